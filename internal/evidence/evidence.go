@@ -1,0 +1,348 @@
+// Package evidence is the waist of assay: the types in which every room says what it knows, and how it knows it.
+// Types and their JSON, no logic. docs/formats/evidence.md describes the file, evidence.schema.json is its schema.
+package evidence
+
+import "time"
+
+// Schema names the version of the JSON form. A change that an existing reader could misread raises the number.
+const Schema = "assay.evidence/1"
+
+// Basis says how a figure is known.
+type Basis string
+
+const (
+	Measured  Basis = "measured"  // read off a clock or a counter during this run, on the device named
+	Rehearsed Basis = "rehearsed" // observed on the double
+	Predicted Basis = "predicted" // computed by a model from something else
+	Derived   Basis = "derived"   // computed from source, binaries or measured figures by a stated rule
+	Declared  Basis = "declared"  // said by a person, a file or a program, and taken at its word
+)
+
+// Figure is one number with its unit and basis. Units are base units: s, B, W, Hz, 1/s, ratio (1 = 100 %), 1 (a count), °C.
+// Exactly one of Value and Missing is set: a figure that is not known has no value and says why.
+type Figure struct {
+	Name    string   `json:"name"`
+	Value   *float64 `json:"value,omitempty"`
+	Unit    string   `json:"unit"`
+	Low     *float64 `json:"low,omitempty"`  // first quartile of the sample
+	High    *float64 `json:"high,omitempty"` // third quartile of the sample
+	N       int      `json:"n,omitempty"`    // sample size
+	Basis   Basis    `json:"basis,omitempty"`
+	Window  string   `json:"window,omitempty"` // name of the Window that the sample was taken from
+	Note    string   `json:"note,omitempty"`   // what a reader must know to use the figure
+	Missing string   `json:"missing,omitempty"`
+}
+
+// Known reports whether the figure has a value.
+func (f Figure) Known() bool { return f.Value != nil }
+
+// Known makes a figure with a value.
+func Known(name string, value float64, unit string, basis Basis) Figure {
+	return Figure{Name: name, Value: &value, Unit: unit, Basis: basis}
+}
+
+// Unknown makes a figure that is not known, with the reason.
+func Unknown(name, unit, reason string) Figure { return Figure{Name: name, Unit: unit, Missing: reason} }
+
+// Run is the evidence of one run of one subject on one target: the content of evidence.json.
+type Run struct {
+	Schema  string    `json:"schema"`
+	ID      string    `json:"id"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+
+	Subject Subject `json:"subject"`
+	Target  Target  `json:"target"`
+	Outcome Outcome `json:"outcome"`
+
+	Figures  []Figure  `json:"figures"`
+	Windows  []Window  `json:"windows"`
+	Epochs   []Epoch   `json:"epochs"`
+	Findings []Finding `json:"findings"`
+
+	Fallbacks []Fallback  `json:"fallbacks"`
+	Syncs     []SyncPoint `json:"syncs"`
+	Memory    []PhaseMem  `json:"memory_by_phase"`
+	Retained  []Retained  `json:"retained"`
+	Operators []Operator  `json:"operators"`
+	Profile   Profile     `json:"profile"`
+	Numerics  Numerics    `json:"numerics"`
+	Shapes    []Shape     `json:"shapes"`
+	Only      *Only       `json:"only,omitempty"`
+
+	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
+	Loss  LossSeries `json:"loss"`
+
+	Host      HostReport `json:"host"`
+	Processes []Process  `json:"processes"`
+
+	Provenance Provenance `json:"provenance"`
+}
+
+// Figure returns the figure of that name; where there is none, an unknown one that says so.
+func (r *Run) Figure(name string) Figure {
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return f
+		}
+	}
+	return Unknown(name, "", "not looked at in this run")
+}
+
+// Subject is what was run.
+type Subject struct {
+	Kind    string   `json:"kind"` // script, module, notebook, command
+	Command []string `json:"command"`
+	Script  string   `json:"script,omitempty"`
+	Dir     string   `json:"dir"`
+}
+
+// Target is where it ran: what was asked for, and what was seen.
+type Target struct {
+	Asked     string `json:"asked"`            // the --on flag: auto, cpu, mps, cuda
+	Device    string `json:"device,omitempty"` // type of the device that the training steps used; empty when none was seen
+	Name      string `json:"name,omitempty"`   // the device's own name
+	Framework string `json:"framework,omitempty"`
+	Release   string `json:"release,omitempty"`
+	Python    string `json:"python,omitempty"`
+	System    string `json:"system"`
+}
+
+// Outcome says how the run ended. Complete is false when evidence is missing, and Reason then says why.
+type Outcome struct {
+	Started  bool   `json:"started"`
+	Exit     int    `json:"exit"`             // exit status of the script; 128+n where a signal ended it, as a shell says it
+	Signal   string `json:"signal,omitempty"` // SIGKILL, …
+	Complete bool   `json:"complete"`
+	Reason   string `json:"reason,omitempty"`
+	Stopped  string `json:"stopped,omitempty"` // set where assay ended the run as asked: "after 200 steps (--steps)"
+	Error    string `json:"error,omitempty"`   // type and message of the exception that ended the script
+	Where    string `json:"where,omitempty"`   // user's line of that exception
+}
+
+// Window is a named set of steps: First…Last, less those that Excluded describes. Steps are numbered from 1.
+type Window struct {
+	Name     string `json:"name"` // steady, first-epoch, synchronised, profiled
+	First    int    `json:"first"`
+	Last     int    `json:"last"`
+	Steps    int    `json:"steps"` // how many steps count
+	Excluded string `json:"excluded,omitempty"`
+}
+
+// Epoch is one pass over the training loader.
+type Epoch struct {
+	Number   int      `json:"number"` // from 1
+	First    int      `json:"first"`  // step numbers
+	Last     int      `json:"last"`
+	Seconds  float64  `json:"seconds"`
+	Outside  float64  `json:"outside_seconds"` // evaluation, checkpoints, and whatever else was no training step
+	Complete bool     `json:"complete"`
+	Live     *float64 `json:"live,omitempty"`     // bytes, at the end of the epoch
+	Pool     *float64 `json:"pool,omitempty"`     // bytes
+	Resident *float64 `json:"resident,omitempty"` // bytes
+	Tensors  *int     `json:"tensors,omitempty"`  // tensors that Python held
+}
+
+// Severity of a finding.
+type Severity string
+
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Note    Severity = "note"
+)
+
+// Finding is one sentence that a person should read, with the place it is about and what to do.
+type Finding struct {
+	Name     string   `json:"name"`
+	Severity Severity `json:"severity"`
+	Text     string   `json:"text"`
+	Where    string   `json:"where,omitempty"` // file:line
+	Hint     string   `json:"hint,omitempty"`
+	Basis    Basis    `json:"basis"`
+}
+
+// Fallback is an operator that ran on the CPU because the device has no kernel for it.
+type Fallback struct {
+	Operator string `json:"operator"`
+	Count    int    `json:"count"`
+	Where    string `json:"where"`
+	Basis    Basis  `json:"basis"`
+	Note     string `json:"note,omitempty"`
+}
+
+// SyncPoint is a call that makes the host wait for the device, by the user's line.
+// Lost is the time inside the call; on a CPU nothing is waited for, and Waits is false.
+type SyncPoint struct {
+	Call  string  `json:"call"`
+	Where string  `json:"where"`
+	Count int     `json:"count"`
+	Lost  float64 `json:"lost_seconds"`
+	Waits bool    `json:"waits"` // the tensor was on an asynchronous device
+	Steps int     `json:"in_steps"`
+}
+
+// PhaseMem is memory at the end of a phase, medians over the sampled steps, bytes; a missing column is absent.
+type PhaseMem struct {
+	Phase    string   `json:"phase"`
+	Live     *float64 `json:"live,omitempty"`     // the allocator's tensors (torch.mps.current_allocated_memory, torch.cuda.memory_allocated)
+	Pool     *float64 `json:"pool,omitempty"`     // what the allocator holds from the driver (driver_allocated_memory, memory_reserved)
+	Resident *float64 `json:"resident,omitempty"` // the process: footprint on macOS, resident set on Linux
+	Swap     *float64 `json:"swap,omitempty"`     // machine-wide swap in use
+	N        int      `json:"n"`
+}
+
+// Retained is a line whose tensors outlived the epoch's traced steps.
+type Retained struct {
+	Where   string `json:"where"`
+	Tensors int    `json:"tensors"`
+	Bytes   int64  `json:"bytes"`
+	Steps   int    `json:"steps"` // how many traced steps they come from
+	Epochs  []int  `json:"epochs"`
+}
+
+// Operator is one row of the profile, times in seconds summed over the profiled window.
+type Operator struct {
+	Name   string   `json:"name"`
+	Calls  int      `json:"calls"`
+	Self   float64  `json:"self_seconds"`
+	Total  float64  `json:"total_seconds"`
+	Device *float64 `json:"device_seconds,omitempty"`
+	Queue  *float64 `json:"queue_seconds,omitempty"` // from launch on the host to start on the device
+}
+
+// Profile says what the operator table covers.
+type Profile struct {
+	First   int    `json:"first,omitempty"`
+	Last    int    `json:"last,omitempty"`
+	Steps   int    `json:"steps"`
+	Trace   string `json:"trace,omitempty"` // file in the run directory, Chrome trace format
+	Missing string `json:"missing,omitempty"`
+}
+
+// Numerics is what the loss and gradient streams showed.
+type Numerics struct {
+	NonFiniteLosses []int   `json:"non_finite_loss_steps"`
+	GradSteps       int     `json:"gradient_steps_checked"`
+	NonFiniteGrads  []int   `json:"non_finite_gradient_steps"`
+	SkippedSteps    []int   `json:"skipped_steps"` // steps that a GradScaler skipped
+	Scaler          bool    `json:"grad_scaler"`
+	MicroSteps      float64 `json:"micro_steps"` // backward passes per optimizer step, median
+	LossScaled      string  `json:"loss_scaled"` // yes, not seen, not needed, unknown; with the ground
+}
+
+// Shape is one distinct signature of tensors that entered the model.
+type Shape struct {
+	Model  string `json:"model"`
+	Inputs string `json:"inputs"` // f32[64,1,8,8] on cpu
+	Steps  int    `json:"steps"`
+	First  int    `json:"first"`
+}
+
+// Only is the result of --only data or --only forward.
+type Only struct {
+	What    string `json:"what"`
+	Each    Figure `json:"each"`      // seconds a batch, alone
+	Step    Figure `json:"step"`      // seconds a step of the ordinary steps before it
+	Verdict string `json:"statement"` // which side waits
+}
+
+// StepSeries is a table by columns; times in seconds. A phase that was not seen in a step is 0, and Split says whether
+// the phases of that step can be trusted (always on a CPU, in the synchronised sample on an asynchronous device).
+type StepSeries struct {
+	Number []int     `json:"number"`
+	Start  []float64 `json:"start"` // since the start of the run
+	Total  []float64 `json:"total"`
+	Data   []float64 `json:"data"`
+	H2D    []float64 `json:"h2d"`
+	Fwd    []float64 `json:"forward"`
+	Bwd    []float64 `json:"backward"`
+	Opt    []float64 `json:"optimizer"`
+	Rest   []float64 `json:"rest"`
+	Epoch  []int     `json:"epoch"` // 0: no loader was seen
+	Micro  []int     `json:"micro"`
+	Kind   []string  `json:"kind"` // "", sync, profile, trace
+	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known
+	Pool   []float64 `json:"pool"`
+	Thin   int       `json:"thin,omitempty"` // >1: only every Thin-th step is listed; figures were computed from all of them
+}
+
+// LossSeries is the loss as passed to backward, unscaled. A value that was not finite is null in JSON.
+type LossSeries struct {
+	Step  []int      `json:"step"`
+	Value []*float64 `json:"value"`
+	Note  string     `json:"note,omitempty"`
+}
+
+// HostReport is the machine: facts read once, samples over time, and the largest programs.
+type HostReport struct {
+	Facts   []Fact   `json:"facts"`
+	Samples []Sample `json:"samples"`
+	Apps    []App    `json:"apps_start"`
+	AppsEnd []App    `json:"apps_end"`
+}
+
+// Fact is one statement about the host with its source; Missing says why there is none.
+type Fact struct {
+	Name    string `json:"name"`
+	Value   string `json:"value,omitempty"`
+	Source  string `json:"source"`
+	Missing string `json:"missing,omitempty"`
+}
+
+// Sample is what the host's counters said at one time.
+type Sample struct {
+	At      float64  `json:"at"` // seconds since the start of the run
+	Figures []Figure `json:"figures"`
+}
+
+// App is a program and the memory it holds.
+type App struct {
+	Name  string  `json:"name"`
+	Bytes float64 `json:"bytes"`
+	Count int     `json:"processes"`
+	Ours  bool    `json:"ours"` // part of the run
+}
+
+// Process is one Python process that the agent entered.
+type Process struct {
+	PID      int      `json:"pid"`
+	Parent   int      `json:"parent"`
+	Role     string   `json:"role"` // main, rank 1, child
+	Argv     []string `json:"argv"`
+	Python   string   `json:"python"`
+	Steps    int      `json:"steps"`
+	Torch    string   `json:"torch,omitempty"`
+	Ended    string   `json:"ended"` // bye, exec, exit without goodbye, …
+	Trouble  []string `json:"trouble,omitempty"`
+	Dropped  int      `json:"dropped_events,omitempty"`
+	Rank     string   `json:"rank,omitempty"`
+	Observed bool     `json:"observed"` // its steps are the ones in this evidence
+}
+
+// Provenance is what must be known to run it again.
+type Provenance struct {
+	Torch       string            `json:"torch,omitempty"`
+	TorchBuild  string            `json:"torch_build,omitempty"`
+	Commit      string            `json:"commit,omitempty"`
+	Dirty       string            `json:"dirty,omitempty"` // clean, dirty (3 files), unknown: why
+	Assay       string            `json:"assay"`
+	Interpreter string            `json:"interpreter,omitempty"`
+	Environment map[string]string `json:"environment"`
+	Packages    []string          `json:"packages"` // name==version
+	Datasets    []Dataset         `json:"datasets"`
+	Seeds       string            `json:"seeds,omitempty"`
+}
+
+// Dataset is what a loader read, and its fingerprint where its files could be seen.
+type Dataset struct {
+	Type        string `json:"type"`
+	Length      int    `json:"length,omitempty"`
+	Batch       int    `json:"batch,omitempty"`
+	Workers     int    `json:"workers"`
+	Path        string `json:"path,omitempty"`
+	Files       int    `json:"files,omitempty"`
+	Bytes       int64  `json:"bytes,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"` // method:hex
+	Missing     string `json:"missing,omitempty"`
+}

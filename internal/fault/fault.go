@@ -1,0 +1,64 @@
+// Package fault carries, beside an error, a hint about what to do next and the exit status that it deserves.
+package fault
+
+import "errors"
+
+// Exit statuses of assay. `assay run` passes the script's own status through; the statuses from 125 up are those with
+// which env(1), timeout(1) and docker run say that the command itself never ran.
+const (
+	OK         = 0   // done
+	Failed     = 1   // assay could not do it
+	Usage      = 2   // the command line is wrong
+	GateFailed = 3   // done, and a check of it failed (doctor)
+	NotStarted = 125 // run: assay failed before the script was started
+	NotRunable = 126 // run: the command was found and could not be executed
+	NotFound   = 127 // run: the command was not found
+)
+
+type fault struct {
+	error
+	hint string
+	code int
+}
+
+func (f *fault) Unwrap() error { return f.error }
+
+// Hint adds what to do next.
+func Hint(err error, hint string) error {
+	if err == nil {
+		return nil
+	}
+	return &fault{error: err, hint: hint}
+}
+
+// Exit adds the exit status.
+func Exit(err error, code int) error {
+	if err == nil {
+		return nil
+	}
+	return &fault{error: err, code: code}
+}
+
+// HintOf returns the outermost hint in the chain, or "".
+func HintOf(err error) string {
+	for err != nil {
+		if f, ok := err.(*fault); ok && f.hint != "" {
+			return f.hint
+		}
+		err = errors.Unwrap(err)
+	}
+	return ""
+}
+
+// CodeOf returns the outermost exit status in the chain; Failed where none was given, OK for nil.
+func CodeOf(err error) int {
+	if err == nil {
+		return OK
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if f, ok := e.(*fault); ok && f.code != 0 {
+			return f.code
+		}
+	}
+	return Failed
+}
