@@ -42,7 +42,9 @@ func Known(name string, value float64, unit string, basis Basis) Figure {
 }
 
 // Unknown makes a figure that is not known, with the reason.
-func Unknown(name, unit, reason string) Figure { return Figure{Name: name, Unit: unit, Missing: reason} }
+func Unknown(name, unit, reason string) Figure {
+	return Figure{Name: name, Unit: unit, Missing: reason}
+}
 
 // Run is the evidence of one run of one subject on one target: the content of evidence.json.
 type Run struct {
