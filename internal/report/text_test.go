@@ -1,0 +1,118 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"assay/internal/evidence"
+)
+
+var sampleText = Text{Width: 100, Report: "runs/20260314-092653/report.html", Evidence: "runs/20260314-092653/evidence.json"}
+
+func TestTextGolden(t *testing.T) {
+	for name, run := range samples() {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := sampleText.Write(&b, run); err != nil {
+				t.Fatal(err)
+			}
+			fits(t, b.String())
+			golden(t, name+".txt", b.Bytes())
+		})
+	}
+}
+
+func fits(t *testing.T, text string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > textLines {
+		t.Errorf("%d lines, %d at most:\n%s", len(lines), textLines, text)
+	}
+	for _, l := range lines {
+		if n := utf8.RuneCountInString(l); n > 100 {
+			t.Errorf("%d columns, 100 at most: %s", n, l)
+		}
+	}
+}
+
+// However long the lists are, the screen holds the head, the tail and one row of each.
+func TestTextFoldsLongLists(t *testing.T) {
+	run := cudaRun()
+	for range 5 {
+		run.Syncs = append(run.Syncs, run.Syncs...)
+		run.Fallbacks = append(run.Fallbacks, run.Fallbacks...)
+		run.Findings = append(run.Findings, run.Findings...)
+	}
+	run.Outcome.Error = strings.Repeat("RuntimeError: MPS backend out of memory ", 20)
+	run.Outcome.Stopped = ""
+	var b bytes.Buffer
+	if err := sampleText.Write(&b, run); err != nil {
+		t.Fatal(err)
+	}
+	fits(t, b.String())
+	for _, want := range []string{"more in report.html", "fallbacks", "the loss was not finite", "assay cost", "report     runs/", "evidence.json beside it"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// A script may be named so that a terminal would obey it.
+func TestTextObeysNoEscape(t *testing.T) {
+	run := digitsRun()
+	run.Subject.Script = "evil\x1b]0;title\x07\u202e.py"
+	run.Syncs[0].Where = "a\x1b[2Jb.py:1"
+	run.Findings[0].Text = "line\r\nbreak \x9b31m"
+	var b bytes.Buffer
+	if err := (Text{}).Write(&b, run); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"\x1b", "\x07", "\r", "\u202e", "\u009b"} {
+		if strings.Contains(b.String(), bad) {
+			t.Errorf("%q reached the terminal:\n%q", bad, b.String())
+		}
+	}
+	fits(t, b.String())
+}
+
+func TestTextColorIsOnlyPaint(t *testing.T) {
+	run := cudaRun()
+	var plain, color bytes.Buffer
+	if err := (Text{}).Write(&plain, run); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Text{Color: true}).Write(&color, run); err != nil {
+		t.Fatal(err)
+	}
+	if color.Len() <= plain.Len() {
+		t.Error("no colour")
+	}
+	if got := unpaint(color.String()); got != plain.String() {
+		t.Errorf("colour changes the text:\n%s\n%s", got, plain.String())
+	}
+}
+
+func unpaint(s string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(s, "\x1b[")
+		if i < 0 {
+			return b.String() + s
+		}
+		b.WriteString(s[:i])
+		s = s[i:]
+		s = s[strings.IndexByte(s, 'm')+1:]
+	}
+}
+
+func TestUnknownIsNeverZero(t *testing.T) {
+	var b bytes.Buffer
+	if err := (Text{}).Write(&b, &evidence.Run{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "unknown: not looked at in this run") {
+		t.Error(b.String())
+	}
+}

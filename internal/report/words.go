@@ -1,0 +1,421 @@
+package report
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"assay/internal/evidence"
+	"assay/internal/unit"
+)
+
+// phase is one part of a step, in the order in which a step goes through them.
+type phase struct {
+	Key   string // in the names of figures: split.KEY, share.KEY
+	Name  string // for a reader
+	What  string // one line of explanation
+	Glyph string // how the text bar draws it without colour
+	ANSI  string // and with colour
+}
+
+var phases = []phase{
+	{"data", "data", "waiting for the loader", "█", "33"},
+	{"h2d", "to device", "copies from host to device", "▚", "36"},
+	{"forward", "forward", "model and loss", "▓", "34"},
+	{"backward", "backward", "gradients", "▒", "31"},
+	{"optimizer", "optimizer", "parameter update", "░", "32"},
+	{"rest", "rest", "the script's own code between", "·", "90"},
+}
+
+// longEpoch is where the guide that this project follows asks for a smaller job: an epoch of more than half an hour.
+const longEpoch = 30 * 60
+
+// count prints "1 step", "1,234 steps".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	if n < 0 {
+		return s
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// stepsSeen is the number of the last step that the evidence knows of: the series may be thinned.
+func stepsSeen(run *evidence.Run) int {
+	n := 0
+	for _, s := range run.Steps.Number {
+		n = max(n, s)
+	}
+	for _, w := range run.Windows {
+		n = max(n, w.Last)
+	}
+	for _, e := range run.Epochs {
+		n = max(n, e.Last)
+	}
+	for _, p := range run.Processes {
+		if p.Observed {
+			n = max(n, p.Steps)
+		}
+	}
+	return n
+}
+
+// subjectName is what a reader calls the subject.
+func subjectName(run *evidence.Run) string {
+	switch {
+	case run.Subject.Script != "":
+		return run.Subject.Script
+	case len(run.Subject.Command) > 0:
+		return strings.Join(run.Subject.Command, " ")
+	}
+	return "the subject"
+}
+
+// place shortens file:line to its last element where the file lies in the subject's folder.
+func place(run *evidence.Run, where string) string {
+	if dir := strings.TrimSuffix(run.Subject.Dir, "/"); dir != "" {
+		if rel, ok := strings.CutPrefix(where, dir+"/"); ok {
+			return rel
+		}
+	}
+	return where
+}
+
+// deviceName names the device on which the steps ran: "mps (Apple M2 Max)".
+func deviceName(t evidence.Target) string {
+	switch {
+	case t.Device == "":
+		return ""
+	case t.Name == "" || t.Name == t.Device:
+		return t.Device
+	}
+	return t.Device + " (" + t.Name + ")"
+}
+
+// where the run happened, and with what: "on cpu (…) with torch 2.8.0, Python 3.12.4, Linux 6.1".
+func setting(run *evidence.Run) string {
+	t := run.Target
+	var s string
+	if d := deviceName(t); d != "" {
+		s = "on " + d
+	} else if t.Asked != "" && t.Asked != "auto" {
+		s = "asked for " + t.Asked + ", no device seen in use,"
+	} else {
+		s = "with no device seen in use,"
+	}
+	var with []string
+	if t.Framework != "" {
+		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release))
+	} else {
+		with = append(with, "no framework seen")
+	}
+	if t.Python != "" {
+		with = append(with, "Python "+t.Python)
+	}
+	if t.System != "" {
+		with = append(with, t.System)
+	}
+	if strings.HasSuffix(s, ",") {
+		return s + " " + strings.Join(with, ", ")
+	}
+	return s + " with " + strings.Join(with, ", ")
+}
+
+// ending says how the run ended: a clause that follows the name of the subject.
+func ending(o evidence.Outcome) string {
+	switch {
+	case !o.Started:
+		return "was not started"
+	case o.Stopped != "":
+		return "was ended as asked, " + o.Stopped + ","
+	case o.Error != "" && o.Where != "":
+		return fmt.Sprintf("ended with %s at %s (exit status %d)", o.Error, o.Where, o.Exit)
+	case o.Error != "":
+		return fmt.Sprintf("ended with %s (exit status %d)", o.Error, o.Exit)
+	case o.Signal != "":
+		return fmt.Sprintf("was ended by %s (exit status %d)", o.Signal, o.Exit)
+	case o.Exit != 0:
+		return fmt.Sprintf("ended with exit status %d", o.Exit)
+	}
+	return "ran to its end"
+}
+
+// extent says how far the run came: "135 steps in 3 epochs, 4.21 s".
+func extent(run *evidence.Run) string {
+	n := stepsSeen(run)
+	s := count(n, "training step")
+	if n == 0 {
+		s = "no training step was seen"
+	}
+	whole := 0
+	for _, e := range run.Epochs {
+		if e.Complete {
+			whole++
+		}
+	}
+	switch all := len(run.Epochs); {
+	case all > 0 && whole == all:
+		s += " in " + count(all, "epoch")
+	case all == 1:
+		s += " in 1 epoch, which was not completed"
+	case all > 0:
+		s += fmt.Sprintf(" in %s (%d complete)", count(all, "epoch"), whole)
+	}
+	if f := run.Figure("run.time"); f.Known() {
+		s += ", " + unit.Seconds(*f.Value)
+	} else if d := run.Ended.Sub(run.Started).Seconds(); d > 0 {
+		s += ", " + unit.Seconds(d)
+	}
+	return s
+}
+
+// verdict says in one paragraph what happened.
+func verdict(run *evidence.Run) string {
+	o := run.Outcome
+	s := fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(o), setting(run), extent(run))
+	if !o.Started {
+		s = subjectName(run) + " was not started."
+	}
+	switch {
+	case o.Complete:
+	case o.Reason != "":
+		s += " The evidence is incomplete: " + strings.TrimSuffix(o.Reason, ".") + "."
+	default:
+		s += " The evidence is incomplete; no reason was recorded."
+	}
+	return s
+}
+
+// heaviest returns the phase with the largest known share.
+func heaviest(run *evidence.Run) (p phase, share float64, ok bool) {
+	for _, x := range phases {
+		if f := run.Figure("share." + x.Key); f.Known() && *f.Value > share {
+			p, share, ok = x, *f.Value, true
+		}
+	}
+	return p, share, ok
+}
+
+// tally counts findings by severity: "1 error, 2 warnings".
+func tally(fs []evidence.Finding) string {
+	var parts []string
+	for _, sev := range severities {
+		n := 0
+		for _, f := range fs {
+			if f.Severity == sev {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, count(n, string(sev)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+var severities = []evidence.Severity{evidence.Error, evidence.Warning, evidence.Note}
+
+// bySeverity lists errors first, and otherwise keeps the order. An unknown severity comes last rather than nowhere.
+func bySeverity(fs []evidence.Finding) []evidence.Finding {
+	rank := func(s evidence.Severity) int {
+		for i, x := range severities {
+			if s == x {
+				return i
+			}
+		}
+		return len(severities)
+	}
+	var out []evidence.Finding
+	for r := range len(severities) + 1 {
+		for _, f := range fs {
+			if rank(f.Severity) == r {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}
+
+// number prints the value of a figure, or that it is unknown, and why.
+func number(f evidence.Figure) string {
+	if !f.Known() {
+		return "unknown: " + reason(f)
+	}
+	return unit.Format(*f.Value, f.Unit)
+}
+
+func reason(f evidence.Figure) string {
+	if f.Missing == "" {
+		return "no reason was recorded"
+	}
+	return f.Missing
+}
+
+// spread prints the quartiles with one unit, "27.9–29.1 ms"; "" where there are none.
+func spread(f evidence.Figure) string {
+	if f.Low == nil || f.High == nil {
+		return ""
+	}
+	lo, hi := unit.Format(*f.Low, f.Unit), unit.Format(*f.High, f.Unit)
+	ln, lu, ok1 := strings.Cut(lo, " ")
+	_, hu, ok2 := strings.Cut(hi, " ")
+	if ok1 && ok2 && lu == hu {
+		return ln + "–" + hi
+	}
+	return lo + " – " + hi
+}
+
+// windowNamed finds a window of the run.
+func windowNamed(run *evidence.Run, name string) (evidence.Window, bool) {
+	for _, w := range run.Windows {
+		if w.Name == name {
+			return w, true
+		}
+	}
+	return evidence.Window{}, false
+}
+
+// windowText names a window with its step numbers: "steady: steps 46–135, 82 steps, without profiled ones".
+func windowText(w evidence.Window) string {
+	s := fmt.Sprintf("%s: steps %d–%d, %s", w.Name, w.First, w.Last, count(w.Steps, "step"))
+	if w.First == w.Last {
+		s = fmt.Sprintf("%s: step %d, %s", w.Name, w.First, count(w.Steps, "step"))
+	}
+	if w.Excluded != "" {
+		s += ", " + w.Excluded
+	}
+	return s
+}
+
+// commonReason is the one reason why none of the figures is known; "" where one is known or the reasons differ.
+func commonReason(fs ...evidence.Figure) string {
+	why := ""
+	for _, f := range fs {
+		if f.Known() || (why != "" && reason(f) != why) {
+			return ""
+		}
+		why = reason(f)
+	}
+	return why
+}
+
+// numerics says in one line what the loss and the gradients showed.
+func numerics(run *evidence.Run) string {
+	n := run.Numerics
+	var parts []string
+	known := 0
+	for _, v := range run.Loss.Value {
+		if v != nil {
+			known++
+		}
+	}
+	switch bad := len(n.NonFiniteLosses); {
+	case bad > 0:
+		parts = append(parts, fmt.Sprintf("loss not finite in %s: %s", count(bad, "step"), intList(n.NonFiniteLosses, 5)))
+	case known > 0:
+		parts = append(parts, "all losses seen finite")
+	default:
+		parts = append(parts, "no loss was seen")
+	}
+	first, last := run.Figure("loss.first"), run.Figure("loss.last")
+	if first.Known() && last.Known() {
+		parts[0] += fmt.Sprintf(" (%s → %s)", number(first), number(last))
+	}
+	switch {
+	case len(n.NonFiniteGrads) > 0:
+		parts = append(parts, fmt.Sprintf("gradients not finite in %s: %s", count(len(n.NonFiniteGrads), "step"), intList(n.NonFiniteGrads, 5)))
+	case n.GradSteps > 0:
+		parts = append(parts, fmt.Sprintf("gradients finite in %s checked", count(n.GradSteps, "step")))
+	default:
+		parts = append(parts, "gradients not checked")
+	}
+	if len(n.SkippedSteps) > 0 {
+		parts = append(parts, fmt.Sprintf("%s skipped by the scaler", count(len(n.SkippedSteps), "step")))
+	}
+	if n.MicroSteps > 1 {
+		parts = append(parts, unit.Format(n.MicroSteps, "1")+" backward passes a step")
+	}
+	if n.LossScaled != "" {
+		parts = append(parts, "loss scaling: "+n.LossScaled)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func intList(ns []int, most int) string {
+	var parts []string
+	for i, n := range ns {
+		if i == most {
+			parts = append(parts, "…")
+			break
+		}
+		parts = append(parts, strconv.Itoa(n))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// profileText says which steps the operator table covers.
+func profileText(p evidence.Profile) string {
+	switch {
+	case p.Missing != "":
+		return "no operators: " + p.Missing
+	case p.Steps == 0:
+		return "no step was profiled"
+	case p.First == p.Last:
+		return fmt.Sprintf("profiled: step %d", p.First)
+	}
+	return fmt.Sprintf("profiled: steps %d–%d, %s", p.First, p.Last, count(p.Steps, "step"))
+}
+
+// base is the last element of a path, for a title.
+func base(p string) string {
+	if p == "" {
+		return p
+	}
+	return path.Base(strings.ReplaceAll(p, "\\", "/"))
+}
+
+// unseen is why a list is empty when nothing could have been seen; "" when the agent was there to look.
+func unseen(run *evidence.Run) string {
+	switch {
+	case len(run.Processes) == 0:
+		return "unknown: no Python process was observed"
+	case stepsSeen(run) == 0:
+		return "unknown: no training step was seen"
+	}
+	return ""
+}
+
+func noSyncs(run *evidence.Run) string {
+	return orElse(unseen(run), "no synchronisation point was seen")
+}
+
+func noFallbacks(run *evidence.Run) string {
+	if run.Target.Device == "cpu" {
+		return "none possible: the run was on the CPU"
+	}
+	return orElse(unseen(run), "no operator was seen to fall back to the CPU")
+}
+
+func noFindings(run *evidence.Run) string {
+	if !run.Outcome.Complete {
+		return "none, on incomplete evidence"
+	}
+	return "none"
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
