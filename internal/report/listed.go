@@ -1,18 +1,35 @@
 package report
 
 import (
+	"math"
 	"reflect"
 
 	"assay/internal/evidence"
 )
 
-// listed returns a copy of the run in which no list or map is nil: they become [] and {} in JSON, as the schema says.
+// listed returns a copy of the run that JSON and its schema can hold. No list or map is nil: they become [] and {}.
+// What is not finite has no value: a figure becomes unknown, and says so.
 func listed(run *evidence.Run) *evidence.Run {
 	out := fill(reflect.ValueOf(*run)).Interface().(evidence.Run)
 	return &out
 }
 
 func fill(v reflect.Value) reflect.Value {
+	switch x := v.Interface().(type) {
+	case evidence.Figure:
+		if notFinite(x.Value) {
+			return reflect.ValueOf(evidence.Unknown(x.Name, x.Unit, "computed to a number that is not finite"))
+		}
+		if notFinite(x.Low) || notFinite(x.High) {
+			x.Low, x.High = nil, nil
+		}
+		return reflect.ValueOf(x)
+	case *float64:
+		if notFinite(x) {
+			return reflect.Zero(v.Type())
+		}
+		return v
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		if v.Type().PkgPath() != reflect.TypeFor[evidence.Run]().PkgPath() {
@@ -27,7 +44,7 @@ func fill(v reflect.Value) reflect.Value {
 		if v.IsNil() {
 			return reflect.MakeSlice(v.Type(), 0, 0)
 		}
-		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.Slice {
+		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.Pointer {
 			return v
 		}
 		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
@@ -42,3 +59,5 @@ func fill(v reflect.Value) reflect.Value {
 	}
 	return v
 }
+
+func notFinite(v *float64) bool { return v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) }
