@@ -1,0 +1,30 @@
+"""The agent: a guest in somebody's training process that watches it and tells `assay run` what it sees.
+
+It needs nothing but the standard library and the framework that the script itself imports. It never changes results, output,
+exit status or signals. Every failure of its own ends as a line of evidence (`trouble`), never as the script's.
+
+Python 3.9 or later, PyTorch 2.0 or later.
+"""
+
+import json
+import os
+import sys
+
+PROTOCOL = 1
+VARIABLE = "ASSAY_AGENT"  # JSON: socket, run folder, and what the run was asked to do
+
+
+def start():
+    """Read the configuration, say hello, and wait for a framework to be imported."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return
+    from . import process, wire
+    from .watch import imports
+
+    config = json.loads(text)
+    wire.open(config, PROTOCOL)
+    process.install()
+    imports.install(config)
+    if sys.flags.verbose:
+        wire.trouble("python -v: the import messages name the agent's modules")

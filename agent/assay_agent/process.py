@@ -1,0 +1,113 @@
+"""The ends of a process: normal exit, os._exit, exec and fork. Each flushes what is known, and none changes what happens."""
+
+import atexit
+import os
+import sys
+import time
+
+from . import place, wire
+
+_finishers = []  # called once before goodbye
+_pid = 0
+
+
+def install():
+    global _pid
+    _pid = os.getpid()
+    # Registered first of all, so it runs last: after the script's own handlers.
+    atexit.register(_at_exit)
+    os.register_at_fork(before=_guard(wire.before_fork), after_in_child=_after_fork_in_child)
+    _wrap("_exit", "exit")
+    for name in ("execv", "execve"):
+        _wrap(name, "exec")
+
+
+def finisher(function):
+    _finishers.append(function)
+    return function
+
+
+def _guard(function):
+    def guarded():
+        try:
+            function()
+        except Exception:
+            pass
+
+    return guarded
+
+
+def _wrap(name, how):
+    original = getattr(os, name)
+
+    def wrapped(*args, **kwargs):
+        try:
+            finish({"exit": "os._exit", "exec": "exec"}[how], closing=how == "exit")
+        except Exception:
+            pass
+        return original(*args, **kwargs)
+
+    wrapped.__name__, wrapped.__qualname__, wrapped.__doc__ = name, name, original.__doc__
+    wrapped.__module__ = original.__module__
+    setattr(os, name, wrapped)
+
+
+def finish(how, closing=True):
+    """Run the finishers and say goodbye. exec may still fail and return: then the stream stays open."""
+    if os.getpid() != _pid:
+        return
+    for function in list(_finishers):
+        try:
+            function()
+        except Exception as err:
+            wire.trouble("%s: %r" % (getattr(function, "__name__", "finisher"), err))
+    event = {"ev": "bye", "how": how, "clock": time.perf_counter_ns(), "cpu": time.process_time()}
+    if closing:
+        wire.close(event)
+    else:
+        wire.say(event)
+
+
+def _at_exit():
+    try:
+        last = getattr(sys, "last_value", None)
+        if last is not None:
+            report_error(last)
+        finish("exit")
+    except Exception:
+        pass
+
+
+def report_error(error):
+    """Name the exception that ended the script, and the user's innermost line of it."""
+    where, tb = "", getattr(error, "__traceback__", None)
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if place.is_user(code):
+            where = "%s:%d" % (code.co_filename, tb.tb_lineno)
+        tb = tb.tb_next
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its message could not be read)"
+    wire.put({"ev": "error", "type": name, "text": text[:4000], "where": where})
+
+
+_after_fork = []
+
+
+def after_fork(function):
+    _after_fork.append(function)
+
+
+def _after_fork_in_child():
+    global _pid
+    try:
+        _pid = os.getpid()
+        wire.after_fork_in_child()
+        for function in _after_fork:
+            function()
+    except Exception:
+        pass

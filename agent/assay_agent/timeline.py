@@ -1,0 +1,401 @@
+"""The training loop as a timeline: which phase the training thread is in, and where one step ends and the next begins.
+
+Hooks report entries and exits of loaders, copies, modules, backward passes and optimizers; this module charges the time
+between them to phases and closes steps. All times are `time.perf_counter_ns()`.
+
+A step is one round of optimizer steps. It opens with the first work after the last one and closes
+  - when a loader is asked for the next batch, or
+  - when an optimizer that has stepped already steps again with no batch fetched between (loops without a loader): then at
+    the first work after its former step.
+A batch that saw neither backward pass nor optimizer (evaluation) belongs to no step: its time counts as outside.
+
+Forward is the time in top-level module calls with gradients on, and from there to the backward pass: model, loss, and
+what stands between them. Where no module call was seen since the last phase (functional models, compiled functions), all the
+time up to the backward pass is forward. Whatever else is "rest".
+"""
+
+import time
+from _thread import get_ident
+from collections import deque
+
+from . import wire
+
+REST, DATA, H2D, FWD, BWD, OPT = range(6)
+PHASES = ("rest", "data", "h2d", "forward", "backward", "optimizer")
+now = time.perf_counter_ns
+
+SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
+COLUMNS = ("number", "start", "total") + PHASES + (
+    "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside")
+
+
+class Step:
+    """What is known of the step that is open."""
+
+    __slots__ = ("start", "acc", "opts", "backwards", "micro", "evals", "live", "pool", "batch", "skipped")
+
+    def __init__(self, start):
+        self.start = start
+        self.acc = [0] * 6
+        self.opts = []  # ids of optimizers that have stepped, in order
+        self.backwards = 0
+        self.micro = 0  # most batches that one optimizer step has gathered
+        self.evals = 0  # backward passes inside an optimizer step (closures)
+        self.live = self.pool = -1  # bytes on the device when the backward pass began
+        self.batch = None  # (loader, iterator) serials of its batch
+        self.skipped = False  # a GradScaler kept the optimizer from stepping
+
+
+class Timeline:
+    """The one training loop that is watched in this process."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        """As at the start of the process; also what a forked child begins with."""
+        self.on = True
+        self.owner = None  # thread that trains
+        self.busy = 0  # inside a loader, a module or a backward pass: what they call is part of them
+        self.base = REST  # what unaccounted time is: REST, or OPT while an optimizer runs a closure
+        self.in_opt = 0
+        self.opt_key = None
+        self.gap = 0  # time since the last phase that is not charged yet
+        self.mark = now()
+        self.step = Step(self.mark)
+        self.seen_forward = False
+        self.fetched = False  # a batch came since the last backward pass
+        self.gathered = 0  # batches with a backward pass since the last optimizer step
+        self.snapshot = None  # the step as it was when new work began after an optimizer step, and that time
+        self.opt_end = 0
+        self.number = 0  # closed steps
+        self.backwards = 0  # in all
+        self.opened = False
+        self.kind = ""
+        self.sync = None  # set on sampled steps: waits for the device
+        self.device = None  # type of the device that trains, once seen
+        self.synchronize = None  # of that device; None where nothing runs asynchronously
+        self.memory = None  # () -> (live, pool) bytes; None where the device keeps no account
+        self.rows = deque()  # closed steps that have not been sent
+        self.outside = 0  # ns since the last closed step that belonged to no step
+        self.batch = None  # (loader, iterator) serials of the last batch
+        self.primary = None  # the loader that epochs are counted by
+        self.primary_pass = None
+        self.misses = 0
+        self.pass_over = False  # the training loader's pass has given its last batch
+        self.epoch_ended = True
+        self.epoch = 0
+        self.epoch_step = 0
+        self.epoch_length = 0  # steps of the last whole epoch
+        self.limit_steps = 0
+        self.limit_at = 0
+        self.counts = {"fetch": 0, "module": 0, "backward": 0, "optimizer": 0, "copy": 0, "sync": 0, "step": 0}
+        self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
+        self.open_hooks = getattr(self, "open_hooks", [])  # (number, timeline) -> kind of step, or None
+        self.close_hooks = getattr(self, "close_hooks", [])  # (number, step, timeline)
+        self.epoch_hooks = getattr(self, "epoch_hooks", [])  # (epoch, timeline): the epoch is over
+        self.phase_hook = None  # (phase name): a phase of a sampled step has ended
+
+    # -- the clock ----------------------------------------------------------------------------------------------------
+
+    def boundary(self):
+        """The time; on a sampled step, the time at which the device has done what was queued."""
+        if self.sync is not None:
+            self.sync()
+        return now()
+
+    def mine(self):
+        """Whether the calling thread trains. The first that works becomes the one."""
+        if self.owner is None:
+            self.owner = get_ident()
+        return self.owner == get_ident()
+
+    def settle(self, t, phase):
+        """Charge the gap and the time up to t to a phase."""
+        self.step.acc[phase] += self.gap + t - self.mark
+        self.gap = 0
+        self.mark = t
+
+    def skip(self, t0, t1):
+        """Leave the time between out of the step: the agent's own work, begun at t0."""
+        self.gap += max(0, t0 - self.mark)
+        self.step.start += t1 - max(t0, self.mark)
+        self.mark = t1
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def run_hooks(self, hooks, *args):
+        """Call each; a failure is a line of evidence. Their time is the agent's, not the step's."""
+        t = now()
+        result = None
+        for hook in hooks:
+            try:
+                result = hook(*args) or result
+            except Exception as err:
+                wire.trouble("%s: %r" % (getattr(hook, "__qualname__", hook), err))
+        self.heavy_ns += now() - t
+        return result
+
+    def open(self):
+        """Decide what kind of step the next one is: once a step, at its first event."""
+        self.opened = True
+        self.sync = None
+        self.kind = self.run_hooks(self.open_hooks, self.number + 1, self) or ""
+        if not self.kind and self.synchronize is not None and (self.number + 1) % SYNC_EVERY == 0:
+            self.kind, self.sync = "sync", self.synchronize
+            self.sync()
+        self.step.acc = [0] * 6
+        self.gap = 0
+        self.step.start = self.mark = now()
+
+    def close(self, step, t):
+        """A training step is over at t; step.acc sums to t - step.start."""
+        self.number += 1
+        self.opened = False
+        batch = step.batch
+        if batch is not None:
+            if self.primary is None:
+                self.primary = batch[0]
+            elif batch[0] == self.primary:
+                self.misses = 0
+            else:
+                self.misses += 1
+                # A new loader for each epoch; a second loader beside the first (CycleGAN) does not count epochs.
+                if self.pass_over or self.epoch_ended or self.misses >= 2:
+                    self.primary, self.misses = batch[0], 0
+            if batch[0] == self.primary and batch[1] != self.primary_pass:
+                self.primary_pass = batch[1]
+                self.end_epoch()
+                self.epoch += 1
+                self.epoch_step = 0
+                self.epoch_ended = self.pass_over = False
+        self.epoch_step += 1
+        self.rows.append((self.number, step.start, t - step.start, *step.acc, self.epoch, step.micro, step.evals, self.kind,
+                          step.live, step.pool, len(step.opts), self.outside))
+        self.outside = 0
+        self.counts["step"] += 1
+        self.run_hooks(self.close_hooks, self.number, step, self)
+        wire.wake()
+        if self.limit_steps and self.number >= self.limit_steps:
+            self.stop("after %d steps, as asked (--steps)" % self.number)
+        if self.limit_at and t >= self.limit_at:
+            self.stop("after step %d, as asked (--for)" % self.number)
+
+    def end_epoch(self):
+        if not self.epoch_ended and self.epoch_step:
+            self.epoch_ended = True
+            self.epoch_length = self.epoch_step
+            self.run_hooks(self.epoch_hooks, self.epoch, self)
+            self.mark = now()
+
+    def stop(self, why):
+        """End the run as asked: SystemExit(0) in the training thread, so that finally blocks run and workers end."""
+        self.on = False
+        wire.say({"ev": "stopping", "why": why, "clock": now()})
+        raise SystemExit(0)
+
+    def finish(self):
+        """At goodbye: the open step counts if its optimizer has stepped; what came after that is teardown."""
+        if not self.on:
+            return
+        self.on = False
+        self.limit_steps = self.limit_at = 0
+        if self.step.opts and not self.in_opt:
+            step = self.snapshot[0] if self.snapshot else self.step
+            t = self.snapshot[1] if self.snapshot else self.opt_end
+            if not self.snapshot:
+                step.acc[REST] += t - step.start - sum(step.acc)
+            self.close(step, t)
+        self.end_epoch()
+
+    # -- what the hooks report ----------------------------------------------------------------------------------------
+
+    def pass_ended(self, batch):
+        """The iterator gave its last batch. The last step may still be to come: frameworks fetch ahead."""
+        if batch is not None and batch[1] == self.primary_pass:
+            self.pass_over = True
+
+    def fetch_begin(self, new_pass=False):
+        """A loader is asked for a batch, or (new_pass) for its iterator."""
+        self.counts["fetch"] += 1
+        t = self.boundary()
+        step = self.step
+        if not self.in_opt:
+            self.settle(t, REST)
+            if step.opts:
+                self.step = Step(t)
+                self.snapshot = None
+                self.close(step, t)
+            elif not step.backwards:
+                self.outside += t - step.start
+                self.step = Step(t)
+                self.mark = t
+            if new_pass and self.pass_over:
+                self.end_epoch()
+            if not self.opened:
+                self.open()
+        else:
+            self.settle(t, OPT)
+        self.seen_forward = False
+        self.busy += 1
+
+    def fetch_end(self, batch):
+        """batch: (loader serial, iterator serial), or None where no batch came."""
+        self.busy -= 1
+        t = now()
+        self.step.acc[DATA] += t - self.mark
+        self.mark = t
+        if batch is not None:
+            self.batch = batch
+            self.fetched = True
+        if self.sync is not None and self.phase_hook is not None:
+            self.phase_hook("data")
+
+    def work_begin(self, t):
+        """First work after an optimizer step: where the step will have ended if the same optimizer steps again."""
+        if not self.opened:
+            self.open()
+            t = self.mark
+        step = self.step
+        if step.batch is None:
+            step.batch = self.batch
+        if step.opts and self.snapshot is None and not self.in_opt:
+            closed = Step(step.start)
+            closed.acc = list(step.acc)
+            closed.acc[REST] += t - step.start - sum(step.acc)
+            for name in ("opts", "backwards", "micro", "evals", "live", "pool", "batch", "skipped"):
+                setattr(closed, name, getattr(step, name))
+            closed.opts = list(step.opts)
+            self.snapshot = (closed, t, list(step.acc))
+        return t
+
+    def copied(self, t0):
+        """A copy from the host to the device began at t0 and has been issued."""
+        self.counts["copy"] += 1
+        if not self.opened or (self.step.opts and self.snapshot is None):
+            self.settle(t0, self.base)
+            self.work_begin(t0)
+        t = self.boundary()
+        self.gap += max(0, t0 - self.mark)
+        self.step.acc[H2D] += t - max(t0, self.mark)
+        self.mark = t
+        if self.sync is not None and self.phase_hook is not None:
+            self.phase_hook("h2d")
+
+    def module_begin(self):
+        self.counts["module"] += 1
+        t = self.boundary()
+        self.settle(t, FWD if self.seen_forward else self.base)
+        if self.snapshot is None:
+            self.work_begin(t)
+        self.busy += 1
+
+    def module_end(self):
+        self.busy -= 1
+        t = self.boundary()
+        self.step.acc[FWD] += t - self.mark
+        self.mark = t
+        self.seen_forward = True
+
+    def backward_begin(self):
+        self.counts["backward"] += 1
+        self.backwards += 1
+        t = self.boundary()
+        step = self.step
+        if self.snapshot is None:
+            if not self.seen_forward and step.opts and not self.in_opt:
+                self.work_begin(self.opt_end)
+            else:
+                self.work_begin(t)
+        self.settle(max(t, self.mark), FWD)
+        self.busy += 1
+        step.backwards += 1
+        if self.in_opt:
+            step.evals += 1
+            self.gathered = max(self.gathered, 1)
+        elif self.fetched or self.batch is None or not self.gathered:
+            self.gathered += 1
+        self.fetched = False
+        if self.memory is not None:
+            step.live, step.pool = self.memory()
+        if self.sync is not None and self.phase_hook is not None:
+            self.phase_hook("forward")
+
+    def backward_end(self):
+        self.busy -= 1
+        t = self.boundary()
+        self.step.acc[BWD] += t - self.mark
+        self.mark = t
+        self.seen_forward = False
+        if self.sync is not None and self.phase_hook is not None:
+            self.phase_hook("backward")
+
+    def optimizer_begin(self, key):
+        """key: id of the optimizer."""
+        self.counts["optimizer"] += 1
+        t = self.boundary()
+        if self.in_opt and key != self.opt_key:  # an optimizer that wraps another
+            self.in_opt += 1
+            return
+        self.settle(t, REST)
+        if not self.opened:
+            self.open()
+        step = self.step
+        if key in step.opts and self.snapshot is not None:
+            closed, at, acc = self.snapshot
+            rest = Step(at)
+            rest.acc = [a - b for a, b in zip(step.acc, acc)]
+            rest.acc[REST] += t - at - sum(rest.acc)
+            rest.backwards = step.backwards - closed.backwards
+            rest.evals = step.evals - closed.evals
+            rest.live, rest.pool, rest.batch = step.live, step.pool, self.batch
+            self.step, self.snapshot = rest, None
+            kind = self.kind
+            self.close(closed, at)
+            self.opened, self.kind = True, "" if kind in ("", "sync") else kind
+            self.sync = None
+            step = rest
+            self.plan_next()
+            self.mark = now()
+            rest.start += self.mark - t
+        step.opts.append(key)
+        self.in_opt = 1  # also where a step of the same optimizer raised before: its end was never heard of
+        self.opt_key = key
+        self.base = OPT
+
+    def plan_next(self):
+        """A step without a fetch is recognised only when it is half over: what kind the next is, is decided now."""
+        kind = self.run_hooks(self.open_hooks, self.number + 1, self) or ""
+        if kind:
+            self.kind = kind
+
+    def optimizer_end(self):
+        if self.in_opt > 1:
+            self.in_opt -= 1
+            return
+        t = self.boundary()
+        self.settle(t, OPT)
+        self.in_opt = 0
+        self.base = REST
+        self.seen_forward = False
+        step = self.step
+        step.micro = max(step.micro, self.gathered, 1)
+        self.gathered = 0
+        self.snapshot = None
+        self.opt_end = t
+        if self.sync is not None and self.phase_hook is not None:
+            self.phase_hook("optimizer")
+
+
+T = Timeline()
+
+
+def gather():
+    """For the wire: the steps closed since the last batch of events, as columns."""
+    rows = []
+    while T.rows:  # popleft is atomic: the training thread may append meanwhile
+        rows.append(T.rows.popleft())
+    if rows:
+        event = {"ev": "steps"}
+        event.update(zip(COLUMNS, zip(*rows)))
+        wire.put(event)

@@ -1,0 +1,104 @@
+"""Memory: what the device's allocator counts, and the process's own, by phase and at the end of each epoch."""
+
+import os
+import sys
+
+from .. import wire
+from ..timeline import T
+
+_torch = None
+_phases = {}  # phase -> list of (live, pool, resident)
+SAMPLE_EVERY = 20  # steps; on a CPU, where no step is synchronised
+
+
+def install(torch, config):
+    global _torch
+    _torch = torch
+    T.phase_hook = _phase
+    T.open_hooks.insert(0, _cpu_sample)
+    T.epoch_hooks.append(_epoch)
+    wire.source(_gather)
+
+
+def use(kind):
+    """Read the counters of that device from now on."""
+    if kind == "cuda":
+        live, pool = _torch.cuda.memory_allocated, _torch.cuda.memory_reserved
+        T.memory = lambda: (live(), pool())
+    elif kind == "mps":
+        live, pool = _torch.mps.current_allocated_memory, _torch.mps.driver_allocated_memory
+        T.memory = lambda: (live(), pool())
+        limit = getattr(_torch.mps, "recommended_max_memory", None)  # 2.5
+        if limit is not None:
+            wire.put({"ev": "limit", "bytes": limit(), "source": "torch.mps.recommended_max_memory"})
+    else:
+        T.memory = None
+    if kind == "cuda":
+        wire.put({"ev": "limit", "bytes": _torch.cuda.get_device_properties(_torch.cuda.current_device()).total_memory,
+                  "source": "torch.cuda.get_device_properties"})
+
+
+_page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_usage = None
+
+
+def resident():
+    """Bytes of the process: resident set on Linux (/proc/self/statm), physical footprint on macOS; -1: not known."""
+    try:
+        if sys.platform == "linux":
+            with open("/proc/self/statm", "rb") as f:
+                return int(f.read().split()[1]) * _page
+        if sys.platform == "darwin":
+            return _footprint()
+    except Exception:
+        pass
+    return -1
+
+
+def _footprint():
+    """proc_pid_rusage, flavour 4: ri_phys_footprint is the u64 at byte 72 (xnu, bsd/sys/resource.h)."""
+    global _usage
+    import ctypes
+
+    if _usage is None:
+        _usage = ctypes.CDLL("/usr/lib/libproc.dylib").proc_pid_rusage, ctypes.create_string_buffer(512)
+    call, buffer = _usage
+    if call(os.getpid(), 4, buffer) != 0:
+        return -1
+    return int.from_bytes(buffer.raw[72:80], "little")
+
+
+def _phase(name):
+    live, pool = T.memory() if T.memory is not None else (-1, -1)
+    _phases.setdefault(name, []).append((live, pool, resident()))
+
+
+def _cpu_sample(number, timeline):
+    """On a CPU the phases of one step in SAMPLE_EVERY are noted; waiting costs nothing there."""
+    if timeline.device == "cpu" and number % SAMPLE_EVERY == 0:
+        timeline.sync = _nothing
+    return None
+
+
+def _nothing():
+    pass
+
+
+def _epoch(epoch, timeline):
+    live, pool = timeline.memory() if timeline.memory is not None else (-1, -1)
+    wire.put({"ev": "epoch", "number": epoch, "step": timeline.number, "live": live, "pool": pool, "resident": resident()})
+    _peaks()
+
+
+def _peaks():
+    """The allocator's own peaks, where it keeps them; never reset, since the script may read them too."""
+    if T.device == "cuda":
+        wire.put({"ev": "peak", "live": _torch.cuda.max_memory_allocated(), "pool": _torch.cuda.max_memory_reserved(),
+                  "source": "torch.cuda.max_memory_allocated"})
+
+
+def _gather():
+    if _phases:
+        rows = dict(_phases)
+        _phases.clear()
+        wire.put({"ev": "memory", "phases": rows})

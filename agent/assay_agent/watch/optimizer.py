@@ -1,0 +1,27 @@
+"""Optimizers: PyTorch's own hooks around every Optimizer.step, whatever class it is of."""
+
+from ..timeline import T
+from . import numerics
+from .autograd import compiling_test
+
+
+def install(torch, config):
+    from torch.optim import optimizer as module
+
+    compiling = compiling_test(torch)
+
+    def begin(optimizer, args, kwargs):
+        # First of all: a compiled step traces this hook, and must find nothing in it.
+        if compiling() or not T.on or not T.mine():
+            return None
+        numerics.on_step(optimizer)
+        T.optimizer_begin(id(optimizer))
+        return None
+
+    def end(optimizer, args, kwargs):
+        if compiling() or not T.in_opt or not T.mine():
+            return
+        T.optimizer_end()
+
+    module.register_optimizer_step_pre_hook(begin)
+    module.register_optimizer_step_post_hook(end)

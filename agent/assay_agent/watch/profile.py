@@ -1,0 +1,153 @@
+"""Hot operators: torch.profiler's own engine over fifty steps after warm-up, written as a Chrome trace.
+
+The trace is written by the engine in C++ and read by the supervisor: the training thread parses nothing. Where the script
+profiles by itself, its profiler has the engine and this one stays out or ends at once.
+"""
+
+import os
+import time
+
+from .. import process, wire
+from ..timeline import T
+
+WARMUP = 10  # steps before the window
+STEPS = 50
+SECONDS = 10.0  # a window of long steps ends here: a trace of minutes is no reader's friend
+
+_torch = None
+_path = None
+_state = "waiting"  # waiting, on, done
+_first = 0
+_began = 0.0
+_theirs = 0  # profilers that the script has made
+_making = False
+
+
+def install(torch, config):
+    global _torch, _path, _state
+    _torch = torch
+    if config.get("profile", "auto") == "off":
+        _state = "done"
+        return
+    _path = os.path.join(config["run"], "trace.json")
+    from torch.autograd import profiler
+
+    init = profiler.profile.__init__
+
+    def __init__(self, *args, **kwargs):
+        global _theirs
+        if not _making:
+            _theirs += 1
+            if _state == "on":
+                stop("the script started a profiler of its own")
+        return init(self, *args, **kwargs)
+
+    __init__.__wrapped__ = init
+    __init__.__doc__ = init.__doc__
+    profiler.profile.__init__ = __init__
+    T.open_hooks.append(_open)
+    T.close_hooks.append(_close)
+    process.finisher(_finish)
+
+
+def running():
+    return _state == "on"
+
+
+def _open(number, timeline):
+    global _state
+    if _state == "on":
+        return "profile"
+    if _state != "waiting" or number <= WARMUP:
+        return None
+    if _theirs:
+        _state = "done"
+        wire.put({"ev": "profile", "missing": "the script uses torch.profiler itself"})
+        return None
+    start(number)
+    return "profile" if _state == "on" else None
+
+
+def start(number):
+    global _state, _first, _began, _making
+    from torch._C._autograd import _enable_profiler, _prepare_profiler
+    from torch.autograd import profiler
+
+    device = T.device if T.device in ("cuda", "xpu") else None
+    _making = True
+    try:
+        try:
+            handle = profiler.profile(use_kineto=True, use_device=device)
+        except TypeError:  # 2.0 has use_cuda only
+            handle = profiler.profile(use_kineto=True, use_cuda=device == "cuda")
+    finally:
+        _making = False
+    quiet = "KINETO_LOG_LEVEL" not in os.environ
+    try:
+        config = handle.config()
+        if quiet:
+            # The engine reads it once, when it starts, and would write to the script's stderr. os.environ stays as it is.
+            os.putenv("KINETO_LOG_LEVEL", "99")
+        _prepare_profiler(config, handle.kineto_activities)
+        _enable_profiler(config, handle.kineto_activities)
+    except Exception as err:
+        _state = "done"
+        wire.put({"ev": "profile", "missing": "the profiler did not start: %s" % (str(err)[:200],)})
+        return
+    finally:
+        if quiet:
+            os.unsetenv("KINETO_LOG_LEVEL")
+    _state, _first, _began = "on", number, time.perf_counter()
+
+
+def _close(number, step, timeline):
+    if _state == "on" and (number >= _first + STEPS - 1 or time.perf_counter() - _began > SECONDS):
+        stop("", number)
+
+
+def stop(why, number=None):
+    global _state
+    if _state != "on":
+        return
+    _state = "done"
+    from torch._C._autograd import _disable_profiler
+
+    t = time.perf_counter()
+    result = _disable_profiler()
+    temporary = _path + ".part"
+    result.save(temporary)
+    os.replace(temporary, _path)
+    last = number if number is not None else T.number
+    wire.put({"ev": "profile", "first": _first, "last": last, "file": os.path.basename(_path), "why": why,
+              "seconds": time.perf_counter() - t, "kernels": _missing_kernels(result)})
+
+
+def _missing_kernels(result):
+    """Operators of the window that this build of PyTorch has no MPS kernel for: on MPS they ran on the CPU.
+
+    Asked of the dispatcher itself, since PyTorch warns about the first fallback of a process only.
+    """
+    if T.device != "mps":
+        return []
+    has = _torch._C._dispatch_has_kernel_for_dispatch_key
+    counts = {}
+    for event in result.events():
+        name = event.name()
+        if name.startswith("aten::"):
+            counts[name] = counts.get(name, 0) + 1
+    missing = []
+    for name, count in counts.items():
+        try:
+            composite = has(name, "CompositeImplicitAutograd") or has(name, "CompositeExplicitAutograd")
+            if not composite and not has(name, "MPS") and has(name, "CPU"):
+                missing.append([name, count])
+        except Exception:
+            continue
+    return missing
+
+
+def _finish():
+    if _state == "on":
+        stop("the run ended inside the window")
+    elif _state == "waiting" and T.number:
+        wire.put({"ev": "profile", "missing": "the run ended before step %d, where the window starts" % (WARMUP + 1)})

@@ -1,0 +1,54 @@
+"""GradScaler: the unscaled loss, and the steps that it skipped."""
+
+import functools
+
+from .. import wire
+from ..timeline import T
+from . import numerics
+
+
+def install(torch, config):
+    classes = []
+    amp = getattr(torch, "amp", None)
+    if hasattr(amp, "GradScaler"):
+        classes.append(amp.GradScaler)  # 2.3 and later; torch.cuda.amp.GradScaler derives from it
+    else:
+        classes.append(torch.cuda.amp.GradScaler)
+    for cls in classes:
+        _watch(cls)
+
+
+def _watch(cls):
+    scale, step = cls.scale, cls.step
+
+    @functools.wraps(scale)
+    def watched_scale(self, outputs):
+        result = scale(self, outputs)
+        try:
+            if self.is_enabled():
+                numerics.on_scale(outputs, result)
+        except Exception as err:
+            wire.trouble("scaler: %r" % (err,))
+        return result
+
+    @functools.wraps(step)
+    def watched_step(self, optimizer, *args, **kwargs):
+        if not T.on or not self.is_enabled() or not T.mine():
+            return step(self, optimizer, *args, **kwargs)
+        before = T.counts["optimizer"]
+        try:
+            return step(self, optimizer, *args, **kwargs)
+        finally:
+            if T.counts["optimizer"] == before and T.on:
+                # The optimizer was not called: the gradients were not finite. The step still is one round.
+                wire.put({"ev": "skipped", "step": T.number + 1})
+                T.optimizer_begin(id(optimizer))
+                T.optimizer_end()
+            elif not _seen:
+                _seen.append(True)
+                wire.put({"ev": "scaler"})
+
+    cls.scale, cls.step = watched_scale, watched_step
+
+
+_seen = []
