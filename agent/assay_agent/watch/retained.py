@@ -101,17 +101,36 @@ def _close(number, step, timeline):
         for tensor in _tensors(young=_full is not None and _full == _collections()):
             trace = tracemalloc.get_object_traceback(tensor)
             if trace is not None:
-                _made.append((weakref.ref(tensor), _line(trace), _bytes(tensor)))
+                frames = [(f.filename, f.lineno) for f in reversed(list(trace))]
+            else:
+                frames = _trace_3_11(tensor)
+            if frames:
+                _made.append((weakref.ref(tensor), _line(frames), _bytes(tensor)))
     finally:
         tracemalloc.stop()
         _spent += time.perf_counter() - began
 
 
-def _line(trace):
-    """Innermost user line of a traceback: tracemalloc lists the innermost frame last."""
-    for frame in reversed(list(trace)):
-        if _user_file(frame.filename):
-            return "%s:%d" % (frame.filename, frame.lineno)
+def _trace_3_11(tensor):
+    """The frames, innermost first, that CPython 3.11's own function does not find.
+
+    It looks sixteen bytes too late for objects with a managed dictionary, as tensors are: two pointers stand before the
+    garbage collector's header (CPython 3.11, Objects/typeobject.c, _PyType_PreHeaderSize).
+    """
+    if sys.version_info[:2] != (3, 11):
+        return None
+    import ctypes
+
+    find = ctypes.pythonapi._PyTraceMalloc_GetTraceback
+    find.restype, find.argtypes = ctypes.py_object, [ctypes.c_uint, ctypes.c_void_p]
+    return find(0, id(tensor) - 32)
+
+
+def _line(frames):
+    """Innermost user line of frames (file, line), innermost first."""
+    for name, line in frames:
+        if _user_file(name):
+            return "%s:%d" % (name, line)
     return ""
 
 
