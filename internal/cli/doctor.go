@@ -1,0 +1,336 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/evidence"
+	"assay/internal/fault"
+	"assay/internal/host"
+	"assay/internal/python"
+)
+
+type doctorOptions struct {
+	JSON    bool
+	Python  string
+	Record  string
+	NoGates bool
+	Require []string
+}
+
+// doctorSchema names the version of the JSON form of `assay doctor`.
+const doctorSchema = "assay.doctor/1"
+
+// doctorReport is what `assay doctor --json` prints.
+type doctorReport struct {
+	Schema      string              `json:"schema"`
+	System      string              `json:"system"`                // darwin/arm64, …: what assay itself was built for
+	Interpreter *python.Interpreter `json:"interpreter,omitempty"` // absent when none was found
+	Torch       *python.Torch       `json:"torch,omitempty"`       // absent when it is not installed
+	Packages    []python.Package    `json:"packages"`
+	Findings    doctorFindings      `json:"findings"`
+	Gates       []python.Gate       `json:"gates"`              // empty with --no-gates
+	Required    []string            `json:"required,omitempty"` // gates that must pass, from --require
+	Failed      []string            `json:"failed"`             // names of error findings and of required gates that did not pass; empty: exit status 0
+}
+
+// doctorFindings are kept by section, in the order of the printed page. Severity error is what fails the command.
+type doctorFindings struct {
+	Interpreter []evidence.Finding `json:"interpreter"`
+	Wheels      []evidence.Finding `json:"wheels"`
+	Environment []evidence.Finding `json:"environment"`
+}
+
+func newDoctorCommand(env *Env) *cobra.Command {
+	var opts doctorOptions
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the interpreter, its packages, the devices and the environment",
+		Long: `Checks what a run would meet, before it runs: which Python it would get and whether that one is native, whether the
+installed packages fit it, whether each framework can really compute on its device, and environment variables that
+would be refused, misread or do nothing.
+
+A device counts only when a matrix product on it agrees with the CPU's: each framework is imported in a process of its
+own for that, at most a minute each.
+
+Exit status 3 when a check finds an error, or when a gate named by --require does not pass; an unknown gate does not.`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.BoolVar(&opts.JSON, "json", false, "print the record ("+doctorSchema+") instead of the page")
+	f.StringVar(&opts.Python, "python", "", "interpreter to check: a `path`, a name on PATH, or the folder of an environment")
+	f.StringVar(&opts.Record, "record", "", "also write what the host's sources say, raw, to `file`")
+	f.BoolVar(&opts.NoGates, "no-gates", false, "do not import any framework")
+	f.StringSliceVar(&opts.Require, "require", nil, "`gate` that must pass, may be repeated: "+strings.Join(python.GateNames(), ", "))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env, opts) }
+	return cmd
+}
+
+func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
+	for _, name := range opts.Require {
+		if !slices.Contains(python.GateNames(), name) {
+			err := fmt.Errorf("--require %s: no such gate", name)
+			return fault.Exit(fault.Hint(err, "gates: "+strings.Join(python.GateNames(), ", ")), fault.Usage)
+		}
+	}
+	if opts.NoGates && len(opts.Require) > 0 {
+		return fault.Exit(fmt.Errorf("--require %s needs the gates that --no-gates leaves out", opts.Require[0]), fault.Usage)
+	}
+	r, err := doctor(ctx, env, opts)
+	if err != nil {
+		return err
+	}
+	if opts.Record != "" {
+		n, err := writeRecord(ctx, env.Path(opts.Record))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Stderr, "recorded %s (%d bytes)\n", opts.Record, n)
+	}
+	if opts.JSON {
+		e := json.NewEncoder(env.Stdout)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		err = e.Encode(r)
+	} else {
+		_, err = io.WriteString(env.Stdout, r.page(opts))
+	}
+	if err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	if len(r.Failed) > 0 {
+		return status(fault.GateFailed)
+	}
+	return nil
+}
+
+// doctor looks at everything once.
+func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, error) {
+	r := &doctorReport{
+		Schema: doctorSchema, System: runtime.GOOS + "/" + runtime.GOARCH, Packages: []python.Package{}, Gates: []python.Gate{}, Failed: []string{},
+		Findings: doctorFindings{Interpreter: []evidence.Finding{}, Wheels: []evidence.Finding{}, Environment: []evidence.Finding{}},
+		Required: opts.Require,
+	}
+	in, err := python.Find(ctx, env.Environ, env.Dir, opts.Python)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("look for the interpreter: %w", ctx.Err())
+	case err != nil && opts.Python != "":
+		return nil, err
+	case err != nil:
+		r.Findings.Interpreter = append(r.Findings.Interpreter, evidence.Finding{Name: "interpreter-missing", Severity: evidence.Error,
+			Text: err.Error(), Hint: fault.HintOf(err), Basis: evidence.Measured})
+	default:
+		r.Interpreter = &in
+		r.Findings.Interpreter = append(r.Findings.Interpreter, python.CheckInterpreter(in)...)
+		r.Packages = append(r.Packages, python.Packages(in.Site)...)
+		torch, ok, err := python.ReadTorch(in, r.Packages)
+		if err != nil {
+			r.Findings.Wheels = append(r.Findings.Wheels, evidence.Finding{Name: "torch-unreadable", Severity: evidence.Error, Text: err.Error(), Basis: evidence.Derived,
+				Hint: "the installation is incomplete: install torch again"})
+		} else if ok {
+			r.Torch = &torch
+		}
+		r.Findings.Wheels = append(r.Findings.Wheels, python.CheckPackages(in, r.Packages, r.Torch)...)
+	}
+	release := ""
+	if r.Torch != nil {
+		release = r.Torch.Release
+	}
+	r.Findings.Environment = append(r.Findings.Environment, python.CheckEnviron(env.Environ, release, runtime.GOOS)...)
+	if r.Interpreter != nil && !opts.NoGates {
+		r.Gates = append(r.Gates, python.Gates(ctx, in, env.Environ)...)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("check the devices: %w", ctx.Err())
+	}
+	for _, f := range slices.Concat(r.Findings.Interpreter, r.Findings.Wheels, r.Findings.Environment) {
+		if f.Severity == evidence.Error && !slices.Contains(r.Failed, f.Name) {
+			r.Failed = append(r.Failed, f.Name)
+		}
+	}
+	for _, name := range opts.Require {
+		if r.gate(name).State != python.Pass {
+			r.Failed = append(r.Failed, name)
+		}
+	}
+	return r, nil
+}
+
+// writeRecord writes what the host says to path, which holds either all of it or what it held before.
+func writeRecord(ctx context.Context, path string) (size int64, err error) {
+	fail := func(err error) (int64, error) { return 0, fmt.Errorf("record the host to %s: %w", path, err) }
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return fail(err)
+	}
+	defer os.Remove(f.Name()) // once renamed, it is no longer there
+	err = host.Record(ctx, f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		size, err = f.Seek(0, io.SeekCurrent)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return size, nil
+}
+
+// gate returns the gate of that name; where there is none, an unknown one that says so.
+func (r *doctorReport) gate(name string) python.Gate {
+	for _, g := range r.Gates {
+		if g.Name == name {
+			return g
+		}
+	}
+	return python.Gate{Name: name, State: python.Unknown, Detail: "does not arise here", Basis: evidence.Derived}
+}
+
+// page is the report for people: section by section, each line a mark, what it says, and how that is known.
+func (r *doctorReport) page(opts doctorOptions) string {
+	var b strings.Builder
+	line := func(mark, text string, basis evidence.Basis, hint string) {
+		fmt.Fprintf(&b, "  %-4s  %s  (%s)\n", mark, text, basis)
+		if hint != "" {
+			fmt.Fprintf(&b, "        → %s\n", hint)
+		}
+	}
+	findings := func(list []evidence.Finding) {
+		for _, f := range list {
+			mark := map[evidence.Severity]string{evidence.Error: "FAIL", evidence.Warning: "warn", evidence.Note: "note"}[f.Severity]
+			text := f.Text
+			if f.Where != "" && (r.Interpreter == nil || f.Where != r.Interpreter.Path) {
+				text += " [" + f.Where + "]"
+			}
+			line(mark, text, f.Basis, f.Hint)
+		}
+	}
+
+	fmt.Fprintln(&b, "Interpreter")
+	if in := r.Interpreter; in != nil {
+		name := in.Path
+		if in.Chosen != "" {
+			name += " (" + in.Chosen + ")"
+		}
+		line("ok", name, evidence.Derived, "")
+		what := in.Origin
+		if in.BaseOrigin != in.Origin {
+			what += " on " + in.BaseOrigin
+		}
+		known := evidence.Measured
+		if in.NotAsked != "" {
+			known = evidence.Derived
+		}
+		version, mark := "Python "+in.Version, "ok"
+		if in.Version == "" {
+			version, mark = "version not known", "?"
+		}
+		line(mark, version+", "+what, known, "")
+		runs := in.Format + " for " + strings.Join(in.Arch, " and ")
+		if in.Machine != "" {
+			runs += ", runs as " + in.Machine
+		}
+		if in.Translated != nil && !*in.Translated {
+			runs += ", not translated"
+		}
+		line("ok", runs, known, "")
+		for _, p := range in.Passed {
+			line("note", "passed over: "+p, evidence.Measured, "")
+		}
+	}
+	findings(r.Findings.Interpreter)
+
+	fmt.Fprintln(&b, "\nWheels")
+	if r.Interpreter != nil {
+		if t := r.Torch; t != nil {
+			text := "torch " + t.Version + ", " + t.Flavour
+			if t.Commit != "" {
+				text += ", commit " + t.Commit[:12]
+			}
+			if t.Origin != "" {
+				text += ", from " + t.Origin
+			}
+			line("ok", text, evidence.Declared, "")
+			if f, ok := python.MacFloor(t.Release); ok && r.Interpreter.Platform == "darwin" {
+				line("note", fmt.Sprintf("torch %s needs macOS %s for MPS; this is %s", t.Release, f.Backend, r.Interpreter.System), evidence.Derived, "")
+			}
+		} else if len(r.Findings.Wheels) == 0 || r.Findings.Wheels[0].Name != "torch-unreadable" {
+			line("?", "torch is not installed", evidence.Derived, "")
+		}
+		misfits := 0
+		for _, f := range r.Findings.Wheels {
+			if strings.HasPrefix(f.Name, "wheel-") {
+				misfits++
+			}
+		}
+		if misfits == 0 {
+			line("ok", fmt.Sprintf("%d packages, none built for another system, architecture or Python", len(r.Packages)), evidence.Derived, "")
+		}
+	} else {
+		line("?", "no interpreter to look into", evidence.Derived, "")
+	}
+	findings(r.Findings.Wheels)
+
+	fmt.Fprintln(&b, "\nDevice gates")
+	switch {
+	case opts.NoGates:
+		line("?", "not tried (--no-gates)", evidence.Declared, "")
+	case r.Interpreter == nil:
+		line("?", "no interpreter to try them with", evidence.Derived, "")
+	}
+	shown := r.Gates
+	for _, name := range r.Required {
+		if !slices.ContainsFunc(r.Gates, func(g python.Gate) bool { return g.Name == name }) {
+			shown = append(shown, r.gate(name))
+		}
+	}
+	for _, g := range shown {
+		required := slices.Contains(r.Required, g.Name)
+		mark := "?"
+		switch {
+		case g.State == python.Pass:
+			mark = "ok"
+		case required:
+			mark = "FAIL"
+		case g.State == python.Fail && g.Basis == evidence.Derived && (g.Name == "mps" || g.Name == "cuda"):
+			mark = "no" // nothing is wrong: this system has no such device
+		case g.State == python.Fail:
+			mark = "FAIL"
+		}
+		text := g.Name + ": " + g.Detail
+		if required && g.State == python.Unknown {
+			text += " (unknown, which is no pass)"
+		}
+		line(mark, text, g.Basis, g.Hint)
+	}
+
+	fmt.Fprintln(&b, "\nEnvironment")
+	if len(r.Findings.Environment) == 0 {
+		line("ok", "no variable that would be refused, misread or ignored", evidence.Derived, "")
+	}
+	findings(r.Findings.Environment)
+	if len(r.Failed) > 0 {
+		fmt.Fprintf(&b, "\nfailed: %s\n", strings.Join(r.Failed, ", "))
+	}
+	return b.String()
+}

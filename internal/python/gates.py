@@ -1,0 +1,124 @@
+"""Proves one framework's device by computing on it. Prints a line of JSON at every stage, so that a crash still tells how
+far it came; the last line counts. The name of the framework is the only argument."""
+import importlib.util
+import json
+import platform
+import sys
+
+said = {"stage": "start", "installed": False, "devices": []}
+
+
+def say(stage, **more):
+    said.update(more, stage=stage)
+    sys.stdout.write("\nassay " + json.dumps(said) + "\n")
+    sys.stdout.flush()
+
+
+def judge(name, on, got, want):
+    """got and want are lists of numbers from the device and from the CPU."""
+    worst = max(abs(g - w) for g, w in zip(got, want))
+    largest = max(abs(w) for w in want)
+    # 1e-3: half-precision multiplication inside a float32 product stays below it, a wrong kernel does not.
+    agrees = len(got) == len(want) and worst == worst and worst <= 1e-3 * largest
+    return {"name": name, "on": on, "agrees": agrees, "worst": worst if worst == worst else -1.0, "largest": largest}
+
+
+def attempt(name, f):
+    try:
+        said["devices"].append(f())
+    except Exception as e:
+        said["devices"].append({"name": name, "error": "%s: %s" % (type(e).__name__, str(e).strip().split("\n")[0][:300])})
+    say("tried " + name)
+
+
+def numbers():
+    return [[((i * 31 + j * 17) % 29 - 14) / 8.0 for j in range(64)] for i in range(64)]
+
+
+def torch_gate():
+    import torch
+
+    mps = getattr(torch.backends, "mps", None)
+    say("imported", version=torch.__version__, built=bool(mps and mps.is_built()))
+    say("asked", mps_available=bool(mps and mps.is_available()), cuda_available=bool(torch.cuda.is_available()))
+
+    def prove(name):
+        a = torch.tensor(numbers(), dtype=torch.float32)
+        b = a.t().contiguous()
+        want = (a @ b).flatten().tolist()
+        got = a.to(name) @ b.to(name)
+        if got.device.type != name:
+            raise RuntimeError("the result is on " + str(got.device))
+        return judge(name, str(got.device), got.cpu().flatten().tolist(), want)
+
+    for name in ("mps", "cuda"):
+        if said[name + "_available"]:
+            say("trying " + name)
+            attempt(name, lambda: prove(name))
+    if said["cuda_available"]:
+        said["name"] = torch.cuda.get_device_name(0)
+
+
+def mlx_gate():
+    import mlx.core as mx
+
+    device = mx.default_device()
+    kind = "gpu" if device == mx.Device(mx.gpu) or str(device).startswith("Device(gpu") else "cpu"
+    say("imported", version=getattr(mx, "__version__", ""), default=str(device), kind=kind)
+
+    def prove():
+        a = mx.array(numbers(), dtype=mx.float32)
+        b = mx.transpose(a)
+        want = mx.matmul(a, b, stream=mx.cpu)
+        got = mx.matmul(a, b)  # on the default device
+        mx.eval(want, got)
+        return judge("mlx", str(device), mx.flatten(got).tolist(), mx.flatten(want).tolist())
+
+    say("trying mlx")
+    attempt("mlx", prove)
+
+
+def tensorflow_gate():
+    import tensorflow as tf
+
+    say("imported", version=tf.__version__)
+    gpus = tf.config.list_physical_devices("GPU")
+    say("asked", gpus=[g.name for g in gpus])
+    if not gpus:
+        return
+    tf.config.set_soft_device_placement(False)  # otherwise the CPU answers for a kernel that is missing
+
+    def prove():
+        a = tf.constant(numbers(), dtype=tf.float32)
+        with tf.device("/CPU:0"):
+            want = tf.matmul(a, a, transpose_b=True)
+        with tf.device("/GPU:0"):
+            got = tf.matmul(a, a, transpose_b=True)
+        if "GPU" not in got.device:
+            raise RuntimeError("the result is on " + got.device)
+        return judge("tensorflow", got.device, tf.reshape(got, [-1]).numpy().tolist(), tf.reshape(want, [-1]).numpy().tolist())
+
+    say("trying tensorflow")
+    attempt("tensorflow", prove)
+
+
+def main(framework):
+    # The folder that assay was called in is no part of a script's import path; a checkout of torch may lie there.
+    sys.path[:] = [p for p in sys.path if p != ""]
+    try:
+        found = importlib.util.find_spec(framework) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        say("absent")
+        return
+    say("importing", installed=True, machine=platform.machine())
+    try:
+        {"torch": torch_gate, "mlx": mlx_gate, "tensorflow": tensorflow_gate}[framework]()
+    except BaseException as e:
+        say("failed", failed_at=said["stage"], error="%s: %s" % (type(e).__name__, str(e).strip().split("\n")[0][:300]))
+        return
+    say("done")
+
+
+main(sys.argv[1])
