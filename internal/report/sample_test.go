@@ -124,7 +124,7 @@ func hostSamples(run *evidence.Run, seconds, every, resident, swap float64, gpu 
 		grow := 1 - math.Exp(-6*at/seconds)
 		fs := []evidence.Figure{
 			evidence.Known("process.resident", math.Round(resident*(.3+.7*grow)), "B", evidence.Measured),
-			evidence.Known("swap.used", math.Round(swap*(1+.02*rnd.next())), "B", evidence.Measured),
+			evidence.Known("host.swap.used", math.Round(swap*(1+.02*rnd.next())), "B", evidence.Measured),
 			evidence.Known("host.cpu", round(.55+.4*rnd.next()), "ratio", evidence.Measured),
 		}
 		if gpu {

@@ -251,7 +251,18 @@ func number(f evidence.Figure) string {
 	if !f.Known() {
 		return "unknown: " + reason(f)
 	}
-	return unit.Format(*f.Value, f.Unit)
+	return quantity(*f.Value, f.Unit)
+}
+
+// quantity prints a value with its unit. The host's counters have two units of their own beside the base units.
+func quantity(v float64, u string) string {
+	switch u {
+	case "B/s":
+		return unit.Bytes(v) + "/s"
+	case "level":
+		return "level " + unit.Format(v, "1")
+	}
+	return unit.Format(v, u)
 }
 
 func reason(f evidence.Figure) string {
@@ -266,7 +277,7 @@ func spread(f evidence.Figure) string {
 	if f.Low == nil || f.High == nil {
 		return ""
 	}
-	lo, hi := unit.Format(*f.Low, f.Unit), unit.Format(*f.High, f.Unit)
+	lo, hi := quantity(*f.Low, f.Unit), quantity(*f.High, f.Unit)
 	ln, lu, ok1 := strings.Cut(lo, " ")
 	_, hu, ok2 := strings.Cut(hi, " ")
 	if ok1 && ok2 && lu == hu {
