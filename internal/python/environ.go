@@ -469,7 +469,12 @@ func checkPythonPath(c *environCheck, v Variable, value string) {
 	if value == "" {
 		return // Python takes an empty value as none
 	}
+	var seen []string
 	for _, entry := range strings.Split(value, string(filepath.ListSeparator)) {
+		if slices.Contains(seen, entry) {
+			continue
+		}
+		seen = append(seen, entry)
 		folder := entry
 		switch {
 		case entry == "":

@@ -93,27 +93,29 @@ func nativeGate(in Interpreter) (Gate, bool) {
 
 // gateAnswer is the last line that the child printed, and how it ended.
 type gateAnswer struct {
-	Stage         string       `json:"stage"`
-	Installed     bool         `json:"installed"`
-	Version       string       `json:"version"`
-	Built         bool         `json:"built"`
-	MPS           bool         `json:"mps_available"`
-	CUDA          bool         `json:"cuda_available"`
-	DeviceName    string       `json:"name"`
-	Default       string       `json:"default"`
-	Kind          string       `json:"kind"`
-	GPUs          []string     `json:"gpus"`
-	Error         string       `json:"error"`
-	FailedAt      string       `json:"failed_at"`
-	Devices       []gateDevice `json:"devices"`
-	ended         string       // why it did not finish; empty when it did
-	said, crashed bool
+	Stage      string       `json:"stage"`
+	Installed  bool         `json:"installed"`
+	Version    string       `json:"version"`
+	Built      bool         `json:"built"`
+	MPS        bool         `json:"mps_available"`
+	CUDA       bool         `json:"cuda_available"`
+	DeviceName string       `json:"name"`
+	Default    string       `json:"default"`
+	Kind       string       `json:"kind"`
+	GPUs       []string     `json:"gpus"`
+	Error      string       `json:"error"`
+	FailedAt   string       `json:"failed_at"`
+	Devices    []gateDevice `json:"devices"`
+	ended      string       // why it did not finish; empty when it did
+	said       bool
+	crashed    bool
 }
 
 type gateDevice struct {
 	Name    string  `json:"name"`
 	On      string  `json:"on"`
 	Agrees  bool    `json:"agrees"`
+	Finite  bool    `json:"finite"`
 	Worst   float64 `json:"worst"`
 	Largest float64 `json:"largest"`
 	Error   string  `json:"error"`
@@ -203,6 +205,8 @@ func (g *Gate) proven(what string, d gateDevice) {
 	case d.Error != "":
 		g.State, g.Detail = Fail, what+" says the device is available, and the matrix product failed: "+d.Error
 		g.Hint = "usual in virtual machines, containers and sandboxes without a GPU of their own"
+	case !d.Finite:
+		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s has values that are not finite, the CPU's has none", what, d.On)
 	case !d.Agrees:
 		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s differs from the CPU's by %.3g of %.3g", what, d.On, d.Worst, d.Largest)
 	default:
@@ -257,6 +261,10 @@ func cudaGate(in Interpreter, a gateAnswer) Gate {
 	}
 	if a.common(&g, "torch") {
 		g.State, g.Detail = Fail, "torch "+a.Version+": torch.cuda.is_available() is False"
+		if !exists("/dev/nvidiactl") && !exists("/dev/kfd") && !exists("/dev/dxg") { // NVIDIA, AMD, and either under WSL
+			g.Basis = evidence.Derived
+			g.Detail += ", and no driver of a GPU is loaded"
+		}
 	}
 	return g
 }

@@ -16,11 +16,12 @@ def say(stage, **more):
 
 def judge(name, on, got, want):
     """got and want are lists of numbers from the device and from the CPU."""
-    worst = max(abs(g - w) for g, w in zip(got, want))
+    finite = all(abs(g) < float("inf") for g in got)  # false for NaN too, which max() would step over
+    worst = max(abs(g - w) for g, w in zip(got, want)) if finite else -1.0
     largest = max(abs(w) for w in want)
     # 1e-3: half-precision multiplication inside a float32 product stays below it, a wrong kernel does not.
-    agrees = len(got) == len(want) and worst == worst and worst <= 1e-3 * largest
-    return {"name": name, "on": on, "agrees": agrees, "worst": worst if worst == worst else -1.0, "largest": largest}
+    agrees = len(got) == len(want) and finite and worst <= 1e-3 * largest
+    return {"name": name, "on": on, "agrees": agrees, "finite": finite, "worst": worst, "largest": largest}
 
 
 def attempt(name, f):

@@ -258,20 +258,24 @@ func (p Package) PythonMismatch(in Interpreter) string {
 	}
 	minor := minorOf(in.Version)
 	var why string
+tags:
 	for _, tag := range p.Tags {
 		parts := strings.Split(tag, "-")
 		if len(parts) != 3 {
-			return ""
+			why = ""
+			break
 		}
 		for _, implementation := range strings.Split(parts[0], ".") {
 			m := cpython.FindStringSubmatch(implementation)
 			if m == nil {
-				return ""
+				why = ""
+				break tags
 			}
 			built := m[1] + "." + m[2]
 			c := compareVersions(minor, built)
 			if c == 0 || c > 0 && strings.Contains(parts[1], "abi3") {
-				return ""
+				why = ""
+				break tags
 			}
 			why = "built for Python " + built + ", under " + minor
 		}
