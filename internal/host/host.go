@@ -44,6 +44,8 @@ type machine interface {
 // fact that could not be read says why. The call takes well under a second, unless a tool or a file system is stuck; then about
 // one second.
 func Facts(ctx context.Context, paths ...string) []evidence.Fact {
+	ctx, cancel := context.WithTimeout(ctx, toolLimit)
+	defer cancel()
 	return thisMachine().facts(ctx, paths)
 }
 
@@ -95,13 +97,11 @@ func reason(err error) string {
 // toolFunc runs a program and returns its standard output.
 type toolFunc func(ctx context.Context, path string, args ...string) ([]byte, error)
 
-// runTool runs a program of the system: plain locale, no input, bounded time and output.
+// runTool runs a program of the system: plain locale, no input, bounded output. It lasts as long as the context, ten seconds
+// at most.
 func runTool(ctx context.Context, path string, args ...string) ([]byte, error) {
-	return runToolFor(ctx, toolLimit, path, args...)
-}
-
-func runToolFor(ctx context.Context, limit time.Duration, path string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
 	var out bounded
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -111,7 +111,7 @@ func runToolFor(ctx context.Context, limit time.Duration, path string, args ...s
 	err := cmd.Run()
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fmt.Errorf("%s did not answer in %v", path, limit)
+		return nil, fmt.Errorf("%s did not answer in %v", path, time.Since(begun).Round(100*time.Millisecond))
 	case err != nil:
 		return nil, fmt.Errorf("run %s: %w", path, err)
 	}

@@ -15,7 +15,7 @@ type recording struct {
 	read    func(ctx context.Context) ([]byte, error)
 }
 
-// recordLimit is for one section: system_profiler is the slowest, with some 0.3 s in reports.
+// recordLimit is for one section, and the longest that any tool may take: system_profiler is the slowest, with some 0.3 s in reports.
 const (
 	recordLimit   = 10 * time.Second
 	recordSection = 256 << 10 // bytes
@@ -75,7 +75,7 @@ func (h *procHost) recordings() []recording {
 	}
 	if h.smi != "" {
 		smi := func(args ...string) func(context.Context) ([]byte, error) {
-			return func(ctx context.Context) ([]byte, error) { return runToolFor(ctx, recordLimit, h.smi, args...) }
+			return func(ctx context.Context) ([]byte, error) { return h.tool(ctx, h.smi, args...) }
 		}
 		// Only these displays: the others hold serial numbers and the command lines of processes.
 		const displays = "MEMORY,UTILIZATION,TEMPERATURE,POWER,CLOCK,COMPUTE,PERFORMANCE"
