@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,6 +30,9 @@ type doctorOptions struct {
 
 // doctorSchema names the version of the JSON form of `assay doctor`.
 const doctorSchema = "assay.doctor/1"
+
+// doctorLines is how many findings of one name the page shows: an environment of the wrong architecture has a hundred.
+const doctorLines = 6
 
 // doctorReport is what `assay doctor --json` prints.
 type doctorReport struct {
@@ -216,13 +220,22 @@ func (r *doctorReport) page(opts doctorOptions) string {
 		}
 	}
 	findings := func(list []evidence.Finding) {
+		times := map[string]int{}
 		for _, f := range list {
+			if times[f.Name]++; times[f.Name] > doctorLines {
+				continue
+			}
 			mark := map[evidence.Severity]string{evidence.Error: "FAIL", evidence.Warning: "warn", evidence.Note: "note"}[f.Severity]
 			text := f.Text
 			if f.Where != "" && (r.Interpreter == nil || f.Where != r.Interpreter.Path) {
 				text += " [" + f.Where + "]"
 			}
 			line(mark, text, f.Basis, f.Hint)
+		}
+		for _, name := range slices.Sorted(maps.Keys(times)) {
+			if more := times[name] - doctorLines; more > 0 {
+				line("", fmt.Sprintf("%d more of %s: --json lists them", more, name), evidence.Derived, "")
+			}
 		}
 	}
 

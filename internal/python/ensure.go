@@ -87,6 +87,10 @@ func CacheDir(environ []string) (string, error) {
 // the same one wait for each other. Progress goes to log. An environment that is not complete, because a run was killed
 // or ctx ended, is removed and made again. Errors carry a hint: no suitable Python, no venv module, no network, no space.
 func Ensure(ctx context.Context, cache string, spec Spec, log io.Writer) (python string, err error) {
+	// An environment that is there serves whatever python3 names today: it holds gigabytes and is assay's own.
+	if dir := existingEnvironment(cache, spec); dir != "" {
+		return ensureIn(ctx, dir, Interpreter{}, spec, log)
+	}
 	base, err := chooseBase(ctx, os.Environ())
 	if err != nil {
 		return "", err
@@ -95,18 +99,45 @@ func Ensure(ctx context.Context, cache string, spec Spec, log io.Writer) (python
 }
 
 func ensure(ctx context.Context, cache string, base Interpreter, spec Spec, log io.Writer) (string, error) {
-	root := spec
-	var layers []Spec // the one below first
-	for s := &spec; s != nil; s = s.On {
-		layers, root = append([]Spec{*s}, layers...), *s
+	root := spec.layers()[0]
+	dir := filepath.Join(cache, "python", fmt.Sprintf("%s-%s-%s", root.Name, minorOf(base.Version), environmentKey(root, base)))
+	return ensureIn(ctx, dir, base, spec, log)
+}
+
+// layers are the set and those below it, the lowest first.
+func (s Spec) layers() []Spec {
+	if s.On == nil {
+		return []Spec{s}
 	}
-	parent := filepath.Join(cache, "python")
-	dir := filepath.Join(parent, fmt.Sprintf("%s-%s-%s", root.Name, minorOf(base.Version), environmentKey(root, base)))
+	return append(s.On.layers(), s)
+}
+
+// existingEnvironment is a folder in which the lowest set is complete and whose interpreter can run here: a home folder
+// may be shared by machines of several kinds.
+func existingEnvironment(cache string, spec Spec) string {
+	root := spec.layers()[0]
+	found, _ := filepath.Glob(filepath.Join(cache, "python", root.Name+"-*"))
+	for _, dir := range slices.Backward(found) {
+		real, err := filepath.EvalSymlinks(filepath.Join(dir, "bin", "python"))
+		if err != nil || !complete(dir, []Spec{root}) {
+			continue
+		}
+		h, _, err := readHeader(real)
+		if err == nil && (h.Format == "ELF") == (runtime.GOOS == "linux") && slices.ContainsFunc(h.Arch, func(a string) bool { return sameArch(a, runtime.GOARCH) }) {
+			return dir
+		}
+	}
+	return ""
+}
+
+// ensureIn makes what is missing in dir. base is not needed where the lowest set is complete.
+func ensureIn(ctx context.Context, dir string, base Interpreter, spec Spec, log io.Writer) (string, error) {
+	layers := spec.layers()
 	python := filepath.Join(dir, "bin", "python")
 	if complete(dir, layers) {
 		return python, nil
 	}
-	if err := os.MkdirAll(parent, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return "", spaceError(fmt.Errorf("make the environment %s: %w", spec.Name, err))
 	}
 	unlock, err := lockFile(ctx, dir+".lock", log)
@@ -122,6 +153,9 @@ func ensure(ctx context.Context, cache string, base Interpreter, spec Spec, log 
 			continue
 		}
 		if i == 0 {
+			if base.Path == "" {
+				return "", fmt.Errorf("make the environment %s: %s was removed meanwhile", spec.Name, dir)
+			}
 			if err := os.RemoveAll(dir); err != nil {
 				return "", fmt.Errorf("remove the incomplete environment %s: %w", dir, err)
 			}
@@ -350,7 +384,11 @@ func chooseBase(ctx context.Context, environ []string) (Interpreter, error) {
 			return false
 		}
 		v := minorOf(in.Version)
-		seen = append(seen, fmt.Sprintf("%s (%s)", in.Path, in.Version))
+		what := in.Version
+		if !nativeEnough(in) {
+			what += ", under Rosetta"
+		}
+		seen = append(seen, fmt.Sprintf("%s (%s)", in.Path, what))
 		return compareVersions(v, oldestBase) >= 0 && compareVersions(v, newestBase) <= 0 && nativeEnough(in)
 	}
 	for _, path := range onPath(environ, dir, "python3") {

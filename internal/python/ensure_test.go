@@ -88,6 +88,13 @@ func TestEnsure(t *testing.T) {
 	if again, err := ensure(t.Context(), cache, in, low, &log); err != nil || again != python || log.Len() > 0 {
 		t.Fatalf("second time: %s, %v, log %q", again, err, log.String())
 	}
+	// Whatever python3 names today, the environment that is there is taken.
+	if dir := existingEnvironment(cache, high); dir != filepath.Dir(filepath.Dir(python)) {
+		t.Errorf("existing environment: %q", dir)
+	}
+	if dir := existingEnvironment(cache, Spec{Name: "low", Requirements: []string{"other==1"}}); dir != "" {
+		t.Errorf("an environment of other pins was taken: %q", dir)
+	}
 	// Processes that come together make it once, in the same folder.
 	var wait sync.WaitGroup
 	logs := make([]bytes.Buffer, 3)
