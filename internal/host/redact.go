@@ -58,10 +58,10 @@ var rules = []rule{
 	{regexp.MustCompile(`(sleep prevented by )[^)\n]*`), "${1}<programs>"},
 	// mount: who mounted it, servers and shares, volumes
 	{regexp.MustCompile(`(\bmounted by )[^,)\n]+`), "${1}<user>"},
+	{regexp.MustCompile(`(?m)^((?:[a-z][a-z0-9+.-]*:)?)//[^\n]*?( on /)`), "${1}//<user>@<host>/<share>${2}"},
 	{regexp.MustCompile(`((?:\b[a-z][a-z0-9+.-]*:)?//)[^/\s@]*@[^\s]*`), "${1}<user>@<host>/<share>"},
-	{regexp.MustCompile(`(?m)^()//[^\s<][^\s]*`), "//<host>/<share>"},
 	{regexp.MustCompile(`(\s- (?:cifs|smb3) )//[^\s<]\S*`), "${1}//<host>/<share>"},
-	{regexp.MustCompile(`(?m)^()(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\]):/\S*( on /)`), "<host>:/<path>${2}"},
+	{regexp.MustCompile(`(?m)^()(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\]):/(?:[^/\n][^\n]*?)?( on /)`), "<host>:/<path>${2}"},
 	{regexp.MustCompile(`(\s- (?:nfs4?|ceph|lustre|beegfs|glusterfs|fuse\.sshfs) )[^\s<]\S*`), "${1}<host>:/<path>"},
 	{regexp.MustCompile(`(\b(?:addr|clientaddr|mountaddr|username|user|domain)=)[^,\s)<]+`), "${1}<removed>"},
 	{regexp.MustCompile(`(/Volumes/)[^\n<(]+?( \(|$|\n)`), "${1}<volume>${2}"},
