@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -111,6 +112,7 @@ type table struct {
 	Cols                     []column
 	Rows                     [][]cell
 	Plain                    bool // two columns of names and values: nothing to sort
+	Alone                    bool // the heading above says the caption already
 }
 
 type column struct {
@@ -187,8 +189,13 @@ func lead(run *evidence.Run) string {
 	if t := tally(run.Findings); t != "" {
 		s += " Findings: " + t + "."
 	}
-	return s
+	return together(s)
 }
+
+// together keeps a number and its unit on one line.
+func together(s string) string { return numberUnit.ReplaceAllString(s, "$1\u00a0$2") }
+
+var numberUnit = regexp.MustCompile(`(\d) ((?:ns|µs|ms|s|min|h|B|[KMGT]iB|W)\b|%|/s)`)
 
 // state is the one word at the top: how the run ended.
 func state(run *evidence.Run) string {
@@ -219,16 +226,16 @@ func pageOf(run *evidence.Run) *pageData {
 		d.Incomplete = orElse(run.Outcome.Reason, "no reason was recorded")
 	}
 
-	memory := tileOf(run, "peak memory, allocator", "memory.live.peak")
+	memory := tileOf(run, "peak allocator memory", "memory.live.peak")
 	if memory.Unknown {
-		memory = tileOf(run, "peak memory, process", "memory.resident.peak")
+		memory = tileOf(run, "peak process memory", "memory.resident.peak")
 	}
 	epoch := tileOf(run, "epoch", "epoch.time")
 	if est := run.Figure("epoch.estimate"); epoch.Unknown && est.Known() {
 		epoch = tileFrom("epoch, estimated", est)
 	}
 	d.Tiles = []tile{tileOf(run, "step", "step.time"), tileOf(run, "samples", "samples.rate"), epoch, memory,
-		tileOf(run, "until the first step", "run.startup"), tileOf(run, "assay's own cost a step", "agent.step")}
+		tileOf(run, "until the first step", "run.startup"), tileOf(run, "assay's cost a step", "agent.step")}
 	if f := run.Figure("agent.share"); f.Known() && !d.Tiles[5].Unknown {
 		d.Tiles[5].Detail = number(f) + " of the step (" + string(f.Basis) + ")"
 	}
@@ -250,7 +257,9 @@ func pageOf(run *evidence.Run) *pageData {
 		d.NoLoss = "No plot of the loss: " + orElse(run.Loss.Note, orElse(unseen(run), "fewer than two values were recorded")) + "."
 	}
 	for _, c := range timeCharts(run) {
-		if c.drawn() {
+		if n, zero := c.allZero(); zero {
+			d.NoTime = append(d.NoTime, fmt.Sprintf("%s: %s throughout, in %s", c.Title, quantity(0, c.Unit), count(n, "sample")))
+		} else if c.drawn() {
 			d.Time = append(d.Time, c.render())
 		} else {
 			d.NoTime = append(d.NoTime, whyNotDrawn(run, c))
@@ -437,7 +446,7 @@ func tables(run *evidence.Run) []table {
 	var out []table
 	add := func(t table) { out = append(out, t) }
 
-	t := table{ID: "t-epochs", Caption: "Epochs", Note: "measured; memory at the end of the epoch", Empty: "No epoch: " + orElse(unseen(run), "no training loader was seen") + ".",
+	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: "measured; memory at the end of the epoch", Empty: "No epoch: " + orElse(unseen(run), "no training loader was seen") + ".",
 		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true}, {"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
 	for _, e := range run.Epochs {
 		tensors := unknownCell()
@@ -467,25 +476,29 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-syncs", Caption: "Synchronisation points", Note: "measured; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
+	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: "measured; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
 		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true}, {"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {
 		waits := text("yes")
 		if !s.Waits {
 			waits = text("no: not on an asynchronous device")
 		}
-		t.Rows = append(t.Rows, []cell{code(s.Call), code(place(run, s.Where)), whole(s.Count), whole(s.Steps), measure(s.Lost, "s"), waits})
+		where := code(place(run, s.Where))
+		if s.Via != "" {
+			where.Small = "via " + place(run, s.Via)
+		}
+		t.Rows = append(t.Rows, []cell{code(s.Call), where, whole(s.Count), whole(s.Steps), measure(s.Lost, "s"), waits})
 	}
 	add(t)
 
-	t = table{ID: "t-fallbacks", Caption: "Fallbacks", Note: "operators that ran on the CPU because the device has no kernel for them", Empty: sentence(noFallbacks(run)),
+	t = table{ID: "t-fallbacks", Alone: true, Caption: "Fallbacks", Note: "operators that ran on the CPU because the device has no kernel for them", Empty: sentence(noFallbacks(run)),
 		Cols: []column{{"operator", false}, {"line", false}, {"count", true}, {"basis", false}, {"note", false}}}
 	for _, f := range run.Fallbacks {
 		t.Rows = append(t.Rows, []cell{code(f.Operator), code(place(run, f.Where)), whole(f.Count), text(string(f.Basis)), text(f.Note)})
 	}
 	add(t)
 
-	t = table{ID: "t-operators", Caption: "Operators", Note: "measured; sums over the " + profileText(run.Profile) + ". Profiling slows these steps down: read the order, not the length.",
+	t = table{ID: "t-operators", Alone: true, Caption: "Operators", Note: "measured; sums over " + stepRange(run.Profile.First, run.Profile.Last) + ". Profiling slows these steps down: read the order, not the length.",
 		Empty: sentence(profileText(run.Profile)), Cols: []column{{"operator", false}, {"calls", true}, {"self, host", true}, {"total, host", true}}}
 	var device, queue bool
 	top := 0.0
@@ -556,7 +569,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-processes", Caption: "Processes", Note: "Python processes that the agent entered", Empty: "The agent entered no Python process.",
-		Cols: []column{{"pid", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"torch", false}, {"steps", true}, {"ended", false}}}
+		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"torch", false}, {"steps", true}, {"ended", false}}}
 	for _, p := range run.Processes {
 		role := text(p.Role)
 		if p.Observed {
@@ -567,7 +580,7 @@ func tables(run *evidence.Run) []table {
 		if p.Dropped > 0 {
 			ended.Small = strings.TrimPrefix(ended.Small+"; "+count(p.Dropped, "event")+" dropped", "; ")
 		}
-		t.Rows = append(t.Rows, []cell{{Text: strconv.Itoa(p.PID), Sort: strconv.Itoa(p.PID), Num: true, Small: "of " + strconv.Itoa(p.Parent)}, role,
+		t.Rows = append(t.Rows, []cell{{Text: strconv.Itoa(p.PID), Sort: strconv.Itoa(p.PID), Num: true}, {Text: strconv.Itoa(p.Parent), Sort: strconv.Itoa(p.Parent), Num: true}, role,
 			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(p.Torch, "–")), whole(p.Steps), ended})
 	}
 	add(t)
@@ -605,7 +618,7 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-figures", Caption: "All figures", Note: "Q1 and Q3 are the quartiles of the sample of n", Empty: "No figure was recorded.",
+	t = table{ID: "t-figures", Alone: true, Caption: "All figures", Note: "Q1 and Q3 are the quartiles of the sample of n", Empty: "No figure was recorded.",
 		Cols: []column{{"figure", false}, {"value", true}, {"Q1–Q3", true}, {"n", true}, {"window", false}, {"basis", false}, {"note", false}}}
 	for _, f := range run.Figures {
 		if !f.Known() {

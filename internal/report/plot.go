@@ -74,6 +74,19 @@ func (c *chart) drawn() bool {
 	return false
 }
 
+// allZero reports whether every value is zero, and how many there are: that is a sentence, not a plot.
+func (c *chart) allZero() (n int, zero bool) {
+	for _, s := range c.Series {
+		for _, y := range s.Y {
+			if y != 0 {
+				return 0, false
+			}
+			n++
+		}
+	}
+	return n, n > 0
+}
+
 // render writes the figure. The same chart gives the same bytes.
 func (c *chart) render() template.HTML {
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -187,10 +200,17 @@ func (c *chart) render() template.HTML {
 	}
 
 	fmt.Fprintf(&b, `<div class="xname" aria-hidden="true">%s</div><div class="xax" aria-hidden="true">`, html.EscapeString(c.XName))
-	_, _, xt := ticksOf(c.XMin, c.XMax, c.XUnit, 6)
+	_, _, xt := ticksOf(c.XMin, c.XMax, c.XUnit, 8)
 	for _, t := range xt {
 		if t.At >= c.XMin && t.At <= c.XMax {
-			fmt.Fprintf(&b, `<span style="left:%s%%">%s</span>`, num(x(t.At)/10), html.EscapeString(t.Label))
+			edge := ""
+			switch at := x(t.At); {
+			case at < 20:
+				edge = ` class="at0"`
+			case at > plotWidth-20:
+				edge = ` class="at1"`
+			}
+			fmt.Fprintf(&b, `<span%s style="left:%s%%">%s</span>`, edge, num(x(t.At)/10), html.EscapeString(t.Label))
 		}
 	}
 	b.WriteString("</div></div></figure>")
@@ -349,7 +369,7 @@ func logTicks(lo, hi float64, unit string) (float64, float64, []tick) {
 			at = append(at, m*math.Pow(10, p))
 		}
 	}
-	for len(at) > 2 && at[1] <= lo*1.0000001 {
+	for len(at) > 2 && at[1] <= lo*.85 {
 		at = at[1:]
 	}
 	for len(at) > 2 && at[len(at)-2] >= hi*.9999999 {
@@ -457,12 +477,12 @@ func timeCharts(run *evidence.Run) []*chart {
 	out := []*chart{{ID: "plot-allocator", Title: "Memory of the allocator", Unit: "B", Zero: true, Low: true, Note: "at the start of backward, each step",
 		Desc: "Bytes of live tensors and of the pool that the allocator holds, at each step, over seconds since the start of the run."}}
 	if len(steps.Live) == len(steps.Start) && len(steps.Pool) == len(steps.Start) {
-		out[0].Series = []series{{"pool", "s4", steps.Start, nonNegative(steps.Pool)}, {"live", "s1", steps.Start, nonNegative(steps.Live)}}
+		out[0].Series = []series{{Name: "live", X: steps.Start, Y: nonNegative(steps.Live)}, {Name: "pool", X: steps.Start, Y: nonNegative(steps.Pool)}}
 	}
 	for _, p := range hostPanels {
 		c := &chart{ID: p.id, Title: p.title, Unit: p.unit, Zero: true, Low: true, Desc: p.title + " over seconds since the start of the run."}
 		for i, name := range p.names {
-			s := series{Name: p.labels[i], Class: []string{"s1", "s4", "s3"}[i]}
+			s := series{Name: p.labels[i]}
 			for _, sample := range run.Host.Samples {
 				for _, f := range sample.Figures {
 					if f.Name == name && f.Known() {
@@ -479,6 +499,7 @@ func timeCharts(run *evidence.Run) []*chart {
 		var has []series
 		for _, s := range c.Series {
 			if s.known() > 1 {
+				s.Class = []string{"s1", "s4", "s3"}[len(has)]
 				has = append(has, s)
 			}
 		}

@@ -275,7 +275,7 @@ func cudaRun() *evidence.Run {
 	for i := range run.Steps.Number {
 		ramp := 1 - math.Exp(-float64(i)/9)
 		run.Steps.Live = append(run.Steps.Live, math.Round(21.4*(1<<30)*ramp*(.97+.03*rnd.next())))
-		run.Steps.Pool = append(run.Steps.Pool, math.Round(24.9*(1<<30)*(1-math.Exp(-float64(i/4)/4))))
+		run.Steps.Pool = append(run.Steps.Pool, math.Max(run.Steps.Live[i], math.Round(24.9*(1<<30)*(1-math.Exp(-float64(i/4)/4)))))
 	}
 	run.Loss.Value[411] = nil
 	run.Epochs[0].Live, run.Epochs[0].Pool = ptr(3.1*(1<<30)), ptr(24.9*(1<<30))
@@ -287,6 +287,7 @@ func cudaRun() *evidence.Run {
 		{"torch.cuda.synchronize", "timer.py:9", 16, .3}, {"Tensor.tolist", "log.py:77", 8, .02}, {"Tensor.nonzero", "loss.py:120", 800, .015}} {
 		run.Syncs = append(run.Syncs, evidence.SyncPoint{Call: s.call, Where: "/srv/vision/vision/" + s.where, Count: s.count, Lost: s.lost, Waits: true, Steps: min(s.count, 800)})
 	}
+	run.Syncs[1].Via = "/opt/py311/lib/python3.11/site-packages/torchmetrics/metric.py:482"
 	run.Fallbacks = []evidence.Fallback{
 		{Operator: "torchvision::nms", Count: 64, Where: "/srv/vision/vision/boxes.py:19", Basis: evidence.Measured},
 		{Operator: "aten::unique_dim", Count: 8, Where: "/srv/vision/vision/loss.py:121", Basis: evidence.Derived, Note: "arguments were copied to the host by hand"},

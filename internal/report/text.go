@@ -416,7 +416,7 @@ func (s *screen) operators() []string {
 		}
 		line += fmt.Sprintf("self %s, %s×", padLeft(unit.Seconds(o.Self), 8), thousands(o.Calls))
 		if i == 0 {
-			line += fmt.Sprintf(" in steps %d–%d", s.run.Profile.First, s.run.Profile.Last)
+			line += " in " + stepRange(s.run.Profile.First, s.run.Profile.Last)
 		}
 		out = append(out, line)
 	}

@@ -381,10 +381,15 @@ func profileText(p evidence.Profile) string {
 		return "no operators: " + p.Missing
 	case p.Steps == 0:
 		return "no step was profiled"
-	case p.First == p.Last:
-		return fmt.Sprintf("profiled: step %d", p.First)
 	}
-	return fmt.Sprintf("profiled: steps %d–%d, %s", p.First, p.Last, count(p.Steps, "step"))
+	return fmt.Sprintf("profiled: %s, %s", stepRange(p.First, p.Last), count(p.Steps, "step"))
+}
+
+func stepRange(first, last int) string {
+	if first == last {
+		return "step " + strconv.Itoa(first)
+	}
+	return fmt.Sprintf("steps %d–%d", first, last)
 }
 
 // base is the last element of a path, for a title.
