@@ -64,7 +64,7 @@ var rules = []rule{
 	{regexp.MustCompile(`(?m)^()(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\]):/(?:[^/\n][^\n]*?)?( on /)`), "<host>:/<path>${2}"},
 	{regexp.MustCompile(`(\s- (?:nfs4?|ceph|lustre|beegfs|glusterfs|fuse\.sshfs) )[^\s<]\S*`), "${1}<host>:/<path>"},
 	{regexp.MustCompile(`(\b(?:addr|clientaddr|mountaddr|username|user|domain)=)[^,\s)<]+`), "${1}<removed>"},
-	{regexp.MustCompile(`(/Volumes/)[^\n<(]+?( \(|$|\n)`), "${1}<volume>${2}"},
+	{regexp.MustCompile(`((?:^|[\s"'=:(,])/Volumes/)[^\n<(]+?( \(|$|\n)`), "${1}<volume>${2}"},
 	{regexp.MustCompile(`(/(?:Users|home)/)[^/\s:"')<,]+`), "${1}<user>"},
 }
 
