@@ -178,6 +178,7 @@ type Fallback struct {
 type SyncPoint struct {
 	Call  string  `json:"call"`
 	Where string  `json:"where"`
+	Via   string  `json:"via,omitempty"` // library line between, where the call was made inside one
 	Count int     `json:"count"`
 	Lost  float64 `json:"lost_seconds"`
 	Waits bool    `json:"waits"` // the tensor was on an asynchronous device

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"assay/agent"
+	"assay/internal/evidence"
+	"assay/internal/fault"
+	"assay/internal/host"
+	"assay/internal/probe"
+	"assay/internal/python"
+	"assay/internal/report"
+	"assay/internal/unit"
+)
+
+// runOptions are the flags of `assay run`.
+type runOptions struct {
+	on, python, out, profile, only string
+	steps                          int
+	forTime, warnEpoch             string
+	quiet                          bool
+}
+
+func newRunCommand(env *Env) *cobra.Command {
+	opts := runOptions{on: "auto", profile: "auto", warnEpoch: "30m"}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARG…]",
+		Short: "Run a training script, unmodified, and measure it",
+		Long: `Runs COMMAND with assay's agent in every Python process that it starts, and writes what was seen to a folder.
+
+COMMAND is a program (python, torchrun, accelerate, …), a Python script (train.py), a module (-m pkg.train) or a notebook
+(train.ipynb). The script's output, exit status and signals are its own; the summary goes to standard error when it has ended.
+
+Exit status: the script's own; 125 where assay failed before the script was started, 126 where the command cannot be executed,
+127 where it was not found.`,
+		Example: `  assay run -- python train.py --epochs 3
+  assay run --on cpu --steps 200 -- train.py
+  assay run --only data -- python -m pkg.train
+  assay run -- torchrun --nproc-per-node 2 train.py`,
+		Args: cobra.ArbitraryArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&opts.on, "on", opts.on, "`device` to run on: auto, cpu, mps, cuda")
+	f.StringVar(&opts.python, "python", "", "`path` of the interpreter for scripts, modules and notebooks")
+	f.IntVar(&opts.steps, "steps", 0, "end the run after so many training `steps`")
+	f.StringVar(&opts.forTime, "for", "", "end the run after a `time`: 90s, 2m")
+	f.StringVar(&opts.out, "out", "", "`folder` of the run; default .assay/runs/TIME-NAME")
+	f.StringVar(&opts.profile, "profile", opts.profile, "hot operators over fifty steps after warm-up: `auto` or off")
+	f.StringVar(&opts.only, "only", "", "after some ordinary steps, run one `side` alone: data or forward")
+	f.StringVar(&opts.warnEpoch, "warn-epoch", opts.warnEpoch, "warn of epochs longer than this `time`")
+	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")
+	f.SetInterspersed(false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		res, err := runSubject(cmd.Context(), env, opts, args)
+		if err != nil {
+			return err
+		}
+		return endAs(res)
+	}
+	return cmd
+}
+
+// runSubject runs the command, writes evidence and report into the run's folder and prints the summary.
+func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (*probe.Result, error) {
+	usage := func(format string, a ...any) error {
+		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay run --help"), fault.NotStarted)
+	}
+	switch opts.on {
+	case "auto", "cpu", "mps", "cuda":
+	case "double":
+		return nil, usage("--on double: rehearsing without a Mac is not built yet")
+	default:
+		return nil, usage("--on %s: the devices are auto, cpu, mps and cuda", opts.on)
+	}
+	if opts.profile != "auto" && opts.profile != "off" {
+		return nil, usage("--profile=%s: auto or off", opts.profile)
+	}
+	if opts.only != "" && opts.only != "data" && opts.only != "forward" {
+		return nil, usage("--only %s: data or forward", opts.only)
+	}
+	if opts.steps < 0 {
+		return nil, usage("--steps %d: a number of steps above 0", opts.steps)
+	}
+	limit, warn := 0.0, 0.0
+	var err error
+	if opts.forTime != "" {
+		if limit, err = unit.ParseSeconds(opts.forTime); err != nil || limit == 0 {
+			return nil, usage("--for %s: a time such as 90s or 2m", opts.forTime)
+		}
+	}
+	if warn, err = unit.ParseSeconds(opts.warnEpoch); err != nil {
+		return nil, usage("--warn-epoch %s: a time such as 90s or 30m", opts.warnEpoch)
+	}
+	if len(args) == 0 {
+		return nil, usage("no command to run: write it after --")
+	}
+	cache, err := python.CacheDir(env.Environ)
+	if err != nil {
+		return nil, fault.Exit(err, fault.NotStarted)
+	}
+	subject, command, err := resolve(ctx, env, opts.python, args, cache)
+	if err != nil {
+		return nil, err
+	}
+	if opts.on == "mps" || opts.on == "cuda" {
+		if err := requireDevice(ctx, env, opts.on, command); err != nil {
+			return nil, err
+		}
+	}
+	out := opts.out
+	if out == "" {
+		out = filepath.Join(".assay", "runs", runName(env, subject))
+	}
+	res, err := probe.Run(ctx, probe.Options{
+		Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
+		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(),
+		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The summary must not fall to a signal that was meant for the script.
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Reset(syscall.SIGINT, syscall.SIGHUP)
+	for _, form := range []struct {
+		name string
+		form report.Form
+	}{{"evidence.json", report.JSON{}}, {"report.html", report.HTML{}}} {
+		err := probe.WriteFile(filepath.Join(res.Dir, form.name), func(w io.Writer) error { return form.form.Write(w, res.Run) })
+		if err != nil {
+			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", form.name, err))
+		}
+	}
+	if !opts.quiet {
+		fmt.Fprintln(env.Stderr)
+		if err := (report.Text{Width: width(env)}).Write(env.Stderr, res.Run); err != nil {
+			res.Trouble = append(res.Trouble, err.Error())
+		}
+		fmt.Fprintf(env.Stderr, "\n%s\n", filepath.Join(res.Dir, "report.html"))
+	}
+	for _, why := range res.Trouble {
+		fmt.Fprintf(env.Stderr, "assay: %s\n", why)
+	}
+	return res, nil
+}
+
+// endAs ends assay as the script ended: with its exit status, or by the signal that ended it.
+func endAs(res *probe.Result) error {
+	if res.Signal != 0 {
+		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) // the script has dumped its own core
+		signal.Reset(res.Signal)
+		_ = syscall.Kill(os.Getpid(), res.Signal)
+		select {} // the signal is on its way; only one that cannot end us would leave us here
+	}
+	if res.Exit != 0 {
+		return status(res.Exit)
+	}
+	return nil
+}
+
+// outside hands the probe what other rooms know.
+func outside() probe.Outside {
+	return probe.Outside{
+		Facts:   host.Facts,
+		Sampler: func(pid int) probe.Sampler { return host.NewSampler(pid) },
+		Apps:    host.Apps,
+		Packages: func(path []string) []string {
+			var list []string
+			seen := map[string]bool{}
+			for _, p := range python.Packages(path) {
+				if line := p.Name + "==" + p.Version; !seen[line] {
+					seen[line] = true
+					list = append(list, line)
+				}
+			}
+			return list
+		},
+	}
+}
+
+// resolve makes of the words after -- what is executed, and names the subject.
+func resolve(ctx context.Context, env *Env, interpreter string, args []string, cache string) (evidence.Subject, []string, error) {
+	subject := evidence.Subject{Kind: "command", Command: args, Dir: env.Dir}
+	python3 := func() (string, error) {
+		in, err := python.Find(ctx, env.Environ, env.Dir, interpreter)
+		if err != nil {
+			return "", fault.Exit(err, fault.NotStarted)
+		}
+		return in.Path, nil
+	}
+	first := args[0]
+	switch {
+	case first == "-m" || first == "-c" || strings.HasSuffix(first, ".py"):
+		path, err := python3()
+		if err != nil {
+			return subject, nil, err
+		}
+		args = append([]string{path}, args...)
+	case strings.HasSuffix(first, ".ipynb"):
+		path, err := python3()
+		if err != nil {
+			return subject, nil, err
+		}
+		installed, err := agent.Install(cache)
+		if err != nil {
+			return subject, nil, fault.Exit(err, fault.NotStarted)
+		}
+		subject.Kind, subject.Script = "notebook", first
+		return subject, append([]string{path, installed.Notebook}, args...), nil
+	case pythonName.MatchString(first):
+		if interpreter != "" {
+			path, err := python3()
+			if err != nil {
+				return subject, nil, err
+			}
+			args = append([]string{path}, args[1:]...)
+		} else if first == "python" && !onPath(env, "python") {
+			// Debian and macOS have python3 alone.
+			path, err := python3()
+			if err != nil {
+				return subject, nil, err
+			}
+			args = append([]string{path}, args[1:]...)
+		}
+	default:
+		return subject, args, nil
+	}
+	for i := 1; i < len(args); i++ {
+		switch {
+		case args[i] == "-m" && i+1 < len(args):
+			subject.Kind, subject.Script = "module", args[i+1]
+		case args[i] == "-c":
+			subject.Kind, subject.Script = "script", "-c"
+		case strings.HasPrefix(args[i], "-W") || strings.HasPrefix(args[i], "-X"):
+			if len(args[i]) == 2 {
+				i++
+			}
+			continue
+		case strings.HasPrefix(args[i], "-"):
+			continue
+		default:
+			subject.Kind, subject.Script = "script", args[i]
+		}
+		break
+	}
+	return subject, args, nil
+}
+
+var pythonName = regexp.MustCompile(`(^|/)python(\d+(\.\d+)?t?)?$`)
+
+func onPath(env *Env, name string) bool {
+	for _, folder := range filepath.SplitList(env.Getenv("PATH")) {
+		if info, err := os.Stat(filepath.Join(folder, name)); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// requireDevice proves, before hours are spent, that the device asked for computes: available is not enough.
+func requireDevice(ctx context.Context, env *Env, device string, command []string) error {
+	explicit := ""
+	if pythonName.MatchString(command[0]) || filepath.IsAbs(command[0]) {
+		explicit = command[0]
+	}
+	in, err := python.Find(ctx, env.Environ, env.Dir, explicit)
+	if err != nil {
+		return fault.Exit(err, fault.NotStarted)
+	}
+	for _, gate := range python.Gates(ctx, in, env.Environ) {
+		if gate.Name != device {
+			continue
+		}
+		if gate.State == "pass" {
+			return nil
+		}
+		hint := gate.Hint
+		if hint == "" {
+			hint = "assay doctor tells more; --on auto leaves the choice to the script"
+		}
+		return fault.Exit(fault.Hint(fmt.Errorf("--on %s: %s", device, gate.Detail), hint), fault.NotStarted)
+	}
+	return fault.Exit(fmt.Errorf("--on %s: no gate of that name", device), fault.NotStarted)
+}
+
+var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// runName names a run by its time, its subject and three random bytes: two runs at once do not meet.
+func runName(env *Env, subject evidence.Subject) string {
+	name := subject.Script
+	if name == "" && len(subject.Command) > 0 {
+		name = subject.Command[0]
+	}
+	name = filepath.Base(name)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, ".py"), ".ipynb")
+	name = strings.Trim(unsafeName.ReplaceAllString(name, "-"), "-.")
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	if name == "" {
+		name = "run"
+	}
+	var tail [3]byte
+	_, _ = rand.Read(tail[:])
+	return env.Now().Format("20060102-150405") + "-" + name + "-" + hex.EncodeToString(tail[:])
+}

@@ -1,0 +1,189 @@
+package probe
+
+// The events of a stream, one struct each; docs/formats/events.md describes them. Times named ns or clock are nanoseconds
+// of the sending process's monotonic clock.
+
+type helloEvent struct {
+	Version    int      `json:"version"`
+	Python     string   `json:"python"`
+	Executable string   `json:"executable"`
+	Path       []string `json:"path"`
+	Argv       []string `json:"argv"`
+	Rank       string   `json:"rank"`
+	PID        int      `json:"pid"`
+	PPID       int      `json:"ppid"`
+	Wall       float64  `json:"wall"`
+	Clock      int64    `json:"clock"`
+	Translated *int     `json:"translated"`
+}
+
+type torchEvent struct {
+	Version          string `json:"version"`
+	Git              string `json:"git"`
+	Cuda             string `json:"cuda"`
+	MPSBuilt         bool   `json:"mps_built"`
+	Threads          int    `json:"threads"`
+	FallbackAtImport string `json:"fallback_at_import"`
+}
+
+// stepsEvent holds columns of equal length.
+type stepsEvent struct {
+	Number    []int    `json:"number"`
+	Start     []int64  `json:"start"`
+	Total     []int64  `json:"total"`
+	Rest      []int64  `json:"rest"`
+	Data      []int64  `json:"data"`
+	H2D       []int64  `json:"h2d"`
+	Forward   []int64  `json:"forward"`
+	Backward  []int64  `json:"backward"`
+	Optimizer []int64  `json:"optimizer"`
+	Epoch     []int    `json:"epoch"`
+	Micro     []int    `json:"micro"`
+	Evals     []int    `json:"evals"`
+	Kind      []string `json:"kind"`
+	Live      []int64  `json:"live"`
+	Pool      []int64  `json:"pool"`
+	Opts      []int    `json:"opts"`
+	Outside   []int64  `json:"outside"`
+}
+
+// even reports whether every column has the length of the first: what comes over a socket may be anything.
+func (r stepsEvent) even() bool {
+	for _, l := range []int{len(r.Start), len(r.Total), len(r.Rest), len(r.Data), len(r.H2D), len(r.Forward), len(r.Backward),
+		len(r.Optimizer), len(r.Epoch), len(r.Micro), len(r.Evals), len(r.Kind), len(r.Live), len(r.Pool), len(r.Opts), len(r.Outside)} {
+		if l != len(r.Number) {
+			return false
+		}
+	}
+	return true
+}
+
+type loaderEvent struct {
+	ID      int      `json:"id"`
+	Loader  string   `json:"loader"`
+	Dataset string   `json:"dataset"`
+	Batch   *int     `json:"batch"`
+	Workers int      `json:"workers"`
+	Length  *int     `json:"length"`
+	Batches *int     `json:"batches"`
+	Paths   []string `json:"paths"`
+}
+
+type deviceEvent struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+}
+
+type limitEvent struct {
+	Bytes  float64 `json:"bytes"`
+	Source string  `json:"source"`
+}
+
+type shapeEvent struct {
+	Model  string `json:"model"`
+	Inputs string `json:"inputs"`
+	First  int    `json:"first"`
+	Calls  int    `json:"calls"`
+}
+
+// syncsEvent rows: call, user line, library line, count, ns, waits, count inside steps. Totals so far.
+type syncsEvent struct {
+	Rows [][]any `json:"rows"`
+}
+
+type lossEvent struct {
+	Step  []int `json:"step"`
+	Value []any `json:"value"` // number, or "nan", "inf", "-inf"
+}
+
+type gradientsEvent struct {
+	Step   []int  `json:"step"`
+	Finite []bool `json:"finite"`
+}
+
+type accumulationEvent struct {
+	Grounds map[string]int `json:"grounds"`
+}
+
+type epochEvent struct {
+	Number   int   `json:"number"`
+	Step     int   `json:"step"`
+	Live     int64 `json:"live"`
+	Pool     int64 `json:"pool"`
+	Resident int64 `json:"resident"`
+}
+
+type aliveEvent struct {
+	Epoch    int     `json:"epoch"`
+	Tensors  int     `json:"tensors"`
+	Bytes    int64   `json:"bytes"`
+	Retained [][]any `json:"retained"` // line, tensors, bytes
+	Steps    int     `json:"steps"`
+	Graph    *struct {
+		Additions int    `json:"additions"`
+		Name      string `json:"name"`
+	} `json:"graph"`
+}
+
+type memoryEvent struct {
+	Phases map[string][][3]int64 `json:"phases"` // live, pool, resident; -1: not known
+}
+
+type peakEvent struct {
+	Live   int64  `json:"live"`
+	Pool   int64  `json:"pool"`
+	Source string `json:"source"`
+}
+
+type fallbackEvent struct {
+	Operator string `json:"operator"`
+	Where    string `json:"where"`
+	Via      string `json:"via"`
+	Count    int    `json:"count"`
+	Source   string `json:"source"`
+}
+
+type profileEvent struct {
+	Missing string  `json:"missing"`
+	First   int     `json:"first"`
+	Last    int     `json:"last"`
+	File    string  `json:"file"`
+	Why     string  `json:"why"`
+	Seconds float64 `json:"seconds"`
+	Kernels [][]any `json:"kernels"` // operator without an MPS kernel, calls
+}
+
+type onlyEvent struct {
+	What  string  `json:"what"`
+	NS    []int64 `json:"ns"`
+	After int     `json:"after"`
+	Why   string  `json:"why"`
+}
+
+type costEvent struct {
+	Steps    int   `json:"steps"`
+	HooksNS  int64 `json:"hooks_ns"`
+	HeavyNS  int64 `json:"heavy_ns"`
+	ThreadNS int64 `json:"thread_ns"`
+}
+
+type errorEvent struct {
+	Type  string `json:"type"`
+	Text  string `json:"text"`
+	Where string `json:"where"`
+}
+
+type lateEvent struct {
+	Name string `json:"name"`
+	Then string `json:"then"`
+	Now  string `json:"now"`
+}
+
+type textEvent struct {
+	What  string `json:"what"`
+	Why   string `json:"why"`
+	How   string `json:"how"`
+	Step  int    `json:"step"`
+	Count int    `json:"count"`
+	Clock int64  `json:"clock"`
+}

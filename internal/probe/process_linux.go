@@ -1,0 +1,7 @@
+package probe
+
+import "syscall"
+
+func childAttributes(interactive bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: !interactive, Pdeathsig: syscall.SIGKILL}
+}
