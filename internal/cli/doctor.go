@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -285,7 +286,7 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			}
 			line("ok", text, evidence.Declared, "")
 			if f, ok := python.MacFloor(t.Release); ok && r.Interpreter.Platform == "darwin" {
-				line("note", fmt.Sprintf("torch %s needs macOS %s for MPS; this is %s", t.Release, f.Backend, r.Interpreter.System), evidence.Derived, "")
+				line("note", fmt.Sprintf("torch %s needs macOS %s for MPS; this is %s", t.Release, f.Backend, cmp.Or(r.Interpreter.System, "not known")), evidence.Derived, "")
 			}
 		} else if len(r.Findings.Wheels) == 0 || r.Findings.Wheels[0].Name != "torch-unreadable" {
 			line("?", "torch is not installed", evidence.Derived, "")

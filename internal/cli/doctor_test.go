@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,18 @@ func TestDoctor(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+
+	// The record of the host is there whole, and nothing beside it.
+	folder := t.TempDir()
+	if _, code, err := doctorRun(t, environ, "--python", path, "--no-gates", "--record", filepath.Join(folder, "host.json")); err != nil || code != fault.OK {
+		t.Errorf("exit %d, %v", code, err)
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 1 || left[0].Name() != "host.json" {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, code, err := doctorRun(t, environ, "--python", path, "--no-gates", "--record", filepath.Join(folder, "no", "host.json")); err == nil || code != fault.Failed {
+		t.Errorf("exit %d, %v", code, err)
 	}
 
 	// A value that breaks Python itself fails the check on every system.

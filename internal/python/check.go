@@ -102,7 +102,7 @@ func CheckPackages(in Interpreter, packages []Package, torch *Torch) []evidence.
 	if sameArch(in.Machine, "x86_64") && compareVersions(minorOf(torch.Release), lastIntel) > 0 {
 		add("torch-architecture", evidence.Error, "torch "+torch.Version+" has no build for x86_64 Macs: they ended with "+lastIntel, torch.Location, "")
 	}
-	if f, ok := MacFloor(torch.Release); ok && in.System != "" && !strings.HasPrefix(in.System, "10.16") { // 10.16 is what macOS 11 and later tell old binaries
+	if f, ok := MacFloor(torch.Release); ok && in.System != "" {
 		switch {
 		case compareVersions(in.System, f.Install) < 0:
 			add("torch-macos", evidence.Error, fmt.Sprintf("torch %s needs macOS %s, this is %s", torch.Release, f.Install, in.System), torch.Location, "")

@@ -2,12 +2,14 @@ package python
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -146,11 +148,12 @@ func runGate(ctx context.Context, in Interpreter, environ []string, framework st
 	case errors.As(err, &exit):
 		// The stage "done" was reached when something in the interpreter's own end failed: the proof stands.
 		if a.Stage != "done" && a.Stage != "absent" && a.Stage != "failed" {
-			a.ended, a.crashed = exit.String(), true
+			// Without a stage Python itself did not start, which says nothing of the framework.
+			a.ended, a.crashed = exit.String(), a.Stage != ""
 			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 				a.ended = "ended by " + ws.Signal().String()
 			}
-			if text := errs.last(1); text != "" {
+			if text := complaint(errs); text != "" {
 				a.ended += ": " + text
 			}
 		}
@@ -160,6 +163,17 @@ func runGate(ctx context.Context, in Interpreter, environ []string, framework st
 		a.ended = "it printed no answer"
 	}
 	return a
+}
+
+// complaint is the last line that names an error, else the last line.
+func complaint(errs *tail) string {
+	lines := strings.Split(errs.last(40), "\n")
+	for _, line := range slices.Backward(lines) {
+		if strings.Contains(line, "rror") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lines[len(lines)-1]
 }
 
 // common judges what every framework shares; ok is false when there is nothing more to say.
@@ -237,7 +251,7 @@ func mpsGate(in Interpreter, a gateAnswer) Gate {
 	case !a.MPS:
 		g.State, g.Detail = Fail, "torch "+a.Version+" is built with MPS, and torch.backends.mps.is_available() is False"
 		if f, ok := MacFloor(a.Version); ok {
-			g.Hint = fmt.Sprintf("this release needs macOS %s (this is %s) and a Metal device", f.Backend, in.System)
+			g.Hint = fmt.Sprintf("this release needs macOS %s (this is %s) and a Metal device", f.Backend, cmp.Or(in.System, "not known"))
 		}
 	default:
 		g.State, g.Detail = Unknown, "the matrix product was not tried"
@@ -354,7 +368,7 @@ func pairGate(in Interpreter, packages []Package) (Gate, bool) {
 
 func judgePair(macos, python, tf, metal string) Gate {
 	g := Gate{Name: "tensorflow-metal", State: Unknown, Basis: evidence.Derived,
-		Detail: fmt.Sprintf("tensorflow %s with tensorflow-metal %s on Python %s, macOS %s: nothing is known about this pair", tf, metal, python, macos)}
+		Detail: fmt.Sprintf("tensorflow %s with tensorflow-metal %s on Python %s, macOS %s: nothing is known about this pair", tf, metal, python, cmp.Or(macos, "not known"))}
 	for _, p := range pairs {
 		if minorOf(metal) != p.metal || compareVersions(minorOf(tf), p.first) < 0 || compareVersions(minorOf(tf), p.last) > 0 {
 			continue

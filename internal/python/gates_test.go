@@ -89,6 +89,7 @@ func TestGates(t *testing.T) {
 		{"FAKE_UNBUILT=1", "mps", Fail, "built without MPS"},
 		{"FAKE_BROKEN=1", "mps", Fail, "ImportError: libtorch.dylib"},
 		{"FAKE_CRASH=1", "mps", Fail, "while trying mps"},
+		{"PYTHONHASHSEED=x", "mps", Unknown, "PYTHONHASHSEED"},
 		{"FAKE_MLX=cpu", "mlx", Fail, "the default device is Device(cpu, 0)"},
 		{"PYTHONPATH=" + filepath.Join(root, "empty"), "mps", Unknown, "torch is not installed"},
 	} {

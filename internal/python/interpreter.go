@@ -38,7 +38,7 @@ type Interpreter struct {
 	Arch          []string `json:"arch"`                     // what the binary can run as
 	Machine       string   `json:"machine,omitempty"`        // what it ran as when it was asked (platform.machine())
 	Platform      string   `json:"platform,omitempty"`       // sys.platform, as it was asked
-	System        string   `json:"system,omitempty"`         // macOS release as Python says it, else kernel release
+	System        string   `json:"system,omitempty"`         // macOS release as Python says it, "" where macOS does not tell it the truth; elsewhere the kernel's release
 	Translated    *bool    `json:"translated,omitempty"`     // ran under Rosetta; absent: not a Mac, or not asked
 	Origin        string   `json:"origin"`                   // venv, uv venv, virtualenv, or as BaseOrigin
 	BaseOrigin    string   `json:"base_origin"`              // uv, conda, pyenv, Homebrew, python.org, system, Xcode, …
@@ -308,6 +308,9 @@ func (in *Interpreter) fromAnswer(said answer) {
 	}
 	in.Machine, in.Platform, in.System, in.Stdlib = said.Machine, said.Platform, said.System, said.Stdlib
 	if said.Platform == "darwin" {
+		if strings.HasPrefix(said.System, "10.16") { // what macOS 11 and later tell programs built for older ones
+			in.System = ""
+		}
 		switch said.Translated {
 		case "0", "1":
 			yes := said.Translated == "1"
