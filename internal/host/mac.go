@@ -24,7 +24,7 @@ type macReader interface {
 	sysctl(name string) ([]byte, error) // raw bytes: text ends with NUL, numbers are 4 or 8 bytes, little-endian
 	tool(ctx context.Context, path string, args ...string) ([]byte, error)
 	processes() ([]process, error)
-	usage(pid int) (usage, error) // another user's process: fs.ErrPermission
+	usage(pid int) (usage, error) // another user's process: fs.ErrPermission; an ended one: os.ErrProcessDone
 	executable(pid int) string    // path; "" where it cannot be told
 	cpuTicks() ([4]uint32, error) // user, system, idle, nice; they wrap
 	thermal() (uint64, error)     // com.apple.system.thermalpressurelevel
@@ -427,13 +427,17 @@ func (s *macSource) processes(now time.Time) []evidence.Figure {
 	}
 	use := make(map[int]usage, len(pids))
 	var footprint, resident, workers float64
-	closed := 0
+	closed, why := 0, "the process has ended"
 	for _, pid := range pids {
 		u, err := s.h.r.usage(pid)
-		if err != nil {
-			if errors.Is(err, fs.ErrPermission) {
-				closed++
-			}
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			closed++
+			continue
+		case errors.Is(err, os.ErrProcessDone):
+			continue
+		case err != nil:
+			why = reason(err)
 			continue
 		}
 		u.start = s.tree.members[pid]
@@ -448,7 +452,7 @@ func (s *macSource) processes(now time.Time) []evidence.Figure {
 		if closed > 0 {
 			return missing("another user's processes: not permitted")
 		}
-		return missing("the process has ended")
+		return missing(why)
 	}
 	figures := []evidence.Figure{measured("process.footprint", footprint, "B"), measured("process.resident", resident, "B"),
 		measured("process.workers", workers, "B")}

@@ -24,6 +24,7 @@ type fakeMac struct {
 	low     func() (bool, error)
 	gpu     *fakeGPU
 	isRoot  bool
+	broken  error // of usage
 }
 
 var errAbsent = errors.New("not in this fake")
@@ -44,6 +45,9 @@ func (f *fakeMac) tool(_ context.Context, path string, args ...string) ([]byte, 
 }
 func (f *fakeMac) processes() ([]process, error) { return f.list, nil }
 func (f *fakeMac) usage(pid int) (usage, error) {
+	if f.broken != nil {
+		return usage{}, f.broken
+	}
 	if u, ok := f.used[pid]; ok {
 		return u, nil
 	}
@@ -234,6 +238,11 @@ func TestMacSampler(t *testing.T) {
 	checkFigures(t, got, map[string]float64{"process.cpu": 2, "host.cpu": 0.6, "process.peak": nan})
 	if n := figuresByName(got)["process.footprint"].Note; !strings.Contains(n, "1 processes of other users") {
 		t.Errorf("note %q", n)
+	}
+
+	f.broken = errors.New("proc_pid_rusage is not in this macOS")
+	if why := figuresByName(s.sample(t.Context(), at.Add(3*time.Second)))["process.footprint"].Missing; why != f.broken.Error() {
+		t.Errorf("reason %q", why)
 	}
 
 	f.list, f.sysctls["kern.memorystatus_vm_pressure_level"] = f.list[:1], u32(3)

@@ -16,12 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thisMac keeps handles (a notify token, the host's port) for the life of the process.
-var thisMac = &macHost{r: &darwin{}}
+func thisMachine() machine { return &macHost{r: &darwin{}} }
 
-func thisMachine() machine { return thisMac }
-
-// darwin is the real macReader.
+// darwin is the real macReader. Libraries, the notify token and the host's port are kept for the life of the process.
 type darwin struct{}
 
 func (*darwin) root() bool { return os.Geteuid() == 0 }
@@ -164,6 +161,8 @@ func (*darwin) usage(pid int) (usage, error) {
 			err = errors.New("proc_pid_rusage: no flavour that this macOS knows")
 		case syscall.EPERM:
 			return usage{}, fs.ErrPermission
+		case syscall.ESRCH:
+			return usage{}, os.ErrProcessDone
 		default:
 			return usage{}, fmt.Errorf("proc_pid_rusage: %w", syscall.Errno(errno))
 		}

@@ -187,6 +187,22 @@ func TestSMI(t *testing.T) {
 		_, err := parseSMI([]byte(text))
 		wantMissing(t, err, want)
 	}
+	for name, want := range map[string]gpuReading{"nvidia-smi-query-580.159.04-h200.csv": {0, 77.88, 345e6, 0}} {
+		text, err := os.ReadFile(filepath.Join("testdata", "linux", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all, err := parseSMI(text); err != nil || len(all) != 1 || all[0] != want {
+			t.Errorf("%s: %+v %v", name, all, err)
+		}
+	}
+	text, err := os.ReadFile("testdata/linux/nvidia-smi-facts-580.159.04-h200.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, memory, driver, err := parseSMIFacts(text); err != nil || name != "NVIDIA H200" || memory != "140 GiB" || driver != "580.159.04" {
+		t.Errorf("%q %q %q %v", name, memory, driver, err)
+	}
 	all, err := parseSMI([]byte("0, [N/A], 210, 3\n"))
 	if err != nil || all[0].busy != 0 || !math.IsNaN(all[0].power) || all[0].frequency != 210e6 {
 		t.Errorf("%+v %v", all, err)
