@@ -333,6 +333,8 @@ func explain(ctx context.Context, doing string, out *tail, err error) error {
 	case looksLike(out, "NewConnectionError", "Failed to establish a new connection", "name resolution", "nodename nor servname",
 		"Network is unreachable", "ConnectTimeout", "Read timed out", "ProxyError", "SSLError", "dns error", "error sending request", "Connection refused", "IncompleteRead"):
 		return fault.Hint(whole, "the package index was not reached: check the network, or the proxy and index in pip's configuration")
+	case looksLike(out, "from versions: none"):
+		return fault.Hint(whole, fmt.Sprintf("the index has no build for this system (%s/%s) and Python, or it was not reached: check the network, or pip's configuration", runtime.GOOS, runtime.GOARCH))
 	case looksLike(out, "No matching distribution found", "no wheels with a matching", "No solution found"):
 		return fault.Hint(whole, fmt.Sprintf("no such package for this system (%s/%s): PyTorch has builds for Apple silicon, and none for Intel Macs since 2.3", runtime.GOOS, runtime.GOARCH))
 	}

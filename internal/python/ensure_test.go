@@ -167,7 +167,8 @@ func TestExplain(t *testing.T) {
 	for _, c := range []struct{ said, hint string }{
 		{"ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk is full"},
 		{"WARNING: Retrying … NewConnectionError('…: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')\nERROR: No matching distribution found for torch", "not reached"},
-		{"ERROR: Could not find a version that satisfies the requirement torch==2.15.0\nERROR: No matching distribution found for torch==2.15.0", "no such package for this system"},
+		{"ERROR: Could not find a version that satisfies the requirement torch==2.15.0 (from versions: none)\nERROR: No matching distribution found for torch==2.15.0", "or it was not reached"},
+		{"ERROR: Could not find a version that satisfies the requirement torch==2.15.0 (from versions: 2.2.0, 2.2.1, 2.2.2)\nERROR: No matching distribution found for torch==2.15.0", "no such package for this system"},
 	} {
 		out := &tail{limit: 8 << 10}
 		io.WriteString(out, c.said)
@@ -175,6 +176,25 @@ func TestExplain(t *testing.T) {
 		if !strings.Contains(fault.HintOf(err), c.hint) {
 			t.Errorf("%s: hint %q", c.said, fault.HintOf(err))
 		}
+	}
+}
+
+// Debian's Python without python3-venv, and one that fails in a way of its own.
+func TestEnsureWithoutVenv(t *testing.T) {
+	onlyPip(t)
+	root := t.TempDir()
+	tree(t, root, map[string]string{
+		"debian": "#!/bin/sh\nmkdir -p \"$4\"\necho 'The virtual environment was not created successfully because ensurepip is not available.'\nexit 1\n",
+		"broken": "#!/bin/sh\necho 'Error: libpython3.11.so: cannot open shared object file' >&2\nexit 127\n",
+	})
+	for name, want := range map[string]string{"debian": "apt install python3.11-venv", "broken": ""} {
+		_, err := ensure(t.Context(), root, Interpreter{Path: filepath.Join(root, name), Version: "3.11.2"}, Spec{Name: "x"}, io.Discard)
+		if err == nil || !strings.Contains(fault.HintOf(err), want) || want == "" && !strings.Contains(err.Error(), "libpython3.11.so") {
+			t.Errorf("%s: %v, hint %q", name, err, fault.HintOf(err))
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(root, "python", "*")); len(left) != 1 || !strings.HasSuffix(left[0], ".lock") {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

@@ -183,7 +183,7 @@ func (c *environCheck) strangers(known map[string]bool) {
 		value := getenv(c.environ, name)
 		near, distance := nearest(name)
 		words := strings.Split(name, "_")
-		aboutMPS := slices.Contains(words, "MPS") && (strings.Contains(name, "TORCH") || strings.Contains(name, "WATERMARK") || strings.Contains(name, "FALLBACK"))
+		aboutMPS := slices.Contains(words, "MPS") && (strings.HasPrefix(name, "PYTORCH_") || strings.Contains(name, "WATERMARK") || strings.Contains(name, "FALLBACK"))
 		switch {
 		case distance <= 1 || aboutMPS && (distance <= 3 || sameWords(name, near)):
 			hint := "did you mean " + near + "?"
