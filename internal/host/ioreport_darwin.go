@@ -13,7 +13,6 @@ import (
 // report is libIOReport. The signatures are those that macmon, mactop and all-smi call it with; there is no header.
 type report struct {
 	channels  func(group, subgroup uintptr, a, b, c uint64) uintptr
-	merge     func(into, other, null uintptr)
 	subscribe func(null, channels uintptr, out *uintptr, id uint64, options uintptr) uintptr
 	samples   func(subscription, channels, null uintptr) uintptr
 	delta     func(before, after, null uintptr) uintptr
@@ -34,7 +33,7 @@ var ioReport = sync.OnceValues(func() (*report, error) {
 	}
 	r := &report{}
 	return r, bind(lib,
-		symbol{"IOReportCopyChannelsInGroup", &r.channels}, symbol{"IOReportMergeChannels", &r.merge},
+		symbol{"IOReportCopyChannelsInGroup", &r.channels},
 		symbol{"IOReportCreateSubscription", &r.subscribe}, symbol{"IOReportCreateSamples", &r.samples},
 		symbol{"IOReportCreateSamplesDelta", &r.delta}, symbol{"IOReportChannelGetGroup", &r.group},
 		symbol{"IOReportChannelGetSubGroup", &r.subgroup}, symbol{"IOReportChannelGetChannelName", &r.name},
@@ -70,8 +69,8 @@ func (*darwin) openGPU() (gpuReader, error) {
 
 const channelsKey = "IOReportChannels"
 
-// copyGroup asks for the channels of a group and keeps those that are wanted: a mutable dictionary, or 0.
-func (g *darwinGPU) copyGroup(group, subgroup string) uintptr {
+// group copies the channels of a group: a dictionary, or 0 where this Mac has none. The caller frees it.
+func (g *darwinGPU) group(group, subgroup string) uintptr {
 	cf := g.k.cf
 	name := cf.stringCreate(0, group, utf8)
 	if name == 0 {
@@ -81,60 +80,48 @@ func (g *darwinGPU) copyGroup(group, subgroup string) uintptr {
 	var sub uintptr
 	if subgroup != "" {
 		sub = cf.stringCreate(0, subgroup, utf8)
-		defer func() { cf.free(sub) }()
+		defer cf.free(sub)
 	}
 	all := g.r.channels(name, sub, 0, 0, 0)
 	if !cf.is(all, cf.dictType) {
 		cf.free(all)
 		return 0
 	}
-	defer cf.release(all)
-	kept := cf.arrayCreate(0, 0, cf.arrayCallbacks)
-	if kept == 0 {
-		return 0
-	}
-	defer cf.release(kept)
-	count := 0
-	for _, c := range cf.items(cf.get(all, channelsKey)) {
-		if subscribed(group, cf.text(g.r.name(c))) {
-			cf.arrayAppend(kept, c)
-			count++
-		}
-	}
-	if count == 0 {
-		return 0
-	}
-	wanted := cf.dictCopy(0, 0, all)
-	key := cf.stringCreate(0, channelsKey, utf8)
-	if wanted == 0 || key == 0 {
-		cf.free(wanted)
-		cf.free(key)
-		return 0
-	}
-	cf.dictSet(wanted, key, kept)
-	cf.release(key)
-	return wanted
+	return all
 }
 
+// openReport subscribes to the wanted channels of both groups. As macmon does, one dictionary is copied and its list of
+// channels replaced, so that IOReportMergeChannels is not needed.
 func (g *darwinGPU) openReport() (err error) {
 	if g.r, err = ioReport(); err != nil {
 		return err
 	}
 	cf := g.k.cf
-	for _, ask := range [][2]string{{groupGPU, subGPU}, {groupEnergy, ""}} {
-		c := g.copyGroup(ask[0], ask[1])
-		switch {
-		case c == 0:
-		case g.channels == 0:
-			g.channels = c
-		default:
-			g.r.merge(g.channels, c, 0)
-			cf.release(c)
-		}
+	wanted := cf.arrayCreate(0, 0, cf.arrayCallbacks)
+	key := cf.stringCreate(0, channelsKey, utf8)
+	defer cf.free(wanted)
+	defer cf.free(key)
+	if wanted == 0 || key == 0 {
+		return errors.New("CoreFoundation gave nothing")
 	}
-	if g.channels == 0 {
+	count := 0
+	for _, ask := range [][2]string{{groupGPU, subGPU}, {groupEnergy, ""}} {
+		all := g.group(ask[0], ask[1])
+		for _, c := range cf.items(cf.get(all, channelsKey)) {
+			if subscribed(ask[0], cf.text(g.r.name(c))) {
+				cf.arrayAppend(wanted, c)
+				count++
+			}
+		}
+		if g.channels == 0 && all != 0 {
+			g.channels = cf.dictCopy(0, 0, all)
+		}
+		cf.free(all)
+	}
+	if g.channels == 0 || count == 0 {
 		return errors.New("IOReport has neither GPU states nor energies: an Intel Mac or a virtual machine")
 	}
+	cf.dictSet(g.channels, key, wanted)
 	var out uintptr
 	if g.sub = g.r.subscribe(0, g.channels, &out, 0, 0); g.sub == 0 {
 		return errors.New("IOReportCreateSubscription gave nothing")
@@ -228,7 +215,8 @@ const (
 	ioReturnNotPermited = int32(-0x1ffffd1e) // 0xe00002e2
 )
 
-// openSMC connects to the service, whose class goes by either name.
+// openSMC connects to the service, which is matched as AppleSMC and named AppleSMCKeysEndpoint (macmon; older tools take the
+// first AppleSMC).
 func (g *darwinGPU) openSMC() error {
 	s, err := libSystem()
 	if err != nil {
@@ -238,8 +226,8 @@ func (g *darwinGPU) openSMC() error {
 		return errors.New("mach_task_self_ is not in this macOS")
 	}
 	err = errors.New("no SMC: a virtual machine")
-	for _, class := range []string{"AppleSMC", "AppleSMCKeysEndpoint"} {
-		service := g.k.find(class, "")
+	for _, at := range [][2]string{{"AppleSMC", "AppleSMCKeysEndpoint"}, {"AppleSMCKeysEndpoint", ""}, {"AppleSMC", ""}} {
+		service := g.k.find(at[0], at[1])
 		if service == 0 {
 			continue
 		}
