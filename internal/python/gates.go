@@ -231,7 +231,7 @@ func (g *Gate) proven(what string, d gateDevice) {
 func mpsGate(in Interpreter, a gateAnswer) Gate {
 	g := Gate{Name: "mps", Basis: evidence.Measured}
 	if in.Platform != "darwin" {
-		g.State, g.Basis, g.Detail = Fail, evidence.Derived, "no Metal on "+in.Platform
+		g.State, g.Basis, g.Detail = Fail, evidence.Derived, "no Metal on "+strings.TrimRight(in.Platform, "2") // linux2: what Python 2 says
 		if a.Version != "" {
 			g.Detail += fmt.Sprintf("; torch %s is built %s MPS", a.Version, map[bool]string{true: "with", false: "without"}[a.Built])
 		}
