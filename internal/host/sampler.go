@@ -27,9 +27,9 @@ type source interface {
 func NewSampler(pid int) *Sampler { return &Sampler{source: thisMachine().source(pid)} }
 
 // Sample reads the counters once. The figures have fixed names and a fixed order for each system: bytes (B), seconds, watts (W),
-// hertz (Hz), ratios (1 = one core or the whole, as docs of the name say) and levels. One that could not be read is missing with
+// hertz (Hz), ratios and levels, as listed below, with the basis "measured". One that could not be read is missing with
 // the reason; rates are missing in the first sample. Slow tools run beside the sampling path: their figures are those of their
-// last answer, at most a few seconds old.
+// last answer, at most a few seconds old. A sample costs about 1 ms of processor time on Linux with 600 processes.
 //
 //	process.footprint      B      macOS: physical footprint of the run's processes, summed
 //	process.resident       B      resident memory of the run's processes, summed: a shared page counts once for each
