@@ -5,7 +5,7 @@ import os
 import sys
 import time
 
-from . import place, wire
+from . import guest, place, wire
 
 _finishers = []  # called once before goodbye
 _pid = 0
@@ -20,6 +20,24 @@ def install():
     _wrap("_exit", "exit")
     for name in ("execv", "execve"):
         _wrap(name, "exec")
+    if sys.version_info < (3, 11):
+        _strip_uncaught()
+
+
+def _strip_uncaught():
+    """Before Python 3.11 a wrapper cannot leave a traceback by itself: do it where an uncaught one is printed."""
+    show = sys.excepthook
+    here = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+    def excepthook(kind, value, traceback):
+        try:
+            guest.strip(value, lambda name: name.startswith(here))
+            traceback = value.__traceback__
+        except Exception:
+            pass
+        return show(kind, value, traceback)
+
+    sys.excepthook = excepthook
 
 
 def finisher(function):
@@ -45,7 +63,11 @@ def _wrap(name, how):
             finish({"exit": "os._exit", "exec": "exec"}[how], closing=how == "exit")
         except Exception:
             pass
-        return original(*args, **kwargs)
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            guest.hide()
+            raise
 
     wrapped.__name__, wrapped.__qualname__, wrapped.__doc__ = name, name, original.__doc__
     wrapped.__module__ = original.__module__
@@ -54,7 +76,7 @@ def _wrap(name, how):
 
 def finish(how, closing=True):
     """Run the finishers and say goodbye. exec may still fail and return: then the stream stays open."""
-    if os.getpid() != _pid:
+    if os.getpid() != _pid or wire.silent:
         return
     for function in list(_finishers):
         try:
@@ -103,6 +125,7 @@ def after_fork(function):
 
 
 def _after_fork_in_child():
+    """The child is silent until it trains: loader workers have nothing to say."""
     global _pid
     try:
         _pid = os.getpid()

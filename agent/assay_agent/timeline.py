@@ -64,7 +64,8 @@ class Timeline:
         self.mark = now()
         self.step = Step(self.mark)
         self.seen_forward = False
-        self.fetched = False  # a batch came since the last backward pass
+        self.waiting = 0  # batches of this pass that no backward pass has used yet: some loops fetch ahead
+        self.given = self.used = 0  # batches of this pass in all, and those with a backward pass
         self.gathered = 0  # batches with a backward pass since the last optimizer step
         self.snapshot = None  # the step as it was when new work began after an optimizer step, and that time
         self.opt_end = 0
@@ -214,6 +215,10 @@ class Timeline:
         """The iterator gave its last batch. The last step may still be to come: frameworks fetch ahead."""
         if batch is not None and batch[1] == self.primary_pass:
             self.pass_over = True
+            if batch == self.batch and self.used >= self.given:
+                self.end_epoch()
+                self.step = Step(self.mark)
+                self.opened = False
 
     def fetch_begin(self, new_pass=False):
         """A loader is asked for a batch, or (new_pass) for its iterator."""
@@ -246,8 +251,11 @@ class Timeline:
         self.step.acc[DATA] += t - self.mark
         self.mark = t
         if batch is not None:
-            self.batch = batch
-            self.fetched = True
+            if batch != self.batch:
+                self.batch = batch
+                self.waiting = self.given = self.used = 0
+            self.waiting += 1
+            self.given += 1
         if self.sync is not None and self.phase_hook is not None:
             self.phase_hook("data")
 
@@ -260,14 +268,18 @@ class Timeline:
         if step.batch is None:
             step.batch = self.batch
         if step.opts and self.snapshot is None and not self.in_opt:
-            closed = Step(step.start)
-            closed.acc = list(step.acc)
+            closed = self.copy_of(step)
             closed.acc[REST] += t - step.start - sum(step.acc)
-            for name in ("opts", "backwards", "micro", "evals", "live", "pool", "batch", "skipped"):
-                setattr(closed, name, getattr(step, name))
-            closed.opts = list(step.opts)
             self.snapshot = (closed, t, list(step.acc))
         return t
+
+    @staticmethod
+    def copy_of(step):
+        other = Step(step.start)
+        for name in Step.__slots__[1:]:
+            value = getattr(step, name)
+            setattr(other, name, list(value) if type(value) is list else value)
+        return other
 
     def copied(self, t0):
         """A copy from the host to the device began at t0 and has been issued."""
@@ -313,9 +325,11 @@ class Timeline:
         if self.in_opt:
             step.evals += 1
             self.gathered = max(self.gathered, 1)
-        elif self.fetched or self.batch is None or not self.gathered:
+        elif self.waiting or self.batch is None or not self.gathered:
             self.gathered += 1
-        self.fetched = False
+        if self.waiting:
+            self.waiting -= 1
+            self.used += 1
         if self.memory is not None:
             step.live, step.pool = self.memory()
         if self.sync is not None and self.phase_hook is not None:
@@ -341,7 +355,10 @@ class Timeline:
         if not self.opened:
             self.open()
         step = self.step
-        if key in step.opts and self.snapshot is not None:
+        if key in step.opts:
+            if self.snapshot is None:  # nothing was seen between: all its work is in the closure that it calls (LBFGS)
+                self.snapshot = (step, t, list(step.acc))
+                step = self.step = self.copy_of(step)
             closed, at, acc = self.snapshot
             rest = Step(at)
             rest.acc = [a - b for a, b in zip(step.acc, acc)]

@@ -31,6 +31,7 @@ _cpu_ns = 0  # CPU time of the sender thread so far
 _lock = _thread.allocate_lock()
 _tick = _thread.allocate_lock()  # held; released to end the thread's pause at once
 _tick.acquire()
+silent = False  # a forked child that has not trained yet
 sent_bytes = 0
 
 
@@ -136,7 +137,7 @@ def _write(events):
 def put(event):
     """Queue one event. Costs an append; the thread starts with the first one."""
     global _dropped
-    if _closed:
+    if _closed or silent:
         return
     if len(_queue) >= LIMIT:
         _dropped += 1
@@ -164,6 +165,8 @@ def source(gather):
 
 def wake():
     """Start the thread when there is none: a forked or quiet process starts it with its first news."""
+    global silent
+    silent = False
     if not _running and not _closed:
         _spawn()
 
@@ -171,6 +174,8 @@ def wake():
 def flush(last=False):
     """Send everything now, on the calling thread."""
     global _dropped
+    if silent:
+        return False
     if not _lock.acquire(True, 2.0):
         return False
     try:
@@ -247,7 +252,7 @@ def before_fork():
 
 def after_fork_in_child():
     """A fresh stream for the child, opened with its first event."""
-    global _sock, _running, _dropped, _lock, _tick, _cpu_ns
+    global _sock, _running, _dropped, _lock, _tick, _cpu_ns, silent
     try:
         if _sock is not None and _ours():
             _sock.close()
@@ -255,7 +260,7 @@ def after_fork_in_child():
             _sock.detach()
     except Exception:
         pass
-    _sock, _running, _dropped, _cpu_ns = None, False, 0, 0
+    _sock, _running, _dropped, _cpu_ns, silent = None, False, 0, 0, True
     _queue[:] = []
     _lock = _thread.allocate_lock()
     _tick = _thread.allocate_lock()

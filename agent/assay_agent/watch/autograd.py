@@ -2,6 +2,7 @@
 
 import functools
 
+from .. import guest
 from ..timeline import T
 from . import numerics
 
@@ -25,9 +26,13 @@ def install(torch, config):
                 numerics.on_backward(args[0] if args else kwargs.get("tensors"))
             T.backward_begin()
             try:
-                return call(*args, **kwargs)
-            finally:
+                result = call(*args, **kwargs)
+            except BaseException:
                 T.backward_end()
+                guest.hide()
+                raise
+            T.backward_end()
+            return result
 
         return wrapped
 

@@ -3,7 +3,7 @@
 import functools
 import weakref
 
-from .. import wire
+from .. import guest, wire
 from ..timeline import T
 
 _serial = 0
@@ -27,13 +27,19 @@ def install(torch, config):
 
     @functools.wraps(make)
     def __iter__(self):
-        if not T.on or T.busy or not _training_thread():
-            return make(self)
-        T.fetch_begin(new_pass=True)
+        watch = T.on and not T.busy and _training_thread()
+        if watch:
+            T.fetch_begin(new_pass=True)
         try:
             iterator = make(self)
-        finally:
-            T.fetch_end(None)
+        except BaseException:
+            if watch:
+                T.fetch_end(None)
+            guest.hide()
+            raise
+        if not watch:
+            return iterator
+        T.fetch_end(None)
         try:
             _register(self, iterator)
         except Exception as err:
@@ -42,21 +48,23 @@ def install(torch, config):
 
     @functools.wraps(fetch)
     def __next__(self):
-        if not T.on or T.busy or not _training_thread():
-            return fetch(self)
-        if takeover is not None:
-            takeover(self, fetch)
-        T.fetch_begin()
-        batch = None
+        watch = T.on and not T.busy and _training_thread()
+        if watch:
+            if takeover is not None:
+                takeover(self, fetch)
+            T.fetch_begin()
         try:
             item = fetch(self)
-            batch = _passes.get(self, (0, 0))
-            return item
-        except StopIteration:
-            T.pass_ended(_passes.get(self))
+        except BaseException as err:
+            if watch:
+                T.fetch_end(None)
+                if isinstance(err, StopIteration):
+                    T.pass_ended(_passes.get(self))
+            guest.hide()
             raise
-        finally:
-            T.fetch_end(batch)
+        if watch:
+            T.fetch_end(_passes.get(self, (0, 0)))
+        return item
 
     loader_class.__iter__ = __iter__
     base.__next__ = __next__

@@ -85,4 +85,6 @@ def installed(torch):
     process.finisher(T.finish)
     process.finisher(environment.late)
     process.after_fork(T.reset)
+    for hook in (transfer, numerics, memory, module, retained, profile):
+        process.after_fork(hook.clear)
     wire.put({"ev": "installed", "ns": time.perf_counter_ns() - began})

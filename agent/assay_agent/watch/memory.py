@@ -20,6 +20,11 @@ def install(torch, config):
     wire.source(_gather)
 
 
+def clear():
+    """A forked child tells its own."""
+    _phases.clear()
+
+
 def use(kind):
     """Read the counters of that device from now on."""
     if kind == "cuda":

@@ -8,7 +8,7 @@ module's own outermost call is watched from then on.
 import functools
 import sys
 
-from .. import wire
+from .. import guest, wire
 from ..timeline import T
 from .imports import when_imported
 
@@ -28,14 +28,20 @@ def install(torch, config):
     def watched(call):
         @functools.wraps(call)
         def __call__(self, *args, **kwargs):
-            if state.busy or not state.on or not grad_enabled() or not state.mine():
-                return call(self, *args, **kwargs)
-            state.module_begin()
+            watch = not state.busy and state.on and grad_enabled() and state.mine()
+            if watch:
+                state.module_begin()
             try:
-                return call(self, *args, **kwargs)
-            finally:
+                result = call(self, *args, **kwargs)
+            except BaseException:
+                if watch:
+                    state.module_end()
+                guest.hide()
+                raise
+            if watch:
                 state.module_end()
                 _shapes(torch, self, args, kwargs)
+            return result
 
         return __call__
 
@@ -81,6 +87,11 @@ def _on_compile(off):
         context.__init__ = __init__
 
     when_imported("torch._dynamo.eval_frame", hook)
+
+
+def clear():
+    """A forked child tells its own."""
+    _seen.clear()
 
 
 _checks = 0

@@ -33,11 +33,21 @@ def install(torch, config):
         torch.float32: (4, lambda b: struct.unpack("<f", b)[0]),
         torch.float64: (8, lambda b: struct.unpack("<d", b)[0]),
         torch.float16: (2, lambda b: struct.unpack("<e", b)[0]),
+        torch.int64: (8, lambda b: float(struct.unpack("<q", b)[0])),  # loss / 4 keeps its 4 as an integer
+        torch.int32: (4, lambda b: float(struct.unpack("<i", b)[0])),
         torch.bfloat16: (2, lambda b: struct.unpack("<f", b"\0\0" + b)[0]),
     })
     T.epoch_hooks.append(lambda epoch, t: fetch())
     T.close_hooks.append(lambda number, step, t: fetch() if t.kind == "sync" else None)
     wire.source(_gather)
+
+
+def clear():
+    """A forked child tells its own."""
+    for gathered in (_losses, _waiting, _gradients, _waiting_gradients):
+        gathered[:] = []
+    _scaled.clear()
+    _accumulation.clear()
 
 
 def _modes():

@@ -7,7 +7,7 @@ profiles by itself, its profiler has the engine and this one stays out or ends a
 import os
 import time
 
-from .. import process, wire
+from .. import guest, process, wire
 from ..timeline import T
 
 WARMUP = 10  # steps before the window
@@ -40,7 +40,11 @@ def install(torch, config):
             _theirs += 1
             if _state == "on":
                 stop("the script started a profiler of its own")
-        return init(self, *args, **kwargs)
+        try:
+            return init(self, *args, **kwargs)
+        except BaseException:
+            guest.hide()
+            raise
 
     __init__.__wrapped__ = init
     __init__.__doc__ = init.__doc__
@@ -50,8 +54,10 @@ def install(torch, config):
     process.finisher(_finish)
 
 
-def running():
-    return _state == "on"
+def clear():
+    """A forked child has no engine of its own to stop."""
+    global _state
+    _state = "done"
 
 
 def _open(number, timeline):

@@ -2,7 +2,7 @@
 
 import functools
 
-from .. import wire
+from .. import guest, wire
 from ..timeline import T
 from . import numerics
 
@@ -23,7 +23,11 @@ def _watch(cls):
 
     @functools.wraps(scale)
     def watched_scale(self, outputs):
-        result = scale(self, outputs)
+        try:
+            result = scale(self, outputs)
+        except BaseException:
+            guest.hide()
+            raise
         try:
             if self.is_enabled():
                 numerics.on_scale(outputs, result)
@@ -33,13 +37,14 @@ def _watch(cls):
 
     @functools.wraps(step)
     def watched_step(self, optimizer, *args, **kwargs):
-        if not T.on or not self.is_enabled() or not T.mine():
-            return step(self, optimizer, *args, **kwargs)
         before = T.counts["optimizer"]
         try:
-            return step(self, optimizer, *args, **kwargs)
-        finally:
-            if T.counts["optimizer"] == before and T.on:
+            result = step(self, optimizer, *args, **kwargs)
+        except BaseException:
+            guest.hide()
+            raise
+        if T.on and self.is_enabled() and T.mine():
+            if T.counts["optimizer"] == before:
                 # The optimizer was not called: the gradients were not finite. The step still is one round.
                 wire.put({"ev": "skipped", "step": T.number + 1})
                 T.optimizer_begin(id(optimizer))
@@ -47,6 +52,7 @@ def _watch(cls):
             elif not _seen:
                 _seen.append(True)
                 wire.put({"ev": "scaler"})
+        return result
 
     cls.scale, cls.step = watched_scale, watched_step
 

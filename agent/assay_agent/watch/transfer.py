@@ -1,51 +1,55 @@
 """Copies to the device, and calls that make the host wait for it, by the user's line.
 
-On a CPU nothing waits; the calls are listed all the same, since they are what would wait on an asynchronous device.
+On a CPU nothing waits; the calls are counted all the same, since they are what would wait on an asynchronous device, and only
+looked up, never wrapped: `loss.item()` runs as it would. On a device the call is wrapped to be timed.
 """
 
-import functools
 import os
 import sys
 import time
 
-from .. import place, wire
+from .. import guest, place, wire
 from ..timeline import T
 from . import numerics
 
 original = {}  # the methods as they were, for the agent's own use
 _points = {}  # (call, user code, line, library code, line) -> [count, ns, waits, changed, in steps]
-_inside = False
+_inside = False  # a timed call is under way: what it calls in turn is part of it
+_internals = {}  # code object -> does it belong to torch
+_torch_root = ""
 now = time.perf_counter_ns
+
+CALLS = {"item": "item", "cpu": "cpu", "numpy": "numpy", "tolist": "tolist", "__bool__": "bool(tensor)",
+         "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "index(tensor)", "__repr__": "print(tensor)",
+         "__format__": "format(tensor)"}
 
 
 def install(torch, config):
     global _torch_root
     _torch_root = os.path.dirname(torch.__file__) + os.sep
     cls = torch.Tensor
-    for name in ("item", "cpu", "numpy", "tolist", "__bool__", "__float__", "__int__", "__index__", "__repr__", "__format__",
-                 "nonzero", "to", "cuda"):
+    for name, call in CALLS.items():
         original[name] = getattr(cls, name)
-    for name in ("item", "cpu", "numpy", "tolist", "__bool__", "__float__", "__int__", "__index__", "__repr__", "__format__"):
-        _watch_method(cls, name, {"__bool__": "bool(tensor)", "__float__": "float(tensor)", "__int__": "int(tensor)",
-                                  "__index__": "index(tensor)", "__repr__": "print(tensor)",
-                                  "__format__": "format(tensor)"}.get(name, name))
+        setattr(cls, name, guest.Method(original[name], _sync(call, name == "cpu")))
     if torch.cuda.is_available() or torch.backends.mps.is_built() or _other_accelerator(torch):
         # Without a device there is nothing to copy to, and `to` stays the script's own.
         for name in ("to", "cuda"):
-            _watch_copy(cls, name)
+            original[name] = getattr(cls, name)
+            setattr(cls, name, guest.Method(original[name], _copy))
     for module in (getattr(torch, "cuda", None), getattr(torch, "mps", None), getattr(torch, "accelerator", None)):
         if hasattr(module, "synchronize"):
             _watch_function(module, "synchronize", module.__name__ + ".synchronize")
     wire.source(_gather)
 
 
+def clear():
+    """A forked child tells its own."""
+    _points.clear()
+
+
 def _other_accelerator(torch):
     xpu = getattr(torch, "xpu", None)
     return xpu is not None and xpu.is_available()
-
-
-_internals = {}  # code object -> does it belong to torch
-_torch_root = ""
 
 
 def _internal(code):
@@ -55,9 +59,64 @@ def _internal(code):
     return known
 
 
-def _note(call, waits, ns):
+def _watched():
+    return T.on and not _inside and (T.owner is None or T.mine())
+
+
+def _sync(call, no_op_on_cpu):
+    def bind(tensor, method):
+        if not _watched():
+            return method
+        if tensor.is_cpu:
+            # PyTorch's own bookkeeping (samplers, step counters) is on the CPU wherever the model is.
+            if not no_op_on_cpu and not _internal(sys._getframe(2).f_code):
+                _note(call, False, 0, 4)
+            return method
+        return guest.at_caller(sys._getframe(2), _begin, method, lambda t, args, result: _end(call, t), _failed)
+
+    return bind
+
+
+def _begin():
     global _inside
-    key = (call,) + place.key(3)
+    _inside = True
+    return now()
+
+
+def _end(call, t):
+    global _inside
+    ns = now() - t
+    _inside = False
+    _note(call, True, ns, 4)
+
+
+def _failed():
+    global _inside
+    _inside = False
+    _hide()
+
+
+def _copy(tensor, method):
+    if not _watched() or T.busy:
+        return method
+    from_host = tensor.is_cpu
+
+    def end(t, args, result):
+        if from_host != result.is_cpu:
+            if from_host:
+                T.copied(t)
+            else:
+                _note("to('cpu')", True, now() - t, 4)
+
+    return guest.at_caller(sys._getframe(2), now, method, end, _hide)
+
+
+def _hide():
+    guest.hide()  # the frame that at_caller made: the one that raises on
+
+
+def _note(call, waits, ns, depth):
+    key = (call,) + place.key(depth)
     point = _points.get(key)
     if point is None:
         if len(_points) >= 2000:
@@ -70,70 +129,20 @@ def _note(call, waits, ns):
     if T.step.backwards or T.step.opts:
         point[4] += 1
     T.counts["sync"] += 1
-    if waits and call in ("item", "cpu", "tolist", "bool(tensor)", "float(tensor)") and len(numerics._waiting) >= 64:
+    if waits and len(numerics._waiting) >= 64:
         numerics.fetch()  # the device has just been waited for
-
-
-def _watch_method(cls, name, call):
-    method = getattr(cls, name)
-
-    @functools.wraps(method)
-    def watched(self, *args, **kwargs):
-        global _inside
-        if _inside or not T.on or (T.owner is not None and not T.mine()):
-            return method(self, *args, **kwargs)
-        waits = not self.is_cpu
-        if not waits and (name == "cpu" or _internal(sys._getframe(1).f_code)):
-            # A no-op; or PyTorch's own bookkeeping (samplers, step counters), on the CPU wherever the model is.
-            return method(self, *args, **kwargs)
-        _inside = True
-        t = now()
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            _inside = False
-            _note(call, waits, now() - t)
-
-    setattr(cls, name, watched)
-
-
-def _watch_copy(cls, name):
-    method = getattr(cls, name)
-
-    @functools.wraps(method)
-    def watched(self, *args, **kwargs):
-        global _inside
-        if not T.on or T.busy or _inside:
-            return method(self, *args, **kwargs)
-        from_host = self.is_cpu
-        t = now()
-        result = method(self, *args, **kwargs)
-        if from_host != result.is_cpu and (T.owner is None or T.mine()):
-            if from_host:
-                T.copied(t)
-            else:
-                _note("to('cpu')", True, now() - t)
-        return result
-
-    setattr(cls, name, watched)
 
 
 def _watch_function(module, name, call):
     function = getattr(module, name)
 
-    @functools.wraps(function)
     def watched(*args, **kwargs):
-        global _inside
-        if _inside or not T.on or (T.owner is not None and not T.mine()):
+        if not _watched():
             return function(*args, **kwargs)
-        _inside = True
-        t = now()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            _inside = False
-            _note(call, True, now() - t)
+        return guest.at_caller(sys._getframe(1), _begin, function, lambda t, a, r: _end(call, t), _failed)(*args, **kwargs)
 
+    watched.__name__, watched.__qualname__, watched.__doc__ = function.__name__, function.__qualname__, function.__doc__
+    watched.__module__, watched.__wrapped__ = function.__module__, function
     setattr(module, name, watched)
 
 

@@ -4,7 +4,7 @@ import functools
 import re
 import warnings
 
-from .. import place, wire
+from .. import guest, place, wire
 
 # PyTorch, aten/src/ATen/mps/MPSFallback.mm; the text is the same from 2.0 to 2.15. One warning a process: later operators
 # fall back without a word.
@@ -27,6 +27,10 @@ def install(torch, config):
                           "source": "warning", "text": text[:500]})
         except Exception:
             pass
-        return show(msg)
+        try:
+            return show(msg)
+        except BaseException:
+            guest.hide()
+            raise
 
     warnings._showwarnmsg = watched
