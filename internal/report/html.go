@@ -68,6 +68,7 @@ type pageData struct {
 	NoTime             []string
 	Numerics           string
 	Epoch              []tile
+	NoEpoch            string
 	Tables             map[string]table
 	Five               []table
 	Command            string
@@ -130,6 +131,9 @@ type cell struct {
 	Bar   string
 }
 
+// Long reports whether the cell holds prose, which must not be squeezed into a column of single words.
+func (c cell) Long() bool { return len(c.Text)+len(c.Small) > 24 }
+
 func text(s string) cell { return cell{Text: s} }
 func code(s string) cell { return cell{Text: s, Code: true} }
 func whole(n int) cell   { return cell{Text: thousands(n), Sort: strconv.Itoa(n), Num: true} }
@@ -165,7 +169,7 @@ func tileFrom(label string, f evidence.Figure) tile {
 
 // lead is the headline: what happened, where the time goes, what to read first.
 func lead(run *evidence.Run) string {
-	s := verdict(run)
+	s := happened(run)
 	step := run.Figure("step.time")
 	if step.Known() {
 		s += fmt.Sprintf(" A step takes %s in the median", number(step))
@@ -249,12 +253,12 @@ func pageOf(run *evidence.Run) *pageData {
 	if c := stepChart(run); c.drawn() {
 		d.Steps = c.render()
 	} else {
-		d.NoSteps = "No plot of step time: " + orElse(unseen(run), "fewer than two steps were recorded") + "."
+		d.NoSteps = "No plot of step time: " + orElse(blind(run), "fewer than two steps were recorded") + "."
 	}
 	if c := lossChart(run); c.drawn() {
 		d.Loss = c.render()
 	} else {
-		d.NoLoss = "No plot of the loss: " + orElse(run.Loss.Note, orElse(unseen(run), "fewer than two values were recorded")) + "."
+		d.NoLoss = "No plot of the loss: " + orElse(run.Loss.Note, orElse(blind(run), "fewer than two values were recorded")) + "."
 	}
 	for _, c := range timeCharts(run) {
 		if n, zero := c.allZero(); zero {
@@ -267,6 +271,9 @@ func pageOf(run *evidence.Run) *pageData {
 	}
 	for _, e := range [][2]string{{"first epoch, a step", "step.first_epoch"}, {"epoch", "epoch.time"}, {"steps of an epoch", "epoch.steps"}, {"estimate", "epoch.estimate"}} {
 		d.Epoch = append(d.Epoch, tileOf(run, e[0], e[1]))
+	}
+	if why := commonReason(run.Figure("step.first_epoch"), run.Figure("epoch.time"), run.Figure("epoch.steps"), run.Figure("epoch.estimate")); why != "" {
+		d.NoEpoch = "The length of an epoch is unknown: " + why + "."
 	}
 	for _, t := range tables(run) {
 		d.Tables[t.ID] = t
@@ -418,7 +425,7 @@ func fiveTuple(run *evidence.Run) table {
 	case len(inputs) > 0:
 		add("batch and inputs", declared(strings.Join(inputs, ", "), "measured; no loader was seen"))
 	default:
-		add("batch and inputs", missing(strings.TrimPrefix(orElse(unseen(run), "no input shape was seen"), "unknown: ")))
+		add("batch and inputs", missing(orElse(blind(run), "no input shape was seen")))
 	}
 	live, resident := run.Figure("memory.live.peak"), run.Figure("memory.resident.peak")
 	switch {
@@ -446,7 +453,7 @@ func tables(run *evidence.Run) []table {
 	var out []table
 	add := func(t table) { out = append(out, t) }
 
-	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: "measured; memory at the end of the epoch", Empty: "No epoch: " + orElse(unseen(run), "no training loader was seen") + ".",
+	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: "measured; memory at the end of the epoch", Empty: "No epoch: " + orElse(blind(run), "no training loader was seen") + ".",
 		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true}, {"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
 	for _, e := range run.Epochs {
 		tensors := unknownCell()
@@ -462,14 +469,14 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-memory", Caption: "Memory by phase", Note: "measured; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " + orElse(unseen(run), "no step was sampled for it") + ".",
+	t = table{ID: "t-memory", Caption: "Memory by phase", Note: "measured; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " + orElse(blind(run), "no step was sampled for it") + ".",
 		Cols: []column{{"phase", false}, {"live", true}, {"pool", true}, {"resident", true}, {"swap of the machine", true}, {"n", true}}}
 	for _, m := range run.Memory {
 		t.Rows = append(t.Rows, []cell{text(m.Phase), maybe(m.Live, "B"), maybe(m.Pool, "B"), maybe(m.Resident, "B"), maybe(m.Swap, "B"), whole(m.N)})
 	}
 	add(t)
 
-	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: "measured in the traced steps", Empty: "No line was seen to retain tensors" + ifUnseen(run) + ".",
+	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: "measured in the traced steps", Empty: sentence(orElse(unseen(run), "no line was seen to retain tensors")),
 		Cols: []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
 	for _, r := range run.Retained {
 		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"), whole(r.Steps), text(intList(r.Epochs, 6))})
@@ -528,7 +535,7 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: "measured", Empty: "No input shape: " + orElse(unseen(run), "none was seen") + ".",
+	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: "measured", Empty: "No input shape: " + orElse(blind(run), "none was seen") + ".",
 		Cols: []column{{"model", false}, {"inputs", false}, {"steps", true}, {"first in step", true}}}
 	for _, s := range run.Shapes {
 		t.Rows = append(t.Rows, []cell{code(s.Model), code(s.Inputs), whole(s.Steps), whole(s.First)})
@@ -611,7 +618,7 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-windows", Caption: "Windows", Note: "the steps that figures were taken from", Empty: "No window: " + orElse(unseen(run), "none was set") + ".",
+	t = table{ID: "t-windows", Caption: "Windows", Note: "the steps that figures were taken from", Empty: "No window: " + orElse(blind(run), "none was set") + ".",
 		Cols: []column{{"window", false}, {"first", true}, {"last", true}, {"steps that count", true}, {"excluded", false}}}
 	for _, w := range run.Windows {
 		t.Rows = append(t.Rows, []cell{text(w.Name), whole(w.First), whole(w.Last), whole(w.Steps), text(w.Excluded)})
@@ -684,13 +691,6 @@ func orUnknown(n int) cell {
 		return unknownCell()
 	}
 	return whole(n)
-}
-
-func ifUnseen(run *evidence.Run) string {
-	if why := unseen(run); why != "" {
-		return "; " + why
-	}
-	return ""
 }
 
 func sorted[T any](xs []T, less func(a, b T) bool) []T {

@@ -179,13 +179,17 @@ func extent(run *evidence.Run) string {
 	return s
 }
 
-// verdict says in one paragraph what happened.
-func verdict(run *evidence.Run) string {
-	o := run.Outcome
-	s := fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(o), setting(run), extent(run))
-	if !o.Started {
-		s = subjectName(run) + " was not started."
+// happened says in one sentence what was run, where, and how it ended.
+func happened(run *evidence.Run) string {
+	if !run.Outcome.Started {
+		return subjectName(run) + " was not started."
 	}
+	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
+}
+
+// verdict is what happened, and whether evidence of it is missing.
+func verdict(run *evidence.Run) string {
+	o, s := run.Outcome, happened(run)
 	switch {
 	case o.Complete:
 	case o.Reason != "":
@@ -400,13 +404,21 @@ func base(p string) string {
 	return path.Base(strings.ReplaceAll(p, "\\", "/"))
 }
 
-// unseen is why a list is empty when nothing could have been seen; "" when the agent was there to look.
-func unseen(run *evidence.Run) string {
+// blind is why nothing could have been seen; "" when the agent was there to look.
+func blind(run *evidence.Run) string {
 	switch {
 	case len(run.Processes) == 0:
-		return "unknown: no Python process was observed"
+		return "no Python process was observed"
 	case stepsSeen(run) == 0:
-		return "unknown: no training step was seen"
+		return "no training step was seen"
+	}
+	return ""
+}
+
+// unseen says of an empty list that it means nothing; "" when it means that there was nothing.
+func unseen(run *evidence.Run) string {
+	if why := blind(run); why != "" {
+		return "unknown: " + why
 	}
 	return ""
 }
