@@ -247,7 +247,7 @@ func pageOf(run *evidence.Run) *pageData {
 	for _, f := range bySeverity(run.Findings) {
 		d.Findings = append(d.Findings, finding{string(f.Severity), f.Text, place(run, f.Where), f.Hint, string(f.Basis), f.Name})
 	}
-	d.NoFindings = "Findings: " + noFindings(run) + "."
+	d.NoFindings = sentence(noFindings(run))
 	d.Split = splitOf(run)
 
 	if c := stepChart(run); c.drawn() {
@@ -476,7 +476,7 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: "measured in the traced steps", Empty: sentence(orElse(unseen(run), "no line was seen to retain tensors")),
+	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: "measured in the traced steps", Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
 		Cols: []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
 	for _, r := range run.Retained {
 		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"), whole(r.Steps), text(intList(r.Epochs, 6))})
