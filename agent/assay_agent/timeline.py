@@ -59,7 +59,7 @@ class Timeline:
         self.busy = 0  # inside a loader, a module or a backward pass: what they call is part of them
         self.base = REST  # what unaccounted time is: REST, or OPT while an optimizer runs a closure
         self.in_opt = 0
-        self.opt_key = None
+        self.opt_key = self.opt_seen = None
         self.gap = 0  # time since the last phase that is not charged yet
         self.mark = now()
         self.step = Step(self.mark)
@@ -348,8 +348,9 @@ class Timeline:
         """key: id of the optimizer."""
         self.counts["optimizer"] += 1
         t = self.boundary()
-        if self.in_opt and key != self.opt_key:  # an optimizer that wraps another
-            self.in_opt += 1
+        seen = self.counts["fetch"], self.counts["module"], self.counts["backward"]
+        if self.in_opt and (key != self.opt_key or seen == self.opt_seen):
+            self.in_opt += 1  # an optimizer that wraps another, or a step that was wrapped and hooked twice
             return
         self.settle(t, REST)
         if not self.opened:
@@ -377,7 +378,7 @@ class Timeline:
             rest.start += self.mark - t
         step.opts.append(key)
         self.in_opt = 1  # also where a step of the same optimizer raised before: its end was never heard of
-        self.opt_key = key
+        self.opt_key, self.opt_seen = key, seen
         self.base = OPT
 
     def plan_next(self):

@@ -41,6 +41,7 @@ def open(settings, version):
     config = settings
     _hello = {
         "ev": "hello",
+        "token": os.urandom(8).hex(),  # of this life of the process: a stream that breaks goes on under the same token
         "version": version,
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
@@ -265,6 +266,8 @@ def after_fork_in_child():
     _lock = _thread.allocate_lock()
     _tick = _thread.allocate_lock()
     _tick.acquire()
+    if _hello is not None:
+        _hello["token"] = os.urandom(8).hex()
 
 
 def close(event):

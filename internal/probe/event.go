@@ -5,6 +5,7 @@ package probe
 
 type helloEvent struct {
 	Version    int      `json:"version"`
+	Token      string   `json:"token"`
 	Python     string   `json:"python"`
 	Executable string   `json:"executable"`
 	Path       []string `json:"path"`

@@ -145,6 +145,18 @@ func (f *fold) add(conn int, line []byte) {
 		return
 	}
 	p := f.conns[conn]
+	if p == nil && kind.Ev == "hello" {
+		// A process whose stream broke goes on with a new one under the same token.
+		var hello helloEvent
+		if json.Unmarshal(line, &hello) == nil && hello.Token != "" {
+			for _, c := range f.order {
+				if f.conns[c].hello.Token == hello.Token {
+					f.conns[conn] = f.conns[c]
+					return
+				}
+			}
+		}
+	}
 	if p == nil {
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
 			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{}, phaseMem: map[string][][3]int64{}}

@@ -5,6 +5,9 @@ profiles by itself, its profiler has the engine and this one stays out or ends a
 """
 
 import os
+import re
+import sys
+import threading
 import time
 
 from .. import guest, process, wire
@@ -66,12 +69,29 @@ def _open(number, timeline):
         return "profile"
     if _state != "waiting" or number <= WARMUP:
         return None
-    if _theirs:
+    why = _in_the_way(timeline)
+    if why:
         _state = "done"
-        wire.put({"ev": "profile", "missing": "the script uses torch.profiler itself"})
+        wire.put({"ev": "profile", "missing": why})
         return None
     start(number)
     return "profile" if _state == "on" else None
+
+
+def _in_the_way(timeline):
+    """Why there is no window in this run, or an empty string."""
+    if _theirs:
+        return "the script uses torch.profiler itself"
+    if timeline.owner != threading.main_thread().ident:
+        return "the loop runs in a thread that is not the main one: the profiler's engine would complain on stderr"
+    # A profiler that comes later would find the engine as this one left it, its messages off.
+    try:
+        with open(sys.modules["__main__"].__file__, "rb") as f:
+            if re.search(rb"torch\.profiler|autograd\.profiler|emit_nvtx", f.read(4 << 20)):
+                return "the script names torch.profiler: the engine is left to it"
+    except Exception:
+        pass
+    return ""
 
 
 def start(number):

@@ -1,0 +1,52 @@
+"""Has its own excepthook and atexit handlers, and reads tracebacks."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+loader = DataLoader(TensorDataset(torch.randn(480, 6), torch.randn(480, 1)), batch_size=8)
+model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+
+def train(epochs=1, after=lambda step: None):
+    step = 0
+    for epoch in range(epochs):
+        for x, y in loader:
+            loss = nn.functional.mse_loss(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            print(step, loss.item().hex(), flush=True)
+            after(step)
+
+
+import atexit
+import sys
+import traceback
+
+
+def hook(kind, value, tb):
+    print("hook", kind.__name__, [f.name for f in traceback.extract_tb(tb)])
+
+
+class Trap(nn.Module):
+    def forward(self, x):
+        raise KeyError("trap")
+
+
+atexit.register(print, "last")
+atexit.register(print, "first")
+sys.excepthook = hook
+train()
+try:
+    nn.Sequential(Trap())(torch.ones(1))
+except KeyError:
+    print([f.name for f in traceback.extract_tb(sys.exc_info()[2])])
+try:
+    torch.ones(2).item()
+except RuntimeError:
+    print([f.name for f in traceback.extract_tb(sys.exc_info()[2])])
+nn.Sequential(Trap())(torch.ones(1))

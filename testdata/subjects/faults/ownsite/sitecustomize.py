@@ -1,0 +1,4 @@
+"""The script's own."""
+import builtins
+
+builtins.own_site = "own"
