@@ -131,9 +131,10 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if err != nil {
 		return nil, err
 	}
-	// The summary must not fall to a signal that was meant for the script.
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Reset(syscall.SIGINT, syscall.SIGHUP)
+	// The summary must not fall to a signal that was meant for the script. (Not signal.Ignore: nothing undoes that.)
+	swallowed := make(chan os.Signal, 1)
+	signal.Notify(swallowed, syscall.SIGINT, syscall.SIGHUP)
+	defer signal.Stop(swallowed)
 	for _, form := range []struct {
 		name string
 		form report.Form
@@ -145,10 +146,13 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	}
 	if !opts.quiet {
 		fmt.Fprintln(env.Stderr)
-		if err := (report.Text{Width: width(env)}).Write(env.Stderr, res.Run); err != nil {
+		page := filepath.Join(res.Dir, "report.html")
+		if rel, err := filepath.Rel(env.Dir, page); err == nil && !strings.HasPrefix(rel, "..") {
+			page = rel
+		}
+		if err := (report.Text{Width: width(env), Report: page}).Write(env.Stderr, res.Run); err != nil {
 			res.Trouble = append(res.Trouble, err.Error())
 		}
-		fmt.Fprintf(env.Stderr, "\n%s\n", filepath.Join(res.Dir, "report.html"))
 	}
 	for _, why := range res.Trouble {
 		fmt.Fprintf(env.Stderr, "assay: %s\n", why)

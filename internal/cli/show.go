@@ -61,4 +61,3 @@ func width(env *Env) int {
 	}
 	return min(max(n, 60), 120)
 }
-
