@@ -26,15 +26,15 @@ def train(epochs=1, after=lambda step: None):
 import time
 
 train()
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     while True:
         time.sleep(0.05)
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
-try:
-    while True:
-        time.sleep(0.05)
-except KeyboardInterrupt:
-    print("interrupted again", flush=True)
-    raise
+    try:
+        print("interrupted", flush=True)
+        while True:
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        print("interrupted again", flush=True)
+        raise SystemExit(6)
