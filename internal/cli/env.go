@@ -70,6 +70,9 @@ func Main(env *Env, args []string) int {
 	case errors.As(err, &s):
 		return int(s)
 	}
+	if strings.HasPrefix(err.Error(), "unknown command") { // cobra's own words
+		err = fault.Exit(fault.Hint(err, "see: assay --help"), fault.Usage)
+	}
 	fmt.Fprintf(env.Stderr, "assay: %v\n", err)
 	if hint := fault.HintOf(err); hint != "" {
 		fmt.Fprintf(env.Stderr, "  %s\n", hint)
@@ -81,7 +84,6 @@ func newRootCommand(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "assay",
 		Short: "Tells, with evidence, whether and how deep-learning code runs on an Apple GPU",
-		Args:  cobra.NoArgs,
 		// Errors are printed once, by Main.
 		SilenceErrors: true,
 		SilenceUsage:  true,
