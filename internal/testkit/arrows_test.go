@@ -1,0 +1,167 @@
+package testkit
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// root of the repository, as seen from this package's tests.
+const root = "../.."
+
+// arrows says which rooms a room may import. Nothing imports internal/cli but the command itself.
+var arrows = map[string][]string{
+	"agent":             {},
+	"examples":          {},
+	"cmd/assay":         {"internal/cli"},
+	"internal/cli":      {"agent", "examples", "internal/evidence", "internal/fault", "internal/host", "internal/probe", "internal/python", "internal/report", "internal/stats", "internal/unit"},
+	"internal/evidence": {},
+	"internal/fault":    {},
+	"internal/stats":    {},
+	"internal/unit":     {},
+	"internal/host":     {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/probe":    {"agent", "internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/python":   {"internal/evidence", "internal/fault", "internal/unit"},
+	"internal/report":   {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/testkit":  {"internal/python"},
+}
+
+// outside says which modules a room may import. Tests may use any that go.mod names.
+var outside = map[string][]string{
+	"internal/cli":   {"github.com/spf13/cobra"},
+	"internal/host":  {"github.com/ebitengine/purego", "golang.org/x/sys"},
+	"internal/probe": {"golang.org/x/sys"},
+}
+
+// TestArrows holds the direction of imports, on every system at once: files are read whatever they are built for.
+func TestArrows(t *testing.T) {
+	for file, imports := range goImports(t) {
+		room := filepath.ToSlash(filepath.Dir(file))
+		if room == "tools" || strings.HasPrefix(room, "tools/") { // commands of their own, which nothing imports
+			continue
+		}
+		allowed, known := arrows[room]
+		if !known {
+			t.Errorf("%s: the room %s is not in the table of arrows: say there what it may import", file, room)
+			continue
+		}
+		test := strings.HasSuffix(file, "_test.go")
+		for _, path := range imports {
+			name, ours := strings.CutPrefix(path, "assay/")
+			switch {
+			case ours && (name == room || slices.Contains(allowed, name)):
+			case ours && test && (name == "internal/testkit" || room == "internal/testkit" && name == "agent"):
+			case ours:
+				t.Errorf("%s imports %s: %s may import %v", file, path, room, allowed)
+			case !strings.Contains(strings.Split(path, "/")[0], "."): // the standard library
+			case test:
+			case !slices.ContainsFunc(outside[room], func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }):
+				t.Errorf("%s imports %s: %s may import %v", file, path, room, outside[room])
+			}
+		}
+	}
+}
+
+// TestRoomsExist: a room that is gone leaves the table, too.
+func TestRoomsExist(t *testing.T) {
+	for room := range arrows {
+		if found, _ := filepath.Glob(filepath.Join(root, room, "*.go")); len(found) == 0 {
+			t.Errorf("the table of arrows names %s, which has no Go file", room)
+		}
+	}
+}
+
+func goImports(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		found[name] = []string{}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			found[name] = append(found[name], imported)
+		}
+		return nil
+	})
+	if err != nil || len(found) < 20 {
+		t.Fatalf("read the imports: %d files, %v", len(found), err)
+	}
+	return found
+}
+
+var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za-z0-9_.]*)|from[ \t]+([A-Za-z_][A-Za-z0-9_.]*)[ \t]+import)`)
+
+// agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch, which
+// the script has imported before.
+var agentModules = []string{"_thread", "ast", "atexit", "collections", "ctypes", "functools", "gc", "importlib", "json", "linecache",
+	"math", "os", "platform", "re", "sitecustomize", "socket", "struct", "sys", "sysconfig", "threading", "time", "torch", "tracemalloc",
+	"types", "warnings", "weakref"}
+
+// TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
+// process its import.
+func TestAgentImports(t *testing.T) {
+	used := map[string]bool{}
+	for name, source := range agentSources(t) {
+		for _, m := range pythonImport.FindAllStringSubmatch(source, -1) {
+			module, _, _ := strings.Cut(m[1]+m[2], ".")
+			used[module] = true
+			if !slices.Contains(agentModules, module) {
+				t.Errorf("%s imports %s, which is not in the list", name, module)
+			}
+		}
+	}
+	for _, module := range agentModules {
+		if !used[module] {
+			t.Errorf("the list names %s, which the agent no longer imports", module)
+		}
+	}
+}
+
+// agentSources are the agent's Python files by name.
+func agentSources(t *testing.T) map[string]string {
+	t.Helper()
+	sources := map[string]string{}
+	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py"} {
+		names, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources[strings.TrimPrefix(filepath.ToSlash(name), root+"/")] = string(data)
+		}
+	}
+	if len(sources) < 10 {
+		t.Fatalf("%d files of the agent found", len(sources))
+	}
+	return sources
+}
