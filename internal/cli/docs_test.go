@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite the pages that are made from the commands")
+
+const commandsPage = "../../docs/commands.md"
+
+// TestCommandsPage: docs/commands.md is what the commands say of themselves; -update rewrites it.
+func TestCommandsPage(t *testing.T) {
+	got := commandsMarkdown(newRootCommand(&Env{}))
+	if *update {
+		if err := os.WriteFile(commandsPage, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(commandsPage)
+	if err != nil {
+		t.Fatalf("%v (go test ./internal/cli -run TestCommandsPage -update writes it)", err)
+	}
+	if string(want) != got {
+		t.Errorf("docs/commands.md is stale: go test ./internal/cli -run TestCommandsPage -update")
+	}
+}
+
+func commandsMarkdown(root *cobra.Command) string {
+	var b bytes.Buffer
+	b.WriteString("# Commands\n\nMade from the commands themselves: `go test ./internal/cli -run TestCommandsPage -update` writes this page.\n")
+	for _, cmd := range root.Commands() {
+		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n    %s\n", cmd.CommandPath(), cmd.Short, cmd.UseLine())
+		if cmd.Long != "" {
+			fmt.Fprintf(&b, "\n%s\n", cmd.Long)
+		}
+		if flags := cmd.LocalFlags().FlagUsages(); flags != "" {
+			fmt.Fprintf(&b, "\n%s", indent(flags, "  "))
+		}
+		if cmd.Example != "" {
+			fmt.Fprintf(&b, "\nExamples:\n\n%s\n", indent(strings.TrimRight(cmd.Example, "\n"), "  "))
+		}
+	}
+	return b.String()
+}
+
+func indent(text, by string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) != "" {
+			b.WriteString(by)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// TestExitStatusesAreDocumented: the table in README.md has every status of internal/fault, and no other number.
+func TestExitStatusesAreDocumented(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(data), "\n## Exit statuses\n")
+	if !found {
+		t.Fatal("README.md has no section: Exit statuses")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := map[int]bool{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(cells[1])); err == nil {
+			rows[n] = true
+		}
+	}
+	known := []int{fault.OK, fault.Failed, fault.Usage, fault.GateFailed, fault.NotStarted, fault.NotRunable, fault.NotFound}
+	for _, code := range known {
+		if !rows[code] {
+			t.Errorf("README.md: no row for exit status %d", code)
+		}
+	}
+	if len(rows) != len(known) {
+		t.Errorf("README.md has %d exit statuses, assay %d", len(rows), len(known))
+	}
+}
+
+// TestReadmeNamesTheCommands: no command without a word in the README, and none there that is not built.
+func TestReadmeNamesTheCommands(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range commands(&Env{}) {
+		if !strings.Contains(string(data), "assay "+cmd.Name()) {
+			t.Errorf("README.md does not mention assay %s", cmd.Name())
+		}
+	}
+}
