@@ -91,6 +91,9 @@ class Timeline:
         self.limit_steps = 0
         self.limit_at = 0
         self.counts = {"fetch": 0, "module": 0, "backward": 0, "optimizer": 0, "copy": 0, "sync": 0, "step": 0}
+        self.memory_every = 1
+        self.memory_ns = self.memory_reads = 0
+        self.begun = self.mark
         self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
         self.open_hooks = getattr(self, "open_hooks", [])  # (number, timeline) -> kind of step, or None
         self.close_hooks = getattr(self, "close_hooks", [])  # (number, step, timeline)
@@ -119,9 +122,35 @@ class Timeline:
 
     def skip(self, t0, t1):
         """Leave the time between out of the step: the agent's own work, begun at t0."""
-        self.gap += max(0, t0 - self.mark)
-        self.step.start += t1 - max(t0, self.mark)
-        self.mark = t1
+        if self.busy:
+            t0 = max(t0, self.mark)  # what went before stays with the phase that is under way
+            self.step.start += t1 - t0
+            self.mark += t1 - t0
+        else:
+            self.gap += max(0, t0 - self.mark)
+            self.step.start += t1 - max(t0, self.mark)
+            self.mark = t1
+
+    def phase_over(self, name):
+        """A phase of a sampled step has ended: look at the memory, outside the step's time."""
+        if self.phase_hook is not None:
+            t = now()
+            self.phase_hook(name)
+            t1 = now()
+            self.heavy_ns += t1 - t
+            self.skip(t, t1)
+
+    def read_memory(self, step):
+        """The device's account, as often as costs a fifth of a per cent of the time; the reading is no part of the step."""
+        t = now()
+        step.live, step.pool = self.memory()
+        t1 = now()
+        self.skip(t, t1)
+        self.memory_ns += t1 - t
+        self.memory_reads += 1
+        if self.memory_reads % 8 == 0 and self.number > 1:
+            mean = (t - self.begun) / self.number
+            self.memory_every = max(1, min(64, round(self.memory_ns / self.memory_reads / (0.002 * mean) + 0.5)))
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -175,6 +204,8 @@ class Timeline:
                           step.live, step.pool, len(step.opts), self.outside))
         self.outside = 0
         self.counts["step"] += 1
+        if self.number == 1:
+            self.begun = t
         self.run_hooks(self.close_hooks, self.number, step, self)
         wire.wake()
         if self.limit_steps and self.number >= self.limit_steps:
@@ -256,8 +287,8 @@ class Timeline:
                 self.waiting = self.given = self.used = 0
             self.waiting += 1
             self.given += 1
-        if self.sync is not None and self.phase_hook is not None:
-            self.phase_hook("data")
+        if self.sync is not None:
+            self.phase_over("data")
 
     def work_begin(self, t):
         """First work after an optimizer step: where the step will have ended if the same optimizer steps again."""
@@ -291,8 +322,8 @@ class Timeline:
         self.gap += max(0, t0 - self.mark)
         self.step.acc[H2D] += t - max(t0, self.mark)
         self.mark = t
-        if self.sync is not None and self.phase_hook is not None:
-            self.phase_hook("h2d")
+        if self.sync is not None:
+            self.phase_over("h2d")
 
     def module_begin(self):
         self.counts["module"] += 1
@@ -330,10 +361,10 @@ class Timeline:
         if self.waiting:
             self.waiting -= 1
             self.used += 1
-        if self.memory is not None:
-            step.live, step.pool = self.memory()
-        if self.sync is not None and self.phase_hook is not None:
-            self.phase_hook("forward")
+        if self.memory is not None and self.number % self.memory_every == 0:
+            self.read_memory(step)
+        if self.sync is not None:
+            self.phase_over("forward")
 
     def backward_end(self):
         self.busy -= 1
@@ -341,8 +372,8 @@ class Timeline:
         self.step.acc[BWD] += t - self.mark
         self.mark = t
         self.seen_forward = False
-        if self.sync is not None and self.phase_hook is not None:
-            self.phase_hook("backward")
+        if self.sync is not None:
+            self.phase_over("backward")
 
     def optimizer_begin(self, key):
         """key: id of the optimizer."""
@@ -401,8 +432,8 @@ class Timeline:
         self.gathered = 0
         self.snapshot = None
         self.opt_end = t
-        if self.sync is not None and self.phase_hook is not None:
-            self.phase_hook("optimizer")
+        if self.sync is not None:
+            self.phase_over("optimizer")
 
 
 T = Timeline()

@@ -18,7 +18,7 @@ const (
 	Declared  Basis = "declared"  // said by a person, a file or a program, and taken at its word
 )
 
-// Figure is one number with its unit and basis. Units are base units: s, B, W, Hz, 1/s, ratio (1 = 100 %), 1 (a count), °C.
+// Figure is one number with its unit and basis. Units are base units: s, B, B/s, W, Hz, 1/s, ratio (1 = 100 %), 1 (a count), level, °C.
 // Exactly one of Value and Missing is set: a figure that is not known has no value and says why.
 type Figure struct {
 	Name    string   `json:"name"`
@@ -238,7 +238,7 @@ type Numerics struct {
 type Shape struct {
 	Model  string `json:"model"`
 	Inputs string `json:"inputs"` // f32[64,1,8,8] on cpu
-	Steps  int    `json:"steps"`
+	Steps  int    `json:"steps"` // calls seen with it, of those looked at: the first 64, then one in sixteen
 	First  int    `json:"first"`
 }
 

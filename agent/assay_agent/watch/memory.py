@@ -28,8 +28,7 @@ def clear():
 def use(kind):
     """Read the counters of that device from now on."""
     if kind == "cuda":
-        live, pool = _torch.cuda.memory_allocated, _torch.cuda.memory_reserved
-        T.memory = lambda: (live(), pool())
+        T.memory = _cuda()
     elif kind == "mps":
         live, pool = _torch.mps.current_allocated_memory, _torch.mps.driver_allocated_memory
         T.memory = lambda: (live(), pool())
@@ -41,6 +40,20 @@ def use(kind):
     if kind == "cuda":
         wire.put({"ev": "limit", "bytes": _torch.cuda.get_device_properties(_torch.cuda.current_device()).total_memory,
                   "source": "torch.cuda.get_device_properties"})
+
+
+def _cuda():
+    """(allocated, reserved) from one reading: torch.cuda.memory_allocated() flattens the whole account in Python each time."""
+    raw = getattr(_torch._C, "_cuda_memoryStats", None)
+    device = _torch.cuda.current_device()
+    if raw is None:
+        return lambda: (_torch.cuda.memory_allocated(), _torch.cuda.memory_reserved())
+
+    def read():
+        stats = raw(device)
+        return stats["allocated_bytes"]["all"]["current"], stats["reserved_bytes"]["all"]["current"]
+
+    return read
 
 
 _page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

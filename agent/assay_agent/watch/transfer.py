@@ -87,7 +87,7 @@ def _end(call, t):
     global _inside
     ns = now() - t
     _inside = False
-    _note(call, True, ns, 4)
+    _note(call, True, ns, 5)
 
 
 def _failed():
