@@ -106,6 +106,9 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if len(args) == 0 {
 		return nil, usage("no command to run: write it after --")
 	}
+	if opts.only != "" {
+		opts.profile = "off" // the thirty ordinary steps before the takeover are for comparing
+	}
 	cache, err := python.CacheDir(env.Environ)
 	if err != nil {
 		return nil, fault.Exit(err, fault.NotStarted)

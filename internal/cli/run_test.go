@@ -68,7 +68,7 @@ func loadRun(t *testing.T, dir string) *evidence.Run {
 }
 
 // volatile is what differs between two runs of the same script: process ids, clocks, addresses.
-var volatile = regexp.MustCompile(`0x[0-9a-f]{6,}|\d{10,}|[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ \d+|\d\d:\d\d:\d\d|\b\d+:\d+\]`)
+var volatile = regexp.MustCompile(`0x[0-9a-f]{6,}|\d{10,}|[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ \d+|\d\d:\d\d:\d\d|\d{3,}:\d{3,}`)
 
 // sameBehaviour runs a subject bare and under assay and compares what came out, byte for byte.
 func sameBehaviour(t *testing.T, script string, environ ...string) *evidence.Run {

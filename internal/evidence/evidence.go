@@ -238,7 +238,7 @@ type Numerics struct {
 type Shape struct {
 	Model  string `json:"model"`
 	Inputs string `json:"inputs"` // f32[64,1,8,8] on cpu
-	Steps  int    `json:"steps"` // calls seen with it, of those looked at: the first 64, then one in sixteen
+	Steps  int    `json:"steps"`  // calls seen with it, of those looked at: the first 64, then one in sixteen
 	First  int    `json:"first"`
 }
 

@@ -1288,6 +1288,7 @@ func (b *builder) only() {
 			unit.Seconds(s.Median), unit.Seconds(*o.Step.Value), 100*s.Median / *o.Step.Value, unit.Seconds(max(0, *o.Step.Value-s.Median)))
 	}
 	b.run.Only = o
+	b.find("only-"+e.What, evidence.Note, b.basis, "", "", "%s", o.Verdict)
 }
 
 // dataVerdict compares what the loader needs for a step's batches, alone, with the step. With workers the two overlap, without

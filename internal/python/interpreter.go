@@ -339,7 +339,16 @@ func (in *Interpreter) fromAnswer(said answer) {
 		}
 		in.BaseOrigin = o
 	}
-	in.Site = existing(said.Site)
+	site := said.Site
+	if inEnv {
+		// Debian's Python answers with its own dist-packages for an environment too; a venv's folder is fixed (PEP 405).
+		for _, folder := range in.Site {
+			if !slices.Contains(site, folder) {
+				site = append(site, folder)
+			}
+		}
+	}
+	in.Site = existing(site)
 	in.ExternallyManaged = !inEnv && isFile(filepath.Join(said.Stdlib, "EXTERNALLY-MANAGED"))
 }
 

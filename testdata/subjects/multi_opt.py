@@ -1,4 +1,4 @@
-# expect: steps=24 epochs=2 micro=1 optimizers=2
+# expect: steps=24 epochs=2 micro=1
 """One loss, two optimizers: a sparse one for the embedding, AdamW for the rest."""
 import torch
 from torch import nn

@@ -28,7 +28,7 @@ _full = None  # full collections when the window began
 def install(torch, config):
     global _torch
     _torch = torch
-    if config.get("retained") == "off":
+    if config.get("only"):
         return
     T.open_hooks.append(_open)
     T.close_hooks.append(_close)
