@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,5 +112,57 @@ func TestReadmeNamesTheCommands(t *testing.T) {
 		if !strings.Contains(string(data), "assay "+cmd.Name()) {
 			t.Errorf("README.md does not mention assay %s", cmd.Name())
 		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	example = regexp.MustCompile(`(?m)^ {4}assay ([a-z]+)(.*)$`)
+	long    = regexp.MustCompile(`--[a-z][a-z-]*`)
+)
+
+// TestPagesPointSomewhere: what a page links to is there, and the flags in its examples exist.
+func TestPagesPointSomewhere(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../changes/*.md", "../../examples/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	root := newRootCommand(&Env{})
+	checked := 0
+	for _, page := range pages {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+			checked++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: the link to %s: %v", page, m[1], err)
+			}
+		}
+		for _, m := range example.FindAllStringSubmatch(string(data), -1) {
+			cmd, _, err := root.Find([]string{m[1]})
+			if err != nil || cmd == root {
+				if m[1] != "cost" { // the last line of a summary
+					t.Errorf("%s: assay %s: no such command", page, m[1])
+				}
+				continue
+			}
+			ours, _, _ := strings.Cut(m[2], " -- ") // what follows is the script's
+			ours, _, _ = strings.Cut(ours, "#")
+			for _, name := range long.FindAllString(ours, -1) {
+				checked++
+				if cmd.Flags().Lookup(strings.TrimPrefix(name, "--")) == nil {
+					t.Errorf("%s: assay %s has no flag %s", page, m[1], name)
+				}
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d links and flags found", checked)
 	}
 }
