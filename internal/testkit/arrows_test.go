@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"internal/probe":    {"agent", "internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
 	"internal/python":   {"internal/evidence", "internal/fault", "internal/unit"},
 	"internal/report":   {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
-	"internal/testkit":  {"internal/python"},
+	"internal/testkit":  {"internal/evidence", "internal/python"},
 }
 
 // outside says which modules a room may import. Tests may use any that go.mod names.
