@@ -8,6 +8,7 @@ import time
 from . import guest, place, wire
 
 _finishers = []  # called once before goodbye
+_returns = []  # called when an exec has failed and the script goes on
 _pid = 0
 
 
@@ -45,6 +46,10 @@ def finisher(function):
     return function
 
 
+def when_back(function):
+    _returns.append(function)
+
+
 def _guard(function):
     def guarded():
         try:
@@ -59,13 +64,18 @@ def _wrap(name, how):
     original = getattr(os, name)
 
     def wrapped(*args, **kwargs):
+        gone = how == "exit" or bool(args) and os.path.exists(args[0])  # execvp tries every folder of PATH
         try:
-            finish({"exit": "os._exit", "exec": "exec"}[how], closing=how == "exit")
+            if gone:
+                finish({"exit": "os._exit", "exec": "exec"}[how], closing=how == "exit")
         except Exception:
             pass
         try:
             return original(*args, **kwargs)
         except BaseException:
+            if gone:
+                for function in _returns:
+                    function()
             guest.hide()
             raise
 

@@ -32,7 +32,7 @@ COLUMNS = ("number", "start", "total") + PHASES + (
 class Step:
     """What is known of the step that is open."""
 
-    __slots__ = ("start", "acc", "opts", "backwards", "micro", "evals", "live", "pool", "batch", "skipped")
+    __slots__ = ("start", "acc", "opts", "backwards", "micro", "evals", "live", "pool", "batch")
 
     def __init__(self, start):
         self.start = start
@@ -43,7 +43,6 @@ class Step:
         self.evals = 0  # backward passes inside an optimizer step (closures)
         self.live = self.pool = -1  # bytes on the device when the backward pass began
         self.batch = None  # (loader, iterator) serials of its batch
-        self.skipped = False  # a GradScaler kept the optimizer from stepping
 
 
 class Timeline:
@@ -94,6 +93,7 @@ class Timeline:
         self.memory_every = 1
         self.memory_ns = self.memory_reads = 0
         self.begun = self.mark
+        self.sender_before = 0  # CPU time of the sender thread before the first step closed
         self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
         self.open_hooks = getattr(self, "open_hooks", [])  # (number, timeline) -> kind of step, or None
         self.close_hooks = getattr(self, "close_hooks", [])  # (number, step, timeline)
@@ -206,6 +206,7 @@ class Timeline:
         self.counts["step"] += 1
         if self.number == 1:
             self.begun = t
+            self.sender_before = wire.sender_ns()
         self.run_hooks(self.close_hooks, self.number, step, self)
         wire.wake()
         if self.limit_steps and self.number >= self.limit_steps:
@@ -239,6 +240,14 @@ class Timeline:
                 step.acc[REST] += t - step.start - sum(step.acc)
             self.close(step, t)
         self.end_epoch()
+
+    def resume(self):
+        """An exec has failed: the script goes on, with a new step."""
+        self.on = True
+        self.step = Step(now())
+        self.mark = self.step.start
+        self.snapshot, self.opened, self.gap = None, False, 0
+        wire.put({"ev": "resumed"})
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import sys
 import time
 
 INTERVAL = 0.25  # seconds between batches: the most that a SIGKILL can lose
-LIMIT = 100_000  # events waiting; beyond it the oldest news is dropped and counted
+LIMIT = 100_000  # events waiting; beyond it news is dropped and counted
 _NOSIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # a script may have put SIGPIPE back to its default, which kills
 _SO_NOSIGPIPE = 0x1022  # macOS, sys/socket.h
 

@@ -57,7 +57,7 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.IntVar(&opts.steps, "steps", 0, "end the run after so many training `steps`")
 	f.StringVar(&opts.forTime, "for", "", "end the run after a `time`: 90s, 2m")
 	f.StringVar(&opts.out, "out", "", "`folder` of the run; default .assay/runs/TIME-NAME")
-	f.StringVar(&opts.profile, "profile", opts.profile, "hot operators over fifty steps after warm-up: `auto` or off")
+	f.StringVar(&opts.profile, "profile", opts.profile, "hot operators over fifty steps after warm-up, `auto|off`")
 	f.StringVar(&opts.only, "only", "", "after some ordinary steps, run one `side` alone: data or forward")
 	f.StringVar(&opts.warnEpoch, "warn-epoch", opts.warnEpoch, "warn of epochs longer than this `time`")
 	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")

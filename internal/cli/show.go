@@ -15,7 +15,7 @@ import (
 func newShowCommand(env *Env) *cobra.Command {
 	var html, json, trace bool
 	cmd := &cobra.Command{
-		Use:   "show RUN [--html|--json|--trace]",
+		Use:   "show RUN",
 		Short: "Show an earlier run",
 		Long: `Shows a run's folder, or an evidence.json: the summary, or with --html and --json the whole, on standard output. --trace
 prints the path of the profiler's trace, which ui.perfetto.dev opens. A run that was cut off before its evidence was written is

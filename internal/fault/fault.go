@@ -11,7 +11,7 @@ const (
 	Usage      = 2   // the command line is wrong
 	GateFailed = 3   // done, and a check of it failed (doctor)
 	NotStarted = 125 // run: assay failed before the script was started
-	NotRunable = 126 // run: the command was found and could not be executed
+	NotRunnable = 126 // run: the command was found and could not be executed
 	NotFound   = 127 // run: the command was not found
 )
 

@@ -127,7 +127,7 @@ type aliveEvent struct {
 }
 
 type memoryEvent struct {
-	Phases map[string][][3]int64 `json:"phases"` // live, pool, resident; -1: not known
+	Phases map[string][][4]int64 `json:"phases"` // live, pool, resident, swap; -1: not known
 }
 
 type peakEvent struct {

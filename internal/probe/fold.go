@@ -56,7 +56,7 @@ type process struct {
 	grounds   map[string]int
 	epochs    map[int]epochEvent
 	alive     map[int]aliveEvent
-	phaseMem  map[string][][3]int64
+	phaseMem  map[string][][4]int64
 	peak      peakEvent
 	fallbacks []fallbackEvent
 	profile   *profileEvent
@@ -159,7 +159,7 @@ func (f *fold) add(conn int, line []byte) {
 	}
 	if p == nil {
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
-			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{}, phaseMem: map[string][][3]int64{}}
+			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{}, phaseMem: map[string][][4]int64{}}
 		f.conns[conn] = p
 		f.order = append(f.order, conn)
 	}
@@ -350,6 +350,9 @@ func (p *process) add(ev string, line []byte) bool {
 		ok := into(&e)
 		p.late = append(p.late, e)
 		return ok
+	case "resumed":
+		p.bye = nil
+		return true
 	case "skipped", "scaler", "compile", "stopping", "bye", "trouble", "dropped", "installed":
 		var e textEvent
 		ok := into(&e)
@@ -419,6 +422,10 @@ func (f *fold) finish() *evidence.Run {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
 		for _, fig := range figures {
 			b.unknown(fig.name, fig.unit, reason)
+		}
+		run.Outcome.Reason = reason
+		if b.f.exit != nil && b.f.exit.Signal != "" {
+			run.Outcome.Reason += "; the command was ended by " + b.f.exit.Signal
 		}
 		run.Profile.Missing = reason
 		run.Numerics.LossScaled = "unknown: " + reason
@@ -998,8 +1005,7 @@ func (b *builder) memory() {
 			m := stats.Median(xs)
 			return &m
 		}
-		row := evidence.PhaseMem{Phase: name, Live: column(0), Pool: column(1), Resident: column(2), N: len(rows)}
-		row.Swap = b.peakSample("host.swap.used")
+		row := evidence.PhaseMem{Phase: name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
 	}
 }
@@ -1036,19 +1042,6 @@ func (b *builder) growth() {
 	fig.N = len(x)
 	fig.Note = fmt.Sprintf("least-squares line through %s memory at the ends of epochs %g to %g: gain over %g epochs / its start", what, x[0], x[len(x)-1], span)
 	b.put(fig)
-}
-
-func (b *builder) peakSample(name string) *float64 {
-	var best *float64
-	for _, s := range b.f.samples {
-		for _, fig := range s.Figures {
-			if fig.Name == name && fig.Known() && (best == nil || *fig.Value > *best) {
-				v := *fig.Value
-				best = &v
-			}
-		}
-	}
-	return best
 }
 
 func (b *builder) tables() {
@@ -1124,6 +1117,8 @@ func (b *builder) tables() {
 	}
 	sort.SliceStable(run.Retained, func(i, j int) bool { return run.Retained[i].Bytes > run.Retained[j].Bytes })
 	switch {
+	case p.profile == nil && b.f.start.Options["only"] != "":
+		run.Profile.Missing = "left out of an --only run"
 	case p.profile == nil && b.f.start.Options["profile"] == "off":
 		run.Profile.Missing = "left out as asked (--profile=off)"
 	case p.profile == nil:
@@ -1324,6 +1319,40 @@ func (b *builder) cost() {
 		"with the profiler's start and end, the traced windows and the looks at memory, which stand between steps")
 }
 
+// resident is the highest of all readings: the sampler's of the process tree, the kernel's own maximum of the first process,
+// and the agent's.
+func (b *builder) resident() {
+	best, n := -1.0, 0
+	take := func(v float64) {
+		best = max(best, v)
+		n++
+	}
+	for _, s := range b.f.samples {
+		for _, fig := range s.Figures {
+			if fig.Known() && (fig.Name == "process.resident" || fig.Name == "process.peak") {
+				take(*fig.Value)
+			}
+		}
+	}
+	if b.p != nil {
+		for _, rows := range b.p.phaseMem {
+			for _, r := range rows {
+				take(float64(r[2]))
+			}
+		}
+		for _, e := range b.p.epochs {
+			take(float64(e.Resident))
+		}
+	}
+	if best < 0 {
+		b.unknown("memory.resident.peak", "B", "not sampled")
+		return
+	}
+	fig := evidence.Known("memory.resident.peak", best, "B", evidence.Measured)
+	fig.N, fig.Note = n, "highest reading of the process tree (sampler), of the first process's own maximum (kernel) and of the agent"
+	b.put(fig)
+}
+
 // host adds the means and peaks of the samples.
 func (b *builder) host() {
 	add := func(name, source, unitName string, peak bool) {
@@ -1357,7 +1386,7 @@ func (b *builder) host() {
 		fig.Note = source + " over the run's samples"
 		b.put(fig)
 	}
-	add("memory.resident.peak", "process.resident", "B", true)
+	b.resident()
 	add("memory.footprint.peak", "process.footprint", "B", true)
 	add("swap.used.peak", "host.swap.used", "B", true)
 	add("host.cpu.mean", "host.cpu", "ratio", false)

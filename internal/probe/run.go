@@ -99,6 +99,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, fault.Exit(fault.Hint(err, "set ASSAY_CACHE to a folder that can be written"), fault.NotStarted)
 	}
+	listener, socket, err := listen()
+	if err != nil {
+		return nil, fault.Exit(fmt.Errorf("run %s: open a socket for the agent: %w", o.Command[0], err), fault.NotStarted)
+	}
+	defer os.RemoveAll(filepath.Dir(socket))
+	defer listener.Close()
 	if err := newRunDir(o.Out); err != nil {
 		return nil, fault.Exit(err, fault.NotStarted)
 	}
@@ -107,12 +113,6 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, fault.Exit(fmt.Errorf("run %s: %w", o.Command[0], err), fault.NotStarted)
 	}
 	defer rec.close()
-	listener, socket, err := listen()
-	if err != nil {
-		return nil, fault.Exit(fmt.Errorf("run %s: open a socket for the agent: %w", o.Command[0], err), fault.NotStarted)
-	}
-	defer os.RemoveAll(filepath.Dir(socket))
-	defer listener.Close()
 
 	started := o.Now()
 	config := map[string]any{"socket": socket, "run": o.Out, "on": o.On, "profile": o.Profile, "wall": float64(started.UnixNano()) / 1e9}
@@ -148,7 +148,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := cmd.Start(); err != nil {
 		os.Remove(filepath.Join(o.Out, eventsFile))
 		os.Remove(o.Out)
-		return nil, fault.Exit(fmt.Errorf("start %s: %w", path, err), fault.NotRunable)
+		return nil, fault.Exit(fmt.Errorf("start %s: %w", path, err), fault.NotRunnable)
 	}
 	pid := cmd.Process.Pid
 
@@ -219,6 +219,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // steer passes signals on and sees that a run that was to end does end. It returns why assay ended the run, if it did.
 func steer(o Options, pid int, signals <-chan os.Signal, ended <-chan struct{}, interactive bool, started time.Time, conns *connections) string {
 	var limit, kill <-chan time.Time
+	stopping := conns.stopping
 	if o.For > 0 {
 		// The agent ends the run between two steps; this is for a script without steps, or one that will not end.
 		limit = time.After(time.Duration(o.For*float64(time.Second)) + stopGrace)
@@ -233,9 +234,8 @@ func steer(o Options, pid int, signals <-chan os.Signal, ended <-chan struct{}, 
 				continue // the terminal has sent it to the script as well
 			}
 			_ = syscall.Kill(pid, s.(syscall.Signal))
-		case <-conns.stopping:
-			limit = time.After(stopGrace)
-			conns.stopping = nil
+		case <-stopping:
+			limit, stopping = time.After(stopGrace), nil
 		case <-limit:
 			why = "assay sent SIGTERM: the script did not end between two steps in the time asked for"
 			_ = syscall.Kill(pid, syscall.SIGTERM)
@@ -385,6 +385,13 @@ func (r *recorder) add(conn int, line []byte) {
 	}
 }
 
+// unreadable counts a line that is no event.
+func (r *recorder) unreadable() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fold.unread++
+}
+
 func (r *recorder) own(ev string, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -470,12 +477,15 @@ func (c *connections) receive(number int, conn net.Conn) {
 	}()
 	in := bufio.NewScanner(conn)
 	in.Buffer(make([]byte, 0, 1<<16), maxLine)
+	defer func() {
+		if errors.Is(in.Err(), bufio.ErrTooLong) {
+			c.rec.unreadable()
+		}
+	}()
 	for n := 0; in.Scan(); n++ {
 		line := bytes.TrimSpace(in.Bytes())
 		if len(line) == 0 || !json.Valid(line) {
-			c.rec.mu.Lock()
-			c.rec.fold.unread++
-			c.rec.mu.Unlock()
+			c.rec.unreadable()
 			continue
 		}
 		if n == 0 {
@@ -564,7 +574,7 @@ func lookPath(name string, environ []string, dir string) (string, error) {
 		if _, err := try(path); errors.Is(err, os.ErrNotExist) {
 			return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: no such file", name), "check the path; the command stands after --"), fault.NotFound)
 		} else if err != nil {
-			return "", fault.Exit(fmt.Errorf("run %s: cannot be executed: %w", name, err), fault.NotRunable)
+			return "", fault.Exit(fmt.Errorf("run %s: cannot be executed: %w", name, err), fault.NotRunnable)
 		}
 		return path, nil
 	}
@@ -591,7 +601,7 @@ func lookPath(name string, environ []string, dir string) (string, error) {
 		}
 	}
 	if refused != nil {
-		return "", fault.Exit(fmt.Errorf("run %s: cannot be executed: %w", name, refused), fault.NotRunable)
+		return "", fault.Exit(fmt.Errorf("run %s: cannot be executed: %w", name, refused), fault.NotRunnable)
 	}
 	return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: not found on PATH", name), "name the program by its path, or the interpreter with --python"), fault.NotFound)
 }

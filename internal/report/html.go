@@ -185,9 +185,9 @@ func lead(run *evidence.Run) string {
 		case math.Abs(*f.Value) < .01:
 			s += fmt.Sprintf(" Memory is level over the epochs (%s).", number(f))
 		case *f.Value > 0:
-			s += fmt.Sprintf(" Memory grows by %s from the first epoch to the last.", number(f))
+			s += fmt.Sprintf(" Memory grows by %s from the second epoch to the last.", number(f))
 		default:
-			s += fmt.Sprintf(" Memory shrinks by %s from the first epoch to the last.", unit.Format(-*f.Value, "ratio"))
+			s += fmt.Sprintf(" Memory shrinks by %s from the second epoch to the last.", unit.Format(-*f.Value, "ratio"))
 		}
 	}
 	if t := tally(run.Findings); t != "" {

@@ -340,7 +340,7 @@ func (s *screen) memory() []string {
 		return []string{s.row("memory", "unknown: "+clean(why))}
 	}
 	text := s.join(named{"peak live", live, ""}, named{"peak pool", pool, ""}, named{"peak resident", resident, ""},
-		named{"swap", swap, ""}, named{"watermark", mark, " of the recommended maximum"}, named{"growth", growth, " from the first epoch to the last"})
+		named{"swap", swap, ""}, named{"watermark", mark, " of the recommended maximum"}, named{"growth", growth, " from the second epoch to the last"})
 	if at := epochEnds(run.Epochs); at != "" {
 		text += "; " + at
 	}

@@ -40,11 +40,11 @@ func Seconds(v float64) string {
 	switch {
 	case a == 0:
 		return "0 s"
-	case a < 1e-6:
+	case a < 999.5e-9:
 		return digits(v*1e9) + " ns"
-	case a < 1e-3:
+	case a < 999.5e-6:
 		return digits(v*1e6) + " µs"
-	case a < 1:
+	case a < 999.5e-3:
 		return digits(v*1e3) + " ms"
 	case a < 120:
 		return digits(v) + " s"
@@ -61,7 +61,7 @@ func Bytes(v float64) string {
 		name string
 		size float64
 	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}} {
-		if a >= u.size {
+		if a >= u.size*(1023.5/1024) {
 			return digits(v/u.size) + " " + u.name
 		}
 	}

@@ -53,7 +53,7 @@ def _gather(force=False):
         return
     _last[0] = T.number
     hooks = sum(_per_call.get(name, 0) * count for name, count in T.counts.items())
-    wire.put({"ev": "cost", "steps": T.number, "hooks_ns": int(hooks) + T.memory_ns, "heavy_ns": T.heavy_ns, "thread_ns": wire.sender_ns(),
+    wire.put({"ev": "cost", "steps": T.number, "hooks_ns": int(hooks) + T.memory_ns, "heavy_ns": T.heavy_ns, "thread_ns": wire.sender_ns() - T.sender_before,
               "per_call": {k: round(v) for k, v in _per_call.items()}, "counts": dict(T.counts), "bytes": wire.sent_bytes})
 
 

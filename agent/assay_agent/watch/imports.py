@@ -83,6 +83,7 @@ def installed(torch):
         except Exception as err:
             wire.trouble("%s not installed: %r" % (hook.__name__.rpartition(".")[2], err))
     process.finisher(T.finish)
+    process.when_back(T.resume)
     process.finisher(environment.late)
     process.after_fork(T.reset)
     for hook in (transfer, numerics, memory, module, retained, profile):

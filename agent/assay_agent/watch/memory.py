@@ -7,7 +7,7 @@ from .. import wire
 from ..timeline import T
 
 _torch = None
-_phases = {}  # phase -> list of (live, pool, resident)
+_phases = {}  # phase -> list of (live, pool, resident, swap)
 SAMPLE_EVERY = 20  # steps; on a CPU, where no step is synchronised
 
 
@@ -88,7 +88,38 @@ def _footprint():
 
 def _phase(name):
     live, pool = T.memory() if T.memory is not None else (-1, -1)
-    _phases.setdefault(name, []).append((live, pool, resident()))
+    _phases.setdefault(name, []).append((live, pool, resident(), swap()))
+
+
+_swap_usage = None
+
+
+def swap():
+    """Bytes of swap in use on the machine: /proc/meminfo on Linux, sysctl vm.swapusage on macOS; -1: not known."""
+    global _swap_usage
+    try:
+        if sys.platform == "linux":
+            total = free = None
+            with open("/proc/meminfo", "rb") as f:
+                for line in f:
+                    if line.startswith(b"SwapTotal:"):
+                        total = int(line.split()[1])
+                    elif line.startswith(b"SwapFree:"):
+                        free = int(line.split()[1])
+                        break
+            return (total - free) * 1024
+        if sys.platform == "darwin":
+            import ctypes
+
+            if _swap_usage is None:
+                _swap_usage = ctypes.CDLL(None).sysctlbyname, ctypes.create_string_buffer(32), ctypes.c_size_t(32)
+            call, buffer, size = _swap_usage
+            size.value = 32  # struct xsw_usage: total, available, used (u64 each), page size, encrypted
+            if call(b"vm.swapusage", buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) == 0 and size.value == 32:
+                return int.from_bytes(buffer.raw[16:24], "little")
+    except Exception:
+        pass
+    return -1
 
 
 def _cpu_sample(number, timeline):

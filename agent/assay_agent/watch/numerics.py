@@ -120,9 +120,6 @@ def _device(kind):
     wire.put(event)
 
 
-    pass
-
-
 def _look_for_division(root):
     """Whether the loss of a micro-step was divided: the last operations of its graph, at most eight back."""
     if sum(_accumulation.values()) >= 64:
@@ -200,7 +197,8 @@ def fetch():
         groups = {}
         for step, tensor, version in losses:
             if tensor._version != version:
-                continue  # changed in place since: no longer the loss
+                _thin()  # changed in place since: no longer the loss
+                continue
             groups.setdefault(tensor.device, []).append((step, tensor))
         for rows in groups.values():
             values = _original_cpu(_torch.stack([t.reshape(()).float() for _, t in rows]))

@@ -26,7 +26,6 @@ def install(torch, config):
     elif _what == "forward":
         module.keep_call = True
         dataloader.takeover = lambda iterator, fetch: _forward(torch)
-        T.close_hooks.append(lambda number, step, timeline: _forward_without_loader(torch, number))
 
 
 def _ready():
@@ -58,11 +57,6 @@ def _data(iterator, fetch):
     _end(times, why)
 
 
-def _forward_without_loader(torch, number):
-    # A loop that fetches nothing is taken over where its step closes; SystemExit must not be raised inside a hook's guard.
-    return None
-
-
 def _forward(torch):
     if not _ready() or not T.step.opts or module.last_call is None:
         return
@@ -70,12 +64,14 @@ def _forward(torch):
     times, began = [], time.perf_counter()
     T.on = False
     wait = T.synchronize or (lambda: None)
-    with torch.no_grad():
-        while len(times) < BATCHES and time.perf_counter() - began < SECONDS:
-            wait()
-            t = time.perf_counter_ns()
-            model(*args, **kwargs)
-            wait()
-            times.append(time.perf_counter_ns() - t)
-    T.on = True
+    try:
+        with torch.no_grad():
+            while len(times) < BATCHES and time.perf_counter() - began < SECONDS:
+                wait()
+                t = time.perf_counter_ns()
+                model(*args, **kwargs)
+                wait()
+                times.append(time.perf_counter_ns() - t)
+    finally:
+        T.on = True
     _end(times, "")
