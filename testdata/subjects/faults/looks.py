@@ -7,7 +7,7 @@ import threading
 print(sys.argv, sys.flags, sys.path)
 print(sorted(k for k in os.environ if not k.startswith("ASSAY")))
 print([signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)])
-print(threading.enumerate(), sys.stdin.isatty(), sys.stdout.isatty())
+print([t.name for t in threading.enumerate()], sys.stdin.isatty(), sys.stdout.isatty())
 print("sitecustomize" in sys.modules, sys.excepthook is sys.__excepthook__)
 import torch
 
