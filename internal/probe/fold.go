@@ -222,6 +222,9 @@ func (p *process) add(ev string, line []byte) bool {
 				p.lost++
 				continue
 			}
+			if e.Total[i] <= 0 {
+				return false // no step takes no time
+			}
 			p.steps = append(p.steps, step{number: e.Number[i], epoch: e.Epoch[i], micro: e.Micro[i], evals: e.Evals[i], opts: e.Opts[i],
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i], kind: e.Kind[i],
 				phase: [6]int64{e.Data[i], e.H2D[i], e.Forward[i], e.Backward[i], e.Optimizer[i], e.Rest[i]}})
@@ -492,7 +495,16 @@ type builder struct {
 	origin int64 // the run's start on the process's clock, ns
 }
 
-func (b *builder) put(fig evidence.Figure) { b.run.Figures = append(b.run.Figures, fig) }
+// put adds a figure. What came out as no number is unknown: events may say anything.
+func (b *builder) put(fig evidence.Figure) {
+	for _, v := range []*float64{fig.Value, fig.Low, fig.High} {
+		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+			fig = evidence.Unknown(fig.Name, fig.Unit, "the events give no number for it")
+			break
+		}
+	}
+	b.run.Figures = append(b.run.Figures, fig)
+}
 
 func (b *builder) unknown(name, unit, reason string) { b.put(evidence.Unknown(name, unit, reason)) }
 

@@ -1,0 +1,288 @@
+package probe
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/internal/evidence"
+)
+
+// stream builds the events of a run whose answers can be worked out by hand.
+type stream struct{ f *fold }
+
+func newStream() *stream {
+	s := &stream{newFold()}
+	s.own("start", startEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "auto", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
+	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
+	s.send(1, map[string]any{"ev": "torch", "version": "2.8.0"})
+	return s
+}
+
+func (s *stream) send(conn int, event map[string]any) {
+	line, err := json.Marshal(event)
+	if err != nil {
+		panic(err)
+	}
+	s.f.add(conn, line)
+}
+
+func (s *stream) own(ev string, body any) {
+	data, _ := json.Marshal(body)
+	s.f.add(supervisor, append([]byte(`{"ev":"`+ev+`",`), data[1:]...))
+}
+
+// steps adds n steps of an epoch, each of 1 + 2 + 3 + 4 + 5 + 5 = 20 ms, the first at start ms.
+func (s *stream) steps(epoch, first, n int, start float64, kind func(number int) string) {
+	cols := map[string][]any{}
+	put := func(name string, v any) { cols[name] = append(cols[name], v) }
+	for i := range n {
+		number := first + i
+		k := kind(number)
+		scale := int64(1e6)
+		if k == "sync" {
+			scale = 1.1e6
+		}
+		put("number", number)
+		put("start", int64((start+float64(i)*20)*1e6))
+		put("total", 20*scale)
+		for j, name := range []string{"data", "h2d", "forward", "backward", "optimizer", "rest"} {
+			put(name, []int64{1, 2, 3, 4, 5, 5}[j]*scale)
+		}
+		put("epoch", epoch)
+		put("micro", 1)
+		put("evals", 0)
+		put("kind", k)
+		put("live", int64(1000*number))
+		put("pool", int64(5000))
+		put("opts", 1)
+		put("outside", 0)
+	}
+	event := map[string]any{"ev": "steps"}
+	for name, col := range cols {
+		event[name] = col
+	}
+	s.send(1, event)
+}
+
+func plainSteps(int) string { return "" }
+
+func want(t *testing.T, run *evidence.Run, name string, value float64) {
+	t.Helper()
+	fig := run.Figure(name)
+	if !fig.Known() || math.Abs(*fig.Value-value) > 1e-9*math.Max(1, math.Abs(value)) {
+		t.Errorf("%s: %+v, want %g", name, fig, value)
+	}
+}
+
+func wantUnknown(t *testing.T, run *evidence.Run, name, reason string) {
+	t.Helper()
+	if fig := run.Figure(name); fig.Known() || !strings.Contains(fig.Missing, reason) {
+		t.Errorf("%s: %+v, want unknown: …%s…", name, fig, reason)
+	}
+}
+
+func finding(run *evidence.Run, name string) *evidence.Finding {
+	for i, f := range run.Findings {
+		if f.Name == name {
+			return &run.Findings[i]
+		}
+	}
+	return nil
+}
+
+// TestSplitOnCPU: every step has its split; copies to a device do not exist there.
+func TestSplitOnCPU(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 10, "workers": 0})
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.steps(1, 1, 10, 0, plainSteps)
+	s.steps(2, 11, 10, 200, plainSteps)
+	run := s.f.finish()
+	want(t, run, "step.time", 0.020)
+	want(t, run, "split.forward", 0.003)
+	want(t, run, "share.backward", 0.2)
+	want(t, run, "samples.rate", 16/0.020)
+	wantUnknown(t, run, "split.h2d", "CPU")
+	wantUnknown(t, run, "memory.growth", "three epochs")
+	if w := run.Windows[0]; w.Name != "steady" || w.First != 11 || w.Last != 20 || w.Steps != 10 {
+		t.Errorf("steady window %+v", w)
+	}
+	if run.Outcome.Complete || !strings.Contains(run.Outcome.Reason, "assay itself was ended") {
+		t.Errorf("outcome %+v: no exit event came", run.Outcome)
+	}
+}
+
+// TestSplitOnDevice: the step is that of the unsynchronised steps, the split that of the synchronised ones.
+func TestSplitOnDevice(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 40})
+	s.send(1, map[string]any{"ev": "device", "type": "mps", "name": "Apple M3"})
+	s.send(1, map[string]any{"ev": "limit", "bytes": 10000, "source": "torch.mps.recommended_max_memory"})
+	kind := func(n int) string {
+		if n%20 == 0 {
+			return "sync"
+		}
+		return ""
+	}
+	s.steps(1, 1, 40, 0, kind)
+	s.steps(2, 41, 40, 800, kind)
+	run := s.f.finish()
+	want(t, run, "step.time", 0.020)
+	want(t, run, "step.time.synchronised", 0.022)
+	want(t, run, "split.backward", 0.0044)
+	want(t, run, "memory.pool.peak", 5000)
+	want(t, run, "memory.live.peak", 80000)
+	want(t, run, "memory.watermark", 0.5)
+	sum := 0.0
+	for _, name := range phases {
+		sum += *run.Figure("share." + name).Value
+	}
+	if math.Abs(sum-1) > 1e-9 {
+		t.Errorf("shares add up to %g", sum)
+	}
+}
+
+// TestShortDeviceRun: with no synchronised step the split is unknown, never guessed from host times.
+func TestShortDeviceRun(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "cuda"})
+	s.steps(1, 1, 15, 0, plainSteps)
+	run := s.f.finish()
+	want(t, run, "step.time", 0.020)
+	wantUnknown(t, run, "split.forward", "no step was synchronised")
+	wantUnknown(t, run, "share.forward", "no step was synchronised")
+}
+
+// TestGrowth: a line through 100, 110, 120, 130 from the second epoch on gains 30 % of its start; the first is left out.
+func TestGrowth(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "mps"})
+	for e := 1; e <= 5; e++ {
+		s.steps(e, 10*e-9, 10, float64(200*e), plainSteps)
+		live := 90 + 10*(e-1)
+		if e == 1 {
+			live = 5
+		}
+		s.send(1, map[string]any{"ev": "epoch", "number": e, "step": 10 * e, "live": live, "pool": 500, "resident": -1})
+	}
+	run := s.f.finish()
+	want(t, run, "memory.growth", 0.3)
+	if finding(run, "memory-growth") == nil {
+		t.Error("no finding: 10 % an epoch is far above the pace of 26 % over ten")
+	}
+	if run.Epochs[1].Resident != nil || *run.Epochs[1].Live != 100 {
+		t.Errorf("epoch %+v", run.Epochs[1])
+	}
+}
+
+// TestLongEpoch: the warning compares with the setting.
+func TestLongEpoch(t *testing.T) {
+	s := newStream()
+	s.own("start", startEvent{ID: "test", Wall: time.Unix(1000, 0), WarnLong: 1})
+	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 1000})
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.steps(1, 1, 30, 0, plainSteps)
+	run := s.f.finish()
+	want(t, run, "epoch.estimate", 20)
+	if f := run.Figure("epoch.steps"); f.Basis != evidence.Declared || *f.Value != 1000 {
+		t.Errorf("epoch.steps %+v", f)
+	}
+	if f := finding(run, "long-epoch"); f == nil || f.Basis != evidence.Derived {
+		t.Errorf("long epoch: %+v", f)
+	}
+}
+
+// TestFallbacks: what PyTorch warned of is measured; what the dispatcher says of the profiled window is derived.
+func TestFallbacks(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "mps"})
+	s.send(1, map[string]any{"ev": "fallback", "operator": "aten::_linalg_eigh", "where": "/home/u/p/train.py:3", "count": 1})
+	s.send(1, map[string]any{"ev": "profile", "first": 11, "last": 60, "file": "trace.json", "kernels": []any{[]any{"aten::mode", 50}}})
+	run := s.f.finish()
+	if len(run.Fallbacks) != 2 || run.Fallbacks[0].Where != "train.py:3" || run.Fallbacks[0].Basis != evidence.Measured ||
+		run.Fallbacks[1].Operator != "aten::mode" || run.Fallbacks[1].Count != 50 || run.Fallbacks[1].Basis != evidence.Derived {
+		t.Errorf("%+v", run.Fallbacks)
+	}
+}
+
+// TestWhichProcess: of several the one that trained is the evidence; of ranks alike, rank 0.
+func TestWhichProcess(t *testing.T) {
+	s := newStream()
+	for conn, rank := range map[int]string{2: "1", 3: "0"} {
+		s.send(conn, map[string]any{"ev": "hello", "version": 1, "pid": 10 + conn, "rank": rank, "wall": 1000.0, "token": fmt.Sprint(conn)})
+		for n := range 20 {
+			s.send(conn, map[string]any{"ev": "loss", "step": []int{n}, "value": []any{1.5}})
+		}
+	}
+	s.f.conns[2].steps, s.f.conns[3].steps = make([]step, 21), make([]step, 20)
+	run := s.f.finish()
+	for _, p := range run.Processes {
+		if p.Observed != (p.Rank == "0") {
+			t.Errorf("%+v", p)
+		}
+	}
+	// A stream that broke and came back is the same process.
+	s.send(9, map[string]any{"ev": "hello", "version": 1, "pid": 13, "token": "3"})
+	if s.f.conns[9] != s.f.conns[3] {
+		t.Error("a process that came back is counted twice")
+	}
+}
+
+// TestNonFinite: losses that are no JSON numbers.
+func TestNonFinite(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.send(1, map[string]any{"ev": "loss", "step": []int{1, 2, 3}, "value": []any{2.5, "nan", "-inf"}})
+	run := s.f.finish()
+	if got := run.Numerics.NonFiniteLosses; len(got) != 2 || got[0] != 2 || got[1] != 3 {
+		t.Errorf("%v", got)
+	}
+	wantUnknown(t, run, "loss.last", "not finite")
+	if _, err := json.Marshal(run); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNoPython: a command that starts no Python has evidence that says so.
+func TestNoPython(t *testing.T) {
+	s := &stream{newFold()}
+	s.own("start", startEvent{ID: "x", Wall: time.Unix(1000, 0)})
+	s.own("exit", exitEvent{Wall: time.Unix(1002, 0), Code: 3})
+	run := s.f.finish()
+	if run.Outcome.Complete || run.Outcome.Exit != 3 || run.Outcome.Reason == "" {
+		t.Errorf("%+v", run.Outcome)
+	}
+	wantUnknown(t, run, "step.time", "never said hello")
+	want(t, run, "run.time", 2)
+}
+
+// FuzzFold: whatever comes over the socket, the fold neither fails nor makes evidence that is no JSON.
+func FuzzFold(f *testing.F) {
+	for _, line := range []string{
+		`{"ev":"hello","pid":1}`, `{"ev":"steps","number":[1],"start":[0]}`, `{"ev":"syncs","rows":[["item",3],[1,2,3,4,5,6,7]]}`,
+		`{"ev":"memory","phases":{"data":[[1,2,3,4]]}}`, `{"ev":"alive","epoch":-1,"retained":[["x"]],"graph":{}}`, `{"ev":"loss","step":[1],"value":["x"]}`,
+		`{"ev":"only","what":"data","ns":[]}`, `{"ev":"gradients","step":[1],"finite":[]}`, `{"ev":5}`, `[]`, `{"ev":"profile","kernels":[[1]]}`,
+		`{"ev":"steps","number":[1,2],"start":[0,-9],"total":[0,0],"rest":[0,0],"data":[0,0],"h2d":[0,0],"forward":[0,0],"backward":[0,0],"optimizer":[0,0],"epoch":[1,1],"micro":[0,0],"evals":[0,0],"kind":["",""],"live":[-1,-1],"pool":[-1,-1],"opts":[1,1],"outside":[0,0]}`,
+	} {
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		s := newStream()
+		s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+		s.f.add(1, line)
+		s.f.add(supervisor, line)
+		run := s.f.finish()
+		for _, fig := range run.Figures {
+			if fig.Value != nil && (math.IsNaN(*fig.Value) || math.IsInf(*fig.Value, 0)) {
+				t.Errorf("%s is %g", fig.Name, *fig.Value)
+			}
+			if (fig.Value == nil) == (fig.Missing == "") {
+				t.Errorf("%s: neither known nor unknown: %+v", fig.Name, fig)
+			}
+		}
+	})
+}
