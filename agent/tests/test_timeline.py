@@ -1,0 +1,267 @@
+"""The timeline on a clock that the test moves: every split can be worked out by hand."""
+
+import pytest
+
+from assay_agent import timeline, wire
+from assay_agent.timeline import BWD, DATA, FWD, H2D, OPT, REST
+
+
+class Loop:
+    """A training loop whose phases take the time that the test says."""
+
+    def __init__(self, monkeypatch):
+        self.time = 1000
+        monkeypatch.setattr(timeline, "now", lambda: self.time)
+        monkeypatch.setattr(wire, "wake", lambda: None)
+        monkeypatch.setattr(wire, "say", lambda event: None)
+        self.t = timeline.Timeline()
+        self.t.open_hooks, self.t.close_hooks, self.t.epoch_hooks = [], [], []
+        self.t.device = "cpu"
+
+    def spend(self, ns):
+        self.time += ns
+
+    def fetch(self, ns, batch=(1, 1)):
+        self.t.fetch_begin()
+        self.spend(ns)
+        self.t.fetch_end(batch)
+
+    def iterate(self, ns=0):
+        self.t.fetch_begin(new_pass=True)
+        self.spend(ns)
+        self.t.fetch_end(None)
+
+    def end_pass(self, batch=(1, 1)):
+        self.t.fetch_begin()
+        self.t.fetch_end(None)
+        self.t.pass_ended(batch)
+
+    def module(self, ns):
+        self.t.module_begin()
+        self.spend(ns)
+        self.t.module_end()
+
+    def backward(self, ns):
+        self.t.backward_begin()
+        self.spend(ns)
+        self.t.backward_end()
+
+    def optimizer(self, ns, key=1, closure=None):
+        self.t.optimizer_begin(key)
+        if closure:
+            closure()
+        self.spend(ns)
+        self.t.optimizer_end()
+
+    def steps(self):
+        """[(total, [rest, data, h2d, forward, backward, optimizer], epoch, micro, evals)]"""
+        for row in self.t.rows:
+            assert row[2] == sum(row[3:9]), "the phases of a step add up to it"
+        return [(r[2], list(r[3:9]), r[9], r[10], r[11]) for r in self.t.rows]
+
+
+@pytest.fixture
+def loop(monkeypatch):
+    return Loop(monkeypatch)
+
+
+def test_plain_step(loop):
+    loop.spend(500)  # imports, model: before the first step
+    for _ in range(3):
+        loop.fetch(10)
+        loop.spend(1)  # zero_grad: rest
+        loop.module(20)
+        loop.spend(2)  # between model and loss: forward
+        loop.module(3)
+        loop.spend(4)  # before backward: forward
+        loop.backward(30)
+        loop.optimizer(5)
+        loop.spend(7)  # logging: rest
+    loop.t.finish()
+    steps = loop.steps()
+    assert steps[:2] == [(82, [8, 10, 0, 29, 30, 5], 1, 1, 0)] * 2
+    # What follows the last optimizer step is teardown.
+    assert steps[2] == (75, [1, 10, 0, 29, 30, 5], 1, 1, 0)
+
+
+def test_no_modules(loop):
+    """Without a module call all the time up to backward is forward."""
+    for _ in range(3):
+        loop.spend(20)
+        loop.backward(30)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[1][FWD] for s in loop.steps()][1:] == [20, 20]
+    assert len(loop.steps()) == 3
+
+
+def test_accumulation(loop):
+    for step in range(2):
+        for _ in range(4):
+            loop.fetch(1)
+            loop.module(2)
+            loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(29, [0, 4, 0, 8, 12, 5], 1, 4, 0)] * 2
+
+
+def test_fetching_ahead(loop):
+    """Two batches are fetched, then both are used: two micro-steps, as Hugging Face's Trainer does it."""
+    for step in range(2):
+        loop.fetch(1), loop.fetch(1)
+        for _ in range(2):
+            loop.module(2)
+            loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[3] for s in loop.steps()] == [2, 2]
+
+
+def test_two_optimizers_are_one_step(loop):
+    for _ in range(3):
+        loop.fetch(1)
+        for key in (1, 2):
+            loop.module(2)
+            loop.backward(3)
+            loop.optimizer(5, key)
+    loop.t.finish()
+    assert [(total, micro) for total, _, _, micro, _ in loop.steps()] == [(21, 1)] * 3
+
+
+def test_no_loader_same_optimizer_again(loop):
+    """The step ends where the next one's work begins: what stands between is the step's rest."""
+    for _ in range(3):
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+        loop.spend(7)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(17, [7, 0, 0, 2, 3, 5])] * 2 + [(10, [0, 0, 0, 2, 3, 5])]
+
+
+def test_closure(loop):
+    def closure():
+        for _ in range(3):
+            loop.module(2)
+            loop.backward(3)
+
+    for _ in range(2):
+        loop.optimizer(5, closure=closure)
+    loop.t.finish()
+    assert loop.steps() == [(20, [0, 0, 0, 6, 9, 5], 0, 1, 3)] * 2
+
+
+def test_evaluation_is_outside(loop):
+    def train():
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+
+    loop.iterate()
+    train(), train()
+    loop.end_pass()
+    for _ in range(4):
+        loop.fetch(1, batch=(9, 9))
+        loop.spend(50)  # no gradients: no module call is reported
+    loop.iterate()
+    loop.fetch(1, batch=(1, 2))
+    loop.module(2)
+    loop.backward(3)
+    loop.optimizer(5)
+    loop.t.finish()
+    rows = list(loop.t.rows)
+    assert [(r[2], r[9]) for r in rows] == [(11, 1), (11, 1), (11, 2)]
+    assert rows[2][-1] == 4 * 51, "the evaluation is outside, and before the second epoch's first step"
+
+
+def test_epochs_of_new_loaders(loop):
+    """A new loader for each epoch counts as an epoch; the first batch of each belongs to it."""
+    for epoch in range(3):
+        loop.iterate()
+        for _ in range(4):
+            loop.fetch(1, batch=(10 + epoch, 20 + epoch))
+            loop.module(2)
+            loop.backward(3)
+            loop.optimizer(5)
+        loop.end_pass((10 + epoch, 20 + epoch))
+    loop.t.finish()
+    assert [s[2] for s in loop.steps()] == [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_second_loader_is_no_epoch(loop):
+    """CycleGAN reads two loaders a step."""
+    loop.iterate(), loop.iterate()
+    for _ in range(4):
+        loop.fetch(1, batch=(1, 1)), loop.fetch(1, batch=(2, 2))
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[2] for s in loop.steps()] == [1] * 4
+
+
+def test_an_optimizer_step_that_raised(loop):
+    loop.fetch(1)
+    loop.module(2)
+    loop.backward(3)
+    loop.t.optimizer_begin(1)  # raises; the script catches it and goes on
+    for _ in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert len(loop.steps()) >= 2
+
+
+def test_hooked_twice(loop):
+    """A step that was wrapped after PyTorch had hooked it is hooked again: one step all the same."""
+    for _ in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.t.optimizer_begin(1)
+        loop.t.optimizer_begin(1)
+        loop.spend(5)
+        loop.t.optimizer_end()
+        loop.t.optimizer_end()
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [11, 11]
+
+
+def test_own_work_is_no_part_of_the_step(loop):
+    loop.fetch(1)
+    loop.module(2)
+    loop.backward(3)
+    t = loop.time
+    loop.spend(1000)
+    loop.t.skip(t, loop.time)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(11, [0, 1, 0, 2, 3, 5], 1, 1, 0)]
+
+
+def test_copies(loop):
+    for _ in range(2):
+        loop.fetch(1)
+        t = loop.time
+        loop.spend(4)
+        loop.t.copied(t)
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(15, [0, 1, 4, 2, 3, 5], 1, 1, 0)] * 2
+
+
+def test_limit(loop):
+    loop.t.limit_steps = 2
+    with pytest.raises(SystemExit) as end:
+        for _ in range(5):
+            loop.fetch(1)
+            loop.module(2)
+            loop.backward(3)
+            loop.optimizer(5)
+    assert end.value.code == 0 and len(loop.steps()) == 2
