@@ -2,25 +2,13 @@
 
 import os
 import sys
-import sysconfig
 
 _known = {}  # code object -> is it the user's
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-def _library_roots():
-    roots = set()
-    for key in ("stdlib", "platstdlib", "purelib", "platlib"):
-        path = sysconfig.get_paths().get(key)
-        if path:
-            roots.add(os.path.abspath(path) + os.sep)
-            roots.add(os.path.realpath(path) + os.sep)
-    # In a virtual environment the standard library is the base interpreter's.
-    roots.add(os.path.dirname(os.path.realpath(os.__file__)) + os.sep)
-    return tuple(roots)
-
-
-_roots = _library_roots()
+# The standard library, as it was named and where links lead; sysconfig would say the same and import half of itself first.
+_roots = tuple({os.path.dirname(path(os.__file__)) + os.sep for path in (os.path.abspath, os.path.realpath)})
 _parts = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
 

@@ -32,12 +32,13 @@ COLUMNS = ("number", "start", "total") + PHASES + (
 class Step:
     """What is known of the step that is open."""
 
-    __slots__ = ("start", "acc", "opts", "backwards", "micro", "evals", "live", "pool", "batch")
+    __slots__ = ("start", "acc", "opts", "refs", "backwards", "micro", "evals", "live", "pool", "batch")
 
     def __init__(self, start):
         self.start = start
         self.acc = [0] * 6
         self.opts = []  # ids of optimizers that have stepped, in order
+        self.refs = []  # weak references to them
         self.backwards = 0
         self.micro = 0  # most batches that one optimizer step has gathered
         self.evals = 0  # backward passes inside an optimizer step (closures)
@@ -384,8 +385,8 @@ class Timeline:
         if self.sync is not None:
             self.phase_over("backward")
 
-    def optimizer_begin(self, key):
-        """key: id of the optimizer."""
+    def optimizer_begin(self, key, ref=None):
+        """key: id of the optimizer; ref: a weak reference to it."""
         self.counts["optimizer"] += 1
         t = self.boundary()
         seen = self.counts["fetch"], self.counts["module"], self.counts["backward"]
@@ -396,7 +397,8 @@ class Timeline:
         if not self.opened:
             self.open()
         step = self.step
-        if key in step.opts:
+        if key in step.opts or any(old is not None and old() is None for old in step.refs):
+            # The same optimizer again, or another after the former is gone: a second training in the same process.
             if self.snapshot is None:  # nothing was seen between: all its work is in the closure that it calls (LBFGS)
                 self.snapshot = (step, t, list(step.acc))
                 step = self.step = self.copy_of(step)
@@ -417,6 +419,7 @@ class Timeline:
             self.mark = now()
             rest.start += self.mark - t
         step.opts.append(key)
+        step.refs.append(ref)
         self.in_opt = 1  # also where a step of the same optimizer raised before: its end was never heard of
         self.opt_key, self.opt_seen = key, seen
         self.base = OPT

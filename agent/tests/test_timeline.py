@@ -265,3 +265,26 @@ def test_limit(loop):
             loop.backward(3)
             loop.optimizer(5)
     assert end.value.code == 0 and len(loop.steps()) == 2
+
+
+def test_second_training(loop):
+    """A new optimizer after the former is gone is a new training, not a second optimizer of the same step."""
+    import weakref
+
+    class Optimizer:
+        pass
+
+    def train():
+        optimizer = Optimizer()
+        for _ in range(3):
+            loop.module(2)
+            loop.backward(3)
+            loop.t.optimizer_begin(id(optimizer), weakref.ref(optimizer))
+            loop.spend(5)
+            loop.t.optimizer_end()
+
+    train()
+    kept = Optimizer()  # takes the address that became free
+    train()
+    loop.t.finish()
+    assert len(loop.steps()) == 6 and kept

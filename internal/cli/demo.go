@@ -16,7 +16,7 @@ import (
 )
 
 func newDemoCommand(env *Env) *cobra.Command {
-	epochs := 4
+	epochs := 8
 	out := ""
 	cmd := &cobra.Command{
 		Use:   "demo",

@@ -1,5 +1,7 @@
 """Optimizers: PyTorch's own hooks around every Optimizer.step, whatever class it is of."""
 
+import weakref
+
 from ..timeline import T
 from . import numerics
 from .autograd import compiling_test
@@ -15,7 +17,7 @@ def install(torch, config):
         if compiling() or not T.on or not T.mine():
             return None
         numerics.on_step(optimizer)
-        T.optimizer_begin(id(optimizer))
+        T.optimizer_begin(id(optimizer), weakref.ref(optimizer))
         return None
 
     def end(optimizer, args, kwargs):
