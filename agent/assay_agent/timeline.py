@@ -443,9 +443,9 @@ class Timeline:
         step.micro = max(step.micro, self.gathered, 1)
         self.gathered = 0
         self.snapshot = None
-        self.opt_end = t
         if self.sync is not None:
             self.phase_over("optimizer")
+        self.opt_end = self.mark
 
 
 T = Timeline()

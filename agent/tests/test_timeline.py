@@ -288,3 +288,15 @@ def test_second_training(loop):
     train()
     loop.t.finish()
     assert len(loop.steps()) == 6 and kept
+
+
+def test_look_at_memory_after_the_last_optimizer(loop):
+    """A sampled step that ends the run: the look at its memory is no part of it."""
+    loop.t.phase_hook = lambda name: loop.spend(1000)
+    for _ in range(2):
+        loop.t.sync = lambda: None
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert all(min(s[1]) >= 0 for s in loop.steps()) and len(loop.steps()) == 2
