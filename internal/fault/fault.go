@@ -6,13 +6,13 @@ import "errors"
 // Exit statuses of assay. `assay run` passes the script's own status through; the statuses from 125 up are those with
 // which env(1), timeout(1) and docker run say that the command itself never ran.
 const (
-	OK         = 0   // done
-	Failed     = 1   // assay could not do it
-	Usage      = 2   // the command line is wrong
-	GateFailed = 3   // done, and a check of it failed (doctor)
-	NotStarted = 125 // run: assay failed before the script was started
+	OK          = 0   // done
+	Failed      = 1   // assay could not do it
+	Usage       = 2   // the command line is wrong
+	GateFailed  = 3   // done, and a check of it failed (doctor)
+	NotStarted  = 125 // run: assay failed before the script was started
 	NotRunnable = 126 // run: the command was found and could not be executed
-	NotFound   = 127 // run: the command was not found
+	NotFound    = 127 // run: the command was not found
 )
 
 type fault struct {
