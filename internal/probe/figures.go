@@ -1,0 +1,595 @@
+package probe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"assay/internal/evidence"
+	"assay/internal/stats"
+	"assay/internal/unit"
+)
+
+// figures lists, in order, the figures that every run has, known or not.
+var figures = []struct{ name, unit string }{
+	{"step.time", "s"}, {"step.time.synchronised", "s"}, {"step.first_epoch", "s"}, {"step.rate", "1/s"}, {"samples.rate", "1/s"},
+	{"split.data", "s"}, {"split.h2d", "s"}, {"split.forward", "s"}, {"split.backward", "s"}, {"split.optimizer", "s"}, {"split.rest", "s"},
+	{"share.data", "ratio"}, {"share.h2d", "ratio"}, {"share.forward", "ratio"}, {"share.backward", "ratio"}, {"share.optimizer", "ratio"}, {"share.rest", "ratio"},
+	{"epoch.time", "s"}, {"epoch.steps", "1"}, {"epoch.estimate", "s"},
+	{"memory.live.peak", "B"}, {"memory.pool.peak", "B"}, {"memory.watermark", "ratio"}, {"memory.growth", "ratio"},
+	{"loss.first", "1"}, {"loss.last", "1"}, {"agent.step", "s"}, {"agent.share", "ratio"}, {"agent.total", "s"},
+}
+
+// builder fills one evidence.Run.
+type builder struct {
+	run    *evidence.Run
+	p      *process
+	f      *fold
+	basis  evidence.Basis
+	steady []step // the steady window
+	timed  []step // those of them whose phases can be trusted
+	async  bool
+	origin int64 // the run's start on the process's clock, ns
+}
+
+// put adds a figure. What came out as no number is unknown: events may say anything.
+func (b *builder) put(fig evidence.Figure) {
+	for _, v := range []*float64{fig.Value, fig.Low, fig.High} {
+		if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+			fig = evidence.Unknown(fig.Name, fig.Unit, "the events give no number for it")
+			break
+		}
+	}
+	b.run.Figures = append(b.run.Figures, fig)
+}
+
+func (b *builder) unknown(name, unit, reason string) { b.put(evidence.Unknown(name, unit, reason)) }
+
+func (b *builder) known(name string, v float64, unit string, basis evidence.Basis, note string) {
+	fig := evidence.Known(name, v, unit, basis)
+	fig.Note = note
+	b.put(fig)
+}
+
+// sample puts the median of xs with its quartiles.
+func (b *builder) sample(name, unit string, xs []float64, window, note string) {
+	s := stats.Summarize(xs)
+	fig := evidence.Known(name, s.Median, unit, b.basis)
+	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &s.Q1, &s.Q3, s.N, window, note
+	b.put(fig)
+}
+
+func (b *builder) find(name string, sev evidence.Severity, basis evidence.Basis, where, hint, format string, args ...any) {
+	b.run.Findings = append(b.run.Findings, evidence.Finding{Name: name, Severity: sev, Text: fmt.Sprintf(format, args...),
+		Where: where, Hint: hint, Basis: basis})
+}
+
+func (b *builder) outcome() {
+	o := &b.run.Outcome
+	o.Started = true
+	if e := b.f.exit; e != nil {
+		b.run.Ended = e.Wall
+		o.Exit, o.Signal, o.Stopped = e.Code, e.Signal, e.Stopped
+	} else {
+		b.run.Ended = b.f.start.Wall
+		for _, s := range b.f.samples {
+			b.run.Ended = b.f.start.Wall.Add(time.Duration(s.At * float64(time.Second)))
+		}
+		o.Exit = -1
+	}
+	seconds := b.run.Ended.Sub(b.run.Started).Seconds()
+	b.known("run.time", seconds, "s", evidence.Measured, "wall time, start of Python to its end")
+	if p := b.p; p != nil {
+		if p.stopping != nil {
+			o.Stopped = p.stopping.Why
+		}
+		if p.err != nil {
+			o.Error, o.Where = strings.TrimSpace(p.err.Type+": "+p.err.Text), p.err.Where
+		}
+	}
+	if b.f.start.ID == "" {
+		o.Started, o.Reason = false, "the first event is missing"
+	}
+}
+
+// complete says whether all evidence of the run is there, and if not, what is missing and why.
+func (b *builder) complete() {
+	var why []string
+	p := b.p
+	if b.f.exit == nil {
+		why = append(why, "assay itself was ended before the run was")
+	} else {
+		e := b.f.exit
+		switch {
+		case e.Signal != "":
+			why = append(why, "the script was ended by "+e.Signal+": events of its last quarter of a second may be missing")
+		case p.bye == nil:
+			why = append(why, "the process ended without a goodbye")
+		case p.err != nil:
+			why = append(why, "the script ended with "+p.err.Type)
+		}
+		why = append(why, e.Trouble...)
+	}
+	if p.dropped > 0 {
+		why = append(why, fmt.Sprintf("%d events were dropped by the agent", p.dropped))
+	}
+	if p.lost > 0 {
+		why = append(why, fmt.Sprintf("%d steps beyond the first %d were not kept", p.lost, maxSteps))
+	}
+	if b.f.unread > 0 {
+		why = append(why, fmt.Sprintf("%d lines of the event stream could not be read", b.f.unread))
+	}
+	b.run.Outcome.Reason = strings.Join(why, "; ")
+	b.run.Outcome.Complete = len(why) == 0
+}
+
+func (b *builder) processes() {
+	for i, c := range b.f.order {
+		if i >= 100 {
+			break
+		}
+		p := b.f.conns[c]
+		row := evidence.Process{PID: p.hello.PID, Parent: p.hello.PPID, Argv: p.hello.Argv, Python: p.hello.Python, Steps: len(p.steps),
+			Trouble: p.trouble, Dropped: p.dropped, Rank: p.hello.Rank, Observed: p == b.p, Ended: "no goodbye"}
+		if row.Argv == nil {
+			row.Argv = []string{}
+		}
+		if p.bye != nil {
+			row.Ended = p.bye.How
+		}
+		if p.torch != nil {
+			row.Torch = p.torch.Version
+		}
+		switch {
+		case i == 0:
+			row.Role = "main"
+		case p.hello.Rank != "":
+			row.Role = "rank " + p.hello.Rank
+		case strings.Contains(strings.Join(p.hello.Argv, " "), "multiprocessing"):
+			row.Role = "worker"
+		default:
+			row.Role = "child"
+		}
+		b.run.Processes = append(b.run.Processes, row)
+	}
+}
+
+func (b *builder) provenance() {
+	pr := &b.run.Provenance
+	pr.Assay, pr.Environment = b.f.start.Assay, b.f.start.Environ
+	pr.Commit, pr.Dirty = b.f.git[0], b.f.git[1]
+	pr.Datasets = b.f.data
+	if p := b.p; p != nil {
+		pr.Interpreter = p.hello.Executable
+		if p.torch != nil {
+			pr.Torch, pr.TorchBuild = p.torch.Version, p.torch.Git
+		}
+	}
+	if pr.Environment == nil {
+		pr.Environment = map[string]string{}
+	}
+}
+
+// target names the device that the losses were on, and with it the basis of what follows.
+func (b *builder) target() {
+	p, t := b.p, &b.run.Target
+	b.basis = evidence.Measured
+	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
+	if p.torch != nil {
+		t.Framework, t.Release = "torch", p.torch.Version
+	}
+	b.async = t.Device != "" && t.Device != "cpu"
+	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
+}
+
+// windows chooses the steps that the figures are taken from.
+func (b *builder) windows() {
+	steps := b.p.steps
+	plain := func(s step) bool { return s.kind == "" || s.kind == "sync" }
+	add := func(name string, in []step, excluded string) {
+		if len(in) > 0 {
+			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number, Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
+		}
+	}
+	pick := func(test func(step) bool) (in []step) {
+		for _, s := range steps {
+			if test(s) {
+				in = append(in, s)
+			}
+		}
+		return in
+	}
+	last := 0
+	for _, s := range steps {
+		last = max(last, s.epoch)
+	}
+	first := pick(func(s step) bool { return s.epoch == 1 && plain(s) })
+	excluded := "profiled and traced steps"
+	if last >= 2 {
+		b.steady = pick(func(s step) bool { return s.epoch >= 2 && plain(s) })
+		excluded = "first epoch, " + excluded
+	}
+	if len(b.steady) < minSteady {
+		b.steady = pick(func(s step) bool { return s.number > warmup && plain(s) })
+		excluded = fmt.Sprintf("the first %d steps, profiled and traced steps", warmup)
+	}
+	if len(b.steady) < minSteady {
+		b.steady = pick(func(s step) bool { return s.number > 1 && plain(s) })
+		excluded = "the first step, profiled and traced steps"
+	}
+	if len(b.steady) < minSteady && len(steps) > 1 {
+		b.steady = steps[1:]
+		excluded = "the first step; profiled and traced steps are in it, for want of others"
+	}
+	add("steady", b.steady, excluded)
+	if len(first) > 0 {
+		add("first-epoch", first, "profiled and traced steps")
+	}
+	for _, s := range b.steady {
+		if !b.async || s.kind == "sync" {
+			b.timed = append(b.timed, s)
+		}
+	}
+	if b.async {
+		if len(b.timed) == 0 {
+			b.timed = pick(func(s step) bool { return s.kind == "sync" })
+		}
+		add("synchronised", b.timed, "all but one step in twenty, synchronised at its phase boundaries")
+	}
+	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "")
+}
+
+func seconds(steps []step, of func(step) int64) []float64 {
+	xs := make([]float64, len(steps))
+	for i, s := range steps {
+		xs[i] = float64(of(s)) / 1e9
+	}
+	return xs
+}
+
+func total(s step) int64 { return s.total }
+
+// noSteps says why there is no step to speak of.
+func (b *builder) noSteps() string {
+	p := b.p
+	switch {
+	case p.torch == nil:
+		return "the script imported no framework that the agent knows (PyTorch)"
+	case len(p.steps) > 0:
+		return fmt.Sprintf("only %d steps were seen", len(p.steps))
+	case p.device.Type != "":
+		return "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised"
+	}
+	return "no training step was seen: neither a backward pass nor an optimizer step"
+}
+
+func (b *builder) split() {
+	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
+	if len(b.p.steps) > 0 {
+		b.known("run.startup", run(b.p.steps[0]), "s", b.basis, "from the start of Python to the first step: imports, data, model")
+	} else {
+		b.unknown("run.startup", "s", b.noSteps())
+	}
+	if len(b.steady) == 0 {
+		for _, fig := range figures[:17] {
+			b.unknown(fig.name, fig.unit, b.noSteps())
+		}
+		return
+	}
+	var free []step // unsynchronised
+	for _, s := range b.steady {
+		if !b.async || s.kind != "sync" {
+			free = append(free, s)
+		}
+	}
+	if len(free) == 0 {
+		free = b.steady
+	}
+	whole := seconds(free, total)
+	note := ""
+	if b.async {
+		note = "unsynchronised: what the training loop itself takes"
+	}
+	b.sample("step.time", "s", whole, "steady", note)
+	if b.async && len(b.timed) > 0 {
+		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised", "with the device waited for at each phase boundary; the split is of these")
+	} else if b.async {
+		b.unknown("step.time.synchronised", "s", "no step was synchronised: the run was shorter than twenty steps")
+	} else {
+		b.unknown("step.time.synchronised", "s", "the device is synchronous: every step has its split")
+	}
+	var first []step
+	for _, s := range b.p.steps {
+		if s.epoch == 1 && s.kind != "trace" && s.kind != "profile" {
+			first = append(first, s)
+		}
+	}
+	if len(first) > 0 && first[0].epoch == 1 {
+		b.sample("step.first_epoch", "s", seconds(first, total), "first-epoch", "")
+	} else {
+		b.unknown("step.first_epoch", "s", b.noEpochs())
+	}
+	median := stats.Median(whole)
+	rate := evidence.Known("step.rate", 1/median, "1/s", evidence.Derived)
+	rate.Note = "1 / step.time"
+	b.put(rate)
+	if n, ok := b.batch(); ok {
+		micro := float64(max(1, medianMicro(b.steady)))
+		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived, fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro))
+	} else {
+		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
+	}
+	if len(b.timed) == 0 {
+		for _, name := range phases {
+			b.unknown("split."+name, "s", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+		}
+		for _, name := range phases {
+			b.unknown("share."+name, "ratio", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+		}
+		return
+	}
+	window := "steady"
+	if b.async {
+		window = "synchronised"
+	}
+	var sum float64
+	for _, s := range b.timed {
+		sum += float64(s.total)
+	}
+	reason := map[string]string{}
+	if len(b.p.loaders) == 0 {
+		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
+	}
+	if !b.async {
+		reason["h2d"] = "the device is the CPU: nothing is copied to it"
+	}
+	for i, name := range phases {
+		if why := reason[name]; why != "" {
+			b.unknown("split."+name, "s", why)
+			continue
+		}
+		b.sample("split."+name, "s", seconds(b.timed, func(s step) int64 { return s.phase[i] }), window, "")
+	}
+	for i, name := range phases {
+		if why := reason[name]; why != "" {
+			b.unknown("share."+name, "ratio", why)
+			continue
+		}
+		var part float64
+		for _, s := range b.timed {
+			part += float64(s.phase[i])
+		}
+		fig := evidence.Known("share."+name, part/sum, "ratio", b.basis)
+		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
+		b.put(fig)
+	}
+}
+
+func medianMicro(steps []step) int {
+	xs := make([]float64, len(steps))
+	for i, s := range steps {
+		xs[i] = float64(s.micro)
+	}
+	if len(xs) == 0 {
+		return 0
+	}
+	return int(math.Round(stats.Median(xs)))
+}
+
+// batch is the size that the training loader declares.
+func (b *builder) batch() (int, bool) {
+	if l, ok := b.trainingLoader(); ok && l.Batch != nil {
+		return *l.Batch, true
+	}
+	return 0, false
+}
+
+// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few exceptions;
+// where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
+func (b *builder) trainingLoader() (loaderEvent, bool) {
+	if len(b.p.loaders) == 0 {
+		return loaderEvent{}, false
+	}
+	per := 0
+	for _, s := range b.p.steps {
+		if s.epoch == 1 {
+			per++
+		}
+	}
+	micro := max(1, medianMicro(b.p.steps))
+	for _, l := range b.p.loaders {
+		if l.Batches != nil && per > 0 && (*l.Batches+micro-1)/micro == per {
+			return l, true
+		}
+	}
+	return b.p.loaders[0], true
+}
+
+func (b *builder) noEpochs() string {
+	if len(b.p.loaders) == 0 {
+		return "no epoch was seen: the loop reads no torch DataLoader"
+	}
+	return "no epoch was seen"
+}
+
+func (b *builder) epochs() {
+	p := b.p
+	byEpoch := map[int][]step{}
+	last := 0
+	for _, s := range p.steps {
+		if s.epoch > 0 {
+			byEpoch[s.epoch] = append(byEpoch[s.epoch], s)
+			last = max(last, s.epoch)
+		}
+	}
+	var lengths, counts []float64
+	for e := 1; e <= last && len(b.run.Epochs) < maxRows; e++ {
+		steps := byEpoch[e]
+		if len(steps) == 0 {
+			continue
+		}
+		first, end := steps[0], steps[len(steps)-1]
+		row := evidence.Epoch{Number: e, First: first.number, Last: end.number, Seconds: float64(end.start+end.total-first.start) / 1e9}
+		for _, s := range steps {
+			row.Outside += float64(s.outside) / 1e9
+		}
+		ended, known := p.epochs[e]
+		row.Complete = known && (e < last || b.wholePass(len(steps)))
+		if known {
+			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool), bytesOrNil(ended.Resident)
+		}
+		if a, ok := p.alive[e]; ok {
+			n := a.Tensors
+			row.Tensors = &n
+		}
+		if row.Complete && (e > 1 || last == 1) {
+			lengths = append(lengths, row.Seconds)
+		}
+		if row.Complete {
+			counts = append(counts, float64(len(steps)))
+		}
+		b.run.Epochs = append(b.run.Epochs, row)
+	}
+	declared, ok := 0, false
+	if l, has := b.trainingLoader(); has && l.Batches != nil {
+		declared, ok = (*l.Batches+max(1, medianMicro(p.steps))-1)/max(1, medianMicro(p.steps)), true
+	}
+	switch {
+	case len(lengths) > 0:
+		b.sample("epoch.time", "s", lengths, "", "training part of a whole epoch, the first left out where there are others")
+	case last > 0:
+		b.unknown("epoch.time", "s", "no epoch was run to its end")
+	default:
+		b.unknown("epoch.time", "s", b.noEpochs())
+	}
+	switch {
+	case len(counts) > 0:
+		b.known("epoch.steps", stats.Median(counts), "1", b.basis, "steps of a whole epoch")
+	case ok && last > 0:
+		b.known("epoch.steps", float64(declared), "1", evidence.Declared, "len() of the loader, over the micro-steps")
+	default:
+		b.unknown("epoch.steps", "1", "the loader's length is not known (an iterable dataset) and no pass ended")
+	}
+	steps := b.run.Figure("epoch.steps")
+	if steps.Known() && len(b.steady) > 0 {
+		var sum float64
+		for _, s := range b.steady {
+			sum += float64(s.total) / 1e9
+		}
+		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived, "mean step of the steady window × epoch.steps; evaluation not in it")
+	} else {
+		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
+	}
+}
+
+// wholePass reports whether the last epoch has as many steps as the one before it, or as the loader has batches.
+func (b *builder) wholePass(n int) bool {
+	if k := len(b.run.Epochs); k > 0 {
+		before := b.run.Epochs[k-1]
+		return n == before.Last-before.First+1
+	}
+	if l, ok := b.trainingLoader(); ok && l.Batches != nil {
+		micro := max(1, medianMicro(b.p.steps))
+		return n >= *l.Batches/micro
+	}
+	return b.p.bye != nil && b.p.stopping == nil && b.p.err == nil
+}
+
+func bytesOrNil(v int64) *float64 {
+	if v < 0 {
+		return nil
+	}
+	x := float64(v)
+	return &x
+}
+
+func (b *builder) memory() {
+	p := b.p
+	live, pool := int64(-1), int64(-1)
+	for _, s := range p.steps {
+		live, pool = max(live, s.live), max(pool, s.pool)
+	}
+	note := "highest of the readings at the start of each backward pass"
+	if p.peak.Live > 0 {
+		live, pool, note = max(live, p.peak.Live), max(pool, p.peak.Pool), p.peak.Source+" at the end of an epoch"
+	}
+	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
+	if b.run.Target.Device == "" {
+		none = "no device was seen: " + b.noSteps()
+	}
+	put := func(name string, v int64) {
+		if v >= 0 {
+			b.known(name, float64(v), "B", b.basis, note)
+		} else {
+			b.unknown(name, "B", none)
+		}
+	}
+	put("memory.live.peak", live)
+	put("memory.pool.peak", pool)
+	switch {
+	case pool >= 0 && p.limit.Bytes > 0:
+		b.known("memory.watermark", float64(pool)/p.limit.Bytes, "ratio", evidence.Derived, "memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")
+	case pool >= 0:
+		b.unknown("memory.watermark", "ratio", "this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)")
+	default:
+		b.unknown("memory.watermark", "ratio", none)
+	}
+	b.growth()
+	order := []string{"data", "h2d", "forward", "backward", "optimizer"}
+	for _, name := range order {
+		rows := p.phaseMem[name]
+		if len(rows) == 0 {
+			continue
+		}
+		column := func(i int) *float64 {
+			var xs []float64
+			for _, r := range rows {
+				if r[i] >= 0 {
+					xs = append(xs, float64(r[i]))
+				}
+			}
+			if len(xs) == 0 {
+				return nil
+			}
+			m := stats.Median(xs)
+			return &m
+		}
+		row := evidence.PhaseMem{Phase: name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
+		b.run.Memory = append(b.run.Memory, row)
+	}
+}
+
+// growth fits a line through the memory at the end of each whole epoch, from the second on: the ratio of what the line gains
+// from the first of them to the last, to where it starts.
+func (b *builder) growth() {
+	var x, y []float64
+	what := "live"
+	for _, pick := range []func(evidence.Epoch) *float64{func(e evidence.Epoch) *float64 { return e.Live }, func(e evidence.Epoch) *float64 { return e.Resident }} {
+		x, y = nil, nil
+		for _, e := range b.run.Epochs {
+			if v := pick(e); v != nil && e.Number >= 2 {
+				x, y = append(x, float64(e.Number)), append(y, *v)
+			}
+		}
+		if len(x) > 0 {
+			break
+		}
+		what = "resident"
+	}
+	if len(x) < 3 {
+		b.unknown("memory.growth", "ratio", fmt.Sprintf("needs the ends of three epochs after the first; there are %d", len(x)))
+		return
+	}
+	a, slope, ok := stats.Line(x, y)
+	from := a + slope*x[0]
+	if !ok || from <= 0 {
+		b.unknown("memory.growth", "ratio", "the memory at the ends of the epochs gives no line")
+		return
+	}
+	span := x[len(x)-1] - x[0]
+	fig := evidence.Known("memory.growth", slope*span/from, "ratio", evidence.Derived)
+	fig.N = len(x)
+	fig.Note = fmt.Sprintf("least-squares line through %s memory at the ends of epochs %g to %g: gain over %g epochs / its start", what, x[0], x[len(x)-1], span)
+	b.put(fig)
+}

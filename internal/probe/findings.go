@@ -1,0 +1,124 @@
+package probe
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"assay/internal/evidence"
+	"assay/internal/unit"
+)
+
+func (b *builder) findings() {
+	p, run := b.p, b.run
+	warn := b.f.start.WarnLong
+	if warn == 0 {
+		warn = DefaultWarnEpoch
+	}
+	for _, name := range []string{"epoch.time", "epoch.estimate"} {
+		if fig := run.Figure(name); fig.Known() && *fig.Value > warn {
+			b.find("long-epoch", evidence.Warning, fig.Basis, "", "try a smaller resolution or subset first, or another lane; --warn-epoch sets the limit",
+				"an epoch takes %s, more than %s", unit.Seconds(*fig.Value), unit.Seconds(warn))
+			break
+		}
+	}
+	if len(p.steps) == 0 && p.torch != nil {
+		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "", "a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
+	}
+	if asked := run.Target.Asked; asked != "auto" && asked != "" && run.Target.Device != "" && asked != run.Target.Device {
+		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",
+			"%s was asked for, and the losses were on %s", asked, run.Target.Device)
+	}
+	if share := run.Figure("share.data"); share.Known() && *share.Value >= dataShare {
+		workers := 0
+		if l, ok := b.trainingLoader(); ok {
+			workers = l.Workers
+		}
+		b.find("data-wait", evidence.Warning, share.Basis, "", "assay run --only data tells what the loader can give alone; num_workers is worth trying",
+			"%.0f %% of the step is spent waiting for data (num_workers=%d)", 100**share.Value, workers)
+	}
+	n := run.Numerics
+	if len(n.NonFiniteLosses) > 0 {
+		b.find("non-finite-loss", evidence.Error, evidence.Measured, "", "look at the step before it: learning rate, half precision, log or division",
+			"the loss is not finite at step %s", few(n.NonFiniteLosses))
+	}
+	if len(n.NonFiniteGrads) > 0 {
+		sev := evidence.Error
+		if n.Scaler {
+			sev = evidence.Note // a GradScaler finds its scale by overflowing now and then
+		}
+		b.find("non-finite-gradient", sev, evidence.Measured, "", "", "gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
+	}
+	if len(n.SkippedSteps) > 0 {
+		b.find("skipped-steps", evidence.Note, evidence.Measured, "", "", "the GradScaler skipped %d steps: %s", len(n.SkippedSteps), few(n.SkippedSteps))
+	}
+	if strings.HasPrefix(n.LossScaled, "not seen") {
+		b.find("unscaled-accumulation", evidence.Warning, evidence.Derived, "", fmt.Sprintf("divide the loss by %g before backward, or scale the learning rate knowingly", n.MicroSteps),
+			"%g batches are gathered for one optimizer step, and the loss was not seen to be divided to match (%s)", n.MicroSteps, n.LossScaled)
+	}
+	for _, r := range run.Retained {
+		b.find("retained-tensors", evidence.Warning, evidence.Measured, r.Where, "keep numbers (loss.item(), now and then) or detached copies on the CPU",
+			"%d tensors (%s) made in %d traced steps were still alive at the end of the epoch", r.Tensors, unit.Bytes(float64(r.Bytes)), r.Steps)
+	}
+	var ends []int
+	for e := range p.alive {
+		ends = append(ends, e)
+	}
+	sort.Ints(ends)
+	for i := len(ends) - 1; i >= 0; i-- {
+		if g := p.alive[ends[i]].Graph; g != nil {
+			b.find("retained-graph", evidence.Warning, evidence.Measured, b.place(g.Name), "add loss.detach(), or loss.item() now and then",
+				"a tensor holds the graph of %d additions: a running total of losses keeps every step's graph alive", g.Additions)
+			break
+		}
+	}
+	if g := run.Figure("memory.growth"); g.Known() && *g.Value/float64(g.N-1) > growthAnEpoch {
+		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors", "memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
+	}
+	waits, lost := 0, 0.0
+	for _, s := range run.Syncs {
+		if s.Waits && s.Steps > 0 {
+			waits += s.Steps
+			lost += s.Lost
+		}
+	}
+	if steps := len(p.steps); waits > 0 && steps > 0 {
+		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where, "read values every so many steps, or keep them on the device until the end of the epoch",
+			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps), unit.Seconds(lost))
+	}
+	for _, fb := range run.Fallbacks {
+		if fb.Basis == evidence.Measured {
+			b.find("fallback", evidence.Warning, fb.Basis, fb.Where, "", "operator %s ran on the CPU", fb.Operator)
+		}
+	}
+	for _, l := range p.late {
+		b.find("variable-too-late", evidence.Warning, evidence.Measured, "", "set it before import torch, or in the shell",
+			"%s was set to %q after PyTorch had read it (as %q): it has no effect", l.Name, l.Now, l.Then)
+	}
+	if p.compiled {
+		b.find("compiled", evidence.Note, evidence.Measured, "", "", "torch.compile is in use: forward is the compiled module's call, or all the time up to the backward pass")
+	}
+	if p.hello.Translated != nil && *p.hello.Translated == 1 {
+		b.find("translated", evidence.Error, evidence.Measured, "", "install an arm64 Python; Rosetta has no Metal for PyTorch", "Python runs translated by Rosetta")
+	}
+	order := map[evidence.Severity]int{evidence.Error: 0, evidence.Warning: 1, evidence.Note: 2}
+	sort.SliceStable(run.Findings, func(i, j int) bool { return order[run.Findings[i].Severity] < order[run.Findings[j].Severity] })
+}
+
+// growthAnEpoch is the pace of the project's default gate, 26 % over ten epochs. Here it only earns a line; gates judge.
+const growthAnEpoch = 0.026
+
+// DefaultWarnEpoch is the length of an epoch, in seconds, above which a run is warned about: half an hour.
+const DefaultWarnEpoch = 30 * 60
+
+func few(xs []int) string {
+	s := make([]string, 0, 6)
+	for i, x := range xs {
+		if i == 5 {
+			s = append(s, fmt.Sprintf("… %d in all", len(xs)))
+			break
+		}
+		s = append(s, fmt.Sprint(x))
+	}
+	return strings.Join(s, ", ")
+}
