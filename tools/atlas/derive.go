@@ -1,0 +1,269 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"assay/internal/atlas"
+)
+
+// derived is what one wheel says.
+type derived struct {
+	release  atlas.Release
+	cells    map[string]byte // operator with namespace → state
+	autocast map[string]byte // operator → how autocast treats it on MPS
+	sparse   map[string]byte // operator → sparse layouts with a kernel
+	differ   []disagreement
+}
+
+// disagreement is an operator of which the operator list and the library say different things.
+type disagreement struct {
+	operator      string
+	list, library atlas.State
+	why           string // the library is what it is
+}
+
+// torchLibrary holds PyTorch's kernels, on macOS those for MPS among them.
+const torchLibrary = "torch/lib/libtorch_cpu.dylib"
+
+// deriveTorch reads a torch wheel twice: the operator list that it packs, and what its library registers.
+func deriveTorch(w *wheel) (*derived, error) {
+	text, err := w.read(operatorList)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a torch wheel packs it since 1.13", err)
+	}
+	listed, delegates, err := parseOperatorList(text)
+	if err != nil {
+		return nil, err
+	}
+	if w.find(torchLibrary) == nil {
+		return nil, fmt.Errorf("read %s: no %s in it: it is not a wheel for macOS", w.path, torchLibrary)
+	}
+	im, err := w.image(torchLibrary)
+	if err != nil {
+		return nil, err
+	}
+	d, err := joinTorch(listed, delegates, readRegistry(im))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", w.path, err)
+	}
+	d.release, err = w.release()
+	return d, err
+}
+
+// image reads a library of the wheel.
+func (w *wheel) image(library string) (*image, error) {
+	file, err := w.unpack(library)
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	im, err := readImage(f)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %s: %w", w.path, library, err)
+	}
+	return im, nil
+}
+
+// release describes the wheel; the column is settled when the tables are written.
+func (w *wheel) release() (atlas.Release, error) {
+	f, err := os.Open(w.path)
+	if err != nil {
+		return atlas.Release{}, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return atlas.Release{}, fmt.Errorf("read %s: %w", w.path, err)
+	}
+	r := atlas.Release{Package: w.name, Version: w.version, Wheel: filepath.Base(w.path), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	if text, err := w.read(strings.ReplaceAll(w.name, "-", "_") + "/version.py"); err == nil {
+		if m := builtFrom.FindSubmatch(text); m != nil {
+			r.Commit = string(m[1])
+		}
+	}
+	return r, nil
+}
+
+var builtFrom = regexp.MustCompile(`(?m)^git_version\s*=\s*'([0-9a-f]{40})'`)
+
+// joinTorch compares the two readings. The library is believed where they differ: it is what runs.
+func joinTorch(listed operators, delegates map[string]string, reg *registry) (*derived, error) {
+	seen := reg.operators("aten")
+	native := func(ops operators) (n int) {
+		for _, ks := range ops {
+			if ks[keyMPS] {
+				n++
+			}
+		}
+		return n
+	}
+	switch inList, inLibrary := native(listed), native(seen); {
+	case inList == 0 && inLibrary == 0:
+		return nil, fmt.Errorf("no MPS in it: neither its list of %d operators nor its library has a kernel for MPS", len(listed))
+	case inLibrary < inList*9/10:
+		return nil, fmt.Errorf("its list has %d kernels for MPS and its library registers %d: the library was made in a way that this does not read",
+			inList, inLibrary)
+	}
+	d := &derived{cells: map[string]byte{}, autocast: map[string]byte{}, sparse: map[string]byte{}}
+	byHand := reg.special()
+	names := slices.AppendSeq(slices.Collect(maps.Keys(listed)), maps.Keys(seen))
+	slices.Sort(names)
+	for _, op := range slices.Compact(names) {
+		inList, inLibrary := listed.state(op, nil), seen.state(op, byHand)
+		if out := delegates[op]; inLibrary == atlas.Missing && byHand[out] == atlas.CPU {
+			inLibrary = atlas.CPU // the generated functional form allocates and calls the out variant
+		}
+		if inLibrary != atlas.Undefined {
+			d.cells["aten::"+op] = byte(inLibrary)
+		}
+		if inList != inLibrary {
+			why := reg.why(op, delegates[op])
+			d.differ = append(d.differ, disagreement{"aten::" + op, inList, inLibrary, why})
+		}
+		switch ks := seen[op]; {
+		case ks[keySparse] && ks[keySparseCsr]:
+			d.sparse["aten::"+op] = 'B'
+		case ks[keySparse]:
+			d.sparse["aten::"+op] = 'O'
+		case ks[keySparseCsr]:
+			d.sparse["aten::"+op] = 'R'
+		}
+	}
+	reg.others(d.cells)
+	for _, r := range reg.registered {
+		if m := castPolicy.FindStringSubmatch(r.kernel); m != nil && r.key == "AutocastMPS" {
+			d.autocast[r.namespace+"::"+r.overload] = "LFFFW"[m[1][0]-'0']
+		}
+	}
+	return d, nil
+}
+
+// castPolicy finds the policy among a kernel's template arguments: 0 lower_precision_fp, 1 to 3 fp32 and its two variants for operators
+// that take a dtype, 4 promote (ATen/autocast_mode.h, enum class CastPolicy).
+var castPolicy = regexp.MustCompile(`CastPolicyE([0-4])E`)
+
+// why explains a difference between the list and the library.
+func (reg *registry) why(op, out string) string {
+	for _, r := range reg.registered {
+		if r.key == keyMPS && r.namespace == "aten" && (r.overload == op || r.overload == out) {
+			if r.overload == out && r.overload != op {
+				return "calls " + out + ", registered in " + r.file
+			}
+			return "registered in " + r.file
+		}
+	}
+	if !reg.defined["aten"][op] {
+		return "listed for generation, but not generated"
+	}
+	return "defined outside the list"
+}
+
+// others adds the operators of the other namespaces. There is no list to compare with.
+func (reg *registry) others(cells map[string]byte) {
+	for _, ns := range slices.Sorted(maps.Keys(reg.defined)) {
+		if ns == "aten" {
+			continue
+		}
+		for op := range reg.defined[ns] {
+			cells[ns+"::"+op] = byte(atlas.Unknown) // its kernel may be given where it is defined
+		}
+		for _, r := range reg.registered {
+			if r.namespace != ns || !reg.defined[ns][r.overload] {
+				continue
+			}
+			cell := cells[ns+"::"+r.overload]
+			switch r.key {
+			case keyMPS:
+				cell = byte(atlas.Native)
+			case keyImplicit, keyExplicit, "CatchAll": // one function for all devices: it may be anything
+			default:
+				if cell == byte(atlas.Unknown) {
+					cell = byte(atlas.Missing)
+				}
+			}
+			cells[ns+"::"+r.overload] = cell
+		}
+	}
+}
+
+// summary counts the states, for the line that is printed about a release.
+func (d *derived) summary() string {
+	count := map[atlas.State]int{}
+	for _, cell := range d.cells {
+		count[atlas.State(cell)]++
+	}
+	text := fmt.Sprintf("%d operators", len(d.cells))
+	for _, s := range []atlas.State{atlas.Native, atlas.Composed, atlas.CPU, atlas.Raises, atlas.NoStub, atlas.Missing, atlas.Unknown} {
+		if count[s] > 0 {
+			text += fmt.Sprintf(", %d %s", count[s], s)
+		}
+	}
+	return fmt.Sprintf("%s; the two readings differ on %d", text, len(d.differ))
+}
+
+// deriveExtension reads a torchvision or torchaudio wheel: what its libraries register, compared with the Metal sources in them.
+func deriveExtension(w *wheel) (*derived, error) {
+	all := &registry{defined: map[string]map[string]bool{}}
+	sources := map[string]bool{} // files of kernels for MPS, and Metal functions, by name
+	libraries := 0
+	for _, f := range w.zip.File {
+		if ext := filepath.Ext(f.Name); ext != ".so" && ext != ".dylib" || strings.Contains(f.Name, "/.dylibs/") {
+			continue
+		}
+		im, err := w.image(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		reg := readRegistry(im)
+		all.registered = append(all.registered, reg.registered...)
+		for ns, ops := range reg.defined {
+			if all.defined[ns] == nil {
+				all.defined[ns] = ops
+				continue
+			}
+			maps.Copy(all.defined[ns], ops)
+		}
+		for _, text := range [][]byte{im.text, im.constants} {
+			for _, m := range slices.Concat(mpsSource.FindAllSubmatch(text, -1), metalFunction.FindAllSubmatch(text, -1)) {
+				sources[string(m[1])] = true
+			}
+		}
+		libraries++
+	}
+	d := &derived{cells: map[string]byte{}}
+	if all.others(d.cells); len(d.cells) == 0 {
+		return nil, fmt.Errorf("read %s: none of its %d libraries for macOS registers an operator", w.path, libraries)
+	}
+	for _, op := range slices.Sorted(maps.Keys(d.cells)) {
+		_, name, _ := strings.Cut(op, "::")
+		inSource := atlas.Missing
+		if sources[strings.TrimPrefix(name, "_")] {
+			inSource = atlas.Native
+		}
+		if s := atlas.State(d.cells[op]); (s == atlas.Native) != (inSource == atlas.Native) {
+			d.differ = append(d.differ, disagreement{op, inSource, s, "its sources and what is registered differ"})
+		}
+	}
+	var err error
+	d.release, err = w.release()
+	return d, err
+}
+
+var (
+	mpsSource     = regexp.MustCompile(`/csrc/ops/mps/(\w+)_kernel\.mm`)
+	metalFunction = regexp.MustCompile(`kernel void (\w+)`)
+)
