@@ -9,6 +9,7 @@ func commands(env *Env) []*cobra.Command {
 		newRunCommand(env),
 		newShowCommand(env),
 		newDoctorCommand(env),
+		newOpsCommand(env),
 		newVersionCommand(env),
 	}
 }

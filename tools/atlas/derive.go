@@ -21,6 +21,8 @@ type derived struct {
 	cells    map[string]byte // operator with namespace → state
 	autocast map[string]byte // operator → how autocast treats it on MPS
 	sparse   map[string]byte // operator → sparse layouts with a kernel
+	texts    map[string]byte // conditions whose message occurs in the wheel
+	made     map[string]generated
 	differ   []disagreement
 }
 
@@ -35,12 +37,12 @@ type disagreement struct {
 const torchLibrary = "torch/lib/libtorch_cpu.dylib"
 
 // deriveTorch reads a torch wheel twice: the operator list that it packs, and what its library registers.
-func deriveTorch(w *wheel) (*derived, error) {
+func deriveTorch(w *wheel, texts messages) (*derived, error) {
 	text, err := w.read(operatorList)
 	if err != nil {
 		return nil, fmt.Errorf("%w: a torch wheel packs it since 1.13", err)
 	}
-	listed, delegates, err := parseOperatorList(text)
+	listed, made, err := parseOperatorList(text)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +53,12 @@ func deriveTorch(w *wheel) (*derived, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := joinTorch(listed, delegates, readRegistry(im))
+	d, err := joinTorch(listed, made, readRegistry(im))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", w.path, err)
+	}
+	if d.texts, err = texts.occurring(w, im); err != nil {
+		return nil, err
 	}
 	d.release, err = w.release()
 	return d, err
@@ -89,7 +94,7 @@ func (w *wheel) release() (atlas.Release, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return atlas.Release{}, fmt.Errorf("read %s: %w", w.path, err)
 	}
-	r := atlas.Release{Package: w.name, Version: w.version, Wheel: filepath.Base(w.path), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	r := atlas.Release{Package: w.name, Version: w.version, Torch: w.torch, Wheel: filepath.Base(w.path), SHA256: hex.EncodeToString(sum.Sum(nil))}
 	if text, err := w.read(strings.ReplaceAll(w.name, "-", "_") + "/version.py"); err == nil {
 		if m := builtFrom.FindSubmatch(text); m != nil {
 			r.Commit = string(m[1])
@@ -101,7 +106,7 @@ func (w *wheel) release() (atlas.Release, error) {
 var builtFrom = regexp.MustCompile(`(?m)^git_version\s*=\s*'([0-9a-f]{40})'`)
 
 // joinTorch compares the two readings. The library is believed where they differ: it is what runs.
-func joinTorch(listed operators, delegates map[string]string, reg *registry) (*derived, error) {
+func joinTorch(listed operators, made map[string]generated, reg *registry) (*derived, error) {
 	seen := reg.operators("aten")
 	native := func(ops operators) (n int) {
 		for _, ks := range ops {
@@ -114,25 +119,38 @@ func joinTorch(listed operators, delegates map[string]string, reg *registry) (*d
 	switch inList, inLibrary := native(listed), native(seen); {
 	case inList == 0 && inLibrary == 0:
 		return nil, fmt.Errorf("no MPS in it: neither its list of %d operators nor its library has a kernel for MPS", len(listed))
-	case inLibrary < inList*9/10:
+	case inLibrary*10 < inList*9:
 		return nil, fmt.Errorf("its list has %d kernels for MPS and its library registers %d: the library was made in a way that this does not read",
 			inList, inLibrary)
 	}
-	d := &derived{cells: map[string]byte{}, autocast: map[string]byte{}, sparse: map[string]byte{}}
+	d := &derived{cells: map[string]byte{}, autocast: map[string]byte{}, sparse: map[string]byte{}, made: map[string]generated{}}
 	byHand := reg.special()
 	names := slices.AppendSeq(slices.Collect(maps.Keys(listed)), maps.Keys(seen))
 	slices.Sort(names)
+	unlisted := reg.unlisted(listed)
 	for _, op := range slices.Compact(names) {
+		if state, ok := unlisted["aten::"+op]; ok {
+			d.cells["aten::"+op] = byte(state)
+			continue
+		}
 		inList, inLibrary := listed.state(op, nil), seen.state(op, byHand)
-		if out := delegates[op]; inLibrary == atlas.Missing && byHand[out] == atlas.CPU {
-			inLibrary = atlas.CPU // the generated functional form allocates and calls the out variant
+		if out := made[op].around; made[op].how == "structured" { // composed only in that it allocates and calls the out variant
+			if inList == atlas.Composed && listed.bare(op) {
+				inList = listed.state(out, nil)
+			}
+			if inLibrary == atlas.Composed && seen.bare(op) {
+				inLibrary = seen.state(out, byHand)
+			}
 		}
 		if inLibrary != atlas.Undefined {
 			d.cells["aten::"+op] = byte(inLibrary)
 		}
 		if inList != inLibrary {
-			why := reg.why(op, delegates[op])
+			why := reg.why(op, made[op].around)
 			d.differ = append(d.differ, disagreement{"aten::" + op, inList, inLibrary, why})
+		}
+		if g, ok := made[op]; ok && inLibrary != atlas.Undefined {
+			d.made["aten::"+op] = generated{g.how, "aten::" + g.around}
 		}
 		switch ks := seen[op]; {
 		case ks[keySparse] && ks[keySparseCsr]:
@@ -143,7 +161,9 @@ func joinTorch(listed operators, delegates map[string]string, reg *registry) (*d
 			d.sparse["aten::"+op] = 'R'
 		}
 	}
-	reg.others(d.cells)
+	for op, state := range unlisted {
+		d.cells[op] = byte(state)
+	}
 	for _, r := range reg.registered {
 		if m := castPolicy.FindStringSubmatch(r.kernel); m != nil && r.key == "AutocastMPS" {
 			d.autocast[r.namespace+"::"+r.overload] = "LFFFW"[m[1][0]-'0']
@@ -166,38 +186,37 @@ func (reg *registry) why(op, out string) string {
 			return "registered in " + r.file
 		}
 	}
-	if !reg.defined["aten"][op] {
-		return "listed for generation, but not generated"
-	}
-	return "defined outside the list"
+	return "listed for generation, but not generated"
 }
 
-// others adds the operators of the other namespaces. There is no list to compare with.
-func (reg *registry) others(cells map[string]byte) {
-	for _, ns := range slices.Sorted(maps.Keys(reg.defined)) {
-		if ns == "aten" {
-			continue
-		}
-		for op := range reg.defined[ns] {
-			cells[ns+"::"+op] = byte(atlas.Unknown) // its kernel may be given where it is defined
-		}
-		for _, r := range reg.registered {
-			if r.namespace != ns || !reg.defined[ns][r.overload] {
-				continue
+// unlisted tells the states of operators that the library defines and the list does not have, those of other namespaces among them, by full
+// name. There is nothing to compare with.
+func (reg *registry) unlisted(listed operators) map[string]atlas.State {
+	states := map[string]atlas.State{}
+	for ns, ops := range reg.defined {
+		for op := range ops {
+			if _, ok := listed[op]; !ok || ns != "aten" {
+				states[ns+"::"+op] = atlas.Unknown // its function may be given where it is defined
 			}
-			cell := cells[ns+"::"+r.overload]
-			switch r.key {
-			case keyMPS:
-				cell = byte(atlas.Native)
-			case keyImplicit, keyExplicit, "CatchAll": // one function for all devices: it may be anything
-			default:
-				if cell == byte(atlas.Unknown) {
-					cell = byte(atlas.Missing)
-				}
-			}
-			cells[ns+"::"+r.overload] = cell
 		}
 	}
+	forAll := map[string]bool{} // one function for all devices: it may be anything
+	for _, r := range reg.registered {
+		if r.key == keyImplicit || r.key == keyExplicit || r.key == "CatchAll" {
+			forAll[r.namespace+"::"+r.overload] = true
+		}
+	}
+	for _, r := range reg.registered {
+		op := r.namespace + "::" + r.overload
+		state, ok := states[op]
+		switch {
+		case ok && r.key == keyMPS:
+			states[op] = atlas.Native
+		case ok && state == atlas.Unknown && !forAll[op]:
+			states[op] = atlas.Missing
+		}
+	}
+	return states
 }
 
 // summary counts the states, for the line that is printed about a release.
@@ -245,7 +264,10 @@ func deriveExtension(w *wheel) (*derived, error) {
 		libraries++
 	}
 	d := &derived{cells: map[string]byte{}}
-	if all.others(d.cells); len(d.cells) == 0 {
+	for op, state := range all.unlisted(nil) {
+		d.cells[op] = byte(state)
+	}
+	if len(d.cells) == 0 {
 		return nil, fmt.Errorf("read %s: none of its %d libraries for macOS registers an operator", w.path, libraries)
 	}
 	for _, op := range slices.Sorted(maps.Keys(d.cells)) {

@@ -113,7 +113,7 @@ func (im *image) references(i int) []reference {
 			break
 		}
 	}
-	if start < im.codeAddr || end > im.codeAddr+uint64(len(im.code)) || start%4 != 0 {
+	if start < im.codeAddr || start >= end || end > im.codeAddr+uint64(len(im.code)) || start%4 != 0 {
 		return nil
 	}
 	var refs []reference

@@ -47,11 +47,15 @@ func main() {
 type options struct {
 	tables, wheels, python string
 	all                    bool
+	texts                  messages
 }
 
 func run(ctx context.Context, opts options, wanted []string, log io.Writer) error {
 	releases, err := loadReleases(opts.tables)
 	if err != nil {
+		return err
+	}
+	if opts.texts, err = loadMessages(opts.tables); err != nil {
 		return err
 	}
 	if opts.all {
@@ -115,7 +119,7 @@ func derive(ctx context.Context, opts options, wanted string) (*derived, error) 
 	defer w.Close()
 	switch w.name {
 	case "torch":
-		return deriveTorch(w)
+		return deriveTorch(w, opts.texts)
 	case "torchvision", "torchaudio":
 		return deriveExtension(w)
 	case "tensorflow-metal":

@@ -38,10 +38,9 @@ func (ops operators) state(overload string, byHand map[string]atlas.State) atlas
 		return s
 	case ks[keyMPS]:
 		return atlas.Native
-	case ks[keyImplicit] || ks[keyExplicit]:
+	case ks[keyImplicit] || ks[keyExplicit] || ks[keyNonFunctional]:
 		return atlas.Composed
 	}
-	// A CompositeExplicitAutogradNonFunctional kernel alone is no more than a call of the out variant.
 	return atlas.Missing
 }
 
@@ -60,6 +59,17 @@ type listedFunction struct {
 	Autogen  string    `yaml:"autogen"`
 }
 
+// bare says that an overload has no kernel but a generated CompositeExplicitAutogradNonFunctional one.
+func (ops operators) bare(overload string) bool {
+	return len(ops[overload]) == 1 && ops[overload][keyNonFunctional]
+}
+
+// generated says how an operator's kernel is made by PyTorch's code generator.
+type generated struct {
+	how    string // structured: it allocates the result and calls the out variant; autogen: it copies to or from the result of the other
+	around string
+}
+
 // parseOperatorList reads which operators there are and under which keys each has a kernel, by the rules of PyTorch's code
 // generator (torchgen/model.py, torchgen/native_function_generation.py):
 //
@@ -69,8 +79,8 @@ type listedFunction struct {
 //     a CompositeExplicitAutogradNonFunctional kernel, which allocates the result and calls the out variant;
 //   - each name under autogen is generated as CompositeExplicitAutograd.
 //
-// delegates maps each structured functional or in-place variant to its out variant.
-func parseOperatorList(text []byte) (ops operators, delegates map[string]string, err error) {
+// made says of each operator that is generated around another what it is and around which.
+func parseOperatorList(text []byte) (ops operators, made map[string]generated, err error) {
 	var list []listedFunction
 	if err := yaml.Unmarshal(text, &list); err != nil {
 		return nil, nil, fmt.Errorf("parse %s: %w", operatorList, err)
@@ -86,7 +96,7 @@ func parseOperatorList(text []byte) (ops operators, delegates map[string]string,
 		}
 		byName[name] = f
 	}
-	ops, delegates = operators{}, map[string]string{}
+	ops, made = operators{}, map[string]generated{}
 	for name, f := range byName {
 		ks := keys{}
 		tables := []yaml.Node{f.Dispatch}
@@ -96,7 +106,7 @@ func parseOperatorList(text []byte) (ops operators, delegates map[string]string,
 				return nil, nil, fmt.Errorf("parse %s: %s delegates to %s, which is not there", operatorList, name, f.Delegate)
 			}
 			tables = append(tables, to.Dispatch)
-			delegates[name] = strings.TrimSpace(f.Delegate)
+			made[name] = generated{"structured", strings.TrimSpace(f.Delegate)}
 			ks[keyNonFunctional] = true
 		} else if f.Dispatch.IsZero() { // "dispatch: {}" is something else: no kernel at all
 			ks[keyImplicit] = true
@@ -113,11 +123,12 @@ func parseOperatorList(text []byte) (ops operators, delegates map[string]string,
 			}
 		}
 		ops[name] = ks
-		for generated := range strings.SplitSeq(f.Autogen, ",") {
-			if generated = strings.TrimSpace(generated); generated != "" {
-				ops[generated] = keys{keyExplicit: true}
+		for variant := range strings.SplitSeq(f.Autogen, ",") {
+			if variant = strings.TrimSpace(variant); variant != "" {
+				ops[variant] = keys{keyExplicit: true}
+				made[variant] = generated{"autogen", name}
 			}
 		}
 	}
-	return ops, delegates, nil
+	return ops, made, nil
 }

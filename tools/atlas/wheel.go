@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -22,8 +23,11 @@ type wheel struct {
 	path    string
 	name    string // of the package, as its metadata says
 	version string
+	torch   string // what it requires of torch, as "==2.8.0"; "" when nothing
 	zip     *zip.ReadCloser
 }
+
+var requiresTorch = regexp.MustCompile(`^torch ?\(?([=>]=[0-9.]+)\)?$`)
 
 // openWheel reads the wheel's directory and its metadata.
 func openWheel(file string) (*wheel, error) {
@@ -45,6 +49,10 @@ func openWheel(file string) (*wheel, error) {
 		for line := range strings.Lines(header) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			switch key {
+			case "Requires-Dist":
+				if m := requiresTorch.FindStringSubmatch(value); m != nil {
+					w.torch = m[1]
+				}
 			case "Name":
 				w.name = value
 			case "Version":

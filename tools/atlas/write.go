@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -35,6 +36,9 @@ var heads = map[string]string{
 		". leaves it alone. Read from the registrations under the key AutocastMPS, which the first release has in 2.5.\n" + madeBy,
 	"sparse.txt": "PyTorch's operators that have kernels for sparse tensors on MPS: O for COO layouts, R for compressed ones (CSR and the like),\n" +
 		"B for both; . for none.\n" + madeBy,
+	"texts.txt": "In which wheels of torch the message of a condition occurs: T where it stands among its libraries' constants or in its Python\n" +
+		"files, . where it does not. A condition is named as in conditions.toml, which has the message. Searched is a message's\n" +
+		"longest sentence or clause that does not vary; of 8 letters or more.\n" + madeBy,
 	"torchvision.txt": "torchvision's operators on MPS, by torchvision release.\n" + legend + madeBy,
 	"torchaudio.txt":  "torchaudio's operators on MPS, by torchaudio release.\n" + legend + madeBy,
 	"tensorflow-metal.txt": "TensorFlow operators with a GPU kernel in the tensorflow-metal plugin, by release of the plugin: N has one, . has none.\n" +
@@ -47,10 +51,11 @@ type tables struct {
 	byFile   map[string]*atlas.Table
 	releases []atlas.Release
 	differ   map[string][]string // lines, by package and column
+	made     map[string]generated
 }
 
 func loadTables(folder string, releases []atlas.Release, anew bool) (*tables, error) {
-	t := &tables{folder: folder, byFile: map[string]*atlas.Table{}, releases: releases, differ: map[string][]string{}}
+	t := &tables{folder: folder, byFile: map[string]*atlas.Table{}, releases: releases, differ: map[string][]string{}, made: map[string]generated{}}
 	for file := range heads {
 		t.byFile[file] = &atlas.Table{}
 		text, err := os.ReadFile(filepath.Join(folder, file))
@@ -64,7 +69,16 @@ func loadTables(folder string, releases []atlas.Release, anew bool) (*tables, er
 			return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, file), err)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "disagreements.txt"))
+	text, err := os.ReadFile(filepath.Join(folder, "generated.txt"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] != "#" && !anew {
+			t.made[f[0]] = generated{f[1], f[2]}
+		}
+	}
+	text, err = os.ReadFile(filepath.Join(folder, "disagreements.txt"))
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
@@ -83,6 +97,7 @@ func (t *tables) add(d *derived) {
 	if r.Package == "torch" {
 		files["autocast.txt"], files["sparse.txt"] = d.autocast, d.sparse
 	}
+	maps.Copy(t.made, d.made)
 	main := t.byFile[r.Package+".txt"]
 	series := atlas.Series(r.Version)
 	r.Column = ""
@@ -108,6 +123,9 @@ func (t *tables) add(d *derived) {
 		for file, cells := range files {
 			t.byFile[file].SetColumn(r.Column, cells, byte(atlas.Undefined))
 		}
+	}
+	if len(d.texts) > 0 {
+		t.byFile["texts.txt"].SetColumn(r.Version, d.texts, byte(atlas.Undefined)) // patch releases differ in these
 	}
 	t.releases = slices.DeleteFunc(t.releases, func(o atlas.Release) bool { return o.Package == r.Package && o.Version == r.Version })
 	t.releases = append(t.releases, r)
@@ -148,12 +166,15 @@ func write(folder string, releases []atlas.Release, found []*derived, anew bool)
 	for _, d := range found {
 		t.add(d)
 	}
-	texts := map[string]*bytes.Buffer{"releases.txt": t.releasesText(), "disagreements.txt": t.disagreementsText()}
+	texts := map[string]*bytes.Buffer{"releases.txt": t.releasesText(), "disagreements.txt": t.disagreementsText(), "generated.txt": t.generatedText()}
 	for file, table := range t.byFile {
 		if len(table.Columns) == 0 {
 			continue
 		}
-		table.Head = heads[file] + t.covered(strings.TrimSuffix(file, ".txt"))
+		table.Head = heads[file]
+		if file != "texts.txt" {
+			table.Head += t.covered(strings.TrimSuffix(file, ".txt"))
+		}
 		texts[file] = &bytes.Buffer{}
 		if _, err := table.WriteTo(texts[file]); err != nil {
 			return err
@@ -214,14 +235,11 @@ func (t *tables) releasesText() *bytes.Buffer {
 	})
 	out := bytes.NewBufferString("# The wheels that the tables were derived from, and the column of its package's table that holds each.\n" +
 		"# A release shares a column with the earlier patch releases that agree with it in every operator.\n" +
-		"# commit: what version.py in the wheel says it was built from; - where it does not say.\n")
-	fmt.Fprintf(out, "# %-16s %-8s %-7s %-41s %-65s %s\n", "package", "release", "column", "commit", "sha256", "wheel")
+		"# torch: the releases of torch that it asks for. commit: what version.py in it says it was built from. -: it does not say.\n")
+	const layout = "%-18s %-8s %-7s %-9s %-41s %-65s %s\n"
+	fmt.Fprintf(out, layout, "# package", "release", "column", "torch", "commit", "sha256", "wheel")
 	for _, r := range t.releases {
-		commit := r.Commit
-		if commit == "" {
-			commit = "-"
-		}
-		fmt.Fprintf(out, "%-18s %-8s %-7s %-41s %-65s %s\n", r.Package, r.Version, r.Column, commit, r.SHA256, r.Wheel)
+		fmt.Fprintf(out, layout, r.Package, r.Version, r.Column, cmp.Or(r.Torch, "-"), cmp.Or(r.Commit, "-"), r.SHA256, r.Wheel)
 	}
 	return out
 }
@@ -242,6 +260,20 @@ func (t *tables) disagreementsText() *bytes.Buffer {
 		for _, line := range t.differ[k] {
 			out.WriteString(line + "\n")
 		}
+	}
+	return out
+}
+
+func (t *tables) generatedText() *bytes.Buffer {
+	out := bytes.NewBufferString("# Operators of torch whose kernels its code generator makes around another operator, in the newest release that has them.\n" +
+		"# structured: allocates the result and calls the out= overload, whose name an error then bears.\n" +
+		"# autogen: calls the other and copies.\n# " + madeBy)
+	width := 0
+	for op := range t.made {
+		width = max(width, len(op))
+	}
+	for _, op := range slices.Sorted(maps.Keys(t.made)) {
+		fmt.Fprintf(out, "%-*s  %-10s  %s\n", width, op, t.made[op].how, t.made[op].around)
 	}
 	return out
 }

@@ -1,0 +1,238 @@
+// Package atlas knows which operators run on MPS in which release of PyTorch, torchvision, torchaudio and tensorflow-metal, under which
+// conditions they refuse, and which operators a Python API comes down to.
+//
+// All of it stands in tables/, texts that can be read without this package; tools/atlas derives them from released wheels and
+// from PyTorch's own databases. Each file says at its top what it holds and how it is known.
+package atlas
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+//go:embed tables
+var files embed.FS
+
+// Atlas reads tables when they are first asked for. The zero value reads what is built in.
+type Atlas struct {
+	mu     sync.Mutex
+	tables map[string]*Table
+	lists  map[string]map[string][]Call
+}
+
+func text(name string) []byte {
+	b, err := files.ReadFile(path.Join("tables", name))
+	if err != nil {
+		panic(err) // built in, and each is read by a test
+	}
+	return b
+}
+
+// Table returns a table by name: torch, autocast, sparse, torchvision, torchaudio or tensorflow-metal.
+func (a *Atlas) Table(name string) *Table {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t := a.tables[name]; t != nil {
+		return t
+	}
+	t, err := ParseTable(text(name + ".txt"))
+	if err != nil {
+		panic(fmt.Sprintf("atlas: built-in table %s: %v", name, err))
+	}
+	if a.tables == nil {
+		a.tables = map[string]*Table{}
+	}
+	a.tables[name] = t
+	return t
+}
+
+// Packages are those that have a table of operators, in the order in which answers list them.
+var Packages = []string{"torch", "torchvision", "torchaudio", "tensorflow-metal"}
+
+// Releases lists the releases of a package that were read, oldest first.
+func (a *Atlas) Releases(pkg string) []Release {
+	all, err := ParseReleases(text("releases.txt"))
+	if err != nil {
+		panic(err)
+	}
+	return slices.DeleteFunc(all, func(r Release) bool { return r.Package != pkg })
+}
+
+// Release finds a release by its number: 2.8.0, or 2.8 for the last patch release of a series. A build label, 2.8.0+cpu, is left out.
+// The error lists the known releases and the nearest.
+func (a *Atlas) Release(pkg, version string) (Release, error) {
+	wanted, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
+	known := a.Releases(pkg)
+	for _, r := range slices.Backward(known) {
+		if r.Version == wanted || Series(r.Version) == wanted {
+			return r, nil
+		}
+	}
+	return Release{}, &UnknownRelease{Package: pkg, Version: version, Known: known}
+}
+
+// Beside is the newest release of another package that goes with a release of torch; false when none of those read does. What needs no
+// torch, as tensorflow-metal, goes with any.
+func (a *Atlas) Beside(pkg, torch string) (Release, bool) {
+	for _, r := range slices.Backward(a.Releases(pkg)) {
+		if pkg == "torch" && r.Version == torch || pkg != "torch" && r.fits(torch) {
+			return r, true
+		}
+	}
+	return Release{}, false
+}
+
+// UnknownRelease says that the atlas has not read a release.
+type UnknownRelease struct {
+	Package, Version string
+	Known            []Release
+}
+
+func (e *UnknownRelease) Error() string {
+	return fmt.Sprintf("%s %s is not in the atlas", e.Package, e.Version)
+}
+
+// Nearest is the newest known release that is not after the wanted one, or else the oldest.
+func (e *UnknownRelease) Nearest() string {
+	nearest := e.Known[0].Version
+	for _, r := range e.Known {
+		if CompareReleases(r.Version, e.Version) <= 0 {
+			nearest = r.Version
+		}
+	}
+	return nearest
+}
+
+// Call is an operator that a composed operator, or a Python API, calls.
+type Call struct {
+	Operator  string
+	Sometimes bool // for some inputs only
+}
+
+// calls reads a file of lists: a key of so many words, then operators, those with ? behind them called for some inputs only.
+func (a *Atlas) calls(name string, words int) map[string][]Call {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m := a.lists[name]; m != nil {
+		return m
+	}
+	m := map[string][]Call{}
+	for line := range bytes.Lines(text(name)) {
+		f := strings.Fields(string(line))
+		if len(f) < words || strings.HasPrefix(f[0], "#") {
+			continue
+		}
+		list := make([]Call, 0, len(f)-words)
+		for _, op := range f[words:] {
+			op, sometimes := strings.CutSuffix(op, "?")
+			if op != "-" {
+				list = append(list, Call{op, sometimes})
+			}
+		}
+		m[strings.Join(f[:words], " ")] = list
+	}
+	if a.lists == nil {
+		a.lists = map[string]map[string][]Call{}
+	}
+	a.lists[name] = m
+	return m
+}
+
+// Calls lists what a composed operator calls: as it was traced, or as its kernel was generated; nil when neither is known.
+func (a *Atlas) Calls(operator string) []Call {
+	if traced, ok := a.calls("calls.txt", 1)[operator]; ok {
+		return traced
+	}
+	if how, around := a.Generated(operator); how == "autogen" {
+		return []Call{{Operator: around}}
+	}
+	return nil
+}
+
+// Generated says how PyTorch's code generator makes an operator's kernel, structured or autogen, and around which other; "" when it does not.
+func (a *Atlas) Generated(operator string) (how, around string) {
+	made := a.calls("generated.txt", 2)
+	for _, how := range []string{"structured", "autogen"} {
+		if c := made[operator+" "+how]; len(c) > 0 {
+			return how, c[0].Operator
+		}
+	}
+	return "", ""
+}
+
+// Condition is a refusal, a detour or a wrong result that depends on more than the operator's name.
+type Condition struct {
+	Name      string   `toml:"name" json:"name"`
+	Operators []string `toml:"operators" json:"operators"`       // aten::sum stands for all its overloads, * for any operator
+	Kind      string   `toml:"kind" json:"kind,omitempty"`       // dtype, rank, shape, …
+	When      string   `toml:"when" json:"when"`                 //
+	Outcome   string   `toml:"outcome" json:"outcome,omitempty"` // raises, warns, cpu, wrong, aborts, slow, ignored
+	Error     string   `toml:"error" json:"error,omitempty"`     // the exception's class
+	Text      string   `toml:"text" json:"text,omitempty"`       // its message, {…} where it varies
+	Wrong     string   `toml:"wrong" json:"wrong,omitempty"`     // what comes out instead
+	From      string   `toml:"from" json:"from,omitempty"`       // first release in which it was seen
+	Until     string   `toml:"until" json:"until,omitempty"`     // last release in which it was seen
+	Fixed     string   `toml:"fixed" json:"fixed,omitempty"`     // first release in which it is right
+	MacOS     string   `toml:"macos" json:"macos,omitempty"`     // only on these macOS releases
+	Remedy    string   `toml:"remedy" json:"remedy,omitempty"`   //
+	Source    string   `toml:"source" json:"source"`             //
+	Known     string   `toml:"known" json:"known"`               // derived or reported
+	Open      bool     `toml:"open" json:"open_issue,omitempty"` // the issue was open when the row was written
+}
+
+// Holds says whether the row speaks of a release.
+func (c Condition) Holds(version string) bool {
+	switch {
+	case c.From != "" && CompareReleases(version, c.From) < 0:
+		return false
+	case c.Fixed != "" && CompareReleases(version, c.Fixed) >= 0:
+		return false
+	case c.Until != "" && CompareReleases(version, c.Until) > 0:
+		return false
+	}
+	return true
+}
+
+// about says whether the row speaks of an operator.
+func (c Condition) about(operator string) bool {
+	base, _, _ := strings.Cut(operator, ".")
+	return slices.Contains(c.Operators, operator) || slices.Contains(c.Operators, base)
+}
+
+type conditions struct {
+	Conditions []Condition `toml:"condition"`
+	Bugs       []Condition `toml:"bug"`
+}
+
+func load(name string) (conditions, error) {
+	var c conditions
+	if err := toml.Unmarshal(text(name), &c); err != nil {
+		return c, fmt.Errorf("atlas: built-in %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// Conditions lists the rows of conditions.toml, Bugs those of bugs.toml: known wrong results.
+func (a *Atlas) Conditions() []Condition {
+	c, err := load("conditions.toml")
+	if err != nil {
+		panic(err)
+	}
+	return c.Conditions
+}
+
+// Bugs lists known wrong results.
+func (a *Atlas) Bugs() []Condition {
+	c, err := load("bugs.toml")
+	if err != nil {
+		panic(err)
+	}
+	return c.Bugs
+}

@@ -1,0 +1,354 @@
+package atlas
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Operator is what the atlas says about one overload.
+type Operator struct {
+	Package string // whose table holds it
+	Name    string // aten::add.Tensor
+	Spans   []Span // its states, oldest release first, without gaps
+	Columns []string
+	cells   string
+}
+
+// Span is a run of releases in which an operator's state is the same.
+type Span struct {
+	State State  `json:"-"`
+	Is    string `json:"state"`
+	From  string `json:"from"` // column of the first release
+	To    string `json:"to"`   // column of the last release
+}
+
+func operator(pkg string, t *Table, r Row) Operator {
+	op := Operator{Package: pkg, Name: r.Name, Columns: t.Columns, cells: r.Cells}
+	for i := range len(r.Cells) {
+		s := State(r.Cells[i])
+		if n := len(op.Spans); n > 0 && op.Spans[n-1].State == s {
+			op.Spans[n-1].To = t.Columns[i]
+			continue
+		}
+		op.Spans = append(op.Spans, Span{State: s, Is: s.String(), From: t.Columns[i], To: t.Columns[i]})
+	}
+	return op
+}
+
+// At is the operator's state in the release that a column stands for.
+func (op Operator) At(column string) State {
+	if i := slices.Index(op.Columns, column); i >= 0 {
+		return State(op.cells[i])
+	}
+	return Undefined
+}
+
+// NativeFrom is the first column from which on the operator has a kernel of its own up to the newest release; "" when the newest has none.
+func (op Operator) NativeFrom() string {
+	if last := op.Spans[len(op.Spans)-1]; last.State == Native {
+		return last.From
+	}
+	return ""
+}
+
+// Find lists the operators that a pattern names, by package and name. A pattern is a full name (aten::add.Tensor), a name without namespace or
+// overload (add, add.Tensor), which may hold * and ?, or, when nothing is so called, any part of a name.
+func (a *Atlas) Find(pattern string) []Operator {
+	if found := a.find(func(full, short, base string) bool {
+		if strings.ContainsAny(pattern, "*?[") {
+			return matches(pattern, full) || matches(pattern, short) || matches(pattern, base)
+		}
+		namespaced, _, _ := strings.Cut(full, ".")
+		return pattern == full || pattern == short || pattern == base || pattern == namespaced
+	}); len(found) > 0 {
+		return found
+	}
+	pattern = strings.ToLower(pattern)
+	return a.find(func(full, _, _ string) bool { return strings.Contains(strings.ToLower(full), pattern) })
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
+	var found []Operator
+	for _, pkg := range Packages {
+		t := a.Table(pkg)
+		for _, r := range t.Rows {
+			_, short, _ := strings.Cut(r.Name, "::")
+			base, _, _ := strings.Cut(short, ".")
+			if wanted(r.Name, short, base) {
+				found = append(found, operator(pkg, t, r))
+			}
+		}
+	}
+	return found
+}
+
+// Operator finds one overload by its full name.
+func (a *Atlas) Operator(name string) (Operator, bool) {
+	for _, pkg := range Packages {
+		t := a.Table(pkg)
+		if i, ok := slices.BinarySearchFunc(t.Rows, name, func(r Row, n string) int { return strings.Compare(r.Name, n) }); ok {
+			return operator(pkg, t, t.Rows[i]), true
+		}
+	}
+	return Operator{}, false
+}
+
+// Near lists names that are spelt almost so, nearest first, at most n.
+func (a *Atlas) Near(name string, n int) []string {
+	name = strings.ToLower(strings.TrimPrefix(name, "aten::"))
+	var names []string
+	for _, pkg := range Packages {
+		for _, r := range a.Table(pkg).Rows {
+			full, _, _ := strings.Cut(r.Name, ".")
+			names = append(names, strings.TrimPrefix(full, "aten::"))
+		}
+	}
+	slices.Sort(names)
+	return nearest(name, slices.Compact(names), n)
+}
+
+// nearest lists the names within a third of the length in edits, nearest first.
+func nearest(name string, names []string, n int) []string {
+	type hit struct {
+		name string
+		d    int
+	}
+	var hits []hit
+	limit := max(2, len(name)/3)
+	for _, s := range names {
+		if d := distance(name, strings.ToLower(s), limit); d <= limit {
+			hits = append(hits, hit{s, d})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int { return a.d - b.d })
+	var list []string
+	for _, h := range hits[:min(n, len(hits))] {
+		list = append(list, h.name)
+	}
+	return list
+}
+
+// distance is Levenshtein's, or limit+1 when it is more than limit.
+func distance(a, b string, limit int) int {
+	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before, best := row[0], i+1
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			best = min(best, row[j+1])
+		}
+		if best > limit {
+			return limit + 1
+		}
+	}
+	return row[len(b)]
+}
+
+// Need is an operator that a composed one comes down to, with its state in the release asked about.
+type Need struct {
+	Operator  string
+	Sometimes bool // for some inputs only
+	State     State
+}
+
+// Needs follows composed operators down to those that have kernels, or none, in a release of torch. untraced lists composed operators whose calls are
+// not known.
+func (a *Atlas) Needs(column string, roots []Call) (needs []Need, untraced []string) {
+	seen := map[string]int{} // operator → index in needs, -1 for composed ones
+	always := map[string]bool{}
+	var walk func(list []Call, sometimes bool)
+	walk = func(list []Call, sometimes bool) {
+		for _, c := range list {
+			maybe := sometimes || c.Sometimes
+			i, again := seen[c.Operator]
+			if again && (maybe || always[c.Operator]) {
+				continue
+			}
+			always[c.Operator] = !maybe
+			if again && i >= 0 {
+				needs[i].Sometimes = false
+				continue
+			}
+			op, known := a.Operator(c.Operator)
+			state := Unknown
+			if known {
+				state = op.At(column)
+				if op.Package != "torch" {
+					state = State(op.cells[len(op.cells)-1])
+				}
+			}
+			if state == Composed {
+				seen[c.Operator] = -1
+				calls := a.Calls(c.Operator)
+				if calls == nil && !again {
+					untraced = append(untraced, c.Operator)
+				}
+				walk(calls, maybe)
+				continue
+			}
+			seen[c.Operator] = len(needs)
+			needs = append(needs, Need{c.Operator, maybe, state})
+		}
+	}
+	walk(roots, false)
+	slices.SortStableFunc(needs, func(x, y Need) int { return strings.Compare(x.Operator, y.Operator) })
+	slices.Sort(untraced)
+	return needs, untraced
+}
+
+// API is a name of PyTorch's Python interface and the operators that it calls.
+type API struct {
+	Name              string
+	Forward, Backward []Call
+}
+
+// API finds a Python name: torch.linalg.eig, torch.nn.Conv3d. Shorter forms are found as well: nn.Conv3d, F.interpolate, Tensor.add_.
+func (a *Atlas) API(name string) (API, bool) {
+	lists := a.calls("api.txt", 2)
+	for _, full := range []string{name, "torch." + name, strings.Replace(name, "F.", "torch.nn.functional.", 1), "torch.nn." + name} {
+		forward, ok := lists[full+" forward"]
+		backward, also := lists[full+" backward"]
+		if ok || also {
+			return API{full, forward, backward}, true
+		}
+	}
+	return API{}, false
+}
+
+// APIs lists the Python names that the atlas has, sorted.
+func (a *Atlas) APIs() []string {
+	var names []string
+	for key := range a.calls("api.txt", 2) {
+		name, _, _ := strings.Cut(key, " ")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// NearAPI lists Python names that are spelt almost so, or that end so.
+func (a *Atlas) NearAPI(name string, n int) []string {
+	names := a.APIs()
+	var found []string
+	_, last, ok := strings.Cut(name, ".")
+	for ok && strings.Contains(last, ".") {
+		_, last, _ = strings.Cut(last, ".")
+	}
+	if last == "" {
+		last = name
+	}
+	for _, s := range names {
+		if strings.HasSuffix(strings.ToLower(s), "."+strings.ToLower(last)) {
+			found = append(found, s)
+		}
+	}
+	found = append(found, nearest(strings.ToLower(name), names, n)...)
+	var list []string
+	for _, s := range found {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list[:min(n, len(list))]
+}
+
+// Callers answers which Python names come down to an operator.
+type Callers struct {
+	above map[string][]string // operator → composed operators that call it
+	api   map[string][]string // operator → "name direction" that calls it
+}
+
+// Callers reads the traces backwards, for a release of torch: through an operator that has a kernel in it nothing is reached.
+func (a *Atlas) Callers(column string) *Callers {
+	c := &Callers{above: map[string][]string{}, api: map[string][]string{}}
+	states := a.Table("torch").Column(column)
+	for op, calls := range a.calls("calls.txt", 1) {
+		if State(states[op]) != Composed {
+			continue
+		}
+		for _, call := range calls {
+			c.above[call.Operator] = append(c.above[call.Operator], op)
+		}
+	}
+	for key, calls := range a.calls("api.txt", 2) {
+		for _, call := range calls {
+			c.api[call.Operator] = append(c.api[call.Operator], key)
+		}
+	}
+	return c
+}
+
+// Of lists the Python names whose forward and whose backward call an operator, directly or through composed ones.
+func (c *Callers) Of(operator string) (forward, backward []string) {
+	seen := map[string]bool{operator: true}
+	for queue := []string{operator}; len(queue) > 0; queue = queue[1:] {
+		for _, key := range c.api[queue[0]] {
+			if name, direction, _ := strings.Cut(key, " "); direction == "forward" {
+				forward = append(forward, name)
+			} else {
+				backward = append(backward, name)
+			}
+		}
+		for _, op := range c.above[queue[0]] {
+			if !seen[op] {
+				seen[op] = true
+				queue = append(queue, op)
+			}
+		}
+	}
+	slices.Sort(forward)
+	slices.Sort(backward)
+	return slices.Compact(forward), slices.Compact(backward)
+}
+
+// About picks the rows that speak of an operator in a release.
+func About(rows []Condition, operator, version string) []Condition {
+	var list []Condition
+	for _, c := range rows {
+		if c.about(operator) && c.Holds(version) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Change is an operator whose state differs between two releases.
+type Change struct {
+	Operator string
+	Before   State
+	After    State
+}
+
+// Diff lists what changed from one column of a package's table to another.
+func (a *Atlas) Diff(pkg, before, after string) []Change {
+	t := a.Table(pkg)
+	i, j := slices.Index(t.Columns, before), slices.Index(t.Columns, after)
+	if i < 0 || j < 0 {
+		return nil
+	}
+	var list []Change
+	for _, r := range t.Rows {
+		if r.Cells[i] != r.Cells[j] {
+			list = append(list, Change{r.Name, State(r.Cells[i]), State(r.Cells[j])})
+		}
+	}
+	return list
+}

@@ -1,0 +1,654 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/atlas"
+	"assay/internal/fault"
+)
+
+type opsOptions struct {
+	Torch   string
+	Missing bool
+	JSON    bool
+	Diff    bool
+	API     string
+}
+
+// opsSchema names the version of the JSON form of `assay ops`.
+const opsSchema = "assay.ops/1"
+
+// opsDetailed is how many operators are still told about one by one; longer lists are a table.
+const opsDetailed = 6
+
+// opsAnswer is what `assay ops --json` prints. Everything in it is derived: from wheels, from PyTorch's own databases traced on a CPU, from
+// sources and issues that each row names.
+type opsAnswer struct {
+	Schema    string       `json:"schema"`
+	Torch     string       `json:"torch"` // the release that states speak of
+	Basis     string       `json:"basis"` // derived
+	API       *opsAPI      `json:"api,omitempty"`
+	Operators []opsState   `json:"operators"`
+	Diff      *opsDiff     `json:"diff,omitempty"`
+	Sources   []opsRelease `json:"sources"` // the wheels that the states were read from
+}
+
+type opsRelease struct {
+	Package string `json:"package"`
+	Version string `json:"version"`
+	Wheel   string `json:"wheel"`
+	SHA256  string `json:"sha256"`
+}
+
+type opsState struct {
+	Name       string            `json:"name"`
+	Package    string            `json:"package"`
+	State      string            `json:"state"`
+	History    []atlas.Span      `json:"history"`
+	NativeFrom string            `json:"native_from,omitempty"` // first release series with a kernel; absent when the newest has none
+	ErrorNames string            `json:"error_names,omitempty"` // the operator that the error of a missing one names, where it is another
+	Needs      []opsNeed         `json:"needs,omitempty"`       // of a composed operator
+	Untraced   []string          `json:"untraced,omitempty"`    // composed operators of which it is not known what they call
+	Autocast   string            `json:"autocast,omitempty"`
+	Sparse     string            `json:"sparse,omitempty"`
+	Conditions []atlas.Condition `json:"conditions,omitempty"`
+	Bugs       []atlas.Condition `json:"bugs,omitempty"`
+	Forward    []string          `json:"forward_of,omitempty"`  // Python names whose forward calls it
+	Backward   []string          `json:"backward_of,omitempty"` // Python names whose backward calls it
+}
+
+type opsNeed struct {
+	Operator   string `json:"operator"`
+	State      string `json:"state"`
+	Sometimes  bool   `json:"sometimes,omitempty"` // for some inputs only
+	NativeFrom string `json:"native_from,omitempty"`
+}
+
+type opsAPI struct {
+	Name     string        `json:"name"`
+	Forward  *opsDirection `json:"forward,omitempty"`
+	Backward *opsDirection `json:"backward,omitempty"`
+}
+
+type opsDirection struct {
+	Verdict  string    `json:"verdict"` // native, partly missing, missing, unknown
+	Calls    []string  `json:"calls"`   // ? behind an operator: for some inputs only
+	Needs    []opsNeed `json:"needs"`
+	Untraced []string  `json:"untraced,omitempty"`
+}
+
+type opsDiff struct {
+	From    string      `json:"from"`
+	To      string      `json:"to"`
+	Changes []opsChange `json:"changes"`
+}
+
+type opsChange struct {
+	Operator string `json:"operator"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
+}
+
+func newOpsCommand(env *Env) *cobra.Command {
+	var opts opsOptions
+	cmd := &cobra.Command{
+		Use:   "ops [PATTERN]",
+		Short: "Say which operators run on MPS, in which release",
+		Long: `Looks operators up in the atlas: whether one has a kernel for MPS in a release of PyTorch, is composed of others, or is missing; since
+when; under which conditions it refuses; and which Python names come down to it. PATTERN is an operator (sgn, add.Tensor, aten::sgn),
+a pattern (linalg_*), a part of a name, or a Python name (torch.linalg.eig).
+
+States are derived from released macOS wheels, for torchvision, torchaudio and tensorflow-metal as well; --torch asks about one
+release of torch and the releases that go with it, by default the newest known. --diff names two releases and lists what changed.`,
+		Example: `assay ops grid_sampler_3d
+assay ops 'linalg_*' --torch 2.8 --missing
+assay ops --api torch.nn.AdaptiveAvgPool3d
+assay ops --diff 2.7 2.8`,
+		Args: cobra.ArbitraryArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0")
+	f.BoolVar(&opts.Missing, "missing", false, "only operators that are missing in that release")
+	f.BoolVar(&opts.JSON, "json", false, "print the record ("+opsSchema+")")
+	f.BoolVar(&opts.Diff, "diff", false, "what changed between two releases: --diff 2.7 2.8 [PATTERN]")
+	f.StringVar(&opts.API, "api", "", "Python `name` whose operators to list")
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return runOps(env, opts, args) }
+	return cmd
+}
+
+func runOps(env *Env, opts opsOptions, args []string) error {
+	a := &atlas.Atlas{}
+	var answer *opsAnswer
+	var err error
+	switch {
+	case opts.Diff:
+		answer, err = diffOps(a, opts, args)
+	case opts.API != "" && len(args) > 0:
+		err = fault.Exit(fmt.Errorf("ops --api %s: a pattern as well, %q: ask one at a time", opts.API, args[0]), fault.Usage)
+	case len(args) > 1:
+		err = fault.Exit(fault.Hint(fmt.Errorf("ops: %d patterns, one is taken", len(args)), "quote a pattern with * in it: 'linalg_*'"), fault.Usage)
+	case len(args) == 0 && opts.API == "" && !opts.Missing:
+		err = fault.Exit(fault.Hint(errors.New("ops: no pattern"), "name an operator, as `assay ops sgn`, or ask for all with '*'"), fault.Usage)
+	case opts.API != "":
+		answer, err = apiOps(a, opts, opts.API)
+	default:
+		pattern := "*"
+		if len(args) == 1 {
+			pattern = args[0]
+		}
+		if _, isAPI := a.API(pattern); isAPI && strings.Contains(pattern, ".") && len(a.Find(pattern)) == 0 || strings.HasPrefix(pattern, "torch.") {
+			answer, err = apiOps(a, opts, pattern)
+		} else {
+			answer, err = findOps(a, opts, pattern)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		enc := json.NewEncoder(env.Stdout)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(answer)
+	}
+	return answer.text(env.Stdout, a, width(env))
+}
+
+// opsRelease finds the release of torch that is asked about.
+func releaseOf(a *atlas.Atlas, version string) (atlas.Release, error) {
+	if version == "" {
+		all := a.Releases("torch")
+		return all[len(all)-1], nil
+	}
+	r, err := a.Release("torch", version)
+	var unknown *atlas.UnknownRelease
+	if errors.As(err, &unknown) {
+		var known []string
+		for _, r := range unknown.Known {
+			known = append(known, r.Version)
+		}
+		err = fault.Exit(fault.Hint(err, fmt.Sprintf("the nearest it has is %s; all: %s", unknown.Nearest(), strings.Join(known, " "))), fault.Usage)
+	}
+	return r, err
+}
+
+// newAnswer begins an answer about a release of torch, and says which releases of the other packages go with it.
+func newAnswer(a *atlas.Atlas, version string) (*opsAnswer, map[string]atlas.Release, error) {
+	r, err := releaseOf(a, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	beside := map[string]atlas.Release{}
+	for _, pkg := range atlas.Packages {
+		if other, ok := a.Beside(pkg, r.Version); ok {
+			beside[pkg] = other
+		}
+	}
+	return &opsAnswer{Schema: opsSchema, Torch: r.Version, Basis: "derived", Operators: []opsState{}, Sources: []opsRelease{}}, beside, nil
+}
+
+func (o *opsAnswer) source(r atlas.Release) {
+	s := opsRelease{r.Package, r.Version, r.Wheel, r.SHA256}
+	if !slices.Contains(o.Sources, s) {
+		o.Sources = append(o.Sources, s)
+	}
+}
+
+func findOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error) {
+	o, beside, err := newAnswer(a, opts.Torch)
+	if err != nil {
+		return nil, err
+	}
+	found := a.Find(pattern)
+	if len(found) == 0 {
+		err := fmt.Errorf("ops: no operator is called %q, in any release", pattern)
+		if near := a.Near(pattern, 8); len(near) > 0 {
+			err = fault.Hint(err, "near: "+strings.Join(near, " "))
+		} else if near := a.NearAPI(pattern, 8); len(near) > 0 {
+			err = fault.Hint(err, "Python names: "+strings.Join(near, " "))
+		}
+		return nil, err
+	}
+	for _, op := range found {
+		r := beside[op.Package]
+		state := op.At(r.Column)
+		if opts.Missing && state != atlas.Missing && state != atlas.NoStub {
+			continue
+		}
+		s := opsState{Name: op.Name, Package: op.Package, State: state.String(), History: op.Spans, NativeFrom: op.NativeFrom()}
+		if how, around := a.Generated(op.Name); how == "structured" && state == atlas.Missing {
+			s.ErrorNames = around
+		}
+		o.Operators = append(o.Operators, s)
+		o.source(r)
+	}
+	if len(o.Operators) <= opsDetailed || opts.JSON {
+		details(a, o, beside)
+	}
+	return o, nil
+}
+
+// details adds what only a short list has room for.
+func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
+	torch := beside["torch"]
+	autocast, sparse := a.Table("autocast").Column(torch.Column), a.Table("sparse").Column(torch.Column)
+	conditions, bugs := a.Conditions(), a.Bugs()
+	callers := a.Callers(torch.Column)
+	for i := range o.Operators {
+		s := &o.Operators[i]
+		if s.State == atlas.Composed.String() {
+			needs, untraced := a.Needs(torch.Column, []atlas.Call{{Operator: s.Name}})
+			s.Needs, s.Untraced = opsNeeds(a, needs), untraced
+		}
+		s.Autocast = map[byte]string{'L': "lower precision", 'F': "float32", 'W': "widest input type"}[autocast[s.Name]]
+		s.Sparse = map[byte]string{'O': "COO", 'R': "compressed", 'B': "COO and compressed"}[sparse[s.Name]]
+		s.Conditions = atlas.About(conditions, s.Name, torch.Version)
+		s.Bugs = atlas.About(bugs, s.Name, torch.Version)
+		s.Forward, s.Backward = callers.Of(s.Name)
+	}
+}
+
+func opsNeeds(a *atlas.Atlas, needs []atlas.Need) []opsNeed {
+	list := []opsNeed{}
+	for _, n := range needs {
+		need := opsNeed{Operator: n.Operator, State: n.State.String(), Sometimes: n.Sometimes}
+		if op, ok := a.Operator(n.Operator); ok && n.State != atlas.Native {
+			need.NativeFrom = op.NativeFrom()
+		}
+		list = append(list, need)
+	}
+	return list
+}
+
+func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
+	o, beside, err := newAnswer(a, opts.Torch)
+	if err != nil {
+		return nil, err
+	}
+	api, ok := a.API(name)
+	if !ok {
+		err := fmt.Errorf("ops: the Python name %q was not traced", name)
+		if near := a.NearAPI(name, 8); len(near) > 0 {
+			return nil, fault.Hint(err, "near: "+strings.Join(near, " "))
+		}
+		return nil, fault.Hint(err, "ask for the operator itself: assay ops NAME")
+	}
+	column := beside["torch"].Column
+	o.API = &opsAPI{Name: api.Name, Forward: direction(a, column, api.Forward), Backward: direction(a, column, api.Backward)}
+	seen := map[string]bool{}
+	for _, d := range []*opsDirection{o.API.Forward, o.API.Backward} {
+		if d == nil {
+			continue
+		}
+		for _, n := range d.Needs {
+			if op, ok := a.Operator(n.Operator); ok && !seen[n.Operator] {
+				seen[n.Operator] = true
+				o.Operators = append(o.Operators, opsState{Name: op.Name, Package: op.Package, State: n.State, History: op.Spans, NativeFrom: op.NativeFrom()})
+				o.source(beside[op.Package])
+			}
+		}
+	}
+	conditions, bugs := a.Conditions(), a.Bugs()
+	for i, s := range o.Operators {
+		o.Operators[i].Conditions = atlas.About(conditions, s.Name, o.Torch)
+		o.Operators[i].Bugs = atlas.About(bugs, s.Name, o.Torch)
+	}
+	return o, nil
+}
+
+func direction(a *atlas.Atlas, column string, roots []atlas.Call) *opsDirection {
+	if roots == nil {
+		return nil
+	}
+	needs, untraced := a.Needs(column, roots)
+	d := &opsDirection{Verdict: "native", Calls: []string{}, Needs: opsNeeds(a, needs), Untraced: untraced}
+	for _, c := range roots {
+		name := c.Operator
+		if c.Sometimes {
+			name += "?"
+		}
+		d.Calls = append(d.Calls, name)
+	}
+	worse := func(verdict string) {
+		order := []string{"native", "unknown", "on the CPU for some inputs", "on the CPU", "missing for some inputs", "missing"}
+		if slices.Index(order, verdict) > slices.Index(order, d.Verdict) {
+			d.Verdict = verdict
+		}
+	}
+	if len(untraced) > 0 {
+		worse("unknown")
+	}
+	for _, n := range needs {
+		verdict := map[atlas.State]string{atlas.Native: "native", atlas.CPU: "on the CPU", atlas.Missing: "missing", atlas.NoStub: "missing", atlas.Raises: "missing",
+			atlas.Undefined: "unknown", atlas.Unknown: "unknown"}[n.State]
+		if n.Sometimes && (verdict == "missing" || verdict == "on the CPU") {
+			verdict += " for some inputs"
+		}
+		worse(verdict)
+	}
+	return d
+}
+
+func diffOps(a *atlas.Atlas, opts opsOptions, args []string) (*opsAnswer, error) {
+	if len(args) < 2 || len(args) > 3 || opts.API != "" || opts.Missing || opts.Torch != "" {
+		return nil, fault.Exit(errors.New("ops --diff: name two releases, and if you like a pattern: --diff 2.7 2.8 'linalg_*'"), fault.Usage)
+	}
+	o, after, err := newAnswer(a, args[1])
+	if err != nil {
+		return nil, err
+	}
+	_, before, err := newAnswer(a, args[0])
+	if err != nil {
+		return nil, err
+	}
+	o.Diff = &opsDiff{From: before["torch"].Version, To: after["torch"].Version, Changes: []opsChange{}}
+	wanted := map[string]bool{}
+	if len(args) == 3 {
+		for _, op := range a.Find(args[2]) {
+			wanted[op.Name] = true
+		}
+		if len(wanted) == 0 {
+			return nil, fmt.Errorf("ops --diff: no operator is called %q, in any release", args[2])
+		}
+	}
+	for _, pkg := range atlas.Packages {
+		x, y := before[pkg], after[pkg]
+		if x.Version == "" || y.Version == "" {
+			continue
+		}
+		for _, c := range a.Diff(pkg, x.Column, y.Column) {
+			if len(wanted) == 0 || wanted[c.Operator] {
+				o.Diff.Changes = append(o.Diff.Changes, opsChange{c.Operator, c.Before.String(), c.After.String()})
+			}
+		}
+		o.source(x)
+		o.source(y)
+	}
+	return o, nil
+}
+
+// text prints the answer for a person, w columns wide.
+func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
+	var b strings.Builder
+	switch {
+	case o.Diff != nil:
+		o.Diff.text(&b)
+	case o.API != nil:
+		o.API.text(&b, o.Torch, w)
+		near, rest := o.API.near(o.Operators)
+		if notes(&b, near, w); rest > 0 {
+			fmt.Fprintf(&b, "\n%d more notes on operators that others call as well: --json has them\n", rest)
+		}
+	default:
+		o.table(&b)
+		if len(o.Operators) <= opsDetailed {
+			for _, s := range o.Operators {
+				b.WriteString("\n")
+				s.text(&b, o.Torch, w)
+			}
+			notes(&b, o.Operators, w)
+		}
+	}
+	b.WriteString("\nderived from")
+	for i, s := range o.Sources {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, " %s %s", s.Package, s.Version)
+	}
+	b.WriteString(": what the macOS wheel's operator list says and what its library registers\n")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// history is an operator's states in words: missing 2.0 to 2.8, native since 2.9.
+func history(spans []atlas.Span) string {
+	var list []string
+	for i, s := range spans {
+		switch {
+		case s.State == atlas.Undefined && i == 0 && len(spans) > 1: // it came later: the next span says when
+			continue
+		case len(spans) == 1:
+			list = append(list, fmt.Sprintf("%s in all, %s to %s", s.Is, s.From, s.To))
+		case i == len(spans)-1 && s.From != s.To:
+			list = append(list, s.Is+" since "+s.From)
+		case s.From == s.To:
+			list = append(list, s.Is+" "+s.From)
+		default:
+			list = append(list, fmt.Sprintf("%s %s to %s", s.Is, s.From, s.To))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func (o *opsAnswer) table(b *strings.Builder) {
+	if len(o.Operators) == 0 {
+		fmt.Fprintf(b, "none is missing in torch %s\n", o.Torch)
+		return
+	}
+	name, state := len("operator"), len("torch "+o.Torch)
+	for _, s := range o.Operators {
+		name, state = max(name, len(s.Name)), max(state, len(s.State))
+	}
+	fmt.Fprintf(b, "%-*s  %-*s  %s\n", name, "operator", state, "torch "+o.Torch, "by release")
+	count := map[string]int{}
+	for _, s := range o.Operators {
+		fmt.Fprintf(b, "%-*s  %-*s  %s\n", name, s.Name, state, s.State, history(s.History))
+		count[s.State]++
+	}
+	if len(o.Operators) > opsDetailed {
+		fmt.Fprintf(b, "\n%d operators:", len(o.Operators))
+		for _, s := range []atlas.State{atlas.Native, atlas.Composed, atlas.CPU, atlas.Raises, atlas.NoStub, atlas.Missing, atlas.Unknown, atlas.Undefined} {
+			if count[s.String()] > 0 {
+				fmt.Fprintf(b, " %d %s", count[s.String()], s)
+			}
+		}
+		b.WriteString("\n")
+	}
+}
+
+// meaning says what a state comes to for a user.
+var meaning = map[string]string{
+	"native":       "a kernel for MPS is registered",
+	"composed":     "of other operators",
+	"on the CPU":   "registered to run there, with copies, whatever PYTORCH_ENABLE_MPS_FALLBACK says",
+	"raises":       "registered to raise an error on MPS",
+	"stub missing": "registered for MPS, but its dispatch stub has no function for it: it raises",
+	"missing":      "raises NotImplementedError, or runs on the CPU, with copies, under PYTORCH_ENABLE_MPS_FALLBACK=1",
+	"not there":    "the release does not have it",
+	"unknown":      "it has one function for all devices, of which the atlas knows no more",
+}
+
+func (s opsState) text(b *strings.Builder, torch string, w int) {
+	line := s.Name + ", torch " + torch + ": " + s.State + ", " + meaning[s.State]
+	if s.ErrorNames != "" {
+		line += "; the error names " + s.ErrorNames
+	}
+	last := s.History[len(s.History)-1]
+	switch {
+	case s.State == "native":
+	case s.NativeFrom != "":
+		line += ". Native from " + s.Package + " " + s.NativeFrom + " on"
+	case s.State == "missing" || s.State == "on the CPU":
+		line += ". No release up to " + s.Package + " " + last.To + " has a kernel for it"
+	}
+	wrapTo(b, line+".", "", "  ", w)
+	needsText(b, s.Needs, s.Untraced, w)
+	if s.Autocast != "" {
+		fmt.Fprintf(b, "  autocast: %s\n", s.Autocast)
+	}
+	if s.Sparse != "" {
+		fmt.Fprintf(b, "  sparse kernels: %s\n", s.Sparse)
+	}
+	namesText(b, "forward of", s.Forward, w)
+	namesText(b, "backward of", s.Backward, w)
+}
+
+// notes prints the conditions and bugs of operators, each once.
+func notes(b *strings.Builder, operators []opsState, w int) {
+	said := map[string]bool{}
+	for _, s := range operators {
+		for _, c := range slices.Concat(s.Conditions, s.Bugs) {
+			if said[c.Name] {
+				continue
+			}
+			if len(said) == 0 {
+				b.WriteString("\n")
+			}
+			said[c.Name] = true
+			line := short(s.Name) + " " + strings.Join(notEmpty(c.Outcome, c.Error), " ") + ": " + c.When
+			if c.Wrong != "" {
+				line = short(s.Name) + " wrong result: " + c.When + ": " + c.Wrong
+			}
+			if c.MacOS != "" {
+				line += ", macOS " + c.MacOS
+			}
+			if c.Text != "" {
+				line += ": “" + strings.TrimSpace(c.Text) + "”"
+			}
+			switch {
+			case c.Fixed != "":
+				line += "; right from " + c.Fixed + " on"
+			case c.Wrong != "":
+				line += "; no release with a fix is known"
+			}
+			if c.Remedy != "" {
+				line += " → " + c.Remedy
+			}
+			wrapTo(b, line+" ("+c.Known+"; "+c.Source+")", "· ", "    ", w)
+		}
+	}
+}
+
+func short(name string) string { return strings.TrimPrefix(name, "aten::") }
+
+func notEmpty(list ...string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}
+
+func needsText(b *strings.Builder, needs []opsNeed, untraced []string, w int) {
+	var native []string
+	for _, n := range needs {
+		name := n.Operator
+		if n.Sometimes {
+			name += " (for some inputs)"
+		}
+		if n.State == "native" {
+			native = append(native, short(name))
+			continue
+		}
+		line := "needs " + name + ", " + n.State
+		if n.NativeFrom != "" {
+			line += "; native since " + n.NativeFrom
+		}
+		wrapTo(b, line, "  ", "    ", w)
+	}
+	if len(native) > 0 {
+		wrapTo(b, "native: "+strings.Join(native, ", "), "  ", "    ", w)
+	}
+	if len(untraced) > 0 {
+		wrapTo(b, "not known what it calls: "+strings.Join(untraced, ", "), "  ", "    ", w)
+	}
+}
+
+// namesText prints the first of a list of Python names.
+func namesText(b *strings.Builder, what string, names []string, w int) {
+	const most = 12
+	if len(names) == 0 {
+		return
+	}
+	line := what + ": " + strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		line += fmt.Sprintf(" and %d more (--json has all)", len(names)-most)
+	}
+	wrapTo(b, line, "  ", "    ", w)
+}
+
+func (d *opsAPI) text(b *strings.Builder, torch string, w int) {
+	fmt.Fprintf(b, "%s in torch %s\n", d.Name, torch)
+	for _, x := range []struct {
+		name string
+		d    *opsDirection
+	}{{"forward", d.Forward}, {"backward", d.Backward}} {
+		if x.d == nil {
+			fmt.Fprintf(b, "%s: none traced\n", x.name)
+			continue
+		}
+		wrapTo(b, x.name+": "+x.d.Verdict+" · calls "+strings.Join(x.d.Calls, " "), "", "  ", w)
+		needsText(b, x.d.Needs, x.d.Untraced, w)
+	}
+}
+
+// near picks the operators that the API calls itself or that are not native; rest counts the notes of the others.
+func (d *opsAPI) near(operators []opsState) (near []opsState, rest int) {
+	for _, s := range operators {
+		called := func(x *opsDirection) bool {
+			return x != nil && (slices.Contains(x.Calls, s.Name) || slices.Contains(x.Calls, s.Name+"?"))
+		}
+		if s.State != "native" || called(d.Forward) || called(d.Backward) && d.Forward == nil {
+			near = append(near, s)
+		} else {
+			rest += len(s.Conditions) + len(s.Bugs)
+		}
+	}
+	return near, rest
+}
+
+func (d *opsDiff) text(b *strings.Builder) {
+	width := 0
+	for _, c := range d.Changes {
+		width = max(width, len(c.Operator))
+	}
+	groups := []struct {
+		title string
+		has   func(before, after string) bool
+	}{
+		{"now native", func(x, y string) bool { return y == "native" && x != "not there" }},
+		{"new operators", func(x, y string) bool { return x == "not there" }},
+		{"no longer native", func(x, y string) bool { return x == "native" && y != "not there" }},
+		{"gone", func(x, y string) bool { return y == "not there" }},
+		{"otherwise changed", func(x, y string) bool { return true }},
+	}
+	left := d.Changes
+	fmt.Fprintf(b, "torch %s to %s: %d operators changed\n", d.From, d.To, len(left))
+	for _, g := range groups {
+		var mine, rest []opsChange
+		for _, c := range left {
+			if g.has(c.Before, c.After) {
+				mine = append(mine, c)
+			} else {
+				rest = append(rest, c)
+			}
+		}
+		if left = rest; len(mine) > 0 {
+			fmt.Fprintf(b, "\n%s (%d)\n", g.title, len(mine))
+			for _, c := range mine {
+				fmt.Fprintf(b, "  %-*s  %s, was %s\n", width, c.Operator, c.After, c.Before)
+			}
+		}
+	}
+}
+
+// wrapTo writes text in lines of at most w columns, the first after one indent, the others after another.
+func wrapTo(b *strings.Builder, text, first, others string, w int) {
+	line := first
+	for i, word := range strings.Fields(text) {
+		if i > 0 && len([]rune(line))+1+len([]rune(word)) > w {
+			b.WriteString(line + "\n")
+			line = others + word
+			continue
+		}
+		if i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	b.WriteString(line + "\n")
+}

@@ -1,0 +1,953 @@
+"""Trace which operators each Python API of PyTorch reaches, and which operators composed operators call.
+
+    python tools/atlas/trace.py OUTDIR
+
+writes OUTDIR/api.txt (API and direction -> outermost operators) and OUTDIR/calls.txt (composed operator -> operators that it
+calls). What is run are PyTorch's own databases of samples: op_db, the foreach databases, module_db, optim_db, and a short list of
+our own for what those lack (EXTRAS). It runs on a CPU, under PyTorch's profiler, whose tree of events shows operators inside
+operators. What a CPU build does differently from MPS is switched off where there is a switch; where an operator branches by
+device, internal/atlas/tables/reroutes.txt says what MPS does, and that is what is written.
+
+How it is read off:
+- Every call of an operator through the dispatcher is an event of the profiler, also inside a composed operator and below
+  autograd. A kernel that calls another kernel's C++ function directly makes no event, and needs no kernel of that operator.
+- An operator that has a composed kernel and a CPU kernel runs the CPU kernel here. Its composed kernel is then called by itself,
+  with the same arguments, since that is what a device without a kernel would run.
+- A gradient that autograd computes for an operator with an MPS kernel of its own is not the gradient of what a CPU composes it
+  of. Sequence numbers of autograd say which nodes were made inside such an operator, and reroutes.txt what stands for them.
+
+Samples run in a worker process, so that one that hangs or crashes costs its own line and no more.
+"""
+
+import collections
+import contextlib
+import functools
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REROUTES = os.path.join(HERE, "..", "..", "internal", "atlas", "tables", "reroutes.txt")
+
+SAMPLES = 60        # of one entry of a database; most offer fewer
+JOB_SECONDS = 180   # the slowest entry, SDPA, takes about 20 s on two cores
+UNCOUNTED = "assay:uncounted"
+
+# Entries that say nothing about the API that they name.
+SKIP = {
+    "jiterator_unary": "CUDA only",
+    "jiterator_binary": "CUDA only",
+    "jiterator_binary_return_by_ref": "CUDA only",
+    "jiterator_4inputs_with_extra_args": "CUDA only",
+    "jiterator_2inputs_2outputs": "CUDA only",
+    "max_pool2d_with_indices_backward": "the entry runs the forward operator as well",
+}
+
+
+# ---- what to run -----------------------------------------------------------------------------------------------------------
+
+def import_torch():
+    """Import torch and its databases, with what only a CPU would take switched off."""
+    try:
+        import expecttest  # noqa: F401
+    except ImportError:  # wanted by common_utils for its base class alone
+        stub = types.ModuleType("expecttest")
+        stub.TestCase = unittest.TestCase
+        sys.modules["expecttest"] = stub
+    import torch
+    torch.set_num_threads(1)
+    torch.backends.mkldnn.set_flags(False)
+    if hasattr(torch.backends, "nnpack"):
+        torch.backends.nnpack.set_flags(False)
+    torch.backends.mha.set_fastpath_enabled(False)  # MPS is not among its devices: torch/nn/modules/activation.py
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    # The CPU takes foreach norms when gradients are clipped; MPS is not in that list: torch/utils/_foreach_utils.py.
+    import torch.nn.utils.clip_grad as clip_grad
+    clip_grad._device_has_foreach_support = lambda device: False
+    clip_grad._has_foreach_support = lambda tensors, device: False
+    # torch.norm asks whether the device is "cpu" and takes another way on MPS: torch/functional.py.
+    code = torch.functional.norm.__code__
+    torch.functional.norm.__code__ = code.replace(co_consts=tuple("not here" if c == "cpu" else c for c in code.co_consts))
+    import torch.testing._internal.common_methods_invocations as database
+    # Its work on the state of the generator would be counted.
+    database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
+    return torch, database
+
+
+def jobs():
+    """All entries in a fixed order: (kind, index, name)."""
+    torch, database = import_torch()
+    import torch.testing._internal.common_modules as modules
+    import torch.testing._internal.common_optimizers as optimizers
+    entries = []
+    for i, op in enumerate(database.op_db):
+        entries.append(("op", op, op.name))
+    for group in ("unary", "binary", "pointwise", "reduce", "other"):
+        for op in getattr(database, "foreach_%s_op_db" % group):
+            entries.append(("foreach", op, op.name))
+    for info in modules.module_db:
+        entries.append(("module", info, info.name))
+    for info in optimizers.optim_db:
+        entries.append(("optim", info, info.optim_cls.__name__))
+    for name in EXTRAS:
+        entries.append(("extra", EXTRAS[name], name))
+    return entries
+
+
+def spread(items, most):
+    """At most so many of the items, in their order. Drawn, since every second sample of a product of options lacks one option."""
+    items = list(items)
+    if len(items) <= most:
+        return items
+    return [items[i] for i in sorted(random.Random(0).sample(range(len(items)), most))]
+
+
+def resolve(torch, name):
+    """The public dotted name of a database entry, or None."""
+    name = name.removeprefix("torch.")
+    for prefix, base in (("torch", torch), ("torch.Tensor", torch.Tensor), ("torch.ops.aten", torch.ops.aten)):
+        for suffix in ("", "_") if base is torch.Tensor else ("",):
+            at = base
+            try:
+                for part in (name + suffix).split("."):
+                    at = getattr(at, part)
+            except (AttributeError, RuntimeError):
+                continue
+            if base is not torch or callable(at) and not isinstance(at, (type, torch.dtype)):
+                return prefix + "." + name + suffix
+    return "torch." + name if name.startswith("ops.") else None
+
+
+def uncounted(torch, make):
+    """What make() returns, with its operators left out of the trace."""
+    with torch.profiler.record_function(UNCOUNTED):
+        return make()
+
+
+def substitute(torch, op):
+    """The function to call for an entry whose own function does more than call the API."""
+    special = {
+        "svd_lowrank": lambda a, b, **kw: torch.svd_lowrank(a, **kw),
+        "pca_lowrank": lambda a, b, **kw: torch.pca_lowrank(a, **kw),
+        "resize_": lambda x, shape: uncounted(torch, x.clone).resize_(shape),
+        "resize_as_": lambda x, other: torch.resize_as_(uncounted(torch, x.clone), other),
+        "zero_": lambda x: torch.zero_(uncounted(torch, x.clone)),
+    }
+    if op.name == "linalg.pinv" and op.variant_test_name == "singular":
+        return lambda a, b: torch.linalg.pinv(a)
+    return special.get(op.name, op.op)
+
+
+# ---- recording -------------------------------------------------------------------------------------------------------------
+
+class Recorder:
+    """Runs calls in labelled regions of one profile and reads the operators off afterwards."""
+
+    def __init__(self, torch, reroutes):
+        self.torch = torch
+        self.backward_of = reroutes.gradients
+        self.regions = []   # (api, direction, autograd's next sequence number when it ended)
+        self.failed = {}    # api -> why its last failing sample failed
+        self.errors = 0
+
+    def call(self, api, direction, function):
+        """Run function in a region of its own. Returns its result, or None when it failed."""
+        label = "assay:region:%d" % len(self.regions)
+        entry = [api, direction, None]
+        self.regions.append(entry)
+        try:
+            with self.torch.profiler.record_function(label):
+                result = function()
+        except Exception as error:
+            entry[0] = None
+            if direction != "composite":
+                self.failed[api] = "%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0][:160])
+            return None
+        entry[2] = self.torch._C._autograd._get_sequence_nr()
+        return result
+
+    def reached(self):
+        """The APIs that ran at least once."""
+        return {api for api, direction, _ in self.regions if direction == "forward"}
+
+    def forward_backward(self, api, function, inputs, processed=None):
+        """Record a call and the gradient of what it returns with respect to inputs."""
+        torch = self.torch
+        result = self.call(api, "forward", function)
+        if not inputs or result is None:
+            return
+        outputs, weights = [], []
+        try:
+            outputs = [t for t in leaves(torch, result) if t.requires_grad and t.grad_fn is not None]
+            if not outputs:
+                return
+            weights = [torch.ones_like(t) if t.layout == torch.strided else t.detach() for t in outputs]
+            if processed is not None:
+                # The database says which part of the outputs has a gradient (an eigenvector's phase has none).
+                seen = [t for t in leaves(torch, processed(result)) if t.requires_grad]
+                ones = [torch.ones_like(t) for t in seen]
+                used = torch.autograd.grad(seen, outputs, ones, allow_unused=True, retain_graph=True)
+                outputs = [t for t, g in zip(outputs, used) if g is not None]
+                weights = [g for g in used if g is not None]
+        except Exception as error:
+            self.failed[api + " backward"] = "%s: %s" % (type(error).__name__, str(error).splitlines()[0][:160])
+            return
+        if outputs:
+            self.call(api, "backward", lambda: (torch.autograd.grad(outputs, inputs, weights, allow_unused=True), True)[1])
+
+    def profile(self):
+        from torch._C._profiler import _ExperimentalConfig
+        from torch.autograd import profiler
+        return profiler.profile(use_kineto=True, use_cpu=True,
+                                experimental_config=_ExperimentalConfig(capture_overload_names=True))
+
+    def read(self, profile, names):
+        """Turn the profile's events into counts: apis and calls, as they stand in a job's answer."""
+        events = {e.correlation_id(): e for e in profile.kineto_results.events() if not e.is_python_function()}
+        apis, calls = {}, {}
+        regions = {}
+        find_regions(profile.kineto_results.experimental_event_tree(), regions)
+        reader = Reader(events, names, self.backward_of)
+        intervals = []
+        for index, (api, direction, ended) in enumerate(self.regions):
+            node = regions.get("assay:region:%d" % index)
+            if node is None or api is None:
+                continue
+            if direction == "composite":
+                reader.count(calls, api, set(reader.operators(node)))
+                reader.count_calls(calls, node)
+                continue
+            if direction == "forward":
+                intervals = reader.intervals(node, ended)
+                roots = set(reader.operators(node))
+            else:
+                roots = reader.gradients(node, intervals)
+            reader.count_calls(calls, node)
+            reader.count(apis, api + " " + direction, roots)
+        return apis, calls
+
+
+def find_regions(nodes, into):
+    for node in nodes:
+        if node.name.startswith("assay:region:"):
+            into[node.name] = node
+        find_regions(node.children, into)
+
+
+class Reader:
+    """Reads operators off a tree of events."""
+
+    def __init__(self, events, names, backward_of):
+        self.events = events
+        self.names = names
+        self.backward_of = backward_of
+
+    def name(self, node):
+        """The operator's full name, or None for what is no operator: nodes of autograd, labels."""
+        event = self.events.get(node.correlation_id)
+        overload = event.overload_name() if event is not None else ""
+        name = node.name + "." + overload if overload else node.name
+        return name if name in self.names.all else None
+
+    def sequence(self, node):
+        event = self.events.get(node.correlation_id)
+        return event.sequence_nr() if event is not None else -1
+
+    def operators(self, node):
+        """The outermost operators below a node."""
+        for child in node.children:
+            if child.name == UNCOUNTED or child.name == "torch::autograd::AccumulateGrad":
+                continue
+            name = self.name(child)
+            if name is not None:
+                yield name
+            else:
+                yield from self.operators(child)
+
+    def count(self, into, key, names):
+        entry = into.setdefault(key, [0, {}])
+        entry[0] += 1
+        for name in names:
+            entry[1][name] = entry[1].get(name, 0) + 1
+
+    def count_calls(self, calls, node):
+        """Count what composed operators call, everywhere below a node."""
+        for child in node.children:
+            if child.name == UNCOUNTED:
+                continue
+            name = self.name(child)
+            if name in self.names.composed:
+                self.count(calls, name, set(self.operators(child)))
+            self.count_calls(calls, child)
+
+    def intervals(self, node, ended):
+        """Where an operator ran whose gradient is another one on MPS: (first, end, operator) in autograd's sequence numbers."""
+        flat = []
+        self.flatten(node, flat, None)
+        found = []
+        for at, (child, outer) in enumerate(flat):
+            name = self.name(child)
+            if name not in self.backward_of or outer is not None or self.sequence(child) < 0:
+                continue
+            end = ended
+            for later, above in flat[at + 1:]:
+                if above is not child and self.sequence(later) >= 0:
+                    end = self.sequence(later)
+                    break
+            found.append((self.sequence(child), end, name))
+        return found
+
+    def flatten(self, node, flat, outer):
+        """Nodes in the order in which they began, each with the outermost rerouted operator that it runs in."""
+        for child in node.children:
+            flat.append((child, outer))
+            inner = outer
+            if inner is None and self.name(child) in self.backward_of:
+                inner = child
+            self.flatten(child, flat, inner)
+
+    def gradients(self, node, intervals):
+        roots = set()
+        for child in node.children:
+            inside = [name for first, end, name in intervals if first <= self.sequence(child) < end]
+            if inside and child.name.startswith("autograd::engine::evaluate_function"):
+                roots.update(self.backward_of[inside[0]])
+            elif child.name.endswith("torch::autograd::AccumulateGrad") or child.name == UNCOUNTED:
+                continue
+            elif self.name(child) is not None:
+                roots.add(self.name(child))
+            else:
+                roots.update(self.operators(child))
+        return roots
+
+
+class Names:
+    """Operators by what the dispatcher has for them."""
+
+    def __init__(self, torch):
+        has = torch._C._dispatch_has_kernel_for_dispatch_key
+        self.all = set(torch._C._dispatch_get_all_op_names())
+        self.composed, self.shadowed = set(), {}
+        for name in self.all:
+            for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"):
+                try:
+                    if not has(name, key):
+                        continue
+                    if has(name, "CPU"):
+                        self.shadowed[name] = key
+                    else:
+                        self.composed.add(name)
+                except RuntimeError:  # an operator that is named but not defined
+                    pass
+                break
+
+
+def leaves(torch, value):
+    """All tensors in a value."""
+    return [t for t in torch.utils._pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
+
+
+def copied(torch, value):
+    """The same arguments with tensors of their own."""
+    def copy(t):
+        if not isinstance(t, torch.Tensor):
+            return t
+        return t.detach().clone().requires_grad_(t.requires_grad)
+    return torch.utils._pytree.tree_map(copy, value)
+
+
+def replayer(torch, recorder, names):
+    """A mode that calls the composed kernel of each operator whose CPU kernel runs."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    seen = collections.Counter()
+
+    class Replay(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            name = func.name()
+            if name in names.shadowed and seen[name] < 3:
+                seen[name] += 1
+                try:
+                    key = getattr(torch._C.DispatchKey, names.shadowed[name])
+                    own_args, own_kwargs = copied(torch, (args, kwargs or {}))
+                    recorder.call(name, "composite", lambda: (func._op_dk(key, *own_args, **own_kwargs), True)[1])
+                except Exception:
+                    pass  # arguments that cannot be copied
+            return func(*args, **(kwargs or {}))
+    return Replay()
+
+
+# ---- one entry -------------------------------------------------------------------------------------------------------------
+
+def run_backward(torch, result):
+    outputs = [t for t in leaves(torch, result) if t.requires_grad]
+    if outputs:
+        torch.autograd.backward(outputs, [torch.ones_like(t) for t in outputs])
+
+
+def dtype_for(torch, op):
+    supported = op.supported_dtypes("cpu")
+    for dtype in (torch.float32, torch.complex64, torch.int64, torch.int32, torch.bool):
+        if dtype in supported:
+            return dtype
+    return sorted(supported, key=str)[0] if supported else torch.float32
+
+
+def run_op(torch, recorder, names, op):
+    if op.name in SKIP:
+        raise ValueError(SKIP[op.name])
+    dtype = dtype_for(torch, op)
+    grad = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    function = substitute(torch, op)
+    api = resolve(torch, op.name)
+    if op.name == "normal" and op.variant_test_name == "in_place":
+        api = "torch.Tensor.normal_"
+    if api is None:
+        raise ValueError("no public name")
+    leaf = op.name.rsplit(".", 1)[-1]
+    samples = spread(op.sample_inputs("cpu", dtype, requires_grad=grad), SAMPLES)
+    ungraded = spread(op.sample_inputs("cpu", dtype, requires_grad=False), SAMPLES)  # with arguments that gradients rule out
+
+    def run(api, function, samples, inplace=False, processed=False):
+        for sample in samples:
+            arguments = copied(torch, (sample.input, sample.args, sample.kwargs))
+            inputs = [t for t in leaves(torch, arguments) if t.requires_grad]
+            first, args, kwargs = arguments
+            if inplace:
+                if sample.broadcasts_input:
+                    continue
+                first = torch.utils._pytree.tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, first)
+            fix = sample.output_process_fn_grad if processed and not inplace else None
+            recorder.forward_backward(api, lambda: function(first, *args, **kwargs), inputs, fix)
+
+    run(api, function, samples, processed=True)
+    with torch.no_grad():
+        for sample in ungraded:
+            first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
+            recorder.call(api, "forward", lambda: (function(first, *args, **kwargs), True)[1])
+    replayed = [(function, s) for s in ungraded + samples]
+    replayed += [(op.inplace_variant, s) for s in ungraded if op.inplace_variant is not None and not s.broadcasts_input]
+    with replayer(torch, recorder, names):
+        for variant, sample in replayed:
+            first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
+            with contextlib.suppress(Exception):
+                run_backward(torch, variant(first, *args, **kwargs))
+
+    spellings = []
+    if op.method_variant is not None and hasattr(torch.Tensor, leaf) and api != "torch.Tensor." + leaf:
+        spellings.append(("torch.Tensor." + leaf, op.method_variant, False))
+    if op.inplace_variant is not None:
+        if op.name.startswith("nn.functional."):
+            spellings.append((api + "(inplace=True)", op.inplace_variant, True))
+        elif hasattr(torch.Tensor, leaf + "_"):
+            spellings.append(("torch.Tensor." + leaf + "_", op.inplace_variant, True))
+    for variant, inplace in ((op.operator_variant, False), (op.inplace_operator_variant, True)):
+        if variant is not None and hasattr(torch.Tensor, "__%s__" % variant.__name__.strip("_")):
+            spellings.append(("torch.Tensor.__%s__" % variant.__name__.strip("_"), variant, inplace))
+    for alias in op.aliases or ():
+        name = resolve(torch, alias.name)
+        if name is not None:
+            spellings.append((name, alias.op, False))
+        leaf = alias.name.rsplit(".", 1)[-1]
+        if alias.method_variant is not None and hasattr(torch.Tensor, leaf):
+            spellings.append(("torch.Tensor." + leaf, alias.method_variant, False))
+        if alias.inplace_variant is not None and hasattr(torch.Tensor, leaf + "_"):
+            spellings.append(("torch.Tensor." + leaf + "_", alias.inplace_variant, True))
+    done = {api}
+    for name, variant, inplace in spellings:
+        if name not in done:
+            done.add(name)
+            run(name, variant, samples, inplace)
+            if name not in recorder.reached() and torch.float64 in op.supported_dtypes("cpu"):  # float_power_ makes float64
+                run(name, variant, spread(op.sample_inputs("cpu", torch.float64, requires_grad=grad), SAMPLES), inplace)
+    if op.supports_out:
+        with torch.no_grad():
+            for sample in ungraded:
+                first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
+                try:
+                    result = function(first, *args, **kwargs)
+                    out = torch.utils._pytree.tree_map(torch.empty_like, result)
+                except Exception:
+                    continue
+                recorder.call(api + "(out=)", "forward", lambda: (function(first, *args, out=out, **kwargs), True)[1])
+
+
+def run_foreach(torch, recorder, names, op):
+    dtype = torch.float32
+    samples = spread(op.sample_inputs("cpu", dtype, noncontiguous=False, allow_higher_dtype_scalars=False), 12)
+    for suffix, function in (("", op.method_variant), ("_", op.inplace_variant)):
+        if function is None:
+            continue
+        api = "torch." + function.__name__
+        for sample in samples:
+            first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
+            with torch.no_grad():
+                recorder.call(api, "forward", lambda: (function(first, *args, **kwargs), True)[1])
+
+
+def run_module(torch, recorder, names, info):
+    api = "torch." + info.name
+    for dtype in (torch.float32, torch.float64, torch.complex64):  # fractional pooling has samples in float64
+        if dtype in info.supported_dtypes("cpu") and api not in recorder.reached():
+            run_module_in(torch, recorder, names, info, api, dtype)
+
+
+def run_module_in(torch, recorder, names, info, api, dtype):
+    for training in (True, False):
+        inputs = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
+        for sample in spread(inputs, SAMPLES):
+            if sample.forward_input is None:
+                continue
+            try:
+                made = sample.constructor_input
+                module = info.module_cls(*made.args, **made.kwargs).train(training)
+            except Exception as error:
+                recorder.failed[api] = "%s: %s" % (type(error).__name__, error)
+                continue
+            args, kwargs = copied(torch, (sample.forward_input.args, sample.forward_input.kwargs))
+            wanted = [p for p in module.parameters() if p.requires_grad]
+            wanted += [t for t in leaves(torch, (args, kwargs)) if t.requires_grad]
+            recorder.forward_backward(api, lambda: module(*args, **kwargs), wanted)
+            with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                run_backward(torch, module(*args, **kwargs))
+            if not training:
+                with torch.no_grad():
+                    recorder.call(api, "forward", lambda: (module(*args, **kwargs), True)[1])
+
+
+def run_optim(torch, recorder, names, info):
+    base = "torch.optim.%s.step" % info.optim_cls.__name__
+    ways = [("", {})] + [("(%s=True)" % way, {way: True}) for way in ("foreach", "fused") if way in info.supported_impls]
+    for label, extra in ways:
+        for choice in info.optim_inputs_func(device="cpu"):
+            if set(choice.kwargs) & {"foreach", "fused", "differentiable", "capturable"}:
+                continue
+            torch.manual_seed(0)
+            params = [torch.nn.Parameter(torch.randn(3, 4)), torch.nn.Parameter(torch.randn(4, 4))]
+            for p in params:
+                grad = torch.randn_like(p)
+                p.grad = grad.to_sparse() if info.only_supports_sparse_grads else grad
+            try:
+                optimizer = info.optim_cls(params, **dict(copied(torch, choice.kwargs), **extra))
+            except Exception as error:
+                recorder.failed[base + label] = "%s: %s" % (type(error).__name__, error)
+                continue
+            closure = None
+            if info.step_requires_closure:
+                def closure():
+                    return uncounted(torch, lambda: sum((p * p).sum() for p in params))
+
+            def two_steps():  # the first makes the state, the second uses it
+                optimizer.step(*([closure] if closure else []))
+                optimizer.step(*([closure] if closure else []))
+                return True
+            recorder.call(base + label, "forward", two_steps)
+
+
+# ---- what training code calls and no database holds ------------------------------------------------------------------------
+
+EXTRAS = {}  # name -> function of torch that yields calls, each with the tensors that want a gradient
+
+
+def extra(*names):
+    """Register a function of (torch, name) under these names."""
+    def keep(function):
+        for name in names:
+            EXTRAS[name] = functools.partial(function, name=name)
+        return function
+    return keep
+
+
+def run_extra(torch, recorder, names, function, name):
+    for call, inputs in function(torch):
+        recorder.forward_backward(name, call, inputs)
+        with replayer(torch, recorder, names), contextlib.suppress(Exception):
+            run_backward(torch, call())
+
+
+@extra("torch.nn.Embedding(max_norm=)", "torch.nn.functional.embedding(max_norm=)", "torch.nn.EmbeddingBag(max_norm=)")
+def embedding(torch, name):
+    index = torch.tensor([[0, 2], [1, 2]])
+    if "functional" in name:
+        weight = torch.randn(4, 3, requires_grad=True)
+        yield lambda: torch.nn.functional.embedding(index, weight, max_norm=1.0), [weight]
+    else:
+        module = (torch.nn.EmbeddingBag if "Bag" in name else torch.nn.Embedding)(4, 3, max_norm=1.0)
+        yield lambda: module(index), list(module.parameters())
+
+
+@extra("torch.nn.functional.affine_grid", "torch.bartlett_window", "torch.blackman_window", "torch.hamming_window",
+       "torch.hann_window", "torch.kaiser_window", "torch.vander", "torch.chain_matmul", "torch.range", "torch.conv_tbc",
+       "torch.Tensor.fill_diagonal_", "torch.Tensor.baddbmm_", "torch.fake_quantize_per_tensor_affine", "torch.tensor",
+       "torch.as_tensor", "torch.manual_seed", "torch.Tensor.tolist", "torch.Tensor.requires_grad_")
+def others(torch, name):
+    base, leaf = (torch.Tensor if ".Tensor." in name else torch), name.rsplit(".", 1)[1]
+    x = torch.randn(2, 3, 3, requires_grad=True)
+    flat = torch.randn(3)
+    arguments = {
+        "affine_grid": [(torch.randn(2, 2, 3, requires_grad=True), (2, 1, 4, 4)),
+                        (torch.randn(2, 3, 4, requires_grad=True), (2, 1, 4, 4, 4), True)],
+        "vander": [(flat,), (flat, 2)], "chain_matmul": [(x[0].detach().requires_grad_(),) * 3], "range": [(0, 3)],
+        "conv_tbc": [(x, torch.randn(1, 3, 4, requires_grad=True), torch.randn(4, requires_grad=True))],
+        "fill_diagonal_": [(torch.randn(3, 3), 1.0)], "baddbmm_": [(torch.randn(2, 3, 3), x, x)],
+        "fake_quantize_per_tensor_affine": [(x, 0.1, 0, 0, 255)],
+        "tensor": [(1.0,), ([1.0, 2.0],)], "as_tensor": [([1.0, 2.0],)], "manual_seed": [(0,)],
+        "tolist": [(flat,)], "requires_grad_": [(flat,)],
+    }.get(leaf, [(8,), (8, False)])
+    function = torch.nn.functional.affine_grid if leaf == "affine_grid" else getattr(base, leaf)
+    for given in arguments:
+        wanted = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad and a.is_leaf]
+        yield lambda: function(*given), [] if leaf == "requires_grad_" else wanted
+
+
+@extra("torch.nn.FractionalMaxPool2d", "torch.nn.FractionalMaxPool3d")
+def fractional(torch, name):
+    dims = int(name[-2])
+    module = getattr(torch.nn, "FractionalMaxPool%dd" % dims)(2, output_size=(3,) * dims)
+    x = torch.randn((1, 2) + (7,) * dims, requires_grad=True)
+    yield lambda: module(x), [x]
+
+
+@extra("torch.nn.LSTM(PackedSequence)", "torch.nn.GRU(PackedSequence)", "torch.nn.RNN(PackedSequence)")
+def packed(torch, name):
+    for layers, both in ((1, False), (2, True)):
+        module = getattr(torch.nn, name.split("(")[0].split(".")[-1])(3, 4, num_layers=layers, bidirectional=both)
+        x = torch.randn(5, 2, 3, requires_grad=True)
+        sequence = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]))
+        yield lambda: tuple(module(sequence)[0])[0], [sequence.data] + list(module.parameters())
+
+
+@extra("torch.nn.utils.rnn.pack_padded_sequence", "torch.nn.utils.rnn.pad_packed_sequence", "torch.nn.utils.rnn.pad_sequence",
+       "torch.nn.utils.rnn.pack_sequence")
+def sequences(torch, name):
+    rnn = torch.nn.utils.rnn
+    x = torch.randn(5, 2, 3, requires_grad=True)
+    for sort in (True, False):
+        lengths = torch.tensor([5, 3] if sort else [3, 5])
+        parts = [torch.randn(int(n), 3, requires_grad=True) for n in lengths]
+        if name.endswith("pack_padded_sequence"):
+            yield lambda: rnn.pack_padded_sequence(x, lengths, enforce_sorted=sort).data, [x]
+        elif name.endswith("pad_packed_sequence"):
+            sequence = rnn.pack_padded_sequence(x, lengths, enforce_sorted=sort)
+            yield lambda: rnn.pad_packed_sequence(sequence)[0], [x]
+        elif name.endswith("pad_sequence"):
+            yield lambda: rnn.pad_sequence(parts, batch_first=sort), parts
+        else:
+            yield lambda: rnn.pack_sequence(parts, enforce_sorted=sort).data, parts
+
+
+@extra("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.get_total_norm")
+def clipping(torch, name):
+    for kind in (2.0, float("inf"), 1.0):
+        params = [torch.nn.Parameter(torch.randn(3, 4)), torch.nn.Parameter(torch.randn(4))]
+        for p in params:
+            p.grad = torch.randn_like(p)
+        if name.endswith("clip_grad_norm_"):
+            yield lambda: torch.nn.utils.clip_grad_norm_(params, 1.0, norm_type=kind), []
+        elif name.endswith("clip_grad_value_"):
+            yield lambda: (torch.nn.utils.clip_grad_value_(params, 0.5), True)[1], []
+        else:
+            yield lambda: torch.nn.utils.get_total_norm([p.grad for p in params], norm_type=kind), []
+
+
+@extra("torch.optim.Optimizer.zero_grad(set_to_none=False)")
+def zero_grad(torch, name):
+    params = [torch.nn.Parameter(torch.randn(3, 4))]
+    params[0].grad = torch.randn(3, 4)
+    optimizer = torch.optim.SGD(params, lr=0.1)
+    yield lambda: (optimizer.zero_grad(set_to_none=False), True)[1], []
+
+
+@extra("torch.amp.GradScaler.scale", "torch.amp.GradScaler.unscale_", "torch.amp.GradScaler.step", "torch.amp.GradScaler.update")
+def scaling(torch, name):
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    p = torch.nn.Parameter(torch.randn(3, 4))
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    loss = (p * p).sum()
+    scaled = scaler.scale(loss)
+    if name.endswith(".scale"):
+        yield lambda: scaler.scale(loss), [loss]
+        return
+    scaled.backward()
+    if name.endswith(".unscale_"):
+        yield lambda: (scaler.unscale_(optimizer), True)[1], []
+        return
+    if name.endswith(".update"):
+        scaler.step(optimizer)
+        yield lambda: (scaler.update(), True)[1], []
+        return
+    # The optimizer's own step is counted under its name.
+    step = optimizer.step
+    optimizer.step = lambda *args, **kwargs: uncounted(torch, step)
+    yield lambda: (scaler.step(optimizer), True)[1], []
+
+
+@extra("torch.Tensor.__setitem__")
+def setitem(torch, name):
+    mask = torch.tensor([[True, False, True], [False, False, True]])
+    rows = torch.tensor([1, 0])
+    every = slice(None)
+    for index, value in ((0, 1.0), ((every, 1), torch.ones(2)), (mask, 0.0), (mask, torch.ones(3)), (rows, torch.ones(2, 3)),
+                         ((Ellipsis, rows), torch.ones(2, 2)), ((None, 0), 2.0), ((every, rows), 1.0)):
+        leaf = torch.randn(2, 3, requires_grad=True)
+        x = leaf.clone()
+
+        def assign():
+            x[index] = value
+            return x
+        yield assign, [leaf]
+
+
+@extra(*["torch.nn.init." + n for n in (
+    "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "sparse_",
+    "trunc_normal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_")])
+def initialise(torch, name):
+    function = getattr(torch.nn.init, name.rsplit(".", 1)[1])
+    arguments = {"constant_": {"val": 0.5}, "sparse_": {"sparsity": 0.5}}.get(function.__name__, {})
+    tensor = torch.empty((2, 2, 3) if function.__name__ == "dirac_" else (4, 3))
+    yield lambda: (function(tensor, **arguments), True)[1], []
+
+
+@extra("torch.nn.utils.parametrizations.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
+       "torch.nn.utils.parametrizations.orthogonal", "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
+def parametrized(torch, name):
+    at = torch.nn.utils.parametrizations if "parametrizations" in name else torch.nn.utils
+    function = getattr(at, name.rsplit(".", 1)[1])
+    yield lambda: (function(torch.nn.Linear(3, 4)), True)[1], []
+    module = function(torch.nn.Linear(3, 4))
+
+    def weight():  # what the module's forward computes besides its own operators
+        for hook in module._forward_pre_hooks.values():
+            hook(module, None)
+        return module.weight
+    yield weight, list(module.parameters())
+
+
+@extra("torch.optim.swa_utils.AveragedModel.update_parameters")
+def averaged(torch, name):
+    module = torch.nn.Linear(3, 4)
+    for average in (None, torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)):
+        model = torch.optim.swa_utils.AveragedModel(module, multi_avg_fn=average)
+        model.update_parameters(module)
+        yield lambda: (model.update_parameters(module), True)[1], []
+
+
+# ---- worker and parent -----------------------------------------------------------------------------------------------------
+
+def work():
+    """Answer job numbers on stdin with JSON lines on what was stdout."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # samples print
+    torch, database = import_torch()
+    reroutes = Reroutes(open(REROUTES).read())
+    names = Names(torch)
+    entries = jobs()
+    import numpy
+    answers.write(json.dumps([(kind, name) for kind, _, name in entries]) + "\n")
+    answers.write(json.dumps(sorted(names.composed | set(names.shadowed))) + "\n")
+    answers.flush()
+    import warnings
+    warnings.simplefilter("ignore")
+    runs = {"op": run_op, "foreach": run_foreach, "module": run_module, "optim": run_optim}
+    for line in sys.stdin:
+        kind, entry, name = entries[int(line)]
+        torch.manual_seed(0)
+        random.seed(0)
+        numpy.random.seed(0)
+        recorder = Recorder(torch, reroutes)
+        trouble = None
+        with recorder.profile() as profile:
+            try:
+                if kind == "extra":
+                    run_extra(torch, recorder, names, entry, name)
+                else:
+                    runs[kind](torch, recorder, names, entry)
+            except Exception as error:
+                trouble = "%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0][:160])
+        apis, calls = recorder.read(profile, names)
+        answers.write(json.dumps({"apis": apis, "calls": calls, "failed": recorder.failed, "trouble": trouble}) + "\n")
+        answers.flush()
+
+
+class Worker:
+    """A process that runs jobs."""
+
+    def __init__(self):
+        env = dict(os.environ, PYTHONHASHSEED="0", KINETO_LOG_LEVEL="99", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker"], env=env, text=True, bufsize=1,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.entries = json.loads(self.process.stdout.readline())
+        self.composed = set(json.loads(self.process.stdout.readline()))
+
+    def run(self, number):
+        """The answer to a job, or a string that says why there is none; then the worker is gone."""
+        self.process.stdin.write("%d\n" % number)
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], JOB_SECONDS)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return json.loads(line)
+        if ready:
+            return "its process ended with status %d" % self.process.wait()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        return "no answer within %d s" % JOB_SECONDS
+
+
+class Reroutes:
+    """reroutes.txt: what MPS calls where a CPU calls something else. Its own comment describes it."""
+
+    def __init__(self, text):
+        self.calls, self.gradients = {}, {}
+        for line in text.splitlines():
+            line = line.split("#")[0].strip()
+            if not line:
+                continue
+            fields = [f.strip() for f in line.split("|")]
+            name, where, cpu, mps = fields[0], fields[1], fields[2].split(), fields[3].split()
+            if where == "forward":
+                self.calls.setdefault(name, []).append((cpu, mps))
+            elif where == "gradient":
+                self.gradients[name] = mps
+            elif where != "note":
+                raise ValueError("reroutes.txt: what is %r in %r" % (where, line))
+
+
+def merge(into, counts):
+    for key, (n, names) in counts.items():
+        entry = into.setdefault(key, [0, {}])
+        entry[0] += n
+        for name, k in names.items():
+            entry[1][name] = entry[1].get(name, 0) + k
+
+
+def marked(entry):
+    """Names with ? on those that only some of the calls reached."""
+    n, names = entry
+    result = set()
+    for name, k in names.items():
+        sure = k == n and not name.endswith("?")
+        result.add(name if sure else name.rstrip("?") + "?")
+    return result
+
+
+def rerouted(names, rows):
+    """What a composed operator calls on MPS, from what it called here and its rows of reroutes.txt."""
+    for cpu, mps in rows:
+        gone = {n.rstrip("?") for n in list(cpu) + list(mps)}
+        names = set() if cpu == ["*"] else {n for n in names if n.rstrip("?") not in gone}
+        names |= set(mps)
+    return names
+
+
+def delegates(composed):
+    """The overload that the composed kernel of a structured operator calls."""
+    import torchgen
+    path = os.path.join(os.path.dirname(torchgen.__file__), "packaged", "ATen", "native", "native_functions.yaml")
+    found, name = {}, None
+    for line in open(path):
+        if line.startswith("- func: "):
+            name = "aten::" + line[len("- func: "):].split("(")[0]
+        elif line.startswith("  structured_delegate: ") and name in composed:
+            found[name] = "aten::" + line.split(": ")[1].strip()
+    return found
+
+
+def write(path, lines):
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "w") as out:
+        out.writelines(line.rstrip() + "\n" for line in lines)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+def columns(rows):
+    """Rows of cells, all but the last padded to a common width."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]]) for row in rows]
+
+
+def main():
+    if sys.argv[1:] == ["--worker"]:
+        return work()
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: python tools/atlas/trace.py OUTDIR")
+    outdir = sys.argv[1]
+    reroutes = Reroutes(open(REROUTES).read())
+    worker = Worker()
+    entries = worker.entries
+    apis, calls, failed = {}, {}, {}
+    for number, (kind, name) in enumerate(entries):
+        answer = worker.run(number)
+        if isinstance(answer, str):
+            failed.setdefault("torch." + name, answer)
+            worker = Worker()
+            continue
+        merge(apis, answer["apis"])
+        merge(calls, answer["calls"])
+        for api, why in answer["failed"].items():
+            failed.setdefault(api, why)
+        if answer["trouble"]:
+            failed.setdefault("torch." + name.removeprefix("torch."), answer["trouble"])
+    worker.process.stdin.close()
+    worker.process.wait()
+
+    version = "%s, its CPU build" % torch_version()
+    rows = []
+    for key in sorted(apis):
+        api, direction = key.rsplit(" ", 1)
+        if not api.startswith("torch.ops."):  # these are operators by name
+            rows.append((api, direction, " ".join(sorted(marked(apis[key]))) or "-"))
+    lines = rows
+    untraced = {}
+    for api, why in sorted(failed.items()):
+        if api.endswith("(out=)") or api.startswith("torch.ops."):
+            continue
+        name, _, direction = api.partition(" ")
+        if not any(key.startswith(name + " ") for key in apis) or direction and name + " backward" not in apis:
+            untraced[api] = why
+    head = [
+        "# Python API -> the outermost operators that a call makes: those with no other operator above them.",
+        "# ? marks operators that only some of the traced samples reached; - says that there were none.",
+        "# A call with arguments in brackets is that call alone: torch.optim.Adam.step(fused=True), torch.add(out=).",
+        "# What composed operators call in turn: calls.txt. Method and samples: tools/atlas/trace.py, which makes this file.",
+        "# Traced on torch %s; the detours of reroutes.txt are applied, so that operators are those of MPS." % version,
+    ]
+    tail = ["# not traced: %s: %s" % (api, untraced[api]) for api in sorted(untraced)]
+    write(os.path.join(outdir, "api.txt"), head + columns(rows) + tail)
+
+    for name, out in delegates(worker.composed).items():
+        calls.setdefault(name, [1, {out: 1}])
+    rows = []
+    for name in sorted(set(calls) | set(reroutes.calls)):
+        names = rerouted(marked(calls.get(name, [0, {}])), reroutes.calls.get(name, []))
+        rows.append((name, " ".join(sorted(names)) or "-"))
+    head = [
+        "# Composed operator -> the operators that it calls directly, as traced.",
+        "# ? marks those that only some of the traced calls reached; - says that it called none.",
+        "# Where the CPU has a kernel of its own and MPS may not, this is what the composed kernel calls; that of a structured",
+        "# operator which no sample reached calls its structured_delegate, as native_functions.yaml says.",
+        "# Traced on torch %s by tools/atlas/trace.py; the detours of reroutes.txt are applied." % version,
+    ]
+    write(os.path.join(outdir, "calls.txt"), head + columns(rows))
+    directions = collections.Counter(row[1] for row in lines)
+    print("trace: %d APIs with %d forward and %d backward lines, %d composed operators. %d not traced: %s" % (
+        len({row[0] for row in lines}), directions["forward"], directions["backward"], len(rows),
+        len(untraced), ", ".join(sorted(untraced)) or "none"), file=sys.stderr)
+
+
+def torch_version():
+    import importlib.metadata
+    return importlib.metadata.version("torch")
+
+
+if __name__ == "__main__":
+    main()
