@@ -396,14 +396,13 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 			notes(&b, o.Operators, w)
 		}
 	}
-	b.WriteString("\nderived from")
-	for i, s := range o.Sources {
-		if i > 0 {
-			b.WriteString(",")
-		}
-		fmt.Fprintf(&b, " %s %s", s.Package, s.Version)
+	var sources []string
+	for _, s := range o.Sources {
+		sources = append(sources, s.Package+" "+s.Version)
 	}
-	b.WriteString(": what the macOS wheel's operator list says and what its library registers\n")
+	if b.WriteString("\n"); len(sources) > 0 {
+		wrapTo(&b, "derived from the macOS wheels of "+strings.Join(sources, ", ")+": what they list and what their libraries register", "", "  ", w)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }

@@ -1,0 +1,340 @@
+package atlas
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestHistory: when operators came to MPS, as PyTorch's issue threads and release notes tell it.
+func TestHistory(t *testing.T) {
+	a := &Atlas{}
+	for _, c := range []struct {
+		operator string
+		state    State // in the newest release
+		native   string
+	}{
+		{"aten::sgn.out", Native, "2.2"},
+		{"aten::grid_sampler_3d", Native, "2.9"},
+		{"aten::linalg_matrix_exp", Native, "2.14"},
+		{"aten::_adaptive_avg_pool3d", Missing, ""},
+		{"aten::linalg_vector_norm.out", Native, "2.1"}, // issue 77764
+		{"aten::upsample_bicubic2d.out", Native, "2.6"}, // issue 77764
+		{"aten::im2col", Native, "2.6"},
+		{"aten::linalg_qr", Native, "2.12"},
+		{"aten::embedding_renorm_", CPU, ""},
+		{"aten::linear", Native, "2.0"},
+		{"aten::matmul", Composed, ""},
+		{"torchvision::nms", Native, "0.16"}, // pytorch/vision PR 7643
+		{"torchvision::deform_conv2d", Native, "0.23"},
+		{"torchvision::_deform_conv2d_backward", Missing, ""},
+	} {
+		op, ok := a.Operator(c.operator)
+		if !ok {
+			t.Errorf("%s is not in the atlas", c.operator)
+			continue
+		}
+		newest := op.Columns[len(op.Columns)-1]
+		if op.At(newest) != c.state || op.NativeFrom() != c.native {
+			t.Errorf("%s: %s in %s, native from %q; want %s, %q", c.operator, op.At(newest), newest, op.NativeFrom(), c.state, c.native)
+		}
+	}
+	if op, _ := a.Operator("aten::linalg_svd"); op.At("2.13") != CPU || op.At("2.14") != Composed {
+		t.Errorf("linalg_svd: %+v", op.Spans)
+	}
+}
+
+// TestTables: what is built in can be read, says of every release where it came from, and is what WriteTo writes.
+func TestTables(t *testing.T) {
+	a := &Atlas{}
+	for _, name := range append(slices.Clone(Packages), "autocast", "sparse", "texts") {
+		table := a.Table(name)
+		if len(table.Rows) == 0 || len(table.Columns) == 0 {
+			t.Errorf("%s is empty", name)
+		}
+		if !slices.IsSortedFunc(table.Columns, CompareReleases) {
+			t.Errorf("%s: its releases are not in order: %v", name, table.Columns)
+		}
+		var out bytes.Buffer
+		if _, err := table.WriteTo(&out); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(out.Bytes(), text(name+".txt")) {
+			t.Errorf("%s does not come out as it went in", name)
+		}
+	}
+	for _, pkg := range Packages {
+		columns := a.Table(pkg).Columns
+		for _, r := range a.Releases(pkg) {
+			if !slices.Contains(columns, r.Column) {
+				t.Errorf("%s %s is in the column %s, which its table does not have", pkg, r.Version, r.Column)
+			}
+			if len(r.SHA256) != 64 || !strings.HasSuffix(r.Wheel, ".whl") {
+				t.Errorf("%s %s: no source: %+v", pkg, r.Version, r)
+			}
+		}
+	}
+	torch := a.Table("torch")
+	if !slices.Equal(torch.Columns, a.Table("autocast").Columns) || !slices.Equal(torch.Columns, a.Table("sparse").Columns) {
+		t.Error("the tables of torch differ in their releases")
+	}
+	for _, r := range torch.Rows {
+		if strings.Trim(r.Cells, "NCFXS-?.") != "" {
+			t.Errorf("%s: %q", r.Name, r.Cells)
+		}
+	}
+}
+
+// TestCallsAreOperators: traces name operators that the release they were made on has.
+func TestCallsAreOperators(t *testing.T) {
+	a := &Atlas{}
+	for file, words := range map[string]int{"calls.txt": 1, "api.txt": 2, "generated.txt": 2} {
+		for key, calls := range a.calls(file, words) {
+			for _, c := range calls {
+				if _, ok := a.Operator(c.Operator); !ok {
+					t.Errorf("%s: %s calls %s, which is in no table", file, key, c.Operator)
+				}
+			}
+		}
+	}
+}
+
+var releaseNumber = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+
+// TestConditions: each row names operators and releases that exist, has a source, and its message stands in the wheels of the releases for
+// which the row says so.
+func TestConditions(t *testing.T) {
+	a := &Atlas{}
+	bases := map[string]bool{"*": true}
+	for _, pkg := range Packages {
+		for _, r := range a.Table(pkg).Rows {
+			base, _, _ := strings.Cut(r.Name, ".")
+			bases[r.Name], bases[base] = true, true
+		}
+	}
+	var versions []string
+	for _, r := range a.Releases("torch") {
+		versions = append(versions, r.Version)
+	}
+	kinds := strings.Fields("dtype rank shape value mode layout device size macos grad stub environment")
+	outcomes := strings.Fields("raises warns cpu wrong aborts slow ignored")
+	// Their messages are not PyTorch's, or reach it in pieces that are too short to look for.
+	unseen := []string{"ndarray-over-2-32-bytes", "sparse-coo", "qr-batch", "autocast-dtype-3"}
+	gap := []string{"rank-over-16"} // written out by instructions rather than stored in some releases
+	texts := a.Table("texts")
+	seen := map[string]string{}
+	for _, r := range texts.Rows {
+		seen[r.Name] = r.Cells
+	}
+	names := map[string]bool{}
+	check := func(c Condition) {
+		if names[c.Name] {
+			t.Errorf("%s stands twice", c.Name)
+		}
+		names[c.Name] = true
+		for _, op := range c.Operators {
+			if !bases[op] && !strings.HasPrefix(op, "c10d::") {
+				t.Errorf("%s: no operator is called %s", c.Name, op)
+			}
+		}
+		for _, v := range []string{c.From, c.Until, c.Fixed} {
+			if v != "" && !(slices.Contains(versions, v) || releaseNumber.MatchString(v) && CompareReleases(v, versions[0]) < 0) {
+				t.Errorf("%s: %s is no release", c.Name, v)
+			}
+		}
+		if c.Source == "" || c.When == "" || c.Known != "derived" && c.Known != "reported" {
+			t.Errorf("%s: source %q, when %q, known %q", c.Name, c.Source, c.When, c.Known)
+		}
+	}
+	for _, c := range a.Conditions() {
+		check(c)
+		if !slices.Contains(kinds, c.Kind) || !slices.Contains(outcomes, c.Outcome) {
+			t.Errorf("%s: kind %q, outcome %q", c.Name, c.Kind, c.Outcome)
+		}
+		if c.Text == "" || slices.Contains(unseen, c.Name) || slices.Contains(gap, c.Name) {
+			continue
+		}
+		for i, v := range texts.Columns {
+			if c.Holds(v) && (seen[c.Name] == "" || seen[c.Name][i] != 'T') {
+				t.Errorf("%s: its message is not in the wheel of %s", c.Name, v)
+			}
+		}
+	}
+	clear(names) // a bug may share its name with the condition that says when it shows
+	for _, b := range a.Bugs() {
+		check(b)
+		if b.Wrong == "" {
+			t.Errorf("%s: what comes out wrong is not said", b.Name)
+		}
+	}
+}
+
+func TestHolds(t *testing.T) {
+	c := Condition{From: "2.1.0", Until: "2.8.0"}
+	for v, want := range map[string]bool{"2.0.1": false, "2.1.0": true, "2.8.0": true, "2.9.0": false} {
+		if c.Holds(v) != want {
+			t.Errorf("%s: %v", v, !want)
+		}
+	}
+	if c := (Condition{Fixed: "2.10.0"}); !c.Holds("2.9.1") || c.Holds("2.10.0") || c.Holds("2.11.0") {
+		t.Error("fixed in 2.10.0")
+	}
+}
+
+func TestCompareReleases(t *testing.T) {
+	order := []string{"1.13.1", "2.0", "2.0.0", "2.0.1", "2.9", "2.9.1", "2.10.0", "2.15"}
+	for i := range order {
+		for j := range order {
+			if got := CompareReleases(order[i], order[j]); (got < 0) != (i < j) || (got > 0) != (i > j) {
+				t.Errorf("%s and %s: %d", order[i], order[j], got)
+			}
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	a := &Atlas{}
+	for asked, want := range map[string]string{"2.8": "2.8.0", "2.14": "2.14.1", "2.14.0": "2.14.0", "2.8.0+cpu": "2.8.0", "v2.0.1": "2.0.1"} {
+		if r, err := a.Release("torch", asked); err != nil || r.Version != want {
+			t.Errorf("%s: %v, %v", asked, r.Version, err)
+		}
+	}
+	_, err := a.Release("torch", "2.8.7")
+	u, ok := err.(*UnknownRelease)
+	if !ok || u.Nearest() != "2.8.0" {
+		t.Errorf("%v", err)
+	}
+	if r, ok := a.Beside("torchvision", "2.8.0"); !ok || r.Version != "0.23.0" {
+		t.Errorf("torchvision beside torch 2.8.0: %+v", r)
+	}
+	if r, ok := a.Beside("torchvision", "2.15.0"); !ok || r.Version != "0.29.2" {
+		t.Errorf("torchvision beside torch 2.15.0: %+v", r)
+	}
+}
+
+// TestNeeds: a composed operator is as good as what it comes down to in that release.
+func TestNeeds(t *testing.T) {
+	a := &Atlas{}
+	states := func(column string, calls ...Call) map[string]State {
+		needs, _ := a.Needs(column, calls)
+		m := map[string]State{}
+		for _, n := range needs {
+			m[n.Operator] = n.State
+		}
+		return m
+	}
+	if got := states("2.8", Call{Operator: "aten::kthvalue"}); got["aten::kthvalue.values"] != Missing {
+		t.Errorf("kthvalue in 2.8: %v", got)
+	}
+	if got := states("2.9", Call{Operator: "aten::kthvalue"}); got["aten::kthvalue.values"] != Native {
+		t.Errorf("kthvalue in 2.9: %v", got)
+	}
+	api, ok := a.API("torch.nn.AdaptiveAvgPool3d")
+	if !ok {
+		t.Fatal("AdaptiveAvgPool3d was not traced")
+	}
+	if got := states("2.15", api.Forward...); got["aten::_adaptive_avg_pool3d"] != Missing {
+		t.Errorf("AdaptiveAvgPool3d forward: %v", got)
+	}
+	if got := states("2.15", api.Backward...); got["aten::_adaptive_avg_pool3d_backward"] != Missing {
+		t.Errorf("AdaptiveAvgPool3d backward: %v", got)
+	}
+	api, _ = a.API("nn.Linear")
+	for direction, calls := range map[string][]Call{"forward": api.Forward, "backward": api.Backward} {
+		for op, state := range states("2.15", calls...) {
+			if state != Native {
+				t.Errorf("nn.Linear %s: %s is %s", direction, op, state)
+			}
+		}
+	}
+	forward, _ := a.Callers("2.8").Of("aten::kthvalue.values")
+	if !slices.Contains(forward, "torch.kthvalue") {
+		t.Errorf("kthvalue.values is reached by %v", forward)
+	}
+}
+
+func TestFind(t *testing.T) {
+	a := &Atlas{}
+	names := func(pattern string) (list []string) {
+		for _, op := range a.Find(pattern) {
+			list = append(list, op.Name)
+		}
+		return list
+	}
+	if got := names("sgn"); !slices.Equal(got, []string{"aten::sgn", "aten::sgn.out", "aten::sgn_"}[:len(got)]) || len(got) != 2 {
+		t.Errorf("sgn: %v", got)
+	}
+	if got := names("aten::add.Tensor"); !slices.Equal(got, []string{"aten::add.Tensor"}) {
+		t.Errorf("%v", got)
+	}
+	if got := names("roi_align"); !slices.Equal(got, []string{"torchvision::roi_align"}) {
+		t.Errorf("%v", got)
+	}
+	if got := names("linalg_svd*"); len(got) < 3 {
+		t.Errorf("%v", got)
+	}
+	if got := names("daptive_avg_poo"); len(got) < 6 { // a part of names
+		t.Errorf("%v", got)
+	}
+	if got := names("["); got != nil {
+		t.Errorf("a broken pattern found %v", got)
+	}
+	if got := a.Near("grid_sampler3d", 3); !slices.Contains(got, "grid_sampler_3d") {
+		t.Errorf("near grid_sampler3d: %v", got)
+	}
+	if got := a.NearAPI("torch.nn.AdaptivAvgPool3d", 3); !slices.Contains(got, "torch.nn.AdaptiveAvgPool3d") {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestParseTableRefuses(t *testing.T) {
+	for _, bad := range []string{"operator 2.0 2.1\naten::a N\n", "operator 2.0\naten::b N\naten::a N\n", "operator 2.0\naten::a NN\n"} {
+		if _, err := ParseTable([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+// TestNoSourcesElsewhere: the tables cite what anyone can look up.
+func TestNoSourcesElsewhere(t *testing.T) {
+	files, err := filepath.Glob("tables/*")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"shared/", "mps-semantics", "/work/", "/root/", "/home/"} {
+			if bytes.Contains(b, []byte(word)) {
+				t.Errorf("%s speaks of %s", f, word)
+			}
+		}
+	}
+}
+
+func FuzzParseTable(f *testing.F) {
+	f.Add([]byte("# x\noperator  2.0\naten::a  N\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		table, err := ParseTable(b)
+		if err != nil {
+			return
+		}
+		for _, r := range table.Rows {
+			if len(r.Cells) != len(table.Columns) {
+				t.Errorf("%q: %q for %v", b, r.Cells, table.Columns)
+			}
+		}
+	})
+}
+
+func BenchmarkFind(b *testing.B) {
+	for b.Loop() {
+		(&Atlas{}).Find("sgn")
+	}
+}
