@@ -214,6 +214,31 @@ func (a *Atlas) Needs(column string, roots []Call) (needs []Need, untraced []str
 	return needs, untraced
 }
 
+// Lacks names a missing operator that a composed one comes down to whatever its inputs; "" when none is known.
+func (a *Atlas) Lacks(column, operator string) string {
+	seen := map[string]bool{}
+	var walk func(op string) string
+	walk = func(op string) string {
+		for _, c := range a.Calls(op) {
+			if c.Sometimes || seen[c.Operator] {
+				continue
+			}
+			seen[c.Operator] = true
+			called, _ := a.Operator(c.Operator)
+			switch called.At(column) {
+			case Missing, NoStub:
+				return c.Operator
+			case Composed:
+				if lacks := walk(c.Operator); lacks != "" {
+					return lacks
+				}
+			}
+		}
+		return ""
+	}
+	return walk(operator)
+}
+
 // API is a name of PyTorch's Python interface and the operators that it calls.
 type API struct {
 	Name              string

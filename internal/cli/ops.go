@@ -53,6 +53,7 @@ type opsState struct {
 	State      string            `json:"state"`
 	History    []atlas.Span      `json:"history"`
 	NativeFrom string            `json:"native_from,omitempty"` // first release series with a kernel; absent when the newest has none
+	Lacks      string            `json:"lacks,omitempty"`       // a missing operator that a composed one calls whatever its inputs
 	ErrorNames string            `json:"error_names,omitempty"` // the operator that the error of a missing one names, where it is another
 	Needs      []opsNeed         `json:"needs,omitempty"`       // of a composed operator
 	Untraced   []string          `json:"untraced,omitempty"`    // composed operators of which it is not known what they call
@@ -219,10 +220,14 @@ func findOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 	for _, op := range found {
 		r := beside[op.Package]
 		state := op.At(r.Column)
-		if opts.Missing && state != atlas.Missing && state != atlas.NoStub {
+		lacks := ""
+		if state == atlas.Composed {
+			lacks = a.Lacks(beside["torch"].Column, op.Name)
+		}
+		if opts.Missing && state != atlas.Missing && state != atlas.NoStub && lacks == "" {
 			continue
 		}
-		s := opsState{Name: op.Name, Package: op.Package, State: state.String(), History: op.Spans, NativeFrom: op.NativeFrom()}
+		s := opsState{Lacks: lacks, Name: op.Name, Package: op.Package, State: state.String(), History: op.Spans, NativeFrom: op.NativeFrom()}
 		if how, around := a.Generated(op.Name); how == "structured" && state == atlas.Missing {
 			s.ErrorNames = around
 		}
@@ -439,7 +444,11 @@ func (o *opsAnswer) table(b *strings.Builder) {
 	fmt.Fprintf(b, "%-*s  %-*s  %s\n", name, "operator", state, "torch "+o.Torch, "by release")
 	count := map[string]int{}
 	for _, s := range o.Operators {
-		fmt.Fprintf(b, "%-*s  %-*s  %s\n", name, s.Name, state, s.State, history(s.History))
+		line := fmt.Sprintf("%-*s  %-*s  %s", name, s.Name, state, s.State, history(s.History))
+		if s.Lacks != "" {
+			line += "; calls " + s.Lacks + ", which is missing"
+		}
+		b.WriteString(line + "\n")
 		count[s.State]++
 	}
 	if len(o.Operators) > opsDetailed {
@@ -532,25 +541,31 @@ func notEmpty(list ...string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
 }
 
+// needsText lists what is not native a line each, then what is.
 func needsText(b *strings.Builder, needs []opsNeed, untraced []string, w int) {
-	var native []string
+	var always, sometimes []string
 	for _, n := range needs {
-		name := n.Operator
-		if n.Sometimes {
-			name += " (for some inputs)"
+		switch {
+		case n.State == "native" && n.Sometimes:
+			sometimes = append(sometimes, short(n.Operator))
+		case n.State == "native":
+			always = append(always, short(n.Operator))
+		default:
+			line := "needs " + n.Operator
+			if n.Sometimes {
+				line += " for some inputs"
+			}
+			if line += ": " + n.State; n.NativeFrom != "" {
+				line += ", native since " + n.NativeFrom
+			}
+			wrapTo(b, line, "  ", "    ", w)
 		}
-		if n.State == "native" {
-			native = append(native, short(name))
-			continue
-		}
-		line := "needs " + name + ", " + n.State
-		if n.NativeFrom != "" {
-			line += "; native since " + n.NativeFrom
-		}
-		wrapTo(b, line, "  ", "    ", w)
 	}
-	if len(native) > 0 {
-		wrapTo(b, "native: "+strings.Join(native, ", "), "  ", "    ", w)
+	if len(always) > 0 {
+		wrapTo(b, "native: "+strings.Join(always, ", "), "  ", "    ", w)
+	}
+	if len(sometimes) > 0 {
+		wrapTo(b, "native, for some inputs: "+strings.Join(sometimes, ", "), "  ", "    ", w)
 	}
 	if len(untraced) > 0 {
 		wrapTo(b, "not known what it calls: "+strings.Join(untraced, ", "), "  ", "    ", w)

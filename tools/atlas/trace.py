@@ -240,6 +240,12 @@ def find_regions(nodes, into):
         find_regions(node.children, into)
 
 
+# Operators that ask a tensor for the parts of a sparse layout: what calls one was given such a tensor.
+SPARSE = frozenset("aten::" + name for name in (
+    "_nnz", "_indices", "_values", "indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices", "sparse_dim",
+    "dense_dim", "_dimI", "_dimV", "_coalesced_", "is_coalesced", "sparse_resize_and_clear_", "sparse_resize_"))
+
+
 class Reader:
     """Reads operators off a tree of events."""
 
@@ -283,7 +289,8 @@ class Reader:
                 continue
             name = self.name(child)
             if name in self.names.composed:
-                self.count(calls, name, set(self.operators(child)))
+                called = set(self.operators(child))
+                self.count(calls, name + " sparse" if called & SPARSE else name, called)
             self.count_calls(calls, child)
 
     def intervals(self, node, ended):
@@ -922,6 +929,9 @@ def main():
     tail = ["# not traced: %s: %s" % (api, untraced[api]) for api in sorted(untraced)]
     write(os.path.join(outdir, "api.txt"), head + columns(rows) + tail)
 
+    # What an operator does with sparse tensors is told only of those that are never given others.
+    for key in [key for key in calls if key.endswith(" sparse")]:
+        calls.setdefault(key[:-len(" sparse")], calls.pop(key))
     for name, out in delegates(worker.composed).items():
         calls.setdefault(name, [1, {out: 1}])
     rows = []
@@ -930,7 +940,8 @@ def main():
         rows.append((name, " ".join(sorted(names)) or "-"))
     head = [
         "# Composed operator -> the operators that it calls directly, as traced.",
-        "# ? marks those that only some of the traced calls reached; - says that it called none.",
+        "# ? marks those that only some of the traced calls reached; - says that it called none. Calls with sparse tensors are left out",
+        "# where there were others.",
         "# Where the CPU has a kernel of its own and MPS may not, this is what the composed kernel calls; that of a structured",
         "# operator which no sample reached calls its structured_delegate, as native_functions.yaml says.",
         "# Traced with torch %s for Linux on a CPU by tools/atlas/trace.py; reroutes.txt is applied." % version,
