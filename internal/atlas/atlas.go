@@ -167,6 +167,18 @@ func (a *Atlas) Generated(operator string) (how, around string) {
 	return "", ""
 }
 
+// Types lists the element types for which a release of tensorflow-metal has a kernel; nil for what is no operator of TensorFlow.
+func (a *Atlas) Types(operator, column string) []string {
+	if !strings.HasPrefix(operator, "tf::") {
+		return nil
+	}
+	var list []string
+	for _, c := range a.calls("tensorflow-metal-types.txt", 2)[operator+" "+column] {
+		list = append(list, c.Operator)
+	}
+	return list
+}
+
 // Condition is a refusal, a detour or a wrong result that depends on more than the operator's name.
 type Condition struct {
 	Name      string   `toml:"name" json:"name"`

@@ -59,6 +59,7 @@ type opsState struct {
 	Untraced   []string          `json:"untraced,omitempty"`    // composed operators of which it is not known what they call
 	Autocast   string            `json:"autocast,omitempty"`
 	Sparse     string            `json:"sparse,omitempty"`
+	Types      []string          `json:"types,omitempty"` // element types of a TensorFlow kernel
 	Conditions []atlas.Condition `json:"conditions,omitempty"`
 	Bugs       []atlas.Condition `json:"bugs,omitempty"`
 	Forward    []string          `json:"forward_of,omitempty"`  // Python names whose forward calls it
@@ -254,6 +255,7 @@ func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 		}
 		s.Autocast = map[byte]string{'L': "lower precision", 'F': "float32", 'W': "widest input type"}[autocast[s.Name]]
 		s.Sparse = map[byte]string{'O': "COO", 'R': "compressed", 'B': "COO and compressed"}[sparse[s.Name]]
+		s.Types = a.Types(s.Name, beside[s.Package].Column)
 		s.Conditions = atlas.About(conditions, s.Name, torch.Version)
 		s.Bugs = atlas.About(bugs, s.Name, torch.Version)
 		s.Forward, s.Backward = callers.Of(s.Name)
@@ -475,7 +477,11 @@ var meaning = map[string]string{
 }
 
 func (s opsState) text(b *strings.Builder, torch string, w int) {
-	line := s.Name + ", torch " + torch + ": " + s.State + ", " + meaning[s.State]
+	release := "torch " + torch
+	if s.Package == "tensorflow-metal" {
+		release = s.Package // its releases go with no torch
+	}
+	line := s.Name + ", " + release + ": " + s.State + ", " + meaning[s.State]
 	if s.ErrorNames != "" {
 		line += "; the error names " + s.ErrorNames
 	}
@@ -494,6 +500,9 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 	}
 	if s.Sparse != "" {
 		fmt.Fprintf(b, "  sparse kernels: %s\n", s.Sparse)
+	}
+	if len(s.Types) > 0 {
+		wrapTo(b, "element types: "+strings.Join(s.Types, " "), "  ", "    ", w)
 	}
 	namesText(b, "forward of", s.Forward, w)
 	namesText(b, "backward of", s.Backward, w)

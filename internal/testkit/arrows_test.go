@@ -121,7 +121,7 @@ var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch, which
 // the script has imported before.
-var agentModules = []string{"_thread", "ast", "atexit", "collections", "ctypes", "functools", "gc", "importlib", "json", "linecache",
+var agentModules = []string{"_thread", "ast", "atexit", "bisect", "collections", "ctypes", "functools", "gc", "importlib", "json", "linecache",
 	"math", "os", "platform", "re", "sitecustomize", "socket", "struct", "sys", "threading", "time", "torch", "tracemalloc",
 	"types", "warnings", "weakref"}
 

@@ -18,10 +18,11 @@ import (
 // derived is what one wheel says.
 type derived struct {
 	release  atlas.Release
-	cells    map[string]byte // operator with namespace → state
-	autocast map[string]byte // operator → how autocast treats it on MPS
-	sparse   map[string]byte // operator → sparse layouts with a kernel
-	texts    map[string]byte // conditions whose message occurs in the wheel
+	cells    map[string]byte   // operator with namespace → state
+	autocast map[string]byte   // operator → how autocast treats it on MPS
+	sparse   map[string]byte   // operator → sparse layouts with a kernel
+	texts    map[string]byte   // conditions whose message occurs in the wheel
+	types    map[string]string // TensorFlow operator, without namespace → element types of its kernels
 	made     map[string]generated
 	differ   []disagreement
 }

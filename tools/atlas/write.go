@@ -42,7 +42,8 @@ var heads = map[string]string{
 	"torchvision.txt": "torchvision's operators on MPS, by torchvision release.\n" + legend + madeBy,
 	"torchaudio.txt":  "torchaudio's operators on MPS, by torchaudio release.\n" + legend + madeBy,
 	"tensorflow-metal.txt": "TensorFlow operators with a GPU kernel in the tensorflow-metal plugin, by release of the plugin: N has one, . has none.\n" +
-		"TensorFlow places an operator without one on the CPU.\n" + madeBy,
+		"TensorFlow places an operator without one on the CPU, unless it registers it itself for any plugged-in device (Identity, Reshape\n" +
+		"and the like). Ten Stateless* random operators are registered from macOS 13 on; element types: tensorflow-metal-types.txt.\n" + madeBy,
 }
 
 // tables holds what is in the folder of tables, while releases are added.
@@ -52,10 +53,11 @@ type tables struct {
 	releases []atlas.Release
 	differ   map[string][]string // lines, by package and column
 	made     map[string]generated
+	types    map[string]string // of TensorFlow's kernels, by operator and column
 }
 
 func loadTables(folder string, releases []atlas.Release, anew bool) (*tables, error) {
-	t := &tables{folder: folder, byFile: map[string]*atlas.Table{}, releases: releases, differ: map[string][]string{}, made: map[string]generated{}}
+	t := &tables{folder: folder, byFile: map[string]*atlas.Table{}, releases: releases, differ: map[string][]string{}, made: map[string]generated{}, types: map[string]string{}}
 	for file := range heads {
 		t.byFile[file] = &atlas.Table{}
 		text, err := os.ReadFile(filepath.Join(folder, file))
@@ -76,6 +78,15 @@ func loadTables(folder string, releases []atlas.Release, anew bool) (*tables, er
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] != "#" && !anew {
 			t.made[f[0]] = generated{f[1], f[2]}
+		}
+	}
+	text, err = os.ReadFile(filepath.Join(folder, "tensorflow-metal-types.txt"))
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 2 && f[0] != "#" && !anew {
+			t.types[f[0]+" "+f[1]] = strings.Join(f[2:], " ")
 		}
 	}
 	text, err = os.ReadFile(filepath.Join(folder, "disagreements.txt"))
@@ -134,6 +145,9 @@ func (t *tables) add(d *derived) {
 		lines = append(lines, fmt.Sprintf("%-11s %-7s %-42s %-12s %-12s %s", r.Package, r.Column, x.operator, word(x.list), word(x.library), x.why))
 	}
 	t.differ[r.Package+" "+r.Column] = lines
+	for op, types := range d.types {
+		t.types["tf::"+op+" "+r.Column] = types
+	}
 }
 
 // holdsOther says whether a column holds a release other than r.
@@ -166,7 +180,8 @@ func write(folder string, releases []atlas.Release, found []*derived, anew bool)
 	for _, d := range found {
 		t.add(d)
 	}
-	texts := map[string]*bytes.Buffer{"releases.txt": t.releasesText(), "disagreements.txt": t.disagreementsText(), "generated.txt": t.generatedText()}
+	texts := map[string]*bytes.Buffer{"releases.txt": t.releasesText(), "disagreements.txt": t.disagreementsText(), "generated.txt": t.generatedText(),
+		"tensorflow-metal-types.txt": t.typesText()}
 	for file, table := range t.byFile {
 		if len(table.Columns) == 0 {
 			continue
@@ -274,6 +289,21 @@ func (t *tables) generatedText() *bytes.Buffer {
 	}
 	for _, op := range slices.Sorted(maps.Keys(t.made)) {
 		fmt.Fprintf(out, "%-*s  %-10s  %s\n", width, op, t.made[op].how, t.made[op].around)
+	}
+	return out
+}
+
+func (t *tables) typesText() *bytes.Buffer {
+	out := bytes.NewBufferString("# For which element types tensorflow-metal has a kernel of an operator: operator, column, types. Where an operator has several\n" +
+		"# type attributes it is T, or else dtype, Tparams, SrcT or Tidx. An operator without type attributes has no line.\n# " + madeBy)
+	keys := slices.SortedFunc(maps.Keys(t.types), func(a, b string) int {
+		oa, ca, _ := strings.Cut(a, " ")
+		ob, cb, _ := strings.Cut(b, " ")
+		return cmp.Or(strings.Compare(oa, ob), atlas.CompareReleases(ca, cb))
+	})
+	for _, k := range keys {
+		op, column, _ := strings.Cut(k, " ")
+		fmt.Fprintf(out, "%-48s %-5s %s\n", op, column, t.types[k])
 	}
 	return out
 }
