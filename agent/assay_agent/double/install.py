@@ -1,0 +1,43 @@
+"""Puts the double into the script's process, when its torch has been imported."""
+
+import json
+
+from .. import wire
+from . import allocator, modes, place, surface
+
+
+def install(torch, settings):
+    """Install everything; settings are those of docs/formats/double.md. What could not be installed is evidence, not an error."""
+    with open(settings["table"]) as f:
+        settings["loaded"] = json.load(f)
+    recommended = settings.get("recommended")
+    known = "declared"
+    if recommended is None:
+        recommended, known = allocator.recommended_max(settings["memory"], tuple(settings["macos"]))
+        settings["recommended"] = recommended
+
+    def make():
+        return allocator.MetalAllocator(tuple(settings["series"]), recommended, _environ(), tuple(settings["macos"]))
+
+    place.install(torch, settings, make)
+    limits = list(surface.install(torch, settings, place) or ())
+    modes.install(torch, settings)
+    wire.put({"ev": "double", "release": settings["release"], "installed": torch.__version__, "macos": list(settings["macos"]),
+              "chip": settings.get("chip", ""), "memory": settings.get("memory"), "recommended": recommended, "recommended_known": known or "",
+              "limits": limits})
+
+
+def _environ():
+    import os
+    return os.environ
+
+
+def report():
+    """The events of what was seen so far: operators, fallbacks, refusals, notes."""
+    wire.put({"ev": "ops", "rows": [{"op": name, "n": c[0], "state": c[2], "cpu_ns": c[1]} for name, c in sorted(modes.ops.items()) if c[0]]})
+    for (op, where), (n, ns, nbytes) in sorted(modes.fallbacks.items()):
+        wire.put({"ev": "fallback_op", "op": op, "where": where, "n": n, "cpu_ns": ns, "bytes": nbytes})
+    for (op, cause, kind, text, where), n in sorted(modes.refusals.items()):
+        wire.put({"ev": "refused", "op": op, "cause": cause, "error": kind, "text": text, "where": where, "n": n})
+    for (op, kind, text, where), n in sorted(modes.notes.items()):
+        wire.put({"ev": "note", "op": op, "kind": kind, "text": text, "where": where, "n": n})

@@ -1,0 +1,558 @@
+"""The two modes. One answers for a tensor's device where Python asks; the other sees every operator, backward included, looks it up in the
+atlas, enforces what MPS enforces, and keeps account.
+
+The order of checks is MPS's own: is there a kernel (else the CPU fallback or NotImplementedError), the operator's own refusals
+(refuse.py), where its tensors live, the new tensors' types, the memory limit.
+"""
+
+import functools
+import os
+import sys
+import threading
+import time
+import warnings
+
+from . import place, refuse, surface
+from .. import place as source_line
+
+NATIVE, COMPOSED, ON_CPU, RAISES, NO_STUB, MISSING = "N", "C", "F", "X", "S", "-"
+
+torch = None
+series = (2, 0)
+macos = (15, 0)
+fallback = False  # PYTORCH_ENABLE_MPS_FALLBACK, read once, as PyTorch reads it
+ops = {}  # operator -> [calls, nanoseconds on this CPU, state]
+fallbacks = {}  # (operator, user's line) -> [calls, nanoseconds, bytes copied]
+refusals = {}  # (operator, cause, text, user's line) -> calls
+notes = {}
+_warned = False
+_known = {}  # OpOverload -> _Operator
+_table = {}
+
+# What a CPU runs where MPS has another operator, or composes it: counted and looked up under MPS's name. reroutes.txt has the sources.
+_CPU_NAMES = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": "aten::_scaled_dot_product_attention_math",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward": "aten::_softmax_backward_data",
+    "aten::mkldnn_rnn_layer": "aten::_lstm_mps",
+    "aten::mkldnn_rnn_layer_backward": "aten::lstm_mps_backward",
+    "aten::_mkldnn_reshape": "aten::view",
+    "aten::_to_copy": "aten::_to_copy",
+}
+
+# Operators that take tensors of several devices: copies, and indexing with indices on the CPU.
+_ANY_DEVICE = frozenset("aten::" + n for n in (
+    "copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "set_.source_Tensor", "set_.source_Storage", "index.Tensor", "index_put",
+    "index_put_", "_index_put_impl_", "_unsafe_index.Tensor", "_unsafe_index_put", "_local_scalar_dense", "is_same_size", "is_pinned", "_pin_memory",
+    "record_stream", "_has_compatible_shallow_copy_type", "_shallow_copy_data_", "shallow_copy_data_", "_foreach_copy_", "equal"))
+
+_DEVICES_TEXT = "Expected all tensors to be on the same device, but found at least two devices, mps:0 and cpu!"
+_PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
+
+
+class _Operator:
+    """What is known about an operator overload; asked once."""
+
+    __slots__ = ("name", "state", "rules", "notes", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution", "attention", "moves",
+                 "factory")
+
+    def __init__(self, func):
+        schema = func._schema
+        name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
+        self.name = name = _CPU_NAMES.get(name, name)
+        self.state = _table["ops"].get(name, "?")
+        if self.state == MISSING:
+            self.error_name = _table.get("structured", {}).get(name, name)
+        else:
+            self.error_name = name
+            if self.state == COMPOSED and name in _table.get("lacks", {}):
+                self.state, self.error_name = MISSING, _table["lacks"][name]
+        self.rules = refuse.rules_for(name, series, macos)
+        self.notes = getattr(refuse, "note_for", lambda *_: [])(name, series, macos)
+        self.any_device = name in _ANY_DEVICE
+        base = schema.name.partition("::")[2]
+        self.resizes = base.startswith(("resize", "set_", "_resize"))
+        self.counts = ops.setdefault(name, [0, 0, self.state])
+        self.pointwise = torch.Tag.pointwise in func.tags if hasattr(torch, "Tag") and hasattr(torch.Tag, "pointwise") else False
+        self.view = func.is_view if hasattr(func, "is_view") else False
+        self.convolution = base in ("convolution", "_convolution", "convolution_backward")
+        self.attention = schema.name == "aten::_scaled_dot_product_flash_attention_for_cpu"
+        self.moves = name == "aten::_to_copy"
+        self.factory = any(a.name == "device" for a in schema.arguments)
+
+
+def _operator(func):
+    known = _known[func] = _Operator(func)
+    return known
+
+
+def refused(name, cause, error):
+    """Keep a refusal for the evidence, and hand the error back."""
+    key = (name, cause, type(error).__name__, str(error), source_line.where(3)[0])
+    refusals[key] = refusals.get(key, 0) + 1
+    return error
+
+
+def missing_error(name):
+    if series <= (2, 5):
+        text = ("The operator '%s' is not currently implemented for the MPS device. If you want this op to be added in priority during the prototype "
+                "phase of this feature, please comment on https://github.com/pytorch/pytorch/issues/77764." % name)
+    else:
+        text = ("The operator '%s' is not currently implemented for the MPS device. If you want this op to be considered for addition please comment "
+                "on https://github.com/pytorch/pytorch/issues/141287 and mention use-case, that resulted in missing op as well as commit hash %s."
+                % (name, _table.get("commit", "")))
+    return NotImplementedError(text + " As a temporary fix, you can set the environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` to use the CPU as a "
+                               "fallback for this op. WARNING: this will be slower than running natively on MPS.")
+
+
+def _fall_back(op):
+    """MPS warns once in a process, for whichever operator comes first; all are kept as evidence."""
+    global _warned
+    key = (op.error_name, source_line.where(4)[0])
+    entry = fallbacks.setdefault(key, [0, 0, 0])
+    entry[0] += 1
+    if not _warned or torch.is_warn_always_enabled():
+        _warned = True
+        warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run on the CPU. This may have performance "
+                      "implications. (Triggered internally at aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name, UserWarning, stacklevel=4)
+    return entry
+
+
+def _tensors(args, kwargs, found):
+    for a in args:
+        if isinstance(a, _Tensor):
+            found.append(a)
+        elif a.__class__ in (list, tuple):
+            _tensors(a, None, found)
+    if kwargs:
+        for a in kwargs.values():
+            if isinstance(a, _Tensor):
+                found.append(a)
+            elif a.__class__ in (list, tuple):
+                _tensors(a, None, found)
+    return found
+
+
+_Tensor = ()
+
+
+class _Thread(threading.local):
+    def __init__(self):
+        self.leaving = False  # a copy to the CPU is under way
+        self.quiet = False
+
+
+_thread = _Thread()
+
+
+def dispatch(self, func, types, args=(), kwargs=None):
+    """What an operator does when MPS tensors are among its arguments or its result is to live on MPS."""
+    kwargs = kwargs or {}
+    if getattr(place.state, "off", False):
+        return func(*args, **kwargs)
+    live = place._live
+    device = kwargs.get("device") if kwargs else None
+    entering = leaving = False
+    if device is not None:
+        kind = device.type
+        if kind == "mps":
+            kwargs = dict(kwargs, device=_target)
+            entering = True
+        elif kind == "cuda":
+            raise refused(str(func), "device", surface.cuda_error())
+    tensors = _tensors(args, kwargs, [])
+    here = elsewhere = 0
+    for t in tensors:
+        try:
+            if t.untyped_storage()._cdata in live:
+                here += 1
+            else:
+                elsewhere += 1
+        except (NotImplementedError, RuntimeError, AttributeError):
+            if place.on_mps(t):
+                here += 1
+            else:
+                elsewhere += 1
+    if not here and not entering:
+        return func(*args, **kwargs)
+    op = _known.get(func) or _operator(func)
+    leaving = _thread.leaving and op.factory
+    counts = op.counts
+    counts[0] += 1
+    fell = None
+    if op.state == NATIVE or op.state == COMPOSED:
+        if op.rules and not leaving:
+            for rule in op.rules:
+                try:
+                    rule(args, kwargs)
+                except Exception as error:
+                    raise refused(op.name, "argument" if not isinstance(error, TypeError) else "dtype", error)
+    elif op.state == MISSING or op.state == ON_CPU:
+        if op.state == MISSING and not fallback:
+            raise refused(op.error_name, "missing", missing_error(op.error_name))
+        fell = _fall_back(op)
+    elif op.state == NO_STUB:
+        raise refused(op.name, "missing", RuntimeError("DispatchStub: missing kernel for mps" if series >= (2, 4) else "DispatchStub: missing MPS kernel"))
+    if here and elsewhere and fell is None and not op.any_device and not entering:
+        _same_device(op, tensors)
+    if op.notes:
+        for note in op.notes:
+            said = note(args, kwargs)
+            if said:
+                key = (op.name, str(said.get("kind", "")), str(said.get("text", "")), source_line.where(3)[0])
+                notes[key] = notes.get(key, 0) + 1
+    if entering and op.factory:
+        dtype = kwargs.get("dtype")
+        if dtype is None and args and op.moves:
+            dtype = args[0].dtype
+        if dtype is not None:
+            _allocatable(op, dtype, args[0].dim() if op.moves else 0, op.moves)
+    began = time.perf_counter_ns()
+    out = func(*args, **kwargs)
+    spent = time.perf_counter_ns() - began
+    counts[1] += spent
+    if fell is not None:
+        fell[1] += spent
+        fell[2] += sum(t.numel() * t.element_size() for t in tensors)
+    if leaving or op.name == "aten::_local_scalar_dense":
+        return out
+    if isinstance(out, _Tensor):
+        _landed(op, out, live)
+    elif out.__class__ in (list, tuple):
+        for o in out:
+            if isinstance(o, _Tensor):
+                _landed(op, o, live)
+            elif o.__class__ in (list, tuple):
+                for p in o:
+                    if isinstance(p, _Tensor):
+                        _landed(op, p, live)
+    if op.attention:
+        _attention_memory(args, kwargs, out)
+    return out
+
+
+def _landed(op, out, live):
+    """A result that is new lives on MPS."""
+    try:
+        key = out.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError, AttributeError):
+        place.mark(out)
+        return
+    if key in live and not op.resizes:
+        return
+    _allocatable(op, out.dtype, out.dim(), op.moves)
+    try:
+        place.mark(out)
+    except RuntimeError as error:
+        raise refused(op.name, "memory", error)
+
+
+def _allocatable(op, dtype, ndim, strided_copy):
+    try:
+        refuse.allocate_check(dtype, ndim, series, macos, strided_copy)
+    except Exception as error:
+        raise refused(op.name, "rank" if isinstance(error, RuntimeError) else "dtype", error)
+
+
+def _same_device(op, tensors):
+    """Tensors of several devices: allowed for scalars on the CPU in elementwise operators; else an error that depends on the kind of kernel."""
+    for t in tensors:
+        if t.dim() == 0 or place.on_mps(t):
+            continue
+        if op.convolution:
+            names = ["mps:0" if place.on_mps(x) else "cpu" for x in tensors[:2]]
+            raise refused(op.name, "device", RuntimeError(
+                "slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device" % tuple(names)))
+        text = _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
+        raise refused(op.name, "device", RuntimeError(text))
+
+
+def _attention_memory(args, kwargs, out):
+    """MPS materialises the scores when a gradient is needed, in float32 from 2.5 on for half types, and keeps the softmax for the backward pass:
+    aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math."""
+    q, k = args[0], args[1]
+    scores = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
+    size = q.element_size() if series < (2, 5) else max(4, q.element_size())
+    if out[1] is not None:
+        place.charge_more(out[1], scores * size)
+
+
+_target = None
+
+
+# The Python level -------------------------------------------------------------------------------------------------------
+
+_handlers = {}
+
+
+def _moved(tensor, kwargs_dtype, copy, non_blocking, memory_format, to_mps):
+    """A copy on the other device, with a gradient that goes the other way."""
+    if to_mps and getattr(place.state, "off", False) is False:
+        _check_available()
+    if tensor.requires_grad and torch.is_grad_enabled():
+        return _Crossing.apply(tensor, to_mps, kwargs_dtype, memory_format)
+    return _cross(tensor, to_mps, kwargs_dtype, memory_format)
+
+
+def _cross(tensor, to_mps, dtype, memory_format):
+    more = {} if memory_format is None else {"memory_format": memory_format}
+    if to_mps:
+        return torch.ops.aten._to_copy(tensor, dtype=dtype, device=place.DEVICE, **more)
+    _thread.leaving = True
+    try:
+        return torch.ops.aten._to_copy(tensor, dtype=dtype, **more)
+    finally:
+        _thread.leaving = False
+
+
+def _check_available():
+    error = getattr(surface, "availability_error", lambda s: None)(place.settings)
+    if error is not None:
+        raise error
+
+
+def _parse_to(args, kwargs):
+    """The arguments of Tensor.to: (device or None, dtype or None, copy, memory_format, other tensor's device taken)."""
+    device, dtype, copy, memory_format = kwargs.get("device"), kwargs.get("dtype"), kwargs.get("copy", False), kwargs.get("memory_format")
+    rest = list(args)
+    other = kwargs.get("other")
+    if rest and isinstance(rest[0], _Tensor):
+        other = rest.pop(0)
+    if other is not None:
+        device, dtype = (place.DEVICE if place.on_mps(other) else other.device), other.dtype
+    elif rest and not isinstance(rest[0], torch.dtype):
+        if rest[0] is not None:
+            device = rest[0]
+        rest.pop(0)
+    if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+        dtype = rest.pop(0) or dtype
+    if rest:
+        rest.pop(0)  # non_blocking
+    if rest:
+        copy = rest.pop(0)
+    if device is not None and not isinstance(device, torch.device):
+        device = torch.device("mps", device) if isinstance(device, int) else torch.device(device)
+    return device, dtype, copy, memory_format
+
+
+def _to(func, args, kwargs):
+    tensor = args[0]
+    if not isinstance(tensor, _Tensor) or tensor.__class__.__name__ == "FakeTensor":
+        return func(*args, **kwargs)
+    device, dtype, copy, memory_format = _parse_to(args[1:], kwargs)
+    if device is not None and device.type == "cuda":
+        raise refused("to", "device", surface.cuda_error())
+    there = place.on_mps(tensor)
+    if device is None or device.type not in ("mps", "cpu"):
+        return func(*args, **kwargs)
+    if (device.type == "mps") == there:  # it stays where it is
+        more = {} if memory_format is None else {"memory_format": memory_format}
+        return func(tensor, dtype if dtype is not None else tensor.dtype, copy=copy, **more)
+    return _moved(tensor, dtype, copy, False, memory_format, device.type == "mps")
+
+
+def _cpu(func, args, kwargs):
+    if place.on_mps(args[0]):
+        return _moved(args[0], None, False, False, kwargs.get("memory_format"), False)
+    return func(*args, **kwargs)
+
+
+def _cuda(func, args, kwargs):
+    raise refused("cuda", "device", surface.cuda_error())
+
+
+def _device(func, args, kwargs):
+    return place.DEVICE if place.on_mps(args[0]) else func(*args, **kwargs)
+
+
+def _is_mps(func, args, kwargs):
+    return place.on_mps(args[0])
+
+
+def _is_cpu(func, args, kwargs):
+    return func(*args, **kwargs) and not place.on_mps(args[0])
+
+
+def _get_device(func, args, kwargs):
+    return 0 if place.on_mps(args[0]) else func(*args, **kwargs)
+
+
+def _numpy(func, args, kwargs):
+    if place.on_mps(args[0]) and not kwargs.get("force"):
+        raise refused("numpy", "device", TypeError(
+            "can't convert mps:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."))
+    return func(*args, **kwargs)
+
+
+def _type(func, args, kwargs):
+    tensor = args[0]
+    if len(args) == 1 and not kwargs:
+        name = func(tensor)
+        return name.replace("torch.", "torch.mps.", 1) if place.on_mps(tensor) else name
+    wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
+    if isinstance(wanted, str):
+        if ".cuda." in wanted:
+            raise refused("type", "device", surface.cuda_error())
+        if ".mps." in wanted:
+            with place.inside():
+                dtype = func(tensor.detach()[:0].reshape(-1) if tensor.dim() else tensor.detach(), wanted.replace(".mps", "")).dtype
+            return torch.Tensor.to(tensor, place.DEVICE, dtype)
+    return func(*args, **kwargs)
+
+
+def _pinned(func, args, kwargs):
+    tensor = args[0]
+    error = getattr(surface, "pin_memory_error", lambda s: None)(series)
+    if error is not None:
+        raise refused("pin_memory", "device", error)
+    return tensor
+
+
+def _is_pinned(func, args, kwargs):
+    return False
+
+
+def _repr(func, args, kwargs):
+    with _again():
+        return torch._tensor_str._str(args[0], **kwargs)
+
+
+class _again:
+    """The Python-level mode for what a handler calls, which PyTorch takes off while a handler runs; operators go unseen."""
+
+    def __enter__(self):
+        self.mode = Functions()
+        self.mode.__enter__()
+        self.before = getattr(place.state, "off", False)
+        place.state.off = True
+
+    def __exit__(self, *error):
+        place.state.off = self.before
+        self.mode.__exit__(*error)
+
+
+def functions(self, func, types, args=(), kwargs=None):
+    handler = _handlers.get(func)
+    if handler is not None:
+        return handler(func, args, kwargs or {})
+    if kwargs:
+        device = kwargs.get("device")
+        if device is not None and getattr(func, "__name__", "") != "__init__":
+            kind = device if isinstance(device, str) else getattr(device, "type", "")
+            if kind.startswith("cuda"):
+                raise refused(func.__name__, "device", surface.cuda_error())
+            if isinstance(device, int) and not isinstance(device, bool):
+                kwargs = dict(kwargs, device=torch.device("mps", device))
+                kind = "mps"
+            if kind.startswith("mps"):
+                _check_available()
+                if func in _from_data:
+                    return _made_from_data(func, args, kwargs)
+            elif kind.startswith("cpu") and args and isinstance(args[0], _Tensor) and place.on_mps(args[0]):
+                _thread.leaving = True
+                try:
+                    return func(*args, **kwargs)
+                finally:
+                    _thread.leaving = False
+        return func(*args, **kwargs)
+    return func(*args)
+
+
+_from_data = set()
+
+
+def _made_from_data(func, args, kwargs):
+    """torch.tensor and the like make a CPU tensor of the data and copy it."""
+    more = {k: v for k, v in kwargs.items() if k != "device"}
+    grad = more.pop("requires_grad", False)
+    data = args[0] if args else more.get("data")
+    if func is torch.as_tensor and isinstance(data, _Tensor):
+        return torch.Tensor.to(data, place.DEVICE, kwargs.get("dtype"))
+    made = func(*args, device="cpu", **more)
+    made = _cross(made, True, None, None)
+    return made.requires_grad_() if grad else made
+
+
+Functions = Operators = _Crossing = None
+
+
+def install(the_torch, settings):
+    """Make the modes and put them up, in this thread and in those that are started later."""
+    global torch, series, macos, fallback, Functions, Operators, _Crossing, _Tensor, _target, _table
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    torch = the_torch
+    series, macos = tuple(settings["series"]), tuple(settings["macos"])
+    _table = settings["loaded"]
+    _Tensor = torch.Tensor
+    _target = torch.device("meta" if settings.get("shape_only") else "cpu")
+    flag = os.environ.get("PYTORCH_ENABLE_MPS_FALLBACK")
+    try:
+        fallback = flag is not None and int(flag) != 0
+    except ValueError:
+        fallback = False
+
+    class FunctionsOnDouble(TorchFunctionMode):
+        pass
+
+    class OperatorsOnDouble(TorchDispatchMode):
+        pass
+
+    FunctionsOnDouble.__torch_function__ = functions
+    OperatorsOnDouble.__torch_dispatch__ = dispatch  # set afterwards: the class would wrap it in dynamo's guard, three microseconds a call
+    Functions, Operators = FunctionsOnDouble, OperatorsOnDouble
+
+    class Crossing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, tensor, to_mps, dtype, memory_format):
+            ctx.to_mps, ctx.dtype = to_mps, tensor.dtype
+            return _cross(tensor, to_mps, dtype, memory_format)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return _cross(grad, not ctx.to_mps, ctx.dtype, None) if place.on_mps(grad) is ctx.to_mps else grad, None, None, None
+
+    _Crossing = Crossing
+    _fill_handlers()
+    _enter()
+    bootstrap = threading.Thread._bootstrap_inner
+
+    @functools.wraps(bootstrap)
+    def _bootstrap_inner(self):
+        _enter()
+        return bootstrap(self)
+
+    threading.Thread._bootstrap_inner = _bootstrap_inner
+
+
+def _enter():
+    """Put both modes up in this thread, for good."""
+    Functions().__enter__()
+    Operators().__enter__()
+
+
+def _fill_handlers():
+    T = torch.Tensor
+
+    def put(handler, *names):
+        for name in names:
+            attribute = getattr(T, name, None)
+            if attribute is not None:
+                _handlers[attribute] = handler
+
+    put(_to, "to")
+    put(_cpu, "cpu")
+    put(_cuda, "cuda")
+    put(_get_device, "get_device")
+    put(_numpy, "numpy", "__array__")
+    put(_type, "type")
+    put(_pinned, "pin_memory")
+    put(_repr, "__repr__")
+    for name, handler in (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu)):
+        getter = getattr(T, name, None)
+        if getter is not None:
+            _handlers[getter.__get__] = handler
+    _handlers[torch.get_device if hasattr(torch, "get_device") else T.get_device] = _get_device
+    for name in ("tensor", "as_tensor", "asarray", "scalar_tensor"):
+        if hasattr(torch, name):
+            _from_data.add(getattr(torch, name))
