@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 
-from . import place, refuse, surface
+from . import place, refuse, shapes, surface
 from .. import place as source_line
 
 NATIVE, COMPOSED, ON_CPU, RAISES, NO_STUB, MISSING = "N", "C", "F", "X", "S", "-"
@@ -133,6 +133,7 @@ def _tensors(args, kwargs, found):
 
 
 _Tensor = ()
+_cpu_device = None
 
 
 class _Thread(threading.local):
@@ -173,7 +174,7 @@ def dispatch(self, func, types, args=(), kwargs=None):
             else:
                 elsewhere += 1
     if not here and not entering:
-        return func(*args, **kwargs)
+        return func(*args, **kwargs) if _shapes is None else _elsewhere(func, args, kwargs, tensors)
     op = _known.get(func) or _operator(func)
     leaving = _thread.leaving and op.factory
     counts = op.counts
@@ -207,7 +208,7 @@ def dispatch(self, func, types, args=(), kwargs=None):
         if dtype is not None:
             _allocatable(op, dtype, args[0].dim() if op.moves else 0, op.moves)
     began = time.perf_counter_ns()
-    out = func(*args, **kwargs)
+    out = func(*args, **kwargs) if _shapes is None else _without_data(op, func, args, kwargs, leaving)
     spent = time.perf_counter_ns() - began
     counts[1] += spent
     if fell is not None:
@@ -258,6 +259,8 @@ def _same_device(op, tensors):
     for t in tensors:
         if t.dim() == 0 or place.on_mps(t):
             continue
+        if _shapes is not None and t.is_meta and not _shapes.pretends(t):
+            continue  # made inside a composed operator, from the options of a tensor without data
         if op.convolution:
             names = ["mps:0" if place.on_mps(x) else "cpu" for x in tensors[:2]]
             raise refused(op.name, "device", RuntimeError(
@@ -277,6 +280,55 @@ def _attention_memory(args, kwargs, out):
 
 
 _target = None
+_shapes = None  # the module shapes, under --shape-only
+
+
+def _elsewhere(func, args, kwargs, tensors):
+    """An operator on the CPU, without data where tensors are large."""
+    op = _known.get(func) or _operator(func)
+    device = kwargs.get("device")
+    meta = any(t.is_meta for t in tensors)
+    if device is not None and device.type == "meta" and not (meta and any(t.is_meta and _shapes.pretends(t) for t in tensors)):
+        return func(*args, **kwargs)
+    if op.factory and not tensors and _shapes.large(args):
+        out = func(*args, **dict(kwargs, device=_target))
+        _shapes.pretend(out)
+        return out
+    if not meta or not any(t.is_meta and _shapes.pretends(t) for t in tensors):
+        return func(*args, **kwargs)
+    if op.name == "aten::_local_scalar_dense":
+        _stands_in(op)
+        return _shapes.without_value(args[0])
+    if device is not None:
+        kwargs = dict(kwargs, device=_target)
+    out = func(*_shapes.emptied(args), **{k: _shapes.emptied(v) for k, v in kwargs.items()})
+    for o in out if out.__class__ in (list, tuple) else (out,):
+        if isinstance(o, _Tensor) and o.is_meta and not _shapes.pretends(o):
+            _shapes.pretend(o)
+    return out
+
+
+def _stands_in(op):
+    key = (op.name, "stand-in", "a value was asked for, and zero was given", source_line.where(5)[0])
+    notes[key] = notes.get(key, 0) + 1
+
+
+def _without_data(op, func, args, kwargs, leaving):
+    """An operator on MPS without data."""
+    if op.name == "aten::_local_scalar_dense":
+        _stands_in(op)
+        return _shapes.without_value(args[0])
+    if leaving:
+        _stands_in(op)
+        t = args[0]
+        if t.numel() >= _shapes.LARGE:
+            out = func(*args, **dict(kwargs, device=_target))
+            _shapes.pretend(out)
+            return out
+        return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype)
+    if op.name == "aten::copy_" and not args[0].is_meta:
+        return args[0]
+    return func(*_shapes.emptied(args), **{k: _shapes.emptied(v) for k, v in kwargs.items()})
 
 
 # The Python level -------------------------------------------------------------------------------------------------------
@@ -361,7 +413,14 @@ def _cuda(func, args, kwargs):
 
 
 def _device(func, args, kwargs):
-    return place.DEVICE if place.on_mps(args[0]) else func(*args, **kwargs)
+    if place.on_mps(args[0]):
+        return place.DEVICE
+    device = func(*args, **kwargs)
+    return _cpu_device if _shapes is not None and device.type == "meta" and _shapes.pretends(args[0]) else device
+
+
+def _is_meta(func, args, kwargs):
+    return func(*args, **kwargs) and not (_shapes is not None and (place.on_mps(args[0]) or _shapes.pretends(args[0])))
 
 
 def _is_mps(func, args, kwargs):
@@ -369,7 +428,9 @@ def _is_mps(func, args, kwargs):
 
 
 def _is_cpu(func, args, kwargs):
-    return func(*args, **kwargs) and not place.on_mps(args[0])
+    if place.on_mps(args[0]):
+        return False
+    return func(*args, **kwargs) or _shapes is not None and args[0].is_meta and _shapes.pretends(args[0])
 
 
 def _get_device(func, args, kwargs):
@@ -477,7 +538,7 @@ Functions = Operators = _Crossing = None
 
 def install(the_torch, settings):
     """Make the modes and put them up, in this thread and in those that are started later."""
-    global torch, series, macos, fallback, Functions, Operators, _Crossing, _Tensor, _target, _table
+    global torch, series, macos, fallback, Functions, Operators, _Crossing, _Tensor, _target, _table, _shapes, _cpu_device
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -485,7 +546,11 @@ def install(the_torch, settings):
     series, macos = tuple(settings["series"]), tuple(settings["macos"])
     _table = settings["loaded"]
     _Tensor = torch.Tensor
-    _target = torch.device("meta" if settings.get("shape_only") else "cpu")
+    _cpu_device = torch.device("cpu")
+    _target = _cpu_device
+    if settings.get("shape_only"):
+        shapes.install(torch)
+        _shapes, _target = shapes, torch.device("meta")
     flag = os.environ.get("PYTORCH_ENABLE_MPS_FALLBACK")
     try:
         fallback = flag is not None and int(flag) != 0
@@ -548,7 +613,7 @@ def _fill_handlers():
     put(_type, "type")
     put(_pinned, "pin_memory")
     put(_repr, "__repr__")
-    for name, handler in (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu)):
+    for name, handler in (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu), ("is_meta", _is_meta)):
         getter = getattr(T, name, None)
         if getter is not None:
             _handlers[getter.__get__] = handler

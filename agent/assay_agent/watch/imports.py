@@ -71,6 +71,10 @@ def installed(torch):
                    scaler, transfer, warned)
 
     began = time.perf_counter_ns()
+    if _config.get("double"):
+        from ..double import install as double
+        double.install(torch, _config["double"])
+        process.finisher(double.report)
     environment.report(torch, _config)
     T.limit_steps = int(_config.get("steps") or 0)
     if _config.get("for"):

@@ -1,0 +1,67 @@
+"""Rehearsal without data: tensors have shapes, types and memory, and no values.
+
+Every tensor on MPS is one of PyTorch's meta tensors, and so is every large one on the CPU, so that a model larger than this machine can be built,
+moved and trained. What needs a value gets a stand-in, which is counted as a note: item() gives 0 (False for bool), a copy to the CPU gives
+zeros. What cannot have one (boolean indexing, nonzero: shapes that depend on values) raises PyTorch's own error for meta tensors.
+"""
+
+from . import place
+
+LARGE = 1 << 16  # elements: from here on a tensor on the CPU has no data either
+
+torch = None
+_cpu = {}  # address of a StorageImpl -> weak reference: meta tensors that stand for ones on the CPU
+_Tensor = ()
+
+
+class _Ref(place.weakref.ref):
+    __slots__ = ("key",)
+
+
+def _gone(ref):
+    if _cpu.get(ref.key) is ref:
+        del _cpu[ref.key]
+
+
+def install(the_torch):
+    global torch, _Tensor
+    torch = the_torch
+    _Tensor = torch.Tensor
+
+
+def pretends(tensor):
+    """Whether a meta tensor stands for one on the CPU."""
+    return tensor.untyped_storage()._cdata in _cpu
+
+
+def pretend(tensor):
+    storage = tensor.untyped_storage()
+    ref = _Ref(storage, _gone)
+    ref.key = storage._cdata
+    _cpu[ref.key] = ref
+
+
+def large(args):
+    """Whether a factory's first argument is a large size."""
+    if not args or args[0].__class__ not in (list, tuple, torch.Size):
+        return False
+    n = 1
+    for d in args[0]:
+        if not isinstance(d, int):
+            return False
+        n *= d
+    return n >= LARGE
+
+
+def emptied(value):
+    """CPU tensors with data, as meta tensors: an operator takes one kind."""
+    if isinstance(value, _Tensor):
+        return value if value.is_meta else value.to("meta")
+    if value.__class__ in (list, tuple):
+        return value.__class__(emptied(v) for v in value)
+    return value
+
+
+def without_value(tensor):
+    """What stands for the value of a scalar tensor."""
+    return False if tensor.dtype is torch.bool else 0.0 if tensor.is_floating_point() else 0
