@@ -17,6 +17,8 @@ def install(torch, settings):
         settings["recommended"] = recommended
 
     def make():
+        if settings.get("like") == "cuda":  # to hold the account against a real NVIDIA GPU: tools/double/memory.py
+            return allocator.CudaAllocator()
         return allocator.MetalAllocator(tuple(settings["series"]), recommended, _environ(), tuple(settings["macos"]))
 
     place.install(torch, settings, make)

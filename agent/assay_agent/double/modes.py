@@ -272,6 +272,8 @@ def _same_device(op, tensors):
 def _attention_memory(args, kwargs, out):
     """MPS materialises the scores when a gradient is needed, in float32 from 2.5 on for half types, and keeps the softmax for the backward pass:
     aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math."""
+    if place.settings.get("like") == "cuda":
+        return
     q, k = args[0], args[1]
     scores = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
     size = q.element_size() if series < (2, 5) else max(4, q.element_size())
