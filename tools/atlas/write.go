@@ -108,7 +108,14 @@ func (t *tables) add(d *derived) {
 	if r.Package == "torch" {
 		files["autocast.txt"], files["sparse.txt"] = d.autocast, d.sparse
 	}
-	maps.Copy(t.made, d.made)
+	newest := !slices.ContainsFunc(t.releases, func(o atlas.Release) bool {
+		return o.Package == r.Package && atlas.CompareReleases(o.Version, r.Version) > 0
+	})
+	for op, g := range d.made {
+		if _, known := t.made[op]; newest || !known {
+			t.made[op] = g
+		}
+	}
 	main := t.byFile[r.Package+".txt"]
 	series := atlas.Series(r.Version)
 	r.Column = ""
