@@ -169,9 +169,22 @@ type Need struct {
 	State     State
 }
 
-// Needs follows composed operators down to those that have kernels, or none, in a release of torch. untraced lists composed operators whose calls are
-// not known.
-func (a *Atlas) Needs(column string, roots []Call) (needs []Need, untraced []string) {
+// Needs follows composed operators down to those that have kernels, or none, in a release of torch and the releases that go with it.
+// untraced lists composed operators whose calls are not known. What operators call was traced on one release; where MPS began to take another
+// way later than the release asked about, the earlier way is followed (reroutes.txt).
+func (a *Atlas) Needs(torch Release, roots []Call) (needs []Need, untraced []string) {
+	columns := map[string]string{}
+	for _, pkg := range Packages {
+		if r, ok := a.Beside(pkg, torch.Version); ok {
+			columns[pkg] = r.Column
+		}
+	}
+	detours := a.detours(torch.Version)
+	for _, way := range detours {
+		if way.from == "" {
+			roots = way.without(roots)
+		}
+	}
 	seen := map[string]int{} // operator → index in needs, -1 for composed ones
 	always := map[string]bool{}
 	var walk func(list []Call, sometimes bool)
@@ -190,14 +203,16 @@ func (a *Atlas) Needs(column string, roots []Call) (needs []Need, untraced []str
 			op, known := a.Operator(c.Operator)
 			state := Unknown
 			if known {
-				state = op.At(column)
-				if op.Package != "torch" {
-					state = State(op.cells[len(op.cells)-1])
-				}
+				state = op.At(columns[op.Package])
 			}
 			if state == Composed {
 				seen[c.Operator] = -1
 				calls := a.Calls(c.Operator)
+				for _, way := range detours {
+					if way.from == c.Operator {
+						calls = append(way.without(calls), way.before...)
+					}
+				}
 				if calls == nil && !again {
 					untraced = append(untraced, c.Operator)
 				}
@@ -212,6 +227,48 @@ func (a *Atlas) Needs(column string, roots []Call) (needs []Need, untraced []str
 	slices.SortStableFunc(needs, func(x, y Need) int { return strings.Compare(x.Operator, y.Operator) })
 	slices.Sort(untraced)
 	return needs, untraced
+}
+
+// detour is a way that MPS takes from a release on that is later than the one asked about.
+type detour struct {
+	from   string   // the composed operator, "" for what a gradient calls
+	calls  []string // what it calls on that way
+	before []Call   // what it called before
+}
+
+// without leaves out what is called on that way alone.
+func (d detour) without(calls []Call) []Call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Sometimes && slices.Contains(d.calls, c.Operator) })
+}
+
+// detours reads reroutes.txt: operator | forward or gradient | what a CPU calls | what MPS calls | since | source.
+func (a *Atlas) detours(version string) []detour {
+	var list []detour
+	for line := range strings.Lines(string(text("reroutes.txt"))) {
+		f := strings.Split(line, "|")
+		if len(f) < 6 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		for i := range f {
+			f[i] = strings.TrimSpace(f[i])
+		}
+		if since := f[4]; f[1] == "note" || CompareReleases(version, since) >= 0 {
+			continue
+		}
+		d := detour{from: f[0]}
+		for _, op := range strings.Fields(f[3]) {
+			d.calls = append(d.calls, strings.TrimSuffix(op, "?"))
+		}
+		if f[1] == "gradient" {
+			d.from = ""
+		} else if f[2] != "*" {
+			for _, op := range strings.Fields(f[2]) {
+				d.before = append(d.before, Call{strings.TrimSuffix(op, "?"), true})
+			}
+		}
+		list = append(list, d)
+	}
+	return list
 }
 
 // Lacks names a missing operator that a composed one comes down to whatever its inputs; "" when none is known.

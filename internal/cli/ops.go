@@ -250,7 +250,7 @@ func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 	for i := range o.Operators {
 		s := &o.Operators[i]
 		if s.State == atlas.Composed.String() {
-			needs, untraced := a.Needs(torch.Column, []atlas.Call{{Operator: s.Name}})
+			needs, untraced := a.Needs(torch, []atlas.Call{{Operator: s.Name}})
 			s.Needs, s.Untraced = opsNeeds(a, needs), untraced
 		}
 		s.Autocast = map[byte]string{'L': "lower precision", 'F': "float32", 'W': "widest input type"}[autocast[s.Name]]
@@ -287,8 +287,8 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 		}
 		return nil, fault.Hint(err, "ask for the operator itself: assay ops NAME")
 	}
-	column := beside["torch"].Column
-	o.API = &opsAPI{Name: api.Name, Forward: direction(a, column, api.Forward), Backward: direction(a, column, api.Backward)}
+	torch := beside["torch"]
+	o.API = &opsAPI{Name: api.Name, Forward: direction(a, torch, api.Forward), Backward: direction(a, torch, api.Backward)}
 	seen := map[string]bool{}
 	for _, d := range []*opsDirection{o.API.Forward, o.API.Backward} {
 		if d == nil {
@@ -310,11 +310,11 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 	return o, nil
 }
 
-func direction(a *atlas.Atlas, column string, roots []atlas.Call) *opsDirection {
+func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDirection {
 	if roots == nil {
 		return nil
 	}
-	needs, untraced := a.Needs(column, roots)
+	needs, untraced := a.Needs(torch, roots)
 	d := &opsDirection{Verdict: "native", Calls: []string{}, Needs: opsNeeds(a, needs), Untraced: untraced}
 	for _, c := range roots {
 		name := c.Operator

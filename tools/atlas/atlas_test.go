@@ -84,10 +84,10 @@ func TestRefuses(t *testing.T) {
 // TestNoMPS: a library that registers nothing for MPS is not taken for a release in which all is missing.
 func TestNoMPS(t *testing.T) {
 	listed := operators{"abs": {keyImplicit: true}}
-	if _, err := joinTorch(listed, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}); err == nil || !strings.Contains(err.Error(), "no MPS in it") {
+	if _, err := joinTorch(listed, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}, nil); err == nil || !strings.Contains(err.Error(), "no MPS in it") {
 		t.Error(err)
 	}
-	if _, err := joinTorch(operators{"abs": {keyMPS: true}}, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}); err == nil || !strings.Contains(err.Error(), "registers 0") {
+	if _, err := joinTorch(operators{"abs": {keyMPS: true}}, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}, nil); err == nil || !strings.Contains(err.Error(), "registers 0") {
 		t.Error(err)
 	}
 }

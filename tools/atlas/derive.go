@@ -54,7 +54,11 @@ func deriveTorch(w *wheel, texts messages) (*derived, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := joinTorch(listed, made, readRegistry(im))
+	inPython, err := w.pythonKernels()
+	if err != nil {
+		return nil, err
+	}
+	d, err := joinTorch(listed, made, readRegistry(im), inPython)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", w.path, err)
 	}
@@ -64,6 +68,22 @@ func deriveTorch(w *wheel, texts messages) (*derived, error) {
 	d.release, err = w.release()
 	return d, err
 }
+
+// pythonKernels lists the operators that the wheel's Python registers for MPS when torch is imported: decompositions.
+func (w *wheel) pythonKernels() (map[string]bool, error) {
+	const file = "torch/backends/mps/__init__.py"
+	text, err := w.read(file)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, m := range pythonImpl.FindAllSubmatch(text, -1) {
+		found[string(m[1])] = true
+	}
+	return found, nil
+}
+
+var pythonImpl = regexp.MustCompile(`\.impl\(\s*"([\w.]+)",\s*\w+,\s*"MPS"\s*\)`)
 
 // image reads a library of the wheel.
 func (w *wheel) image(library string) (*image, error) {
@@ -107,7 +127,7 @@ func (w *wheel) release() (atlas.Release, error) {
 var builtFrom = regexp.MustCompile(`(?m)^git_version\s*=\s*'([0-9a-f]{40})'`)
 
 // joinTorch compares the two readings. The library is believed where they differ: it is what runs.
-func joinTorch(listed operators, made map[string]generated, reg *registry) (*derived, error) {
+func joinTorch(listed operators, made map[string]generated, reg *registry, inPython map[string]bool) (*derived, error) {
 	seen := reg.operators("aten")
 	native := func(ops operators) (n int) {
 		for _, ks := range ops {
@@ -143,11 +163,17 @@ func joinTorch(listed operators, made map[string]generated, reg *registry) (*der
 				inLibrary = seen.state(out, byHand)
 			}
 		}
+		if inPython[op] {
+			inLibrary = atlas.Composed
+		}
 		if inLibrary != atlas.Undefined {
 			d.cells["aten::"+op] = byte(inLibrary)
 		}
 		if inList != inLibrary {
 			why := reg.why(op, made[op].around)
+			if inPython[op] {
+				why = "registered by torch/backends/mps/__init__.py, as a decomposition"
+			}
 			d.differ = append(d.differ, disagreement{"aten::" + op, inList, inLibrary, why})
 		}
 		if g, ok := made[op]; ok && inLibrary != atlas.Undefined {
