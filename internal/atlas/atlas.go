@@ -81,12 +81,20 @@ func (a *Atlas) Release(pkg, version string) (Release, error) {
 // Beside is the newest release of another package that goes with a release of torch; false when none of those read does. What needs no
 // torch, as tensorflow-metal, goes with any.
 func (a *Atlas) Beside(pkg, torch string) (Release, bool) {
-	for _, r := range slices.Backward(a.Releases(pkg)) {
-		if pkg == "torch" && r.Version == torch || pkg != "torch" && r.fits(torch) {
-			return r, true
+	best, found := Release{}, false
+	for _, r := range a.Releases(pkg) {
+		if pkg == "torch" {
+			if r.Version == torch {
+				return r, true
+			}
+			continue
+		}
+		// One that asks for just this release is better than one that asks for some, and that than one that does not say.
+		if r.fits(torch) && (!found || r.closeness() >= best.closeness()) {
+			best, found = r, true
 		}
 	}
-	return Release{}, false
+	return best, found
 }
 
 // UnknownRelease says that the atlas has not read a release.

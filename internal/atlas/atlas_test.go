@@ -211,6 +211,9 @@ func TestRelease(t *testing.T) {
 	if r, ok := a.Beside("torchvision", "2.8.0"); !ok || r.Version != "0.23.0" {
 		t.Errorf("torchvision beside torch 2.8.0: %+v", r)
 	}
+	if r, ok := a.Beside("torchaudio", "2.8.0"); !ok || r.Version != "2.8.0" { // 2.11.0 asks for no release of torch
+		t.Errorf("torchaudio beside torch 2.8.0: %+v", r)
+	}
 	if r, ok := a.Beside("torchvision", "2.15.0"); !ok || r.Version != "0.29.2" {
 		t.Errorf("torchvision beside torch 2.15.0: %+v", r)
 	}

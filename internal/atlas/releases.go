@@ -45,3 +45,14 @@ func (r Release) fits(torch string) bool {
 	v, ok := strings.CutPrefix(r.Torch, ">=")
 	return !ok || CompareReleases(torch, v) >= 0
 }
+
+// closeness ranks what a release asks of torch: nothing, at least some release, just one.
+func (r Release) closeness() int {
+	switch {
+	case strings.HasPrefix(r.Torch, "=="):
+		return 2
+	case r.Torch != "":
+		return 1
+	}
+	return 0
+}

@@ -22,6 +22,7 @@ import (
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/report"
+	"assay/internal/target"
 	"assay/internal/unit"
 )
 
@@ -31,6 +32,8 @@ type runOptions struct {
 	steps                          int
 	forTime, warnEpoch             string
 	quiet                          bool
+	torch, chip, macOS             string // of the Mac that a rehearsal stands for
+	shapeOnly                      bool
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -43,16 +46,20 @@ func newRunCommand(env *Env) *cobra.Command {
 COMMAND is a program (python, torchrun, accelerate, …), a Python script (train.py), a module (-m pkg.train) or a notebook
 (train.ipynb). The script's output, exit status and signals are its own; the summary goes to standard error when it has ended.
 
+--on double rehearses without a Mac: the script meets MPS as the release of PyTorch that --torch names has it, on the Mac that --chip and
+--macos describe, with values computed by this machine's CPU. --shape-only computes no values at all: operators and memory alone.
+
 Exit status: the script's own; 125 where assay failed before the script was started, 126 where the command cannot be executed,
 127 where it was not found.`,
 		Example: `  assay run -- python train.py --epochs 3
   assay run --on cpu --steps 200 -- train.py
   assay run --only data -- python -m pkg.train
+  assay run --on double --torch 2.8 --chip m3-ultra-96gb -- python train.py
   assay run -- torchrun --nproc-per-node 2 train.py`,
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.on, "on", opts.on, "`device` to run on: auto, cpu, mps, cuda")
+	f.StringVar(&opts.on, "on", opts.on, "`device` to run on: auto, cpu, mps, cuda, double")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter for scripts, modules and notebooks")
 	f.IntVar(&opts.steps, "steps", 0, "end the run after so many training `steps`")
 	f.StringVar(&opts.forTime, "for", "", "end the run after a `time`: 90s, 2m")
@@ -60,6 +67,10 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.StringVar(&opts.profile, "profile", opts.profile, "hot operators over fifty steps after warm-up, `auto|off`")
 	f.StringVar(&opts.only, "only", "", "after some ordinary steps, run one `side` alone: data or forward")
 	f.StringVar(&opts.warnEpoch, "warn-epoch", opts.warnEpoch, "warn of epochs longer than this `time`")
+	f.StringVar(&opts.torch, "torch", "", "with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
+	f.StringVar(&opts.chip, "chip", "", "with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
+	f.StringVar(&opts.macOS, "macos", "", "with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
+	f.BoolVar(&opts.shapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
 	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")
 	f.SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -78,17 +89,28 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay run --help"), fault.NotStarted)
 	}
 	switch opts.on {
-	case "auto", "cpu", "mps", "cuda":
-	case "double":
-		return nil, usage("--on double: rehearsing without a Mac is not built yet")
+	case "auto", "cpu", "mps", "cuda", "double":
 	default:
-		return nil, usage("--on %s: the devices are auto, cpu, mps and cuda", opts.on)
+		return nil, usage("--on %s: the devices are auto, cpu, mps, cuda and double", opts.on)
+	}
+	if opts.on != "double" {
+		for _, flag := range []struct {
+			name  string
+			given bool
+		}{{"--torch", opts.torch != ""}, {"--chip", opts.chip != ""}, {"--macos", opts.macOS != ""}, {"--shape-only", opts.shapeOnly}} {
+			if flag.given {
+				return nil, usage("%s describes the Mac that a rehearsal stands for, and the run is --on %s: it goes with --on double", flag.name, opts.on)
+			}
+		}
 	}
 	if opts.profile != "auto" && opts.profile != "off" {
 		return nil, usage("--profile=%s: auto or off", opts.profile)
 	}
 	if opts.only != "" && opts.only != "data" && opts.only != "forward" {
 		return nil, usage("--only %s: data or forward", opts.only)
+	}
+	if opts.only != "" && opts.on == "double" {
+		return nil, usage("--only %s compares times, and those of a rehearsal say nothing about the Mac", opts.only)
 	}
 	if opts.steps < 0 {
 		return nil, usage("--steps %d: a number of steps above 0", opts.steps)
@@ -122,13 +144,19 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 			return nil, err
 		}
 	}
+	var double *probe.Double
+	if opts.on == "double" {
+		if double, err = rehearsal(ctx, env, opts, command); err != nil {
+			return nil, err
+		}
+	}
 	out := opts.out
 	if out == "" {
 		out = filepath.Join(".assay", "runs", runName(env, subject))
 	}
 	res, err := probe.Run(ctx, probe.Options{
 		Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
-		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(),
+		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(), Double: double,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})
 	if err != nil {
@@ -278,11 +306,7 @@ func onPath(env *Env, name string) bool {
 
 // requireDevice proves, before hours are spent, that the device asked for computes: available is not enough.
 func requireDevice(ctx context.Context, env *Env, device string, command []string) error {
-	explicit := ""
-	if pythonName.MatchString(command[0]) || filepath.IsAbs(command[0]) {
-		explicit = command[0]
-	}
-	in, err := python.Find(ctx, env.Environ, env.Dir, explicit)
+	in, err := interpreterOf(ctx, env, command)
 	if err != nil {
 		return fault.Exit(err, fault.NotStarted)
 	}
@@ -300,6 +324,37 @@ func requireDevice(ctx context.Context, env *Env, device string, command []strin
 		return fault.Exit(fault.Hint(fmt.Errorf("--on %s: %s", device, gate.Detail), hint), fault.NotStarted)
 	}
 	return fault.Exit(fmt.Errorf("--on %s: no gate of that name", device), fault.NotStarted)
+}
+
+// interpreterOf finds the Python that a command runs in: itself, or the one that its first line names.
+func interpreterOf(ctx context.Context, env *Env, command []string) (python.Interpreter, error) {
+	explicit := ""
+	if pythonName.MatchString(command[0]) || filepath.IsAbs(command[0]) {
+		explicit = command[0]
+	} else if script := pythonScript(env, command[0]); script != "" {
+		explicit = script
+	}
+	return python.Find(ctx, env.Environ, env.Dir, explicit)
+}
+
+// pythonScript is the program of that name on PATH where its first line names a Python, as pytest's and torchrun's does; else "".
+func pythonScript(env *Env, name string) string {
+	for _, folder := range filepath.SplitList(env.Getenv("PATH")) {
+		path := filepath.Join(folder, name)
+		file, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		head := make([]byte, 256)
+		n, _ := io.ReadFull(file, head)
+		file.Close()
+		line, _, _ := strings.Cut(string(head[:n]), "\n")
+		if strings.HasPrefix(line, "#!") && strings.Contains(line, "python") {
+			return path
+		}
+		return ""
+	}
+	return ""
 }
 
 var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"assay/internal/evidence"
+	"assay/internal/target"
 	"assay/internal/testkit"
 )
 
@@ -246,7 +248,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{[]string{"run"}, 125, "no command"},
-		{[]string{"run", "--on", "tpu", "--", "true"}, 125, "auto, cpu, mps and cuda"},
+		{[]string{"run", "--on", "tpu", "--", "true"}, 125, "auto, cpu, mps, cuda and double"},
 		{[]string{"run", "--steps", "-3", "--", "true"}, 125, "--steps"},
 		{[]string{"run", "--for", "soon", "--", "true"}, 125, "90s"},
 		{[]string{"run", "--nonsense", "--", "true"}, 125, "nonsense"},
@@ -254,6 +256,14 @@ func TestRefusals(t *testing.T) {
 		{[]string{"run", "--", "no-such-program-here"}, 127, "not found"},
 		{[]string{"run", "--", "./no-such-file"}, 127, "no such file"},
 		{[]string{"run", "--", "./plain.txt"}, 126, "cannot be executed"},
+		{[]string{"run", "--torch", "2.8", "--", "true"}, 125, "--torch describes the Mac that a rehearsal stands for, and the run is --on auto"},
+		{[]string{"run", "--on", "cpu", "--shape-only", "--", "true"}, 125, "--shape-only describes"},
+		{[]string{"run", "--on", "double", "--torch", "2.99", "--", "true"}, 125, "the nearest it has is 2.15.0; all: 2.0.0 2.0.1"},
+		{[]string{"run", "--on", "double", "--torch", "2.8", "--chip", "m3-ulta", "--", "true"}, 125, "known: m3 m3-pro m3-max m3-ultra"},
+		{[]string{"run", "--on", "double", "--torch", "2.8", "--chip", "m3-ultra-64gb", "--", "true"}, 125, "was not sold with 64 GiB of memory\n  known: m3-ultra-96gb m3-ultra-256gb m3-ultra-512gb"},
+		{[]string{"run", "--on", "double", "--torch", "2.8", "--macos", "17", "--", "true"}, 125, "there is no macOS 17"},
+		{[]string{"run", "--on", "double", "--torch", "2.9", "--macos", "13", "--", "true"}, 125, "torch 2.9.1 has no MPS on macOS 13: it needs 14.0"},
+		{[]string{"run", "--on", "double", "--torch", "2.8", "--only", "data", "--", "true"}, 125, "say nothing about the Mac"},
 		{[]string{"show", "nothing-here"}, 1, "no such file"},
 		{[]string{"show", full}, 1, "no evidence.json"},
 		{[]string{"show", plain}, 1, "not the evidence of a run"},
@@ -268,6 +278,46 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if got := testkit.Execute(t, dir, nil, assay, "run", "-q", "--", "sh", "-c", "echo out; exit 42"); got.Code != 42 || got.Stdout != "out\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDoubleSettings: what the flags of a rehearsal become for the agent, and that the table lies where it says, for this user alone.
+func TestDoubleSettings(t *testing.T) {
+	assay := testkit.Assay(t)
+	settings := func(flags ...string) (target.Settings, target.Table, string) {
+		args := append([]string{assay, "run", "-q", "--on", "double"}, flags...)
+		args = append(args, "--", "sh", "-c", `printf '%s\n' "$ASSAY_AGENT"; t=${ASSAY_AGENT#*\"table\":\"}; cat "${t%%\"*}"; echo; ls -l "${t%%\"*}"; echo "cuda=$CUDA_VISIBLE_DEVICES."`)
+		got := testkit.Execute(t, t.TempDir(), []string{"CUDA_VISIBLE_DEVICES=0"}, args...)
+		lines := strings.SplitN(got.Stdout, "\n", 3)
+		var config struct{ Double target.Settings }
+		var table target.Table
+		if got.Code != 0 || len(lines) != 3 || json.Unmarshal([]byte(lines[0]), &config) != nil || json.Unmarshal([]byte(lines[1]), &table) != nil {
+			t.Fatalf("%v: status %d\n%s%s", flags, got.Code, testkit.Tail(got.Stdout), got.Stderr)
+		}
+		config.Double.Table = ""
+		return config.Double, table, lines[2]
+	}
+	got, table, rest := settings("--torch", "2.8", "--chip", "m3-ultra-60core-96gb", "--macos", "15.5", "--shape-only")
+	want := target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 5}, Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30, Cores: 60,
+		ShapeOnly: true, Installed: got.Installed, Assumed: []string{}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if table.Release != "2.8.0" || table.Ops["aten::mm"] != "N" || table.Structured["aten::sgn"] != "aten::sgn.out" || len(table.Commit) != 40 {
+		t.Errorf("table of %s, %d operators, commit %q", table.Release, len(table.Ops), table.Commit)
+	}
+	if !strings.HasPrefix(rest, "-rw-------") || !strings.HasSuffix(rest, "cuda=.\n") {
+		t.Errorf("%s", rest)
+	}
+	// Without --torch it is the release that is installed, and a script that imports no torch has rehearsed nothing.
+	out := filepath.Join(t.TempDir(), "run")
+	testkit.Execute(t, t.TempDir(), nil, assay, "run", "-q", "--on", "double", "--out", out, "--", testkit.Python(t), "-c", "pass")
+	if run := testkit.LoadRun(t, out); run.Target.Double == nil || strings.Split(run.Target.Double.Installed, "+")[0] != run.Target.Double.Release || run.Outcome.Complete {
+		t.Errorf("target %+v, outcome %+v", run.Target, run.Outcome)
+	}
+	got, _, _ = settings("--torch", "2.15.0")
+	if got.Chip != "m1-16gb" || got.MacOS != (target.MacOS{15, 0}) || len(got.Assumed) != 2 || !strings.Contains(got.Assumed[0], "the Mac: m1-16gb") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -71,6 +71,7 @@ type Run struct {
 	Numerics  Numerics    `json:"numerics"`
 	Shapes    []Shape     `json:"shapes"`
 	Only      *Only       `json:"only,omitempty"`
+	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`
@@ -101,13 +102,67 @@ type Subject struct {
 
 // Target is where it ran: what was asked for, and what was seen.
 type Target struct {
-	Asked     string `json:"asked"`            // the --on flag: auto, cpu, mps, cuda
+	Asked     string `json:"asked"`            // the --on flag: auto, cpu, mps, cuda, double
 	Device    string `json:"device,omitempty"` // type of the device that the training steps used; empty when none was seen
 	Name      string `json:"name,omitempty"`   // the device's own name
 	Framework string `json:"framework,omitempty"`
 	Release   string `json:"release,omitempty"`
 	Python    string `json:"python,omitempty"`
 	System    string `json:"system"`
+
+	Double *Double `json:"double,omitempty"` // of a rehearsal
+}
+
+// Double is the Mac and the release of PyTorch that a rehearsal stood for.
+type Double struct {
+	Release     string   `json:"release"`   // of PyTorch: 2.8.0
+	Installed   string   `json:"installed"` // of the PyTorch that was run
+	MacOS       string   `json:"macos"`
+	Chip        string   `json:"chip"`                  // Apple M3 Ultra
+	Memory      int64    `json:"memory"`                // bytes of unified memory
+	Recommended *int64   `json:"recommended,omitempty"` // Metal's recommended working set, bytes
+	Ground      string   `json:"ground,omitempty"`      // how Recommended is known: observed, derived, declared
+	Cores       int      `json:"cores"`                 // of the GPU
+	ShapeOnly   bool     `json:"shape_only"`            // no values were computed
+	Assumed     []string `json:"assumed"`               // what was chosen where the command line left it open
+	Limits      []string `json:"limits"`                // what is not imitated
+}
+
+// Rehearsal is what the double saw.
+type Rehearsal struct {
+	Operators []RehearsedOp   `json:"operators"`
+	Refusals  []Refusal       `json:"refusals"`
+	Remarks   []RehearsedNote `json:"remarks"`
+}
+
+// RehearsedOp is an operator that was called with tensors on the device.
+type RehearsedOp struct {
+	Operator string   `json:"operator"`
+	Calls    int      `json:"calls"`
+	State    string   `json:"state"`                 // native, composed, on the CPU, missing, … as `assay ops` says it
+	Seconds  *float64 `json:"cpu_seconds,omitempty"` // on the CPU of the machine that rehearsed
+	FLOPs    *float64 `json:"flops,omitempty"`
+}
+
+// Refusal is an error that the device would have raised.
+type Refusal struct {
+	Operator string `json:"operator"`
+	Cause    string `json:"cause"` // missing, dtype, rank, device, memory, argument
+	Error    string `json:"error"` // class of the exception
+	Text     string `json:"text"`  // its message
+	Where    string `json:"where"` // the user's file:line
+	Count    int    `json:"count"`
+	Remedy   string `json:"remedy,omitempty"`
+	Ended    bool   `json:"ended"` // it ended the script
+}
+
+// RehearsedNote is what runs on the device otherwise than on a CPU, without an error: a known wrong result, a detour, a warning.
+type RehearsedNote struct {
+	Operator string `json:"operator"`
+	Kind     string `json:"kind"`
+	Text     string `json:"text"`
+	Where    string `json:"where"`
+	Count    int    `json:"count"`
 }
 
 // Outcome says how the run ended. Complete is false when evidence is missing, and Reason then says why.
@@ -171,6 +226,10 @@ type Fallback struct {
 	Where    string `json:"where"`
 	Basis    Basis  `json:"basis"`
 	Note     string `json:"note,omitempty"`
+
+	Seconds *float64 `json:"cpu_seconds,omitempty"` // of a rehearsal: what the calls took this machine's CPU
+	Share   *float64 `json:"cpu_share,omitempty"`   // of all operators' time there
+	Bytes   *int64   `json:"bytes,omitempty"`       // of their arguments, which the device would have to copy
 }
 
 // SyncPoint is a call that makes the host wait for the device, by the user's line.

@@ -144,6 +144,53 @@ type fallbackEvent struct {
 	Source   string `json:"source"`
 }
 
+type doubleEvent struct {
+	Release          string   `json:"release"`
+	Installed        string   `json:"installed"`
+	MacOS            [2]int   `json:"macos"`
+	Chip             string   `json:"chip"`
+	Memory           int64    `json:"memory"`
+	Recommended      *int64   `json:"recommended"`
+	RecommendedKnown string   `json:"recommended_known"`
+	Limits           []string `json:"limits"`
+}
+
+// opsEvent rows are totals so far.
+type opsEvent struct {
+	Rows []struct {
+		Op    string   `json:"op"`
+		N     int      `json:"n"`
+		State string   `json:"state"`
+		CPU   *int64   `json:"cpu_ns"`
+		FLOPs *float64 `json:"flops"`
+	} `json:"rows"`
+}
+
+type fallbackOpEvent struct {
+	Op    string `json:"op"`
+	Where string `json:"where"`
+	N     int    `json:"n"`
+	CPU   int64  `json:"cpu_ns"`
+	Bytes int64  `json:"bytes"`
+}
+
+type refusedEvent struct {
+	Op    string `json:"op"`
+	Cause string `json:"cause"`
+	Error string `json:"error"`
+	Text  string `json:"text"`
+	Where string `json:"where"`
+	N     int    `json:"n"`
+}
+
+type noteEvent struct {
+	Op    string `json:"op"`
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Where string `json:"where"`
+	N     int    `json:"n"`
+}
+
 type profileEvent struct {
 	Missing string  `json:"missing"`
 	First   int     `json:"first"`

@@ -56,6 +56,9 @@ func (b *builder) known(name string, v float64, unit string, basis evidence.Basi
 func (b *builder) sample(name, unit string, xs []float64, window, note string) {
 	s := stats.Summarize(xs)
 	fig := evidence.Known(name, s.Median, unit, b.basis)
+	if unit == "s" {
+		note = b.lasting(note)
+	}
 	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &s.Q1, &s.Q3, s.N, window, note
 	b.put(fig)
 }
@@ -63,6 +66,14 @@ func (b *builder) sample(name, unit string, xs []float64, window, note string) {
 func (b *builder) find(name string, sev evidence.Severity, basis evidence.Basis, where, hint, format string, args ...any) {
 	b.run.Findings = append(b.run.Findings, evidence.Finding{Name: name, Severity: sev, Text: fmt.Sprintf(format, args...),
 		Where: where, Hint: hint, Basis: basis})
+}
+
+// lasting adds to the note of a length what a rehearsal's lengths are worth.
+func (b *builder) lasting(note string) string {
+	if !b.rehearsal() {
+		return note
+	}
+	return strings.TrimPrefix(note+"; "+notTheMacs, "; ")
 }
 
 func (b *builder) outcome() {
@@ -79,7 +90,7 @@ func (b *builder) outcome() {
 		o.Exit = -1
 	}
 	seconds := b.run.Ended.Sub(b.run.Started).Seconds()
-	b.known("run.time", seconds, "s", evidence.Measured, "wall time, start of Python to its end")
+	b.known("run.time", seconds, "s", b.basis, b.lasting("wall time, start of Python to its end"))
 	if p := b.p; p != nil {
 		if p.stopping != nil {
 			o.Stopped = p.stopping.Why
@@ -110,6 +121,9 @@ func (b *builder) complete() {
 			why = append(why, "the script ended with "+p.err.Type)
 		}
 		why = append(why, e.Trouble...)
+	}
+	if b.f.start.Double != nil && !b.rehearsal() {
+		why = append(why, "the double was not put in: "+b.noDouble())
 	}
 	if p.dropped > 0 {
 		why = append(why, fmt.Sprintf("%d events were dropped by the agent", p.dropped))
@@ -174,12 +188,11 @@ func (b *builder) provenance() {
 // target names the device that the losses were on, and with it the basis of what follows.
 func (b *builder) target() {
 	p, t := b.p, &b.run.Target
-	b.basis = evidence.Measured
 	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
 	if p.torch != nil {
 		t.Framework, t.Release = "torch", p.torch.Version
 	}
-	b.async = t.Device != "" && t.Device != "cpu"
+	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 
@@ -267,7 +280,7 @@ func (b *builder) noSteps() string {
 func (b *builder) split() {
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
 	if len(b.p.steps) > 0 {
-		b.known("run.startup", run(b.p.steps[0]), "s", b.basis, "from the start of Python to the first step: imports, data, model")
+		b.known("run.startup", run(b.p.steps[0]), "s", b.basis, b.lasting("from the start of Python to the first step: imports, data, model"))
 	} else {
 		b.unknown("run.startup", "s", b.noSteps())
 	}
@@ -296,6 +309,8 @@ func (b *builder) split() {
 		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised", "with the device waited for at each phase boundary; the split is of these")
 	} else if b.async {
 		b.unknown("step.time.synchronised", "s", "no step was synchronised: the run was shorter than twenty steps")
+	} else if b.rehearsal() {
+		b.unknown("step.time.synchronised", "s", "the double computes on this machine's CPU: every step has its split")
 	} else {
 		b.unknown("step.time.synchronised", "s", "the device is synchronous: every step has its split")
 	}
@@ -312,11 +327,11 @@ func (b *builder) split() {
 	}
 	median := stats.Median(whole)
 	rate := evidence.Known("step.rate", 1/median, "1/s", evidence.Derived)
-	rate.Note = "1 / step.time"
+	rate.Note = b.lasting("1 / step.time")
 	b.put(rate)
 	if n, ok := b.batch(); ok {
 		micro := float64(max(1, medianMicro(b.steady)))
-		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived, fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro))
+		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived, b.lasting(fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro)))
 	} else {
 		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
 	}
@@ -341,7 +356,7 @@ func (b *builder) split() {
 	if len(b.p.loaders) == 0 {
 		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
 	}
-	if !b.async {
+	if !b.async && !b.rehearsal() {
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
 	}
 	for i, name := range phases {
@@ -477,7 +492,7 @@ func (b *builder) epochs() {
 		for _, s := range b.steady {
 			sum += float64(s.total) / 1e9
 		}
-		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived, "mean step of the steady window × epoch.steps; evaluation not in it")
+		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived, b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
 	} else {
 		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
 	}
@@ -527,6 +542,9 @@ func (b *builder) memory() {
 	}
 	put("memory.live.peak", live)
 	put("memory.pool.peak", pool)
+	if d := b.run.Target.Double; b.rehearsal() && p.limit.Bytes == 0 && d.Recommended != nil {
+		p.limit = limitEvent{Bytes: float64(*d.Recommended), Source: "Metal's recommended working set"} // torch says it from 2.5 on
+	}
 	switch {
 	case pool >= 0 && p.limit.Bytes > 0:
 		b.known("memory.watermark", float64(pool)/p.limit.Bytes, "ratio", evidence.Derived, "memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")

@@ -16,7 +16,7 @@ func (b *builder) findings() {
 		warn = DefaultWarnEpoch
 	}
 	for _, name := range []string{"epoch.time", "epoch.estimate"} {
-		if fig := run.Figure(name); fig.Known() && *fig.Value > warn {
+		if fig := run.Figure(name); fig.Known() && *fig.Value > warn && !b.rehearsal() {
 			b.find("long-epoch", evidence.Warning, fig.Basis, "", "try a smaller resolution or subset first, or another lane; --warn-epoch sets the limit",
 				"an epoch takes %s, more than %s", unit.Seconds(*fig.Value), unit.Seconds(warn))
 			break
@@ -25,11 +25,11 @@ func (b *builder) findings() {
 	if len(p.steps) == 0 && p.torch != nil {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "", "a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
 	}
-	if asked := run.Target.Asked; asked != "auto" && asked != "" && run.Target.Device != "" && asked != run.Target.Device {
+	if asked := run.Target.Asked; asked != "auto" && asked != "" && asked != "double" && run.Target.Device != "" && asked != run.Target.Device {
 		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",
 			"%s was asked for, and the losses were on %s", asked, run.Target.Device)
 	}
-	if share := run.Figure("share.data"); share.Known() && *share.Value >= dataShare {
+	if share := run.Figure("share.data"); share.Known() && *share.Value >= dataShare && !b.rehearsal() {
 		workers := 0
 		if l, ok := b.trainingLoader(); ok {
 			workers = l.Workers
@@ -39,7 +39,7 @@ func (b *builder) findings() {
 	}
 	n := run.Numerics
 	if len(n.NonFiniteLosses) > 0 {
-		b.find("non-finite-loss", evidence.Error, evidence.Measured, "", "look at the step before it: learning rate, half precision, log or division",
+		b.find("non-finite-loss", evidence.Error, b.basis, "", "look at the step before it: learning rate, half precision, log or division",
 			"the loss is not finite at step %s", few(n.NonFiniteLosses))
 	}
 	if len(n.NonFiniteGrads) > 0 {
@@ -47,17 +47,17 @@ func (b *builder) findings() {
 		if n.Scaler {
 			sev = evidence.Note // a GradScaler finds its scale by overflowing now and then
 		}
-		b.find("non-finite-gradient", sev, evidence.Measured, "", "", "gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
+		b.find("non-finite-gradient", sev, b.basis, "", "", "gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
 	}
 	if len(n.SkippedSteps) > 0 {
-		b.find("skipped-steps", evidence.Note, evidence.Measured, "", "", "the GradScaler skipped %d steps: %s", len(n.SkippedSteps), few(n.SkippedSteps))
+		b.find("skipped-steps", evidence.Note, b.basis, "", "", "the GradScaler skipped %d steps: %s", len(n.SkippedSteps), few(n.SkippedSteps))
 	}
 	if strings.HasPrefix(n.LossScaled, "not seen") {
 		b.find("unscaled-accumulation", evidence.Warning, evidence.Derived, "", fmt.Sprintf("divide the loss by %g before backward, or scale the learning rate knowingly", n.MicroSteps),
 			"%g batches are gathered for one optimizer step, and the loss was not seen to be divided to match (%s)", n.MicroSteps, n.LossScaled)
 	}
 	for _, r := range run.Retained {
-		b.find("retained-tensors", evidence.Warning, evidence.Measured, r.Where, "keep numbers (loss.item(), now and then) or detached copies on the CPU",
+		b.find("retained-tensors", evidence.Warning, b.basis, r.Where, "keep numbers (loss.item(), now and then) or detached copies on the CPU",
 			"%d tensors (%s) made in %d traced steps were still alive at the end of the epoch", r.Tensors, unit.Bytes(float64(r.Bytes)), r.Steps)
 	}
 	var ends []int
@@ -67,7 +67,7 @@ func (b *builder) findings() {
 	sort.Ints(ends)
 	for i := len(ends) - 1; i >= 0; i-- {
 		if g := p.alive[ends[i]].Graph; g != nil {
-			b.find("retained-graph", evidence.Warning, evidence.Measured, b.place(g.Name), "add loss.detach(), or loss.item() now and then",
+			b.find("retained-graph", evidence.Warning, b.basis, b.place(g.Name), "add loss.detach(), or loss.item() now and then",
 				"a tensor holds the graph of %d additions: a running total of losses keeps every step's graph alive", g.Additions)
 			break
 		}
@@ -82,7 +82,10 @@ func (b *builder) findings() {
 			lost += s.Lost
 		}
 	}
-	if steps := len(p.steps); waits > 0 && steps > 0 {
+	if steps := len(p.steps); waits > 0 && steps > 0 && b.rehearsal() {
+		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where, "read values every so many steps, or keep them on the device until the end of the epoch",
+			"%.1f calls a step would make the host wait for the device", float64(waits)/float64(steps))
+	} else if waits > 0 && steps > 0 {
 		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where, "read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps), unit.Seconds(lost))
 	}
@@ -91,6 +94,7 @@ func (b *builder) findings() {
 			b.find("fallback", evidence.Warning, fb.Basis, fb.Where, "", "operator %s ran on the CPU", fb.Operator)
 		}
 	}
+	b.doubleFindings()
 	for _, l := range p.late {
 		b.find("variable-too-late", evidence.Warning, evidence.Measured, "", "set it before import torch, or in the shell",
 			"%s was set to %q after PyTorch had read it (as %q): it has no effect", l.Name, l.Now, l.Then)

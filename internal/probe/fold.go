@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"assay/internal/evidence"
+	"assay/internal/target"
 )
 
 const (
@@ -65,6 +66,7 @@ type process struct {
 	bye       *textEvent
 	trouble   []string
 	dropped   int
+	rehearsed rehearsed
 }
 
 type lossPoint struct {
@@ -99,6 +101,7 @@ type startEvent struct {
 	Environ  map[string]string `json:"environ"`
 	WarnLong float64           `json:"warn_epoch_seconds"`
 	Options  map[string]string `json:"options"`
+	Double   *target.Settings  `json:"double,omitempty"` // of a rehearsal
 }
 
 // exitEvent is the supervisor's last line.
@@ -200,6 +203,9 @@ func (f *fold) addOwn(ev string, line []byte) {
 // add takes one event of the process; false where it could not be read.
 func (p *process) add(ev string, line []byte) bool {
 	into := func(v any) bool { return json.Unmarshal(line, v) == nil }
+	if known, ok := p.rehearsed.add(ev, into); known {
+		return ok
+	}
 	switch ev {
 	case "hello":
 		return into(&p.hello)
@@ -410,7 +416,11 @@ func (f *fold) finish() *evidence.Run {
 		Host: evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]},
 	}
 	p := f.main()
-	b := &builder{run: run, p: p, f: f}
+	b := &builder{run: run, p: p, f: f, basis: evidence.Measured}
+	if b.rehearsal() {
+		b.basis = evidence.Rehearsed
+	}
+	b.doubleTarget()
 	b.outcome()
 	b.processes()
 	b.provenance()
@@ -426,6 +436,7 @@ func (f *fold) finish() *evidence.Run {
 		}
 		run.Profile.Missing = reason
 		run.Numerics.LossScaled = "unknown: " + reason
+		b.doubleFindings()
 		empty(run)
 		return run
 	}
@@ -435,6 +446,7 @@ func (f *fold) finish() *evidence.Run {
 	b.epochs()
 	b.memory()
 	b.tables()
+	b.doubleTables()
 	b.numerics()
 	b.series()
 	b.only()

@@ -34,6 +34,7 @@ import (
 	"assay/agent"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/target"
 )
 
 const (
@@ -64,7 +65,8 @@ type Options struct {
 	Command   []string // as executed; the first word is looked up on PATH of Environ
 	Environ   []string
 	Dir       string
-	On        string  // auto, cpu, mps, cuda
+	On        string  // auto, cpu, mps, cuda, double
+	Double    *Double // the Mac to rehearse on, with On double
 	Steps     int     // end the run after so many steps; 0: never
 	For       float64 // end it after so many seconds; 0: never
 	Only      string  // "", data, forward
@@ -78,6 +80,12 @@ type Options struct {
 	Stderr    io.Writer
 	Now       func() time.Time
 	Outside   Outside
+}
+
+// Double is what the agent is told of the Mac that a rehearsal stands for.
+type Double struct {
+	Settings target.Settings
+	Table    target.Table
 }
 
 // Result is a run that was started.
@@ -125,10 +133,25 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Only != "" {
 		config["only"] = o.Only
 	}
+	var double *target.Settings
+	if o.Double != nil {
+		settings := o.Double.Settings
+		settings.Table = filepath.Join(filepath.Dir(socket), "double.json")
+		data, err := json.Marshal(o.Double.Table)
+		if err == nil {
+			err = os.WriteFile(settings.Table, data, 0o600)
+		}
+		if err != nil {
+			return nil, fault.Exit(fmt.Errorf("run %s: write the double's table: %w", o.Command[0], err), fault.NotStarted)
+		}
+		config["double"] = settings
+		settings.Table = ""
+		double = &settings
+	}
 	environ := childEnviron(o.Environ, installed.Boot, config, o.On)
 	rec.own("start", startEvent{ID: filepath.Base(o.Out), Wall: started.UTC(), Subject: o.Subject, Asked: o.On,
 		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ), WarnLong: o.WarnEpoch,
-		Options: map[string]string{"profile": o.Profile, "only": o.Only}})
+		Options: map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
 
 	cmd := &exec.Cmd{Path: path, Args: o.Command, Env: environ, Dir: o.Dir, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
 	interactive := foreground()
@@ -606,9 +629,10 @@ func lookPath(name string, environ []string, dir string) (string, error) {
 	return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: not found on PATH", name), "name the program by its path, or the interpreter with --python"), fault.NotFound)
 }
 
-// childEnviron is the script's environment: the agent's folder first on PYTHONPATH, its configuration, and for --on cpu no
-// CUDA device to be seen.
+// childEnviron is the script's environment: the agent's folder first on PYTHONPATH, its configuration, and for --on cpu and
+// --on double no CUDA device to be seen.
 func childEnviron(environ []string, boot string, config map[string]any, on string) []string {
+	hide := on == "cpu" || on == "double"
 	data, _ := json.Marshal(config)
 	out := make([]string, 0, len(environ)+3)
 	path := boot
@@ -622,12 +646,12 @@ func childEnviron(environ []string, boot string, config map[string]any, on strin
 			continue
 		case name == agent.Variable:
 			continue
-		case name == "CUDA_VISIBLE_DEVICES" && on == "cpu":
+		case name == "CUDA_VISIBLE_DEVICES" && hide:
 			continue
 		}
 		out = append(out, e)
 	}
-	if on == "cpu" {
+	if hide {
 		out = append(out, "CUDA_VISIBLE_DEVICES=")
 	}
 	return append(out, "PYTHONPATH="+path, agent.Variable+"="+string(data))

@@ -28,6 +28,9 @@ func (b *builder) tables() {
 	})
 	seen := map[string]int{}
 	for _, e := range p.fallbacks {
+		if b.rehearsal() {
+			break // the double's own list has every call, with its time
+		}
 		where := b.place(e.Where)
 		key := e.Operator + "\x00" + where
 		if i, ok := seen[key]; ok {
@@ -38,7 +41,7 @@ func (b *builder) tables() {
 		run.Fallbacks = append(run.Fallbacks, evidence.Fallback{Operator: e.Operator, Count: e.Count, Where: where, Basis: evidence.Measured,
 			Note: "PyTorch warns once a process: later calls and other operators fall back in silence"})
 	}
-	if p.profile != nil {
+	if p.profile != nil && !b.rehearsal() {
 		for _, row := range p.profile.Kernels {
 			if len(row) != 2 {
 				continue
@@ -318,6 +321,9 @@ func (b *builder) resident() {
 	}
 	fig := evidence.Known("memory.resident.peak", best, "B", evidence.Measured)
 	fig.N, fig.Note = n, "highest reading of the process tree (sampler), of the first process's own maximum (kernel) and of the agent"
+	if b.rehearsal() {
+		fig.Note += "; on this machine, where the Mac's tensors lie in the process"
+	}
 	b.put(fig)
 }
 
@@ -339,6 +345,10 @@ func (b *builder) host() {
 					missing = fig.Missing
 				}
 			}
+		}
+		if b.rehearsal() && strings.HasPrefix(name, "gpu.") {
+			b.unknown(name, unitName, "rehearsed: a double has no GPU")
+			return
 		}
 		if len(xs) == 0 {
 			b.unknown(name, unitName, missing)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -72,6 +73,8 @@ type pageData struct {
 	Tables             map[string]table
 	Five               []table
 	Command            string
+	Basis              string // of what is drawn step by step
+	Rehearsed          string
 }
 
 type link struct{ ID, Text string }
@@ -222,7 +225,10 @@ func pageOf(run *evidence.Run) *pageData {
 		Title: base(subjectName(run)), Lead: lead(run), State: state(run), Run: run,
 		Started: run.Started.Format("2006-01-02 15:04:05 -07:00"), Ended: run.Ended.Format("2006-01-02 15:04:05 -07:00"),
 		CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Numerics: numerics(run), Command: strings.Join(run.Subject.Command, " "),
-		Tables: map[string]table{},
+		Tables: map[string]table{}, Basis: string(usualBasis(run)),
+	}
+	if run.Rehearsal != nil {
+		d.Rehearsed = sentence(rehearsedText(run))
 	}
 	sum := sha256.Sum256([]byte(pageJS))
 	d.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
@@ -279,8 +285,11 @@ func pageOf(run *evidence.Run) *pageData {
 		d.Tables[t.ID] = t
 	}
 	d.Five = []table{fiveTuple(run)}
-	d.Nav = []link{{"findings", "Findings"}, {"split", "Split"}, {"steps", "Steps"}, {"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"},
+	d.Nav = []link{{"findings", "Findings"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"}, {"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"},
 		{"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"}, {"host", "Host"}, {"provenance", "Provenance"}, {"figures", "All figures"}}
+	if run.Rehearsal == nil {
+		d.Nav = slices.Delete(d.Nav, 1, 2)
+	}
 	return d
 }
 
@@ -452,8 +461,9 @@ func fiveTuple(run *evidence.Run) table {
 func tables(run *evidence.Run) []table {
 	var out []table
 	add := func(t table) { out = append(out, t) }
+	basis := string(usualBasis(run))
 
-	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: "measured; memory at the end of the epoch", Empty: "No epoch: " + orElse(blind(run), "no training loader was seen") + ".",
+	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: basis + "; memory at the end of the epoch", Empty: "No epoch: " + orElse(blind(run), "no training loader was seen") + ".",
 		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true}, {"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
 	for _, e := range run.Epochs {
 		tensors := unknownCell()
@@ -461,7 +471,7 @@ func tables(run *evidence.Run) []table {
 			tensors = whole(*e.Tensors)
 		}
 		length := measure(e.Seconds, "s")
-		if e.Seconds > longEpoch {
+		if e.Seconds > longEpoch && run.Rehearsal == nil {
 			length.Small = "longer than 30 min"
 		}
 		t.Rows = append(t.Rows, []cell{whole(e.Number), {Text: fmt.Sprintf("%s–%s", thousands(e.First), thousands(e.Last)), Sort: strconv.Itoa(e.First), Num: true},
@@ -469,24 +479,27 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-memory", Caption: "Memory by phase", Note: "measured; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " + orElse(blind(run), "no step was sampled for it") + ".",
+	t = table{ID: "t-memory", Caption: "Memory by phase", Note: basis + "; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " + orElse(blind(run), "no step was sampled for it") + ".",
 		Cols: []column{{"phase", false}, {"live", true}, {"pool", true}, {"resident", true}, {"swap of the machine", true}, {"n", true}}}
 	for _, m := range run.Memory {
 		t.Rows = append(t.Rows, []cell{text(m.Phase), maybe(m.Live, "B"), maybe(m.Pool, "B"), maybe(m.Resident, "B"), maybe(m.Swap, "B"), whole(m.N)})
 	}
 	add(t)
 
-	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: "measured in the traced steps", Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
+	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: basis + " in the traced steps", Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
 		Cols: []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
 	for _, r := range run.Retained {
 		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"), whole(r.Steps), text(intList(r.Epochs, 6))})
 	}
 	add(t)
 
-	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: "measured; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
+	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: basis + "; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
 		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true}, {"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {
 		waits := text("yes")
+		if run.Rehearsal != nil {
+			waits = text("it would")
+		}
 		if !s.Waits {
 			waits = text("no: not on an asynchronous device")
 		}
@@ -500,12 +513,26 @@ func tables(run *evidence.Run) []table {
 
 	t = table{ID: "t-fallbacks", Alone: true, Caption: "Fallbacks", Note: "operators that ran on the CPU because the device has no kernel for them", Empty: sentence(noFallbacks(run)),
 		Cols: []column{{"operator", false}, {"line", false}, {"count", true}, {"basis", false}, {"note", false}}}
+	if run.Rehearsal != nil {
+		t.Cols = append(t.Cols, column{"time, this machine", true}, column{"of all operators", true}, column{"copied", true})
+	}
 	for _, f := range run.Fallbacks {
-		t.Rows = append(t.Rows, []cell{code(f.Operator), code(place(run, f.Where)), whole(f.Count), text(string(f.Basis)), text(f.Note)})
+		row := []cell{code(f.Operator), code(place(run, f.Where)), whole(f.Count), text(string(f.Basis)), text(f.Note)}
+		if run.Rehearsal != nil {
+			copied := unknownCell()
+			if f.Bytes != nil {
+				copied = measure(float64(*f.Bytes), "B")
+			}
+			row = append(row, maybe(f.Seconds, "s"), maybe(f.Share, "ratio"), copied)
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	add(t)
+	if run.Rehearsal != nil {
+		out = append(out, rehearsed(run)...)
+	}
 
-	t = table{ID: "t-operators", Alone: true, Caption: "Operators", Note: "measured; sums over " + stepRange(run.Profile.First, run.Profile.Last) + ". Profiling slows these steps down: read the order, not the length.",
+	t = table{ID: "t-operators", Alone: true, Caption: "Operators", Note: basis + "; sums over " + stepRange(run.Profile.First, run.Profile.Last) + ". Profiling slows these steps down: read the order, not the length.",
 		Empty: sentence(profileText(run.Profile)), Cols: []column{{"operator", false}, {"calls", true}, {"self, host", true}, {"total, host", true}}}
 	var device, queue bool
 	top := 0.0
@@ -535,7 +562,7 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: "measured", Empty: "No input shape: " + orElse(blind(run), "none was seen") + ".",
+	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: basis, Empty: "No input shape: " + orElse(blind(run), "none was seen") + ".",
 		Cols: []column{{"model", false}, {"inputs", false}, {"steps", true}, {"first in step", true}}}
 	for _, s := range run.Shapes {
 		t.Rows = append(t.Rows, []cell{code(s.Model), code(s.Inputs), whole(s.Steps), whole(s.First)})
@@ -644,6 +671,57 @@ func tables(run *evidence.Run) []table {
 		t.Rows = append(t.Rows, []cell{code(f.Name), v, q, n, text(f.Window), text(string(f.Basis)), text(f.Note)})
 	}
 	add(t)
+	return out
+}
+
+// rehearsed are the tables of what the double saw, and of what it stood for.
+func rehearsed(run *evidence.Run) []table {
+	r := run.Rehearsal
+	refusals := table{ID: "t-refusals", Caption: "Refusals", Note: "errors that the device would raise", Empty: "No operator was refused.",
+		Cols: []column{{"operator", false}, {"cause", false}, {"line", false}, {"count", true}, {"error", false}, {"ended the script", false}, {"what to do", false}}}
+	for _, x := range r.Refusals {
+		refusals.Rows = append(refusals.Rows, []cell{code(x.Operator), text(x.Cause), code(place(run, x.Where)), whole(x.Count), {Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
+	}
+	remarks := table{ID: "t-remarks", Caption: "Remarks", Note: "what the device does otherwise, without an error", Empty: "Nothing to remark.",
+		Cols: []column{{"operator", false}, {"kind", false}, {"line", false}, {"count", true}, {"what", false}}}
+	for _, x := range r.Remarks {
+		remarks.Rows = append(remarks.Rows, []cell{code(x.Operator), text(x.Kind), code(place(run, x.Where)), whole(x.Count), text(x.Text)})
+	}
+	ops := table{ID: "t-rehearsed", Caption: "Operators on the device", Note: "calls with tensors on MPS; the state is the release's; times are this machine's", Empty: "No operator was called with a tensor on MPS.",
+		Cols: []column{{"operator", false}, {"state", false}, {"calls", true}, {"time, this machine", true}, {"FLOPs", true}}}
+	for _, x := range r.Operators {
+		flops := unknownCell()
+		if x.FLOPs != nil {
+			flops = cell{Text: fmt.Sprintf("%.3g", *x.FLOPs), Sort: full(*x.FLOPs), Num: true}
+		}
+		ops.Rows = append(ops.Rows, []cell{code(x.Operator), text(x.State), whole(x.Calls), maybe(x.Seconds, "s"), flops})
+	}
+	out := []table{refusals, remarks, ops}
+	if d := run.Target.Double; d != nil {
+		t := table{ID: "t-double", Plain: true, Caption: "What it stood for", Cols: []column{{Name: "what"}, {Name: "value"}}}
+		add := func(name, value, small string) {
+			t.Rows = append(t.Rows, []cell{text(name), {Text: value, Small: small}})
+		}
+		add("release", "torch "+d.Release, orElse(d.Installed, "another")+" installed")
+		add("Mac", fmt.Sprintf("%s with %s, %s", d.Chip, quantity(float64(d.Memory), "B"), count(d.Cores, "GPU core")), "macOS "+d.MacOS)
+		if d.Recommended != nil {
+			add("recommended working set", quantity(float64(*d.Recommended), "B"), d.Ground)
+		} else {
+			add("recommended working set", "unknown", "")
+		}
+		if d.ShapeOnly {
+			add("values", "none: shapes alone", "")
+		} else {
+			add("values", "computed by this machine's CPU", "")
+		}
+		for _, x := range d.Assumed {
+			add("assumed", x, "")
+		}
+		for _, x := range d.Limits {
+			add("not imitated", x, "")
+		}
+		out = append(out, t)
+	}
 	return out
 }
 

@@ -31,6 +31,13 @@ func fill(v reflect.Value) reflect.Value {
 		return v
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || v.Type().Elem().Kind() != reflect.Struct {
+			return v
+		}
+		out := reflect.New(v.Type().Elem())
+		out.Elem().Set(fill(v.Elem()))
+		return out
 	case reflect.Struct:
 		if v.Type().PkgPath() != reflect.TypeFor[evidence.Run]().PkgPath() {
 			return v // time.Time and the like keep their own JSON

@@ -13,7 +13,7 @@ import (
 var epoch0 = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 
 func samples() map[string]*evidence.Run {
-	return map[string]*evidence.Run{"digits-cpu": digitsRun(), "resnet-cuda": cudaRun(), "killed": killedRun()}
+	return map[string]*evidence.Run{"digits-cpu": digitsRun(), "resnet-cuda": cudaRun(), "killed": killedRun(), "double": doubleRun()}
 }
 
 // noise is a small generator of its own, so that goldens do not hang on math/rand.
@@ -225,6 +225,42 @@ func digitsRun() *evidence.Run {
 		Interpreter: "/home/ana/.venv/bin/python", Environment: map[string]string{"PYTORCH_ENABLE_MPS_FALLBACK": "1", "OMP_NUM_THREADS": "8"},
 		Packages: []string{"numpy==2.1.0", "torch==2.8.0", "typing_extensions==4.12.2"}, Seeds: "torch 0, numpy not set",
 		Datasets: []evidence.Dataset{{Type: "DigitsDataset", Length: 1437, Batch: 32, Path: "/home/ana/digits/data", Files: 1, Bytes: 57523, Fingerprint: "sha256-first-64k:4a1f09"}}}
+	return run
+}
+
+// doubleRun is the digits again, rehearsed without a Mac.
+func doubleRun() *evidence.Run {
+	run := digitsRun()
+	run.ID = "20260314-092653-rehearsed"
+	run.Target = evidence.Target{Asked: "double", Device: "mps", Framework: "torch", Release: "2.15.0+cpu", Python: "3.12.4", System: "linux/amd64",
+		Double: &evidence.Double{Release: "2.8.0", Installed: "2.15.0+cpu", MacOS: "15", Chip: "Apple M3 Ultra", Memory: 96 << 30, Recommended: ptr(int64(72 << 30)), Ground: "observed",
+			Cores: 80, Assumed: []string{"80 GPU cores, the most of 60, 80 cores"}, Limits: []string{"the time that anything takes"}}}
+	for i, f := range run.Figures {
+		if f.Basis == evidence.Measured && f.Name != "memory.resident.peak" && f.Name != "host.cpu.mean" && f.Name != "swap.used.peak" {
+			run.Figures[i].Basis = evidence.Rehearsed
+		}
+		switch f.Name {
+		case "memory.live.peak":
+			run.Figures[i] = evidence.Known(f.Name, 31<<20, "B", evidence.Rehearsed)
+		case "memory.pool.peak":
+			run.Figures[i] = evidence.Known(f.Name, 64<<20, "B", evidence.Rehearsed)
+		case "memory.watermark":
+			run.Figures[i] = evidence.Known(f.Name, .00087, "ratio", evidence.Derived)
+		}
+	}
+	run.Figures = append(run.Figures, evidence.Known("fallback.calls", .0031, "ratio", evidence.Rehearsed), evidence.Known("fallback.time", .021, "ratio", evidence.Rehearsed),
+		evidence.Unknown("fallback.flops", "ratio", "floating-point operations were not counted"))
+	run.Fallbacks = []evidence.Fallback{{Operator: "aten::grid_sampler_3d", Count: 135, Where: "/home/ana/digits/train.py:33", Basis: evidence.Rehearsed, Note: "native from torch 2.9 on",
+		Seconds: ptr(.21), Share: ptr(.021), Bytes: ptr(int64(9 << 20))}}
+	run.Rehearsal = &evidence.Rehearsal{
+		Operators: []evidence.RehearsedOp{{Operator: "aten::addmm", Calls: 4050, State: "native", Seconds: ptr(1.2), FLOPs: ptr(2.1e12)},
+			{Operator: "aten::grid_sampler_3d", Calls: 135, State: "missing", Seconds: ptr(.21)}},
+		Refusals: []evidence.Refusal{{Operator: "aten::_to_copy", Cause: "dtype", Error: "TypeError", Where: "/home/ana/digits/train.py:40", Count: 2, Remedy: "use float32",
+			Text: "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead."}},
+		Remarks: []evidence.RehearsedNote{{Operator: "aten::index.Tensor", Kind: "wrong", Text: "an index out of range is not noticed", Where: "/home/ana/digits/train.py:41", Count: 135}},
+	}
+	run.Findings = append(run.Findings, evidence.Finding{Name: "refused-dtype", Severity: evidence.Warning, Where: "/home/ana/digits/train.py:40", Hint: "use float32", Basis: evidence.Rehearsed,
+		Text: "aten::_to_copy raised TypeError 2 times: Cannot convert a MPS Tensor to float64 dtype; the script went on"})
 	return run
 }
 

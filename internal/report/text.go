@@ -72,6 +72,9 @@ func (s *screen) lines() []string {
 	head := s.head()
 	step := s.step()
 	mid := append(s.time(), s.memory()...)
+	if run.Rehearsal != nil {
+		mid = append(mid, s.row("rehearsed", clean(rehearsedText(run))))
+	}
 	lists := []*list{
 		{name: "syncs", rows: s.syncs(), empty: noSyncs(run), most: 3},
 		{name: "fallbacks", rows: s.fallbacks(), empty: noFallbacks(run), most: 3},
@@ -127,6 +130,9 @@ func (s *screen) head() []string {
 	if s.device != "" {
 		basis = " All figures are measured on " + clean(s.device) + " unless marked."
 	}
+	if run.Rehearsal != nil {
+		basis = " All figures are rehearsed unless marked; times are this machine's and say nothing about the Mac."
+	}
 	text := clean(verdict(run))
 	lines := wrapAfter(text+basis, s.Width, 5)
 	if len(lines) == 5 { // a long error: the sentence about the basis must not be what is cut
@@ -136,14 +142,8 @@ func (s *screen) head() []string {
 	return lines
 }
 
-// mark prints a figure and, where it was not measured, its basis.
-func mark(f evidence.Figure) string {
-	s := number(f)
-	if f.Known() && f.Basis != evidence.Measured && f.Basis != "" {
-		s += " (" + string(f.Basis) + ")"
-	}
-	return clean(s)
-}
+// mark prints a figure and, where it is another than the usual, its basis.
+func (s *screen) mark(f evidence.Figure) string { return clean(number(f) + s.basisMark(f)) }
 
 // join puts the known figures in one line, each behind its name, and says once why the others are unknown.
 func (s *screen) join(parts ...named) string {
@@ -153,7 +153,7 @@ func (s *screen) join(parts ...named) string {
 	for _, p := range parts {
 		switch {
 		case p.f.Known():
-			out = append(out, p.name+" "+number(p.f)+p.what+basisMark(p.f))
+			out = append(out, p.name+" "+number(p.f)+p.what+s.basisMark(p.f))
 		case why == "" || why == reason(p.f):
 			why = reason(p.f)
 			missing = append(missing, p.name)
@@ -178,7 +178,7 @@ func (s *screen) step() []string {
 	run := s.run
 	var out []string
 	median := run.Figure("step.time")
-	line := mark(median)
+	line := s.mark(median)
 	if median.Known() {
 		line = "median " + line
 		if q := spread(median); q != "" {
@@ -187,7 +187,7 @@ func (s *screen) step() []string {
 		for _, name := range []string{"step.rate", "samples.rate"} {
 			if f := run.Figure(name); f.Known() {
 				line += "; " + strings.TrimSuffix(unit.Format(*f.Value, f.Unit), " /s")
-				line += map[string]string{"step.rate": " steps/s", "samples.rate": " samples/s"}[name] + basisMark(f)
+				line += map[string]string{"step.rate": " steps/s", "samples.rate": " samples/s"}[name] + s.basisMark(f)
 			}
 		}
 	}
@@ -220,16 +220,16 @@ func (s *screen) step() []string {
 			line = windowText(w)
 		}
 		if f := run.Figure("step.time.synchronised"); f.Known() {
-			line += "; a step there takes " + mark(f)
+			line += "; a step there takes " + s.mark(f)
 		}
 		out = append(out, s.row("split", clean(line)))
 	}
 	if bar := s.bar(shares, s.Width-label); bar != "" {
 		out = append(out, strings.Repeat(" ", label)+bar)
 	}
-	shareMark := basisMark(shares[0])
+	shareMark := s.basisMark(shares[0])
 	for _, f := range shares {
-		if basisMark(f) != shareMark {
+		if s.basisMark(f) != shareMark {
 			shareMark = "" // they differ: each row carries its own
 		}
 	}
@@ -245,17 +245,17 @@ func (s *screen) step() []string {
 		if share.Known() {
 			part = number(share)
 			if shareMark == "" {
-				part += basisMark(share)
+				part += s.basisMark(share)
 			}
 		}
 		out = append(out, strings.Repeat(" ", label)+line+
-			cut(padLeft(number(f), 9)+basisMark(f)+"   "+pad(orElse(spread(f), "no spread"), 18)+padLeft(part, 7), s.Width-label-13))
+			cut(padLeft(number(f), 9)+s.basisMark(f)+"   "+pad(orElse(spread(f), "no spread"), 18)+padLeft(part, 7), s.Width-label-13))
 	}
 	return out
 }
 
-func basisMark(f evidence.Figure) string {
-	if f.Known() && f.Basis != evidence.Measured && f.Basis != "" {
+func (s *screen) basisMark(f evidence.Figure) string {
+	if f.Known() && f.Basis != usualBasis(s.run) && f.Basis != "" {
 		return " (" + string(f.Basis) + ")"
 	}
 	return ""
@@ -297,30 +297,33 @@ func (s *screen) time() []string {
 		}
 		return []string{s.row("epochs", "unknown: "+clean(why))}
 	}
-	line := "a step " + mark(firstEpoch)
+	line := "a step " + s.mark(firstEpoch)
 	if q := spread(firstEpoch); q != "" && firstEpoch.Known() {
 		line += ", Q1–Q3 " + q
 	}
-	out := []string{s.row("1st epoch", line+"; first step after "+mark(startup))}
+	out := []string{s.row("1st epoch", line+"; first step after "+s.mark(startup))}
 
 	line = ""
 	if steps := run.Figure("epoch.steps"); steps.Known() {
-		line = mark(steps) + " steps, "
+		line = s.mark(steps) + " steps, "
 	}
 	long := 0.0
 	if epoch.Known() {
-		line += mark(epoch)
+		line += s.mark(epoch)
 		if q := spread(epoch); q != "" {
 			line += ", Q1–Q3 " + q
 		}
 		long = *epoch.Value
 	} else if est := run.Figure("epoch.estimate"); est.Known() {
-		line += "about " + mark(est) + ", none was complete"
+		line += "about " + s.mark(est) + ", none was complete"
 		long = *est.Value
 	} else {
-		line += mark(epoch)
+		line += s.mark(epoch)
 	}
 	warn := ""
+	if run.Rehearsal != nil {
+		long = 0 // the Mac's epoch is another
+	}
 	if long > longEpoch {
 		warn = "longer than 30 min"
 	} else if long > 0 {
@@ -384,7 +387,9 @@ func (s *screen) syncs() []string {
 	sort.SliceStable(rows, func(i, j int) bool { return rows[i].Lost > rows[j].Lost })
 	for _, p := range rows {
 		waits := "nothing to wait for"
-		if p.Waits {
+		if p.Waits && s.run.Rehearsal != nil {
+			waits = "the host would wait"
+		} else if p.Waits {
 			waits = "host waited " + unit.Seconds(p.Lost)
 		}
 		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean(p.Call), 24), 18), pad(tailOf(clean(place(s.run, p.Where)), 30), 22),
@@ -397,7 +402,7 @@ func (s *screen) fallbacks() []string {
 	var out []string
 	for _, f := range s.run.Fallbacks {
 		line := fmt.Sprintf("%s %s %s×", pad(cut(clean(f.Operator), 34), 18), pad(tailOf(clean(place(s.run, f.Where)), 30), 22), padLeft(thousands(f.Count), 6))
-		if f.Basis != evidence.Measured && f.Basis != "" {
+		if f.Basis != usualBasis(s.run) && f.Basis != "" {
 			line += " (" + string(f.Basis) + ")"
 		}
 		out = append(out, line)
@@ -439,7 +444,7 @@ func (s *screen) findings() []string {
 		if f.Where != "" {
 			text = tailOf(clean(place(s.run, f.Where)), 30) + "  " + text
 		}
-		if f.Basis != evidence.Measured && f.Basis != "" {
+		if f.Basis != usualBasis(s.run) && f.Basis != "" {
 			text += " (" + clean(string(f.Basis)) + ")"
 		}
 		out = append(out, s.paint(color[f.Severity], pad(clean(string(f.Severity)), 8))+cut(text, s.Width-label-8))
@@ -451,14 +456,14 @@ func (s *screen) findings() []string {
 func (s *screen) tail() []string {
 	run := s.run
 	cost := run.Figure("agent.step")
-	line := mark(cost)
+	line := s.mark(cost)
 	if cost.Known() {
 		line += " a step"
 		if f := run.Figure("agent.share"); f.Known() {
-			line += ", " + mark(f) + " of it"
+			line += ", " + s.mark(f) + " of it"
 		}
 		if f := run.Figure("agent.total"); f.Known() {
-			line += ", " + mark(f) + " in all"
+			line += ", " + s.mark(f) + " in all"
 		}
 	}
 	out := []string{s.row("assay cost", line)}

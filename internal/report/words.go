@@ -102,11 +102,52 @@ func deviceName(t evidence.Target) string {
 	return t.Device + " (" + t.Name + ")"
 }
 
+// usualBasis is the basis of figures that carry no mark: measured, or rehearsed in a rehearsal.
+func usualBasis(run *evidence.Run) evidence.Basis {
+	if run.Rehearsal != nil {
+		return evidence.Rehearsed
+	}
+	return evidence.Measured
+}
+
+// doubleName names what a rehearsal stood for.
+func doubleName(d *evidence.Double) string {
+	s := fmt.Sprintf("a double of torch %s MPS, %s with %s, macOS %s", d.Release, d.Chip, unit.Bytes(float64(d.Memory)), d.MacOS)
+	if d.ShapeOnly {
+		s += ", shapes alone"
+	}
+	return s
+}
+
+// rehearsedText says in one line what the double saw.
+func rehearsedText(run *evidence.Run) string {
+	calls, refused := 0, 0
+	for _, o := range run.Rehearsal.Operators {
+		calls += o.Calls
+	}
+	for _, r := range run.Rehearsal.Refusals {
+		refused += r.Count
+	}
+	s := fmt.Sprintf("%s of %s, %s refused", count(calls, "call"), count(len(run.Rehearsal.Operators), "operator"), thousands(refused))
+	var parts []string
+	for _, x := range [][2]string{{"fallback.calls", " of calls"}, {"fallback.flops", " of FLOPs"}, {"fallback.time", " of CPU time"}} {
+		if f := run.Figure(x[0]); f.Known() {
+			parts = append(parts, number(f)+x[1])
+		}
+	}
+	if parts != nil {
+		s += "; without a kernel: " + strings.Join(parts, ", ")
+	}
+	return s
+}
+
 // where the run happened, and with what: "on cpu (…) with torch 2.8.0, Python 3.12.4, Linux 6.1".
 func setting(run *evidence.Run) string {
 	t := run.Target
 	var s string
-	if d := deviceName(t); d != "" {
+	if run.Rehearsal != nil && t.Double != nil {
+		s = "on " + doubleName(t.Double)
+	} else if d := deviceName(t); d != "" {
 		s = "on " + d
 	} else if t.Asked != "" && t.Asked != "auto" {
 		s = "asked for " + t.Asked + ", no device seen in use,"
@@ -114,7 +155,9 @@ func setting(run *evidence.Run) string {
 		s = "with no device seen in use,"
 	}
 	var with []string
-	if t.Framework != "" {
+	if t.Framework != "" && run.Rehearsal != nil {
+		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release)+" installed")
+	} else if t.Framework != "" {
 		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release))
 	} else {
 		with = append(with, "no framework seen")
@@ -183,6 +226,9 @@ func extent(run *evidence.Run) string {
 func happened(run *evidence.Run) string {
 	if !run.Outcome.Started {
 		return subjectName(run) + " was not started."
+	}
+	if run.Rehearsal != nil {
+		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(run.Outcome), extent(run))
 	}
 	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
 }
@@ -428,6 +474,9 @@ func noSyncs(run *evidence.Run) string {
 }
 
 func noFallbacks(run *evidence.Run) string {
+	if run.Rehearsal != nil {
+		return "no operator fell back to the CPU"
+	}
 	if run.Target.Device == "cpu" {
 		return "none possible: the run was on the CPU"
 	}

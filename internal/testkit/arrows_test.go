@@ -22,15 +22,16 @@ var arrows = map[string][]string{
 	"examples":          {},
 	"cmd/assay":         {"internal/cli"},
 	"internal/atlas":    {},
-	"internal/cli":      {"agent", "examples", "internal/atlas", "internal/evidence", "internal/fault", "internal/host", "internal/probe", "internal/python", "internal/report", "internal/stats", "internal/unit"},
+	"internal/cli":      {"agent", "examples", "internal/atlas", "internal/evidence", "internal/fault", "internal/host", "internal/probe", "internal/python", "internal/report", "internal/stats", "internal/target", "internal/unit"},
 	"internal/evidence": {},
 	"internal/fault":    {},
 	"internal/stats":    {},
 	"internal/unit":     {},
 	"internal/host":     {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
-	"internal/probe":    {"agent", "internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/probe":    {"agent", "internal/atlas", "internal/evidence", "internal/fault", "internal/stats", "internal/target", "internal/unit"},
 	"internal/python":   {"internal/evidence", "internal/fault", "internal/unit"},
 	"internal/report":   {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/target":   {"internal/atlas"},
 	"internal/testkit":  {"internal/evidence", "internal/python"},
 }
 
@@ -121,8 +122,8 @@ var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch, which
 // the script has imported before.
-var agentModules = []string{"_thread", "ast", "atexit", "bisect", "collections", "ctypes", "functools", "gc", "importlib", "json", "linecache",
-	"math", "os", "platform", "re", "sitecustomize", "socket", "struct", "sys", "threading", "time", "torch", "tracemalloc",
+var agentModules = []string{"_thread", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "functools", "gc", "importlib", "json", "linecache",
+	"math", "multiprocessing", "os", "platform", "re", "resource", "sitecustomize", "socket", "struct", "sys", "threading", "time", "torch", "tracemalloc",
 	"types", "warnings", "weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched

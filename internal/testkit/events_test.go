@@ -20,6 +20,7 @@ import (
 var (
 	sentByAgent = regexp.MustCompile(`"ev": "([a-z_]+)"`)
 	sentByProbe = regexp.MustCompile(`\.own\("([a-z_]+)"`)
+	capital     = regexp.MustCompile(`[A-Z]`)
 	heading     = regexp.MustCompile(`(?m)^### ([a-z_]+)$`)
 )
 
@@ -95,6 +96,7 @@ func TestEventFieldsAreDescribed(t *testing.T) {
 				return true
 			}
 			structs++
+			ev = capital.ReplaceAllStringFunc(ev, func(c string) string { return "_" + strings.ToLower(c) })
 			text, ok := sections[ev]
 			if !ok {
 				t.Errorf("%s: %s reads an event that events.md does not describe", name, spec.Name.Name)

@@ -34,6 +34,15 @@ def _environ():
     return os.environ
 
 
+def clear():
+    """A forked child tells of itself alone."""
+    for counts in modes.ops.values():
+        counts[0] = counts[1] = 0
+    modes.fallbacks.clear()
+    modes.refusals.clear()
+    modes.notes.clear()
+
+
 def report():
     """The events of what was seen so far: operators, fallbacks, refusals, notes."""
     wire.put({"ev": "ops", "rows": [{"op": name, "n": c[0], "state": c[2], "cpu_ns": c[1]} for name, c in sorted(modes.ops.items()) if c[0]]})

@@ -1,5 +1,5 @@
-"""The two modes. One answers for a tensor's device where Python asks; the other sees every operator, backward included, looks it up in the
-atlas, enforces what MPS enforces, and keeps account.
+"""What a script meets. Attributes and methods of torch.Tensor answer for a tensor's device; a dispatch mode sees every operator, backward
+included, looks it up in the atlas, enforces what MPS enforces, and keeps account.
 
 The order of checks is MPS's own: is there a kernel (else the CPU fallback or NotImplementedError), the operator's own refusals
 (refuse.py), where its tensors live, the new tensors' types, the memory limit.
@@ -156,6 +156,7 @@ def dispatch(self, func, types, args=(), kwargs=None):
     if device is not None:
         kind = device.type
         if kind == "mps":
+            _check_available()
             kwargs = dict(kwargs, device=_target)
             entering = True
         elif kind == "cuda":
@@ -255,18 +256,24 @@ def _allocatable(op, dtype, ndim, strided_copy):
 
 
 def _same_device(op, tensors):
-    """Tensors of several devices: allowed for scalars on the CPU in elementwise operators; else an error that depends on the kind of kernel."""
+    """Tensors of several devices: elementwise operators take scalars from the CPU; the rest is an error, whose text depends on the kernel."""
     for t in tensors:
         if t.dim() == 0 or place.on_mps(t):
             continue
         if _shapes is not None and t.is_meta and not _shapes.pretends(t):
             continue  # made inside a composed operator, from the options of a tensor without data
-        if op.convolution:
-            names = ["mps:0" if place.on_mps(x) else "cpu" for x in tensors[:2]]
-            raise refused(op.name, "device", RuntimeError(
-                "slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device" % tuple(names)))
-        text = _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
-        raise refused(op.name, "device", RuntimeError(text))
+        raise refused(op.name, "device", RuntimeError(_placement_text(op, tensors)))
+
+
+def _placement_text(op, tensors):
+    """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm, Placeholder."""
+    names = ["mps:0" if place.on_mps(t) else "cpu" for t in tensors]
+    if op.convolution:
+        return "slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device" % tuple(names[:2])
+    if op.name.startswith("aten::cat") and series <= (2, 9):
+        other = next(n for n in names if n != names[0])
+        return "torch.cat(): all input tensors must be on the same device. Received %s and %s" % (names[0], other)
+    return _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
 
 
 def _attention_memory(args, kwargs, out):
@@ -334,9 +341,6 @@ def _without_data(op, func, args, kwargs, leaving):
 
 
 # The Python level -------------------------------------------------------------------------------------------------------
-
-_handlers = {}
-
 
 def _moved(tensor, kwargs_dtype, copy, non_blocking, memory_format, to_mps):
     """A copy on the other device, with a gradient that goes the other way."""
@@ -462,6 +466,16 @@ def _type(func, args, kwargs):
     return func(*args, **kwargs)
 
 
+def _linear(func, args, kwargs):
+    """mps_linear looks at placement itself from 2.4 on (Linear.mm); a CPU decomposes linear before it could be seen."""
+    if series >= (2, 4) and len(args) > 1 and not getattr(place.state, "off", False):
+        there = place.on_mps(args[0]), place.on_mps(args[1])
+        if there[0] != there[1]:
+            which = "input" if there[1] else "weight"
+            raise refused("aten::linear", "device", RuntimeError("Tensor for argument %s is on cpu but expected on mps" % which))
+    return func(*args, **kwargs)
+
+
 def _pinned(func, args, kwargs):
     tensor = args[0]
     error = getattr(surface, "pin_memory_error", lambda s: None)(series)
@@ -475,73 +489,52 @@ def _is_pinned(func, args, kwargs):
 
 
 def _repr(func, args, kwargs):
-    with _again():
-        return torch._tensor_str._str(args[0], **kwargs)
-
-
-class _again:
-    """The Python-level mode for what a handler calls, which PyTorch takes off while a handler runs; operators go unseen."""
-
-    def __enter__(self):
-        self.mode = Functions()
-        self.mode.__enter__()
-        self.before = getattr(place.state, "off", False)
-        place.state.off = True
-
-    def __exit__(self, *error):
-        place.state.off = self.before
-        self.mode.__exit__(*error)
-
-
-def functions(self, func, types, args=(), kwargs=None):
-    handler = _handlers.get(func)
-    if handler is not None:
-        return handler(func, args, kwargs or {})
-    if kwargs:
-        device = kwargs.get("device")
-        if device is not None and getattr(func, "__name__", "") != "__init__":
-            kind = device if isinstance(device, str) else getattr(device, "type", "")
-            if kind.startswith("cuda"):
-                raise refused(func.__name__, "device", surface.cuda_error())
-            if isinstance(device, int) and not isinstance(device, bool):
-                kwargs = dict(kwargs, device=torch.device("mps", device))
-                kind = "mps"
-            if kind.startswith("mps"):
-                _check_available()
-                if func in _from_data:
-                    return _made_from_data(func, args, kwargs)
-            elif kind.startswith("cpu") and args and isinstance(args[0], _Tensor) and place.on_mps(args[0]):
-                _thread.leaving = True
-                try:
-                    return func(*args, **kwargs)
-                finally:
-                    _thread.leaving = False
+    with place.inside():
         return func(*args, **kwargs)
-    return func(*args)
 
 
-_from_data = set()
+def _to_cpu(func, args, kwargs):
+    """zeros_like(x, device="cpu") and the like: said in Python, it is meant; an operator may have it from the options of a CPU tensor."""
+    device = kwargs.get("device")
+    if device is not None and str(device).startswith("cpu") and place.on_mps(args[0]):
+        _thread.leaving = True
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _thread.leaving = False
+    return func(*args, **kwargs)
 
 
 def _made_from_data(func, args, kwargs):
     """torch.tensor and the like make a CPU tensor of the data and copy it."""
+    device = kwargs.get("device")
+    if device is None and _default_device() is not None:
+        device = _default_device()
+    if device is None or not str(device).startswith("mps"):
+        return func(*args, **kwargs)
+    _check_available()
     more = {k: v for k, v in kwargs.items() if k != "device"}
     grad = more.pop("requires_grad", False)
     data = args[0] if args else more.get("data")
-    if func is torch.as_tensor and isinstance(data, _Tensor):
+    if func is _as_tensor and isinstance(data, _Tensor):
         return torch.Tensor.to(data, place.DEVICE, kwargs.get("dtype"))
     made = func(*args, device="cpu", **more)
     made = _cross(made, True, None, None)
     return made.requires_grad_() if grad else made
 
 
-Functions = Operators = _Crossing = None
+def _default_device():
+    """The device of set_default_device or of a `with torch.device`, where this torch keeps it in a variable."""
+    return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
+
+
+_as_tensor = None
+Operators = _Crossing = None
 
 
 def install(the_torch, settings):
     """Make the modes and put them up, in this thread and in those that are started later."""
-    global torch, series, macos, fallback, Functions, Operators, _Crossing, _Tensor, _target, _table, _shapes, _cpu_device
-    from torch.overrides import TorchFunctionMode
+    global torch, series, macos, fallback, Operators, _Crossing, _as_tensor, _Tensor, _target, _table, _shapes, _cpu_device
     from torch.utils._python_dispatch import TorchDispatchMode
 
     torch = the_torch
@@ -559,15 +552,11 @@ def install(the_torch, settings):
     except ValueError:
         fallback = False
 
-    class FunctionsOnDouble(TorchFunctionMode):
-        pass
-
     class OperatorsOnDouble(TorchDispatchMode):
         pass
 
-    FunctionsOnDouble.__torch_function__ = functions
     OperatorsOnDouble.__torch_dispatch__ = dispatch  # set afterwards: the class would wrap it in dynamo's guard, three microseconds a call
-    Functions, Operators = FunctionsOnDouble, OperatorsOnDouble
+    Operators = OperatorsOnDouble
 
     class Crossing(torch.autograd.Function):
         @staticmethod
@@ -580,7 +569,7 @@ def install(the_torch, settings):
             return _cross(grad, not ctx.to_mps, ctx.dtype, None) if place.on_mps(grad) is ctx.to_mps else grad, None, None, None
 
     _Crossing = Crossing
-    _fill_handlers()
+    _patch()
     _enter()
     bootstrap = threading.Thread._bootstrap_inner
 
@@ -593,33 +582,56 @@ def install(the_torch, settings):
 
 
 def _enter():
-    """Put both modes up in this thread, for good."""
-    Functions().__enter__()
+    """Put the mode up in this thread, for good."""
     Operators().__enter__()
 
 
-def _fill_handlers():
+def _patch():
+    """Let torch.Tensor answer for devices: a Python class, whose attributes hide those of its C base."""
+    global _as_tensor
     T = torch.Tensor
 
-    def put(handler, *names):
-        for name in names:
-            attribute = getattr(T, name, None)
-            if attribute is not None:
-                _handlers[attribute] = handler
+    def method(owner, name, handler):
+        original = getattr(owner, name, None)
+        if original is None:
+            return
 
-    put(_to, "to")
-    put(_cpu, "cpu")
-    put(_cuda, "cuda")
-    put(_get_device, "get_device")
-    put(_numpy, "numpy", "__array__")
-    put(_type, "type")
-    put(_pinned, "pin_memory")
-    put(_repr, "__repr__")
-    for name, handler in (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu), ("is_meta", _is_meta)):
-        getter = getattr(T, name, None)
-        if getter is not None:
-            _handlers[getter.__get__] = handler
-    _handlers[torch.get_device if hasattr(torch, "get_device") else T.get_device] = _get_device
+        def patched(*args, **kwargs):
+            return handler(original, args, kwargs)
+
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+            try:
+                setattr(patched, attribute, getattr(original, attribute))
+            except (AttributeError, TypeError):
+                pass
+        setattr(owner, name, patched)
+
+    for name, handler in (("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy), ("type", _type),
+                          ("pin_memory", _pinned), ("__repr__", _repr), ("new_empty", _to_cpu), ("new_zeros", _to_cpu), ("new_ones", _to_cpu),
+                          ("new_full", _to_cpu), ("new_tensor", _new_tensor)):
+        method(T, name, handler)
+    for name in ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
+        method(torch, name, _to_cpu)
+    _as_tensor = torch.as_tensor
     for name in ("tensor", "as_tensor", "asarray", "scalar_tensor"):
-        if hasattr(torch, name):
-            _from_data.add(getattr(torch, name))
+        method(torch, name, _made_from_data)
+    method(torch._C._nn, "linear", _linear)
+    torch.nn.functional.linear = torch._C._nn.linear
+    for name, handler in (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu), ("is_meta", _is_meta)):
+        getter = getattr(T, name).__get__
+        setattr(T, name, property(_getter(handler, getter)))
+
+
+def _getter(handler, getter):
+    def get(tensor):
+        return handler(getter, (tensor,), {})
+
+    return get
+
+
+def _new_tensor(func, args, kwargs):
+    tensor = args[0]
+    device = kwargs.get("device")
+    if place.on_mps(tensor) if device is None else str(device).startswith("mps"):
+        return torch.Tensor.to(func(*args, **dict(kwargs, device="cpu")), place.DEVICE)
+    return _to_cpu(func, args, kwargs)

@@ -75,6 +75,7 @@ def installed(torch):
         from ..double import install as double
         double.install(torch, _config["double"])
         process.finisher(double.report)
+        process.after_fork(double.clear)
     environment.report(torch, _config)
     T.limit_steps = int(_config.get("steps") or 0)
     if _config.get("for"):

@@ -1,0 +1,390 @@
+package probe
+
+import (
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+
+	"assay/internal/atlas"
+	"assay/internal/evidence"
+	"assay/internal/target"
+	"assay/internal/unit"
+)
+
+// rehearsed is what the double of one process has told. Its events are totals so far: a later one replaces an earlier.
+type rehearsed struct {
+	double    *doubleEvent
+	ops       opsEvent
+	fallbacks totals[fallbackOpEvent]
+	refusals  totals[refusedEvent]
+	notes     totals[noteEvent]
+}
+
+// totals keeps the last event of each key, in the order in which the keys came.
+type totals[E any] struct {
+	at   map[string]int
+	list []E
+}
+
+func (t *totals[E]) put(e E, key ...string) {
+	k := strings.Join(key, "\x00")
+	if i, known := t.at[k]; known {
+		t.list[i] = e
+		return
+	}
+	if len(t.list) >= maxRows {
+		return
+	}
+	if t.at == nil {
+		t.at = map[string]int{}
+	}
+	t.at[k] = len(t.list)
+	t.list = append(t.list, e)
+}
+
+// add takes an event of the double; known is false where it is another's.
+func (r *rehearsed) add(ev string, into func(any) bool) (known, ok bool) {
+	switch ev {
+	case "double":
+		r.double = &doubleEvent{}
+		return true, into(r.double)
+	case "ops":
+		r.ops = opsEvent{}
+		return true, into(&r.ops)
+	case "fallback_op":
+		var e fallbackOpEvent
+		ok = into(&e)
+		r.fallbacks.put(e, e.Op, e.Where)
+		return true, ok
+	case "refused":
+		var e refusedEvent
+		ok = into(&e)
+		r.refusals.put(e, e.Op, e.Cause, e.Error, e.Text, e.Where)
+		return true, ok
+	case "note":
+		var e noteEvent
+		ok = into(&e)
+		r.notes.put(e, e.Op, e.Kind, e.Text, e.Where)
+		return true, ok
+	}
+	return false, false
+}
+
+// rehearsal says whether the evidence is of a double, which is certain only when the double itself has said so.
+func (b *builder) rehearsal() bool { return b.p != nil && b.p.rehearsed.double != nil }
+
+// notTheMacs stands behind every length of a rehearsal.
+const notTheMacs = "on this machine's CPU, with what the double costs: it says nothing about the Mac"
+
+// doubleTarget names the Mac that the run stood for: as it was asked for, and as the double understood it.
+func (b *builder) doubleTarget() {
+	asked := b.f.start.Double
+	if asked == nil && !b.rehearsal() {
+		return
+	}
+	d := &evidence.Double{Assumed: []string{}, Limits: []string{}}
+	if asked != nil {
+		d.Release, d.Installed, d.MacOS, d.Chip = asked.Release, asked.Installed, asked.MacOS.String(), asked.ChipName
+		d.Memory, d.Recommended, d.Cores, d.ShapeOnly, d.Assumed = asked.Memory, asked.Recommended, asked.Cores, asked.ShapeOnly, append(d.Assumed, asked.Assumed...)
+	}
+	if b.rehearsal() {
+		said := b.p.rehearsed.double
+		d.Release, d.MacOS, d.Memory = said.Release, target.MacOS(said.MacOS).String(), said.Memory
+		d.Recommended, d.Ground, d.Limits = said.Recommended, said.RecommendedKnown, append(d.Limits, said.Limits...)
+		if said.Installed != "" {
+			d.Installed = said.Installed
+		}
+		if d.Chip == "" {
+			d.Chip = said.Chip
+		}
+	}
+	b.run.Target.Double = d
+}
+
+// doubleTables adds what the double saw: operators, fallbacks, refusals, remarks, and the shares that follow.
+func (b *builder) doubleTables() {
+	if !b.rehearsal() {
+		return
+	}
+	r, a := &evidence.Rehearsal{Operators: []evidence.RehearsedOp{}, Refusals: []evidence.Refusal{}, Remarks: []evidence.RehearsedNote{}}, &atlas.Atlas{}
+	b.run.Rehearsal = r
+	release := b.p.rehearsed.double.Release
+	var all, fell struct {
+		calls       int
+		time, flops float64
+	}
+	unknownStates := 0
+	for _, row := range b.p.rehearsed.ops.Rows {
+		if row.State == "" || row.N <= 0 {
+			continue
+		}
+		state := atlas.State(row.State[0])
+		op := evidence.RehearsedOp{Operator: row.Op, Calls: row.N, State: state.String(), FLOPs: row.FLOPs}
+		onCPU := state == atlas.Missing || state == atlas.CPU
+		all.calls += row.N
+		if onCPU {
+			fell.calls += row.N
+		}
+		if state == atlas.Unknown || state == atlas.Undefined {
+			unknownStates += row.N
+		}
+		if row.CPU != nil {
+			seconds := float64(*row.CPU) / 1e9
+			op.Seconds = &seconds
+			all.time += seconds
+			if onCPU {
+				fell.time += seconds
+			}
+		}
+		if row.FLOPs != nil {
+			all.flops += *row.FLOPs
+			if onCPU {
+				fell.flops += *row.FLOPs
+			}
+		}
+		if len(r.Operators) < maxRows {
+			r.Operators = append(r.Operators, op)
+		}
+	}
+	sort.SliceStable(r.Operators, func(i, j int) bool { return r.Operators[i].Calls > r.Operators[j].Calls })
+	for _, e := range b.p.rehearsed.fallbacks.list {
+		row := evidence.Fallback{Operator: e.Op, Count: e.N, Where: b.place(e.Where), Basis: evidence.Rehearsed}
+		seconds, size := float64(e.CPU)/1e9, e.Bytes
+		row.Seconds, row.Bytes = &seconds, &size
+		if all.time > 0 {
+			share := seconds / all.time
+			row.Share = &share
+		}
+		row.Note = nativeFrom(a, e.Op)
+		b.run.Fallbacks = append(b.run.Fallbacks, row)
+	}
+	sort.SliceStable(b.run.Fallbacks, func(i, j int) bool { return seconds0(b.run.Fallbacks[i]) > seconds0(b.run.Fallbacks[j]) })
+	remedies := &remedies{a: a, release: release}
+	for _, c := range b.f.order { // a worker's refusal is the run's as well
+		p := b.f.conns[c]
+		if p.hello.PID == 0 {
+			continue
+		}
+		for _, e := range p.rehearsed.refusals.list {
+			row := evidence.Refusal{Operator: e.Op, Cause: e.Cause, Error: e.Error, Text: e.Text, Where: b.place(e.Where), Count: e.N, Remedy: remedies.of(e)}
+			row.Ended = p == b.p && p.err != nil && strings.HasSuffix(p.err.Type, e.Error) && e.Text != "" && strings.HasPrefix(p.err.Text, e.Text[:min(len(e.Text), maxErrorText)])
+			if len(r.Refusals) < maxRows {
+				r.Refusals = append(r.Refusals, row)
+			}
+		}
+	}
+	for _, e := range b.p.rehearsed.notes.list {
+		r.Remarks = append(r.Remarks, evidence.RehearsedNote{Operator: e.Op, Kind: e.Kind, Text: e.Text, Where: b.place(e.Where), Count: e.N})
+	}
+	if all.calls == 0 {
+		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time"} {
+			b.unknown(name, "ratio", "no operator was called with a tensor on the device")
+		}
+		return
+	}
+	note := fmt.Sprintf("of %d calls of operators with tensors on the device, those of an operator without a kernel for it", all.calls)
+	if unknownStates > 0 {
+		note += fmt.Sprintf("; of %d calls the atlas does not know the state", unknownStates)
+	}
+	b.known("fallback.calls", float64(fell.calls)/float64(all.calls), "ratio", evidence.Rehearsed, note)
+	if all.flops > 0 {
+		b.known("fallback.flops", fell.flops/all.flops, "ratio", evidence.Rehearsed, "of the floating-point operations of those calls whose FLOPs are counted")
+	} else {
+		b.unknown("fallback.flops", "ratio", "floating-point operations were not counted")
+	}
+	switch {
+	case all.time <= 0:
+		b.unknown("fallback.time", "ratio", "the operators were not timed")
+	case fell.calls > 0 && fell.time == 0:
+		b.unknown("fallback.time", "ratio", "the operators without a kernel were refused before they ran: PYTORCH_ENABLE_MPS_FALLBACK=1 lets them run")
+	default:
+		b.known("fallback.time", fell.time/all.time, "ratio", evidence.Rehearsed, "of the operators' time on this machine's CPU")
+	}
+}
+
+// maxErrorText is how much the agent sends of an exception's message.
+const maxErrorText = 4000
+
+func seconds0(f evidence.Fallback) float64 {
+	if f.Seconds == nil {
+		return 0
+	}
+	return *f.Seconds
+}
+
+// shownRefusals is how many refusals and remarks become findings; the tables have them all.
+const shownRefusals = 20
+
+func (b *builder) doubleFindings() {
+	run, d := b.run, b.run.Target.Double
+	if d == nil {
+		return
+	}
+	if !b.rehearsal() {
+		b.find("not-rehearsed", evidence.Error, evidence.Measured, "", "", "a rehearsal was asked for, and the double was not put in: %s", b.noDouble())
+		return
+	}
+	b.find("rehearsed", evidence.Note, evidence.Declared, "", strings.Join(d.Assumed, "; "),
+		"rehearsed on a double of torch %s on MPS, %s with %s, macOS %s: times are this machine's and say nothing about the Mac", d.Release, d.Chip, unit.Bytes(float64(d.Memory)), d.MacOS)
+	if before, _, _ := strings.Cut(d.Installed, "+"); before != "" && before != d.Release {
+		sev := evidence.Warning
+		if atlas.Series(before) == atlas.Series(d.Release) {
+			sev = evidence.Note
+		}
+		b.find("other-release", sev, evidence.Measured, "", "install torch=="+d.Release+" to rehearse with its own code",
+			"torch %s is installed, and the rehearsal is of %s: the Python code, what operators call and their values are those of the one installed", d.Installed, d.Release)
+	}
+	if d.Recommended == nil {
+		b.find("memory-unlimited", evidence.Note, evidence.Derived, "", "", "Metal's recommended working set for %s under macOS %s is not known: the rehearsal ran without a limit of memory", unit.Bytes(float64(d.Memory)), d.MacOS)
+	}
+	if run.Target.Device != "" && run.Target.Device != "mps" {
+		b.find("other-device", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well", "a Mac was rehearsed, and the losses were on %s", run.Target.Device)
+	} else if len(run.Rehearsal.Operators) == 0 && len(run.Rehearsal.Refusals) == 0 {
+		b.find("device-unused", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well", "no operator was called with a tensor on MPS")
+	}
+	for i, fb := range run.Fallbacks {
+		if i == shownRefusals {
+			b.find("fallbacks", evidence.Warning, evidence.Rehearsed, "", "", "%d more fallbacks are in the table", len(run.Fallbacks)-i)
+			break
+		}
+		share := ""
+		if fb.Share != nil {
+			share = ", " + unit.Format(*fb.Share, "ratio") + " of the operators' time on this machine"
+		}
+		b.find("fallback", evidence.Warning, evidence.Rehearsed, fb.Where, fb.Note, "%s falls back to the CPU%s%s", fb.Operator, times(fb.Count), share)
+	}
+	refusals := append([]evidence.Refusal(nil), run.Rehearsal.Refusals...)
+	sort.SliceStable(refusals, func(i, j int) bool { return refusals[i].Ended && !refusals[j].Ended })
+	for i, r := range refusals {
+		if i == shownRefusals {
+			b.find("refusals", evidence.Warning, evidence.Rehearsed, "", "", "%d more refusals are in the table", len(refusals)-i)
+			break
+		}
+		sev, then := evidence.Warning, "the script went on"
+		if r.Ended {
+			sev, then = evidence.Error, "it ended the script"
+		}
+		text, _, _ := strings.Cut(r.Text, "\n")
+		if r.Cause == "missing" {
+			text = "no kernel for MPS in torch " + d.Release
+		}
+		b.find("refused-"+r.Cause, sev, evidence.Rehearsed, r.Where, r.Remedy, "%s raised %s%s: %s; %s", r.Operator, r.Error, times(r.Count), text, then)
+	}
+	for i, n := range run.Rehearsal.Remarks {
+		if i == shownRefusals {
+			b.find("remarks", evidence.Note, evidence.Rehearsed, "", "", "%d more remarks are in the table", len(run.Rehearsal.Remarks)-i)
+			break
+		}
+		sev := evidence.Note
+		if n.Kind == "wrong" {
+			sev = evidence.Warning
+		}
+		b.find("remark-"+n.Kind, sev, evidence.Rehearsed, n.Where, "", "%s: %s", n.Operator, n.Text)
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" %d times", n)
+}
+
+// noDouble says why a rehearsal did not come about.
+func (b *builder) noDouble() string {
+	switch {
+	case b.p == nil:
+		return "the agent never said hello"
+	case len(b.p.trouble) > 0:
+		return b.p.trouble[0]
+	case b.p.torch == nil:
+		return "no process imported torch"
+	}
+	return "no reason was given"
+}
+
+// nativeFrom says since when an operator has a kernel; "" where it is not known.
+func nativeFrom(a *atlas.Atlas, operator string) string {
+	op, ok := a.Operator(operator)
+	if !ok {
+		return ""
+	}
+	if from := op.NativeFrom(); from != "" {
+		return "native from torch " + from + " on"
+	}
+	return "no release up to " + op.Columns[len(op.Columns)-1] + " has a kernel"
+}
+
+// remedies looks up what to do about a refusal.
+type remedies struct {
+	a          *atlas.Atlas
+	release    string
+	conditions []condition
+}
+
+type condition struct {
+	atlas.Condition
+	text *regexp.Regexp
+}
+
+var blank = regexp.MustCompile(`\{[^{}]*\}`)
+
+// minText is how much of a condition's text must be fixed before it is looked for in an error.
+const minText = 12
+
+func (r *remedies) of(e refusedEvent) string {
+	if e.Cause == "missing" {
+		since := nativeFrom(r.a, e.Op)
+		if op, ok := r.a.Operator(e.Op); ok {
+			if column, err := r.a.Release("torch", r.release); err == nil && op.Package == "torch" {
+				if state := op.At(column.Column); state == atlas.NoStub || state == atlas.Raises {
+					return strings.TrimPrefix(since+"; PYTORCH_ENABLE_MPS_FALLBACK does not reach it: call it on CPU tensors", "; ")
+				}
+			}
+		}
+		return strings.TrimPrefix(since+"; PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, runs it on the CPU", "; ")
+	}
+	if r.conditions == nil {
+		for _, c := range r.a.Conditions() {
+			fixed := blank.ReplaceAllString(c.Text, "")
+			if len(fixed) < minText || !c.Holds(r.release) {
+				continue
+			}
+			parts := blank.Split(c.Text, -1)
+			for i := range parts {
+				parts[i] = regexp.QuoteMeta(parts[i])
+			}
+			r.conditions = append(r.conditions, condition{c, regexp.MustCompile(`(?s)` + strings.Join(parts, ".*?"))})
+		}
+	}
+	var best *condition
+	for i, c := range r.conditions {
+		// The longest text that fits says most; a row about this operator goes before one about any.
+		if (c.Remedy != "" || c.Fixed != "") && c.text.MatchString(e.Text) && (best == nil || c.rank(e.Op) > best.rank(e.Op)) {
+			best = &r.conditions[i]
+		}
+	}
+	switch {
+	case best != nil && best.Fixed != "" && best.Remedy != "":
+		return best.Remedy + "; right from torch " + best.Fixed + " on"
+	case best != nil && best.Fixed != "":
+		return "right from torch " + best.Fixed + " on"
+	case best != nil:
+		return best.Remedy
+	}
+	return generalRemedy[e.Cause]
+}
+
+func (c condition) rank(operator string) int {
+	rank := len(c.Text)
+	if len(atlas.About([]atlas.Condition{c.Condition}, operator, c.From)) > 0 {
+		rank += 10_000
+	}
+	return rank
+}
+
+var generalRemedy = map[string]string{
+	"device": "move the tensors to one device before the call",
+	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
+}

@@ -1,0 +1,118 @@
+package probe
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"assay/internal/evidence"
+	"assay/internal/target"
+)
+
+// newRehearsal is a stream of a run on the double, up to where torch has been imported.
+func newRehearsal() *stream {
+	s := &stream{newFold()}
+	s.own("start", startEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "double", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
+		Double: &target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 0}, Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30,
+			Cores: 80, Installed: "2.15.0+cpu", Assumed: []string{"macOS 15, since --macos names none"}}})
+	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
+	s.send(1, map[string]any{"ev": "torch", "version": "2.15.0+cpu"})
+	return s
+}
+
+// TestRehearsal: the lines of a rehearsed run, as the agent sends them.
+func TestRehearsal(t *testing.T) {
+	s := newRehearsal()
+	for _, line := range []string{
+		`{"ev":"double","release":"2.8.0","installed":"2.15.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":77309411328,"recommended_known":"observed","limits":["time"]}`,
+		`{"ev":"device","type":"mps"}`,
+		`{"ev":"ops","rows":[{"op":"aten::mm","n":1,"state":"N","cpu_ns":1}]}`, // totals: the later row stands
+		`{"ev":"ops","rows":[{"op":"aten::mm","n":90,"state":"N","cpu_ns":6000000000,"flops":3e9},{"op":"aten::grid_sampler_3d","n":10,"state":"-","cpu_ns":2000000000,"flops":1e9}]}`,
+		`{"ev":"fallback","operator":"aten::grid_sampler_3d","where":"/home/u/p/net.py:3","via":"","count":1,"source":"warning","text":"…"}`,
+		`{"ev":"fallback_op","op":"aten::grid_sampler_3d","where":"/home/u/p/net.py:3","n":4,"cpu_ns":1,"bytes":2}`,
+		`{"ev":"fallback_op","op":"aten::grid_sampler_3d","where":"/home/u/p/net.py:3","n":10,"cpu_ns":2000000000,"bytes":4096}`,
+		`{"ev":"refused","op":"aten::_to_copy","cause":"dtype","error":"TypeError","text":"Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead.","where":"/home/u/p/train.py:9","n":2}`,
+		`{"ev":"refused","op":"aten::_cummax_helper","cause":"missing","error":"NotImplementedError","text":"The operator 'aten::_cummax_helper' is not currently implemented for the MPS device.","where":"/home/u/p/train.py:12","n":1}`,
+		`{"ev":"note","op":"aten::index.Tensor","kind":"wrong","text":"an index out of range is not noticed","where":"/home/u/p/train.py:13","n":5}`,
+		`{"ev":"syncs","rows":[["Tensor.item","/home/u/p/train.py:20","",20,1000,true,20]]}`,
+	} {
+		s.f.add(1, []byte(line))
+	}
+	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 10})
+	s.steps(1, 1, 10, 0, plainSteps)
+	s.steps(2, 11, 10, 200, plainSteps)
+	s.own("host", hostEvent{Sample: &evidence.Sample{At: 1, Figures: []evidence.Figure{evidence.Known("gpu.busy", .9, "ratio", evidence.Measured)}}})
+	s.send(1, map[string]any{"ev": "error", "type": "NotImplementedError", "text": "The operator 'aten::_cummax_helper' is not currently implemented for the MPS device.", "where": "/home/u/p/train.py:12"})
+	run := s.f.finish()
+
+	for _, name := range []string{"step.time", "split.h2d", "share.backward", "epoch.estimate", "memory.live.peak", "run.time"} {
+		if fig := run.Figure(name); !fig.Known() || fig.Basis != map[bool]evidence.Basis{false: evidence.Rehearsed, true: evidence.Derived}[name == "epoch.estimate"] || fig.Unit == "s" && !strings.Contains(fig.Note, "nothing about the Mac") {
+			t.Errorf("%s: %+v", name, fig)
+		}
+	}
+	want(t, run, "step.time", 0.020)
+	want(t, run, "split.backward", 0.004)
+	want(t, run, "fallback.calls", 0.1)
+	want(t, run, "fallback.time", 0.25)
+	want(t, run, "fallback.flops", 0.25)
+	want(t, run, "memory.watermark", 5000.0/77309411328)
+	wantUnknown(t, run, "gpu.busy.mean", "no GPU")
+	wantUnknown(t, run, "step.time.synchronised", "double")
+	if d := run.Target.Double; d == nil || d.Release != "2.8.0" || d.MacOS != "15" || d.Chip != "Apple M3 Ultra" || *d.Recommended != 77309411328 || d.Ground != "observed" || len(d.Limits) != 1 {
+		t.Errorf("double %+v", d)
+	}
+	if len(run.Fallbacks) != 1 || run.Fallbacks[0].Count != 10 || *run.Fallbacks[0].Share != 0.25 || run.Fallbacks[0].Where != "net.py:3" || run.Fallbacks[0].Note != "native from torch 2.9 on" {
+		t.Errorf("fallbacks %+v", run.Fallbacks)
+	}
+	if r := run.Rehearsal.Refusals; len(r) != 2 || r[0].Ended || r[0].Count != 2 || !strings.Contains(r[0].Remedy, "float32") || !r[1].Ended || !strings.Contains(r[1].Remedy, "PYTORCH_ENABLE_MPS_FALLBACK=1") {
+		t.Errorf("refusals %+v", run.Rehearsal.Refusals)
+	}
+	for name, sev := range map[string]evidence.Severity{"rehearsed": evidence.Note, "other-release": evidence.Warning, "fallback": evidence.Warning, "refused-missing": evidence.Error,
+		"refused-dtype": evidence.Warning, "remark-wrong": evidence.Warning, "synchronisation": evidence.Note} {
+		if f := finding(run, name); f == nil || f.Severity != sev {
+			t.Errorf("finding %s: %+v", name, f)
+		}
+	}
+	for _, name := range []string{"other-device", "data-wait", "not-rehearsed", "device-unused"} {
+		if f := finding(run, name); f != nil {
+			t.Errorf("finding %+v", f)
+		}
+	}
+}
+
+// TestRehearsalOnCPU: a script that chose another device has rehearsed nothing, and is told so.
+func TestRehearsalOnCPU(t *testing.T) {
+	s := newRehearsal()
+	s.f.add(1, []byte(`{"ev":"double","release":"2.8.0","installed":"2.8.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":null,"recommended_known":"","limits":[]}`))
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.steps(1, 1, 20, 0, plainSteps)
+	run := s.f.finish()
+	if f := finding(run, "other-device"); f == nil || !strings.Contains(f.Text, "on cpu") {
+		t.Errorf("findings %+v", run.Findings)
+	}
+	if f := finding(run, "other-release"); f != nil {
+		t.Errorf("2.8.0+cpu is 2.8.0: %+v", f)
+	}
+	if finding(run, "memory-unlimited") == nil {
+		t.Error("nothing is said of the limit that is not known")
+	}
+	wantUnknown(t, run, "fallback.calls", "no operator")
+}
+
+// TestNoDouble: figures of a run whose double was not put in are this machine's, and the evidence is incomplete.
+func TestNoDouble(t *testing.T) {
+	s := newRehearsal()
+	s.send(1, map[string]any{"ev": "trouble", "what": "double not installed: no table"})
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.steps(1, 1, 20, 0, plainSteps)
+	run := s.f.finish()
+	if f := finding(run, "not-rehearsed"); f == nil || f.Severity != evidence.Error || !strings.Contains(f.Text, "no table") {
+		t.Errorf("%+v", f)
+	}
+	if fig := run.Figure("step.time"); fig.Basis != evidence.Measured {
+		t.Errorf("%+v", fig)
+	}
+	if run.Rehearsal != nil || run.Target.Double == nil || run.Outcome.Complete || !strings.Contains(run.Outcome.Reason, "double was not put in") {
+		t.Errorf("rehearsal %+v, outcome %+v", run.Rehearsal, run.Outcome)
+	}
+}
