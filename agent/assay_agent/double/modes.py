@@ -87,7 +87,7 @@ def _operator(func):
 
 def refused(name, cause, error):
     """Keep a refusal for the evidence, and hand the error back."""
-    key = (name, cause, type(error).__name__, str(error), source_line.where(3)[0])
+    key = (name, cause, type(error).__name__, str(error), source_line.where(1)[0])
     refusals[key] = refusals.get(key, 0) + 1
     return error
 
@@ -107,7 +107,7 @@ def missing_error(name):
 def _fall_back(op):
     """MPS warns once in a process, for whichever operator comes first; all are kept as evidence."""
     global _warned
-    key = (op.error_name, source_line.where(4)[0])
+    key = (op.error_name, source_line.where(1)[0])
     entry = fallbacks.setdefault(key, [0, 0, 0])
     entry[0] += 1
     if not _warned or torch.is_warn_always_enabled():
@@ -200,7 +200,7 @@ def dispatch(self, func, types, args=(), kwargs=None):
         for note in op.notes:
             said = note(args, kwargs)
             if said:
-                key = (op.name, str(said.get("kind", "")), str(said.get("text", "")), source_line.where(3)[0])
+                key = (op.name, str(said.get("kind", "")), str(said.get("text", "")), source_line.where(1)[0])
                 notes[key] = notes.get(key, 0) + 1
     if entering and op.factory:
         dtype = kwargs.get("dtype")
@@ -310,7 +310,7 @@ def _elsewhere(func, args, kwargs, tensors):
         return _shapes.without_value(args[0])
     if device is not None:
         kwargs = dict(kwargs, device=_target)
-    out = func(*_shapes.emptied(args), **{k: _shapes.emptied(v) for k, v in kwargs.items()})
+    out = _shapes.computed(func, args, kwargs)
     for o in out if out.__class__ in (list, tuple) else (out,):
         if isinstance(o, _Tensor) and o.is_meta and not _shapes.pretends(o):
             _shapes.pretend(o)
@@ -318,7 +318,7 @@ def _elsewhere(func, args, kwargs, tensors):
 
 
 def _stands_in(op):
-    key = (op.name, "stand-in", "a value was asked for, and zero was given", source_line.where(5)[0])
+    key = (op.name, "stand-in", "a value was asked for, and zero was given", source_line.where(1)[0])
     notes[key] = notes.get(key, 0) + 1
 
 
@@ -337,7 +337,7 @@ def _without_data(op, func, args, kwargs, leaving):
         return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype)
     if op.name == "aten::copy_" and not args[0].is_meta:
         return args[0]
-    return func(*_shapes.emptied(args), **{k: _shapes.emptied(v) for k, v in kwargs.items()})
+    return _shapes.computed(func, args, kwargs)
 
 
 # The Python level -------------------------------------------------------------------------------------------------------
@@ -575,8 +575,8 @@ def install(the_torch, settings):
 
     @functools.wraps(bootstrap)
     def _bootstrap_inner(self):
-        _enter()
-        return bootstrap(self)
+        with Operators():
+            return bootstrap(self)
 
     threading.Thread._bootstrap_inner = _bootstrap_inner
 
@@ -623,8 +623,12 @@ def _patch():
 
 
 def _getter(handler, getter):
-    def get(tensor):
-        return handler(getter, (tensor,), {})
+    if _shapes is not None:
+        def get(tensor):
+            return getter(tensor) if getattr(place.state, "off", False) else handler(getter, (tensor,), {})
+    else:
+        def get(tensor):
+            return handler(getter, (tensor,), {})
 
     return get
 

@@ -62,6 +62,12 @@ def emptied(value):
     return value
 
 
+def computed(func, args, kwargs):
+    """What the operator gives for shapes alone. Many of PyTorch's kernels for them are Python, which must see meta tensors."""
+    with place.inside():
+        return func(*emptied(args), **{k: emptied(v) for k, v in kwargs.items()})
+
+
 def without_value(tensor):
     """What stands for the value of a scalar tensor."""
     return False if tensor.dtype is torch.bool else 0.0 if tensor.is_floating_point() else 0

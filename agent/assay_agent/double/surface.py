@@ -82,6 +82,19 @@ def collective_error(name, release, commit, fallback):
                                "CPU as a fallback for this op. WARNING: this will be slower than running natively on MPS.")
 
 
+def collective_on_copies(func, args, kwargs):
+    """What the fallback of 2.11 and before makes of a collective: it runs on copies, and nobody copies the result back."""
+    def copied(a):
+        if isinstance(a, torch.Tensor):
+            return a.detach().clone() if place.on_mps(a) else a
+        if isinstance(a, (list, tuple)):
+            return [copied(b) for b in a]
+        return a
+
+    with place.inside():
+        return func(*[copied(a) for a in args], **{k: copied(v) for k, v in (kwargs or {}).items()})
+
+
 def is_mps_generator(generator):
     return isinstance(generator, _MPSGenerator) if _MPSGenerator else False
 
@@ -800,7 +813,7 @@ def _accelerators(torch):
     for name, answer in answers.items():
         setattr(C, name, answer)
     if hasattr(C, "_get_accelerator"):
-        C._get_accelerator = lambda *args: mps  # (check)
+        C._get_accelerator = lambda *args: mps
     if series < (2, 6):
         if "accelerator" in vars(torch):
             _hide(torch, "accelerator")
@@ -1331,8 +1344,6 @@ def _distributed(torch):
             devices["mps"] = "gloo"
         else:
             devices.pop("mps", None)
-        if "mps" not in getattr(c10d.Backend, "backend_capability", {}).get("gloo", []) and series >= (2, 8):
-            pass  # gloo's own list stays cpu and cuda: that is why collectives on MPS tensors raise
 
 
 # Optimizers ---------------------------------------------------------------------------------------------------------------------------

@@ -24,11 +24,14 @@ _scaled = {}  # id(scaled loss) -> unscaled loss tensor, while it is being passe
 _thinned = 0
 _accumulation = {}  # what the graph says about loss / k: ground -> count
 _readers = {}
+_on_double = False  # what lives on MPS lies in this machine's memory
 
 
 def install(torch, config):
-    global _torch
+    global _torch, _on_double
     _torch = torch
+    double = config.get("double")
+    _on_double = bool(double) and not double.get("shape_only")
     _readers.update({
         torch.float32: (4, lambda b: struct.unpack("<f", b)[0]),
         torch.float64: (8, lambda b: struct.unpack("<d", b)[0]),
@@ -71,7 +74,7 @@ def on_backward(roots):
         if T.gathered or T.step.micro or T.in_opt:
             _look_for_division(root)
         loss = _scaled.pop(id(root), root)
-        if device == "cpu":
+        if device == "cpu" or _on_double and device == "mps":
             value = _read(loss)
             if value is not None:
                 _losses.append((step, value))

@@ -1,0 +1,222 @@
+"""The double, as a script meets it. Each test is a script of its own process: what is put into torch stays there."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TABLES = os.path.join(ROOT, "internal", "atlas", "tables")
+
+
+def column(file, series):
+    cells = {}
+    with open(os.path.join(TABLES, file)) as lines:
+        for line in lines:
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if words[0] == "operator":
+                at = words.index(series)
+            elif words[at] != ".":
+                cells[words[0]] = words[at]
+    return cells
+
+
+@pytest.fixture(scope="session")
+def rehearse(tmp_path_factory):
+    """rehearse(code, release): run code on a double of that release, without the Go side; what it printed."""
+    folder = tmp_path_factory.mktemp("double")
+
+    def run(code, release="2.8.0", vision="0.23", **more):
+        series = ".".join(release.split(".")[:2])
+        structured = {}
+        with open(os.path.join(TABLES, "generated.txt")) as lines:
+            for line in lines:
+                words = line.split()
+                if words[0] != "#" and words[1] == "structured":
+                    structured[words[0]] = words[2]
+        ops = column("torch.txt", series)
+        ops.update(column("torchvision.txt", vision))
+        table = folder / (release + ".json")
+        table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
+                                     "sparse": column("sparse.txt", series), "commit": "0" * 40}))
+        settings = {"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0], "chip": "m1-16gb", "memory": 16 << 30,
+                    "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False, "table": str(table)}
+        settings.update(more)
+        script = folder / "script.py"
+        script.write_text(textwrap.dedent("""
+            import sys
+            sys.path.insert(0, %r)
+            import torch
+            from assay_agent import wire
+            from assay_agent.double import install, modes, place
+            wire.put = lambda event: None
+            install.install(torch, %r)
+            def fails(call):
+                try:
+                    call()
+                except Exception as error:
+                    print(type(error).__name__, error)
+                else:
+                    print("no error")
+            """) % (os.path.join(ROOT, "agent"), settings) + textwrap.dedent(code))
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", **more.get("env", {})) if "env" in more else dict(os.environ, CUDA_VISIBLE_DEVICES="")
+        done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", str(script)], capture_output=True, text=True, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+def test_where_tensors_live(rehearse):
+    assert rehearse("""
+        x = torch.randn(3, 4)
+        y = x.to("mps")
+        print(x.device, y.device, y.is_mps, y.is_cpu, y.get_device(), y.type())
+        print((y + 1).device, y[0].device, y.view(-1).device, y.t().device, torch.zeros_like(y).device, torch.zeros_like(y, device="cpu").device)
+        print(torch.zeros(2, device="mps").device, torch.tensor([1.0], device="mps").device, torch.arange(3, device="mps").device)
+        print(y.cpu().device, y.to("cpu", torch.float64).dtype, torch.equal(y.cpu(), x))
+        print(torch.tensor([1.0, 2.0], device="mps"))
+        with torch.device("mps"):
+            print(torch.ones(2).device)
+        m = torch.nn.Linear(4, 2).to("mps")
+        m(y).sum().backward()
+        print(m.weight.device, m.weight.grad.device, m.state_dict()["weight"].device)
+        w = torch.ones(3, requires_grad=True)
+        (w.to("mps") * 2).sum().backward()
+        print(w.grad.device, w.grad.tolist())
+        v = torch.ones(3, requires_grad=True, device="mps")
+        (v.cpu() * 2).sum().backward()
+        print(v.grad.device)
+        import copy
+        print(next(copy.deepcopy(m).parameters()).device)
+        m.cpu()
+        print(m.weight.device)
+        """) == [
+        "cpu mps:0 True False 0 torch.mps.FloatTensor",
+        "mps:0 mps:0 mps:0 mps:0 mps:0 cpu",
+        "mps:0 mps:0 mps:0",
+        "cpu torch.float64 True",
+        "tensor([1., 2.], device='mps:0')",
+        "mps:0",
+        "mps:0 mps:0 mps:0",
+        "cpu [2.0, 2.0, 2.0]",
+        "mps:0", "mps:0", "cpu"]
+
+
+def test_refusals(rehearse):
+    lines = rehearse("""
+        x = torch.randn(3, 4, device="mps")
+        fails(lambda: torch.zeros(3, dtype=torch.float64).to("mps"))
+        fails(lambda: x.double())
+        fails(lambda: torch.linalg.eig(torch.eye(3, device="mps")))
+        fails(lambda: torch.nn.functional.adaptive_avg_pool3d(torch.zeros(1, 2, 5, 5, 5, device="mps"), 3))
+        fails(lambda: x + torch.randn(3, 4))
+        fails(lambda: torch.nn.Linear(4, 2).to("mps")(torch.randn(2, 4)))
+        fails(lambda: torch.nn.Conv2d(1, 1, 3).to("mps")(torch.randn(1, 1, 8, 8)))
+        fails(lambda: x.numpy())
+        fails(lambda: x.cuda())
+        fails(lambda: torch.nn.functional.adaptive_avg_pool2d(torch.zeros(1, 1, 7, 7, device="mps"), 3))
+        fails(lambda: x + torch.tensor(2.0))
+        """)
+    float64 = "TypeError Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead."
+    assert lines[:2] == [float64, float64]
+    assert lines[2].startswith("NotImplementedError The operator 'aten::linalg_eig' is not currently implemented for the MPS device. If you want")
+    assert lines[3].startswith("NotImplementedError The operator 'aten::_adaptive_avg_pool3d' is not")
+    assert lines[4] == "RuntimeError Expected all tensors to be on the same device, but found at least two devices, mps:0 and cpu!"
+    assert lines[5] == "RuntimeError Tensor for argument input is on cpu but expected on mps"
+    assert lines[6].startswith("RuntimeError slow_conv2d_forward_mps: input(device='cpu')")
+    assert lines[7].startswith("TypeError can't convert mps:0 device type tensor to numpy.")
+    assert lines[8] == "AssertionError Torch not compiled with CUDA enabled"
+    assert lines[9].startswith("RuntimeError Adaptive pool MPS: input sizes must be divisible by output sizes.")
+    assert lines[10] == "no error"
+
+
+def test_release_decides(rehearse):
+    code = """
+        fails(lambda: torch.linalg.matrix_exp(torch.eye(3, device="mps")))
+        x = torch.randn(1, 1, 4, 4, 4, device="mps")
+        fails(lambda: torch.nn.functional.grid_sample(x, torch.zeros(1, 2, 2, 2, 3, device="mps"), align_corners=False))
+        """
+    assert ["NotImplementedError"] * 2 == [line.split()[0] for line in rehearse(code, "2.8.0")]
+    assert rehearse(code, "2.15.0", "0.29") == ["no error", "no error"]
+
+
+def test_fallback(rehearse, monkeypatch):
+    monkeypatch.setenv("PYTORCH_ENABLE_MPS_FALLBACK", "1")
+    assert rehearse("""
+        import warnings
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                a = torch.linalg.eigvals(torch.eye(3, device="mps"))
+                b = torch.nn.functional.adaptive_avg_pool3d(torch.zeros(1, 2, 5, 5, 5, device="mps"), 3)
+        print(a.device, b.device, len(seen))
+        print(str(seen[0].message)[:118])
+        print(sorted(op for op, _ in modes.fallbacks))
+        """) == [
+        "mps:0 mps:0 1",
+        "The operator 'aten::linalg_eig' is not currently supported on the MPS backend and will fall back to run on the CPU. Th",
+        "['aten::_adaptive_avg_pool3d', 'aten::linalg_eig']"]
+
+
+def test_values_are_the_cpus(rehearse):
+    training = """
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3))
+        x, y = torch.randn(8, 1, 8, 8), torch.randint(0, 3, (8,))
+        model, x, y = model.to(%(device)r), x.to(%(device)r), y.to(%(device)r)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            print(loss.item().hex())
+        """
+    on_double = rehearse(training % {"device": "mps"})
+    assert on_double == rehearse(training % {"device": "cpu"}) and len(set(on_double)) == 5
+
+
+def test_memory(rehearse):
+    lines = rehearse("""
+        import gc
+        a = torch.empty(1 << 20, device="mps")
+        print(torch.mps.current_allocated_memory())
+        b = a.view(2, -1)
+        del a
+        print(torch.mps.current_allocated_memory())
+        del b
+        gc.collect()
+        print(torch.mps.current_allocated_memory(), torch.mps.driver_allocated_memory() > 4 << 20)
+        torch.mps.empty_cache()
+        print(torch.mps.driver_allocated_memory() < 1 << 20)
+        """)
+    assert lines == [str(4 << 20), str(4 << 20), "0 True", "True"]
+
+
+def test_without_data(rehearse):
+    lines = rehearse("""
+        model = torch.nn.Sequential(torch.nn.Linear(1 << 14, 1 << 14), torch.nn.ReLU(), torch.nn.Linear(1 << 14, 10)).to("mps")
+        print(next(model.parameters()).device, next(model.parameters()).is_meta)
+        loss = model(torch.randn(64, 1 << 14).to("mps")).sum()
+        loss.backward()
+        print(loss.device, loss.item(), place.account.peak_current > 2 << 30)
+        fails(lambda: torch.empty(30 << 30, dtype=torch.uint8, device="mps"))
+        """, shape_only=True)
+    assert lines[:2] == ["mps:0 False", "mps:0 0.0 True"]
+    assert lines[2].startswith("RuntimeError MPS backend out of memory (MPS allocated: 2.0")
+
+
+def test_threads(rehearse):
+    assert rehearse("""
+        import threading
+        thread = threading.Thread(target=lambda: print((torch.zeros(2, device="mps") + 1).device))
+        thread.start()
+        thread.join()
+        """) == ["mps:0"]
