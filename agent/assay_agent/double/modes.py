@@ -14,6 +14,7 @@ import warnings
 
 from . import place, refuse, shapes, surface
 from .. import place as source_line
+from .place import state as _state
 
 NATIVE, COMPOSED, ON_CPU, RAISES, NO_STUB, MISSING = "N", "C", "F", "X", "S", "-"
 
@@ -148,7 +149,7 @@ _thread = _Thread()
 def dispatch(self, func, types, args=(), kwargs=None):
     """What an operator does when MPS tensors are among its arguments or its result is to live on MPS."""
     kwargs = kwargs or {}
-    if getattr(place.state, "off", False):
+    if _state.off:
         return func(*args, **kwargs)
     live = place._live
     device = kwargs.get("device") if kwargs else None
@@ -260,7 +261,7 @@ def _same_device(op, tensors):
     for t in tensors:
         if t.dim() == 0 or place.on_mps(t):
             continue
-        if _shapes is not None and t.is_meta and not _shapes.pretends(t):
+        if _shapes is not None and _shapes.is_meta(t) and not _shapes.pretends(t):
             continue  # made inside a composed operator, from the options of a tensor without data
         raise refused(op.name, "device", RuntimeError(_placement_text(op, tensors)))
 
@@ -296,14 +297,14 @@ def _elsewhere(func, args, kwargs, tensors):
     """An operator on the CPU, without data where tensors are large."""
     op = _known.get(func) or _operator(func)
     device = kwargs.get("device")
-    meta = any(t.is_meta for t in tensors)
-    if device is not None and device.type == "meta" and not (meta and any(t.is_meta and _shapes.pretends(t) for t in tensors)):
+    meta = any(_shapes.is_meta(t) for t in tensors)
+    if device is not None and device.type == "meta" and not (meta and any(_shapes.is_meta(t) and _shapes.pretends(t) for t in tensors)):
         return func(*args, **kwargs)
     if op.factory and not tensors and _shapes.large(args):
         out = func(*args, **dict(kwargs, device=_target))
         _shapes.pretend(out)
         return out
-    if not meta or not any(t.is_meta and _shapes.pretends(t) for t in tensors):
+    if not meta or not any(_shapes.is_meta(t) and _shapes.pretends(t) for t in tensors):
         return func(*args, **kwargs)
     if op.name == "aten::_local_scalar_dense":
         _stands_in(op)
@@ -312,7 +313,7 @@ def _elsewhere(func, args, kwargs, tensors):
         kwargs = dict(kwargs, device=_target)
     out = _shapes.computed(func, args, kwargs)
     for o in out if out.__class__ in (list, tuple) else (out,):
-        if isinstance(o, _Tensor) and o.is_meta and not _shapes.pretends(o):
+        if isinstance(o, _Tensor) and _shapes.is_meta(o) and not _shapes.pretends(o):
             _shapes.pretend(o)
     return out
 
@@ -335,7 +336,7 @@ def _without_data(op, func, args, kwargs, leaving):
             _shapes.pretend(out)
             return out
         return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype)
-    if op.name == "aten::copy_" and not args[0].is_meta:
+    if op.name == "aten::copy_" and not _shapes.is_meta(args[0]):
         return args[0]
     return _shapes.computed(func, args, kwargs)
 
@@ -344,7 +345,7 @@ def _without_data(op, func, args, kwargs, leaving):
 
 def _moved(tensor, kwargs_dtype, copy, non_blocking, memory_format, to_mps):
     """A copy on the other device, with a gradient that goes the other way."""
-    if to_mps and getattr(place.state, "off", False) is False:
+    if to_mps and not _state.off:
         _check_available()
     if tensor.requires_grad and torch.is_grad_enabled():
         return _Crossing.apply(tensor, to_mps, kwargs_dtype, memory_format)
@@ -436,7 +437,7 @@ def _is_mps(func, args, kwargs):
 def _is_cpu(func, args, kwargs):
     if place.on_mps(args[0]):
         return False
-    return func(*args, **kwargs) or _shapes is not None and args[0].is_meta and _shapes.pretends(args[0])
+    return func(*args, **kwargs) or _shapes is not None and _shapes.is_meta(args[0]) and _shapes.pretends(args[0])
 
 
 def _get_device(func, args, kwargs):
@@ -468,7 +469,7 @@ def _type(func, args, kwargs):
 
 def _linear(func, args, kwargs):
     """mps_linear looks at placement itself from 2.4 on (Linear.mm); a CPU decomposes linear before it could be seen."""
-    if series >= (2, 4) and len(args) > 1 and not getattr(place.state, "off", False):
+    if series >= (2, 4) and len(args) > 1 and not _state.off:
         there = place.on_mps(args[0]), place.on_mps(args[1])
         if there[0] != there[1]:
             which = "input" if there[1] else "weight"
@@ -597,7 +598,7 @@ def _patch():
             return
 
         def patched(*args, **kwargs):
-            return handler(original, args, kwargs)
+            return original(*args, **kwargs) if _state.off else handler(original, args, kwargs)
 
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             try:
@@ -623,12 +624,8 @@ def _patch():
 
 
 def _getter(handler, getter):
-    if _shapes is not None:
-        def get(tensor):
-            return getter(tensor) if getattr(place.state, "off", False) else handler(getter, (tensor,), {})
-    else:
-        def get(tensor):
-            return handler(getter, (tensor,), {})
+    def get(tensor):
+        return getter(tensor) if _state.off else handler(getter, (tensor,), {})
 
     return get
 

@@ -15,7 +15,13 @@ make_account = None  # makes it; raises what PyTorch raises for watermarks out o
 torch = None
 
 _live = {}  # address of a StorageImpl -> _Charge
-state = threading.local()  # .off: modes are passed through in this thread
+
+
+class _State(threading.local):
+    off = False  # True: the double looks at nothing in this thread
+
+
+state = _State()
 
 
 class _Charge(weakref.ref):
@@ -124,7 +130,7 @@ def unmark(tensor):
 @contextlib.contextmanager
 def inside():
     """Work of the double's own: neither mode looks at it."""
-    before = getattr(state, "off", False)
+    before = state.off
     state.off = True
     try:
         yield

@@ -12,6 +12,7 @@ LARGE = 1 << 16  # elements: from here on a tensor on the CPU has no data either
 torch = None
 _cpu = {}  # address of a StorageImpl -> weak reference: meta tensors that stand for ones on the CPU
 _Tensor = ()
+is_meta = None  # torch.Tensor.is_meta as PyTorch has it; the patched one says what a tensor stands for
 
 
 class _Ref(place.weakref.ref):
@@ -24,9 +25,10 @@ def _gone(ref):
 
 
 def install(the_torch):
-    global torch, _Tensor
+    global torch, _Tensor, is_meta
     torch = the_torch
     _Tensor = torch.Tensor
+    is_meta = torch.Tensor.is_meta.__get__
 
 
 def pretends(tensor):
@@ -56,7 +58,7 @@ def large(args):
 def emptied(value):
     """CPU tensors with data, as meta tensors: an operator takes one kind."""
     if isinstance(value, _Tensor):
-        return value if value.is_meta else value.to("meta")
+        return value if is_meta(value) else value.to("meta")
     if value.__class__ in (list, tuple):
         return value.__class__(emptied(v) for v in value)
     return value
