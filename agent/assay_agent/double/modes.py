@@ -140,7 +140,6 @@ _cpu_device = None
 class _Thread(threading.local):
     def __init__(self):
         self.leaving = False  # a copy to the CPU is under way
-        self.quiet = False
 
 
 _thread = _Thread()
@@ -490,7 +489,7 @@ def _is_pinned(func, args, kwargs):
 
 
 def _repr(func, args, kwargs):
-    with place.inside():
+    with place.inside(place.OPERATORS):
         return func(*args, **kwargs)
 
 
@@ -598,7 +597,7 @@ def _patch():
             return
 
         def patched(*args, **kwargs):
-            return original(*args, **kwargs) if _state.off else handler(original, args, kwargs)
+            return original(*args, **kwargs) if _state.off is True else handler(original, args, kwargs)
 
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             try:
@@ -625,7 +624,7 @@ def _patch():
 
 def _getter(handler, getter):
     def get(tensor):
-        return getter(tensor) if _state.off else handler(getter, (tensor,), {})
+        return getter(tensor) if _state.off is True else handler(getter, (tensor,), {})
 
     return get
 
