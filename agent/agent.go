@@ -27,6 +27,7 @@ const Protocol = 1
 type Installed struct {
 	Boot     string // folder to put first on PYTHONPATH
 	Notebook string // program that runs a notebook's cells
+	Attempt  string // program that tries models
 }
 
 // Install writes the agent below cache, in a folder named by its content, unless it is there already. The folder appears whole:
@@ -46,7 +47,7 @@ func Install(cache string) (Installed, error) {
 		sum.Write(data)
 	}
 	root := filepath.Join(cache, "agent", hex.EncodeToString(sum.Sum(nil))[:16])
-	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py")}
+	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"), Attempt: filepath.Join(root, "assay_agent", "attempt.py")}
 	if _, err := os.Stat(filepath.Join(root, "boot", "sitecustomize.py")); err == nil {
 		return at, nil
 	}

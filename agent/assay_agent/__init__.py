@@ -23,6 +23,12 @@ def start():
     from .watch import imports
 
     config = json.loads(text)
+    if config.get("tests"):  # a rehearsal's failed tests, once more on the CPU: nothing else is watched
+        from .watch import tests
+
+        wire.silent = True
+        imports.when_imported("pytest", lambda pytest: tests.again(pytest, config["tests"]))
+        return
     wire.open(config, PROTOCOL)
     process.install()
     imports.install(config)

@@ -10,6 +10,7 @@ from . import guest, place, wire
 _finishers = []  # called once before goodbye
 _returns = []  # called when an exec has failed and the script goes on
 _pid = 0
+handled = None  # an exception in sys.last_value that did not end the script
 
 
 def install():
@@ -103,7 +104,7 @@ def finish(how, closing=True):
 def _at_exit():
     try:
         last = getattr(sys, "last_value", None)
-        if last is not None:
+        if last is not None and last is not handled:
             report_error(last)
         finish("exit")
     except Exception:

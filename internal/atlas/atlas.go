@@ -25,6 +25,12 @@ type Atlas struct {
 	mu     sync.Mutex
 	tables map[string]*Table
 	lists  map[string]map[string][]Call
+	read   sync.Once
+	all    []Release
+
+	conditions, bugs sync.Once
+	rows, wrong      []Condition
+	ways             map[string][]detour
 }
 
 func text(name string) []byte {
@@ -58,11 +64,13 @@ var Packages = []string{"torch", "torchvision", "torchaudio", "tensorflow-metal"
 
 // Releases lists the releases of a package that were read, oldest first.
 func (a *Atlas) Releases(pkg string) []Release {
-	all, err := ParseReleases(text("releases.txt"))
-	if err != nil {
-		panic(err)
-	}
-	return slices.DeleteFunc(all, func(r Release) bool { return r.Package != pkg })
+	a.read.Do(func() {
+		var err error
+		if a.all, err = ParseReleases(text("releases.txt")); err != nil {
+			panic(err)
+		}
+	})
+	return slices.DeleteFunc(slices.Clone(a.all), func(r Release) bool { return r.Package != pkg })
 }
 
 // Release finds a release by its number: 2.8.0, or 2.8 for the last patch release of a series. A build label, 2.8.0+cpu, is left out.
@@ -239,20 +247,22 @@ func load(name string) (conditions, error) {
 	return c, nil
 }
 
-// Conditions lists the rows of conditions.toml, Bugs those of bugs.toml: known wrong results.
+// Conditions lists the rows of conditions.toml. The list is shared: it is not to be changed.
 func (a *Atlas) Conditions() []Condition {
-	c, err := load("conditions.toml")
-	if err != nil {
-		panic(err)
-	}
-	return c.Conditions
+	a.conditions.Do(func() { a.rows = mustLoad("conditions.toml").Conditions })
+	return a.rows
 }
 
-// Bugs lists known wrong results.
+// Bugs lists known wrong results: the rows of bugs.toml. The list is shared: it is not to be changed.
 func (a *Atlas) Bugs() []Condition {
-	c, err := load("bugs.toml")
+	a.bugs.Do(func() { a.wrong = mustLoad("bugs.toml").Bugs })
+	return a.wrong
+}
+
+func mustLoad(name string) conditions {
+	c, err := load(name)
 	if err != nil {
 		panic(err)
 	}
-	return c.Bugs
+	return c
 }

@@ -243,6 +243,20 @@ func (d detour) without(calls []Call) []Call {
 
 // detours reads reroutes.txt: operator | forward or gradient | what a CPU calls | what MPS calls | since | source.
 func (a *Atlas) detours(version string) []detour {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if list, done := a.ways[version]; done {
+		return list
+	}
+	list := readDetours(version)
+	if a.ways == nil {
+		a.ways = map[string][]detour{}
+	}
+	a.ways[version] = list
+	return list
+}
+
+func readDetours(version string) []detour {
 	var list []detour
 	for line := range strings.Lines(string(text("reroutes.txt"))) {
 		f := strings.Split(line, "|")

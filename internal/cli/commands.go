@@ -7,9 +7,16 @@ func commands(env *Env) []*cobra.Command {
 	return []*cobra.Command{
 		newDemoCommand(env),
 		newRunCommand(env),
+		newTryCommand(env),
 		newShowCommand(env),
+		newGateCommand(env),
+		newVerdictCommand(env),
+		newExplainCommand(env),
+		newLogCommand(env),
 		newDoctorCommand(env),
 		newOpsCommand(env),
+		newCheckCommand(env),
+		newRuleCommand(env),
 		newVersionCommand(env),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"assay/agent"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/gate"
 	"assay/internal/host"
 	"assay/internal/probe"
 	"assay/internal/python"
@@ -32,8 +33,10 @@ type runOptions struct {
 	steps                          int
 	forTime, warnEpoch             string
 	quiet                          bool
+	logbook                        string // "": $ASSAY_LOGBOOK or .assay/logbook.db; off: none
 	torch, chip, macOS             string // of the Mac that a rehearsal stands for
-	shapeOnly                      bool
+	shapeOnly, noCPU               bool
+	policy                         string // of the gates at the end
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -48,9 +51,11 @@ COMMAND is a program (python, torchrun, accelerate, …), a Python script (train
 
 --on double rehearses without a Mac: the script meets MPS as the release of PyTorch that --torch names has it, on the Mac that --chip and
 --macos describe, with values computed by this machine's CPU. --shape-only computes no values at all: operators and memory alone.
+Where COMMAND is pytest, the outcomes of its tests are told by cause; those that failed are run once more on the CPU when it has ended, to tell
+which fail there as well.
 
 Exit status: the script's own; 125 where assay failed before the script was started, 126 where the command cannot be executed,
-127 where it was not found.`,
+127 where it was not found. With --policy, and where the script itself ended with 0: 3 where a gate fails, 4 where one cannot be told.`,
 		Example: `  assay run -- python train.py --epochs 3
   assay run --on cpu --steps 200 -- train.py
   assay run --only data -- python -m pkg.train
@@ -71,14 +76,31 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.StringVar(&opts.chip, "chip", "", "with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
 	f.StringVar(&opts.macOS, "macos", "", "with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
 	f.BoolVar(&opts.shapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
+	f.BoolVar(&opts.noCPU, "no-cpu", false, "with --on double and pytest: do not run the tests that failed once more on the CPU")
+	f.StringVar(&opts.policy, "policy", "", "hold the run against the gates of a `file`, or of default, when it has ended")
+	f.StringVar(&opts.logbook, "logbook", "", "`file` of the logbook to record in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
 	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")
 	f.SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var policy *gate.Policy
+		if opts.policy != "" {
+			var err error
+			if policy, err = loadPolicy(env, opts.policy); err != nil { // before the run: a mistake in it must not cost one
+				return fault.Exit(err, fault.NotStarted)
+			}
+		}
 		res, err := runSubject(cmd.Context(), env, opts, args)
 		if err != nil {
 			return err
 		}
-		return endAs(res)
+		var gates error
+		if policy != nil {
+			gates = gateRun(env, policy, res)
+		}
+		if err := endAs(res); err != nil { // the script's own ending comes first
+			return err
+		}
+		return gates
 	}
 	return cmd
 }
@@ -97,7 +119,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		for _, flag := range []struct {
 			name  string
 			given bool
-		}{{"--torch", opts.torch != ""}, {"--chip", opts.chip != ""}, {"--macos", opts.macOS != ""}, {"--shape-only", opts.shapeOnly}} {
+		}{{"--torch", opts.torch != ""}, {"--chip", opts.chip != ""}, {"--macos", opts.macOS != ""}, {"--shape-only", opts.shapeOnly}, {"--no-cpu", opts.noCPU}} {
 			if flag.given {
 				return nil, usage("%s describes the Mac that a rehearsal stands for, and the run is --on %s: it goes with --on double", flag.name, opts.on)
 			}
@@ -157,6 +179,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	res, err := probe.Run(ctx, probe.Options{
 		Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(), Double: double,
+		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})
 	if err != nil {
@@ -188,6 +211,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	for _, why := range res.Trouble {
 		fmt.Fprintf(env.Stderr, "assay: %s\n", why)
 	}
+	recordRun(ctx, env, opts, res)
 	return res, nil
 }
 

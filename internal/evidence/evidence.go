@@ -133,6 +133,39 @@ type Rehearsal struct {
 	Operators []RehearsedOp   `json:"operators"`
 	Refusals  []Refusal       `json:"refusals"`
 	Remarks   []RehearsedNote `json:"remarks"`
+	Tests     *Tests          `json:"tests,omitempty"` // of pytest
+}
+
+// Tests are how pytest's tests ended, the failed ones by cause.
+type Tests struct {
+	Passed   int           `json:"passed"`
+	Failed   int           `json:"failed"`
+	Skipped  int           `json:"skipped"`
+	XFailed  int           `json:"xfailed"` // failed, as they say that they would
+	XPassed  int           `json:"xpassed"`
+	Causes   []TestCause   `json:"causes"` // most tests first
+	Failures []TestFailure `json:"failures"`
+	CPU      string        `json:"cpu,omitempty"` // why it is not known of all of them whether they fail on the CPU
+}
+
+// TestCause is a cause for which tests failed: those of refusals, "CPU too" for tests that fail there as well, "other" where no refusal was met.
+type TestCause struct {
+	Cause    string `json:"cause"`
+	Operator string `json:"operator,omitempty"`
+	Tests    int    `json:"tests"`
+	Where    string `json:"where,omitempty"` // the user's line in one of them
+	Remedy   string `json:"remedy,omitempty"`
+}
+
+// TestFailure is a test that failed on the double.
+type TestFailure struct {
+	ID       string `json:"id"` // as pytest names it
+	Cause    string `json:"cause"`
+	Operator string `json:"operator,omitempty"`
+	Error    string `json:"error"`
+	Text     string `json:"text"`
+	Where    string `json:"where"`
+	OnCPU    string `json:"on_cpu"` // passed, failed, skipped, …; unknown
 }
 
 // RehearsedOp is an operator that was called with tensors on the device.

@@ -19,6 +19,8 @@ type rehearsed struct {
 	fallbacks totals[fallbackOpEvent]
 	refusals  totals[refusedEvent]
 	notes     totals[noteEvent]
+	tests     testsEvent
+	failed    []testFailedEvent
 }
 
 // totals keeps the last event of each key, in the order in which the keys came.
@@ -67,9 +69,22 @@ func (r *rehearsed) add(ev string, into func(any) bool) (known, ok bool) {
 		ok = into(&e)
 		r.notes.put(e, e.Op, e.Kind, e.Text, e.Where)
 		return true, ok
+	case "tests":
+		r.tests = testsEvent{}
+		return true, into(&r.tests)
+	case "test_failed":
+		var e testFailedEvent
+		ok = into(&e)
+		if len(r.failed) < maxTests {
+			r.failed = append(r.failed, e)
+		}
+		return true, ok
 	}
 	return false, false
 }
+
+// maxTests is how many failed tests of a process are kept.
+const maxTests = 100_000
 
 // rehearsal says whether the evidence is of a double, which is certain only when the double itself has said so.
 func (b *builder) rehearsal() bool { return b.p != nil && b.p.rehearsed.double != nil }
@@ -254,7 +269,11 @@ func (b *builder) doubleFindings() {
 		}
 		b.find("fallback", evidence.Warning, evidence.Rehearsed, fb.Where, fb.Note, "%s falls back to the CPU%s%s", fb.Operator, times(fb.Count), share)
 	}
+	b.tests()
 	refusals := append([]evidence.Refusal(nil), run.Rehearsal.Refusals...)
+	if run.Rehearsal.Tests != nil {
+		refusals = nil // each is a test's, and tests are told of by cause
+	}
 	sort.SliceStable(refusals, func(i, j int) bool { return refusals[i].Ended && !refusals[j].Ended })
 	for i, r := range refusals {
 		if i == shownRefusals {
@@ -311,9 +330,17 @@ func nativeFrom(a *atlas.Atlas, operator string) string {
 		return ""
 	}
 	if from := op.NativeFrom(); from != "" {
-		return "native from torch " + from + " on"
+		return "native from " + op.Package + " " + from + " on"
 	}
 	return "no release up to " + op.Columns[len(op.Columns)-1] + " has a kernel"
+}
+
+// Remedies says what to do about a refusal by the double of a release, in the words of a run's findings.
+func Remedies(a *atlas.Atlas, release string) func(operator, cause, text string) string {
+	r := &remedies{a: a, release: release}
+	return func(operator, cause, text string) string {
+		return r.of(refusedEvent{Op: operator, Cause: cause, Text: text})
+	}
 }
 
 // remedies looks up what to do about a refusal.
@@ -372,6 +399,9 @@ func (r *remedies) of(e refusedEvent) string {
 		return "right from torch " + best.Fixed + " on"
 	case best != nil:
 		return best.Remedy
+	}
+	if strings.Contains(e.Text, "CUDA") {
+		return "it asks for CUDA by name: take the device from an option, or from a tensor at hand, as x.to(weight.device)"
 	}
 	return generalRemedy[e.Cause]
 }

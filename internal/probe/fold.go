@@ -88,6 +88,7 @@ type fold struct {
 	data    []evidence.Dataset
 	unread  int // lines that were no event
 	dir     string
+	retest  *retestEvent
 }
 
 // startEvent is the supervisor's first line.
@@ -173,6 +174,9 @@ func (f *fold) addOwn(ev string, line []byte) {
 	case "exit":
 		f.exit = &exitEvent{}
 		ok = json.Unmarshal(line, f.exit) == nil
+	case "retest":
+		f.retest = &retestEvent{}
+		ok = json.Unmarshal(line, f.retest) == nil
 	case "host":
 		var h hostEvent
 		ok = json.Unmarshal(line, &h) == nil

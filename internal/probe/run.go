@@ -67,6 +67,8 @@ type Options struct {
 	Dir       string
 	On        string  // auto, cpu, mps, cuda, double
 	Double    *Double // the Mac to rehearse on, with On double
+	CPUToo    bool    // run pytest's tests that failed on the double once more on the CPU
+	Quiet     bool    // say nothing of that
 	Steps     int     // end the run after so many steps; 0: never
 	For       float64 // end it after so many seconds; 0: never
 	Only      string  // "", data, forward
@@ -218,6 +220,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		res.Exit = state.ExitCode()
 	}
 	exit.Code = res.Exit
+	if failed := rec.failedTests(); len(failed) > 0 && o.CPUToo && res.Signal == 0 && stoppedBy == "" && res.Exit != interrupted {
+		if !o.Quiet {
+			fmt.Fprintf(o.Stderr, "assay: %d tests failed on the double: the same on the CPU, to tell which fail there as well\n", len(failed))
+		}
+		rec.own("retest", retest(o, path, installed.Boot, failed, signals))
+	}
 	if why := rec.trouble(); why != "" {
 		exit.Trouble = append(exit.Trouble, why)
 	}
@@ -238,6 +246,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	return res, nil
 }
+
+// interrupted is pytest's exit status after Ctrl-C: ExitCode.INTERRUPTED.
+const interrupted = 2
 
 // steer passes signals on and sees that a run that was to end does end. It returns why assay ended the run, if it did.
 func steer(o Options, pid int, signals <-chan os.Signal, ended <-chan struct{}, interactive bool, started time.Time, conns *connections) string {

@@ -38,6 +38,12 @@ type Spec struct {
 // Demo is what the built-in example needs.
 func Demo() Spec { return Spec{Name: "demo", Requirements: requirements(demoRequirements)} }
 
+// Rehearsal is what the scripts need that the demo rehearses: Demo's environment, and torchvision.
+func Rehearsal() Spec {
+	demo := Demo()
+	return Spec{Name: "rehearsal", Requirements: []string{"pillow==13.0.0", "torchvision==0.29.2"}, On: &demo}
+}
+
 // Test is what assay's own tests need: Demo's environment, with more in it.
 func Test() Spec {
 	demo := Demo()

@@ -697,6 +697,14 @@ func rehearsed(run *evidence.Run) []table {
 		ops.Rows = append(ops.Rows, []cell{code(x.Operator), text(x.State), whole(x.Calls), maybe(x.Seconds, "s"), flops})
 	}
 	out := []table{refusals, remarks, ops}
+	if r.Tests != nil {
+		tests := table{ID: "t-tests", Caption: "Tests that failed", Note: testsText(r.Tests), Empty: "No test failed.",
+			Cols: []column{{"test", false}, {"cause", false}, {"operator", false}, {"on the CPU", false}, {"line", false}, {"error", false}}}
+		for _, x := range r.Tests.Failures {
+			tests.Rows = append(tests.Rows, []cell{code(x.ID), text(x.Cause), code(x.Operator), text(x.OnCPU), code(place(run, x.Where)), {Text: x.Error, Small: x.Text}})
+		}
+		out = append([]table{tests}, out...)
+	}
 	if d := run.Target.Double; d != nil {
 		t := table{ID: "t-double", Plain: true, Caption: "What it stood for", Cols: []column{{Name: "what"}, {Name: "value"}}}
 		add := func(name, value, small string) {

@@ -74,6 +74,11 @@ func (s *screen) lines() []string {
 	mid := append(s.time(), s.memory()...)
 	if run.Rehearsal != nil {
 		mid = append(mid, s.row("rehearsed", clean(rehearsedText(run))))
+		if t := run.Rehearsal.Tests; t != nil {
+			for i, line := range wrapAfter(clean(testsText(t)), s.Width-label, 3) {
+				mid = append(mid, s.row(first(i, "tests"), line))
+			}
+		}
 	}
 	lists := []*list{
 		{name: "syncs", rows: s.syncs(), empty: noSyncs(run), most: 3},

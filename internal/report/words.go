@@ -141,6 +141,41 @@ func rehearsedText(run *evidence.Run) string {
 	return s
 }
 
+// testsText says in a sentence how pytest's tests ended.
+func testsText(t *evidence.Tests) string {
+	s := fmt.Sprintf("%s passed, %s failed", thousands(t.Passed), thousands(t.Failed))
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{t.Skipped, "skipped"}, {t.XFailed, "failed as expected"}, {t.XPassed, "passed unexpectedly"}} {
+		if x.n > 0 {
+			s += fmt.Sprintf(", %s %s", thousands(x.n), x.what)
+		}
+	}
+	var parts []string
+	for _, c := range t.Causes {
+		what := c.Cause
+		switch c.Cause {
+		case "missing":
+			what = "missing operator " + c.Operator
+		case "CPU too":
+			what = "on the CPU too"
+		case "other":
+			what = "without a refusal by the device"
+		default:
+			what += " " + c.Operator
+		}
+		parts = append(parts, fmt.Sprintf("%s %s", thousands(c.Tests), strings.TrimSpace(what)))
+	}
+	if parts != nil {
+		s += "; of those: " + strings.Join(parts, ", ")
+	}
+	if t.CPU != "" {
+		s += " (" + t.CPU + ")"
+	}
+	return s
+}
+
 // where the run happened, and with what: "on cpu (…) with torch 2.8.0, Python 3.12.4, Linux 6.1".
 func setting(run *evidence.Run) string {
 	t := run.Target

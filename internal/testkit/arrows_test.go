@@ -22,13 +22,18 @@ var arrows = map[string][]string{
 	"examples":          {},
 	"cmd/assay":         {"internal/cli"},
 	"internal/atlas":    {},
-	"internal/cli":      {"agent", "examples", "internal/atlas", "internal/evidence", "internal/fault", "internal/host", "internal/probe", "internal/python", "internal/report", "internal/stats", "internal/target", "internal/unit"},
+	"internal/cli":      {"agent", "examples", "internal/atlas", "internal/evidence", "internal/fault", "internal/gate", "internal/host", "internal/logbook", "internal/probe", "internal/python", "internal/report", "internal/stats", "internal/symptom", "internal/target", "internal/unit", "internal/verdict"},
 	"internal/evidence": {},
 	"internal/fault":    {},
 	"internal/stats":    {},
 	"internal/unit":     {},
+	"internal/gate":     {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/verdict":  {"internal/evidence", "internal/gate", "internal/unit"},
+	"internal/symptom":  {"internal/atlas", "internal/evidence", "internal/stats", "internal/unit"},
 	"internal/host":     {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
+	"internal/logbook":  {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
 	"internal/probe":    {"agent", "internal/atlas", "internal/evidence", "internal/fault", "internal/stats", "internal/target", "internal/unit"},
+	"internal/pyast":    {},
 	"internal/python":   {"internal/evidence", "internal/fault", "internal/unit"},
 	"internal/report":   {"internal/evidence", "internal/fault", "internal/stats", "internal/unit"},
 	"internal/target":   {"internal/atlas"},
@@ -37,10 +42,14 @@ var arrows = map[string][]string{
 
 // outside says which modules a room may import. Tests may use any that go.mod names.
 var outside = map[string][]string{
-	"internal/atlas": {"github.com/pelletier/go-toml/v2"},
-	"internal/cli":   {"github.com/spf13/cobra"},
-	"internal/host":  {"github.com/ebitengine/purego", "golang.org/x/sys"},
-	"internal/probe": {"golang.org/x/sys"},
+	"internal/atlas":   {"github.com/pelletier/go-toml/v2"},
+	"internal/cli":     {"github.com/spf13/cobra"},
+	"internal/gate":    {"github.com/pelletier/go-toml/v2"},
+	"internal/symptom": {"github.com/pelletier/go-toml/v2"},
+	"internal/host":    {"github.com/ebitengine/purego", "golang.org/x/sys"},
+	"internal/logbook": {"github.com/klauspost/compress", "github.com/parquet-go/parquet-go", "modernc.org/sqlite"},
+	"internal/probe":   {"golang.org/x/sys"},
+	"internal/pyast":   {"golang.org/x/text"},
 }
 
 // TestArrows holds the direction of imports, on every system at once: files are read whatever they are built for.
@@ -121,10 +130,10 @@ func goImports(t *testing.T) map[string][]string {
 var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za-z0-9_.]*)|from[ \t]+([A-Za-z_][A-Za-z0-9_.]*)[ \t]+import)`)
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch, which
-// the script has imported before.
-var agentModules = []string{"_thread", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "functools", "gc", "importlib", "json", "linecache",
-	"math", "multiprocessing", "os", "platform", "re", "resource", "sitecustomize", "socket", "struct", "sys", "threading", "time", "torch", "tracemalloc",
-	"types", "warnings", "weakref"}
+// the script has imported before. difflib, inspect, select and signal are attempt.py's, whose process is assay's own.
+var agentModules = []string{"_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "difflib", "functools", "gc",
+	"importlib", "inspect", "json", "linecache", "math", "multiprocessing", "os", "platform", "re", "resource", "select", "signal", "sitecustomize",
+	"socket", "struct", "sys", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
 // process its import.

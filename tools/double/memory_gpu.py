@@ -12,6 +12,7 @@ import concurrent.futures
 import datetime
 import fnmatch
 import gzip
+import importlib.util
 import json
 import os
 import re
@@ -22,9 +23,20 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def load(name):
+    """A module beside this one, without the folder on the path: transformers would take kernels.py there for the package of that name."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, name + ".py"))
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]
+
+
 def one(name):
     import torch
-    import workloads
+    workloads = load("workloads")
     began = time.time()
     loss = workloads.WORKLOADS[name][1]("cuda")
     torch.cuda.synchronize()
@@ -64,7 +76,7 @@ def workspace():
 def traced(name, path):
     """A run with PyTorch's own record of allocations: [[kind, bytes, address, operators], …], gzipped."""
     import torch
-    import workloads
+    workloads = load("workloads")
     torch.cuda.memory._record_memory_history(enabled="all", context="all", stacks="all", max_entries=4000000)
     workloads.WORKLOADS[name][1]("cuda")
     torch.cuda.synchronize()
@@ -105,7 +117,7 @@ def _label(frames):
 
 def child(*args):
     p = subprocess.run([sys.executable, os.path.abspath(__file__), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                       env=dict(os.environ, OMP_NUM_THREADS="4"), cwd=HERE)
+                       env=dict(os.environ, OMP_NUM_THREADS="4"))
     if p.returncode:
         return {"error": p.stderr[-1500:]}
     return json.loads(p.stdout.splitlines()[-1])
@@ -113,7 +125,6 @@ def child(*args):
 
 def main():
     if len(sys.argv) > 2 and sys.argv[1] in ("--one", "--workspace", "--traced"):
-        sys.path.insert(0, HERE)
         if sys.argv[1] == "--traced":
             print(json.dumps(traced(sys.argv[2], sys.argv[3])))
         else:
@@ -125,9 +136,8 @@ def main():
     parser.add_argument("--only", default="*")
     parser.add_argument("--traces")
     options = parser.parse_args()
-    sys.path.insert(0, HERE)
     import torch
-    import workloads
+    workloads = load("workloads")
     names = [n for n in workloads.WORKLOADS if fnmatch.fnmatch(n, options.only)]
     packages = {}
     for package in ("torch", "torchvision", "transformers"):

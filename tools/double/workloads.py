@@ -338,7 +338,7 @@ workload("fit", "gpt2-adamw-8", gpt2(), tokens(8, 256, 50257), language, "adamw"
 workload("fit", "gpt2-adamw-bf16-64", gpt2(n_layer=6), tokens(64, 256, 50257), language, "adamw", "bf16", clip=1.0)
 workload("held", "gpt2-fusedadamw-checkpoint-8", gpt2(checkpointing=True), tokens(8, 512, 50257), language, "fusedadamw", clip=1.0)
 workload("fit", "plain_gpt-adamw-8", PlainGPT, tokens(8, 512, 16000), next_token, "loopadamw", clip=1.0)
-workload("held", "plain_gpt-fusedadamw-bf16-64", PlainGPT, tokens(64, 512, 16000), next_token, "fusedadamw", "bf16", clip=1.0)
+workload("fit", "plain_gpt-fusedadamw-bf16-64", PlainGPT, tokens(64, 512, 16000), next_token, "fusedadamw", "bf16", clip=1.0)
 workload("fit", "llama-adamw-bf16-8", llama(), tokens(8, 512, 32000), language, "adamw", "bf16", clip=1.0)
 workload("held", "t5-adamw-8", t5, lambda: (torch.randint(0, 32128, (8, 256)),), language, "adamw")
 # Segmentation

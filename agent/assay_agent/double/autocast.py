@@ -69,7 +69,7 @@ def _set_dtype(value):
 
 def _sync():
     """Have the key on in this thread if MPS's autocast is, or the CPU's."""
-    on = enabled() or torch.is_autocast_cpu_enabled()
+    on = enabled() or _cpu_enabled()
     if on and not _registered:
         _register()
     if on != torch._C._dispatch_tls_is_dispatch_key_included(_key):
@@ -77,8 +77,14 @@ def _sync():
         torch._C._dispatch_tls_set_dispatch_key_included(_key, on)
 
 
+def _cpu_enabled():
+    """torch.is_autocast_cpu_enabled() warns where is_autocast_enabled takes a device."""
+    return _is_enabled("cpu") if _by_device else torch.is_autocast_cpu_enabled()
+
+
 _original = {}
 _is_enabled = _get_dtype = _key = None
+_by_device = False  # whether torch.is_autocast_enabled takes a device
 
 
 # Casting ----------------------------------------------------------------------------------------------------------------
@@ -302,26 +308,14 @@ def _patch_functions():
         "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "clear_autocast_cache")}
     _original.update(old)
 
-    def other(name, device_type):
-        raise RuntimeError("unsupported autocast device_type '%s'" % device_type)
-
-    def _takes_device():
-        try:
-            old["is_autocast_enabled"]("cpu")
-            return True
-        except TypeError:
-            return False
-
-    by_device = _takes_device()
-
     @functools.wraps(old["is_autocast_enabled"])
     def is_autocast_enabled(*args, **kwargs):
         device = args[0] if args else kwargs.get("device_type")
         if device == "mps" and series >= (2, 5):
             return enabled()
-        if device is None or by_device:
+        if device is None or _by_device:
             return old["is_autocast_enabled"](*args, **kwargs)
-        return torch.is_autocast_cpu_enabled() if device == "cpu" else old["is_autocast_enabled"]()
+        return _cpu_enabled() if device == "cpu" else old["is_autocast_enabled"]()
 
     @functools.wraps(old["set_autocast_enabled"])
     def set_autocast_enabled(*args, **kwargs):
@@ -329,7 +323,7 @@ def _patch_functions():
         if device == "mps" and series >= (2, 5):
             _set_enabled(args[1] if len(args) > 1 else kwargs["enabled"])
             return
-        if isinstance(device, str) and not by_device:
+        if isinstance(device, str) and not _by_device:
             on = args[1] if len(args) > 1 else kwargs["enabled"]
             torch.set_autocast_cpu_enabled(on) if device == "cpu" else old["set_autocast_enabled"](on)
         else:
@@ -389,7 +383,7 @@ def _patch_available(mode):
 
 
 def install(the_torch, settings, the_place):
-    global torch, place, series, macos, _own, _native, _is_enabled, _get_dtype, _key, _exclude_own, _exclude_both
+    global torch, place, series, macos, _own, _native, _is_enabled, _get_dtype, _key, _exclude_own, _exclude_both, _by_device
     torch, place = the_torch, the_place
     series, macos = tuple(settings["series"]), tuple(settings["macos"])
     _lists.update(settings.get("loaded", {}).get("autocast", {}))
@@ -400,6 +394,10 @@ def install(the_torch, settings, the_place):
     _exclude_own = C.DispatchKeySet(_key)
     _exclude_both = _exclude_own | cpu
     _is_enabled, _get_dtype = torch.is_autocast_enabled, getattr(torch, "get_autocast_dtype", None)
+    try:
+        _by_device = _is_enabled("cpu") in (True, False)
+    except TypeError:
+        _by_device = False
     try:
         _native = _get_dtype is not None and _get_dtype("mps") is torch.float16 and _is_enabled("mps") is False
     except (RuntimeError, TypeError):

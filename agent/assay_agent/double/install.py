@@ -24,6 +24,9 @@ def install(torch, settings):
     place.install(torch, settings, make)
     limits = list(surface.install(torch, settings, place) or ())
     modes.install(torch, settings)
+    if settings.get("like") == "cuda":
+        from . import cuda_like
+        cuda_like.install(torch, settings)
     wire.put({"ev": "double", "release": settings["release"], "installed": torch.__version__, "macos": list(settings["macos"]),
               "chip": settings.get("chip", ""), "memory": settings.get("memory"), "recommended": recommended, "recommended_known": known or "",
               "limits": limits})
@@ -38,6 +41,8 @@ def clear():
     """A forked child tells of itself alone."""
     for counts in modes.ops.values():
         counts[0] = counts[1] = 0
+        if counts[3] is not None:
+            counts[3] = 0
     modes.fallbacks.clear()
     modes.refusals.clear()
     modes.notes.clear()
@@ -45,7 +50,8 @@ def clear():
 
 def report():
     """The events of what was seen so far: operators, fallbacks, refusals, notes."""
-    wire.put({"ev": "ops", "rows": [{"op": name, "n": c[0], "state": c[2], "cpu_ns": c[1]} for name, c in sorted(modes.ops.items()) if c[0]]})
+    wire.put({"ev": "ops", "rows": [dict({"op": name, "n": c[0], "state": c[2], "cpu_ns": c[1]}, **({} if c[3] is None else {"flops": c[3]}))
+                                    for name, c in sorted(modes.ops.items()) if c[0]]})
     for (op, where), (n, ns, nbytes) in sorted(modes.fallbacks.items()):
         wire.put({"ev": "fallback_op", "op": op, "where": where, "n": n, "cpu_ns": ns, "bytes": nbytes})
     for (op, cause, kind, text, where), n in sorted(modes.refusals.items()):

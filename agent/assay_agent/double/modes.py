@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 
-from . import place, refuse, shapes, surface
+from . import flops, place, refuse, shapes, surface
 from .. import place as source_line
 from .place import state as _state
 
@@ -22,7 +22,7 @@ torch = None
 series = (2, 0)
 macos = (15, 0)
 fallback = False  # PYTORCH_ENABLE_MPS_FALLBACK, read once, as PyTorch reads it
-ops = {}  # operator -> [calls, nanoseconds on this CPU, state]
+ops = {}  # operator -> [calls, nanoseconds on this CPU, state, floating-point operations; None: not counted]
 fallbacks = {}  # (operator, user's line) -> [calls, nanoseconds, bytes copied]
 refusals = {}  # (operator, cause, text, user's line) -> calls
 notes = {}
@@ -40,11 +40,19 @@ _CPU_NAMES = {
     "aten::_to_copy": "aten::_to_copy",
 }
 
+# Operators that PyTorch composes, but gives MPS a kernel of its own that runs on the CPU (aten/src/ATen/mps/MPSFallback.mm): what a CPU calls inside
+# them -> they, and the Python names that come by them. torch.linalg.svdvals, cond and matrix_norm call _linalg_svd, but do not come by linalg_svd.
+_INSIDE = {"aten::_linalg_svd": "aten::linalg_svd"}
+_SVD = (("linalg", "svd"), ("", "svd"), ("Tensor", "svd"), ("linalg", "pinv"), ("", "pinverse"), ("Tensor", "pinverse"))
+
 # Operators that take tensors of several devices: copies, and indexing with indices on the CPU.
 _ANY_DEVICE = frozenset("aten::" + n for n in (
     "copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "set_.source_Tensor", "set_.source_Storage", "index.Tensor", "index_put",
     "index_put_", "_index_put_impl_", "_unsafe_index.Tensor", "_unsafe_index_put", "_local_scalar_dense", "is_same_size", "is_pinned", "_pin_memory",
     "record_stream", "_has_compatible_shallow_copy_type", "_shallow_copy_data_", "shallow_copy_data_", "_foreach_copy_", "equal"))
+
+# Operators whose result is a value for the host, or one of their arguments, wherever that lives.
+_STAYS = frozenset("aten::" + n for n in ("_local_scalar_dense", "copy_", "index_put_", "_index_put_impl_"))
 
 _DEVICES_TEXT = "Expected all tensors to be on the same device, but found at least two devices, mps:0 and cpu!"
 _PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
@@ -54,31 +62,47 @@ class _Operator:
     """What is known about an operator overload; asked once."""
 
     __slots__ = ("name", "state", "rules", "notes", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution", "attention", "moves",
-                 "factory")
+                 "factory", "flops", "inside", "stays", "draws", "makes_sparse", "decomposes")
 
     def __init__(self, func):
         schema = func._schema
         name = schema.name + ("." + schema.overload_name if schema.overload_name else "")
         self.name = name = _CPU_NAMES.get(name, name)
         self.state = _table["ops"].get(name, "?")
+        self.decomposes = self.state == COMPOSED and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
         if self.state == MISSING:
             self.error_name = _table.get("structured", {}).get(name, name)
         else:
             self.error_name = name
             if self.state == COMPOSED and name in _table.get("lacks", {}):
                 self.state, self.error_name = MISSING, _table["lacks"][name]
+        self.inside = _table["ops"].get(_INSIDE.get(name)) == ON_CPU
         self.rules = refuse.rules_for(name, series, macos)
         self.notes = getattr(refuse, "note_for", lambda *_: [])(name, series, macos)
-        self.any_device = name in _ANY_DEVICE
+        self.any_device = name in _ANY_DEVICE or name.startswith("prims::")  # prims: a formula of PyTorch's own, in Python
         base = schema.name.partition("::")[2]
         self.resizes = base.startswith(("resize", "set_", "_resize"))
-        self.counts = ops.setdefault(name, [0, 0, self.state])
+        self.flops = flops.formula(schema)
+        self.counts = ops.setdefault(name, [0, 0, self.state, None])
+        if self.flops is not None and self.counts[3] is None:
+            self.counts[3] = 0
         self.pointwise = torch.Tag.pointwise in func.tags if hasattr(torch, "Tag") and hasattr(torch.Tag, "pointwise") else False
         self.view = func.is_view if hasattr(func, "is_view") else False
         self.convolution = base in ("convolution", "_convolution", "convolution_backward")
         self.attention = schema.name == "aten::_scaled_dot_product_flash_attention_for_cpu"
         self.moves = name == "aten::_to_copy"
         self.factory = any(a.name == "device" for a in schema.arguments)
+        self.stays = name in _STAYS or surface.is_python_kernel(name)  # its result lives where it was made
+        if self.state == "?" and surface.lacks_kernel(func, name):
+            self.state = MISSING
+        self.makes_sparse = base.startswith("_sparse_coo_tensor_with_dims")
+        if self.makes_sparse:
+            self.state = COMPOSED
+        self.draws = hasattr(torch, "Tag") and hasattr(torch.Tag, "nondeterministic_seeded") and torch.Tag.nondeterministic_seeded in func.tags
+        if self.draws:
+            self.rules = list(self.rules) + [surface.check_generator if base != "randperm" else surface.check_randperm_generator]
+        if name in ("aten::index.Tensor", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"):
+            self.rules = list(self.rules) + [_check_indices]
 
 
 def _operator(func):
@@ -134,12 +158,18 @@ def _tensors(args, kwargs, found):
 
 
 _Tensor = ()
+_WIDE = ()  # dtypes that MPS has not: operators composed in C++ take narrower ones there
 _cpu_device = None
+_disabled = None  # what stands for __torch_dispatch__ in classes that have none
 
 
 class _Thread(threading.local):
     def __init__(self):
         self.leaving = False  # a copy to the CPU is under way
+        self.wide = False  # an operator is under way that computes in float64 here and in float32 on MPS
+        self.inside = False  # an operator is under way that MPS runs on the CPU as a whole
+        self.at = None  # the frame and instruction of Python that made the tensors in `made`
+        self.made = set()  # storages of CPU tensors
 
 
 _thread = _Thread()
@@ -150,6 +180,8 @@ def dispatch(self, func, types, args=(), kwargs=None):
     kwargs = kwargs or {}
     if _state.off:
         return func(*args, **kwargs)
+    if types and _shapes is None and any(t.__torch_dispatch__ is not _disabled for t in types):
+        return NotImplemented  # tensor subclasses with a __torch_dispatch__ take it apart, and what they call comes here
     live = place._live
     device = kwargs.get("device") if kwargs else None
     entering = leaving = False
@@ -161,8 +193,11 @@ def dispatch(self, func, types, args=(), kwargs=None):
             entering = True
         elif kind == "cuda":
             raise refused(str(func), "device", surface.cuda_error())
+        elif kind == "meta" and _shapes is None:
+            leaving = True
     tensors = _tensors(args, kwargs, [])
     here = elsewhere = 0
+    sparse = False
     for t in tensors:
         try:
             if t.untyped_storage()._cdata in live:
@@ -170,14 +205,28 @@ def dispatch(self, func, types, args=(), kwargs=None):
             else:
                 elsewhere += 1
         except (NotImplementedError, RuntimeError, AttributeError):
+            sparse = True
             if place.on_mps(t):
                 here += 1
             else:
                 elsewhere += 1
     if not here and not entering:
-        return func(*args, **kwargs) if _shapes is None else _elsewhere(func, args, kwargs, tensors)
+        if kwargs:
+            if kwargs.get("generator") is not None:
+                _on_cpu(func, surface.check_cpu_generator if func._schema.name != "aten::randperm" else surface.check_randperm_generator_on_cpu, kwargs)
+            if kwargs.get("pin_memory"):
+                return _pinned_factory(func, args, kwargs)
+        out = func(*args, **kwargs) if _shapes is None else _elsewhere(func, args, kwargs, tensors)
+        if device is not None or tensors and _thread.made:
+            _made(out, device, tensors, sys._getframe(1))
+        return out
     op = _known.get(func) or _operator(func)
-    leaving = _thread.leaving and op.factory
+    leaving = (leaving or _thread.leaving) and op.factory
+    if op.decomposes:  # as in inference mode and in an operator that a script defines: below autograd, which otherwise takes these apart
+        with Operators():
+            return func.decompose(*args, **kwargs)
+    if (sparse or op.makes_sparse) and not leaving:
+        _check_sparse(op, tensors, entering)
     counts = op.counts
     counts[0] += 1
     fell = None
@@ -189,13 +238,19 @@ def dispatch(self, func, types, args=(), kwargs=None):
                 except Exception as error:
                     raise refused(op.name, "argument" if not isinstance(error, TypeError) else "dtype", error)
     elif op.state == MISSING or op.state == ON_CPU:
-        if op.state == MISSING and not fallback:
+        if op.name.startswith("c10d::"):
+            error = surface.collective_error(op.name, series, _table.get("commit", ""), fallback)
+            if error is not None:
+                raise refused(op.name, "missing", error)
+            return surface.collective_on_copies(func, args, kwargs)
+        if op.state == MISSING and not fallback and not (op.inside and _thread.inside):
             raise refused(op.error_name, "missing", missing_error(op.error_name))
         fell = _fall_back(op)
     elif op.state == NO_STUB:
         raise refused(op.name, "missing", RuntimeError("DispatchStub: missing kernel for mps" if series >= (2, 4) else "DispatchStub: missing MPS kernel"))
     if here and elsewhere and fell is None and not op.any_device and not entering:
-        _same_device(op, tensors)
+        if _same_device(op, tensors, sys._getframe(1)):
+            args, kwargs = _narrow(args), {k: _narrow(v) for k, v in kwargs.items()}
     if op.notes:
         for note in op.notes:
             said = note(args, kwargs)
@@ -209,13 +264,23 @@ def dispatch(self, func, types, args=(), kwargs=None):
         if dtype is not None:
             _allocatable(op, dtype, args[0].dim() if op.moves else 0, op.moves)
     began = time.perf_counter_ns()
-    out = func(*args, **kwargs) if _shapes is None else _without_data(op, func, args, kwargs, leaving)
+    try:
+        if _shapes is not None:
+            out = _without_data(op, func, args, kwargs, leaving)
+        else:
+            out = func(*args, **kwargs) if not op.draws else surface.drawn(func, args, kwargs)
+    except RuntimeError as error:
+        if fell is not None:
+            raise
+        out = _in_wider(op, func, args, kwargs, error)
     spent = time.perf_counter_ns() - began
     counts[1] += spent
+    if op.flops is not None:
+        counts[3] += op.flops(args, out)
     if fell is not None:
         fell[1] += spent
         fell[2] += sum(t.numel() * t.element_size() for t in tensors)
-    if leaving or op.name == "aten::_local_scalar_dense":
+    if leaving or op.stays:
         return out
     if isinstance(out, _Tensor):
         _landed(op, out, live)
@@ -230,6 +295,57 @@ def dispatch(self, func, types, args=(), kwargs=None):
     if op.attention:
         _attention_memory(args, kwargs, out)
     return out
+
+
+def _on_cpu(func, rule, kwargs):
+    try:
+        rule((), kwargs)
+    except RuntimeError as error:
+        raise refused(str(func), "argument", error)
+
+
+def _pinned_factory(func, args, kwargs):
+    """torch.empty(…, pin_memory=True): on MPS up to 2.13 (issue 181374), on the CPU from 2.14 on (PR 181720)."""
+    out = func(*args, **dict(kwargs, pin_memory=False))
+    if surface.pin_memory_error(series) is not None:
+        place.mark(out)
+    return out
+
+
+def _check_indices(args, kwargs):
+    """at::native::make_info, for a tensor on the CPU."""
+    if not place.on_mps(args[0]) and any(i is not None and place.on_mps(i) for i in args[1]):
+        raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
+
+
+_SPARSE_LAYOUTS = {"sparse_coo": ("O", "SparseMPS"), "sparse_csr": ("R", "SparseCsrMPS"), "sparse_csc": ("R", "SparseCsrMPS"),
+                   "sparse_bsr": ("R", "SparseCsrMPS"), "sparse_bsc": ("R", "SparseCsrMPS")}
+
+
+def _check_sparse(op, tensors, entering):
+    """Sparse tensors have dispatch keys of their own. What is registered for them there stands in the atlas; no fallback is."""
+    layout = next((str(t.layout)[6:] for t in tensors if t.layout is not torch.strided), "sparse_coo" if op.makes_sparse else "")
+    letter, key = _SPARSE_LAYOUTS.get(layout, ("", ""))
+    if not key:
+        return
+    name = op.name
+    if entering and op.moves:  # at::_to_copy: an empty tensor of the layout, and a copy
+        name = "aten::empty.memory_format"
+        if letter == "R":
+            if series < (2, 9):
+                raise refused(op.name, "missing", NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
+            return
+    elif not op.makes_sparse and (op.state == COMPOSED or op.state == "?" or op.view):
+        return
+    _registered_for(name, letter, key)
+
+
+def _registered_for(name, letter, key):
+    if _table.get("sparse", {}).get(name) not in (letter, "B"):
+        raise refused(name, "missing", NotImplementedError(
+            "Could not run '%s' with arguments from the '%s' backend. This could be because the operator doesn't exist for this backend, or was omitted "
+            "during the selective/custom build process (if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+            "https://fburl.com/ptmfixes for possible resolutions." % (name, key)))
 
 
 def _landed(op, out, live):
@@ -249,20 +365,100 @@ def _landed(op, out, live):
 
 
 def _allocatable(op, dtype, ndim, strided_copy):
+    if _thread.wide and dtype in _WIDE:
+        return
     try:
         refuse.allocate_check(dtype, ndim, series, macos, strided_copy)
     except Exception as error:
         raise refused(op.name, "rank" if isinstance(error, RuntimeError) else "dtype", error)
 
 
-def _same_device(op, tensors):
-    """Tensors of several devices: elementwise operators take scalars from the CPU; the rest is an error, whose text depends on the kernel."""
+_WIDER = {"Half": ("float16", "float32"), "BFloat16": ("bfloat16", "float32"), "Bool": ("bool", "uint8", "float32"), "Byte": ("uint8", "float64"),
+          "Char": ("int8", "float64"), "Short": ("int16", "float64"), "Int": ("int32", "float64"), "Long": ("int64", "float64")}
+
+
+def _in_wider(op, func, args, kwargs, error):
+    """An operator and type that MPS has a kernel for, the double having raised nothing, and a CPU has none: computed in a wider type."""
+    named = str(error).partition("not implemented for '")[2].partition("'")[0]
+    if named not in _WIDER:
+        raise error
+    narrow, wides = getattr(torch, _WIDER[named][0]), _WIDER[named][1:]
+    if not narrow.is_floating_point and not refuse.has_kernel(op.name, series, narrow):
+        raise error
+    for wide in wides:
+        stand_ins = {}
+
+        def stand_in(value, to=getattr(torch, wide)):
+            if isinstance(value, _Tensor) and value.dtype is narrow:
+                stand_ins[id(value)] = value, torch.ops.aten._to_copy(value, dtype=to)
+                return stand_ins[id(value)][1]
+            if value.__class__ in (list, tuple):
+                return value.__class__(stand_in(v) for v in value)
+            return to if value is narrow else value
+
+        def back(value, to=getattr(torch, wide)):
+            if isinstance(value, _Tensor) and value.dtype is to:
+                written = [t for t, wider in stand_ins.values() if wider is value]
+                return written[0] if written else torch.ops.aten._to_copy(value, dtype=narrow)
+            return value.__class__(back(v) for v in value) if value.__class__ in (list, tuple) else value
+
+        try:
+            out = func(*stand_in(args), **{k: stand_in(v) for k, v in kwargs.items()})
+        except RuntimeError as again:
+            if "not implemented for '" in str(again) and wide != wides[-1]:
+                continue
+            raise error
+        if func._schema.is_mutable:
+            for tensor, wider in stand_ins.values():
+                torch.ops.aten.copy_(tensor, wider)
+        return back(out)
+
+
+def _made(out, device, tensors, frame):
+    """A CPU tensor was made, or computed from such. An operator that PyTorch composes in C++, or a gradient's formula, makes tensors from the options
+    of its arguments, which are a CPU's here: they belong on MPS. What a script makes for itself, it makes in another instruction than it uses it."""
+    at = (id(frame), id(frame.f_code), frame.f_lasti)
+    if _thread.at != at:
+        _thread.at, _thread.made = at, set()
+    if device is not None or any(_made_here(t) for t in tensors):
+        for t in out if out.__class__ in (list, tuple) else (out,):
+            if isinstance(t, _Tensor) and t.layout is torch.strided:
+                _thread.made.add(t.untyped_storage()._cdata)
+
+
+def _made_here(tensor):
+    try:
+        return tensor.untyped_storage()._cdata in _thread.made
+    except (NotImplementedError, RuntimeError):
+        return False
+
+
+def _same_device(op, tensors, frame):
+    """Tensors of several devices: elementwise operators take scalars from the CPU; the rest is an error, whose text depends on the kernel.
+    True where a composed operator made one of a type that MPS has not: there it asks for the device, and takes the narrower type."""
+    composed = _thread.at == (id(frame), id(frame.f_code), frame.f_lasti)
+    wide = False
     for t in tensors:
+        if composed and t.dtype in _WIDE and _made_here(t):
+            wide = True
+            continue
         if t.dim() == 0 or place.on_mps(t):
+            continue
+        if composed and _made_here(t):
+            _landed(op, t, place._live)
             continue
         if _shapes is not None and _shapes.is_meta(t) and not _shapes.pretends(t):
             continue  # made inside a composed operator, from the options of a tensor without data
         raise refused(op.name, "device", RuntimeError(_placement_text(op, tensors)))
+    return wide
+
+
+def _narrow(value):
+    if isinstance(value, _Tensor):
+        return value.to(torch.float32 if value.dtype is torch.float64 else torch.complex64) if value.dtype in _WIDE and _made_here(value) else value
+    if value.__class__ in (list, tuple):
+        return value.__class__(_narrow(v) for v in value)
+    return value
 
 
 def _placement_text(op, tensors):
@@ -463,6 +659,8 @@ def _type(func, args, kwargs):
             with place.inside():
                 dtype = func(tensor.detach()[:0].reshape(-1) if tensor.dim() else tensor.detach(), wanted.replace(".mps", "")).dtype
             return torch.Tensor.to(tensor, place.DEVICE, dtype)
+    if not isinstance(wanted, torch.dtype) and place.on_mps(tensor):  # torch.FloatTensor is a type of the CPU's
+        return func(torch.Tensor.cpu(tensor), *args[1:], **kwargs)
     return func(*args, **kwargs)
 
 
@@ -473,7 +671,48 @@ def _linear(func, args, kwargs):
         if there[0] != there[1]:
             which = "input" if there[1] else "weight"
             raise refused("aten::linear", "device", RuntimeError("Tensor for argument %s is on cpu but expected on mps" % which))
+    if len(args) > 1 and not _state.off and not args[1].is_floating_point() and place.on_mps(args[1]):
+        _check("aten::linear", args, kwargs)
     return func(*args, **kwargs)
+
+
+def _lstm(func, args, kwargs):
+    """What MPS refuses of an LSTM; a CPU takes it apart before it could be seen."""
+    if not _state.off and args and isinstance(args[0], _Tensor) and place.on_mps(args[0]):
+        _check("aten::lstm.input", args, kwargs)
+    return func(*args, **kwargs)
+
+
+def _check(name, args, kwargs):
+    for rule in refuse.rules_for(name, series, macos):
+        try:
+            rule(args, kwargs)
+        except RuntimeError as error:
+            raise refused(name, "argument", error)
+
+
+def _in_float64(func, args, kwargs):
+    """quantile and nanquantile compute ranks in float64 where the device has it: aten/src/ATen/native/Sorting.cpp."""
+    before, _thread.wide = _thread.wide, True
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _thread.wide = before
+
+
+def _as_a_whole(func, args, kwargs):
+    before, _thread.inside = _thread.inside, True
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _thread.inside = before
+
+
+def _as_subclass(func, args, kwargs):
+    """Up to 2.3 PyTorch cannot make one of what a mode has handed back."""
+    from torch.utils._python_dispatch import _disable_current_modes
+    with _disable_current_modes():
+        return func(*args, **kwargs)
 
 
 def _pinned(func, args, kwargs):
@@ -524,23 +763,55 @@ def _made_from_data(func, args, kwargs):
 
 
 def _default_device():
-    """The device of set_default_device or of a `with torch.device`, where this torch keeps it in a variable."""
-    return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
+    """The device of set_default_device or of a `with torch.device`: the innermost on the stack of function modes."""
+    for at in reversed(range(torch._C._len_torch_function_stack())):
+        mode = torch._C._get_function_stack_at(at)
+        if mode.__class__.__name__ == "DeviceContext":
+            return mode.device
+    return None
+
+
+def _sparse_from_data(func, args, kwargs):
+    """torch.sparse_coo_tensor and the like: made on the CPU, then on MPS as they are."""
+    device = kwargs.get("device") or _default_device()
+    if device is None or not str(device).startswith("mps"):
+        return func(*args, **kwargs)
+    _check_available()
+    with place.inside():
+        made = func(*args, **dict(kwargs, device="cpu"))
+    if made.layout is torch.sparse_coo:
+        _registered_for("aten::_sparse_coo_tensor_with_dims_and_tensors", "O", "SparseMPS")
+    elif series < (2, 9):
+        raise refused("sparse_compressed_tensor", "missing", NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
+    place.mark(made)
+    return made
+
+
+def _nested(func, args, kwargs):
+    """NestedTensorImpl.cpp. A jagged layout is made of operators on ordinary tensors."""
+    device = kwargs.get("device") or _default_device()
+    tensors = args[0] if args else kwargs.get("tensor_list", ())
+    there = str(device).startswith("mps") if device is not None else any(isinstance(t, _Tensor) and place.on_mps(t) for t in tensors)
+    if there and kwargs.get("layout") in (None, torch.strided):
+        raise refused("nested_tensor", "missing", RuntimeError("NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got mps:0"))
+    return func(*args, **kwargs)
 
 
 _as_tensor = None
-Operators = _Crossing = None
+Operators = _Crossing = _entered = None
 
 
 def install(the_torch, settings):
     """Make the modes and put them up, in this thread and in those that are started later."""
-    global torch, series, macos, fallback, Operators, _Crossing, _as_tensor, _Tensor, _target, _table, _shapes, _cpu_device
+    global torch, series, macos, fallback, Operators, _Crossing, _as_tensor, _Tensor, _WIDE, _target, _table, _shapes, _cpu_device, _disabled
     from torch.utils._python_dispatch import TorchDispatchMode
 
     torch = the_torch
     series, macos = tuple(settings["series"]), tuple(settings["macos"])
     _table = settings["loaded"]
     _Tensor = torch.Tensor
+    _disabled = torch.Tensor.__torch_dispatch__
+    _WIDE = (torch.float64, torch.complex128)
     _cpu_device = torch.device("cpu")
     _target = _cpu_device
     if settings.get("shape_only"):
@@ -582,8 +853,10 @@ def install(the_torch, settings):
 
 
 def _enter():
-    """Put the mode up in this thread, for good."""
-    Operators().__enter__()
+    """Put the mode up in this thread, for good. PyTorch keeps no reference to it while it is off the stack, as when a tensor is printed."""
+    global _entered
+    _entered = Operators()
+    _entered.__enter__()
 
 
 def _patch():
@@ -605,21 +878,55 @@ def _patch():
             except (AttributeError, TypeError):
                 pass
         setattr(owner, name, patched)
+        originals[id(patched)] = original
 
+    originals = {}
+    find = torch.jit._builtins._find_builtin
+    torch.jit._builtins._find_builtin = lambda fn: find(originals.get(id(fn), fn))  # TorchScript knows operators by their objects
     for name, handler in (("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy), ("type", _type),
                           ("pin_memory", _pinned), ("__repr__", _repr), ("new_empty", _to_cpu), ("new_zeros", _to_cpu), ("new_ones", _to_cpu),
-                          ("new_full", _to_cpu), ("new_tensor", _new_tensor)):
+                          ("new_full", _to_cpu), ("new_tensor", _new_tensor), ("as_subclass", _as_subclass)):
         method(T, name, handler)
     for name in ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
         method(torch, name, _to_cpu)
     _as_tensor = torch.as_tensor
     for name in ("tensor", "as_tensor", "asarray", "scalar_tensor"):
         method(torch, name, _made_from_data)
+    for name in ("quantile", "nanquantile"):
+        method(torch, name, _in_float64)
+        method(T, name, _in_float64)
+    for name in ("coo", "compressed", "csr", "csc", "bsr", "bsc"):
+        method(torch, "sparse_%s_tensor" % name, _sparse_from_data)
+    for name in ("nested_tensor", "as_nested_tensor"):
+        method(torch.nested, name, _nested)
+    if _table["ops"].get("aten::linalg_svd") == ON_CPU:
+        for owner, name in _SVD:
+            method(getattr(torch, owner) if owner else torch, name, _as_a_whole)
+    method(torch._VF, "lstm", _lstm)
     method(torch._C._nn, "linear", _linear)
     torch.nn.functional.linear = torch._C._nn.linear
+    make = T._make_wrapper_subclass
+
+    @functools.wraps(make)
+    def _make_wrapper_subclass(cls, *args, **kwargs):
+        # Autograd of this build aborts at a tensor that says `mps` to C++. So it says so to Python alone.
+        there = kwargs.get("device") is not None and str(kwargs["device"]).startswith("mps")
+        made = make(cls, *args, **(dict(kwargs, device="cpu") if there else kwargs))
+        if there:
+            made.__dict__["_assay_on_mps"] = True
+        return made
+
+    T._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
+    grad = T.grad
+    T.grad = _Attribute(grad.__get__, _grad_setter(grad.__set__), grad.__delete__)
+    T.grad.__name__, T.grad.__objclass__ = "grad", torch._C._TensorBase
     for name, handler in (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu), ("is_meta", _is_meta)):
         getter = getattr(T, name).__get__
         setattr(T, name, property(_getter(handler, getter)))
+
+
+class _Attribute(property):
+    """A property that can be asked what PyTorch's own attributes are asked: torch/_dynamo/utils.py, is_tensor_base_attr_getter, at import."""
 
 
 def _getter(handler, getter):
@@ -627,6 +934,16 @@ def _getter(handler, getter):
         return getter(tensor) if _state.off is True else handler(getter, (tensor,), {})
 
     return get
+
+
+def _grad_setter(setter):
+    """THPVariable_set_grad compares devices."""
+    def set(tensor, grad):
+        if isinstance(grad, _Tensor) and not _state.off and place.on_mps(tensor) != place.on_mps(grad):
+            raise refused("grad", "device", RuntimeError("assigned grad has data located on a different device"))
+        setter(tensor, grad)
+
+    return set
 
 
 def _new_tensor(func, args, kwargs):

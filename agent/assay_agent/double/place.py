@@ -55,16 +55,19 @@ def ready():
 
 
 def on_mps(tensor):
-    """Whether a tensor stands for one on MPS."""
+    """Whether a tensor stands for one on MPS: by its storage, or because it is a wrapper that was made to say so."""
     try:
-        return tensor.untyped_storage()._cdata in _live
+        return tensor.untyped_storage()._cdata in _live or tensor.__class__ is not torch.Tensor and "_assay_on_mps" in tensor.__dict__
     except (NotImplementedError, RuntimeError, AttributeError):
         return _without_storage(tensor)
 
 
 def _without_storage(tensor):
-    """Sparse tensors live where their values do; what else has no storage is no tensor of MPS."""
+    """Sparse tensors live where their values do, those of torch.func where the tensors lie that they wrap; what else has no storage is no
+    tensor of MPS."""
     try:
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return on_mps(torch._C._functorch.get_unwrapped(tensor))
         with inside():
             if tensor.layout is torch.sparse_coo:
                 return on_mps(tensor._values())

@@ -165,6 +165,13 @@ def value(position, name, wrong, default=None):
     return check
 
 
+def imaginary(*names):
+    """A keyword scalar that the backend takes as a double has an imaginary part."""
+    def check(args, kwargs):
+        return {} if any(isinstance(kwargs.get(n), complex) and kwargs[n].imag for n in names) else None
+    return check
+
+
 def both(*checks):
     """All of them hold; what the first says fills the text."""
     def check(args, kwargs):
@@ -535,6 +542,10 @@ ROWS = [
     (("bmm",), dtype_in(NOT_FLOAT), R, "MPS device does not support bmm for non-float inputs", "2.0", "2.6", None, "LinearAlgebra.mm"),
     (("addmm",), dtype_in(NOT_FLOAT), R, "MPS device does not support addmm for non-float input", "2.0", "2.8", None,
      "LinearAlgebra.mm"),
+    (("addmm",), imaginary("alpha", "beta"), R, "value cannot be converted to type double without overflow", "2.3", "2.12", None,
+     "LinearAlgebra.mm, addmm_out_mps_impl: alpha.toDouble(); c10/util/TypeCast.h"),
+    (("addbmm", "baddbmm"), imaginary("alpha", "beta"), R, "value cannot be converted to type double without overflow", "2.3", "2.10",
+     None, "LinearAlgebra.mm, addbmm_or_baddbmm_out_mps_impl: alpha.toDouble(); c10/util/TypeCast.h"),
     (("addbmm", "baddbmm"), dtype_in(NOT_FLOAT), R, "MPS device does not support addbmm or baddbmm for non-float inputs", "2.0",
      "2.10", None, "LinearAlgebra.mm"),
     (("addbmm", "baddbmm"), dtype_in(BOOL), R, "MPS device does not support addbmm or baddbmm for this input type", "2.11", "", None,
@@ -572,15 +583,19 @@ ROWS = [
     (("linalg_matrix_exp",), always, R, "linalg.matrix_exp on MPS requires macOS 15.0 or newer", "2.14", "", "15.0",
      "FunctionOfAMatrixUtils.mm"),
     (("linalg_qr",), dtype_not_in(F32), R, "linalg_qr: MPS currently supports float32 only", "2.12", "2.13", None, "LinearAlgebra.mm"),
-    (("_linalg_solve_ex",), dtype_in(COMPLEX), R, "linalg.lu_factor(): MPS doesn't support complex types.", "2.7", "2.7", None,
+    (("linalg_qr",), dtype_not_in(F32), R, "geqrf: MPS currently supports float32 only", "2.14", "", None,
+     "aten/src/ATen/native/BatchLinearAlgebra.cpp, linalg_qr_out: it calls geqrf_stub"),
+    (("_linalg_solve_ex",), dtype_in(COMPLEX), R, "linalg.lu_factor(): MPS doesn't support complex types.", "2.7", "2.9", None,
      "LinearAlgebra.mm"),
+    (("_linalg_det", "_linalg_slogdet", "linalg_lu"), dtype_in(COMPLEX), R, "linalg.lu_factor(): MPS doesn't support complex types.", "2.7",
+     "2.14", None, "aten/src/ATen/native/BatchLinearAlgebra.cpp: they call linalg_lu_factor_ex"),
     (("_linalg_solve_ex",), dtype_not_in(FLOAT), R, "linalg.lu_factor(): MPS only supports floats.", "2.10", "2.13", None,
      "LinearAlgebra.mm"),
-    (("linalg_solve_triangular",), dtype_in(COMPLEX), R, "linalg.solve.triangular(); Not supported for complex yet!", "2.3", "2.9",
+    (("linalg_solve_triangular", "triangular_solve"), dtype_in(COMPLEX), R, "linalg.solve.triangular(); Not supported for complex yet!", "2.3", "2.9",
      None, "LinearAlgebra.mm"),
-    (("linalg_solve_triangular",), dtype_not_in(F32), R, "linalg.solve.triangular(); Only float is supported!", "2.10", "2.14", None,
-     "LinearAlgebra.mm"),
-    (("linalg_solve_triangular",), dtype_not_in(F32_C64), R,
+    (("linalg_solve_triangular", "triangular_solve"), dtype_not_in(F32), R, "linalg.solve.triangular(); Only float is supported!", "2.10",
+     "2.14", None, "LinearAlgebra.mm"),
+    (("linalg_solve_triangular", "triangular_solve"), dtype_not_in(F32_C64), R,
      "linalg.solve_triangular(): MPS only supports float32 and complex64, got {dtype}", "2.15", "", None, "LinearAlgebra.mm"),
     (("_linalg_svd",), value(99, "driver", bool), R, "linalg.svd: driver= is not supported on MPS.", "2.14", "", None,
      "LinearAlgebra.mm"),
@@ -639,8 +654,6 @@ ROWS = [
     (("gather",), dtype_in(COMPLEX), R, "gather(): Yet not supported for complex", "2.3", "2.11", None, "ScatterGather.mm"),
     (SCATTER, dtype_in(COMPLEX), R, "scatter(): Yet not supported for complex", "2.3", "2.11", None, "ScatterGather.mm"),
     (("scatter_reduce.two",), dtype_in(COMPLEX), R, "scatter(): Yet not supported for complex", "2.3", "2.11", None,
-     "ScatterGather.mm"),
-    (("scatter_reduce.two",), reduces(None, "mean"), R, "Scatter reduce mean mode not yet supported in MPS", "2.0", "2.12", None,
      "ScatterGather.mm"),
     (("scatter_reduce.two",), reduces(BOOL, "mean"), R, "scatter_reduce: reduce='mean' not implemented for 'Bool'", "2.13", "", None,
      "ScatterGather.mm"),
@@ -758,7 +771,7 @@ METAL = {
     "elu_backward": (("elu_backward_dense_*_*_ELUBackwardParams_*",), 0, "first"),
     "nan_to_num": (("nan_to_num_dense_*_*_NanToNumParams_*",), 0, "integers aside"),
     "round.decimals": (("round_decimals_dense_*_*_*",), 0, "first"),
-    "mm": (("matmul_*",), 0, "first"), "addmm": (("addmm_*",), 0, "first"), "bmm": (("naive_bmm_*",), 0, "wide"),
+    "mm": (("matmul_*",), 0, "wide"), "addmm": (("addmm_*",), 0, "first"), "bmm": (("naive_bmm_*",), 0, "wide"),
     "linalg_cross": (("cross_dense_*", "cross_*"), 0, "first"),
     "cumsum": (("cumsum_innermost_*",), 0, "sums"), "cumprod": (("cumprod_innermost_*",), 0, "scan"),
     "_cummax_helper": (("cummax_innermost_*",), 0, "first"), "_cummin_helper": (("cummin_innermost_*",), 0, "first"),
@@ -807,6 +820,9 @@ METAL = {
     "nonzero": (("scatter_nonzero_indices_*_*", "scatter_nonzero_indices_*"), 0, "first"),
     "_unique2": (("unique_mark_boundaries_*",), 0, "first"),
     "linalg_householder_product": (("orgqr_*",), 0, "first"),
+    "index_put": (("index_put_accumulate_*",), 0, "accumulates"), "_index_put_impl": (("index_put_accumulate_*",), 0, "accumulates"),
+    "_unsafe_index_put": (("index_put_accumulate_*",), 0, "accumulates"),
+    "_unsafe_masked_index_put_accumulate": (("index_put_accumulate_*",), 0, "first"),
     "unfold_backward": (("unfold_backward_*",), 0, "first"),
     "geometric": (("geometric_*",), 0, "first"), "cauchy": (("cauchy_*",), 0, "first"), "log_normal": (("log_normal_*",), 0, "first"),
     "exponential": (("exponential_*",), 0, "first"), "uniform": (("uniform_dist_*",), 0, "complex aside"),
@@ -821,6 +837,7 @@ METAL = {
     "replication_pad2d": (("replication_pad2d_forward_*_i32",), 0, "first"),
     "replication_pad3d": (("replication_pad3d_forward_*_i32",), 0, "first"),
     "constant_pad_nd": (("constant_pad_nd_*_u32",), 0, "first"),
+    "histc": (("histc_atomic_global_*", "histogramdd_*"), 0, "first"),
     "_histogramdd_from_bin_tensors": (("histogramdd_*",), 0, "first"), "_histogramdd_from_bin_cts": (("histogramdd_*",), 0, "first"),
 }
 for _n in ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"):
@@ -903,6 +920,8 @@ def _operand(kind, args, kwargs):
     if not isinstance(t, torch.Tensor):
         return None
     dtype = t.dtype
+    if kind == "accumulates" and not argument(args, kwargs, 3, "accumulate", False):
+        return None
     if kind == "wide" and dtype in FLOAT | COMPLEX:
         return None  # only integers run the naive kernel
     if kind == "sums" and (dtype in COMPLEX or dtype in INTEGER | BOOL and dtype not in UNSIGNED):
@@ -916,6 +935,12 @@ def _operand(kind, args, kwargs):
     return dtype
 
 
+def has_kernel(name, series, dtype):
+    """Whether an operator's Metal family is compiled for a type."""
+    families, field, _ = _family(name)
+    return METAL_NAME.get(dtype) in {SAME.get(t[field], t[field]) for t in types_of(families, tuple(series[:2]))[1]}
+
+
 def metal_rule(name, series):
     families, field, kind = _family(name)
     family, types = types_of(families, series)
@@ -923,7 +948,10 @@ def metal_rule(name, series):
         return None
     allowed = {SAME.get(t[field], t[field]) for t in types}
     allowed = frozenset(d for d, m in METAL_NAME.items() if m in allowed)
+    if kind == "scan" and torch.float32 not in allowed:
+        return None  # made for complex numbers alone: the rest goes by MPSGraph, as in 2.12
     outputs = {t[field]: t[0] for t in types if len(t) == 2 and field == 1}
+    same = all(len(set(t)) == 1 for t in types)
 
     def rule(args, kwargs):
         dtype = _operand(kind, args, kwargs)
@@ -935,7 +963,7 @@ def metal_rule(name, series):
         words, n = [], 0
         for word in family.split("_"):
             if word == "*":
-                word = metal if n == field or len(types[0]) == 1 else outputs.get(metal, "bool" if "bool" in outputs.values() else metal)
+                word = metal if n == field or same else outputs.get(metal, "bool" if "bool" in outputs.values() else metal)
                 n += 1
             words.append(word)
         raise RuntimeError("Failed to create function state object for: " + "_".join(words).replace("_#", "_1"))
@@ -994,6 +1022,27 @@ def graph_rule(name, series, macos):
     return rule
 
 
+def cast_rule(base, series, macos):
+    """A copy on MPS to another type is a cast, by MPSGraph or a kernel: it maps both types (Copy.mm, copy_cast_mps); a plain copy moves bytes."""
+    refused = unmapped(series, macos)
+    if series >= (2, 1):
+        refused.pop(torch.bfloat16, None)  # refused before, as the new tensor is made
+
+    def rule(args, kwargs):
+        if base == "copy":
+            types = (args[0].dtype, args[1].dtype)
+        elif kwargs.get("device") is not None or kwargs.get("dtype") is None:
+            return
+        else:
+            types = (kwargs["dtype"], args[0].dtype)
+        if types[0] != types[1]:
+            for t in types:
+                if t in refused:
+                    error, text = refused[t]
+                    raise error(text)
+    return rule
+
+
 # ---- the interface -------------------------------------------------------------------------------------------------------------
 
 def _applies(first, last, below, series, macos):
@@ -1028,6 +1077,8 @@ def rules_for(name, series, macos):
     series, macos = tuple(series[:2]), tuple(macos)
     found = [_row_rule(row[1], row[2], row[3]) for row in _rows(ROWS, name, series, macos)]
     base, _ = split(name)
+    if base in ("_to_copy", "copy"):
+        return found + [cast_rule(base, series, macos)]
     metal = None if base in BYTES or is_view(name) else metal_rule(name, series)
     last = metal or graph_rule(name, series, macos)
     return found + [last] if last else found

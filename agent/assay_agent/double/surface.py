@@ -96,24 +96,106 @@ def collective_on_copies(func, args, kwargs):
 
 
 def is_mps_generator(generator):
-    return isinstance(generator, _MPSGenerator) if _MPSGenerator else False
+    return generator._cdata in _mps_generators  # PyTorch hands an operator another Python object for the same generator
 
 
-def generator_error(generator, on_mps):
-    """The error of an operator on (or not on) MPS that is given a generator of the other device, or None."""
-    if generator is None or is_mps_generator(generator) == on_mps:
-        return None
-    wanted, found = ("mps", "cpu") if on_mps else ("cpu", "mps")
-    return RuntimeError("Expected a '%s' device type for generator but found '%s'" % (wanted, found))
+def _checks(wanted, found, is_wanted, text):
+    def check(args, kwargs):
+        generator = kwargs.get("generator")
+        if generator is not None and not is_wanted(generator):
+            raise RuntimeError(text % (wanted, found))
+    return check
 
 
-def stream_generator():
-    """The generator that random operators on MPS draw from when they are given none; None for the CPU's own.
+def _is_cpu_generator(generator):
+    return not is_mps_generator(generator)
+
+
+# at::check_generator; at::native::randperm_out has words of its own. For operators on MPS, and on the CPU.
+_KIND, _PLACE = "Expected a '%s' device type for generator but found '%s'", "Expected a '%s' generator device but found '%s'"
+check_generator = _checks("mps", "cpu", is_mps_generator, _KIND)
+check_randperm_generator = _checks("mps:0", "cpu", is_mps_generator, _PLACE)
+check_cpu_generator = _checks("cpu", "mps", _is_cpu_generator, _KIND)
+check_randperm_generator_on_cpu = _checks("cpu", "mps:0", _is_cpu_generator, _PLACE)
+
+
+def drawn(func, args, kwargs):
+    """What an operator on MPS draws that was given no generator.
 
     MPS has a stream of random numbers of its own. So that values stay those of a CPU run, bit for bit, it is the CPU's here until the script
-    moves the two apart: seeds one alone, or sets one alone to a state that the other is not in.
+    moves the two apart: seeds one alone, or sets one alone to a state that the other is not in. Then the CPU's generator stands for MPS's.
     """
-    return None if _default is None or _shared else _default
+    if _shared or _bad_fork or kwargs.get("generator") is not None:
+        return func(*args, **kwargs)
+    cpu = torch.default_generator
+    with place.inside():
+        kept = cpu.get_state()
+        cpu.set_state(_default.get_state())
+    try:
+        return func(*args, **kwargs)
+    finally:
+        with place.inside():
+            _default.keep(cpu.get_state())
+            cpu.set_state(kept)
+
+
+# Operators that a script defines -------------------------------------------------------------------------------------------
+
+_kernels = {}  # operator -> {dispatch key: a Python function}
+_PLAIN_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+
+
+def is_python_kernel(name):
+    return name in _kernels
+
+
+def lacks_kernel(func, name):
+    """Whether an operator of an extension has a kernel for the CPU alone, and none that MPS could take."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if "MPS" in _kernels.get(name, ()) or name.startswith(("aten::", "prim", "torchvision::", "quantized::")):
+        return False
+    return has(func.name(), "CPU") and not any(has(func.name(), key) for key in _PLAIN_KEYS[1:] + ("CompositeImplicitAutogradNestedTensor",))
+
+
+def _operators(torch):
+    """Kernels written in Python, by torch.library. One is called with the mode off, and what it does must be seen; one for MPS is called for
+    tensors that are the CPU's here."""
+    Library = torch.library.Library
+    impl = Library.impl
+
+    def watched(kernel):
+        @functools.wraps(kernel)
+        def run(*args, **kwargs):
+            modes = sys.modules[__package__ + ".modes"]
+            if place.state.off or torch._C._len_torch_dispatch_stack():
+                return kernel(*args, **kwargs)
+            with modes.Operators():
+                return kernel(*args, **kwargs)
+        return run
+
+    @functools.wraps(impl)
+    def implement(self, op_name, fn, dispatch_key="", **more):
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        if key not in _PLAIN_KEYS + ("MPS",) or not callable(fn) or more.get("with_keyset") or isinstance(fn, torch._ops.OpOverload):
+            return impl(self, op_name, fn, dispatch_key, **more)
+        name = op_name._schema.name if hasattr(op_name, "_schema") else op_name
+        overload = getattr(getattr(op_name, "_schema", None), "overload_name", "")
+        name = (name if "::" in name else self.ns + "::" + name) + ("." + overload if overload else "")
+        kernels = _kernels.setdefault(name, {})
+        first = not kernels
+        kernels[key] = fn
+        if key not in ("CPU", "MPS"):
+            return impl(self, op_name, watched(fn), dispatch_key, **more)
+        if not first:
+            return None
+
+        def chosen(*args, **kwargs):
+            there = _touches_mps(None, args, kwargs)
+            return kernels["MPS" if there and "MPS" in kernels or "CPU" not in kernels else "CPU"](*args, **kwargs)
+
+        return impl(self, op_name, watched(chosen), "CPU", **more)
+
+    Library.impl = implement
 
 
 # Helpers ----------------------------------------------------------------------------------------------------------------
@@ -289,9 +371,9 @@ def _largest_buffer():
     return int(getattr(account, "max_buffer", None) or 0)
 
 
-def _cannot(what, *args, **kwargs):
+def _cannot(what, *args, why="runs Metal code, which cannot be rehearsed without a Mac's GPU", **kwargs):
     note(what + ": cannot be rehearsed")
-    raise NotImplementedError("assay: %s runs Metal code, which cannot be rehearsed without a Mac's GPU" % what)
+    raise NotImplementedError("assay: %s %s" % (what, why))
 
 
 def _event_answers():
@@ -615,7 +697,7 @@ def _names_of_mps(torch):
 
 # Random numbers --------------------------------------------------------------------------------------------------------------
 
-_MPSGenerator = None
+_mps_generators = set()  # addresses of the GeneratorImpl
 _default = None  # MPS's default generator
 _shared = True  # it draws from the CPU's stream
 _STATE = 5056  # bytes of a CPU generator's state
@@ -623,13 +705,18 @@ _STATE = 5056  # bytes of a CPU generator's state
 
 def _generators(torch):
     """Generators for MPS are CPU generators that say otherwise. torch.Generator is replaced by a class that makes either."""
-    global _MPSGenerator, _default
+    global _default
     Base = torch._C.Generator
     device = torch.device("mps", 0)
 
     class OfMPS(Base):
         def __new__(cls, device=None):
-            return Base.__new__(cls, "cpu")
+            made = Base.__new__(cls, "cpu")
+            _mps_generators.add(made._cdata)
+            return made
+
+        def __del__(self, forget=_mps_generators.discard):  # bound: globals may be gone when the interpreter ends
+            forget(self._cdata)
 
         @property
         def device(self):
@@ -677,6 +764,9 @@ def _generators(torch):
                 _shared = torch.equal(state, torch.default_generator.get_state())
             return self
 
+        def keep(self, state):
+            Base.set_state(self, state)
+
     class Either(type(Base)):
         def __instancecheck__(cls, it):
             return isinstance(it, Base) if cls is Generator else type.__instancecheck__(cls, it)
@@ -702,7 +792,6 @@ def _generators(torch):
         cls.__name__ = cls.__qualname__ = "Generator"
         cls.__module__ = "torch._C"
     Generator.__doc__ = Base.__doc__
-    _MPSGenerator = OfMPS
     _default = Default()
     with place.inside():
         Base.set_state(_default, torch.default_generator.get_state())
@@ -974,6 +1063,15 @@ def _storages(torch):
     Storage.cpu = cpu
     if series < (2, 1):
         _equality_of_locations(torch)
+    load = torch.jit.load
+
+    @functools.wraps(load)
+    def jit_load(f, map_location=None, *args, **kwargs):
+        if _device_type(map_location) != "mps":
+            return load(f, map_location, *args, **kwargs)
+        return load(f, "cpu", *args, **kwargs).to(map_location)
+
+    torch.jit.load = jit_load
 
 
 def _equality_of_locations(torch):
@@ -1138,13 +1236,15 @@ def _deprecated(cls, text):
 
 
 def _processes(torch):
-    """A Mac starts workers by spawn, and hands tensors between processes by file name."""
+    """A Mac starts workers by spawn, hands tensors between processes by file name, and calls its processor `arm`, by which Lightning knows it."""
     import multiprocessing
+    import platform
     from multiprocessing import context
 
     default = context._default_context
     if getattr(default, "_actual_context", None) is None:  # the script has not chosen
         default._default_context = multiprocessing.get_context("spawn")
+    platform.processor = lambda: "arm"
     sharing = torch.multiprocessing
     sharing.set_sharing_strategy("file_system")
     sharing._all_sharing_strategies = {"file_system"}
@@ -1232,11 +1332,14 @@ def _compilers(torch):
     def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False, **more):
         if mode is not None and options is not None:
             raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-        if backend == "mps":
-            raise _invalid_backend(backend)
         if model is None:
             return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
                                          disable=disable, **more)
+        import torch._dynamo
+        if backend == "inductor":
+            torch._TorchCompileInductorWrapper("default" if mode is None and options is None else mode, options, dynamic)
+        elif isinstance(backend, str):
+            torch._dynamo.lookup_backend(backend)  # raises InvalidBackend
         if disable:
             return model
         note("torch.compile: compiled code cannot be rehearsed; the function ran as it is written")
@@ -1254,6 +1357,17 @@ def _compilers(torch):
     module = sys.modules.get("torch.nn.modules.module")
     if module is not None and vars(module).get("compile") is before:
         module.compile = compile
+    converter = sys.modules["torch._subclasses.fake_tensor"].FakeTensorConverter
+    convert = converter.from_real_tensor
+
+    @functools.wraps(convert)
+    def from_real_tensor(self, fake_mode, tensor, *args, **kwargs):
+        # A fake tensor that says `mps` makes this build of PyTorch abort: it has no guard for that device.
+        if place.on_mps(tensor):
+            _cannot("tracing of tensors on MPS (torch.export, torch._dynamo, FakeTensorMode)", why="cannot be done without a build of PyTorch for a Mac")
+        return convert(self, fake_mode, tensor, *args, **kwargs)
+
+    converter.from_real_tensor = from_real_tensor
 
 
 class _Uncompiled:
@@ -1313,14 +1427,6 @@ def _inductor_error():
             return exc.BackendCompilerFailed(inductor, inner, None)
     except (ImportError, AttributeError, TypeError):
         return RuntimeError("backend='inductor' raised:\nAssertionError: Device mps not supported")
-
-
-def _invalid_backend(name):
-    try:
-        import torch._dynamo.exc as exc
-        return exc.InvalidBackend(name=name)
-    except (ImportError, AttributeError, TypeError):
-        return RuntimeError("Invalid backend: %r. See `torch._dynamo.list_backends()` for available backends." % name)
 
 
 # torch.distributed -----------------------------------------------------------------------------------------------------------------------
@@ -1425,7 +1531,7 @@ def _grouping(group):
 _PARTS = (("torch.backends.mps", _backend), ("generators", _generators), ("streams", _streams), ("torch.mps", _names_of_mps), ("torch.accelerator", _accelerators),
           ("storages", _storages), ("torch.cuda", _no_cuda), ("GradScaler", _scalers), ("processes", _processes),
           ("file descriptors", _descriptors), ("DataLoader", _loaders), ("torch.compile", _compilers), ("torch.distributed", _distributed),
-          ("optimizers", _optimizers))
+          ("optimizers", _optimizers), ("torch.library", _operators))
 
 
 def install(the_torch, the_settings, the_place):

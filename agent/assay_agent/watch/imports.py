@@ -19,8 +19,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name != self._name:
             return None
-        sys.meta_path[:] = [f for f in sys.meta_path if f is not self]
-        for finder in list(sys.meta_path):
+        for finder in [f for f in sys.meta_path if f is not self]:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
@@ -33,6 +32,8 @@ class _Finder(importlib.abc.MetaPathFinder):
             return spec
 
         def exec_module(module):
+            # Only now: whoever merely asks for the spec (runpy does, for -m) imports the module later.
+            sys.meta_path[:] = [f for f in sys.meta_path if f is not self]
             try:
                 del loader.exec_module  # the module keeps its loader as it would have had it
             except AttributeError:
@@ -62,6 +63,10 @@ def install(config):
     global _config
     _config = config
     when_imported("torch", installed)
+    if config.get("double"):
+        from . import tests
+        when_imported("pytest", tests.install)
+        process.after_fork(tests.clear)
 
 
 def installed(torch):

@@ -1,0 +1,160 @@
+"""What becomes of each of pytest's tests in a rehearsal, and which of the double's refusals a failed one met.
+
+A plugin that looks on: what pytest prints, and how it ends, stays as it is. A second process may then run the failed tests once more on the CPU
+(`again`), to tell those apart that fail there as well.
+"""
+
+import json
+import os
+import sys
+
+from .. import place, process, wire
+
+_totals = {}
+_sent = {}
+
+
+def install(pytest):
+    """Called when pytest has been imported."""
+    _register(pytest, _Watcher(pytest))
+    wire.source(_gather)
+
+
+def _register(pytest, plugin):
+    config = sys.modules["_pytest.config"]
+    original = config.get_config
+
+    def get_config(*args, **kwargs):
+        made = original(*args, **kwargs)
+        try:
+            made.pluginmanager.register(plugin, "assay")
+        except Exception as err:
+            wire.trouble("pytest: its tests are not watched: %r" % (err,))
+        return made
+
+    config.get_config = get_config
+
+
+def _gather():
+    if _totals != _sent:
+        _sent.update(_totals)
+        wire.put(dict({"ev": "tests"}, **_totals))
+
+
+def clear():
+    """A forked child tells of its own tests."""
+    _totals.clear()
+
+
+def _refusals():
+    modes = sys.modules.get("assay_agent.double.modes")
+    return modes.refusals if modes is not None else {}
+
+
+def _where(error):
+    """The user's innermost line of an exception."""
+    found, tb = "", error.__traceback__
+    while tb is not None:
+        if place.is_user(tb.tb_frame.f_code):
+            found = "%s:%d" % (tb.tb_frame.f_code.co_filename, tb.tb_lineno)
+        tb = tb.tb_next
+    return found
+
+
+def _cause(error, before):
+    """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met during the test."""
+    seen, refusals = set(), _refusals()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        for op, cause, kind, text, _ in refusals:
+            if kind == type(error).__name__ and text == str(error):
+                return op, cause, "raised"
+        error = error.__cause__ or error.__context__
+    met = [k for k, n in refusals.items() if n > before.get(k, 0)]
+    return (met[-1][0], met[-1][1], "met") if met else ("", "", "")
+
+
+class _Outcomes:
+    """The outcome of each test, from the reports on its parts."""
+
+    def __init__(self, pytest):
+        self.id = self.outcome = self.error = None
+        implementation = pytest.hookimpl(hookwrapper=True)
+        type(self).pytest_runtest_makereport = implementation(_Outcomes._makereport)
+
+    def pytest_runtest_logstart(self, nodeid):
+        self.id = None
+
+    def _makereport(self, item, call):
+        result = yield
+        try:
+            report = result.get_result()
+            if call.when == "setup":  # of a test that is run again as well
+                self.id, self.outcome, self.error = item.nodeid, "passed", None
+            if report.failed:
+                if self.outcome != "failed":
+                    self.outcome, self.error = "failed", call.excinfo.value if call.excinfo is not None else None
+            elif self.outcome == "passed":
+                if hasattr(report, "wasxfail"):
+                    self.outcome = "xfailed" if report.skipped else "xpassed"
+                elif report.skipped:
+                    self.outcome = "skipped"
+        except Exception as err:
+            wire.trouble("pytest: %r" % (err,))
+
+    def pytest_runtest_logfinish(self, nodeid):
+        if self.id == nodeid:
+            try:
+                self.done()
+            except Exception as err:
+                wire.trouble("pytest: %r" % (err,))
+        self.id = self.error = None
+
+
+class _Watcher(_Outcomes):
+    def pytest_runtest_logstart(self, nodeid):
+        self.id = None
+        self.before = dict(_refusals())
+
+    def done(self):
+        process.handled = getattr(sys, "last_value", None)  # pytest sets it for post-mortem debugging: no exception that ended the script
+        _totals[self.outcome] = _totals.get(self.outcome, 0) + 1
+        if self.outcome != "failed":
+            return
+        op, cause, how = _cause(self.error, self.before)
+        wire.put({"ev": "test_failed", "id": self.id, "op": op, "cause": cause, "how": how, "error": type(self.error).__name__,
+                  "text": str(self.error)[:1000], "where": _where(self.error) if self.error is not None else ""})
+
+
+def again(pytest, settings):
+    """Run the tests named in a file, and write what becomes of them to another; whatever pytest would keep of this run is not kept."""
+    _register(pytest, _Again(pytest, settings))
+
+
+class _Again(_Outcomes):
+    def __init__(self, pytest, settings):
+        _Outcomes.__init__(self, pytest)
+        with open(settings["only"]) as f:
+            self.only = set(json.load(f))
+        self.out = settings["out"]
+        type(self).pytest_configure = pytest.hookimpl(tryfirst=True)(_Again._configure)
+        type(self).pytest_collection_modifyitems = pytest.hookimpl(trylast=True)(_Again._chosen)
+
+    def _configure(self, config):
+        for name, value in (("xmlpath", None), ("maxfail", 0)):
+            if hasattr(config.option, name):
+                setattr(config.option, name, value)
+
+    def _chosen(self, config, items):
+        cache = getattr(config, "cache", None)
+        if cache is not None:
+            cache.set = lambda key, value: None
+        items[:] = [i for i in items if i.nodeid in self.only]
+
+    def done(self):
+        line = json.dumps([self.id, self.outcome, "" if self.error is None else "%s: %s" % (type(self.error).__name__, str(self.error)[:1000])])
+        fd = os.open(self.out, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(fd, (line + "\n").encode("utf-8", "replace"))
+        finally:
+            os.close(fd)

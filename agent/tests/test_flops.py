@@ -1,0 +1,60 @@
+"""Floating-point operations of operators, against PyTorch's own counter."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+flop_counter = pytest.importorskip("torch.utils.flop_counter")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from assay_agent.double import flops  # noqa: E402
+
+
+class Count(TorchDispatchMode):
+    total = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        count = flops.formula(func._schema)
+        if count is not None:
+            self.total += count(args, out)
+        return out
+
+
+def attention():
+    q, k, v = (torch.randn(2, 3, n, 8, requires_grad=True) for n in (5, 7, 7))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+CASES = {
+    "linear": lambda: torch.nn.Linear(8, 5)(torch.randn(4, 8, requires_grad=True)),
+    "bmm": lambda: torch.bmm(torch.randn(3, 4, 5, requires_grad=True), torch.randn(3, 5, 6, requires_grad=True)),
+    "baddbmm": lambda: torch.baddbmm(torch.randn(3, 4, 6), torch.randn(3, 4, 5, requires_grad=True), torch.randn(3, 5, 6)),
+    "convolution": lambda: torch.nn.Conv2d(3, 6, 3, stride=2, padding=1)(torch.randn(2, 3, 9, 9, requires_grad=True)),
+    "convolution of an input without gradient": lambda: torch.nn.Conv1d(3, 6, 3)(torch.randn(2, 3, 9)),
+    "transposed convolution": lambda: torch.nn.ConvTranspose2d(3, 6, 3, stride=2)(torch.randn(2, 3, 5, 5, requires_grad=True)),
+    "attention": attention,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_pytorch_counts(name):
+    def run():
+        torch.manual_seed(0)
+        CASES[name]().sum().backward()
+
+    with flop_counter.FlopCounterMode(display=False) as theirs:
+        run()
+    with Count() as ours:
+        run()
+    if name == "attention" and theirs.get_total_flops() == 0:
+        pytest.skip("this release does not count the CPU's attention")
+    assert ours.total == theirs.get_total_flops() > 0
+
+
+def test_a_grouped_convolutions_backward_is_twice_its_forward():
+    layer, x = torch.nn.Conv2d(8, 8, 3, groups=8), torch.randn(2, 8, 16, 16, requires_grad=True)
+    with Count() as forward:
+        out = layer(x)
+    with Count() as backward:
+        out.sum().backward()
+    assert backward.total == 2 * forward.total == 2 * 2 * 2 * 8 * 14 * 14 * 9

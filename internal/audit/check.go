@@ -1,0 +1,871 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"assay/internal/atlas"
+	"assay/internal/pyast"
+)
+
+// Options of a check.
+type Options struct {
+	Base     string // folder that paths are relative to
+	Files    []string
+	Rules    []*Rule // that are looked for
+	Known    []*Rule // all there are: a comment may allow those that are not looked for
+	Target   Target
+	Sure     bool // leave out what is only suspected
+	All      bool // and notes that are only suspected
+	Baseline *Baseline
+	Version  string    // of assay
+	Fix      Safety    // "": none; Safe: safe fixes; Unsafe: these too
+	Stdin    io.Reader // the content of the file "-"
+	StdinAs  string    // the name that it goes by
+
+	Changed map[string][]byte // by absolute path: what fixes made of files, instead of what stands on the disk
+}
+
+// ruleSet is the rules by what they look at.
+type ruleSet struct {
+	all   []*Rule
+	calls []*Rule
+	nodes [256][]*Rule
+	ends  []*Rule // of the place where a program gives up for want of CUDA
+	files []*Rule
+	texts []*Rule
+}
+
+func sorted(rules []*Rule) *ruleSet {
+	s := &ruleSet{all: rules}
+	for _, r := range rules {
+		if r.Call != nil {
+			s.calls = append(s.calls, r)
+		}
+		if r.File != nil {
+			s.files = append(s.files, r)
+		}
+		if r.Text != nil {
+			s.texts = append(s.texts, r)
+		}
+		if r.Node != nil {
+			if len(r.Kinds) == 0 {
+				s.ends = append(s.ends, r)
+			}
+			for _, k := range r.Kinds {
+				s.nodes[k] = append(s.nodes[k], r)
+			}
+		}
+	}
+	return s
+}
+
+// Unit is a file of the project that has been parsed, as one Pass sees it.
+type Unit struct {
+	Path    string
+	Src     *Source
+	File    *pyast.File
+	env     *env
+	funcs   map[*pyast.FunctionDef]*Func
+	classes map[*pyast.ClassDef]*Class
+	order   []*Func
+	running bool
+	done    bool
+}
+
+// parsed is a file with its tree; it is shared and not changed.
+type parsed struct {
+	src  *Source
+	file *pyast.File
+	err  error
+}
+
+// project finds and parses the files that others import.
+type project struct {
+	base   string
+	mu     sync.Mutex
+	files  map[string]*parsed // by absolute path
+	exists map[string]bool
+	bytes  int
+}
+
+// keepBytes bounds the trees that are kept for others to import.
+const keepBytes = 48 << 20
+
+func (pr *project) find(path string) bool {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	found, asked := pr.exists[path]
+	if !asked {
+		info, err := os.Stat(path)
+		found = err == nil
+		if found && filepath.Ext(path) == "" {
+			found = info.IsDir()
+		}
+		pr.exists[path] = found
+	}
+	return found
+}
+
+func (pr *project) load(path string) *parsed {
+	pr.mu.Lock()
+	f := pr.files[path]
+	pr.mu.Unlock()
+	if f != nil {
+		return f
+	}
+	raw, err := readBounded(path)
+	if err != nil {
+		f = &parsed{err: err}
+	} else {
+		rel, e := filepath.Rel(pr.base, path)
+		if e != nil {
+			rel = path
+		}
+		f = parse(rel, raw)
+	}
+	pr.keep(path, f)
+	return f
+}
+
+func (pr *project) keep(path string, f *parsed) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	size := 256
+	if f.src != nil {
+		size = len(f.src.Text)
+	}
+	if pr.bytes+size > keepBytes {
+		clear(pr.files)
+		pr.bytes = 0
+	}
+	pr.files[path] = f
+	pr.bytes += size
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("no regular file")
+	}
+	if info.Size() > maxSource {
+		return nil, fmt.Errorf("%d MB is more than a program has: at most %d MB are read", info.Size()>>20, maxSource>>20)
+	}
+	return io.ReadAll(io.LimitReader(f, maxSource+1))
+}
+
+func parse(path string, raw []byte) *parsed {
+	src, err := NewSource(path, raw)
+	if err != nil {
+		return &parsed{err: err}
+	}
+	file := pyast.Parse(src.Text, pyast.Options{})
+	if len(file.Text) != len(src.Text) || file.Encoding != "utf-8" && file.Text != string(src.Text) { // another encoding: offsets are of the decoded text
+		src.Text, src.fixed = []byte(file.Text), true
+	}
+	return &parsed{src: src, file: file}
+}
+
+// relevant words: a file that has none of them says nothing that a rule asks for.
+var relevant = [][]byte{[]byte("torch"), []byte("tensorflow"), []byte("keras"), []byte("mlx"), []byte("cuda"), []byte("PYTORCH"), []byte("multiprocessing"),
+	[]byte("device"), []byte("flash_attn"), []byte("triton"), []byte("contextmanager"), []byte("pickle"), []byte("assay:")}
+
+func isRelevant(text []byte) bool {
+	for _, w := range relevant {
+		if bytes.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// Pass is the interpretation of one file, with what it calls of others.
+type Pass struct {
+	Target *Target
+	Src    *Source // of the code that is being looked at
+	Main   *Unit   // the file that is checked
+
+	rules   *ruleSet
+	rule    *Rule // that is looking
+	project *project
+	shared  *answers
+	mod     *Unit
+	modules map[string]*Unit
+	env     *env
+	frame   *currentFrame
+	loops   []Loop
+	blocks  []Block
+	found   map[place]*Finding
+	sources map[string]*Source
+
+	defaultDevice Devices
+	defaultType   string
+	quiet         bool
+	nesting       int
+	steps         int
+	depth         int
+	calls         int
+	maybe         int
+	guarded       int        // try blocks around that take a failed import
+	caughtErrors  int        // and those that take a failed call
+	main          int        // if __name__ == "__main__" around
+	tests         []openTest // of the ifs around whose outcome is open
+	handlers      int        // except clauses around
+	lone          bool       // a function is looked at that the file itself never calls
+	imports       map[string]bool
+	notes         map[string]any // of rules, by name: Note
+}
+
+type place struct {
+	path string
+	rule *Rule
+	from int
+	text string
+}
+
+// Func is the function around, nil at the top of a file.
+func (p *Pass) Func() *Func {
+	if p.frame == nil {
+		return nil
+	}
+	return p.frame.fn
+}
+
+// File is the tree of the code that is being looked at.
+func (p *Pass) File() *pyast.File { return p.mod.File }
+
+// Loops around, the innermost last: those of callers too. Func says which are the function's own.
+func (p *Pass) Loops() []Loop { return p.loops }
+
+// Blocks are the with blocks around, the innermost last.
+func (p *Pass) Blocks() []Block { return p.blocks }
+
+// Guarded reports whether a failing import is caught here; Caught the same of a failing call.
+func (p *Pass) Guarded() bool { return p.guarded > 0 }
+
+// Caught reports whether an exception of a call is caught here.
+func (p *Pass) Caught() bool { return p.caughtErrors > 0 }
+
+// InMain reports whether `if __name__ == "__main__"` stands around, or a function runs that only such code calls.
+func (p *Pass) InMain() bool { return p.main > 0 }
+
+// Maybe reports whether the code runs under a condition that is not known.
+func (p *Pass) Maybe() bool { return p.maybe > 0 }
+
+// Imported reports whether the package has been imported so far, here or in a file that is imported.
+func (p *Pass) Imported(name string) bool { return p.imports[name] }
+
+// Note is a place for what a rule must remember through a file; make makes it.
+func Note[T any](p *Pass, make func() T) T {
+	if v, ok := p.notes[p.rule.Name]; ok {
+		return v.(T)
+	}
+	v := make()
+	p.notes[p.rule.Name] = v
+	return v
+}
+
+// Report keeps a finding. From and To are taken of at, unless they are set.
+func (p *Pass) Report(at pyast.Node, f Finding) {
+	if p.quiet {
+		return
+	}
+	r := p.rule
+	f.Rule = r
+	if f.Severity == "" {
+		f.Severity = r.Severity
+	}
+	if f.To == 0 {
+		f.From, f.To = at.Pos(), at.End()
+	}
+	if p.caughtErrors > 0 && f.Severity == Error {
+		f.Sure = false
+	}
+	if p.Src.fixed {
+		f.Fix = nil
+	}
+	key := place{p.Src.Path, r, f.From, f.Text}
+	p.sources[p.Src.Path] = p.Src
+	if old := p.found[key]; old == nil || f.Sure && !old.Sure {
+		p.found[key] = &f
+	}
+}
+
+// Text of the source that a node has.
+func (p *Pass) Text(n pyast.Node) string { return p.mod.File.Source(n) }
+
+// module is the value of an imported name: a file of the project, or an API.
+func (p *Pass) module(name string) *Value {
+	return &Value{Kind: API, Path: canonical(name), Mod: p.locate(p.mod.Path, name)}
+}
+
+// locate finds the project's file that `import name` gets in a file: beside it, or in a folder above it, down from the project's.
+func (p *Pass) locate(from, name string) *Unit {
+	parts := strings.Split(name, ".")
+	switch parts[0] {
+	case "torch", "numpy", "os", "sys", "typing", "math", "time", "json", "random", "functools", "collections", "argparse", "logging", "re", "tqdm", "pathlib":
+		return nil
+	}
+	for dir := filepath.Dir(from); len(dir) >= len(p.project.base) || strings.HasPrefix(p.project.base, dir); dir = filepath.Dir(dir) {
+		if m := p.at(filepath.Join(dir, filepath.Join(parts...))); m != nil {
+			return m
+		}
+		if dir == p.project.base || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return nil
+}
+
+// maxModules bounds the files that are followed from one.
+const maxModules = 60
+
+// at is the module of a path without its ending.
+func (p *Pass) at(stem string) *Unit {
+	for _, path := range []string{stem + ".py", filepath.Join(stem, "__init__.py")} {
+		if m := p.modules[path]; m != nil {
+			return m
+		}
+		if p.project.find(path) {
+			if len(p.modules) >= maxModules {
+				return nil
+			}
+			f := p.project.load(path)
+			if f.err != nil {
+				return nil
+			}
+			m := newModule(path, f)
+			p.modules[path] = m
+			return m
+		}
+	}
+	if p.project.find(stem) && len(p.modules) < maxModules { // a namespace package
+		m := newModule(filepath.Join(stem, "__init__.py"), &parsed{src: &Source{}, file: &pyast.File{}})
+		p.modules[m.Path] = m
+		return m
+	}
+	return nil
+}
+
+func newModule(path string, f *parsed) *Unit {
+	return &Unit{Path: path, Src: f.src, File: f.file, funcs: map[*pyast.FunctionDef]*Func{}, classes: map[*pyast.ClassDef]*Class{}}
+}
+
+// member is a name of a module of the project; nil if it has none.
+func (p *Pass) member(m *Unit, name string) *Value {
+	p.interpret(m)
+	if m.env != nil {
+		if v := m.env.names[name]; v != nil {
+			if v.lazy {
+				v = p.resolve(v)
+				m.env.names[name] = v
+			}
+			return v
+		}
+	}
+	if filepath.Base(m.Path) == "__init__.py" {
+		if sub := p.at(filepath.Join(filepath.Dir(m.Path), name)); sub != nil {
+			return &Value{Kind: API, Path: name, Mod: sub}
+		}
+	}
+	return nil
+}
+
+// resolve looks a name up that was imported from a module of the project.
+func (p *Pass) resolve(v *Value) *Value {
+	if p.depth >= maxDepth {
+		return unknown
+	}
+	p.depth++
+	defer func() { p.depth-- }()
+	if found := p.member(v.Mod, v.Text); found != nil {
+		return found
+	}
+	return unknown
+}
+
+// interpret runs the top of a module that others import, without a word.
+func (p *Pass) interpret(m *Unit) {
+	if m.done || m.running {
+		return
+	}
+	m.running = true
+	m.env = &env{names: map[string]*Value{"__name__": text("module")}}
+	if isRelevant(m.Src.Text) {
+		outer, frame, mod, src, quiet, loops, blocks, main := p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main
+		p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = m.env, nil, m, m.Src, true, nil, nil, 0
+		p.block(m.File.Body)
+		p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = outer, frame, mod, src, quiet, loops, blocks, main
+	}
+	m.running, m.done = false, true
+}
+
+func (p *Pass) imported(name string, at pyast.Stmt) {
+	top, _, _ := strings.Cut(name, ".")
+	p.imports[top] = true
+	p.pseudo("import "+name, at, nil, nil)
+}
+
+func (p *Pass) importFrom(s *pyast.ImportFrom) {
+	var m *Unit
+	name := s.Module
+	if s.Level > 0 {
+		dir := filepath.Dir(p.mod.Path)
+		for range s.Level - 1 {
+			dir = filepath.Dir(dir)
+		}
+		if name == "" {
+			m = p.at(dir)
+			if m == nil {
+				m = p.at(filepath.Join(dir, "__init__"))
+			}
+		} else {
+			m = p.at(filepath.Join(dir, filepath.Join(strings.Split(name, ".")...)))
+		}
+	} else {
+		p.imported(name, s)
+		m = p.locate(p.mod.Path, name)
+	}
+	for _, a := range s.Names {
+		as := a.AsName
+		if as == "" {
+			as = a.Name
+		}
+		switch {
+		case a.Name == "*":
+			if m != nil {
+				p.interpret(m)
+				if m.env != nil {
+					for k, v := range m.env.names {
+						if !strings.HasPrefix(k, "_") {
+							p.env.set(k, v)
+						}
+					}
+				}
+			} else if stars := p.shared.star(name); stars != nil {
+				for _, n := range stars {
+					p.env.set(n, &Value{Kind: API, Path: canonical(name + "." + n)})
+				}
+			}
+		case m != nil:
+			p.env.set(as, &Value{lazy: true, Mod: m, Text: a.Name})
+		case s.Level > 0:
+			p.env.set(as, unknown)
+		default:
+			path := canonical(name + "." + a.Name)
+			p.pseudo("import "+path, s, nil, nil)
+			v := &Value{Kind: API, Path: path}
+			if d := p.attribute(&Value{Kind: API, Path: name}, &pyast.Attribute{Attr: a.Name}); d.Kind != API {
+				v = d
+			}
+			p.env.set(as, v)
+		}
+	}
+}
+
+// answers are what the atlas says, asked once for all files.
+type answers struct {
+	target *Target
+	mu     sync.Mutex
+	ops    map[string]operators
+	names  []string
+}
+
+type operators struct {
+	API   atlas.API
+	Needs []atlas.Need // forward
+	Back  []atlas.Need
+	known bool
+}
+
+// operators of a Python name, with their states in the release aimed at.
+func (p *Pass) operators(path string) (operators, bool) {
+	a := p.shared
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o, asked := a.ops[path]
+	if !asked {
+		if api, ok := a.target.Atlas.API(path); ok && api.Name == path {
+			o = operators{API: api, known: true}
+			o.Needs, _ = a.target.Atlas.Needs(a.target.Torch, api.Forward)
+			o.Back, _ = a.target.Atlas.Needs(a.target.Torch, api.Backward)
+		}
+		a.ops[path] = o
+	}
+	return o, o.known
+}
+
+// Operators that a Python name comes down to, forward and backward, in the release aimed at; false where the atlas does not know the name.
+func (p *Pass) Operators(path string) (forward, backward []atlas.Need, ok bool) {
+	o, known := p.operators(path)
+	return o.Needs, o.Back, known
+}
+
+// star is what `from torch.nn import *` binds, as far as the atlas knows.
+func (a *answers) star(name string) []string {
+	if name != "torch.nn" && name != "torch.nn.functional" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.names == nil {
+		a.names = a.target.Atlas.APIs()
+	}
+	var list []string
+	for _, n := range a.names {
+		if rest, ok := strings.CutPrefix(n, name+"."); ok && !strings.ContainsAny(rest, ".(") {
+			list = append(list, rest)
+		}
+	}
+	return list
+}
+
+// outcome is what came of one file.
+type outcome struct {
+	parsed   *parsed
+	findings map[string][]Finding // by path
+	sources  map[string]*Source
+	trouble  []Trouble
+}
+
+// Check looks at files and reports what it found, in the order of files and places.
+func Check(o *Options) (*Report, error) {
+	if o.Target.Atlas == nil {
+		o.Target.Atlas = &atlas.Atlas{}
+	}
+	base, err := filepath.Abs(o.Base)
+	if err != nil {
+		return nil, err
+	}
+	o.Base = base
+	rules := sorted(o.Rules)
+	pr := &project{base: base, files: map[string]*parsed{}, exists: map[string]bool{}}
+	shared := &answers{target: &o.Target, ops: map[string]operators{}}
+	outcomes := make([]*outcome, len(o.Files))
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), max(1, len(o.Files))) {
+		wait.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(o.Files) {
+					return
+				}
+				outcomes[i] = o.checkFile(o.Files[i], rules, pr, shared)
+			}
+		})
+	}
+	wait.Wait()
+	return o.gather(outcomes, rules)
+}
+
+func (o *Options) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(o.Base, path)
+}
+
+func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *answers) (out *outcome) {
+	out = &outcome{findings: map[string][]Finding{}, sources: map[string]*Source{}}
+	trouble := func(err error) *outcome {
+		out.trouble = append(out.trouble, Trouble{File: path, Text: err.Error()})
+		return out
+	}
+	defer func() { // a mistake of ours in one file must not hide what was found in the others
+		if r := recover(); r != nil {
+			out.trouble = append(out.trouble, Trouble{File: path, Text: fmt.Sprintf("a mistake in assay: %v (%s); please report it with the file", r, firstOwnFrame(debug.Stack()))})
+		}
+	}()
+	var raw []byte
+	var err error
+	name := path
+	if path == "-" {
+		raw, err = io.ReadAll(io.LimitReader(o.Stdin, maxSource+1))
+		name = o.StdinAs
+	} else if changed, ok := o.Changed[o.absolute(path)]; ok {
+		raw = changed
+	} else {
+		raw, err = readBounded(o.absolute(path))
+	}
+	if err != nil {
+		return trouble(plain(err))
+	}
+	switch kind := KindOf(name); kind {
+	case "requirements", "pyproject", "environment":
+		t := &Text{Kind: kind, Path: name, Src: &Source{Path: name, Text: raw, Raw: raw}, Target: &o.Target}
+		out.sources[name] = t.Src
+		for _, r := range rules.texts {
+			for _, f := range r.Text(t) {
+				f.Rule = r
+				if f.Severity == "" {
+					f.Severity = r.Severity
+				}
+				out.findings[name] = append(out.findings[name], f)
+			}
+		}
+		return out
+	}
+	f := parse(name, raw)
+	if f.err != nil {
+		if errors.Is(f.err, ErrNotPython) {
+			return out
+		}
+		return trouble(f.err)
+	}
+	out.parsed = f
+	out.sources[name] = f.src
+	for i, e := range f.file.Errors {
+		if i == 20 {
+			out.trouble = append(out.trouble, Trouble{File: name, Text: fmt.Sprintf("%d more syntax errors", len(f.file.Errors)-i)})
+			break
+		}
+		at := f.src.Place(e.Pos())
+		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message})
+	}
+	if !isRelevant(f.src.Text) {
+		return out
+	}
+	p := &Pass{Target: &o.Target, Src: f.src, rules: rules, project: pr, shared: shared, defaultType: "float32", modules: map[string]*Unit{},
+		found: map[place]*Finding{}, sources: map[string]*Source{}, imports: map[string]bool{}, notes: map[string]any{}}
+	m := newModule(o.absolute(name), f)
+	p.Main, p.mod = m, m
+	p.modules[m.Path] = m
+	p.whole(m)
+	for key, f := range p.found {
+		out.findings[key.path] = append(out.findings[key.path], *f)
+		out.sources[key.path] = p.sources[key.path]
+	}
+	return out
+}
+
+// whole interprets the file that is checked: its top, then each function that nothing called.
+func (p *Pass) whole(m *Unit) {
+	m.running = true
+	m.env = &env{names: map[string]*Value{"__name__": text("__main__"), "__file__": {Kind: Str, Soft: true}}}
+	p.env = m.env
+	p.block(m.File.Body)
+	device, dtype := p.defaultDevice, p.defaultType
+	for i := 0; i < len(m.order); i++ { // functions that are met on the way are appended
+		f := m.order[i]
+		if f.called || f.Node == nil {
+			continue
+		}
+		p.defaultDevice, p.defaultType = device, dtype
+		p.loops, p.blocks, p.guarded, p.caughtErrors, p.maybe, p.main = nil, nil, 0, 0, 0, 0
+		p.env, p.frame, p.mod, p.Src = m.env, nil, m, m.Src
+		p.lone = true
+		p.alone(f)
+		p.lone = false
+	}
+	m.running, m.done = false, true
+	p.env, p.frame, p.mod, p.Src = m.env, nil, m, m.Src
+	for _, r := range p.rules.files {
+		p.rule = r
+		r.File(p)
+	}
+}
+
+// alone interprets a function that the file itself never calls: its parameters are open.
+func (p *Pass) alone(f *Func) {
+	f.called = true
+	var self *Value
+	if f.Class != nil && !p.static(f) {
+		self = p.instance(f.Class)
+	}
+	if f.seen == nil {
+		f.seen = map[string]*Value{}
+	}
+	if _, done := f.seen["alone"]; done {
+		return
+	}
+	scope := &env{names: map[string]*Value{}, outer: f.env}
+	if scope.outer == nil {
+		scope.outer = p.env
+	}
+	p.parameters(f, scope, self, nil, nil)
+	p.run(f, scope, "alone")
+}
+
+func (p *Pass) static(f *Func) bool {
+	v := f.Class.names[f.Name]
+	return v != nil && v.Path == "static"
+}
+
+// instance is an object of a class that nothing in the file makes: where it lives is open.
+func (p *Pass) instance(c *Class) *Value {
+	if c.open != nil {
+		return c.open
+	}
+	v := &Value{Kind: Instance, Class: c, Attrs: map[string]*Value{}}
+	if c.IsModule() {
+		v.Kind, v.Where = Module, Open
+	}
+	c.open = v
+	if m := c.Method("__init__"); m != nil && m.Node != nil && m.busy == 0 {
+		if _, done := m.seen["alone"]; !done || true {
+			scope := &env{names: map[string]*Value{}, outer: m.env}
+			p.parameters(m, scope, v, nil, nil)
+			if m.seen == nil {
+				m.seen = map[string]*Value{}
+			}
+			m.called = true
+			p.run(m, scope, "alone")
+		}
+	}
+	return v
+}
+
+// gather puts the files' findings together: one for each place and rule, sure ones first; suppressed and known ones apart.
+func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (_ *Report, err error) {
+	r := &Report{Schema: "assay.check/1", Version: o.Version, Target: ReportTarget{Device: o.Target.Device, Torch: o.Target.Torch.Version},
+		Items: []Item{}, Troubles: []Trouble{}, rules: rules.all}
+	if o.Target.MacOS[0] > 0 {
+		r.Target.MacOS = fmt.Sprintf("%d.%d", o.Target.MacOS[0], o.Target.MacOS[1])
+	}
+	checked := map[string]int{} // path as reported → its index
+	for i := range outcomes {
+		name := o.Files[i]
+		if name == "-" {
+			name = o.StdinAs
+		}
+		checked[filepath.Clean(name)] = i
+	}
+	all := make([]map[place]Finding, len(outcomes))
+	for _, out := range outcomes {
+		r.Files++
+		r.Troubles = append(r.Troubles, out.trouble...)
+		for path, list := range out.findings {
+			i, ok := checked[filepath.Clean(path)]
+			if !ok {
+				continue // a file that was followed, but not asked about
+			}
+			if all[i] == nil {
+				all[i] = map[place]Finding{}
+			}
+			for _, f := range list {
+				key := place{path, f.Rule, f.From, f.Text}
+				if old, there := all[i][key]; !there || f.Sure && !old.Sure {
+					all[i][key] = f
+				}
+			}
+		}
+	}
+	names := map[string]*Rule{UnusedAllow.Name: UnusedAllow, BareAllow.Name: BareAllow}
+	for _, rule := range rules.all {
+		names[rule.Name] = rule
+	}
+	for i, out := range outcomes {
+		name := o.Files[i]
+		if name == "-" {
+			name = o.StdinAs
+		}
+		src := out.sources[name]
+		if src == nil && out.parsed != nil {
+			src = out.parsed.src
+		}
+		if src == nil {
+			continue
+		}
+		var comments [][2]int
+		if out.parsed != nil {
+			for _, c := range out.parsed.file.Comments {
+				comments = append(comments, [2]int{int(c.From), int(c.To)})
+			}
+		} else {
+			comments = hashComments(src.Text)
+		}
+		allow := allows(src, comments)
+		var list []Finding
+		for _, f := range all[i] {
+			list = append(list, f)
+		}
+		slices.SortFunc(list, func(a, b Finding) int {
+			if a.From != b.From {
+				return a.From - b.From
+			}
+			return strings.Compare(a.Rule.Name+a.Text, b.Rule.Name+b.Text)
+		})
+		list = oncePerPlace(list)
+		var kept []Finding
+		for _, f := range list {
+			switch {
+			case allowed(src, allow, f):
+				r.Counts.Suppressed++
+			case !f.Sure && (o.Sure || f.Severity == Notice && !o.All):
+			default:
+				kept = append(kept, f)
+			}
+		}
+		kept = append(kept, left(src, allow, func(name string) (bool, bool) {
+			_, ok := names[name]
+			return ok || slices.ContainsFunc(o.Known, func(r *Rule) bool { return r.Name == name }), ok
+		}, func(name string) string { return Near(o.Known, name) })...)
+		if o.Fix != "" && !src.fixed {
+			var fixed int
+			if kept, fixed, err = o.fix(o.absolute(name), src, kept); err != nil {
+				return nil, fmt.Errorf("fix %s: %w", name, err)
+			}
+			r.Counts.Fixed += fixed
+		}
+		for _, f := range kept {
+			it := item(src, f)
+			if o.Baseline.has(it) {
+				r.Counts.Baseline++
+				continue
+			}
+			r.add(it)
+		}
+	}
+	r.sort()
+	return r, nil
+}
+
+// Owns reports whether a call stands in the code that is being looked at.
+func (p *Pass) Owns(c *Call) bool { return c.unit == p.mod }
+
+// AtHome reports whether the code that is being looked at stands in the file that is checked.
+func (p *Pass) AtHome() bool { return p.mod == p.Main }
+
+// FromTop reports whether the code that is being looked at was reached from the top of the file, by calls that stand there.
+func (p *Pass) FromTop() bool { return !p.lone }
+
+// Under reports whether one of the tests of the ifs around here, whose outcome is open, is as asked.
+func (p *Pass) Under(test func(pyast.Expr) bool) bool {
+	mod := p.mod
+	defer func() { p.mod = mod }()
+	for _, t := range p.tests {
+		p.mod = t.unit
+		if test(t.Expr) {
+			return true
+		}
+	}
+	return false
+}
+
+// openTest is the test of an if, with the file that it stands in.
+type openTest struct {
+	pyast.Expr
+	unit *Unit
+}
+
+// InHandler reports whether an except clause stands around.
+func (p *Pass) InHandler() bool { return p.handlers > 0 }

@@ -1,0 +1,490 @@
+package audit
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Form writes a report for one kind of reader.
+type Form struct {
+	Name  string
+	Write func(io.Writer, *Report) error
+}
+
+// Forms are the forms that `assay check --format` knows.
+var Forms = []Form{{"text", writeText}, {"concise", writeConcise}, {"json", writeJSON}, {"sarif", writeSARIF}, {"github", writeGitHub}, {"junit", writeJUnit}}
+
+// Report is what a check found. Its JSON is docs/formats/check.md.
+type Report struct {
+	Schema   string       `json:"schema"` // assay.check/1
+	Version  string       `json:"assay"`
+	Target   ReportTarget `json:"target"`
+	Files    int          `json:"files"` // read
+	Items    []Item       `json:"findings"`
+	Troubles []Trouble    `json:"not_checked"` // files that could not be read or parsed as a whole
+	Counts   Counts       `json:"counts"`
+	rules    []*Rule
+}
+
+// ReportTarget is what the code was judged for.
+type ReportTarget struct {
+	Device string `json:"device"`
+	Torch  string `json:"torch"`
+	MacOS  string `json:"macos,omitempty"`
+}
+
+// Counts of a report's findings.
+type Counts struct {
+	Errors     int `json:"errors"`
+	Warnings   int `json:"warnings"`
+	Notes      int `json:"notes"`
+	Suspected  int `json:"suspected"` // of those
+	Suppressed int `json:"suppressed"`
+	Baseline   int `json:"in_baseline"`
+	Fixed      int `json:"fixed"`
+	Fixable    int `json:"fixable"`        // by --fix
+	Unsafe     int `json:"unsafe_fixable"` // by --fix --unsafe-fixes
+}
+
+// Item is a finding as it is written.
+type Item struct {
+	Rule      string   `json:"rule"`
+	Severity  Severity `json:"severity"`
+	Certainty string   `json:"certainty"` // sure, suspected
+	Basis     string   `json:"basis"`     // derived: from the source, by the rule
+	File      string   `json:"file"`
+	Cell      int      `json:"cell,omitempty"` // code cells, from 1
+	Line      int      `json:"line"`           // from 1, of the cell in a notebook
+	Column    int      `json:"column"`         // from 1, in characters
+	EndLine   int      `json:"end_line"`
+	EndColumn int      `json:"end_column"`
+	Text      string   `json:"text"`
+	Hint      string   `json:"hint,omitempty"`
+	Source    string   `json:"source,omitempty"`
+	Fix       *ItemFix `json:"fix,omitempty"`
+
+	excerpt []string // lines of source
+	first   int      // number of the first
+	under   [2]int   // runes of the finding's line to mark
+}
+
+// ItemFix is a fix as it is written; bytes are of the file's Python (of a notebook: of its cells one after the other).
+type ItemFix struct {
+	Safety Safety     `json:"safety"`
+	Title  string     `json:"title"`
+	Edits  []ItemEdit `json:"edits"`
+}
+
+// ItemEdit replaces bytes from…to.
+type ItemEdit struct {
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	Text string `json:"text"`
+}
+
+// Trouble is a file that was not checked, or not as a whole.
+type Trouble struct {
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text"`
+	cell int
+}
+
+func (t Trouble) where() string {
+	switch {
+	case t.cell > 0:
+		return fmt.Sprintf("%s:cell %d:%d", t.File, t.cell, t.Line)
+	case t.Line > 0:
+		return fmt.Sprintf("%s:%d", t.File, t.Line)
+	}
+	return t.File
+}
+
+func (i Item) where() string {
+	if i.Cell > 0 {
+		return fmt.Sprintf("%s:cell %d:%d:%d", i.File, i.Cell, i.Line, i.Column)
+	}
+	return fmt.Sprintf("%s:%d:%d", i.File, i.Line, i.Column)
+}
+
+func (i Item) kind() string {
+	if i.Certainty == "suspected" {
+		return "suspected " + string(i.Severity)
+	}
+	return string(i.Severity)
+}
+
+func item(src *Source, f Finding) Item {
+	from, to := src.Place(f.From), src.Place(f.To)
+	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path, Cell: from.Cell, Line: from.Line, Column: from.Column,
+		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source}
+	if f.Sure {
+		i.Certainty = "sure"
+	}
+	if f.Fix != nil {
+		i.Fix = &ItemFix{Safety: f.Fix.Safety, Title: f.Fix.Title}
+		for _, e := range f.Fix.Edits {
+			i.Fix.Edits = append(i.Fix.Edits, ItemEdit{e.From, e.To, e.Text})
+		}
+	}
+	line, start := src.Line(f.From)
+	i.first = from.Line
+	i.excerpt = []string{clean(line)}
+	end := min(f.To, start+len(line))
+	a := utf8.RuneCountInString(line[:min(len(line), f.From-start)])
+	i.under = [2]int{a, max(a+1, utf8.RuneCountInString(line[:max(0, end-start)]))}
+	return i
+}
+
+// clean makes a line fit to be shown: no control characters, and not without end.
+func clean(line string) string {
+	line = strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return ' '
+		}
+		if unicode.IsControl(r) || r == utf8.RuneError || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 {
+			return '·'
+		}
+		return r
+	}, line)
+	return line
+}
+
+const excerptWidth = 120
+
+func writeText(w io.Writer, r *Report) error {
+	b := &strings.Builder{}
+	for _, i := range r.Items {
+		fmt.Fprintf(b, "%s: %s: %s [%s]\n", i.where(), i.kind(), i.Text, i.Rule)
+		runes := []rune(i.excerpt[0])
+		from, to := i.under[0], i.under[1]
+		cut := 0
+		if to > excerptWidth { // a long line: show the part around the finding
+			cut = max(0, from-excerptWidth/3)
+		}
+		shown := runes[min(cut, len(runes)):]
+		if len(shown) > excerptWidth {
+			shown = shown[:excerptWidth]
+		}
+		number := fmt.Sprint(i.Line)
+		fmt.Fprintf(b, "  %s | %s\n", number, string(shown))
+		if n := min(to-cut, len(shown)) - (from - cut); n > 0 {
+			fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", from-cut), strings.Repeat("^", n))
+		}
+		if i.Hint != "" {
+			fmt.Fprintf(b, "  do: %s\n", i.Hint)
+		}
+		if i.Fix != nil {
+			fmt.Fprintf(b, "  fix (%s): %s\n", i.Fix.Safety, i.Fix.Title)
+		}
+		b.WriteByte('\n')
+	}
+	for _, t := range r.Troubles {
+		fmt.Fprintf(b, "%s: not checked: %s\n", t.where(), t.Text)
+	}
+	b.WriteString(r.Summary())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeConcise(w io.Writer, r *Report) error {
+	b := &strings.Builder{}
+	for _, i := range r.Items {
+		fmt.Fprintf(b, "%s: %s: %s [%s]\n", i.where(), i.kind(), i.Text, i.Rule)
+	}
+	for _, t := range r.Troubles {
+		fmt.Fprintf(b, "%s: not checked: %s\n", t.where(), t.Text)
+	}
+	b.WriteString(r.Summary())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Summary is the last lines of the text form.
+func (r *Report) Summary() string {
+	c := r.Counts
+	b := &strings.Builder{}
+	if n := c.Errors + c.Warnings + c.Notes; n == 0 {
+		fmt.Fprintf(b, "Nothing found in %s", count(r.Files, "file"))
+	} else {
+		fmt.Fprintf(b, "%s, %s, %s in %s", count(c.Errors, "error"), count(c.Warnings, "warning"), count(c.Notes, "note"), count(r.Files, "file"))
+		if c.Suspected > 0 {
+			fmt.Fprintf(b, "; %d of them suspected", c.Suspected)
+		}
+	}
+	fmt.Fprintf(b, " (for %s, torch %s).\n", r.Target.Device, r.Target.Torch)
+	if c.Fixed > 0 {
+		fmt.Fprintf(b, "%s fixed.\n", count(c.Fixed, "finding"))
+	}
+	if c.Fixable > 0 {
+		fmt.Fprintf(b, "%d can be fixed with --fix.\n", c.Fixable)
+	}
+	if c.Unsafe > 0 {
+		fmt.Fprintf(b, "%d more with --fix --unsafe-fixes; look at them with --diff.\n", c.Unsafe)
+	}
+	if c.Suppressed > 0 {
+		fmt.Fprintf(b, "%s allowed by comments.\n", count(c.Suppressed, "finding"))
+	}
+	if c.Baseline > 0 {
+		fmt.Fprintf(b, "%s in the baseline.\n", count(c.Baseline, "finding"))
+	}
+	if n := len(r.Troubles); n > 0 {
+		fmt.Fprintf(b, "%s not checked, or not as a whole.\n", count(n, "file"))
+	}
+	return b.String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func writeJSON(w io.Writer, r *Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// writeGitHub writes workflow commands, which GitHub shows beside the lines of a pull request.
+func writeGitHub(w io.Writer, r *Report) error {
+	b := &strings.Builder{}
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	command := map[Severity]string{Error: "error", Warning: "warning", Notice: "notice"}
+	for _, i := range r.Items {
+		kind := command[i.Severity]
+		if i.Certainty == "suspected" && kind == "error" {
+			kind = "warning"
+		}
+		said := i.Text
+		if i.Hint != "" {
+			said += "\n" + i.Hint
+		}
+		if i.Cell > 0 {
+			fmt.Fprintf(b, "::%s title=assay %s,file=%s::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, said)))
+			continue
+		}
+		fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d,endLine=%d,col=%d,endColumn=%d::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(said))
+	}
+	for _, t := range r.Troubles {
+		fmt.Fprintf(b, "::warning title=assay,file=%s,line=%d::not checked: %s\n", property.Replace(filepath.ToSlash(t.File)), max(1, t.Line), data.Replace(t.Text))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeJUnit: a test case for each file; a file with findings has failed.
+func writeJUnit(w io.Writer, r *Report) error {
+	type failure struct {
+		Message string `xml:"message,attr"`
+		Type    string `xml:"type,attr"`
+		Text    string `xml:",chardata"`
+	}
+	type testcase struct {
+		Name     string   `xml:"name,attr"`
+		Class    string   `xml:"classname,attr"`
+		File     string   `xml:"file,attr"`
+		Line     int      `xml:"line,attr,omitempty"`
+		Failure  *failure `xml:"failure,omitempty"`
+		Error    *failure `xml:"error,omitempty"`
+		Comments string   `xml:"system-out,omitempty"`
+	}
+	type suite struct {
+		XMLName  xml.Name   `xml:"testsuite"`
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Errors   int        `xml:"errors,attr"`
+		Cases    []testcase `xml:"testcase"`
+	}
+	type suites struct {
+		XMLName xml.Name `xml:"testsuites"`
+		Suites  []suite
+	}
+	s := suite{Name: "assay check"}
+	for _, i := range r.Items {
+		c := testcase{Name: i.Rule + " at " + strings.TrimPrefix(i.where(), i.File+":"), Class: filepath.ToSlash(i.File), File: filepath.ToSlash(i.File), Line: i.Line}
+		if i.Severity == Error && i.Certainty == "sure" {
+			c.Failure = &failure{i.Text, i.kind(), i.where() + ": " + i.Text + "\n" + i.Hint}
+			s.Failures++
+		} else {
+			c.Comments = i.kind() + ": " + i.Text + "\n" + i.Hint
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	for _, t := range r.Troubles {
+		s.Cases = append(s.Cases, testcase{Name: "read", Class: filepath.ToSlash(t.File), File: filepath.ToSlash(t.File), Line: t.Line, Error: &failure{t.Text, "not checked", t.where() + ": " + t.Text}})
+		s.Errors++
+	}
+	if len(s.Cases) == 0 {
+		s.Cases = append(s.Cases, testcase{Name: fmt.Sprintf("nothing found in %s", count(r.Files, "file")), Class: "assay check"})
+	}
+	s.Tests = len(s.Cases)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(suites{Suites: []suite{s}}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+func writeSARIF(w io.Writer, r *Report) error {
+	type object = map[string]any
+	level := map[Severity]string{Error: "error", Warning: "warning", Notice: "note"}
+	rules := []object{}
+	index := map[string]int{}
+	for _, rule := range r.rules {
+		index[rule.Name] = len(rules)
+		o := object{"id": rule.Name, "name": camel(rule.Name), "shortDescription": object{"text": rule.Title},
+			"defaultConfiguration": object{"level": level[rule.Severity]}}
+		if rule.Doc.Why != "" {
+			full := rule.Doc.Why
+			o["fullDescription"] = object{"text": full}
+			o["help"] = object{"text": full + "\n\nBad:\n" + rule.Doc.Bad + "\nGood:\n" + rule.Doc.Good,
+				"markdown": full + "\n\nBad:\n```python\n" + strings.TrimSpace(rule.Doc.Bad) + "\n```\nGood:\n```python\n" + strings.TrimSpace(rule.Doc.Good) + "\n```\n"}
+		}
+		rules = append(rules, o)
+	}
+	results := []object{}
+	for _, i := range r.Items {
+		region := object{"startLine": i.Line, "startColumn": i.Column, "endLine": i.EndLine, "endColumn": i.EndColumn}
+		place := object{"artifactLocation": object{"uri": uri(i.File)}}
+		text := i.Text
+		if i.Cell > 0 { // lines of a cell are no lines of the file
+			text = fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, text)
+		} else {
+			place["region"] = region
+		}
+		if i.Hint != "" {
+			text += ". " + strings.ToUpper(i.Hint[:1]) + i.Hint[1:]
+		}
+		kind := level[i.Severity]
+		if i.Certainty == "suspected" && kind == "error" {
+			kind = "warning"
+		}
+		o := object{"ruleId": i.Rule, "level": kind, "message": object{"text": text}, "locations": []object{{"physicalLocation": place}},
+			"properties": object{"certainty": i.Certainty, "basis": i.Basis}}
+		if n, ok := index[i.Rule]; ok {
+			o["ruleIndex"] = n
+		}
+		results = append(results, o)
+	}
+	notes := []object{}
+	for _, t := range r.Troubles {
+		place := object{"artifactLocation": object{"uri": uri(t.File)}}
+		if t.Line > 0 && t.cell == 0 {
+			place["region"] = object{"startLine": t.Line}
+		}
+		notes = append(notes, object{"level": "warning", "message": object{"text": "not checked: " + t.Text}, "locations": []object{{"physicalLocation": place}}})
+	}
+	log := object{"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": []object{{
+		"tool":        object{"driver": object{"name": "assay", "version": r.Version, "rules": rules}},
+		"invocations": []object{{"executionSuccessful": true, "toolExecutionNotifications": notes}},
+		"columnKind":  "unicodeCodePoints",
+		"results":     results,
+	}}}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(log)
+}
+
+func camel(name string) string {
+	b := &strings.Builder{}
+	for word := range strings.SplitSeq(name, "-") {
+		if word != "" {
+			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return b.String()
+}
+
+// uri is a file's place as SARIF wants it: relative with slashes, special characters escaped.
+func uri(path string) string {
+	var b strings.Builder
+	for _, c := range []byte(filepath.ToSlash(path)) {
+		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	if filepath.IsAbs(path) {
+		return "file://" + b.String()
+	}
+	return b.String()
+}
+
+// add counts an item in.
+func (r *Report) add(i Item) {
+	r.Items = append(r.Items, i)
+	switch i.Severity {
+	case Error:
+		r.Counts.Errors++
+	case Warning:
+		r.Counts.Warnings++
+	default:
+		r.Counts.Notes++
+	}
+	if i.Certainty == "suspected" {
+		r.Counts.Suspected++
+	}
+	if i.Fix != nil {
+		switch i.Fix.Safety {
+		case Safe:
+			r.Counts.Fixable++
+		case Unsafe:
+			r.Counts.Unsafe++
+		}
+	}
+}
+
+// sort puts findings in the order in which a person reads: by file, place and rule.
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Items, func(a, b Item) int {
+		if c := strings.Compare(a.File, b.File); c != 0 {
+			return c
+		}
+		for _, c := range []int{a.Cell - b.Cell, a.Line - b.Line, a.Column - b.Column} {
+			if c != 0 {
+				return c
+			}
+		}
+		return strings.Compare(a.Rule, b.Rule)
+	})
+}
+
+// Bad reports whether anything was found that is sure and an error or a warning.
+func (r *Report) Bad() bool {
+	return slices.ContainsFunc(r.Items, func(i Item) bool { return i.Certainty == "sure" && i.Severity != Notice })
+}
+
+// Page is a rule's page in Markdown.
+func Page(r *Rule) string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "# %s\n\n%s%s (%s", r.Name, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity)
+	if r.Fixable {
+		b.WriteString("; can be fixed")
+	}
+	fmt.Fprintf(b, ").\n\n%s\n\nEarns the finding:\n\n```\n%s\n```\n\nDoes not:\n\n```\n%s\n```\n", r.Doc.Why, strings.TrimSpace(r.Doc.Bad), strings.TrimSpace(r.Doc.Good))
+	if r.Doc.Source != "" {
+		fmt.Fprintf(b, "\nSource: %s.\n", r.Doc.Source)
+	}
+	fmt.Fprintf(b, "\nTo allow it in one place: `# assay: allow %s -- reason`.\n", r.Name)
+	return b.String()
+}

@@ -1,0 +1,170 @@
+// Package rules holds the audit's rules, a file each, and the list of them.
+package rules
+
+import (
+	"fmt"
+	"strings"
+
+	"assay/internal/audit"
+	"assay/internal/pyast"
+)
+
+// All are the rules, in the order of their pages.
+//
+// Tried and dropped:
+//   - num-workers-not-zero: loaders with workers run on a Mac; what breaks them are the start method and what cannot be pickled, which have rules.
+//   - grad-none-instead-of-zero-grad: zero_grad() sets gradients to None since PyTorch 2.0.
+//   - channels-multiple-of-8: nobody has shown an effect on MPS.
+//   - numpy-seed-in-workers: PyTorch seeds numpy in workers itself; a generator made once and shared has a rule.
+var All = []*audit.Rule{
+	MissingOperator, WrongResult, Float64OnMPS, TypeNotOnMPS, MixedDevices, NumpyOfDeviceTensor,
+	CUDACall, CUDADevice, CUDAFunction, CUDAAmp, CUDATensorType, CUDAPackage, CUDARequired, NCCLBackend, MPSNeverChosen, PinnedMemory, DeviceIndex,
+	FallbackSwitchedOn, SetTooLate, Watermark, UnknownVariable, UnknownAPI, CompileBackend, StateDictMoved,
+	ClipWithoutUnscale, ScalerWithoutUpdate, HalvedInputs, AccumulationUnscaled, RetainedGraph, EvaluationWithGradients, GeneratorManager,
+	WorkersWithoutGuard, UnpicklableInWorkers, TooManyWorkers, SharedGenerator, ForkStart,
+	SynchronisationInLoop, CacheFlushInLoop,
+	UnsafePickle, CheckpointWithoutMap,
+	ChannelsFirst, SessionGraph, ComplexOnMetal, MLXWithoutEval, MLXLayout,
+	Requirement,
+	audit.UnusedAllow, audit.BareAllow,
+}
+
+// mpsOnly makes a rule's function look only when MPS is the target.
+func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
+	return func(p *audit.Pass, c *audit.Call) {
+		if p.Target.Device == "mps" {
+			look(p, c)
+		}
+	}
+}
+
+// noCUDA makes it look when the target has no CUDA.
+func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
+	return func(p *audit.Pass, c *audit.Call) {
+		if p.Target.Device != "cuda" && !underCUDA(p) {
+			look(p, c)
+		}
+	}
+}
+
+// last is the part of a dotted name behind its last dot.
+func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// deviceName is a name in scope that holds the device to use; "" if there is none.
+func deviceName(p *audit.Pass) string {
+	for _, name := range []string{"device", "DEVICE", "dev", "torch_device"} {
+		v := p.Value(&pyast.Name{ID: name})
+		if v.Kind == audit.Device && !v.Where.May(audit.OnCUDA) {
+			return name
+		}
+	}
+	return ""
+}
+
+// replace is the edit that writes text in the place of a node.
+func replace(n pyast.Node, text string) audit.Edit {
+	return audit.Edit{From: n.Pos(), To: n.End(), Text: text}
+}
+
+// removeKeyword takes name=value out of a call, with the comma that goes with it.
+func removeKeyword(p *audit.Pass, call *pyast.Call, k *pyast.Keyword) (audit.Edit, bool) {
+	src := p.Src.Text
+	from, to := k.Pos(), k.End()
+	for i := to; i < call.End(); i++ { // up to the next argument
+		switch src[i] {
+		case ' ', '\t', '\n', '\r':
+			continue
+		case ',':
+			to = i + 1
+			for to < call.End() && (src[to] == ' ' || src[to] == '\t') {
+				to++
+			}
+			return audit.Edit{From: from, To: to}, true
+		}
+		break
+	}
+	for i := from - 1; i > call.Pos(); i-- { // the last one: the comma before it
+		switch src[i] {
+		case ' ', '\t', '\n', '\r':
+			continue
+		case ',':
+			return audit.Edit{From: i, To: to}, true
+		case '(':
+			return audit.Edit{From: from, To: to}, true
+		}
+		break
+	}
+	return audit.Edit{}, false
+}
+
+// keyword is the node of a keyword argument; nil if it is not there.
+func keyword(c *audit.Call, names ...string) *pyast.Keyword {
+	for _, n := range c.Named {
+		for _, name := range names {
+			if n.Name == name && n.Node != nil && n.Node.Arg == name {
+				return n.Node
+			}
+		}
+	}
+	return nil
+}
+
+// isTrue reports a constant True that nobody can change from outside.
+func isTrue(v *audit.Value) bool { return v != nil && v.Kind == audit.Bool && v.Yes && !v.Soft }
+
+// number is an argument that is a number in the source.
+func number(v *audit.Value) (float64, bool) {
+	if v == nil || v.Kind != audit.Number || v.Text == "" {
+		return 0, false
+	}
+	return v.Num, true
+}
+
+// where says on which line something stands, for messages.
+func line(p *audit.Pass, n pyast.Node) string {
+	return fmt.Sprintf("line %d", p.Src.Place(n.Pos()).Line)
+}
+
+// own are the loops of the function around the Pass, the innermost last.
+func own(p *audit.Pass) []audit.Loop {
+	loops := p.Loops()
+	for i, l := range loops {
+		if l.Func == p.Func() {
+			return loops[i:]
+		}
+	}
+	return nil
+}
+
+// inner reports whether the Pass is in a loop over batches: over a loader, or one that takes optimizer steps.
+func batchLoop(p *audit.Pass) bool {
+	for _, l := range p.Loops() {
+		if l.Over != nil && overLoader(l.Over) {
+			return true
+		}
+	}
+	return false
+}
+
+func overLoader(v *audit.Value) bool {
+	switch {
+	case v.Kind == audit.Loader:
+		return true
+	case v.Kind == audit.Seq && (v.Path == "enumerate" || v.Path == "zip"):
+		for _, i := range v.Items {
+			if overLoader(i) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// underCUDA reports whether an if around asks for CUDA in a way that the source leaves open: `if device.type == "cuda"`, `if args.cuda`. On a machine
+// without CUDA nobody gets there.
+func underCUDA(p *audit.Pass) bool {
+	return p.Under(func(test pyast.Expr) bool {
+		text := strings.ToLower(p.Text(test))
+		return strings.Contains(text, "cuda") || strings.Contains(text, "gpu") || strings.Contains(text, "nccl")
+	})
+}

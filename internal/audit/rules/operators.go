@@ -1,0 +1,205 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"assay/internal/atlas"
+	"assay/internal/audit"
+)
+
+// MissingOperator is about operators that MPS does not have in the release aimed at.
+var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator that MPS does not have", Severity: audit.Error, Doc: audit.Doc{
+	Why: "PyTorch's MPS backend has no kernel for an operator that this call comes down to, in the release aimed at. It raises NotImplementedError, or runs " +
+		"on the CPU where PYTORCH_ENABLE_MPS_FALLBACK=1 is set, with a copy there and back.",
+	Bad:    "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x)\n",
+	Good:   "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x.cpu())\n",
+	Source: "the atlas: `assay ops --api NAME` shows the operators",
+}, Call: mpsOnly(runMissingOperator)}
+
+// thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the libraries' own code.
+var thirdParty = map[string][]string{
+	"torchvision.ops.deform_conv2d":         {"torchvision::deform_conv2d"},
+	"torchvision.ops.DeformConv2d":          {"torchvision::deform_conv2d"},
+	"torchvision.ops.nms":                   {"torchvision::nms"},
+	"torchvision.ops.batched_nms":           {"torchvision::nms"},
+	"torchvision.ops.roi_align":             {"torchvision::roi_align"},
+	"torchvision.ops.RoIAlign":              {"torchvision::roi_align"},
+	"torchvision.ops.MultiScaleRoIAlign":    {"torchvision::roi_align"},
+	"torchvision.ops.roi_pool":              {"torchvision::roi_pool"},
+	"torchvision.ops.RoIPool":               {"torchvision::roi_pool"},
+	"torchvision.ops.ps_roi_align":          {"torchvision::ps_roi_align"},
+	"torchvision.ops.PSRoIAlign":            {"torchvision::ps_roi_align"},
+	"torchvision.ops.ps_roi_pool":           {"torchvision::ps_roi_pool"},
+	"torchvision.ops.PSRoIPool":             {"torchvision::ps_roi_pool"},
+	"torchaudio.functional.lfilter":         {"torchaudio::_lfilter"},
+	"torchaudio.functional.forced_align":    {"torchaudio::forced_align"},
+	"torchaudio.functional.rnnt_loss":       {"torchaudio::rnnt_loss_forward"},
+	"torchaudio.transforms.RNNTLoss":        {"torchaudio::rnnt_loss_forward"},
+	"torch.nn.functional.ctc_loss":          nil,
+	"mmcv.ops.deform_conv2d":                {"mmcv::deform_conv"},
+	"torch_scatter.scatter":                 {"torch_scatter::scatter"},
+	"torch_geometric.nn.pool.fps":           {"torch_cluster::fps"},
+	"detectron2.layers.deform_conv":         {"detectron2::deform_conv"},
+	"detectron2.layers.ModulatedDeformConv": {"detectron2::modulated_deform_conv"},
+}
+
+func runMissingOperator(p *audit.Pass, c *audit.Call) {
+	path := c.Path
+	made := strings.HasSuffix(path, ".__call__")
+	path = strings.TrimSuffix(path, ".__call__")
+	where := c.Tensors()
+	if where == 0 || where.Surely(audit.OnCPU) || where.Surely(audit.OnCUDA) || where.Surely(audit.OnOther) {
+		if where != 0 || !deviceArgument(c) {
+			return
+		}
+		where = c.Arg(-1, "device").Where
+	}
+	if where&(audit.OnMPS|audit.Open) == 0 {
+		return
+	}
+	missing, sometimes, backward := lacking(p, path)
+	if len(missing) == 0 && len(backward) == 0 {
+		if len(sometimes) > 0 && where.Surely(audit.OnMPS) {
+			reportMissing(p, c, made, false, sometimes, "for some inputs ")
+		}
+		return
+	}
+	sure := where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft) && !softArguments(c)
+	if len(missing) > 0 {
+		reportMissing(p, c, made, sure, missing, "")
+		return
+	}
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && strings.HasPrefix(path, "torch.nn.") { // layers: elsewhere few gradients are asked for
+		reportMissing(p, c, made, false, backward, "in the backward pass ")
+	}
+}
+
+func deviceArgument(c *audit.Call) bool {
+	d := c.Arg(-1, "device")
+	return d != nil && d.Kind == audit.Device
+}
+
+func softArguments(c *audit.Call) bool {
+	return slices.ContainsFunc(c.Args, func(v *audit.Value) bool { return v.Kind == audit.Tensor && v.Soft })
+}
+
+func reportMissing(p *audit.Pass, c *audit.Call, made, sure bool, ops []string, when string) {
+	name := c.Path
+	at := c.At
+	if made { // a module: what to change is where it was made
+		name = strings.TrimSuffix(name, ".__call__")
+		if m := c.Self.Made; m != nil && m.Node != nil && p.Owns(m) {
+			at = m.At
+		}
+	}
+	short := strings.TrimPrefix(strings.TrimPrefix(name, "torch.nn.functional."), "torch.")
+	text := fmt.Sprintf("%s %suses %s, which MPS does not have in torch %s", short, when, strings.Join(ops, " and "), p.Target.Torch.Version)
+	if !sure && when == "" {
+		text += ", if it runs there"
+	}
+	p.Report(at, audit.Finding{Sure: sure, Text: text, Hint: hintMissing(p, ops), Source: "assay ops --api " + name})
+}
+
+func hintMissing(p *audit.Pass, ops []string) string {
+	from := ""
+	for _, op := range ops {
+		o, known := p.Target.Atlas.Operator(op)
+		if !known {
+			return "run this call on the CPU, or write it with other operators"
+		}
+		n := o.NativeFrom()
+		if n == "" {
+			return fmt.Sprintf("no release up to torch %s has it: run this call on the CPU, or write it with other operators", newest(p.Target.Atlas))
+		}
+		if from == "" || atlas.CompareReleases(n, from) > 0 {
+			from = n
+		}
+	}
+	return fmt.Sprintf("torch %s and later have it; or run this call on the CPU", from)
+}
+
+func newest(a *atlas.Atlas) string {
+	r := a.Releases("torch")
+	return r[len(r)-1].Version
+}
+
+// lacking lists the operators that a Python name comes down to and MPS lacks: whatever its inputs, for some of them, and backward.
+func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string) {
+	if ops, known := thirdParty[path]; known && ops != nil {
+		for _, name := range ops {
+			op, there := p.Target.Atlas.Operator(name)
+			if !there {
+				missing = append(missing, name)
+				continue
+			}
+			r, ok := p.Target.Atlas.Beside(op.Package, p.Target.Torch.Version)
+			if s := op.At(r.Column); ok && (s == atlas.Missing || s == atlas.NoStub) {
+				missing = append(missing, name)
+			}
+		}
+		return
+	}
+	forward, back, ok := p.Operators(path)
+	if !ok {
+		return
+	}
+	for _, n := range forward {
+		if n.State != atlas.Missing && n.State != atlas.NoStub {
+			continue
+		}
+		if n.Sometimes {
+			sometimes = append(sometimes, n.Operator)
+		} else {
+			missing = append(missing, n.Operator)
+		}
+	}
+	for _, n := range back {
+		if (n.State == atlas.Missing || n.State == atlas.NoStub) && !n.Sometimes {
+			backward = append(backward, n.Operator)
+		}
+	}
+	return
+}
+
+// WrongResult is about operators that compute wrong values on MPS in the release aimed at.
+var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a known wrong result on MPS", Severity: audit.Warning, Doc: audit.Doc{
+	Why: "The operator has a bug on MPS in the release aimed at: no error, wrong values. Most show only under a condition, which the finding names; the " +
+		"audit cannot see values, so that the finding is suspected.",
+	Bad:    "mask = torch.cumsum(x, dim=0)   # under a release whose cumsum is wrong\n",
+	Good:   "mask = torch.cumsum(x.cpu(), dim=0).to(x.device)\n",
+	Source: "the atlas's table of known bugs: `assay ops NAME`",
+}, Call: mpsOnly(runWrongResult)}
+
+// everywhere are operators that every program has: a note at each would hide the rest.
+var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true, "aten::mul.Tensor": true, "aten::add.Tensor": true,
+	"aten::linear": true, "aten::addmm": true, "aten::mm": true, "aten::bmm": true, "aten::clone": true, "aten::sum": true, "aten::mean": true}
+
+func runWrongResult(p *audit.Pass, c *audit.Call) {
+	path := strings.TrimSuffix(c.Path, ".__call__")
+	if !strings.HasPrefix(path, "torch.") {
+		return
+	}
+	where := c.Tensors()
+	if !where.Surely(audit.OnMPS) {
+		return
+	}
+	forward, _, ok := p.Operators(path)
+	if !ok {
+		return
+	}
+	for _, n := range forward {
+		if n.Sometimes || everywhere[n.Operator] {
+			continue
+		}
+		for _, b := range atlas.About(p.Target.Atlas.Bugs(), n.Operator, p.Target.Torch.Version) {
+			if slices.Contains(b.Operators, "*") {
+				continue
+			}
+			at := c.At
+			p.Report(at, audit.Finding{Severity: audit.Notice, Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong, b.When),
+				Hint: "compare with the CPU where the condition may hold", Source: b.Source})
+		}
+	}
+}

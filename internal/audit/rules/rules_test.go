@@ -1,0 +1,135 @@
+package rules
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/internal/atlas"
+	"assay/internal/audit"
+)
+
+func target(t *testing.T, release string) audit.Target {
+	t.Helper()
+	a := &atlas.Atlas{}
+	r, err := a.Release("torch", release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return audit.Target{Device: "mps", Torch: r, Atlas: a}
+}
+
+// check looks at a source and says what was found, rule by rule.
+func check(t *testing.T, name, source string, fix audit.Safety) (*audit.Report, string) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := audit.Options{Base: dir, Files: []string{name}, Rules: All, Known: All, Target: target(t, "2.8"), All: true, Fix: fix}
+	var report *audit.Report
+	for range 5 {
+		var err error
+		if report, err = audit.Check(&o); err != nil {
+			t.Fatal(err)
+		}
+		if report.Counts.Fixed == 0 {
+			break
+		}
+	}
+	return report, string(o.Changed[path])
+}
+
+// header makes the examples of the pages programs: what they take for granted.
+func header(r *audit.Rule) string {
+	switch r.Name {
+	case "fallback-switched-on", "variable-set-too-late", "variable-value", "unread-variable":
+		return "import os\n"
+	case "requirement", "channels-first", "tensorflow-v1-graph", "tensorflow-complex", "mlx-without-eval", "mlx-channels-first", "unused-allow":
+		return ""
+	case "allow-without-reason":
+		return "import torch\nx = torch.zeros(3, device=\"mps\")\n"
+	}
+	return "import contextlib\nimport numpy as np\nimport torch\nfrom torch.utils.data import DataLoader\nmodel = torch.nn.Linear(4, 4).to(\"mps\")\nx = torch.zeros(2, 4, device=\"mps\")\n" +
+		"class Net(torch.nn.Module):\n    pass\noptimizer = torch.optim.SGD(model.parameters())\n"
+}
+
+// TestPages: what a rule's page calls bad earns the finding, and what it calls good does not. Fixes leave sources that parse and earn it no more.
+func TestPages(t *testing.T) {
+	for _, r := range All {
+		t.Run(r.Name, func(t *testing.T) {
+			name := "train.py"
+			if r.Text != nil {
+				name = "requirements.txt"
+			}
+			found := func(report *audit.Report) []audit.Item {
+				var list []audit.Item
+				for _, i := range report.Items {
+					if i.Rule == r.Name {
+						list = append(list, i)
+					}
+				}
+				return list
+			}
+			report, _ := check(t, name, header(r)+r.Doc.Bad, "")
+			if len(report.Troubles) > 0 {
+				t.Fatalf("not checked: %v", report.Troubles)
+			}
+			if len(found(report)) == 0 {
+				t.Errorf("nothing found in\n%s", r.Doc.Bad)
+			}
+			report, _ = check(t, name, header(r)+r.Doc.Good, "")
+			if list := found(report); len(list) > 0 {
+				t.Errorf("found %q in\n%s", list[0].Text, r.Doc.Good)
+			}
+			for _, i := range found(report) {
+				if i.Text == "" || strings.HasSuffix(i.Text, ".") {
+					t.Errorf("a finding's text is a clause without a full stop: %q", i.Text)
+				}
+			}
+			report, fixed := check(t, name, header(r)+r.Doc.Bad, audit.Unsafe)
+			if fixed == "" {
+				return
+			}
+			if again, _ := check(t, name, fixed, audit.Unsafe); again.Counts.Fixed > 0 {
+				t.Errorf("a second pass fixes again:\n%s", fixed)
+			}
+			for _, i := range found(report) {
+				if i.Fix != nil && i.Fix.Safety != audit.Manual {
+					t.Errorf("still found after its fix:\n%s", fixed)
+				}
+			}
+		})
+	}
+}
+
+// TestNames: a rule's name is what a comment may say, and no two are one.
+func TestNames(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range All {
+		if seen[r.Name] || r.Name != strings.ToLower(r.Name) || strings.ContainsAny(r.Name, " _,") {
+			t.Errorf("the name %q is taken or no name", r.Name)
+		}
+		seen[r.Name] = true
+		if r.Title == "" || r.Doc.Why == "" || r.Doc.Bad == "" || r.Doc.Good == "" {
+			t.Errorf("%s: the page lacks a part", r.Name)
+		}
+	}
+}
+
+// TestForms: every form can be written, whatever was found.
+func TestForms(t *testing.T) {
+	report, _ := check(t, "train.py", "import torch\nx = torch.zeros(3).cuda()  # \"quoted\" <é>\n", "")
+	if len(report.Items) == 0 {
+		t.Fatal("nothing found")
+	}
+	for _, f := range audit.Forms {
+		var b bytes.Buffer
+		if err := f.Write(&b, report); err != nil || !strings.Contains(b.String(), "cuda-call") {
+			t.Errorf("%s: %v\n%s", f.Name, err, b.String())
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/internal/gate"
+	"assay/internal/logbook"
+	"assay/internal/testkit"
+)
+
+// command runs assay in a folder as a user would.
+func command(t *testing.T, dir string, environ []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: environ, Dir: dir, Now: time.Now}
+	code = Main(env, args)
+	return out.String(), errs.String(), code
+}
+
+const recordedRuns = "../gate/testdata/"
+
+// recordedRun copies a recorded run into the folder, as assay run would have left it.
+func recordedRun(t *testing.T, from, folder, name string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, name, "evidence.json"), string(data))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGateCommand(t *testing.T) {
+	dir := t.TempDir()
+	recordedRun(t, recordedRuns+"cuda.json", dir, "cuda")
+	recordedRun(t, recordedRuns+"cpu.json", dir, "cpu")
+	write(t, filepath.Join(dir, "good.toml"), "[[gate]]\nname = \"growth\"\nrule = \"memory.growth <= 26 % over 10 epochs\"\n")
+	write(t, filepath.Join(dir, "idle.toml"), "[[gate]]\nname = \"plane\"\nrule = \"speedup(cuda, cpu) >= 22 % or gpu.util(cuda) >= 18 %\"\nbecause = \"it waits for data\"\n")
+	write(t, filepath.Join(dir, "open.toml"), "[[gate]]\nname = \"mac\"\nrule = \"speedup(mps, cpu) >= 22 %\"\n")
+	write(t, filepath.Join(dir, "typo.toml"), "[[gate]]\nname = \"growth\"\nrule = \"memory.grwth <= 26 % over 10 epochs\"\n")
+	for _, c := range []struct {
+		args  string
+		code  int
+		says  string // on standard output
+		error string // on standard error
+	}{
+		{"gate --policy good.toml cuda", 0, "pass         growth", ""},
+		{"gate --policy idle.toml cuda cpu", 3, "speedup(cuda, cpu) is 14.8 %", ""},
+		{"gate --policy idle.toml cuda cpu", 3, "because: it waits for data", ""},
+		{"gate --policy open.toml cuda cpu", 4, "to know: assay run --on mps -- python train.py --device mps", ""},
+		{"gate --policy idle.toml cuda", 4, "no run on cpu was given", ""},
+		{"gate --policy typo.toml cuda", 2, "", "did you mean memory.growth?"},
+		{"gate --policy typo.toml cuda", 2, "", "^^^^^^^^^^^^"},
+		{"gate --policy typo.toml not-there", 2, "", "did you mean"}, // the policy is read first
+		{"gate --check --policy good.toml", 0, "1 gates, no mistake", ""},
+		{"gate --check --policy typo.toml", 2, "", "did you mean"},
+		{"gate --policy none.toml cuda", 2, "", "no such file"},
+		{"gate --policy good.toml not-there", 1, "", "not-there"},
+		{"gate", 2, "", "no run to judge"},
+		{"gate --figures", 0, "memory.growth", ""},
+		{"gate --default", 0, "[[gate]]", ""},
+		{"gate cuda cpu", 0, "policy default: pass", ""}, // no gates.toml here
+		{"gate --github cuda", 2, "", "GITHUB_STEP_SUMMARY is not set"},
+		{"gate --json --policy good.toml cuda", 0, `"schema": "assay.gate/1"`, ""},
+	} {
+		out, errs, code := command(t, dir, nil, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out, c.says) || !strings.Contains(errs, c.error) {
+			t.Errorf("assay %s: status %d, want %d\n%s%s", c.args, code, c.code, out, errs)
+		}
+	}
+	if out, _, code := command(t, dir, nil, "gate", "--default"); code != 0 || out != string(gate.DefaultText) {
+		t.Error("what --default prints is not the policy that is used")
+	}
+	// A policy of the folder takes the place of the default.
+	write(t, filepath.Join(dir, "gates.toml"), "[[gate]]\nname = \"ours\"\nrule = \"loss.last <= 0\"\n")
+	if out, _, code := command(t, dir, nil, "gate", "cuda"); code != 3 || !strings.Contains(out, "policy gates.toml: fail") {
+		t.Errorf("status %d\n%s", code, out)
+	}
+	if out, _, code := command(t, dir, nil, "gate", "cuda", "--policy", "default"); code != 0 {
+		t.Errorf("status %d\n%s", code, out)
+	}
+}
+
+// TestGateInCI: the files that a CI server reads; the summary is added to what the job has written already.
+func TestGateInCI(t *testing.T) {
+	dir := t.TempDir()
+	recordedRun(t, recordedRuns+"cpu.json", dir, "cpu")
+	write(t, filepath.Join(dir, "p.toml"), "[[gate]]\nname = \"fast\"\nrule = \"step.time <= 1 ms\"\n[[gate]]\nname = \"gpu\"\nrule = \"memory.pool.peak <= 1 GiB\"\n")
+	write(t, filepath.Join(dir, "summary.md"), "before\n")
+	_, errs, code := command(t, dir, []string{"GITHUB_STEP_SUMMARY=" + filepath.Join(dir, "summary.md")}, "gate", "--policy", "p.toml", "--junit", "gates.xml", "--github", "cpu")
+	if code != 3 {
+		t.Fatalf("status %d: %s", code, errs)
+	}
+	xml, err := os.ReadFile(filepath.Join(dir, "gates.xml"))
+	if err != nil || !strings.Contains(string(xml), `tests="2" failures="1" errors="1"`) || !strings.Contains(string(xml), "<failure message=\"step.time &lt;= 1 ms\">") {
+		t.Errorf("%v\n%s", err, xml)
+	}
+	md, err := os.ReadFile(filepath.Join(dir, "summary.md"))
+	if err != nil || !strings.HasPrefix(string(md), "before\n### assay: policy p.toml: fail") || !strings.Contains(string(md), "| fast | ❌ **fail** |") {
+		t.Errorf("%v\n%s", err, md)
+	}
+}
+
+// TestGateBaseline: earlier runs of the folder are the baseline; a slower one fails, an unchanged one passes, too few cannot tell.
+func TestGateBaseline(t *testing.T) {
+	dir := t.TempDir()
+	data, err := os.ReadFile(recordedRuns + "digits-runs.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []map[string]any
+	if err := json.Unmarshal(data, &runs); err != nil {
+		t.Fatal(err)
+	}
+	place := func(folder string, run map[string]any, day int) string {
+		run["started"] = time.Date(2026, 5, day, 0, 0, 0, 0, time.UTC)
+		text, err := json.Marshal(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, folder, run["id"].(string))
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(path, "evidence.json"), string(text))
+		return path
+	}
+	var unchanged, slower []string
+	for i, run := range runs { // every other run as it is becomes the baseline, the rest is judged
+		switch asIs := strings.HasPrefix(run["id"].(string), "as-is"); {
+		case asIs && i/2%2 == 0:
+			place(".assay/runs", run, 1+i/4)
+		case asIs:
+			unchanged = append(unchanged, place("new", run, 15+i/4))
+		default:
+			slower = append(slower, place("slow", run, 15+len(slower)))
+		}
+	}
+	write(t, filepath.Join(dir, "p.toml"), "[[gate]]\nname = \"speed\"\nrule = \"step.time within 5 % of baseline\"\n")
+	for _, c := range []struct {
+		runs []string
+		code int
+		says string
+	}{
+		{slower, 3, "against 12 runs"},
+		{slower[:1], 4, "more runs would tell"},
+		{unchanged, 0, "against 12 runs"},
+	} {
+		if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml"}, c.runs...)...); code != c.code || !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
+			t.Errorf("%d runs: status %d, want %d\n%s%s", len(c.runs), code, c.code, out, errs)
+		}
+	}
+	// The same runs out of a logbook.
+	book, err := logbook.Open(t.Context(), filepath.Join(dir, "team.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, ".assay/runs/*/evidence.json"))
+	if err != nil || len(names) != 12 {
+		t.Fatal(len(names), err)
+	}
+	for _, name := range names {
+		doc, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := book.Add(t.Context(), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml", "--against", "team.db", "--against", ".assay/runs"}, slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out), " "), "against 12 runs") {
+		t.Errorf("from the logbook, each run once: status %d\n%s%s", code, out, errs)
+	}
+	if out, _, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against", filepath.Join(dir, ".assay/runs/as-is-03"), unchanged[0]); code != 4 || !strings.Contains(out, "4 runs more of the state to compare with") {
+		t.Errorf("status %d\n%s", code, out)
+	}
+	if _, errs, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against", "nowhere", unchanged[0]); code != 2 || !strings.Contains(errs, "no such file") {
+		t.Errorf("status %d\n%s", code, errs)
+	}
+}
+
+// TestRunWithPolicy: gates at the end of a run, and a mistake before it.
+func TestRunWithPolicy(t *testing.T) {
+	python, dir := testkit.Python(t), t.TempDir()
+	plain, err := filepath.Abs(filepath.Join(testkit.Subjects(), "plain.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "typo.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.tme <= 1 s\"\n")
+	write(t, filepath.Join(dir, "fail.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time <= 1 ns\"\n")
+	write(t, filepath.Join(dir, "pass.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time <= 1 h and loss.last <= 1e6\"\n")
+	write(t, filepath.Join(dir, "open.toml"), "[[gate]]\nname = \"x\"\nrule = \"gpu.util(mps) >= 18 %\"\n")
+	ran := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	environ := os.Environ()
+	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "typo.toml", "--out", "t", "--", python, plain); code != 125 || ran("t") || !strings.Contains(errs, "did you mean step.time?") {
+		t.Errorf("a mistake: status %d, ran %v\n%s", code, ran("t"), errs)
+	}
+	for policy, want := range map[string]int{"fail": 3, "pass": 0, "open": 4} {
+		_, errs, code := command(t, dir, environ, "run", "-q", "--profile=off", "--policy", policy+".toml", "--out", policy, "--", python, plain)
+		if code != want || !strings.Contains(errs, "policy "+policy+".toml") || !ran(policy+"/gates.json") {
+			t.Errorf("%s: status %d, want %d\n%s", policy, code, want, errs)
+		}
+	}
+	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "fail.toml", "--out", "own", "--", python, "-c", "raise SystemExit(7)"); code != 7 {
+		t.Errorf("the script's own status comes first: %d\n%s", code, errs)
+	}
+}

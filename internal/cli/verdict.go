@@ -1,0 +1,132 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/evidence"
+	"assay/internal/fault"
+	"assay/internal/gate"
+	"assay/internal/verdict"
+)
+
+type verdictOptions struct {
+	declared []string
+	policy   string
+	against  []string
+	json     bool
+	rules    bool
+}
+
+func newVerdictCommand(env *Env) *cobra.Command {
+	var opts verdictOptions
+	cmd := &cobra.Command{
+		Use:   "verdict [RUN…]",
+		Short: "Say where training belongs: CPU, MPS, MLX, remote or CUDA, and why",
+		Long: `Names the lane by a table of rules over the evidence of the runs, and for each reason the figure, its basis and the run. Where that does
+not suffice it says so, with the commands that would supply what is missing. --rules prints the table.
+
+The first RUN names the subject; without one it is the newest below .assay/runs, and the others there of the same script and batch stand
+beside it. A rehearsal can rule MPS out (a missing operator, memory); it can never prove that MPS is fast.
+
+What no evidence says has to be declared: ` + declarationList() + `.
+
+The stopping rule looks at the same runs and at those that --against names: two iterations at least a week apart, both failing a gate with
+data loading normalised and the same three operators on top, mean to change the contract instead of tuning on.
+
+Exit status: 0 where a lane is named, 4 where the evidence does not suffice, 3 where the stopping rule holds.`,
+		Example: `  assay verdict
+  assay verdict mps-run cpu-run rehearsal --declare inference
+  assay verdict --rules`,
+		Args: cobra.ArbitraryArgs,
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&opts.declared, "declare", nil, "a `word` about the work that no evidence says; may be given again")
+	f.StringVar(&opts.policy, "policy", "", "`file` of gates for the stopping rule, or default")
+	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook (.db) of earlier runs; may be given again; default .assay/runs and .assay/logbook.db")
+	f.BoolVar(&opts.json, "json", false, "print the record ("+verdict.Schema+")")
+	f.BoolVar(&opts.rules, "rules", false, "print the rules")
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return runVerdict(env, opts, args) }
+	return cmd
+}
+
+func declarationList() string {
+	var all []string
+	for _, d := range verdict.Declarations {
+		all = append(all, d[0]+" ("+d[1]+")")
+	}
+	return strings.Join(all, ", ")
+}
+
+func runVerdict(env *Env, opts verdictOptions, args []string) error {
+	if opts.rules {
+		verdict.RulesText(env.Stdout, width(env))
+		return nil
+	}
+	for _, word := range opts.declared {
+		if !slices.ContainsFunc(verdict.Declarations, func(d [2]string) bool { return d[0] == word }) {
+			return fault.Exit(fmt.Errorf("verdict --declare %s: what can be declared is %s", word, declarationList()), fault.Usage)
+		}
+	}
+	policy, err := loadPolicy(env, opts.policy)
+	if err != nil {
+		return err
+	}
+	runs, err := loadRuns(env, args)
+	if err != nil {
+		return err
+	}
+	if err := checkAgainst(env, opts.against); err != nil {
+		return err
+	}
+	past, err := pastRuns(env, opts.against)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		if len(past) == 0 {
+			return fault.Exit(fault.Hint(errors.New("verdict: no run is kept below "+runsFolder), "name runs, or make one: assay run --on double -- python train.py"), fault.CannotTell)
+		}
+		runs = append(runs, past[0]) // the newest
+		for _, run := range past[1:] {
+			if gate.OtherWork(past[0], run) == "" {
+				runs = append(runs, run)
+			}
+		}
+	}
+	rep := verdict.Judge(runs, verdict.Options{Declared: opts.declared, Policy: policy, Past: past})
+	if opts.json {
+		err = verdict.JSON(env.Stdout, rep)
+	} else {
+		err = verdict.Text(env.Stdout, rep, width(env))
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("print the verdict: %w", err)
+	case rep.Stop.Outcome == "yes":
+		return status(fault.GateFailed)
+	case rep.Lane == verdict.None:
+		return status(fault.CannotTell)
+	}
+	return nil
+}
+
+// pastRuns are the runs below the folders, the newest first.
+func pastRuns(env *Env, folders []string) ([]*evidence.Run, error) {
+	h := earlierRuns(env, folders)
+	if h == nil {
+		return nil, nil
+	}
+	runs, err := h.Past(nil)
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.Clone(runs)
+	sort.SliceStable(runs, func(i, j int) bool { return runs[i].Started.After(runs[j].Started) })
+	return runs, nil
+}

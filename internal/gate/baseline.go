@@ -1,0 +1,279 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	"assay/internal/evidence"
+	"assay/internal/stats"
+	"assay/internal/unit"
+)
+
+// How many runs a comparison takes. Times of one machine differ more from run to run than from step to step, so what is counted is runs.
+const (
+	leastPast = 5  // of the baseline: fewer say nothing of how runs scatter
+	mostPast  = 30 // newest of the baseline: older ones belong to another state of the machine
+	leastNow  = 4  // to fail: with three, two disturbed ones would do it. One is enough to pass
+)
+
+// Compared is what a baseline said.
+type Compared struct {
+	Baseline float64  `json:"baseline"` // centre of the baseline, in the figure's unit
+	Change   float64  `json:"change"`   // ratio: 0.1 is 10 % more
+	Low      float64  `json:"low"`      // 95 % interval of the change
+	High     float64  `json:"high"`
+	Past     int      `json:"past_runs"`
+	Now      int      `json:"runs"`
+	Spread   float64  `json:"spread"` // between runs, standard deviation as a ratio
+	Runs     []string `json:"past"`   // identifiers
+	Left     []string `json:"left_out,omitempty"`
+}
+
+// fact of the host, or "".
+func fact(run *evidence.Run, name string) string {
+	for _, f := range run.Host.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// key is what two runs must have in common to be compared, a name and a value each.
+func key(run *evidence.Run) [][2]string {
+	chip, system, release := fact(run, "chip"), fact(run, "system"), run.Target.Release
+	if d := run.Target.Double; d != nil && run.Rehearsal != nil {
+		chip, system, release = fmt.Sprintf("%s with %s", d.Chip, unit.Bytes(float64(d.Memory))), "macOS "+d.MacOS, d.Release
+	}
+	if system == "" {
+		system = run.Target.System
+	}
+	k := [][2]string{{"command", strings.Join(words(run), " ")}, {"device", Device(run)}, {"chip", chip}, {"system", system},
+		{run.Target.Framework + " release", release}}
+	if Device(run) == "cuda" {
+		k = append(k, [2]string{"GPU", run.Target.Name})
+	}
+	return append(k, work(run)...)
+}
+
+// work is what a step does, as far as the loader tells.
+func work(run *evidence.Run) [][2]string {
+	if len(run.Provenance.Datasets) == 0 {
+		return nil
+	}
+	d := run.Provenance.Datasets[0] // a training loop reads its own loader first
+	return [][2]string{{"batch", fmt.Sprint(d.Batch)}, {"workers", fmt.Sprint(d.Workers)}}
+}
+
+// unlike says in what two runs differ that must not differ in a baseline; "" where they are alike.
+func unlike(a, b *evidence.Run) string { return differ(key(a), key(b)) }
+
+// OtherWork says why step times of two runs on different devices cannot be compared.
+func OtherWork(a, b *evidence.Run) string {
+	name := func(run *evidence.Run) [][2]string {
+		script := run.Subject.Script
+		if script == "" {
+			script = strings.Join(words(run), " ")
+		}
+		return append([][2]string{{"script", script[strings.LastIndex(script, "/")+1:]}}, work(run)...)
+	}
+	return differ(name(a), name(b))
+}
+
+func differ(a, b [][2]string) string {
+	for _, x := range a {
+		for _, y := range b {
+			if x[0] == y[0] && x[1] != y[1] {
+				return fmt.Sprintf("%s %s there, %s here", x[0], orUnknown(y[1]), orUnknown(x[1]))
+			}
+		}
+	}
+	if len(a) != len(b) {
+		return "no data loader was seen in one of them"
+	}
+	for i := range a {
+		if a[i][0] != b[i][0] {
+			return fmt.Sprintf("%s there, %s here", b[i][0], a[i][0])
+		}
+	}
+	return ""
+}
+
+func orUnknown(v string) string {
+	if v == "" {
+		return "unknown"
+	}
+	return printable(v)
+}
+
+// past gives the newest runs of the history that are like the one judged, older than it, and ended well; and why others were left out.
+func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
+	if s.History == nil {
+		return nil, nil, nil
+	}
+	judged := s.judged()
+	all, err := s.History.Past(judged[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	given := map[string]bool{}
+	first := judged[0].Started
+	for _, run := range s.Runs {
+		given[run.ID] = true
+	}
+	for _, run := range judged {
+		if run.Started.Before(first) {
+			first = run.Started
+		}
+	}
+	reasons := map[string]int{}
+	for _, run := range all {
+		why := ""
+		switch {
+		case given[run.ID]:
+			continue
+		case !run.Started.Before(first):
+			why = "began later than the run judged"
+		case run.Outcome.Exit != 0 || !run.Outcome.Started:
+			why = "did not end well"
+		case run.Only != nil:
+			why = "ran one side alone (--only)"
+		default:
+			why = unlike(judged[0], run)
+		}
+		if why != "" {
+			reasons[why]++
+			continue
+		}
+		runs = append(runs, run)
+	}
+	sort.SliceStable(runs, func(i, j int) bool { return runs[i].Started.After(runs[j].Started) })
+	if len(runs) > mostPast {
+		runs = runs[:mostPast]
+	}
+	for why, n := range reasons {
+		left = append(left, fmt.Sprintf("%s: %s", count(n, "run"), why))
+	}
+	slices.Sort(left)
+	return runs, left, nil
+}
+
+func (s *Set) againstBaseline(c *Condition, a *Answer) {
+	if len(c.Args) > 0 && c.Args[0] != Device(s.Runs[0]) {
+		a.Outcome, a.Text, a.Needs = Unknown, "a baseline is kept for the run that is judged, which was on "+orNone(Device(s.Runs[0])), "name a run on "+c.Args[0]+" first"
+		return
+	}
+	cannot := func(needs, format string, args ...any) {
+		a.Outcome, a.Text, a.Needs = Unknown, fmt.Sprintf(format, args...), needs
+	}
+	if s.History == nil {
+		cannot("--against FOLDER names earlier runs", "no earlier runs were given")
+		return
+	}
+	past, left, err := s.past()
+	if err != nil {
+		cannot("", "the earlier runs: %v", err)
+		return
+	}
+	b := &Compared{Left: left, Now: len(a.Each)}
+	a.Compared = b
+	var before, now []float64
+	for _, run := range past {
+		if fig, _ := c.of(run); fig.Known() && *fig.Value > 0 {
+			before, b.Runs = append(before, math.Log(*fig.Value)), append(b.Runs, run.ID)
+		}
+	}
+	for _, v := range a.Each {
+		if v <= 0 {
+			cannot("", "%s is %s: only what is above zero can be compared by its ratio", c.Figure, unit.Format(v, c.known.unit))
+			return
+		}
+		now = append(now, math.Log(v))
+	}
+	if b.Past = len(before); b.Past < leastPast {
+		text := fmt.Sprintf("%s of this subject on this chip, system and release, and a baseline takes %d", count(b.Past, "earlier run"), leastPast)
+		if len(left) > 0 {
+			text += " (left out: " + strings.Join(left, "; ") + ")"
+		}
+		cannot(fmt.Sprintf("%s more of the state to compare with: %s", count(leastPast-b.Past, "run"), again(s.Runs[0])), "%s", text)
+		return
+	}
+	v := judge(before, now, c.Bound, c.known.better)
+	b.Baseline, b.Change, b.Spread = math.Exp(v.centre), math.Expm1(v.d.Value), math.Expm1(v.sd)
+	b.Low, b.High = math.Expm1(v.d.Low), math.Expm1(v.d.High)
+	a.Outcome = v.outcome
+	a.Text = fmt.Sprintf("%s %s against %s: %+.1f %%, between %+.1f and %+.1f %% (%d against %d runs)", c.Figure, unit.Format(math.Exp(v.now), c.known.unit),
+		unit.Format(b.Baseline, c.known.unit), 100*b.Change, 100*b.Low, 100*b.High, b.Now, b.Past)
+	if v.outcome == Unknown {
+		switch {
+		case v.more > 0:
+			a.Needs = fmt.Sprintf("about %s would tell: %s", count(v.more, "more run"), again(s.Runs[0]))
+		default:
+			a.Needs = fmt.Sprintf("no reasonable number of runs would tell: they differ by ±%.1f %% from one to the next, and the change lies too near %.3g %%; "+
+				"quieten the machine, keep more earlier runs, or allow more", 100*b.Spread, 100*c.Bound)
+		}
+	}
+}
+
+// judgement of new runs against earlier ones, by logarithms.
+type judgement struct {
+	outcome     Outcome
+	d           stats.Difference
+	centre, now float64
+	sd          float64
+	more        int // runs that would tell, 0: none would
+}
+
+// judge compares by an interval, not by a bare ratio: it fails where the whole 95 % interval of the change is worse than the margin,
+// passes where the whole of it is better, and cannot tell else. So a disturbed run makes the interval wide rather than the gate red.
+func judge(past, now []float64, margin float64, way better) judgement {
+	v := judgement{outcome: Unknown}
+	d, ok := stats.Compare(past, now, level)
+	if !ok {
+		return v
+	}
+	v.d, v.sd = d, stats.Spread(past, now)
+	v.centre = trimmedMean(past)
+	v.now = v.centre + d.Value
+	up, down := math.Log1p(margin), math.Log1p(-margin)
+	worseUp, worseDown := way != higher, way != lower
+	inside := (!worseUp || d.High <= up) && (!worseDown || d.Low >= down)
+	outside := worseUp && d.Low > up || worseDown && d.High < down
+	switch {
+	case inside:
+		v.outcome = Pass
+		return v
+	case outside && len(now) >= leastNow:
+		v.outcome = Fail
+		return v
+	}
+	distance := math.Inf(1)
+	if worseUp {
+		distance = math.Abs(d.Value - up)
+	}
+	if worseDown {
+		distance = math.Min(distance, math.Abs(d.Value-down))
+	}
+	// The distance seen so far is itself uncertain: no more is planned for than narrows the interval by a third. Where it is narrower than a
+	// quarter of the margin already, the change does lie at the margin, and more runs would not move it.
+	half := (d.High - d.Low) / 2
+	if len(now) >= leastNow && half <= up/4 {
+		return v
+	}
+	distance = math.Max(distance, 0.7*half)
+	for k := max(1, leastNow-len(now)); k <= mostRuns; k++ {
+		if stats.HalfWidth(len(past), len(now)+k, v.sd, level) < distance {
+			v.more = k
+			break
+		}
+	}
+	return v
+}
+
+func trimmedMean(xs []float64) float64 {
+	mean, _, _, _ := stats.Interval(xs, level)
+	return mean
+}

@@ -1,0 +1,737 @@
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"assay/internal/evidence"
+	"assay/internal/stats"
+	"assay/internal/unit"
+)
+
+// Outcome of a condition or a gate.
+type Outcome string
+
+const (
+	Pass     Outcome = "pass"
+	Fail     Outcome = "fail"
+	Unknown  Outcome = "cannot tell" // no pass
+	NotAsked Outcome = "not asked"   // its when does not hold
+)
+
+// level of every interval here.
+const level = 0.95
+
+// History gives earlier runs of a subject, newest first or in any order; those of other machines and releases are left out here.
+type History interface {
+	Past(of *evidence.Run) ([]*evidence.Run, error)
+}
+
+// Set is what a policy is held against: the first run and those like it are judged, the others are there to compare with.
+type Set struct {
+	Runs    []*evidence.Run
+	History History // nil: there is no baseline
+}
+
+// Device that a run was on; double for a rehearsal.
+func Device(run *evidence.Run) string {
+	if run.Rehearsal != nil {
+		return "double"
+	}
+	return run.Target.Device
+}
+
+// judged are the runs like the first one: same subject, device, machine, releases.
+func (s *Set) judged() []*evidence.Run {
+	var like []*evidence.Run
+	for _, run := range s.Runs {
+		if unlike(s.Runs[0], run) == "" {
+			like = append(like, run)
+		}
+	}
+	return like
+}
+
+// On gives the runs on a device that do the same work; "" means those that are judged.
+func (s *Set) On(device string) (runs []*evidence.Run, other string) {
+	if len(s.Runs) == 0 {
+		return nil, "no run was given"
+	}
+	if device == "" {
+		return s.judged(), ""
+	}
+	if Device(s.Runs[0]) == device {
+		return s.judged(), ""
+	}
+	var first *evidence.Run
+	for _, run := range s.Runs {
+		switch {
+		case Device(run) != device:
+		case first == nil || unlike(first, run) == "":
+			if why := OtherWork(s.Runs[0], run); why != "" {
+				other = fmt.Sprintf("%s is no match: %s", run.ID, why)
+				continue
+			}
+			if first == nil {
+				first = run
+			}
+			runs = append(runs, run)
+		}
+	}
+	return runs, other
+}
+
+// Answer says how a condition came out.
+type Answer struct {
+	Condition string          `json:"condition"`
+	Outcome   Outcome         `json:"outcome"`
+	Figure    evidence.Figure `json:"figure"`
+	Each      []float64       `json:"each,omitempty"` // of several runs, one value for each
+	Runs      []string        `json:"runs"`           // identifiers of those it was taken from
+	Text      string          `json:"text"`           // the comparison in words, or why it cannot be told
+	Needs     string          `json:"needs,omitempty"`
+	Compared  *Compared       `json:"baseline,omitempty"`
+}
+
+// evaluate a condition.
+func (s *Set) evaluate(c *Condition) Answer {
+	a := s.value(c)
+	a.Condition = c.Text
+	if a.Outcome == Unknown {
+		return a
+	}
+	if c.Baseline {
+		s.againstBaseline(c, &a)
+		return a
+	}
+	bound := unit.Format(c.Bound, c.known.unit)
+	v := *a.Figure.Value
+	good, bad := 0, 0
+	for _, x := range a.Each {
+		if c.holds(x) {
+			good++
+		} else {
+			bad++
+		}
+	}
+	shown := c.name() + " is " + unit.Format(v, c.known.unit)
+	if unit.Format(v, c.known.unit) == bound && v != c.Bound {
+		shown = fmt.Sprintf("%s is %.8g %s", c.name(), v, c.known.unit) // 22.0 % is not less than 22.0 %
+	}
+	limit := c.Compare + " " + bound
+	switch {
+	case len(a.Each) < 2 || c.Window == "runs":
+		a.Outcome = outcome(c.holds(v))
+		a.Text = shown + asAsked(a.Outcome, limit)
+	case bad == 0 || good == 0:
+		a.Outcome = outcome(bad == 0)
+		a.Text = fmt.Sprintf("%s over %d %s, each%s", shown, len(a.Each), c.several(), strings.TrimPrefix(asAsked(a.Outcome, limit), ","))
+	default: // runs disagree: what counts is where their centre lies
+		low, high := a.Figure.Low, a.Figure.High
+		switch {
+		case low != nil && high != nil && c.holds(*low) && c.holds(*high) && c.holds(v):
+			a.Outcome = Pass
+		case low != nil && high != nil && !c.holds(*low) && !c.holds(*high) && !c.holds(v):
+			a.Outcome = Fail
+		default:
+			a.Outcome, a.Needs = Unknown, s.moreRuns(c, a.Each, v)
+		}
+		a.Text = fmt.Sprintf("%s over %d %s, of which %d are %s", shown, len(a.Each), c.several(), good, limit)
+		if low != nil && high != nil {
+			a.Text += fmt.Sprintf("; the centre lies between %s and %s", unit.Format(*low, c.known.unit), unit.Format(*high, c.known.unit))
+		}
+	}
+	return a
+}
+
+// several is what there are more than one of.
+func (c *Condition) several() string {
+	if c.Figure == "speedup" {
+		return "pairs of runs"
+	}
+	return "runs"
+}
+
+// name of the figure with what stands in its brackets.
+func (c *Condition) name() string {
+	if len(c.Args) == 0 {
+		return c.Figure
+	}
+	return c.Figure + "(" + strings.Join(c.Args, ", ") + ")"
+}
+
+func outcome(holds bool) Outcome {
+	if holds {
+		return Pass
+	}
+	return Fail
+}
+
+func asAsked(o Outcome, limit string) string {
+	if o == Pass {
+		return ", as asked (" + limit + ")"
+	}
+	return ", not " + limit
+}
+
+func (c *Condition) holds(x float64) bool {
+	switch c.Compare {
+	case "<=":
+		return x <= c.Bound
+	case "<":
+		return x < c.Bound
+	case ">=":
+		return x >= c.Bound
+	case ">":
+		return x > c.Bound
+	case "==":
+		return x == c.Bound
+	}
+	return math.Abs(x) <= c.Bound // within
+}
+
+// mostRuns is beyond what anybody would run to settle a gate.
+const mostRuns = 50
+
+func (s *Set) moreRuns(c *Condition, each []float64, centre float64) string {
+	sd := stats.Spread(each)
+	for k := 1; k <= mostRuns && !math.IsNaN(sd); k++ {
+		n := len(each) + k
+		if stats.StudentQuantile((1+level)/2, math.Max(1, 0.6*float64(n)-1))*sd/math.Sqrt(0.6*float64(n)) < math.Abs(centre-c.Bound) {
+			return fmt.Sprintf("about %s would tell: %s", count(k, "more run"), again(s.Runs[0]))
+		}
+	}
+	return "the runs lie on both sides of the limit, and their centre too close to it for a number of runs that anybody would make"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// value finds the condition's figure. Outcome is Unknown where there is none; otherwise Figure has a value.
+func (s *Set) value(c *Condition) Answer {
+	unknown := func(needs, format string, args ...any) Answer {
+		text := fmt.Sprintf(format, args...)
+		return Answer{Outcome: Unknown, Figure: evidence.Unknown(c.Figure, c.known.unit, text), Runs: []string{}, Text: text, Needs: needs}
+	}
+	if len(s.Runs) == 0 {
+		return unknown("name a run", "no run was given")
+	}
+	switch c.Figure {
+	case "runs":
+		n, ids := 0, []string{}
+		for _, run := range s.Runs {
+			if Device(run) == c.Args[0] {
+				n, ids = n+1, append(ids, run.ID)
+			}
+		}
+		return Answer{Figure: evidence.Known(c.Figure, float64(n), "1", evidence.Derived), Runs: ids}
+	case "speedup":
+		return s.speedup(c, unknown)
+	case "parity.loss":
+		return s.parity(c, unknown)
+	}
+	device := ""
+	if c.known.args == "" && len(c.Args) == 1 {
+		device = c.Args[0]
+	}
+	if c.Figure == "refusals" { // only a rehearsal has them
+		device = "double"
+	}
+	runs, other := s.On(device)
+	if len(runs) == 0 {
+		return unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
+	}
+	a := Answer{Runs: []string{}}
+	var reason, needs string
+	for _, run := range runs {
+		fig, need := c.of(run)
+		if !fig.Known() {
+			if reason == "" {
+				reason, needs = fig.Missing, need
+			}
+			continue
+		}
+		a.Each, a.Runs = append(a.Each, *fig.Value), append(a.Runs, run.ID)
+		if len(a.Each) == 1 {
+			a.Figure = fig
+		}
+	}
+	if len(a.Each) == 0 {
+		return unknown(needs, "%s", reason)
+	}
+	if c.Window == "runs" {
+		if len(a.Each) < c.Over {
+			return unknown(fmt.Sprintf("%s more: %s", count(c.Over-len(a.Each), "run"), again(runs[0])), "%s over %d runs: there are %d", c.Figure, c.Over, len(a.Each))
+		}
+		a.Each, a.Runs = a.Each[:c.Over], a.Runs[:c.Over]
+	}
+	if len(a.Each) > 1 {
+		mean, low, high, ok := stats.Interval(a.Each, level)
+		fig := evidence.Known(c.Figure, mean, c.known.unit, a.Figure.Basis)
+		fig.N, fig.Window, fig.Note = len(a.Each), a.Figure.Window, "trimmed mean over runs, with its 95 % interval"
+		if c.Window == "runs" {
+			m := stats.Median(a.Each)
+			fig.Value, fig.Note = &m, "median over runs"
+		} else if ok {
+			fig.Low, fig.High = &low, &high
+		}
+		a.Figure = fig
+	}
+	return a
+}
+
+// notMacs is why a clock of a rehearsal proves nothing.
+const notMacs = "rehearsed on a double: its times are those of the machine that rehearsed, and say nothing about the Mac"
+
+// of gives the figure of one run, and what would make it known.
+func (c *Condition) of(run *evidence.Run) (evidence.Figure, string) {
+	if c.known.timed && Device(run) == "double" {
+		return evidence.Unknown(c.Figure, c.known.unit, notMacs), RunOn(run, "mps")
+	}
+	if c.known.doc != "" {
+		return c.counted(run)
+	}
+	if c.Window == "epochs" {
+		return growth(run, c.Over)
+	}
+	fig := run.Figure(c.Figure)
+	switch {
+	case fig.Known() && fig.Unit != c.known.unit:
+		return evidence.Unknown(c.Figure, c.known.unit, fmt.Sprintf("the evidence gives it in %q, and %q is meant", fig.Unit, c.known.unit)), ""
+	case !fig.Known():
+		fig.Unit = c.known.unit
+		if fig.Missing == "" {
+			fig.Missing = "the evidence says nothing of it"
+		}
+		return fig, hint(c.Figure, run)
+	case c.Window == "steps":
+		return lastSteps(run, fig, c.Over)
+	}
+	return fig, ""
+}
+
+func hint(figure string, run *evidence.Run) string {
+	switch {
+	case strings.HasPrefix(figure, "gpu."):
+		return "a run on a Mac, or with an NVIDIA GPU: " + RunOn(run, "mps")
+	case strings.HasPrefix(figure, "fallback."):
+		return "a rehearsal: " + RunOn(run, "double")
+	case figure == "memory.growth":
+		return "a run of more epochs"
+	case strings.HasPrefix(figure, "memory.") && figure != "memory.resident.peak" && Device(run) == "cpu":
+		return "a run on a device that counts its memory: " + RunOn(run, "mps") + ", or " + RunOn(run, "double")
+	}
+	return ""
+}
+
+// counted works out what is no figure of the evidence.
+func (c *Condition) counted(run *evidence.Run) (evidence.Figure, string) {
+	n, basis, note := 0.0, evidence.Measured, ""
+	switch c.Figure {
+	case "findings":
+		for _, f := range run.Findings {
+			if string(f.Severity) == c.Args[0] {
+				n++
+				note += "; " + f.Name
+			}
+		}
+	case "fallbacks":
+		if d := Device(run); d != "mps" && d != "double" {
+			return evidence.Unknown(c.Figure, "1", "only MPS falls back to the CPU, and the run was on "+orNone(d)), "a rehearsal: " + RunOn(run, "double")
+		}
+		names := map[string]bool{}
+		for _, f := range run.Fallbacks {
+			if !names[f.Operator] {
+				names[f.Operator] = true
+				note += "; " + f.Operator
+			}
+			basis = f.Basis
+		}
+		n = float64(len(names))
+		if Device(run) == "double" {
+			basis = evidence.Rehearsed
+		}
+	case "failures":
+		if run.Outcome.Exit != 0 || run.Outcome.Error != "" {
+			n, note = 1, run.Outcome.Error
+		}
+	case "refusals":
+		if run.Rehearsal == nil {
+			return evidence.Unknown(c.Figure, "1", "only a rehearsal counts what the device refuses"), RunOn(run, "double")
+		}
+		basis = evidence.Rehearsed
+		for _, r := range run.Rehearsal.Refusals {
+			if len(c.Args) == 0 || r.Cause == c.Args[0] {
+				n++
+				note += "; " + r.Operator
+			}
+		}
+	case "hot.fallbacks":
+		if d := Device(run); d != "mps" {
+			return evidence.Unknown(c.Figure, "1", "it needs a profile taken on MPS, and the run was on "+orNone(d)), RunOn(run, "mps")
+		}
+		top := Hottest(run)
+		if len(top) < 3 {
+			return evidence.Unknown(c.Figure, "1", "the profile is missing: "+run.Profile.Missing), RunOn(run, "mps")
+		}
+		basis = evidence.Derived
+		for _, op := range top {
+			if slices.ContainsFunc(run.Fallbacks, func(f evidence.Fallback) bool { return bare(f.Operator) == bare(op) }) {
+				n++
+				note += "; " + op
+			}
+		}
+	case "pressure.peak":
+		peak, seen := 0.0, false
+		for _, s := range run.Host.Samples {
+			for _, f := range s.Figures {
+				if f.Name == "host.pressure" && f.Known() {
+					peak, seen = max(peak, *f.Value), true
+				}
+			}
+		}
+		if !seen {
+			return evidence.Unknown(c.Figure, "1", "no level of memory pressure was sampled: only macOS has one"), RunOn(run, "mps")
+		}
+		n = peak
+	}
+	if n == 0 && run.Outcome.Exit != 0 && (c.Figure == "refusals" || c.Figure == "fallbacks") {
+		return evidence.Unknown(c.Figure, "1", "none was seen, and the run ended early: "+short(cmp.Or(run.Outcome.Error, run.Outcome.Reason))), "a run that goes through: " + again(run)
+	}
+	fig := evidence.Known(c.Figure, n, "1", basis)
+	fig.Note = strings.TrimPrefix(note, "; ")
+	return fig, ""
+}
+
+// short is the beginning of an error's text.
+func short(text string) string {
+	if r := []rune(text); len(r) > 80 {
+		return string(r[:79]) + "…"
+	}
+	return text
+}
+
+func orNone(device string) string {
+	if device == "" {
+		return "no device that was seen"
+	}
+	return device
+}
+
+// bare is an operator without namespace and overload.
+func bare(op string) string {
+	if i := strings.LastIndex(op, "::"); i >= 0 {
+		op = op[i+2:]
+	}
+	op, _, _ = strings.Cut(op, ".")
+	return op
+}
+
+// Hottest are the three operators with most time of their own in the profile: on the device where its time is known, on the host else.
+func Hottest(run *evidence.Run) []string {
+	ops := slices.Clone(run.Operators)
+	device := slices.ContainsFunc(ops, func(o evidence.Operator) bool { return o.Device != nil && *o.Device > 0 })
+	cost := func(o evidence.Operator) float64 {
+		if !device {
+			return o.Self
+		}
+		if o.Device == nil {
+			return 0
+		}
+		return *o.Device
+	}
+	sort.SliceStable(ops, func(i, j int) bool { return cost(ops[i]) > cost(ops[j]) })
+	var names []string
+	for _, o := range ops {
+		if len(names) < 3 && cost(o) > 0 {
+			names = append(names, o.Name)
+		}
+	}
+	return names
+}
+
+// lastSteps is the median over the last n steps of the figure's window.
+func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure, string) {
+	if run.Steps.Thin > 1 {
+		return evidence.Unknown(whole.Name, whole.Unit, fmt.Sprintf("only every %dth step of this long run is listed", run.Steps.Thin)), "leave the window out"
+	}
+	var xs []float64
+	for _, w := range run.Windows {
+		if w.Name != whole.Window {
+			continue
+		}
+		for i, number := range run.Steps.Number {
+			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == "" {
+				xs = append(xs, run.Steps.Total[i])
+			}
+		}
+	}
+	if len(xs) < n {
+		return evidence.Unknown(whole.Name, whole.Unit, fmt.Sprintf("%d ordinary steps in the window, and %d are asked for", len(xs), n)),
+			fmt.Sprintf("a run that is longer by %d steps", n-len(xs))
+	}
+	sum := stats.Summarize(xs[len(xs)-n:])
+	fig := evidence.Known(whole.Name, sum.Median, whole.Unit, whole.Basis)
+	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &sum.Q1, &sum.Q3, n, whole.Window, fmt.Sprintf("the last %d of them", n)
+	return fig, ""
+}
+
+// growth of the memory over n epochs, by the least-squares line through the memory at the ends of n epochs that follow one another, the
+// first epoch's left out as memory.growth does. Of a longer run it is the worst stretch.
+func growth(run *evidence.Run, n int) (evidence.Figure, string) {
+	name := "memory.growth"
+	var at, live, resident []float64
+	for _, e := range run.Epochs {
+		if e.Number < 2 || !e.Complete {
+			continue
+		}
+		at = append(at, float64(e.Number))
+		if e.Live != nil {
+			live = append(live, *e.Live)
+		}
+		if e.Resident != nil {
+			resident = append(resident, *e.Resident)
+		}
+	}
+	what, ys := "live", live
+	if len(live) != len(at) || len(at) == 0 {
+		what, ys = "resident", resident
+	}
+	if len(ys) != len(at) || len(at) == 0 {
+		return evidence.Unknown(name, "ratio", "no memory was read at the ends of whole epochs after the first"), fmt.Sprintf("a run of %d epochs", n)
+	}
+	over := func(i, j int) (float64, bool) { // the gain of the line over n epochs / its start
+		a, slope, ok := stats.Line(at[i:j], ys[i:j])
+		start := a + slope*at[i]
+		return slope * float64(n) / start, ok && start > 0
+	}
+	worst, from, to, found := 0.0, 0, 0, false
+	// The first epoch's end is left out, so ten epochs have nine ends to draw the line through.
+	for i := 0; i+n-1 <= len(at); i++ {
+		if g, ok := over(i, i+n-1); ok && (!found || g > worst) {
+			worst, from, to, found = g, i, i+n-2, true
+		}
+	}
+	if found {
+		fig := evidence.Known(name, worst, "ratio", evidence.Derived)
+		fig.N = n - 1
+		fig.Note = fmt.Sprintf("%s memory, line through the ends of epochs %g to %g, its gain over %d epochs / its start", what, at[from], at[to], n)
+		if len(at) > n-1 {
+			fig.Note += "; the worst stretch of the run"
+		}
+		return fig, ""
+	}
+	more := count(n-1-len(at), "more epoch")
+	so := ""
+	if len(at) >= 3 {
+		if _, slope, ok := stats.Line(at, ys); ok && ys[0] > 0 {
+			so = fmt.Sprintf("; so far it changes by %+.2g %% an epoch", 100*slope/ys[0])
+		}
+	}
+	return evidence.Unknown(name, "ratio", fmt.Sprintf("growth over %d epochs: %s run to the end%s", n, count(1+len(at), "epoch")+wasWere(1+len(at)), so)),
+		fmt.Sprintf("a run of %d epochs: %s", n, more)
+}
+
+func wasWere(n int) string {
+	if n == 1 {
+		return " was"
+	}
+	return " were"
+}
+
+func (s *Set) speedup(c *Condition, unknown func(string, string, ...any) Answer) Answer {
+	var logs [2][]float64
+	a := Answer{Runs: []string{}}
+	step := &Condition{Figure: "step.time", known: lookup("step.time")}
+	for i, device := range c.Args {
+		runs, other := s.On(device)
+		if device == "double" {
+			return unknown(RunOn(s.Runs[0], "mps"), "%s", notMacs)
+		}
+		if len(runs) == 0 {
+			return unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
+		}
+		reason := ""
+		for _, run := range runs {
+			fig, _ := step.of(run)
+			if fig.Known() && *fig.Value > 0 {
+				logs[i], a.Runs = append(logs[i], math.Log(*fig.Value)), append(a.Runs, run.ID)
+			} else {
+				reason = fig.Missing
+			}
+		}
+		if len(logs[i]) == 0 {
+			return unknown(RunOn(s.Runs[0], device), "step.time on %s: %s", device, reason)
+		}
+	}
+	for _, x := range logs[0] {
+		for _, y := range logs[1] {
+			a.Each = append(a.Each, 1-math.Exp(x-y))
+		}
+	}
+	v := 1 - math.Exp(stats.Median(logs[0])-stats.Median(logs[1]))
+	d, ok := stats.Compare(logs[1], logs[0], level)
+	if ok {
+		v = 1 - math.Exp(d.Value)
+	}
+	a.Figure = evidence.Known(c.Figure, v, "ratio", evidence.Derived)
+	if ok {
+		low, high := 1-math.Exp(d.High), 1-math.Exp(d.Low)
+		a.Figure.Low, a.Figure.High, a.Figure.N = &low, &high, len(logs[0])+len(logs[1])
+	}
+	a.Figure.Note = fmt.Sprintf("1 − step.time(%s) / step.time(%s): %s against %s", c.Args[0], c.Args[1],
+		unit.Seconds(math.Exp(stats.Median(logs[0]))), unit.Seconds(math.Exp(stats.Median(logs[1]))))
+	return a
+}
+
+// parity of two loss streams.
+func (s *Set) parity(c *Condition, unknown func(string, string, ...any) Answer) Answer {
+	devices := []string{"", "cuda"}
+	if len(c.Args) == 2 {
+		devices = c.Args
+	}
+	var pair [2]*evidence.Run
+	for i, device := range devices {
+		runs, other := s.On(device)
+		if len(runs) == 0 {
+			return unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
+		}
+		pair[i] = runs[0]
+	}
+	if len(c.Args) == 0 {
+		if fig := pair[0].Figure("parity.loss"); fig.Known() {
+			return Answer{Figure: fig, Runs: []string{pair[0].ID}}
+		}
+	}
+	if d := pair[0].Target.Double; d != nil && d.ShapeOnly {
+		return unknown(RunOn(s.Runs[0], "mps"), "a rehearsal with shapes only has no losses")
+	}
+	other := map[int]*float64{}
+	for i, step := range pair[1].Loss.Step {
+		if i < len(pair[1].Loss.Value) {
+			other[step] = pair[1].Loss.Value[i]
+		}
+	}
+	worst, at, n := 0.0, 0, 0
+	for i, step := range pair[0].Loss.Step {
+		b, has := other[step]
+		if !has || i >= len(pair[0].Loss.Value) {
+			continue
+		}
+		x := pair[0].Loss.Value[i]
+		n++
+		d := math.Inf(1)
+		switch {
+		case x == nil && b == nil:
+			d = 0
+		case x != nil && b != nil && *x == *b:
+			d = 0
+		case x != nil && b != nil:
+			d = math.Abs(*x-*b) / math.Max(math.Abs(*b), 1e-12)
+		}
+		if math.IsInf(d, 1) {
+			return Answer{Figure: evidence.Figure{Name: c.Figure, Value: ptr(math.MaxFloat64), Unit: "ratio", N: n, Basis: evidence.Derived,
+				Note: fmt.Sprintf("at step %d the loss of one run is not finite", step)}, Runs: []string{pair[0].ID, pair[1].ID}}
+		}
+		if d > worst {
+			worst, at = d, step
+		}
+	}
+	if n == 0 {
+		return unknown("run both for the same number of steps", "no step has a loss in both runs")
+	}
+	fig := evidence.Known(c.Figure, worst, "ratio", evidence.Derived)
+	fig.N, fig.Note = n, fmt.Sprintf("greatest at step %d, of %d steps that both runs list", at, n)
+	return Answer{Figure: fig, Runs: []string{pair[0].ID, pair[1].ID}}
+}
+
+func ptr(v float64) *float64 { return &v }
+
+func noRun(device, other string) string {
+	if device == "" {
+		device = "the device"
+	}
+	text := "no run on " + device + " was given"
+	if device == "double" {
+		text = "no rehearsal was given"
+	}
+	if other != "" {
+		text += " that fits; " + other
+	}
+	return text
+}
+
+// Words of the subject's command behind the interpreter.
+func words(run *evidence.Run) []string {
+	w := slices.Clone(run.Subject.Command)
+	if script := run.Subject.Script; script != "" {
+		for i, word := range w {
+			if word == script || filepath.Base(word) == filepath.Base(script) {
+				w = w[i:]
+				break
+			}
+		}
+	}
+	if len(w) > 0 {
+		w[0] = filepath.Base(w[0])
+	}
+	return w
+}
+
+// again is the command that would make another run like this one.
+func again(run *evidence.Run) string { return RunOn(run, Device(run)) }
+
+// RunOn is the command that would run the subject on a device.
+func RunOn(run *evidence.Run, device string) string {
+	var b strings.Builder
+	b.WriteString("assay run")
+	switch {
+	case device == "mlx":
+		return "the same training in MLX, under assay run"
+	case device != "":
+		b.WriteString(" --on " + device)
+	}
+	if d := run.Target.Double; d != nil && device == "double" {
+		b.WriteString(" --torch " + d.Release)
+	}
+	b.WriteString(" --")
+	command := run.Subject.Command
+	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") && !strings.HasSuffix(command[0], ".ipynb") && len(words(run)) < len(command) {
+		command = append([]string{"python"}, command[len(command)-len(words(run)):]...)
+	}
+	for i, word := range command {
+		if i == 12 {
+			b.WriteString(" …")
+			break
+		}
+		if i > 0 && (command[i-1] == "--device" || command[i-1] == "-d") || strings.HasPrefix(word, "--device=") { // the script's own option
+			name, value, joined := strings.Cut(word, "=")
+			to := strings.Replace(device, "double", "mps", 1)
+			switch {
+			case device == "":
+			case joined && slices.Contains(devices, value):
+				word = name + "=" + to
+			case slices.Contains(devices, word):
+				word = to
+			}
+		}
+		b.WriteString(" " + quote(printable(word)))
+	}
+	return b.String()
+}
+
+func quote(word string) string {
+	if word == "" || strings.ContainsAny(word, " \t\n\"'$&|;<>()*?[]#~`\\!{}") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}

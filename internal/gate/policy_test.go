@@ -1,0 +1,282 @@
+package gate
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/internal/fault"
+)
+
+func TestDefaultPolicy(t *testing.T) {
+	p := Default()
+	var names []string
+	for _, g := range p.Gates {
+		names = append(names, g.Name)
+		if g.Because == "" || g.Source == "" {
+			t.Errorf("gate %s gives no reason or no source", g.Name)
+		}
+	}
+	if want := []string{"data-plane", "memory-growth", "drift"}; !slices.Equal(names, want) {
+		t.Errorf("gates %v, want %v", names, want)
+	}
+}
+
+// TestMistakes: each is found before any run, at its place, with the name that was probably meant.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct{ rule, at, says string }{
+		{"memory.grwth <= 26 %", "memory.grwth", "did you mean memory.growth?"},
+		{"step_time <= 50 ms", "step_time", "did you mean step.time?"},
+		{"gpu.utl >= 18 %", "gpu.utl", "did you mean gpu.util?"},
+		{"wombat <= 1", "wombat", "no figure is called wombat"},
+		{"memory.live.peak <= 5 s", "5 s", "memory.live.peak is a size, and s is not"},
+		{"step.time <= 5 GiB", "5 GiB", "step.time is a time, and GiB is not"},
+		{"step.time <= 26 %", "26 %", "step.time is a time"},
+		{"step.time <= 5", "5", "needs a unit"},
+		{"step.time <= 5 sm", "5 sm", "did you mean ms?"},
+		{"share.data <= 5 Gib", "5 Gib", "no unit is called Gib"},
+		{"fallbacks <= 5 %", "5 %", "fallbacks is a count"},
+		{"step.time == 5 ms", "==", "no measurement equals"},
+		{"step.time = 5 ms", "=", "a comparison is expected"},
+		{"step.time", "", "a comparison is expected"},
+		{"", "", "the name of a figure is expected"},
+		{"step.time <=", "", "a number is expected"},
+		{"step.time <= fast", "fast", "a number is expected"},
+		{"step.time <= 1.2.3 s", "1.2.3", "is no number"},
+		{"step.time <= 1e308 h", "1e308 h", "is no number"},
+		{"step.time <= 1e999 s", "1e999", "is no number"},
+		{"step.time within 5 ms of baseline", "5 ms", "a part of it"},
+		{"step.time within 500 % of baseline", "500 %", "between 0 and 100 %"},
+		{"step.time <= 5 % of baseline", "of", "only within goes with a baseline"},
+		{"step.time within 5 % of base", "base", "baseline is expected"},
+		{"fallbacks within 5 % of baseline", "5 %", "is a count"},
+		{"speedup(mps, cpu) within 5 % of baseline", "5 %", "has no baseline"},
+		{"step.time over 10 steps <= 5 ms", "over", "a comparison is expected"},
+		{"step.time <= 5 ms over 10 epochs", "epochs", "over steps or runs"},
+		{"memory.growth <= 26 % over 10 hours", "hours", "over epochs or runs"},
+		{"memory.growth <= 26 % over 2 epochs", "epochs", "a line needs three"},
+		{"memory.growth <= 26 % over 0 epochs", "0", "a whole number"},
+		{"memory.growth <= 26 % over 1.5 epochs", "1.5", "a whole number"},
+		{"speedup >= 22 %", "speedup", "needs brackets: speedup(mps, cpu)"},
+		{"speedup(mps) >= 22 %", ")", "takes 2 in its brackets"},
+		{"speedup(mps, mps) >= 22 %", "mps", "twice"},
+		{"speedup(mps, gpu) >= 22 %", "gpu", "none of cpu, mps"},
+		{"refusals(memroy) == 0", "memroy", "did you mean memory?"},
+		{"findings(bad) == 0", "bad", "none of error, warning, note"},
+		{"step.time(mps, cpu) <= 5 ms", "cpu", "takes 1 in its brackets"},
+		{"(step.time <= 5 ms", "(", "is not closed"},
+		{"step.time <= 5 ms)", ")", "is not expected here"},
+		{"step.time <= 5 ms step.time <= 6 ms", "step.time", "is not expected here"},
+		{"step.time <= 5 ms && fallbacks == 0", "&", "is not expected here"},
+		{"parity.loss within -1e-3", "-1e-3", "negative range"},
+		{"step.time <= 5 ms or", "", "the name of a figure is expected"},
+		{"loss.last <= 3 \x1b[31m", "\x1b", "not expected"},
+		{strings.Repeat("(", 40) + "fallbacks == 0" + strings.Repeat(")", 40), "(", "within one another"},
+		{"fallbacks == 0" + strings.Repeat(" or fallbacks == 0", 100), "fallbacks", "more than 100 conditions"},
+		{strings.Repeat(" ", 3000), "", "longer than"},
+	} {
+		_, err := Parse(c.rule)
+		var m *Mistake
+		if !errors.As(err, &m) {
+			t.Errorf("%q: %v, want a mistake", c.rule, err)
+			continue
+		}
+		if !strings.Contains(m.Text, c.says) {
+			t.Errorf("%q: %q, want %q", c.rule, m.Text, c.says)
+		}
+		if at := min(m.At+m.Len, len(c.rule)); len(c.rule) < 100 && c.rule[m.At:at] != c.at {
+			t.Errorf("%q: points at %q, want %q", c.rule, c.rule[m.At:at], c.at)
+		}
+		if shown := m.Show(); strings.ContainsRune(shown, 0x1b) || strings.Count(shown, "\n") != 1 {
+			t.Errorf("%q is shown as %q", c.rule, shown)
+		}
+	}
+}
+
+// TestCaret: the caret stands below the place, also behind letters of several bytes and in a long rule.
+func TestCaret(t *testing.T) {
+	for _, c := range []struct{ rule, want string }{
+		{"step.time ≤ 5 µs and memory.grwth ≤ 26 %", "step.time ≤ 5 µs and memory.grwth ≤ 26 %\n                     ^^^^^^^^^^^^"},
+		{strings.Repeat("fallbacks == 0 or ", 8) + "step.tim <= 1 s", "…  0 or fallbacks == 0 or fallbacks == 0 or fallbacks == 0 or step.tim <= 1 s\n" + strings.Repeat(" ", 62) + "^^^^^^^^"},
+	} {
+		_, err := Parse(c.rule)
+		var m *Mistake
+		if !errors.As(err, &m) || m.Show() != c.want {
+			t.Errorf("got\n%s\nwant\n%s", m.Show(), c.want)
+		}
+	}
+}
+
+func TestReadsAs(t *testing.T) {
+	for _, c := range []struct {
+		rule  string
+		bound float64
+		shape string
+	}{
+		{"memory.growth <= 26 % over 10 epochs", 0.26, "memory.growth"},
+		{"memory.growth <= 0.26", 0.26, "memory.growth"},
+		{"step.time<50ms", 0.05, "step.time"},
+		{"step.time ≤ 2 min", 120, "step.time"},
+		{"memory.pool.peak <= 8 GiB", 8 << 30, "memory.pool.peak"},
+		{"memory.pool.peak <= 8 GB", 8e9, "memory.pool.peak"},
+		{"parity.loss within 1e-3", 1e-3, "parity.loss"},
+		{"speedup(mps, cpu) >= −5 %", -0.05, "speedup"},
+		{"gpu.util >= 18%", 0.18, "gpu.busy.mean"},
+		{"fallbacks == 0 or fallbacks == 1 and loss.last < 2", 0, "(fallbacks or (fallbacks and loss.last))"},
+		{"(fallbacks == 0 or fallbacks == 1) and loss.last < 2", 0, "((fallbacks or fallbacks) and loss.last)"},
+	} {
+		e, err := Parse(c.rule)
+		if err != nil {
+			t.Errorf("%q: %v", c.rule, err)
+			continue
+		}
+		if got := shape(e); got != c.shape {
+			t.Errorf("%q reads as %s, want %s", c.rule, got, c.shape)
+		}
+		if got := e.Conditions()[0].Bound; got != c.bound {
+			t.Errorf("%q: bound %v, want %v", c.rule, got, c.bound)
+		}
+	}
+}
+
+func shape(e *Expr) string {
+	if e.Cond != nil {
+		return e.Cond.Figure
+	}
+	var parts []string
+	for _, t := range e.Terms {
+		parts = append(parts, shape(t))
+	}
+	return "(" + strings.Join(parts, " "+e.Op+" ") + ")"
+}
+
+// TestFiguresAreTheEvidences: what docs/formats/evidence.md lists can be named, with its unit; and what can be named is listed there,
+// unless gates work it out themselves.
+func TestFiguresAreTheEvidences(t *testing.T) {
+	data, err := os.ReadFile("../../docs/formats/evidence.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(string(data), "## Names of figures")
+	page, _, _ = strings.Cut(page, "A name that is not in the list")
+	units := map[string]string{}
+	code := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		last := ""
+		for _, m := range code.FindAllStringSubmatch(cells[1], -1) {
+			name := m[1]
+			if strings.HasPrefix(name, ".") { // `split.data` `.h2d`
+				name = last[:strings.LastIndex(last, ".")] + name
+			}
+			last = name
+			units[name] = strings.TrimSpace(cells[2])
+		}
+		if strings.Contains(cells[1], "…") { // share.data … share.rest
+			for _, part := range []string{"h2d", "forward", "backward", "optimizer"} {
+				units["share."+part] = "ratio"
+			}
+		}
+	}
+	if len(units) < 35 {
+		t.Fatalf("%d figures read from the page", len(units))
+	}
+	for name, unit := range units {
+		if strings.HasPrefix(name, "only.") { // stands in only.each, not among the figures
+			continue
+		}
+		switch f := lookup(name); {
+		case f == nil:
+			t.Errorf("%s is a figure of the evidence, and gates do not know it: add it to figures.go", name)
+		case f.unit != unit:
+			t.Errorf("%s: unit %s here, %s in the evidence", name, f.unit, unit)
+		}
+	}
+	for _, f := range figures {
+		if _, listed := units[f.name]; !listed && f.doc == "" {
+			t.Errorf("gates know %s, which the evidence does not have", f.name)
+		}
+	}
+}
+
+func TestPolicyFiles(t *testing.T) {
+	for _, c := range []struct{ name, file, says string }{
+		{"places", "# ours\n[[gate]]\nname = \"a\"\nrule = \"fallbacks == 0\"\n\n[[gate]]\nname = \"b\"\nrule = \"memory.grwth <= 1 %\"\n\n[[gate]]\nname = \"c\"\nwhen = \"runs(gpu) == 1\"\nrule = \"fallbacks == 0\"\n", "gate b, line 8: rule: no figure is called memory.grwth"},
+		{"all of them", "[[gate]]\nname = \"b\"\nrule = \"memory.grwth <= 1 %\"\n[[gate]]\nname = \"c\"\nwhen = \"runs(gpu) == 1\"\nrule = \"fallbacks == 0\"\n", "gate c, line 6: when: gpu is none of"},
+		{"key", "[[gate]]\nname = \"a\"\nruel = \"fallbacks == 0\"\n", "unknown field"},
+		{"toml", "[[gate]\nname = 3\n", "policy"},
+		{"empty", "", "no gate in it"},
+		{"twice", "[[gate]]\nname = \"a\"\nrule = \"fallbacks == 0\"\n[[gate]]\nname = \"a\"\nrule = \"fallbacks == 0\"\n", "two of that name"},
+		{"nameless", "[[gate]]\nrule = \"fallbacks == 0\"\n", "gate number 1: a name"},
+		{"large", strings.Repeat("#", maxPolicy+1), "larger than"},
+		{"many", strings.Repeat("[[gate]]\nname = \"a\"\nrule = \"x\"\n", 501), "501 gates"},
+		{"many mistakes", manyMistakes(), "and 380 more"},
+		{"binary", "\x00\xff\xfe", "policy"},
+	} {
+		_, err := Load("p.toml", []byte(c.file))
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+			continue
+		}
+		if fault.CodeOf(err) != fault.Usage {
+			t.Errorf("%s: status %d", c.name, fault.CodeOf(err))
+		}
+		if strings.ContainsAny(err.Error(), "\x1b\x00") {
+			t.Errorf("%s: control characters come through: %q", c.name, err)
+		}
+	}
+}
+
+func manyMistakes() string {
+	var b strings.Builder
+	for range 200 {
+		b.WriteString("[[gate]]\nname = \"\\u001b[31m\"\nrule = \"x\"\n")
+	}
+	return b.String()
+}
+
+// FuzzParse: whatever a rule says, it is read or refused with a place inside it, and what was read can be evaluated.
+func FuzzParse(f *testing.F) {
+	for _, g := range Default().Gates {
+		f.Add(g.Rule)
+	}
+	f.Add("(step.time <= 5 ms or fallbacks == 0) and memory.live.peak < 8 GiB over 3 runs")
+	f.Add("step.time within 5 % of baseline")
+	f.Add("((((≤−1e-9µs")
+	f.Fuzz(func(t *testing.T, rule string) {
+		e, err := Parse(rule)
+		if err != nil {
+			var m *Mistake
+			if !errors.As(err, &m) || m.At < 0 || m.At > len(rule) || m.Text == "" || strings.Count(m.Show(), "\n") != 1 {
+				t.Fatalf("%q: %#v", rule, err)
+			}
+			return
+		}
+		out, answers := (&Set{}).Answer(e)
+		if out != Unknown || len(answers) != len(e.Conditions()) {
+			t.Fatalf("%q without runs: %s, %d answers", rule, out, len(answers))
+		}
+		for _, c := range e.Conditions() { // each condition reads the same by itself
+			again, err := Parse(c.Text)
+			if err != nil || again.Cond == nil || again.Cond.Figure != c.Figure || again.Cond.Bound != c.Bound || again.Cond.Over != c.Over {
+				t.Fatalf("%q: its condition %q reads as %+v, %v", rule, c.Text, again, err)
+			}
+		}
+	})
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(DefaultText)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Load("p.toml", data)
+		if (p == nil) == (err == nil) {
+			t.Fatalf("%v, %v", p, err)
+		}
+	})
+}

@@ -1,0 +1,269 @@
+// Package logbook keeps what was observed, in one SQLite file that several programs and people can write at once.
+//
+// What is kept is a document: the evidence of a run (evidence.json, byte for byte), or a record in the common form (Record), as a note is.
+// Its identifier is the SHA-256 of its bytes, so that the same document is kept once, wherever it comes from, and two logbooks can be
+// merged. Figures, facts and operators are read out of the document into tables to query. Series of points lie beside it, by columns
+// (series.go). Every document and every chunk of points has an entry in a chain of hashes; Verify holds the whole to it.
+//
+// Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed or deleted.
+package logbook
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"assay/internal/fault"
+)
+
+//go:embed schema/*.sql
+var schemaFiles embed.FS
+
+const (
+	application = 0x61737379 // "assy": what file(1) and sqlite3 find in the header
+	patience    = 60 * time.Second
+	magic       = "SQLite format 3\x00"
+)
+
+// Limit numbers of SQLite that a query needs (sqlite.org/c3ref/c_limit_attached.html).
+const (
+	limitLength   = 0
+	limitAttached = 7
+)
+
+// A reproject line at the head of a migration says that the tables read out of documents are to be made again.
+const reproject = "-- reproject"
+
+// Book is an open logbook.
+type Book struct {
+	path string
+	db   *sql.DB
+}
+
+// Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema.
+func Open(ctx context.Context, path string) (*Book, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("open the logbook: %w", err)
+	}
+	if err := sniff(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)")
+	if err != nil {
+		return nil, err
+	}
+	if err := b.retry(ctx, func() error { return b.migrate(ctx, schema()) }); err != nil {
+		b.Close()
+		return nil, fault.Hint(fmt.Errorf("open the logbook %s: %w", path, err), hintOf(err))
+	}
+	return b, nil
+}
+
+// OpenRead opens a logbook that is there already and changes nothing in it. Its connections cannot write, attach files or load code.
+func OpenRead(ctx context.Context, path string) (*Book, error) {
+	if err := sniff(path); err != nil {
+		return nil, err
+	}
+	b, err := open(path, "ro", "query_only(1)", "cell_size_check(1)")
+	if err != nil {
+		return nil, err
+	}
+	var version int
+	err = b.retry(ctx, func() error {
+		version, err = b.version(ctx, b.db)
+		return err
+	})
+	switch {
+	case err != nil:
+		b.Close()
+		return nil, fault.Hint(fmt.Errorf("open the logbook %s: %w", path, err), hintOf(err))
+	case version < len(schema()):
+		b.Close()
+		return nil, fault.Hint(fmt.Errorf("open the logbook %s: its schema is version %d, and this assay reads %d", path, version, len(schema())),
+			"assay log, where it can be written, brings it up to date")
+	}
+	return b, nil
+}
+
+// Exists reports whether there is a file at the path.
+func Exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// sniff refuses a file that is no SQLite database before SQLite writes to it. An empty one is a logbook that was about to be made.
+func sniff(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open the logbook: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("open the logbook %s: not a file", path)
+	}
+	head := make([]byte, len(magic))
+	if n, _ := io.ReadFull(f, head); n > 0 && string(head[:n]) != magic {
+		return fault.Hint(fmt.Errorf("open the logbook %s: not a logbook: not a SQLite database", path), "--logbook names the database file")
+	}
+	return nil
+}
+
+// open makes connections that share no state. Each BEGIN takes the write lock at once, so that a transaction never fails half way for want of it.
+func open(path, mode string, pragmas ...string) (*Book, error) {
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds())}, pragmas...)}
+	dsn := (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
+	connector, err := sqlite.NewConnector(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("open the logbook %s: %w", path, err)
+	}
+	b := &Book{path: path, db: sql.OpenDB(connector)}
+	b.db.SetMaxOpenConns(1) // writers of one process queue here rather than at the file's lock
+	return b, nil
+}
+
+// Path of the file.
+func (b *Book) Path() string { return b.path }
+
+// Close ends the use of the logbook.
+func (b *Book) Close() error { return b.db.Close() }
+
+// write runs f in a transaction. When it returns nil, what f wrote is on the disk.
+func (b *Book) write(ctx context.Context, f func(tx *sql.Tx) error) error {
+	return b.retry(ctx, func() error {
+		tx, err := b.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := f(tx); err != nil {
+			_ = tx.Rollback()
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// retry repeats f while somebody else holds the file. SQLite itself waits at most locks; not while another process turns the write-ahead log
+// on, or recovers after a kill.
+func (b *Book) retry(ctx context.Context, f func() error) error {
+	deadline := time.Now().Add(patience)
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		err := f()
+		if !busy(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+	}
+}
+
+// busy tells SQLITE_BUSY (5) and SQLITE_LOCKED (6) with all their extended codes.
+func busy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == 5 || e.Code()&0xff == 6)
+}
+
+func hintOf(err error) string {
+	var e *sqlite.Error
+	switch {
+	case fault.HintOf(err) != "":
+		return fault.HintOf(err)
+	case busy(err):
+		return "another program has kept it locked for a minute; nothing was written"
+	case errors.As(err, &e) && e.Code()&0xff == 11, errors.As(err, &e) && e.Code()&0xff == 26: // CORRUPT, NOTADB
+		return "the file is damaged: assay log import reads what evidence.json files of .assay/runs still hold into a new one"
+	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
+		return "the file, or its folder, cannot be written"
+	}
+	return ""
+}
+
+// schema is the list of migrations: the first makes version 1, the second brings version 1 to 2, and so on.
+func schema() []string {
+	entries, err := schemaFiles.ReadDir("schema")
+	if err != nil {
+		panic(err) // embedded
+	}
+	var all []string
+	for i, e := range entries {
+		if e.Name() != fmt.Sprintf("%03d.sql", i+1) {
+			panic("schema/" + e.Name() + ": migrations are numbered without gaps")
+		}
+		text, err := schemaFiles.ReadFile("schema/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, string(text))
+	}
+	return all
+}
+
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// version reads which schema the file has; 0 for an empty file. One that this assay does not know, and somebody else's database, are errors.
+func (b *Book) version(ctx context.Context, q queryer) (int, error) {
+	var version, app, tables int
+	for pragma, into := range map[string]*int{"PRAGMA user_version": &version, "PRAGMA application_id": &app, "SELECT count(*) FROM sqlite_master": &tables} {
+		if err := q.QueryRowContext(ctx, pragma).Scan(into); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case app != application && (tables > 0 || version > 0 || app != 0):
+		return 0, fault.Hint(errors.New("a SQLite database, and not a logbook of assay"), "--logbook names another file; nothing was changed in this one")
+	case version > len(schema()):
+		return 0, fault.Hint(fmt.Errorf("its schema is version %d, and this assay knows %d", version, len(schema())), "a newer assay wrote it: use that one; nothing was changed")
+	case version == 0 && tables > 0:
+		return 0, errors.New("a logbook without a version: damaged")
+	}
+	return version, nil
+}
+
+// migrate brings the file to the last of the migrations, all in one transaction: a kill leaves the old version or the new one.
+func (b *Book) migrate(ctx context.Context, migrations []string) error {
+	if version, err := b.version(ctx, b.db); err != nil || version == len(migrations) {
+		return err
+	}
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	version, err := b.version(ctx, tx) // another process may have been faster
+	if err != nil {
+		return err
+	}
+	again := false
+	for i, text := range migrations[min(version, len(migrations)):] {
+		if _, err := tx.ExecContext(ctx, text); err != nil {
+			return fmt.Errorf("schema %d: %w", version+i+1, err)
+		}
+		again = again || strings.HasPrefix(text, reproject)
+	}
+	if again && version > 0 {
+		if err := projectAgain(ctx, tx); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application, len(migrations))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

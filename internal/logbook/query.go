@@ -1,0 +1,241 @@
+package logbook
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"assay/internal/evidence"
+	"assay/internal/fault"
+)
+
+// Entry is a record as a list shows it.
+type Entry struct {
+	ID, Kind, Title, Name, Device, Torch, Chip, Resolution, PeakFigure, Signal, Error string
+	At                                                                                time.Time
+	Batch                                                                             int
+	Peak                                                                              *float64
+	PeakBasis                                                                         evidence.Basis
+	Exit                                                                              *int
+	Complete                                                                          bool
+	Step                                                                              evidence.Figure // step.time
+	About                                                                             []string
+}
+
+// Filter chooses records. Zero fields choose all.
+type Filter struct {
+	Kind   string
+	Script string // part of the title
+	Device string
+	Failed bool // runs that did not end with 0
+	Since  time.Time
+	About  string // records about this one
+	Limit  int    // the newest so many
+}
+
+// List gives records, the newest first.
+func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
+	if f.Limit <= 0 {
+		f.Limit = 1 << 30
+	}
+	since := ""
+	if !f.Since.IsZero() {
+		since = stamp(f.Since)
+	}
+	rows, err := b.db.QueryContext(ctx, `SELECT r.id, r.kind, r.at, coalesce(r.title, ''), coalesce(r.name, ''), coalesce(r.device, ''), coalesce(r.torch, ''),
+		coalesce(r.chip, ''), coalesce(r.resolution, ''), coalesce(r.peak_figure, ''), coalesce(r.signal, ''), coalesce(r.error, ''), coalesce(r.batch, 0),
+		r.peak_memory, coalesce(r.peak_basis, ''), r.exit, coalesce(r.complete, 0), f.value, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''), coalesce(f.missing, ''),
+		coalesce((SELECT group_concat(about, ' ') FROM link l WHERE l.record = r.record), '')
+		FROM record r LEFT JOIN figure f ON f.record = r.record AND f.name = 'step.time'
+		WHERE (?1 = '' OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
+		AND (?4 = 0 OR r.exit <> 0) AND r.at >= ?5 AND (?6 = '' OR EXISTS (SELECT 1 FROM link l WHERE l.record = r.record AND l.about = ?6))
+		GROUP BY r.record ORDER BY r.at DESC, r.id LIMIT ?7`, f.Kind, f.Script, f.Device, truth(f.Failed), since, f.About, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("read the logbook: %w", err)
+	}
+	defer rows.Close()
+	var all []Entry
+	for rows.Next() {
+		var e Entry
+		var at, about, missing string
+		var value *float64
+		step := &e.Step
+		if err := rows.Scan(&e.ID, &e.Kind, &at, &e.Title, &e.Name, &e.Device, &e.Torch, &e.Chip, &e.Resolution, &e.PeakFigure, &e.Signal, &e.Error, &e.Batch,
+			&e.Peak, &e.PeakBasis, &e.Exit, &e.Complete, &value, &step.Low, &step.High, &step.N, &step.Basis, &missing, &about); err != nil {
+			return nil, fmt.Errorf("read the logbook: %w", err)
+		}
+		step.Name, step.Unit, step.Value, step.Missing = "step.time", "s", value, missing
+		if e.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return nil, fmt.Errorf("read the logbook: record %s: %w", short(e.ID), err)
+		}
+		e.About = strings.Fields(about)
+		all = append(all, e)
+	}
+	return all, rows.Err()
+}
+
+// Resolve finds the one record that a word names: the beginning of its identifier, four characters at least, or the name of a run's folder.
+func (b *Book) Resolve(ctx context.Context, word string) (string, error) {
+	prefix := strings.ToLower(word)
+	isHex := len(prefix) >= 4 && strings.Trim(prefix, "0123456789abcdef") == ""
+	rows, err := b.db.QueryContext(ctx, `SELECT id, kind, at, coalesce(title, '') FROM record WHERE ?1 AND id >= ?2 AND id < ?2 || 'g' OR name = ?3 ORDER BY at DESC LIMIT 21`,
+		truth(isHex), prefix, word)
+	if err != nil {
+		return "", fmt.Errorf("look for record %s: %w", word, err)
+	}
+	defer rows.Close()
+	var ids, lines []string
+	for rows.Next() {
+		var id, kind, at, title string
+		if err := rows.Scan(&id, &kind, &at, &title); err != nil {
+			return "", fmt.Errorf("look for record %s: %w", word, err)
+		}
+		ids = append(ids, id)
+		lines = append(lines, fmt.Sprintf("%s  %s  %s  %s", id[:16], at[:min(16, len(at))], kind, Printable(title, 50)))
+	}
+	switch {
+	case rows.Err() != nil:
+		return "", rows.Err()
+	case len(ids) == 0 && len(word) < 4:
+		return "", fault.Exit(fault.Hint(fmt.Errorf("no record is called %q", word), "write at least four characters of an identifier"), fault.Usage)
+	case len(ids) == 0:
+		return "", fault.Exit(fault.Hint(fmt.Errorf("no record begins with, or is called, %q", word), "see: assay log"), fault.Usage)
+	case len(ids) > 1:
+		if len(lines) > 20 {
+			lines[20] = "and more"
+		}
+		return "", fault.Exit(fault.Hint(fmt.Errorf("%q is ambiguous", word), "candidates:\n  "+strings.Join(lines, "\n  ")), fault.Usage)
+	}
+	return ids[0], nil
+}
+
+// Document is what was kept, byte for byte.
+func (b *Book) Document(ctx context.Context, id string) ([]byte, error) {
+	return content(ctx, b.db, id)
+}
+
+// Run is the evidence of a run or a rehearsal.
+func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
+	doc, err := b.Document(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var run evidence.Run
+	if err := json.Unmarshal(doc, &run); err != nil || run.Schema != evidence.Schema {
+		return nil, fault.Exit(fmt.Errorf("record %s is not the evidence of a run", short(id)), fault.Usage)
+	}
+	return &run, nil
+}
+
+// Record is a record in the common form.
+func (b *Book) Record(ctx context.Context, id string) (*Record, error) {
+	doc, err := b.Document(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return parseRecord(doc)
+}
+
+// Table is the answer to a query.
+type Table struct {
+	Columns []string
+	Rows    [][]any // string, int64, float64, []byte or nil
+	Cut     bool    // there were more rows than were asked for
+}
+
+// Bounds of a query.
+const (
+	maxCell   = 64 << 20  // bytes of one value that a query may make
+	maxAnswer = 256 << 20 // bytes of all values
+)
+
+// Query answers SQL. The book must have been opened by OpenRead: its connection cannot write. No other file can be attached.
+func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, error) {
+	conn, err := b.db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("query the logbook: %w", err)
+	}
+	defer conn.Close()
+	// VACUUM INTO writes a file and attaches for that: no attaching forbids both.
+	for id, v := range map[int]int{limitAttached: 0, limitLength: maxCell} {
+		if _, err := sqlite.Limit(conn, id, v); err != nil {
+			return nil, fmt.Errorf("query the logbook: %w", err)
+		}
+	}
+	t, err := readTable(ctx, conn, query, limit)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
+	case err != nil:
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"), fault.Usage)
+	}
+	return t, nil
+}
+
+func readTable(ctx context.Context, conn *sql.Conn, query string, limit int) (*Table, error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	t := &Table{}
+	if t.Columns, err = rows.Columns(); err != nil {
+		return nil, err
+	}
+	room := maxAnswer
+	for rows.Next() {
+		if len(t.Rows) == limit {
+			t.Cut = true
+			return t, nil
+		}
+		row := make([]any, len(t.Columns))
+		into := make([]any, len(row))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		for _, v := range row {
+			switch v := v.(type) {
+			case string:
+				room -= len(v)
+			case []byte:
+				room -= len(v)
+			}
+			room -= 16
+		}
+		if room < 0 {
+			return nil, fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, rows.Err()
+}
+
+// Printable makes one line of a stranger's text, n characters at most: nothing in it moves a terminal's cursor.
+func Printable(s string, n int) string {
+	var out strings.Builder
+	count := 0
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		if count++; count > n {
+			out.WriteRune('…')
+			break
+		}
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			out.WriteRune(' ')
+		case r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
+			out.WriteRune('\uFFFD')
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}

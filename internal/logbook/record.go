@@ -1,0 +1,497 @@
+package logbook
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"assay/internal/evidence"
+	"assay/internal/fault"
+)
+
+// RecordSchema names the common form.
+const RecordSchema = "assay.record/1"
+
+// Kinds of record. A later room may add its own word.
+const (
+	KindRun       = "run"       // evidence of a run
+	KindRehearsal = "rehearsal" // evidence of a run on the double
+	KindNote      = "note"
+	KindRejection = "rejection" // a hypothesis that was rejected
+	KindFacts     = "facts"     // what was found out about a run beside its evidence
+	KindSeries    = "series"    // carries points and nothing else
+)
+
+// Bounds of a document. Evidence of a run of hours has some megabytes.
+const (
+	MaxContent = 256 << 20 // bytes
+	maxText    = 64 << 10  // bytes of a note
+)
+
+// Record is the common form, for everything that is not the evidence of a run.
+type Record struct {
+	Schema   string            `json:"schema"`
+	Kind     string            `json:"kind"`
+	At       time.Time         `json:"at"`
+	Title    string            `json:"title,omitempty"`
+	About    []string          `json:"about,omitempty"`  // identifiers of records
+	Fields   map[string]string `json:"fields,omitempty"` // declared by a person
+	Figures  []evidence.Figure `json:"figures,omitempty"`
+	Facts    []evidence.Fact   `json:"facts,omitempty"`
+	Document json.RawMessage   `json:"document,omitempty"` // whatever the room wants to keep
+}
+
+var (
+	kindWord = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	fullID   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// Put keeps a record in the common form and returns its identifier.
+func (b *Book) Put(ctx context.Context, r Record) (string, error) {
+	r.Schema, r.At = RecordSchema, r.At.UTC()
+	doc, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("keep a %s: %w", r.Kind, err)
+	}
+	id, _, err := b.Add(ctx, doc)
+	return id, err
+}
+
+// Add keeps a document: an evidence.json, or a record in the common form. added is false where it was there already. When the error is nil
+// the document is on the disk.
+func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err error) {
+	if len(doc) > MaxContent {
+		return "", false, fmt.Errorf("keep a document of %d bytes: the most is %d", len(doc), MaxContent)
+	}
+	p, err := project(doc)
+	if err != nil {
+		return "", false, err
+	}
+	sum := sha256.Sum256(doc)
+	id = hex.EncodeToString(sum[:])
+	all, err := chunks(id, p.points)
+	if err != nil {
+		return "", false, fmt.Errorf("keep %s: %w", short(id), err)
+	}
+	packed := packer.EncodeAll(doc, nil)
+	err = b.write(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO content(id, size, data) VALUES(?,?,?)", id, len(doc), packed)
+		if err != nil {
+			return err
+		}
+		n, _ := res.RowsAffected()
+		if added = n > 0; !added {
+			return nil
+		}
+		if err := insertRows(ctx, tx, 0, id, p); err != nil {
+			return err
+		}
+		if err := enter(ctx, tx, "record", sum[:]); err != nil {
+			return err
+		}
+		_, err = addChunks(ctx, tx, id, all)
+		return err
+	})
+	if err != nil {
+		return "", false, fault.Hint(fmt.Errorf("write to the logbook %s: %w", b.path, err), hintOf(err))
+	}
+	return id, added, nil
+}
+
+// projection is what of a document stands in tables: the row of record less its number and id, and the rows of the others less the number.
+type projection struct {
+	kind   string
+	record []any
+	rows   map[string][][]any
+	points []Point
+}
+
+// tables that are read out of documents, in the order in which Verify compares them.
+var tables = []string{"figure", "fact", "operator", "finding", "link"}
+
+func insertRows(ctx context.Context, tx *sql.Tx, number int64, id string, p *projection) error {
+	args := append([]any{nil, id}, p.record...)
+	if number > 0 {
+		args[0] = number
+	}
+	res, err := tx.ExecContext(ctx, "INSERT INTO record VALUES("+marks(len(args))+")", args...)
+	if err != nil {
+		return err
+	}
+	if number == 0 {
+		if number, err = res.LastInsertId(); err != nil {
+			return err
+		}
+	}
+	for _, table := range tables {
+		rows := p.rows[table]
+		if len(rows) == 0 {
+			continue
+		}
+		insert, err := tx.PrepareContext(ctx, "INSERT INTO "+table+" VALUES("+marks(1+len(rows[0]))+")")
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if _, err := insert.ExecContext(ctx, append([]any{number}, row...)...); err != nil {
+				insert.Close()
+				return err
+			}
+		}
+		insert.Close()
+	}
+	return nil
+}
+
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+
+// projectAgain makes the tables anew from the documents, with the numbers that records have.
+func projectAgain(ctx context.Context, tx *sql.Tx) error {
+	rows, err := tx.QueryContext(ctx, "SELECT record, id FROM record ORDER BY record")
+	if err != nil {
+		return err
+	}
+	numbers, ids := []int64{}, []string{}
+	for rows.Next() {
+		var n int64
+		var id string
+		if err := rows.Scan(&n, &id); err != nil {
+			rows.Close()
+			return err
+		}
+		numbers, ids = append(numbers, n), append(ids, id)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return err
+	}
+	for _, table := range append([]string{"record"}, tables...) {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
+			return err
+		}
+	}
+	for i, id := range ids {
+		doc, err := content(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		p, err := project(doc)
+		if err != nil {
+			return fmt.Errorf("record %s: %w", short(id), err)
+		}
+		if err := insertRows(ctx, tx, numbers[i], id, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// content reads a document and checks it against its identifier.
+func content(ctx context.Context, q queryer, id string) ([]byte, error) {
+	var size int64
+	var data []byte
+	if err := q.QueryRowContext(ctx, "SELECT size, data FROM content WHERE id = ?", id).Scan(&size, &data); err != nil {
+		return nil, fmt.Errorf("read record %s: %w", short(id), err)
+	}
+	return unpackContent(id, size, data)
+}
+
+func unpackContent(id string, size int64, data []byte) ([]byte, error) {
+	damaged := fault.Hint(fmt.Errorf("read record %s: the document is not what was kept: its SHA-256 differs", short(id)), "assay log verify tells what else is damaged")
+	if size < 0 || size > MaxContent {
+		return nil, damaged
+	}
+	// The sizes that the frame and the row declare must agree before memory is given.
+	var header zstd.Header
+	if err := header.Decode(data); err != nil || header.HasFCS && header.FrameContentSize != uint64(size) {
+		return nil, damaged
+	}
+	doc, err := unpacker.DecodeAll(data, make([]byte, 0, min(size, int64(len(data))*64)+1))
+	sum := sha256.Sum256(doc)
+	if err != nil || int64(len(doc)) != size || hex.EncodeToString(sum[:]) != id {
+		return nil, damaged
+	}
+	return doc, nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// text cuts what a stranger's file says: the whole stays in the document.
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	if len(s) > 4096 {
+		s = strings.ToValidUTF8(s[:4096], "") + " …"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+func must0(s string) any { // for columns that are not null
+	if v := text(s); v != nil {
+		return v
+	}
+	return ""
+}
+
+func number(v *float64) any {
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
+		return nil
+	}
+	return *v
+}
+
+func truth(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// project reads a document. It is a function of the document alone: a change to what it gives needs a migration that begins with "-- reproject".
+func project(doc []byte) (*projection, error) {
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(doc, &head); err != nil {
+		return nil, fault.Hint(fmt.Errorf("keep a record: not JSON: %w", err), "evidence.json of a run's folder can be kept, or the folder")
+	}
+	switch head.Schema {
+	case evidence.Schema:
+		var run evidence.Run
+		if err := json.Unmarshal(doc, &run); err != nil {
+			return nil, fmt.Errorf("keep a run: not the evidence of a run: %w", err)
+		}
+		return projectRun(&run), nil
+	case RecordSchema:
+		r, err := parseRecord(doc)
+		if err != nil {
+			return nil, err
+		}
+		return projectRecord(r), nil
+	}
+	return nil, fault.Hint(fmt.Errorf("keep a record: schema %q, and this assay reads %s and %s", head.Schema, evidence.Schema, RecordSchema),
+		"use the assay that wrote it, or a newer one")
+}
+
+func parseRecord(doc []byte) (*Record, error) {
+	var r Record
+	d := json.NewDecoder(bytes.NewReader(doc))
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf("keep a record: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("keep a record: more than one JSON value")
+	}
+	switch {
+	case !kindWord.MatchString(r.Kind) || r.Kind == KindRun || r.Kind == KindRehearsal:
+		return nil, fmt.Errorf("keep a record: the kind %q: a lower-case word, and run and rehearsal are for evidence", r.Kind)
+	case len(r.Title) > maxText:
+		return nil, fmt.Errorf("keep a record: a title of %d bytes, and the most is %d", len(r.Title), maxText)
+	}
+	for _, id := range r.About {
+		if !fullID.MatchString(id) {
+			return nil, fmt.Errorf("keep a record: about %q: that is no identifier", id)
+		}
+	}
+	return &r, nil
+}
+
+func projectRecord(r *Record) *projection {
+	p := &projection{kind: r.Kind, rows: map[string][][]any{}}
+	row := make([]any, 30)
+	row[0], row[1], row[3] = r.Kind, stamp(r.At), text(r.Title)
+	p.record = row
+	p.figures(r.Figures)
+	p.facts("facts", r.Facts)
+	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
+		p.add("fact", "field", must0(name), text(r.Fields[name]), "declared", nil)
+	}
+	for _, id := range r.About {
+		p.add("link", id)
+	}
+	return p
+}
+
+func (p *projection) add(table string, row ...any) { p.rows[table] = append(p.rows[table], row) }
+
+func (p *projection) figures(list []evidence.Figure) {
+	for _, f := range list {
+		p.add("figure", must0(f.Name), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
+			text(f.Note), text(f.Missing))
+	}
+}
+
+func (p *projection) facts(part string, list []evidence.Fact) {
+	for _, f := range list {
+		p.add("fact", part, must0(f.Name), text(f.Value), text(f.Source), text(f.Missing))
+	}
+}
+
+func projectRun(run *evidence.Run) *projection {
+	p := &projection{kind: KindRun, rows: map[string][][]any{}}
+	torch, system, chip := run.Target.Release, fact(run, "system"), fact(run, "chip")
+	if run.Rehearsal != nil {
+		p.kind = KindRehearsal
+		if d := run.Target.Double; d != nil {
+			torch, system, chip = d.Release, "macOS "+d.MacOS, d.Chip
+		}
+	}
+	if system == "" {
+		system = run.Target.System
+	}
+	batch, resolution := Work(run)
+	var batchCell any
+	if batch > 0 {
+		batchCell = int64(batch)
+	}
+	peak := Peak(run)
+	peakName := any(nil)
+	if peak.Known() {
+		peakName = peak.Name
+	}
+	var print any
+	if len(run.Provenance.Datasets) > 0 {
+		print = text(run.Provenance.Datasets[0].Fingerprint)
+	}
+	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(Title(run)), text(run.ID), text(run.Subject.Script), text(strings.Join(run.Subject.Command, " ")),
+		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name), text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
+		text(run.Provenance.Commit), text(run.Provenance.Dirty), batchCell, text(resolution), number(peak.Value), peakName, text(string(peak.Basis)),
+		text(run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]), int64(len(run.Fallbacks)), int64(run.Outcome.Exit), text(run.Outcome.Signal),
+		truth(run.Outcome.Complete), text(run.Outcome.Error), print, text(run.Provenance.Assay)}
+	p.figures(run.Figures)
+
+	p.facts("host", run.Host.Facts)
+	for _, name := range slices.Sorted(maps.Keys(run.Provenance.Environment)) {
+		p.add("fact", "environment", must0(name), text(run.Provenance.Environment[name]), "environment", nil)
+	}
+	for _, line := range run.Provenance.Packages {
+		name, version, _ := strings.Cut(line, "==")
+		p.add("fact", "package", must0(name), text(version), "site-packages", nil)
+	}
+	for i, d := range run.Provenance.Datasets {
+		at := strconv.Itoa(i)
+		p.add("fact", "data", "type "+at, text(d.Type), "loader", nil)
+		p.add("fact", "data", "fingerprint "+at, text(d.Fingerprint), text(d.Path), text(d.Missing))
+	}
+	for _, a := range run.Host.Apps {
+		if !a.Ours {
+			p.add("fact", "app", must0(a.Name), strconv.FormatFloat(a.Bytes, 'f', 0, 64), "bytes held when the run began", nil)
+		}
+	}
+	for _, o := range run.Operators {
+		p.add("operator", must0(o.Name), int64(o.Calls), number(&o.Self), number(&o.Total), number(o.Device), nil, string(evidence.Measured))
+	}
+	if run.Rehearsal != nil {
+		for _, o := range run.Rehearsal.Operators {
+			p.add("operator", must0(o.Operator), int64(o.Calls), nil, nil, nil, text(o.State), string(evidence.Rehearsed))
+		}
+	}
+	for _, f := range run.Findings {
+		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
+	}
+	for _, f := range run.Fallbacks {
+		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator, f.Count)), text(f.Where), nil, text(string(f.Basis)))
+	}
+	p.points = runPoints(run)
+	return p
+}
+
+// runPoints are the columns of the steps and the losses.
+func runPoints(run *evidence.Run) []Point {
+	began := run.Started.UnixMilli()
+	at := map[int]int64{}
+	for i, n := range run.Steps.Number {
+		if i < len(run.Steps.Start) {
+			at[n] = began + int64(run.Steps.Start[i]*1000)
+		}
+	}
+	var points []Point
+	for _, column := range []struct {
+		name   string
+		values []float64
+	}{{"step.time", run.Steps.Total}, {"step.data", run.Steps.Data}, {"step.h2d", run.Steps.H2D}, {"step.forward", run.Steps.Fwd},
+		{"step.backward", run.Steps.Bwd}, {"step.optimizer", run.Steps.Opt}, {"step.rest", run.Steps.Rest}, {"memory.live", run.Steps.Live}, {"memory.pool", run.Steps.Pool}} {
+		for i, v := range column.values {
+			if i < len(run.Steps.Number) && !(v < 0) { // -1: not known
+				n := run.Steps.Number[i]
+				points = append(points, Point{column.name, int64(n), at[n], v})
+			}
+		}
+	}
+	for i, n := range run.Loss.Step {
+		v := math.NaN()
+		if i < len(run.Loss.Value) && run.Loss.Value[i] != nil {
+			v = *run.Loss.Value[i]
+		}
+		points = append(points, Point{"loss", int64(n), at[n], v})
+	}
+	return points
+}
+
+// fact of the host, or "".
+func fact(run *evidence.Run, name string) string {
+	for _, f := range run.Host.Facts {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Title is what a reader calls the subject.
+func Title(run *evidence.Run) string {
+	title := run.Subject.Script
+	if title == "" {
+		title = strings.Join(run.Subject.Command, " ")
+	}
+	return title[strings.LastIndex(title, "/")+1:]
+}
+
+// Peak is the peak of memory that says most about the device: the allocator's pool, its tensors, the process.
+func Peak(run *evidence.Run) evidence.Figure {
+	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak", "memory.resident.peak"} {
+		if f := run.Figure(name); f.Known() {
+			return f
+		}
+	}
+	return evidence.Unknown("memory.peak", "B", "no peak of memory was seen")
+}
+
+// inputShape is what watch/module.py makes of a tensor: float32[64, 3, 224, 224] on mps.
+var inputShape = regexp.MustCompile(`\[(\d+(?:, ?\d+)*)\]`)
+
+// Work is the batch and the size of one input: from the first loader and the shape that most steps had. 0 and "" where neither tells.
+func Work(run *evidence.Run) (batch int, resolution string) {
+	if len(run.Provenance.Datasets) > 0 {
+		batch = run.Provenance.Datasets[0].Batch
+	}
+	most := 0
+	for _, s := range run.Shapes {
+		m := inputShape.FindStringSubmatch(s.Inputs)
+		if m == nil || s.Steps <= most || len(m[1]) > 200 {
+			continue
+		}
+		most = s.Steps
+		dims := strings.Split(strings.ReplaceAll(m[1], " ", ""), ",")
+		resolution = strings.Join(dims[1:], "×")
+		if batch == 0 {
+			batch, _ = strconv.Atoi(dims[0])
+		}
+	}
+	return batch, resolution
+}

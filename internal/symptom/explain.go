@@ -1,0 +1,224 @@
+package symptom
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"assay/internal/atlas"
+)
+
+// explain fills a rule in with what its pattern read.
+func (s *scanner) explain(r *Rule, groups map[string]string, own bool) Symptom {
+	sym := Symptom{Rule: r.Name, Topic: r.Topic, Severity: r.Severity, Title: fill(r.Title, groups), Cause: fill(r.Cause, groups), Code: fill(r.Code, groups),
+		Source: r.Source, After: r.After, Remedy: []string{}}
+	for _, line := range r.Remedy {
+		sym.Remedy = append(sym.Remedy, fill(line, groups))
+	}
+	if r.Releases != "" {
+		sym.Releases = append(sym.Releases, fill(r.Releases, groups))
+	}
+	s.ofAtlas(r, &sym, own)
+	switch r.Reads {
+	case "operator":
+		s.atlas.torch(groups["op"], s.rep.Context.Torch, &sym)
+	case "tensorflow operator":
+		s.atlas.tensorflow(groups["op"], &sym)
+	case "mps memory":
+		mpsMemory(groups, s.rep.Context, &sym)
+	case "cuda memory":
+		cudaMemory(groups, s.rep.Context, &sym)
+	case "one buffer":
+		oneBuffer(groups, s.rep.Context, &sym)
+	}
+	if sym.Severity == "error" && r.After {
+		sym.Severity = "note"
+	}
+	return sym
+}
+
+func fill(text string, groups map[string]string) string {
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	for name, value := range groups {
+		text = strings.ReplaceAll(text, "{"+name+"}", strings.TrimSpace(value))
+	}
+	return text
+}
+
+// ofAtlas adds what the atlas says of the conditions behind a text: cause and remedy where the rule has none, releases and sources in any case.
+func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool) {
+	if len(r.atlas) == 0 {
+		return
+	}
+	rows := r.atlas
+	if v := s.rep.Context.Torch; v != "" {
+		if held := slices.DeleteFunc(slices.Clone(rows), func(c atlas.Condition) bool { return !c.Holds(v) }); len(held) > 0 {
+			rows = held
+		}
+	}
+	var sources []string
+	if sym.Source != "" {
+		sources = append(sources, sym.Source)
+	}
+	for _, c := range rows {
+		add := func(list *[]string, text string) {
+			if text != "" && !slices.Contains(*list, text) {
+				*list = append(*list, text)
+			}
+		}
+		add(&sources, c.Source)
+		add(&sym.Releases, span(c))
+		if !own {
+			add(&sym.Remedy, sentence(c.Remedy))
+		}
+	}
+	if !own {
+		var causes []string
+		for _, c := range rows[:min(3, len(rows))] {
+			text := c.When
+			if about := operatorsOf(c); about != "" {
+				text = about + ": " + text
+			}
+			if !slices.Contains(causes, text) {
+				causes = append(causes, text)
+			}
+		}
+		sym.Cause = strings.Join(causes, "; or ") + outcomeOf(rows[0])
+		if len(sym.Remedy) == 0 {
+			sym.Remedy = append(sym.Remedy, byKind[rows[0].Kind])
+			if sym.Remedy[0] == "" {
+				sym.Remedy[0] = byKind["stub"]
+			}
+		}
+	}
+	sym.Source = strings.Join(sources, "; ")
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+func operatorsOf(c atlas.Condition) string {
+	if len(c.Operators) == 0 || c.Operators[0] == "*" {
+		return ""
+	}
+	n := min(4, len(c.Operators))
+	text := strings.Join(c.Operators[:n], ", ")
+	if n < len(c.Operators) {
+		text += fmt.Sprintf(" and %d more", len(c.Operators)-n)
+	}
+	return text
+}
+
+func outcomeOf(c atlas.Condition) string {
+	switch c.Outcome {
+	case "cpu":
+		return ". It runs on the CPU, with copies there and back."
+	case "wrong":
+		return ". What comes out is wrong: " + c.Wrong + "."
+	case "ignored":
+		return ". It goes on, without what was asked for."
+	case "slow":
+		return ". It runs, slowly."
+	}
+	return "."
+}
+
+// byKind is what can be done where the atlas names no remedy for a refusal.
+var byKind = map[string]string{
+	"dtype":       "Convert the operands to a type that the backend has (float32, or int32 for indices) before the call, or compute this call on the CPU: op(x.cpu()).to(\"mps\").",
+	"size":        "Split the tensor, or lower the batch or the resolution.",
+	"shape":       "Change the sizes, or compute this call on the CPU: op(x.cpu()).to(\"mps\").",
+	"rank":        "Merge dimensions by reshape before the call, or compute this call on the CPU.",
+	"value":       "Choose another value for this argument, or compute this call on the CPU: op(x.cpu()).to(\"mps\").",
+	"mode":        "Choose another mode for this argument, or compute this call on the CPU: op(x.cpu()).to(\"mps\").",
+	"layout":      "Make the tensor dense or contiguous (x.to_dense(), x.contiguous()), or compute this call on the CPU.",
+	"device":      "Move all operands to one device.",
+	"macos":       "Update macOS, or choose a release of PyTorch that does not ask for a newer one.",
+	"grad":        "Detach this input, or compute this call on the CPU where its gradient is needed.",
+	"environment": "Correct the setting that the message names.",
+	"stub":        "Compute this call on the CPU: op(x.cpu()).to(\"mps\"); `assay ops NAME` says which releases have a kernel.",
+}
+
+// span says in which releases a condition was seen.
+func span(c atlas.Condition) string {
+	text := ""
+	switch {
+	case c.Until != "" && c.Until == c.From:
+		text = "PyTorch " + c.From
+	case c.Until != "":
+		text = "PyTorch " + c.From + " to " + c.Until
+	case c.From != "":
+		text = "PyTorch from " + c.From + " on"
+	}
+	if c.Fixed != "" {
+		text += ", right from " + c.Fixed + " on"
+	}
+	if c.MacOS != "" && text != "" {
+		text += ", on macOS " + c.MacOS
+	}
+	return text
+}
+
+// operators answers from the atlas since when one has a kernel.
+type operators struct{ a atlas.Atlas }
+
+func (o *operators) torch(name, release string, sym *Symptom) {
+	op, ok := o.a.Operator(name)
+	if !ok {
+		if found := o.a.Find(name); len(found) > 0 {
+			op, ok = found[0], true
+			for _, f := range found { // aten::sum without its overload: the one that lacks a kernel
+				if f.NativeFrom() == "" {
+					op = f
+				}
+			}
+		}
+	}
+	if !ok {
+		sym.Releases = append(sym.Releases, fmt.Sprintf("The atlas does not have %s: it is no operator of torch, torchvision or torchaudio; its own package has to bring a kernel for MPS.", name))
+		sym.Remedy = append(sym.Remedy, "Ask the package that defines "+name+" for MPS, or take its plain PyTorch path where it has one.")
+		return
+	}
+	list := o.a.Releases(op.Package)
+	newest := list[len(list)-1].Version
+	if since := op.NativeFrom(); since != "" {
+		for _, r := range list {
+			if r.Column == since {
+				since = r.Version
+				break
+			}
+		}
+		sym.Releases = append([]string{fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: `assay ops %s`).", name, op.Package, since, strings.TrimPrefix(name, "aten::"))}, sym.Releases...)
+		if release != "" && op.Package == "torch" && atlas.CompareReleases(release, since) < 0 {
+			sym.Releases = append(sym.Releases, "This log says PyTorch "+release+".")
+		}
+		sym.Remedy = append([]string{fmt.Sprintf("Upgrade: pip install '%s>=%s'.", op.Package, since)}, sym.Remedy...)
+		return
+	}
+	sym.Releases = append([]string{fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: `assay ops %s`).", name, op.Package, newest, strings.TrimPrefix(name, "aten::"))}, sym.Releases...)
+	if name == "c10d::allreduce_" || strings.HasPrefix(name, "c10d::") {
+		return
+	}
+	sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU by hand, where it is rare."}, sym.Remedy...)
+}
+
+func (o *operators) tensorflow(name string, sym *Symptom) {
+	op, ok := o.a.Operator("tf::" + name)
+	if !ok {
+		sym.Releases = append(sym.Releases, "No release of tensorflow-metal up to 1.2.0 has a GPU kernel for "+name+" (derived).")
+		return
+	}
+	if since := op.NativeFrom(); since != "" {
+		text := fmt.Sprintf("tensorflow-metal has a GPU kernel for %s from %s on (derived)", name, since)
+		if types := o.a.Types("tf::"+name, op.Columns[len(op.Columns)-1]); len(types) > 0 {
+			text += ", in " + op.Columns[len(op.Columns)-1] + " for the types " + strings.Join(types, ", ")
+		}
+		sym.Releases = append(sym.Releases, text+".")
+	}
+}

@@ -1,0 +1,267 @@
+package symptom
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// What bounds the reading of a log.
+const (
+	longest  = 16 << 10 // bytes of a line that are looked at
+	mostSeen = 4        // lines listed for one symptom
+	mostOdd  = 12       // unknown lines listed
+	mostKept = 600      // bytes of a line that are shown
+	mostKeys = 200      // different symptoms kept of one input
+)
+
+// Scan explains a log. It reads a line at a time: a log may be longer than memory.
+func Scan(name string, in io.Reader) (*Report, error) {
+	s := newScanner(name)
+	buf := make([]byte, 256<<10)
+	var line []byte // what is known of a line that is not yet ended
+	cut, lf := false, 1
+	end := func() {
+		if cut {
+			s.rep.Cut++
+		}
+		s.line(line, lf)
+		line, cut = line[:0], false
+	}
+	for {
+		n, err := in.Read(buf)
+		for rest := buf[:n]; len(rest) > 0; {
+			i := bytes.IndexAny(rest, "\r\n") // progress bars overwrite themselves: each state is a line, under one number
+			part := rest
+			if i >= 0 {
+				part = rest[:i]
+			}
+			room := longest - len(line)
+			if len(part) > room {
+				part, cut = part[:room], true
+			}
+			line = append(line, part...)
+			if i < 0 {
+				break
+			}
+			end()
+			if rest[i] == '\n' {
+				lf++
+			}
+			rest = rest[i+1:]
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(line) > 0 {
+		end()
+		lf++
+	}
+	s.rep.Lines = lf - 1
+	return s.finish(), nil
+}
+
+type scanner struct {
+	*table
+	rep     *Report
+	trace   trace
+	found   []int32
+	seen    map[string]int // key → index of the symptom
+	odd     map[string]int
+	batches int // how often a batch was read
+	atlas   *operators
+}
+
+func newScanner(name string) *scanner {
+	return &scanner{table: must(), rep: &Report{Schema: Schema, Input: name, Symptoms: []Symptom{}, Unknown: []Unknown{}},
+		seen: map[string]int{}, odd: map[string]int{}, atlas: &operators{}}
+}
+
+var escape = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+
+// line looks at one line of a log.
+func (s *scanner) line(raw []byte, number int) {
+	if bytes.IndexByte(raw, 0x1b) >= 0 {
+		raw = escape.ReplaceAll(raw, nil)
+	}
+	ends := s.trace.line(raw)
+	s.found = s.finder.in(raw, s.found[:0])
+	known := false
+	if len(s.found) > 0 {
+		known = s.match(string(raw), Found{Line: number})
+	}
+	if !known && (ends || looksLikeError(raw)) {
+		s.unknown(Found{Line: number, Text: shorten(string(raw)), Where: s.trace.user})
+	}
+	if ends {
+		s.trace = trace{}
+	}
+}
+
+type hit struct {
+	p     *pattern
+	at    []int
+	start int
+	end   int
+}
+
+// match applies the rules whose literal is in the line. Of rules that match the same words, the one with the longest literal is kept.
+func (s *scanner) match(line string, where Found) bool {
+	for i, n := range s.found {
+		s.found[i] = s.owner[n]
+	}
+	slices.Sort(s.found)
+	var hits []hit
+	for _, i := range slices.Compact(s.found) {
+		if int(i) >= len(s.patterns) {
+			s.context(int(i)-len(s.patterns), line, where)
+			continue
+		}
+		p := &s.patterns[i]
+		if at := p.re.FindStringSubmatchIndex(line); at != nil {
+			hits = append(hits, hit{p, at, at[0], at[1]})
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b hit) int {
+		if a.p.own != b.p.own {
+			if a.p.own {
+				return -1
+			}
+			return 1
+		}
+		return shortest(b.p.anchors) - shortest(a.p.anchors)
+	})
+	var kept []hit
+	for _, h := range hits {
+		if !slices.ContainsFunc(kept, func(k hit) bool { return h.p.rule == k.p.rule || h.start < k.end && k.start < h.end }) {
+			kept = append(kept, h)
+			s.add(h, line, where)
+		}
+	}
+	return len(kept) > 0
+}
+
+func (s *scanner) add(h hit, line string, where Found) {
+	groups := map[string]string{}
+	for i, name := range h.p.re.SubexpNames() {
+		if name != "" && h.at[2*i] >= 0 {
+			groups[name] = line[h.at[2*i]:h.at[2*i+1]]
+		}
+	}
+	where.Text = excerpt(line, h.start, h.end)
+	if where.Where == "" && where.Line > 0 {
+		where.Where = s.trace.user
+	}
+	// The same message with other numbers is one symptom; another operator or class is another.
+	key := h.p.rule.Name + "\x00" + groups["op"] + "\x00" + groups["what"]
+	if i, ok := s.seen[key]; ok {
+		sym := &s.rep.Symptoms[i]
+		sym.Count++
+		if len(sym.Found) < mostSeen {
+			sym.Found = append(sym.Found, where)
+		}
+		return
+	}
+	if len(s.rep.Symptoms) >= mostKeys {
+		return
+	}
+	s.seen[key] = len(s.rep.Symptoms)
+	sym := s.explain(h.p.rule, groups, h.p.own)
+	sym.Count, sym.Found, sym.key = 1, []Found{where}, key
+	s.rep.Symptoms = append(s.rep.Symptoms, sym)
+}
+
+func (s *scanner) unknown(f Found) {
+	key := digits.ReplaceAllString(f.Text, "0")
+	if i, ok := s.odd[key]; ok {
+		s.rep.Unknown[i].Count++
+		return
+	}
+	if len(s.rep.Unknown) >= mostOdd {
+		s.rep.More++
+		return
+	}
+	s.odd[key] = len(s.rep.Unknown)
+	s.rep.Unknown = append(s.rep.Unknown, Unknown{f, 1})
+}
+
+var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
+
+func (s *scanner) finish() *Report {
+	slices.SortStableFunc(s.rep.Symptoms, func(a, b Symptom) int { return rank(a) - rank(b) })
+	return s.rep
+}
+
+func rank(s Symptom) int {
+	n := slices.Index([]string{"error", "warning", "note"}, s.Severity)
+	if s.After {
+		n += 3
+	}
+	return n
+}
+
+// excerpt is the part of a line that a match is in.
+func excerpt(line string, start, end int) string {
+	if len(line) <= mostKept {
+		return strings.TrimSpace(line)
+	}
+	from := max(0, start-80)
+	to := min(len(line), max(end+80, from+mostKept))
+	to = min(to, from+mostKept)
+	return "… " + strings.TrimSpace(whole(line[from:to])) + " …"
+}
+
+func shorten(line string) string {
+	if len(line) <= mostKept {
+		return strings.TrimSpace(whole(line))
+	}
+	return strings.TrimSpace(whole(line[:mostKept])) + " …"
+}
+
+// whole leaves out what is no UTF-8: a line may have been cut in a character.
+func whole(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// What a log says of itself. The numbers of contextAnchors and of contextReaders agree.
+var (
+	contextAnchors = []string{"torch", "macos", "batch_size", "batch-size", "batch size", "batchsize"}
+	torchRelease   = regexp.MustCompile(`(?i)\b(?:py)?torch(?:[ _-]?version)?["']?\s*(?:[:=]{1,2}|[-@ ])\s*["']?v?(2\.\d{1,2}(?:\.\d{1,2})?)\b`)
+	macRelease     = regexp.MustCompile(`(?i)\bmacos[ :=-]{1,3}(?:[a-z]+ )?v?(1[0-9]|2[0-9])((?:\.\d{1,2}){0,2})\b`)
+	batchSize      = regexp.MustCompile(`(?i)(?:\b|_|--)(eval_|test_|val_)?batch[_\- ]?size["']?\s*(?:[:=]|\s)\s*["']?(\d{1,6})\b`)
+)
+
+func (s *scanner) context(kind int, line string, where Found) {
+	c := &s.rep.Context
+	switch {
+	case kind == 0 && c.Torch == "":
+		if m := torchRelease.FindStringSubmatch(line); m != nil {
+			c.Torch = m[1]
+		}
+	case kind == 1 && c.MacOS == "":
+		if m := macRelease.FindStringSubmatch(line); m != nil {
+			c.MacOS = m[1] + m[2]
+		}
+	case kind >= 2 && s.batches < 1000:
+		s.batches++
+		m := batchSize.FindStringSubmatch(line)
+		if m == nil || m[1] != "" {
+			return
+		}
+		if n, err := strconv.Atoi(m[2]); err == nil && n > 0 {
+			c.Batch, c.BatchFrom = n, "line "+strconv.Itoa(where.Line)
+		}
+	}
+}

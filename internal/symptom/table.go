@@ -1,0 +1,245 @@
+// Package symptom explains errors: lines of a log, or the evidence of a run, by a table of rules. A rule says what a line means,
+// what to do, which releases it concerns and who says so.
+//
+// The rules stand in symptoms.toml. Each condition of the atlas that has a text and that no rule names is a rule by itself.
+package symptom
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"assay/internal/atlas"
+)
+
+//go:embed symptoms.toml
+var tableText []byte
+
+// Rule is what one symptom looks like and what it means. In Cause, Remedy and Code, {name} stands for what the group of that name matched.
+type Rule struct {
+	Name       string   `toml:"name"`
+	Topic      string   `toml:"topic"`
+	Title      string   `toml:"title"`
+	Match      []string `toml:"match"`      // RE2, applied to one line; each has a literal that any line it matches contains
+	Anchor     string   `toml:"anchor"`     // that literal, where the longest one in the pattern would be met in every other line
+	Conditions []string `toml:"conditions"` // of the atlas, whose texts these are
+	Cause      string   `toml:"cause"`
+	Remedy     []string `toml:"remedy"`
+	Code       string   `toml:"code"`
+	Releases   string   `toml:"releases"`
+	Source     string   `toml:"source"`
+	Seeds      []string `toml:"seeds"`
+	Reads      string   `toml:"reads"`    // what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
+	After      bool     `toml:"after"`    // only the consequence of another error, which it follows
+	Severity   string   `toml:"severity"` // error, where it does not say
+
+	atlas []atlas.Condition
+}
+
+// a pattern of a rule, compiled.
+type pattern struct {
+	rule    *Rule
+	re      *regexp.Regexp
+	anchors []string // lower case; a line that it matches has one of them
+	own     bool     // of symptoms.toml: goes before those of the atlas
+}
+
+type table struct {
+	rules    []*Rule
+	patterns []pattern
+	finder   *finder
+	owner    []int32 // of the finder's texts: pattern, or behind them what is read of the context
+}
+
+var load = sync.OnceValues(func() (*table, error) {
+	var file struct {
+		Symptom []*Rule `toml:"symptom"`
+	}
+	if err := toml.Unmarshal(tableText, &file); err != nil {
+		return nil, fmt.Errorf("symptoms.toml: %w", err)
+	}
+	t := &table{rules: file.Symptom}
+	conditions := (&atlas.Atlas{}).Conditions()
+	taken := map[string]bool{}
+	for _, r := range t.rules {
+		if r.Severity == "" {
+			r.Severity = "error"
+		}
+		for _, name := range r.Conditions {
+			i := slices.IndexFunc(conditions, func(c atlas.Condition) bool { return c.Name == name })
+			if i < 0 {
+				return nil, fmt.Errorf("symptoms.toml: %s: the atlas has no condition %s", r.Name, name)
+			}
+			taken[name] = true
+			r.atlas = append(r.atlas, conditions[i])
+		}
+	}
+	if err := t.compile(t.rules, true); err != nil {
+		return nil, err
+	}
+	for _, c := range conditions { // what a rule explains already, as the operators of one name that are missing
+		sample, _, _ := strings.Cut(sample(c.Text), "\n")
+		if slices.ContainsFunc(t.patterns, func(p pattern) bool { return p.re.MatchString(sample) }) {
+			taken[c.Name] = true
+		}
+	}
+	rest := ofConditions(conditions, taken)
+	if err := t.compile(rest, false); err != nil {
+		return nil, err
+	}
+	t.rules = append(t.rules, rest...)
+	var texts []string
+	for i, p := range t.patterns {
+		for _, a := range p.anchors {
+			texts, t.owner = append(texts, a), append(t.owner, int32(i))
+		}
+	}
+	for i, a := range contextAnchors {
+		texts, t.owner = append(texts, a), append(t.owner, int32(len(t.patterns)+i))
+	}
+	t.finder = newFinder(texts)
+	return t, nil
+})
+
+func (t *table) compile(rules []*Rule, own bool) error {
+	for _, r := range rules {
+		for _, m := range r.Match {
+			re, err := regexp.Compile(m)
+			if err != nil {
+				return fmt.Errorf("symptoms.toml: %s: %w", r.Name, err)
+			}
+			anchors := literals(m)
+			if r.Anchor != "" {
+				anchors = []string{strings.ToLower(r.Anchor)}
+			}
+			if shortest(anchors) < 3 {
+				return fmt.Errorf("symptoms.toml: %s: no literal in %s", r.Name, m)
+			}
+			t.patterns = append(t.patterns, pattern{r, re, anchors, own})
+		}
+	}
+	return nil
+}
+
+// sample is a text as it could be printed.
+func sample(text string) string {
+	return strings.NewReplacer("{op}", "aten::x", "{size}", "1.00 GiB", "{n}", "5", "{device}", "cpu", "{x}", "1.4", "{pool}", "private", "{dtype}", "Float", "{sizes}", "[1, 2]",
+		"{reason}", "reason", "{sha}", "0123abc", "{p}", "0.5").Replace(text)
+}
+
+// Rules lists the rules, those of symptoms.toml first.
+func Rules() []*Rule {
+	t := must()
+	return t.rules
+}
+
+func must() *table {
+	t, err := load()
+	if err != nil {
+		panic(err) // built in, and read by a test
+	}
+	return t
+}
+
+// ofConditions makes rules of the conditions that have a text, one for all that share it.
+func ofConditions(conditions []atlas.Condition, taken map[string]bool) []*Rule {
+	var rules []*Rule
+	byText := map[string]*Rule{}
+	for _, c := range conditions {
+		text, _, _ := strings.Cut(c.Text, "\n")
+		if text == "" || taken[c.Name] {
+			continue
+		}
+		r := byText[text]
+		if r == nil {
+			r = &Rule{Name: "atlas/" + c.Name, Topic: "operators", Title: text, Match: []string{ofText(text)}, Severity: severityOf(c.Outcome)}
+			if shortest(literals(r.Match[0])) < 14 { // "Input must be complex": only as the message of the error that it is
+				r.Match[0] = "(?:^|Error: )" + r.Match[0]
+			}
+			byText[text] = r
+			rules = append(rules, r)
+		}
+		r.atlas = append(r.atlas, c)
+	}
+	return rules
+}
+
+func severityOf(outcome string) string {
+	if outcome == "raises" || outcome == "aborts" || outcome == "" {
+		return "error"
+	}
+	return "warning"
+}
+
+var hole = regexp.MustCompile(`\{[a-z]+\}`)
+
+// ofText makes the pattern of a message in which {…} stands for what varies.
+func ofText(text string) string {
+	var b strings.Builder
+	at := 0
+	text = strings.TrimSpace(text)
+	for _, h := range hole.FindAllStringIndex(text, -1) {
+		b.WriteString(regexp.QuoteMeta(text[at:h[0]]))
+		if text[h[0]:h[1]] == "{op}" {
+			b.WriteString(`[\w:.]{1,80}`)
+		} else {
+			b.WriteString(`.{1,160}?`)
+		}
+		at = h[1]
+	}
+	b.WriteString(regexp.QuoteMeta(text[at:]))
+	return b.String()
+}
+
+// literals are texts, in lower case, of which every match of a pattern contains one: the longest that it always has, or one of each branch.
+func literals(re string) []string {
+	tree, err := syntax.Parse(re, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	return required(tree.Simplify())
+}
+
+func required(r *syntax.Regexp) []string {
+	switch r.Op {
+	case syntax.OpLiteral:
+		return []string{strings.ToLower(string(r.Rune))}
+	case syntax.OpCapture, syntax.OpPlus:
+		return required(r.Sub[0])
+	case syntax.OpConcat:
+		var best []string
+		for _, sub := range r.Sub {
+			if set := required(sub); shortest(set) > shortest(best) {
+				best = set
+			}
+		}
+		return best
+	case syntax.OpAlternate:
+		var all []string
+		for _, sub := range r.Sub {
+			set := required(sub)
+			if len(set) == 0 {
+				return nil
+			}
+			all = append(all, set...)
+		}
+		return all
+	}
+	return nil
+}
+
+func shortest(set []string) int {
+	n := 0
+	for i, s := range set {
+		if i == 0 || len(s) < n {
+			n = len(s)
+		}
+	}
+	return n
+}

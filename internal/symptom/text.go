@@ -1,0 +1,143 @@
+package symptom
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// JSON writes the record.
+func JSON(w io.Writer, rep *Report) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(rep)
+}
+
+// Text writes the report to be read.
+func Text(w io.Writer, rep *Report, width int) error {
+	var b strings.Builder
+	var after []Symptom
+	for _, s := range rep.Symptoms {
+		if s.After && len(rep.Symptoms) > 1 && rep.Known() {
+			after = append(after, s)
+			continue
+		}
+		writeSymptom(&b, s, width)
+	}
+	if len(after) > 0 {
+		names := make([]string, len(after))
+		for i, s := range after {
+			names[i] = strings.ToLower(s.Title[:1]) + s.Title[1:] + " (" + place(s.Found[0]) + ")"
+		}
+		wrap(&b, "also seen, as consequences: ", "  ", strings.Join(names, "; "), width)
+		b.WriteByte('\n')
+	}
+	if len(rep.Unknown) > 0 {
+		b.WriteString("not known\n")
+		for _, u := range rep.Unknown {
+			text := place(u.Found) + ": " + u.Text
+			if u.Count > 1 {
+				text += fmt.Sprintf(" (%d times)", u.Count)
+			}
+			if u.Where != "" {
+				text += " [" + u.Where + "]"
+			}
+			wrap(&b, "  ", "    ", text, width)
+		}
+		if rep.More > 0 {
+			fmt.Fprintf(&b, "  and %d more\n", rep.More)
+		}
+		wrap(&b, "  ", "  ", "These look like errors, and no rule knows them. Nothing is guessed.", width)
+	}
+	if len(rep.Symptoms) == 0 && len(rep.Unknown) == 0 {
+		b.WriteString("nothing found: no line that a rule knows, and none that looks like an error\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeSymptom(b *strings.Builder, s Symptom, width int) {
+	head := s.Severity + ": " + s.Title
+	if s.Count > 1 {
+		head += fmt.Sprintf(" (%d times)", s.Count)
+	}
+	wrap(b, "", "  ", head, width)
+	shown := ""
+	for _, f := range s.Found {
+		text := f.Text
+		if text == shown { // the same line again
+			text = ""
+		} else {
+			shown = text
+		}
+		if utf8.RuneCountInString(text) > 300 {
+			text = string([]rune(text)[:299]) + "…"
+		}
+		line := place(f)
+		if text != "" {
+			line += ": " + text
+		}
+		if f.Where != "" {
+			line += " [" + f.Where + "]"
+		}
+		wrap(b, "  | ", "  |   ", line, width)
+	}
+	if n := s.Count - len(s.Found); n > 0 {
+		fmt.Fprintf(b, "  | and %d more\n", n)
+	}
+	wrap(b, "  cause     ", "            ", s.Cause, width)
+	for i, r := range s.Remedy {
+		lead := "            "
+		if i == 0 {
+			lead = "  remedy    "
+		}
+		wrap(b, lead+"- ", "              ", r, width)
+	}
+	if s.Code != "" {
+		for line := range strings.Lines(strings.Trim(s.Code, "\n")) {
+			b.WriteString("                " + strings.TrimRight(line, "\n") + "\n")
+		}
+	}
+	if len(s.Releases) > 0 {
+		wrap(b, "  releases  ", "            ", strings.Join(s.Releases, "; "), width)
+	}
+	wrap(b, "  rule      ", "            ", s.Rule+" ["+s.Source+"]", width)
+	b.WriteByte('\n')
+}
+
+func place(f Found) string {
+	switch {
+	case f.Place != "" && f.Line > 0:
+		return fmt.Sprintf("%s, line %d", f.Place, f.Line)
+	case f.Place != "":
+		return f.Place
+	}
+	return fmt.Sprintf("line %d", f.Line)
+}
+
+// wrap writes text in lines of at most so many columns, where its words allow.
+func wrap(b *strings.Builder, first, next, text string, width int) {
+	lead, n := first, 0
+	b.WriteString(lead)
+	n = utf8.RuneCountInString(lead)
+	start := true
+	for _, word := range strings.Fields(text) {
+		size := utf8.RuneCountInString(word)
+		if !start && n+1+size > width {
+			b.WriteByte('\n')
+			b.WriteString(next)
+			n, start = utf8.RuneCountInString(next), true
+		}
+		if !start {
+			b.WriteByte(' ')
+			n++
+		}
+		b.WriteString(word)
+		n += size
+		start = false
+	}
+	b.WriteByte('\n')
+}

@@ -1,0 +1,149 @@
+"""Hold the double's account of memory against a real NVIDIA GPU.
+
+    python tools/double/memory.py [-j N] [--only PATTERN] [--data] [--write]
+
+Each workload of workloads.py runs on the double, set to CUDA's rules ({"like": "cuda"}), in a process of its own; its peaks are held against those that
+memory_gpu.py measured, kept in testdata/memory-h200.json. No data are carried, unless --data. --write makes docs/double-memory.md.
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+MEASURED = os.path.join(HERE, "testdata", "memory-h200.json")
+PAGE = os.path.join(ROOT, "docs", "double-memory.md")
+
+
+def rehearsed(name, data, like="cuda"):
+    """A workload on the double, in this process: its peaks."""
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]  # kernels.py there is no package of anyone's
+    sys.path.insert(0, os.path.join(ROOT, "agent"))
+    import torch
+    from assay_agent import wire
+    from assay_agent.double import install, place
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("workloads", os.path.join(HERE, "workloads.py"))
+    workloads = importlib.util.module_from_spec(spec)
+    sys.modules["workloads"] = workloads
+    said = []
+    wire.put = said.append
+    series = [int(n) for n in torch.__version__.split(".")[:2]]
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as table:
+        json.dump({"ops": {}, "autocast": autocast_lists(torch)}, table)
+        table.flush()
+        install.install(torch, {"release": torch.__version__.split("+")[0], "series": series, "macos": [26, 0], "chip": "", "memory": 1 << 43,
+                                "recommended": 1 << 43, "cores": None, "chip_name": "", "shape_only": not data, "table": table.name, "like": like})
+    spec.loader.exec_module(workloads)
+    began = time.time()
+    workloads.WORKLOADS[name][1]("mps")
+    account = place.account
+    return {"name": name, "allocated": account.peak_current, "reserved": getattr(account, "peak_reserved", 0) or account.driver,
+            "seconds": round(time.time() - began, 1), "torch": torch.__version__, "limits": [e["limits"] for e in said if e["ev"] == "double"][0]}
+
+
+def autocast_lists(torch):
+    """The lists of CUDA's autocast, from the header of the installed PyTorch. D: sets `dtype`, unlike any list of MPS."""
+    lists, letter = {}, None
+    with open(os.path.join(os.path.dirname(torch.__file__), "include", "ATen", "autocast_mode.h")) as header:
+        for line in header:
+            macro = re.match(r"#define AT_FORALL_(\w+)\(_\)", line)
+            if macro:
+                letter = {"LOWER_PRECISION_FP": "L", "FP32": "F", "FP32_SET_OPT_DTYPE": "D", "PROMOTE": "W"}.get(macro.group(1))
+            operator = re.match(r"  _\((\w+)(?:, (\w+))?\)", line)
+            if operator and letter:
+                lists["aten::" + ".".join(filter(None, operator.groups()))] = letter
+    return lists
+
+
+def child(name, options):
+    p = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", name] + (["--data"] if options.data else []) + ["--like", options.like],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"))
+    if p.returncode:
+        return {"name": name, "error": p.stderr[-2500:]}
+    return json.loads(p.stdout.splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-j", type=int, default=1)
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--group")
+    parser.add_argument("--data", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--like", default="cuda")
+    parser.add_argument("--one")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(rehearsed(options.one, options.data, options.like)))
+        return
+    with open(MEASURED) as f:
+        measured = json.load(f)
+    rows = {w["name"]: w for w in measured["workloads"]}
+    names = [n for n in rows if fnmatch.fnmatch(n, options.only) and options.group in (None, rows[n]["group"])]
+    results = []
+    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+        for name, answer in zip(names, pool.map(lambda n: child(n, options), names)):
+            w = rows[name]
+            if "error" in answer:
+                print(name, answer["error"], flush=True)
+                continue
+            row = [name, w["group"], w["peak_allocated"], answer["allocated"], w["peak_reserved"], answer["reserved"]]
+            results.append(row)
+            print("%-36s %-4s %6.0f MiB %6.0f MiB %+6.2f %%   reserved %6.0f %6.0f %+6.2f %%  %.1f s %s" % (
+                *row[:2], *columns(row[2:4]), *columns(row[4:6]), answer["seconds"], answer["limits"] or ""), flush=True)
+            version = answer["torch"]
+    print(summary(results))
+    if options.write:
+        if len(results) < len(names) or len(names) < len(rows):
+            raise SystemExit("not all workloads were run: %s is left as it is" % PAGE)
+        with open(PAGE, "w") as f:
+            f.write(page(measured, results, version))
+
+
+def columns(pair):
+    return pair[0] / 2**20, pair[1] / 2**20, 100 * (pair[1] / pair[0] - 1)
+
+
+def summary(results):
+    """Median and largest error, of the groups and of all."""
+    said = []
+    for group, chosen in (("fit", ["fit"]), ("held", ["held"]), ("all", ["fit", "held"])):
+        errors = [abs(columns(r[2:4])[2]) for r in results if r[1] in chosen]
+        reserved = [abs(columns(r[4:6])[2]) for r in results if r[1] in chosen]
+        if errors:
+            said.append("| %s | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% |" % (
+                group, len(errors), statistics.median(errors), max(errors), statistics.median(reserved), max(reserved)))
+    return "\n".join(said)
+
+
+def page(measured, results, version):
+    packages = ", ".join("%s %s" % p for p in measured["packages"].items())
+    lines = ["# The double's account of memory, held against a GPU", "",
+             "Made by `python tools/double/memory.py --write`, from `tools/double/testdata/memory-h200.json`. Do not edit by hand.", "",
+             "Measured: %s, driver %s, CUDA %s, cuDNN %s, %s, %s, by `tools/double/memory_gpu.py`." % (
+                 measured["gpu"], measured["driver"], measured["cuda"], measured["cudnn"], packages, measured["date"]),
+             "Accounted: the double with `{\"like\": \"cuda\"}`, without data, on PyTorch %s. Sizes are in MiB." % version, "",
+             "Allocated is `torch.cuda.max_memory_allocated()`, reserved `max_memory_reserved()`. The rules (`cuda_like.py`) were developed with the",
+             "workloads of group `fit`; those of group `held` were run when they were done.", "",
+             "| group | workloads | median error, allocated | largest | median error, reserved | largest |",
+             "| --- | ---: | ---: | ---: | ---: | ---: |", summary(results), "",
+             "| workload | group | allocated, measured | accounted | error | reserved, measured | accounted | error |",
+             "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for r in results:
+        lines.append("| `%s` | %s | %.0f | %.0f | %+.2f %% | %.0f | %.0f | %+.2f %% |" % (*r[:2], *columns(r[2:4]), *columns(r[4:6])))
+    with open(os.path.join(HERE, "testdata", "memory-notes.md")) as f:
+        return "\n".join(lines) + "\n\n" + f.read()
+
+
+if __name__ == "__main__":
+    main()
