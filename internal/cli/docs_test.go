@@ -41,7 +41,11 @@ func TestCommandsPage(t *testing.T) {
 func commandsMarkdown(root *cobra.Command) string {
 	var b bytes.Buffer
 	b.WriteString("# Commands\n\nMade from the commands themselves: `go test ./internal/cli -run TestCommandsPage -update` writes this page.\n")
+	var all []*cobra.Command
 	for _, cmd := range root.Commands() {
+		all = append(append(all, cmd), cmd.Commands()...)
+	}
+	for _, cmd := range all {
 		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
 			continue
 		}

@@ -56,7 +56,8 @@ beginning of its identifier, as a commit is, or by the name of its run's folder.
 	filterFlags(cmd, &opts)
 	cmd.Flags().BoolVar(&opts.json, "json", false, "print the list as JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, &opts) }
-	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts), newLogFacts(env, &opts), newLogQuery(env, &opts),
+	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts), newLogFacts(env, &opts),
+		newLogQuery(env, &opts),
 		newLogExport(env, &opts), newLogImport(env, &opts), newLogVerify(env, &opts))
 	return cmd
 }
@@ -194,7 +195,8 @@ func listText(w io.Writer, list []logbook.Entry) error {
 func newLogShow(env *Env, opts *logOptions) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{Use: "show RECORD", Short: "Show a record whole", Args: cobra.ExactArgs(1),
-		Long: `Shows a record: of a run the summary, the conditions it ran under, and what was noted about it; --json the document that was kept, byte for byte.`}
+		Long: `Shows a record: of a run the summary, the conditions it ran under, and what was noted about it;
+--json the document that was kept, byte for byte.`}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "the document itself")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
@@ -476,7 +478,8 @@ func printKept(env *Env, id string, err error) error {
 
 func newLogReject(env *Env, opts *logOptions) *cobra.Command {
 	var because string
-	cmd := &cobra.Command{Use: "reject HYPOTHESIS --because REASON [RUN…]", Short: "Keep a hypothesis that was tried and rejected", Args: cobra.MinimumNArgs(1),
+	cmd := &cobra.Command{Use: "reject HYPOTHESIS --because REASON [RUN…]", Short: "Keep a hypothesis that was tried and rejected",
+		Args:    cobra.MinimumNArgs(1),
 		Example: `  assay log reject "pin_memory makes the copies faster" --because "no difference over five runs, p=0.6" 3f2a91 77bc02`}
 	cmd.Flags().StringVar(&because, "because", "", "the `reason`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -507,7 +510,8 @@ func newLogFacts(env *Env, opts *logOptions) *cobra.Command {
 	var stores, sums []string
 	cmd := &cobra.Command{Use: "facts RUN", Short: "Find out more about a run's surroundings", Args: cobra.ExactArgs(1),
 		Long: `Measures what the run's evidence does not hold, and keeps it beside the run: the time of a round trip to a store (--rtt; of every run where
-$ASSAY_STORE names one), and the checksum of all bytes of a dataset (--checksum). What is measured now is not what was at the time of the run; each says when.`}
+$ASSAY_STORE names one), and the checksum of all bytes of a dataset (--checksum). What is measured now is
+not what was at the time of the run; each says when.`}
 	cmd.Flags().StringArrayVar(&stores, "rtt", nil, "`store`, as host:port or https://host; may be given again")
 	cmd.Flags().StringArrayVar(&sums, "checksum", nil, "`file` or folder of data; may be given again")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -529,8 +533,9 @@ $ASSAY_STORE names one), and the checksum of all bytes of a dataset (--checksum)
 				if err != nil {
 					return err
 				}
-				r.Facts = append(r.Facts, evidence.Fact{Name: "checksum:" + path, Value: sum, Source: fmt.Sprintf("%d files, %s, read %s", files, unit.Bytes(float64(bytes)),
-					env.Now().UTC().Format(time.RFC3339))})
+				r.Facts = append(r.Facts, evidence.Fact{Name: "checksum:" + path, Value: sum,
+					Source: fmt.Sprintf("%d files, %s, read %s", files, unit.Bytes(float64(bytes)),
+						env.Now().UTC().Format(time.RFC3339))})
 			}
 			printFacts(env.Stderr, r.Facts)
 			printFigures(env.Stderr, r.Figures)
@@ -545,8 +550,8 @@ func newLogQuery(env *Env, opts *logOptions) *cobra.Command {
 	var asJSON, asCSV bool
 	limit, timeout := 1000, "30s"
 	cmd := &cobra.Command{Use: "query SQL", Short: "Ask the logbook in SQL, read only", Args: cobra.ExactArgs(1),
-		Long: `Answers SQL over the views runs, figures, facts, operators, findings, notes, records and points (docs/logbook.md has their columns). The connection
-cannot write, attach other files or load code.`,
+		Long: `Answers SQL over the views runs, figures, facts, operators, findings, notes, records and points (docs/logbook.md has their
+columns). The connection cannot write, attach other files or load code.`,
 		Example: `  assay log query "SELECT run, value, basis FROM figures WHERE name = 'step.time' ORDER BY value"
   assay log query "SELECT step, value FROM points WHERE id LIKE '3f2a91%' AND name = 'loss'" --csv`}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object a row")
@@ -658,7 +663,8 @@ func newLogExport(env *Env, opts *logOptions) *cobra.Command {
 --markdown writes project notes, an entry a run, with the appendix of rejected hypotheses. --csv and --parquet write a row for each figure, with
 --points for each point of the series. --mlflow sends runs with figures, series, parameters, tags and evidence.json to a tracking server; what is
 there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USERNAME and $MLFLOW_TRACKING_PASSWORD, are what it asks for.`,
-		Example: "  assay log export --markdown > NOTES.md\n  assay log export --parquet --points --out points.parquet --script train.py\n  assay log export --mlflow http://localhost:5000"}
+		Example: "  assay log export --markdown > NOTES.md\n" +
+			"  assay log export --parquet --points --out points.parquet --script train.py\n  assay log export --mlflow http://localhost:5000"}
 	filterFlags(cmd, &own)
 	f := cmd.Flags()
 	f.BoolVar(&markdown, "markdown", false, "project notes")
@@ -741,15 +747,16 @@ func exportMLflow(ctx context.Context, env *Env, book *logbook.Book, entries []l
 		for _, r := range done.Remarks {
 			fmt.Fprintln(env.Stderr, logbook.Printable(r, 300))
 		}
-		fmt.Fprintf(env.Stdout, "%d runs sent with %d figures and points and %d files; %d were there already\n", done.Runs, done.Points, done.Artifacts, done.Known)
+		fmt.Fprintf(env.Stdout, "%d runs sent with %d figures and points and %d files; %d were there already\n", done.Runs, done.Points, done.Artifacts,
+			done.Known)
 	}
 	return err
 }
 
 func newLogImport(env *Env, opts *logOptions) *cobra.Command {
 	cmd := &cobra.Command{Use: "import PATH…", Short: "Take in runs, folders of runs, or another logbook", Args: cobra.MinimumNArgs(1),
-		Long: `Takes in evidence.json files, the folders of runs, folders that hold such folders (.assay/runs), and other logbooks. What is there already is not
-taken in again, so that two machines can exchange their logbooks as often as they like. What is damaged is refused, and said.`}
+		Long: `Takes in evidence.json files, the folders of runs, folders that hold such folders (.assay/runs), and other logbooks. What is
+there already is not taken in again, so that two machines can exchange their logbooks as often as they like. What is damaged is refused, and said.`}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		book, err := logbook.Open(ctx, logbookPath(env, opts.logbook))
@@ -766,7 +773,8 @@ taken in again, so that two machines can exchange their logbooks as often as the
 		for _, why := range sum.Refused {
 			fmt.Fprintf(env.Stderr, "refused: %s\n", logbook.Printable(why, 300))
 		}
-		fmt.Fprintf(env.Stdout, "%d records and %d chunks of points are new, %d records were there already, %d were refused\n", sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
+		fmt.Fprintf(env.Stdout, "%d records and %d chunks of points are new, %d records were there already, %d were refused\n",
+			sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
 		if len(sum.Refused) > 0 {
 			return status(fault.Failed)
 		}
@@ -826,7 +834,8 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 		found = true
 	}
 	if !found {
-		return fault.Exit(fault.Hint(fmt.Errorf("import %s: no run in it", path), "name a run's folder, a folder of such folders, an evidence.json or a logbook"), fault.Usage)
+		return fault.Exit(fault.Hint(fmt.Errorf("import %s: no run in it", path),
+			"name a run's folder, a folder of such folders, an evidence.json or a logbook"), fault.Usage)
 	}
 	return nil
 }
@@ -896,8 +905,8 @@ func addRunFolder(ctx context.Context, book *logbook.Book, dir string) (string, 
 func newLogVerify(env *Env, opts *logOptions) *cobra.Command {
 	var head string
 	cmd := &cobra.Command{Use: "verify", Short: "Hold every byte of the logbook to its hashes", Args: cobra.NoArgs,
-		Long: `Reads the whole logbook: each document and each chunk of points against its SHA-256, the tables against the documents that they were read out of, the
-ledger's chain, the schema, and SQLite's own pages. It prints the ledger's last hash; with --head an earlier one must still be in the chain,
+		Long: `Reads the whole logbook: each document and each chunk of points against its SHA-256, the tables against the documents that they were
+read out of, the ledger's chain, the schema, and SQLite's own pages. It prints the ledger's last hash; with --head an earlier one must still be in the chain,
 which shows that nothing that was kept then is gone.
 
 Exit status: 0 where everything is as it was kept, 3 where something is not.`}
@@ -916,7 +925,8 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records, unit.Bytes(float64(check.Bytes)), check.Points, check.Chunks, check.Head)
+		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records, unit.Bytes(float64(check.Bytes)),
+			check.Points, check.Chunks, check.Head)
 		if len(check.Problems) == 0 {
 			fmt.Fprintln(env.Stdout, "everything is as it was kept")
 			return nil

@@ -64,8 +64,10 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 		g.IDs, g.Runs = append(g.IDs, id), append(g.Runs, run)
 	}
 	// Like: everything that is kept of what was run and where. A run that failed says nothing about how long one takes.
-	err := each(ctx, b.db, `SELECT f.name, f.value FROM record a JOIN record r ON r.kind = a.kind AND r.command IS a.command AND r.asked IS a.asked AND r.device IS a.device
-		AND r.device_name IS a.device_name AND r.torch IS a.torch AND r.python IS a.python AND r.system IS a.system AND r.chip IS a.chip AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
+	err := each(ctx, b.db, `SELECT f.name, f.value FROM record a JOIN record r ON r.kind = a.kind AND r.command IS a.command AND r.asked IS a.asked AND
+		r.device IS a.device
+		AND r.device_name IS a.device_name AND r.torch IS a.torch AND r.python IS a.python AND r.system IS a.system
+		AND r.chip IS a.chip AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
 		AND r.batch IS a.batch AND r.resolution IS a.resolution AND r.exit = 0 JOIN figure f ON f.record = r.record
 		WHERE a.id = ? AND f.value IS NOT NULL ORDER BY f.name, r.at`, func(scan func(...any) error) error {
 		var name string
@@ -136,7 +138,8 @@ func double(run *evidence.Run) map[string]string {
 	if d == nil {
 		return nil
 	}
-	return map[string]string{"release": d.Release, "macOS": d.MacOS, "chip": d.Chip, "memory": fmt.Sprint(d.Memory), "GPU cores": fmt.Sprint(d.Cores), "shapes only": fmt.Sprint(d.ShapeOnly)}
+	return map[string]string{"release": d.Release, "macOS": d.MacOS, "chip": d.Chip, "memory": fmt.Sprint(d.Memory), "GPU cores": fmt.Sprint(d.Cores),
+		"shapes only": fmt.Sprint(d.ShapeOnly)}
 }
 
 func hostFacts(run *evidence.Run) map[string]string {
@@ -266,7 +269,8 @@ func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	if slices.Equal(lx, ly) {
 		ly = nil // the same way: not to be counted twice
 	}
-	if sd, freedom := spread(each1(lx, scale), each1(ly, scale)); freedom >= 2 && !slices.ContainsFunc(slices.Concat(lx, ly), func(v float64) bool { return v <= 0 }) {
+	if sd, freedom := spread(each1(lx, scale), each1(ly, scale)); freedom >= 2 && !slices.ContainsFunc(slices.Concat(lx, ly),
+		func(v float64) bool { return v <= 0 }) {
 		d := stats.Summarize(each1(y, scale)).Mean - stats.Summarize(each1(x, scale)).Mean
 		c.P = pValue(d, sd*math.Sqrt(1/float64(len(x))+1/float64(len(y))), float64(freedom))
 		c.Ground = fmt.Sprintf("by the spread of %d runs like them", len(lx)+len(ly))
@@ -322,7 +326,8 @@ func spread(samples ...[]float64) (sd float64, freedom int) {
 
 // blocks are medians of up to twenty stretches of the steady steps, at least four steps each: neighbouring steps are alike, stretches less so.
 func blocks(run *evidence.Run, name string) []float64 {
-	column := map[string][]float64{"step.time": run.Steps.Total, "split.data": run.Steps.Data, "split.h2d": run.Steps.H2D, "split.forward": run.Steps.Fwd,
+	column := map[string][]float64{"step.time": run.Steps.Total, "split.data": run.Steps.Data, "split.h2d": run.Steps.H2D,
+		"split.forward":  run.Steps.Fwd,
 		"split.backward": run.Steps.Bwd, "split.optimizer": run.Steps.Opt, "split.rest": run.Steps.Rest}[name]
 	first, last := 0, math.MaxInt
 	for _, w := range run.Windows {
@@ -336,7 +341,8 @@ func blocks(run *evidence.Run, name string) []float64 {
 	}
 	var xs []float64
 	for i, v := range column {
-		if i < len(run.Steps.Number) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == kind && run.Steps.Number[i] >= first && run.Steps.Number[i] <= last && v > 0 {
+		if i < len(run.Steps.Number) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == kind && run.Steps.Number[i] >= first &&
+			run.Steps.Number[i] <= last && v > 0 {
 			xs = append(xs, v)
 		}
 	}

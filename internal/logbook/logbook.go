@@ -122,7 +122,8 @@ func sniff(path string) error {
 
 // open makes connections that share no state. Each BEGIN takes the write lock at once, so that a transaction never fails half way for want of it.
 func open(path, mode string, pragmas ...string) (*Book, error) {
-	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds())}, pragmas...)}
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds())},
+		pragmas...)}
 	dsn := (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -220,7 +221,8 @@ type queryer interface {
 // version reads which schema the file has; 0 for an empty file. One that this assay does not know, and somebody else's database, are errors.
 func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	var version, app, tables int
-	for pragma, into := range map[string]*int{"PRAGMA user_version": &version, "PRAGMA application_id": &app, "SELECT count(*) FROM sqlite_master": &tables} {
+	for pragma, into := range map[string]*int{"PRAGMA user_version": &version, "PRAGMA application_id": &app,
+		"SELECT count(*) FROM sqlite_master": &tables} {
 		if err := q.QueryRowContext(ctx, pragma).Scan(into); err != nil {
 			return 0, err
 		}
@@ -229,7 +231,8 @@ func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	case app != application && (tables > 0 || version > 0 || app != 0):
 		return 0, fault.Hint(errors.New("a SQLite database, and not a logbook of assay"), "--logbook names another file; nothing was changed in this one")
 	case version > len(schema()):
-		return 0, fault.Hint(fmt.Errorf("its schema is version %d, and this assay knows %d", version, len(schema())), "a newer assay wrote it: use that one; nothing was changed")
+		return 0, fault.Hint(fmt.Errorf("its schema is version %d, and this assay knows %d", version, len(schema())),
+			"a newer assay wrote it: use that one; nothing was changed")
 	case version == 0 && tables > 0:
 		return 0, errors.New("a logbook without a version: damaged")
 	}

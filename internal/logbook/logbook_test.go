@@ -58,7 +58,8 @@ func write(path, who, rounds string) error {
 		return err
 	}
 	for i := range most {
-		id, err := b.Put(ctx, Record{Kind: KindNote, At: time.Unix(int64(i), 0), Title: fmt.Sprintf("note %d of %s, with enough words to fill a page: %s", i, who, strings.Repeat("x", i%3000))})
+		id, err := b.Put(ctx, Record{Kind: KindNote, At: time.Unix(int64(i), 0), Title: fmt.Sprintf("note %d of %s, with enough words to fill a page: %s",
+			i, who, strings.Repeat("x", i%3000))})
 		if err != nil {
 			return err
 		}
@@ -420,7 +421,8 @@ func TestMergeRefusesWhatIsNotWhatItSays(t *testing.T) {
 		{"INSERT INTO content VALUES('" + strings.Repeat("cd", 32) + "', 100, ?)", []any{bomb}},
 		{"INSERT INTO content VALUES('../../etc/passwd', 3, x'00')", nil},
 		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(x'01', '" + good + "', 'loss', 60000, 0, 0, ?)", []any{bomb}},
-		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, '" + good + "', 'loss', 60000, 0, 0, ?)", []any{chunkID(good, "loss", 60000, 0, 0, bomb), bomb}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, '" + good + "', 'loss', 60000, 0, 0, ?)", []any{chunkID(good, "loss", 60000, 0,
+			0, bomb), bomb}},
 	} {
 		if _, err := theirs.db.Exec(change.text, change.args...); err != nil {
 			t.Fatal(err)
@@ -563,7 +565,8 @@ func TestMigrate(t *testing.T) {
 	if err := b.db.QueryRow("SELECT count(*) FROM added").Scan(&n); err != nil {
 		t.Error(err)
 	}
-	if err := b.db.QueryRow("SELECT torch, (SELECT count(*) FROM figures f WHERE f.id = r.id) FROM runs r WHERE id = ?", id).Scan(&torch, &n); err != nil || torch == "wrong" || n < 20 {
+	if err := b.db.QueryRow("SELECT torch, (SELECT count(*) FROM figures f WHERE f.id = r.id) FROM runs r WHERE id = ?", id).Scan(&torch,
+		&n); err != nil || torch == "wrong" || n < 20 {
 		t.Errorf("%s, %d figures, %v", torch, n, err)
 	}
 	if _, err := Open(ctx, path); err == nil {
@@ -640,8 +643,10 @@ func TestQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other.db")
-	for _, text := range []string{"DELETE FROM record", "PRAGMA query_only=0; DELETE FROM record", "SELECT 1; DROP TABLE record", "ATTACH '" + other + "' AS o",
-		"VACUUM INTO '" + other + "'", "CREATE TEMP TABLE x AS SELECT 1", "PRAGMA user_version=9", "PRAGMA journal_mode=DELETE; DELETE FROM record", "SELECT load_extension('x')",
+	for _, text := range []string{"DELETE FROM record", "PRAGMA query_only=0; DELETE FROM record", "SELECT 1; DROP TABLE record", "ATTACH '" + other +
+		"' AS o",
+		"VACUUM INTO '" + other +
+			"'", "CREATE TEMP TABLE x AS SELECT 1", "PRAGMA user_version=9", "PRAGMA journal_mode=DELETE; DELETE FROM record", "SELECT load_extension('x')",
 		"SELECT zeroblob(900000000)"} {
 		_, _ = b.Query(ctx, text, 10)
 	}
@@ -653,7 +658,8 @@ func TestQuery(t *testing.T) {
 	}
 	limited, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
-	if _, err := b.Query(limited, "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c", 1); err == nil || !strings.Contains(err.Error(), "time") {
+	if _, err := b.Query(limited, "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c", 1); err == nil ||
+		!strings.Contains(err.Error(), "time") {
 		t.Errorf("a query without end: %v", err)
 	}
 }
@@ -665,7 +671,8 @@ func TestPack(t *testing.T) {
 		for i := range n {
 			p := Point{Step: int64(i), Time: 1795244100000 + int64(i)*31, Value: random.NormFloat64()}
 			if i%97 == 5 {
-				p = Point{Step: int64(random.Uint64()), Time: int64(random.Uint64()), Value: []float64{math.NaN(), math.Inf(-1), math.MaxFloat64, math.Copysign(0, -1)}[i%4]}
+				p = Point{Step: int64(random.Uint64()), Time: int64(random.Uint64()), Value: []float64{math.NaN(), math.Inf(-1), math.MaxFloat64, math.Copysign(0,
+					-1)}[i%4]}
 			}
 			points = append(points, p)
 		}
@@ -710,7 +717,8 @@ func stepChange(d *Diff) FigureChange {
 	return d.Figures[slices.IndexFunc(d.Figures, func(f FigureChange) bool { return f.Name == "step.time" })]
 }
 
-// TestDiffByRuns: five runs a side whose times scatter by 2 %. A slow-down of 10 % is found, and of pairs without any at most one in ten is called one.
+// TestDiffByRuns: five runs a side whose times scatter by 2 %. A slow-down of 10 % is found, and of pairs without any at most one in ten is called
+// one.
 func TestDiffByRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 5))
 	group := func(slower float64) *Group {
@@ -770,7 +778,8 @@ func TestDiff(t *testing.T) {
 	d := diff(x, y)
 	said := fmt.Sprint(d.Environment, d.Operators)
 	gone, _, _ := strings.Cut(run.Provenance.Packages[0], "==")
-	for _, want := range []string{"{target torch 2.3.1+cu121 2.4.0}", "feedbeef}", "{package newcomer  1.0}", "{package " + gone + " ", "{environment PYTORCH_ENABLE_MPS_FALLBACK  1}",
+	for _, want := range []string{"{target torch 2.3.1+cu121 2.4.0}", "feedbeef}", "{package newcomer  1.0}", "{package " + gone + " ",
+		"{environment PYTORCH_ENABLE_MPS_FALLBACK  1}",
 		"{" + run.Operators[0].Name + " vanished", "{aten::newcomer appeared"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the difference does not say %q: %s", want, said)
@@ -851,7 +860,8 @@ func TestParquet(t *testing.T) {
 	}
 	for i, r := range rows {
 		f := run.Figures[i]
-		if r.Name != f.Name || r.Unit != f.Unit || r.Basis != string(f.Basis) || r.Missing != f.Missing || (r.Value == nil) != (f.Value == nil) || r.Value != nil && *r.Value != *f.Value {
+		if r.Name != f.Name || r.Unit != f.Unit || r.Basis != string(f.Basis) || r.Missing != f.Missing || (r.Value == nil) != (f.Value == nil) ||
+			r.Value != nil && *r.Value != *f.Value {
 			t.Errorf("%+v, kept %+v", r, f)
 		}
 	}
@@ -885,8 +895,10 @@ func TestCSVIsNoFormula(t *testing.T) {
 
 func TestAddRefuses(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
-	for _, doc := range []string{"", "[]", "{}", `{"schema":"assay.evidence/9"}`, `{"schema":"assay.record/1"}`, `{"schema":"assay.record/1","kind":"run","at":"2026-01-01T00:00:00Z"}`,
-		`{"schema":"assay.record/1","kind":"../x","at":"2026-01-01T00:00:00Z"}`, `{"schema":"assay.record/1","kind":"note","about":["x"]}`, `{"schema":"assay.evidence/1","figures":"x"}`} {
+	for _, doc := range []string{"", "[]", "{}", `{"schema":"assay.evidence/9"}`, `{"schema":"assay.record/1"}`,
+		`{"schema":"assay.record/1","kind":"run","at":"2026-01-01T00:00:00Z"}`,
+		`{"schema":"assay.record/1","kind":"../x","at":"2026-01-01T00:00:00Z"}`,
+		`{"schema":"assay.record/1","kind":"note","about":["x"]}`, `{"schema":"assay.evidence/1","figures":"x"}`} {
 		if id, _, err := b.Add(ctx, []byte(doc)); err == nil {
 			t.Errorf("%s was kept as %s", doc, id)
 		}

@@ -38,7 +38,8 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 	}
 	// A view of that name could be anything.
 	var tables int
-	if err := other.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('content', 'chunk')").Scan(&tables); err != nil {
+	if err := other.db.QueryRowContext(ctx,
+		"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('content', 'chunk')").Scan(&tables); err != nil {
 		return nil, wrap(err)
 	}
 	if tables != 2 {
@@ -51,38 +52,39 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 		}
 	}
 	here := map[string]bool{}
-	err = each(ctx, other.db, fmt.Sprintf("SELECT id, size, CASE WHEN length(data) <= %d THEN data END FROM content ORDER BY rowid", MaxContent), func(scan func(...any) error) error {
-		var id string
-		var size int64
-		var data []byte
-		if err := scan(&id, &size, &data); err != nil {
-			return err
-		}
-		if !fullID.MatchString(id) {
-			refuse("a record with the identifier %q", Printable(id, 64))
+	err = each(ctx, other.db, fmt.Sprintf("SELECT id, size, CASE WHEN length(data) <= %d THEN data END FROM content ORDER BY rowid", MaxContent),
+		func(scan func(...any) error) error {
+			var id string
+			var size int64
+			var data []byte
+			if err := scan(&id, &size, &data); err != nil {
+				return err
+			}
+			if !fullID.MatchString(id) {
+				refuse("a record with the identifier %q", Printable(id, 64))
+				return nil
+			}
+			doc, err := unpackContent(id, size, data)
+			if err != nil {
+				refuse("%v", err)
+				return nil
+			}
+			if _, err := project(doc); err != nil {
+				refuse("record %s: %v", short(id), err)
+				return nil
+			}
+			_, added, err := b.Add(ctx, doc)
+			if err != nil {
+				return err
+			}
+			here[id] = true
+			if added {
+				m.Records++
+			} else {
+				m.Known++
+			}
 			return nil
-		}
-		doc, err := unpackContent(id, size, data)
-		if err != nil {
-			refuse("%v", err)
-			return nil
-		}
-		if _, err := project(doc); err != nil {
-			refuse("record %s: %v", short(id), err)
-			return nil
-		}
-		_, added, err := b.Add(ctx, doc)
-		if err != nil {
-			return err
-		}
-		here[id] = true
-		if added {
-			m.Records++
-		} else {
-			m.Known++
-		}
-		return nil
-	})
+		})
 	if err != nil {
 		return nil, wrap(err)
 	}
@@ -100,7 +102,8 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 		held = 0
 		return nil
 	}
-	err = each(ctx, other.db, fmt.Sprintf("SELECT id, owner, name, n, first, last, CASE WHEN length(data) <= %d THEN data END FROM chunk ORDER BY chunk", 32*maxChunk),
+	err = each(ctx, other.db, fmt.Sprintf("SELECT id, owner, name, n, first, last, CASE WHEN length(data) <= %d THEN data END FROM chunk ORDER BY chunk",
+		32*maxChunk),
 		func(scan func(...any) error) error {
 			var c chunk
 			var owner string

@@ -52,7 +52,8 @@ const (
 func (m *MLflow) Export(ctx context.Context, b *Book, entries []Entry) (*Exported, error) {
 	base, err := url.Parse(m.URI)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("export to MLflow: %q is no address of a server", m.URI), "as http://localhost:5000, which `mlflow server` prints"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("export to MLflow: %q is no address of a server", m.URI),
+			"as http://localhost:5000, which `mlflow server` prints"), fault.Usage)
 	}
 	if m.Client == nil {
 		m.Client = &http.Client{Timeout: time.Minute}
@@ -123,7 +124,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	var found struct {
 		Runs []mlflowRun `json:"runs"`
 	}
-	if err := m.call(ctx, "POST", "runs/search", map[string]any{"experiment_ids": []string{experiment}, "filter": "tags.`" + tagID + "` = '" + e.ID + "'", "max_results": 1}, &found); err != nil {
+	if err := m.call(ctx, "POST", "runs/search", map[string]any{"experiment_ids": []string{experiment}, "filter": "tags.`" + tagID + "` = '" + e.ID +
+		"'", "max_results": 1}, &found); err != nil {
 		return err
 	}
 	var into mlflowRun
@@ -188,7 +190,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	case !ok:
 		out.Remarks = append(out.Remarks, fmt.Sprintf("%s: evidence.json was not sent: the server does not take artifacts itself", short(e.ID)))
 	default:
-		if err := m.do(ctx, "PUT", "/api/2.0/mlflow-artifacts/artifacts/"+strings.TrimLeft(path, "/")+"/evidence.json", "application/json", doc, nil); err != nil {
+		if err := m.do(ctx, "PUT", "/api/2.0/mlflow-artifacts/artifacts/"+strings.TrimLeft(path, "/")+"/evidence.json", "application/json", doc,
+			nil); err != nil {
 			return fmt.Errorf("the artifact evidence.json: %w", err)
 		}
 		out.Artifacts++
@@ -200,7 +203,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	case run.Outcome.Exit != 0 || !run.Outcome.Started:
 		status = "FAILED"
 	}
-	if err := m.call(ctx, "POST", "runs/update", map[string]any{"run_id": into.Info.ID, "status": status, "end_time": run.Ended.UnixMilli()}, nil); err != nil {
+	if err := m.call(ctx, "POST", "runs/update", map[string]any{"run_id": into.Info.ID, "status": status, "end_time": run.Ended.UnixMilli()},
+		nil); err != nil {
 		return err
 	}
 	if err := m.call(ctx, "POST", "runs/set-tag", map[string]any{"run_id": into.Info.ID, "key": tagDone, "value": "1"}, nil); err != nil {

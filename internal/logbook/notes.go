@@ -52,7 +52,8 @@ func (r *Record) Because() string {
 // Markdown writes project notes: an entry for each run, oldest first, and the appendix of rejected hypotheses.
 func (b *Book) Markdown(ctx context.Context, w io.Writer, entries []Entry) error {
 	var out strings.Builder
-	out.WriteString("# Project notes\n\nWritten by `assay log export --markdown`. In brackets stands how a figure is known; what nobody declared and no evidence tells is said to be unknown.\n")
+	out.WriteString("# Project notes\n\nWritten by `assay log export --markdown`. " +
+		"In brackets stands how a figure is known; what nobody declared and no evidence tells is said to be unknown.\n")
 	for i := len(entries) - 1; i >= 0; i-- {
 		e := entries[i]
 		if e.Kind != KindRun && e.Kind != KindRehearsal {
@@ -193,8 +194,10 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 		release = d.Release + " as the double stood for it"
 	}
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
-	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID), md(cmp.Or(run.Target.Framework, "framework")),
-		md(cmp.Or(release, "unknown")), known(run.Provenance.Commit != "", "`"+strings.ReplaceAll(Printable(short(run.Provenance.Commit), 12), "`", "")+"`"), md(cmp.Or(run.Provenance.Dirty, "unknown")),
+	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
+		md(cmp.Or(run.Target.Framework, "framework")),
+		md(cmp.Or(release, "unknown")), known(run.Provenance.Commit != "", "`"+strings.ReplaceAll(Printable(short(run.Provenance.Commit), 12), "`",
+			"")+"`"), md(cmp.Or(run.Provenance.Dirty, "unknown")),
 		known(resolution != "", md(resolution)), peakText, known(fallback != "", md(fallback), "not set"))
 	return b.String()
 }
@@ -235,7 +238,8 @@ func list(items []string) string {
 	return strings.Join(items, "; ")
 }
 
-var mdEscape = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`)
+var mdEscape = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`,
+	"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`)
 
 // md makes one line of a stranger's text, with nothing in it that Markdown takes for its own.
 func md(s string) string { return mdEscape.Replace(Printable(s, 500)) }

@@ -48,9 +48,11 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 	if !f.Since.IsZero() {
 		since = stamp(f.Since)
 	}
-	rows, err := b.db.QueryContext(ctx, `SELECT r.id, r.kind, r.at, coalesce(r.title, ''), coalesce(r.name, ''), coalesce(r.device, ''), coalesce(r.torch, ''),
+	rows, err := b.db.QueryContext(ctx, `SELECT r.id, r.kind, r.at, coalesce(r.title, ''), coalesce(r.name, ''), coalesce(r.device, ''),
+		coalesce(r.torch, ''),
 		coalesce(r.chip, ''), coalesce(r.resolution, ''), coalesce(r.peak_figure, ''), coalesce(r.signal, ''), coalesce(r.error, ''), coalesce(r.batch, 0),
-		r.peak_memory, coalesce(r.peak_basis, ''), r.exit, coalesce(r.complete, 0), f.value, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''), coalesce(f.missing, ''),
+		r.peak_memory, coalesce(r.peak_basis, ''), r.exit, coalesce(r.complete, 0),
+		f.value, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''), coalesce(f.missing, ''),
 		coalesce((SELECT group_concat(about, ' ') FROM link l WHERE l.record = r.record), '')
 		FROM record r LEFT JOIN figure f ON f.record = r.record AND f.name = 'step.time'
 		WHERE (?1 = '' OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
@@ -66,7 +68,8 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 		var at, about, missing string
 		var value *float64
 		step := &e.Step
-		if err := rows.Scan(&e.ID, &e.Kind, &at, &e.Title, &e.Name, &e.Device, &e.Torch, &e.Chip, &e.Resolution, &e.PeakFigure, &e.Signal, &e.Error, &e.Batch,
+		if err := rows.Scan(&e.ID, &e.Kind, &at, &e.Title, &e.Name, &e.Device, &e.Torch, &e.Chip, &e.Resolution, &e.PeakFigure, &e.Signal, &e.Error,
+			&e.Batch,
 			&e.Peak, &e.PeakBasis, &e.Exit, &e.Complete, &value, &step.Low, &step.High, &step.N, &step.Basis, &missing, &about); err != nil {
 			return nil, fmt.Errorf("read the logbook: %w", err)
 		}
@@ -84,7 +87,8 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 func (b *Book) Resolve(ctx context.Context, word string) (string, error) {
 	prefix := strings.ToLower(word)
 	isHex := len(prefix) >= 4 && strings.Trim(prefix, "0123456789abcdef") == ""
-	rows, err := b.db.QueryContext(ctx, `SELECT id, kind, at, coalesce(title, '') FROM record WHERE ?1 AND id >= ?2 AND id < ?2 || 'g' OR name = ?3 ORDER BY at DESC LIMIT 21`,
+	rows, err := b.db.QueryContext(ctx, `SELECT id, kind, at, coalesce(title, '') FROM record WHERE ?1 AND id >= ?2 AND id < ?2 || 'g' OR name = ?3
+		ORDER BY at DESC LIMIT 21`,
 		truth(isHex), prefix, word)
 	if err != nil {
 		return "", fmt.Errorf("look for record %s: %w", word, err)
@@ -173,7 +177,8 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
 	case err != nil:
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
+			"the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"), fault.Usage)
 	}
 	return t, nil
 }

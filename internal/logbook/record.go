@@ -211,7 +211,8 @@ func content(ctx context.Context, q queryer, id string) ([]byte, error) {
 }
 
 func unpackContent(id string, size int64, data []byte) ([]byte, error) {
-	damaged := fault.Hint(fmt.Errorf("read record %s: the document is not what was kept: its SHA-256 differs", short(id)), "assay log verify tells what else is damaged")
+	damaged := fault.Hint(fmt.Errorf("read record %s: the document is not what was kept: its SHA-256 differs", short(id)),
+		"assay log verify tells what else is damaged")
 	if size < 0 || size > MaxContent {
 		return nil, damaged
 	}
@@ -368,8 +369,10 @@ func projectRun(run *evidence.Run) *projection {
 	if len(run.Provenance.Datasets) > 0 {
 		print = text(run.Provenance.Datasets[0].Fingerprint)
 	}
-	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(Title(run)), text(run.ID), text(run.Subject.Script), text(strings.Join(run.Subject.Command, " ")),
-		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name), text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
+	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(Title(run)), text(run.ID), text(run.Subject.Script),
+		text(strings.Join(run.Subject.Command, " ")),
+		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name),
+		text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
 		text(run.Provenance.Commit), text(run.Provenance.Dirty), batchCell, text(resolution), number(peak.Value), peakName, text(string(peak.Basis)),
 		text(run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]), int64(len(run.Fallbacks)), int64(run.Outcome.Exit), text(run.Outcome.Signal),
 		truth(run.Outcome.Complete), text(run.Outcome.Error), print, text(run.Provenance.Assay)}
@@ -405,7 +408,8 @@ func projectRun(run *evidence.Run) *projection {
 		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
 	}
 	for _, f := range run.Fallbacks {
-		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator, f.Count)), text(f.Where), nil, text(string(f.Basis)))
+		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator, f.Count)), text(f.Where), nil,
+			text(string(f.Basis)))
 	}
 	p.points = runPoints(run)
 	return p
@@ -425,7 +429,8 @@ func runPoints(run *evidence.Run) []Point {
 		name   string
 		values []float64
 	}{{"step.time", run.Steps.Total}, {"step.data", run.Steps.Data}, {"step.h2d", run.Steps.H2D}, {"step.forward", run.Steps.Fwd},
-		{"step.backward", run.Steps.Bwd}, {"step.optimizer", run.Steps.Opt}, {"step.rest", run.Steps.Rest}, {"memory.live", run.Steps.Live}, {"memory.pool", run.Steps.Pool}} {
+		{"step.backward", run.Steps.Bwd}, {"step.optimizer", run.Steps.Opt}, {"step.rest", run.Steps.Rest}, {"memory.live", run.Steps.Live}, {"memory.pool",
+			run.Steps.Pool}} {
 		for i, v := range column.values {
 			if i < len(run.Steps.Number) && !(v < 0) { // -1: not known
 				n := run.Steps.Number[i]

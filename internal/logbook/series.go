@@ -234,7 +234,8 @@ func link(before []byte, kind string, ref []byte) []byte {
 
 // Points reads a record's series by steps; name "" means all.
 func (b *Book) Points(ctx context.Context, id, name string) ([]Point, error) {
-	rows, err := b.db.QueryContext(ctx, "SELECT name, n, data FROM chunk WHERE owner = ? AND (? = '' OR name = ?) ORDER BY name, first, chunk", id, name, name)
+	rows, err := b.db.QueryContext(ctx, "SELECT name, n, data FROM chunk WHERE owner = ? AND (? = '' OR name = ?) ORDER BY name, first, chunk", id, name,
+		name)
 	if err != nil {
 		return nil, err
 	}

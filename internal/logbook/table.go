@@ -52,12 +52,15 @@ type PointRow struct {
 func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) error) error {
 	for _, id := range ids {
 		var rows []FigureRow
-		err := each(ctx, b.db, `SELECT r.id, r.kind, r.at, coalesce(r.title, ''), coalesce(r.name, ''), coalesce(r.device, ''), coalesce(r.torch, ''), coalesce(r.chip, ''),
-			coalesce(r.system, ''), coalesce(r.commit_id, ''), r.batch, coalesce(r.resolution, ''), r.exit, f.name, f.value, f.unit, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''),
+		err := each(ctx, b.db, `SELECT r.id, r.kind, r.at, coalesce(r.title, ''), coalesce(r.name, ''), coalesce(r.device, ''), coalesce(r.torch, ''),
+			coalesce(r.chip, ''),
+			coalesce(r.system, ''), coalesce(r.commit_id, ''),
+			r.batch, coalesce(r.resolution, ''), r.exit, f.name, f.value, f.unit, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''),
 			coalesce(f.steps, ''), coalesce(f.note, ''), coalesce(f.missing, '') FROM record r JOIN figure f USING (record) WHERE r.id = ? ORDER BY f.rowid`,
 			func(scan func(...any) error) error {
 				var r FigureRow
-				err := scan(&r.ID, &r.Kind, &r.At, &r.Title, &r.Run, &r.Device, &r.Torch, &r.Chip, &r.System, &r.Commit, &r.Batch, &r.Resolution, &r.Exit, &r.Name, &r.Value,
+				err := scan(&r.ID, &r.Kind, &r.At, &r.Title, &r.Run, &r.Device, &r.Torch, &r.Chip, &r.System, &r.Commit, &r.Batch, &r.Resolution, &r.Exit,
+					&r.Name, &r.Value,
 					&r.Unit, &r.Low, &r.High, &r.N, &r.Basis, &r.Window, &r.Note, &r.Missing)
 				rows = append(rows, r)
 				return err
@@ -77,11 +80,14 @@ func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) 
 // FiguresCSV writes a line for each figure of the records.
 func (b *Book) FiguresCSV(ctx context.Context, w io.Writer, ids []string) error {
 	out := csv.NewWriter(w)
-	out.Write([]string{"id", "kind", "at", "title", "run", "device", "torch", "chip", "system", "commit", "batch", "resolution", "exit", "name", "value", "unit", "low", "high", "n",
+	out.Write([]string{"id", "kind", "at", "title", "run", "device", "torch", "chip", "system", "commit", "batch", "resolution", "exit", "name", "value",
+		"unit", "low", "high", "n",
 		"basis", "window", "note", "missing"})
 	err := b.eachFigure(ctx, ids, func(r *FigureRow) error {
-		return out.Write([]string{r.ID, r.Kind, r.At, Cell(r.Title), Cell(r.Run), Cell(r.Device), Cell(r.Torch), Cell(r.Chip), Cell(r.System), Cell(r.Commit), whole(r.Batch), Cell(r.Resolution), whole(r.Exit),
-			Cell(r.Name), real(r.Value), Cell(r.Unit), real(r.Low), real(r.High), strconv.FormatInt(r.N, 10), Cell(r.Basis), Cell(r.Window), Cell(r.Note), Cell(r.Missing)})
+		return out.Write([]string{r.ID, r.Kind, r.At, Cell(r.Title), Cell(r.Run), Cell(r.Device), Cell(r.Torch), Cell(r.Chip), Cell(r.System),
+			Cell(r.Commit), whole(r.Batch), Cell(r.Resolution), whole(r.Exit),
+			Cell(r.Name), real(r.Value), Cell(r.Unit), real(r.Low), real(r.High), strconv.FormatInt(r.N,
+				10), Cell(r.Basis), Cell(r.Window), Cell(r.Note), Cell(r.Missing)})
 	})
 	out.Flush()
 	if err == nil {

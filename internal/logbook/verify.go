@@ -195,27 +195,28 @@ func compareRows(ctx context.Context, tx *sql.Tx, id string, p *projection, prob
 }
 
 func checkChunks(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
-	return each(ctx, tx, "SELECT chunk, id, owner, name, n, first, last, data, owner IN (SELECT id FROM content) FROM chunk ORDER BY chunk", func(scan func(...any) error) error {
-		var number, first, last int64
-		var id, data []byte
-		var owner, name string
-		var n int
-		var owned bool
-		if err := scan(&number, &id, &owner, &name, &n, &first, &last, &data, &owned); err != nil {
-			return err
-		}
-		c.Chunks++
-		c.Points += n
-		if !bytes.Equal(id, chunkID(owner, name, n, first, last, data)) {
-			problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, Printable(name, 60))
-		} else if _, err := unpack(data, n); err != nil {
-			problem("points of %s: chunk %d of series %s: %v", short(owner), number, Printable(name, 60), err)
-		}
-		if !owned {
-			problem("points of %s: there is no such record", short(owner))
-		}
-		return nil
-	})
+	return each(ctx, tx, "SELECT chunk, id, owner, name, n, first, last, data, owner IN (SELECT id FROM content) FROM chunk ORDER BY chunk",
+		func(scan func(...any) error) error {
+			var number, first, last int64
+			var id, data []byte
+			var owner, name string
+			var n int
+			var owned bool
+			if err := scan(&number, &id, &owner, &name, &n, &first, &last, &data, &owned); err != nil {
+				return err
+			}
+			c.Chunks++
+			c.Points += n
+			if !bytes.Equal(id, chunkID(owner, name, n, first, last, data)) {
+				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, Printable(name, 60))
+			} else if _, err := unpack(data, n); err != nil {
+				problem("points of %s: chunk %d of series %s: %v", short(owner), number, Printable(name, 60), err)
+			}
+			if !owned {
+				problem("points of %s: there is no such record", short(owner))
+			}
+			return nil
+		})
 }
 
 func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any), head string) error {
@@ -248,17 +249,18 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	if !found {
 		problem("the ledger: it does not hold %s any more: entries are gone, or this is another logbook", Printable(head, 64))
 	}
-	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk", func(scan func(...any) error) error {
-		var what string
-		if err := scan(&what); err != nil {
-			return err
-		}
-		if seen[what] != 1 {
-			problem("the ledger: %s stands in it %d times", Printable(what, 18), seen[what])
-		}
-		delete(seen, what)
-		return nil
-	}); err != nil {
+	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk",
+		func(scan func(...any) error) error {
+			var what string
+			if err := scan(&what); err != nil {
+				return err
+			}
+			if seen[what] != 1 {
+				problem("the ledger: %s stands in it %d times", Printable(what, 18), seen[what])
+			}
+			delete(seen, what)
+			return nil
+		}); err != nil {
 		return err
 	}
 	for what := range seen {

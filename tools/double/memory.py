@@ -24,6 +24,29 @@ MEASURED = os.path.join(HERE, "testdata", "memory-h200.json")
 PAGE = os.path.join(ROOT, "docs", "double-memory.md")
 
 
+NOTES = """\
+## What explains the largest errors
+- `resnet50-adamw-fp16-8`: values, not memory. On the GPU the scaled gradients overflowed in each of the three steps, so GradScaler skipped them
+  and AdamW never made its state (its trace has no allocation for it). Without data no gradient overflows, the steps are
+  taken, and the state, 195 MiB, is charged.
+- `efficientnet_b0-adamw-bf16-64`: cuDNN's workspace. For the weight's gradient of a 1×1 convolution from 320 to 1280 channels it asked for 100 MiB,
+  one float32 sum for each image; the rule expects it to copy input and output instead, as it does for other sizes. Which it chooses
+  follows from heuristics of cuDNN that are not documented.
+- `deeplabv3_resnet50-adamw-64`, `resnet18-sgd-8`: cuDNN's workspaces as well, of dilated convolutions and of small batches.
+- Reserved: what is left of blocks depends on the size of each workspace that was there before, so its errors follow from those above.
+
+## How this came about
+`plain_gpt-fusedadamw-bf16-64` was in group `held`, and 21.7 % too low in its first run: CUDA's autocast sets `dtype` for log_softmax where no type is named, and
+cross_entropy names one; and operators that only the CPU's list has were looked at as wholes. Both were then done as in autocast_mode.h, and the
+workload belongs to `fit` since. No other workload of `held` was used for a rule.
+
+## What is not accounted
+RNNs by cuDNN (their reserve), transposed convolutions' workspaces, sorting for gradients of embeddings and of indexing, CUDA graphs, several
+streams, other GPUs than those of compute capability 9.0 (size of cuBLAS's workspace, choice of attention, number of multiprocessors).
+The workloads with language models of transformers have no measurement yet: it failed to import there.
+"""
+
+
 def rehearsed(name, data, like="cuda"):
     """A workload on the double, in this process: its peaks."""
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]  # kernels.py there is no package of anyone's
@@ -141,8 +164,7 @@ def page(measured, results, version):
              "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for r in results:
         lines.append("| `%s` | %s | %.0f | %.0f | %+.2f %% | %.0f | %.0f | %+.2f %% |" % (*r[:2], *columns(r[2:4]), *columns(r[4:6])))
-    with open(os.path.join(HERE, "testdata", "memory-notes.md")) as f:
-        return "\n".join(lines) + "\n\n" + f.read()
+    return "\n".join(lines) + "\n\n" + NOTES
 
 
 if __name__ == "__main__":

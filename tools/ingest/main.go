@@ -2,8 +2,8 @@
 //
 //	go run ./tools/ingest [--python PATH] [--points N] [--batch N] [--rounds N] [--folder PATH] [--json FILE]
 //
-// Each variant is given the same points (ten figures a step, values with noise in every digit of their mantissas, times that jitter) in batches of the same
-// size, and a batch counts when it has been acknowledged:
+// Each variant is given the same points (ten figures a step, values with noise in every digit of their mantissas, times that jitter) in batches of
+// the same size, and a batch counts when it has been acknowledged:
 //
 //	logbook   logbook.Append: on the disk when it returns
 //	sqlite    plain SQLite, a row a point, one transaction a batch, write-ahead log, synchronous=FULL, through the same driver
@@ -110,7 +110,8 @@ func run(ctx context.Context, o options) error {
 			}
 		}
 	}
-	fmt.Printf("%s/%s, %d CPUs, a 4 KiB write with fsync %.2f ms, batches of %d, %d rounds\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), 1000*syncTime(o.folder), o.batch, o.rounds)
+	fmt.Printf("%s/%s, %d CPUs, a 4 KiB write with fsync %.2f ms, batches of %d, %d rounds\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+		1000*syncTime(o.folder), o.batch, o.rounds)
 	fmt.Printf("%-22s %12s %22s %14s %10s\n", "variant", "points/s", "least to most", "bytes/point", "points")
 	for _, v := range variants {
 		var rates, sizes []float64
@@ -125,7 +126,8 @@ func run(ctx context.Context, o options) error {
 			fmt.Printf("%-22s not measured: %s\n", v.name, last.Missing)
 			continue
 		}
-		fmt.Printf("%-22s %12.0f %22s %14.1f %10d\n", strings.TrimSpace(v.name+" "+last.Version), stats.Median(rates), fmt.Sprintf("%.0f to %.0f", slices.Min(rates), slices.Max(rates)),
+		fmt.Printf("%-22s %12.0f %22s %14.1f %10d\n", strings.TrimSpace(v.name+" "+last.Version), stats.Median(rates), fmt.Sprintf("%.0f to %.0f",
+			slices.Min(rates), slices.Max(rates)),
 			stats.Median(sizes), last.Points)
 	}
 	if o.json != "" {
@@ -148,7 +150,8 @@ func made(n int) []logbook.Point {
 		at += 25 + random.Int64N(12)
 		for i, name := range names {
 			if len(points) < n {
-				points = append(points, logbook.Point{Name: name, Step: step, Time: at, Value: float64(i+1) * math.Exp(-float64(step)/1e5) * (1 + 0.05*random.NormFloat64())})
+				points = append(points, logbook.Point{Name: name, Step: step, Time: at, Value: float64(i+1) * math.Exp(-float64(step)/1e5) * (1 +
+					0.05*random.NormFloat64())})
 			}
 		}
 	}
@@ -191,7 +194,9 @@ func runSQLite(ctx context.Context, o options, folder string, points []logbook.P
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	// Names by number, as whoever cares for size would do it.
-	if _, err := db.ExecContext(ctx, "CREATE TABLE name(name INTEGER PRIMARY KEY, text TEXT UNIQUE); CREATE TABLE point(name INTEGER, step INTEGER, at INTEGER, value REAL)"); err != nil {
+	if _, err := db.ExecContext(ctx,
+		"CREATE TABLE name(name INTEGER PRIMARY KEY, text TEXT UNIQUE);"+
+			"CREATE TABLE point(name INTEGER, step INTEGER, at INTEGER, value REAL)"); err != nil {
 		return failed(err)
 	}
 	names := map[string]int{}
@@ -250,7 +255,8 @@ func peer(name string) func(ctx context.Context, o options, folder string, point
 		}
 		cmd := exec.CommandContext(ctx, o.python, "-c", peers, name, input, store, fmt.Sprint(min(o.batch, 1000)))
 		cmd.Dir = folder
-		cmd.Env = append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true", "TRACKIO_DIR="+store, "HF_HUB_OFFLINE=1", "PYTHONWARNINGS=ignore", "HF_HUB_DISABLE_TELEMETRY=1", "GRADIO_ANALYTICS_ENABLED=False")
+		cmd.Env = append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true", "TRACKIO_DIR="+store, "HF_HUB_OFFLINE=1", "PYTHONWARNINGS=ignore",
+			"HF_HUB_DISABLE_TELEMETRY=1", "GRADIO_ANALYTICS_ENABLED=False")
 		var trouble strings.Builder
 		cmd.Stderr = &trouble
 		out, err := cmd.Output()

@@ -21,7 +21,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--assay", required=True)
 parser.add_argument("--logbook", required=True)
 options = parser.parse_args()
-os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", PYTHONWARNINGS="ignore")
+os.environ.update(MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR="false", MLFLOW_DISABLE_TELEMETRY="true", PYTHONWARNINGS="ignore")
 
 import mlflow  # noqa: E402
 from mlflow.tracking import MlflowClient  # noqa: E402

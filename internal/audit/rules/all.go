@@ -163,6 +163,19 @@ func overLoader(v *audit.Value) bool {
 // underCUDA reports whether an if around asks for CUDA in a way that the source leaves open: `if device.type == "cuda"`, `if args.cuda`. On a machine
 // without CUDA nobody gets there.
 func underCUDA(p *audit.Pass) bool {
+	// A file or a function that is about CUDA by its name is not reached on a machine without it, unless the file itself calls it.
+	if !p.FromTop() {
+		name := ""
+		if f := p.Func(); f != nil {
+			name = f.Name
+			if f.Class != nil {
+				name += f.Class.Name
+			}
+		}
+		if name = strings.ToLower(name + p.Src.Path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
+			return true
+		}
+	}
 	return p.Under(func(test pyast.Expr) bool {
 		text := strings.ToLower(p.Text(test))
 		return strings.Contains(text, "cuda") || strings.Contains(text, "gpu") || strings.Contains(text, "nccl")
