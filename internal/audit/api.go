@@ -455,12 +455,12 @@ func (p *Pass) method(c *Call, name string) *Value {
 		}
 		return unknown
 	}
-	v := &Value{Kind: Tensor, Where: self.Where, Type: self.Type}
+	v := &Value{Kind: Tensor, Where: self.Where, Type: self.Type, Soft: self.Soft}
 	switch name {
 	case "to":
 		where, dtype := p.destination(c)
 		if where != 0 {
-			v.Where = where
+			v.Where, v.Soft = where, c.softPlace()
 		}
 		if dtype != "" {
 			v.Type = dtype
@@ -585,7 +585,7 @@ func (p *Pass) move(m *Value, c *Call, name string) {
 	case "to", "to_empty":
 		where, dtype := p.destination(c)
 		if where != 0 {
-			m.Where = where
+			m.Where, m.Soft = where, c.softPlace()
 		}
 		if dtype != "" {
 			m.Type = dtype
@@ -710,3 +710,11 @@ func (p *Pass) Result(c *Call) *Value {
 
 // Destination is what .to(…) asks for: a place, 0 where the call names none, and a dtype.
 func (p *Pass) Destination(c *Call) (Devices, string) { return p.destination(c) }
+
+// softPlace reports whether the device that the call names may be another: an option's default.
+func (c *Call) softPlace() bool {
+	if d := c.Arg(-1, "device"); d != nil {
+		return d.Soft
+	}
+	return len(c.Args) > 0 && c.Args[0].Soft
+}

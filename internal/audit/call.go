@@ -248,6 +248,16 @@ func (p *Pass) special(c *Call) *Value {
 			return &Value{Kind: Seq, Items: []*Value{v, unknown}}
 		}
 		return v
+	case "builtins.exec", "builtins.eval":
+		if c.Path == "builtins.exec" { // it may set every name anew
+			for name, v := range p.env.names {
+				switch v.Kind {
+				case Str, Number, Bool, Device:
+					p.env.names[name] = v.softened()
+				}
+			}
+		}
+		return unknown
 	case "sys.exit", "os._exit", "builtins.exit", "builtins.quit":
 		return &Value{Kind: Made, Path: "sys.exit"}
 	case "os.environ.get", "os.getenv":

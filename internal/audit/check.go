@@ -716,20 +716,22 @@ func (p *Pass) instance(c *Class) *Value {
 		return c.open
 	}
 	v := &Value{Kind: Instance, Class: c, Attrs: map[string]*Value{}}
-	if c.IsModule() {
-		v.Kind, v.Where = Module, Open
+	module := c.IsModule()
+	if module {
+		v.Kind, v.Where = Module, OnCPU // while it is being made
 	}
 	c.open = v
 	if m := c.Method("__init__"); m != nil && m.Node != nil && m.busy == 0 {
-		if _, done := m.seen["alone"]; !done || true {
-			scope := &env{names: map[string]*Value{}, outer: m.env}
-			p.parameters(m, scope, v, nil, nil)
-			if m.seen == nil {
-				m.seen = map[string]*Value{}
-			}
-			m.called = true
-			p.run(m, scope, "alone")
+		scope := &env{names: map[string]*Value{}, outer: m.env}
+		p.parameters(m, scope, v, nil, nil)
+		if m.seen == nil {
+			m.seen = map[string]*Value{}
 		}
+		m.called = true
+		p.run(m, scope, "alone")
+	}
+	if module {
+		v.Where = Open
 	}
 	return v
 }

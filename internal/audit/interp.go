@@ -403,7 +403,10 @@ func (p *Pass) branch(s *pyast.If) control {
 					r.Node(p, s)
 				}
 			}
-			return onward // reported; the rest is looked at as well
+			if p.frame != nil {
+				return how // on this target the function ends here
+			}
+			return onward // reported; the rest of the file is looked at as well
 		}
 		return how
 	}

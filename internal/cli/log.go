@@ -55,6 +55,7 @@ beginning of its identifier, as a commit is, or by the name of its run's folder.
 	cmd.PersistentFlags().StringVar(&opts.logbook, "logbook", "", "`file` of the logbook; default $ASSAY_LOGBOOK or .assay/logbook.db")
 	filterFlags(cmd, &opts)
 	cmd.Flags().BoolVar(&opts.json, "json", false, "print the list as JSON")
+	cmd.Flags().BoolVar(&opts.filter.All, "all", false, "also the facts that were found out beside runs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, &opts) }
 	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts), newLogFacts(env, &opts),
 		newLogQuery(env, &opts),
@@ -152,7 +153,8 @@ func printJSON(w io.Writer, v any) error {
 }
 
 func listText(w io.Writer, list []logbook.Entry) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	var out strings.Builder
+	t := tabwriter.NewWriter(&out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "RECORD\tBEGAN\tKIND\tWHAT\tDEVICE\tRELEASE\tSTEP\tPEAK\tBASIS\tENDED")
 	for _, e := range list {
 		step, peak := "", ""
@@ -187,9 +189,17 @@ func listText(w io.Writer, list []logbook.Entry) error {
 		for i, cell := range line {
 			line[i] = logbook.Printable(cell, 64)
 		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(line, "\t"), "\t"))
+		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(out.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newLogShow(env *Env, opts *logOptions) *cobra.Command {
@@ -906,7 +916,8 @@ func newLogVerify(env *Env, opts *logOptions) *cobra.Command {
 	var head string
 	cmd := &cobra.Command{Use: "verify", Short: "Hold every byte of the logbook to its hashes", Args: cobra.NoArgs,
 		Long: `Reads the whole logbook: each document and each chunk of points against its SHA-256, the tables against the documents that they were
-read out of, the ledger's chain, the schema, and SQLite's own pages. It prints the ledger's last hash; with --head an earlier one must still be in the chain,
+read out of, the ledger's chain, the schema, and SQLite's own pages.
+It prints the ledger's last hash; with --head an earlier one must still be in the chain,
 which shows that nothing that was kept then is gone.
 
 Exit status: 0 where everything is as it was kept, 3 where something is not.`}

@@ -76,7 +76,7 @@ func OpenRead(ctx context.Context, path string) (*Book, error) {
 	if err := sniff(path); err != nil {
 		return nil, err
 	}
-	b, err := open(path, "ro", "query_only(1)", "cell_size_check(1)")
+	b, err := openForeign(ctx, path, "query_only(1)", "cell_size_check(1)")
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +120,34 @@ func sniff(path string) error {
 	return nil
 }
 
+// openForeign opens a file to read, also where nothing can be written beside it, as on a share: SQLite wants to put its index of the write-ahead log
+// there. Where there is no such log, nobody can be writing from here, and the file is taken to stay as it is.
+func openForeign(ctx context.Context, path string, pragmas ...string) (*Book, error) {
+	b, err := open(path, "ro", pragmas...)
+	if err != nil {
+		return nil, err
+	}
+	var n int
+	err = b.retry(ctx, func() error { return b.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&n) })
+	var e *sqlite.Error
+	if !errors.As(err, &e) || e.Code()&0xff != 14 && e.Code()&0xff != 8 { // CANTOPEN, READONLY
+		return b, nil // whatever else is wrong is told by what comes next
+	}
+	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
+		return b, nil
+	}
+	b.Close()
+	return open(path, "ro&immutable=1", pragmas...)
+}
+
 // open makes connections that share no state. Each BEGIN takes the write lock at once, so that a transaction never fails half way for want of it.
 func open(path, mode string, pragmas ...string) (*Book, error) {
+	mode, immutable := strings.CutSuffix(mode, "&immutable=1")
 	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds())},
 		pragmas...)}
+	if immutable {
+		query.Set("immutable", "1")
+	}
 	dsn := (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {

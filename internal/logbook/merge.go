@@ -25,7 +25,7 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 	if err := sniff(path); err != nil {
 		return nil, err
 	}
-	other, err := open(path, "ro", "query_only(1)", "trusted_schema(0)", "cell_size_check(1)")
+	other, err := openForeign(ctx, path, "query_only(1)", "trusted_schema(0)", "cell_size_check(1)")
 	if err != nil {
 		return nil, err
 	}

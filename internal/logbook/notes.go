@@ -194,11 +194,10 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 		release = d.Release + " as the double stood for it"
 	}
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
+	commit := Printable(strings.Trim(short(run.Provenance.Commit), "`"), 12)
 	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
-		md(cmp.Or(run.Target.Framework, "framework")),
-		md(cmp.Or(release, "unknown")), known(run.Provenance.Commit != "", "`"+strings.ReplaceAll(Printable(short(run.Provenance.Commit), 12), "`",
-			"")+"`"), md(cmp.Or(run.Provenance.Dirty, "unknown")),
-		known(resolution != "", md(resolution)), peakText, known(fallback != "", md(fallback), "not set"))
+		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")), known(commit != "", "`"+commit+"`"),
+		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText, known(fallback != "", md(fallback), "not set"))
 	return b.String()
 }
 

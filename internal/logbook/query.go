@@ -37,6 +37,7 @@ type Filter struct {
 	Since  time.Time
 	About  string // records about this one
 	Limit  int    // the newest so many
+	All    bool   // also what other records carry with them: kind facts
 }
 
 // List gives records, the newest first.
@@ -55,9 +56,9 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 		f.value, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''), coalesce(f.missing, ''),
 		coalesce((SELECT group_concat(about, ' ') FROM link l WHERE l.record = r.record), '')
 		FROM record r LEFT JOIN figure f ON f.record = r.record AND f.name = 'step.time'
-		WHERE (?1 = '' OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
+		WHERE (?1 = '' AND (?8 OR r.kind <> 'facts') OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
 		AND (?4 = 0 OR r.exit <> 0) AND r.at >= ?5 AND (?6 = '' OR EXISTS (SELECT 1 FROM link l WHERE l.record = r.record AND l.about = ?6))
-		GROUP BY r.record ORDER BY r.at DESC, r.id LIMIT ?7`, f.Kind, f.Script, f.Device, truth(f.Failed), since, f.About, f.Limit)
+		GROUP BY r.record ORDER BY r.at DESC, r.id LIMIT ?7`, f.Kind, f.Script, f.Device, truth(f.Failed), since, f.About, f.Limit, truth(f.All))
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}

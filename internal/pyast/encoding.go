@@ -27,7 +27,8 @@ func (f *File) decode(src []byte) (start int, errs []Error) {
 		name = normalEncoding(string(src[from:to]))
 	}
 	// CPython compares by the name: not even utf8 will do.
-	if given := strings.ReplaceAll(strings.ToLower(string(src[from:to])), "_", "-"); f.BOM && name != "" && given != "utf-8" && !strings.HasPrefix(given, "utf-8-") {
+	given := strings.ReplaceAll(strings.ToLower(string(src[from:to])), "_", "-")
+	if f.BOM && name != "" && given != "utf-8" && !strings.HasPrefix(given, "utf-8-") {
 		errs = append(errs, Error{Span{int32(from), int32(to)}, "the encoding is " + name + ", but the byte order mark says UTF-8"})
 		name = ""
 	}

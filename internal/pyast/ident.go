@@ -31,7 +31,8 @@ func xidStart(r rune) bool {
 }
 
 func xidContinue(r rune) bool {
-	return xidStart(r) || unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue, xidOnlyContinue) && !unicode.In(r, unicode.Pattern_Syntax)
+	return xidStart(r) || !unicode.In(r, unicode.Pattern_Syntax) &&
+		unicode.In(r, unicode.Mn, unicode.Mc, unicode.Nd, unicode.Pc, unicode.Other_ID_Continue, xidOnlyContinue)
 }
 
 // notXIDStart are letters whose compatibility form is no identifier (Unicode Standard Annex 31, NFKC modifications).

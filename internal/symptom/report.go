@@ -38,7 +38,7 @@ type Symptom struct {
 	Found    []Found  `json:"found"` // the first few
 	After    bool     `json:"consequence,omitempty"`
 
-	key string
+	general bool
 }
 
 // Found is a line on which a symptom was met.
@@ -55,12 +55,5 @@ type Unknown struct {
 	Count int `json:"count"`
 }
 
-// Known says whether something was explained, that is more than a consequence of something else.
-func (r *Report) Known() bool {
-	for _, s := range r.Symptoms {
-		if !s.After {
-			return true
-		}
-	}
-	return false
-}
+// Known says whether something was explained.
+func (r *Report) Known() bool { return len(r.Symptoms) > 0 }

@@ -77,7 +77,9 @@ type scanner struct {
 	found   []int32
 	seen    map[string]int // key → index of the symptom
 	odd     map[string]int
-	batches int // how often a batch was read
+	head    *Found // "RuntimeError:" whose message begins on the next line, and may be known
+	left    int    // lines in which that is waited for
+	batches int    // how often a batch was read
 	atlas   *operators
 }
 
@@ -99,8 +101,19 @@ func (s *scanner) line(raw []byte, number int) {
 	if len(s.found) > 0 {
 		known = s.match(string(raw), Found{Line: number})
 	}
-	if !known && (ends || looksLikeError(raw)) {
-		s.unknown(Found{Line: number, Text: shorten(string(raw)), Where: s.trace.user})
+	switch {
+	case known:
+		s.head = nil
+	case ends || looksLikeError(raw):
+		s.flush()
+		s.head, s.left = &Found{Line: number, Text: shorten(string(raw)), Where: s.trace.user}, 12
+		if !bytes.HasSuffix(bytes.TrimSpace(raw), []byte(":")) {
+			s.flush()
+		}
+	case s.head != nil:
+		if s.left--; s.left == 0 {
+			s.flush()
+		}
 	}
 	if ends {
 		s.trace = trace{}
@@ -132,17 +145,16 @@ func (s *scanner) match(line string, where Found) bool {
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int {
-		if a.p.own != b.p.own {
-			if a.p.own {
-				return -1
-			}
-			return 1
+		if c := a.p.rank() - b.p.rank(); c != 0 {
+			return c
 		}
 		return shortest(b.p.anchors) - shortest(a.p.anchors)
 	})
 	var kept []hit
 	for _, h := range hits {
-		if !slices.ContainsFunc(kept, func(k hit) bool { return h.p.rule == k.p.rule || h.start < k.end && k.start < h.end }) {
+		if !slices.ContainsFunc(kept, func(k hit) bool {
+			return h.p.rule == k.p.rule || h.p.rule.General || h.start < k.end && k.start < h.end
+		}) {
 			kept = append(kept, h)
 			s.add(h, line, where)
 		}
@@ -176,8 +188,15 @@ func (s *scanner) add(h hit, line string, where Found) {
 	}
 	s.seen[key] = len(s.rep.Symptoms)
 	sym := s.explain(h.p.rule, groups, h.p.own)
-	sym.Count, sym.Found, sym.key = 1, []Found{where}, key
+	sym.Count, sym.Found, sym.general = 1, []Found{where}, h.p.rule.General
 	s.rep.Symptoms = append(s.rep.Symptoms, sym)
+}
+
+func (s *scanner) flush() {
+	if s.head != nil {
+		s.unknown(*s.head)
+		s.head = nil
+	}
 }
 
 func (s *scanner) unknown(f Found) {
@@ -197,6 +216,12 @@ func (s *scanner) unknown(f Found) {
 var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
 func (s *scanner) finish() *Report {
+	s.flush()
+	for i, sym := range s.rep.Symptoms { // the kind of error says less than the error
+		if sym.general && slices.ContainsFunc(s.rep.Symptoms, func(o Symptom) bool { return o.Topic == sym.Topic && !o.general && !o.After }) {
+			s.rep.Symptoms[i].After = true
+		}
+	}
 	slices.SortStableFunc(s.rep.Symptoms, func(a, b Symptom) int { return rank(a) - rank(b) })
 	return s.rep
 }

@@ -37,6 +37,7 @@ type Rule struct {
 	Seeds      []string `toml:"seeds"`
 	Reads      string   `toml:"reads"`    // what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
 	After      bool     `toml:"after"`    // only the consequence of another error, which it follows
+	General    bool     `toml:"general"`  // it says less than others that the line may meet as well
 	Severity   string   `toml:"severity"` // error, where it does not say
 
 	atlas []atlas.Condition
@@ -47,7 +48,18 @@ type pattern struct {
 	rule    *Rule
 	re      *regexp.Regexp
 	anchors []string // lower case; a line that it matches has one of them
-	own     bool     // of symptoms.toml: goes before those of the atlas
+	own     bool     // of symptoms.toml
+}
+
+// rank says what goes first where several match: a rule by hand, then the atlas, then what is general.
+func (p *pattern) rank() int {
+	switch {
+	case p.rule.General:
+		return 2
+	case p.own:
+		return 0
+	}
+	return 1
 }
 
 type table struct {
@@ -85,7 +97,7 @@ var load = sync.OnceValues(func() (*table, error) {
 	}
 	for _, c := range conditions { // what a rule explains already, as the operators of one name that are missing
 		sample, _, _ := strings.Cut(sample(c.Text), "\n")
-		if slices.ContainsFunc(t.patterns, func(p pattern) bool { return p.re.MatchString(sample) }) {
+		if slices.ContainsFunc(t.patterns, func(p pattern) bool { return !p.rule.General && p.re.MatchString(sample) }) {
 			taken[c.Name] = true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,8 +21,9 @@ func JSON(w io.Writer, rep *Report) error {
 func Text(w io.Writer, rep *Report, width int) error {
 	var b strings.Builder
 	var after []Symptom
+	alone := !slices.ContainsFunc(rep.Symptoms, func(s Symptom) bool { return !s.After })
 	for _, s := range rep.Symptoms {
-		if s.After && len(rep.Symptoms) > 1 && rep.Known() {
+		if s.After && !alone {
 			after = append(after, s)
 			continue
 		}

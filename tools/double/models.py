@@ -1,7 +1,7 @@
 """Writes docs/double-models.md: what becomes of torchvision's models and of PyTorch's modules on the double.
 
     CGO_ENABLED=0 go build -o .dev/assay ./cmd/assay
-    python tools/double/models.py --assay .dev/assay --python PYTHON [--torch 2.8 --torch 2.15] [--from FOLDER] > docs/double-models.md
+    python tools/double/models.py --assay .dev/assay --python PYTHON [--torch 2.8 --torch 2.15] [--from FOLDER] [--no-modules] > docs/double-models.md
 
 PYTHON has torch and torchvision. --from FOLDER reads the answers kept there as models-RELEASE.json and modules-RELEASE.json, and keeps new ones.
 """
@@ -66,10 +66,11 @@ def main():
     p.add_argument("--python", required=True)
     p.add_argument("--torch", action="append")
     p.add_argument("--from", dest="folder")
+    p.add_argument("--no-modules", action="store_true", help="torchvision alone: the module database has some 1,800 samples")
     options = p.parse_args()
     releases = options.torch or ["2.8", "2.15"]
     models = {r: answer(options, "models", "torchvision.models", r) for r in releases}
-    modules = {r: answer(options, "modules", os.path.join(HERE, "modules.py"), r) for r in releases}
+    modules = {} if options.no_modules else {r: answer(options, "modules", os.path.join(HERE, "modules.py"), r) for r in releases}
     first = models[releases[0]]
     print("# Models on the double\n")
     print("Made by `tools/double/models.py`, from `assay try` with torch %s installed, on %s, macOS %s. Each was built, run forward and backward in"
@@ -99,8 +100,10 @@ def main():
         told = []
         for r in releases:
             other = by[r].get(m["name"])
-            told.append("" if other is None else other["outcome"] + ("" if other.get("data", True) is False else ", with data"))
+            told.append("" if other is None else other["outcome"] + (", with data" if other["data"] else ""))
         print("| %s | %s | %s | %s |" % (m["name"], cell("; ".join(m["inputs"])), format(m["parameters"], ",d"), " | ".join(told)))
+    if not modules:
+        return
     print("\n## PyTorch's modules\n")
     print("Every sample input in float32 of `torch.testing._internal.common_modules.module_db` of the torch installed, with data.\n")
     print("| torch | samples | by outcome |\n| --- | ---: | --- |")

@@ -82,6 +82,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "ingest: --points is 1000 at least, --batch and --rounds 1")
 		os.Exit(2)
 	}
+	if o.python != "" {
+		path, err := filepath.Abs(o.python)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "ingest:", err)
+			os.Exit(1)
+		}
+		o.python = path // the peers run in a folder of their own
+	}
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "ingest:", err)
 		os.Exit(1)

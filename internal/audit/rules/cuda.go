@@ -17,7 +17,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = Net().to(device)\n",
 	Source: "torch/cuda/__init__.py, _lazy_init",
 }, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
-	if last(c.Path) != "cuda" || c.Node == nil {
+	if last(c.Path) != "cuda" || c.Node == nil || p.Func() != nil && p.Func().Name == "cuda" { // a module's own .cuda() that passes it on
 		return
 	}
 	attr, ok := c.Node.Func.(*pyast.Attribute)

@@ -7,6 +7,7 @@ import (
 
 	"assay/internal/audit"
 	"assay/internal/evidence"
+	"assay/internal/pyast"
 	"assay/internal/python"
 )
 
@@ -158,6 +159,9 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 }, Call: func(p *audit.Pass, c *audit.Call) {
 	name, ok := strings.CutPrefix(strings.TrimPrefix(c.Path, "import "), "torch.")
 	if !ok || !strings.HasPrefix(name, "mps.") && !strings.HasPrefix(name, "backends.mps.") || strings.Contains(name, "._") || strings.HasSuffix(name, "__set__") {
+		return
+	}
+	if p.Under(func(test pyast.Expr) bool { return strings.Contains(p.Text(test), "hasattr") }) {
 		return
 	}
 	since, known := mpsNames[name]

@@ -60,10 +60,16 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 		return
 	}
 	missing, sometimes, backward := lacking(p, path)
-	if len(missing) == 0 && len(backward) == 0 {
-		if len(sometimes) > 0 && where.Surely(audit.OnMPS) {
+	if len(missing) == 0 && certain(c, path) {
+		missing, sometimes = sometimes, nil
+	}
+	if len(missing) == 0 && len(sometimes) > 0 {
+		if where.Surely(audit.OnMPS) || made {
 			reportMissing(p, c, made, false, sometimes, "for some inputs ")
 		}
+		return
+	}
+	if len(missing) == 0 && len(backward) == 0 {
 		return
 	}
 	sure := where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft) && !softArguments(c)
@@ -74,6 +80,31 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	if p.In("torch.no_grad", "torch.inference_mode") == nil && strings.HasPrefix(path, "torch.nn.") { // layers: elsewhere few gradients are asked for
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
+}
+
+// certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
+func certain(c *audit.Call, path string) bool {
+	switch path {
+	case "torch.nn.AdaptiveAvgPool3d", "torch.nn.functional.adaptive_avg_pool3d": // a size of 1 is a mean
+		size := c.Arg(1, "output_size")
+		if path == "torch.nn.AdaptiveAvgPool3d" {
+			if c.Self == nil || c.Self.Made == nil {
+				return false
+			}
+			size = c.Self.Made.Arg(0, "output_size")
+		}
+		if n, ok := number(size); ok {
+			return n != 1
+		}
+		if size != nil && size.Kind == audit.Seq {
+			for _, i := range size.Items {
+				if n, ok := number(i); ok && n != 1 {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 func deviceArgument(c *audit.Call) bool {
@@ -151,9 +182,13 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 		}
 		if n.Sometimes {
 			sometimes = append(sometimes, n.Operator)
+
 		} else {
 			missing = append(missing, n.Operator)
 		}
+	}
+	if len(missing) == 0 && len(sometimes) > 0 && len(sometimes) == len(forward) { // whichever way it takes
+		missing, sometimes = sometimes, nil
 	}
 	for _, n := range back {
 		if (n.State == atlas.Missing || n.State == atlas.NoStub) && !n.Sometimes {

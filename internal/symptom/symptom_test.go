@@ -1,0 +1,437 @@
+package symptom
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"assay/internal/atlas"
+	"assay/internal/evidence"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/symptoms.md")
+
+func scan(t *testing.T, text string) *Report {
+	t.Helper()
+	rep, err := Scan("log", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+func rules(rep *Report) []string {
+	var names []string
+	for _, s := range rep.Symptoms {
+		names = append(names, s.Rule)
+	}
+	return names
+}
+
+func printed(t *testing.T, rep *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Text(&b, rep, 100000); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestReported puts what people reported to the rules: the one that explains it is found, nothing else is said to be the cause, and no
+// line of it is left unknown. Each rule has such a case.
+func TestReported(t *testing.T) {
+	data, err := os.ReadFile("testdata/reported.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Case []struct {
+			Source, Rule, Text, Where string
+			Says                      []string
+		}
+	}
+	if err := toml.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	met := map[string]bool{}
+	for _, c := range file.Case {
+		rep := scan(t, c.Text)
+		met[c.Rule] = true
+		if len(rep.Symptoms) == 0 || rep.Symptoms[0].Rule != c.Rule {
+			t.Errorf("%s: %v, want %s first:\n%s", c.Source, rules(rep), c.Rule, c.Text)
+			continue
+		}
+		for _, s := range rep.Symptoms[1:] {
+			if !s.After && s.Rule != "mlir-abort" && s.Rule != "wheel-platform" && s.Rule != c.Rule {
+				t.Errorf("%s: %s beside %s", c.Source, s.Rule, c.Rule)
+			}
+		}
+		for _, u := range rep.Unknown {
+			t.Errorf("%s: not known: %q", c.Source, u.Text)
+		}
+		s := rep.Symptoms[0]
+		if c.Where != "" && s.Found[0].Where != c.Where {
+			t.Errorf("%s: the user's line is %q, want %q", c.Source, s.Found[0].Where, c.Where)
+		}
+		out := printed(t, rep)
+		for _, want := range c.Says {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: does not say %q:\n%s", c.Source, want, out)
+			}
+		}
+		if m := regexp.MustCompile(`\{[a-z_0-9]+\}`).FindString(s.Cause + strings.Join(s.Remedy, " ")); m != "" && !strings.Contains(c.Text, m) {
+			t.Errorf("%s: %s is not filled in: %s", c.Source, m, s.Cause)
+		}
+	}
+	for _, r := range Rules() {
+		if !met[r.Name] && !strings.HasPrefix(r.Name, "atlas/") {
+			t.Errorf("no case for the rule %s", r.Name)
+		}
+	}
+}
+
+// TestConditions: every text of the atlas, as it would be printed, is explained, by a cause, a remedy and a source.
+func TestConditions(t *testing.T) {
+	n := 0
+	for _, c := range (&atlas.Atlas{}).Conditions() {
+		if c.Text == "" {
+			continue
+		}
+		n++
+		class := c.Error
+		if class == "" {
+			class = "UserWarning"
+		}
+		rep := scan(t, class+": "+sample(c.Text))
+		if len(rep.Symptoms) == 0 {
+			t.Errorf("%s is not explained: %s", c.Name, sample(c.Text))
+			continue
+		}
+		s := rep.Symptoms[0]
+		if s.Cause == "" || len(s.Remedy) == 0 || s.Remedy[0] == "" || s.Source == "" {
+			t.Errorf("%s: incomplete: %+v", c.Name, s)
+		}
+	}
+	if n < 400 {
+		t.Errorf("%d texts", n)
+	}
+}
+
+// TestDouble goes through the texts that the double raises or warns with, as they stand in its sources.
+func TestDouble(t *testing.T) {
+	// What a script does not see, or what is no matter of the device.
+	ours := []string{"a heap without room was chosen", "the block is free already", "cannot allocate "}
+	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
+		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'",
+		"from the 'mps' backend": "from the 'SparseMPS' backend", "assay: mps mps": "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
+	n := 0
+	for _, name := range []string{"modes", "refuse", "surface", "allocator", "autocast"} {
+		source, err := os.ReadFile(filepath.Join("../../agent/assay_agent/double", name+".py"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range raised(string(source)) {
+			if slices.ContainsFunc(ours, func(s string) bool { return strings.Contains(text, s) }) {
+				continue
+			}
+			n++
+			for computed, is := range follows { // what the code puts behind a literal, or into it
+				text = strings.ReplaceAll(text, computed, is)
+			}
+			if rep := scan(t, "RuntimeError: "+text); len(rep.Symptoms) == 0 {
+				t.Errorf("%s.py: not explained: %s", name, text)
+			}
+		}
+	}
+	if n < 200 {
+		t.Errorf("%d texts found in the double's sources", n)
+	}
+}
+
+var (
+	raising  = regexp.MustCompile(`(?:\b(?:Runtime|Type|NotImplemented|Value|Assertion|Attribute|Index)Error|warnings\.warn|return)\(\s*["'rf]|, [RTNVI], +|, [RTNVI],\n\s+|^FLOAT64 = |\n_FLOAT64 = |\n_\w+_TEXT = \(?`)
+	pyText   = regexp.MustCompile(`^\s*(?:[rf]?("(?:[^"\\\n]|\\.)*")|[rf]?('(?:[^'\\\n]|\\.)*')|\+?\s*(POOL_TAIL|POOL|TOPK|OVER_65536_TAIL|OVER_65536|FLOAT64)\b\s*\+?)`)
+	percent_ = regexp.MustCompile(`%[-0-9.]*[sdgr]`)
+	braces   = regexp.MustCompile(`\{[^{}]*\}`)
+)
+
+// raised finds the texts of exceptions, warnings and rows of a table: literals that stand where one is made, joined.
+func raised(source string) []string {
+	constants := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^(POOL_TAIL|POOL|TOPK|OVER_65536_TAIL|OVER_65536|FLOAT64) = \(?`).FindAllStringSubmatchIndex(source, -1) {
+		text, _ := literalsAt(source[m[1]:], constants)
+		constants[source[m[2]:m[3]]] = text
+	}
+	var texts []string
+	for _, at := range raising.FindAllStringIndex(source, -1) {
+		from := at[1]
+		for from > at[0] && strings.ContainsRune(`"'rf`, rune(source[from-1])) {
+			from--
+		}
+		text, _ := literalsAt(source[from:], constants)
+		if len(text) < 10 || !strings.Contains(text, " ") && !strings.Contains(text, "%") {
+			continue
+		}
+		text = percent_.ReplaceAllStringFunc(text, func(v string) string {
+			if v == "%s" || v == "%r" {
+				return "mps"
+			}
+			return "3"
+		})
+		texts = append(texts, braces.ReplaceAllString(text, "3"))
+	}
+	return texts
+}
+
+func literalsAt(source string, constants map[string]string) (string, int) {
+	var b strings.Builder
+	at := 0
+	for {
+		m := pyText.FindStringSubmatch(source[at:])
+		if m == nil {
+			return b.String(), at
+		}
+		at += len(m[0])
+		switch {
+		case m[3] != "":
+			b.WriteString(constants[m[3]])
+		case m[1] != "":
+			b.WriteString(unquote(m[1]))
+		default:
+			b.WriteString(unquote(m[2]))
+		}
+	}
+}
+
+func unquote(s string) string {
+	s = s[1 : len(s)-1]
+	return strings.NewReplacer(`\n`, "\n", `\"`, `"`, `\'`, `'`, `\\`, `\`).Replace(s)
+}
+
+// TestOrdinaryLogs: what training prints when all is well is neither a symptom nor an unknown error.
+func TestOrdinaryLogs(t *testing.T) {
+	for _, line := range []string{
+		"Epoch 1/5:   9%|9         | 432/4580 [06:56<1:06:37,  1.04img/s, loss=0.231, error=0.12]",
+		"epoch 3 train_loss 0.2311 val_error 0.0712 error: 0.07",
+		"Error: 0.0712, Accuracy: 98.2%",
+		"ERROR: 12.3 | acc 88.1",
+		"  error rate 0.12",
+		"test error: 1.2e-3",
+		"step 11570: train loss 3.2412, val loss 5.7422",
+		"11570 | loss 7.3546 | lr 2.876832e-05 | 64916.63ms | mfu 0.34%",
+		"{'loss': 0.6931, 'grad_norm': 1.4, 'learning_rate': 5e-05, 'epoch': 0.1}",
+		"mean absolute error 0.3, max error 1.2, banana loss 0.4, finance: nan values dropped: no",
+		"/usr/lib/python3/dist-packages/sklearn/metrics.py:12: mean_squared_error",
+		"INFO: fault tolerance off; abort on first exception: no; killed tasks: 0",
+		"nan_to_num is used for the mask; loss.nan_policy = skip",
+		"Downloading: 100%|##########| 570M/570M [00:12<00:00, 45.1MB/s]",
+		"[INFO] 2026-01-02 10:11:12 errors=0 warnings=0",
+		"GPU 0 has 24 GiB; batch size 64; mps available: True",
+		"Using device: mps", "memory allocated: 9.57 GiB", "pip install triton later", "num_workers=8 spawn", "Test passed: test_error_handling PASSED",
+		"0 errors, 0 failures", "Total parameters: 11.7M", "RMSError 0.4",
+		"Best model saved (val_loss=0.1, error=0.05) to checkpoints/best.pt",
+	} {
+		rep := scan(t, line+"\r"+line+"\n")
+		if len(rep.Symptoms) > 0 || len(rep.Unknown) > 0 {
+			t.Errorf("%q: %v %v", line, rules(rep), rep.Unknown)
+		}
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	rep := scan(t, `epoch 1
+Traceback (most recent call last):
+  File "/Users/x/train.py", line 7, in step
+    frobnicate()
+  File "/Users/x/lib/site-packages/frob/core.py", line 70, in frobnicate
+    raise FrobError("the frob is off by 3")
+frob.FrobError: the frob is off by 3
+[ERROR] 12:01:03 giving up
+`)
+	if rep.Known() || len(rep.Unknown) != 2 {
+		t.Fatalf("%v %v", rules(rep), rep.Unknown)
+	}
+	if u := rep.Unknown[0]; u.Line != 7 || u.Where != "/Users/x/train.py:7, in step" || !strings.Contains(u.Text, "off by 3") {
+		t.Errorf("%+v", u)
+	}
+	if out := printed(t, rep); !strings.Contains(out, "no rule knows them") {
+		t.Errorf("does not say so:\n%s", out)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	oom := "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: %d.00 MB, max allowed: 18.13 GB). Tried to allocate 2.00 GB on private pool.\n"
+	var b strings.Builder
+	b.WriteString("args: batch_size=64 eval_batch_size=256\n")
+	for i := range 50 {
+		fmt.Fprintf(&b, oom, i)
+	}
+	b.WriteString("UserWarning: The operator 'aten::a' is not currently supported on the MPS backend and will fall back\nUserWarning: The operator 'aten::b' is not currently supported on the MPS backend and will fall back\n")
+	rep := scan(t, b.String())
+	if got := rules(rep); !slices.Equal(got, []string{"mps-out-of-memory", "operator-fallback", "operator-fallback"}) {
+		t.Fatal(got)
+	}
+	if s := rep.Symptoms[0]; s.Count != 50 || len(s.Found) != mostSeen || s.Found[0].Line != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestBatch: the batch that is proposed keeps to the proportion that is stated, whatever the unit, and never exceeds what was tried.
+func TestBatch(t *testing.T) {
+	say := func(batch, allocated, other, limit, tried string) string {
+		return printed(t, scan(t, "config: batch_size="+batch+"\nRuntimeError: MPS backend out of memory (MPS allocated: "+allocated+", other allocations: "+other+", max allowed: "+limit+
+			"). Tried to allocate "+tried+" on private pool.\n"))
+	}
+	// (18 - 0) / (17 + 7) = 3/4 of 64
+	if out := say("64", "17.00 GB", "0 bytes", "18.00 GB", "7.00 GB"); !strings.Contains(out, "Batch 48 at most instead of 64") || !strings.Contains(out, "begin with 32") || !strings.Contains(out, "33 %") {
+		t.Error(out)
+	}
+	if out := say("1", "17.00 GiB", "0 bytes", "18.00 GiB", "7.00 GiB"); !strings.Contains(out, "No batch fits") {
+		t.Error(out)
+	}
+	if out := say("64", "1.00 GiB", "0 bytes", "18.00 GiB", "30.00 GiB"); !strings.Contains(out, "larger than the limit") || strings.Contains(out, "at most instead") {
+		t.Error(out)
+	}
+	none := printed(t, scan(t, "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.\n"))
+	if !strings.Contains(none, "shrink by 25 %") || strings.Contains(none, "at most instead") {
+		t.Error(none)
+	}
+	cuda := printed(t, scan(t, "--batch-size 32\nCUDA out of memory. Tried to allocate 4.00 GiB (GPU 0; 12.00 GiB total capacity; 8.00 GiB already allocated; 1.00 GiB free; 9.00 GiB reserved in total by PyTorch)"))
+	if !strings.Contains(cuda, "Batch 24 at most instead of 32") { // (8 + 1) / (8 + 4)
+		t.Error(cuda)
+	}
+}
+
+// TestReleases: since when an operator has a kernel comes from the atlas.
+func TestReleases(t *testing.T) {
+	a := &atlas.Atlas{}
+	op, ok := a.Operator("aten::_linalg_solve_ex.result")
+	if !ok || op.NativeFrom() == "" {
+		t.Skip("the atlas has changed its mind about this operator") // another one will do
+	}
+	out := printed(t, scan(t, "torch==2.0.1\nNotImplementedError: The operator 'aten::_linalg_solve_ex.result' is not currently implemented for the MPS device."))
+	if !strings.Contains(out, "from torch "+op.NativeFrom()) || !strings.Contains(out, "pip install 'torch>="+op.NativeFrom()) || !strings.Contains(out, "This log says PyTorch 2.0.1") {
+		t.Error(out)
+	}
+	if out := printed(t, scan(t, "The operator 'mylib::frob' is not currently implemented for the MPS device")); !strings.Contains(out, "does not have mylib::frob") {
+		t.Error(out)
+	}
+}
+
+// TestHostileInput: what a log may be without being one. Reading stays bounded, and the report is JSON.
+func TestHostileInput(t *testing.T) {
+	oom := "MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 1.00 GB, max allowed: 1.00 GB). Tried to allocate 1.00 GB on private pool."
+	for name, text := range map[string]string{
+		"empty": "", "nul": "\x00\x00\n\x00", "no end": oom, "carriage returns": "\r\r\r\n" + oom + "\r", "long": strings.Repeat("x", 3<<20) + oom, "long before": oom + strings.Repeat("y", 3<<20),
+		"latin 1": "caf\xe9 " + oom, "colours": "\x1b[31m" + strings.ReplaceAll(oom, "out", "\x1b[1mout\x1b[0m") + "\x1b[0m", "many": strings.Repeat("FooError: "+oom+"\n", 5000),
+		"numbers": strings.ReplaceAll(oom, "1.00", strings.Repeat("9", 400)), "nested": strings.Repeat("Traceback (most recent call last):\n", 1000) + oom,
+		"braces": "The operator '{op}' is not currently implemented for the MPS device",
+	} {
+		rep := scan(t, text)
+		var b bytes.Buffer
+		if err := JSON(&b, rep); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !json.Valid(b.Bytes()) || b.Len() > 200<<10 {
+			t.Errorf("%s: %d bytes of JSON", name, b.Len())
+		}
+		printed(t, rep)
+		if want := name != "empty" && name != "nul" && name != "long" && name != "braces"; want && len(rep.Symptoms) == 0 {
+			t.Errorf("%s: not found", name)
+		}
+		if name == "long" && rep.Cut != 1 {
+			t.Errorf("a cut line is not counted: %d", rep.Cut)
+		}
+	}
+}
+
+// FuzzScan: any input gives a report that prints.
+func FuzzScan(f *testing.F) {
+	f.Add([]byte("Traceback (most recent call last):\nRuntimeError: Invalid buffer size: 9.02 GB\n"))
+	f.Add([]byte("CUDA out of memory. Tried to allocate 1 (GPU 0; x"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		rep, err := Scan("f", bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := JSON(&b, rep); err != nil {
+			t.Fatal(err)
+		}
+		if err := Text(&b, rep, 60); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestRun(t *testing.T) {
+	growth := 0.4
+	run := &evidence.Run{ID: "r"}
+	run.Target = evidence.Target{Asked: "double", Device: "mps", Double: &evidence.Double{Release: "2.3.0", MacOS: "14.5"}}
+	run.Outcome = evidence.Outcome{Error: "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.", Where: "train.py:12"}
+	run.Provenance.Datasets = []evidence.Dataset{{Type: "D", Batch: 64}}
+	run.Fallbacks = []evidence.Fallback{{Operator: "aten::nonzero", Count: 9, Where: "model.py:3"}}
+	run.Figures = []evidence.Figure{{Name: "memory.growth", Value: &growth, Unit: "ratio", Basis: evidence.Rehearsed}}
+	run.Retained = []evidence.Retained{{Where: "train.py:9", Tensors: 12, Bytes: 4096}}
+	run.Findings = []evidence.Finding{{Name: "growing", Severity: evidence.Warning, Text: "memory grows", Hint: "detach", Basis: evidence.Rehearsed}}
+	for i := range 200 {
+		run.Steps.Number = append(run.Steps.Number, i+1)
+		run.Steps.Kind = append(run.Steps.Kind, "")
+		run.Steps.Total = append(run.Steps.Total, 0.1+0.001*float64(i))
+	}
+	rep := Run("r", run)
+	got := rules(rep)
+	for _, want := range []string{"mps-out-of-memory", "operator-fallback", "memory-grows", "starts-fast-then-slow", "finding/growing"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%s is missing: %v", want, got)
+		}
+	}
+	out := printed(t, rep)
+	for _, want := range []string{"Batch 48 at most instead of 64", "train.py:12", "train.py:9", "(9 times)"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("does not say %q:\n%s", want, out)
+		}
+	}
+	for _, s := range run.Steps.Number { // steps that stay as they are show nothing
+		run.Steps.Total[s-1] = 0.1
+	}
+	run.Figures = nil
+	if got := rules(Run("r", run)); slices.Contains(got, "starts-fast-then-slow") || slices.Contains(got, "memory-grows") {
+		t.Errorf("seen in a run that does not have it: %v", got)
+	}
+}
+
+func TestPage(t *testing.T) {
+	const page = "../../docs/symptoms.md"
+	got := Page()
+	if *update {
+		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(page)
+	if err != nil || string(want) != got {
+		t.Errorf("docs/symptoms.md is stale (%v): go test ./internal/symptom -run TestPage -update", err)
+	}
+}
+
+func BenchmarkScan(b *testing.B) {
+	line := "Epoch 3:  45%|####      | 1234/2749 [06:56<1:06:37,  1.04it/s, train_loss=0.2311, val_error=0.0712, lr=0.0001]\n"
+	log := strings.Repeat(line, (64<<20)/len(line))
+	b.SetBytes(int64(len(log)))
+	for b.Loop() {
+		if _, err := Scan("b", strings.NewReader(log)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
