@@ -204,7 +204,8 @@ type Pass struct {
 	Main   *Unit   // the file that is checked
 
 	rules   *ruleSet
-	rule    *Rule // that is looking
+	rule    *Rule            // that is looking
+	unless  func(*Pass) bool // where this holds, the rule keeps silent
 	project *project
 	shared  *answers
 	mod     *Unit
@@ -285,7 +286,7 @@ func Note[T any](p *Pass, make func() T) T {
 
 // Report keeps a finding. From and To are taken of at, unless they are set.
 func (p *Pass) Report(at pyast.Node, f Finding) {
-	if p.quiet {
+	if p.quiet || p.unless != nil && p.unless(p) {
 		return
 	}
 	r := p.rule
@@ -307,6 +308,13 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if old := p.found[key]; old == nil || f.Sure && !old.Sure {
 		p.found[key] = &f
 	}
+}
+
+// Unless calls look, whose findings are kept where the condition does not hold. It is asked for when there is a finding: most calls have none.
+func (p *Pass) Unless(condition func(*Pass) bool, look func()) {
+	p.unless = condition
+	look()
+	p.unless = nil
 }
 
 // Text of the source that a node has.
@@ -556,6 +564,9 @@ func Check(o *Options) (*Report, error) {
 		return nil, err
 	}
 	o.Base = base
+	// Most of what a file's tree and values take is garbage when the file is done: a larger heap saves half of the collector's work.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
 	pr := &project{base: base, files: map[string]*parsed{}, exists: map[string]bool{}}
 	shared := &answers{target: &o.Target, ops: map[string]operators{}}

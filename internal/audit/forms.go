@@ -97,6 +97,9 @@ type Trouble struct {
 	cell int
 }
 
+// Cell is the code cell of Line, 0 outside notebooks.
+func (t Trouble) Cell() int { return t.cell }
+
 func (t Trouble) where() string {
 	switch {
 	case t.cell > 0:

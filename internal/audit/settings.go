@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -59,50 +61,41 @@ func FindSettings(dir string) (Settings, error) {
 }
 
 func parseSettings(name string, raw []byte) (s Settings, found bool, err error) {
-	if name == "pyproject.toml" {
-		var p struct {
-			Tool struct {
-				Assay *struct {
-					Check map[string]any `toml:"check"`
-				} `toml:"assay"`
-			} `toml:"tool"`
-		}
-		if err := toml.Unmarshal(raw, &p); err != nil {
-			return s, false, tomlError(err)
-		}
-		if p.Tool.Assay == nil || p.Tool.Assay.Check == nil {
-			return s, false, nil
-		}
-		raw, err = toml.Marshal(map[string]any{"check": p.Tool.Assay.Check})
-		if err != nil {
-			return s, false, err
-		}
-	}
-	var t struct {
+	var ours struct {
 		Check Settings `toml:"check"`
 	}
-	d := toml.NewDecoder(bytes.NewReader(raw))
+	var pyproject struct {
+		Tool struct {
+			Assay *struct {
+				Check *Settings `toml:"check"`
+			} `toml:"assay"`
+		} `toml:"tool"`
+	}
+	into, table := any(&ours), []string{"check"}
 	if name == "pyproject.toml" {
-		d = d.DisallowUnknownFields()
+		into, table = &pyproject, []string{"tool", "assay", "check"}
 	}
-	if err := d.Decode(&t); err != nil {
-		return s, false, tomlError(err)
-	}
-	if name != "pyproject.toml" { // other tables of assay.toml belong to other commands
-		var tables map[string]any
-		if err := toml.Unmarshal(raw, &tables); err != nil {
-			return s, false, tomlError(err)
-		}
-		if c, ok := tables["check"].(map[string]any); ok {
-			known := map[string]bool{"torch": true, "device": true, "macos": true, "select": true, "ignore": true, "exclude": true, "baseline": true, "sure": true}
-			for key := range c {
-				if !known[key] {
-					return s, false, fmt.Errorf("[check] has no setting %q", key)
-				}
+	err = toml.NewDecoder(bytes.NewReader(raw)).DisallowUnknownFields().Decode(into)
+	var strict *toml.StrictMissingError
+	if errors.As(err, &strict) {
+		err = nil
+		for _, e := range strict.Errors { // other tables belong to others
+			if key := e.Key(); len(key) > len(table) && slices.Equal([]string(key[:len(table)]), table) {
+				row, column := e.Position()
+				return s, false, fmt.Errorf("line %d, column %d: [%s] has no setting %q", row, column, strings.Join(table, "."), strings.Join(key[len(table):], "."))
 			}
 		}
 	}
-	return t.Check, true, nil
+	if err != nil {
+		return s, false, tomlError(err)
+	}
+	if name != "pyproject.toml" {
+		return ours.Check, true, nil
+	}
+	if a := pyproject.Tool.Assay; a != nil && a.Check != nil {
+		return *a.Check, true, nil
+	}
+	return s, false, nil
 }
 
 func tomlError(err error) error {
@@ -111,9 +104,13 @@ func tomlError(err error) error {
 		row, column := d.Position()
 		return fmt.Errorf("line %d, column %d: %w", row, column, err)
 	}
-	var s *toml.StrictMissingError
-	if errors.As(err, &s) && len(s.Errors) > 0 {
-		return fmt.Errorf("[tool.assay.check] has no setting %q", s.Errors[0].Key()[len(s.Errors[0].Key())-1])
-	}
 	return err
+}
+
+// Excludes are the settings' patterns, which speak of the folder that the settings stand in.
+func (s Settings) Excludes() []Exclude {
+	if s.Path == "" || len(s.Exclude) == 0 {
+		return nil
+	}
+	return []Exclude{{filepath.Dir(s.Path), s.Exclude}}
 }

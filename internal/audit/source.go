@@ -131,6 +131,15 @@ func (s *Source) Line(offset int) (text string, start int) {
 	return strings.TrimRight(string(s.Text[start:end]), "\r\n"), start
 }
 
+// CellText is the text of a code cell, counted from 0, as it stands in the notebook: with its magics.
+func (s *Source) CellText(n int) []byte {
+	var text []byte
+	for _, p := range s.Cells[n].pieces {
+		text = append(text, p.text...)
+	}
+	return text
+}
+
 // Apply makes the file's new content of edits that do not overlap. Bytes that no edit names stay as they are.
 func (s *Source) Apply(edits []Edit) ([]byte, error) {
 	edits = slices.Clone(edits)

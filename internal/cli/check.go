@@ -189,7 +189,7 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	} else if settings.Baseline != "" {
 		baseline = filepath.Join(filepath.Dir(settings.Path), settings.Baseline)
 	}
-	exclude := append(slices.Clone(settings.Exclude), opts.Exclude...)
+	exclude := append(settings.Excludes(), audit.Exclude{Dir: env.Dir, Patterns: opts.Exclude})
 	once := func() (*audit.Report, error) { return checkOnce(env, opts, o, args, exclude, baseline) }
 	report, err := once()
 	if err != nil {
@@ -217,7 +217,7 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	return nil
 }
 
-func checkOnce(env *Env, opts checkOptions, o audit.Options, args, exclude []string, baseline string) (*audit.Report, error) {
+func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, exclude []audit.Exclude, baseline string) (*audit.Report, error) {
 	o.Files = nil
 	var paths []string
 	for _, a := range args {
@@ -287,7 +287,7 @@ func checkOnce(env *Env, opts checkOptions, o audit.Options, args, exclude []str
 func absolute(env *Env, name string) string { return env.Path(name) }
 
 // watchFiles calls again whenever a file that is checked appears, goes or changes, until the context ends. It asks twice a second.
-func watchFiles(ctx context.Context, env *Env, args, exclude []string, again func() error) error {
+func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Exclude, again func() error) error {
 	state := func() string {
 		files, err := audit.Discover(env.Dir, args, exclude)
 		if err != nil {

@@ -17,6 +17,8 @@ func commands(env *Env) []*cobra.Command {
 		newOpsCommand(env),
 		newCheckCommand(env),
 		newRuleCommand(env),
+		newLSPCommand(env),
+		newInitCommand(env),
 		newVersionCommand(env),
 	}
 }

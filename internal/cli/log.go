@@ -305,11 +305,11 @@ func printFigures(w io.Writer, figures []evidence.Figure) {
 			fmt.Fprintf(w, "  %s: unknown: %s\n", logbook.Printable(f.Name, 80), logbook.Printable(f.Missing, 200))
 			continue
 		}
-		fmt.Fprintf(w, "  %s: %s", logbook.Printable(f.Name, 80), unit.Format(*f.Value, f.Unit))
+		fmt.Fprintf(w, "  %s: %s", logbook.Printable(f.Name, 80), logbook.Printable(unit.Format(*f.Value, f.Unit), 40))
 		if f.Low != nil && f.High != nil {
-			fmt.Fprintf(w, ", %s to %s, n=%d", unit.Format(*f.Low, f.Unit), unit.Format(*f.High, f.Unit), f.N)
+			fmt.Fprintf(w, ", %s to %s, n=%d", logbook.Printable(unit.Format(*f.Low, f.Unit), 40), logbook.Printable(unit.Format(*f.High, f.Unit), 40), f.N)
 		}
-		fmt.Fprintf(w, " (%s; %s)\n", f.Basis, logbook.Printable(f.Note, 200))
+		fmt.Fprintf(w, " (%s; %s)\n", logbook.Printable(string(f.Basis), 20), logbook.Printable(f.Note, 200))
 	}
 }
 
@@ -429,7 +429,10 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 			}
 			cells = []string{unit.Format(f.A, f.Unit), "→ " + unit.Format(f.B, f.Unit), change, f.Basis, p}
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", f.Name, strings.Join(cells, "\t"))
+		for i, cell := range cells {
+			cells[i] = logbook.Printable(cell, 200)
+		}
+		fmt.Fprintf(t, "  %s\t%s\n", logbook.Printable(f.Name, 60), strings.Join(cells, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -783,7 +786,7 @@ there already is not taken in again, so that two machines can exchange their log
 		for _, why := range sum.Refused {
 			fmt.Fprintf(env.Stderr, "refused: %s\n", logbook.Printable(why, 300))
 		}
-		fmt.Fprintf(env.Stdout, "%d records and %d chunks of points are new, %d records were there already, %d were refused\n",
+		fmt.Fprintf(env.Stdout, "%d records and %d further chunks of points are new, %d records were there already, %d were refused\n",
 			sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
 		if len(sum.Refused) > 0 {
 			return status(fault.Failed)

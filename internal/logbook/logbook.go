@@ -60,7 +60,7 @@ func Open(ctx context.Context, path string) (*Book, error) {
 	if err := sniff(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)")
+	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)") // the last: F_FULLFSYNC, on macOS
 	if err != nil {
 		return nil, err
 	}

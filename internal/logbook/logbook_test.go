@@ -804,6 +804,22 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+func TestPast(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	keep(t, b, another(t, "older", nil))
+	keep(t, b, another(t, "newer", func(run *evidence.Run) { run.Started = run.Started.Add(time.Hour) }))
+	keep(t, b, another(t, "elsewhere", func(run *evidence.Run) { run.Target.Device = "mps" }))
+	keep(t, b, another(t, "something else", func(run *evidence.Run) { run.Subject.Script = "other.py" }))
+	var run evidence.Run
+	if err := json.Unmarshal(sample(t), &run); err != nil {
+		t.Fatal(err)
+	}
+	past, err := b.Past(&run)
+	if err != nil || len(past) != 2 || past[0].ID != "newer" || past[1].ID != "older" || !slices.Equal(past[0].Steps.Total, run.Steps.Total) {
+		t.Errorf("%d runs, %v", len(past), err)
+	}
+}
+
 func TestMarkdown(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 	id := keep(t, b, sample(t))

@@ -138,6 +138,38 @@ func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 	return &run, nil
 }
 
+// mostPast is how many earlier runs Past reads, the newest first.
+const mostPast = 400
+
+// Past gives runs and rehearsals of the same subject on the same kind of device, the newest first: a gate's history. Of their columns only those of
+// the steps' lengths are kept.
+func (b *Book) Past(run *evidence.Run) ([]*evidence.Run, error) {
+	ctx := context.Background()
+	var ids []string
+	err := each(ctx, b.db, `SELECT id FROM record WHERE kind IN ('run', 'rehearsal') AND title IS ? AND device IS ? ORDER BY at DESC LIMIT ?`,
+		func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		}, text(Title(run)), text(run.Target.Device), mostPast)
+	if err != nil {
+		return nil, fmt.Errorf("read the logbook: %w", err)
+	}
+	var past []*evidence.Run
+	for _, id := range ids {
+		earlier, err := b.Run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all := earlier.Steps
+		earlier.Steps = evidence.StepSeries{Number: all.Number, Total: all.Total, Kind: all.Kind, Thin: all.Thin}
+		earlier.Loss, earlier.Host.Samples, earlier.Provenance.Packages = evidence.LossSeries{}, nil, nil
+		past = append(past, earlier)
+	}
+	return past, nil
+}
+
 // Record is a record in the common form.
 func (b *Book) Record(ctx context.Context, id string) (*Record, error) {
 	doc, err := b.Document(ctx, id)

@@ -9,7 +9,7 @@ import (
 )
 
 // explain fills a rule in with what its pattern read.
-func (s *scanner) explain(r *Rule, groups map[string]string, own bool) Symptom {
+func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line string) Symptom {
 	sym := Symptom{Rule: r.Name, Topic: r.Topic, Severity: r.Severity, Title: fill(r.Title, groups), Cause: fill(r.Cause, groups), Code: fill(r.Code, groups),
 		Source: r.Source, After: r.After, Remedy: []string{}}
 	for _, line := range r.Remedy {
@@ -18,7 +18,7 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool) Symptom {
 	if r.Releases != "" {
 		sym.Releases = append(sym.Releases, fill(r.Releases, groups))
 	}
-	s.ofAtlas(r, &sym, own)
+	s.ofAtlas(r, &sym, own, line)
 	switch r.Reads {
 	case "operator":
 		s.atlas.torch(groups["op"], s.rep.Context.Torch, &sym)
@@ -37,22 +37,38 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool) Symptom {
 	return sym
 }
 
+// fill puts what the groups matched into a text; … where this form of the message does not say it.
 func fill(text string, groups map[string]string) string {
 	if !strings.Contains(text, "{") {
 		return text
 	}
-	for name, value := range groups {
-		text = strings.ReplaceAll(text, "{"+name+"}", strings.TrimSpace(value))
-	}
-	return text
+	return hole.ReplaceAllStringFunc(text, func(name string) string {
+		value, ok := groups[name[1:len(name)-1]]
+		switch {
+		case !ok:
+			return name
+		case strings.TrimSpace(value) == "":
+			return "…"
+		}
+		return strings.TrimSpace(value)
+	})
 }
 
 // ofAtlas adds what the atlas says of the conditions behind a text: cause and remedy where the rule has none, releases and sources in any case.
-func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool) {
+func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	if len(r.atlas) == 0 {
 		return
 	}
 	rows := r.atlas
+	if own { // those whose text this line has
+		var these []atlas.Condition
+		for i, c := range rows {
+			if r.texts[i].MatchString(line) {
+				these = append(these, c)
+			}
+		}
+		rows = these
+	}
 	if v := s.rep.Context.Torch; v != "" {
 		if held := slices.DeleteFunc(slices.Clone(rows), func(c atlas.Condition) bool { return !c.Holds(v) }); len(held) > 0 {
 			rows = held
@@ -60,7 +76,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool) {
 	}
 	var sources []string
 	if sym.Source != "" {
-		sources = append(sources, sym.Source)
+		sources = strings.Split(sym.Source, "; ")
 	}
 	for _, c := range rows {
 		add := func(list *[]string, text string) {
@@ -68,8 +84,14 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool) {
 				*list = append(*list, text)
 			}
 		}
-		add(&sources, c.Source)
-		add(&sym.Releases, span(c))
+		for part := range strings.SplitSeq(c.Source, "; ") {
+			if part != "binary text" || c.Source == part {
+				add(&sources, part)
+			}
+		}
+		if r.Releases == "" && r.Reads != "operator" {
+			add(&sym.Releases, span(c))
+		}
 		if !own {
 			add(&sym.Remedy, sentence(c.Remedy))
 		}
@@ -181,31 +203,39 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		}
 	}
 	if !ok {
-		sym.Releases = append(sym.Releases, fmt.Sprintf("The atlas does not have %s: it is no operator of torch, torchvision or torchaudio; its own package has to bring a kernel for MPS.", name))
+		sym.Releases = append(sym.Releases, fmt.Sprintf("not known: the atlas does not have %s, which is no operator of torch, torchvision or torchaudio; its own package has to bring a kernel for MPS", name))
 		sym.Remedy = append(sym.Remedy, "Ask the package that defines "+name+" for MPS, or take its plain PyTorch path where it has one.")
 		return
 	}
 	list := o.a.Releases(op.Package)
 	newest := list[len(list)-1].Version
-	if since := op.NativeFrom(); since != "" {
-		for _, r := range list {
-			if r.Column == since {
-				since = r.Version
-				break
-			}
+	show := "`assay ops " + strings.TrimPrefix(name, "aten::") + "`"
+	since := op.NativeFrom()
+	for _, r := range list {
+		if r.Column == since {
+			since = r.Version
+			break
 		}
-		sym.Releases = append([]string{fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: `assay ops %s`).", name, op.Package, since, strings.TrimPrefix(name, "aten::"))}, sym.Releases...)
-		if release != "" && op.Package == "torch" && atlas.CompareReleases(release, since) < 0 {
-			sym.Releases = append(sym.Releases, "This log says PyTorch "+release+".")
+	}
+	mine := op.Package == "torch" && release != ""
+	switch {
+	case strings.HasPrefix(name, "c10d::"):
+		sym.Cause = "torch.distributed has no collectives for MPS: " + name + " was given a tensor on it."
+		sym.Remedy = []string{"A collective does not fall back to the CPU. Give it CPU tensors under the backend gloo, or train in one process."}
+		sym.Code = ""
+	case since == "":
+		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: %s)", name, op.Package, newest, show))
+		sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU."}, sym.Remedy...)
+	case since == list[0].Version || mine && atlas.CompareReleases(release, since) >= 0:
+		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s): the release that printed this is an older one or another build, or another overload of it was called", name, op.Package, since, show))
+	default:
+		text := fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s)", name, op.Package, since, show)
+		if mine {
+			text += "; this log says PyTorch " + release
 		}
+		sym.Releases = append(sym.Releases, text)
 		sym.Remedy = append([]string{fmt.Sprintf("Upgrade: pip install '%s>=%s'.", op.Package, since)}, sym.Remedy...)
-		return
 	}
-	sym.Releases = append([]string{fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: `assay ops %s`).", name, op.Package, newest, strings.TrimPrefix(name, "aten::"))}, sym.Releases...)
-	if name == "c10d::allreduce_" || strings.HasPrefix(name, "c10d::") {
-		return
-	}
-	sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU by hand, where it is rare."}, sym.Remedy...)
 }
 
 func (o *operators) tensorflow(name string, sym *Symptom) {

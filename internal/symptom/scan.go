@@ -164,6 +164,9 @@ func (s *scanner) match(line string, where Found) bool {
 
 func (s *scanner) add(h hit, line string, where Found) {
 	groups := map[string]string{}
+	for _, name := range h.p.rule.groups {
+		groups[name] = ""
+	}
 	for i, name := range h.p.re.SubexpNames() {
 		if name != "" && h.at[2*i] >= 0 {
 			groups[name] = line[h.at[2*i]:h.at[2*i+1]]
@@ -187,7 +190,10 @@ func (s *scanner) add(h hit, line string, where Found) {
 		return
 	}
 	s.seen[key] = len(s.rep.Symptoms)
-	sym := s.explain(h.p.rule, groups, h.p.own)
+	sym := s.explain(h.p.rule, groups, h.p.own, line)
+	if !h.p.own {
+		sym.Title = shorten(line[h.start:h.end])
+	}
 	sym.Count, sym.Found, sym.general = 1, []Found{where}, h.p.rule.General
 	s.rep.Symptoms = append(s.rep.Symptoms, sym)
 }

@@ -40,7 +40,9 @@ type Rule struct {
 	General    bool     `toml:"general"`  // it says less than others that the line may meet as well
 	Severity   string   `toml:"severity"` // error, where it does not say
 
-	atlas []atlas.Condition
+	groups []string // of all its patterns
+	atlas  []atlas.Condition
+	texts  []*regexp.Regexp // of these, where a rule by hand names them
 }
 
 // a pattern of a rule, compiled.
@@ -90,6 +92,8 @@ var load = sync.OnceValues(func() (*table, error) {
 			}
 			taken[name] = true
 			r.atlas = append(r.atlas, conditions[i])
+			text, _, _ := strings.Cut(conditions[i].Text, "\n")
+			r.texts = append(r.texts, regexp.MustCompile(ofText(text)))
 		}
 	}
 	if err := t.compile(t.rules, true); err != nil {
@@ -132,6 +136,11 @@ func (t *table) compile(rules []*Rule, own bool) error {
 			}
 			if shortest(anchors) < 3 {
 				return fmt.Errorf("symptoms.toml: %s: no literal in %s", r.Name, m)
+			}
+			for _, name := range re.SubexpNames() {
+				if name != "" && !slices.Contains(r.groups, name) {
+					r.groups = append(r.groups, name)
+				}
 			}
 			t.patterns = append(t.patterns, pattern{r, re, anchors, own})
 		}

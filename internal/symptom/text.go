@@ -70,7 +70,7 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 	shown := ""
 	for _, f := range s.Found {
 		text := f.Text
-		if text == shown { // the same line again
+		if text == shown || text == s.Cause { // the same line again
 			text = ""
 		} else {
 			shown = text
@@ -104,7 +104,7 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 		}
 	}
 	if len(s.Releases) > 0 {
-		wrap(b, "  releases  ", "            ", strings.Join(s.Releases, "; "), width)
+		wrap(b, "  releases  ", "            ", strings.TrimSuffix(strings.Join(s.Releases, "; "), "."), width)
 	}
 	wrap(b, "  rule      ", "            ", s.Rule+" ["+s.Source+"]", width)
 	b.WriteByte('\n')

@@ -59,30 +59,41 @@ func (t *trace) frame(file, line, in string) {
 
 // An error that no rule knows shows by its form. A metric that is called error does not: what follows it is a number.
 var (
-	errorHead  = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: \S|:?$)`)
+	errorHead  = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: \S|:? *$)`)
 	errorLevel = regexp.MustCompile(`^(?:\[?[\d\-:T.,/ ]{8,30}\]?[ \-|]*)?(?:\[(?:ERROR|FATAL|CRITICAL)\]|(?:ERROR|FATAL|CRITICAL|Fatal Python error|fatal error|Fatal error|Error|error)[:|])\s*(\S.*)`)
 	crash      = regexp.MustCompile(`failed assertion|terminating due to uncaught exception|Segmentation fault|Abort trap|Bus error: \d|^(?:zsh|bash|sh): .*(?:abort|killed|segmentation fault|bus error|Killed)`)
 	quantity   = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
 )
 
 func looksLikeError(raw []byte) bool {
-	if len(raw) > 4000 {
-		raw = raw[:4000]
+	head := raw[:min(len(raw), 240)]
+	if hasAny(head, errorWords) {
+		if errorHead.Match(head) {
+			return true
+		}
+		if m := errorLevel.FindSubmatch(head); m != nil && !quantity.Match(m[1]) {
+			return true
+		}
 	}
-	if !hasErrorWord(raw) {
-		return false
-	}
-	if errorHead.Match(raw) || crash.Match(raw) {
-		return true
-	}
-	m := errorLevel.FindSubmatch(raw)
-	return m != nil && !quantity.Match(m[1])
+	return hasAny(raw, crashWords) && crash.Match(raw[:min(len(raw), 4000)])
 }
 
-// hasErrorWord is a cheap test that all the forms above pass.
-func hasErrorWord(raw []byte) bool {
-	for _, w := range []string{"rror", "RROR", "xception", "Exit", "nterrupt", "atal", "FATAL", "CRITICAL", "assertion", "terminating", "fault", "bort", "illed"} {
-		if bytes.Contains(raw, []byte(w)) {
+// Words that the forms above contain: looking for them is much cheaper than the forms.
+var (
+	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|")
+	crashWords = words("failed assertion", "terminating due", "egmentation fault", "Abort trap", "us error", "abort", "illed")
+)
+
+func words(list ...string) (w [][]byte) {
+	for _, s := range list {
+		w = append(w, []byte(s))
+	}
+	return w
+}
+
+func hasAny(raw []byte, list [][]byte) bool {
+	for _, w := range list {
+		if bytes.Contains(raw, w) {
 			return true
 		}
 	}

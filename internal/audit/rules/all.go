@@ -41,8 +41,8 @@ func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call)
 // noCUDA makes it look when the target has no CUDA.
 func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
 	return func(p *audit.Pass, c *audit.Call) {
-		if p.Target.Device != "cuda" && !underCUDA(p) {
-			look(p, c)
+		if p.Target.Device != "cuda" {
+			p.Unless(underCUDA, func() { look(p, c) })
 		}
 	}
 }

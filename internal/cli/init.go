@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/atlas"
+	"assay/internal/audit"
+)
+
+type initOptions struct {
+	Torch  string
+	Module string
+}
+
+func newInitCommand(env *Env) *cobra.Command {
+	opts := initOptions{Module: "mps_header.py"}
+	cmd := &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Write a header module, settings and a pre-commit entry into a project",
+		Long: `Writes what a project on MPS begins with: a small module to be imported before torch, which switches the silent fallback to the CPU off, asserts that
+MPS is there and computes, and states the constraints; assay.toml with the settings of ` + "`assay check`" + `; and an entry for pre-commit.
+What is there already is left as it is, and said.`,
+		Example: `  assay init
+  assay init ~/project --torch 2.8`,
+		Args: cobra.MaximumNArgs(1),
+	}
+	f := cmd.Flags()
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch aimed at (default: the newest that the atlas knows)")
+	f.StringVar(&opts.Module, "module", opts.Module, "`name` of the header module")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		dir := "."
+		if len(args) > 0 {
+			dir = args[0]
+		}
+		return runInit(env, opts, dir)
+	}
+	return cmd
+}
+
+func runInit(env *Env, opts initOptions, dir string) error {
+	target, err := checkTarget(checkOptions{Torch: opts.Torch}, audit.Settings{})
+	if err != nil {
+		return err
+	}
+	stem, isPython := strings.CutSuffix(opts.Module, ".py")
+	if !isPython || stem == "" || strings.Trim(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || stem[0] >= '0' && stem[0] <= '9' {
+		return usage(fmt.Errorf("init: %q is no name of a module", opts.Module), "for example mps_header.py")
+	}
+	full := env.Path(dir)
+	if info, err := os.Stat(full); err != nil || !info.IsDir() {
+		if err == nil {
+			err = errors.New("no folder")
+		}
+		return usage(fmt.Errorf("init %s: %w", dir, err), "give the project's folder")
+	}
+	say := func(name, what string) { fmt.Fprintf(env.Stdout, "%-24s %s\n", name, what) }
+	if err := initFile(full, opts.Module, headerModule(target, stem), say); err != nil {
+		return err
+	}
+	if err := initSettings(full, initTOML(target), say); err != nil {
+		return err
+	}
+	return initPreCommit(env, full, say)
+}
+
+// initFile writes a file that is not there, and says so.
+func initFile(dir, name, content string, say func(name, what string)) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		say(name, "is there already: left as it is")
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("init: write %s: %w", name, err)
+	}
+	_, err = f.WriteString(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("init: write %s: %w", name, err)
+	}
+	say(name, "written")
+	return nil
+}
+
+func initSettings(dir, content string, say func(name, what string)) error {
+	s, err := audit.FindSettings(dir)
+	if err == nil && filepath.Dir(s.Path) == dir && filepath.Base(s.Path) == "pyproject.toml" {
+		say("assay.toml", "not written: pyproject.toml has [tool.assay.check]")
+		return nil
+	}
+	return initFile(dir, "assay.toml", content, say)
+}
+
+// preCommitEntry runs the assay that is installed, so that no repository or release has to be named.
+const preCommitEntry = `  - repo: local
+    hooks:
+      - id: assay
+        name: assay check
+        entry: assay check
+        language: system
+        types_or: [python, jupyter]
+        require_serial: true
+`
+
+func initPreCommit(env *Env, dir string, say func(name, what string)) error {
+	const name = ".pre-commit-config.yaml"
+	raw, err := os.ReadFile(filepath.Join(dir, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return initFile(dir, name, "repos:\n"+preCommitEntry, say)
+	case err != nil:
+		return fmt.Errorf("init: read %s: %w", name, err)
+	case strings.Contains(string(raw), "assay check") || strings.Contains(string(raw), "id: assay"):
+		say(name, "has an entry for assay already: left as it is")
+		return nil
+	}
+	say(name, "is there already: left as it is; add below repos:")
+	fmt.Fprint(env.Stdout, preCommitEntry)
+	return nil
+}
+
+func initTOML(t audit.Target) string {
+	return fmt.Sprintf(`# Settings of assay check and of the language server, assay lsp.
+[check]
+torch = %q        # the release of PyTorch that the code is judged for
+device = "mps"
+# macos = "15"         # the release of macOS; any, where it is not set
+# ignore = []          # rules not to look for; "assay rule" lists them
+# exclude = ["third_party/"]   # as in .gitignore
+# baseline = "assay-baseline.json"   # findings that are known: assay check --write-baseline assay-baseline.json
+# sure = true          # leave out what is only suspected
+`, atlas.Series(t.Torch.Version))
+}
+
+// headerModule is the module that a project imports before torch. It needs nothing but torch.
+func headerModule(t audit.Target, name string) string {
+	roi := ""
+	for _, op := range []string{"torchvision::roi_align", "torchvision::roi_pool"} {
+		o, known := t.Atlas.Operator(op)
+		r, beside := t.Atlas.Beside("torchvision", t.Torch.Version)
+		if known && beside && (o.At(r.Column) == atlas.Missing || o.At(r.Column) == atlas.NoStub) {
+			roi += "\n- torchvision.ops." + strings.TrimPrefix(op, "torchvision::") + ": torchvision beside this release has no kernel for MPS."
+		}
+	}
+	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI", roi).Replace(`"""Training on an Apple GPU: import this module first, before torch.
+
+    from NAME import device
+
+It switches the fallback to the CPU off, and stops at once where MPS is not there or does not compute. Nothing falls back in silence.
+
+Constraints, for torch RELEASE:
+- float64 does not exist on MPS: make tensors float32, and convert NumPy's float64 before they are moved.
+- Nothing of CUDA: no .cuda(), no torch.cuda, no NCCL, no packages built for CUDA. Ask for this module's device.
+- One device, one process: there is no distributed training over MPS.
+- An operator without a kernel raises NotImplementedError. "assay ops NAME" says since when it has one.
+- Workers of a DataLoader start by spawn: a main guard, and nothing that cannot be pickled. Measure how many help.
+ROI
+"assay check" finds what breaks these.
+"""
+
+import os
+import sys
+
+if "torch" in sys.modules:
+    raise ImportError("NAME has to be imported before torch, which reads PYTORCH_ENABLE_MPS_FALLBACK when it is imported")
+if os.environ.setdefault("PYTORCH_ENABLE_MPS_FALLBACK", "0") != "0":
+    raise RuntimeError("PYTORCH_ENABLE_MPS_FALLBACK is set to %r: unset it, so that nothing runs on the CPU in silence" % os.environ["PYTORCH_ENABLE_MPS_FALLBACK"])
+
+import torch
+
+if not torch.backends.mps.is_built():
+    raise RuntimeError("this torch (%s) was not built with MPS: on a Mac with Apple silicon, install the arm64 wheel" % torch.__version__)
+if not torch.backends.mps.is_available():
+    raise RuntimeError("MPS is not available: it needs macOS 12.3 or later and an Apple GPU that this process may use")
+
+device = torch.device("mps")
+
+# A product that came from the GPU, and is right: that a device can be named proves nothing.
+_ones = torch.ones(8, 8, device=device)
+_product = _ones @ _ones
+if _product.device.type != "mps" or _product.cpu().ne(8).any():
+    raise RuntimeError("a matrix product on MPS came out wrong, or elsewhere: on %s" % _product.device)
+del _ones, _product
+
+if __name__ == "__main__":
+    print("torch %s on %s" % (torch.__version__, device))
+`)
+}
