@@ -149,7 +149,7 @@ func headerModule(t audit.Target, name string) string {
 			roi += "\n- torchvision.ops." + strings.TrimPrefix(op, "torchvision::") + ": torchvision beside this release has no kernel for MPS."
 		}
 	}
-	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI", roi).Replace(`"""Training on an Apple GPU: import this module first, before torch.
+	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI\n", roi+"\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
 
     from NAME import device
 
@@ -159,7 +159,7 @@ Constraints, for torch RELEASE:
 - float64 does not exist on MPS: make tensors float32, and convert NumPy's float64 before they are moved.
 - Nothing of CUDA: no .cuda(), no torch.cuda, no NCCL, no packages built for CUDA. Ask for this module's device.
 - One device, one process: there is no distributed training over MPS.
-- An operator without a kernel raises NotImplementedError. "assay ops NAME" says since when it has one.
+- An operator without a kernel raises NotImplementedError. "assay ops OPERATOR" says since when it has one.
 - Workers of a DataLoader start by spawn: a main guard, and nothing that cannot be pickled. Measure how many help.
 ROI
 "assay check" finds what breaks these.
@@ -178,7 +178,7 @@ import torch
 if not torch.backends.mps.is_built():
     raise RuntimeError("this torch (%s) was not built with MPS: on a Mac with Apple silicon, install the arm64 wheel" % torch.__version__)
 if not torch.backends.mps.is_available():
-    raise RuntimeError("MPS is not available: it needs macOS 12.3 or later and an Apple GPU that this process may use")
+    raise RuntimeError("MPS is not available: it needs an Apple GPU that this process may use, and a macOS that this torch supports")
 
 device = torch.device("mps")
 

@@ -106,7 +106,11 @@ func withLogbook(ctx context.Context, env *Env, opts *logOptions, f func(book *l
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(book), book.Close())
+	err = f(book)
+	if closed := book.Close(); err == nil {
+		err = closed
+	}
+	return err
 }
 
 func (opts *logOptions) parse(env *Env) error {

@@ -97,6 +97,8 @@ func TestLogFromImportToVerify(t *testing.T) {
 	contains(t, list, "plain.py", "731 µs", "measured", "ok")
 	contains(t, r.run(fault.OK, "diff", "first", "second"), "2.3.1+cu121 → 2.4.0")
 
+	r.run(fault.Usage, "show", "third")
+	contains(t, r.err.String(), "see: assay log")
 	note := strings.TrimSpace(r.run(fault.OK, "note", "first", "the fan was blocked", "--task", "Classification"))
 	r.run(fault.OK, "reject", "more workers help", "--because", "they do not", "first", "second")
 	r.run(fault.Usage, "reject", "more workers help")

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -923,6 +924,37 @@ func TestAddRefuses(t *testing.T) {
 		t.Error("points were kept of a record that there is not")
 	}
 	if c := sound(t, b); c.Records != 0 || c.Chunks != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestManyGoroutines: one program's goroutines share a Book, and merging goes on meanwhile.
+func TestManyGoroutines(t *testing.T) {
+	folder := t.TempDir()
+	b, other := mustOpen(t, filepath.Join(folder, "a.db")), mustOpen(t, filepath.Join(folder, "b.db"))
+	keep(t, other, sample(t))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 5 {
+				id, err := b.Note(ctx, time.Unix(int64(j), 0), fmt.Sprintf("%d of %d", j, i), nil)
+				if err == nil {
+					err = b.Append(ctx, id, []Point{{"loss", 1, 2, 3}})
+				}
+				if err == nil && j == 2 {
+					_, err = b.Merge(ctx, other.Path())
+				}
+				if err == nil {
+					_, err = b.List(ctx, Filter{})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if c := sound(t, b); c.Records != 41 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -153,7 +153,8 @@ func outcomeOf(c atlas.Condition) string {
 
 // byKind is what can be done where the atlas names no remedy for a refusal.
 var byKind = map[string]string{
-	"dtype":       "Convert the operands to a type that the backend has (float32, or int32 for indices) before the call, or compute this call on the CPU: op(x.cpu()).to(\"mps\").",
+	"dtype": "Convert the operands to a type that the backend has (float32, or int32 for indices) before the call, or compute this call " +
+		"on the CPU: op(x.cpu()).to(\"mps\").",
 	"size":        "Split the tensor, or lower the batch or the resolution.",
 	"shape":       "Change the sizes, or compute this call on the CPU: op(x.cpu()).to(\"mps\").",
 	"rank":        "Merge dimensions by reshape before the call, or compute this call on the CPU.",
@@ -203,7 +204,8 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		}
 	}
 	if !ok {
-		sym.Releases = append(sym.Releases, fmt.Sprintf("not known: the atlas does not have %s, which is no operator of torch, torchvision or torchaudio; its own package has to bring a kernel for MPS", name))
+		sym.Releases = append(sym.Releases, fmt.Sprintf("not known: the atlas does not have %s, which is no operator of torch, torchvision or "+
+			"torchaudio; its own package has to bring a kernel for MPS", name))
 		sym.Remedy = append(sym.Remedy, "Ask the package that defines "+name+" for MPS, or take its plain PyTorch path where it has one.")
 		return
 	}
@@ -227,7 +229,8 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: %s)", name, op.Package, newest, show))
 		sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU."}, sym.Remedy...)
 	case since == list[0].Version || mine && atlas.CompareReleases(release, since) >= 0:
-		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s): the release that printed this is an older one or another build, or another overload of it was called", name, op.Package, since, show))
+		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s): the release that printed this is an "+
+			"older one or another build, or another overload of it was called", name, op.Package, since, show))
 	default:
 		text := fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s)", name, op.Package, since, show)
 		if mine {

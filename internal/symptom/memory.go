@@ -39,23 +39,30 @@ func mpsMemory(g map[string]string, c Context, sym *Symptom) {
 	wants := allocated + other + tried
 	var advice []string
 	if limited && limit > 0 {
-		sym.Cause = fmt.Sprintf("PyTorch's allocator held %s, Metal %s beside it (MPSGraph, kernels, other libraries of this process), and %s more was asked for: %s in all, where %s is allowed. "+
-			"That is %s or %s too much.", unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried), unit.Bytes(wants), unit.Bytes(limit), unit.Bytes(max(0, wants-limit)), percent(max(0, wants/limit-1)))
-		sym.Cause += fmt.Sprintf(" Unless PYTORCH_MPS_HIGH_WATERMARK_RATIO was set, the limit is %.1f times the working set that Metal recommends, here %s: past that macOS compresses and swaps.", ratio, unit.Bytes(limit/ratio))
+		sym.Cause = fmt.Sprintf("PyTorch's allocator held %s, Metal %s beside it (MPSGraph, kernels, other libraries of this process), and %s more "+
+			"was asked for: %s in all, where %s is allowed. "+
+			"That is %s or %s too much.", unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried), unit.Bytes(wants), unit.Bytes(limit),
+			unit.Bytes(max(0, wants-limit)), percent(max(0, wants/limit-1)))
+		sym.Cause += fmt.Sprintf(" Unless PYTORCH_MPS_HIGH_WATERMARK_RATIO was set, the limit is %.1f times the working set that Metal recommends, "+
+			"here %s: past that macOS compresses and swaps.", ratio, unit.Bytes(limit/ratio))
 		switch {
 		case tried > limit:
-			advice = append(advice, "This one request is larger than the limit: no other tensor is to blame. Split it, or lower batch, sequence length or resolution.")
+			advice = append(advice, "This one request is larger than the limit: no other tensor is to blame. Split it, or lower batch, sequence "+
+				"length or resolution.")
 		case other > limit/2:
-			advice = append(advice, fmt.Sprintf("Most is not PyTorch's: %s lies outside its allocator. A smaller batch frees little of it. Shapes that change from step to step make MPSGraph keep a graph for each: pad to a few sizes; "+
+			advice = append(advice, fmt.Sprintf("Most is not PyTorch's: %s lies outside its allocator. A smaller batch frees little of it. Shapes "+
+				"that change from step to step make MPSGraph keep a graph for each: pad to a few sizes; "+
 				"update PyTorch and macOS; look for another framework in the same process.", unit.Bytes(other)))
 		case tried < limit/100:
-			advice = append(advice, "The request itself is small: the memory was full already, and the line that failed is not the one that filled it. Where the use grows with each step, tensors are kept: losses added up without .item(), outputs gathered in a list, retain_graph.")
+			advice = append(advice, "The request itself is small: the memory was full already, and the line that failed is not the one that filled "+
+				"it. Where the use grows with each step, tensors are kept: losses added up without .item(), outputs gathered in a list, retain_graph.")
 		}
 		if limit > other && tried <= limit {
 			advice = append(advice, batchAdvice(c, allocated+tried, limit-other))
 		}
 	} else {
-		sym.Cause = fmt.Sprintf("The limit was switched off (PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0), and Metal itself gave no more: PyTorch's allocator held %s, Metal %s beside it, and %s more was asked for.",
+		sym.Cause = fmt.Sprintf("The limit was switched off (PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0), and Metal itself gave no more: PyTorch's "+
+			"allocator held %s, Metal %s beside it, and %s more was asked for.",
 			unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried))
 		advice = append(advice, "Take PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 away again: without a limit the whole machine runs out of memory.")
 	}
@@ -80,7 +87,8 @@ func batchAdvice(c Context, wanted, room float64) string {
 		share = 1
 	}
 	if c.Batch <= 0 {
-		return fmt.Sprintf("What grows with the batch has to shrink by %s or more (derived: the batch is not named here, and if all that PyTorch holds grew with it, %s of it would fit; weights and optimizer state do not, so take less). Begin with half the batch.",
+		return fmt.Sprintf("What grows with the batch has to shrink by %s or more (derived: the batch is not named here, and if all that PyTorch "+
+			"holds grew with it, %s of it would fit; weights and optimizer state do not, so take less). Begin with half the batch.",
 			percent(1-share), percent(share))
 	}
 	bound := int(math.Floor(float64(c.Batch) * share))
@@ -88,14 +96,17 @@ func batchAdvice(c Context, wanted, room float64) string {
 		bound = c.Batch - 1
 	}
 	if bound < 1 {
-		return fmt.Sprintf("No batch fits (derived from batch %d, %s): even one sample is too much. Checkpoint activations, use a smaller model or half precision, or a Mac with more memory.", c.Batch, c.BatchFrom)
+		return fmt.Sprintf("No batch fits (derived from batch %d, %s): even one sample is too much. Checkpoint activations, use a smaller model or "+
+			"half precision, or a Mac with more memory.", c.Batch, c.BatchFrom)
 	}
 	start := 1
 	for start*2 <= bound {
 		start *= 2
 	}
-	return fmt.Sprintf("Batch %d at most instead of %d (derived: %s names the batch; %d × %s available / %s wanted, as if all that PyTorch holds grew with the batch). Weights, gradients and optimizer state do not shrink, and the step had not ended: "+
-		"begin with %d, and accumulate gradients over %d batches to keep the effective one.", bound, c.Batch, c.BatchFrom, c.Batch, unit.Bytes(room), unit.Bytes(wanted), start, int(math.Ceil(float64(c.Batch)/float64(start))))
+	return fmt.Sprintf("Batch %d at most instead of %d (derived: %s names the batch; %d × %s available / %s wanted, as if all that PyTorch "+
+		"holds grew with the batch). Weights, gradients and optimizer state do not shrink, and the step had not ended: "+
+		"begin with %d, and accumulate gradients over %d batches to keep the effective one.", bound, c.Batch, c.BatchFrom, c.Batch, unit.Bytes(room),
+		unit.Bytes(wanted), start, int(math.Ceil(float64(c.Batch)/float64(start))))
 }
 
 // cudaMemory reads both forms of CUDA's message, that of PyTorch to 2.0 and the one since.
@@ -111,7 +122,8 @@ func cudaMemory(g map[string]string, c Context, sym *Symptom) {
 	if !ok || !ok2 || !ok3 {
 		return
 	}
-	sym.Cause = fmt.Sprintf("The GPU has %s, of which %s was free, and %s more was asked for: %s too much.", unit.Bytes(total), unit.Bytes(free), unit.Bytes(tried), unit.Bytes(max(0, tried-free)))
+	sym.Cause = fmt.Sprintf("The GPU has %s, of which %s was free, and %s more was asked for: %s too much.", unit.Bytes(total), unit.Bytes(free),
+		unit.Bytes(tried), unit.Bytes(max(0, tried-free)))
 	if used, ok := size(g["allocated"]); ok && used > 0 {
 		sym.Remedy = append([]string{batchAdvice(c, used+tried, used+free)}, sym.Remedy...)
 	}
@@ -127,13 +139,16 @@ func oneBuffer(g map[string]string, c Context, sym *Symptom) {
 	}
 	limit, ok := size(g["most"])
 	if !ok || limit <= 0 {
-		sym.Cause = fmt.Sprintf("One tensor of %s was asked for, and Metal grants no single buffer of that size on this machine, however much memory is free.", unit.Bytes(asked))
+		sym.Cause = fmt.Sprintf("One tensor of %s was asked for, and Metal grants no single buffer of that size on this machine, however much "+
+			"memory is free.", unit.Bytes(asked))
 		return
 	}
-	sym.Cause = fmt.Sprintf("One array of %s was asked for; the largest buffer that Metal grants here is %s: %s too much, however much memory is free.", unit.Bytes(asked), unit.Bytes(limit), percent(asked/limit-1))
+	sym.Cause = fmt.Sprintf("One array of %s was asked for; the largest buffer that Metal grants here is %s: %s too much, however much memory "+
+		"is free.", unit.Bytes(asked), unit.Bytes(limit), percent(asked/limit-1))
 	if c.Batch > 1 {
 		if n := int(float64(c.Batch) * limit / asked); n >= 1 && n < c.Batch {
-			sym.Remedy = append([]string{fmt.Sprintf("Batch %d at most instead of %d, if this array grows with the batch (derived: %d × %s / %s; %s names the batch).", n, c.Batch, c.Batch, unit.Bytes(limit), unit.Bytes(asked), c.BatchFrom)}, sym.Remedy...)
+			sym.Remedy = append([]string{fmt.Sprintf("Batch %d at most instead of %d, if this array grows with the batch (derived: %d × %s / %s; %s "+
+				"names the batch).", n, c.Batch, c.Batch, unit.Bytes(limit), unit.Bytes(asked), c.BatchFrom)}, sym.Remedy...)
 		}
 	}
 }

@@ -49,7 +49,8 @@ func Run(name string, run *evidence.Run) *Report {
 		}
 	}
 	for _, f := range run.Fallbacks {
-		s.text("fallbacks", "The operator '"+f.Operator+"' is not currently supported on the MPS backend and will fall back to run on the CPU.", f.Where, f.Count)
+		s.text("fallbacks", "The operator '"+f.Operator+"' is not currently supported on the MPS backend and will fall back to run on the CPU.", f.Where,
+			f.Count)
 	}
 	for _, p := range run.Processes {
 		for _, t := range p.Trouble {
@@ -61,7 +62,8 @@ func Run(name string, run *evidence.Run) *Report {
 	}
 	for _, o := range Observations {
 		if text, ok := o.Sees(run); ok {
-			s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis, Remedy: o.Actions,
+			s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis,
+				Remedy: o.Actions,
 				Source: o.Source, Count: 1, Found: []Found{{Place: "figures", Text: text}}})
 		}
 	}
@@ -73,7 +75,8 @@ func Run(name string, run *evidence.Run) *Report {
 		if f.Hint != "" {
 			remedy = append(remedy, sentence(f.Hint))
 		}
-		s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: "finding/" + f.Name, Topic: "findings", Severity: string(f.Severity), Title: f.Name, Cause: f.Text, Remedy: remedy,
+		s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: "finding/" + f.Name, Topic: "findings", Severity: string(f.Severity), Title: f.Name,
+			Cause: f.Text, Remedy: remedy,
 			Source: "the run's finding, " + string(f.Basis), Count: 1, Found: []Found{{Place: "findings", Text: f.Text, Where: f.Where}}})
 	}
 	return s.finish()
@@ -120,15 +123,17 @@ var Observations = []Observation{
 	{
 		Name: "starts-fast-then-slow", Title: "Steps became slower as the run went on", Source: "S4 §5: fast start then cliff; the steps of this run",
 		Hypothesis: "Memory fills: the allocator's cache, kept tensors or swap. A Mac that gets hot, or another program on the GPU, looks the same.",
-		Actions: []string{"Lower the batch; gc.collect(); torch.mps.empty_cache() at the end of each epoch.", "Compare memory.growth and swap.used.peak of this run; the retained lines in the report say which tensors stay.",
+		Actions: []string{"Lower the batch; gc.collect(); torch.mps.empty_cache() at the end of each epoch.", "Compare memory.growth and " +
+			"swap.used.peak of this run; the retained lines in the report say which tensors stay.",
 			"Where memory is flat: powermetrics --samplers thermal, Low Power Mode, the list of programs at the run's end."},
 		Sees: slower,
 	},
 	{
 		Name: "one-operator-takes-most", Title: "One operator takes most of the time", Source: "S4 §5: one layer slow; the profile of this run",
 		Hypothesis: "A gap in the kernels: the operator runs on the CPU, or by a slow way on this device.",
-		Actions:    []string{"assay ops NAME says whether it has a kernel in this release, and since when.", "Replace the layer by one with native operators, or move just it to the CPU; compare by --profile."},
-		Sees:       oneOperator,
+		Actions: []string{"assay ops NAME says whether it has a kernel in this release, and since when.", "Replace the layer by one with native " +
+			"operators, or move just it to the CPU; compare by --profile."},
+		Sees: oneOperator,
 	},
 	{
 		Name: "device-not-used", Title: "The steps did not run on the device that was asked for", Source: "S4 §9: speedup near 1x, check the real device",
@@ -141,14 +146,17 @@ var Observations = []Observation{
 	},
 	{
 		Name: "waits-for-the-device", Title: "The loop waits for the device", Source: "S4 §9 and §12: sync points",
-		Hypothesis: "Reading a value (.item(), print of a tensor, .cpu()) waits until the GPU has done all that was queued, and it idles until more is. Part of the wait is its own work and stays.",
-		Actions:    []string{"Gather losses on the device, and read them once an epoch or every hundred steps.", "assay run --only forward shows what the step takes without them."},
-		Sees:       waits,
+		Hypothesis: "Reading a value (.item(), print of a tensor, .cpu()) waits until the GPU has done all that was queued, and it idles until " +
+			"more is. Part of the wait is its own work and stays.",
+		Actions: []string{"Gather losses on the device, and read them once an epoch or every hundred steps.", "assay run --only forward shows " +
+			"what the step takes without them."},
+		Sees: waits,
 	},
 	{
 		Name: "waits-for-data", Title: "The loop waits for data", Source: "S4 §1 and §12; the steps of this run",
 		Hypothesis: "Decoding, augmentation or collation on the CPU take longer than the step: a faster GPU changes nothing.",
-		Actions:    []string{"assay run --only data measures the loader alone.", "Workers, with persistent_workers=True and under the main guard; decode and resize once, ahead; fewer Python-level transforms."},
+		Actions: []string{"assay run --only data measures the loader alone.", "Workers, with persistent_workers=True and under the main guard; " +
+			"decode and resize once, ahead; fewer Python-level transforms."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			f := run.Figure("share.data")
 			if !f.Known() {
@@ -160,7 +168,8 @@ var Observations = []Observation{
 	{
 		Name: "memory-grows", Title: "Memory grows from epoch to epoch", Source: "S4 §4: 26 % over ten epochs, and §9: dynamic graph chains",
 		Hypothesis: "Tensors or whole graphs are kept over steps: losses added up with their graph, outputs in a list, hidden states that were not detached.",
-		Actions:    []string{"total += loss.item() or loss.detach(); hidden = hidden.detach() between segments.", "The report's table of retained tensors names the lines.", "empty_cache() frees only what no tensor holds."},
+		Actions: []string{"total += loss.item() or loss.detach(); hidden = hidden.detach() between segments.", "The report's table of retained " +
+			"tensors names the lines.", "empty_cache() frees only what no tensor holds."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			f := run.Figure("memory.growth")
 			if !f.Known() || *f.Value < 0.26 {
@@ -224,7 +233,8 @@ func slower(run *evidence.Run) (string, bool) {
 
 func oneOperator(run *evidence.Run) (string, bool) {
 	if f := run.Figure("fallback.time"); f.Known() && *f.Value >= 0.3 && len(run.Fallbacks) > 0 {
-		return fmt.Sprintf("%.0f %% of the operators' time on this machine's CPU is in calls that have no kernel on the device, first of them %s (%s)", 100**f.Value, run.Fallbacks[0].Operator, f.Basis), true
+		return fmt.Sprintf("%.0f %% of the operators' time on this machine's CPU is in calls that have no kernel on the device, first of them %s (%s)",
+			100**f.Value, run.Fallbacks[0].Operator, f.Basis), true
 	}
 	if run.Target.Device != "mps" || len(run.Operators) == 0 {
 		return "", false
@@ -258,5 +268,6 @@ func waits(run *evidence.Run) (string, bool) {
 	if total <= 0 || lost < 0.2*total || calls < 2*len(run.Steps.Total)*max(1, run.Steps.Thin) {
 		return "", false
 	}
-	return fmt.Sprintf("%.0f %% of the steps' time is spent waiting, most of it in %s at %s (%d calls)", 100*min(1, lost/total), worst.Call, worst.Where, worst.Count), true
+	return fmt.Sprintf("%.0f %% of the steps' time is spent waiting, most of it in %s at %s (%d calls)", 100*min(1, lost/total), worst.Call,
+		worst.Where, worst.Count), true
 }

@@ -269,8 +269,8 @@ func whole(s string) string {
 // What a log says of itself. The numbers of contextAnchors and of contextReaders agree.
 var (
 	contextAnchors = []string{"torch", "macos", "batch_size", "batch-size", "batch size", "batchsize"}
-	torchRelease   = regexp.MustCompile(`(?i)\b(?:py)?torch(?:[ _-]?version)?["']?\s*(?:[:=]{1,2}|[-@ ])\s*["']?v?(2\.\d{1,2}(?:\.\d{1,2})?)\b`)
-	macRelease     = regexp.MustCompile(`(?i)\bmacos[ :=-]{1,3}(?:[a-z]+ )?v?(1[0-9]|2[0-9])((?:\.\d{1,2}){0,2})\b`)
+	torchRelease   = regexp.MustCompile(`(?i)\b(?:py)?torch(?:[ _-]?version)?["']?\s*(?:[:=]{1,2}|[-@ ])\s*["']?v?(2\.\d{1,2}\.\d{1,2})\b`) // all three numbers: prose has two
+	macRelease     = regexp.MustCompile(`(?i)(?:\bOS\s*[:=]\s*macos[ -]|macos-)((?:1[0-9]|2[0-9])(?:\.\d{1,2}){0,2})(?:-arm64|-x86_64| \(|$)`)
 	batchSize      = regexp.MustCompile(`(?i)(?:\b|_|--)(eval_|test_|val_)?batch[_\- ]?size["']?\s*(?:[:=]|\s)\s*["']?(\d{1,6})\b`)
 )
 
@@ -283,7 +283,7 @@ func (s *scanner) context(kind int, line string, where Found) {
 		}
 	case kind == 1 && c.MacOS == "":
 		if m := macRelease.FindStringSubmatch(line); m != nil {
-			c.MacOS = m[1] + m[2]
+			c.MacOS = m[1]
 		}
 	case kind >= 2 && s.batches < 1000:
 		s.batches++

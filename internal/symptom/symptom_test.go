@@ -335,6 +335,29 @@ func TestReleases(t *testing.T) {
 	}
 }
 
+// TestContext: what a log says of itself is taken from where it says it, and not from the prose of messages.
+func TestContext(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		torch string
+		macos string
+		batch int
+	}{
+		{"PyTorch version: 2.4.1\nOS: macOS 14.5 (arm64)\n", "2.4.1", "14.5", 0},
+		{"Ultralytics YOLOv8.1.42 Python-3.9.19 torch-2.2.2 CPU (Apple M2)\nPython platform: macOS-15.2-arm64-arm-64bit", "2.2.2", "15.2", 0},
+		{"[pip3] torch==2.0.0\n[pip3] torchvision==0.15.1", "2.0.0", "", 0},
+		{"In PyTorch 2.6, we changed the default\nMPS: randperm op is supported natively starting from macOS 13.0.", "", "", 0},
+		{"        Batch size:      16\n", "", "", 16},
+		{"{'per_device_train_batch_size': 8, 'x': 1}", "", "", 8},
+		{"python train.py --batch-size 32 --val-batch-size 99", "", "", 32},
+		{"eval_batch_size=256", "", "", 0},
+	} {
+		if got := scan(t, c.text).Context; got.Torch != c.torch || got.MacOS != c.macos || got.Batch != c.batch {
+			t.Errorf("%q: %+v", c.text, got)
+		}
+	}
+}
+
 // TestHostileInput: what a log may be without being one. Reading stays bounded, and the report is JSON.
 func TestHostileInput(t *testing.T) {
 	oom := "MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 1.00 GB, max allowed: 1.00 GB). Tried to allocate 1.00 GB on private pool."

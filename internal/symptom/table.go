@@ -150,7 +150,8 @@ func (t *table) compile(rules []*Rule, own bool) error {
 
 // sample is a text as it could be printed.
 func sample(text string) string {
-	return strings.NewReplacer("{op}", "aten::x", "{size}", "1.00 GiB", "{n}", "5", "{device}", "cpu", "{x}", "1.4", "{pool}", "private", "{dtype}", "Float", "{sizes}", "[1, 2]",
+	return strings.NewReplacer("{op}", "aten::x", "{size}", "1.00 GiB", "{n}", "5", "{device}", "cpu", "{x}", "1.4", "{pool}", "private", "{dtype}",
+		"Float", "{sizes}", "[1, 2]",
 		"{reason}", "reason", "{sha}", "0123abc", "{p}", "0.5").Replace(text)
 }
 
