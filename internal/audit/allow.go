@@ -52,8 +52,8 @@ func allows(src *Source, comments [][2]int) []*allow {
 		if len(bytes.TrimSpace(src.Text[start:c[0]])) == 0 { // a comment of its own: it speaks of the next line that is no comment
 			for a.line+1 < len(src.lines) {
 				a.line++
-				line := bytes.TrimSpace(src.Text[src.lines[a.line]:])
-				if len(line) > 0 && line[0] != '#' {
+				text, _ := src.Line(src.lines[a.line])
+				if line := strings.TrimSpace(text); line != "" && line[0] != '#' {
 					break
 				}
 			}
@@ -147,12 +147,13 @@ type Baseline struct {
 	Schema string         `json:"schema"` // assay.baseline/1
 	Known  []BaselineItem `json:"known"`
 	counts map[BaselineItem]int
+	folder string // from the baseline's folder to that which a report's files are relative to
 }
 
 // BaselineItem is a finding, Count times.
 type BaselineItem struct {
 	Rule  string `json:"rule"`
-	File  string `json:"file"`
+	File  string `json:"file"`        // from the baseline's folder
 	Line  string `json:"line_sha256"` // first half of the hash of the line without surrounding spaces
 	Count int    `json:"count"`
 }
@@ -164,17 +165,30 @@ func lineHash(line string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (i Item) known() BaselineItem {
-	return BaselineItem{Rule: i.Rule, File: filepath.ToSlash(i.File), Line: lineHash(i.excerpt[0])}
+func (i Item) known(folder string) BaselineItem {
+	file := i.File
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(folder, file)
+	}
+	return BaselineItem{Rule: i.Rule, File: filepath.ToSlash(file), Line: lineHash(i.excerpt[0])}
 }
 
-// LoadBaseline reads a baseline.
-func LoadBaseline(path string) (*Baseline, error) {
+// folderOf is the way from a baseline to the folder that a report's files are relative to.
+func folderOf(path, base string) string {
+	rel, err := filepath.Rel(filepath.Dir(path), base)
+	if err != nil {
+		return base
+	}
+	return rel
+}
+
+// LoadBaseline reads a baseline for a check whose files are relative to base.
+func LoadBaseline(path, base string) (*Baseline, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}
-	b := &Baseline{counts: map[BaselineItem]int{}}
+	b := &Baseline{counts: map[BaselineItem]int{}, folder: folderOf(path, base)}
 	if err := json.Unmarshal(raw, b); err != nil || b.Schema != baselineSchema {
 		if err == nil {
 			err = fmt.Errorf("its schema is %q, not %q", b.Schema, baselineSchema)
@@ -194,7 +208,7 @@ func (b *Baseline) has(i Item) bool {
 	if b == nil {
 		return false
 	}
-	k := i.known()
+	k := i.known(b.folder)
 	if b.counts[k] == 0 {
 		return false
 	}
@@ -202,11 +216,11 @@ func (b *Baseline) has(i Item) bool {
 	return true
 }
 
-// WriteBaseline writes what a report found as the new baseline.
-func WriteBaseline(path string, r *Report) error {
+// WriteBaseline writes what a report found, whose files are relative to base, as the new baseline.
+func WriteBaseline(path, base string, r *Report) error {
 	counts := map[BaselineItem]int{}
 	for _, i := range r.Items {
-		counts[i.known()]++
+		counts[i.known(folderOf(path, base))]++
 	}
 	b := Baseline{Schema: baselineSchema, Known: []BaselineItem{}}
 	for k, n := range counts {

@@ -213,7 +213,7 @@ func (r *ignoreRule) match(path string) bool {
 	}
 	switch {
 	case r.re != nil:
-		return r.re.MatchString(rel)
+		return r.re.MatchString(bytewise(rel))
 	case r.suffix != "":
 		return strings.HasSuffix(rel, r.suffix)
 	}
@@ -249,9 +249,21 @@ func parseIgnore(dir, line string) (ignoreRule, bool) {
 		r.suffix = rest
 		return r, true
 	}
-	re, err := regexp.Compile("^" + wildcard(line) + "$")
+	re, err := regexp.Compile("^" + wildcard(bytewise(line)) + "$")
 	r.re = re
 	return r, err == nil
+}
+
+// bytewise makes each byte a character: to git, a wildcard stands for a byte.
+func bytewise(s string) string {
+	if isASCII([]byte(s)) {
+		return s
+	}
+	runes := make([]rune, len(s))
+	for i := range len(s) {
+		runes[i] = rune(s[i])
+	}
+	return string(runes)
 }
 
 // wildcard is a pattern as a regular expression.
@@ -277,7 +289,7 @@ func wildcard(p string) string {
 		case p[i] == '[':
 			set, n := bracket(rest)
 			if n == 0 {
-				return "[^\\s\\S]" // without an end: it matches nothing
+				return nothing // it has no end
 			}
 			b.WriteString(set)
 			i += n - 1
@@ -287,6 +299,9 @@ func wildcard(p string) string {
 	}
 	return b.String()
 }
+
+// nothing is an expression that never matches.
+const nothing = `[^\s\S]`
 
 // bracket is a set of characters ([a-c], [!a], [[:digit:]]) as a regular expression, and its length; 0 where it has no end.
 func bracket(p string) (string, int) {
@@ -298,8 +313,11 @@ func bracket(p string) (string, int) {
 	}
 	for first := true; i < len(p); first = false {
 		switch {
+		case p[i] == ']' && !first && set == "[":
+			return nothing, i + 1
 		case p[i] == ']' && !first:
 			return set + "]", i + 1
+		case p[i] == '/': // no set has it
 		case strings.HasPrefix(p[i:], "[:") && strings.Contains(p[i:], ":]"):
 			n := strings.Index(p[i:], ":]") + 2
 			set += p[i : i+n]

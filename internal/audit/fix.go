@@ -166,6 +166,12 @@ func Diff(name string, before, after []byte) string {
 				}
 			}
 		}
+		if oldN == 0 { // as diff says: the line before
+			oldAt--
+		}
+		if newN == 0 {
+			newAt--
+		}
 		fmt.Fprintf(&out, "@@ -%d,%d +%d,%d @@\n", oldAt, oldN, newAt, newN)
 		for _, l := range lines[from:to] {
 			out.WriteByte(l.op)

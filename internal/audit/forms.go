@@ -72,6 +72,7 @@ type Item struct {
 
 	excerpt []string // lines of source
 	first   int      // number of the first
+	raw     int      // line of the file, in a notebook as well
 	under   [2]int   // runes of the finding's line to mark
 }
 
@@ -138,10 +139,13 @@ func item(src *Source, f Finding) Item {
 		}
 	}
 	line, start := src.Line(f.From)
-	i.first = from.Line
+	i.first, i.raw = from.Line, src.rawLine(f.From)
+	if trimmed, ok := strings.CutPrefix(line, "\uFEFF"); ok {
+		line, start = trimmed, start+len("\uFEFF")
+	}
 	i.excerpt = []string{clean(line)}
 	end := min(f.To, start+len(line))
-	a := utf8.RuneCountInString(line[:min(len(line), f.From-start)])
+	a := utf8.RuneCountInString(line[:max(0, min(len(line), f.From-start))])
 	i.under = [2]int{a, max(a+1, utf8.RuneCountInString(line[:max(0, end-start)]))}
 	return i
 }
@@ -238,7 +242,11 @@ func (r *Report) Summary() string {
 	if c.Baseline > 0 {
 		fmt.Fprintf(b, "%s in the baseline.\n", count(c.Baseline, "finding"))
 	}
-	if n := len(r.Troubles); n > 0 {
+	files := map[string]bool{}
+	for _, t := range r.Troubles {
+		files[t.File] = true
+	}
+	if n := len(files); n > 0 {
 		fmt.Fprintf(b, "%s not checked, or not as a whole.\n", count(n, "file"))
 	}
 	return b.String()
@@ -274,7 +282,7 @@ func writeGitHub(w io.Writer, r *Report) error {
 			said += "\n" + i.Hint
 		}
 		if i.Cell > 0 {
-			fmt.Fprintf(b, "::%s title=assay %s,file=%s::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, said)))
+			fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), i.raw, data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, said)))
 			continue
 		}
 		fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d,endLine=%d,col=%d,endColumn=%d::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(said))
@@ -286,7 +294,7 @@ func writeGitHub(w io.Writer, r *Report) error {
 	return err
 }
 
-// writeJUnit: a test case for each file; a file with findings has failed.
+// writeJUnit: a test case for each finding; what makes the command fail is a failure, the rest has passed.
 func writeJUnit(w io.Writer, r *Report) error {
 	type failure struct {
 		Message string `xml:"message,attr"`
@@ -317,7 +325,7 @@ func writeJUnit(w io.Writer, r *Report) error {
 	s := suite{Name: "assay check"}
 	for _, i := range r.Items {
 		c := testcase{Name: i.Rule + " at " + strings.TrimPrefix(i.where(), i.File+":"), Class: filepath.ToSlash(i.File), File: filepath.ToSlash(i.File), Line: i.Line}
-		if i.Severity == Error && i.Certainty == "sure" {
+		if i.bad() {
 			c.Failure = &failure{i.Text, i.kind(), i.where() + ": " + i.Text + "\n" + i.Hint}
 			s.Failures++
 		} else {
@@ -370,9 +378,9 @@ func writeSARIF(w io.Writer, r *Report) error {
 		text := i.Text
 		if i.Cell > 0 { // lines of a cell are no lines of the file
 			text = fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, text)
-		} else {
-			place["region"] = region
+			region = object{"startLine": i.raw}
 		}
+		place["region"] = region
 		if i.Hint != "" {
 			text += ". " + strings.ToUpper(i.Hint[:1]) + i.Hint[1:]
 		}
@@ -474,8 +482,10 @@ func (r *Report) sort() {
 
 // Bad reports whether anything was found that is sure and an error or a warning.
 func (r *Report) Bad() bool {
-	return slices.ContainsFunc(r.Items, func(i Item) bool { return i.Certainty == "sure" && i.Severity != Notice })
+	return slices.ContainsFunc(r.Items, Item.bad)
 }
+
+func (i Item) bad() bool { return i.Certainty == "sure" && i.Severity != Notice }
 
 // Page is a rule's page in Markdown.
 func Page(r *Rule) string {

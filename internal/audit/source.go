@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -129,6 +130,34 @@ func (s *Source) Line(offset int) (text string, start int) {
 		end = s.lines[n+1]
 	}
 	return strings.TrimRight(string(s.Text[start:end]), "\r\n"), start
+}
+
+// coding is the comment that names a source's encoding.
+var coding = regexp.MustCompile(`\A(?:[ \t\f]*(?:#[^\r\n]*)?\r?\n)?[ \t\f]*#[^\r\n]*?(coding)[:=]`)
+
+// HideCoding makes a comment that names an encoding say nothing, by one byte: for texts that are UTF-8 whatever it says.
+func HideCoding(text []byte) []byte {
+	if m := coding.FindSubmatchIndex(text[:min(len(text), 1<<12)]); m != nil {
+		text = bytes.Clone(text)
+		text[m[2]] = 'k'
+	}
+	return text
+}
+
+// rawLine is the line of the file, from 1, that holds a byte of Text: of a notebook, the line of its JSON.
+func (s *Source) rawLine(offset int) int {
+	c := s.cell(offset)
+	if c == nil {
+		return s.line(offset) + 1
+	}
+	at, raw := c.From, 0
+	for _, p := range c.pieces {
+		raw = p.from
+		if at += len(p.text); offset < at {
+			break
+		}
+	}
+	return bytes.Count(s.Raw[:raw], []byte("\n")) + 1
 }
 
 // CellText is the text of a code cell, counted from 0, as it stands in the notebook: with its magics.
@@ -257,18 +286,22 @@ func (s *Source) readNotebook() error {
 		return ErrNotPython
 	}
 	s.Text = nil
-	line := 0
 	for i := range s.Cells {
 		c := &s.Cells[i]
-		c.From, c.Line, c.Number = len(s.Text), line, i+1
+		c.From, c.Number = len(s.Text), i+1
 		var text []byte
 		for _, p := range c.pieces {
 			text = append(text, p.text...)
+			// Half of a pair of surrogates is no text, and would be lost when written back.
+			s.fixed = s.fixed || strings.Contains(p.text, "\uFFFD") && bytes.Contains(bytes.ToLower(s.Raw[p.from:p.to]), []byte(`\ud`))
 		}
 		c.To = c.From + len(text)
 		c.skipped = hideMagics(text)
 		s.Text = append(append(s.Text, text...), '\n')
-		line += bytes.Count(text, []byte("\n")) + 1
+	}
+	s.Text = HideCoding(s.Text)
+	for i := range s.Cells {
+		s.Cells[i].Line = s.line(s.Cells[i].From)
 	}
 	if s.Cells == nil {
 		s.Cells = []Cell{}
@@ -299,6 +332,9 @@ func (s *Source) readCells(r *jsonReader) error {
 				c.array = true
 				if t, err := r.Token(); err != nil || t != json.Delim('[') {
 					return notebookError(err)
+				}
+				if at := int(r.InputOffset()); !r.More() {
+					c.pieces = append(c.pieces, piece{from: at, to: at})
 				}
 				for r.More() {
 					p := piece{from: r.start()}
@@ -343,11 +379,11 @@ func hideMagics(text []byte) (hidden bool) {
 		}
 		return true
 	}
-	depth, quote := 0, ""
+	depth, quote, goesOn := 0, "", false
 	for at := 0; at < len(text); {
 		end := at + len(firstLine(text[at:]))
 		line := text[at:end]
-		if quote == "" && depth == 0 {
+		if quote == "" && depth == 0 && !goesOn {
 			body := bytes.TrimLeft(line, " \t")
 			start := end - len(body)
 			switch {
@@ -368,6 +404,7 @@ func hideMagics(text []byte) (hidden bool) {
 		} else {
 			depth, quote = scan(line, depth, quote)
 		}
+		goesOn = quote == "" && bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(`\`))
 		at = end + 1
 	}
 	return false

@@ -27,6 +27,7 @@ type checkOptions struct {
 	Select   []string
 	Ignore   []string
 	Exclude  []string
+	Force    bool
 	Format   string
 	JSON     bool
 	Sure     bool
@@ -67,6 +68,7 @@ Exit status: 0 nothing found that is an error or a warning and sure, 3 something
 	f.StringSliceVar(&opts.Select, "select", nil, "only these `rules`")
 	f.StringSliceVar(&opts.Ignore, "ignore", nil, "not these `rules`")
 	f.StringSliceVar(&opts.Exclude, "exclude", nil, "leave out files by `pattern`, as in .gitignore")
+	f.BoolVar(&opts.Force, "force-exclude", false, "leave out what is excluded even where it is named, as pre-commit names every file")
 	f.StringVar(&opts.Format, "format", opts.Format, "text, concise, json, sarif, github or junit")
 	f.BoolVar(&opts.JSON, "json", false, "the same as --format json")
 	f.BoolVar(&opts.Sure, "sure", false, "leave out what is only suspected")
@@ -154,6 +156,9 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	if at < 0 {
 		return usage(fmt.Errorf("check: there is no format %q", opts.Format), "text, concise, json, sarif, github or junit")
 	}
+	if opts.Watch && (opts.Fix || opts.Diff || opts.NewBase != "" || slices.Contains(args, "-")) {
+		return usage(errors.New("check: --watch only looks: not with --fix, --diff, --write-baseline or standard input"), "leave one of them out")
+	}
 	if opts.Unsafe && !opts.Fix && !opts.Diff {
 		return usage(errors.New("check: --unsafe-fixes does nothing by itself"), "add --diff to look at them, or --fix to apply them")
 	}
@@ -167,6 +172,9 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	target, err := checkTarget(opts, settings)
 	if err != nil {
 		return err
+	}
+	if _, err := chosenRules(settings.Select, settings.Ignore); err != nil {
+		return fmt.Errorf("%w (in %s)", err, settings.Path)
 	}
 	if len(opts.Select) == 0 {
 		opts.Select = settings.Select
@@ -195,14 +203,19 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	if err != nil {
 		return err
 	}
-	write := audit.Forms[at].Write
+	write, out := audit.Forms[at].Write, env.Stdout
+	if opts.Fix && slices.Contains(args, "-") {
+		out = env.Stderr // standard output is the fixed source
+	}
 	if !opts.Diff {
-		if err := write(env.Stdout, report); err != nil {
+		if err := write(out, report); err != nil {
 			return err
 		}
 	}
 	if opts.Watch {
-		return watchFiles(ctx, env, args, exclude, func() error {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		return watchFiles(ctx, env, args, exclude, tick.C, func() error {
 			report, err := once()
 			if err != nil {
 				return err
@@ -231,19 +244,23 @@ func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, excl
 	if err != nil {
 		return nil, usage(err, "give files or folders that are there")
 	}
+	if opts.Force {
+		found = slices.DeleteFunc(found, func(f string) bool { return audit.Excluded(env.Dir, env.Path(f), exclude) })
+	}
 	o.Files = append(o.Files, found...)
-	stdin := []byte(nil)
+	var stdin, before []byte
 	if slices.Contains(o.Files, "-") {
 		if stdin, err = io.ReadAll(io.LimitReader(env.Stdin, 32<<20)); err != nil {
 			return nil, fmt.Errorf("check: read standard input: %w", err)
 		}
+		before = stdin
 	}
 	o.Changed = map[string][]byte{}
 	var report *audit.Report
 	fixed := 0
 	for range 10 { // a fix may uncover another
-		if baseline != "" {
-			if o.Baseline, err = audit.LoadBaseline(baseline); err != nil {
+		if baseline != "" && opts.NewBase == "" { // a new one holds what the old one held
+			if o.Baseline, err = audit.LoadBaseline(baseline, env.Dir); err != nil {
 				return nil, usage(fmt.Errorf("check: %w", err), "write one with --write-baseline")
 			}
 		}
@@ -252,20 +269,33 @@ func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, excl
 			return nil, fmt.Errorf("check: %w", err)
 		}
 		fixed += report.Counts.Fixed
+		if content, ok := o.Changed[env.Path(o.StdinAs)]; ok && slices.Contains(o.Files, "-") {
+			stdin = content
+		}
 		if report.Counts.Fixed == 0 {
 			break
 		}
 	}
 	report.Counts.Fixed = fixed
 	for _, name := range o.Files {
-		content, ok := o.Changed[absolute(env, name)]
-		if !ok || name == "-" {
+		content, ok := o.Changed[env.Path(name)]
+		if name == "-" && opts.Diff {
+			name, content, ok = o.StdinAs, stdin, string(stdin) != string(before)
+		} else if name == "-" && opts.Fix {
+			if _, err := env.Stdout.Write(stdin); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !ok {
 			continue
 		}
 		if opts.Diff {
-			before, err := os.ReadFile(env.Path(name))
-			if err != nil {
-				return nil, fmt.Errorf("check: %w", err)
+			before := before
+			if name != o.StdinAs || !slices.Contains(o.Files, "-") {
+				if before, err = os.ReadFile(env.Path(name)); err != nil {
+					return nil, fmt.Errorf("check: %w", err)
+				}
 			}
 			if _, err := io.WriteString(env.Stdout, audit.Diff(filepath.ToSlash(name), before, content)); err != nil {
 				return nil, err
@@ -277,17 +307,15 @@ func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, excl
 		}
 	}
 	if opts.NewBase != "" {
-		if err := audit.WriteBaseline(env.Path(opts.NewBase), report); err != nil {
+		if err := audit.WriteBaseline(env.Path(opts.NewBase), env.Dir, report); err != nil {
 			return nil, fmt.Errorf("check: write the baseline: %w", err)
 		}
 	}
 	return report, nil
 }
 
-func absolute(env *Env, name string) string { return env.Path(name) }
-
-// watchFiles calls again whenever a file that is checked appears, goes or changes, until the context ends. It asks twice a second.
-func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Exclude, again func() error) error {
+// watchFiles calls again whenever a file that is checked appears, goes or changes, until the context ends. It looks at each tick.
+func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Exclude, ticks <-chan time.Time, again func() error) error {
 	state := func() string {
 		files, err := audit.Discover(env.Dir, args, exclude)
 		if err != nil {
@@ -302,13 +330,11 @@ func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Ex
 		return b.String()
 	}
 	last := state()
-	tick := time.NewTicker(500 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-ticks:
 		}
 		if now := state(); now != last {
 			last = now

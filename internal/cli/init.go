@@ -103,7 +103,7 @@ const preCommitEntry = `  - repo: local
     hooks:
       - id: assay
         name: assay check
-        entry: assay check
+        entry: assay check --force-exclude
         language: system
         types_or: [python, jupyter]
         require_serial: true

@@ -51,7 +51,6 @@ func lspConfig(folder string) (lsp.Config, error) {
 	c := lsp.Config{Base: folder, Rules: chosen, Known: rules.All, Target: target, Sure: s.Sure, Exclude: s.Excludes()}
 	if s.Baseline != "" {
 		c.Baseline = filepath.Join(filepath.Dir(s.Path), s.Baseline)
-		c.Base = filepath.Dir(s.Path) // paths in a baseline are relative to where it stands
 	}
 	return c, nil
 }

@@ -136,11 +136,10 @@ func (d *document) change(version int, changes []contentChange) {
 	}
 }
 
-// coding is the comment that names a source's encoding. What a client sends is decoded already.
-var coding = regexp.MustCompile(`\A(?:[^\r\n]*\r?\n)?[ \t\f]*#[^\r\n]*?(coding)[:=]`)
-var masked = regexp.MustCompile(strings.Replace(coding.String(), "(coding)", "(koding)", 1))
+// masked is what audit.HideCoding leaves.
+var masked = regexp.MustCompile(`\A(?:[^\r\n]*\r?\n)?[ \t\f]*#[^\r\n]*?(koding)[:=]`)
 
-// unmask undoes what content does to that comment.
+// unmask undoes what content does to a comment that names an encoding: what a client sends is decoded already.
 func unmask(text []byte) []byte {
 	if m := masked.FindSubmatchIndex(text[:min(len(text), 1<<12)]); m != nil {
 		text = bytes.Clone(text)
@@ -152,12 +151,7 @@ func unmask(text []byte) []byte {
 // content is what is checked; offsets in it are those of the parts, one after the other with a line end between.
 func (f *file) content() []byte {
 	if f.cells == nil {
-		text := f.parts[0].text
-		if m := coding.FindSubmatchIndex(text[:min(len(text), 1<<12)]); m != nil {
-			text = bytes.Clone(text)
-			text[m[2]] = 'k'
-		}
-		return text
+		return audit.HideCoding(f.parts[0].text)
 	}
 	type cell struct {
 		Kind   string `json:"cell_type"`

@@ -486,7 +486,7 @@ func (s *Server) look(f *file, content []byte, rules []*audit.Rule, more ...*aud
 	o := s.options(f, content)
 	o.Rules = append(slices.Clone(rules), more...)
 	if f.config.Baseline != "" {
-		b, err := audit.LoadBaseline(f.config.Baseline)
+		b, err := audit.LoadBaseline(f.config.Baseline, f.config.Base)
 		if err != nil {
 			return nil, err
 		}

@@ -2,8 +2,8 @@
 
     python tools/mlflow/check.py --assay PATH --logbook FILE
 
-needs a Python with mlflow. It starts `mlflow server` in a folder of its own, runs `assay log export --mlflow` three times (the second must send nothing,
-the third, after the mark of one run's end has been taken away, that run alone and into the same run), and compares every figure, point, parameter,
+needs a Python with mlflow. It starts `mlflow server` in a folder of its own, runs `assay log export --mlflow` three times (the second must send
+nothing, the third, after the mark of one run's end has been taken away, that run alone and into the same run), and compares every figure, point, parameter,
 status and the bytes of evidence.json with what `assay log` says. It prints what was compared; exit status 1 where anything differs.
 """
 import argparse
@@ -41,8 +41,9 @@ folder = tempfile.mkdtemp(prefix="assay-mlflow-")
 port = free_port()
 uri = "http://127.0.0.1:%d" % port
 with open(folder + "/server.log", "wb") as log:
-    server = subprocess.Popen([sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1", "--backend-store-uri",
-                               "sqlite:///" + folder + "/store.db", "--artifacts-destination", folder + "/artifacts"], stdout=log, stderr=log, cwd=folder)
+    server = subprocess.Popen([sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+                               "--backend-store-uri", "sqlite:///" + folder + "/store.db", "--artifacts-destination", folder + "/artifacts"],
+                              stdout=log, stderr=log, cwd=folder)
 compared = {"figures": 0, "points": 0, "parameters": 0, "artifacts": 0, "runs": 0}
 wrong = []
 
@@ -81,7 +82,8 @@ try:
         evidence = json.loads(document)
         compared["runs"] += 1
         outcome = evidence["outcome"]
-        same("status of " + record[:10], run.info.status, "KILLED" if outcome.get("signal") else "FAILED" if outcome["exit"] or not outcome["started"] else "FINISHED")
+        same("status of " + record[:10], run.info.status,
+             "KILLED" if outcome.get("signal") else "FAILED" if outcome["exit"] or not outcome["started"] else "FINISHED")
         same("name of " + record[:10], run.info.run_name, evidence["id"])
         for figure in evidence["figures"]:
             name = "figure." + figure["name"]
@@ -91,7 +93,8 @@ try:
             compared["figures"] += 1
             same("%s of %s" % (name, record[:10]), run.data.metrics.get(name), figure["value"])
             same("basis of " + name, run.data.tags.get("basis." + figure["name"]), figure["basis"])
-        series = {"loss": zip(evidence["loss"]["step"], evidence["loss"]["value"]), "step.time": zip(evidence["steps"]["number"], evidence["steps"]["total"])}
+        series = {"loss": zip(evidence["loss"]["step"], evidence["loss"]["value"]),
+                  "step.time": zip(evidence["steps"]["number"], evidence["steps"]["total"])}
         for name, points in series.items():
             want = [(s, v) for s, v in points if v is not None and math.isfinite(v)]
             got = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] if want else []

@@ -351,17 +351,23 @@ def _registered_for(name, letter, key):
 def _landed(op, out, live):
     """A result that is new lives on MPS."""
     try:
-        key = out.untyped_storage()._cdata
+        storage = out.untyped_storage()
+        key = storage._cdata
     except (NotImplementedError, RuntimeError, AttributeError):
         place.mark(out)
         return
     if key in live and not op.resizes:
         return
-    _allocatable(op, out.dtype, out.dim(), op.moves)
+    dtype = out.dtype
+    if dtype not in _plain or out.dim() > 16:
+        _allocatable(op, dtype, out.dim(), op.moves)
     try:
-        place.mark(out)
+        place.mark_storage(storage, key)
     except RuntimeError as error:
         raise refused(op.name, "memory", error)
+
+
+_plain = frozenset()  # dtypes that allocate_check lets pass whatever else
 
 
 def _allocatable(op, dtype, ndim, strided_copy):
@@ -803,7 +809,7 @@ Operators = _Crossing = _entered = None
 
 def install(the_torch, settings):
     """Make the modes and put them up, in this thread and in those that are started later."""
-    global torch, series, macos, fallback, Operators, _Crossing, _as_tensor, _Tensor, _WIDE, _target, _table, _shapes, _cpu_device, _disabled
+    global _plain, torch, series, macos, fallback, Operators, _Crossing, _as_tensor, _Tensor, _WIDE, _target, _table, _shapes, _cpu_device, _disabled
     from torch.utils._python_dispatch import TorchDispatchMode
 
     torch = the_torch
@@ -822,6 +828,8 @@ def install(the_torch, settings):
         fallback = flag is not None and int(flag) != 0
     except ValueError:
         fallback = False
+
+    _plain = frozenset((torch.float32, torch.float16, torch.int64, torch.int32, torch.bool, torch.uint8))
 
     class OperatorsOnDouble(TorchDispatchMode):
         pass

@@ -85,7 +85,11 @@ def mark(tensor):
     except (NotImplementedError, RuntimeError, AttributeError):
         _mark_parts(tensor)
         return
-    key = storage._cdata
+    mark_storage(storage, storage._cdata)
+
+
+def mark_storage(storage, key):
+    """mark, of a storage at hand; key is its address."""
     charge = _live.get(key)
     nbytes = storage.nbytes()
     if charge is not None and charge() is not None:
@@ -95,7 +99,7 @@ def mark(tensor):
                 account.free(block)
             charge.blocks, charge.nbytes = blocks, nbytes
         return
-    blocks = [ready().allocate(nbytes)] if nbytes else []
+    blocks = [(account or ready()).allocate(nbytes)] if nbytes else []
     charge = _Charge(storage, _gone)
     charge.key, charge.blocks, charge.nbytes = key, blocks, nbytes
     _live[key] = charge
