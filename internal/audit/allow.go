@@ -147,7 +147,8 @@ type Baseline struct {
 	Schema string         `json:"schema"` // assay.baseline/1
 	Known  []BaselineItem `json:"known"`
 	counts map[BaselineItem]int
-	folder string // from the baseline's folder to that which a report's files are relative to
+	path   string
+	base   string // what a report's files are relative to
 }
 
 // BaselineItem is a finding, Count times.
@@ -165,21 +166,16 @@ func lineHash(line string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func (i Item) known(folder string) BaselineItem {
+// known is the finding as a baseline at path holds it; base is what the report's files are relative to.
+func (i Item) known(path, base string) BaselineItem {
 	file := i.File
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(folder, file)
+		file = filepath.Join(base, file)
+	}
+	if rel, err := filepath.Rel(filepath.Dir(path), file); err == nil {
+		file = rel
 	}
 	return BaselineItem{Rule: i.Rule, File: filepath.ToSlash(file), Line: lineHash(i.excerpt[0])}
-}
-
-// folderOf is the way from a baseline to the folder that a report's files are relative to.
-func folderOf(path, base string) string {
-	rel, err := filepath.Rel(filepath.Dir(path), base)
-	if err != nil {
-		return base
-	}
-	return rel
 }
 
 // LoadBaseline reads a baseline for a check whose files are relative to base.
@@ -188,7 +184,7 @@ func LoadBaseline(path, base string) (*Baseline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the baseline: %w", err)
 	}
-	b := &Baseline{counts: map[BaselineItem]int{}, folder: folderOf(path, base)}
+	b := &Baseline{counts: map[BaselineItem]int{}, path: path, base: base}
 	if err := json.Unmarshal(raw, b); err != nil || b.Schema != baselineSchema {
 		if err == nil {
 			err = fmt.Errorf("its schema is %q, not %q", b.Schema, baselineSchema)
@@ -208,7 +204,7 @@ func (b *Baseline) has(i Item) bool {
 	if b == nil {
 		return false
 	}
-	k := i.known(b.folder)
+	k := i.known(b.path, b.base)
 	if b.counts[k] == 0 {
 		return false
 	}
@@ -220,7 +216,7 @@ func (b *Baseline) has(i Item) bool {
 func WriteBaseline(path, base string, r *Report) error {
 	counts := map[BaselineItem]int{}
 	for _, i := range r.Items {
-		counts[i.known(folderOf(path, base))]++
+		counts[i.known(path, base)]++
 	}
 	b := Baseline{Schema: baselineSchema, Known: []BaselineItem{}}
 	for k, n := range counts {

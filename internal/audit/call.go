@@ -1,7 +1,9 @@
 package audit
 
 import (
-	"fmt"
+	"encoding/binary"
+	"math"
+	"strconv"
 	"strings"
 
 	"assay/internal/pyast"
@@ -416,7 +418,7 @@ func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named) *Value 
 		}
 		key = "quiet " + key
 	}
-	if len(f.seen) >= maxContexts {
+	if len(f.seen) >= maxContexts || p.lone && f.Module != p.Main && (p.depth >= loneDepth || len(f.seen) >= loneContexts) {
 		return unknown
 	}
 	p.calls++
@@ -598,23 +600,32 @@ func (p *Pass) guess(f *Func, a *pyast.Arg) *Value {
 
 // fingerprint tells argument lists apart as far as the outcome may differ.
 func fingerprint(self *Value, args []*Value, named []Named, p *Pass) string {
-	var b strings.Builder
+	b := p.print[:0]
 	var add func(v *Value, depth int)
 	add = func(v *Value, depth int) {
 		if v == nil {
-			b.WriteByte('-')
+			b = append(b, '-')
 			return
 		}
-		fmt.Fprintf(&b, "%d,%d,%s,%s,%s,%t,%t", v.Kind, v.Where, v.Type, v.Path, v.Text, v.Yes, v.Soft)
+		flags := byte('0')
+		if v.Yes {
+			flags |= 1
+		}
+		if v.Soft {
+			flags |= 2
+		}
+		b = append(b, byte(v.Kind), byte(v.Where), flags)
+		b = append(append(append(b, v.Type...), ','), v.Path...)
+		b = append(append(append(b, ','), v.Text...), ',')
 		switch v.Kind {
-		case Module, Instance:
-			fmt.Fprintf(&b, "%p", v)
-		case Function, ClassDef:
-			fmt.Fprintf(&b, "%p%p", v.Func, v.Class)
+		case Module, Instance, Dict, Parsed:
+			b = p.identity(b, v)
+		case Function:
+			b = p.identity(b, v.Func)
+		case ClassDef:
+			b = p.identity(b, v.Class)
 		case Number:
-			fmt.Fprintf(&b, "%g", v.Num)
-		case Dict, Parsed:
-			fmt.Fprintf(&b, "%p", v)
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.Num))
 		case Seq:
 			if depth < 3 {
 				for _, i := range v.Items {
@@ -622,20 +633,30 @@ func fingerprint(self *Value, args []*Value, named []Named, p *Pass) string {
 				}
 			}
 		}
-		b.WriteByte(';')
+		b = append(b, ';')
 	}
 	add(self, 0)
 	for _, a := range args {
 		add(a, 0)
 	}
 	for _, n := range named {
-		b.WriteString(n.Name)
-		b.WriteByte('=')
+		b = append(append(b, n.Name...), '=')
 		add(n.Value, 0)
 	}
-	fmt.Fprintf(&b, "%d,%d", len(p.loops), p.defaultDevice)
+	b = append(strconv.AppendInt(b, int64(len(p.loops)), 10), byte(p.defaultDevice))
 	for _, block := range p.blocks {
-		b.WriteString(block.Path)
+		b = append(b, block.Path...)
 	}
-	return b.String()
+	p.print = b
+	return string(b)
+}
+
+// identity appends a number that stands for one value, function or class.
+func (p *Pass) identity(b []byte, of any) []byte {
+	n, ok := p.numbers[of]
+	if !ok {
+		n = uint32(len(p.numbers))
+		p.numbers[of] = n
+	}
+	return binary.LittleEndian.AppendUint32(b, n)
 }

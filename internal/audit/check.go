@@ -79,15 +79,19 @@ type Unit struct {
 	funcs   map[*pyast.FunctionDef]*Func
 	classes map[*pyast.ClassDef]*Class
 	order   []*Func
-	running bool
-	done    bool
+	parsed  *parsed
+	asked   map[string]bool // names at the top of a file that others import, which have been asked for
+	ran     []bool          // the statements at its top that have been interpreted for them
 }
 
 // parsed is a file with its tree; it is shared and not changed.
 type parsed struct {
-	src  *Source
-	file *pyast.File
-	err  error
+	src      *Source
+	file     *pyast.File
+	err      error
+	relevant bool
+	once     sync.Once
+	names    top
 }
 
 // project finds and parses the files that others import.
@@ -181,7 +185,7 @@ func parse(path string, raw []byte) *parsed {
 	if len(file.Text) != len(src.Text) || file.Encoding != "utf-8" && file.Text != string(src.Text) { // another encoding: offsets are of the decoded text
 		src.Text, src.fixed = []byte(file.Text), true
 	}
-	return &parsed{src: src, file: file}
+	return &parsed{src: src, file: file, relevant: isRelevant(src.Text)}
 }
 
 // relevant words: a file that has none of them says nothing that a rule asks for.
@@ -233,6 +237,8 @@ type Pass struct {
 	lone          bool       // a function is looked at that the file itself never calls
 	imports       map[string]bool
 	notes         map[string]any // of rules, by name: Note
+	print         []byte         // fingerprint's buffer
+	numbers       map[any]uint32 // and its numbers: identity
 }
 
 type place struct {
@@ -356,11 +362,7 @@ func (p *Pass) at(stem string) *Unit {
 			if len(p.modules) >= maxModules {
 				return nil
 			}
-			f := p.project.load(path)
-			if f.err != nil {
-				return nil
-			}
-			m := newModule(path, f)
+			m := newModule(path, nil)
 			p.modules[path] = m
 			return m
 		}
@@ -374,20 +376,23 @@ func (p *Pass) at(stem string) *Unit {
 }
 
 func newModule(path string, f *parsed) *Unit {
-	return &Unit{Path: path, Src: f.src, File: f.file, funcs: map[*pyast.FunctionDef]*Func{}, classes: map[*pyast.ClassDef]*Class{}}
+	m := &Unit{Path: path, parsed: f, funcs: map[*pyast.FunctionDef]*Func{}, classes: map[*pyast.ClassDef]*Class{}}
+	if f != nil {
+		m.Src, m.File = f.src, f.file
+	}
+	return m
 }
 
 // member is a name of a module of the project; nil if it has none.
 func (p *Pass) member(m *Unit, name string) *Value {
-	p.interpret(m)
-	if m.env != nil {
-		if v := m.env.names[name]; v != nil {
-			if v.lazy {
-				v = p.resolve(v)
-				m.env.names[name] = v
-			}
-			return v
+	p.open(m)
+	p.demand(m, name)
+	if v := m.env.names[name]; v != nil {
+		if v.lazy {
+			v = p.resolve(v)
+			m.env.names[name] = v
 		}
+		return v
 	}
 	if filepath.Base(m.Path) == "__init__.py" {
 		if sub := p.at(filepath.Join(filepath.Dir(m.Path), name)); sub != nil {
@@ -408,22 +413,6 @@ func (p *Pass) resolve(v *Value) *Value {
 		return found
 	}
 	return unknown
-}
-
-// interpret runs the top of a module that others import, without a word.
-func (p *Pass) interpret(m *Unit) {
-	if m.done || m.running {
-		return
-	}
-	m.running = true
-	m.env = &env{names: map[string]*Value{"__name__": text("module")}}
-	if isRelevant(m.Src.Text) {
-		outer, frame, mod, src, quiet, loops, blocks, main := p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main
-		p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = m.env, nil, m, m.Src, true, nil, nil, 0
-		p.block(m.File.Body)
-		p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = outer, frame, mod, src, quiet, loops, blocks, main
-	}
-	m.running, m.done = false, true
 }
 
 func (p *Pass) imported(name string, at pyast.Stmt) {
@@ -460,12 +449,9 @@ func (p *Pass) importFrom(s *pyast.ImportFrom) {
 		switch {
 		case a.Name == "*":
 			if m != nil {
-				p.interpret(m)
-				if m.env != nil {
-					for k, v := range m.env.names {
-						if !strings.HasPrefix(k, "_") {
-							p.env.set(k, v)
-						}
+				for _, k := range p.public(m) {
+					if !strings.HasPrefix(k, "_") {
+						p.env.set(k, &Value{lazy: true, Mod: m, Text: k})
 					}
 				}
 			} else if stars := p.shared.star(name); stars != nil {
@@ -546,9 +532,10 @@ func (a *answers) star(name string) []string {
 	return list
 }
 
-// outcome is what came of one file.
+// outcome is what came of one file. Its tree is not kept: the trees of all files together are many times their size.
 type outcome struct {
-	parsed   *parsed
+	src      *Source // nil where no comment allows anything
+	comments [][2]int
 	findings map[string][]Finding // by path
 	sources  map[string]*Source
 	trouble  []Trouble
@@ -623,7 +610,7 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 	switch kind := KindOf(name); kind {
 	case "requirements", "pyproject", "environment":
 		t := &Text{Kind: kind, Path: name, Src: &Source{Path: name, Text: raw, Raw: raw}, Target: &o.Target}
-		out.sources[name] = t.Src
+		out.sources[name], out.src, out.comments = t.Src, t.Src, hashComments(raw)
 		for _, r := range rules.texts {
 			for _, f := range r.Text(t) {
 				f.Rule = r
@@ -642,8 +629,12 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 		}
 		return trouble(f.err)
 	}
-	out.parsed = f
-	out.sources[name] = f.src
+	if bytes.Contains(f.src.Text, []byte("assay:")) {
+		out.src = f.src
+		for _, c := range f.file.Comments {
+			out.comments = append(out.comments, [2]int{int(c.From), int(c.To)})
+		}
+	}
 	for i, e := range f.file.Errors {
 		if i == 20 {
 			out.trouble = append(out.trouble, Trouble{File: name, Text: fmt.Sprintf("%d more syntax errors", len(f.file.Errors)-i)})
@@ -652,11 +643,12 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 		at := f.src.Place(e.Pos())
 		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message})
 	}
-	if !isRelevant(f.src.Text) {
+	if !f.relevant {
 		return out
 	}
 	p := &Pass{Target: &o.Target, Src: f.src, rules: rules, project: pr, shared: shared, defaultType: "float32", modules: map[string]*Unit{},
-		found: map[place]*Finding{}, sources: map[string]*Source{}, imports: map[string]bool{}, notes: map[string]any{}}
+		found: map[place]*Finding{}, sources: map[string]*Source{}, imports: map[string]bool{}, notes: map[string]any{},
+		numbers: map[any]uint32{}}
 	m := newModule(o.absolute(name), f)
 	p.Main, p.mod = m, m
 	p.modules[m.Path] = m
@@ -670,7 +662,6 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 
 // whole interprets the file that is checked: its top, then each function that nothing called.
 func (p *Pass) whole(m *Unit) {
-	m.running = true
 	m.env = &env{names: map[string]*Value{"__name__": text("__main__"), "__file__": {Kind: Str, Soft: true}}}
 	p.env = m.env
 	p.block(m.File.Body)
@@ -687,7 +678,6 @@ func (p *Pass) whole(m *Unit) {
 		p.alone(f)
 		p.lone = false
 	}
-	m.running, m.done = false, true
 	p.env, p.frame, p.mod, p.Src = m.env, nil, m, m.Src
 	for _, r := range p.rules.files {
 		p.rule = r
@@ -748,7 +738,7 @@ func (p *Pass) instance(c *Class) *Value {
 }
 
 // gather puts the files' findings together: one for each place and rule, sure ones first; suppressed and known ones apart.
-func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (_ *Report, err error) {
+func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 	r := &Report{Schema: "assay.check/1", Version: o.Version, Target: ReportTarget{Device: o.Target.Device, Torch: o.Target.Torch.Version},
 		Items: []Item{}, Troubles: []Trouble{}, rules: rules.all}
 	if o.Target.MacOS[0] > 0 {
@@ -763,6 +753,7 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (_ *Report, err er
 		checked[filepath.Clean(name)] = i
 	}
 	all := make([]map[place]Finding, len(outcomes))
+	sources := make([]*Source, len(outcomes))
 	for _, out := range outcomes {
 		r.Files++
 		r.Troubles = append(r.Troubles, out.trouble...)
@@ -773,6 +764,7 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (_ *Report, err er
 			}
 			if all[i] == nil {
 				all[i] = map[place]Finding{}
+				sources[i] = out.sources[path]
 			}
 			for _, f := range list {
 				key := place{path, f.Rule, f.From, f.Text}
@@ -791,22 +783,14 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (_ *Report, err er
 		if name == "-" {
 			name = o.StdinAs
 		}
-		src := out.sources[name]
-		if src == nil && out.parsed != nil {
-			src = out.parsed.src
+		src := sources[i]
+		if out.src != nil {
+			src = out.src
 		}
 		if src == nil {
 			continue
 		}
-		var comments [][2]int
-		if out.parsed != nil {
-			for _, c := range out.parsed.file.Comments {
-				comments = append(comments, [2]int{int(c.From), int(c.To)})
-			}
-		} else {
-			comments = hashComments(src.Text)
-		}
-		allow := allows(src, comments)
+		allow := allows(src, out.comments)
 		var list []Finding
 		for _, f := range all[i] {
 			list = append(list, f)
@@ -833,11 +817,12 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (_ *Report, err er
 			return ok || slices.ContainsFunc(o.Known, func(r *Rule) bool { return r.Name == name }), ok
 		}, func(name string) string { return Near(o.Known, name) })...)
 		if o.Fix != "" && !src.fixed {
-			var fixed int
-			if kept, fixed, err = o.fix(o.absolute(name), src, kept); err != nil {
-				return nil, fmt.Errorf("fix %s: %w", name, err)
+			if rest, fixed, err := o.fix(o.absolute(name), src, kept); err != nil {
+				r.Troubles = append(r.Troubles, Trouble{File: name, Text: err.Error()})
+			} else {
+				kept = rest
+				r.Counts.Fixed += fixed
 			}
-			r.Counts.Fixed += fixed
 		}
 		for _, f := range kept {
 			it := item(src, f)

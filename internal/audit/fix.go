@@ -35,7 +35,7 @@ func (o *Options) fix(path string, src *Source, list []Finding) (kept []Finding,
 	if KindOf(src.Path) == "python" || KindOf(src.Path) == "notebook" {
 		before, after := parse(src.Path, src.Raw), parse(src.Path, content)
 		if after.err != nil || len(after.file.Errors) > len(before.file.Errors) {
-			return nil, 0, errors.New("a mistake in assay: the fixed file would not parse; nothing was changed")
+			return nil, 0, errors.New("its fixes, by a mistake in assay: the file would not parse any more, and is left as it is; please report it with the file")
 		}
 	}
 	if o.Changed == nil {

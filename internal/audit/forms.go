@@ -21,7 +21,7 @@ type Form struct {
 // Forms are the forms that `assay check --format` knows.
 var Forms = []Form{{"text", writeText}, {"concise", writeConcise}, {"json", writeJSON}, {"sarif", writeSARIF}, {"github", writeGitHub}, {"junit", writeJUnit}}
 
-// Report is what a check found. Its JSON is docs/formats/check.md.
+// Report is what a check found. docs/check.md describes its JSON.
 type Report struct {
 	Schema   string       `json:"schema"` // assay.check/1
 	Version  string       `json:"assay"`

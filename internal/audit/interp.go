@@ -14,6 +14,10 @@ const (
 	maxContexts = 12      // argument lists with which one function is looked at
 	maxSteps    = 400_000 // expressions, for each file
 	maxNesting  = 400     // expressions and statements within each other
+
+	// A function that its file never calls is a library's: what it calls in other files is followed less far than what a program calls.
+	loneDepth    = 2
+	loneContexts = 3
 )
 
 // env is a scope: names and what they are bound to, so far.
@@ -22,18 +26,7 @@ type env struct {
 	outer  *env
 	global map[string]bool // declared global or nonlocal
 	class  bool            // a class's body, which functions within do not see
-}
-
-func (e *env) get(name string) *Value {
-	for first := true; e != nil; e, first = e.outer, false {
-		if e.class && !first {
-			continue
-		}
-		if v, ok := e.names[name]; ok {
-			return v
-		}
-	}
-	return nil
+	unit   *Unit           // the file that it is the top of, where others import it
 }
 
 func (e *env) set(name string, v *Value) {
@@ -341,6 +334,7 @@ func (p *Pass) outer(names []string) {
 	}
 	for _, n := range names {
 		p.env.global[n] = true
+		p.lookup(n) // what the top of the file says of it comes before
 	}
 }
 
@@ -454,7 +448,7 @@ func (p *Pass) aboutTarget(test pyast.Expr) bool {
 			found = true
 		}
 		if c, ok := n.(*pyast.Name); ok {
-			if v := p.env.get(c.ID); v != nil && v.Kind == Bool && strings.Contains(strings.ToLower(c.ID), "cuda") {
+			if v := p.lookup(c.ID); v != nil && v.Kind == Bool && strings.Contains(strings.ToLower(c.ID), "cuda") {
 				found = true
 			}
 		}
@@ -846,7 +840,7 @@ func (p *Pass) eval(e pyast.Expr) *Value {
 func (p *Pass) expression(e pyast.Expr) *Value {
 	switch e := e.(type) {
 	case *pyast.Name:
-		if v := p.env.get(e.ID); v != nil {
+		if v := p.lookup(e.ID); v != nil {
 			if v.lazy {
 				v = p.resolve(v)
 				p.env.set(e.ID, v)

@@ -267,27 +267,22 @@ func untouched(raw []byte) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	var b strings.Builder
 	at := 0
-	key := false
 	for {
 		token, err := d.Token()
 		if err != nil {
 			break
 		}
-		if key {
+		if token == "source" {
 			b.Write(raw[at:d.InputOffset()])
-			if token == json.Delim('[') {
+			b.WriteString("…")
+			if token, _ := d.Token(); token == json.Delim('[') {
 				for d.More() {
 					d.Token()
 				}
-				b.WriteString("…")
 				d.Token()
-			} else {
-				b.Reset()
-				b.WriteString("…")
 			}
 			at = int(d.InputOffset())
 		}
-		key = token == "source"
 	}
 	b.Write(raw[at:])
 	return b.String()
@@ -337,6 +332,26 @@ func TestNotebookInsertion(t *testing.T) {
 	}
 	if _, err := src.Apply([]Edit{{0, 1, ""}, {0, 1, ""}}); err == nil {
 		t.Error("edits that overlap were made")
+	}
+}
+
+// TestFixThatBreaks: a file that would no longer parse is left as it is, which is said; others are fixed.
+func TestFixThatBreaks(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "a.py"), "import torch\nWORSE\n")
+	put(t, filepath.Join(dir, "b.py"), "import torch\nBAD\n")
+	worse := &Rule{Name: "worse", File: func(p *Pass) {
+		if from := bytes.Index(p.Src.Text, []byte("WORSE")); from >= 0 {
+			p.Report(nil, Finding{Severity: Error, Sure: true, From: from, To: from + 5, Text: "worse", Fix: &Fix{Safety: Safe, Edits: []Edit{{from, from + 5, "((("}}}})
+		}
+	}}
+	o := &Options{Base: dir, Files: []string{"a.py", "b.py"}, Rules: []*Rule{wanted, worse}, Target: Target{Device: "mps"}, Fix: Safe}
+	r, err := Check(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Troubles) != 1 || r.Troubles[0].File != "a.py" || len(r.Items) != 1 || r.Counts.Fixed != 1 || len(o.Changed) != 1 || o.Changed[filepath.Join(dir, "b.py")] == nil {
+		t.Errorf("%v %v %v", r.Troubles, r.Items, r.Counts)
 	}
 }
 

@@ -149,7 +149,7 @@ func headerModule(t audit.Target, name string) string {
 			roi += "\n- torchvision.ops." + strings.TrimPrefix(op, "torchvision::") + ": torchvision beside this release has no kernel for MPS."
 		}
 	}
-	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI\n", roi+"\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
+	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI\n", roi+"\n\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
 
     from NAME import device
 

@@ -20,6 +20,8 @@ func newLSPCommand(env *Env) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().Bool("stdio", true, "taken for editors that pass it; there is no other way")
+	cmd.Flags().Int("clientProcessId", 0, "taken for VS Code, which passes it; the server ends with its input")
+	cmd.Flags().MarkHidden("clientProcessId")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s := &lsp.Server{Version: Version(), Configure: lspConfig}
 		code, err := s.Run(cmd.Context(), env.Stdin, env.Stdout)

@@ -162,7 +162,8 @@ func (c *client) found(uri string, version int) []string {
 
 func (c *client) initialize(dir string) {
 	c.t.Helper()
-	if a := c.ask("initialize", object{"processId": nil, "rootUri": uriOf(dir), "capabilities": object{"workspace": object{"workspaceEdit": object{"documentChanges": true}}}}); a.Error != nil {
+	able := object{"workspace": object{"workspaceEdit": object{"documentChanges": true}}}
+	if a := c.ask("initialize", object{"processId": nil, "rootUri": uriOf(dir), "capabilities": able}); a.Error != nil {
 		c.t.Fatal(a.Error)
 	}
 	c.notify("initialized", object{})
@@ -393,7 +394,8 @@ func TestNotebook(t *testing.T) {
 // TestFixAll: the action that editors run on save makes of the text what `assay check --fix` makes of the file.
 func TestFixAll(t *testing.T) {
 	dir := t.TempDir()
-	source := "# -*- coding: latin-1 -*-\nimport torch\né = 1\nx = torch.zeros(3)  # assay: allow cuda-call -- not any more\ny = 2  # assay: allow nccl-backend -- nor here: é\n"
+	source := "# -*- coding: latin-1 -*-\nimport torch\né = 1\nx = torch.zeros(3)  # assay: allow cuda-call -- not any more\n" +
+		"y = 2  # assay: allow nccl-backend -- nor here: é\n"
 	uri := uriOf(filepath.Join(dir, "train.py"))
 	c := start(t)
 	c.initialize(dir)

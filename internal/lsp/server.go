@@ -381,8 +381,14 @@ func (s *Server) next() *file {
 	return nil
 }
 
-// publish checks a file and tells the client.
-func (s *Server) publish(f *file) error {
+// publish checks a file and tells the client. A mistake of ours in one file must not end the session.
+func (s *Server) publish(f *file) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f.report, f.calls = nil, nil
+			err = s.notify("window/logMessage", map[string]any{"type": 1, "message": fmt.Sprintf("assay: a mistake in assay: %v, in %s", p, f.path)})
+		}
+	}()
 	if err := s.check(f); err != nil {
 		f.report, f.calls = nil, nil
 		if err.Error() != s.troubled { // settings that are being written are wrong for a while: it is said once

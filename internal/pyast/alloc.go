@@ -1,13 +1,18 @@
 package pyast
 
-// slab hands out values from blocks, so that a node costs no allocation of its own.
-type slab[T any] struct{ free []T }
+// slab hands out values from blocks, so that a node costs no allocation of its own. Blocks belong to one file: one that went on to the next would
+// keep the trees of both as long as either is used, and so those of all files ever read. They start small, for small files.
+type slab[T any] struct {
+	free []T
+	size int // of the last block
+}
 
 const slabSize = 128
 
 func (s *slab[T]) new() *T {
 	if len(s.free) == 0 {
-		s.free = make([]T, slabSize)
+		s.size = min(max(4, 2*s.size), slabSize)
+		s.free = make([]T, s.size)
 	}
 	x := &s.free[0]
 	s.free = s.free[1:]
@@ -24,7 +29,8 @@ func (s *slab[T]) keep(list []T) []T {
 		if n > slabSize {
 			return append([]T(nil), list...)
 		}
-		s.free = make([]T, 4*slabSize)
+		s.size = min(max(16, 2*s.size, n), 4*slabSize)
+		s.free = make([]T, s.size)
 	}
 	out := s.free[:n:n]
 	copy(out, list)

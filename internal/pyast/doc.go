@@ -28,7 +28,7 @@
 // token.go makes one pass over the bytes and leaves a list of tokens, comments and line starts. It knows indentation, brackets and the modes
 // of f-strings, and never stops. parse.go (statements), expr.go and pattern.go descend over that list, with precedence climbing for operators
 // and a look ahead, never a memo, where the grammar needs one: match, with and its brackets, keyword arguments. Assignment targets are
-// read as expressions and checked afterwards. Nodes and lists are cut from blocks (alloc.go), which go from one file to the next in a pool; names are
+// read as expressions and checked afterwards. Nodes and lists are cut from blocks (alloc.go), those of each file its own; names are
 // pieces of the source.
 //
 // Recursion is bounded (maxDepth), and so are chains like a + a + a + … (maxChain) and the list of errors. Nothing is read twice, but for the

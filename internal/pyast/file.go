@@ -80,6 +80,7 @@ func Parse(src []byte, opts Options) *File {
 	p := parsers.Get().(*parser)
 	p.parse(f, start, opts)
 	f.Errors = append(errs, f.Errors...)
+	p.alloc = alloc{} // its blocks are the file's
 	parsers.Put(p)
 	slices.SortStableFunc(f.Errors, func(a, b Error) int { return int(a.From) - int(b.From) })
 	return f

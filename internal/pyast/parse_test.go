@@ -163,7 +163,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestParallel: parsers come from a pool, and their blocks go from one file to the next.
+// TestParallel: parsers come from a pool.
 func TestParallel(t *testing.T) {
 	sources, trees := snippets(t, "accept/snippets.txt"), snippets(t, "accept/snippets.trees")
 	var wait sync.WaitGroup

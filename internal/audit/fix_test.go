@@ -1,0 +1,89 @@
+package audit
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDiffApplies: patch and git make of the old text the new one.
+func TestDiffApplies(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	text := func(from []string) []string {
+		lines := []string{}
+		for _, l := range from {
+			switch random.IntN(12) {
+			case 0:
+			case 1:
+				lines = append(lines, l, "new é\n")
+			case 2:
+				lines = append(lines, "other\r\n")
+			default:
+				lines = append(lines, l)
+			}
+		}
+		return lines
+	}
+	dir := t.TempDir()
+	for round := range 40 {
+		var old []string
+		for range random.IntN(50) {
+			old = append(old, []string{"a\n", "b\n", "\n", "a\n", "-- x\n", "+c\r\n", "\tlong line é\n"}[random.IntN(7)])
+		}
+		before := strings.Join(old, "")
+		after := strings.Join(text(old), "")
+		if random.IntN(3) == 0 {
+			before = strings.TrimSuffix(before, "\n")
+		}
+		if random.IntN(3) == 0 {
+			after = strings.TrimSuffix(after, "\n")
+		}
+		if before == after || before == "" || after == "" { // patch would make or remove the file
+			continue
+		}
+		diff := Diff("x.py", []byte(before), []byte(after))
+		for _, tool := range [][]string{{"patch", "--binary", "-s", "-p0"}, {"git", "apply", "-p0", "--whitespace=nowarn", "-"}} {
+			put(t, filepath.Join(dir, "x.py"), before)
+			cmd := exec.Command(tool[0], tool[1:]...)
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader(diff)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("round %d: %v: %v %s\n%s", round, tool, err, out, diff)
+			}
+			if got, err := os.ReadFile(filepath.Join(dir, "x.py")); err != nil || string(got) != after {
+				t.Fatalf("round %d: %v made %q of %q, want %q\n%s", round, tool, got, before, after, diff)
+			}
+		}
+	}
+}
+
+// TestWriteFile: the file's permissions stay, a link stays a link, and nothing is left beside it.
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "x.py"), filepath.Join(dir, "link.py")
+	put(t, path, "old")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("x.py", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(link, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if text, _ := os.ReadFile(path); err != nil || info.Mode() != 0o755 || string(text) != "new" {
+		t.Errorf("%v %v %q", err, info.Mode(), text)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "x.py" {
+		t.Errorf("the link: %v %q", err, to)
+	}
+	if list, _ := os.ReadDir(dir); len(list) != 2 {
+		t.Errorf("left in the folder: %v", list)
+	}
+	if err := WriteFile(filepath.Join(dir, "none", "x"), nil); err == nil {
+		t.Error("written where there is no folder")
+	}
+}
