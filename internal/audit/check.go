@@ -104,7 +104,7 @@ type project struct {
 }
 
 // keepBytes bounds the trees that are kept for others to import.
-const keepBytes = 48 << 20
+const keepBytes = 16 << 20
 
 func (pr *project) find(path string) bool {
 	pr.mu.Lock()
@@ -173,7 +173,16 @@ func readBounded(path string) ([]byte, error) {
 	if info.Size() > maxSource {
 		return nil, fmt.Errorf("%d MB is more than a program has: at most %d MB are read", info.Size()>>20, maxSource>>20)
 	}
-	return io.ReadAll(io.LimitReader(f, maxSource+1))
+	raw := make([]byte, info.Size()+1) // one more, to see that it ends there
+	n, err := io.ReadFull(f, raw)
+	if err == io.ErrUnexpectedEOF || err == io.EOF {
+		return raw[:n], nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxSource-info.Size()+1)) // it grew
+	return append(raw, rest...), err
 }
 
 func parse(path string, raw []byte) *parsed {
@@ -317,9 +326,9 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 }
 
 // Unless calls look, whose findings are kept where the condition does not hold. It is asked for when there is a finding: most calls have none.
-func (p *Pass) Unless(condition func(*Pass) bool, look func()) {
+func (p *Pass) Unless(condition func(*Pass) bool, look func(*Pass, *Call), c *Call) {
 	p.unless = condition
-	look()
+	look(p, c)
 	p.unless = nil
 }
 

@@ -122,7 +122,7 @@ func TestReadmeNamesTheCommands(t *testing.T) {
 var (
 	link    = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	example = regexp.MustCompile(`(?m)^ {4}assay ([a-z]+)(.*)$`)
-	code    = regexp.MustCompile("`[^`\n]*`")
+	code    = regexp.MustCompile("(?m)^ {4}.*$|``.*?``|`[^`\n]*`") // where a bracket is no link
 	long    = regexp.MustCompile(`--[a-z][a-z-]*`)
 )
 

@@ -42,7 +42,7 @@ func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call)
 func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
 	return func(p *audit.Pass, c *audit.Call) {
 		if p.Target.Device != "cuda" {
-			p.Unless(underCUDA, func() { look(p, c) })
+			p.Unless(underCUDA, look, c)
 		}
 	}
 }
