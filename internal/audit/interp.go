@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -42,17 +43,13 @@ func (e *env) set(name string, v *Value) {
 }
 
 // copy is taken before a branch; the maps of outer scopes are shared.
-func (e *env) copy() map[string]*Value {
-	m := make(map[string]*Value, len(e.names))
-	for k, v := range e.names {
-		m[k] = v
-	}
-	return m
-}
+func (e *env) copy() map[string]*Value { return maps.Clone(e.names) }
 
 func (e *env) merge(other map[string]*Value) {
 	for k, v := range other {
-		e.names[k] = join(e.names[k], v)
+		if old := e.names[k]; old != v {
+			e.names[k] = join(old, v)
+		}
 	}
 }
 
@@ -264,7 +261,7 @@ func (p *Pass) statement(s pyast.Stmt) control {
 		before := p.env.copy()
 		all := p.env.copy()
 		for _, c := range s.Cases {
-			p.env.names = clone(before)
+			p.env.names = maps.Clone(before)
 			for _, name := range patternNames(c.Pattern, nil) {
 				p.env.set(name, unknown)
 			}
@@ -318,14 +315,6 @@ func (p *Pass) statement(s pyast.Stmt) control {
 		p.block(s.Body)
 	}
 	return onward
-}
-
-func clone(m map[string]*Value) map[string]*Value {
-	c := make(map[string]*Value, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 func (p *Pass) outer(names []string) {
@@ -592,10 +581,8 @@ func (p *Pass) try(s *pyast.Try) control {
 	after := p.env.copy()
 	left := how != onward
 	for _, h := range s.Handlers {
-		p.env.names = clone(before)
-		for k, v := range after { // the body may have come anywhere
-			p.env.names[k] = join(p.env.names[k], v)
-		}
+		p.env.names = maps.Clone(before)
+		p.env.merge(after) // the body may have come anywhere
 		if h.Name != "" {
 			p.env.set(h.Name, unknown)
 		}
