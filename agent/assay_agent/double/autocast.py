@@ -156,8 +156,12 @@ def _keeps_history():
 
 def _kernel(op, letter):
     C = torch._C
+    # An operator of the CPU's list alone is not looked at on MPS, but what it is composed of is: log_softmax in cross_entropy_loss.
+    composed = not letter and hasattr(op, "_op_dk") and C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
 
     def autocast_on_mps(*args, **kwargs):
+        if composed and enabled() and _any_on_mps(args):
+            return op._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         with C.DisableTorchFunction():
             if not (_any_on_mps(args) or kwargs and _any_on_mps(kwargs.values())):
                 with C._ExcludeDispatchKeyGuard(_exclude_own):

@@ -41,10 +41,7 @@ def install(the_torch, settings):
 
     def autocast_kernel(op, letter, *more):
         call = cast(op, None if letter == "D" else letter, *more)
-        if letter == "D":
-            return _with_dtype(op, call)
-        # An operator of the CPU's list alone is not looked at on CUDA, but what it is composed of is.
-        return _parts(op, call) if not letter and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd") else call
+        return _with_dtype(op, call) if letter == "D" else call
 
     autocast._kernel = autocast_kernel
     utils = torch.utils._foreach_utils
@@ -77,10 +74,6 @@ def _with_dtype(op, call):
         return call(*args, **kwargs)
 
     return with_dtype
-
-
-def _parts(op, call):
-    return lambda *args, **kwargs: _composed(op, *args, **kwargs) if autocast.enabled() and autocast._any_on_mps(args) else call(*args, **kwargs)
 
 
 def _nbytes(t):
