@@ -104,7 +104,7 @@ type project struct {
 }
 
 // keepBytes bounds the trees that are kept for others to import.
-const keepBytes = 32 << 20
+const keepBytes = 16 << 20
 
 func (pr *project) find(path string) bool {
 	pr.mu.Lock()
