@@ -141,7 +141,7 @@ func (p *Pass) report(c *Call) {
 	if p.quiet {
 		return
 	}
-	for _, r := range p.rules.calls {
+	for _, r := range p.rules.of(c.Path) {
 		p.rule = r
 		r.Call(p, c)
 	}

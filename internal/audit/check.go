@@ -44,10 +44,31 @@ type ruleSet struct {
 	ends  []*Rule // of the place where a program gives up for want of CUDA
 	files []*Rule
 	texts []*Rule
+	named map[string][]*Rule // of calls, those that ask for a name
+}
+
+// keepNames bounds the names whose rules are kept.
+const keepNames = 50_000
+
+// of lists the rules that ask for calls of a name.
+func (s *ruleSet) of(path string) []*Rule {
+	list, known := s.named[path]
+	if !known {
+		for _, r := range s.calls {
+			if r.Names == nil || r.Names(path) {
+				list = append(list, r)
+			}
+		}
+		if len(s.named) >= keepNames {
+			clear(s.named)
+		}
+		s.named[path] = list
+	}
+	return list
 }
 
 func sorted(rules []*Rule) *ruleSet {
-	s := &ruleSet{all: rules}
+	s := &ruleSet{all: rules, named: map[string][]*Rule{}}
 	for _, r := range rules {
 		if r.Call != nil {
 			s.calls = append(s.calls, r)
@@ -96,62 +117,90 @@ type parsed struct {
 
 // project finds and parses the files that others import.
 type project struct {
-	base   string
-	mu     sync.Mutex
-	files  map[string]*parsed // by absolute path
-	exists map[string]bool
-	bytes  int
+	base    string
+	changed map[string][]byte // by absolute path: content that is not on the disk
+	mu      sync.Mutex
+	files   map[string]*parsed // by absolute path: those asked for of late
+	older   map[string]*parsed // and before that
+	stems   map[string]string  // the file that an import of a path without ending gets; "" is none
+	bytes   int                // of the sources in files
 }
 
-// keepBytes bounds the trees that are kept for others to import.
-const keepBytes = 16 << 20
+// keepBytes bounds the sources whose trees are kept for others to import, in each of the two generations.
+const keepBytes = 6 << 20
 
-func (pr *project) find(path string) bool {
+// find is the file of a module whose path without ending is given, as Python looks for it: a package's __init__.py, else the .py, else the
+// __init__.py that a namespace package could have. It is "" where there is none.
+func (pr *project) find(stem string) string {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	found, asked := pr.exists[path]
-	if !asked {
-		info, err := os.Stat(path)
-		found = err == nil
-		if found && filepath.Ext(path) == "" {
-			found = info.IsDir()
-		}
-		pr.exists[path] = found
+	path, asked := pr.stems[stem]
+	if asked {
+		return path
 	}
-	return found
+	folder := filepath.Join(stem, "__init__.py")
+	if info, err := os.Stat(stem); err == nil && info.IsDir() && isFile(folder) {
+		path = folder
+	} else if isFile(stem + ".py") {
+		path = stem + ".py"
+	} else if err == nil && info.IsDir() {
+		path = folder
+	}
+	pr.stems[stem] = path
+	return path
 }
 
-func (pr *project) load(path string) *parsed {
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// kept is a file's tree where it is still at hand.
+func (pr *project) kept(path string) *parsed {
 	pr.mu.Lock()
+	defer pr.mu.Unlock()
 	f := pr.files[path]
-	pr.mu.Unlock()
+	if f == nil {
+		if f = pr.older[path]; f != nil {
+			pr.keep(path, f)
+		}
+	}
+	return f
+}
+
+func (pr *project) read(path string) ([]byte, error) {
+	if raw, ok := pr.changed[path]; ok {
+		return raw, nil
+	}
+	return readBounded(path)
+}
+
+// load reads and parses a file, unless its tree is at hand.
+func (pr *project) load(path string) *parsed {
+	f := pr.kept(path)
 	if f != nil {
 		return f
 	}
-	raw, err := readBounded(path)
-	if err != nil {
-		f = &parsed{err: err}
+	if raw, err := pr.read(path); err != nil {
+		f = &parsed{err: plain(err)}
+	} else if rel, err := filepath.Rel(pr.base, path); err != nil {
+		f = parse(path, raw)
 	} else {
-		rel, e := filepath.Rel(pr.base, path)
-		if e != nil {
-			rel = path
-		}
 		f = parse(rel, raw)
 	}
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
 	pr.keep(path, f)
 	return f
 }
 
 func (pr *project) keep(path string, f *parsed) {
-	pr.mu.Lock()
-	defer pr.mu.Unlock()
 	size := 256
 	if f.src != nil {
 		size = len(f.src.Text)
 	}
 	if pr.bytes+size > keepBytes {
-		clear(pr.files)
-		pr.bytes = 0
+		pr.files, pr.older, pr.bytes = map[string]*parsed{}, pr.files, 0
 	}
 	pr.files[path] = f
 	pr.bytes += size
@@ -198,14 +247,34 @@ func parse(path string, raw []byte) *parsed {
 }
 
 // relevant words: a file that has none of them says nothing that a rule asks for.
-var relevant = [][]byte{[]byte("torch"), []byte("tensorflow"), []byte("keras"), []byte("mlx"), []byte("cuda"), []byte("PYTORCH"), []byte("multiprocessing"),
-	[]byte("device"), []byte("flash_attn"), []byte("triton"), []byte("contextmanager"), []byte("pickle"), []byte("assay:")}
+var relevant = strings.Fields(`torch tensorflow keras mlx cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay:`)
+
+// skips says for each pair of bytes how far a search for the words may go on where that pair ends a window of three (Wu and Manber, A fast
+// algorithm for multi-pattern searching, 1994, with all words cut to three bytes): 0 is a place where one may be.
+var skips = func() (t [1 << 16]uint8) {
+	for i := range t {
+		t[i] = 2
+	}
+	for _, w := range relevant {
+		t[int(w[0])<<8|int(w[1])] = min(t[int(w[0])<<8|int(w[1])], 1)
+		t[int(w[1])<<8|int(w[2])] = 0
+	}
+	return t
+}()
 
 func isRelevant(text []byte) bool {
-	for _, w := range relevant {
-		if bytes.Contains(text, w) {
-			return true
+	for i := 2; i < len(text); {
+		skip := skips[int(text[i-1])<<8|int(text[i])]
+		if skip > 0 {
+			i += int(skip)
+			continue
 		}
+		for _, w := range relevant {
+			if w[0] == text[i-2] && len(text)-i+2 >= len(w) && string(text[i-2:i-2+len(w)]) == w {
+				return true
+			}
+		}
+		i++
 	}
 	return false
 }
@@ -363,25 +432,16 @@ const maxModules = 60
 
 // at is the module of a path without its ending.
 func (p *Pass) at(stem string) *Unit {
-	for _, path := range []string{stem + ".py", filepath.Join(stem, "__init__.py")} {
-		if m := p.modules[path]; m != nil {
-			return m
-		}
-		if p.project.find(path) {
-			if len(p.modules) >= maxModules {
-				return nil
-			}
-			m := newModule(path, nil)
-			p.modules[path] = m
-			return m
-		}
+	path := p.project.find(stem)
+	if path == "" {
+		return nil
 	}
-	if p.project.find(stem) && len(p.modules) < maxModules { // a namespace package
-		m := newModule(filepath.Join(stem, "__init__.py"), &parsed{src: &Source{}, file: &pyast.File{}})
-		p.modules[m.Path] = m
-		return m
+	m := p.modules[path]
+	if m == nil && len(p.modules) < maxModules {
+		m = newModule(path, nil)
+		p.modules[path] = m
 	}
-	return nil
+	return m
 }
 
 func newModule(path string, f *parsed) *Unit {
@@ -564,13 +624,14 @@ func Check(o *Options) (*Report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, files: map[string]*parsed{}, exists: map[string]bool{}}
+	pr := &project{base: base, changed: o.Changed, files: map[string]*parsed{}, stems: map[string]string{}}
 	shared := &answers{target: &o.Target, ops: map[string]operators{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), max(1, len(o.Files))) {
 		wait.Go(func() {
+			rules := sorted(o.Rules)
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(o.Files) {
@@ -602,22 +663,18 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 			out.trouble = append(out.trouble, Trouble{File: path, Text: fmt.Sprintf("a mistake in assay: %v (%s); please report it with the file", r, firstOwnFrame(debug.Stack()))})
 		}
 	}()
-	var raw []byte
-	var err error
 	name := path
+	read := func() ([]byte, error) { return pr.read(o.absolute(name)) }
 	if path == "-" {
-		raw, err = io.ReadAll(io.LimitReader(o.Stdin, maxSource+1))
 		name = o.StdinAs
-	} else if changed, ok := o.Changed[o.absolute(path)]; ok {
-		raw = changed
-	} else {
-		raw, err = readBounded(o.absolute(path))
-	}
-	if err != nil {
-		return trouble(plain(err))
+		read = func() ([]byte, error) { return io.ReadAll(io.LimitReader(o.Stdin, maxSource+1)) }
 	}
 	switch kind := KindOf(name); kind {
 	case "requirements", "pyproject", "environment":
+		raw, err := read()
+		if err != nil {
+			return trouble(plain(err))
+		}
 		t := &Text{Kind: kind, Path: name, Src: &Source{Path: name, Text: raw, Raw: raw}, Target: &o.Target}
 		out.sources[name], out.src, out.comments = t.Src, t.Src, hashComments(raw)
 		for _, r := range rules.texts {
@@ -631,7 +688,16 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 		}
 		return out
 	}
-	f := parse(name, raw)
+	var f *parsed
+	if path == "-" {
+		raw, err := read()
+		if err != nil {
+			return trouble(plain(err))
+		}
+		f = parse(name, raw)
+	} else if f = pr.load(o.absolute(name)); f.src != nil && f.src.Path != filepath.Clean(name) {
+		f = parse(name, f.src.Raw) // asked for by another name than from the folder that paths are relative to
+	}
 	if f.err != nil {
 		if errors.Is(f.err, ErrNotPython) {
 			return out

@@ -72,7 +72,8 @@ type Rule struct {
 	Fixable  bool
 
 	// What the rule looks at; nil ones are not called.
-	Call  func(*Pass, *Call)      // every call whose function has a name: an API's, a method's, or ?.name of an unknown value
+	Names func(path string) bool  // which names Call asks for: the answer is kept; nil is all
+	Call  func(*Pass, *Call)      // calls whose function has a name: an API's, a method's, or ?.name of an unknown value
 	Node  func(*Pass, pyast.Node) // nodes of Kinds, when their parts have been interpreted; no Kinds: the if where a program gives up for want of CUDA
 	Kinds []pyast.Kind
 	File  func(*Pass)           // once a file, when it has been interpreted

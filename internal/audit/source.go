@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -21,8 +22,9 @@ type Source struct {
 	Text  []byte // what is parsed
 	Raw   []byte // the file
 	Cells []Cell // of a notebook
-	lines []int  // offset of each line of Text
-	fixed bool   // Text was decoded from another encoding: nothing can be written back
+	once  sync.Once
+	lines []int // offset of each line of Text: offsets
+	fixed bool  // Text was decoded from another encoding: nothing can be written back
 }
 
 // Cell is a code cell. Numbers count code cells from 1, as no other number is stored in a notebook that was not run.
@@ -70,8 +72,9 @@ func NewSource(path string, raw []byte) (*Source, error) {
 	return s, nil
 }
 
+// offsets are computed when a place is asked for; a source may be asked by several checks at once.
 func (s *Source) offsets() []int {
-	if s.lines == nil {
+	s.once.Do(func() {
 		s.lines = append(make([]int, 0, len(s.Text)/32+1), 0)
 		for i := 0; i < len(s.Text); i++ {
 			switch s.Text[i] {
@@ -84,7 +87,7 @@ func (s *Source) offsets() []int {
 				s.lines = append(s.lines, i+1)
 			}
 		}
-	}
+	})
 	return s.lines
 }
 

@@ -3,6 +3,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"assay/internal/audit"
@@ -46,6 +47,30 @@ func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) 
 		}
 	}
 }
+
+// Names of calls that a rule asks for.
+
+func named(names ...string) func(string) bool {
+	return func(path string) bool { return slices.Contains(names, path) }
+}
+
+func under(prefixes ...string) func(string) bool {
+	return func(path string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
+	}
+}
+
+func ending(names ...string) func(string) bool {
+	return func(path string) bool { return slices.Contains(names, last(path)) }
+}
+
+func either(of ...func(string) bool) func(string) bool {
+	return func(path string) bool {
+		return slices.ContainsFunc(of, func(f func(string) bool) bool { return f(path) })
+	}
+}
+
+const dataLoader = "torch.utils.data.DataLoader"
 
 // last is the part of a dotted name behind its last dot.
 func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

@@ -9,7 +9,7 @@ var UnsafePickle = &audit.Rule{Name: "unsafe-pickle", Title: "a checkpoint that 
 	Why: "A checkpoint is a pickle, and a pickle can run any code when it is loaded. weights_only=True reads tensors and plain containers alone; it is the default from PyTorch 2.6 on.",
 	Bad: "weights = torch.load(\"model.pt\", weights_only=False)\n", Good: "weights = torch.load(\"model.pt\", weights_only=True)\n",
 	Source: "torch/serialization.py of the releases",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.load"), Call: func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.load" || c.Open {
 		return
 	}
@@ -35,7 +35,7 @@ var CheckpointWithoutMap = &audit.Rule{Name: "checkpoint-without-map-location", 
 	Why: "torch.load puts tensors where they were when they were saved: a checkpoint from a CUDA machine raises RuntimeError on a Mac (\"Attempting to deserialize object on a CUDA device\").",
 	Bad: "weights = torch.load(\"model.pt\")\n", Good: "weights = torch.load(\"model.pt\", map_location=\"cpu\")\n",
 	Source: "torch/serialization.py, _validate_device",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.load"), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.load" || c.Open || c.Node == nil || c.Arg(1, "map_location") != nil || p.In("torch.device") != nil {
 		return
 	}

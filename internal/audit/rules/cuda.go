@@ -16,7 +16,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	Bad:    "model = Net().cuda()\n",
 	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = Net().to(device)\n",
 	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: ending("cuda"), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	if last(c.Path) != "cuda" || c.Node == nil || p.Func() != nil && p.Func().Name == "cuda" { // a module's own .cuda() that passes it on
 		return
 	}
@@ -59,7 +59,7 @@ var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device th
 	Bad:    "x = torch.zeros(3, device=\"cuda\")\n",
 	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, device=device)\n",
 	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Call: noCUDA(runCUDADevice)}
+}, Names: either(named("argparse.ArgumentParser.add_argument"), ending("to", "to_empty"), under("torch.")), Call: noCUDA(runCUDADevice)}
 
 func runCUDADevice(p *audit.Pass, c *audit.Call) {
 	var v *audit.Value
@@ -132,7 +132,7 @@ var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torc
 	Bad:    "torch.cuda.synchronize()\n",
 	Good:   "if device.type == \"mps\":\n    torch.mps.synchronize()\n",
 	Source: "torch/cuda/__init__.py and torch/cuda/memory.py; tried with 2.3.1 and 2.8.0",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("torch.cuda."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.")
 	if !ok || !raising[rest] || c.Node == nil {
 		return
@@ -174,7 +174,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	Bad:    "with torch.cuda.amp.autocast():\n    loss = model(x)\n",
 	Good:   "with torch.amp.autocast(device.type):\n    loss = model(x)\n",
 	Source: "torch/cuda/amp and torch/amp/autocast_mode.py of the releases",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: either(under("torch.cuda.amp.", "torch.amp."), named("torch.autocast")), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.amp.")
 	if c.Path == "torch.autocast" || c.Path == "torch.amp.autocast" || c.Path == "torch.amp.GradScaler" {
 		if d := c.Arg(0, "device_type", "device"); d != nil && d.Kind == audit.Str && d.Text == "cuda" && !d.Soft {
@@ -209,7 +209,7 @@ var CUDATensorType = &audit.Rule{Name: "cuda-tensor-type", Title: "a tensor type
 	Bad:    "torch.set_default_tensor_type(\"torch.cuda.FloatTensor\")\n",
 	Good:   "torch.set_default_device(device)\n",
 	Source: "torch/__init__.py, set_default_tensor_type",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.set_default_tensor_type", "torch.Tensor.type", "?.type"), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.set_default_tensor_type" && c.Path != "torch.Tensor.type" && c.Path != "?.type" {
 		return
 	}
@@ -256,7 +256,7 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 	Bad:    "from flash_attn import flash_attn_func\n",
 	Good:   "import torch.nn.functional as F\nout = F.scaled_dot_product_attention(q, k, v)\n",
 	Source: "the packages' own pages: Linux or Windows with NVIDIA GPUs",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("import ", "torch.utils.cpp_extension."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	name, ok := strings.CutPrefix(c.Path, "import ")
 	if !ok {
 		if c.Path == "torch.utils.cpp_extension.CUDAExtension" || c.Path == "torch.utils.cpp_extension.load_inline" && c.Arg(-1, "cuda_sources") != nil {
@@ -379,7 +379,7 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 	Bad:    "loader = DataLoader(data, pin_memory=True)\n",
 	Good:   "loader = DataLoader(data, pin_memory=torch.cuda.is_available())\n",
 	Source: "torch/utils/data/dataloader.py",
-}, Fixable: true, Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
+}, Fixable: true, Names: named(dataLoader), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.utils.data.DataLoader" {
 		return
 	}

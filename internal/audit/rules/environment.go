@@ -11,11 +11,12 @@ import (
 	"assay/internal/python"
 )
 
-// setting is an environment variable that a call sets.
+// settings are the calls that set an environment variable.
+var settings = []string{"os.environ.__setitem__", "os.environ.setdefault", "os.putenv"}
+
+// setting is the environment variable that a call sets.
 func setting(c *audit.Call) (name, value string, ok bool) {
-	switch c.Path {
-	case "os.environ.__setitem__", "os.environ.setdefault", "os.putenv":
-	default:
+	if !slices.Contains(settings, c.Path) {
 		return "", "", false
 	}
 	n, v := c.Arg(0), c.Arg(1)
@@ -33,7 +34,7 @@ var FallbackSwitchedOn = &audit.Rule{Name: "fallback-switched-on", Title: "the f
 	Why: "With PYTORCH_ENABLE_MPS_FALLBACK=1 operators that MPS lacks run on the CPU, with one warning a process: a model that is slow for that reason looks as if it ran on the GPU.",
 	Bad: "os.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\nimport torch\n", Good: "import torch   # and `PYTORCH_ENABLE_MPS_FALLBACK=1 python train.py` where it is wanted\n",
 	Source: "aten/src/ATen/mps/MPSFallback.mm",
-}, Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
+}, Names: named(settings...), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
 	if name, value, ok := setting(c); ok && name == "PYTORCH_ENABLE_MPS_FALLBACK" && value != "0" && value != "" && !p.Imported("torch") {
 		p.Report(c.At, audit.Finding{Sure: true, Text: "operators that MPS lacks run on the CPU without a word but the first", Hint: "leave it to whoever starts the program; `assay run` lists what falls back"})
 	}
@@ -44,7 +45,7 @@ var SetTooLate = &audit.Rule{Name: "variable-set-too-late", Title: "an environme
 	Why: "PyTorch reads PYTORCH_ENABLE_MPS_FALLBACK once, while it is imported; the watermarks when the first tensor is made on MPS. What is set later does nothing.",
 	Bad: "import torch\nos.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\n", Good: "os.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\nimport torch\n",
 	Source: "aten/src/ATen/mps/MPSFallback.mm: a static initialiser",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named(settings...), Call: func(p *audit.Pass, c *audit.Call) {
 	name, _, ok := setting(c)
 	if !ok || !p.Imported("torch") {
 		return
@@ -60,7 +61,7 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		"that is no number breaks the import; 0 as the high watermark removes the limit, and the system may run out of memory.",
 	Bad: "os.environ[\"PYTORCH_MPS_HIGH_WATERMARK_RATIO\"] = \"2.5\"\n", Good: "os.environ[\"PYTORCH_MPS_HIGH_WATERMARK_RATIO\"] = \"1.5\"\n",
 	Source: "aten/src/ATen/mps/MPSAllocator.mm; the same table as `assay doctor`",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(named(settings...), named("torch.mps.set_per_process_memory_fraction")), Call: func(p *audit.Pass, c *audit.Call) {
 	switch c.Path {
 	case "torch.mps.set_per_process_memory_fraction":
 		if n, ok := number(c.Arg(0, "fraction")); ok && (n < 0 || n > 2) {
@@ -97,7 +98,7 @@ var UnknownVariable = &audit.Rule{Name: "unread-variable", Title: "an environmen
 	Why: "Variables such as PYTORCH_MPS_LOG_LEVEL circulate; no release of PyTorch from 2.0 on reads them.",
 	Bad: "os.environ[\"PYTORCH_MPS_LOG_LEVEL\"] = \"2\"\n", Good: "os.environ[\"PYTORCH_MPS_LOG_PROFILE_INFO\"] = \"4\"\n",
 	Source: "text constants of the macOS binaries of every release since 2.0",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named(settings...), Call: func(p *audit.Pass, c *audit.Call) {
 	name, value, ok := setting(c)
 	if !ok || !strings.HasPrefix(name, "PYTORCH_") {
 		return
@@ -156,7 +157,7 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 	Why: "The name was invented after the pattern of torch.cuda, or came with a later release: AttributeError.",
 	Bad: "used = torch.mps.memory_allocated()\n", Good: "used = torch.mps.current_allocated_memory()\n",
 	Source: "torch/mps and torch/backends/mps in the wheels of every release since 2.0",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), Call: func(p *audit.Pass, c *audit.Call) {
 	name, ok := strings.CutPrefix(strings.TrimPrefix(c.Path, "import "), "torch.")
 	if !ok || !strings.HasPrefix(name, "mps.") && !strings.HasPrefix(name, "backends.mps.") || strings.Contains(name, "._") || strings.HasSuffix(name, "__set__") {
 		return
@@ -190,7 +191,7 @@ func parentKnown(name string) bool {
 var CompileBackend = &audit.Rule{Name: "compile-backend", Title: "torch.compile with a backend that does not exist", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
 	Why: "There is no torch.compile backend called \"mps\": it raises InvalidBackend at the first call. Inductor generates Metal code itself, as a prototype, from torch 2.7 on.",
 	Bad: "model = torch.compile(model, backend=\"mps\")\n", Good: "model = torch.compile(model)\n", Source: "torch/_dynamo/backends/registry.py of the releases",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.compile", "torch.nn.Module.compile"), Call: func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.compile" && c.Path != "torch.nn.Module.compile" {
 		return
 	}
@@ -211,7 +212,7 @@ var CompileBackend = &audit.Rule{Name: "compile-backend", Title: "torch.compile 
 var StateDictMoved = &audit.Rule{Name: "state-dict-moved", Title: ".to() of a state dict, which has none", Severity: audit.Error, Doc: audit.Doc{
 	Why: "state_dict() gives a dictionary, and torch.load of one as well: AttributeError. The module is what moves, or map_location says where weights go.",
 	Bad: "weights = model.state_dict().to(\"mps\")\n", Good: "model.to(\"mps\")\n",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: under("state_dict."), Call: func(p *audit.Pass, c *audit.Call) {
 	if n := last(c.Path); strings.HasPrefix(c.Path, "state_dict.") && (n == "to" || n == "cuda" || n == "half" || n == "float") {
 		sure := c.Self != nil && c.Self.Path == "state_dict"
 		f := audit.Finding{Sure: sure, Text: "a state dict has no ." + n + "(): AttributeError", Hint: "move the module, or load with map_location"}

@@ -14,7 +14,8 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop", Title: 
 	Bad:    "for x in torch.utils.data.DataLoader(data):\n    loss = model(x.to(\"mps\")).mean()\n    total += loss.item()\n",
 	Good:   "for x in torch.utils.data.DataLoader(data):\n    loss = model(x.to(\"mps\")).mean()\n    total += loss.detach()\nprint(total.item())\n",
 	Source: "aten/src/ATen/native/mps: a copy to the CPU commits the stream and waits",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.Tensor.item", "torch.Tensor.tolist", "torch.Tensor.numpy", "torch.Tensor.cpu", "torch.Tensor.to", "builtins.float", "builtins.int",
+	"builtins.bool", "builtins.print", "torch.mps.synchronize", "torch.accelerator.synchronize"), Call: func(p *audit.Pass, c *audit.Call) {
 	if p.Target.Device == "cpu" || !batchLoop(p) || sometimes(p) {
 		return
 	}
@@ -95,7 +96,7 @@ var CacheFlushInLoop = &audit.Rule{Name: "cache-flush-in-loop", Title: "memory c
 	Bad:    "for x in torch.utils.data.DataLoader(data):\n    loss = model(x)\n    torch.mps.empty_cache()\n",
 	Good:   "for x in torch.utils.data.DataLoader(data):\n    loss = model(x)\ntorch.mps.empty_cache()\n",
 	Source: "aten/src/ATen/mps/MPSAllocator.mm, emptyCache",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(ending("empty_cache"), named("gc.collect")), Call: func(p *audit.Pass, c *audit.Call) {
 	switch c.Path {
 	case "torch.mps.empty_cache", "torch.cuda.empty_cache", "torch.accelerator.empty_cache", "torch.accelerator.memory.empty_cache", "gc.collect":
 	default:

@@ -65,7 +65,7 @@ var UnpicklableInWorkers = &audit.Rule{Name: "unpicklable-in-workers", Title: "l
 	Bad:    "loader = torch.utils.data.DataLoader(data, num_workers=4, collate_fn=lambda b: b)\n",
 	Good:   "def collate(b):\n    return b\n\nloader = torch.utils.data.DataLoader(data, num_workers=4, collate_fn=collate)\n",
 	Source: "Python, pickle: what can be pickled; multiprocessing: spawn",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named(dataLoader), Call: func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.utils.data.DataLoader" || p.Target.Device == "cuda" {
 		return
 	}
@@ -146,7 +146,7 @@ var TooManyWorkers = &audit.Rule{Name: "many-workers", Title: "many loader worke
 	Why: "On macOS each worker is a fresh interpreter that imports torch again (some 200 MB and a second or two), and holds the dataset once more. Beyond the number of fast cores they take memory and give nothing: measure with `assay run`.",
 	Bad: "loader = torch.utils.data.DataLoader(data, num_workers=32)\n", Good: "loader = torch.utils.data.DataLoader(data, num_workers=4, persistent_workers=True)\n",
 	Source: "Python, multiprocessing: spawn",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named(dataLoader), Call: func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.utils.data.DataLoader" || p.Target.Device == "cuda" {
 		return
 	}
@@ -204,7 +204,7 @@ var ForkStart = &audit.Rule{Name: "fork-start", Title: "processes are started by
 	Why: "On macOS a forked child may not use Objective-C, Metal or Accelerate: it crashes or hangs as soon as it touches torch's MPS. Python starts by spawn there since 3.8.",
 	Bad: "import multiprocessing\nimport torch\nmultiprocessing.set_start_method(\"fork\")\n", Good: "import multiprocessing\nimport torch\nmultiprocessing.set_start_method(\"spawn\")\n",
 	Source: "Python, multiprocessing: contexts and start methods; objc4, objc-initialize.mm",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(ending("set_start_method", "get_context"), named("os.fork", dataLoader)), Call: func(p *audit.Pass, c *audit.Call) {
 	if p.Target.Device == "cuda" || !p.Imported("torch") {
 		return
 	}

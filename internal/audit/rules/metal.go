@@ -13,7 +13,7 @@ var ChannelsFirst = &audit.Rule{Name: "channels-first", Title: "channels_first i
 		"Weights have the same shape in both, so that a model saved with one can be loaded by the other.",
 	Bad: "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_first\")\n", Good: "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_last\")\n",
 	Source: "tensorflow/core/kernels/conv_ops.cc: the CPU implementation supports NHWC",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("keras.", "tensorflow."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	if strings.HasPrefix(c.Path, "keras.") && strings.HasSuffix(c.Path, "set_image_data_format") {
 		if v := c.Arg(0, "data_format"); v != nil && v.Kind == audit.Str && v.Text == "channels_first" {
 			p.Report(c.At, audit.Finding{Sure: true, Text: "channels_first for the whole program: convolutions raise on the CPU and copy on Metal", Hint: "channels_last is what both are written for"})
@@ -35,7 +35,7 @@ var SessionGraph = &audit.Rule{Name: "tensorflow-v1-graph", Title: "graphs and s
 	Why: "tensorflow-metal does not support graphs of TensorFlow 1 (tf.compat.v1 sessions): Apple lists them among what it leaves out.",
 	Bad: "import tensorflow as tf\ntf.compat.v1.disable_eager_execution()\n", Good: "import tensorflow as tf\n@tf.function\ndef step(x):\n    return x\n",
 	Source: "Apple, Getting started with tensorflow-metal: features not supported",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("tensorflow."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	switch strings.TrimPrefix(c.Path, "tensorflow.") {
 	case "compat.v1.Session", "Session", "compat.v1.disable_eager_execution", "compat.v1.disable_v2_behavior", "disable_v2_behavior", "disable_eager_execution",
 		"compat.v1.InteractiveSession", "compat.v1.train.MonitoredTrainingSession":
@@ -50,7 +50,7 @@ var ComplexOnMetal = &audit.Rule{Name: "tensorflow-complex", Title: "complex num
 	Why: "tensorflow-metal has no kernels for complex types: such operators run on the CPU, with copies, or raise where they were placed on the GPU.",
 	Bad: "import tensorflow as tf\nx = tf.complex(a, b)\n", Good: "import tensorflow as tf\nx = tf.stack([a, b], -1)\n",
 	Source: "Apple, Getting started with tensorflow-metal; the kernels registered in its binaries (`assay ops`)",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("tensorflow."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "tensorflow.")
 	if !ok {
 		return
@@ -72,7 +72,7 @@ var MLXWithoutEval = &audit.Rule{Name: "mlx-without-eval", Title: "an MLX loop t
 	Bad:    "import mlx.core as mx\nimport mlx.optimizers as optim\nopt = optim.SGD(0.1)\nfor x in batches:\n    opt.update(model, grads)\n",
 	Good:   "import mlx.core as mx\nimport mlx.optimizers as optim\nopt = optim.SGD(0.1)\nfor x in batches:\n    opt.update(model, grads)\n    mx.eval(model.parameters(), opt.state)\n",
 	Source: "MLX documentation, Lazy evaluation",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(under("mlx."), ending("update", "item", "tolist")), Call: func(p *audit.Pass, c *audit.Call) {
 	if !p.AtHome() || !p.Imported("mlx") || len(own(p)) == 0 {
 		return
 	}

@@ -16,7 +16,7 @@ var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator 
 	Bad:    "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x)\n",
 	Good:   "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x.cpu())\n",
 	Source: "the atlas: `assay ops --api NAME` shows the operators",
-}, Call: mpsOnly(runMissingOperator)}
+}, Names: either(under("torch."), isThirdParty), Call: mpsOnly(runMissingOperator)}
 
 // thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the libraries' own code.
 var thirdParty = map[string][]string{
@@ -43,6 +43,11 @@ var thirdParty = map[string][]string{
 	"torch_geometric.nn.pool.fps":           {"torch_cluster::fps"},
 	"detectron2.layers.deform_conv":         {"detectron2::deform_conv"},
 	"detectron2.layers.ModulatedDeformConv": {"detectron2::modulated_deform_conv"},
+}
+
+func isThirdParty(path string) bool {
+	_, known := thirdParty[strings.TrimSuffix(path, ".__call__")]
+	return known
 }
 
 func runMissingOperator(p *audit.Pass, c *audit.Call) {
@@ -205,7 +210,7 @@ var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a k
 	Bad:    "mask = torch.cumsum(x, dim=0)   # under a release whose cumsum is wrong\n",
 	Good:   "mask = torch.cumsum(x.cpu(), dim=0).to(x.device)\n",
 	Source: "the atlas's table of known bugs: `assay ops NAME`",
-}, Call: mpsOnly(runWrongResult)}
+}, Names: under("torch."), Call: mpsOnly(runWrongResult)}
 
 // everywhere are operators that every program has: a note at each would hide the rest.
 var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true, "aten::mul.Tensor": true, "aten::add.Tensor": true,

@@ -15,7 +15,7 @@ var Float64OnMPS = &audit.Rule{Name: "float64-on-mps", Title: "float64 tensor re
 	Bad:    "x = torch.from_numpy(np.zeros(3)).to(\"mps\")\n",
 	Good:   "x = torch.from_numpy(np.zeros(3)).float().to(\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp; Metal has no double",
-}, Call: mpsOnly(runFloat64)}
+}, Names: under("torch."), Call: mpsOnly(runFloat64)}
 
 func runFloat64(p *audit.Pass, c *audit.Call) {
 	dtype, sure := arriving(p, c)
@@ -91,7 +91,7 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 	Why: "MPS has no complex128 and no float8, and bfloat16 only from macOS 14 on; complex64 came with PyTorch 2.1. Making or moving such a tensor raises TypeError.",
 	Bad: "x = torch.zeros(3, dtype=torch.complex128, device=\"mps\")\n", Good: "x = torch.zeros(3, dtype=torch.complex64, device=\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp, native/mps/OperationUtils.mm",
-}, Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("torch."), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
 	dtype, sure := arriving(p, c)
 	hint := ""
 	switch dtype {
@@ -120,7 +120,7 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 	Why:  "An operation takes its tensors from one device: PyTorch raises RuntimeError otherwise. Only tensors without dimensions may come from the CPU.",
 	Bad:  "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3)\n",
 	Good: "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3, device=x.device)\n",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: under("torch.", "torchvision.models."), Call: func(p *audit.Pass, c *audit.Call) {
 	var on, cpu *audit.Value
 	see := func(v *audit.Value) {
 		if v == nil || v.Kind != audit.Tensor || v.Soft {
@@ -177,7 +177,7 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 	Why:  "`.numpy()` shares a tensor's memory, and NumPy knows the CPU alone: TypeError (\"can't convert mps:0 device type tensor to numpy\").",
 	Bad:  "x = torch.zeros(3, device=\"mps\")\na = x.numpy()\n",
 	Good: "x = torch.zeros(3, device=\"mps\")\na = x.cpu().numpy()\n",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.Tensor.numpy", "numpy.array", "numpy.asarray"), Call: func(p *audit.Pass, c *audit.Call) {
 	v := c.Self
 	name := c.Path
 	switch name {

@@ -49,7 +49,7 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.unscale_(optimizer)\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "PyTorch, automatic mixed precision examples",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(isScaler, named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")), Call: func(p *audit.Pass, c *audit.Call) {
 	name := last(c.Path)
 	switch {
 	case isScaler(c.Path) && (name == "scale" || name == "step" || name == "unscale_"):
@@ -83,7 +83,7 @@ var ScalerWithoutUpdate = &audit.Rule{Name: "scaler-without-update", Title: "a G
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.step(optimizer)\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "torch/amp/grad_scaler.py",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(isScaler, named("?.update")), Call: func(p *audit.Pass, c *audit.Call) {
 	if name := last(c.Path); p.AtHome() && (isScaler(c.Path) && (name == "step" || name == "update") || c.Path == "?.update") {
 		audit.Note(p, newLog).add(p, c, isScaler(c.Path))
 	}
@@ -106,7 +106,7 @@ var HalvedInputs = &audit.Rule{Name: "halved-inputs", Title: "inputs halved by h
 	Why:  "Half-precision inputs meet float32 weights: RuntimeError about two dtypes. Autocast casts both where it helps; without it the model must be halved as a whole.",
 	Bad:  "with torch.autocast(\"mps\", enabled=False):\n    y = model(torch.zeros(3, 4, device=\"mps\").half())\n",
 	Good: "with torch.autocast(\"mps\", dtype=torch.float16):\n    y = model(torch.zeros(3, 4, device=\"mps\"))\n",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: ending("half", "to"), Call: func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.Tensor.half" && c.Path != "?.half" && !(last(c.Path) == "to" && len(c.Args) > 0 && c.Args[0].Kind == audit.DType && c.Args[0].Type == "float16") {
 		return
 	}
@@ -246,7 +246,7 @@ var EvaluationWithGradients = &audit.Rule{Name: "evaluation-with-gradients", Tit
 	Why:  "After model.eval() PyTorch still keeps what a backward pass would need: evaluation takes the memory of training. torch.no_grad() or torch.inference_mode() leaves it out.",
 	Bad:  "def evaluate(model, loader):\n    model.eval()\n    for x, y in loader:\n        out = model(x)\n",
 	Good: "@torch.no_grad()\ndef evaluate(model, loader):\n    model.eval()\n    for x, y in loader:\n        out = model(x)\n",
-}, Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(ending("eval", "train", "backward", "set_grad_enabled", "requires_grad_", "__call__"), named("torch.autograd.grad")), Call: func(p *audit.Pass, c *audit.Call) {
 	name := last(c.Path)
 	if !p.AtHome() || p.Func() == nil {
 		return
