@@ -12,6 +12,15 @@ import (
 // call interprets a call: rules see it with its arguments before it changes anything.
 func (p *Pass) call(e *pyast.Call) *Value {
 	f := p.eval(e.Func)
+	if f.Kind == Unknown { // nothing asks for it
+		for _, a := range e.Args {
+			p.eval(a)
+		}
+		for _, k := range e.Keywords {
+			p.eval(k.Value)
+		}
+		return unknown
+	}
 	c := &Call{Node: e, At: e.Func, Func: f, Self: f.Self, pass: p, unit: p.mod}
 	c.Args = make([]*Value, 0, len(e.Args))
 	for _, a := range e.Args {
@@ -419,6 +428,9 @@ func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named) *Value 
 		key = "quiet " + key
 	}
 	if len(f.seen) >= maxContexts || p.lone && f.Module != p.Main && (p.depth >= loneDepth || len(f.seen) >= loneContexts) {
+		return unknown
+	}
+	if p.lone && f.Module != p.Main && f.Node.End()-f.Node.Pos() > loneBytes {
 		return unknown
 	}
 	p.calls++

@@ -124,6 +124,8 @@ type project struct {
 	older   map[string]*parsed // and before that
 	stems   map[string]string  // the file that an import of a path without ending gets; "" is none
 	bytes   int                // of the sources in files
+
+	imports map[[2]string]string // and that an import in a folder gets
 }
 
 // keepBytes bounds the sources whose trees are kept for others to import, in each of the two generations.
@@ -147,6 +149,28 @@ func (pr *project) find(stem string) string {
 		path = folder
 	}
 	pr.stems[stem] = path
+	return path
+}
+
+// locate is the file of a module that is imported in a folder; "" is none of the project's.
+func (pr *project) locate(folder, name string) string {
+	key := [2]string{folder, name}
+	pr.mu.Lock()
+	path, asked := pr.imports[key]
+	pr.mu.Unlock()
+	if asked {
+		return path
+	}
+	below := strings.ReplaceAll(name, ".", string(filepath.Separator))
+	for dir := folder; path == "" && (len(dir) >= len(pr.base) || strings.HasPrefix(pr.base, dir)); dir = filepath.Dir(dir) {
+		path = pr.find(filepath.Join(dir, below))
+		if dir == pr.base || dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	pr.mu.Lock()
+	pr.imports[key] = path
+	pr.mu.Unlock()
 	return path
 }
 
@@ -239,32 +263,48 @@ func parse(path string, raw []byte) *parsed {
 	if err != nil {
 		return &parsed{err: err}
 	}
-	file := pyast.Parse(src.Text, pyast.Options{})
+	relevant := isRelevant(src.Text)
+	file := pyast.Parse(src.Text, pyast.Options{ErrorsOnly: !relevant})
 	if len(file.Text) != len(src.Text) || file.Encoding != "utf-8" && file.Text != string(src.Text) { // another encoding: offsets are of the decoded text
 		src.Text, src.fixed = []byte(file.Text), true
 	}
-	return &parsed{src: src, file: file, relevant: isRelevant(src.Text)}
+	return &parsed{src: src, file: file, relevant: relevant}
 }
 
 // relevant words: a file that has none of them says nothing that a rule asks for.
 var relevant = strings.Fields(`torch tensorflow keras mlx cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay:`)
 
-// skips says for each pair of bytes how far a search for the words may go on where that pair ends a window of three (Wu and Manber, A fast
-// algorithm for multi-pattern searching, 1994, with all words cut to three bytes): 0 is a place where one may be.
-var skips = func() (t [1 << 16]uint8) {
-	for i := range t {
-		t[i] = 2
+// A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words cut to three bytes): skips says
+// how far it may go on where a pair of bytes ends a window of three; 0 is a place where a word may be. Bytes of no word share a class, so that the
+// table stays small.
+var (
+	classes [256]uint8
+	skips   [32 * 32]uint8
+)
+
+func init() {
+	next := uint8(1)
+	for _, w := range relevant {
+		for _, c := range []byte(w[:3]) {
+			if classes[c] == 0 {
+				classes[c] = next
+				next++
+			}
+		}
+	}
+	for i := range skips {
+		skips[i] = 2
 	}
 	for _, w := range relevant {
-		t[int(w[0])<<8|int(w[1])] = min(t[int(w[0])<<8|int(w[1])], 1)
-		t[int(w[1])<<8|int(w[2])] = 0
+		a, b, c := int(classes[w[0]]), int(classes[w[1]]), int(classes[w[2]])
+		skips[a<<5|b] = min(skips[a<<5|b], 1)
+		skips[b<<5|c] = 0
 	}
-	return t
-}()
+}
 
 func isRelevant(text []byte) bool {
 	for i := 2; i < len(text); {
-		skip := skips[int(text[i-1])<<8|int(text[i])]
+		skip := skips[int(classes[text[i-1]])<<5|int(classes[text[i]])&31]
 		if skip > 0 {
 			i += int(skip)
 			continue
@@ -411,28 +451,22 @@ func (p *Pass) module(name string) *Value {
 
 // locate finds the project's file that `import name` gets in a file: beside it, or in a folder above it, down from the project's.
 func (p *Pass) locate(from, name string) *Unit {
-	parts := strings.Split(name, ".")
-	switch parts[0] {
+	top, _, _ := strings.Cut(name, ".")
+	switch top {
 	case "torch", "numpy", "os", "sys", "typing", "math", "time", "json", "random", "functools", "collections", "argparse", "logging", "re", "tqdm", "pathlib":
 		return nil
 	}
-	for dir := filepath.Dir(from); len(dir) >= len(p.project.base) || strings.HasPrefix(p.project.base, dir); dir = filepath.Dir(dir) {
-		if m := p.at(filepath.Join(dir, filepath.Join(parts...))); m != nil {
-			return m
-		}
-		if dir == p.project.base || dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	return nil
+	return p.unit(p.project.locate(filepath.Dir(from), name))
 }
 
 // maxModules bounds the files that are followed from one.
 const maxModules = 60
 
 // at is the module of a path without its ending.
-func (p *Pass) at(stem string) *Unit {
-	path := p.project.find(stem)
+func (p *Pass) at(stem string) *Unit { return p.unit(p.project.find(stem)) }
+
+// unit is the module in a file; nil for the path "".
+func (p *Pass) unit(path string) *Unit {
 	if path == "" {
 		return nil
 	}
@@ -487,7 +521,9 @@ func (p *Pass) resolve(v *Value) *Value {
 func (p *Pass) imported(name string, at pyast.Stmt) {
 	top, _, _ := strings.Cut(name, ".")
 	p.imports[top] = true
-	p.pseudo("import "+name, at, nil, nil)
+	if !p.quiet {
+		p.pseudo("import "+name, at, nil, nil)
+	}
 }
 
 func (p *Pass) importFrom(s *pyast.ImportFrom) {
@@ -534,12 +570,10 @@ func (p *Pass) importFrom(s *pyast.ImportFrom) {
 			p.env.set(as, unknown)
 		default:
 			path := canonical(name + "." + a.Name)
-			p.pseudo("import "+path, s, nil, nil)
-			v := &Value{Kind: API, Path: path}
-			if d := p.attribute(&Value{Kind: API, Path: name}, &pyast.Attribute{Attr: a.Name}); d.Kind != API {
-				v = d
+			if !p.quiet {
+				p.pseudo("import "+path, s, nil, nil)
 			}
-			p.env.set(as, v)
+			p.env.set(as, p.apiMember(name, a.Name, path))
 		}
 	}
 }
@@ -621,10 +655,10 @@ func Check(o *Options) (*Report, error) {
 	}
 	o.Base = base
 	// Most of what a file's tree and values take is garbage when the file is done: a larger heap saves half of the collector's work.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, changed: o.Changed, files: map[string]*parsed{}, stems: map[string]string{}}
+	pr := &project{base: base, changed: o.Changed, files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}}
 	shared := &answers{target: &o.Target, ops: map[string]operators{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
@@ -782,7 +816,7 @@ func (p *Pass) alone(f *Func) {
 }
 
 func (p *Pass) static(f *Func) bool {
-	v := f.Class.names[f.Name]
+	v := f.Class.own(f.Name)
 	return v != nil && v.Path == "static"
 }
 

@@ -19,6 +19,7 @@ const (
 	// A function that its file never calls is a library's: what it calls in other files is followed less far than what a program calls.
 	loneDepth    = 2
 	loneContexts = 3
+	loneBytes    = 1500 // of source: longer functions of other files are left to the check of those files
 )
 
 // env is a scope: names and what they are bound to, so far.
@@ -28,6 +29,8 @@ type env struct {
 	global map[string]bool // declared global or nonlocal
 	class  bool            // a class's body, which functions within do not see
 	unit   *Unit           // the file that it is the top of, where others import it
+	defs   []pyast.Stmt    // of a class of such a file: its body, whose functions are defined when they are asked for
+	made   map[string]bool // those that were
 }
 
 func (e *env) set(name string, v *Value) {
@@ -76,7 +79,8 @@ type Class struct {
 	Module *Unit
 	Bases  []*Value
 	Local  bool
-	names  map[string]*Value
+	scope  *env
+	pass   *Pass
 	open   *Value // an instance whose place is open
 }
 
@@ -111,9 +115,22 @@ func (c *Class) IsModule() bool {
 	return false
 }
 
+// own is what the class's body itself binds a name to, nil if it does not.
+func (c *Class) own(name string) *Value {
+	if c.scope == nil { // its body is being interpreted
+		return nil
+	}
+	c.pass.defineLater(c.scope, c.Module, name)
+	v := c.scope.names[name]
+	if v != nil && v.Kind == Function && v.Func.Class == nil {
+		v.Func.Class = c
+	}
+	return v
+}
+
 func (c *Class) lookup(name string) *Value {
 	for depth := 0; c != nil && depth < 20; depth++ {
-		if v, ok := c.names[name]; ok {
+		if v := c.own(name); v != nil {
 			return v
 		}
 		var next *Class
@@ -197,6 +214,9 @@ func (p *Pass) stmt(s pyast.Stmt) control {
 func (p *Pass) statement(s pyast.Stmt) control {
 	switch s := s.(type) {
 	case *pyast.ExprStmt:
+		if s.Value.Kind() == pyast.KindConstant { // a docstring, or …
+			return onward
+		}
 		v := p.eval(s.Value)
 		if v.Kind == Made && v.Path == "sys.exit" {
 			return gone
@@ -667,7 +687,7 @@ func (p *Pass) define(s *pyast.FunctionDef) {
 func (p *Pass) defineClass(s *pyast.ClassDef) {
 	c := p.mod.classes[s]
 	if c == nil {
-		c = &Class{Name: s.Name, Node: s, Module: p.mod, Local: p.frame != nil}
+		c = &Class{Name: s.Name, Node: s, Module: p.mod, Local: p.frame != nil, pass: p}
 		p.mod.classes[s] = c
 	}
 	c.Bases = nil
@@ -681,16 +701,44 @@ func (p *Pass) defineClass(s *pyast.ClassDef) {
 		p.eval(d)
 	}
 	outer := p.env
-	p.env = &env{names: map[string]*Value{}, outer: outer, class: true}
-	p.block(s.Body)
-	c.names = p.env.names
+	scope := &env{names: map[string]*Value{}, outer: outer, class: true}
+	p.env = scope
+	if outer.unit != nil {
+		scope.defs = s.Body
+		for _, s := range s.Body {
+			if _, def := s.(*pyast.FunctionDef); !def {
+				if p.stmt(s) != onward {
+					break
+				}
+			}
+		}
+	} else {
+		p.block(s.Body)
+	}
+	c.scope = scope
 	p.env = outer
-	for _, v := range c.names {
+	for _, v := range scope.names {
 		if v.Kind == Function && v.Func.Class == nil {
 			v.Func.Class = c
 		}
 	}
 	p.env.set(s.Name, &Value{Kind: ClassDef, Class: c})
+}
+
+// defineLater defines the functions of a name in the body of a class of another file.
+func (p *Pass) defineLater(scope *env, m *Unit, name string) {
+	if scope.defs == nil || scope.made[name] {
+		return
+	}
+	for _, s := range scope.defs {
+		if f, def := s.(*pyast.FunctionDef); def && f.Name == name {
+			if scope.made == nil {
+				scope.made = map[string]bool{}
+			}
+			scope.made[name] = true
+			p.apart(m, scope, s)
+		}
+	}
 }
 
 // annotated is what an annotation alone says.
@@ -1324,23 +1372,14 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 	name := e.Attr
 	switch base.Kind {
 	case API:
-		path := canonical(base.Path + "." + name)
-		if v := p.known(path); v != nil && !calledNames[path] {
-			return v
-		}
-		if dtype := dtypeNames[name]; dtype != "" && base.Path == "torch" {
-			return &Value{Kind: DType, Type: dtype, Path: path}
-		}
-		if base.Path == "numpy" && (dtypeNames[name] != "" || numpyTypes[name] != "") {
-			return &Value{Kind: DType, Type: numpyType(name), Path: path}
-		}
-		if base.Mod != nil {
+		v := p.apiMember(base.Path, name, canonical(base.Path+"."+name))
+		if base.Mod != nil && v.Kind == API {
 			if v := p.member(base.Mod, name); v != nil {
 				return v
 			}
 			return unknown
 		}
-		return &Value{Kind: API, Path: path}
+		return v
 	case Tensor:
 		switch name {
 		case "device":
@@ -1461,6 +1500,20 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 		return &Value{Kind: API, Path: base.Path + "." + name, Self: base}
 	}
 	return &Value{Kind: API, Path: "?." + name, Self: base}
+}
+
+// apiMember is a name of an API, as an import binds it.
+func (p *Pass) apiMember(base, name, path string) *Value {
+	if v := p.known(path); v != nil && !calledNames[path] {
+		return v
+	}
+	if dtype := dtypeNames[name]; dtype != "" && base == "torch" {
+		return &Value{Kind: DType, Type: dtype, Path: path}
+	}
+	if base == "numpy" && (dtypeNames[name] != "" || numpyTypes[name] != "") {
+		return &Value{Kind: DType, Type: numpyType(name), Path: path}
+	}
+	return &Value{Kind: API, Path: path}
 }
 
 // calledNames are those of known() that are functions: as an attribute they are not yet asked.

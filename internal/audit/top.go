@@ -195,9 +195,14 @@ func (p *Pass) runTop(m *Unit, i int) {
 		return
 	}
 	m.ran[i] = true
+	p.apart(m, m.env, m.File.Body[i])
+}
+
+// apart interprets a statement of another file without a word, in a scope of that file.
+func (p *Pass) apart(m *Unit, scope *env, s pyast.Stmt) {
 	outer, frame, mod, src, quiet, loops, blocks, main := p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main
-	p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = m.env, nil, m, m.Src, true, nil, nil, 0
-	p.stmt(m.File.Body[i])
+	p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = scope, nil, m, m.Src, true, nil, nil, 0
+	p.stmt(s)
 	p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = outer, frame, mod, src, quiet, loops, blocks, main
 }
 
@@ -235,6 +240,8 @@ func (p *Pass) lookup(name string) *Value {
 		}
 		if e.unit != nil {
 			p.demand(e.unit, name)
+		} else if e.defs != nil {
+			p.defineLater(e, p.mod, name)
 		}
 		if v, ok := e.names[name]; ok {
 			return v

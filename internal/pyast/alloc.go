@@ -1,18 +1,33 @@
 package pyast
 
 // slab hands out values from blocks, so that a node costs no allocation of its own. Blocks belong to one file: one that went on to the next would
-// keep the trees of both as long as either is used, and so those of all files ever read. They start small, for small files.
+// keep the trees of both as long as either is used, and so those of all files ever read. They start small, for small files. Where no tree is wanted
+// (Options.ErrorsOnly), the last block goes on to the next file.
 type slab[T any] struct {
-	free []T
-	size int // of the last block
+	free  []T
+	block []T // that free is the rest of
+	size  int // of the last block
+	most  int // beyond slabSize
 }
 
-const slabSize = 128
+// Values in a block: of a tree that is kept, and of one that is not.
+const (
+	slabSize  = 128
+	scrapSize = 4096
+)
+
+// again gives out the last block from its start.
+func (s *slab[T]) again() {
+	s.most = scrapSize - slabSize
+	clear(s.block[:len(s.block)-len(s.free)])
+	s.free = s.block
+}
 
 func (s *slab[T]) new() *T {
 	if len(s.free) == 0 {
-		s.size = min(max(4, 2*s.size), slabSize)
-		s.free = make([]T, s.size)
+		s.size = min(max(4, 2*s.size), slabSize+s.most)
+		s.block = make([]T, s.size)
+		s.free = s.block
 	}
 	x := &s.free[0]
 	s.free = s.free[1:]
@@ -29,8 +44,9 @@ func (s *slab[T]) keep(list []T) []T {
 		if n > slabSize {
 			return append([]T(nil), list...)
 		}
-		s.size = min(max(16, 2*s.size, n), 4*slabSize)
-		s.free = make([]T, s.size)
+		s.size = min(max(16, 2*s.size, n), 4*slabSize+s.most)
+		s.block = make([]T, s.size)
+		s.free = s.block
 	}
 	out := s.free[:n:n]
 	copy(out, list)
@@ -97,6 +113,65 @@ type alloc struct {
 	handlerLists slab[*ExceptHandler]
 	nameLists    slab[string]
 	opLists      slab[Op]
+}
+
+// again makes all blocks free for another file.
+func (a *alloc) again() {
+	a.nameNodes.again()
+	a.attributes.again()
+	a.calls.again()
+	a.constants.again()
+	a.subscripts.again()
+	a.tuples.again()
+	a.lists.again()
+	a.dicts.again()
+	a.binOps.again()
+	a.boolOps.again()
+	a.unaryOps.again()
+	a.compares.again()
+	a.ifExps.again()
+	a.slices.again()
+	a.starreds.again()
+	a.listComps.again()
+	a.genExps.again()
+	a.comprehension.again()
+	a.joinedStrs.again()
+	a.formatted.again()
+	a.keywordNodes.again()
+	a.argNodes.again()
+	a.argumentNodes.again()
+	a.aliasNodes.again()
+	a.withItems.again()
+	a.handlerNodes.again()
+	a.exprStmts.again()
+	a.assigns.again()
+	a.augAssigns.again()
+	a.annAssigns.again()
+	a.returns.again()
+	a.raises.again()
+	a.asserts.again()
+	a.passes.again()
+	a.breaks.again()
+	a.continues.again()
+	a.ifs.again()
+	a.fors.again()
+	a.withs.again()
+	a.tries.again()
+	a.functions.again()
+	a.classes.again()
+	a.imports.again()
+	a.fromImports.again()
+	a.bads.again()
+	a.exprLists.again()
+	a.stmtLists.again()
+	a.keywordLists.again()
+	a.argLists.again()
+	a.aliasLists.again()
+	a.compLists.again()
+	a.itemLists.again()
+	a.handlerLists.again()
+	a.nameLists.again()
+	a.opLists.again()
 }
 
 func (p *parser) takeExprs(mark int) []Expr {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
@@ -90,7 +91,7 @@ func (f *File) decode(src []byte) (start int, errs []Error) {
 		f.Text = b.String()
 		return start, errs
 	}
-	f.Text = string(src)
+	f.Text = unsafe.String(unsafe.SliceData(src), len(src)) // Parse's caller leaves it as it is
 	if i := utf8Error(f.Text); i >= 0 {
 		errs = append(errs, Error{Span{int32(i), int32(i)}, "the source is not UTF-8, and no line says what it is"})
 		// The rest is read all the same, with each such byte replaced by one of the same length.

@@ -22,7 +22,8 @@ const maxErrors = 1000
 
 // Options of Parse.
 type Options struct {
-	Tokens bool // keep File.Tokens
+	Tokens     bool // keep File.Tokens
+	ErrorsOnly bool // and no Body: for errors and comments alone, in less memory
 }
 
 // File is a parsed source. Offsets of nodes, comments, errors and tokens count bytes of Text.
@@ -68,7 +69,8 @@ func (f *File) Err() error {
 	return fmt.Errorf("%d:%d: %s", line, column+1, e.Message)
 }
 
-// Parse reads Python source. It always returns a tree; File.Errors says where the source is broken.
+// Parse reads Python source. It always returns a tree; File.Errors says where the source is broken. The tree refers to src, which must not be
+// changed afterwards.
 func Parse(src []byte, opts Options) *File {
 	f := &File{}
 	if len(src) > maxSource {
@@ -77,11 +79,20 @@ func Parse(src []byte, opts Options) *File {
 		return f
 	}
 	start, errs := f.decode(src)
-	p := parsers.Get().(*parser)
+	pool := &parsers
+	if opts.ErrorsOnly {
+		pool = &scrap
+	}
+	p := pool.Get().(*parser)
 	p.parse(f, start, opts)
 	f.Errors = append(errs, f.Errors...)
-	p.alloc = alloc{} // its blocks are the file's
-	parsers.Put(p)
+	if opts.ErrorsOnly {
+		f.Body = nil
+		p.alloc.again()
+	} else {
+		p.alloc = alloc{} // its blocks are the file's
+	}
+	pool.Put(p)
 	slices.SortStableFunc(f.Errors, func(a, b Error) int { return int(a.From) - int(b.From) })
 	return f
 }

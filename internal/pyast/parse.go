@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-var parsers = sync.Pool{New: func() any { return new(parser) }}
+// parsers of trees, and those whose trees nobody wants.
+var parsers, scrap = sync.Pool{New: func() any { return new(parser) }}, sync.Pool{New: func() any { return new(parser) }}
 
-// parser is a recursive descent over the tokens of one file. It is reused: nodes are cut from blocks that go from one file to the next,
-// and the token list is kept.
+// parser is a recursive descent over the tokens of one file. It is reused: the token list and the scratch lists are kept.
 //
 // An error inside a statement is a panic with a syntaxError, which statement catches; it then skips to the end of the line. Errors
 // after which the tree is still whole (a target that cannot be assigned, a missing block) are only noted.
