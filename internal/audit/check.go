@@ -118,7 +118,8 @@ type parsed struct {
 // project finds and parses the files that others import.
 type project struct {
 	base    string
-	changed map[string][]byte // by absolute path: content that is not on the disk
+	names   map[string]string // by absolute path: how those that are checked were named
+	changed map[string][]byte // content that is not on the disk
 	mu      sync.Mutex
 	files   map[string]*parsed // by absolute path: those asked for of late
 	older   map[string]*parsed // and before that
@@ -207,10 +208,12 @@ func (pr *project) load(path string) *parsed {
 	}
 	if raw, err := pr.read(path); err != nil {
 		f = &parsed{err: plain(err)}
-	} else if rel, err := filepath.Rel(pr.base, path); err != nil {
-		f = parse(path, raw)
-	} else {
+	} else if name := pr.names[path]; name != "" {
+		f = parse(name, raw)
+	} else if rel, err := filepath.Rel(pr.base, path); err == nil {
 		f = parse(rel, raw)
+	} else {
+		f = parse(path, raw)
 	}
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
@@ -658,7 +661,10 @@ func Check(o *Options) (*Report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, changed: o.Changed, files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}}
+	pr := &project{base: base, changed: o.Changed, names: make(map[string]string, len(o.Files)), files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}}
+	for _, name := range o.Files {
+		pr.names[o.absolute(name)] = name
+	}
 	shared := &answers{target: &o.Target, ops: map[string]operators{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
@@ -729,8 +735,8 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 			return trouble(plain(err))
 		}
 		f = parse(name, raw)
-	} else if f = pr.load(o.absolute(name)); f.src != nil && f.src.Path != filepath.Clean(name) {
-		f = parse(name, f.src.Raw) // asked for by another name than from the folder that paths are relative to
+	} else {
+		f = pr.load(o.absolute(name))
 	}
 	if f.err != nil {
 		if errors.Is(f.err, ErrNotPython) {
