@@ -158,7 +158,7 @@ func (p *Pass) report(c *Call) {
 
 func (p *Pass) super(c *Call) *Value {
 	for e := p.env; e != nil; e = e.outer {
-		if v := e.names["__class__"]; v != nil {
+		if v := e.get("__class__"); v != nil {
 			return &Value{Kind: Made, Path: "super", Class: v.Class, Self: v.Self}
 		}
 	}
@@ -261,10 +261,10 @@ func (p *Pass) special(c *Call) *Value {
 		return v
 	case "builtins.exec", "builtins.eval":
 		if c.Path == "builtins.exec" { // it may set every name anew
-			for name, v := range p.env.names {
+			for name, v := range p.env.all {
 				switch v.Kind {
 				case Str, Number, Bool, Device:
-					p.env.names[name] = v.softened()
+					p.env.put(name, v.softened())
 				}
 			}
 		}
@@ -434,7 +434,7 @@ func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named) *Value 
 		return unknown
 	}
 	p.calls++
-	scope := &env{names: map[string]*Value{}, outer: f.env}
+	scope := &env{outer: f.env}
 	p.parameters(f, scope, self, args, named)
 	return p.run(f, scope, key)
 }
@@ -487,13 +487,13 @@ func (p *Pass) lambda(f *Func, args []*Value) *Value {
 		return unknown
 	}
 	outer, mod, src := p.env, p.mod, p.Src
-	scope := &env{names: map[string]*Value{}, outer: f.env}
+	scope := &env{outer: f.env}
 	for i, a := range f.Lambda.Args.Args {
 		v := unknown
 		if i < len(args) {
 			v = args[i]
 		}
-		scope.names[a.Arg] = v
+		scope.put(a.Arg, v)
 	}
 	p.env, p.mod, p.Src = scope, f.Module, f.Module.Src
 	f.busy++
@@ -510,11 +510,11 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 	a := f.Node.Args
 	positional := append(append([]*pyast.Arg{}, a.Posonlyargs...), a.Args...)
 	if f.Class != nil {
-		scope.names["__class__"] = &Value{Kind: ClassDef, Class: f.Class, Self: self}
+		scope.put("__class__", &Value{Kind: ClassDef, Class: f.Class, Self: self})
 	}
 	at := 0
 	if self != nil && len(positional) > 0 {
-		scope.names[positional[0].Arg] = self
+		scope.put(positional[0].Arg, self)
 		positional, at = positional[1:], 1
 	}
 	all := len(a.Posonlyargs) + len(a.Args)
@@ -536,7 +536,7 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 		if v == nil {
 			v = p.guess(f, param)
 		}
-		scope.names[param.Arg] = v
+		scope.put(param.Arg, v)
 	}
 	for i, param := range a.Kwonlyargs {
 		v := (*Value)(nil)
@@ -551,7 +551,7 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 		if v == nil {
 			v = p.guess(f, param)
 		}
-		scope.names[param.Arg] = v
+		scope.put(param.Arg, v)
 	}
 	if a.Vararg != nil {
 		rest := &Value{Kind: Seq}
@@ -561,10 +561,10 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 		if args == nil {
 			rest.Path = "open"
 		}
-		scope.names[a.Vararg.Arg] = rest
+		scope.put(a.Vararg.Arg, rest)
 	}
 	if a.Kwarg != nil {
-		scope.names[a.Kwarg.Arg] = &Value{Kind: Dict, Attrs: map[string]*Value{}}
+		scope.put(a.Kwarg.Arg, &Value{Kind: Dict, Attrs: map[string]*Value{}})
 	}
 }
 

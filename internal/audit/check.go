@@ -493,10 +493,10 @@ func newModule(path string, f *parsed) *Unit {
 func (p *Pass) member(m *Unit, name string) *Value {
 	p.open(m)
 	p.demand(m, name)
-	if v := m.env.names[name]; v != nil {
+	if v := m.env.get(name); v != nil {
 		if v.lazy {
 			v = p.resolve(v)
-			m.env.names[name] = v
+			m.env.put(name, v)
 		}
 		return v
 	}
@@ -777,7 +777,9 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 
 // whole interprets the file that is checked: its top, then each function that nothing called.
 func (p *Pass) whole(m *Unit) {
-	m.env = &env{names: map[string]*Value{"__name__": text("__main__"), "__file__": {Kind: Str, Soft: true}}}
+	m.env = &env{}
+	m.env.put("__name__", text("__main__"))
+	m.env.put("__file__", &Value{Kind: Str, Soft: true})
 	p.env = m.env
 	p.block(m.File.Body)
 	device, dtype := p.defaultDevice, p.defaultType
@@ -813,7 +815,7 @@ func (p *Pass) alone(f *Func) {
 	if _, done := f.seen["alone"]; done {
 		return
 	}
-	scope := &env{names: map[string]*Value{}, outer: f.env}
+	scope := &env{outer: f.env}
 	if scope.outer == nil {
 		scope.outer = p.env
 	}
@@ -838,7 +840,7 @@ func (p *Pass) instance(c *Class) *Value {
 	}
 	c.open = v
 	if m := c.Method("__init__"); m != nil && m.Node != nil && m.busy == 0 {
-		scope := &env{names: map[string]*Value{}, outer: m.env}
+		scope := &env{outer: m.env}
 		p.parameters(m, scope, v, nil, nil)
 		if m.seen == nil {
 			m.seen = map[string]*Value{}

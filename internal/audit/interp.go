@@ -1,7 +1,7 @@
 package audit
 
 import (
-	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,9 +22,12 @@ const (
 	loneBytes    = 1500 // of source: longer functions of other files are left to the check of those files
 )
 
-// env is a scope: names and what they are bound to, so far.
+// env is a scope: names and what they are bound to, so far. The names that have been met stay in their order, so that what they are bound to on one
+// way through the program is a list, and a branch is taken and joined without looking names up.
 type env struct {
-	names  map[string]*Value
+	keys   []string
+	index  map[string]int // of keys, where there are many
+	values bindings
 	outer  *env
 	global map[string]bool // declared global or nonlocal
 	class  bool            // a class's body, which functions within do not see
@@ -33,28 +36,97 @@ type env struct {
 	made   map[string]bool // those that were
 }
 
+// bindings are values in the order of a scope's keys; nil is unbound, and so is what lies beyond the end.
+type bindings []*Value
+
+// few names are compared one by one.
+const few = 8
+
+func (e *env) slot(name string) int {
+	if e.index != nil {
+		if i, ok := e.index[name]; ok {
+			return i
+		}
+		return -1
+	}
+	for i, k := range e.keys {
+		if k == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// get is what a name is bound to in this scope; nil if it is not.
+func (e *env) get(name string) *Value {
+	if i := e.slot(name); i >= 0 && i < len(e.values) {
+		return e.values[i]
+	}
+	return nil
+}
+
+// put binds a name in this scope; nil unbinds it.
+func (e *env) put(name string, v *Value) {
+	i := e.slot(name)
+	if i < 0 {
+		i = len(e.keys)
+		e.keys = append(e.keys, name)
+		if e.index != nil {
+			e.index[name] = i
+		} else if len(e.keys) > few {
+			e.index = make(map[string]int, 4*few)
+			for i, k := range e.keys {
+				e.index[k] = i
+			}
+		}
+	}
+	e.values = e.values.upTo(i)
+	e.values[i] = v
+}
+
+func (b bindings) upTo(i int) bindings {
+	for len(b) <= i {
+		b = append(b, nil)
+	}
+	return b
+}
+
+// all goes over the names that are bound.
+func (e *env) all(yield func(string, *Value) bool) {
+	for i, v := range e.values {
+		if v != nil && !yield(e.keys[i], v) {
+			return
+		}
+	}
+}
+
 func (e *env) set(name string, v *Value) {
 	if e.global[name] {
 		for o := e.outer; o != nil; o = o.outer {
-			if _, ok := o.names[name]; ok || o.outer == nil {
-				o.names[name] = join(o.names[name], v)
+			if old := o.get(name); old != nil || o.outer == nil {
+				o.put(name, join(old, v))
 				return
 			}
 		}
 	}
-	e.names[name] = v
+	e.put(name, v)
 }
 
-// copy is taken before a branch; the maps of outer scopes are shared.
-func (e *env) copy() map[string]*Value { return maps.Clone(e.names) }
+// copy is taken before a branch; the values of outer scopes are shared.
+func (e *env) copy() bindings { return slices.Clone(e.values) }
 
-func (e *env) merge(other map[string]*Value) {
-	for k, v := range other {
-		if old := e.names[k]; old != v {
-			e.names[k] = join(old, v)
+// join adds what another way through the program has bound.
+func (b bindings) join(other bindings) bindings {
+	b = b.upTo(len(other) - 1)
+	for i, v := range other {
+		if v != nil && b[i] != v {
+			b[i] = join(b[i], v)
 		}
 	}
+	return b
 }
+
+func (e *env) merge(other bindings) { e.values = e.values.join(other) }
 
 // Func is a function or method of the project.
 type Func struct {
@@ -121,7 +193,7 @@ func (c *Class) own(name string) *Value {
 		return nil
 	}
 	c.pass.defineLater(c.scope, c.Module, name)
-	v := c.scope.names[name]
+	v := c.scope.get(name)
 	if v != nil && v.Kind == Function && v.Func.Class == nil {
 		v.Func.Class = c
 	}
@@ -281,7 +353,7 @@ func (p *Pass) statement(s pyast.Stmt) control {
 		before := p.env.copy()
 		all := p.env.copy()
 		for _, c := range s.Cases {
-			p.env.names = maps.Clone(before)
+			p.env.values = slices.Clone(before)
 			for _, name := range patternNames(c.Pattern, nil) {
 				p.env.set(name, unknown)
 			}
@@ -289,12 +361,10 @@ func (p *Pass) statement(s pyast.Stmt) control {
 				p.eval(c.Guard)
 			}
 			if p.block(c.Body) == onward {
-				for k, v := range p.env.names {
-					all[k] = join(all[k], v)
-				}
+				all = all.join(p.env.values)
 			}
 		}
-		p.env.names = all
+		p.env.values = all
 	case *pyast.FunctionDef:
 		p.define(s)
 	case *pyast.ClassDef:
@@ -326,7 +396,7 @@ func (p *Pass) statement(s pyast.Stmt) control {
 	case *pyast.Delete:
 		for _, t := range s.Targets {
 			if n, ok := t.(*pyast.Name); ok {
-				delete(p.env.names, n.ID)
+				p.env.put(n.ID, nil)
 			}
 		}
 	case *pyast.TypeAlias:
@@ -417,8 +487,8 @@ func (p *Pass) branch(s *pyast.If) control {
 	p.maybe++
 	p.tests = append(p.tests, openTest{s.Test, p.mod})
 	first := p.block(s.Body)
-	one := p.env.names
-	p.env.names = before
+	one := p.env.values
+	p.env.values = before
 	second := p.block(s.Orelse)
 	p.tests = p.tests[:len(p.tests)-1]
 	p.maybe--
@@ -426,7 +496,7 @@ func (p *Pass) branch(s *pyast.If) control {
 	case first == onward && second == onward:
 		p.env.merge(one)
 	case first == onward:
-		p.env.names = one
+		p.env.values = one
 	case second == onward:
 	case first == gone && second == gone:
 		return gone
@@ -601,7 +671,7 @@ func (p *Pass) try(s *pyast.Try) control {
 	after := p.env.copy()
 	left := how != onward
 	for _, h := range s.Handlers {
-		p.env.names = maps.Clone(before)
+		p.env.values = slices.Clone(before)
 		p.env.merge(after) // the body may have come anywhere
 		if h.Name != "" {
 			p.env.set(h.Name, unknown)
@@ -614,14 +684,12 @@ func (p *Pass) try(s *pyast.Try) control {
 			if left {
 				after, left = p.env.copy(), false
 			} else {
-				for k, v := range p.env.names {
-					after[k] = join(after[k], v)
-				}
+				after = after.join(p.env.values)
 			}
 		}
 		p.maybe--
 	}
-	p.env.names = after
+	p.env.values = after
 	if end := p.block(s.Finalbody); end != onward {
 		return end
 	}
@@ -701,7 +769,7 @@ func (p *Pass) defineClass(s *pyast.ClassDef) {
 		p.eval(d)
 	}
 	outer := p.env
-	scope := &env{names: map[string]*Value{}, outer: outer, class: true}
+	scope := &env{outer: outer, class: true}
 	p.env = scope
 	if outer.unit != nil {
 		scope.defs = s.Body
@@ -717,7 +785,7 @@ func (p *Pass) defineClass(s *pyast.ClassDef) {
 	}
 	c.scope = scope
 	p.env = outer
-	for _, v := range scope.names {
+	for _, v := range scope.all {
 		if v.Kind == Function && v.Func.Class == nil {
 			v.Func.Class = c
 		}
@@ -1057,7 +1125,7 @@ func (p *Pass) joined(e *pyast.JoinedStr) *Value {
 
 func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, elt func() *Value) *Value {
 	outer := p.env
-	p.env = &env{names: map[string]*Value{}, outer: outer}
+	p.env = &env{outer: outer}
 	depth := len(p.loops)
 	for _, g := range generators {
 		over := p.eval(g.Iter)

@@ -156,7 +156,8 @@ func (p *Pass) open(m *Unit) {
 	if m.env != nil {
 		return
 	}
-	m.env = &env{names: map[string]*Value{"__name__": text("module")}, unit: m}
+	m.env = &env{unit: m}
+	m.env.put("__name__", text("module"))
 	if m.parsed == nil {
 		m.parsed = p.project.load(m.Path)
 	}
@@ -211,7 +212,7 @@ func (p *Pass) public(m *Unit) []string {
 	p.open(m)
 	var list []string
 	if m.asked == nil {
-		for name := range m.env.names {
+		for name := range m.env.all {
 			list = append(list, name)
 		}
 		return list
@@ -223,7 +224,7 @@ func (p *Pass) public(m *Unit) []string {
 	for name := range t.names {
 		list = append(list, name)
 	}
-	for name := range m.env.names {
+	for name := range m.env.all {
 		if _, there := t.names[name]; !there {
 			list = append(list, name)
 		}
@@ -243,7 +244,7 @@ func (p *Pass) lookup(name string) *Value {
 		} else if e.defs != nil {
 			p.defineLater(e, p.mod, name)
 		}
-		if v, ok := e.names[name]; ok {
+		if v := e.get(name); v != nil {
 			return v
 		}
 	}
