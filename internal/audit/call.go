@@ -21,8 +21,7 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		}
 		return unknown
 	}
-	c := &Call{Node: e, At: e.Func, Func: f, Self: f.Self, pass: p, unit: p.mod}
-	c.Args = make([]*Value, 0, len(e.Args))
+	c := p.newCall(e, f)
 	for _, a := range e.Args {
 		if s, star := a.(*pyast.Starred); star {
 			v := p.eval(s.Value)
@@ -54,13 +53,14 @@ func (p *Pass) call(e *pyast.Call) *Value {
 			return p.super(c)
 		}
 		v := p.special(c)
+		seen := p.report(c)
 		if v == nil {
-			p.report(c)
 			v = p.result(c)
-		} else {
-			p.report(c)
 		}
 		c.Result = v
+		if v == unknown && !seen { // nobody can have kept it
+			p.spare = append(p.spare, c)
+		}
 		return v
 	case Function:
 		if f.Func.Lambda == nil {
@@ -146,14 +146,31 @@ func (p *Pass) pseudo(path string, at pyast.Node, target pyast.Expr, args []*Val
 	p.report(&Call{At: at, Path: path, Args: args, nodes: nodes, pass: p})
 }
 
-func (p *Pass) report(c *Call) {
+// report shows a call to the rules that ask for it; false if there are none.
+func (p *Pass) report(c *Call) bool {
 	if p.quiet {
-		return
+		return false
 	}
-	for _, r := range p.rules.of(c.Path) {
+	rules := p.rules.of(c.Path)
+	for _, r := range rules {
 		p.rule = r
 		r.Call(p, c)
 	}
+	return len(rules) > 0
+}
+
+// newCall takes a Call that has been done with, or a new one.
+func (p *Pass) newCall(e *pyast.Call, f *Value) *Call {
+	var c *Call
+	if n := len(p.spare); n > 0 {
+		c = p.spare[n-1]
+		p.spare = p.spare[:n-1]
+		*c = Call{Args: c.Args[:0], Named: c.Named[:0]}
+	} else {
+		c = &Call{Args: make([]*Value, 0, max(4, len(e.Args)))}
+	}
+	c.Node, c.At, c.Func, c.Self, c.pass, c.unit = e, e.Func, f, f.Self, p, p.mod
+	return c
 }
 
 func (p *Pass) super(c *Call) *Value {

@@ -274,50 +274,61 @@ func parse(path string, raw []byte) *parsed {
 	return &parsed{src: src, file: file, relevant: relevant}
 }
 
-// relevant words: a file that has none of them says nothing that a rule asks for.
-var relevant = strings.Fields(`torch tensorflow keras mlx cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay:`)
+// relevant words, and mlx: a file that has none of them says nothing that a rule asks for.
+var relevant = strings.Fields(`torch tensorflow keras cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay:`)
 
-// A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words cut to three bytes): skips says
-// how far it may go on where a pair of bytes ends a window of three; 0 is a place where a word may be. Bytes of no word share a class, so that the
-// table stays small.
+// A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words cut to four bytes): skips says
+// how far it may go on where a pair of bytes ends a window of four; 0 is a place where a word may be. Bytes of no word share a class, so that the
+// table stays small. The one shorter word is sought by its rarest letter.
 var (
 	classes [256]uint8
 	skips   [32 * 32]uint8
 )
 
+const window = 4
+
 func init() {
 	next := uint8(1)
+	for i := range skips {
+		skips[i] = window - 1
+	}
 	for _, w := range relevant {
-		for _, c := range []byte(w[:3]) {
-			if classes[c] == 0 {
-				classes[c] = next
+		for i := range window {
+			if classes[w[i]] == 0 {
+				classes[w[i]] = next
 				next++
 			}
+			if i > 0 {
+				pair := int(classes[w[i-1]])<<5 | int(classes[w[i]])
+				skips[pair] = min(skips[pair], uint8(window-1-i))
+			}
 		}
-	}
-	for i := range skips {
-		skips[i] = 2
-	}
-	for _, w := range relevant {
-		a, b, c := int(classes[w[0]]), int(classes[w[1]]), int(classes[w[2]])
-		skips[a<<5|b] = min(skips[a<<5|b], 1)
-		skips[b<<5|c] = 0
 	}
 }
 
 func isRelevant(text []byte) bool {
-	for i := 2; i < len(text); {
+	for i := window - 1; i < len(text); {
 		skip := skips[int(classes[text[i-1]])<<5|int(classes[text[i]])&31]
 		if skip > 0 {
 			i += int(skip)
 			continue
 		}
+		at := i - window + 1
 		for _, w := range relevant {
-			if w[0] == text[i-2] && len(text)-i+2 >= len(w) && string(text[i-2:i-2+len(w)]) == w {
+			if w[0] == text[at] && len(text)-at >= len(w) && string(text[at:at+len(w)]) == w {
 				return true
 			}
 		}
 		i++
+	}
+	for at := 2; at < len(text); at++ {
+		i := bytes.IndexByte(text[at:], 'x')
+		if i < 0 {
+			return false
+		}
+		if at += i; text[at-2] == 'm' && text[at-1] == 'l' {
+			return true
+		}
 	}
 	return false
 }
@@ -360,6 +371,7 @@ type Pass struct {
 	notes         map[string]any // of rules, by name: Note
 	print         []byte         // fingerprint's buffer
 	numbers       map[any]uint32 // and its numbers: identity
+	spare         []*Call        // calls that are done with
 }
 
 type place struct {
