@@ -372,6 +372,7 @@ type Pass struct {
 	print         []byte         // fingerprint's buffer
 	numbers       map[any]uint32 // and its numbers: identity
 	spare         []*Call        // calls that are done with
+	only          string         // the one name that an import shall bind
 }
 
 type place struct {
@@ -542,6 +543,8 @@ func (p *Pass) imported(name string, at pyast.Stmt) {
 }
 
 func (p *Pass) importFrom(s *pyast.ImportFrom) {
+	only := p.only
+	p.only = ""
 	var m *Unit
 	name := s.Module
 	if s.Level > 0 {
@@ -567,6 +570,7 @@ func (p *Pass) importFrom(s *pyast.ImportFrom) {
 			as = a.Name
 		}
 		switch {
+		case only != "" && as != only:
 		case a.Name == "*":
 			if m != nil {
 				for _, k := range p.public(m) {

@@ -182,6 +182,11 @@ func (p *Pass) demand(m *Unit, name string) {
 	t := m.parsed.top()
 	list, bound := t.names[name]
 	for _, i := range list {
+		if s, ok := m.File.Body[i].(*pyast.ImportFrom); ok && !m.ran[i] { // of a long list one name alone
+			p.only = name
+			p.apart(m, m.env, s)
+			continue
+		}
 		p.runTop(m, i)
 	}
 	if !bound {
