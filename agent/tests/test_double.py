@@ -148,3 +148,12 @@ def test_threads(rehearse):
         thread.start()
         thread.join()
         """) == ["mps:0"]
+
+
+def test_lazy_layers(rehearse):
+    assert rehearse("""
+        net = torch.nn.Sequential(torch.nn.LazyConv2d(4, 3), torch.nn.Flatten(), torch.nn.LazyLinear(2)).to("mps")
+        out = net(torch.randn(2, 3, 8, 8, device="mps"))
+        out.sum().backward()
+        print(out.device, {p.device.type for p in net.parameters()}, {p.grad.device.type for p in net.parameters()})
+        """) == ["mps:0 {'mps'} {'mps'}"]

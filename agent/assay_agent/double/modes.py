@@ -548,6 +548,9 @@ def _moved(tensor, kwargs_dtype, copy, non_blocking, memory_format, to_mps):
     """A copy on the other device, with a gradient that goes the other way."""
     if to_mps and not _state.off:
         _check_available()
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):  # of a lazy layer: it takes Tensor.to, and not what that is done with here
+        with torch._C.DisableTorchFunctionSubclass():
+            return _cross(tensor.detach(), to_mps, kwargs_dtype, memory_format)
     if tensor.requires_grad and torch.is_grad_enabled():
         return _Crossing.apply(tensor, to_mps, kwargs_dtype, memory_format)
     return _cross(tensor, to_mps, kwargs_dtype, memory_format)

@@ -58,6 +58,9 @@ def on_mps(tensor):
     """Whether a tensor stands for one on MPS: by its storage, or because it is a wrapper that was made to say so."""
     try:
         return tensor.untyped_storage()._cdata in _live or tensor.__class__ is not torch.Tensor and "_assay_on_mps" in tensor.__dict__
+    except ValueError:  # a parameter of a lazy layer lets few functions at itself
+        with torch._C.DisableTorchFunctionSubclass():
+            return tensor.untyped_storage()._cdata in _live
     except (NotImplementedError, RuntimeError, AttributeError):
         return _without_storage(tensor)
 
@@ -82,6 +85,9 @@ def mark(tensor):
     """From now on the tensor's storage lives on MPS and is charged. Marking twice charges once, or what a resize added."""
     try:
         storage = tensor.untyped_storage()
+    except ValueError:
+        with torch._C.DisableTorchFunctionSubclass():
+            storage = tensor.untyped_storage()
     except (NotImplementedError, RuntimeError, AttributeError):
         _mark_parts(tensor)
         return
