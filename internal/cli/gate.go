@@ -84,7 +84,7 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 		return err
 	}
 	if opts.check {
-		_, err := fmt.Fprintf(env.Stdout, "policy %s: %d gates, no mistake\n", policy.Name, len(policy.Gates))
+		_, err := fmt.Fprintf(env.Stdout, "policy %s: no mistake in it; gates: %d\n", policy.Name, len(policy.Gates))
 		return err
 	}
 	if len(args) == 0 {

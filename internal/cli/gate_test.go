@@ -67,7 +67,7 @@ func TestGateCommand(t *testing.T) {
 		{"gate --policy typo.toml cuda", 2, "", "did you mean memory.growth?"},
 		{"gate --policy typo.toml cuda", 2, "", "^^^^^^^^^^^^"},
 		{"gate --policy typo.toml not-there", 2, "", "did you mean"}, // the policy is read first
-		{"gate --check --policy good.toml", 0, "1 gates, no mistake", ""},
+		{"gate --check --policy good.toml", 0, "no mistake in it; gates: 1", ""},
 		{"gate --check --policy typo.toml", 2, "", "did you mean"},
 		{"gate --policy none.toml cuda", 2, "", "no such file"},
 		{"gate --policy good.toml not-there", 1, "", "not-there"},
