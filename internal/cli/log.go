@@ -299,7 +299,10 @@ func printFacts(w io.Writer, facts []evidence.Fact) {
 		if value == "" {
 			value = "unknown: " + logbook.Printable(f.Missing, 200)
 		}
-		fmt.Fprintf(w, "  %s: %s (%s)\n", logbook.Printable(f.Name, 200), value, logbook.Printable(f.Source, 200))
+		if f.Source != "" {
+			value += " (" + logbook.Printable(f.Source, 200) + ")"
+		}
+		fmt.Fprintf(w, "  %s: %s\n", logbook.Printable(f.Name, 200), value)
 	}
 }
 
@@ -876,14 +879,14 @@ func importFile(ctx context.Context, book *logbook.Book, path string, sum *logbo
 
 // readEvidence reads a file that may be a stranger's, within the bound of a document.
 func readEvidence(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+		return nil, fmt.Errorf("%s: not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a file", path)
-	}
 	doc, err := io.ReadAll(io.LimitReader(f, logbook.MaxContent+1))
 	if err == nil && len(doc) > logbook.MaxContent {
 		err = fmt.Errorf("%s: larger than %d MiB", path, logbook.MaxContent>>20)

@@ -18,6 +18,7 @@ func made(id, device string, figs ...evidence.Figure) *evidence.Run {
 	run := &evidence.Run{Schema: evidence.Schema, ID: id, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Figures: figs}
 	run.Subject = evidence.Subject{Kind: "script", Command: []string{"/usr/bin/python3", "code/train.py", "--epochs", "3"}, Script: "code/train.py"}
 	run.Target = evidence.Target{Asked: "auto", Device: device, Framework: "torch", Release: "2.8.0"}
+	run.Host.Facts = []evidence.Fact{{Name: "chip", Value: "Apple M2"}, {Name: "system", Value: "macOS 15.5"}}
 	run.Outcome = evidence.Outcome{Started: true, Complete: true}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "d", Length: 100, Batch: 32}}
 	if device == "double" {

@@ -105,14 +105,14 @@ func Exists(path string) bool {
 
 // sniff refuses a file that is no SQLite database before SQLite writes to it. An empty one is a logbook that was about to be made.
 func sniff(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+		return fmt.Errorf("open the logbook %s: not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open the logbook: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("open the logbook %s: not a file", path)
-	}
 	head := make([]byte, len(magic))
 	if n, _ := io.ReadFull(f, head); n > 0 && string(head[:n]) != magic {
 		return fault.Hint(fmt.Errorf("open the logbook %s: not a logbook: not a SQLite database", path), "--logbook names the database file")

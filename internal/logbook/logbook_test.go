@@ -815,9 +815,37 @@ func TestPast(t *testing.T) {
 	if err := json.Unmarshal(sample(t), &run); err != nil {
 		t.Fatal(err)
 	}
-	past, err := b.Past(&run)
-	if err != nil || len(past) != 2 || past[0].ID != "newer" || past[1].ID != "older" || !slices.Equal(past[0].Steps.Total, run.Steps.Total) {
-		t.Errorf("%d runs, %v", len(past), err)
+	past, ids, err := b.Past(t.Context(), &run)
+	if err != nil || len(past) != 3 || len(ids) != 3 {
+		t.Fatalf("%d runs, %v", len(past), err)
+	}
+	for i := range past { // whatever the device, and no other script; the newest first
+		if (past[i].ID == "newer") != (i == 0) || past[i].ID == "something else" {
+			t.Errorf("%d: %s", i, past[i].ID)
+		}
+		if kept, err := b.Run(t.Context(), ids[i]); err != nil || kept.ID != past[i].ID {
+			t.Errorf("record %s is %v, not %s: %v", ids[i], kept, past[i].ID, err)
+		}
+	}
+}
+
+// TestPastOfATeam: however many newer runs of other machines there are, those of this one are found.
+func TestPastOfATeam(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	keep(t, b, another(t, "ours", nil))
+	for i := range mostPast + 5 {
+		keep(t, b, another(t, fmt.Sprintf("theirs-%d", i), func(run *evidence.Run) {
+			run.Started = run.Started.Add(time.Duration(i+1) * time.Hour)
+			run.Target.Release = "1.0"
+		}))
+	}
+	var run evidence.Run
+	if err := json.Unmarshal(sample(t), &run); err != nil {
+		t.Fatal(err)
+	}
+	past, _, err := b.Past(t.Context(), &run)
+	if err != nil || len(past) != mostPast || past[mostPast-1].ID != "ours" {
+		t.Errorf("%d runs, the last %s, %v", len(past), past[len(past)-1].ID, err)
 	}
 }
 
