@@ -40,6 +40,7 @@ const (
 // Limit numbers of SQLite that a query needs (sqlite.org/c3ref/c_limit_attached.html).
 const (
 	limitLength   = 0
+	limitColumn   = 2
 	limitAttached = 7
 )
 
@@ -245,11 +246,10 @@ type queryer interface {
 // version reads which schema the file has; 0 for an empty file. One that this assay does not know, and somebody else's database, are errors.
 func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	var version, app, tables int
-	for pragma, into := range map[string]*int{"PRAGMA user_version": &version, "PRAGMA application_id": &app,
-		"SELECT count(*) FROM sqlite_master": &tables} {
-		if err := q.QueryRowContext(ctx, pragma).Scan(into); err != nil {
-			return 0, err
-		}
+	// In one statement, and so of one state of the file: another process may just be making it.
+	if err := q.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+		count(*) FROM sqlite_master`).Scan(&version, &app, &tables); err != nil {
+		return 0, err
 	}
 	switch {
 	case app != application && (tables > 0 || version > 0 || app != 0):

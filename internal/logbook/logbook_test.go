@@ -639,6 +639,12 @@ func TestQuery(t *testing.T) {
 	if table, err = b.Query(ctx, "SELECT * FROM points", 5); err != nil || len(table.Rows) != 5 || !table.Cut {
 		t.Errorf("%d rows, cut %v, %v", len(table.Rows), table.Cut, err)
 	}
+	for text, hint := range map[string]string{"": "SELECT * FROM runs", "PRAGMA user_version=9": "nothing in a logbook is ever changed",
+		"SELECT zeroblob(900000000)": "at a time", "SELECT " + strings.Repeat("zeroblob(8000000), ", 64) + "1": "the views are"} {
+		if _, err := b.Query(ctx, text, 10); err == nil || !strings.Contains(fault.HintOf(err), hint) || fault.CodeOf(err) != fault.Usage {
+			t.Errorf("%.40q: %v (%s)", text, err, fault.HintOf(err))
+		}
+	}
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -984,5 +990,36 @@ func TestManyGoroutines(t *testing.T) {
 	wg.Wait()
 	if c := sound(t, b); c.Records != 41 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// interrupted lets something happen between two queries.
+type interrupted struct {
+	queryer
+	calls   int
+	between func()
+}
+
+func (q *interrupted) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if q.calls++; q.calls == 2 {
+		q.between()
+	}
+	return q.queryer.QueryRowContext(ctx, query, args...)
+}
+
+// TestMadeMeanwhile: a logbook that another process makes while this one looks at the file is found empty or whole, and not taken for
+// somebody else's.
+func TestMadeMeanwhile(t *testing.T) {
+	for i := range 12 {
+		path := filepath.Join(t.TempDir(), fmt.Sprint(i, ".db"))
+		b, err := open(path, "rwc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		version, err := b.version(ctx, &interrupted{queryer: b.db, between: func() { mustOpen(t, path) }})
+		if err != nil || version != 0 && version != len(schema()) {
+			t.Errorf("version %d, %v", version, err)
+		}
 	}
 }

@@ -189,8 +189,9 @@ type Table struct {
 
 // Bounds of a query.
 const (
-	maxCell   = 64 << 20  // bytes of one value that a query may make
-	maxAnswer = 256 << 20 // bytes of all values
+	maxCell    = 8 << 20   // bytes of one value that a query may make; a chunk of points as JSON is the largest of ours
+	maxColumns = 64        // of a query's answer: a row is held whole before it can be weighed
+	maxAnswer  = 256 << 20 // bytes of all values
 )
 
 // Query answers SQL. The book must have been opened by OpenRead: its connection cannot write. No other file can be attached.
@@ -201,15 +202,23 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	}
 	defer conn.Close()
 	// VACUUM INTO writes a file and attaches for that: no attaching forbids both.
-	for id, v := range map[int]int{limitAttached: 0, limitLength: maxCell} {
+	for id, v := range map[int]int{limitAttached: 0, limitLength: maxCell, limitColumn: maxColumns} {
 		if _, err := sqlite.Limit(conn, id, v); err != nil {
 			return nil, fmt.Errorf("query the logbook: %w", err)
 		}
 	}
 	t, err := readTable(ctx, conn, query, limit)
+	var e *sqlite.Error
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
+	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed"), fault.Usage)
+	case errors.As(err, &e) && e.Code()&0xff == 18: // TOOBIG
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
+			fmt.Sprintf("one value may have %d MiB: ask for less at a time", maxCell>>20)), fault.Usage)
+	case err == nil && len(t.Columns) == 0:
+		return nil, fault.Exit(fault.Hint(errors.New("query the logbook: that asks for nothing"), "for example: assay log query \"SELECT * FROM runs\""), fault.Usage)
 	case err != nil:
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
 			"the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"), fault.Usage)
