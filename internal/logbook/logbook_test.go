@@ -1023,3 +1023,15 @@ func TestMadeMeanwhile(t *testing.T) {
 		}
 	}
 }
+
+// TestWeighed: a document that would be hundreds of times as large in memory is refused before anything is made of it.
+func TestWeighed(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	bomb := []byte(`{"schema":"` + evidence.Schema + `","figures":[` + strings.Repeat("{},", maxObjects) + `{}]}`)
+	if _, _, err := b.Add(ctx, bomb); err == nil || !strings.Contains(err.Error(), "objects") {
+		t.Errorf("%v", err)
+	}
+	if objects, values := weigh([]byte(`{"a,{": "b\",{", "c": [1, 2]}`)); objects != 1 || values != 3 {
+		t.Errorf("%d objects, %d values", objects, values)
+	}
+}
