@@ -419,3 +419,19 @@ func TestRecordedOnAGPU(t *testing.T) {
 		}
 	}
 }
+
+// TestInterrupted: a run that somebody ended proves neither that the script fails nor that it runs.
+func TestInterrupted(t *testing.T) {
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"}} {
+		run := made("m", "mps")
+		run.Outcome = end
+		if out, answers := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{run}}); out != Unknown || answers[0].Needs == "" {
+			t.Errorf("%+v: %s, %+v", end, out, answers)
+		}
+	}
+	killed := made("m", "mps")
+	killed.Outcome = evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL"}
+	if out, _ := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{killed}}); out != Pass {
+		t.Errorf("killed: %s", out)
+	}
+}
