@@ -62,7 +62,7 @@ var (
 	errorHead  = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: \S|:? *$)|(?:[A-Za-z_]\w*\.)+(?:exc|exceptions|errors)\.[A-Z]\w*: \S)`)
 	toolError  = regexp.MustCompile(`^[\w./+\-]{1,120}:(?:\d+:\d+:)? (?:fatal )?error: \S`) // of a compiler or linker
 	errorLevel = regexp.MustCompile(`^(?:\[?[\d\-:T.,/ ]{8,30}\]?[ \-|]*)?(?:\[(?:ERROR|FATAL|CRITICAL)\]|(?:ERROR|FATAL|CRITICAL|Fatal Python error|fatal error|Fatal error|Error|error)[:|])\s*(\S.*)`)
-	crash      = regexp.MustCompile(`failed assertion|Check failed: |GGML_ASSERT|Assertion failed|terminating due to uncaught exception|Segmentation fault|Abort trap|Bus error: \d|^(?:zsh|bash|sh): .*(?:abort|killed|segmentation fault|bus error|Killed)`)
+	crash      = regexp.MustCompile(`failed assertion|Check failed: |GGML_ASSERT|Assertion failed|terminating (?:due to|with) uncaught exception|Segmentation fault|Abort trap|Bus error: \d|^(?:zsh|bash|sh): .*(?:abort|killed|segmentation fault|bus error|Killed)`)
 	quantity   = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
 )
 
@@ -82,7 +82,7 @@ func looksLikeError(raw []byte) bool {
 // Words that the forms above contain: looking for them is much cheaper than the forms.
 var (
 	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|", ".exc.", "exceptions.", "errors.")
-	crashWords = words("failed assertion", "Check failed", "GGML_ASSERT", "Assertion failed", "terminating due", "egmentation fault", "Abort trap", "us error", "abort", "illed")
+	crashWords = words("failed assertion", "Check failed", "GGML_ASSERT", "Assertion failed", "uncaught exception", "egmentation fault", "Abort trap", "us error", "abort", "illed")
 )
 
 func words(list ...string) (w [][]byte) {
