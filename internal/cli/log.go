@@ -176,6 +176,8 @@ func listText(w io.Writer, list []logbook.Entry) error {
 		ended := ""
 		switch {
 		case e.Exit == nil:
+		case *e.Exit < 0:
+			ended = "cut off" // assay itself was killed: nobody saw how the script ended
 		case e.Signal != "":
 			ended = e.Signal
 		case *e.Exit != 0:
@@ -937,7 +939,7 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		path := logbookPath(env, opts.logbook)
 		if !logbook.Exists(path) {
-			return fault.Exit(fmt.Errorf("no logbook at %s", path), fault.Usage)
+			return fault.Exit(fault.Hint(fmt.Errorf("no logbook at %s", path), "--logbook or $ASSAY_LOGBOOK names another file"), fault.Usage)
 		}
 		problems, err := logbook.CheckWAL(path) // before anybody opens the file
 		if err != nil {

@@ -417,6 +417,9 @@ func (c *Condition) counted(run *evidence.Run) (evidence.Figure, string) {
 
 // interrupted says by what somebody ended a run; "" for one that ended by itself.
 func interrupted(run *evidence.Run) string {
+	if run.Outcome.Exit < 0 {
+		return "nobody saw how it ended: " + cmp.Or(run.Outcome.Reason, "it was cut off")
+	}
 	if slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP"}, run.Outcome.Signal) {
 		return "it was ended from outside, by " + run.Outcome.Signal
 	}

@@ -422,7 +422,8 @@ func TestRecordedOnAGPU(t *testing.T) {
 
 // TestInterrupted: a run that somebody ended proves neither that the script fails nor that it runs.
 func TestInterrupted(t *testing.T) {
-	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"}} {
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"},
+		{Started: true, Exit: -1, Reason: "assay was killed"}} {
 		run := made("m", "mps")
 		run.Outcome = end
 		if out, answers := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{run}}); out != Unknown || answers[0].Needs == "" {

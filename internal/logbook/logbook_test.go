@@ -1035,3 +1035,19 @@ func TestWeighed(t *testing.T) {
 		t.Errorf("%d objects, %d values", objects, values)
 	}
 }
+
+// TestNotesOfACutOffRun: where assay itself was killed nobody knows whether the script failed.
+func TestNotesOfACutOffRun(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	keep(t, b, another(t, "cut", func(run *evidence.Run) {
+		run.Outcome = evidence.Outcome{Started: true, Exit: -1, Reason: "assay itself was ended before the run was"}
+	}))
+	list, err := b.List(ctx, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := b.Markdown(ctx, &out, list); err != nil || strings.Contains(out.String(), "Failed") || !strings.Contains(out.String(), "nobody saw how it ended") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
