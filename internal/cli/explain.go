@@ -28,12 +28,12 @@ func newExplainCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [FILE|-|RUN|TEXT]",
 		Short: "Explain an error, a log or a run: cause, remedy, releases concerned",
-		Long: `Reads a log (a FILE, or - for standard input), a run (its folder, an evidence.json, or a record of the logbook), or an error message given as it is, and says for
-each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and which rule says so, with
-its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
+		Long: `Reads a log (a FILE, or - for standard input), a run (its folder, an evidence.json, or a record of the logbook), or an error message given
+as it is, and says for each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and
+which rule says so, with its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
 
-What looks like an error and is not known is listed as not known. Without an argument the newest run below .assay/runs, or else of the logbook, is explained.
---rules prints the rules; docs/symptoms.md is made from them.
+What looks like an error and is not known is listed as not known. Without an argument the newest run below .assay/runs, or
+else of the logbook, is explained. --rules prints the rules; docs/symptoms.md is made from them.
 
 Exit status: 0 where something was explained or nothing looks like an error, 4 where there are only errors that are not known.`,
 		Example: `  assay explain train.log

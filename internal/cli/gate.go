@@ -42,7 +42,8 @@ policy is read before anything else, and a mistake in it is shown with its place
 policy that comes with assay (--policy default; --default prints it).
 
 A baseline is made of earlier runs of the same command on the same chip, system and release: those below the folders that --against
-names, or in the logbooks that it names, by default .assay/runs and the logbook ($ASSAY_LOGBOOK, else .assay/logbook.db). It fails where a change for the worse is certain beyond what runs differ anyway.
+names, or in the logbooks that it names, by default .assay/runs and the logbook ($ASSAY_LOGBOOK, else .assay/logbook.db). It fails where a
+change for the worse is certain beyond what runs differ anyway.
 
 Exit status: 0 where every gate that was asked passes, 3 where one fails, 4 where none fails and one cannot be told; what cannot be told
 is no pass, and the answer says what would tell.`,

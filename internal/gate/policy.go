@@ -122,12 +122,14 @@ func Load(name string, data []byte) (*Policy, error) {
 			called = fmt.Sprintf("number %d", i+1)
 			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: a name of letters, digits, dots and dashes is missing", called, onLine(at.head, "name", at)))
 		} else if first, twice := seen[g.Name]; twice {
-			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: there are two of that name; the first is on line %d", called, onLine(at.head, "name", at), first))
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: there are two of that name; the first is on line %d", called,
+				onLine(at.head, "name", at), first))
 		} else {
 			seen[g.Name] = max(at.head, at.keys["name"])
 		}
 		if strings.TrimSpace(g.Rule) == "" {
-			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: it has no rule\n    (for example rule = \"failures == 0\")", called, onLine(at.head, "rule", at)))
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: it has no rule\n    (for example rule = \"failures == 0\")", called,
+				onLine(at.head, "rule", at)))
 		}
 		for _, part := range []struct {
 			key, text string

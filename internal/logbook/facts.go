@@ -165,7 +165,8 @@ func Conditions(run *evidence.Run, extra []*Record) []evidence.Fact {
 		named = named || len(r.Figures) > 0
 	}
 	if !named {
-		all = append(all, evidence.Fact{Name: "store.rtt", Source: "$ASSAY_STORE", Missing: "no store was named: ASSAY_STORE=host:port before the run, or assay log facts --rtt"})
+		all = append(all, evidence.Fact{Name: "store.rtt", Source: "$ASSAY_STORE",
+			Missing: "no store was named: ASSAY_STORE=host:port before the run, or assay log facts --rtt"})
 	}
 	return all
 }
