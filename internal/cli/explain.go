@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"assay/internal/fault"
+	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/symptom"
 )
@@ -26,12 +28,12 @@ func newExplainCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [FILE|-|RUN|TEXT]",
 		Short: "Explain an error, a log or a run: cause, remedy, releases concerned",
-		Long: `Reads a log (a FILE, or - for standard input), a run (its folder, or an evidence.json), or an error message given as it is, and says for
-each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and which rule says so, with
-its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
+		Long: `Reads a log (a FILE, or - for standard input), a run (its folder, an evidence.json, or a record of the logbook), or an error message given
+as it is, and says for each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and
+which rule says so, with its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
 
-What looks like an error and is not known is listed as not known. Without an argument the newest run below .assay/runs is explained.
---rules prints the rules; docs/symptoms.md is made from them.
+What looks like an error and is not known is listed as not known. Without an argument the newest run below .assay/runs, or
+else of the logbook, is explained. --rules prints the rules; docs/symptoms.md is made from them.
 
 Exit status: 0 where something was explained or nothing looks like an error, 4 where there are only errors that are not known.`,
 		Example: `  assay explain train.log
@@ -84,8 +86,14 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 	if err != nil && strings.ContainsAny(args[0], " \n") { // no file: the message itself
 		return symptom.Scan("the command line", strings.NewReader(args[0]))
 	}
+	if errors.Is(err, fs.ErrNotExist) && logbook.Exists(logbookPath(env, "")) { // a record of the logbook
+		if run, err := loadRun(env, args[0]); err == nil {
+			return symptom.Run(args[0], run), nil
+		}
+	}
 	if err != nil {
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("explain: %w", err), "name a log, a run's folder, - for standard input, or give the message in quotes"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("explain: %w", err),
+			"name a log, a run's folder, a record of the logbook, - for standard input, or give the message in quotes"), fault.Usage)
 	}
 	if info.IsDir() {
 		run, _, err := probe.Load(path)
@@ -116,12 +124,12 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 
 func explainNewest(env *Env) (*symptom.Report, error) {
 	hint := "name a log or a run, or pipe one in: python train.py 2>&1 | assay explain -"
-	runs, err := pastRuns(env, nil)
+	run, path, err := newest(env)
 	if err != nil {
 		return nil, err
 	}
-	if len(runs) == 0 {
-		return nil, fault.Exit(fault.Hint(errors.New("explain: nothing named, and no run is kept below "+runsFolder), hint), fault.Usage)
+	if run == nil {
+		return nil, fault.Exit(fault.Hint(errors.New("explain: nothing named, and no run is kept below "+runsFolder+" or in the logbook"), hint), fault.Usage)
 	}
-	return symptom.Run(runs[0].ID, runs[0]), nil
+	return symptom.Run(path, run), nil
 }

@@ -67,7 +67,7 @@ func TestGateCommand(t *testing.T) {
 		{"gate --policy typo.toml cuda", 2, "", "did you mean memory.growth?"},
 		{"gate --policy typo.toml cuda", 2, "", "^^^^^^^^^^^^"},
 		{"gate --policy typo.toml not-there", 2, "", "did you mean"}, // the policy is read first
-		{"gate --check --policy good.toml", 0, "1 gates, no mistake", ""},
+		{"gate --check --policy good.toml", 0, "no mistake in it; gates: 1", ""},
 		{"gate --check --policy typo.toml", 2, "", "did you mean"},
 		{"gate --policy none.toml cuda", 2, "", "no such file"},
 		{"gate --policy good.toml not-there", 1, "", "not-there"},
@@ -188,6 +188,20 @@ func TestGateBaseline(t *testing.T) {
 	}
 	if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml", "--against", "team.db", "--against", ".assay/runs"}, slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out), " "), "against 12 runs") {
 		t.Errorf("from the logbook, each run once: status %d\n%s%s", code, out, errs)
+	}
+	// The logbook that a team shares is a baseline without being named again, and its records can be judged by name.
+	elsewhere := t.TempDir()
+	write(t, filepath.Join(elsewhere, "p.toml"), "[[gate]]\nname = \"speed\"\nrule = \"step.time within 5 % of baseline\"\n")
+	shared := append(os.Environ(), "ASSAY_LOGBOOK="+filepath.Join(dir, "team.db"))
+	if out, errs, code := command(t, elsewhere, shared, append([]string{"gate", "--policy", "p.toml"}, slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out), " "), "against 12 runs") {
+		t.Errorf("from $ASSAY_LOGBOOK: status %d\n%s%s", code, out, errs)
+	}
+	record := filepath.Base(filepath.Dir(names[11]))
+	if out, errs, code := command(t, elsewhere, shared, "gate", "--policy", "p.toml", record); code != 4 || !strings.Contains(out, "more runs would tell") || !strings.Contains(strings.Join(strings.Fields(out), " "), "of "+record) {
+		t.Errorf("a record: status %d\n%s%s", code, out, errs)
+	}
+	if _, errs, code := command(t, elsewhere, shared, "gate", "--policy", "p.toml", "ffff"); code != 2 || !strings.Contains(errs, "no file or folder") || !strings.Contains(errs, "see: assay log") {
+		t.Errorf("no record: status %d\n%s", code, errs)
 	}
 	if out, _, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against", filepath.Join(dir, ".assay/runs/as-is-03"), unchanged[0]); code != 4 || !strings.Contains(out, "4 runs more of the state to compare with") {
 		t.Errorf("status %d\n%s", code, out)

@@ -176,6 +176,8 @@ func listText(w io.Writer, list []logbook.Entry) error {
 		ended := ""
 		switch {
 		case e.Exit == nil:
+		case *e.Exit < 0:
+			ended = "cut off" // assay itself was killed: nobody saw how the script ended
 		case e.Signal != "":
 			ended = e.Signal
 		case *e.Exit != 0:
@@ -299,7 +301,10 @@ func printFacts(w io.Writer, facts []evidence.Fact) {
 		if value == "" {
 			value = "unknown: " + logbook.Printable(f.Missing, 200)
 		}
-		fmt.Fprintf(w, "  %s: %s (%s)\n", logbook.Printable(f.Name, 200), value, logbook.Printable(f.Source, 200))
+		if f.Source != "" {
+			value += " (" + logbook.Printable(f.Source, 200) + ")"
+		}
+		fmt.Fprintf(w, "  %s: %s\n", logbook.Printable(f.Name, 200), value)
 	}
 }
 
@@ -790,7 +795,7 @@ there already is not taken in again, so that two machines can exchange their log
 		for _, why := range sum.Refused {
 			fmt.Fprintf(env.Stderr, "refused: %s\n", logbook.Printable(why, 300))
 		}
-		fmt.Fprintf(env.Stdout, "%d records and %d further chunks of points are new, %d records were there already, %d were refused\n",
+		fmt.Fprintf(env.Stdout, "new: %d records, and %d further chunks of points; there already: %d; refused: %d\n",
 			sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
 		if len(sum.Refused) > 0 {
 			return status(fault.Failed)
@@ -859,31 +864,32 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 
 func importFile(ctx context.Context, book *logbook.Book, path string, sum *logbook.Merged) error {
 	doc, err := readEvidence(path)
-	if err == nil {
-		var added bool
-		if _, added, err = book.Add(ctx, doc); err == nil {
-			if added {
-				sum.Records++
-			} else {
-				sum.Known++
-			}
-			return nil
-		}
+	if err != nil {
+		sum.Refused = append(sum.Refused, err.Error()) // names the path
+		return nil
 	}
-	sum.Refused = append(sum.Refused, fmt.Sprintf("%s: %v", path, err))
+	_, added, err := book.Add(ctx, doc)
+	switch {
+	case err != nil:
+		sum.Refused = append(sum.Refused, fmt.Sprintf("%s: %v", path, err))
+	case added:
+		sum.Records++
+	default:
+		sum.Known++
+	}
 	return nil
 }
 
 // readEvidence reads a file that may be a stranger's, within the bound of a document.
 func readEvidence(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+		return nil, fmt.Errorf("%s: not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a file", path)
-	}
 	doc, err := io.ReadAll(io.LimitReader(f, logbook.MaxContent+1))
 	if err == nil && len(doc) > logbook.MaxContent {
 		err = fmt.Errorf("%s: larger than %d MiB", path, logbook.MaxContent>>20)
@@ -921,18 +927,23 @@ func addRunFolder(ctx context.Context, book *logbook.Book, dir string) (string, 
 
 func newLogVerify(env *Env, opts *logOptions) *cobra.Command {
 	var head string
-	cmd := &cobra.Command{Use: "verify", Short: "Hold every byte of the logbook to its hashes", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "verify", Short: "Hold what the logbook keeps to its hashes", Args: cobra.NoArgs,
 		Long: `Reads the whole logbook: each document and each chunk of points against its SHA-256, the tables against the documents that they were
-read out of, the ledger's chain, the schema, and SQLite's own pages.
-It prints the ledger's last hash; with --head an earlier one must still be in the chain,
-which shows that nothing that was kept then is gone.
+read out of, the ledger's chain, the schema, SQLite's own pages, and before all of them the write-ahead log: SQLite would drop what
+it cannot read there. Space of the file that holds nothing has no hash; how much that is, is said.
+
+It prints the ledger's last hash; with --head an earlier one must still be in the chain, which shows that nothing that was kept then is gone.
 
 Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 	cmd.Flags().StringVar(&head, "head", "", "`hash` that an earlier verify printed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		path := logbookPath(env, opts.logbook)
 		if !logbook.Exists(path) {
-			return fault.Exit(fmt.Errorf("no logbook at %s", path), fault.Usage)
+			return fault.Exit(fault.Hint(fmt.Errorf("no logbook at %s", path), "--logbook or $ASSAY_LOGBOOK names another file"), fault.Usage)
+		}
+		problems, err := logbook.CheckWAL(path) // before anybody opens the file
+		if err != nil {
+			return err
 		}
 		book, err := logbook.OpenRead(cmd.Context(), path) // a damaged file is not written to
 		if err != nil {
@@ -943,8 +954,12 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 		if err != nil {
 			return err
 		}
+		check.Problems = append(problems, check.Problems...)
 		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records, unit.Bytes(float64(check.Bytes)),
 			check.Points, check.Chunks, check.Head)
+		if check.Unused > 0 {
+			fmt.Fprintf(env.Stdout, "%s of the file's %s hold nothing, and have no hash\n", unit.Bytes(float64(check.Unused)), unit.Bytes(float64(check.Size)))
+		}
 		if len(check.Problems) == 0 {
 			fmt.Fprintln(env.Stdout, "everything is as it was kept")
 			return nil

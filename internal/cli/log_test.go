@@ -87,8 +87,8 @@ func TestLogFromImportToVerify(t *testing.T) {
 	contains(t, r.err.String(), "no logbook at", "assay log import .assay/runs")
 	first := r.folder("first", nil)
 	r.folder("second", func(run *evidence.Run) { run.Started = run.Started.Add(time.Hour); run.Target.Release = "2.4.0" })
-	contains(t, r.run(fault.OK, "import", ".assay/runs"), "2 records", "0 were refused")
-	contains(t, r.run(fault.OK, "import", first, filepath.Join(first, "evidence.json")), "0 records", "2 records were there already")
+	contains(t, r.run(fault.OK, "import", ".assay/runs"), "new: 2 records", "refused: 0")
+	contains(t, r.run(fault.OK, "import", first, filepath.Join(first, "evidence.json")), "0 records", "there already: 2")
 
 	list := r.run(fault.OK)
 	if a, b := strings.Index(list, "2.4.0"), strings.Index(list, "2.3.1"); a < 0 || b < a {

@@ -95,7 +95,7 @@ Exit status: the script's own; 125 where assay failed before the script was star
 		}
 		var gates error
 		if policy != nil {
-			gates = gateRun(env, policy, res)
+			gates = gateRun(env, policy, res, opts.logbook)
 		}
 		if err := endAs(res); err != nil { // the script's own ending comes first
 			return err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +30,8 @@ func newVerdictCommand(env *Env) *cobra.Command {
 		Long: `Names the lane by a table of rules over the evidence of the runs, and for each reason the figure, its basis and the run. Where that does
 not suffice it says so, with the commands that would supply what is missing. --rules prints the table.
 
-The first RUN names the subject; without one it is the newest below .assay/runs, and the others there of the same script and batch stand
+The first RUN names the subject: a run's folder, an evidence.json, or a record of the logbook. Without one it is the newest below
+.assay/runs, or else of the logbook ($ASSAY_LOGBOOK, else .assay/logbook.db), and the others there of the same script and batch stand
 beside it. A rehearsal can rule MPS out (a missing operator, memory); it can never prove that MPS is fast.
 
 What no evidence says has to be declared: ` + declarationList() + `.
@@ -48,7 +48,7 @@ Exit status: 0 where a lane is named, 4 where the evidence does not suffice, 3 w
 	f := cmd.Flags()
 	f.StringSliceVar(&opts.declared, "declare", nil, "a `word` about the work that no evidence says; may be given again")
 	f.StringVar(&opts.policy, "policy", "", "`file` of gates for the stopping rule, or default")
-	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook (.db) of earlier runs; may be given again; default .assay/runs and .assay/logbook.db")
+	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook of earlier runs; may be given again; default .assay/runs and the logbook")
 	f.BoolVar(&opts.json, "json", false, "print the record ("+verdict.Schema+")")
 	f.BoolVar(&opts.rules, "rules", false, "print the rules")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runVerdict(env, opts, args) }
@@ -77,20 +77,38 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	runs, err := loadRuns(env, args)
-	if err != nil {
-		return err
-	}
 	if err := checkAgainst(env, opts.against); err != nil {
 		return err
 	}
-	past, err := pastRuns(env, opts.against)
+	runs, paths, err := loadRuns(env, args)
 	if err != nil {
 		return err
 	}
+	h := pastOf(env, opts.against, "")
+	var past []*evidence.Run
+	if h != nil {
+		var subject *evidence.Run // nil: the newest
+		if len(runs) > 0 {
+			subject = runs[0]
+		}
+		if past, err = h.Past(subject); err != nil {
+			return err
+		}
+		if len(runs) == 0 && len(h.read) > 0 { // the newest here; what the logbook has of it comes beside it
+			if past, err = h.Past(h.read[0]); err != nil {
+				return err
+			}
+		}
+		for id, path := range h.paths {
+			if paths[id] == "" {
+				paths[id] = path
+			}
+		}
+	}
 	if len(runs) == 0 {
 		if len(past) == 0 {
-			return fault.Exit(fault.Hint(errors.New("verdict: no run is kept below "+runsFolder), "name runs, or make one: assay run --on double -- python train.py"), fault.CannotTell)
+			return fault.Exit(fault.Hint(errors.New("verdict: no run is kept below "+runsFolder+" or in the logbook"),
+				"name runs, or make one: assay run --on double -- python train.py"), fault.CannotTell)
 		}
 		runs = append(runs, past[0]) // the newest
 		for _, run := range past[1:] {
@@ -99,7 +117,7 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 			}
 		}
 	}
-	rep := verdict.Judge(runs, verdict.Options{Declared: opts.declared, Policy: policy, Past: past})
+	rep := verdict.Judge(runs, verdict.Options{Declared: opts.declared, Policy: policy, Past: past, Paths: paths})
 	if opts.json {
 		err = verdict.JSON(env.Stdout, rep)
 	} else {
@@ -114,19 +132,4 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 		return status(fault.CannotTell)
 	}
 	return nil
-}
-
-// pastRuns are the runs below the folders, the newest first.
-func pastRuns(env *Env, folders []string) ([]*evidence.Run, error) {
-	h := earlierRuns(env, folders)
-	if h == nil {
-		return nil, nil
-	}
-	runs, err := h.Past(nil)
-	if err != nil {
-		return nil, err
-	}
-	runs = slices.Clone(runs)
-	sort.SliceStable(runs, func(i, j int) bool { return runs[i].Started.After(runs[j].Started) })
-	return runs, nil
 }

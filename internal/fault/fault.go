@@ -40,26 +40,42 @@ func Exit(err error, code int) error {
 	return &fault{error: err, code: code}
 }
 
-// HintOf returns the outermost hint in the chain, or "".
+// HintOf returns the outermost hint in the chain, or "". Of joined errors it is that of the first which has one.
 func HintOf(err error) string {
-	for err != nil {
-		if f, ok := err.(*fault); ok && f.hint != "" {
-			return f.hint
-		}
-		err = errors.Unwrap(err)
-	}
-	return ""
+	hint := ""
+	walk(err, func(f *fault) bool { hint = f.hint; return hint != "" })
+	return hint
 }
 
-// CodeOf returns the outermost exit status in the chain; Failed where none was given, OK for nil.
+// CodeOf returns the outermost exit status in the chain, of joined errors that of the first which has one; Failed where none was given,
+// OK for nil.
 func CodeOf(err error) int {
 	if err == nil {
 		return OK
 	}
-	for e := err; e != nil; e = errors.Unwrap(e) {
-		if f, ok := e.(*fault); ok && f.code != 0 {
-			return f.code
-		}
+	code := 0
+	walk(err, func(f *fault) bool { code = f.code; return code != 0 })
+	if code == 0 {
+		return Failed
 	}
-	return Failed
+	return code
+}
+
+// walk shows what is wrapped and joined in an error to f, from the outside in, until f says that it has enough.
+func walk(err error, f func(*fault) bool) bool {
+	for err != nil {
+		if f1, ok := err.(*fault); ok && f(f1) {
+			return true
+		}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				if walk(e, f) {
+					return true
+				}
+			}
+			return false
+		}
+		err = errors.Unwrap(err)
+	}
+	return false
 }

@@ -40,3 +40,24 @@ func TestPlain(t *testing.T) {
 		t.Error("defaults")
 	}
 }
+
+// TestJoined: what several errors bring along is found, that of the first before that of the second.
+func TestJoined(t *testing.T) {
+	plain := errors.New("plain")
+	hinted := Hint(Exit(errors.New("a"), Usage), "do this")
+	for _, c := range []struct {
+		err  error
+		hint string
+		code int
+	}{
+		{errors.Join(plain, hinted), "do this", Usage},
+		{errors.Join(hinted, Exit(plain, CannotTell)), "do this", Usage},
+		{fmt.Errorf("both: %w and %w", plain, hinted), "do this", Usage},
+		{Exit(errors.Join(plain, hinted), GateFailed), "do this", GateFailed},
+		{errors.Join(plain), "", Failed},
+	} {
+		if HintOf(c.err) != c.hint || CodeOf(c.err) != c.code {
+			t.Errorf("%v: %q, %d", c.err, HintOf(c.err), CodeOf(c.err))
+		}
+	}
+}

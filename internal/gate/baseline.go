@@ -173,6 +173,12 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 		cannot("--against FOLDER names earlier runs", "no earlier runs were given")
 		return
 	}
+	for _, k := range key(s.Runs[0])[2:5] { // chip, system, release: what a baseline is bound to
+		if strings.TrimSpace(k[1]) == "" {
+			cannot("", "the %s of %s is not known, and a baseline is bound to it", strings.TrimSpace(k[0]), printable(s.Runs[0].ID))
+			return
+		}
+	}
 	past, left, err := s.past()
 	if err != nil {
 		cannot("", "the earlier runs: %v", err)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -184,5 +185,33 @@ func TestRecordedRuns(t *testing.T) {
 	t.Logf("10 %% longer: found %d, passed %d of %d; unchanged: passed %d, failed %d; a bare 10 %% rule on one run would have failed %d", found, missed, trials, passed, invented, bare)
 	if found < 150 || missed > 0 || passed < 110 || invented > 1 {
 		t.Error("a real regression is missed, or an unchanged program failed")
+	}
+}
+
+// TestBaselineOfAnUnknownMachine: a baseline is bound to chip, system and release; where one of them is not known there is none.
+func TestBaselineOfAnUnknownMachine(t *testing.T) {
+	for _, what := range []string{"chip", "system", "release"} {
+		blank := func(run *evidence.Run) *evidence.Run {
+			switch what {
+			case "chip":
+				run.Host.Facts = run.Host.Facts[1:]
+			case "system":
+				run.Host.Facts = run.Host.Facts[:1]
+			default:
+				run.Target.Release = ""
+			}
+			return run
+		}
+		var earlier past
+		for i := range 8 {
+			run := blank(made(fmt.Sprint("e", i), "cpu", measured("step.time", 0.1+float64(i)*1e-4, "s")))
+			run.Started = run.Started.Add(-time.Duration(i+1) * time.Hour)
+			earlier = append(earlier, run)
+		}
+		now := blank(made("now", "cpu", measured("step.time", 0.1, "s")))
+		out, answers := ask(t, "step.time within 5 % of baseline", &Set{Runs: []*evidence.Run{now}, History: earlier})
+		if out != Unknown || !strings.Contains(answers[0].Text, what) {
+			t.Errorf("%s: %s, %s", what, out, answers[0].Text)
+		}
 	}
 }

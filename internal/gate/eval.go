@@ -361,6 +361,9 @@ func (c *Condition) counted(run *evidence.Run) (evidence.Figure, string) {
 			basis = evidence.Rehearsed
 		}
 	case "failures":
+		if why := interrupted(run); why != "" {
+			return evidence.Unknown(c.Figure, "1", why), "a run that goes through: " + again(run)
+		}
 		if run.Outcome.Exit != 0 || run.Outcome.Error != "" {
 			n, note = 1, run.Outcome.Error
 		}
@@ -410,6 +413,20 @@ func (c *Condition) counted(run *evidence.Run) (evidence.Figure, string) {
 	fig := evidence.Known(c.Figure, n, "1", basis)
 	fig.Note = strings.TrimPrefix(note, "; ")
 	return fig, ""
+}
+
+// interrupted says by what somebody ended a run; "" for one that ended by itself.
+func interrupted(run *evidence.Run) string {
+	if run.Outcome.Exit < 0 {
+		return "nobody saw how it ended: " + cmp.Or(run.Outcome.Reason, "it was cut off")
+	}
+	if slices.Contains([]string{"SIGINT", "SIGTERM", "SIGHUP"}, run.Outcome.Signal) {
+		return "it was ended from outside, by " + run.Outcome.Signal
+	}
+	if strings.HasPrefix(run.Outcome.Error, "KeyboardInterrupt") {
+		return "it was ended from outside, by KeyboardInterrupt"
+	}
+	return ""
 }
 
 // short is the beginning of an error's text.

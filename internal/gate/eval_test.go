@@ -18,6 +18,7 @@ func made(id, device string, figs ...evidence.Figure) *evidence.Run {
 	run := &evidence.Run{Schema: evidence.Schema, ID: id, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Figures: figs}
 	run.Subject = evidence.Subject{Kind: "script", Command: []string{"/usr/bin/python3", "code/train.py", "--epochs", "3"}, Script: "code/train.py"}
 	run.Target = evidence.Target{Asked: "auto", Device: device, Framework: "torch", Release: "2.8.0"}
+	run.Host.Facts = []evidence.Fact{{Name: "chip", Value: "Apple M2"}, {Name: "system", Value: "macOS 15.5"}}
 	run.Outcome = evidence.Outcome{Started: true, Complete: true}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "d", Length: 100, Batch: 32}}
 	if device == "double" {
@@ -416,5 +417,22 @@ func TestRecordedOnAGPU(t *testing.T) {
 		if got, answers := ask(t, rule, set); got != want {
 			t.Errorf("%s: %s, want %s: %+v", rule, got, want, answers)
 		}
+	}
+}
+
+// TestInterrupted: a run that somebody ended proves neither that the script fails nor that it runs.
+func TestInterrupted(t *testing.T) {
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"},
+		{Started: true, Exit: -1, Reason: "assay was killed"}} {
+		run := made("m", "mps")
+		run.Outcome = end
+		if out, answers := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{run}}); out != Unknown || answers[0].Needs == "" {
+			t.Errorf("%+v: %s, %+v", end, out, answers)
+		}
+	}
+	killed := made("m", "mps")
+	killed.Outcome = evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL"}
+	if out, _ := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{killed}}); out != Pass {
+		t.Errorf("killed: %s", out)
 	}
 }

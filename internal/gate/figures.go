@@ -24,6 +24,7 @@ type figure struct {
 	doc    string   // set for what gates work out themselves
 	args   string   // what stands in the brackets: "" a device, "two" two devices, else a list of words
 	need   bool     // the brackets may not be left out
+	most   float64  // what it can be at most; 0: no such limit
 }
 
 var figures = []figure{
@@ -38,12 +39,12 @@ var figures = []figure{
 	{name: "split.backward", unit: "s", better: lower, timed: true},
 	{name: "split.optimizer", unit: "s", better: lower, timed: true},
 	{name: "split.rest", unit: "s", better: lower, timed: true},
-	{name: "share.data", unit: "ratio", better: lower, timed: true},
-	{name: "share.h2d", unit: "ratio", better: lower, timed: true},
-	{name: "share.forward", unit: "ratio", timed: true},
-	{name: "share.backward", unit: "ratio", timed: true},
-	{name: "share.optimizer", unit: "ratio", timed: true},
-	{name: "share.rest", unit: "ratio", better: lower, timed: true},
+	{name: "share.data", unit: "ratio", most: 1, better: lower, timed: true},
+	{name: "share.h2d", unit: "ratio", most: 1, better: lower, timed: true},
+	{name: "share.forward", unit: "ratio", most: 1, timed: true},
+	{name: "share.backward", unit: "ratio", most: 1, timed: true},
+	{name: "share.optimizer", unit: "ratio", most: 1, timed: true},
+	{name: "share.rest", unit: "ratio", most: 1, better: lower, timed: true},
 	{name: "epoch.time", unit: "s", better: lower, timed: true},
 	{name: "epoch.estimate", unit: "s", better: lower, timed: true},
 	{name: "epoch.steps", unit: "1"},
@@ -59,16 +60,16 @@ var figures = []figure{
 	{name: "agent.step", unit: "s", better: lower, timed: true},
 	{name: "agent.total", unit: "s", better: lower, timed: true},
 	{name: "agent.share", unit: "ratio", better: lower, timed: true},
-	{name: "host.cpu.mean", unit: "ratio", timed: true},
-	{name: "gpu.busy.mean", unit: "ratio", better: higher, timed: true},
+	{name: "host.cpu.mean", unit: "ratio", most: 1, timed: true},
+	{name: "gpu.busy.mean", unit: "ratio", most: 1, better: higher, timed: true},
 	{name: "gpu.power.mean", unit: "W", better: lower, timed: true},
 	{name: "loss.first", unit: "1", better: lower},
 	{name: "loss.last", unit: "1", better: lower},
-	{name: "fallback.calls", unit: "ratio", better: lower},
-	{name: "fallback.flops", unit: "ratio", better: lower},
-	{name: "fallback.time", unit: "ratio", better: lower, timed: true},
+	{name: "fallback.calls", unit: "ratio", most: 1, better: lower},
+	{name: "fallback.flops", unit: "ratio", most: 1, better: lower},
+	{name: "fallback.time", unit: "ratio", most: 1, better: lower, timed: true},
 
-	{name: "speedup", unit: "ratio", better: higher, timed: true, args: "two", need: true,
+	{name: "speedup", unit: "ratio", most: 1, better: higher, timed: true, args: "two", need: true,
 		doc: "speedup(A, B): by how much the step on A is shorter than on B: 1 − step.time(A) / step.time(B)"},
 	{name: "parity.loss", unit: "ratio", better: lower, args: "two",
 		doc: "parity.loss(A, B): the greatest departure of the losses on A from those on B, step by step, |a − b| / |b|; without brackets from those on CUDA"},
@@ -119,6 +120,11 @@ func (f *figure) arguments() (words []string, least, most int) {
 
 // near is the word of the list that was probably meant, or "".
 func near(word string, list []string) string {
+	for _, candidate := range list {
+		if strings.EqualFold(word, candidate) {
+			return candidate
+		}
+	}
 	best, distance := "", 1+max(2, len(word)/3)
 	for _, candidate := range list {
 		if d := editDistance(word, candidate); d < distance {

@@ -275,9 +275,20 @@ func (p *parser) condition() (*Condition, error) {
 		c.Compare = "within"
 	default:
 		m := p.fail("%s where a comparison is expected: <=, <, >=, >, == or within", p.said()).(*Mistake)
-		if p.text == "=" || p.text == "is" {
+		next := ""
+		if p.end < len(p.rule) {
+			next = p.rule[p.end : p.end+1]
+		}
+		switch {
+		case p.text == "=" && (next == "<" || next == ">"):
+			m.Text += "; did you mean " + next + "=?"
+			m.Len++
+		case p.text == "=" || p.text == "is":
 			m.Hint = "a count is compared with =="
-		} else if p.text == "over" {
+		case p.kind == 'w' && near(p.text, []string{"within"}) != "":
+			m.Text += "; did you mean within?"
+		}
+		if p.text == "over" {
 			m.Hint = "the window stands last: " + c.Figure + " <= … over 10 epochs"
 		}
 		return nil, m
@@ -293,7 +304,11 @@ func (p *parser) condition() (*Condition, error) {
 		}
 		p.next()
 		if !p.isWord("baseline") {
-			return nil, p.fail("%s where baseline is expected", p.said())
+			m := p.fail("%s where baseline is expected", p.said()).(*Mistake)
+			if near(p.text, []string{"baseline"}) != "" {
+				m.Text += "; did you mean baseline?"
+			}
+			return nil, m
 		}
 		p.next()
 		if err := p.baseline(c, q); err != nil {
@@ -301,6 +316,8 @@ func (p *parser) condition() (*Condition, error) {
 		}
 	} else if c.Bound, err = q.in(c); err != nil {
 		return nil, err
+	} else if most := c.known.most; most > 0 && c.Bound > most {
+		return nil, q.fail("%s is never above %g %%", c.Figure, 100*most)
 	} else if c.Compare == "within" && c.Bound < 0 {
 		return nil, q.fail("%s within a negative range", c.Figure)
 	}
@@ -388,6 +405,9 @@ type quantity struct {
 	at, end int
 }
 
+// text of the number without its unit.
+func (q quantity) text() string { return strconv.FormatFloat(q.value, 'g', -1, 64) }
+
 func (q quantity) fail(format string, args ...any) error {
 	return &Mistake{Rule: q.rule, At: q.at, Len: q.end - q.at, Text: fmt.Sprintf(format, args...)}
 }
@@ -416,6 +436,10 @@ func (p *parser) quantity() (quantity, error) {
 		}
 	} else if p.kind == 'n' {
 		return q, p.fail("a number after a number")
+	} else if p.kind == ',' {
+		m := p.fail("a comma in a number").(*Mistake)
+		m.Hint = "thousands are not set apart, and decimals follow a point: 1000, 1.5"
+		return q, m
 	}
 	return q, nil
 }
@@ -438,6 +462,11 @@ var examples = map[string]string{"s": "50 ms or 2 s", "B": "8 GiB", "ratio": "22
 func (q quantity) in(c *Condition) (float64, error) {
 	want := c.known.unit
 	if q.unit == "" {
+		if want == "ratio" && math.Abs(q.value) > 1 { // 26 would be 2600 %, and hold for ever
+			m := q.fail("%s is a ratio, and %s of it would be %s %%", c.Figure, q.text(), strconv.FormatFloat(100*q.value, 'g', 6, 64)).(*Mistake)
+			m.Hint = fmt.Sprintf("write %s %%, or %s", q.text(), strconv.FormatFloat(q.value/100, 'g', 6, 64))
+			return 0, m
+		}
 		if want == "1" || want == "ratio" {
 			return q.value, nil
 		}

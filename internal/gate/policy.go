@@ -3,6 +3,7 @@
 package gate
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"assay/internal/fault"
 )
@@ -70,17 +72,33 @@ func Load(name string, data []byte) (*Policy, error) {
 	if len(data) > maxPolicy {
 		return nil, wrong(" larger than %d KiB", maxPolicy>>10)
 	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors on Windows put it there
 	var file struct {
 		Gate []Gate `toml:"gate"`
 	}
-	if err := toml.NewDecoder(strings.NewReader(string(data))).DisallowUnknownFields().Decode(&file); err != nil {
+	if err := toml.NewDecoder(bytes.NewReader(data)).DisallowUnknownFields().Decode(&file); err != nil {
 		var strict *toml.StrictMissingError
 		var decode *toml.DecodeError
 		switch {
 		case errors.As(err, &strict):
-			return nil, fault.Hint(wrong(" keys that mean nothing here:\n%s", printable(strict.String())), "a [[gate]] has name, rule, when, because and source")
+			meant := ""
+			for _, e := range strict.Errors {
+				if guess := near(e.Key()[len(e.Key())-1], append(policyKeys, "gate")); guess != "" {
+					meant += fmt.Sprintf("; did you mean %s?", guess)
+				}
+			}
+			return nil, fault.Hint(wrong(" keys that mean nothing here%s\n%s", meant, printable(strict.String())),
+				"gates are headed [[gate]], and have "+strings.Join(policyKeys, ", "))
 		case errors.As(err, &decode):
-			return nil, wrong(" %v\n%s", err, printable(decode.String()))
+			text, hint := decode.Error(), ""
+			switch key := decode.Key(); { // the decoder speaks of Go's types
+			case strings.Contains(text, "cannot decode TOML") && len(key) > 1:
+				text, hint = key[len(key)-1]+" is no text", "write it in quotes: "+key[len(key)-1]+" = \"…\""
+			case strings.Contains(text, "cannot decode TOML"):
+				text, hint = "gate is no table", "each gate is headed [[gate]], on a line of its own"
+			}
+			row, _ := decode.Position()
+			return nil, fault.Hint(wrong(" line %d: %s\n%s", row, strings.TrimPrefix(text, "toml: "), printable(caret(data, decode))), hint)
 		}
 		return nil, wrong(" %v", err)
 	}
@@ -92,31 +110,40 @@ func Load(name string, data []byte) (*Policy, error) {
 	}
 	p := &Policy{Name: name, Gates: file.Gate}
 	var mistakes []string
-	from, seen := 0, map[string]bool{}
+	seen, places := map[string]int{}, placesOf(data)
 	for i := range p.Gates {
 		g := &p.Gates[i]
-		called := g.Name
-		switch {
-		case !gateName.MatchString(g.Name):
-			called = fmt.Sprintf("number %d", i+1)
-			mistakes = append(mistakes, fmt.Sprintf("gate %s: a name of letters, digits, dots and dashes is missing", called))
-		case seen[g.Name]:
-			mistakes = append(mistakes, fmt.Sprintf("gate %s: there are two of that name", called))
+		var at place
+		if i < len(places) {
+			at = places[i]
 		}
-		seen[g.Name] = true
+		called := g.Name
+		if !gateName.MatchString(g.Name) {
+			called = fmt.Sprintf("number %d", i+1)
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: a name of letters, digits, dots and dashes is missing", called, onLine(at.head, "name", at)))
+		} else if first, twice := seen[g.Name]; twice {
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: there are two of that name; the first is on line %d", called,
+				onLine(at.head, "name", at), first))
+		} else {
+			seen[g.Name] = max(at.head, at.keys["name"])
+		}
+		if strings.TrimSpace(g.Rule) == "" {
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: it has no rule\n    (for example rule = \"failures == 0\")", called,
+				onLine(at.head, "rule", at)))
+		}
 		for _, part := range []struct {
 			key, text string
 			into      **Expr
 		}{{"when", g.When, &g.when}, {"rule", g.Rule, &g.rule}} {
-			if part.text == "" && part.key == "when" {
+			if strings.TrimSpace(part.text) == "" {
 				continue
 			}
 			expr, err := Parse(part.text)
 			var m *Mistake
 			if errors.As(err, &m) {
-				line := ""
-				if n := lineOf(data, part.text, from); n > 0 {
-					line = fmt.Sprintf(", line %d", n)
+				line := onLine(at.keys[part.key], "", at)
+				if at.broken[part.key] { // a text of several lines
+					line = onLine(at.keys[part.key]+strings.Count(m.Rule[:min(m.At, len(m.Rule))], "\n"), "", at)
 				}
 				text := fmt.Sprintf("gate %s%s: %s: %s\n%s", called, line, part.key, printable(m.Text), indent(m.Show()))
 				if m.Hint != "" {
@@ -126,9 +153,6 @@ func Load(name string, data []byte) (*Policy, error) {
 				continue
 			}
 			*part.into = expr
-		}
-		if at := strings.Index(string(data[from:]), g.Rule); at >= 0 {
-			from += at
 		}
 	}
 	if n := len(mistakes); n > 0 {
@@ -140,16 +164,70 @@ func Load(name string, data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// lineOf is the line on which the text stands at or after the offset; 0 where it was written in another way.
-func lineOf(data []byte, text string, from int) int {
-	if text == "" {
-		return 0
+// policyKeys of a gate.
+var policyKeys = []string{"name", "rule", "when", "because", "source"}
+
+// place says on which lines a gate stands.
+type place struct {
+	head   int            // [[gate]]
+	keys   map[string]int // where the text of a key begins
+	broken map[string]bool
+}
+
+// placesOf finds the gates of a policy that was decoded.
+func placesOf(data []byte) []place {
+	var p unstable.Parser
+	p.Reset(data)
+	line := func(raw unstable.Range) int { return 1 + bytes.Count(data[:raw.Offset], []byte("\n")) }
+	var all []place
+	for p.NextExpression() {
+		e := p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			key := e.Key()
+			key.Next()
+			all = append(all, place{head: line(p.Range(key.Node().Data)), keys: map[string]int{}, broken: map[string]bool{}})
+		case unstable.KeyValue:
+			key := e.Key()
+			if !key.Next() || len(all) == 0 {
+				continue
+			}
+			name, at := string(key.Node().Data), all[len(all)-1]
+			at.keys[name] = line(p.Range(key.Node().Data))
+			if raw := p.Raw(e.Value().Raw); bytes.HasPrefix(raw, []byte(`"""`)) || bytes.HasPrefix(raw, []byte("'''")) {
+				at.broken[name] = true
+				if len(raw) > 3 && (raw[3] == '\n' || raw[3] == '\r') {
+					at.keys[name]++
+				}
+			}
+		}
 	}
-	at := strings.Index(string(data[from:]), text)
-	if at < 0 {
-		return 0
+	return all
+}
+
+// onLine names the line of a key, or else the one given; "" where neither is known.
+func onLine(line int, key string, at place) string {
+	if n := at.keys[key]; n > 0 {
+		line = n
 	}
-	return 1 + strings.Count(string(data[:from+at]), "\n")
+	if line <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", line %d", line)
+}
+
+// caret shows the line of a mistake with the place below it.
+func caret(data []byte, e *toml.DecodeError) string {
+	row, column := e.Position()
+	lines := strings.Split(string(data), "\n")
+	if row < 1 || row > len(lines) {
+		return ""
+	}
+	text := strings.TrimRight(lines[row-1], "\r")
+	if len(text) > 110 {
+		text = strings.ToValidUTF8(text[:110], "") + " …"
+	}
+	return fmt.Sprintf("  %s\n  %s^", strings.ReplaceAll(text, "\t", " "), strings.Repeat(" ", min(max(0, column-1), 112)))
 }
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }

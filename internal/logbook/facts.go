@@ -159,8 +159,14 @@ func Conditions(run *evidence.Run, extra []*Record) []evidence.Fact {
 		f.Missing = "could not be listed"
 	}
 	all = append(all, f)
+	named := false
 	for _, r := range extra {
 		all = append(all, r.Facts...)
+		named = named || len(r.Figures) > 0
+	}
+	if !named {
+		all = append(all, evidence.Fact{Name: "store.rtt", Source: "$ASSAY_STORE",
+			Missing: "no store was named: ASSAY_STORE=host:port before the run, or assay log facts --rtt"})
 	}
 	return all
 }

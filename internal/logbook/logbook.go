@@ -40,6 +40,7 @@ const (
 // Limit numbers of SQLite that a query needs (sqlite.org/c3ref/c_limit_attached.html).
 const (
 	limitLength   = 0
+	limitColumn   = 2
 	limitAttached = 7
 )
 
@@ -105,14 +106,14 @@ func Exists(path string) bool {
 
 // sniff refuses a file that is no SQLite database before SQLite writes to it. An empty one is a logbook that was about to be made.
 func sniff(path string) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+		return fmt.Errorf("open the logbook %s: not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open the logbook: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("open the logbook %s: not a file", path)
-	}
 	head := make([]byte, len(magic))
 	if n, _ := io.ReadFull(f, head); n > 0 && string(head[:n]) != magic {
 		return fault.Hint(fmt.Errorf("open the logbook %s: not a logbook: not a SQLite database", path), "--logbook names the database file")
@@ -245,11 +246,10 @@ type queryer interface {
 // version reads which schema the file has; 0 for an empty file. One that this assay does not know, and somebody else's database, are errors.
 func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	var version, app, tables int
-	for pragma, into := range map[string]*int{"PRAGMA user_version": &version, "PRAGMA application_id": &app,
-		"SELECT count(*) FROM sqlite_master": &tables} {
-		if err := q.QueryRowContext(ctx, pragma).Scan(into); err != nil {
-			return 0, err
-		}
+	// In one statement, and so of one state of the file: another process may just be making it.
+	if err := q.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+		count(*) FROM sqlite_master`).Scan(&version, &app, &tables); err != nil {
+		return 0, err
 	}
 	switch {
 	case app != application && (tables > 0 || version > 0 || app != 0):

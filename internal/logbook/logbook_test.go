@@ -639,6 +639,12 @@ func TestQuery(t *testing.T) {
 	if table, err = b.Query(ctx, "SELECT * FROM points", 5); err != nil || len(table.Rows) != 5 || !table.Cut {
 		t.Errorf("%d rows, cut %v, %v", len(table.Rows), table.Cut, err)
 	}
+	for text, hint := range map[string]string{"": "SELECT * FROM runs", "PRAGMA user_version=9": "nothing in a logbook is ever changed",
+		"SELECT zeroblob(900000000)": "at a time", "SELECT " + strings.Repeat("zeroblob(8000000), ", 64) + "1": "the views are"} {
+		if _, err := b.Query(ctx, text, 10); err == nil || !strings.Contains(fault.HintOf(err), hint) || fault.CodeOf(err) != fault.Usage {
+			t.Errorf("%.40q: %v (%s)", text, err, fault.HintOf(err))
+		}
+	}
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -815,9 +821,37 @@ func TestPast(t *testing.T) {
 	if err := json.Unmarshal(sample(t), &run); err != nil {
 		t.Fatal(err)
 	}
-	past, err := b.Past(&run)
-	if err != nil || len(past) != 2 || past[0].ID != "newer" || past[1].ID != "older" || !slices.Equal(past[0].Steps.Total, run.Steps.Total) {
-		t.Errorf("%d runs, %v", len(past), err)
+	past, ids, err := b.Past(t.Context(), &run)
+	if err != nil || len(past) != 3 || len(ids) != 3 {
+		t.Fatalf("%d runs, %v", len(past), err)
+	}
+	for i := range past { // whatever the device, and no other script; the newest first
+		if (past[i].ID == "newer") != (i == 0) || past[i].ID == "something else" {
+			t.Errorf("%d: %s", i, past[i].ID)
+		}
+		if kept, err := b.Run(t.Context(), ids[i]); err != nil || kept.ID != past[i].ID {
+			t.Errorf("record %s is %v, not %s: %v", ids[i], kept, past[i].ID, err)
+		}
+	}
+}
+
+// TestPastOfATeam: however many newer runs of other machines there are, those of this one are found.
+func TestPastOfATeam(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	keep(t, b, another(t, "ours", nil))
+	for i := range mostPast + 5 {
+		keep(t, b, another(t, fmt.Sprintf("theirs-%d", i), func(run *evidence.Run) {
+			run.Started = run.Started.Add(time.Duration(i+1) * time.Hour)
+			run.Target.Release = "1.0"
+		}))
+	}
+	var run evidence.Run
+	if err := json.Unmarshal(sample(t), &run); err != nil {
+		t.Fatal(err)
+	}
+	past, _, err := b.Past(t.Context(), &run)
+	if err != nil || len(past) != mostPast || past[mostPast-1].ID != "ours" {
+		t.Errorf("%d runs, the last %s, %v", len(past), past[len(past)-1].ID, err)
 	}
 }
 
@@ -956,5 +990,64 @@ func TestManyGoroutines(t *testing.T) {
 	wg.Wait()
 	if c := sound(t, b); c.Records != 41 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// interrupted lets something happen between two queries.
+type interrupted struct {
+	queryer
+	calls   int
+	between func()
+}
+
+func (q *interrupted) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if q.calls++; q.calls == 2 {
+		q.between()
+	}
+	return q.queryer.QueryRowContext(ctx, query, args...)
+}
+
+// TestMadeMeanwhile: a logbook that another process makes while this one looks at the file is found empty or whole, and not taken for
+// somebody else's.
+func TestMadeMeanwhile(t *testing.T) {
+	for i := range 12 {
+		path := filepath.Join(t.TempDir(), fmt.Sprint(i, ".db"))
+		b, err := open(path, "rwc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		version, err := b.version(ctx, &interrupted{queryer: b.db, between: func() { mustOpen(t, path) }})
+		if err != nil || version != 0 && version != len(schema()) {
+			t.Errorf("version %d, %v", version, err)
+		}
+	}
+}
+
+// TestWeighed: a document that would be hundreds of times as large in memory is refused before anything is made of it.
+func TestWeighed(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	bomb := []byte(`{"schema":"` + evidence.Schema + `","figures":[` + strings.Repeat("{},", maxObjects) + `{}]}`)
+	if _, _, err := b.Add(ctx, bomb); err == nil || !strings.Contains(err.Error(), "objects") {
+		t.Errorf("%v", err)
+	}
+	if objects, values := weigh([]byte(`{"a,{": "b\",{", "c": [1, 2]}`)); objects != 1 || values != 3 {
+		t.Errorf("%d objects, %d values", objects, values)
+	}
+}
+
+// TestNotesOfACutOffRun: where assay itself was killed nobody knows whether the script failed.
+func TestNotesOfACutOffRun(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	keep(t, b, another(t, "cut", func(run *evidence.Run) {
+		run.Outcome = evidence.Outcome{Started: true, Exit: -1, Reason: "assay itself was ended before the run was"}
+	}))
+	list, err := b.List(ctx, Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := b.Markdown(ctx, &out, list); err != nil || strings.Contains(out.String(), "Failed") || !strings.Contains(out.String(), "nobody saw how it ended") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -198,7 +198,7 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	}
 	status := "FINISHED"
 	switch {
-	case run.Outcome.Signal != "":
+	case run.Outcome.Signal != "" || run.Outcome.Exit < 0:
 		status = "KILLED"
 	case run.Outcome.Exit != 0 || !run.Outcome.Started:
 		status = "FAILED"

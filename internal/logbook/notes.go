@@ -148,6 +148,8 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 		result = "✅ Worked in a rehearsal (on the double, no Mac was seen)"
 	}
 	switch o := run.Outcome; {
+	case o.Exit < 0: // assay was killed
+		result = "unknown: nobody saw how it ended: " + md(o.Reason)
 	case o.Exit != 0 || !o.Started:
 		result = strings.Replace(result, "✅ Worked", "❌ Failed", 1) + fmt.Sprintf(": exit status %d", o.Exit)
 		if o.Signal != "" {

@@ -38,6 +38,7 @@ type Filter struct {
 	About  string // records about this one
 	Limit  int    // the newest so many
 	All    bool   // also what other records carry with them: kind facts
+	Runs   bool   // only runs and rehearsals
 }
 
 // List gives records, the newest first.
@@ -56,9 +57,9 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 		f.value, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''), coalesce(f.missing, ''),
 		coalesce((SELECT group_concat(about, ' ') FROM link l WHERE l.record = r.record), '')
 		FROM record r LEFT JOIN figure f ON f.record = r.record AND f.name = 'step.time'
-		WHERE (?1 = '' AND (?8 OR r.kind <> 'facts') OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
+		WHERE (NOT ?9 OR r.kind IN ('run', 'rehearsal')) AND (?1 = '' AND (?8 OR r.kind <> 'facts') OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
 		AND (?4 = 0 OR r.exit <> 0) AND r.at >= ?5 AND (?6 = '' OR EXISTS (SELECT 1 FROM link l WHERE l.record = r.record AND l.about = ?6))
-		GROUP BY r.record ORDER BY r.at DESC, r.id LIMIT ?7`, f.Kind, f.Script, f.Device, truth(f.Failed), since, f.About, f.Limit, truth(f.All))
+		GROUP BY r.record ORDER BY r.at DESC, r.id LIMIT ?7`, f.Kind, f.Script, f.Device, truth(f.Failed), since, f.About, f.Limit, truth(f.All), truth(f.Runs))
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}
@@ -138,36 +139,36 @@ func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 	return &run, nil
 }
 
-// mostPast is how many earlier runs Past reads, the newest first.
-const mostPast = 400
+// mostPast is how many earlier runs Past reads of each device.
+const mostPast = 100
 
-// Past gives runs and rehearsals of the same subject on the same kind of device, the newest first: a gate's history. Of their columns only those of
-// the steps' lengths are kept.
-func (b *Book) Past(run *evidence.Run) ([]*evidence.Run, error) {
-	ctx := context.Background()
+// Past gives earlier runs and rehearsals of the same subject, whatever the device, and their identifiers: of each device so many, those of the same
+// chip, system and release first, then the newest. It is a gate's and a verdict's history. A logbook that a team shares may hold many others.
+func (b *Book) Past(ctx context.Context, run *evidence.Run) ([]*evidence.Run, []string, error) {
+	record := projectRun(run).record // kind, …, device, …, torch, python, system, chip as in the table
+	torch, system, chip := record[11], record[13], record[14]
 	var ids []string
-	err := each(ctx, b.db, `SELECT id FROM record WHERE kind IN ('run', 'rehearsal') AND title IS ? AND device IS ? ORDER BY at DESC LIMIT ?`,
+	err := each(ctx, b.db, `SELECT id FROM (SELECT id, at, torch IS ?2 AND system IS ?3 AND chip IS ?4 AS same,
+		row_number() OVER (PARTITION BY kind, device ORDER BY torch IS ?2 AND system IS ?3 AND chip IS ?4 DESC, at DESC) AS place
+		FROM record WHERE kind IN ('run', 'rehearsal') AND title IS ?1) WHERE place <= ?5 ORDER BY at DESC, id`,
 		func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
 			ids = append(ids, id)
 			return err
-		}, text(Title(run)), text(run.Target.Device), mostPast)
+		}, text(Title(run)), torch, system, chip, mostPast)
 	if err != nil {
-		return nil, fmt.Errorf("read the logbook: %w", err)
+		return nil, nil, fmt.Errorf("read the logbook %s: %w", b.path, err)
 	}
 	var past []*evidence.Run
 	for _, id := range ids {
 		earlier, err := b.Run(ctx, id)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		all := earlier.Steps
-		earlier.Steps = evidence.StepSeries{Number: all.Number, Total: all.Total, Kind: all.Kind, Thin: all.Thin}
-		earlier.Loss, earlier.Host.Samples, earlier.Provenance.Packages = evidence.LossSeries{}, nil, nil
 		past = append(past, earlier)
 	}
-	return past, nil
+	return past, ids, nil
 }
 
 // Record is a record in the common form.
@@ -188,8 +189,9 @@ type Table struct {
 
 // Bounds of a query.
 const (
-	maxCell   = 64 << 20  // bytes of one value that a query may make
-	maxAnswer = 256 << 20 // bytes of all values
+	maxCell    = 8 << 20   // bytes of one value that a query may make; a chunk of points as JSON is the largest of ours
+	maxColumns = 64        // of a query's answer: a row is held whole before it can be weighed
+	maxAnswer  = 256 << 20 // bytes of all values
 )
 
 // Query answers SQL. The book must have been opened by OpenRead: its connection cannot write. No other file can be attached.
@@ -200,15 +202,23 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	}
 	defer conn.Close()
 	// VACUUM INTO writes a file and attaches for that: no attaching forbids both.
-	for id, v := range map[int]int{limitAttached: 0, limitLength: maxCell} {
+	for id, v := range map[int]int{limitAttached: 0, limitLength: maxCell, limitColumn: maxColumns} {
 		if _, err := sqlite.Limit(conn, id, v); err != nil {
 			return nil, fmt.Errorf("query the logbook: %w", err)
 		}
 	}
 	t, err := readTable(ctx, conn, query, limit)
+	var e *sqlite.Error
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
+	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed"), fault.Usage)
+	case errors.As(err, &e) && e.Code()&0xff == 18: // TOOBIG
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
+			fmt.Sprintf("one value may have %d MiB: ask for less at a time", maxCell>>20)), fault.Usage)
+	case err == nil && len(t.Columns) == 0:
+		return nil, fault.Exit(fault.Hint(errors.New("query the logbook: that asks for nothing"), "for example: assay log query \"SELECT * FROM runs\""), fault.Usage)
 	case err != nil:
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
 			"the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"), fault.Usage)

@@ -41,6 +41,8 @@ const (
 const (
 	MaxContent = 256 << 20 // bytes
 	maxText    = 64 << 10  // bytes of a note
+	maxObjects = 4 << 20   // of a document: figures of samples, above all
+	maxValues  = 32 << 20  // of a document: steps, above all
 )
 
 // Record is the common form, for everything that is not the evidence of a run.
@@ -268,14 +270,17 @@ func project(doc []byte) (*projection, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
+	if objects, values := weigh(doc); objects > maxObjects || values > maxValues {
+		return nil, fmt.Errorf("keep a record: %d objects and %d values in it, and the most are %d and %d", objects, values, maxObjects, maxValues)
+	}
 	if err := json.Unmarshal(doc, &head); err != nil {
-		return nil, fault.Hint(fmt.Errorf("keep a record: not JSON: %w", err), "evidence.json of a run's folder can be kept, or the folder")
+		return nil, fault.Hint(fmt.Errorf("keep a record: %w", plainer(err)), "evidence.json of a run's folder can be kept, or the folder")
 	}
 	switch head.Schema {
 	case evidence.Schema:
 		var run evidence.Run
 		if err := json.Unmarshal(doc, &run); err != nil {
-			return nil, fmt.Errorf("keep a run: not the evidence of a run: %w", err)
+			return nil, fmt.Errorf("keep a run: not the evidence of a run: %w", plainer(err))
 		}
 		return projectRun(&run), nil
 	case RecordSchema:
@@ -289,11 +294,43 @@ func project(doc []byte) (*projection, error) {
 		"use the assay that wrote it, or a newer one")
 }
 
+// weigh counts the objects and the values of JSON without making anything of them: a few bytes each can become hundreds in memory.
+func weigh(doc []byte) (objects, values int) {
+	text, escaped := false, false
+	for _, c := range doc {
+		switch {
+		case escaped:
+			escaped = false
+		case text:
+			text, escaped = c != '"', c == '\\'
+		case c == '"':
+			text = true
+		case c == '{':
+			objects++
+		case c == ',':
+			values++
+		}
+	}
+	return objects, values + 1
+}
+
+// plainer says in a reader's words what encoding/json says in Go's.
+func plainer(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	if wrong.Field == "" {
+		return fmt.Errorf("a JSON %s, and not an object", wrong.Value)
+	}
+	return fmt.Errorf("a JSON %s in the field %s does not belong there", wrong.Value, wrong.Field)
+}
+
 func parseRecord(doc []byte) (*Record, error) {
 	var r Record
 	d := json.NewDecoder(bytes.NewReader(doc))
 	if err := d.Decode(&r); err != nil {
-		return nil, fmt.Errorf("keep a record: %w", err)
+		return nil, fmt.Errorf("keep a record: %w", plainer(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("keep a record: more than one JSON value")

@@ -16,6 +16,7 @@ type Check struct {
 	Records, Chunks, Points int
 	Bytes                   int64  // of documents
 	Head                    string // last hash of the ledger: whoever notes it down can tell later that nothing before it is gone
+	Size, Unused            int64  // bytes of the file, and those of them that hold nothing
 	Problems                []string
 }
 
@@ -36,6 +37,11 @@ func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 		return nil, fault.Hint(fmt.Errorf("verify %s: %w", b.path, err), hintOf(err))
 	}
 	defer tx.Rollback()
+	var free, page int64
+	if err := tx.QueryRowContext(ctx, `SELECT coalesce(sum(pgsize), 0), coalesce(sum(unused), 0), (SELECT freelist_count FROM pragma_freelist_count),
+		(SELECT page_size FROM pragma_page_size) FROM dbstat`).Scan(&c.Size, &c.Unused, &free, &page); err == nil { // where it fails, so do the pages below
+		c.Size, c.Unused = c.Size+free*page, c.Unused+free*page
+	}
 	steps := []func(context.Context, *sql.Tx, *Check, func(string, ...any)) error{checkPages, checkSchema, checkDocuments, checkChunks,
 		func(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
 			return checkLedger(ctx, tx, c, problem, head)

@@ -741,7 +741,7 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 func Load(path string) (*evidence.Run, string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, "", fault.Hint(fmt.Errorf("show %s: %w", path, err), "name a run's folder, or an evidence.json")
+		return nil, "", fault.Hint(fmt.Errorf("read the run %s: %w", path, err), "name a run's folder, or an evidence.json")
 	}
 	file, dir := path, filepath.Dir(path)
 	if info.IsDir() {
@@ -751,7 +751,7 @@ func Load(path string) (*evidence.Run, string, error) {
 	if errors.Is(err, os.ErrNotExist) && info.IsDir() {
 		run, err := loadEvents(filepath.Join(path, eventsFile))
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, "", fault.Hint(fmt.Errorf("show %s: no %s and no %s in it", path, evidenceFile, eventsFile), "name the folder that assay run printed")
+			return nil, "", fault.Hint(fmt.Errorf("read the run %s: no %s and no %s in it", path, evidenceFile, eventsFile), "name the folder that assay run printed")
 		}
 		if err != nil {
 			return nil, "", err
@@ -760,14 +760,14 @@ func Load(path string) (*evidence.Run, string, error) {
 		return run, dir, nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("show %s: %w", file, err)
+		return nil, "", fmt.Errorf("read the run %s: %w", file, err)
 	}
 	var run evidence.Run
 	if err := json.Unmarshal(data, &run); err != nil {
-		return nil, "", fault.Hint(fmt.Errorf("show %s: not the evidence of a run: %w", file, err), "the file is damaged, or something else")
+		return nil, "", fault.Hint(fmt.Errorf("read the run %s: not the evidence of a run: %w", file, err), "name the folder that assay run printed, or its evidence.json; this file is damaged, or something else")
 	}
 	if run.Schema != evidence.Schema {
-		return nil, "", fault.Hint(fmt.Errorf("show %s: schema %q, and this assay reads %q", file, run.Schema, evidence.Schema), "use the assay that wrote it, or a newer one")
+		return nil, "", fault.Hint(fmt.Errorf("read the run %s: schema %q, and this assay reads %q", file, run.Schema, evidence.Schema), "use the assay that wrote it, or a newer one")
 	}
 	return &run, dir, nil
 }
@@ -808,7 +808,7 @@ func loadEvents(path string) (*evidence.Run, error) {
 		fold.add(*line.C, line.E)
 	}
 	if fold.start.ID == "" {
-		return nil, fault.Hint(fmt.Errorf("show %s: not the events of a run", path), "name the folder that assay run printed")
+		return nil, fault.Hint(fmt.Errorf("read the run %s: not the events of a run", path), "name the folder that assay run printed")
 	}
 	return fold.finish(), nil
 }

@@ -61,6 +61,9 @@ func Run(name string, run *evidence.Run) *Report {
 		s.text("losses", fmt.Sprintf("loss: nan (first at step %d)", n[0]), "", len(n))
 	}
 	for _, o := range Observations {
+		if o.Timed && run.Rehearsal != nil { // its times are those of the machine that rehearsed
+			continue
+		}
 		if text, ok := o.Sees(run); ok {
 			s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis,
 				Remedy: o.Actions,
@@ -114,6 +117,7 @@ type Observation struct {
 	Hypothesis string
 	Actions    []string
 	Source     string
+	Timed      bool // by clocks: a rehearsal has nothing to say
 	Sees       func(run *evidence.Run) (text string, ok bool)
 }
 
@@ -121,7 +125,7 @@ type Observation struct {
 // need a second run: gate and verdict compare.
 var Observations = []Observation{
 	{
-		Name: "starts-fast-then-slow", Title: "Steps became slower as the run went on", Source: "S4 §5: fast start then cliff; the steps of this run",
+		Name: "starts-fast-then-slow", Timed: true, Title: "Steps became slower as the run went on", Source: "S4 §5: fast start then cliff; the steps of this run",
 		Hypothesis: "Memory fills: the allocator's cache, kept tensors or swap. A Mac that gets hot, or another program on the GPU, looks the same.",
 		Actions: []string{"Lower the batch; gc.collect(); torch.mps.empty_cache() at the end of each epoch.", "Compare memory.growth and " +
 			"swap.used.peak of this run; the retained lines in the report say which tensors stay.",
@@ -145,7 +149,7 @@ var Observations = []Observation{
 		},
 	},
 	{
-		Name: "waits-for-the-device", Title: "The loop waits for the device", Source: "S4 §9 and §12: sync points",
+		Name: "waits-for-the-device", Timed: true, Title: "The loop waits for the device", Source: "S4 §9 and §12: sync points",
 		Hypothesis: "Reading a value (.item(), print of a tensor, .cpu()) waits until the GPU has done all that was queued, and it idles until " +
 			"more is. Part of the wait is its own work and stays.",
 		Actions: []string{"Gather losses on the device, and read them once an epoch or every hundred steps.", "assay run --only forward shows " +
@@ -153,7 +157,7 @@ var Observations = []Observation{
 		Sees: waits,
 	},
 	{
-		Name: "waits-for-data", Title: "The loop waits for data", Source: "S4 §1 and §12; the steps of this run",
+		Name: "waits-for-data", Timed: true, Title: "The loop waits for data", Source: "S4 §1 and §12; the steps of this run",
 		Hypothesis: "Decoding, augmentation or collation on the CPU take longer than the step: a faster GPU changes nothing.",
 		Actions: []string{"assay run --only data measures the loader alone.", "Workers, with persistent_workers=True and under the main guard; " +
 			"decode and resize once, ahead; fewer Python-level transforms."},
@@ -236,7 +240,7 @@ func oneOperator(run *evidence.Run) (string, bool) {
 		return fmt.Sprintf("%.0f %% of the operators' time on this machine's CPU is in calls that have no kernel on the device, first of them %s (%s)",
 			100**f.Value, run.Fallbacks[0].Operator, f.Basis), true
 	}
-	if run.Target.Device != "mps" || len(run.Operators) == 0 {
+	if run.Target.Device != "mps" || run.Rehearsal != nil || len(run.Operators) == 0 {
 		return "", false
 	}
 	sum, top := 0.0, run.Operators[0]

@@ -466,3 +466,27 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// TestClocksOfARehearsal: what shows in times is said of a run on the device, and not of a rehearsal, whose times are another machine's.
+func TestClocksOfARehearsal(t *testing.T) {
+	share := 0.9
+	run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+	run.Target.Device, run.Outcome.Started = "mps", true
+	run.Figures = []evidence.Figure{{Name: "share.data", Value: &share, Unit: "ratio", Basis: evidence.Measured}}
+	run.Operators = []evidence.Operator{{Name: "PythonDispatchMode", Self: 9}, {Name: "aten::mm", Self: 1}}
+	for i := range 200 {
+		run.Steps.Number, run.Steps.Total = append(run.Steps.Number, i+1), append(run.Steps.Total, 0.01*float64(1+i/100))
+	}
+	clocks := []string{"starts-fast-then-slow", "one-operator-takes-most", "waits-for-data"}
+	for _, name := range clocks {
+		if !slices.Contains(rules(Run("r", run)), name) {
+			t.Errorf("a run on mps: %s is not said: %v", name, rules(Run("r", run)))
+		}
+	}
+	run.Rehearsal = &evidence.Rehearsal{}
+	for _, name := range clocks {
+		if slices.Contains(rules(Run("r", run)), name) {
+			t.Errorf("a rehearsal: %s", name)
+		}
+	}
+}

@@ -59,16 +59,17 @@ func (t *trace) frame(file, line, in string) {
 
 // An error that no rule knows shows by its form. A metric that is called error does not: what follows it is a number.
 var (
-	errorHead  = regexp.MustCompile(`^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: \S|:? *$)`)
+	errorHead  = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: \S|:? *$)|(?:[A-Za-z_]\w*\.)+(?:exc|exceptions|errors)\.[A-Z]\w*: \S)`)
+	toolError  = regexp.MustCompile(`^[\w./+\-]{1,120}:(?:\d+:\d+:)? (?:fatal )?error: \S`) // of a compiler or linker
 	errorLevel = regexp.MustCompile(`^(?:\[?[\d\-:T.,/ ]{8,30}\]?[ \-|]*)?(?:\[(?:ERROR|FATAL|CRITICAL)\]|(?:ERROR|FATAL|CRITICAL|Fatal Python error|fatal error|Fatal error|Error|error)[:|])\s*(\S.*)`)
-	crash      = regexp.MustCompile(`failed assertion|terminating due to uncaught exception|Segmentation fault|Abort trap|Bus error: \d|^(?:zsh|bash|sh): .*(?:abort|killed|segmentation fault|bus error|Killed)`)
+	crash      = regexp.MustCompile(`failed assertion|Check failed: |GGML_ASSERT|Assertion failed|terminating (?:due to|with) uncaught exception|Segmentation fault|Abort trap|Bus error: \d|^(?:zsh|bash|sh): .*(?:abort|killed|segmentation fault|bus error|Killed)`)
 	quantity   = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
 )
 
 func looksLikeError(raw []byte) bool {
 	head := raw[:min(len(raw), 240)]
 	if hasAny(head, errorWords) {
-		if errorHead.Match(head) {
+		if errorHead.Match(head) || toolError.Match(head) {
 			return true
 		}
 		if m := errorLevel.FindSubmatch(head); m != nil && !quantity.Match(m[1]) {
@@ -80,8 +81,8 @@ func looksLikeError(raw []byte) bool {
 
 // Words that the forms above contain: looking for them is much cheaper than the forms.
 var (
-	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|")
-	crashWords = words("failed assertion", "terminating due", "egmentation fault", "Abort trap", "us error", "abort", "illed")
+	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|", ".exc.", "exceptions.", "errors.")
+	crashWords = words("failed assertion", "Check failed", "GGML_ASSERT", "Assertion failed", "uncaught exception", "egmentation fault", "Abort trap", "us error", "abort", "illed")
 )
 
 func words(list ...string) (w [][]byte) {
