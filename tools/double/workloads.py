@@ -1,8 +1,8 @@
 """Training workloads whose peak memory is measured on a GPU and accounted on the double: three steps each, no downloads.
 
 WORKLOADS is {name: (group, function)}; function(device) trains. A name says model, optimizer, what else, and batch:
-`vit_b_16-adamw-bf16-64`. Groups are `fit`, which the rules in cuda_like.py were developed with, and `held`, which were only looked
-at when those rules were done.
+`vit_b_16-adamw-bf16-64`. Groups are `fit`, which the rules in cuda_like.py were developed with, `held`, which were only looked
+at when those rules were done, and `later`, written and measured after that, of kinds that neither of the others has.
 """
 
 import math
@@ -351,3 +351,154 @@ workload("fit", "unet-adamw-8", UNet, noised(8, 64), denoised, "adamw", late_zer
 workload("held", "unet-adamw-64", UNet, noised(64, 32), denoised, "adamw")
 workload("fit", "unet-adamw-bf16-64", UNet, noised(64, 64), denoised, "adamw", "bf16")
 workload("held", "unet-adamw-checkpoint-64", lambda: UNet(checkpointing=True), noised(64, 32), denoised, "adamw", late_zero=True)
+
+# Written later: other kinds
+
+
+class Generator(nn.Sequential):
+    """A DCGAN's generator and discriminator as one module, for one optimizer step of both losses."""
+
+    def __init__(self, width=64):
+        up = lambda a, b: (nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(True))  # noqa: E731
+        super().__init__(nn.ConvTranspose2d(100, 8 * width, 4, 1, 0, bias=False), nn.BatchNorm2d(8 * width), nn.ReLU(True),
+                         *up(8 * width, 4 * width), *up(4 * width, 2 * width), *up(2 * width, width), nn.ConvTranspose2d(width, 3, 4, 2, 1), nn.Tanh())
+
+
+class DCGAN(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        down = lambda a, b: (nn.Conv2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2, True))  # noqa: E731
+        self.generator = Generator(width)
+        self.discriminator = nn.Sequential(nn.Conv2d(3, width, 4, 2, 1), nn.LeakyReLU(0.2, True), *down(width, 2 * width),
+                                           *down(2 * width, 4 * width), *down(4 * width, 8 * width), nn.Conv2d(8 * width, 1, 4, 1, 0), nn.Flatten())
+
+
+def adversarial(model, real, z):
+    fake = model.generator(z)
+    to = F.binary_cross_entropy_with_logits
+    a, b, c = model.discriminator(real), model.discriminator(fake.detach()), model.discriminator(fake)
+    return to(a, torch.ones_like(a)) + to(b, torch.zeros_like(b)) + to(c, torch.ones_like(c))
+
+
+class Seq2Seq(nn.Module):
+    """nn.Transformer as its documentation uses it, post-norm, with a mask."""
+
+    def __init__(self, vocabulary=10000, width=256):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.body = nn.Transformer(width, 8, 3, 3, 1024, batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, source, target):
+        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device)
+        return self.head(self.body(self.embedding(source), self.embedding(target), tgt_mask=mask))
+
+
+def translated(model, source, target):
+    return F.cross_entropy(model(source, target[:, :-1]).flatten(0, 1), target[:, 1:].flatten())
+
+
+class OldAttention(nn.Module):
+    """A GPT's block with attention written out, as before scaled_dot_product_attention: the scores are kept for the backward pass."""
+
+    def __init__(self, width=384, heads=6, depth=6, vocabulary=8000, length=256):
+        super().__init__()
+        self.heads = heads
+        self.token, self.place = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(1, length, width))
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width), nn.LayerNorm(width),
+                                                   nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]) for _ in range(depth))
+        self.register_buffer("mask", torch.tril(torch.ones(length, length)).view(1, 1, length, length))
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, ids):
+        x = self.token(ids) + self.place[:, :ids.shape[1]]
+        n, t, c = x.shape
+        for norm1, qkv, out, norm2, up, down in self.blocks:
+            q, k, v = (y.view(n, t, self.heads, c // self.heads).transpose(1, 2) for y in qkv(norm1(x)).split(c, dim=2))
+            scores = (q @ k.transpose(-2, -1)) * (c // self.heads) ** -0.5
+            scores = F.dropout(F.softmax(scores.masked_fill(self.mask[:, :, :t, :t] == 0, float("-inf")), dim=-1), 0.1)
+            x = x + out((scores @ v).transpose(1, 2).reshape(n, t, c))
+            x = x + F.dropout(down(F.gelu(up(norm2(x)))), 0.1)
+        return self.head(x)
+
+
+class Audio(nn.Module):
+    """Convolutions over a waveform, as for speech commands."""
+
+    def __init__(self, width=64):
+        super().__init__()
+        layers, before = [], 1
+        for i, (size, stride, after) in enumerate([(80, 16, width), (3, 1, width), (3, 1, 2 * width), (3, 1, 4 * width)]):
+            layers += [nn.Conv1d(before, after, size, stride), nn.BatchNorm1d(after), nn.ReLU(), nn.MaxPool1d(4)]
+            before = after
+        self.body, self.head = nn.Sequential(*layers), nn.Linear(before, 35)
+
+    def forward(self, x):
+        return self.head(self.body(x).mean(-1))
+
+
+def frozen(name):
+    """A pretrained backbone of which the last layer alone is trained."""
+    def make():
+        model = vision(name)()
+        for p in model.parameters():
+            p.requires_grad = False
+        model.fc = nn.Linear(model.fc.in_features, 10)
+        return model
+    return make
+
+
+def video(name):
+    def make():
+        import torchvision
+        return getattr(torchvision.models.video, name)(weights=None)
+    return make
+
+
+class Mixer(nn.Module):
+    def __init__(self, width=512, patches=196, depth=8):
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 16, 16)
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(width), nn.Linear(patches, 256), nn.Linear(256, patches), nn.LayerNorm(width),
+                                                   nn.Linear(width, 2048), nn.Linear(2048, width)]) for _ in range(depth))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
+
+    def forward(self, x):
+        x = self.stem(x).flatten(2).transpose(1, 2)
+        for norm1, a, b, norm2, c, d in self.blocks:
+            x = x + b(F.gelu(a(norm1(x).transpose(1, 2)))).transpose(1, 2)
+            x = x + d(F.gelu(c(norm2(x))))
+        return self.head(self.norm(x).mean(1))
+
+
+class AutoEncoder(nn.Module):
+    """A variational autoencoder with transposed convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Conv2d(3, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 4, 2, 1), nn.ReLU(), nn.Conv2d(64, 128, 4, 2, 1), nn.ReLU(), nn.Flatten())
+        self.mean, self.spread = nn.Linear(128 * 64, 128), nn.Linear(128 * 64, 128)
+        self.back = nn.Linear(128, 128 * 64)
+        self.decoder = nn.Sequential(nn.Unflatten(1, (128, 8, 8)), nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(64, 32, 4, 2, 1),
+                                     nn.ReLU(), nn.ConvTranspose2d(32, 3, 4, 2, 1))
+
+
+def elbo(model, x):
+    h = model.encoder(x)
+    mean, spread = model.mean(h), model.spread(h)
+    out = model.decoder(model.back(mean + torch.randn_like(spread) * torch.exp(0.5 * spread)))
+    return F.mse_loss(out, x, reduction="sum") - 0.5 * torch.sum(1 + spread - mean.pow(2) - spread.exp())
+
+
+workload("later", "dcgan-adam-64", DCGAN, lambda: (torch.randn(64, 3, 64, 64), torch.randn(64, 100, 1, 1)), adversarial, "adam")
+workload("later", "transformer-adamw-64", Seq2Seq, lambda: (torch.randint(0, 10000, (64, 64)), torch.randint(0, 10000, (64, 64))), translated, "adamw", clip=1.0)
+workload("later", "old_gpt-adamw-8", OldAttention, tokens(8, 256, 8000), next_token, "adamw")
+workload("later", "old_gpt-adamw-bf16-64", OldAttention, tokens(64, 256, 8000), next_token, "adamw", "bf16")
+workload("later", "audio-sgd-64", Audio, lambda: (torch.randn(64, 1, 16000), torch.randint(0, 35, (64,))), classified, "sgd")
+workload("later", "frozen_resnet50-adamw-64", frozen("resnet50"), images(64, 224, 10), classified, "adamw")
+workload("later", "r3d_18-sgd-8", video("r3d_18"), lambda: (torch.randn(8, 3, 16, 112, 112), torch.randint(0, 400, (8,))), classified, "sgd")
+workload("later", "mixer-adamw-64", Mixer, images(64), classified, "adamw")
+workload("later", "vae-adam-64", AutoEncoder, lambda: (torch.randn(64, 3, 64, 64),), elbo, "adam")
+workload("later", "regnet_y_1_6gf-sgd-64", vision("regnet_y_1_6gf"), images(64), classified, "sgd")
+workload("later", "wide_resnet50_2-adamw-bf16-8", vision("wide_resnet50_2"), images(8), classified, "adamw", "bf16")
+workload("later", "vit_l_16-adamw-bf16-8", vision("vit_l_16"), images(8), classified, "adamw", "bf16")
