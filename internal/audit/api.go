@@ -253,7 +253,7 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 	switch {
 	case rest == "device":
 		if d := c.Arg(0, "device", "type"); d != nil {
-			return &Value{Kind: Device, Where: d.place(), Soft: d.Soft}
+			return &Value{Kind: Device, Where: d.place(), Soft: d.Soft, Path: d.Path}
 		}
 	case factories[rest]:
 		if dtype == "" && c.Arg(-1, "dtype") == nil {

@@ -170,12 +170,22 @@ const (
 
 // block interprets statements; what follows a return or raise is interpreted as well, as a reader would look at it, but binds nothing.
 func (p *Pass) block(body []pyast.Stmt) control {
+	open := len(p.tests)
+	how := onward
 	for _, s := range body {
-		if how := p.stmt(s); how != onward {
-			return how
+		if how = p.stmt(s); how != onward {
+			break
 		}
 	}
-	return onward
+	p.tests = p.tests[:open]
+	return how
+}
+
+// under interprets what is only reached as an open test says.
+func (p *Pass) under(test pyast.Expr, what func()) {
+	p.tests = append(p.tests, openTest{test, p.mod})
+	what()
+	p.tests = p.tests[:len(p.tests)-1]
 }
 
 func (p *Pass) stmt(s pyast.Stmt) control {
@@ -299,9 +309,15 @@ func (p *Pass) statement(s pyast.Stmt) control {
 	case *pyast.Nonlocal:
 		p.outer(s.Names)
 	case *pyast.Assert:
-		p.eval(s.Test)
+		yes, known := p.eval(s.Test).Truth()
 		if s.Msg != nil {
 			p.eval(s.Msg)
+		}
+		switch {
+		case !known:
+			p.tests = append(p.tests, openTest{s.Test, p.mod}) // for the rest of the block
+		case !yes && p.aboutTarget(s.Test):
+			return p.ended(s)
 		}
 	case *pyast.Delete:
 		for _, t := range s.Targets {
@@ -380,16 +396,7 @@ func (p *Pass) branch(s *pyast.If) control {
 		}
 		how := p.block(side)
 		if how == gone && p.aboutTarget(s.Test) {
-			if !p.quiet {
-				for _, r := range p.rules.ends {
-					p.rule = r
-					r.Node(p, s)
-				}
-			}
-			if p.frame != nil {
-				return how // on this target the function ends here
-			}
-			return onward // reported; the rest of the file is looked at as well
+			return p.ended(s)
 		}
 		return how
 	}
@@ -407,13 +414,29 @@ func (p *Pass) branch(s *pyast.If) control {
 		p.env.merge(one)
 	case first == onward:
 		p.env.names = one
+		p.tests = append(p.tests, openTest{s.Test, p.mod}) // the rest of the block is reached one way only
 	case second == onward:
+		p.tests = append(p.tests, openTest{s.Test, p.mod})
 	case first == gone && second == gone:
 		return gone
 	default:
 		return jumped
 	}
 	return onward
+}
+
+// ended shows rules the statement where the program gives up on this target.
+func (p *Pass) ended(s pyast.Stmt) control {
+	if !p.quiet {
+		for _, r := range p.rules.ends {
+			p.rule = r
+			r.Node(p, s)
+		}
+	}
+	if p.frame != nil {
+		return gone // on this target the function ends here
+	}
+	return onward // reported; the rest of the file is looked at as well
 }
 
 // isMain reports whether a test is __name__ == "__main__".
@@ -871,7 +894,8 @@ func (p *Pass) expression(e pyast.Expr) *Value {
 			return p.eval(e.Orelse)
 		}
 		p.maybe++
-		v := join(p.eval(e.Body), p.eval(e.Orelse))
+		var v *Value
+		p.under(e.Test, func() { v = join(p.eval(e.Body), p.eval(e.Orelse)) })
 		p.maybe--
 		return v
 	case *pyast.Tuple:
@@ -1010,7 +1034,7 @@ func (p *Pass) joined(e *pyast.JoinedStr) *Value {
 func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, elt func() *Value) *Value {
 	outer := p.env
 	p.env = &env{names: map[string]*Value{}, outer: outer}
-	depth := len(p.loops)
+	depth, tests := len(p.loops), len(p.tests)
 	for _, g := range generators {
 		over := p.eval(g.Iter)
 		l := Loop{Node: at, Over: over}
@@ -1020,10 +1044,13 @@ func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, e
 		p.loops = append(p.loops, l)
 		p.bind(g.Target, p.element(over), at)
 		for _, c := range g.Ifs {
-			p.eval(c)
+			if _, known := p.eval(c).Truth(); !known {
+				p.tests = append(p.tests, openTest{c, p.mod})
+			}
 		}
 	}
 	v := elt()
+	p.tests = p.tests[:tests]
 	p.loops = p.loops[:depth]
 	p.env = outer
 	return &Value{Kind: Seq, Items: []*Value{v}, Path: "open"}
@@ -1032,7 +1059,9 @@ func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, e
 func (p *Pass) boolOp(e *pyast.BoolOp) *Value {
 	var last *Value
 	open := false
-	for _, x := range e.Values {
+	tests := len(p.tests)
+	defer func() { p.tests = p.tests[:tests] }()
+	for i, x := range e.Values {
 		v := p.eval(x)
 		yes, known := v.Truth()
 		if known && yes == (e.Op == pyast.Or) {
@@ -1041,8 +1070,9 @@ func (p *Pass) boolOp(e *pyast.BoolOp) *Value {
 			}
 			return v // decided: the rest is not asked
 		}
-		if !known {
+		if !known && i < len(e.Values)-1 {
 			open = true
+			p.tests = append(p.tests, openTest{x, p.mod})
 		}
 		last = v
 	}
@@ -1084,7 +1114,8 @@ func (p *Pass) compare(e *pyast.Compare) *Value {
 			equal, known = a.Num == b.Num, true
 		case a.Kind == None && b.Kind == None:
 			equal, known = true, true
-		case a.Kind == None && b.Kind != Unknown || b.Kind == None && a.Kind != Unknown:
+		case a.Kind == None && b.mayBeNone() || b.Kind == None && a.mayBeNone():
+		case a.Kind == None || b.Kind == None:
 			known = a.Kind != Str && b.Kind != Str && a.Kind != Number && b.Kind != Number
 		case a.Kind == Device && b.Kind == Str || a.Kind == Str && b.Kind == Device || a.Kind == Device && b.Kind == Device:
 			x, y := a.place(), b.place()
@@ -1320,6 +1351,9 @@ func builtin(name string) *Value {
 	return unknown
 }
 
+// Follows is the Path of a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be.
+const Follows = "follows"
+
 func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 	name := e.Attr
 	switch base.Kind {
@@ -1344,7 +1378,7 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 	case Tensor:
 		switch name {
 		case "device":
-			return &Value{Kind: Device, Where: base.Where, Soft: base.Soft}
+			return &Value{Kind: Device, Where: base.Where, Soft: base.Soft, Path: Follows}
 		case "dtype":
 			return &Value{Kind: DType, Type: base.Type}
 		case "data", "grad", "T", "H", "mT", "mH", "real", "imag":
@@ -1378,12 +1412,10 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 			if v.Kind == Module {
 				return p.child(base, v)
 			}
-			if v.Kind == Tensor && v.Where == OnCPU && base.Where.May(OnMPS) { // a parameter or buffer
-				if v.Made == nil || v.Made.Path != "plain" {
-					t := *v
-					t.Where = base.Where
-					return &t
-				}
+			if v.Kind == Tensor && v.Where == OnCPU && base.Where != OnCPU { // a parameter or buffer
+				t := *v
+				t.Where = base.Where
+				return &t
 			}
 			return v
 		}
@@ -1393,7 +1425,7 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 			}
 		}
 		if name == "device" {
-			return &Value{Kind: Device, Where: base.Where}
+			return &Value{Kind: Device, Where: base.Where, Path: Follows}
 		}
 		if name == "training" {
 			return unknown

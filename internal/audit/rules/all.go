@@ -3,6 +3,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"assay/internal/audit"
@@ -176,8 +177,19 @@ func underCUDA(p *audit.Pass) bool {
 			return true
 		}
 	}
-	return p.Under(func(test pyast.Expr) bool {
-		text := strings.ToLower(p.Text(test))
-		return strings.Contains(text, "cuda") || strings.Contains(text, "gpu") || strings.Contains(text, "nccl")
-	})
+	if f := p.Func(); f != nil && f.Node != nil { // @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
+		if decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module && decorated(p, f.Class.Node.DecoratorList) {
+			return true
+		}
+	}
+	return p.Under(func(test pyast.Expr) bool { return saysCUDA(p.Text(test)) })
+}
+
+func saysCUDA(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "cuda") || strings.Contains(text, "gpu") || strings.Contains(text, "nccl")
+}
+
+func decorated(p *audit.Pass, list []pyast.Expr) bool {
+	return slices.ContainsFunc(list, func(d pyast.Expr) bool { return saysCUDA(p.Text(d)) })
 }

@@ -37,6 +37,17 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	default:
 		return
 	}
+	receiver := p.Text(attr.Value)
+	if p.Under(func(test pyast.Expr) bool { // another library's class may have a .cuda() of its own
+		is, ok := test.(*pyast.Call)
+		if !ok || len(is.Args) != 2 || p.Text(is.Func) != "isinstance" || p.Text(is.Args[0]) != receiver {
+			return false
+		}
+		class := p.Value(is.Args[1])
+		return class.Kind != audit.API || !strings.HasPrefix(class.Path, "torch.")
+	}) {
+		sure = false
+	}
 	f := audit.Finding{Sure: sure, Text: ".cuda() fails: " + noCUDAText, Hint: "write .to(device), with a device that the program chooses once", Source: "torch/cuda/__init__.py"}
 	f.From, f.To = int(attr.At)-1, c.Node.End()
 	if name := deviceName(p); name != "" {
@@ -95,14 +106,20 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 	if v == nil || node == nil || v.Kind != audit.Str && v.Kind != audit.Device {
 		return
 	}
-	if v.Kind == audit.Str && !deviceText(v.Text) || !onCUDA(v) {
+	if v.Kind == audit.Str && !deviceText(v.Text) || !onCUDA(v) || v.Path == audit.Follows {
 		return
 	}
 	sure := !v.Soft
+	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") { // the device comes from the file that calls this one: a test, say
+		sure = false
+	}
 	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText, Hint: "take the device from one place that chooses it by what is available"}
-	if v.Soft {
+	switch {
+	case v.Soft:
 		f.Text = "this is sent to CUDA unless the program is told otherwise: " + noCUDAText
 		f.Severity = audit.Warning
+	case !sure:
+		f.Text = "this is sent to CUDA where " + p.Main.Src.Path + " calls it: " + noCUDAText
 	}
 	if c, literal := node.(*pyast.Constant); literal && c.IsString() {
 		if name := deviceName(p); name != "" {
@@ -169,17 +186,26 @@ var raising = func() map[string]bool {
 
 // CUDAAmp finds mixed precision of the CUDA kind.
 var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alone", Severity: audit.Warning, Fixable: true, Doc: audit.Doc{
-	Why: "torch.cuda.amp.autocast and GradScaler warn and switch themselves off without CUDA: the model trains in float32 on MPS. torch.amp takes the device; " +
+	Why: "torch.cuda.amp.autocast and GradScaler warn and switch themselves off without CUDA: nothing is cast or scaled on MPS. torch.amp takes the device; " +
 		"autocast knows \"mps\" from PyTorch 2.5 on, GradScaler from 2.3 on as torch.amp.GradScaler.",
 	Bad:    "with torch.cuda.amp.autocast():\n    loss = model(x)\n",
 	Good:   "with torch.amp.autocast(device.type):\n    loss = model(x)\n",
 	Source: "torch/cuda/amp and torch/amp/autocast_mode.py of the releases",
 }, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.amp.")
+	without := map[string]string{"autocast": "nothing is cast to half precision", "GradScaler": "losses are not scaled"}[last(c.Path)]
+	known := p.Target.Since("2.5") || last(c.Path) == "GradScaler" && p.Target.Since("2.3")
+	tooOld := "autocast knows \"mps\" from torch 2.5 on: before it, cast model and inputs by hand, or train in float32"
 	if c.Path == "torch.autocast" || c.Path == "torch.amp.autocast" || c.Path == "torch.amp.GradScaler" {
+		if e := c.Arg(-1, "enabled"); e != nil && e.Kind == audit.Bool && !e.Yes && !e.Soft {
+			return
+		}
 		if d := c.Arg(0, "device_type", "device"); d != nil && d.Kind == audit.Str && d.Text == "cuda" && !d.Soft {
-			f := audit.Finding{Sure: true, Text: last(c.Path) + "(\"cuda\") switches itself off without CUDA: everything runs in float32", Hint: "give it the device's own type: device.type"}
-			if name := deviceName(p); name != "" {
+			f := audit.Finding{Sure: true, Text: last(c.Path) + "(\"cuda\") switches itself off without CUDA: " + without, Hint: "give it the device's own type: device.type"}
+			if !known {
+				f.Hint = tooOld
+			}
+			if name := deviceName(p); name != "" && known {
 				f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "write " + name + ".type", Edits: []audit.Edit{replace(c.ArgNode(0, "device_type", "device"), name+".type")}}
 			}
 			p.Report(c.At, f)
@@ -192,7 +218,10 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	if e := c.Arg(0, "enabled"); e != nil && e.Kind == audit.Bool && !e.Yes && !e.Soft {
 		return
 	}
-	f := audit.Finding{Sure: true, Text: "torch.cuda.amp." + rest + " switches itself off without CUDA: everything runs in float32", Hint: "write torch.amp." + rest + " with the device's type"}
+	f := audit.Finding{Sure: true, Text: "torch.cuda.amp." + rest + " switches itself off without CUDA: " + without, Hint: "write torch.amp." + rest + " with the device's type"}
+	if !known {
+		f.Hint = tooOld
+	}
 	if name := deviceName(p); name != "" && p.Target.Since("2.5") && len(c.Node.Args) == 0 && strings.HasPrefix(p.Text(c.Node.Func), "torch.") {
 		arguments := name + ".type"
 		for _, k := range c.Node.Keywords {
@@ -294,6 +323,12 @@ var CUDARequired = &audit.Rule{Name: "cuda-required", Title: "the program ends w
 	Bad:  "if not torch.cuda.is_available():\n    raise RuntimeError(\"needs a GPU\")\n",
 	Good: "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\n",
 }, Node: func(p *audit.Pass, n pyast.Node) {
+	if a, ok := n.(*pyast.Assert); ok {
+		if p.Target.Device != "cuda" && strings.Contains(p.Text(a.Test), "cuda") {
+			p.Report(a.Test, audit.Finding{Sure: p.Func() == nil, Text: "the program ends here without CUDA", Hint: "accept MPS: torch.backends.mps.is_available()"})
+		}
+		return
+	}
 	s := n.(*pyast.If)
 	body := s.Body
 	if yes, known := p.Value(s.Test).Truth(); known && !yes {

@@ -211,7 +211,7 @@ var ForkStart = &audit.Rule{Name: "fork-start", Title: "processes are started by
 	switch c.Path {
 	case "multiprocessing.set_start_method", "multiprocessing.get_context", "torch.multiprocessing.set_start_method", "torch.multiprocessing.get_context":
 		if v := c.Arg(0, "method"); v != nil && v.Kind == audit.Str && v.Text == "fork" {
-			p.Report(c.At, audit.Finding{Sure: !v.Soft && !p.Maybe(), Text: "a forked process crashes or hangs on macOS once it uses Metal", Hint: "start by \"spawn\""})
+			p.Report(c.At, audit.Finding{Sure: !v.Soft && !p.Maybe() && last(c.Path) == "set_start_method", Text: "a forked process crashes or hangs on macOS once it uses Metal", Hint: "start by \"spawn\""})
 		}
 	case "os.fork":
 		p.Report(c.At, audit.Finding{Sure: false, Text: "a forked process crashes or hangs on macOS once it uses Metal", Hint: "start a fresh process: subprocess, or multiprocessing by spawn"})

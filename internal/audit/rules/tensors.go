@@ -127,7 +127,7 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 			return
 		}
 		switch {
-		case v.Where.Surely(audit.OnMPS) || v.Where.Surely(audit.OnCUDA):
+		case v.Where.Surely(audit.OnMPS) || v.Where.Surely(audit.OnCUDA) && p.Target.Device == "cuda": // without CUDA it ends before
 			on = v
 		case v.Where.Surely(audit.OnCPU):
 			cpu = v
