@@ -181,6 +181,9 @@ func (p *Pass) special(c *Call) *Value {
 	case "builtins.next":
 		return p.element(arg(0))
 	case "builtins.range", "tqdm.trange", "tqdm.auto.trange":
+		if n := arg(0); len(c.Args) == 1 && n.Kind == Number && n.Num == 0 && !n.Soft { // range(torch.cuda.device_count())
+			return &Value{Kind: Seq, Path: "range", Text: "empty"}
+		}
 		return &Value{Kind: Seq, Path: "range", Items: []*Value{{Kind: Number, Type: "int", Soft: true}}}
 	case "builtins.str":
 		switch a := arg(0); a.Kind {
@@ -206,7 +209,7 @@ func (p *Pass) special(c *Call) *Value {
 		}
 		return unknown
 	case "builtins.hasattr":
-		if a, name := arg(0), arg(1); a.Kind == API && name.Kind == Str && (a.Path == "torch.backends" || a.Path == "torch") && name.Text == "mps" {
+		if a, name := arg(0), arg(1); a.Kind == API && name.Kind == Str && (a.Path == "torch.backends" || a.Path == "torch") && name.Text == "mps" || a.Kind == API && name.Kind == Str && a.Path == "torch" && name.Text == "accelerator" && p.Target.Since("2.6") {
 			return trueVal
 		}
 		return unknown

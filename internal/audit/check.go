@@ -852,6 +852,16 @@ func (p *Pass) Owns(c *Call) bool { return c.unit == p.mod }
 // AtHome reports whether the code that is being looked at stands in the file that is checked.
 func (p *Pass) AtHome() bool { return p.mod == p.Main }
 
+// Within reports whether one of the functions in whose text the place stands is as asked.
+func (p *Pass) Within(at pyast.Node, is func(*Func) bool) bool {
+	for s, f := range p.mod.funcs {
+		if s.Pos() <= at.Pos() && at.End() <= s.End() && is(f) {
+			return true
+		}
+	}
+	return false
+}
+
 // FromTop reports whether the code that is being looked at was reached from the top of the file, by calls that stand there.
 func (p *Pass) FromTop() bool { return !p.lone }
 

@@ -491,6 +491,10 @@ func (p *Pass) repeat(l Loop, body func()) {
 
 func (p *Pass) loop(s *pyast.For) {
 	over := p.eval(s.Iter)
+	if over.Text == "empty" && over.Kind == Seq {
+		p.block(s.Orelse)
+		return
+	}
 	p.repeat(Loop{Node: s, Over: over}, func() {
 		p.bind(s.Target, p.element(over), s)
 		p.block(s.Body)

@@ -172,13 +172,18 @@ func underCUDA(p *audit.Pass) bool {
 			if f.Class != nil {
 				name += f.Class.Name
 			}
+			if strings.Contains(strings.ToLower(f.Name), "gpu") {
+				return true
+			}
 		}
 		if name = strings.ToLower(name + p.Src.Path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
 			return true
 		}
 	}
 	if f := p.Func(); f != nil && f.Node != nil { // @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
-		if decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module && decorated(p, f.Class.Node.DecoratorList) {
+		if p.Within(f.Node, func(f *audit.Func) bool {
+			return decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module && decorated(p, f.Class.Node.DecoratorList)
+		}) {
 			return true
 		}
 	}

@@ -37,6 +37,9 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	default:
 		return
 	}
+	if p.Within(attr, func(f *audit.Func) bool { return f.Name == "cuda" }) { // lambda x: x.cuda(device), passed on
+		return
+	}
 	receiver := p.Text(attr.Value)
 	if p.Under(func(test pyast.Expr) bool { // another library's class may have a .cuda() of its own
 		is, ok := test.(*pyast.Call)
