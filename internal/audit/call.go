@@ -213,6 +213,22 @@ func (p *Pass) special(c *Call) *Value {
 			return trueVal
 		}
 		return unknown
+	case "builtins.isinstance", "torch.is_tensor":
+		v := arg(0)
+		class := "torch.Tensor"
+		if len(c.Args) > 1 {
+			class = c.Args[1].Path
+		}
+		if v.Soft || v.OrNone || class != "torch.Tensor" && class != "numpy.ndarray" {
+			return unknown
+		}
+		switch v.Kind {
+		case Tensor:
+			return boolean(class == "torch.Tensor")
+		case Array:
+			return boolean(class == "numpy.ndarray")
+		}
+		return unknown
 	case "builtins.bool":
 		if yes, known := arg(0).Truth(); known {
 			return boolean(yes)

@@ -165,11 +165,13 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 		return
 	}
 	since, known := mpsNames[name]
+	// getattr(torch, kind).stream() is reached where the kind has streams
+	sure := !p.Caught() && (c.Node == nil || strings.Contains(p.Text(c.Node.Func), "mps"))
 	switch {
 	case known && !p.Target.Since(since):
-		p.Report(c.At, audit.Finding{Sure: !p.Caught(), Text: fmt.Sprintf("torch.%s came with torch %s: AttributeError in %s", name, since, p.Target.Torch.Version)})
+		p.Report(c.At, audit.Finding{Sure: sure, Text: fmt.Sprintf("torch.%s came with torch %s: AttributeError in %s", name, since, p.Target.Torch.Version)})
 	case !known && parentKnown(name):
-		f := audit.Finding{Sure: !p.Caught(), Text: fmt.Sprintf("torch.%s does not exist: AttributeError", name)}
+		f := audit.Finding{Sure: sure, Text: fmt.Sprintf("torch.%s does not exist: AttributeError", name)}
 		if instead := insteadOf[name]; instead != "" {
 			f.Hint = "use " + instead
 		}
