@@ -1041,6 +1041,10 @@ func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, e
 	depth, tests := len(p.loops), len(p.tests)
 	for _, g := range generators {
 		over := p.eval(g.Iter)
+		if over.Kind == Seq && over.Text == "empty" {
+			p.env, p.loops, p.tests = outer, p.loops[:depth], p.tests[:tests]
+			return &Value{Kind: Seq, Path: "open"}
+		}
 		l := Loop{Node: at, Over: over}
 		if p.frame != nil {
 			l.Func = p.frame.fn

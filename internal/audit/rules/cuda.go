@@ -328,7 +328,7 @@ var CUDARequired = &audit.Rule{Name: "cuda-required", Title: "the program ends w
 }, Node: func(p *audit.Pass, n pyast.Node) {
 	if a, ok := n.(*pyast.Assert); ok {
 		if p.Target.Device != "cuda" && strings.Contains(p.Text(a.Test), "cuda") {
-			p.Report(a.Test, audit.Finding{Sure: p.Func() == nil, Text: "the program ends here without CUDA", Hint: "accept MPS: torch.backends.mps.is_available()"})
+			p.Report(a.Test, audit.Finding{Sure: p.Func() == nil || p.FromTop() && !p.Maybe(), Text: "the program ends here without CUDA", Hint: "accept MPS: torch.backends.mps.is_available()"})
 		}
 		return
 	}
@@ -347,7 +347,7 @@ var CUDARequired = &audit.Rule{Name: "cuda-required", Title: "the program ends w
 	default:
 		return // a return: the function has another way
 	}
-	p.Report(s.Test, audit.Finding{Sure: p.Func() == nil, Text: "the program ends here without CUDA", Hint: "accept MPS: torch.backends.mps.is_available()"})
+	p.Report(s.Test, audit.Finding{Sure: p.Func() == nil || p.FromTop() && !p.Maybe(), Text: "the program ends here without CUDA", Hint: "accept MPS: torch.backends.mps.is_available()"})
 }}
 
 // NCCLBackend finds distributed starts with NCCL.
