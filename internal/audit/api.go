@@ -104,6 +104,8 @@ var (
 		autograd.set_detect_anomaly autograd.profiler.profile random.fork_rng`)
 	nonTensor = words(`size dim ndimension numel nelement item tolist stride data_ptr element_size backward storage untyped_storage get_device register_hook
 		is_floating_point is_complex is_contiguous is_pinned is_shared is_sparse has_names storage_offset is_set_to is_signed is_inference share_memory_ retain_grad`)
+	keepsDimensions = words(`to cpu cuda float double half bfloat16 long int short bool type clone detach contiguous requires_grad_ unsqueeze transpose permute t repeat exp log
+		sin cos abs neg sqrt relu sigmoid tanh fill_ zero_ normal_ uniform_`)
 	comparisons = words(`eq ne lt le gt ge equal isnan isinf isfinite logical_and logical_or logical_not logical_xor isclose isin is_nonzero`)
 	indices     = words(`argmax argmin argsort nonzero searchsorted bucketize bincount argwhere count_nonzero`)
 )
@@ -314,9 +316,11 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 		return v
 	case rest == "nn.Parameter" || rest == "nn.parameter.Parameter" || rest == "autograd.Variable":
 		if a := c.Arg(0, "data"); a != nil && a.Kind == Tensor {
-			return a
+			w := *a
+			w.Text = "parameter"
+			return &w
 		}
-		return &Value{Kind: Tensor, Where: Open}
+		return &Value{Kind: Tensor, Where: Open, Text: "parameter"}
 	case rest == "nn.DataParallel" || rest == "nn.parallel.DistributedDataParallel" || rest == "nn.parallel.DataParallel":
 		v := &Value{Kind: Module, Path: c.Path, Where: OnCPU, Made: c}
 		if a := c.Arg(0, "module"); a != nil && a.Kind == Module {
@@ -343,6 +347,12 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 	}
 	if _, known := p.operators(c.Path); known {
 		v := &Value{Kind: Tensor, Where: orOpen(c.Tensors())}
+		if rest == "view_as_complex" || rest == "complex" || rest == "polar" {
+			if a := c.Arg(0, "input", "real", "abs"); a != nil {
+				v.Type = map[string]string{"float64": "complex128", "float32": "complex64"}[a.Type]
+			}
+			return v
+		}
 		if c.Arg(-1, "device") != nil {
 			v.Where = at
 		}
@@ -456,6 +466,9 @@ func (p *Pass) method(c *Call, name string) *Value {
 		return unknown
 	}
 	v := &Value{Kind: Tensor, Where: self.Where, Type: self.Type, Soft: self.Soft}
+	if self.Path == "sized" && keepsDimensions[name] {
+		v.Path = "sized"
+	}
 	switch name {
 	case "to":
 		where, dtype := p.destination(c)

@@ -51,6 +51,9 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		} else {
 			p.report(c)
 		}
+		if !p.quiet {
+			p.handedOver(c)
+		}
 		c.Result = v
 		return v
 	case Function:
@@ -89,6 +92,24 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		}
 	}
 	return unknown
+}
+
+// handedOver interprets the lambdas that an API gets, which calls them with what nobody knows.
+func (p *Pass) handedOver(c *Call) {
+	look := func(v *Value) {
+		if v.Kind == Function && v.Func.Lambda != nil && !v.Func.called {
+			v.Func.called = true
+			p.maybe++
+			p.lambda(v.Func, nil)
+			p.maybe--
+		}
+	}
+	for _, a := range c.Args {
+		look(a)
+	}
+	for _, n := range c.Named {
+		look(n.Value)
+	}
 }
 
 // inputs is where the tensors among the arguments live, without the function's own place.
@@ -355,7 +376,13 @@ func (p *Pass) special(c *Call) *Value {
 			if c.Self.Attrs == nil {
 				c.Self.Attrs = map[string]*Value{}
 			}
-			c.Self.Attrs[a.Text] = c.Args[1]
+			v := c.Args[1]
+			if v.Kind == Tensor {
+				w := *v
+				w.Text = "buffer"
+				v = &w
+			}
+			c.Self.Attrs[a.Text] = v
 		}
 		return noneVal
 	}

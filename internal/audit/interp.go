@@ -764,6 +764,11 @@ func (p *Pass) bind(target pyast.Expr, v *Value, at pyast.Node) {
 			if base.Attrs == nil {
 				base.Attrs = map[string]*Value{}
 			}
+			if base.Kind == Module && v.Kind == Tensor && v.Path == "sized" && v.Text == "" && !p.quiet {
+				w := *v
+				w.Text = Plain // neither parameter nor buffer: .to() of the module leaves it behind
+				v = &w
+			}
 			if p.maybe > 0 {
 				v = join(base.Attrs[t.Attr], v)
 			}
@@ -1359,6 +1364,14 @@ func builtin(name string) *Value {
 	return unknown
 }
 
+// Plain is the Text of a tensor that is an attribute of a module, and neither a parameter nor a buffer.
+const Plain = "plain"
+
+// moves reports whether a class has its own way of moving what it holds.
+func moves(c *Class) bool {
+	return c != nil && (c.lookup("_apply") != nil || c.lookup("to") != nil || c.lookup("cuda") != nil || c.lookup("__getattr__") != nil)
+}
+
 // Follows is the Path of a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be.
 const Follows = "follows"
 
@@ -1420,7 +1433,7 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 			if v.Kind == Module {
 				return p.child(base, v)
 			}
-			if v.Kind == Tensor && v.Where == OnCPU && base.Where != OnCPU { // a parameter or buffer
+			if v.Kind == Tensor && v.Where == OnCPU && base.Where != OnCPU && (v.Text != Plain || moves(base.Class)) { // a parameter or buffer
 				t := *v
 				t.Where = base.Where
 				return &t
@@ -1538,6 +1551,8 @@ func canonical(path string) string {
 		switch {
 		case strings.HasPrefix(rest, "nn.modules.") && !lower(last):
 			return "torch.nn." + last
+		case rest == "serialization.load" || rest == "serialization.save":
+			return "torch." + last
 		case rest == "nn.parameter.Parameter":
 			return "torch.nn.Parameter"
 		case strings.HasPrefix(rest, "functional."):

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"assay/internal/audit"
@@ -22,6 +23,9 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	}
 	attr, ok := c.Node.Func.(*pyast.Attribute)
 	if !ok {
+		if c.Path == "torch.Tensor.cuda" || c.Path == "torch.nn.Module.cuda" { // getattr(model, "cuda")()
+			p.Report(c.At, audit.Finding{Sure: true, Text: ".cuda() fails: " + noCUDAText, Hint: "write .to(device), with a device that the program chooses once", Source: "torch/cuda/__init__.py"})
+		}
 		return
 	}
 	sure := true
@@ -181,7 +185,7 @@ var raising = func() map[string]bool {
 	for _, n := range strings.Fields(`synchronize reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats memory_summary
 		mem_get_info get_device_name get_device_properties get_device_capability set_device current_device initial_seed get_rng_state set_rng_state init ipc_collect
 		Stream current_stream default_stream Event FloatTensor LongTensor HalfTensor DoubleTensor IntTensor ByteTensor BoolTensor BFloat16Tensor utilization
-		set_per_process_memory_fraction can_device_access_peer CUDAGraph graph temperature power_draw nvtx.range_push nvtx.range_pop nvtx.mark`) {
+		device stream set_per_process_memory_fraction can_device_access_peer CUDAGraph graph temperature power_draw nvtx.range_push nvtx.range_pop nvtx.mark`) {
 		m[n] = true
 	}
 	return m
@@ -282,6 +286,31 @@ var cudaPackages = map[string]string{
 	"torch_tensorrt.dynamo": "",
 }
 
+// cudaKernels are functions and classes of packages that can be imported on a Mac, and what of them has kernels for other devices alone.
+// bitsandbytes: backends/*/ops.py of 0.50.2, where optimizer_update_8bit_blockwise is registered for cuda and xpu; functional.get_paged is CUDA's
+// managed memory. xformers: device_types in ops/fmha of 0.0.35.
+func cudaKernels(path string) (what, instead string) {
+	rest, name := "", last(path)
+	switch {
+	case strings.HasPrefix(path, "bitsandbytes.optim."):
+		rest = strings.TrimPrefix(path, "bitsandbytes.optim.")
+		if strings.Contains(rest, ".") && lower(name) {
+			return "", ""
+		}
+		if strings.HasSuffix(name, "8bit") {
+			return "8-bit optimizers of bitsandbytes have kernels for CUDA and XPU alone: the first step fails", "torch.optim"
+		}
+		if strings.HasPrefix(name, "Paged") {
+			return "paged optimizers of bitsandbytes take CUDA's managed memory", "torch.optim"
+		}
+	case path == "xformers.ops.memory_efficient_attention":
+		return "memory_efficient_attention of xformers has no kernel for MPS: NotImplementedError", "torch.nn.functional.scaled_dot_product_attention"
+	}
+	return "", ""
+}
+
+func lower(name string) bool { return name != "" && name[0] >= 'a' && name[0] <= 'z' }
+
 // CUDAPackage finds imports of packages that need CUDA.
 var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs CUDA", Severity: audit.Error, Doc: audit.Doc{
 	Why:    "The package has no build for macOS, or none that uses its GPU: the import fails on a Mac. An import in a `try` with `except ImportError` is fine.",
@@ -291,7 +320,12 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 }, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	name, ok := strings.CutPrefix(c.Path, "import ")
 	if !ok {
-		if c.Path == "torch.utils.cpp_extension.CUDAExtension" || c.Path == "torch.utils.cpp_extension.load_inline" && c.Arg(-1, "cuda_sources") != nil {
+		if what, instead := cudaKernels(c.Path); what != "" && c.Node != nil {
+			p.Report(c.At, audit.Finding{Sure: !p.Maybe(), Text: what, Hint: "a Mac has " + instead, Source: "the packages' sources"})
+			return
+		}
+		if c.Path == "torch.utils.cpp_extension.CUDAExtension" || c.Path == "torch.utils.cpp_extension.load_inline" && c.Arg(-1, "cuda_sources") != nil ||
+			c.Path == "torch.utils.cpp_extension.load" && namesKernels(c.Arg(1, "sources")) {
 			p.Report(c.At, audit.Finding{Sure: true, Text: "an extension in CUDA cannot be built on a Mac", Hint: "build CppExtension there, or write the kernel in Metal (torch.mps.compile_shader, from 2.7 on)", Source: "torch/utils/cpp_extension.py"})
 		}
 		return
@@ -302,9 +336,7 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 		if instead, known = cudaPackages[top]; !known {
 			return
 		}
-		if _, from := c.At.(*pyast.ImportFrom); from && name != top { // `from flash_attn import x` is told once, for the package
-			return
-		}
+		name = top // `from flash_attn.layers import x` is told once, for the package
 	}
 	if p.Guarded() {
 		return
@@ -319,6 +351,14 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 	}
 	p.Report(c.At, f)
 })}
+
+// namesKernels reports whether a list of sources has one in CUDA.
+func namesKernels(v *audit.Value) bool {
+	if v == nil {
+		return false
+	}
+	return v.Kind == audit.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
+}
 
 // CUDARequired finds where a program gives up without CUDA.
 var CUDARequired = &audit.Rule{Name: "cuda-required", Title: "the program ends without CUDA", Severity: audit.Error, Doc: audit.Doc{
@@ -385,7 +425,11 @@ var MPSNeverChosen = &audit.Rule{Name: "mps-never-chosen", Title: "the choice of
 	Why:  "Without CUDA the program runs on the CPU, although the Mac has a GPU that PyTorch can use.",
 	Bad:  "device = \"cuda\" if torch.cuda.is_available() else \"cpu\"\n",
 	Good: "device = \"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\"\n",
-}, Kinds: []pyast.Kind{pyast.KindIfExp}, Node: func(p *audit.Pass, n pyast.Node) {
+}, Kinds: []pyast.Kind{pyast.KindIfExp, pyast.KindIf}, Node: func(p *audit.Pass, n pyast.Node) {
+	if s, ok := n.(*pyast.If); ok {
+		chosenByIf(p, s)
+		return
+	}
 	e := n.(*pyast.IfExp)
 	if p.Target.Device != "mps" || !strings.Contains(p.Text(e.Test), "cuda") {
 		return
@@ -406,6 +450,42 @@ var MPSNeverChosen = &audit.Rule{Name: "mps-never-chosen", Title: "the choice of
 	}
 	p.Report(e, f)
 }}
+
+// chosenByIf finds `if torch.cuda.is_available(): device = "cuda"` in a file that knows nothing of MPS, where the name is the CPU otherwise.
+func chosenByIf(p *audit.Pass, s *pyast.If) {
+	if p.Target.Device != "mps" || len(s.Body) == 0 || !strings.Contains(p.Text(s.Test), "cuda") || strings.Contains(string(p.Src.Text), "mps") {
+		return
+	}
+	if yes, known := p.Value(s.Test).Truth(); !known || yes {
+		return
+	}
+	var chosen, other pyast.Expr
+	switch b := s.Body[len(s.Body)-1].(type) {
+	case *pyast.Assign:
+		chosen, other = b.Value, b.Targets[0] // what the name holds now
+	case *pyast.Return:
+		chosen = b.Value
+		if len(s.Orelse) == 1 {
+			if r, ok := s.Orelse[0].(*pyast.Return); ok {
+				other = r.Value
+			}
+		} else if f := p.Func(); f != nil && f.Node != nil { // the return behind it
+			for i, t := range f.Node.Body {
+				if t == pyast.Stmt(s) && i+1 < len(f.Node.Body) {
+					if r, ok := f.Node.Body[i+1].(*pyast.Return); ok {
+						other = r.Value
+					}
+				}
+			}
+		}
+	}
+	if chosen == nil || other == nil {
+		return
+	}
+	if cpu := p.Value(other); namesCUDA(p.Value(chosen)) && (cpu.Kind == audit.Str && cpu.Text == "cpu" || cpu.Kind == audit.Device && cpu.Where == audit.OnCPU) {
+		p.Report(s.Test, audit.Finding{Sure: true, Text: "on a Mac this is the CPU: MPS is never chosen", Hint: "ask torch.backends.mps.is_available() as well"})
+	}
+}
 
 func namesCUDA(v *audit.Value) bool {
 	return v.Kind == audit.Str && strings.HasPrefix(v.Text, "cuda") || v.Kind == audit.Device && v.Where == audit.OnCUDA
@@ -437,6 +517,13 @@ var DeviceIndex = &audit.Rule{Name: "device-index", Title: "a device index that 
 	Why:  "A Mac has one MPS device, mps:0.",
 	Bad:  "x = x.to(\"mps:1\")\n",
 	Good: "x = x.to(\"mps\")\n",
+}, Call: func(p *audit.Pass, c *audit.Call) {
+	if c.Path != "torch.device" || len(c.Args) != 2 || c.Args[0].Kind != audit.Str || c.Args[0].Text != "mps" {
+		return
+	}
+	if n, ok := number(c.Args[1]); ok && n != 0 && !c.Args[1].Soft {
+		p.Report(c.Node, audit.Finding{Sure: true, Text: fmt.Sprintf("mps:%d does not exist: a Mac has one MPS device", int(n)), Hint: "write \"mps\""})
+	}
 }, Kinds: []pyast.Kind{pyast.KindConstant}, Node: func(p *audit.Pass, n pyast.Node) {
 	k := n.(*pyast.Constant)
 	if !k.IsString() || k.End()-k.Pos() > 12 {
