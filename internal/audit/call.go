@@ -60,6 +60,7 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		if f.Func.Lambda == nil {
 			c.Path = "project." + f.Func.Name
 		}
+		p.spread = c.Open
 		return p.apply(f.Func, f.Self, c.Args, c.Named)
 	case ClassDef:
 		return p.instantiate(f.Class, c)
@@ -300,6 +301,8 @@ func (p *Pass) special(c *Call) *Value {
 			}
 		}
 		return unknown
+	case "pytest.skip", "unittest.TestCase.skipTest", "pytest.exit":
+		return &Value{Kind: Made, Path: "sys.exit", Text: "skip"}
 	case "sys.exit", "os._exit", "builtins.exit", "builtins.quit":
 		return &Value{Kind: Made, Path: "sys.exit"}
 	case "os.environ.get", "os.getenv":
@@ -433,6 +436,7 @@ func (p *Pass) instantiate(class *Class, c *Call) *Value {
 		}
 	}
 	if m := class.Method("__init__"); m != nil {
+		p.spread = c.Open
 		p.apply(m, v, c.Args, c.Named)
 	} else { // a dataclass and the like
 		for _, n := range c.Named {
@@ -542,6 +546,8 @@ func (p *Pass) lambda(f *Func, args []*Value) *Value {
 // parameters binds a function's parameters: to arguments, else to defaults, which a caller may replace, else to what annotations say.
 func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named []Named) {
 	a := f.Node.Args
+	called := args != nil && !p.spread // what is spread may give what looks left out
+	p.spread = false
 	positional := append(append([]*pyast.Arg{}, a.Posonlyargs...), a.Args...)
 	if f.Class != nil {
 		scope.names["__class__"] = &Value{Kind: ClassDef, Class: f.Class, Self: self}
@@ -564,7 +570,7 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 		}
 		if v == nil {
 			if d := i + at - (all - len(a.Defaults)); d >= 0 && d < len(a.Defaults) {
-				v = p.defaultOf(f, a.Defaults[d], args != nil)
+				v = p.defaultOf(f, a.Defaults[d], called)
 			}
 		}
 		if v == nil {
@@ -580,7 +586,7 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 			}
 		}
 		if v == nil && i < len(a.KwDefaults) && a.KwDefaults[i] != nil {
-			v = p.defaultOf(f, a.KwDefaults[i], args != nil)
+			v = p.defaultOf(f, a.KwDefaults[i], called)
 		}
 		if v == nil {
 			v = p.guess(f, param)
@@ -682,6 +688,9 @@ func fingerprint(self *Value, args []*Value, named []Named, p *Pass) string {
 		b = append(b, ';')
 	}
 	add(self, 0)
+	if p.spread {
+		b = append(b, '*')
+	}
 	for _, a := range args {
 		add(a, 0)
 	}

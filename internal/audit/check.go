@@ -243,6 +243,7 @@ type Pass struct {
 	main          int        // if __name__ == "__main__" around
 	tests         []openTest // of the ifs around whose outcome is open
 	handlers      int        // except clauses around
+	spread        bool       // the call that is being made has *args or **kwargs
 	lone          bool       // a function is looked at that the file itself never calls
 	imports       map[string]bool
 	notes         map[string]any // of rules, by name: Note
@@ -312,7 +313,7 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if f.To == 0 {
 		f.From, f.To = at.Pos(), at.End()
 	}
-	if p.caughtErrors > 0 && f.Severity == Error {
+	if p.caughtErrors > 0 && f.Severity == Error || p.handlers > 0 { // what is caught, and what is reached by an error alone
 		f.Sure = false
 	}
 	if p.Src.fixed {
@@ -851,6 +852,18 @@ func (p *Pass) Owns(c *Call) bool { return c.unit == p.mod }
 
 // AtHome reports whether the code that is being looked at stands in the file that is checked.
 func (p *Pass) AtHome() bool { return p.mod == p.Main }
+
+// Global is what the file binds a name to at its top, as it is written; nil if it does not.
+func (p *Pass) Global(name string) pyast.Expr {
+	for _, s := range p.mod.File.Body {
+		if a, ok := s.(*pyast.Assign); ok && len(a.Targets) == 1 {
+			if n, ok := a.Targets[0].(*pyast.Name); ok && n.ID == name {
+				return a.Value
+			}
+		}
+	}
+	return nil
+}
 
 // Within reports whether one of the functions in whose text the place stands is as asked.
 func (p *Pass) Within(at pyast.Node, is func(*Func) bool) bool {

@@ -123,7 +123,7 @@ func (v *Value) Truth() (yes, known bool) {
 	case Function, ClassDef, Module, Device:
 		return true, !v.Soft && !v.OrNone
 	case API: // a function, a class or a module; an attribute of what is not known may be anything
-		return true, v.Self == nil && !v.OrNone && (strings.HasPrefix(v.Path, "torch.nn.") || strings.HasPrefix(v.Path, "builtins."))
+		return true, v.Self == nil && !v.OrNone && (strings.HasPrefix(v.Path, "torch.nn.") && !strings.HasPrefix(v.Path, "torch.nn.Module.") || strings.HasPrefix(v.Path, "builtins."))
 	}
 	return false, false
 }
@@ -248,7 +248,7 @@ func (v *Value) mayBeNone() bool {
 	case Unknown, Module, Instance:
 		return true
 	case API:
-		return v.Self != nil || v.OrNone || v.Mod == nil && !strings.HasPrefix(v.Path, "torch.") && !strings.HasPrefix(v.Path, "builtins.")
+		return v.Self != nil || v.OrNone || strings.HasPrefix(v.Path, "torch.nn.Module.") || v.Mod == nil && !strings.HasPrefix(v.Path, "torch.") && !strings.HasPrefix(v.Path, "builtins.")
 	}
 	return v.OrNone
 }

@@ -3,6 +3,7 @@ package rules
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -176,9 +177,16 @@ func underCUDA(p *audit.Pass) bool {
 				return true
 			}
 		}
-		if name = strings.ToLower(name + p.Src.Path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
+		path := filepath.Dir(p.Src.Path)
+		if !strings.Contains(string(p.Src.Text), "__main__") { // no program of its own
+			path = p.Src.Path
+		}
+		if name = strings.ToLower(name + path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
 			return true
 		}
+	}
+	if v := p.Global("pytestmark"); v != nil && saysCUDA(p.Text(v)) {
+		return true
 	}
 	if f := p.Func(); f != nil && f.Node != nil { // @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
 		if p.Within(f.Node, func(f *audit.Func) bool {
@@ -196,5 +204,10 @@ func saysCUDA(text string) bool {
 }
 
 func decorated(p *audit.Pass, list []pyast.Expr) bool {
-	return slices.ContainsFunc(list, func(d pyast.Expr) bool { return saysCUDA(p.Text(d)) })
+	return slices.ContainsFunc(list, func(d pyast.Expr) bool {
+		text := p.Text(d)
+		name, _, _ := strings.Cut(text, "(")
+		name = last(name)
+		return saysCUDA(text) || strings.HasPrefix(name, "skip") || strings.HasPrefix(name, "require") // a test that asks for more than every machine has
+	})
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	}
 	attr, ok := c.Node.Func.(*pyast.Attribute)
 	if !ok {
-		if c.Path == "torch.Tensor.cuda" || c.Path == "torch.nn.Module.cuda" { // getattr(model, "cuda")()
+		if by, ok := c.Node.Func.(*pyast.Call); ok && p.Text(by.Func) == "getattr" && (c.Path == "torch.Tensor.cuda" || c.Path == "torch.nn.Module.cuda") { // getattr(model, "cuda")()
 			p.Report(c.At, audit.Finding{Sure: true, Text: ".cuda() fails: " + noCUDAText, Hint: "write .to(device), with a device that the program chooses once", Source: "torch/cuda/__init__.py"})
 		}
 		return
@@ -107,6 +108,8 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 		}
 	case c.Path == "torch.set_default_device":
 		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
+	case strings.HasPrefix(c.Path, "torch.cuda."): // raises or not whatever its argument: cuda-function
+		return
 	case strings.HasPrefix(c.Path, "torch."):
 		v, node = c.Arg(-1, "device"), c.ArgNode(-1, "device")
 	}
@@ -161,6 +164,9 @@ var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torc
 	if !ok || !raising[rest] || c.Node == nil {
 		return
 	}
+	if d := c.Arg(0, "device"); rest == "device" && (d == nil || d.Kind != audit.Number && d.Kind != audit.Str || d.Soft) { // None, or less than 0, does nothing
+		return
+	}
 	f := audit.Finding{Sure: true, Text: "torch.cuda." + rest + "() fails: " + noCUDAText, Source: "torch/cuda/__init__.py"}
 	switch {
 	case neutral[rest] != "" && p.Target.Since("2.9"):
@@ -185,7 +191,7 @@ var raising = func() map[string]bool {
 	for _, n := range strings.Fields(`synchronize reset_peak_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats memory_summary
 		mem_get_info get_device_name get_device_properties get_device_capability set_device current_device initial_seed get_rng_state set_rng_state init ipc_collect
 		Stream current_stream default_stream Event FloatTensor LongTensor HalfTensor DoubleTensor IntTensor ByteTensor BoolTensor BFloat16Tensor utilization
-		device stream set_per_process_memory_fraction can_device_access_peer CUDAGraph graph temperature power_draw nvtx.range_push nvtx.range_pop nvtx.mark`) {
+		device set_per_process_memory_fraction can_device_access_peer CUDAGraph graph temperature power_draw nvtx.range_push nvtx.range_pop nvtx.mark`) {
 		m[n] = true
 	}
 	return m
@@ -321,7 +327,7 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 	name, ok := strings.CutPrefix(c.Path, "import ")
 	if !ok {
 		if what, instead := cudaKernels(c.Path); what != "" && c.Node != nil {
-			p.Report(c.At, audit.Finding{Sure: !p.Maybe(), Text: what, Hint: "a Mac has " + instead, Source: "the packages' sources"})
+			p.Report(c.At, audit.Finding{Sure: !p.Maybe() && p.FromTop(), Text: what, Hint: "a Mac has " + instead, Source: "the packages' sources"})
 			return
 		}
 		if c.Path == "torch.utils.cpp_extension.CUDAExtension" || c.Path == "torch.utils.cpp_extension.load_inline" && c.Arg(-1, "cuda_sources") != nil ||
@@ -451,9 +457,11 @@ var MPSNeverChosen = &audit.Rule{Name: "mps-never-chosen", Title: "the choice of
 	p.Report(e, f)
 }}
 
+var knowsMPS = regexp.MustCompile(`["']mps|\bmps\.`)
+
 // chosenByIf finds `if torch.cuda.is_available(): device = "cuda"` in a file that knows nothing of MPS, where the name is the CPU otherwise.
 func chosenByIf(p *audit.Pass, s *pyast.If) {
-	if p.Target.Device != "mps" || len(s.Body) == 0 || !strings.Contains(p.Text(s.Test), "cuda") || strings.Contains(string(p.Src.Text), "mps") {
+	if p.Target.Device != "mps" || len(s.Body) == 0 || !strings.Contains(p.Text(s.Test), "cuda") || knowsMPS.Match(p.Src.Text) {
 		return
 	}
 	if yes, known := p.Value(s.Test).Truth(); !known || yes {

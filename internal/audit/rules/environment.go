@@ -119,7 +119,7 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		environ = *set
 	}
 	for _, f := range python.CheckEnviron(environ, p.Target.Torch.Version, "darwin") {
-		if f.Severity == evidence.Note || f.Name == "env-unread" || f.Name == "env-no-effect" || before[f.Text] || !strings.Contains(f.Text, name) && !(strings.Contains(name, "WATERMARK") && strings.Contains(f.Text, "WATERMARK")) || strings.Contains(name, "FALLBACK") && value == "1" {
+		if f.Severity == evidence.Note || f.Name == "env-unread" || f.Name == "env-no-effect" || before[f.Text] || strings.HasSuffix(name, "_THREADS") || !strings.Contains(f.Text, name) && !(strings.Contains(name, "WATERMARK") && strings.Contains(f.Text, "WATERMARK")) || strings.Contains(name, "FALLBACK") && value == "1" {
 			continue
 		}
 		severity := audit.Warning

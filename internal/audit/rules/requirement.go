@@ -41,7 +41,7 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 		instead, noBuild := noWheel[r.name]
 		switch {
 		case strings.Contains(r.text, ".whl") && !strings.Contains(r.text, "macosx") && (strings.Contains(r.text, "linux_") || strings.Contains(r.text, "manylinux") || strings.Contains(r.text, "-win_")):
-			at(true, audit.Error, r.name+" is named by a wheel for another system", "name the release, or the wheel for macosx", "")
+			at(true, audit.Error, "a wheel for another system", "name the release, or the wheel for macosx", "")
 		case strings.HasPrefix(r.name, "nvidia-") && r.name != "nvidia-ml-py":
 			at(true, audit.Error, r.name+" has no build for macOS", "leave it out, or add: ; sys_platform == \"linux\"", "")
 		case noBuild:

@@ -210,6 +210,7 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 	if !ok || p.In("torch.no_grad", "torch.inference_mode") != nil {
 		return
 	}
+	node, _ := n.(*pyast.Assign)
 	backward, total := false, false
 	for _, b := range loop.Body {
 		pyast.Walk(b, func(n pyast.Node) bool {
@@ -219,6 +220,9 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 					backward = backward || strings.Contains(text, name.ID)
 					total = total || strings.Contains(text, target)
 				}
+			}
+			if a, ok := n.(*pyast.Assign); ok && a != node && p.Text(a.Targets[0]) == target { // begun anew
+				total = true
 			}
 			if a, ok := n.(*pyast.Assign); ok && len(a.Targets) == 1 && p.Text(a.Targets[0]) == name.ID {
 				text := p.Text(a.Value)
