@@ -261,6 +261,9 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 		if dtype == "" && c.Arg(-1, "dtype") == nil {
 			dtype = p.dataType(rest, c)
 		}
+		if in := c.Tensors(); c.Arg(-1, "device") == nil && in != 0 { // torch.as_tensor(x), torch.sparse_coo_tensor(i, v): where those are
+			at = in
+		}
 		v := &Value{Kind: Tensor, Where: at, Type: dtype, Soft: c.Arg(-1, "device") != nil && c.Arg(-1, "device").Soft}
 		if len(c.Args) > 0 && c.Args[0].Kind == Number || len(c.Args) > 0 && c.Args[0].Kind == Seq && len(c.Args[0].Items) > 0 {
 			if rest != "scalar_tensor" && (rest != "tensor" && rest != "as_tensor" || c.Args[0].Kind == Seq) {
@@ -293,6 +296,8 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 		}
 	case contextManagers[rest]:
 		return &Value{Kind: Made, Path: c.Path, Made: c}
+	case rest == "Generator.manual_seed" && c.Self != nil:
+		return c.Self
 	case rest == "Generator":
 		return &Value{Kind: Made, Path: "torch.Generator", Made: c}
 	case strings.HasPrefix(rest, "utils.data."):
@@ -617,7 +622,11 @@ func numpyCall(c *Call, rest string) *Value {
 		if dtype != nil {
 			t = given
 		}
-		return &Value{Kind: Array, Type: t}
+		v := &Value{Kind: Array, Type: t}
+		if c.Self == nil && len(c.Args) > 0 && (numpyFloat64[rest] || rest == "array" && c.Args[0].Kind == Seq && len(c.Args[0].Items) > 0) {
+			v.Path = "sized"
+		}
+		return v
 	}
 	switch {
 	case rest == "ndarray.astype" && c.Self != nil:

@@ -18,7 +18,7 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		if s, star := a.(*pyast.Starred); star {
 			v := p.eval(s.Value)
 			c.Open = true
-			if v.Kind == Seq && v.Path == "" { // what is known of it comes in its place; positions behind it are not sure
+			if v.Kind == Tensor || v.Kind == Seq && v.Path == "" { // what is known of it comes in its place; positions behind it are not sure
 				c.Args = append(c.Args, v)
 			}
 			continue

@@ -865,6 +865,12 @@ func (p *Pass) Global(name string) pyast.Expr {
 	return nil
 }
 
+// DefaultDevice is what torch.set_default_device has set, 0 if it was not called.
+func (p *Pass) DefaultDevice() Devices { return p.defaultDevice }
+
+// Place is where a value that is given as a device puts things.
+func (p *Pass) Place(v *Value) Devices { return v.place() }
+
 // Within reports whether one of the functions in whose text the place stands is as asked.
 func (p *Pass) Within(at pyast.Node, is func(*Func) bool) bool {
 	for s, f := range p.mod.funcs {

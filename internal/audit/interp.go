@@ -1112,6 +1112,9 @@ func (p *Pass) compare(e *pyast.Compare) *Value {
 	right := p.eval(e.Comparators[0])
 	if left.Kind == Tensor || right.Kind == Tensor {
 		if e.Ops[0] != pyast.Is && e.Ops[0] != pyast.IsNot && e.Ops[0] != pyast.In && e.Ops[0] != pyast.NotIn {
+			if !p.quiet && left.Kind == right.Kind {
+				p.pseudo("torch.Tensor.__compare__", e, nil, []*Value{left, right})
+			}
 			return &Value{Kind: Tensor, Where: orOpen(placesOf(left, right)), Type: "bool"}
 		}
 		return unknown
@@ -1188,6 +1191,9 @@ func (p *Pass) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 			name := "torch.Tensor.__" + strings.ToLower(op.String()) + "__"
 			p.pseudo(name, at, nil, []*Value{a, b})
 		}
+		if !p.quiet && (a.Kind == Array && a.Path == "sized" || b.Kind == Array && b.Path == "sized") {
+			p.pseudo("torch.Tensor.__array__", at, nil, []*Value{a, b})
+		}
 		v := &Value{Kind: Tensor, Where: orOpen(placesOf(a, b))}
 		v.Type = promote(a, b, op)
 		v.Path = a.Path
@@ -1199,7 +1205,7 @@ func (p *Pass) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		}
 		return v
 	}
-	if a.Kind == Array || b.Kind == Array {
+	if (a.Kind == Array || b.Kind == Array) && a.Kind != Tensor && b.Kind != Tensor {
 		v := &Value{Kind: Array, Type: a.Type}
 		switch {
 		case a.Kind == Array && b.Kind == Array:
@@ -1554,6 +1560,8 @@ func canonical(path string) string {
 		switch {
 		case strings.HasPrefix(rest, "nn.modules.") && !lower(last):
 			return "torch.nn." + last
+		case strings.HasPrefix(rest, "distributions.") && strings.Count(rest, ".") == 2 && !lower(last):
+			return "torch.distributions." + last
 		case rest == "serialization.load" || rest == "serialization.save":
 			return "torch." + last
 		case rest == "nn.parameter.Parameter":

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/atlas"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -506,6 +507,10 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 	Good:   "loader = DataLoader(data, pin_memory=torch.cuda.is_available())\n",
 	Source: "torch/utils/data/dataloader.py",
 }, Fixable: true, Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
+	if c.Path == "torch.Tensor.pin_memory" && c.Self != nil && c.Self.Where.Surely(audit.OnCPU) && holds(p, "pin-memory") {
+		p.Report(c.At, audit.Finding{Severity: audit.Error, Sure: !c.Self.Soft, Text: "pin_memory() raises RuntimeError on a Mac", Hint: "leave it out: CPU and GPU share memory", Source: "assay ops aten::_pin_memory"})
+		return
+	}
 	if c.Path != "torch.utils.data.DataLoader" {
 		return
 	}
@@ -520,17 +525,23 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 	p.Report(k, f)
 })}
 
+// holds reports whether a condition of the atlas holds in the release aimed at.
+func holds(p *audit.Pass, name string) bool {
+	return slices.ContainsFunc(p.Target.Atlas.Conditions(), func(c atlas.Condition) bool { return c.Name == name && c.Holds(p.Target.Torch.Version) })
+}
+
 // DeviceIndex finds a second GPU of a Mac.
-var DeviceIndex = &audit.Rule{Name: "device-index", Title: "a device index that MPS does not have", Severity: audit.Error, Doc: audit.Doc{
-	Why:  "A Mac has one MPS device, mps:0.",
-	Bad:  "x = x.to(\"mps:1\")\n",
-	Good: "x = x.to(\"mps\")\n",
+var DeviceIndex = &audit.Rule{Name: "device-index", Title: "a device index that MPS does not have", Severity: audit.Warning, Doc: audit.Doc{
+	Why:    "A Mac has one MPS device. PyTorch takes mps:1 for mps:0: a model that is spread over two lies on one, and .to(\"mps:1\") copies each time.",
+	Bad:    "x = x.to(\"mps:1\")\n",
+	Good:   "x = x.to(\"mps\")\n",
+	Source: "aten/src/ATen/mps/EmptyTensor.cpp and MPSGuardImpl.h",
 }, Call: func(p *audit.Pass, c *audit.Call) {
 	if c.Path != "torch.device" || len(c.Args) != 2 || c.Args[0].Kind != audit.Str || c.Args[0].Text != "mps" {
 		return
 	}
 	if n, ok := number(c.Args[1]); ok && n != 0 && !c.Args[1].Soft {
-		p.Report(c.Node, audit.Finding{Sure: true, Text: fmt.Sprintf("mps:%d does not exist: a Mac has one MPS device", int(n)), Hint: "write \"mps\""})
+		p.Report(c.Node, audit.Finding{Sure: true, Text: fmt.Sprintf("mps:%d is taken for mps:0: a Mac has one MPS device", int(n)), Hint: "write \"mps\""})
 	}
 }, Kinds: []pyast.Kind{pyast.KindConstant}, Node: func(p *audit.Pass, n pyast.Node) {
 	k := n.(*pyast.Constant)
@@ -538,6 +549,6 @@ var DeviceIndex = &audit.Rule{Name: "device-index", Title: "a device index that 
 		return
 	}
 	if s := k.StringValue(); strings.HasPrefix(s, "mps:") && s != "mps:0" && len(s) > 4 && strings.Trim(s[4:], "0123456789") == "" {
-		p.Report(k, audit.Finding{Sure: true, Text: s + " does not exist: a Mac has one MPS device", Hint: "write \"mps\""})
+		p.Report(k, audit.Finding{Sure: true, Text: s + " is taken for mps:0: a Mac has one MPS device", Hint: "write \"mps\""})
 	}
 }}

@@ -20,29 +20,46 @@ var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator 
 
 // thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the libraries' own code.
 var thirdParty = map[string][]string{
-	"torchvision.ops.deform_conv2d":         {"torchvision::deform_conv2d"},
-	"torchvision.ops.DeformConv2d":          {"torchvision::deform_conv2d"},
-	"torchvision.ops.nms":                   {"torchvision::nms"},
-	"torchvision.ops.batched_nms":           {"torchvision::nms"},
-	"torchvision.ops.roi_align":             {"torchvision::roi_align"},
-	"torchvision.ops.RoIAlign":              {"torchvision::roi_align"},
-	"torchvision.ops.MultiScaleRoIAlign":    {"torchvision::roi_align"},
-	"torchvision.ops.roi_pool":              {"torchvision::roi_pool"},
-	"torchvision.ops.RoIPool":               {"torchvision::roi_pool"},
-	"torchvision.ops.ps_roi_align":          {"torchvision::ps_roi_align"},
-	"torchvision.ops.PSRoIAlign":            {"torchvision::ps_roi_align"},
-	"torchvision.ops.ps_roi_pool":           {"torchvision::ps_roi_pool"},
-	"torchvision.ops.PSRoIPool":             {"torchvision::ps_roi_pool"},
-	"torchaudio.functional.lfilter":         {"torchaudio::_lfilter"},
-	"torchaudio.functional.forced_align":    {"torchaudio::forced_align"},
-	"torchaudio.functional.rnnt_loss":       {"torchaudio::rnnt_loss_forward"},
-	"torchaudio.transforms.RNNTLoss":        {"torchaudio::rnnt_loss_forward"},
-	"torch.nn.functional.ctc_loss":          nil,
-	"mmcv.ops.deform_conv2d":                {"mmcv::deform_conv"},
-	"torch_scatter.scatter":                 {"torch_scatter::scatter"},
-	"torch_geometric.nn.pool.fps":           {"torch_cluster::fps"},
-	"detectron2.layers.deform_conv":         {"detectron2::deform_conv"},
-	"detectron2.layers.ModulatedDeformConv": {"detectron2::modulated_deform_conv"},
+	"torchvision.ops.deform_conv2d":      {"torchvision::deform_conv2d"},
+	"torchvision.ops.DeformConv2d":       {"torchvision::deform_conv2d"},
+	"torchvision.ops.nms":                {"torchvision::nms"},
+	"torchvision.ops.batched_nms":        {"torchvision::nms"},
+	"torchvision.ops.roi_align":          {"torchvision::roi_align"},
+	"torchvision.ops.RoIAlign":           {"torchvision::roi_align"},
+	"torchvision.ops.MultiScaleRoIAlign": {"torchvision::roi_align"},
+	"torchvision.ops.roi_pool":           {"torchvision::roi_pool"},
+	"torchvision.ops.RoIPool":            {"torchvision::roi_pool"},
+	"torchvision.ops.ps_roi_align":       {"torchvision::ps_roi_align"},
+	"torchvision.ops.PSRoIAlign":         {"torchvision::ps_roi_align"},
+	"torchvision.ops.ps_roi_pool":        {"torchvision::ps_roi_pool"},
+	"torchvision.ops.PSRoIPool":          {"torchvision::ps_roi_pool"},
+	"torchaudio.functional.lfilter":      {"torchaudio::_lfilter"},
+	"torchaudio.functional.forced_align": {"torchaudio::forced_align"},
+	"torchaudio.functional.rnnt_loss":    {"torchaudio::rnnt_loss_forward"},
+	"torchaudio.transforms.RNNTLoss":     {"torchaudio::rnnt_loss_forward"},
+	"torch.nn.EmbeddingBag":              {"aten::_embedding_bag"}, // torch/nn/modules/sparse.py
+	"torch.nn.functional.embedding_bag":  {"aten::_embedding_bag"},
+	// torch/distributions/*.py
+	"torch.distributions.Gamma.sample":           {"aten::_standard_gamma"},
+	"torch.distributions.Gamma.rsample":          {"aten::_standard_gamma"},
+	"torch.distributions.Chi2.sample":            {"aten::_standard_gamma"},
+	"torch.distributions.Chi2.rsample":           {"aten::_standard_gamma"},
+	"torch.distributions.StudentT.sample":        {"aten::_standard_gamma"},
+	"torch.distributions.StudentT.rsample":       {"aten::_standard_gamma"},
+	"torch.distributions.InverseGamma.sample":    {"aten::_standard_gamma"},
+	"torch.distributions.InverseGamma.rsample":   {"aten::_standard_gamma"},
+	"torch.distributions.FisherSnedecor.rsample": {"aten::_standard_gamma"},
+	"torch.distributions.Dirichlet.sample":       {"aten::_sample_dirichlet"},
+	"torch.distributions.Dirichlet.rsample":      {"aten::_sample_dirichlet"},
+	"torch.distributions.Beta.sample":            {"aten::_sample_dirichlet"},
+	"torch.distributions.Beta.rsample":           {"aten::_sample_dirichlet"},
+	"torch.distributions.Poisson.sample":         {"aten::poisson"},
+	"torch.distributions.Binomial.sample":        {"aten::binomial"},
+	"mmcv.ops.deform_conv2d":                     {"mmcv::deform_conv"},
+	"torch_scatter.scatter":                      {"torch_scatter::scatter"},
+	"torch_geometric.nn.pool.fps":                {"torch_cluster::fps"},
+	"detectron2.layers.deform_conv":              {"detectron2::deform_conv"},
+	"detectron2.layers.ModulatedDeformConv":      {"detectron2::modulated_deform_conv"},
 }
 
 func runMissingOperator(p *audit.Pass, c *audit.Call) {
@@ -50,6 +67,12 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	made := strings.HasSuffix(path, ".__call__")
 	path = strings.TrimSuffix(path, ".__call__")
 	where := c.Tensors()
+	if c.Self != nil && c.Self.Kind == audit.Made && c.Self.Made != nil && strings.HasPrefix(path, "torch.distributions.") {
+		where = c.Self.Made.Tensors() // a distribution is where its parameters are
+	}
+	if len(c.Args) > 0 && c.Args[0].Kind == audit.Tensor && c.Args[0].Where.Surely(audit.OnMPS) { // lengths and the like may lie on the CPU
+		where = audit.OnMPS
+	}
 	if where == 0 || where.Surely(audit.OnCPU) || where.Surely(audit.OnCUDA) || where.Surely(audit.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
@@ -61,6 +84,13 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	}
 	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil { // the traces have the one with a reduction, which is another operator
 		return
+	}
+	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
+		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
+			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !c.Self.Soft, Text: "an LSTM with projections is not supported on MPS: RuntimeError",
+				Hint: "apply a Linear layer to the output instead", Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
+			return
+		}
 	}
 	missing, sometimes, backward := lacking(p, path)
 	if len(missing) == 0 && certain(c, path) {
@@ -80,9 +110,14 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 		reportMissing(p, c, made, sure, missing, "")
 		return
 	}
-	if p.In("torch.no_grad", "torch.inference_mode") == nil && strings.HasPrefix(path, "torch.nn.") { // layers: elsewhere few gradients are asked for
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) { // layers: elsewhere few gradients are asked for
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
+}
+
+func inForward(p *audit.Pass) bool {
+	f := p.Func()
+	return f != nil && f.Name == "forward" && f.Class != nil && f.Class.IsModule()
 }
 
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
@@ -176,7 +211,12 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 		return
 	}
 	forward, back, ok := p.Operators(path)
-	if !ok {
+	if !ok { // a name that was not traced, and that an operator of the same name stands behind
+		if o, known := p.Target.Atlas.Operator(namesake(path)); known {
+			if s := o.At(p.Target.Torch.Column); s == atlas.Missing || s == atlas.NoStub {
+				missing = append(missing, namesake(path))
+			}
+		}
 		return
 	}
 	lists := 0
@@ -204,6 +244,21 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 		}
 	}
 	return
+}
+
+// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf, torch.special.zeta.
+func namesake(path string) string {
+	rest, _ := strings.CutPrefix(path, "torch.")
+	rest, _ = strings.CutPrefix(rest, "Tensor.")
+	for _, m := range []string{"special", "linalg", "fft"} {
+		if n, ok := strings.CutPrefix(rest, m+"."); ok {
+			rest = m + "_" + n
+		}
+	}
+	if strings.Contains(rest, ".") || strings.HasPrefix(rest, "_") {
+		return ""
+	}
+	return "aten::" + rest
 }
 
 // WrongResult is about operators that compute wrong values on MPS in the release aimed at.
