@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -101,6 +102,8 @@ type project struct {
 	files  map[string]*parsed // by absolute path
 	exists map[string]bool
 	bytes  int
+
+	changed map[string][]byte // by absolute path: what stands for files instead of what is on the disk
 }
 
 // keepBytes bounds the trees that are kept for others to import.
@@ -128,7 +131,11 @@ func (pr *project) load(path string) *parsed {
 	if f != nil {
 		return f
 	}
-	raw, err := readBounded(path)
+	raw, changed := pr.changed[path]
+	var err error
+	if !changed {
+		raw, err = readBounded(path)
+	}
 	if err != nil {
 		f = &parsed{err: err}
 	} else {
@@ -565,7 +572,7 @@ func Check(o *Options) (*Report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, files: map[string]*parsed{}, exists: map[string]bool{}}
+	pr := &project{base: base, files: map[string]*parsed{}, exists: map[string]bool{}, changed: maps.Clone(o.Changed)}
 	shared := &answers{target: &o.Target, ops: map[string]operators{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
@@ -651,7 +658,7 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 			break
 		}
 		at := f.src.Place(e.Pos())
-		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message})
+		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message, syntax: true})
 	}
 	if !f.relevant {
 		return out

@@ -162,7 +162,7 @@ var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torc
 	Source: "torch/cuda/__init__.py and torch/cuda/memory.py; tried with 2.3.1 and 2.8.0",
 }, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.")
-	if !ok || !raising[rest] || c.Node == nil {
+	if !ok || c.Node == nil || !raising[rest] && !(rest == "is_bf16_supported" && !p.Target.Since("2.4")) {
 		return
 	}
 	if d := c.Arg(0, "device"); rest == "device" && (d == nil || d.Kind != audit.Number && d.Kind != audit.Str || d.Soft) { // None, or less than 0, does nothing

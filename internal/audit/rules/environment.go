@@ -195,6 +195,13 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 	Bad: "used = torch.mps.memory_allocated()\n", Good: "used = torch.mps.current_allocated_memory()\n",
 	Source: "torch/mps and torch/backends/mps in the wheels of every release since 2.0",
 }, Call: func(p *audit.Pass, c *audit.Call) {
+	if (c.Path == "torch.autocast" || c.Path == "torch.amp.autocast") && !p.Target.Since("2.5") {
+		if d := c.Arg(0, "device_type"); d != nil && d.Kind == audit.Str && d.Text == "mps" {
+			p.Report(c.At, audit.Finding{Sure: !d.Soft, Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s", p.Target.Torch.Version), Hint: "cast model and inputs by hand, or train in float32",
+				Source: "torch/amp/autocast_mode.py of the releases"})
+		}
+		return
+	}
 	name, ok := strings.CutPrefix(strings.TrimPrefix(c.Path, "import "), "torch.")
 	if !ok || !strings.HasPrefix(name, "mps.") && !strings.HasPrefix(name, "backends.mps.") || strings.Contains(name, "._") || strings.HasSuffix(name, "__set__") {
 		return

@@ -73,3 +73,22 @@ func TestFixtures(t *testing.T) {
 		})
 	}
 }
+
+// TestChangedImport: what an editor holds of a file that another imports counts, not what lies on the disk.
+func TestChangedImport(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"helper.py": "import torch\n\ndef make():\n    return torch.zeros(3)\n", "train.py": "from helper import make\nmake().to(\"mps\")\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := audit.Options{Base: dir, Files: []string{"train.py"}, Rules: All, Known: All, Target: target(t, "2.8")}
+	report, err := audit.Check(&o)
+	if err != nil || len(report.Items) > 0 {
+		t.Fatal(err, report.Items)
+	}
+	o.Changed = map[string][]byte{filepath.Join(dir, "helper.py"): []byte("import torch\n\ndef make():\n    return torch.zeros(3, dtype=torch.float64)\n")}
+	if report, err = audit.Check(&o); err != nil || len(report.Items) != 1 || report.Items[0].Rule != "float64-on-mps" {
+		t.Fatal(err, report.Items)
+	}
+}

@@ -92,7 +92,21 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 			return
 		}
 	}
+	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" || path == "torch.conv_transpose3d" {
+		if holds(p, "conv-transpose3d") {
+			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft), Text: "a 3-D transposed convolution is not supported on MPS: RuntimeError",
+				Hint: "torch 2.8 and later have it; or run it on the CPU", Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
+			return
+		}
+	}
 	missing, sometimes, backward := lacking(p, path)
+	if mode := upsampling(c, path); mode != "" {
+		sometimes = slices.DeleteFunc(sometimes, func(op string) bool { return !strings.Contains(op, "upsample_"+mode) || strings.HasSuffix(op, "_aa") })
+		backward = slices.DeleteFunc(backward, func(op string) bool { return !strings.Contains(op, "upsample_"+mode) || strings.Contains(op, "_aa") })
+		if !isTrue(c.Arg(-1, "antialias")) {
+			missing, sometimes = append(missing, sometimes...), nil
+		}
+	}
 	if len(missing) == 0 && certain(c, path) {
 		missing, sometimes = sometimes, nil
 	}
@@ -113,6 +127,21 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) { // layers: elsewhere few gradients are asked for
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
+}
+
+// upsampling is the kind of interpolation where a call names one that stands for one operator.
+func upsampling(c *audit.Call, path string) string {
+	var v *audit.Value
+	switch {
+	case path == "torch.nn.functional.interpolate":
+		v = c.Arg(3, "mode")
+	case path == "torch.nn.Upsample" && c.Self != nil && c.Self.Made != nil:
+		v = c.Self.Made.Arg(2, "mode")
+	}
+	if v == nil || v.Kind != audit.Str || v.Soft || v.Text != "bilinear" && v.Text != "bicubic" && v.Text != "trilinear" {
+		return ""
+	}
+	return v.Text
 }
 
 func inForward(p *audit.Pass) bool {

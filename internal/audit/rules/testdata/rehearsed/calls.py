@@ -74,9 +74,9 @@ torch.nn.functional.adaptive_avg_pool3d(x, 2)  # sure: missing-operator
 x=torch.randn(2,3,8,8,8,device="mps")
 torch.nn.functional.adaptive_max_pool3d(x, 2)  # sure: missing-operator
 x=torch.randn(2,3,8,8,8,device="mps")
-torch.nn.functional.interpolate(x, scale_factor=2, mode="trilinear")  # suspect: missing-operator
+torch.nn.functional.interpolate(x, scale_factor=2, mode="trilinear")
 x=torch.randn(2,3,8,8,device="mps")
-torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic")  # suspect: missing-operator
+torch.nn.functional.interpolate(x, scale_factor=2, mode="bicubic")
 x=torch.randn(2,3,8,8,8,device="mps")
 torch.nn.Conv3d(3,4,3).to("mps")(x)
 x=torch.randn(2,3,8,8,8,device="mps")
