@@ -206,7 +206,7 @@ func parse(path string, raw []byte) *parsed {
 
 // relevant words: a file that has none of them says nothing that a rule asks for.
 var relevant = [][]byte{[]byte("torch"), []byte("tensorflow"), []byte("keras"), []byte("mlx"), []byte("cuda"), []byte("PYTORCH"), []byte("multiprocessing"),
-	[]byte("device"), []byte("flash_attn"), []byte("triton"), []byte("contextmanager"), []byte("pickle"), []byte("assay:")}
+	[]byte("device"), []byte("flash_attn"), []byte("triton"), []byte("contextmanager"), []byte("pickle"), []byte("assay:"), []byte(`"mps`), []byte(`'mps`)}
 
 func isRelevant(text []byte) bool {
 	for _, w := range relevant {
