@@ -180,6 +180,9 @@ func underCUDA(p *audit.Pass) bool {
 		path := filepath.Dir(p.Src.Path)
 		if !strings.Contains(string(p.Src.Text), "__main__") { // no program of its own
 			path = p.Src.Path
+			if name := filepath.Base(path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
+				return true
+			}
 		}
 		if name = strings.ToLower(name + path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
 			return true

@@ -127,6 +127,9 @@ var CacheFlushInLoop = &audit.Rule{Name: "cache-flush-in-loop", Title: "memory c
 		return
 	}
 	f := audit.Finding{Sure: true, Text: strings.TrimPrefix(c.Path, "torch.") + "() in every step: memory goes back to the system and is asked for again", Hint: "call it between phases at most"}
+	if c.Path == "gc.collect" {
+		f.Text = "gc.collect() in every step walks through every object, and frees no tensor that is still held"
+	}
 	if c.Path == "torch.cuda.empty_cache" && p.Target.Device != "cuda" {
 		f.Severity = audit.Notice
 		f.Text = "torch.cuda.empty_cache() does nothing without CUDA"

@@ -60,7 +60,7 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 	pair := func(a, b, text, hint string) {
 		found = append(found, audit.Finding{Severity: audit.Error, Sure: true, From: places[b][0], To: places[b][1], Text: text, Hint: hint, Source: "the releases' metadata on PyPI"})
 	}
-	if torch := versions["torch"]; torch != "" {
+	if torch := versions["torch"]; torch != "" && atlas.CompareReleases(strings.Split(torch, "+")[0], "2.0") >= 0 { // of earlier ones the atlas knows nothing
 		for _, pkg := range []string{"torchvision", "torchaudio"} {
 			have := versions[pkg]
 			if have == "" {
