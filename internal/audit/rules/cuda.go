@@ -207,7 +207,13 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	Source: "torch/cuda/amp and torch/amp/autocast_mode.py of the releases",
 }, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.amp.")
-	without := map[string]string{"autocast": "nothing is cast to half precision", "GradScaler": "losses are not scaled"}[last(c.Path)]
+	if !ok && c.Path != "torch.autocast" && !strings.HasPrefix(c.Path, "torch.amp.") {
+		return
+	}
+	without := "nothing is cast to half precision"
+	if last(c.Path) == "GradScaler" {
+		without = "losses are not scaled"
+	}
 	known := p.Target.Since("2.5") || last(c.Path) == "GradScaler" && p.Target.Since("2.3")
 	tooOld := "autocast knows \"mps\" from torch 2.5 on: before it, cast model and inputs by hand, or train in float32"
 	if c.Path == "torch.autocast" || c.Path == "torch.amp.autocast" || c.Path == "torch.amp.GradScaler" {
@@ -462,7 +468,7 @@ var knowsMPS = regexp.MustCompile(`["']mps|\bmps\.`)
 
 // chosenByIf finds `if torch.cuda.is_available(): device = "cuda"` in a file that knows nothing of MPS, where the name is the CPU otherwise.
 func chosenByIf(p *audit.Pass, s *pyast.If) {
-	if p.Target.Device != "mps" || len(s.Body) == 0 || !strings.Contains(p.Text(s.Test), "cuda") || knowsMPS.Match(p.Src.Text) {
+	if p.Target.Device != "mps" || len(s.Body) == 0 || !strings.Contains(p.Text(s.Test), "cuda") {
 		return
 	}
 	if yes, known := p.Value(s.Test).Truth(); !known || yes {
@@ -491,7 +497,7 @@ func chosenByIf(p *audit.Pass, s *pyast.If) {
 	if chosen == nil || other == nil {
 		return
 	}
-	if cpu := p.Value(other); namesCUDA(p.Value(chosen)) && (cpu.Kind == audit.Str && cpu.Text == "cpu" || cpu.Kind == audit.Device && cpu.Where == audit.OnCPU) {
+	if cpu := p.Value(other); namesCUDA(p.Value(chosen)) && (cpu.Kind == audit.Str && cpu.Text == "cpu" || cpu.Kind == audit.Device && cpu.Where == audit.OnCPU) && !knowsMPS.Match(p.Src.Text) {
 		p.Report(s.Test, audit.Finding{Sure: true, Text: "on a Mac this is the CPU: MPS is never chosen", Hint: "ask torch.backends.mps.is_available() as well"})
 	}
 }

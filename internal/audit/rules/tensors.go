@@ -148,6 +148,9 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 	Bad:  "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3)\n",
 	Good: "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3, device=x.device)\n",
 }, Call: func(p *audit.Pass, c *audit.Call) {
+	if !strings.HasPrefix(c.Path, "torch") || len(c.Args)+len(c.Named) == 0 {
+		return
+	}
 	var on, cpu *audit.Value
 	see := func(v *audit.Value) {
 		if v == nil || v.Kind != audit.Tensor || v.Soft {
