@@ -301,6 +301,19 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 	case rest == "Generator":
 		return &Value{Kind: Made, Path: "torch.Generator", Made: c}
 	case strings.HasPrefix(rest, "utils.data."):
+		if last == "random_split" {
+			parts := &Value{Kind: Seq, Path: "open"}
+			part := &Value{Kind: Made, Path: "torch.utils.data.Subset", Made: c}
+			if n := c.Arg(1, "lengths"); n != nil && n.Kind == Seq && n.Path == "" {
+				parts.Path = ""
+				for range n.Items {
+					parts.Items = append(parts.Items, part)
+				}
+				return parts
+			}
+			parts.Items = []*Value{part}
+			return parts
+		}
 		if last == "DataLoader" {
 			return &Value{Kind: Loader, Path: "torch.utils.data.DataLoader", Made: c}
 		}

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,11 @@ func (p *Pass) call(e *pyast.Call) *Value {
 			continue
 		}
 		c.Named = append(c.Named, Named{k.Arg, v, k})
+	}
+	for _, b := range f.bound {
+		if c.Arg(-1, b.Name) == nil {
+			c.Named = append(c.Named, b)
+		}
 	}
 	switch f.Kind {
 	case API:
@@ -258,7 +264,12 @@ func (p *Pass) special(c *Call) *Value {
 		return unknown
 	case "functools.partial":
 		if f := arg(0); f.Kind == Function || f.Kind == ClassDef || f.Kind == API {
-			return f
+			if len(c.Named) == 0 {
+				return f
+			}
+			g := *f
+			g.bound = append(slices.Clone(c.Named), f.bound...)
+			return &g
 		}
 		return unknown
 	case "copy.deepcopy", "copy.copy":

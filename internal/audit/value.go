@@ -87,10 +87,11 @@ type Value struct {
 	Attrs  map[string]*Value
 	Func   *Func
 	Class  *Class
-	Mod    *Unit  // of an API that is a module of the project
-	Self   *Value // of a bound method
-	Made   *Call  // the call that made it
-	lazy   bool   // a name of Mod that nobody has asked for yet: Text
+	Mod    *Unit   // of an API that is a module of the project
+	Self   *Value  // of a bound method
+	Made   *Call   // the call that made it
+	bound  []Named // keyword arguments that functools.partial has given
+	lazy   bool    // a name of Mod that nobody has asked for yet: Text
 }
 
 var (
