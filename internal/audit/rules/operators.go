@@ -293,11 +293,36 @@ func namesake(path string) string {
 // WrongResult is about operators that compute wrong values on MPS in the release aimed at.
 var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a known wrong result on MPS", Severity: audit.Warning, Doc: audit.Doc{
 	Why: "The operator has a bug on MPS in the release aimed at: no error, wrong values. Most show only under a condition, which the finding names; the " +
-		"audit cannot see values, so that the finding is suspected.",
+		"audit cannot see values, so that the finding is a note that is suspected. Where the arguments show the condition it is a warning.",
 	Bad:    "mask = torch.cumsum(x, dim=0)   # under a release whose cumsum is wrong\n",
 	Good:   "mask = torch.cumsum(x.cpu(), dim=0).to(x.device)\n",
 	Source: "the atlas's table of known bugs: `assay ops NAME`",
 }, Call: mpsOnly(runWrongResult)}
+
+// meets reports whether a call's arguments are those under which a known bug shows.
+func meets(c *audit.Call, bug string) bool {
+	made := func(at int, name string) *audit.Value {
+		if c.Self == nil || c.Self.Made == nil {
+			return nil
+		}
+		return c.Self.Made.Arg(at, name)
+	}
+	layers, _ := number(made(2, "num_layers"))
+	switch bug {
+	case "lstm-bidirectional":
+		return layers > 1 || isTrue(made(6, "bidirectional"))
+	case "lstm-backward-dropout":
+		dropout, _ := number(made(5, "dropout"))
+		return layers > 1 && dropout > 0
+	case "cumsum-integer":
+		v := c.Self
+		if v == nil {
+			v = c.Arg(0, "input")
+		}
+		return v != nil && v.Kind == audit.Tensor && (strings.HasPrefix(v.Type, "int") || v.Type == "bool")
+	}
+	return false
+}
 
 // everywhere are operators that every program has: a note at each would hide the rest.
 var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true, "aten::mul.Tensor": true, "aten::add.Tensor": true,
@@ -325,7 +350,11 @@ func runWrongResult(p *audit.Pass, c *audit.Call) {
 				continue
 			}
 			at := c.At
-			p.Report(at, audit.Finding{Severity: audit.Notice, Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong, b.When),
+			severity, sure := audit.Notice, false
+			if meets(c, b.Name) { // shown without --all; sure where the row says when it ended
+				severity, sure = audit.Warning, (b.Until != "" || b.Fixed != "") && b.MacOS == "" && !(c.Self != nil && c.Self.Soft)
+			}
+			p.Report(at, audit.Finding{Severity: severity, Sure: sure, Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong, b.When),
 				Hint: "compare with the CPU where the condition may hold", Source: b.Source})
 		}
 	}
