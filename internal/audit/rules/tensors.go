@@ -108,8 +108,8 @@ func softPlace(c *audit.Call) bool {
 
 // TypeNotOnMPS finds other dtypes that MPS does not have.
 var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MPS does not have", Severity: audit.Error, Doc: audit.Doc{
-	Why: "MPS has no complex128 and no float8, and bfloat16 only from macOS 14 on; complex64 came with PyTorch 2.1. Making or moving such a tensor raises TypeError; one of float8, or before " +
-		"PyTorch 2.12 of complex128, can lie there, and operations on it raise.",
+	Why: "MPS has no complex128 and no float8, and bfloat16 only from macOS 14 on; complex64 came with PyTorch 2.1. Making or moving such a tensor raises TypeError; one of float8, or a copy of " +
+		"complex128 (before PyTorch 2.12 any), can lie there, and operations on it raise.",
 	Bad: "x = torch.zeros(3, dtype=torch.complex128, device=\"mps\")\n", Good: "x = torch.zeros(3, dtype=torch.complex64, device=\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp, native/mps/OperationUtils.mm",
 }, Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
@@ -118,7 +118,12 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 	switch dtype {
 	case "complex128":
 		hint = "complex64 is there"
-		kept = !p.Target.Since("2.12")
+		switch last(c.Path) {
+		case "to", "tensor", "as_tensor", "asarray": // a copy makes its place by empty_strided, which looks at float64 alone
+			kept = true
+		default:
+			kept = !p.Target.Since("2.12")
+		}
 	case "complex64":
 		if p.Target.Since("2.1") {
 			return
