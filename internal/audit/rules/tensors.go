@@ -195,7 +195,7 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 	for _, n := range c.Named {
 		see(n.Value)
 	}
-	if on == nil || cpu == nil || p.Maybe() && cpu.Made == nil && cpu.Path != "batch" && !sized(cpu) {
+	if on == nil || cpu == nil || p.Maybe() && (!model || p.Under(func(pyast.Expr) bool { return true })) && cpu.Made == nil && cpu.Path != "batch" && !sized(cpu) {
 		return
 	}
 	if operation && !sized(cpu) && cpu.Path != "batch" {
