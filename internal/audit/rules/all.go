@@ -198,7 +198,10 @@ func underCUDA(p *audit.Pass) bool {
 			return true
 		}
 	}
-	return p.Under(func(test pyast.Expr) bool { return saysCUDA(p.Text(test)) })
+	return p.Under(func(test pyast.Expr) bool {
+		text := p.Text(test) // `if device.type in ("cpu", "mps"): return` leaves CUDA as well
+		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps")
+	})
 }
 
 func saysCUDA(text string) bool {

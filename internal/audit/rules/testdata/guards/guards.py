@@ -29,6 +29,11 @@ class Timer:
         assert self.x.is_cuda, "needs a tensor on CUDA"
         torch.cuda.synchronize()
 
+    def budget(self, device):
+        if device.type in {"cpu", "mps"}:
+            return 0
+        return torch.cuda.get_device_properties(device).total_memory
+
     def start(self):
         torch.cuda.synchronize()  # sure: cuda-function
 
