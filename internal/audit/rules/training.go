@@ -53,6 +53,7 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 	name := last(c.Path)
 	switch {
 	case isScaler(c.Path) && (name == "scale" || name == "step" || name == "unscale_"):
+	case name == "backward" && c.Node != nil && !strings.Contains(p.Text(c.Node.Func), "scale("): // of a loss that is not scaled
 	case c.Path == "?.unscale_":
 	case c.Path == "torch.nn.utils.clip_grad_norm_" || c.Path == "torch.nn.utils.clip_grad_value_":
 	default:
@@ -71,7 +72,17 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 		for _, u := range l.in(s.fn, "unscale_") {
 			before = before || u.at.Pos() < s.at.Pos()
 		}
-		if !before {
+		plain, scaled := -1, -1 // the last of each before it
+		for _, b := range l.in(s.fn, "backward", "scale") {
+			switch {
+			case b.at.Pos() > s.at.Pos():
+			case b.name == "scale":
+				scaled = max(scaled, b.at.Pos())
+			default:
+				plain = max(plain, b.at.Pos())
+			}
+		}
+		if !before && scaled > plain {
 			p.Report(s.at, audit.Finding{Sure: true, Text: "gradients are clipped before they are unscaled: the limit is met by scaled ones", Hint: "call scaler.unscale_(optimizer) first"})
 		}
 	}

@@ -30,3 +30,16 @@ class Loop:
         torch.nn.utils.clip_grad_norm_(params, 1.0)  # sure: clip-without-unscale
         self.grad_scaler.step(self.opt)
         self.grad_scaler.update()
+
+
+def either(scaler, model, loss, opt, amp):
+    scaler = torch.amp.GradScaler("mps")
+    if amp:
+        scaler.scale(loss).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # sure: clip-without-unscale
+        scaler.step(opt)
+        scaler.update()
+    else:
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
