@@ -181,7 +181,7 @@ func (a *Atlas) Needs(torch Release, roots []Call) (needs []Need, untraced []str
 	}
 	detours := a.detours(torch.Version)
 	for _, way := range detours {
-		if way.from == "" {
+		if way.from == "" && way.among(roots) {
 			roots = way.without(roots)
 		}
 	}
@@ -239,6 +239,12 @@ type detour struct {
 // without leaves out what is called on that way alone.
 func (d detour) without(calls []Call) []Call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Sometimes && slices.Contains(d.calls, c.Operator) })
+}
+
+// among reports whether the calls are those of a gradient that takes this way: the operator that names it is among them. What else is called on it,
+// such as a product, stands in many lists.
+func (d detour) among(calls []Call) bool {
+	return len(d.calls) > 0 && slices.ContainsFunc(calls, func(c Call) bool { return c.Operator == d.calls[0] })
 }
 
 // detours reads reroutes.txt: operator | forward or gradient | what a CPU calls | what MPS calls | since | source.

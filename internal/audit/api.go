@@ -104,6 +104,8 @@ var (
 		autograd.set_detect_anomaly autograd.profiler.profile random.fork_rng`)
 	nonTensor = words(`size dim ndimension numel nelement item tolist stride data_ptr element_size backward storage untyped_storage get_device register_hook
 		is_floating_point is_complex is_contiguous is_pinned is_shared is_sparse has_names storage_offset is_set_to is_signed is_inference share_memory_ retain_grad`)
+	keepsDimensions = words(`to cpu cuda float double half bfloat16 long int short bool type clone detach contiguous requires_grad_ unsqueeze transpose permute t repeat exp log
+		sin cos abs neg sqrt relu sigmoid tanh fill_ zero_ normal_ uniform_`)
 	comparisons = words(`eq ne lt le gt ge equal isnan isinf isfinite logical_and logical_or logical_not logical_xor isclose isin is_nonzero`)
 	indices     = words(`argmax argmin argsort nonzero searchsorted bucketize bincount argwhere count_nonzero`)
 )
@@ -253,11 +255,14 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 	switch {
 	case rest == "device":
 		if d := c.Arg(0, "device", "type"); d != nil {
-			return &Value{Kind: Device, Where: d.place(), Soft: d.Soft}
+			return &Value{Kind: Device, Where: d.place(), Soft: d.Soft, Path: d.Path}
 		}
 	case factories[rest]:
 		if dtype == "" && c.Arg(-1, "dtype") == nil {
 			dtype = p.dataType(rest, c)
+		}
+		if in := c.Tensors(); c.Arg(-1, "device") == nil && in != 0 { // torch.as_tensor(x), torch.sparse_coo_tensor(i, v): where those are
+			at = in
 		}
 		v := &Value{Kind: Tensor, Where: at, Type: dtype, Soft: c.Arg(-1, "device") != nil && c.Arg(-1, "device").Soft}
 		if len(c.Args) > 0 && c.Args[0].Kind == Number || len(c.Args) > 0 && c.Args[0].Kind == Seq && len(c.Args[0].Items) > 0 {
@@ -291,9 +296,24 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 		}
 	case contextManagers[rest]:
 		return &Value{Kind: Made, Path: c.Path, Made: c}
+	case rest == "Generator.manual_seed" && c.Self != nil:
+		return c.Self
 	case rest == "Generator":
 		return &Value{Kind: Made, Path: "torch.Generator", Made: c}
 	case strings.HasPrefix(rest, "utils.data."):
+		if last == "random_split" {
+			parts := &Value{Kind: Seq, Path: "open"}
+			part := &Value{Kind: Made, Path: "torch.utils.data.Subset", Made: c}
+			if n := c.Arg(1, "lengths"); n != nil && n.Kind == Seq && n.Path == "" {
+				parts.Path = ""
+				for range n.Items {
+					parts.Items = append(parts.Items, part)
+				}
+				return parts
+			}
+			parts.Items = []*Value{part}
+			return parts
+		}
 		if last == "DataLoader" {
 			return &Value{Kind: Loader, Path: "torch.utils.data.DataLoader", Made: c}
 		}
@@ -314,9 +334,11 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 		return v
 	case rest == "nn.Parameter" || rest == "nn.parameter.Parameter" || rest == "autograd.Variable":
 		if a := c.Arg(0, "data"); a != nil && a.Kind == Tensor {
-			return a
+			w := *a
+			w.Text = "parameter"
+			return &w
 		}
-		return &Value{Kind: Tensor, Where: Open}
+		return &Value{Kind: Tensor, Where: Open, Text: "parameter"}
 	case rest == "nn.DataParallel" || rest == "nn.parallel.DistributedDataParallel" || rest == "nn.parallel.DataParallel":
 		v := &Value{Kind: Module, Path: c.Path, Where: OnCPU, Made: c}
 		if a := c.Arg(0, "module"); a != nil && a.Kind == Module {
@@ -343,6 +365,12 @@ func (p *Pass) torchCall(c *Call, rest string) *Value {
 	}
 	if _, known := p.operators(c.Path); known {
 		v := &Value{Kind: Tensor, Where: orOpen(c.Tensors())}
+		if rest == "view_as_complex" || rest == "complex" || rest == "polar" {
+			if a := c.Arg(0, "input", "real", "abs"); a != nil {
+				v.Type = map[string]string{"float64": "complex128", "float32": "complex64"}[a.Type]
+			}
+			return v
+		}
 		if c.Arg(-1, "device") != nil {
 			v.Where = at
 		}
@@ -456,6 +484,9 @@ func (p *Pass) method(c *Call, name string) *Value {
 		return unknown
 	}
 	v := &Value{Kind: Tensor, Where: self.Where, Type: self.Type, Soft: self.Soft}
+	if self.Path == "sized" && keepsDimensions[name] {
+		v.Path = "sized"
+	}
 	switch name {
 	case "to":
 		where, dtype := p.destination(c)
@@ -604,7 +635,11 @@ func numpyCall(c *Call, rest string) *Value {
 		if dtype != nil {
 			t = given
 		}
-		return &Value{Kind: Array, Type: t}
+		v := &Value{Kind: Array, Type: t}
+		if c.Self == nil && len(c.Args) > 0 && (numpyFloat64[rest] || rest == "array" && c.Args[0].Kind == Seq && len(c.Args[0].Items) > 0) {
+			v.Path = "sized"
+		}
+		return v
 	}
 	switch {
 	case rest == "ndarray.astype" && c.Self != nil:

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		if s, star := a.(*pyast.Starred); star {
 			v := p.eval(s.Value)
 			c.Open = true
-			if v.Kind == Seq && v.Path == "" { // what is known of it comes in its place; positions behind it are not sure
+			if v.Kind == Tensor || v.Kind == Seq && v.Path == "" { // what is known of it comes in its place; positions behind it are not sure
 				c.Args = append(c.Args, v)
 			}
 			continue
@@ -46,6 +47,11 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		}
 		c.Named = append(c.Named, Named{k.Arg, v, k})
 	}
+	for _, b := range f.bound {
+		if c.Arg(-1, b.Name) == nil {
+			c.Named = append(c.Named, b)
+		}
+	}
 	switch f.Kind {
 	case API:
 		c.Path = f.Path
@@ -57,6 +63,9 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		if v == nil {
 			v = p.result(c)
 		}
+		if !p.quiet {
+			p.handedOver(c)
+		}
 		c.Result = v
 		if v == unknown && !seen { // nobody can have kept it
 			p.spare = append(p.spare, c)
@@ -66,6 +75,7 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		if f.Func.Lambda == nil {
 			c.Path = "project." + f.Func.Name
 		}
+		p.spread = c.Open
 		return p.apply(f.Func, f.Self, c.Args, c.Named)
 	case ClassDef:
 		return p.instantiate(f.Class, c)
@@ -98,6 +108,24 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		}
 	}
 	return unknown
+}
+
+// handedOver interprets the lambdas that an API gets, which calls them with what nobody knows.
+func (p *Pass) handedOver(c *Call) {
+	look := func(v *Value) {
+		if v.Kind == Function && v.Func.Lambda != nil && !v.Func.called {
+			v.Func.called = true
+			p.maybe++
+			p.lambda(v.Func, nil)
+			p.maybe--
+		}
+	}
+	for _, a := range c.Args {
+		look(a)
+	}
+	for _, n := range c.Named {
+		look(n.Value)
+	}
 }
 
 // inputs is where the tensors among the arguments live, without the function's own place.
@@ -207,6 +235,9 @@ func (p *Pass) special(c *Call) *Value {
 	case "builtins.next":
 		return p.element(arg(0))
 	case "builtins.range", "tqdm.trange", "tqdm.auto.trange":
+		if n := arg(0); len(c.Args) == 1 && n.Kind == Number && n.Num == 0 && !n.Soft { // range(torch.cuda.device_count())
+			return &Value{Kind: Seq, Path: "range", Text: "empty"}
+		}
 		return &Value{Kind: Seq, Path: "range", Items: []*Value{{Kind: Number, Type: "int", Soft: true}}}
 	case "builtins.str":
 		switch a := arg(0); a.Kind {
@@ -232,8 +263,24 @@ func (p *Pass) special(c *Call) *Value {
 		}
 		return unknown
 	case "builtins.hasattr":
-		if a, name := arg(0), arg(1); a.Kind == API && name.Kind == Str && (a.Path == "torch.backends" || a.Path == "torch") && name.Text == "mps" {
+		if a, name := arg(0), arg(1); a.Kind == API && name.Kind == Str && (a.Path == "torch.backends" || a.Path == "torch") && name.Text == "mps" || a.Kind == API && name.Kind == Str && a.Path == "torch" && name.Text == "accelerator" && p.Target.Since("2.6") {
 			return trueVal
+		}
+		return unknown
+	case "builtins.isinstance", "torch.is_tensor":
+		v := arg(0)
+		class := "torch.Tensor"
+		if len(c.Args) > 1 {
+			class = c.Args[1].Path
+		}
+		if v.Soft || v.OrNone || class != "torch.Tensor" && class != "numpy.ndarray" {
+			return unknown
+		}
+		switch v.Kind {
+		case Tensor:
+			return boolean(class == "torch.Tensor")
+		case Array:
+			return boolean(class == "numpy.ndarray")
 		}
 		return unknown
 	case "builtins.bool":
@@ -243,7 +290,12 @@ func (p *Pass) special(c *Call) *Value {
 		return unknown
 	case "functools.partial":
 		if f := arg(0); f.Kind == Function || f.Kind == ClassDef || f.Kind == API {
-			return f
+			if len(c.Named) == 0 {
+				return f
+			}
+			g := *f
+			g.bound = append(slices.Clone(c.Named), f.bound...)
+			return &g
 		}
 		return unknown
 	case "copy.deepcopy", "copy.copy":
@@ -286,6 +338,8 @@ func (p *Pass) special(c *Call) *Value {
 			}
 		}
 		return unknown
+	case "pytest.skip", "unittest.TestCase.skipTest", "pytest.exit":
+		return &Value{Kind: Made, Path: "sys.exit", Text: "skip"}
 	case "sys.exit", "os._exit", "builtins.exit", "builtins.quit":
 		return &Value{Kind: Made, Path: "sys.exit"}
 	case "os.environ.get", "os.getenv":
@@ -362,7 +416,13 @@ func (p *Pass) special(c *Call) *Value {
 			if c.Self.Attrs == nil {
 				c.Self.Attrs = map[string]*Value{}
 			}
-			c.Self.Attrs[a.Text] = c.Args[1]
+			v := c.Args[1]
+			if v.Kind == Tensor {
+				w := *v
+				w.Text = "buffer"
+				v = &w
+			}
+			c.Self.Attrs[a.Text] = v
 		}
 		return noneVal
 	}
@@ -413,6 +473,7 @@ func (p *Pass) instantiate(class *Class, c *Call) *Value {
 		}
 	}
 	if m := class.Method("__init__"); m != nil {
+		p.spread = c.Open
 		p.apply(m, v, c.Args, c.Named)
 	} else { // a dataclass and the like
 		for _, n := range c.Named {
@@ -525,6 +586,8 @@ func (p *Pass) lambda(f *Func, args []*Value) *Value {
 // parameters binds a function's parameters: to arguments, else to defaults, which a caller may replace, else to what annotations say.
 func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named []Named) {
 	a := f.Node.Args
+	called := args != nil && !p.spread // what is spread may give what looks left out
+	p.spread = false
 	positional := append(append([]*pyast.Arg{}, a.Posonlyargs...), a.Args...)
 	if f.Class != nil {
 		scope.put("__class__", &Value{Kind: ClassDef, Class: f.Class, Self: self})
@@ -547,7 +610,7 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 		}
 		if v == nil {
 			if d := i + at - (all - len(a.Defaults)); d >= 0 && d < len(a.Defaults) {
-				v = p.defaultOf(f, a.Defaults[d], args != nil)
+				v = p.defaultOf(f, a.Defaults[d], called)
 			}
 		}
 		if v == nil {
@@ -563,7 +626,7 @@ func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named
 			}
 		}
 		if v == nil && i < len(a.KwDefaults) && a.KwDefaults[i] != nil {
-			v = p.defaultOf(f, a.KwDefaults[i], args != nil)
+			v = p.defaultOf(f, a.KwDefaults[i], called)
 		}
 		if v == nil {
 			v = p.guess(f, param)
@@ -665,6 +728,9 @@ func fingerprint(self *Value, args []*Value, named []Named, p *Pass) string {
 		b = append(b, ';')
 	}
 	add(self, 0)
+	if p.spread {
+		b = append(b, '*')
+	}
 	for _, a := range args {
 		add(a, 0)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -275,7 +276,7 @@ func parse(path string, raw []byte) *parsed {
 }
 
 // relevant words, and mlx: a file that has none of them says nothing that a rule asks for.
-var relevant = strings.Fields(`torch tensorflow keras cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay:`)
+var relevant = strings.Fields(`torch tensorflow keras cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay: "mps 'mps`)
 
 // A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words cut to four bytes): skips says
 // how far it may go on where a pair of bytes ends a window of four; 0 is a place where a word may be. Bytes of no word share a class, so that the
@@ -366,6 +367,7 @@ type Pass struct {
 	main          int        // if __name__ == "__main__" around
 	tests         []openTest // of the ifs around whose outcome is open
 	handlers      int        // except clauses around
+	spread        bool       // the call that is being made has *args or **kwargs
 	lone          bool       // a function is looked at that the file itself never calls
 	imports       map[string]bool
 	notes         map[string]any // of rules, by name: Note
@@ -437,7 +439,7 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if f.To == 0 {
 		f.From, f.To = at.Pos(), at.End()
 	}
-	if p.caughtErrors > 0 && f.Severity == Error {
+	if p.caughtErrors > 0 && f.Severity == Error || p.handlers > 0 { // what is caught, and what is reached by an error alone
 		f.Sure = false
 	}
 	if p.Src.fixed {
@@ -677,7 +679,7 @@ func Check(o *Options) (*Report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, changed: o.Changed, names: make(map[string]string, len(o.Files)), files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}}
+	pr := &project{base: base, changed: maps.Clone(o.Changed), names: make(map[string]string, len(o.Files)), files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}}
 	for _, name := range o.Files {
 		pr.names[o.absolute(name)] = name
 	}
@@ -772,7 +774,7 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 			break
 		}
 		at := f.src.Place(e.Pos())
-		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message})
+		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message, syntax: true})
 	}
 	if !f.relevant {
 		return out
@@ -975,6 +977,34 @@ func (p *Pass) Owns(c *Call) bool { return c.unit == p.mod }
 
 // AtHome reports whether the code that is being looked at stands in the file that is checked.
 func (p *Pass) AtHome() bool { return p.mod == p.Main }
+
+// Global is what the file binds a name to at its top, as it is written; nil if it does not.
+func (p *Pass) Global(name string) pyast.Expr {
+	for _, s := range p.mod.File.Body {
+		if a, ok := s.(*pyast.Assign); ok && len(a.Targets) == 1 {
+			if n, ok := a.Targets[0].(*pyast.Name); ok && n.ID == name {
+				return a.Value
+			}
+		}
+	}
+	return nil
+}
+
+// DefaultDevice is what torch.set_default_device has set, 0 if it was not called.
+func (p *Pass) DefaultDevice() Devices { return p.defaultDevice }
+
+// Place is where a value that is given as a device puts things.
+func (p *Pass) Place(v *Value) Devices { return v.place() }
+
+// Within reports whether one of the functions in whose text the place stands is as asked.
+func (p *Pass) Within(at pyast.Node, is func(*Func) bool) bool {
+	for s, f := range p.mod.funcs {
+		if s.Pos() <= at.Pos() && at.End() <= s.End() && is(f) {
+			return true
+		}
+	}
+	return false
+}
 
 // FromTop reports whether the code that is being looked at was reached from the top of the file, by calls that stand there.
 func (p *Pass) FromTop() bool { return !p.lone }

@@ -96,6 +96,8 @@ type Trouble struct {
 	Line int    `json:"line,omitempty"`
 	Text string `json:"text"`
 	cell int
+
+	syntax bool // Python cannot read it either
 }
 
 // Cell is the code cell of Line, 0 outside notebooks.
@@ -482,7 +484,7 @@ func (r *Report) sort() {
 
 // Bad reports whether anything was found that is sure and an error or a warning.
 func (r *Report) Bad() bool {
-	return slices.ContainsFunc(r.Items, Item.bad)
+	return slices.ContainsFunc(r.Troubles, func(t Trouble) bool { return t.syntax }) || slices.ContainsFunc(r.Items, Item.bad)
 }
 
 func (i Item) bad() bool { return i.Certainty == "sure" && i.Severity != Notice }

@@ -259,12 +259,22 @@ const (
 
 // block interprets statements; what follows a return or raise is interpreted as well, as a reader would look at it, but binds nothing.
 func (p *Pass) block(body []pyast.Stmt) control {
+	open := len(p.tests)
+	how := onward
 	for _, s := range body {
-		if how := p.stmt(s); how != onward {
-			return how
+		if how = p.stmt(s); how != onward {
+			break
 		}
 	}
-	return onward
+	p.tests = p.tests[:open]
+	return how
+}
+
+// under interprets what is only reached as an open test says.
+func (p *Pass) under(test pyast.Expr, what func()) {
+	p.tests = append(p.tests, openTest{test, p.mod})
+	what()
+	p.tests = p.tests[:len(p.tests)-1]
 }
 
 func (p *Pass) stmt(s pyast.Stmt) control {
@@ -389,9 +399,15 @@ func (p *Pass) statement(s pyast.Stmt) control {
 	case *pyast.Nonlocal:
 		p.outer(s.Names)
 	case *pyast.Assert:
-		p.eval(s.Test)
+		yes, known := p.eval(s.Test).Truth()
 		if s.Msg != nil {
 			p.eval(s.Msg)
+		}
+		switch {
+		case !known:
+			p.tests = append(p.tests, openTest{s.Test, p.mod}) // for the rest of the block
+		case !yes && p.aboutTarget(s.Test):
+			return p.ended(s)
 		}
 	case *pyast.Delete:
 		for _, t := range s.Targets {
@@ -470,16 +486,7 @@ func (p *Pass) branch(s *pyast.If) control {
 		}
 		how := p.block(side)
 		if how == gone && p.aboutTarget(s.Test) {
-			if !p.quiet {
-				for _, r := range p.rules.ends {
-					p.rule = r
-					r.Node(p, s)
-				}
-			}
-			if p.frame != nil {
-				return how // on this target the function ends here
-			}
-			return onward // reported; the rest of the file is looked at as well
+			return p.ended(s)
 		}
 		return how
 	}
@@ -497,13 +504,32 @@ func (p *Pass) branch(s *pyast.If) control {
 		p.env.merge(one)
 	case first == onward:
 		p.env.values = one
+		p.tests = append(p.tests, openTest{s.Test, p.mod}) // the rest of the block is reached one way only
 	case second == onward:
+		p.tests = append(p.tests, openTest{s.Test, p.mod})
 	case first == gone && second == gone:
 		return gone
 	default:
 		return jumped
 	}
 	return onward
+}
+
+// ended shows rules the statement where the program gives up on this target.
+func (p *Pass) ended(s pyast.Stmt) control {
+	if i, ok := s.(*pyast.If); ok && strings.Contains(p.Text(i), "skip(") { // a test that is left out
+		return gone
+	}
+	if !p.quiet {
+		for _, r := range p.rules.ends {
+			p.rule = r
+			r.Node(p, s)
+		}
+	}
+	if p.frame != nil {
+		return gone // on this target the function ends here
+	}
+	return onward // reported; the rest of the file is looked at as well
 }
 
 // isMain reports whether a test is __name__ == "__main__".
@@ -558,6 +584,10 @@ func (p *Pass) repeat(l Loop, body func()) {
 
 func (p *Pass) loop(s *pyast.For) {
 	over := p.eval(s.Iter)
+	if over.Text == "empty" && over.Kind == Seq {
+		p.block(s.Orelse)
+		return
+	}
 	p.repeat(Loop{Node: s, Over: over}, func() {
 		p.bind(s.Target, p.element(over), s)
 		p.block(s.Body)
@@ -853,6 +883,11 @@ func (p *Pass) bind(target pyast.Expr, v *Value, at pyast.Node) {
 			if base.Attrs == nil {
 				base.Attrs = map[string]*Value{}
 			}
+			if base.Kind == Module && v.Kind == Tensor && v.Path == "sized" && v.Text == "" && !p.quiet {
+				w := *v
+				w.Text = Plain // neither parameter nor buffer: .to() of the module leaves it behind
+				v = &w
+			}
 			if p.maybe > 0 {
 				v = join(base.Attrs[t.Attr], v)
 			}
@@ -987,7 +1022,8 @@ func (p *Pass) expression(e pyast.Expr) *Value {
 			return p.eval(e.Orelse)
 		}
 		p.maybe++
-		v := join(p.eval(e.Body), p.eval(e.Orelse))
+		var v *Value
+		p.under(e.Test, func() { v = join(p.eval(e.Body), p.eval(e.Orelse)) })
 		p.maybe--
 		return v
 	case *pyast.Tuple:
@@ -1126,9 +1162,13 @@ func (p *Pass) joined(e *pyast.JoinedStr) *Value {
 func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, elt func() *Value) *Value {
 	outer := p.env
 	p.env = &env{outer: outer}
-	depth := len(p.loops)
+	depth, tests := len(p.loops), len(p.tests)
 	for _, g := range generators {
 		over := p.eval(g.Iter)
+		if over.Kind == Seq && over.Text == "empty" {
+			p.env, p.loops, p.tests = outer, p.loops[:depth], p.tests[:tests]
+			return &Value{Kind: Seq, Path: "open"}
+		}
 		l := Loop{Node: at, Over: over}
 		if p.frame != nil {
 			l.Func = p.frame.fn
@@ -1136,10 +1176,13 @@ func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, e
 		p.loops = append(p.loops, l)
 		p.bind(g.Target, p.element(over), at)
 		for _, c := range g.Ifs {
-			p.eval(c)
+			if _, known := p.eval(c).Truth(); !known {
+				p.tests = append(p.tests, openTest{c, p.mod})
+			}
 		}
 	}
 	v := elt()
+	p.tests = p.tests[:tests]
 	p.loops = p.loops[:depth]
 	p.env = outer
 	return &Value{Kind: Seq, Items: []*Value{v}, Path: "open"}
@@ -1148,7 +1191,9 @@ func (p *Pass) comprehension(at pyast.Expr, generators []*pyast.Comprehension, e
 func (p *Pass) boolOp(e *pyast.BoolOp) *Value {
 	var last *Value
 	open := false
-	for _, x := range e.Values {
+	tests := len(p.tests)
+	defer func() { p.tests = p.tests[:tests] }()
+	for i, x := range e.Values {
 		v := p.eval(x)
 		yes, known := v.Truth()
 		if known && yes == (e.Op == pyast.Or) {
@@ -1157,8 +1202,9 @@ func (p *Pass) boolOp(e *pyast.BoolOp) *Value {
 			}
 			return v // decided: the rest is not asked
 		}
-		if !known {
+		if !known && i < len(e.Values)-1 {
 			open = true
+			p.tests = append(p.tests, openTest{x, p.mod})
 		}
 		last = v
 	}
@@ -1182,6 +1228,9 @@ func (p *Pass) compare(e *pyast.Compare) *Value {
 	right := p.eval(e.Comparators[0])
 	if left.Kind == Tensor || right.Kind == Tensor {
 		if e.Ops[0] != pyast.Is && e.Ops[0] != pyast.IsNot && e.Ops[0] != pyast.In && e.Ops[0] != pyast.NotIn {
+			if !p.quiet && left.Kind == right.Kind {
+				p.pseudo("torch.Tensor.__compare__", e, nil, []*Value{left, right})
+			}
 			return &Value{Kind: Tensor, Where: orOpen(placesOf(left, right)), Type: "bool"}
 		}
 		return unknown
@@ -1200,7 +1249,8 @@ func (p *Pass) compare(e *pyast.Compare) *Value {
 			equal, known = a.Num == b.Num, true
 		case a.Kind == None && b.Kind == None:
 			equal, known = true, true
-		case a.Kind == None && b.Kind != Unknown || b.Kind == None && a.Kind != Unknown:
+		case a.Kind == None && b.mayBeNone() || b.Kind == None && a.mayBeNone():
+		case a.Kind == None || b.Kind == None:
 			known = a.Kind != Str && b.Kind != Str && a.Kind != Number && b.Kind != Number
 		case a.Kind == Device && b.Kind == Str || a.Kind == Str && b.Kind == Device || a.Kind == Device && b.Kind == Device:
 			x, y := a.place(), b.place()
@@ -1257,6 +1307,9 @@ func (p *Pass) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 			name := "torch.Tensor.__" + strings.ToLower(op.String()) + "__"
 			p.pseudo(name, at, nil, []*Value{a, b})
 		}
+		if !p.quiet && (a.Kind == Array && a.Path == "sized" || b.Kind == Array && b.Path == "sized") {
+			p.pseudo("torch.Tensor.__array__", at, nil, []*Value{a, b})
+		}
 		v := &Value{Kind: Tensor, Where: orOpen(placesOf(a, b))}
 		v.Type = promote(a, b, op)
 		v.Path = a.Path
@@ -1268,7 +1321,7 @@ func (p *Pass) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		}
 		return v
 	}
-	if a.Kind == Array || b.Kind == Array {
+	if (a.Kind == Array || b.Kind == Array) && a.Kind != Tensor && b.Kind != Tensor {
 		v := &Value{Kind: Array, Type: a.Type}
 		switch {
 		case a.Kind == Array && b.Kind == Array:
@@ -1436,6 +1489,17 @@ func builtin(name string) *Value {
 	return unknown
 }
 
+// Plain is the Text of a tensor that is an attribute of a module, and neither a parameter nor a buffer.
+const Plain = "plain"
+
+// moves reports whether a class has its own way of moving what it holds.
+func moves(c *Class) bool {
+	return c != nil && (c.lookup("_apply") != nil || c.lookup("to") != nil || c.lookup("cuda") != nil || c.lookup("__getattr__") != nil)
+}
+
+// Follows is the Path of a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be.
+const Follows = "follows"
+
 func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 	name := e.Attr
 	switch base.Kind {
@@ -1451,7 +1515,7 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 	case Tensor:
 		switch name {
 		case "device":
-			return &Value{Kind: Device, Where: base.Where, Soft: base.Soft}
+			return &Value{Kind: Device, Where: base.Where, Soft: base.Soft, Path: Follows}
 		case "dtype":
 			return &Value{Kind: DType, Type: base.Type}
 		case "data", "grad", "T", "H", "mT", "mH", "real", "imag":
@@ -1485,12 +1549,10 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 			if v.Kind == Module {
 				return p.child(base, v)
 			}
-			if v.Kind == Tensor && v.Where == OnCPU && base.Where.May(OnMPS) { // a parameter or buffer
-				if v.Made == nil || v.Made.Path != "plain" {
-					t := *v
-					t.Where = base.Where
-					return &t
-				}
+			if v.Kind == Tensor && v.Where == OnCPU && base.Where != OnCPU && (v.Text != Plain || moves(base.Class)) { // a parameter or buffer
+				t := *v
+				t.Where = base.Where
+				return &t
 			}
 			return v
 		}
@@ -1500,7 +1562,7 @@ func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 			}
 		}
 		if name == "device" {
-			return &Value{Kind: Device, Where: base.Where}
+			return &Value{Kind: Device, Where: base.Where, Path: Follows}
 		}
 		if name == "training" {
 			return unknown
@@ -1619,6 +1681,10 @@ func canonical(path string) string {
 		switch {
 		case strings.HasPrefix(rest, "nn.modules.") && !lower(last):
 			return "torch.nn." + last
+		case strings.HasPrefix(rest, "distributions.") && strings.Count(rest, ".") == 2 && !lower(last):
+			return "torch.distributions." + last
+		case rest == "serialization.load" || rest == "serialization.save":
+			return "torch." + last
 		case rest == "nn.parameter.Parameter":
 			return "torch.nn.Parameter"
 		case strings.HasPrefix(rest, "functional."):

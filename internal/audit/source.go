@@ -372,7 +372,9 @@ func hideMagics(text []byte) (hidden bool) {
 		at := len(text) - len(first)
 		switch name {
 		case "time", "timeit", "capture", "prun", "python", "python3", "mypy", "memit", "mprun", "lprun", "script python":
-			blank(text[at : at+len(firstLine(first))])
+			head := at + len(firstLine(first))
+			blank(text[at:head])
+			hideMagics(text[head:]) // the rest is a cell like others
 			return false
 		}
 		for i := range text {
@@ -390,7 +392,7 @@ func hideMagics(text []byte) (hidden bool) {
 			body := bytes.TrimLeft(line, " \t")
 			start := end - len(body)
 			switch {
-			case len(body) > 0 && (body[0] == '%' || body[0] == '!' || body[0] == '?'):
+			case len(body) > 0 && (body[0] == '%' || body[0] == '!' || body[0] == '?'), isAutomagic(body):
 				end = hide(text, start)
 			case bytes.HasSuffix(bytes.TrimRight(body, " \t\r"), []byte("?")) && !bytes.ContainsAny(body, "#'\""):
 				end = hide(text, start)
@@ -409,6 +411,19 @@ func hideMagics(text []byte) (hidden bool) {
 		}
 		goesOn = quote == "" && bytes.HasSuffix(bytes.TrimRight(line, "\r"), []byte(`\`))
 		at = end + 1
+	}
+	return false
+}
+
+// isAutomagic reports a line that IPython takes for a magic without its sign, and that people write so: pip install torch.
+func isAutomagic(body []byte) bool {
+	words := bytes.Fields(body)
+	if len(words) < 2 {
+		return false
+	}
+	switch string(words[0]) {
+	case "pip", "pip3", "conda", "mamba", "uv":
+		return string(words[1]) == "install" || string(words[1]) == "uninstall" || len(words) > 2 && string(words[1]) == "pip" && string(words[2]) == "install"
 	}
 	return false
 }

@@ -74,22 +74,24 @@ func deviceOf(name string) Devices {
 
 // Value is what is known of an expression. Values are shared and not changed, but for the place of a Module, which moves where it stands.
 type Value struct {
-	Kind  Kind
-	Yes   bool
-	Soft  bool // a user may say otherwise: a default of the command line, of a function's argument, of the environment
-	Where Devices
-	Type  string // float64, int64, complex64, …; "" is not known
-	Path  string
-	Text  string
-	Num   float64
-	Items []*Value
-	Attrs map[string]*Value
-	Func  *Func
-	Class *Class
-	Mod   *Unit  // of an API that is a module of the project
-	Self  *Value // of a bound method
-	Made  *Call  // the call that made it
-	lazy  bool   // a name of Mod that nobody has asked for yet: Text
+	Kind   Kind
+	Yes    bool
+	Soft   bool // a user may say otherwise: a default of the command line, of a function's argument, of the environment
+	OrNone bool // on another way through the program it is None
+	Where  Devices
+	Type   string // float64, int64, complex64, …; "" is not known
+	Path   string
+	Text   string
+	Num    float64
+	Items  []*Value
+	Attrs  map[string]*Value
+	Func   *Func
+	Class  *Class
+	Mod    *Unit   // of an API that is a module of the project
+	Self   *Value  // of a bound method
+	Made   *Call   // the call that made it
+	bound  []Named // keyword arguments that functools.partial has given
+	lazy   bool    // a name of Mod that nobody has asked for yet: Text
 }
 
 var (
@@ -112,22 +114,24 @@ func text(s string) *Value { return &Value{Kind: Str, Text: s} }
 func (v *Value) Truth() (yes, known bool) {
 	switch v.Kind {
 	case Bool:
-		return v.Yes, !v.Soft
+		return v.Yes, !v.Soft && (!v.OrNone || !v.Yes)
 	case None:
 		return false, !v.Soft
 	case Str:
-		return v.Text != "", !v.Soft
+		return v.Text != "", !v.Soft && (!v.OrNone || v.Text == "")
 	case Number:
-		return v.Num != 0, !v.Soft
-	case Function, ClassDef, Module, API, Device:
-		return true, true
+		return v.Num != 0, !v.Soft && (!v.OrNone || v.Num == 0)
+	case Function, ClassDef, Module, Device:
+		return true, !v.Soft && !v.OrNone
+	case API: // a function, a class or a module; an attribute of what is not known may be anything
+		return true, v.Self == nil && !v.OrNone && (strings.HasPrefix(v.Path, "torch.nn.") && !strings.HasPrefix(v.Path, "torch.nn.Module.") || strings.HasPrefix(v.Path, "builtins."))
 	}
 	return false, false
 }
 
 // same reports that two values say the same, so that nothing is lost by keeping one.
 func (v *Value) same(w *Value) bool {
-	return v == w || v.Kind == w.Kind && v.Kind != Seq && v.Kind != Dict && v.Yes == w.Yes && v.Soft == w.Soft && v.Where == w.Where && v.Type == w.Type &&
+	return v == w || v.Kind == w.Kind && v.Kind != Seq && v.Kind != Dict && v.Yes == w.Yes && v.Soft == w.Soft && v.OrNone == w.OrNone && v.Where == w.Where && v.Type == w.Type &&
 		v.Path == w.Path && v.Text == w.Text && v.Num == w.Num && v.Func == w.Func && v.Class == w.Class && v.Self == w.Self && v.Made == w.Made
 }
 
@@ -148,10 +152,10 @@ func joined(v, w *Value, depth int) *Value {
 		return v
 	}
 	if v.Kind == None { // `x = None` first, the real thing later
-		return w
+		return w.orNone()
 	}
 	if w.Kind == None {
-		return v
+		return v.orNone()
 	}
 	if v.Kind == Str && w.Kind == Device || v.Kind == Device && w.Kind == Str {
 		return &Value{Kind: Device, Where: v.place() | w.place(), Soft: v.Soft || w.Soft}
@@ -165,7 +169,7 @@ func joined(v, w *Value, depth int) *Value {
 			return &Value{Kind: Device, Where: deviceOf(v.Text) | deviceOf(w.Text), Soft: v.Soft || w.Soft}
 		}
 	case Device, Tensor, Array, DType:
-		j := &Value{Kind: v.Kind, Where: v.Where | w.Where, Soft: v.Soft || w.Soft, Type: v.Type}
+		j := &Value{Kind: v.Kind, Where: v.Where | w.Where, Soft: v.Soft || w.Soft, OrNone: v.OrNone || w.OrNone, Type: v.Type}
 		if v.Type != w.Type {
 			j.Type = ""
 		}
@@ -221,6 +225,33 @@ func isDevice(name string) bool {
 		}
 	}
 	return !cut || number != ""
+}
+
+// orNone is the value with the mark that it may be None as well. What moves keeps its identity: a module is asked for its truth too seldom to copy it.
+func (v *Value) orNone() *Value {
+	switch v.Kind {
+	case Unknown, None, Module, Instance, Dict, Parsed, Loader:
+		return v
+	}
+	if v.OrNone || v.lazy {
+		return v
+	}
+	w := *v
+	w.OrNone = true
+	return &w
+}
+
+// mayBeNone reports whether a value that is no None here may be one when the program runs.
+func (v *Value) mayBeNone() bool {
+	switch v.Kind {
+	case None:
+		return false
+	case Unknown, Module, Instance:
+		return true
+	case API:
+		return v.Self != nil || v.OrNone || strings.HasPrefix(v.Path, "torch.nn.Module.") || v.Mod == nil && !strings.HasPrefix(v.Path, "torch.") && !strings.HasPrefix(v.Path, "builtins.")
+	}
+	return v.OrNone
 }
 
 // place is where a value used as a device= argument puts things.

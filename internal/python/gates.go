@@ -350,6 +350,21 @@ var pairs = []pair{
 	{"2.20", "2.20", "1.2", "12.1", Fail, evidence.Declared, "tensorflow/tensorflow pull request #126254: a symbol is missing when the plug-in is loaded"},
 }
 
+// MetalPairFails reports whether a tensorflow-metal is known not to load with a tensorflow: such a pair was seen to fail, or each of the two is named
+// with others only.
+func MetalPairFails(tf, metal string) (bool, string) {
+	knowsTF, knowsMetal := false, false
+	for _, p := range pairs {
+		a := tf != "" && compareVersions(minorOf(tf), p.first) >= 0 && compareVersions(minorOf(tf), p.last) <= 0
+		b := minorOf(metal) == p.metal
+		if a && b {
+			return p.works == Fail, p.source
+		}
+		knowsTF, knowsMetal = knowsTF || a, knowsMetal || b
+	}
+	return knowsTF && knowsMetal, fromPlugin
+}
+
 // pairGate judges the installed tensorflow against the installed tensorflow-metal; ok is false when there is no plug-in.
 func pairGate(in Interpreter, packages []Package) (Gate, bool) {
 	metal := Named(packages, "tensorflow-metal")

@@ -3,6 +3,7 @@ package rules
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -196,13 +197,47 @@ func underCUDA(p *audit.Pass) bool {
 			if f.Class != nil {
 				name += f.Class.Name
 			}
+			if strings.Contains(strings.ToLower(f.Name), "gpu") {
+				return true
+			}
 		}
-		if name = strings.ToLower(name + p.Src.Path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
+		path := filepath.Dir(p.Src.Path)
+		if !strings.Contains(string(p.Src.Text), "__main__") { // no program of its own
+			path = p.Src.Path
+			if name := filepath.Base(path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
+				return true
+			}
+		}
+		if name = strings.ToLower(name + path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
+			return true
+		}
+	}
+	if v := p.Global("pytestmark"); v != nil && saysCUDA(p.Text(v)) {
+		return true
+	}
+	if f := p.Func(); f != nil && f.Node != nil { // @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
+		if p.Within(f.Node, func(f *audit.Func) bool {
+			return decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module && decorated(p, f.Class.Node.DecoratorList)
+		}) {
 			return true
 		}
 	}
 	return p.Under(func(test pyast.Expr) bool {
-		text := strings.ToLower(p.Text(test))
-		return strings.Contains(text, "cuda") || strings.Contains(text, "gpu") || strings.Contains(text, "nccl")
+		text := p.Text(test) // `if device.type in ("cpu", "mps"): return` leaves CUDA as well
+		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps")
+	})
+}
+
+func saysCUDA(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "cuda") || strings.Contains(text, "gpu") || strings.Contains(text, "nccl")
+}
+
+func decorated(p *audit.Pass, list []pyast.Expr) bool {
+	return slices.ContainsFunc(list, func(d pyast.Expr) bool {
+		text := p.Text(d)
+		name, _, _ := strings.Cut(text, "(")
+		name = last(name)
+		return saysCUDA(text) || strings.HasPrefix(name, "skip") || strings.HasPrefix(name, "require") // a test that asks for more than every machine has
 	})
 }

@@ -10,7 +10,7 @@ var UnsafePickle = &audit.Rule{Name: "unsafe-pickle", Title: "a checkpoint that 
 	Bad: "weights = torch.load(\"model.pt\", weights_only=False)\n", Good: "weights = torch.load(\"model.pt\", weights_only=True)\n",
 	Source: "torch/serialization.py of the releases",
 }, Names: named("torch.load"), Call: func(p *audit.Pass, c *audit.Call) {
-	if c.Path != "torch.load" || c.Open {
+	if c.Path != "torch.load" || c.Node == nil {
 		return
 	}
 	v := c.Arg(-1, "weights_only")
@@ -21,7 +21,7 @@ var UnsafePickle = &audit.Rule{Name: "unsafe-pickle", Title: "a checkpoint that 
 			f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "write weights_only=True", Edits: []audit.Edit{replace(k.Value, "True")}}
 		}
 		p.Report(c.At, f)
-	case v == nil && !p.Target.Since("2.6"):
+	case v == nil && !c.Open && !p.Target.Since("2.6"):
 		f := audit.Finding{Sure: true, Text: "the file may run any code: weights_only is False by default before torch 2.6", Hint: "load with weights_only=True"}
 		if end := c.Node.End() - 1; len(c.Node.Args)+len(c.Node.Keywords) > 0 && p.Src.Text[end] == ')' && p.Src.Text[end-1] != ',' && p.Src.Text[end-1] != '\n' && p.Src.Text[end-1] != ' ' {
 			f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "add weights_only=True", Edits: []audit.Edit{{From: end, To: end, Text: ", weights_only=True"}}}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,9 +13,40 @@ import (
 )
 
 // settings are the calls that set an environment variable.
-var settings = []string{"os.environ.__setitem__", "os.environ.setdefault", "os.putenv"}
+var settings = []string{"os.environ.__setitem__", "os.environ.setdefault", "os.putenv", "os.environ.update"}
 
-// setting is the environment variable that a call sets.
+// eachSetting calls look for each variable that a call sets: os.environ.update sets several.
+func eachSetting(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
+	return func(p *audit.Pass, c *audit.Call) {
+		if c.Path != "os.environ.update" {
+			look(p, c)
+			return
+		}
+		one := func(name string, v *audit.Value) {
+			d := *c
+			d.Path, d.Args, d.Named = "os.environ.__setitem__", []*audit.Value{{Kind: audit.Str, Text: name}, v}, nil
+			look(p, &d)
+		}
+		for _, a := range c.Args {
+			if a.Kind == audit.Dict {
+				for _, name := range slices.Sorted(maps.Keys(a.Attrs)) {
+					one(name, a.Attrs[name])
+				}
+			}
+		}
+		for _, n := range c.Named {
+			one(n.Name, n.Value)
+		}
+	}
+}
+
+// importsTorch reports whether torch has been imported, by itself or by a package whose import brings it.
+func importsTorch(p *audit.Pass) bool {
+	return slices.ContainsFunc([]string{"torch", "torchvision", "torchaudio", "pytorch_lightning", "lightning", "timm", "accelerate", "torch_geometric", "kornia", "torchmetrics", "fastai",
+		"ultralytics"}, p.Imported)
+}
+
+// setting is an environment variable that a call sets.
 func setting(c *audit.Call) (name, value string, ok bool) {
 	if !slices.Contains(settings, c.Path) {
 		return "", "", false
@@ -34,26 +66,26 @@ var FallbackSwitchedOn = &audit.Rule{Name: "fallback-switched-on", Title: "the f
 	Why: "With PYTORCH_ENABLE_MPS_FALLBACK=1 operators that MPS lacks run on the CPU, with one warning a process: a model that is slow for that reason looks as if it ran on the GPU.",
 	Bad: "os.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\nimport torch\n", Good: "import torch   # and `PYTORCH_ENABLE_MPS_FALLBACK=1 python train.py` where it is wanted\n",
 	Source: "aten/src/ATen/mps/MPSFallback.mm",
-}, Names: named(settings...), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
-	if name, value, ok := setting(c); ok && name == "PYTORCH_ENABLE_MPS_FALLBACK" && value != "0" && value != "" && !p.Imported("torch") {
+}, Names: named(settings...), Call: mpsOnly(eachSetting(func(p *audit.Pass, c *audit.Call) {
+	if name, value, ok := setting(c); ok && name == "PYTORCH_ENABLE_MPS_FALLBACK" && value != "0" && value != "" && !importsTorch(p) {
 		p.Report(c.At, audit.Finding{Sure: true, Text: "operators that MPS lacks run on the CPU without a word but the first", Hint: "leave it to whoever starts the program; `assay run` lists what falls back"})
 	}
-})}
+}))}
 
 // SetTooLate finds variables that are read while torch is imported and set afterwards.
 var SetTooLate = &audit.Rule{Name: "variable-set-too-late", Title: "an environment variable is set after it was read", Severity: audit.Error, Doc: audit.Doc{
 	Why: "PyTorch reads PYTORCH_ENABLE_MPS_FALLBACK once, while it is imported; the watermarks when the first tensor is made on MPS. What is set later does nothing.",
 	Bad: "import torch\nos.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\n", Good: "os.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\nimport torch\n",
 	Source: "aten/src/ATen/mps/MPSFallback.mm: a static initialiser",
-}, Names: named(settings...), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named(settings...), Call: eachSetting(func(p *audit.Pass, c *audit.Call) {
 	name, _, ok := setting(c)
-	if !ok || !p.Imported("torch") {
+	if !ok || !importsTorch(p) {
 		return
 	}
 	if name == "PYTORCH_ENABLE_MPS_FALLBACK" && p.Target.Device == "mps" {
 		p.Report(c.At, audit.Finding{Sure: true, Text: name + " is set after torch was imported, which has read it: it does nothing", Hint: "set it before the first import of torch, or outside the program"})
 	}
-}}
+})}
 
 // Watermark finds values that PyTorch refuses or misreads.
 var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment variable has a value that does not do what it says", Severity: audit.Error, Doc: audit.Doc{
@@ -61,7 +93,7 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		"that is no number breaks the import; 0 as the high watermark removes the limit, and the system may run out of memory.",
 	Bad: "os.environ[\"PYTORCH_MPS_HIGH_WATERMARK_RATIO\"] = \"2.5\"\n", Good: "os.environ[\"PYTORCH_MPS_HIGH_WATERMARK_RATIO\"] = \"1.5\"\n",
 	Source: "aten/src/ATen/mps/MPSAllocator.mm; the same table as `assay doctor`",
-}, Names: either(named(settings...), named("torch.mps.set_per_process_memory_fraction")), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(named(settings...), named("torch.mps.set_per_process_memory_fraction")), Call: eachSetting(func(p *audit.Pass, c *audit.Call) {
 	switch c.Path {
 	case "torch.mps.set_per_process_memory_fraction":
 		if n, ok := number(c.Arg(0, "fraction")); ok && (n < 0 || n > 2) {
@@ -76,13 +108,19 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		return
 	}
 	set := audit.Note(p, func() *[]string { return new([]string) })
+	before := map[string]bool{} // what was wrong already
+	if strings.Contains(name, "WATERMARK") {
+		for _, f := range python.CheckEnviron(*set, p.Target.Torch.Version, "darwin") {
+			before[f.Text] = true
+		}
+	}
 	*set = append(slices.DeleteFunc(*set, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+value)
 	environ := []string{name + "=" + value}
 	if strings.Contains(name, "WATERMARK") {
 		environ = *set
 	}
 	for _, f := range python.CheckEnviron(environ, p.Target.Torch.Version, "darwin") {
-		if f.Severity == evidence.Note || f.Name == "env-unread" || f.Name == "env-no-effect" || !strings.Contains(f.Text, name) || strings.Contains(name, "FALLBACK") && value == "1" {
+		if f.Severity == evidence.Note || f.Name == "env-unread" || f.Name == "env-no-effect" || before[f.Text] || strings.HasSuffix(name, "_THREADS") || !strings.Contains(f.Text, name) && !(strings.Contains(name, "WATERMARK") && strings.Contains(f.Text, "WATERMARK")) || strings.Contains(name, "FALLBACK") && value == "1" {
 			continue
 		}
 		severity := audit.Warning
@@ -91,14 +129,14 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		}
 		p.Report(c.At, audit.Finding{Sure: true, Severity: severity, Text: f.Text, Hint: f.Hint, Source: "the table of `assay doctor`"})
 	}
-}}
+})}
 
 // UnknownVariable finds variables that nothing reads.
 var UnknownVariable = &audit.Rule{Name: "unread-variable", Title: "an environment variable that nothing reads", Severity: audit.Warning, Doc: audit.Doc{
 	Why: "Variables such as PYTORCH_MPS_LOG_LEVEL circulate; no release of PyTorch from 2.0 on reads them.",
 	Bad: "os.environ[\"PYTORCH_MPS_LOG_LEVEL\"] = \"2\"\n", Good: "os.environ[\"PYTORCH_MPS_LOG_PROFILE_INFO\"] = \"4\"\n",
 	Source: "text constants of the macOS binaries of every release since 2.0",
-}, Names: named(settings...), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named(settings...), Call: eachSetting(func(p *audit.Pass, c *audit.Call) {
 	name, value, ok := setting(c)
 	if !ok || !strings.HasPrefix(name, "PYTORCH_") {
 		return
@@ -111,7 +149,7 @@ var UnknownVariable = &audit.Rule{Name: "unread-variable", Title: "an environmen
 			p.Report(c.At, audit.Finding{Sure: f.Name == "env-unread", Text: f.Text, Hint: f.Hint})
 		}
 	}
-}}
+})}
 
 // mpsNames are the public names of torch.mps and torch.backends.mps and the release that brought them; read from the releases' Python files.
 var mpsNames = func() map[string]string {
@@ -157,7 +195,14 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 	Why: "The name was invented after the pattern of torch.cuda, or came with a later release: AttributeError.",
 	Bad: "used = torch.mps.memory_allocated()\n", Good: "used = torch.mps.current_allocated_memory()\n",
 	Source: "torch/mps and torch/backends/mps in the wheels of every release since 2.0",
-}, Names: under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), named("torch.autocast", "torch.amp.autocast")), Call: func(p *audit.Pass, c *audit.Call) {
+	if (c.Path == "torch.autocast" || c.Path == "torch.amp.autocast") && !p.Target.Since("2.5") {
+		if d := c.Arg(0, "device_type"); d != nil && d.Kind == audit.Str && d.Text == "mps" {
+			p.Report(c.At, audit.Finding{Sure: !d.Soft, Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s", p.Target.Torch.Version), Hint: "cast model and inputs by hand, or train in float32",
+				Source: "torch/amp/autocast_mode.py of the releases"})
+		}
+		return
+	}
 	name, ok := strings.CutPrefix(strings.TrimPrefix(c.Path, "import "), "torch.")
 	if !ok || !strings.HasPrefix(name, "mps.") && !strings.HasPrefix(name, "backends.mps.") || strings.Contains(name, "._") || strings.HasSuffix(name, "__set__") {
 		return
@@ -166,11 +211,13 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 		return
 	}
 	since, known := mpsNames[name]
+	// getattr(torch, kind).stream() is reached where the kind has streams
+	sure := !p.Caught() && (c.Node == nil || strings.Contains(p.Text(c.Node.Func), "mps"))
 	switch {
 	case known && !p.Target.Since(since):
-		p.Report(c.At, audit.Finding{Sure: !p.Caught(), Text: fmt.Sprintf("torch.%s came with torch %s: AttributeError in %s", name, since, p.Target.Torch.Version)})
+		p.Report(c.At, audit.Finding{Sure: sure, Text: fmt.Sprintf("torch.%s came with torch %s: AttributeError in %s", name, since, p.Target.Torch.Version)})
 	case !known && parentKnown(name):
-		f := audit.Finding{Sure: !p.Caught(), Text: fmt.Sprintf("torch.%s does not exist: AttributeError", name)}
+		f := audit.Finding{Sure: sure, Text: fmt.Sprintf("torch.%s does not exist: AttributeError", name)}
 		if instead := insteadOf[name]; instead != "" {
 			f.Hint = "use " + instead
 		}

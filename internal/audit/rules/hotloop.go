@@ -49,7 +49,29 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop", Title: 
 	}
 	sure := v.Where.Surely(audit.OnMPS) && !v.Soft
 	p.Report(c.At, audit.Finding{Sure: sure, Text: what + "() waits for the GPU in every step", Hint: "keep the tensor (detached), and read it once in a while"})
+}, Kinds: []pyast.Kind{pyast.KindJoinedStr, pyast.KindIf}, Node: func(p *audit.Pass, n pyast.Node) {
+	if len(p.Loops()) == 0 || p.Target.Device == "cpu" || !batchLoop(p) || sometimes(p) {
+		return
+	}
+	switch n := n.(type) {
+	case *pyast.JoinedStr:
+		for _, part := range n.Values {
+			if f, ok := part.(*pyast.FormattedValue); ok && readOnMPS(p, f.Value) {
+				p.Report(f.Value, audit.Finding{Sure: true, Text: "writing a tensor out waits for the GPU in every step", Hint: "write it every hundredth step, or at the end of the epoch"})
+			}
+		}
+	case *pyast.If:
+		if c, ok := n.Test.(*pyast.Compare); ok && readOnMPS(p, c) {
+			p.Report(c, audit.Finding{Sure: true, Text: "a test of a tensor waits for the GPU in every step", Hint: "keep the choice on the GPU (torch.where), or make it once in a while"})
+		}
+	}
 }}
+
+// readOnMPS reports a tensor that is surely on MPS.
+func readOnMPS(p *audit.Pass, e pyast.Expr) bool {
+	v := p.Value(e)
+	return v.Kind == audit.Tensor && v.Where.Surely(audit.OnMPS) && !v.Soft && v.Path != "batch"
+}
 
 // training reports whether the loop around takes gradients: where a device is not known, only there a finding is worth a reader's time.
 func training(p *audit.Pass) bool {
@@ -106,6 +128,9 @@ var CacheFlushInLoop = &audit.Rule{Name: "cache-flush-in-loop", Title: "memory c
 		return
 	}
 	f := audit.Finding{Sure: true, Text: strings.TrimPrefix(c.Path, "torch.") + "() in every step: memory goes back to the system and is asked for again", Hint: "call it between phases at most"}
+	if c.Path == "gc.collect" {
+		f.Text = "gc.collect() in every step walks through every object, and frees no tensor that is still held"
+	}
 	if c.Path == "torch.cuda.empty_cache" && p.Target.Device != "cuda" {
 		f.Severity = audit.Notice
 		f.Text = "torch.cuda.empty_cache() does nothing without CUDA"

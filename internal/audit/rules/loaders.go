@@ -25,22 +25,54 @@ var WorkersWithoutGuard = &audit.Rule{Name: "workers-without-guard", Title: "loa
 	Good:   "def main():\n    loader = torch.utils.data.DataLoader(data, num_workers=4)\n    for x in loader:\n        pass\n\nif __name__ == \"__main__\":\n    main()\n",
 	Source: "Python, multiprocessing: spawn and forkserver",
 }, Kinds: []pyast.Kind{pyast.KindFor}, Node: func(p *audit.Pass, n pyast.Node) {
-	if p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src.Path, ".ipynb") {
+	if loop := n.(*pyast.For); !guarded(p) {
+		reportWorkers(p, loop.Iter, p.Value(loop.Iter))
+	}
+}, Call: func(p *audit.Pass, c *audit.Call) {
+	what := ""
+	switch c.Path {
+	case "builtins.iter":
+		if len(c.Args) == 1 && !guarded(p) {
+			reportWorkers(p, c.At, c.Args[0])
+		}
+		return
+	case "torch.multiprocessing.spawn":
+		what = "torch.multiprocessing.spawn"
+	case "multiprocessing.Process.start", "torch.multiprocessing.Process.start":
+		what = "a process"
+	case "multiprocessing.Pool", "torch.multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor.map", "concurrent.futures.ProcessPoolExecutor.submit":
+		what = "a pool of processes"
+	default:
 		return
 	}
-	loop := n.(*pyast.For)
-	v := p.Value(loop.Iter)
+	if guarded(p) || p.Maybe() || strings.Contains(string(p.Src.Text), "set_start_method") {
+		return
+	}
+	p.Report(c.At, audit.Finding{Sure: true, Text: what + " starts while the script is imported: on macOS each process would start its own, and Python raises",
+		Hint: "put what the script does under `if __name__ == \"__main__\":`"})
+}}
+
+// guarded reports that processes may start here, or that it is not known from where this is called.
+func guarded(p *audit.Pass) bool {
+	return p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src.Path, ".ipynb") || atCall(p)
+}
+
+// reportWorkers reports the workers of a loader that is gone through at the top of a script.
+func reportWorkers(p *audit.Pass, at pyast.Node, v *audit.Value) {
 	loader := loaderOf(v)
-	if loader == nil || loader.Made == nil || atCall(p) {
+	if loader == nil || loader.Made == nil {
+		return
+	}
+	if m := loader.Made.Arg(-1, "multiprocessing_context"); m != nil && m.Kind != audit.None {
 		return
 	}
 	count, soft, ok := workers(loader.Made)
 	if !ok || count == 0 {
 		return
 	}
-	p.Report(loop.Iter, audit.Finding{Sure: !soft, Text: fmt.Sprintf("%d workers are started while the script is imported: on macOS each would start its own, and Python raises", int(count)),
+	p.Report(at, audit.Finding{Sure: !soft, Text: fmt.Sprintf("%d workers are started while the script is imported: on macOS each would start its own, and Python raises", int(count)),
 		Hint: "put what the script does under `if __name__ == \"__main__\":`"})
-}}
+}
 
 // atCall reports whether a function is being interpreted that nobody calls: it is not known from where.
 func atCall(p *audit.Pass) bool { return p.Func() != nil && !p.FromTop() }
@@ -211,7 +243,7 @@ var ForkStart = &audit.Rule{Name: "fork-start", Title: "processes are started by
 	switch c.Path {
 	case "multiprocessing.set_start_method", "multiprocessing.get_context", "torch.multiprocessing.set_start_method", "torch.multiprocessing.get_context":
 		if v := c.Arg(0, "method"); v != nil && v.Kind == audit.Str && v.Text == "fork" {
-			p.Report(c.At, audit.Finding{Sure: !v.Soft && !p.Maybe(), Text: "a forked process crashes or hangs on macOS once it uses Metal", Hint: "start by \"spawn\""})
+			p.Report(c.At, audit.Finding{Sure: !v.Soft && !p.Maybe() && last(c.Path) == "set_start_method", Text: "a forked process crashes or hangs on macOS once it uses Metal", Hint: "start by \"spawn\""})
 		}
 	case "os.fork":
 		p.Report(c.At, audit.Finding{Sure: false, Text: "a forked process crashes or hangs on macOS once it uses Metal", Hint: "start a fresh process: subprocess, or multiprocessing by spawn"})

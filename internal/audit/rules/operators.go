@@ -20,29 +20,46 @@ var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator 
 
 // thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the libraries' own code.
 var thirdParty = map[string][]string{
-	"torchvision.ops.deform_conv2d":         {"torchvision::deform_conv2d"},
-	"torchvision.ops.DeformConv2d":          {"torchvision::deform_conv2d"},
-	"torchvision.ops.nms":                   {"torchvision::nms"},
-	"torchvision.ops.batched_nms":           {"torchvision::nms"},
-	"torchvision.ops.roi_align":             {"torchvision::roi_align"},
-	"torchvision.ops.RoIAlign":              {"torchvision::roi_align"},
-	"torchvision.ops.MultiScaleRoIAlign":    {"torchvision::roi_align"},
-	"torchvision.ops.roi_pool":              {"torchvision::roi_pool"},
-	"torchvision.ops.RoIPool":               {"torchvision::roi_pool"},
-	"torchvision.ops.ps_roi_align":          {"torchvision::ps_roi_align"},
-	"torchvision.ops.PSRoIAlign":            {"torchvision::ps_roi_align"},
-	"torchvision.ops.ps_roi_pool":           {"torchvision::ps_roi_pool"},
-	"torchvision.ops.PSRoIPool":             {"torchvision::ps_roi_pool"},
-	"torchaudio.functional.lfilter":         {"torchaudio::_lfilter"},
-	"torchaudio.functional.forced_align":    {"torchaudio::forced_align"},
-	"torchaudio.functional.rnnt_loss":       {"torchaudio::rnnt_loss_forward"},
-	"torchaudio.transforms.RNNTLoss":        {"torchaudio::rnnt_loss_forward"},
-	"torch.nn.functional.ctc_loss":          nil,
-	"mmcv.ops.deform_conv2d":                {"mmcv::deform_conv"},
-	"torch_scatter.scatter":                 {"torch_scatter::scatter"},
-	"torch_geometric.nn.pool.fps":           {"torch_cluster::fps"},
-	"detectron2.layers.deform_conv":         {"detectron2::deform_conv"},
-	"detectron2.layers.ModulatedDeformConv": {"detectron2::modulated_deform_conv"},
+	"torchvision.ops.deform_conv2d":      {"torchvision::deform_conv2d"},
+	"torchvision.ops.DeformConv2d":       {"torchvision::deform_conv2d"},
+	"torchvision.ops.nms":                {"torchvision::nms"},
+	"torchvision.ops.batched_nms":        {"torchvision::nms"},
+	"torchvision.ops.roi_align":          {"torchvision::roi_align"},
+	"torchvision.ops.RoIAlign":           {"torchvision::roi_align"},
+	"torchvision.ops.MultiScaleRoIAlign": {"torchvision::roi_align"},
+	"torchvision.ops.roi_pool":           {"torchvision::roi_pool"},
+	"torchvision.ops.RoIPool":            {"torchvision::roi_pool"},
+	"torchvision.ops.ps_roi_align":       {"torchvision::ps_roi_align"},
+	"torchvision.ops.PSRoIAlign":         {"torchvision::ps_roi_align"},
+	"torchvision.ops.ps_roi_pool":        {"torchvision::ps_roi_pool"},
+	"torchvision.ops.PSRoIPool":          {"torchvision::ps_roi_pool"},
+	"torchaudio.functional.lfilter":      {"torchaudio::_lfilter"},
+	"torchaudio.functional.forced_align": {"torchaudio::forced_align"},
+	"torchaudio.functional.rnnt_loss":    {"torchaudio::rnnt_loss_forward"},
+	"torchaudio.transforms.RNNTLoss":     {"torchaudio::rnnt_loss_forward"},
+	"torch.nn.EmbeddingBag":              {"aten::_embedding_bag"}, // torch/nn/modules/sparse.py
+	"torch.nn.functional.embedding_bag":  {"aten::_embedding_bag"},
+	// torch/distributions/*.py
+	"torch.distributions.Gamma.sample":           {"aten::_standard_gamma"},
+	"torch.distributions.Gamma.rsample":          {"aten::_standard_gamma"},
+	"torch.distributions.Chi2.sample":            {"aten::_standard_gamma"},
+	"torch.distributions.Chi2.rsample":           {"aten::_standard_gamma"},
+	"torch.distributions.StudentT.sample":        {"aten::_standard_gamma"},
+	"torch.distributions.StudentT.rsample":       {"aten::_standard_gamma"},
+	"torch.distributions.InverseGamma.sample":    {"aten::_standard_gamma"},
+	"torch.distributions.InverseGamma.rsample":   {"aten::_standard_gamma"},
+	"torch.distributions.FisherSnedecor.rsample": {"aten::_standard_gamma"},
+	"torch.distributions.Dirichlet.sample":       {"aten::_sample_dirichlet"},
+	"torch.distributions.Dirichlet.rsample":      {"aten::_sample_dirichlet"},
+	"torch.distributions.Beta.sample":            {"aten::_sample_dirichlet"},
+	"torch.distributions.Beta.rsample":           {"aten::_sample_dirichlet"},
+	"torch.distributions.Poisson.sample":         {"aten::poisson"},
+	"torch.distributions.Binomial.sample":        {"aten::binomial"},
+	"mmcv.ops.deform_conv2d":                     {"mmcv::deform_conv"},
+	"torch_scatter.scatter":                      {"torch_scatter::scatter"},
+	"torch_geometric.nn.pool.fps":                {"torch_cluster::fps"},
+	"detectron2.layers.deform_conv":              {"detectron2::deform_conv"},
+	"detectron2.layers.ModulatedDeformConv":      {"detectron2::modulated_deform_conv"},
 }
 
 func isThirdParty(path string) bool {
@@ -55,6 +72,12 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	made := strings.HasSuffix(path, ".__call__")
 	path = strings.TrimSuffix(path, ".__call__")
 	where := c.Tensors()
+	if c.Self != nil && c.Self.Kind == audit.Made && c.Self.Made != nil && strings.HasPrefix(path, "torch.distributions.") {
+		where = c.Self.Made.Tensors() // a distribution is where its parameters are
+	}
+	if len(c.Args) > 0 && c.Args[0].Kind == audit.Tensor && c.Args[0].Where.Surely(audit.OnMPS) { // lengths and the like may lie on the CPU
+		where = audit.OnMPS
+	}
 	if where == 0 || where.Surely(audit.OnCPU) || where.Surely(audit.OnCUDA) || where.Surely(audit.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
@@ -64,7 +87,31 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	if where&(audit.OnMPS|audit.Open) == 0 {
 		return
 	}
+	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil { // the traces have the one with a reduction, which is another operator
+		return
+	}
+	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
+		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
+			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !c.Self.Soft, Text: "an LSTM with projections is not supported on MPS: RuntimeError",
+				Hint: "apply a Linear layer to the output instead", Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
+			return
+		}
+	}
+	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" || path == "torch.conv_transpose3d" {
+		if holds(p, "conv-transpose3d") {
+			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft), Text: "a 3-D transposed convolution is not supported on MPS: RuntimeError",
+				Hint: "torch 2.8 and later have it; or run it on the CPU", Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
+			return
+		}
+	}
 	missing, sometimes, backward := lacking(p, path)
+	if mode := upsampling(c, path); mode != "" {
+		sometimes = slices.DeleteFunc(sometimes, func(op string) bool { return !strings.Contains(op, "upsample_"+mode) || strings.HasSuffix(op, "_aa") })
+		backward = slices.DeleteFunc(backward, func(op string) bool { return !strings.Contains(op, "upsample_"+mode) || strings.Contains(op, "_aa") })
+		if !isTrue(c.Arg(-1, "antialias")) {
+			missing, sometimes = append(missing, sometimes...), nil
+		}
+	}
 	if len(missing) == 0 && certain(c, path) {
 		missing, sometimes = sometimes, nil
 	}
@@ -82,9 +129,29 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 		reportMissing(p, c, made, sure, missing, "")
 		return
 	}
-	if p.In("torch.no_grad", "torch.inference_mode") == nil && strings.HasPrefix(path, "torch.nn.") { // layers: elsewhere few gradients are asked for
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) { // layers: elsewhere few gradients are asked for
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
+}
+
+// upsampling is the kind of interpolation where a call names one that stands for one operator.
+func upsampling(c *audit.Call, path string) string {
+	var v *audit.Value
+	switch {
+	case path == "torch.nn.functional.interpolate":
+		v = c.Arg(3, "mode")
+	case path == "torch.nn.Upsample" && c.Self != nil && c.Self.Made != nil:
+		v = c.Self.Made.Arg(2, "mode")
+	}
+	if v == nil || v.Kind != audit.Str || v.Soft || v.Text != "bilinear" && v.Text != "bicubic" && v.Text != "trilinear" {
+		return ""
+	}
+	return v.Text
+}
+
+func inForward(p *audit.Pass) bool {
+	f := p.Func()
+	return f != nil && f.Name == "forward" && f.Class != nil && f.Class.IsModule()
 }
 
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
@@ -178,10 +245,20 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 		return
 	}
 	forward, back, ok := p.Operators(path)
-	if !ok {
+	if !ok { // a name that was not traced, and that an operator of the same name stands behind
+		if o, known := p.Target.Atlas.Operator(namesake(path)); known {
+			if s := o.At(p.Target.Torch.Column); s == atlas.Missing || s == atlas.NoStub {
+				missing = append(missing, namesake(path))
+			}
+		}
 		return
 	}
+	lists := 0
 	for _, n := range forward {
+		if strings.HasPrefix(n.Operator, "aten::_foreach") && !strings.Contains(path, "foreach") { // for lists of tensors
+			lists++
+			continue
+		}
 		if n.State != atlas.Missing && n.State != atlas.NoStub {
 			continue
 		}
@@ -192,7 +269,7 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 			missing = append(missing, n.Operator)
 		}
 	}
-	if len(missing) == 0 && len(sometimes) > 0 && len(sometimes) == len(forward) { // whichever way it takes
+	if len(missing) == 0 && len(sometimes) > 0 && len(sometimes) == len(forward)-lists { // whichever way it takes
 		missing, sometimes = sometimes, nil
 	}
 	for _, n := range back {
@@ -203,14 +280,54 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 	return
 }
 
+// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf, torch.special.zeta.
+func namesake(path string) string {
+	rest, _ := strings.CutPrefix(path, "torch.")
+	rest, _ = strings.CutPrefix(rest, "Tensor.")
+	for _, m := range []string{"special", "linalg", "fft"} {
+		if n, ok := strings.CutPrefix(rest, m+"."); ok {
+			rest = m + "_" + n
+		}
+	}
+	if strings.Contains(rest, ".") || strings.HasPrefix(rest, "_") {
+		return ""
+	}
+	return "aten::" + rest
+}
+
 // WrongResult is about operators that compute wrong values on MPS in the release aimed at.
 var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a known wrong result on MPS", Severity: audit.Warning, Doc: audit.Doc{
 	Why: "The operator has a bug on MPS in the release aimed at: no error, wrong values. Most show only under a condition, which the finding names; the " +
-		"audit cannot see values, so that the finding is suspected.",
+		"audit cannot see values, so that the finding is a note that is suspected. Where the arguments show the condition it is a warning.",
 	Bad:    "mask = torch.cumsum(x, dim=0)   # under a release whose cumsum is wrong\n",
 	Good:   "mask = torch.cumsum(x.cpu(), dim=0).to(x.device)\n",
 	Source: "the atlas's table of known bugs: `assay ops NAME`",
 }, Names: under("torch."), Call: mpsOnly(runWrongResult)}
+
+// meets reports whether a call's arguments are those under which a known bug shows.
+func meets(c *audit.Call, bug string) bool {
+	made := func(at int, name string) *audit.Value {
+		if c.Self == nil || c.Self.Made == nil {
+			return nil
+		}
+		return c.Self.Made.Arg(at, name)
+	}
+	layers, _ := number(made(2, "num_layers"))
+	switch bug {
+	case "lstm-bidirectional":
+		return layers > 1 || isTrue(made(6, "bidirectional"))
+	case "lstm-backward-dropout":
+		dropout, _ := number(made(5, "dropout"))
+		return layers > 1 && dropout > 0
+	case "cumsum-integer":
+		v := c.Self
+		if v == nil {
+			v = c.Arg(0, "input")
+		}
+		return v != nil && v.Kind == audit.Tensor && (strings.HasPrefix(v.Type, "int") || v.Type == "bool")
+	}
+	return false
+}
 
 // everywhere are operators that every program has: a note at each would hide the rest.
 var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true, "aten::mul.Tensor": true, "aten::add.Tensor": true,
@@ -238,7 +355,11 @@ func runWrongResult(p *audit.Pass, c *audit.Call) {
 				continue
 			}
 			at := c.At
-			p.Report(at, audit.Finding{Severity: audit.Notice, Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong, b.When),
+			severity, sure := audit.Notice, false
+			if meets(c, b.Name) { // shown without --all; sure where the row says when it ended
+				severity, sure = audit.Warning, (b.Until != "" || b.Fixed != "") && b.MacOS == "" && !(c.Self != nil && c.Self.Soft)
+			}
+			p.Report(at, audit.Finding{Severity: severity, Sure: sure, Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong, b.When),
 				Hint: "compare with the CPU where the condition may hold", Source: b.Source})
 		}
 	}

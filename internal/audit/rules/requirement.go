@@ -7,6 +7,7 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/python"
 )
 
 // Requirement finds requirements that a Mac cannot meet.
@@ -37,11 +38,16 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 		if strings.Contains(r.version, "+cu") || strings.Contains(r.version, "+rocm") {
 			at(true, audit.Error, fmt.Sprintf("%s %s is a build for GPUs that a Mac does not have", r.name, r.version), "leave the part behind + out", "")
 		}
+		instead, noBuild := noWheel[r.name]
 		switch {
+		case strings.Contains(r.text, ".whl") && !strings.Contains(r.text, "macosx") && (strings.Contains(r.text, "linux_") || strings.Contains(r.text, "manylinux") || strings.Contains(r.text, "-win_")):
+			at(true, audit.Error, "a wheel for another system", "name the release, or the wheel for macosx", "")
 		case strings.HasPrefix(r.name, "nvidia-") && r.name != "nvidia-ml-py":
 			at(true, audit.Error, r.name+" has no build for macOS", "leave it out, or add: ; sys_platform == \"linux\"", "")
-		case noWheel[r.name] != "":
-			at(true, audit.Error, r.name+" has no build for macOS", strings.TrimPrefix(noWheel[r.name]+"; or add: ; sys_platform == \"linux\"", "; "), "")
+		case noBuild:
+			at(true, audit.Error, r.name+" has no build for macOS", strings.TrimPrefix(instead+"; or add: ; sys_platform == \"linux\"", "; "), "")
+		case r.name == "bitsandbytes" && r.exact != "" && atlas.CompareReleases(r.exact, "0.42") > 0 && atlas.CompareReleases(r.exact, "0.49") < 0:
+			at(true, audit.Error, "bitsandbytes "+r.exact+" has no build for macOS", "0.49 and later have one; or add: ; sys_platform == \"linux\"", "the releases' files on PyPI")
 		case r.name == "tensorflow-gpu":
 			at(true, audit.Error, "tensorflow-gpu is no package any more", "tensorflow, and tensorflow-metal for the GPU of a Mac", "")
 		case r.name == "tensorflow-macos":
@@ -54,7 +60,7 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 	pair := func(a, b, text, hint string) {
 		found = append(found, audit.Finding{Severity: audit.Error, Sure: true, From: places[b][0], To: places[b][1], Text: text, Hint: hint, Source: "the releases' metadata on PyPI"})
 	}
-	if torch := versions["torch"]; torch != "" {
+	if torch := versions["torch"]; torch != "" && atlas.CompareReleases(strings.Split(torch, "+")[0], "2.0") >= 0 { // of earlier ones the atlas knows nothing
 		for _, pkg := range []string{"torchvision", "torchaudio"} {
 			have := versions[pkg]
 			if have == "" {
@@ -64,6 +70,15 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 			if ok && atlas.Series(want.Version) != atlas.Series(have) {
 				pair("torch", pkg, fmt.Sprintf("%s %s does not go with torch %s", pkg, have, torch), fmt.Sprintf("%s %s does", pkg, want.Version))
 			}
+		}
+	}
+	if tf, metal := versions["tensorflow"], versions["tensorflow-metal"]; metal != "" {
+		if tf == "" {
+			tf = versions["tensorflow-macos"]
+		}
+		if fails, source := python.MetalPairFails(tf, metal); fails {
+			pair("tensorflow", "tensorflow-metal", fmt.Sprintf("tensorflow-metal %s does not go with tensorflow %s", metal, tf), "the last pair that Apple names is tensorflow 2.18 with tensorflow-metal 1.2.0")
+			found[len(found)-1].Source = source
 		}
 	}
 	return found

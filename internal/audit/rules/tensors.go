@@ -64,6 +64,19 @@ func arriving(p *audit.Pass, c *audit.Call) (dtype string, sure bool) {
 		if where.May(audit.OnMPS) && to == "float64" {
 			return to, where.Surely(audit.OnMPS) && !softPlace(c)
 		}
+	case strings.HasPrefix(c.Path, "torch.") && c.Arg(-1, "device") == nil && dtypeOf(c.Arg(-1, "dtype")) != "" && name != "DataLoader":
+		where := c.Tensors()
+		if c.Self == nil && where == 0 { // made where tensors are made
+			v := p.Result(c)
+			if v.Kind != audit.Tensor {
+				return "", false
+			}
+			where = v.Where
+		}
+		if c.Self != nil && c.Self.Kind == audit.Module || !where.May(audit.OnMPS) {
+			return "", false
+		}
+		return dtypeOf(c.Arg(-1, "dtype")), where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft)
 	case strings.HasPrefix(c.Path, "torch.") && c.Arg(-1, "device") != nil && !strings.Contains(c.Path, ".nn."):
 		if name == "device" {
 			return "", false
@@ -74,6 +87,13 @@ func arriving(p *audit.Pass, c *audit.Call) (dtype string, sure bool) {
 		}
 	}
 	return "", false
+}
+
+func dtypeOf(v *audit.Value) string {
+	if v == nil || v.Kind != audit.DType {
+		return ""
+	}
+	return v.Type
 }
 
 func softPlace(c *audit.Call) bool {
@@ -88,15 +108,22 @@ func softPlace(c *audit.Call) bool {
 
 // TypeNotOnMPS finds other dtypes that MPS does not have.
 var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MPS does not have", Severity: audit.Error, Doc: audit.Doc{
-	Why: "MPS has no complex128 and no float8, and bfloat16 only from macOS 14 on; complex64 came with PyTorch 2.1. Making or moving such a tensor raises TypeError.",
+	Why: "MPS has no complex128 and no float8, and bfloat16 only from macOS 14 on; complex64 came with PyTorch 2.1. Making or moving such a tensor raises TypeError; one of float8, or a copy of " +
+		"complex128 (before PyTorch 2.12 any), can lie there, and operations on it raise.",
 	Bad: "x = torch.zeros(3, dtype=torch.complex128, device=\"mps\")\n", Good: "x = torch.zeros(3, dtype=torch.complex64, device=\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp, native/mps/OperationUtils.mm",
 }, Names: under("torch."), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
 	dtype, sure := arriving(p, c)
-	hint := ""
+	hint, kept := "", false // kept: bytes may lie there, and kernels do not take them
 	switch dtype {
 	case "complex128":
 		hint = "complex64 is there"
+		switch last(c.Path) {
+		case "to", "tensor", "as_tensor", "asarray": // a copy makes its place by empty_strided, which looks at float64 alone
+			kept = true
+		default:
+			kept = !p.Target.Since("2.12")
+		}
 	case "complex64":
 		if p.Target.Since("2.1") {
 			return
@@ -104,12 +131,17 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 		hint = "complex64 is on MPS from torch 2.1 on"
 	case "float8_e4m3fn", "float8_e5m2":
 		hint = "keep such weights on the CPU, or in float16"
+		kept = true
 	case "bfloat16":
 		if p.Target.MacOS[0] == 0 || p.Target.MacOS[0] >= 14 {
 			return
 		}
 		hint = "bfloat16 needs macOS 14; float16 is there"
 	default:
+		return
+	}
+	if kept && !(c.Self != nil && c.Self.Kind == audit.Tensor && c.Self.Where.Surely(audit.OnMPS)) { // a conversion there is a kernel
+		p.Report(c.At, audit.Finding{Sure: sure, Severity: audit.Warning, Text: dtype + " reaches MPS here: it can lie there, and almost every operation on it raises", Hint: hint})
 		return
 	}
 	p.Report(c.At, audit.Finding{Sure: sure, Text: dtype + " reaches MPS here, which does not have it: TypeError", Hint: hint})
@@ -120,28 +152,35 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 	Why:  "An operation takes its tensors from one device: PyTorch raises RuntimeError otherwise. Only tensors without dimensions may come from the CPU.",
 	Bad:  "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3)\n",
 	Good: "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3, device=x.device)\n",
-}, Names: under("torch.", "torchvision.models."), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: under("torch"), Call: func(p *audit.Pass, c *audit.Call) {
+	if !strings.HasPrefix(c.Path, "torch") || len(c.Args)+len(c.Named) == 0 {
+		return
+	}
 	var on, cpu *audit.Value
 	see := func(v *audit.Value) {
 		if v == nil || v.Kind != audit.Tensor || v.Soft {
 			return
 		}
 		switch {
-		case v.Where.Surely(audit.OnMPS) || v.Where.Surely(audit.OnCUDA):
+		case v.Where.Surely(audit.OnMPS) || v.Where.Surely(audit.OnCUDA) && p.Target.Device == "cuda": // without CUDA it ends before
 			on = v
 		case v.Where.Surely(audit.OnCPU):
 			cpu = v
 		}
 	}
-	operation := strings.HasPrefix(c.Path, "torch.Tensor.__")
+	operation := strings.HasPrefix(c.Path, "torch.Tensor.__") || together[last(c.Path)]
 	model := strings.HasSuffix(c.Path, ".__call__") && c.Self != nil && c.Self.Kind == audit.Module
 	switch {
-	case operation:
+	case strings.HasPrefix(c.Path, "torch.Tensor.__"):
 	case model && (strings.HasPrefix(c.Path, "torch.nn.") || strings.HasPrefix(c.Path, "torchvision.models.")):
 		if c.Self.Where.Surely(audit.OnMPS) && !c.Self.Soft {
 			on = c.Self
 		}
-	case strings.HasPrefix(c.Path, "torch.nn.functional."), c.Path == "torch.matmul", c.Path == "torch.mm", c.Path == "torch.bmm", c.Path == "torch.cat", c.Path == "torch.stack":
+	case strings.HasPrefix(c.Path, "torch.nn.functional.") && last(c.Path) != "ctc_loss", together[last(c.Path)] && (strings.HasPrefix(c.Path, "torch.Tensor.") || strings.Count(c.Path, ".") == 1):
+		see(c.Self)
+	case generates[c.Path]:
+		reportGenerator(p, c)
+		return
 	default:
 		return
 	}
@@ -153,14 +192,14 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 		}
 		see(a)
 	}
-	if on == nil || cpu == nil || p.Maybe() && cpu.Made == nil && cpu.Path != "batch" && !sized(cpu) {
+	for _, n := range c.Named {
+		see(n.Value)
+	}
+	if on == nil || cpu == nil || p.Maybe() && (!model || p.Under(func(pyast.Expr) bool { return true })) && cpu.Made == nil && cpu.Path != "batch" && !sized(cpu) {
 		return
 	}
 	if operation && !sized(cpu) && cpu.Path != "batch" {
 		return // it may have no dimensions
-	}
-	if c.Path == "torch.nn.functional.embedding" || c.Path == "torch.nn.functional.one_hot" || c.Path == "torch.nn.functional.dropout" {
-		return
 	}
 	what := "a tensor on the CPU meets one on " + on.Where.String()
 	if model {
@@ -168,6 +207,56 @@ var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two dev
 	}
 	p.Report(c.At, audit.Finding{Sure: cpu.Path != "batch" && (sized(cpu) || model), Text: what + ": RuntimeError", Hint: "move it first: .to(device)"})
 }}
+
+// together are operations that take all their tensors from one device: tried with each on a rehearsal of PyTorch 2.8. Copies, shapes taken from another
+// tensor, lengths of sequences and torch.equal are none of them.
+var together = func() map[string]bool {
+	m := map[string]bool{}
+	for _, n := range strings.Fields(`matmul mm bmm addmm addmv baddbmm dot mv outer einsum cat concat stack hstack vstack add sub mul div true_divide pow remainder fmod
+		maximum minimum fmax fmin max min where lerp addcmul addcdiv atan2 hypot cdist gather scatter scatter_add index_select masked_fill masked_select index_add
+		clamp quantile allclose isclose logical_and logical_or eq ne lt le gt ge stft add_ sub_ mul_ div_ pow_ masked_fill_ scatter_ scatter_add_ index_add_ lerp_
+		addcmul_ addcdiv_ cross kron`) {
+		m[n] = true
+	}
+	return m
+}()
+
+// generates are functions that draw from a generator, which lives where their tensor does.
+var generates = map[string]bool{"torch.rand": true, "torch.randn": true, "torch.randint": true, "torch.randperm": true, "torch.normal": true, "torch.bernoulli": true,
+	"torch.multinomial": true, "torch.utils.data.DataLoader": true, "torch.utils.data.random_split": true}
+
+// reportGenerator finds generators of another device than the tensor's.
+func reportGenerator(p *audit.Pass, c *audit.Call) {
+	where := audit.OnCPU // of a generator that is not given: the tensor's own
+	g := c.Arg(-1, "generator")
+	if strings.HasPrefix(c.Path, "torch.utils.data.") {
+		if p.DefaultDevice() != audit.OnMPS || last(c.Path) == "DataLoader" && !isTrue(c.Arg(-1, "shuffle")) {
+			return
+		}
+		if g != nil && g.Kind != audit.None {
+			return
+		}
+		p.Report(c.At, audit.Finding{Sure: last(c.Path) == "DataLoader", Text: "torch.set_default_device is MPS, and the generator that shuffles is the CPU's: RuntimeError",
+			Hint: "give it generator=torch.Generator(device=\"mps\"), or no default device"})
+		return
+	}
+	if g == nil || g.Kind != audit.Made || g.Path != "torch.Generator" || g.Made == nil || g.Soft {
+		return
+	}
+	if d := g.Made.Arg(0, "device"); d != nil {
+		where = p.Place(d)
+	}
+	made := c.Tensors()
+	if made == 0 {
+		made = p.Result(c).Where
+	}
+	if d := c.Arg(-1, "device"); d != nil && d.Soft {
+		return
+	}
+	if where.Surely(audit.OnCPU) && made.Surely(audit.OnMPS) || where.Surely(audit.OnMPS) && made.Surely(audit.OnCPU) {
+		p.Report(c.At, audit.Finding{Sure: true, Text: fmt.Sprintf("the generator is on %s, and the tensor on %s: RuntimeError", where, made), Hint: "make the generator there: torch.Generator(device=device)"})
+	}
+}
 
 // sized reports whether a tensor was made here with a size, so that it has dimensions.
 func sized(v *audit.Value) bool { return v.Path == "sized" }
@@ -177,7 +266,7 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 	Why:  "`.numpy()` shares a tensor's memory, and NumPy knows the CPU alone: TypeError (\"can't convert mps:0 device type tensor to numpy\").",
 	Bad:  "x = torch.zeros(3, device=\"mps\")\na = x.numpy()\n",
 	Good: "x = torch.zeros(3, device=\"mps\")\na = x.cpu().numpy()\n",
-}, Names: named("torch.Tensor.numpy", "numpy.array", "numpy.asarray"), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: named("torch.Tensor.numpy", "torch.Tensor.__array__", "numpy.array", "numpy.asarray"), Call: func(p *audit.Pass, c *audit.Call) {
 	v := c.Self
 	name := c.Path
 	switch name {
@@ -187,6 +276,11 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 		}
 	case "numpy.array", "numpy.asarray":
 		v = c.Arg(0)
+	case "torch.Tensor.__array__": // x * array, which hands the tensor to NumPy
+		v = c.Arg(0)
+		if a := c.Arg(1); v == nil || v.Kind != audit.Tensor {
+			v = a
+		}
 	default:
 		return
 	}

@@ -49,10 +49,11 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.unscale_(optimizer)\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "PyTorch, automatic mixed precision examples",
-}, Names: either(isScaler, named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")), Call: func(p *audit.Pass, c *audit.Call) {
+}, Names: either(isScaler, ending("backward"), named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")), Call: func(p *audit.Pass, c *audit.Call) {
 	name := last(c.Path)
 	switch {
 	case isScaler(c.Path) && (name == "scale" || name == "step" || name == "unscale_"):
+	case name == "backward" && c.Node != nil && !strings.Contains(p.Text(c.Node.Func), "scale("): // of a loss that is not scaled
 	case c.Path == "?.unscale_":
 	case c.Path == "torch.nn.utils.clip_grad_norm_" || c.Path == "torch.nn.utils.clip_grad_value_":
 	default:
@@ -71,7 +72,17 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 		for _, u := range l.in(s.fn, "unscale_") {
 			before = before || u.at.Pos() < s.at.Pos()
 		}
-		if !before {
+		plain, scaled := -1, -1 // the last of each before it
+		for _, b := range l.in(s.fn, "backward", "scale") {
+			switch {
+			case b.at.Pos() > s.at.Pos():
+			case b.name == "scale":
+				scaled = max(scaled, b.at.Pos())
+			default:
+				plain = max(plain, b.at.Pos())
+			}
+		}
+		if !before && scaled > plain {
 			p.Report(s.at, audit.Finding{Sure: true, Text: "gradients are clipped before they are unscaled: the limit is met by scaled ones", Hint: "call scaler.unscale_(optimizer) first"})
 		}
 	}
@@ -198,19 +209,19 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 	Bad:    "total = 0.0\nfor x in torch.utils.data.DataLoader(data):\n    loss = model(x).mean()\n    loss.backward()\n    total += loss\n",
 	Good:   "total = 0.0\nfor x in torch.utils.data.DataLoader(data):\n    loss = model(x).mean()\n    loss.backward()\n    total += loss.detach()\n",
 	Source: "PyTorch FAQ, \"My model reports out of memory\"",
-}, Kinds: []pyast.Kind{pyast.KindAugAssign}, Node: func(p *audit.Pass, n pyast.Node) {
-	s := n.(*pyast.AugAssign)
-	name, ok := s.Value.(*pyast.Name)
-	if s.Op != pyast.Add || !ok || !strings.Contains(strings.ToLower(name.ID), "loss") || len(own(p)) == 0 {
+}, Kinds: []pyast.Kind{pyast.KindAugAssign, pyast.KindAssign, pyast.KindCall}, Node: func(p *audit.Pass, n pyast.Node) {
+	if len(p.Loops()) == 0 {
 		return
 	}
-	if _, isName := s.Target.(*pyast.Name); !isName {
+	target, name := added(p, n)
+	if name == nil || !strings.Contains(strings.ToLower(name.ID), "loss") || len(own(p)) == 0 {
 		return
 	}
 	loop, ok := own(p)[len(own(p))-1].Node.(*pyast.For)
 	if !ok || p.In("torch.no_grad", "torch.inference_mode") != nil {
 		return
 	}
+	node, _ := n.(*pyast.Assign)
 	backward, total := false, false
 	for _, b := range loop.Body {
 		pyast.Walk(b, func(n pyast.Node) bool {
@@ -218,8 +229,11 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 				if a, ok := c.Func.(*pyast.Attribute); ok && a.Attr == "backward" {
 					text := p.Text(a.Value)
 					backward = backward || strings.Contains(text, name.ID)
-					total = total || strings.Contains(text, p.Text(s.Target))
+					total = total || strings.Contains(text, target)
 				}
+			}
+			if a, ok := n.(*pyast.Assign); ok && a != node && p.Text(a.Targets[0]) == target { // begun anew
+				total = true
 			}
 			if a, ok := n.(*pyast.Assign); ok && len(a.Targets) == 1 && p.Text(a.Targets[0]) == name.ID {
 				text := p.Text(a.Value)
@@ -233,13 +247,44 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 	if !backward || total {
 		return
 	}
-	f := audit.Finding{Sure: p.Value(s.Value).Kind == audit.Tensor, Text: "the sum keeps the graph of every loss: memory grows with each step", Hint: "add loss.detach(), and .item() once at the end"}
+	f := audit.Finding{Sure: p.Value(name).Kind == audit.Tensor, Text: "the sum keeps the graph of every loss: memory grows with each step", Hint: "add loss.detach(), and .item() once at the end"}
+	if _, list := n.(*pyast.Call); list {
+		f.Text = "the list keeps the graph of every loss: memory grows with each step"
+	}
 	f.Fix = &audit.Fix{Safety: audit.Safe, Title: "add " + name.ID + ".detach()", Edits: []audit.Edit{{From: name.End(), To: name.End(), Text: ".detach()"}}}
 	if !f.Sure {
 		f.Fix.Safety = audit.Unsafe
 	}
-	p.Report(s, f)
+	p.Report(n, f)
 }}
+
+// added is what a statement adds a name's value to: total += loss, total = total + loss, losses.append(loss).
+func added(p *audit.Pass, n pyast.Node) (target string, name *pyast.Name) {
+	switch n := n.(type) {
+	case *pyast.AugAssign:
+		if _, ok := n.Target.(*pyast.Name); ok && n.Op == pyast.Add {
+			name, _ = n.Value.(*pyast.Name)
+			target = p.Text(n.Target)
+		}
+	case *pyast.Assign:
+		sum, ok := n.Value.(*pyast.BinOp)
+		if !ok || sum.Op != pyast.Add || len(n.Targets) != 1 {
+			return "", nil
+		}
+		to, isName := n.Targets[0].(*pyast.Name)
+		left, also := sum.Left.(*pyast.Name)
+		if isName && also && left.ID == to.ID {
+			name, _ = sum.Right.(*pyast.Name)
+			target = to.ID
+		}
+	case *pyast.Call:
+		if f, ok := n.Func.(*pyast.Attribute); ok && f.Attr == "append" && len(n.Args) == 1 {
+			name, _ = n.Args[0].(*pyast.Name)
+			target = p.Text(f.Value)
+		}
+	}
+	return target, name
+}
 
 // EvaluationWithGradients finds evaluation loops that keep graphs.
 var EvaluationWithGradients = &audit.Rule{Name: "evaluation-with-gradients", Title: "evaluation builds graphs that nobody uses", Severity: audit.Warning, Doc: audit.Doc{
