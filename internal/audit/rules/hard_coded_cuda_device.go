@@ -1,0 +1,87 @@
+package rules
+
+import (
+	"strings"
+
+	"assay/internal/audit"
+	"assay/internal/pyast"
+)
+
+// CUDADevice finds devices named "cuda" that the machine does not have.
+var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device that is always CUDA", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
+	Why:    "A tensor or module that is sent to \"cuda\" raises AssertionError on a Mac. A default on the command line that says \"cuda\" must be given otherwise there each time.",
+	Bad:    "x = torch.zeros(3, device=\"cuda\")\n",
+	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, device=device)\n",
+	Source: "torch/cuda/__init__.py, _lazy_init",
+}, Names: either(named("argparse.ArgumentParser.add_argument"), ending("to", "to_empty"), under("torch.")), Call: noCUDA(runCUDADevice)}
+
+func runCUDADevice(p *audit.Pass, c *audit.Call) {
+	var v *audit.Value
+	var node pyast.Expr
+	name := last(c.Path)
+	switch {
+	case c.Path == "argparse.ArgumentParser.add_argument":
+		if v = c.Arg(-1, "default"); v == nil || v.Kind != audit.Str || !strings.HasPrefix(v.Text, "cuda") || !deviceText(v.Text) {
+			return
+		}
+		p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true, Text: "the default device is " + v.Text + ", which a Mac does not have",
+			Hint: "choose the default by what is available: \"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\""})
+		return
+	case c.Path == "torch.device":
+		return // where it is used is what fails
+	case name == "to" || name == "to_empty":
+		if c.Path != "torch.Tensor.to" && c.Path != "torch.nn.Module.to" && c.Path != "?.to" {
+			return
+		}
+		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
+		if v == nil || c.Path == "?.to" && v.Kind == audit.Str && !deviceText(v.Text) {
+			return
+		}
+	case c.Path == "torch.load":
+		if v, node = c.Arg(1, "map_location"), c.ArgNode(1, "map_location"); v == nil {
+			return
+		}
+	case c.Path == "torch.set_default_device":
+		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
+	case strings.HasPrefix(c.Path, "torch.cuda."): // raises or not whatever its argument: cuda-function
+		return
+	case strings.HasPrefix(c.Path, "torch."):
+		v, node = c.Arg(-1, "device"), c.ArgNode(-1, "device")
+	}
+	if v == nil || node == nil || v.Kind != audit.Str && v.Kind != audit.Device {
+		return
+	}
+	if v.Kind == audit.Str && !deviceText(v.Text) || !onCUDA(v) || v.Path == audit.Follows {
+		return
+	}
+	sure := !v.Soft
+	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") { // the device comes from the file that calls this one: a test, say
+		sure = false
+	}
+	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText, Hint: "take the device from one place that chooses it by what is available"}
+	switch {
+	case v.Soft:
+		f.Text = "this is sent to CUDA unless the program is told otherwise: " + noCUDAText
+		f.Severity = audit.Warning
+	case !sure:
+		f.Text = "this is sent to CUDA where " + p.Main.Src.Path + " calls it: " + noCUDAText
+	}
+	if c, literal := node.(*pyast.Constant); literal && c.IsString() {
+		if name := deviceName(p); name != "" {
+			f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "write " + name, Edits: []audit.Edit{replace(node, name)}}
+		}
+	}
+	p.Report(node, f)
+}
+
+func deviceText(s string) bool {
+	kind, _, _ := strings.Cut(s, ":")
+	return kind == "cuda" || kind == "cpu" || kind == "mps"
+}
+
+func onCUDA(v *audit.Value) bool {
+	if v.Kind == audit.Str {
+		return strings.HasPrefix(v.Text, "cuda")
+	}
+	return v.Where == audit.OnCUDA
+}

@@ -1,0 +1,38 @@
+package rules
+
+import (
+	"strings"
+
+	"assay/internal/audit"
+	"assay/internal/pyast"
+)
+
+// NCCLBackend finds distributed starts with NCCL.
+var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed backend NCCL", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
+	Why:    "PyTorch for macOS has no NCCL: init_process_group raises. It has gloo, for tensors on the CPU: collectives of MPS tensors raise as well.",
+	Bad:    "torch.distributed.init_process_group(\"nccl\")\n",
+	Good:   "torch.distributed.init_process_group(\"nccl\" if torch.cuda.is_available() else \"gloo\")\n",
+	Source: "torch/distributed/distributed_c10d.py",
+}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+	at := 0
+	switch c.Path {
+	case "torch.distributed.init_process_group":
+	case "torch.distributed.new_group":
+		at = -1
+	default:
+		return
+	}
+	v := c.Arg(at, "backend")
+	if v == nil || v.Kind != audit.Str || !strings.Contains(v.Text, "nccl") {
+		return
+	}
+	node := c.ArgNode(at, "backend")
+	f := audit.Finding{Sure: !v.Soft, Text: "NCCL is not in PyTorch for macOS: the start of the group fails", Hint: "gloo works, with tensors on the CPU"}
+	if k, ok := node.(*pyast.Constant); ok && k.IsString() && v.Text == "nccl" {
+		f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "choose gloo where there is no CUDA", Edits: []audit.Edit{replace(node, p.Text(node)+" if torch.cuda.is_available() else \"gloo\"")}}
+		if !strings.HasPrefix(p.Text(c.At), "torch.") { // torch itself may not be a name here
+			f.Fix.Safety = audit.Manual
+		}
+	}
+	p.Report(node, f)
+})}
