@@ -428,7 +428,7 @@ func Note[T any](p *Pass, make func() T) T {
 
 // Report keeps a finding. From and To are taken of at, unless they are set.
 func (p *Pass) Report(at pyast.Node, f Finding) {
-	if p.quiet || p.unless != nil && p.unless(p) {
+	if p.quiet {
 		return
 	}
 	r := p.rule
@@ -446,10 +446,14 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 		f.Fix = nil
 	}
 	key := place{p.Src.Path, r, f.From, f.Text}
-	p.sources[p.Src.Path] = p.Src
-	if old := p.found[key]; old == nil || f.Sure && !old.Sure {
-		p.found[key] = &f
+	if old := p.found[key]; old != nil && (old.Sure || !f.Sure) {
+		return
 	}
+	if p.unless != nil && p.unless(p) {
+		return
+	}
+	p.sources[p.Src.Path] = p.Src
+	p.found[key] = &f
 }
 
 // Unless calls look, whose findings are kept where the condition does not hold. It is asked for when there is a finding: most calls have none.

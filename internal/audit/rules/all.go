@@ -2,6 +2,7 @@
 package rules
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -202,7 +203,7 @@ func underCUDA(p *audit.Pass) bool {
 			}
 		}
 		path := filepath.Dir(p.Src.Path)
-		if !strings.Contains(string(p.Src.Text), "__main__") { // no program of its own
+		if !bytes.Contains(p.Src.Text, []byte("__main__")) { // no program of its own
 			path = p.Src.Path
 			if name := filepath.Base(path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
 				return true
