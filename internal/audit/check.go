@@ -341,6 +341,7 @@ type Pass struct {
 	Main   *Unit   // the file that is checked
 
 	rules   *ruleSet
+	memo    *memo
 	rule    *Rule            // that is looking
 	unless  func(*Pass) bool // where this holds, the rule keeps silent
 	project *project
@@ -693,13 +694,13 @@ func Check(o *Options) (*Report, error) {
 	var wait sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), max(1, len(o.Files))) {
 		wait.Go(func() {
-			rules := sorted(o.Rules)
+			rules, memo := sorted(o.Rules), newMemo()
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(o.Files) {
 					return
 				}
-				outcomes[i] = o.checkFile(o.Files[i], rules, pr, shared)
+				outcomes[i] = o.checkFile(o.Files[i], rules, memo, pr, shared)
 			}
 		})
 	}
@@ -714,7 +715,7 @@ func (o *Options) absolute(path string) string {
 	return filepath.Join(o.Base, path)
 }
 
-func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *answers) (out *outcome) {
+func (o *Options) checkFile(path string, rules *ruleSet, memo *memo, pr *project, shared *answers) (out *outcome) {
 	out = &outcome{findings: map[string][]Finding{}, sources: map[string]*Source{}}
 	trouble := func(err error) *outcome {
 		out.trouble = append(out.trouble, Trouble{File: path, Text: err.Error()})
@@ -783,7 +784,7 @@ func (o *Options) checkFile(path string, rules *ruleSet, pr *project, shared *an
 	if !f.relevant {
 		return out
 	}
-	p := &Pass{Target: &o.Target, Src: f.src, rules: rules, project: pr, shared: shared, defaultType: "float32", modules: map[string]*Unit{},
+	p := &Pass{Target: &o.Target, Src: f.src, rules: rules, memo: memo, project: pr, shared: shared, defaultType: "float32", modules: map[string]*Unit{},
 		found: map[place]*Finding{}, sources: map[string]*Source{}, imports: map[string]bool{}, notes: map[string]any{},
 		numbers: map[any]uint32{}}
 	m := newModule(o.absolute(name), f)

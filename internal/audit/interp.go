@@ -1080,12 +1080,48 @@ func (p *Pass) expression(e pyast.Expr) *Value {
 	return unknown
 }
 
+// memo keeps values that many expressions share, for one worker: nothing in them belongs to a file.
+type memo struct {
+	texts   map[string]*Value    // by content
+	numbers map[string]*Value    // by how they are written
+	members map[[2]string]*Value // of APIs, by path and name
+	methods map[string]*Value    // of unknown values, by name
+}
+
+// keepValues bounds each of the maps.
+const keepValues = 20_000
+
+func newMemo() *memo {
+	return &memo{map[string]*Value{}, map[string]*Value{}, map[[2]string]*Value{}, map[string]*Value{}}
+}
+
+func keepValue[K comparable](in map[K]*Value, key K, v *Value) *Value {
+	if len(in) >= keepValues {
+		clear(in)
+	}
+	in[key] = v
+	return v
+}
+
 func (p *Pass) constant(e *pyast.Constant) *Value {
 	switch e.What {
 	case pyast.Str:
-		return text(e.StringValue())
+		s := e.StringValue()
+		if len(s) > 40 {
+			return text(s)
+		}
+		if v := p.memo.texts[s]; v != nil {
+			return v
+		}
+		s = strings.Clone(s) // the source shall not be kept for it
+		return keepValue(p.memo.texts, s, text(s))
 	case pyast.Int, pyast.Float, pyast.Complex:
-		raw := strings.ReplaceAll(e.Raw(), "_", "")
+		raw := e.Raw()
+		if v := p.memo.numbers[raw]; v != nil {
+			return v
+		}
+		key := strings.Clone(raw)
+		raw = strings.ReplaceAll(key, "_", "")
 		v := &Value{Kind: Number, Text: raw, Type: "int"}
 		switch e.What {
 		case pyast.Float:
@@ -1100,7 +1136,7 @@ func (p *Pass) constant(e *pyast.Constant) *Value {
 				v.Num, _ = strconv.ParseFloat(raw, 64)
 			}
 		}
-		return v
+		return keepValue(p.memo.numbers, key, v)
 	case pyast.True:
 		return trueVal
 	case pyast.False:
@@ -1502,9 +1538,21 @@ const Follows = "follows"
 
 func (p *Pass) attribute(base *Value, e *pyast.Attribute) *Value {
 	name := e.Attr
+	if base == unknown {
+		if v := p.memo.methods[name]; v != nil {
+			return v
+		}
+		name = strings.Clone(name)
+		return keepValue(p.memo.methods, name, &Value{Kind: API, Path: "?." + name, Self: unknown})
+	}
 	switch base.Kind {
 	case API:
-		v := p.apiMember(base.Path, name, canonical(base.Path+"."+name))
+		key := [2]string{base.Path, name}
+		v := p.memo.members[key]
+		if v == nil {
+			key = [2]string{strings.Clone(base.Path), strings.Clone(name)}
+			v = keepValue(p.memo.members, key, p.apiMember(key[0], key[1], canonical(key[0]+"."+key[1])))
+		}
 		if base.Mod != nil && v.Kind == API {
 			if v := p.member(base.Mod, name); v != nil {
 				return v
