@@ -195,7 +195,15 @@ func (p *Pass) newCall(e *pyast.Call, f *Value) *Call {
 		p.spare = p.spare[:n-1]
 		*c = Call{Args: c.Args[:0], Named: c.Named[:0]}
 	} else {
-		c = &Call{Args: make([]*Value, 0, max(4, len(e.Args)))}
+		if len(p.callRoom) == 0 {
+			p.callRoom = make([]Call, 16)
+		}
+		c, p.callRoom = &p.callRoom[0], p.callRoom[1:]
+		n := max(2, len(e.Args))
+		if len(p.argRoom) < n {
+			p.argRoom = make([]*Value, max(128, n))
+		}
+		c.Args, p.argRoom = p.argRoom[:0:n], p.argRoom[n:]
 	}
 	c.Node, c.At, c.Func, c.Self, c.pass, c.unit = e, e.Func, f, f.Self, p, p.mod
 	return c

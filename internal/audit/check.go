@@ -375,7 +375,9 @@ type Pass struct {
 	print         []byte         // fingerprint's buffer
 	numbers       map[any]uint32 // and its numbers: identity
 	spare         []*Call        // calls that are done with
-	only          string         // the one name that an import shall bind
+	callRoom      []Call         // room for more
+	argRoom       []*Value
+	only          string // the one name that an import shall bind
 }
 
 type place struct {

@@ -40,7 +40,7 @@ type env struct {
 type bindings []*Value
 
 // few names are compared one by one.
-const few = 8
+const few = 16
 
 func (e *env) slot(name string) int {
 	if e.index != nil {

@@ -34,17 +34,22 @@ NOTES = """\
   one float32 sum for each image; the rule expects it to copy input and output instead, as it does for other sizes. Which it chooses
   follows from heuristics of cuDNN that are not documented.
 - `deeplabv3_resnet50-adamw-64`, `resnet18-sgd-8`: cuDNN's workspaces as well, of dilated convolutions and of small batches.
+- `frozen_resnet50-adamw-64`: one workspace, which is the peak there since nothing is kept for a backward pass. For the 1×1 convolution with stride 2 from 256 to 512
+  channels the GPU's trace has 196.5 MiB (input and filter), where the rule, which fits the two like it in deeper stages (147 and 73.5 MiB, input and
+  output), has 294 MiB. `audio-sgd-64`, `transformer-adamw-64`: a few MiB of workspace beside small models, 4 % and 2 % of 134 and 1206 MiB.
 - Reserved: what is left of blocks depends on the size of each workspace that was there before, so its errors follow from those above.
 
 ## How this came about
+Group `later` was written when all rules stood, of kinds that the others lack (transposed convolutions, nn.Transformer, attention written out, one-dimensional and
+three-dimensional convolutions, a frozen backbone, an MLP mixer), and measured once. No rule was changed for it.
+
 `plain_gpt-fusedadamw-bf16-64` was in group `held`, and 21.7 % too low in its first run: CUDA's autocast sets `dtype` for log_softmax where no type is named, and
 cross_entropy names one; and operators that only the CPU's list has were looked at as wholes. Both were then done as in autocast_mode.h, and the
 workload belongs to `fit` since. No other workload of `held` was used for a rule.
 
 ## What is not accounted
-RNNs by cuDNN (their reserve), transposed convolutions' workspaces, sorting for gradients of embeddings and of indexing, CUDA graphs, several
+RNNs by cuDNN (their reserve), transposed convolutions' workspaces (1 % of `dcgan-adam-64`), sorting for gradients of embeddings and of indexing, CUDA graphs, several
 streams, other GPUs than those of compute capability 9.0 (size of cuBLAS's workspace, choice of attention, number of multiprocessors).
-The workloads with language models of transformers have no measurement yet: it failed to import there.
 """
 
 
@@ -141,7 +146,7 @@ def columns(pair):
 def summary(results):
     """Median and largest error, of the groups and of all."""
     said = []
-    for group, chosen in (("fit", ["fit"]), ("held", ["held"]), ("all", ["fit", "held"])):
+    for group, chosen in (("fit", ["fit"]), ("held", ["held"]), ("later", ["later"]), ("all", ["fit", "held", "later"])):
         errors = [abs(columns(r[2:4])[2]) for r in results if r[1] in chosen]
         reserved = [abs(columns(r[4:6])[2]) for r in results if r[1] in chosen]
         if errors:
