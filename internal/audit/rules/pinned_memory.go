@@ -11,7 +11,7 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 	Bad:    "loader = DataLoader(data, pin_memory=True)\n",
 	Good:   "loader = DataLoader(data, pin_memory=torch.cuda.is_available())\n",
 	Source: "torch/utils/data/dataloader.py",
-}, Fixable: true, Names: named(dataLoader, "torch.Tensor.pin_memory"), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
+}, Fixable: true, Names: named(dataLoader, "torch.Tensor.pin_memory"), Call: mpsOnly(noCUDA(func(p *audit.Pass, c *audit.Call) {
 	if c.Path == "torch.Tensor.pin_memory" && c.Self != nil && c.Self.Where.Surely(audit.OnCPU) && holds(p, "pin-memory") {
 		p.Report(c.At, audit.Finding{Severity: audit.Error, Sure: !c.Self.Soft, Text: "pin_memory() raises RuntimeError on a Mac", Hint: "leave it out: CPU and GPU share memory", Source: "assay ops aten::_pin_memory"})
 		return
@@ -28,4 +28,4 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 		f.Fix = &audit.Fix{Safety: audit.Safe, Title: "pin where there is CUDA", Edits: []audit.Edit{replace(k.Value, "torch.cuda.is_available()")}}
 	}
 	p.Report(k, f)
-})}
+}))}
