@@ -29,8 +29,13 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 		if e := c.Arg(-1, "enabled"); e != nil && e.Kind == audit.Bool && !e.Yes && !e.Soft {
 			return
 		}
-		if d := c.Arg(0, "device_type", "device"); d != nil && d.Kind == audit.Str && d.Text == "cuda" && !d.Soft {
-			f := audit.Finding{Sure: true, Text: last(c.Path) + "(\"cuda\") switches itself off without CUDA: " + without, Hint: "give it the device's own type: device.type"}
+		d := c.Arg(0, "device_type", "device")
+		if d == nil && last(c.Path) == "GradScaler" && !c.Open && c.Node != nil {
+			p.Report(c.At, audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")), Text: "GradScaler is CUDA's unless told otherwise, and switches itself off without it: " + without,
+				Hint: "give it the device's own type: device.type"})
+		}
+		if d != nil && d.Kind == audit.Str && d.Text == "cuda" && !d.Soft {
+			f := audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")), Text: last(c.Path) + "(\"cuda\") switches itself off without CUDA: " + without, Hint: "give it the device's own type: device.type"}
 			if !known {
 				f.Hint = tooOld
 			}
@@ -47,7 +52,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	if e := c.Arg(0, "enabled"); e != nil && e.Kind == audit.Bool && !e.Yes && !e.Soft {
 		return
 	}
-	f := audit.Finding{Sure: true, Text: "torch.cuda.amp." + rest + " switches itself off without CUDA: " + without, Hint: "write torch.amp." + rest + " with the device's type"}
+	f := audit.Finding{Sure: switchedOn(c.Arg(0, "enabled")), Text: "torch.cuda.amp." + rest + " switches itself off without CUDA: " + without, Hint: "write torch.amp." + rest + " with the device's type"}
 	if !known {
 		f.Hint = tooOld
 	}
@@ -60,3 +65,6 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	}
 	p.Report(c.At, f)
 })}
+
+// switchedOn reports whether an argument `enabled` is True in the source, or left out: what the command line or a function's caller says may be False.
+func switchedOn(enabled *audit.Value) bool { return enabled == nil || isTrue(enabled) }
