@@ -66,5 +66,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	p.Report(c.At, f)
 })}
 
-// switchedOn reports whether an argument `enabled` is True in the source, or left out: what the command line or a function's caller says may be False.
-func switchedOn(enabled *audit.Value) bool { return enabled == nil || isTrue(enabled) }
+// switchedOn reports whether an argument `enabled` is left out, or True unless somebody says otherwise.
+func switchedOn(enabled *audit.Value) bool {
+	return enabled == nil || enabled.Kind == audit.Bool && enabled.Yes
+}

@@ -23,7 +23,7 @@ class Trainer:
     def __init__(self, model, use_amp=True):
         self.device = T.device(self.gpu)
         self.model = model.to(self.device)  # sure: hard-coded-cuda-device
-        self.scaler = GradScaler(enabled=use_amp)  # suspect: cuda-amp
+        self.scaler = GradScaler(enabled=use_amp)  # sure: cuda-amp
         self.stream = torch.cuda.Stream()  # sure: cuda-function
 
     def setup(self):
