@@ -542,30 +542,11 @@ func (p *Pass) run(f *Func, scope *env, key string) *Value {
 	p.depth--
 	f.busy--
 	p.env, p.frame, p.mod, p.Src, p.loops, p.guarded, p.caughtErrors, p.main, p.blocks = env, frame, mod, src, loops, guarded, caught, main, blocks
-	if f.generator() {
+	if f.Node.Generator {
 		result = unknown
 	}
 	f.seen[key] = result
 	return result
-}
-
-// generator reports whether a function yields.
-func (f *Func) generator() bool {
-	if f.yields == 0 {
-		f.yields = 1
-		for _, s := range f.Node.Body {
-			pyast.Walk(s, func(n pyast.Node) bool {
-				switch n.Kind() {
-				case pyast.KindYield, pyast.KindYieldFrom:
-					f.yields = 2
-				case pyast.KindFunctionDef, pyast.KindAsyncFunctionDef, pyast.KindClassDef, pyast.KindLambda:
-					return false
-				}
-				return f.yields == 1
-			})
-		}
-	}
-	return f.yields == 2
 }
 
 func (p *Pass) lambda(f *Func, args []*Value) *Value {

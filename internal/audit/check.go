@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"assay/internal/atlas"
 	"assay/internal/pyast"
@@ -127,7 +129,8 @@ type project struct {
 	stems   map[string]string  // the file that an import of a path without ending gets; "" is none
 	bytes   int                // of the sources in files
 
-	imports map[[2]string]string // and that an import in a folder gets
+	imports map[[2]string]string              // and that an import in a folder gets
+	folders map[string]map[string]fs.FileMode // what folders hold, by type; nil: too much
 }
 
 // keepBytes bounds the sources whose trees are kept for others to import, in each of the two generations.
@@ -143,11 +146,13 @@ func (pr *project) find(stem string) string {
 		return path
 	}
 	folder := filepath.Join(stem, "__init__.py")
-	if info, err := os.Stat(stem); err == nil && info.IsDir() && isFile(folder) {
+	dir := pr.isDir(stem)
+	switch {
+	case dir && pr.isFile(folder):
 		path = folder
-	} else if isFile(stem + ".py") {
+	case pr.isFile(stem + ".py"):
 		path = stem + ".py"
-	} else if err == nil && info.IsDir() {
+	case dir:
 		path = folder
 	}
 	pr.stems[stem] = path
@@ -176,9 +181,47 @@ func (pr *project) locate(folder, name string) string {
 	return path
 }
 
-func isFile(path string) bool {
+func (pr *project) isFile(path string) bool { return pr.typeOf(path).IsRegular() }
+func (pr *project) isDir(path string) bool  { return pr.typeOf(path).IsDir() }
+
+// listed bounds the entries of a folder that is read whole; in larger ones, which hold data, each name is asked for.
+const listed = 2000
+
+// missing is the type of what is not there.
+const missing = fs.ModeIrregular
+
+// typeOf is the type of what a path names. Most imports are of nothing beside the file: a folder is read once, instead of asked for each.
+func (pr *project) typeOf(path string) fs.FileMode {
+	dir, name := filepath.Split(path)
+	entries, read := pr.folders[dir]
+	if !read {
+		if f, err := os.Open(dir); err == nil {
+			if list, err := f.ReadDir(listed); err == nil && len(list) < listed || err == io.EOF {
+				entries = make(map[string]fs.FileMode, len(list))
+				for _, e := range list {
+					entries[e.Name()] = e.Type()
+				}
+			}
+			f.Close()
+		} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			entries = map[string]fs.FileMode{}
+		}
+		pr.folders[dir] = entries
+	}
+	if entries != nil {
+		mode, there := entries[name]
+		if !there {
+			return missing
+		}
+		if mode&fs.ModeSymlink == 0 {
+			return mode
+		}
+	}
 	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+	if err != nil {
+		return missing
+	}
+	return info.Mode().Type()
 }
 
 // kept is a file's tree where it is still at hand.
@@ -686,7 +729,7 @@ func Check(o *Options) (*Report, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, changed: maps.Clone(o.Changed), names: make(map[string]string, len(o.Files)), files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}}
+	pr := &project{base: base, changed: maps.Clone(o.Changed), names: make(map[string]string, len(o.Files)), files: map[string]*parsed{}, stems: map[string]string{}, imports: map[[2]string]string{}, folders: map[string]map[string]fs.FileMode{}}
 	for _, name := range o.Files {
 		pr.names[o.absolute(name)] = name
 	}

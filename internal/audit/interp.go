@@ -70,6 +70,9 @@ func (e *env) put(name string, v *Value) {
 	i := e.slot(name)
 	if i < 0 {
 		i = len(e.keys)
+		if i == 0 {
+			e.keys = make([]string, 0, few/2)
+		}
 		e.keys = append(e.keys, name)
 		if e.index != nil {
 			e.index[name] = i
@@ -85,10 +88,15 @@ func (e *env) put(name string, v *Value) {
 }
 
 func (b bindings) upTo(i int) bindings {
-	for len(b) <= i {
-		b = append(b, nil)
+	if i < len(b) {
+		return b
 	}
-	return b
+	if i >= cap(b) {
+		more := make(bindings, len(b), max(8, 2*(i+1)))
+		copy(more, b)
+		b = more
+	}
+	return b[:i+1] // what lies behind the end of a list was never used
 }
 
 // all goes over the names that are bound.
@@ -141,7 +149,6 @@ type Func struct {
 	busy   int
 	called bool
 	noGrad bool // decorated so
-	yields uint8
 }
 
 // Class is a class of the project.

@@ -262,6 +262,7 @@ type (
 	FunctionDef struct {
 		Span
 		Async         bool
+		Generator     bool  // it yields itself, not within another function
 		At            int32 // offset of the name
 		Name          string
 		Args          *Arguments

@@ -53,6 +53,7 @@ func (p *parser) annotatedRHS() Expr {
 func (p *parser) yieldExpr() Expr {
 	start := p.start()
 	p.next()
+	p.yields = true
 	if p.accept(tFrom) {
 		v := p.expression()
 		return &YieldFrom{p.span(start), v}
@@ -146,8 +147,10 @@ func (p *parser) expression() Expr {
 		p.next()
 		args := p.parameters(tColon)
 		p.expect(tColon, "':'")
+		outer := p.yields
 		body := p.expression()
 		p.depth--
+		p.yields = outer
 		return &Lambda{p.span(start), args, body}
 	}
 	e := p.operand(precDisjunction)

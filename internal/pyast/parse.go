@@ -21,6 +21,7 @@ type parser struct {
 	depth   int   // recursion
 	chain   int   // length of left-leaning chains in this statement
 	flufl   bool  // from __future__ import barry_as_FLUFL
+	yields  bool  // the function being read has a yield
 
 	alloc
 	exprs    []Expr // scratch: lists that are being read
@@ -56,7 +57,7 @@ func (p *parser) parse(f *File, start int, opts Options) {
 	p.lines = make([]int32, 1, len(f.Text)/32+2)
 	p.lines[0] = int32(start)
 	p.tokenizer.run(start)
-	p.i, p.prevEnd, p.nesting, p.depth, p.chain, p.flufl = 0, int32(start), 0, 0, 0, false
+	p.i, p.prevEnd, p.nesting, p.depth, p.chain, p.flufl, p.yields = 0, int32(start), 0, 0, 0, false, false
 	p.blocks = p.blocks[:0]
 	p.k = p.toks[0].kind
 	f.Body = p.file()
@@ -1013,7 +1014,10 @@ func (p *parser) def(start int32, decorators []Expr, async bool) {
 	if p.accept(tArrow) {
 		f.Returns = p.expression()
 	}
+	outer := p.yields
+	p.yields = false
 	f.Body = p.block()
+	f.Generator, p.yields = p.yields, outer
 	f.Span = p.span(start)
 	p.push(f)
 }
