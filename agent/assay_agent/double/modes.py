@@ -673,6 +673,32 @@ def _type(func, args, kwargs):
     return func(*args, **kwargs)
 
 
+def _type_as(func, args, kwargs):
+    """Tensor.type_as takes the device over as well, from the options of the other tensor in C++: to(other.options())."""
+    other = args[1] if len(args) > 1 else kwargs.get("other")
+    if isinstance(other, _Tensor) and place.on_mps(other) != place.on_mps(args[0]):
+        return torch.Tensor.to(args[0], other)
+    return func(*args, **kwargs)
+
+
+def _new(func, args, kwargs):
+    """x.new(sizes) and x.new(data), of old scripts: torch/csrc/utils/tensor_new.cpp, legacy_tensor_new."""
+    if kwargs or len(args) == 2 and isinstance(args[1], (_Tensor, torch.UntypedStorage, torch.TypedStorage)) or not place.on_mps(args[0]):
+        return func(*args, **kwargs)
+    if len(args) < 2:
+        return torch.Tensor.new_empty(args[0], (0,))
+    if len(args) == 2 and not isinstance(args[1], (int, torch.Size)):
+        return torch.Tensor.new_tensor(*args)
+    return torch.Tensor.new_empty(args[0], args[1] if isinstance(args[1], torch.Size) else args[1:])
+
+
+def _on_cpu_alone(func, args, kwargs):
+    """tensor.apply_ and map_: torch/csrc/utils/tensor_apply.cpp."""
+    if place.on_mps(args[0]):
+        raise refused(func.__name__, "device", TypeError("%s is only implemented on CPU tensors" % func.__name__))
+    return func(*args, **kwargs)
+
+
 def _linear(func, args, kwargs):
     """mps_linear looks at placement itself from 2.4 on (Linear.mm); a CPU decomposes linear before it could be seen."""
     if series >= (2, 4) and len(args) > 1 and not _state.off:
@@ -890,11 +916,14 @@ def _patch():
                 pass
         setattr(owner, name, patched)
         originals[id(patched)] = original
+        if original in lazy:
+            lazy.append(patched)
 
-    originals = {}
+    originals, lazy = {}, torch.nn.parameter.UninitializedTensorMixin._allowed_methods  # what the parameters of a lazy layer take
     find = torch.jit._builtins._find_builtin
     torch.jit._builtins._find_builtin = lambda fn: find(originals.get(id(fn), fn))  # TorchScript knows operators by their objects
     for name, handler in (("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy), ("type", _type),
+                          ("type_as", _type_as), ("new", _new), ("apply_", _on_cpu_alone), ("map_", _on_cpu_alone), ("map2_", _on_cpu_alone),
                           ("pin_memory", _pinned), ("__repr__", _repr), ("new_empty", _to_cpu), ("new_zeros", _to_cpu), ("new_ones", _to_cpu),
                           ("new_full", _to_cpu), ("new_tensor", _new_tensor), ("as_subclass", _as_subclass)):
         method(T, name, handler)
