@@ -16,6 +16,7 @@ from . import flops, place, refuse, shapes, surface
 from .. import place as source_line
 from .place import state as _state
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
 NATIVE, COMPOSED, ON_CPU, RAISES, NO_STUB, MISSING = "N", "C", "F", "X", "S", "-"
 
 torch = None

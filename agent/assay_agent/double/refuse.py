@@ -20,6 +20,8 @@ import os
 
 import torch
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
 # ---- dtypes ----------------------------------------------------------------------------------------------------------------
 
 # C++ names, as texts have them (c10/core/ScalarType.h), and Metal's, as kernels have them (scalarToMetalTypeString).

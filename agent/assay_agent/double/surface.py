@@ -16,6 +16,8 @@ import warnings
 
 from . import autocast
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
 torch = None
 place = None
 settings = {}
