@@ -182,3 +182,17 @@ def test_legacy_ways_to_make_a_tensor_like_another(rehearse):
         "mps:0 torch.float32 cpu torch.int64 mps:0", "tensor([2., 2., 2.])",
         "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2]", "mps:0 torch.float32 [2]", "mps:0 torch.float32 [0]",
         "mps:0 torch.float32 [5]", "cpu torch.int64 [2]", "TypeError apply_ is only implemented on CPU tensors", "tensor([1, 2, 3])"]
+
+
+def test_files_under_a_default_device(rehearse):
+    assert rehearse("""
+        import copy, io, pickle
+        state = torch.nn.Linear(2, 2).to("mps").state_dict()
+        torch.set_default_device("mps")
+        file = io.BytesIO()
+        torch.save(state, file)
+        file.seek(0)
+        for again in (pickle.loads(pickle.dumps(state)), copy.deepcopy(state), torch.load(file)):
+            print(again["bias"].device, torch.equal(again["bias"], state["bias"]), again["bias"].untyped_storage().device)
+        print(torch.tensor([1.5]), torch.load(io.BytesIO(file.getvalue()), map_location="cpu")["bias"].device)
+        """) == ["mps:0 True mps:0"] * 3 + ["tensor([1.5000], device='mps:0') cpu"]

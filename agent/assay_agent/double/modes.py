@@ -537,7 +537,7 @@ def _without_data(op, func, args, kwargs, leaving):
             out = func(*args, **dict(kwargs, device=_target))
             _shapes.pretend(out)
             return out
-        return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype)
+        return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype, device="cpu")
     if op.name == "aten::copy_" and not _shapes.is_meta(args[0]):
         return args[0]
     return _shapes.computed(func, args, kwargs)

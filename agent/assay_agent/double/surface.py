@@ -989,12 +989,12 @@ def _storage_on_mps(storage):
     if live is not None:
         return storage._cdata in live
     with place.inside():
-        return place.on_mps(torch.empty(0, dtype=torch.uint8).set_(storage))
+        return place.on_mps(torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage))
 
 
 def _mark_storage(storage):
     with place.inside():
-        whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     place.mark(whole)
     return storage
 
