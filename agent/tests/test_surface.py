@@ -255,3 +255,21 @@ def test_a_trace_keeps_what_it_ran(rehearse):
             print(torch.equal(out, net(x)), out.device, net.conv.weight.grad.device, str(traced.inlined_graph).count("aten::_convolution"))
         print(torch.nn.functional.conv2d is torch.conv2d)
         """) == ["True cpu cpu 2", "True mps:0 mps:0 2", "True"]
+
+
+def test_what_load_takes_by_default(rehearse):
+    code = """
+        import io, numpy
+        file = io.BytesIO()
+        torch.save({"a": numpy.ones(2)}, file)
+        def load(**more):
+            file.seek(0)
+            return print(torch.load(file, **more)["a"].tolist())
+        load(weights_only=False)
+        try:
+            load()
+        except Exception as error:
+            print(type(error).__name__)
+        """
+    assert rehearse(code, release="2.8.0") == ["[1.0, 1.0]", "UnpicklingError"]
+    assert rehearse(code, release="2.3.1") == ["[1.0, 1.0]", "[1.0, 1.0]"]

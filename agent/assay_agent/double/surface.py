@@ -1065,6 +1065,8 @@ def _storages(torch):
     Storage.cpu = cpu
     if series < (2, 1):
         _equality_of_locations(torch)
+    if series < (2, 6) and hasattr(torch.serialization, "_default_to_weights_only"):
+        torch.serialization._default_to_weights_only = lambda pickle_module: False  # the default of torch.load's weights_only, from 2.6 on True
     load = torch.jit.load
 
     @functools.wraps(load)
