@@ -2,13 +2,13 @@
 
     python tools/double/modules.py [--torch 2.15] [--out docs/double-modules.md]
 
-runs torch.testing._internal.common_modules.module_db of the torch installed (torch.nn's modules, with constructor arguments and inputs) on the double, in
-the types that the database gives for MPS, in training and evaluation mode where they differ, and compares with the marks that two tests of PyTorch's
-test/test_modules.py go by on a Mac: test_forward (a forward pass, and a comparison with a reference where there is one) and
+runs torch.testing._internal.common_modules.module_db of the torch installed (torch.nn's modules, with constructor arguments and inputs) on the
+double, in the types that the database gives for MPS, in training and evaluation mode where they differ, and compares with the marks that two tests of
+PyTorch's test/test_modules.py go by on a Mac: test_forward (a forward pass, and a comparison with a reference where there is one) and
 test_non_contiguous_tensors (forward and backward, with inputs that are contiguous and not). What the tests do is done here as well.
 
-A mark of expected failure says that the test fails on a Mac, no mark that it passes. A mark of a skip says less: the test is not run, and the mark may
-be older than the operator. Those are counted apart, with what the double has to say of each.
+A mark of expected failure says that the test fails on a Mac, no mark that it passes. A mark of a skip says less: the test is not run, and the mark
+may be older than the operator. Those are counted apart, with what the double has to say of each.
 An older torch's database is run with that torch: PYTHON tools/double/modules.py --torch 2.8. Where the page has it, its part is kept.
 The command ends with status 1 if a disagreement has no reason.
 """
@@ -245,9 +245,10 @@ def write_report(options, runner, put):
         put("| %s | %d | %d | %.2f %% | %d | %d | %d | %d |" % (direction, whole, agree, percent, c["agree raises"], c["agree works"],
                                                               c["differ works"], c["differ raises"]))
     told = collections.Counter(got for _, got, _ in skipped)
-    put("", "Counted apart: %d tests marked to be skipped (the double refuses %d, runs %d); %d marked as failing by their values (a remark of the developers "
-        "says so, or the test's comparison with a reference fails with the CPU's own values too, as %d do); %d whose comparison fails with the CPU's values "
-        "and is not marked; %d without a sample." % (total["skipped"], told["raises"], total["skipped"] - told["raises"], total["values raises"],
+    put("", "Counted apart: %d tests marked to be skipped (the double refuses %d, runs %d); %d marked as failing by their values "
+        "(a remark of the developers says so, or the test's comparison with a reference fails with the CPU's own values too, as %d do); "
+        "%d whose comparison fails with the CPU's values and is not marked; %d without a sample." %
+        (total["skipped"], told["raises"], total["skipped"] - told["raises"], total["values raises"],
                                                     total["both values"], total["values works"], total["no sample"]), "",
         "Samples by outcome:", "", "| | samples | %s |" % " | ".join(WORDS[c] for c in WORDS if samples["forward"][c] + samples["backward"][c]),
         "| --- | --: |" + " --: |" * len([c for c in WORDS if samples["forward"][c] + samples["backward"][c]]))
@@ -265,15 +266,17 @@ def write_report(options, runner, put):
             put("**%s**" % (why or "UNEXPLAINED"), "", *by_reason[why], "")
     said = remarks(runner.modules)
     if skipped:
-        put("### Skipped by the tests", "", "With the developers' remark, where there is one right above a mark. What says \"not broadcast compatible\" ends the "
-            "process in Metal's graph compiler,", "with no exception (issue 119108): the double runs such a call.", "")
+        put("### Skipped by the tests", "", "With the developers' remark, where there is one right above a mark. What says "
+            "\"not broadcast compatible\" ends the process in Metal's graph compiler,",
+            "with no exception (issue 119108): the double runs such a call.", "")
         for (name, got, text), where in together(skipped).items():
             remark = "; ".join(s for at, s in said[name] if at in ("", FORWARD, BACKWARD) and s)
             put("- `%s` (%s): the double %s%s" % (name, "; ".join(where), {"raises": "refuses: " + text[:160]}.get(got, "runs it"),
                                                   ". Remark: " + remark if remark else ""))
         put("")
     if valued:
-        put("### Failing by their values", "", "What becomes of the comparison that test_forward makes, in the type of the test, with the CPU's values.", "")
+        put("### Failing by their values", "",
+            "What becomes of the comparison that test_forward makes, in the type of the test, with the CPU's values.", "")
         for (name, want, text), where in together((k, w, re.sub(r" *\(?up to .*| at index.*", "", t)) for k, w, t in valued).items():
             put("- `%s` (%s): %s; %s" % (name, "; ".join(where), "not marked" if want == "works" else "marked as failing", text[:140] or "passes"))
         put("")
@@ -283,8 +286,8 @@ def write_report(options, runner, put):
 HEAD = """# The double against PyTorch's module database
 
 Made by `python tools/double/modules.py`; not edited by hand. PyTorch tests torch.nn's modules on Macs with a database of constructor arguments and
-inputs, and marks what fails there or is left out (torch/testing/_internal/common_modules.py). Here the same database ran on the double, on Linux, and did
-what two of those tests do: test_forward and, with gradients, test_non_contiguous_tensors. No rule of the double is taken from the marks.
+inputs, and marks what fails there or is left out (torch/testing/_internal/common_modules.py). Here the same database ran on the double, on Linux, and
+did what two of those tests do: test_forward and, with gradients, test_non_contiguous_tensors. No rule of the double is taken from the marks.
 
 """
 

@@ -515,7 +515,8 @@ REASONS = [
 
 
 CAUSES = {"double:missing": "for a missing operator", "double:dtype": "by dtype", "double:argument": "by another check of the operator",
-          "double:device": "by placement", "double:rank": "by rank", "double:memory": "for memory", "double:": "by Python code that asks for the device",
+          "double:device": "by placement", "double:rank": "by rank", "double:memory": "for memory",
+          "double:": "by Python code that asks for the device",
           "samples": "in making the samples", "cpu": "as on a CPU", "died": "by ending the process"}
 
 

@@ -62,7 +62,8 @@ _PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
 class _Operator:
     """What is known about an operator overload; asked once."""
 
-    __slots__ = ("name", "state", "rules", "notes", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution", "attention", "moves",
+    __slots__ = ("name", "state", "rules", "notes", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution",
+                 "attention", "moves",
                  "factory", "flops", "inside", "stays", "draws", "makes_sparse", "decomposes")
 
     def __init__(self, func):
@@ -138,7 +139,8 @@ def _fall_back(op):
     entry[0] += 1
     if not _warned or torch.is_warn_always_enabled():
         _warned = True
-        warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run on the CPU. This may have performance "
+        warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run on the CPU. "
+                      "This may have performance "
                       "implications. (Triggered internally at aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name, UserWarning, stacklevel=4)
     return entry
 
@@ -214,7 +216,8 @@ def dispatch(self, func, types, args=(), kwargs=None):
     if not here and not entering:
         if kwargs:
             if kwargs.get("generator") is not None:
-                _on_cpu(func, surface.check_cpu_generator if func._schema.name != "aten::randperm" else surface.check_randperm_generator_on_cpu, kwargs)
+                _on_cpu(func, surface.check_cpu_generator if func._schema.name != "aten::randperm"
+                            else surface.check_randperm_generator_on_cpu, kwargs)
             if kwargs.get("pin_memory"):
                 return _pinned_factory(func, args, kwargs)
         out = func(*args, **kwargs) if _shapes is None else _elsewhere(func, args, kwargs, tensors)
@@ -248,7 +251,8 @@ def dispatch(self, func, types, args=(), kwargs=None):
             raise refused(op.error_name, "missing", missing_error(op.error_name))
         fell = _fall_back(op)
     elif op.state == NO_STUB:
-        raise refused(op.name, "missing", RuntimeError("DispatchStub: missing kernel for mps" if series >= (2, 4) else "DispatchStub: missing MPS kernel"))
+        raise refused(op.name, "missing", RuntimeError(
+                "DispatchStub: missing kernel for mps" if series >= (2, 4) else "DispatchStub: missing MPS kernel"))
     if here and elsewhere and fell is None and not op.any_device and not entering:
         if _same_device(op, tensors, sys._getframe(1)):
             args, kwargs = _narrow(args), {k: _narrow(v) for k, v in kwargs.items()}
@@ -334,7 +338,8 @@ def _check_sparse(op, tensors, entering):
         name = "aten::empty.memory_format"
         if letter == "R":
             if series < (2, 9):
-                raise refused(op.name, "missing", NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
+                raise refused(op.name, "missing", NotImplementedError(
+            "Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
             return
     elif not op.makes_sparse and (op.state == COMPOSED or op.state == "?" or op.view):
         return
@@ -344,7 +349,8 @@ def _check_sparse(op, tensors, entering):
 def _registered_for(name, letter, key):
     if _table.get("sparse", {}).get(name) not in (letter, "B"):
         raise refused(name, "missing", NotImplementedError(
-            "Could not run '%s' with arguments from the '%s' backend. This could be because the operator doesn't exist for this backend, or was omitted "
+            "Could not run '%s' with arguments from the '%s' backend. This could be because the operator doesn't exist for this backend, "
+            "or was omitted "
             "during the selective/custom build process (if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
             "https://fburl.com/ptmfixes for possible resolutions." % (name, key)))
 
@@ -818,7 +824,8 @@ def _sparse_from_data(func, args, kwargs):
     if made.layout is torch.sparse_coo:
         _registered_for("aten::_sparse_coo_tensor_with_dims_and_tensors", "O", "SparseMPS")
     elif series < (2, 9):
-        raise refused("sparse_compressed_tensor", "missing", NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
+        raise refused("sparse_compressed_tensor", "missing", NotImplementedError(
+            "Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
     place.mark(made)
     return made
 
@@ -829,7 +836,8 @@ def _nested(func, args, kwargs):
     tensors = args[0] if args else kwargs.get("tensor_list", ())
     there = str(device).startswith("mps") if device is not None else any(isinstance(t, _Tensor) and place.on_mps(t) for t in tensors)
     if there and kwargs.get("layout") in (None, torch.strided):
-        raise refused("nested_tensor", "missing", RuntimeError("NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got mps:0"))
+        raise refused("nested_tensor", "missing", RuntimeError(
+            "NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got mps:0"))
     return func(*args, **kwargs)
 
 
