@@ -157,3 +157,42 @@ def test_lazy_layers(rehearse):
         out.sum().backward()
         print(out.device, {p.device.type for p in net.parameters()}, {p.grad.device.type for p in net.parameters()})
         """) == ["mps:0 {'mps'} {'mps'}"]
+
+
+def test_lazy_layers_change_their_type(rehearse):
+    assert rehearse("""
+        net = torch.nn.LazyConv1d(4, 3).to("mps").to(torch.float16).cpu().float().to("mps")
+        print(net.weight.device, net.weight.dtype, net(torch.randn(2, 3, 8, device="mps")).device, net.weight.shape)
+        """) == ["mps:0 torch.float32 mps:0 torch.Size([4, 3, 3])"]
+
+
+def test_legacy_ways_to_make_a_tensor_like_another(rehearse):
+    assert rehearse("""
+        x, c = torch.ones(2, 3, device="mps"), torch.arange(3)
+        print(c.type_as(x).device, c.type_as(x).dtype, x.type_as(c).device, x.type_as(c).dtype, (x * torch.ones(3).type_as(x)).device)
+        w = torch.ones(3, requires_grad=True)
+        (w.type_as(x) * x).sum().backward()
+        print(w.grad)
+        for new in (x.new(2, 4), x.new(torch.Size([2, 4])), x.new([2, 4]), x.new((2, 4)), x.new(), x.new(5).zero_(), c.new(2)):
+            print(new.device, new.dtype, list(new.shape))
+        x.new(3).mul_(x[0])
+        fails(lambda: x.apply_(lambda v: v))
+        print(c.apply_(lambda v: v + 1))
+        """) == [
+        "mps:0 torch.float32 cpu torch.int64 mps:0", "tensor([2., 2., 2.])",
+        "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2]", "mps:0 torch.float32 [2]", "mps:0 torch.float32 [0]",
+        "mps:0 torch.float32 [5]", "cpu torch.int64 [2]", "TypeError apply_ is only implemented on CPU tensors", "tensor([1, 2, 3])"]
+
+
+def test_files_under_a_default_device(rehearse):
+    assert rehearse("""
+        import copy, io, pickle
+        state = torch.nn.Linear(2, 2).to("mps").state_dict()
+        torch.set_default_device("mps")
+        file = io.BytesIO()
+        torch.save(state, file)
+        file.seek(0)
+        for again in (pickle.loads(pickle.dumps(state)), copy.deepcopy(state), torch.load(file)):
+            print(again["bias"].device, torch.equal(again["bias"], state["bias"]), again["bias"].untyped_storage().device)
+        print(torch.tensor([1.5]), torch.load(io.BytesIO(file.getvalue()), map_location="cpu")["bias"].device)
+        """) == ["mps:0 True mps:0"] * 3 + ["tensor([1.5000], device='mps:0') cpu"]

@@ -176,3 +176,17 @@ def test_what_pytorch_composes_stays_where_it_is(rehearse):
     assert next(lines) == "RuntimeError torch.cat(): all input tensors must be on the same device. Received mps:0 and cpu"
     assert next(lines) == "mps:0 mps:0"
     assert missing("aten::_linalg_svd.U", next(lines))
+
+
+def test_a_half_divided_with_truncation(rehearse):
+    """div_mode_template in BinaryOps.mm, 2.1 to 2.7, looks at rounding_mode trunc and at the dividend alone."""
+    code = """
+        x, y = torch.ones(3, dtype=torch.float16, device="mps"), torch.ones(3, device="mps")
+        fails(lambda: torch.div(x, x, rounding_mode="trunc"))
+        fails(lambda: torch.div(x, x, rounding_mode="floor"))
+        fails(lambda: torch.div(y, x, rounding_mode="trunc"))
+        fails(lambda: x // 2)
+        """
+    refused = "RuntimeError MPS: does not support trunc_divide op with float16 input"
+    assert rehearse(code, release="2.7.1") == [refused] + ["no error"] * 3
+    assert rehearse(code, release="2.8.0") == ["no error"] * 4

@@ -235,3 +235,41 @@ def test_processes(rehearse):
     assert lines[5] == "RuntimeError Distributed package doesn't have NCCL built in"
     assert lines[6] == "no error"
     assert lines[7].startswith("NotImplementedError The operator 'c10d::allreduce_' is not currently implemented for the MPS device.")
+
+
+def test_a_trace_keeps_what_it_ran(rehearse):
+    assert rehearse("""
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = torch.nn.Conv2d(3, 4, 3, padding=1, groups=1)
+                self.up = torch.nn.ConvTranspose2d(4, 2, 2, stride=2, output_padding=1, groups=2)
+            def forward(self, x):
+                return self.up(torch.relu(self.conv(x)))
+        for device in ("cpu", "mps"):
+            net = Net().to(device)
+            traced = torch.jit.trace(net, torch.randn(1, 3, 8, 8, device=device))
+            x = torch.randn(2, 3, 6, 6, device=device)
+            out = traced(x)
+            out.sum().backward()
+            print(torch.equal(out, net(x)), out.device, net.conv.weight.grad.device, str(traced.inlined_graph).count("aten::_convolution"))
+        print(torch.nn.functional.conv2d is torch.conv2d)
+        """) == ["True cpu cpu 2", "True mps:0 mps:0 2", "True"]
+
+
+def test_what_load_takes_by_default(rehearse):
+    code = """
+        import io, numpy
+        file = io.BytesIO()
+        torch.save({"a": numpy.ones(2)}, file)
+        def load(**more):
+            file.seek(0)
+            return print(torch.load(file, **more)["a"].tolist())
+        load(weights_only=False)
+        try:
+            load()
+        except Exception as error:
+            print(type(error).__name__)
+        """
+    assert rehearse(code, release="2.8.0") == ["[1.0, 1.0]", "UnpicklingError"]
+    assert rehearse(code, release="2.3.1") == ["[1.0, 1.0]", "[1.0, 1.0]"]

@@ -1,9 +1,9 @@
-"""Writes docs/double-models.md: what becomes of torchvision's models and of PyTorch's modules on the double.
+"""Writes docs/double-models.md: what becomes of torchvision's models on the double; modules.py has PyTorch's modules.
 
     CGO_ENABLED=0 go build -o .dev/assay ./cmd/assay
-    python tools/double/models.py --assay .dev/assay --python PYTHON [--torch 2.8 --torch 2.15] [--from FOLDER] [--no-modules] > docs/double-models.md
+    python tools/double/models.py --assay .dev/assay --python PYTHON [--torch 2.8 --torch 2.15] [--from FOLDER] > docs/double-models.md
 
-PYTHON has torch and torchvision. --from FOLDER reads the answers kept there as models-RELEASE.json and modules-RELEASE.json, and keeps new ones.
+PYTHON has torch and torchvision. --from FOLDER reads the answers kept there as models-RELEASE.json, and keeps new ones.
 """
 
 import argparse
@@ -12,16 +12,14 @@ import os
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 ORDER = ("ok", "missing operator", "dtype", "argument", "device", "memory", "other", "crash", "not done in time", "CPU too", "not built")
 
 
-def answer(options, kind, target, release):
-    path = os.path.join(options.folder, "%s-%s.json" % (kind, release)) if options.folder else ""
+def answer(options, target, release):
+    path = os.path.join(options.folder, "models-%s.json" % release) if options.folder else ""
     if not path or not os.path.exists(path):
-        more = ["--shape-only"] if kind == "models" else []
-        done = subprocess.run([options.assay, "try", target, "--all", "--torch", release, "--python", options.python, "--limit", "5m", "--json"] + more,
-                              stdout=subprocess.PIPE, check=False)
+        done = subprocess.run([options.assay, "try", target, "--all", "--torch", release, "--python", options.python, "--limit", "5m", "--json",
+                               "--shape-only"], stdout=subprocess.PIPE, check=False)
         if done.returncode not in (0, 3):
             sys.exit("assay try %s: status %d" % (target, done.returncode))
         if not path:
@@ -66,11 +64,9 @@ def main():
     p.add_argument("--python", required=True)
     p.add_argument("--torch", action="append")
     p.add_argument("--from", dest="folder")
-    p.add_argument("--no-modules", action="store_true", help="torchvision alone: the module database has some 1,800 samples")
     options = p.parse_args()
     releases = options.torch or ["2.8", "2.15"]
-    models = {r: answer(options, "models", "torchvision.models", r) for r in releases}
-    modules = {} if options.no_modules else {r: answer(options, "modules", os.path.join(HERE, "modules.py"), r) for r in releases}
+    models = {r: answer(options, "torchvision.models", r) for r in releases}
     first = models[releases[0]]
     print("# Models on the double\n")
     print("Made by `tools/double/models.py`, from `assay try` with torch %s installed, on %s, macOS %s. Each was built, run forward and backward in"
@@ -102,29 +98,6 @@ def main():
             other = by[r].get(m["name"])
             told.append("" if other is None else other["outcome"] + (", with data" if other["data"] else ""))
         print("| %s | %s | %s | %s |" % (m["name"], cell("; ".join(m["inputs"])), format(m["parameters"], ",d"), " | ".join(told)))
-    if not modules:
-        return
-    print("\n## PyTorch's modules\n")
-    print("Every sample input in float32 of `torch.testing._internal.common_modules.module_db` of the torch installed, with data.\n")
-    print("| torch | samples | by outcome |\n| --- | ---: | --- |")
-    for r in releases:
-        print("| %s | %d | %s |" % (modules[r]["double"]["release"], len(modules[r]["models"]), counts(modules[r])))
-    print("\nBy module, where a sample does not run:\n")
-    print("| module | torch | samples | ok | others | why |\n| --- | --- | ---: | ---: | --- | --- |")
-    for r in releases:
-        groups = {}
-        for m in modules[r]["models"]:
-            groups.setdefault(m["name"].rpartition("_")[0], []).append(m)
-        for name, group in sorted(groups.items()):
-            bad = [m for m in group if m["outcome"] != "ok"]
-            if not bad:
-                continue
-            others = {}
-            for m in bad:
-                others[m["outcome"]] = others.get(m["outcome"], 0) + 1
-            reasons = sorted({why(m) for m in bad})
-            print("| %s | %s | %d | %d | %s | %s |" % (name, r, len(group), len(group) - len(bad), ", ".join("%d %s" % (n, o) for o, n in others.items()),
-                                                      "; ".join(reasons[:3]) + (" and %d more" % (len(reasons) - 3) if len(reasons) > 3 else "")))
 
 
 if __name__ == "__main__":

@@ -170,6 +170,17 @@ class Runner:
             return "%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0][:200])
         return ""
 
+    def attempt(self, call, on_cpu):
+        """None, or [where, exception, text] of what a call raises: where is double:CAUSE, or cpu if a CPU raises as well."""
+        before = dict(self.modes.refusals)
+        try:
+            call()
+        except Exception as error:
+            new = [k for k in self.modes.refusals if self.modes.refusals[k] != before.get(k)]
+            where = "cpu" if on_cpu() else "double:" + (new[-1][1] if new else "")
+            return [where, type(error).__name__, str(error).strip().split("\n")[0][:300]]
+        return None
+
     def run(self, op, dtype, grad):
         """{"n": samples, "errors": [[where, exception, text], ...]}: where is double or cpu, if a CPU fails as well."""
         torch = self.torch
@@ -183,23 +194,20 @@ class Runner:
             samples = [samples[int(i * step)] for i in range(self.most)]
         for sample in samples:
             n += 1
-            before = dict(self.modes.refusals)
-            try:
+
+            def call(sample=sample):
                 x, args, kwargs = sample.input, sample.args, sample.kwargs
                 if self.device == "cpu":
                     x, args, kwargs = (moved(torch, v, "mps") for v in (x, args, kwargs))
                 if op.name == "tensor_split" and args and isinstance(args[0], torch.Tensor):
                     args = (args[0].cpu(),) + tuple(args[1:])
                 self.call(op, x, args, kwargs, grad)
+
+            row = self.attempt(call, lambda sample=sample: self.on_cpu(op, sample, grad))
+            if row is None:
                 cpu = cpu or self.on_cpu(op, sample, grad)
-            except Exception as error:
-                text = str(error).strip().split("\n")[0][:300]
-                new = [k for k in self.modes.refusals if self.modes.refusals[k] != before.get(k)]
-                cause = new[-1][1] if new else ""
-                also = self.on_cpu(op, sample, grad)
-                row = ["cpu" if also else "double:" + cause, type(error).__name__, text]
-                if row not in errors:
-                    errors.append(row)
+            elif row not in errors:
+                errors.append(row)
         return {"n": n, "gradients": self.gradients, "cpu": cpu, "errors": errors[:8]}
 
     def jobs(self):
@@ -221,9 +229,9 @@ def key_of(op, dtype, grad):
     return "%s|%s|%s|%s" % (op.name, op.variant_test_name, dtype, "backward" if grad else "forward")
 
 
-def worker(options, part):
+def worker(options, part, runner=None):
     """Do every n-th job that is not done; a line on the standard output before each, and its result in a file after it."""
-    runner = Runner(options.torch, options.macos, options.work, options.samples)
+    runner = (runner or Runner)(options.torch, options.macos, options.work, options.samples)
     done = results(options)
     wanted = re.compile(options.only) if options.only else None
     with open(os.path.join(options.work, "part-%d.jsonl" % part), "a") as out:
@@ -257,7 +265,7 @@ def run_all(options):
     running = {}
 
     def begin(part):
-        command = [sys.executable, os.path.abspath(__file__), "--worker", str(part)] + options.passed
+        command = [sys.executable, os.path.abspath(sys.argv[0]), "--worker", str(part)] + options.passed
         with open(os.path.join(options.work, "part-%d.log" % part), "ab") as log:
             running[part] = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1,
                                               env=dict(os.environ, CUDA_VISIBLE_DEVICES="")), "", time.monotonic(), 0]
@@ -507,7 +515,8 @@ REASONS = [
 
 
 CAUSES = {"double:missing": "for a missing operator", "double:dtype": "by dtype", "double:argument": "by another check of the operator",
-          "double:device": "by placement", "double:rank": "by rank", "double:memory": "for memory", "double:": "by Python code that asks for the device",
+          "double:device": "by placement", "double:rank": "by rank", "double:memory": "for memory",
+          "double:": "by Python code that asks for the device",
           "samples": "in making the samples", "cpu": "as on a CPU", "died": "by ending the process"}
 
 

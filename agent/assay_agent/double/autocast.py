@@ -24,6 +24,7 @@ torch = None
 place = None
 series = (2, 0)
 macos = (15, 0)
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
 _lists = {}  # operator overload -> L, F or W
 _own = None  # the state, where the installed release has none for mps
 _native = False

@@ -16,6 +16,7 @@ from . import flops, place, refuse, shapes, surface
 from .. import place as source_line
 from .place import state as _state
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
 NATIVE, COMPOSED, ON_CPU, RAISES, NO_STUB, MISSING = "N", "C", "F", "X", "S", "-"
 
 torch = None
@@ -61,7 +62,8 @@ _PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
 class _Operator:
     """What is known about an operator overload; asked once."""
 
-    __slots__ = ("name", "state", "rules", "notes", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution", "attention", "moves",
+    __slots__ = ("name", "state", "rules", "notes", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution",
+                 "attention", "moves",
                  "factory", "flops", "inside", "stays", "draws", "makes_sparse", "decomposes")
 
     def __init__(self, func):
@@ -137,7 +139,8 @@ def _fall_back(op):
     entry[0] += 1
     if not _warned or torch.is_warn_always_enabled():
         _warned = True
-        warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run on the CPU. This may have performance "
+        warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run on the CPU. "
+                      "This may have performance "
                       "implications. (Triggered internally at aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name, UserWarning, stacklevel=4)
     return entry
 
@@ -213,7 +216,8 @@ def dispatch(self, func, types, args=(), kwargs=None):
     if not here and not entering:
         if kwargs:
             if kwargs.get("generator") is not None:
-                _on_cpu(func, surface.check_cpu_generator if func._schema.name != "aten::randperm" else surface.check_randperm_generator_on_cpu, kwargs)
+                _on_cpu(func, surface.check_cpu_generator if func._schema.name != "aten::randperm"
+                            else surface.check_randperm_generator_on_cpu, kwargs)
             if kwargs.get("pin_memory"):
                 return _pinned_factory(func, args, kwargs)
         out = func(*args, **kwargs) if _shapes is None else _elsewhere(func, args, kwargs, tensors)
@@ -247,7 +251,8 @@ def dispatch(self, func, types, args=(), kwargs=None):
             raise refused(op.error_name, "missing", missing_error(op.error_name))
         fell = _fall_back(op)
     elif op.state == NO_STUB:
-        raise refused(op.name, "missing", RuntimeError("DispatchStub: missing kernel for mps" if series >= (2, 4) else "DispatchStub: missing MPS kernel"))
+        raise refused(op.name, "missing", RuntimeError(
+                "DispatchStub: missing kernel for mps" if series >= (2, 4) else "DispatchStub: missing MPS kernel"))
     if here and elsewhere and fell is None and not op.any_device and not entering:
         if _same_device(op, tensors, sys._getframe(1)):
             args, kwargs = _narrow(args), {k: _narrow(v) for k, v in kwargs.items()}
@@ -333,7 +338,8 @@ def _check_sparse(op, tensors, entering):
         name = "aten::empty.memory_format"
         if letter == "R":
             if series < (2, 9):
-                raise refused(op.name, "missing", NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
+                raise refused(op.name, "missing", NotImplementedError(
+            "Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
             return
     elif not op.makes_sparse and (op.state == COMPOSED or op.state == "?" or op.view):
         return
@@ -343,7 +349,8 @@ def _check_sparse(op, tensors, entering):
 def _registered_for(name, letter, key):
     if _table.get("sparse", {}).get(name) not in (letter, "B"):
         raise refused(name, "missing", NotImplementedError(
-            "Could not run '%s' with arguments from the '%s' backend. This could be because the operator doesn't exist for this backend, or was omitted "
+            "Could not run '%s' with arguments from the '%s' backend. This could be because the operator doesn't exist for this backend, "
+            "or was omitted "
             "during the selective/custom build process (if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
             "https://fburl.com/ptmfixes for possible resolutions." % (name, key)))
 
@@ -536,7 +543,7 @@ def _without_data(op, func, args, kwargs, leaving):
             out = func(*args, **dict(kwargs, device=_target))
             _shapes.pretend(out)
             return out
-        return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype)
+        return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype, device="cpu")
     if op.name == "aten::copy_" and not _shapes.is_meta(args[0]):
         return args[0]
     return _shapes.computed(func, args, kwargs)
@@ -673,6 +680,32 @@ def _type(func, args, kwargs):
     return func(*args, **kwargs)
 
 
+def _type_as(func, args, kwargs):
+    """Tensor.type_as takes the device over as well, from the options of the other tensor in C++: to(other.options())."""
+    other = args[1] if len(args) > 1 else kwargs.get("other")
+    if isinstance(other, _Tensor) and place.on_mps(other) != place.on_mps(args[0]):
+        return torch.Tensor.to(args[0], other)
+    return func(*args, **kwargs)
+
+
+def _new(func, args, kwargs):
+    """x.new(sizes) and x.new(data), of old scripts: torch/csrc/utils/tensor_new.cpp, legacy_tensor_new."""
+    if kwargs or len(args) == 2 and isinstance(args[1], (_Tensor, torch.UntypedStorage, torch.TypedStorage)) or not place.on_mps(args[0]):
+        return func(*args, **kwargs)
+    if len(args) < 2:
+        return torch.Tensor.new_empty(args[0], (0,))
+    if len(args) == 2 and not isinstance(args[1], (int, torch.Size)):
+        return torch.Tensor.new_tensor(*args)
+    return torch.Tensor.new_empty(args[0], args[1] if isinstance(args[1], torch.Size) else args[1:])
+
+
+def _on_cpu_alone(func, args, kwargs):
+    """tensor.apply_ and map_: torch/csrc/utils/tensor_apply.cpp."""
+    if place.on_mps(args[0]):
+        raise refused(func.__name__, "device", TypeError("%s is only implemented on CPU tensors" % func.__name__))
+    return func(*args, **kwargs)
+
+
 def _linear(func, args, kwargs):
     """mps_linear looks at placement itself from 2.4 on (Linear.mm); a CPU decomposes linear before it could be seen."""
     if series >= (2, 4) and len(args) > 1 and not _state.off:
@@ -791,7 +824,8 @@ def _sparse_from_data(func, args, kwargs):
     if made.layout is torch.sparse_coo:
         _registered_for("aten::_sparse_coo_tensor_with_dims_and_tensors", "O", "SparseMPS")
     elif series < (2, 9):
-        raise refused("sparse_compressed_tensor", "missing", NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
+        raise refused("sparse_compressed_tensor", "missing", NotImplementedError(
+            "Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)"))
     place.mark(made)
     return made
 
@@ -802,7 +836,8 @@ def _nested(func, args, kwargs):
     tensors = args[0] if args else kwargs.get("tensor_list", ())
     there = str(device).startswith("mps") if device is not None else any(isinstance(t, _Tensor) and place.on_mps(t) for t in tensors)
     if there and kwargs.get("layout") in (None, torch.strided):
-        raise refused("nested_tensor", "missing", RuntimeError("NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got mps:0"))
+        raise refused("nested_tensor", "missing", RuntimeError(
+            "NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got mps:0"))
     return func(*args, **kwargs)
 
 
@@ -890,11 +925,14 @@ def _patch():
                 pass
         setattr(owner, name, patched)
         originals[id(patched)] = original
+        if original in lazy:
+            lazy.append(patched)
 
-    originals = {}
+    originals, lazy = {}, torch.nn.parameter.UninitializedTensorMixin._allowed_methods  # what the parameters of a lazy layer take
     find = torch.jit._builtins._find_builtin
     torch.jit._builtins._find_builtin = lambda fn: find(originals.get(id(fn), fn))  # TorchScript knows operators by their objects
     for name, handler in (("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy), ("type", _type),
+                          ("type_as", _type_as), ("new", _new), ("apply_", _on_cpu_alone), ("map_", _on_cpu_alone), ("map2_", _on_cpu_alone),
                           ("pin_memory", _pinned), ("__repr__", _repr), ("new_empty", _to_cpu), ("new_zeros", _to_cpu), ("new_ones", _to_cpu),
                           ("new_full", _to_cpu), ("new_tensor", _new_tensor), ("as_subclass", _as_subclass)):
         method(T, name, handler)

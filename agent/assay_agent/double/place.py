@@ -14,6 +14,7 @@ account = None  # MetalAllocator, from the first tensor on
 make_account = None  # makes it; raises what PyTorch raises for watermarks out of range
 torch = None
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
 _live = {}  # address of a StorageImpl -> _Charge
 
 

@@ -20,6 +20,8 @@ import os
 
 import torch
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
 # ---- dtypes ----------------------------------------------------------------------------------------------------------------
 
 # C++ names, as texts have them (c10/core/ScalarType.h), and Metal's, as kernels have them (scalarToMetalTypeString).
@@ -347,9 +349,8 @@ def weights_not_contiguous(args, kwargs):
     return {} if w is not None and not w.is_contiguous() else None
 
 
-def mode_integer_division(args, kwargs):
-    return {} if argument(args, kwargs, 2, "rounding_mode") in ("trunc", "floor") and common_dtype(args, kwargs) == torch.float16 \
-        else None
+def truncated_division(args, kwargs):
+    return {} if argument(args, kwargs, 2, "rounding_mode") == "trunc" and args[0].dtype == torch.float16 else None
 
 
 def result_in(types):
@@ -434,10 +435,8 @@ ROWS = [
     (("pow",), any_in(INT64), R, "MPS does not support pow op with int64 input", "2.0", "2.0", None, "BinaryOps.mm"),
     (("sigmoid",), dtype_in(INT64), R, "MPS does not support sigmoid op with int64 input", "2.0", "2.7", None, "UnaryOps.mm"),
     (("log1p",), dtype_in(INT64), R, "MPS does not support log1p op with int64 input", "2.0", "2.7", None, "UnaryOps.mm"),
-    (("div.Tensor_mode", "div.Scalar_mode"), mode_integer_division, R, "MPS: does not support trunc_divide op with float16 input",
+    (("div.Tensor_mode", "div.Scalar_mode"), truncated_division, R, "MPS: does not support trunc_divide op with float16 input",
      "2.1", "2.7", None, "BinaryOps.mm"),
-    (("floor_divide",), common_in(_types("float16")), R, "MPS: does not support floor_divide op with float16 input", "2.1", "2.7",
-     None, "BinaryOps.mm"),
     (("bitwise_left_shift", "__lshift__", "__ilshift__"), common_not_in(INTEGER - UNSIGNED), N,
      "bitwise_left_shift not implemented for {dtype}", "2.13", "", None, "BinaryKernel.mm"),
     (("bitwise_right_shift", "__rshift__", "__irshift__"), common_not_in(INTEGER - UNSIGNED), N,

@@ -16,6 +16,8 @@ import warnings
 
 from . import autocast
 
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
 torch = None
 place = None
 settings = {}
@@ -987,12 +989,12 @@ def _storage_on_mps(storage):
     if live is not None:
         return storage._cdata in live
     with place.inside():
-        return place.on_mps(torch.empty(0, dtype=torch.uint8).set_(storage))
+        return place.on_mps(torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage))
 
 
 def _mark_storage(storage):
     with place.inside():
-        whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     place.mark(whole)
     return storage
 
@@ -1063,6 +1065,8 @@ def _storages(torch):
     Storage.cpu = cpu
     if series < (2, 1):
         _equality_of_locations(torch)
+    if series < (2, 6) and hasattr(torch.serialization, "_default_to_weights_only"):
+        torch.serialization._default_to_weights_only = lambda pickle_module: False  # the default of torch.load's weights_only, from 2.6 on True
     load = torch.jit.load
 
     @functools.wraps(load)
@@ -1528,10 +1532,57 @@ def _grouping(group):
 
 # Everything -------------------------------------------------------------------------------------------------------------------------------
 
+def _tracing(torch):
+    """torch.jit.trace records what conv2d calls, _convolution, and not convolution (tools/autograd/gen_trace_type.py, DONT_RECORD_TRACE); a dispatch
+    mode takes convolution, so that nothing would be recorded. While a trace is made, the functions call _convolution themselves."""
+    F = torch.nn.functional
+
+    def recorded(original, n, transposed):
+        def each(value):
+            return [value] * n if isinstance(value, int) else list(value) * (n if len(value) == 1 else 1)
+
+        def transpose(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+            return input, weight, bias, stride, padding, dilation, output_padding, groups
+
+        def plain(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+            return input, weight, bias, stride, padding, dilation, 0, groups
+
+        def conv(*args, **kwargs):
+            input, weight, bias, stride, padding, dilation, output_padding, groups = (transpose if transposed else plain)(*args, **kwargs)
+            if isinstance(padding, str) or input.dim() != n + 2:
+                return original(*args, **kwargs)
+            return torch._convolution(input, weight, bias, each(stride), each(padding), each(dilation), transposed, each(output_padding), groups,
+                                      False, False, True, True)
+
+        return conv
+
+    names = [("conv%s%dd" % (kind, n), n, bool(kind)) for n in (1, 2, 3) for kind in ("", "_transpose")]
+
+    def wrapped(call):
+        @functools.wraps(call)
+        def traced(*args, **kwargs):
+            before = [(owner, name, getattr(owner, name)) for owner in (F, torch) for name, _, _ in names]
+            for owner in (F, torch):
+                for name, n, transposed in names:
+                    setattr(owner, name, recorded(getattr(owner, name), n, transposed))
+            try:
+                return call(*args, **kwargs)
+            finally:
+                for owner, name, original in before:
+                    setattr(owner, name, original)
+
+        return traced
+
+    for owner in (torch.jit, torch.jit._trace):
+        for name in ("trace", "trace_module", "_get_trace_graph"):
+            if hasattr(owner, name):
+                setattr(owner, name, wrapped(getattr(owner, name)))
+
+
 _PARTS = (("torch.backends.mps", _backend), ("generators", _generators), ("streams", _streams), ("torch.mps", _names_of_mps), ("torch.accelerator", _accelerators),
           ("storages", _storages), ("torch.cuda", _no_cuda), ("GradScaler", _scalers), ("processes", _processes),
           ("file descriptors", _descriptors), ("DataLoader", _loaders), ("torch.compile", _compilers), ("torch.distributed", _distributed),
-          ("optimizers", _optimizers), ("torch.library", _operators))
+          ("optimizers", _optimizers), ("torch.library", _operators), ("torch.jit.trace", _tracing))
 
 
 def install(the_torch, the_settings, the_place):
