@@ -341,8 +341,9 @@ type Pass struct {
 	Main   *Unit   // the file that is checked
 
 	rules   *ruleSet
-	rule    *Rule            // that is looking
-	unless  func(*Pass) bool // where this holds, the rule keeps silent
+	rule    *Rule              // that is looking
+	unless  func(*Pass) bool   // where this holds, the rule keeps silent
+	doubt   func(*Pass) string // why a finding of the rule is only suspected here; "" where it is not
 	project *project
 	shared  *answers
 	mod     *Unit
@@ -431,6 +432,11 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if p.quiet || p.unless != nil && p.unless(p) {
 		return
 	}
+	if p.doubt != nil && f.Sure {
+		if why := p.doubt(p); why != "" {
+			f.Sure, f.Text = false, f.Text+why
+		}
+	}
 	r := p.rule
 	f.Rule = r
 	if f.Severity == "" {
@@ -452,11 +458,12 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	}
 }
 
-// Unless calls look, whose findings are kept where the condition does not hold. It is asked for when there is a finding: most calls have none.
-func (p *Pass) Unless(condition func(*Pass) bool, look func(*Pass, *Call), c *Call) {
-	p.unless = condition
+// Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says why. Both are asked when there is
+// a finding: most calls have none.
+func (p *Pass) Unless(condition func(*Pass) bool, doubt func(*Pass) string, look func(*Pass, *Call), c *Call) {
+	p.unless, p.doubt = condition, doubt
 	look(p, c)
-	p.unless = nil
+	p.unless, p.doubt = nil, nil
 }
 
 // Text of the source that a node has.

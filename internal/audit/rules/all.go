@@ -44,7 +44,7 @@ func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call)
 func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
 	return func(p *audit.Pass, c *audit.Call) {
 		if p.Target.Device != "cuda" {
-			p.Unless(underCUDA, look, c)
+			p.Unless(underCUDA, byRunner, look, c)
 		}
 	}
 }
@@ -226,6 +226,23 @@ func underCUDA(p *audit.Pass) bool {
 		text := p.Text(test) // `if device.type in ("cpu", "mps"): return` leaves CUDA as well
 		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps")
 	})
+}
+
+// byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not reach. Its markers, fixtures,
+// configuration and command line skip tests where CUDA is missing, and little of that stands in the file.
+func byRunner(p *audit.Pass) string {
+	if p.FromTop() || !isTests(p.Main.Src.Path) && !isTests(p.Src.Path) {
+		return ""
+	}
+	return ", unless the tests' runner leaves it out"
+}
+
+// isTests reports whether a file is one of tests: by its name, as pytest looks for them, or by a folder.
+func isTests(path string) bool {
+	folders := strings.Split(filepath.ToSlash(path), "/")
+	name := folders[len(folders)-1]
+	return strings.HasPrefix(name, "test_") || strings.HasSuffix(name, "_test.py") || name == "conftest.py" ||
+		slices.ContainsFunc(folders[:len(folders)-1], func(f string) bool { return f == "tests" || f == "test" })
 }
 
 func saysCUDA(text string) bool {

@@ -1,6 +1,7 @@
 """What keeps a call from machines without CUDA keeps it out of the findings."""
 import argparse
 
+import numpy as np
 import pytest
 import torch
 from elsewhere import HAVE_KERNELS, fast_path, only_cuda
@@ -111,3 +112,12 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+
+def mixup(x):
+    lam = np.random.beta(1.0, 1.0)  # a Python float: no array has a size here
+    return lam * x + np.random.rand() * x
+
+
+mixup(torch.zeros(3, device="mps"))
+np.random.rand(3) * torch.zeros(3, device="mps")  # sure: numpy-of-device-tensor
