@@ -484,7 +484,12 @@ func (p *Pass) branch(s *pyast.If) control {
 		if !yes {
 			side = s.Orelse
 		}
-		how := p.block(side)
+		var how control
+		if yes && p.asksForCUDA(s.Test) {
+			p.under(s.Test, func() { how = p.block(side) })
+		} else {
+			how = p.block(side)
+		}
 		if how == gone && p.aboutTarget(s.Test) {
 			return p.ended(s)
 		}
@@ -513,6 +518,16 @@ func (p *Pass) branch(s *pyast.If) control {
 		return jumped
 	}
 	return onward
+}
+
+// asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for a device that the program has
+// set before, and which a machine without CUDA does not get: what stands under it is guarded, whatever device another run has.
+func (p *Pass) asksForCUDA(test pyast.Expr) bool {
+	if p.quiet || p.Target.Device == "cuda" {
+		return false
+	}
+	text := p.Text(test)
+	return strings.Contains(text, "cuda") && (strings.Contains(text, "is_cuda") || strings.Contains(text, `"cuda`) || strings.Contains(text, "'cuda"))
 }
 
 // ended shows rules the statement where the program gives up on this target.
@@ -1017,6 +1032,11 @@ func (p *Pass) expression(e pyast.Expr) *Value {
 		yes, known := p.eval(e.Test).Truth()
 		if known {
 			if yes {
+				if p.asksForCUDA(e.Test) {
+					var v *Value
+					p.under(e.Test, func() { v = p.eval(e.Body) })
+					return v
+				}
 				return p.eval(e.Body)
 			}
 			return p.eval(e.Orelse)

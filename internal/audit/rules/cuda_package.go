@@ -24,7 +24,6 @@ var cudaPackages = map[string]string{
 	"cudf":                  "pandas",
 	"cuml":                  "scikit-learn",
 	"cugraph":               "networkx",
-	"vllm":                  "mlx-lm",
 	"auto_gptq":             "mlx-lm's quantization",
 	"transformer_engine":    "",
 	"fused_dense_lib":       "",

@@ -121,3 +121,38 @@ def mixup(x):
 
 mixup(torch.zeros(3, device="mps"))
 np.random.rand(3) * torch.zeros(3, device="mps")  # sure: numpy-of-device-tensor
+
+
+class Sampler:
+    def __init__(self, device):
+        self.device = device
+        self.on_gpu = None
+
+    def run(self, x):
+        return x.to(self.device)  # suspect: hard-coded-cuda-device
+
+    def fetch(self, x, stream):
+        on_gpu = x.device.type == "cuda"
+        if on_gpu:
+            torch.cuda.Event()
+        if stream is not None:
+            torch.cuda.current_stream()
+        if x.is_pinned():
+            return x.cuda()
+
+
+def move(x, device):
+    return x.to(device)  # suspect: hard-coded-cuda-device
+
+
+def scale(x):
+    window = torch.ones(3)
+    return x * (window.cuda() if x.is_cuda else window)
+
+
+device = torch.device("cuda")
+if device.type == "cuda":
+    torch.cuda.synchronize()
+Sampler(device).run(torch.zeros(3))
+move(torch.zeros(3), "cuda")
+scale(torch.zeros(3).cuda())  # sure: cuda-call

@@ -16,3 +16,11 @@ class TestModel:
 
 def test_float64():
     torch.zeros(3, dtype=torch.float64, device="mps")  # sure: float64-on-mps
+
+
+def test_program():
+    torch.cuda.synchronize()  # suspect: cuda-function
+
+
+if __name__ == "__main__":
+    test_program()
