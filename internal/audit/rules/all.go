@@ -45,7 +45,7 @@ func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call)
 func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
 	return func(p *audit.Pass, c *audit.Call) {
 		if p.Target.Device != "cuda" {
-			p.Unless(underCUDA, byRunner, look, c)
+			p.Unless(underCUDA, depends, look, c)
 		}
 	}
 }
@@ -235,8 +235,16 @@ func underCUDA(p *audit.Pass) bool {
 	return p.Under(func(test pyast.Expr) bool {
 		text := p.Text(test) // `if device.type in ("cpu", "mps"): return` leaves CUDA as well
 		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps") ||
-			strings.Contains(text, "is_pinned") || strings.Contains(text, "stream is not None") || boundByCUDA(p, test, 2)
+			strings.Contains(text, "is_pinned") || strings.Contains(text, "stream is not None") || boundByCUDA(p, test, 2) || asksElsewhere(p, test)
 	})
+}
+
+// depends says what else decides whether the code runs; "" is nothing.
+func depends(p *audit.Pass) string {
+	if p.Guarded() { // try: import flash_attn, and what can be done with it
+		return ", unless the import before it fails"
+	}
+	return byRunner(p)
 }
 
 // byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not reach. Its markers, fixtures,
@@ -293,6 +301,16 @@ func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
 		return !found
 	})
 	return found
+}
+
+// asksElsewhere reports whether a test calls a function of the project that asks whether CUDA is available.
+func asksElsewhere(p *audit.Pass, test pyast.Expr) bool {
+	c, ok := test.(*pyast.Call)
+	if !ok {
+		return false
+	}
+	f := p.Value(c.Func)
+	return f.Kind == audit.Function && f.Func.Node != nil && strings.Contains(f.Func.Module.File.Source(f.Func.Node), "cuda.is_available()")
 }
 
 func saysCUDA(text string) bool {

@@ -84,7 +84,7 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 // handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that __init__ takes from one. A
 // notebook's functions have no other callers.
 func handedIn(p *audit.Pass, node pyast.Expr) bool {
-	if strings.HasSuffix(p.Src.Path, ".ipynb") {
+	if isNotebook(p) {
 		return false
 	}
 	switch n := node.(type) {

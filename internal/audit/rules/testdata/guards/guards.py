@@ -156,3 +156,21 @@ if device.type == "cuda":
 Sampler(device).run(torch.zeros(3))
 move(torch.zeros(3), "cuda")
 scale(torch.zeros(3).cuda())  # sure: cuda-call
+
+
+def fast_attention():
+    try:
+        import flash_attn
+        capable = torch.cuda.get_device_capability()[0] >= 8  # suspect: cuda-function
+    except ImportError:
+        capable = False
+    return capable
+
+
+def has_kernels():
+    return torch.cuda.is_available() and HAVE_KERNELS
+
+
+def kernels():
+    if has_kernels():
+        torch.rand(1).to("cuda")
