@@ -174,3 +174,7 @@ def has_kernels():
 def kernels():
     if has_kernels():
         torch.rand(1).to("cuda")
+
+
+def group(options):
+    torch.distributed.new_group([0], backend="nccl" if options else None)  # suspect: nccl-backend
