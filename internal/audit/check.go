@@ -445,8 +445,12 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if f.To == 0 {
 		f.From, f.To = at.Pos(), at.End()
 	}
-	if p.caughtErrors > 0 && f.Severity == Error || p.handlers > 0 { // what is caught, and what is reached by an error alone
-		f.Sure = false
+	switch { // what is caught, and what is reached by an error alone
+	case !f.Sure:
+	case p.handlers > 0:
+		f.Sure, f.Text = false, f.Text+", if the error before it gets here"
+	case p.caughtErrors > 0 && f.Severity == Error:
+		f.Sure, f.Text = false, f.Text+"; the error is caught here"
 	}
 	if p.Src.fixed {
 		f.Fix = nil

@@ -61,6 +61,9 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 	}
 	handed := sure && handedIn(p, node)
 	if handed {
+		if byRunner(p) != "" { // test_forward(self, device="cpu"), which another test calls for CUDA
+			return
+		}
 		sure = false
 	}
 	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText, Hint: "take the device from one place that chooses it by what is available"}

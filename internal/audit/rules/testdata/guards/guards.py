@@ -178,3 +178,7 @@ def kernels():
 
 def group(options):
     torch.distributed.new_group([0], backend="nccl" if options else None)  # suspect: nccl-backend
+
+
+if HAVE_KERNELS.is_available:
+    import spconv

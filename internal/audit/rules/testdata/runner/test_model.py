@@ -24,3 +24,12 @@ def test_program():
 
 if __name__ == "__main__":
     test_program()
+
+
+def forward(device="cpu"):
+    return torch.zeros(3).to(device)
+
+
+def test_forward_on_both():
+    forward()
+    forward("cuda")
