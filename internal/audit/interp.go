@@ -497,12 +497,16 @@ func (p *Pass) branch(s *pyast.If) control {
 	}
 	before := p.env.copy()
 	p.maybe++
+	open := len(p.tests)
 	p.tests = append(p.tests, openTest{s.Test, p.mod})
 	first := p.block(s.Body)
 	one := p.env.values
 	p.env.values = before
+	if p.moreThanOne(s.Test) { // without it, one GPU or none is what is left
+		p.tests = p.tests[:len(p.tests)-1]
+	}
 	second := p.block(s.Orelse)
-	p.tests = p.tests[:len(p.tests)-1]
+	p.tests = p.tests[:open]
 	p.maybe--
 	switch {
 	case first == onward && second == onward:
@@ -518,6 +522,15 @@ func (p *Pass) branch(s *pyast.If) control {
 		return jumped
 	}
 	return onward
+}
+
+// moreThanOne reports whether a test is gpus > 1.
+func (p *Pass) moreThanOne(test pyast.Expr) bool {
+	c, ok := test.(*pyast.Compare)
+	if !ok || len(c.Ops) != 1 || c.Ops[0] != pyast.Gt {
+		return false
+	}
+	return p.Text(c.Comparators[0]) == "1"
 }
 
 // asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for a device that the program has

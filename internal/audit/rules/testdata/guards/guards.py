@@ -182,3 +182,10 @@ def group(options):
 
 if HAVE_KERNELS.is_available:
     import spconv
+
+
+def run(gpus):
+    if gpus > 1:
+        torch.cuda.set_device(0)
+    else:
+        torch.zeros(3).cuda()  # sure: cuda-call
