@@ -273,7 +273,7 @@ func isTests(src *audit.Source) bool {
 // boundByCUDA reports whether a test is a name that the function around binds to what asks for CUDA: on_gpu = x.device.type == "cuda".
 func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
 	f := p.Func()
-	if f == nil || f.Node == nil || depth == 0 {
+	if f == nil || f.Node == nil || depth == 0 || f.Module.File != p.File() { // the test of a caller in another file
 		return false
 	}
 	found := false
@@ -306,7 +306,7 @@ func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
 // asksElsewhere reports whether a test calls a function of the project that asks whether CUDA is available.
 func asksElsewhere(p *audit.Pass, test pyast.Expr) bool {
 	c, ok := test.(*pyast.Call)
-	if !ok {
+	if f := p.Func(); !ok || f != nil && f.Module.File != p.File() {
 		return false
 	}
 	f := p.Value(c.Func)

@@ -1,0 +1,10 @@
+from lib.helper import run
+
+
+def main(trainer):
+    ready = trainer.ready
+    if ready:
+        run()
+
+
+main(object())
