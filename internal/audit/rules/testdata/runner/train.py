@@ -1,3 +1,5 @@
+import torch
+
 from lib.helper import run
 
 
@@ -7,4 +9,4 @@ def main(trainer):
         run()
 
 
-main(object())
+main(torch)
