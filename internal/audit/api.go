@@ -628,7 +628,25 @@ func (p *Pass) move(m *Value, c *Call, name string) {
 var numpyFloat64 = words(`zeros ones empty full linspace logspace geomspace eye identity hanning hamming blackman bartlett kaiser
 	random.rand random.randn random.random random.random_sample random.normal random.uniform random.standard_normal random.beta random.gamma random.exponential`)
 
+// numpy's draws that give a Python float where no size is asked for: how many parameters stand before the size.
+var numpyDraws = map[string]int{"random.rand": 0, "random.randn": 0, "random.random": 0, "random.random_sample": 0, "random.normal": 2, "random.uniform": 2,
+	"random.standard_normal": 0, "random.beta": 2, "random.gamma": 2, "random.exponential": 1}
+
 func numpyCall(c *Call, rest string) *Value {
+	if before, draw := numpyDraws[rest]; draw && len(c.Args) <= before && !c.Open && c.Arg(-1, "size") == nil {
+		isNumber := func(v *Value) bool { return v.Kind == Number }
+		for _, n := range c.Named {
+			if !isNumber(n.Value) {
+				return unknown
+			}
+		}
+		for _, a := range c.Args { // arrays are drawn for element by element
+			if !isNumber(a) {
+				return unknown
+			}
+		}
+		return &Value{Kind: Number, Type: "float", Soft: true}
+	}
 	dtype := c.Arg(-1, "dtype")
 	given := typeOf(dtype)
 	array := func(t string) *Value {

@@ -391,8 +391,8 @@ func (p *Pass) special(c *Call) *Value {
 		}
 		return unknown
 	case "str.format":
-		if s := c.Self.Text; strings.HasSuffix(s, ":{}") && isDevice(strings.TrimSuffix(s, ":{}")) {
-			return text(strings.TrimSuffix(s, ":{}") + ":0")
+		if name, place, ok := strings.Cut(c.Self.Text, ":{"); ok && strings.HasSuffix(place, "}") && isDevice(name) { // "cuda:{:d}".format(rank)
+			return text(name + ":0")
 		}
 		return unknown
 	case "torch.utils.data.DataLoader.__iter__":

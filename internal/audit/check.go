@@ -385,8 +385,9 @@ type Pass struct {
 
 	rules   *ruleSet
 	memo    *memo
-	rule    *Rule            // that is looking
-	unless  func(*Pass) bool // where this holds, the rule keeps silent
+	rule    *Rule              // that is looking
+	unless  func(*Pass) bool   // where this holds, the rule keeps silent
+	doubt   func(*Pass) string // why a finding of the rule is only suspected here; "" where it is not
 	project *project
 	shared  *answers
 	mod     *Unit
@@ -477,6 +478,11 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if p.quiet {
 		return
 	}
+	if p.doubt != nil && f.Sure {
+		if why := p.doubt(p); why != "" {
+			f.Sure, f.Text = false, f.Text+why
+		}
+	}
 	r := p.rule
 	f.Rule = r
 	if f.Severity == "" {
@@ -485,8 +491,12 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	if f.To == 0 {
 		f.From, f.To = at.Pos(), at.End()
 	}
-	if p.caughtErrors > 0 && f.Severity == Error || p.handlers > 0 { // what is caught, and what is reached by an error alone
-		f.Sure = false
+	switch { // what is caught, and what is reached by an error alone
+	case !f.Sure:
+	case p.handlers > 0:
+		f.Sure, f.Text = false, f.Text+", if the error before it gets here"
+	case p.caughtErrors > 0 && f.Severity == Error:
+		f.Sure, f.Text = false, f.Text+"; the error is caught here"
 	}
 	if p.Src.fixed {
 		f.Fix = nil
@@ -502,11 +512,12 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	p.found[key] = &f
 }
 
-// Unless calls look, whose findings are kept where the condition does not hold. It is asked for when there is a finding: most calls have none.
-func (p *Pass) Unless(condition func(*Pass) bool, look func(*Pass, *Call), c *Call) {
-	p.unless = condition
+// Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says why. Both are asked when there is
+// a finding: most calls have none.
+func (p *Pass) Unless(condition func(*Pass) bool, doubt func(*Pass) string, look func(*Pass, *Call), c *Call) {
+	p.unless, p.doubt = condition, doubt
 	look(p, c)
-	p.unless = nil
+	p.unless, p.doubt = nil, nil
 }
 
 // Text of the source that a node has.

@@ -491,7 +491,12 @@ func (p *Pass) branch(s *pyast.If) control {
 		if !yes {
 			side = s.Orelse
 		}
-		how := p.block(side)
+		var how control
+		if yes && p.asksForCUDA(s.Test) {
+			p.under(s.Test, func() { how = p.block(side) })
+		} else {
+			how = p.block(side)
+		}
 		if how == gone && p.aboutTarget(s.Test) {
 			return p.ended(s)
 		}
@@ -499,12 +504,16 @@ func (p *Pass) branch(s *pyast.If) control {
 	}
 	before := p.env.copy()
 	p.maybe++
+	open := len(p.tests)
 	p.tests = append(p.tests, openTest{s.Test, p.mod})
 	first := p.block(s.Body)
 	one := p.env.values
 	p.env.values = before
+	if p.moreThanOne(s.Test) { // without it, one GPU or none is what is left
+		p.tests = p.tests[:len(p.tests)-1]
+	}
 	second := p.block(s.Orelse)
-	p.tests = p.tests[:len(p.tests)-1]
+	p.tests = p.tests[:open]
 	p.maybe--
 	switch {
 	case first == onward && second == onward:
@@ -520,6 +529,25 @@ func (p *Pass) branch(s *pyast.If) control {
 		return jumped
 	}
 	return onward
+}
+
+// moreThanOne reports whether a test is gpus > 1.
+func (p *Pass) moreThanOne(test pyast.Expr) bool {
+	c, ok := test.(*pyast.Compare)
+	if !ok || len(c.Ops) != 1 || c.Ops[0] != pyast.Gt {
+		return false
+	}
+	return p.Text(c.Comparators[0]) == "1"
+}
+
+// asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for a device that the program has
+// set before, and which a machine without CUDA does not get: what stands under it is guarded, whatever device another run has.
+func (p *Pass) asksForCUDA(test pyast.Expr) bool {
+	if p.quiet || p.Target.Device == "cuda" {
+		return false
+	}
+	text := p.Text(test)
+	return strings.Contains(text, "cuda") && (strings.Contains(text, "is_cuda") || strings.Contains(text, `"cuda`) || strings.Contains(text, "'cuda"))
 }
 
 // ended shows rules the statement where the program gives up on this target.
@@ -1024,6 +1052,11 @@ func (p *Pass) expression(e pyast.Expr) *Value {
 		yes, known := p.eval(e.Test).Truth()
 		if known {
 			if yes {
+				if p.asksForCUDA(e.Test) {
+					var v *Value
+					p.under(e.Test, func() { v = p.eval(e.Body) })
+					return v
+				}
 				return p.eval(e.Body)
 			}
 			return p.eval(e.Orelse)

@@ -45,7 +45,16 @@ func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call)
 func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
 	return func(p *audit.Pass, c *audit.Call) {
 		if p.Target.Device != "cuda" {
-			p.Unless(underCUDA, look, c)
+			p.Unless(underCUDA, depends, look, c)
+		}
+	}
+}
+
+// onMetal makes it look at code for TensorFlow, which a Mac runs on Metal.
+func onMetal(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
+	return func(p *audit.Pass, c *audit.Call) {
+		if p.Target.Device != "cuda" {
+			p.Unless(underCUDA, nil, look, c)
 		}
 	}
 }
@@ -225,8 +234,83 @@ func underCUDA(p *audit.Pass) bool {
 	}
 	return p.Under(func(test pyast.Expr) bool {
 		text := p.Text(test) // `if device.type in ("cpu", "mps"): return` leaves CUDA as well
-		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps")
+		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps") ||
+			strings.Contains(text, "is_pinned") || strings.Contains(text, "stream is not None") || boundByCUDA(p, test, 2) || asksElsewhere(p, test)
 	})
+}
+
+// depends says what else decides whether the code runs; "" is nothing.
+func depends(p *audit.Pass) string {
+	if p.Guarded() { // try: import flash_attn, and what can be done with it
+		return ", unless the import before it fails"
+	}
+	return byRunner(p)
+}
+
+// byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not reach. Its markers, fixtures,
+// configuration and command line skip tests where CUDA is missing, and little of that stands in the file.
+func byRunner(p *audit.Pass) string {
+	if p.FromTop() && !p.InMain() || !isTests(p.Main.Src) && !isTests(p.Src) {
+		return ""
+	}
+	return ", unless the tests' runner leaves it out"
+}
+
+// isTests reports whether a file is one of tests: by a folder, or by its name, as pytest looks for them, if it holds any: a program that evaluates
+// a model may be called test_net.py.
+func isTests(src *audit.Source) bool {
+	folders := strings.Split(filepath.ToSlash(src.Path), "/")
+	name := folders[len(folders)-1]
+	if name == "conftest.py" || slices.ContainsFunc(folders[:len(folders)-1], func(f string) bool { return f == "tests" || f == "test" }) {
+		return true
+	}
+	if !strings.HasPrefix(name, "test_") && !strings.HasSuffix(name, "_test.py") {
+		return false
+	}
+	return bytes.Contains(src.Text, []byte("def test")) || bytes.Contains(src.Text, []byte("unittest")) || bytes.Contains(src.Text, []byte("absltest"))
+}
+
+// boundByCUDA reports whether a test is a name that the function around binds to what asks for CUDA: on_gpu = x.device.type == "cuda".
+func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
+	f := p.Func()
+	if f == nil || f.Node == nil || depth == 0 || f.Module.File != p.File() { // the test of a caller in another file
+		return false
+	}
+	found := false
+	pyast.Walk(test, func(n pyast.Node) bool {
+		name, ok := n.(*pyast.Name)
+		if !ok || found {
+			return !found
+		}
+		for _, s := range f.Node.Body {
+			pyast.Walk(s, func(n pyast.Node) bool {
+				a, ok := n.(*pyast.Assign)
+				if ok && len(a.Targets) == 1 && p.Text(a.Targets[0]) == name.ID {
+					switch v := a.Value.(type) {
+					case *pyast.Compare, *pyast.BoolOp:
+						found = found || saysCUDA(p.Text(v))
+					case *pyast.Attribute:
+						found = found || v.Attr == "is_cuda"
+					case *pyast.Name:
+						found = found || boundByCUDA(p, v, depth-1)
+					}
+				}
+				return !found
+			})
+		}
+		return !found
+	})
+	return found
+}
+
+// asksElsewhere reports whether a test calls a function of the project that asks whether CUDA is available.
+func asksElsewhere(p *audit.Pass, test pyast.Expr) bool {
+	c, ok := test.(*pyast.Call)
+	if f := p.Func(); !ok || f != nil && f.Module.File != p.File() {
+		return false
+	}
+	f := p.Value(c.Func)
+	return f.Kind == audit.Function && f.Func.Node != nil && strings.Contains(f.Func.Module.File.Source(f.Func.Node), "cuda.is_available()")
 }
 
 func saysCUDA(text string) bool {

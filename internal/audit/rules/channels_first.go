@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"assay/internal/audit"
+	"assay/internal/pyast"
 )
 
 // ChannelsFirst finds channels_first in Keras and TensorFlow code.
@@ -12,10 +13,14 @@ var ChannelsFirst = &audit.Rule{Name: "channels-first", Title: "channels_first i
 		"Weights have the same shape in both, so that a model saved with one can be loaded by the other.",
 	Bad: "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_first\")\n", Good: "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_last\")\n",
 	Source: "tensorflow/core/kernels/conv_ops.cc: the CPU implementation supports NHWC",
-}, Names: under("keras.", "tensorflow."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("keras.", "tensorflow."), Call: onMetal(func(p *audit.Pass, c *audit.Call) {
 	if strings.HasPrefix(c.Path, "keras.") && strings.HasSuffix(c.Path, "set_image_data_format") {
 		if v := c.Arg(0, "data_format"); v != nil && v.Kind == audit.Str && v.Text == "channels_first" {
-			p.Report(c.At, audit.Finding{Sure: true, Text: "channels_first for the whole program: convolutions raise on the CPU and copy on Metal", Hint: "channels_last is what both are written for"})
+			f := audit.Finding{Sure: true, Text: "channels_first for the whole program: convolutions raise on the CPU and copy on Metal", Hint: "channels_last is what both are written for"}
+			if _, written := c.ArgNode(0, "data_format").(*pyast.Constant); !written { // K.set_image_data_format(old)
+				f.Sure, f.Text = false, f.Text+", unless this only sets it back"
+			}
+			p.Report(c.At, f)
 		}
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"assay/internal/audit"
+	"assay/internal/pyast"
 )
 
 // packages that exist for CUDA alone, and what a Mac has instead. MLX and MPS have what the last column says.
@@ -24,7 +25,6 @@ var cudaPackages = map[string]string{
 	"cudf":                  "pandas",
 	"cuml":                  "scikit-learn",
 	"cugraph":               "networkx",
-	"vllm":                  "mlx-lm",
 	"auto_gptq":             "mlx-lm's quantization",
 	"transformer_engine":    "",
 	"fused_dense_lib":       "",
@@ -87,7 +87,10 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 		}
 		name = top // `from flash_attn.layers import x` is told once, for the package
 	}
-	if p.Guarded() {
+	if p.Guarded() || p.Under(func(test pyast.Expr) bool { // if IS_SPCONV_AVAILABLE, if find_spec("triton")
+		text := strings.ToLower(p.Text(test))
+		return strings.Contains(text, "avail") || strings.Contains(text, "installed") || strings.Contains(text, "find_spec") || strings.HasPrefix(text, "has_")
+	}) {
 		return
 	}
 	f := audit.Finding{Sure: !p.Maybe() && p.Func() == nil, Text: fmt.Sprintf("%s needs CUDA: it cannot be used on a Mac", name), Source: "the package's requirements"}

@@ -54,6 +54,9 @@ func TestFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for _, trouble := range report.Troubles {
+				t.Errorf("not checked: %s: %s", trouble.File, trouble.Text)
+			}
 			for _, i := range report.Items {
 				got = append(got, fmt.Sprintf("%s:%d %s %s", i.File, i.Line, strings.TrimSuffix(string(i.Certainty), "ed"), i.Rule))
 			}

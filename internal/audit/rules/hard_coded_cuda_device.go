@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 
 	"assay/internal/audit"
@@ -58,11 +59,20 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") { // the device comes from the file that calls this one: a test, say
 		sure = false
 	}
+	handed := sure && handedIn(p, node)
+	if handed {
+		if byRunner(p) != "" { // test_forward(self, device="cpu"), which another test calls for CUDA
+			return
+		}
+		sure = false
+	}
 	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText, Hint: "take the device from one place that chooses it by what is available"}
 	switch {
 	case v.Soft:
 		f.Text = "this is sent to CUDA unless the program is told otherwise: " + noCUDAText
 		f.Severity = audit.Warning
+	case handed:
+		f.Text = "a caller gives CUDA as this device, which fails: " + noCUDAText
 	case !sure:
 		f.Text = "this is sent to CUDA where " + p.Main.Src.Path + " calls it: " + noCUDAText
 	}
@@ -72,6 +82,80 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 		}
 	}
 	p.Report(node, f)
+}
+
+// handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that __init__ takes from one. A
+// notebook's functions have no other callers.
+func handedIn(p *audit.Pass, node pyast.Expr) bool {
+	if isNotebook(p) {
+		return false
+	}
+	switch n := node.(type) {
+	case *pyast.Name:
+		return p.Within(node, func(f *audit.Func) bool { return takes(f, n.ID) && !binds(p, f, n.ID) && !defaultsToCUDA(p, f, n.ID) })
+	case *pyast.Attribute:
+		self, ok := n.Value.(*pyast.Name)
+		f := p.Func()
+		if !ok || f == nil || f.Class == nil || f.Class.Module != f.Module || self.ID != "self" {
+			return false
+		}
+		made := f.Class.Method("__init__")
+		if made == nil || made.Node == nil || made.Module != f.Module {
+			return false
+		}
+		from := false
+		for _, s := range made.Node.Body {
+			pyast.Walk(s, func(s pyast.Node) bool {
+				if a, ok := s.(*pyast.Assign); ok && len(a.Targets) == 1 && p.Text(a.Targets[0]) == p.Text(node) {
+					given, ok := a.Value.(*pyast.Name)
+					from = from || ok && takes(made, given.ID)
+				}
+				return !from
+			})
+		}
+		return from
+	}
+	return false
+}
+
+// takes reports whether a function has a parameter of that name.
+func takes(f *audit.Func, name string) bool {
+	if f.Node == nil {
+		return false
+	}
+	a := f.Node.Args
+	return slices.ContainsFunc(slices.Concat(a.Posonlyargs, a.Args, a.Kwonlyargs), func(p *pyast.Arg) bool { return p.Arg == name })
+}
+
+// defaultsToCUDA reports whether a parameter is CUDA by the function's own default.
+func defaultsToCUDA(p *audit.Pass, f *audit.Func, name string) bool {
+	a := f.Node.Args
+	all := slices.Concat(a.Posonlyargs, a.Args)
+	for i, d := range a.Defaults {
+		if all[len(all)-len(a.Defaults)+i].Arg == name {
+			return strings.Contains(p.Text(d), "cuda")
+		}
+	}
+	for i, d := range a.KwDefaults {
+		if a.Kwonlyargs[i].Arg == name && d != nil {
+			return strings.Contains(p.Text(d), "cuda")
+		}
+	}
+	return false
+}
+
+// binds reports whether the function itself gives a name a value.
+func binds(p *audit.Pass, f *audit.Func, name string) bool {
+	found := false
+	for _, s := range f.Node.Body {
+		pyast.Walk(s, func(s pyast.Node) bool {
+			if a, ok := s.(*pyast.Assign); ok {
+				found = found || slices.ContainsFunc(a.Targets, func(t pyast.Expr) bool { return p.Text(t) == name })
+			}
+			return !found
+		})
+	}
+	return found
 }
 
 func deviceText(s string) bool {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"regexp"
 	"strings"
 
 	"assay/internal/audit"
@@ -19,6 +20,13 @@ func workers(c *audit.Call) (n float64, soft, ok bool) {
 func guarded(p *audit.Pass) bool {
 	return p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src.Path, ".ipynb") || atCall(p)
 }
+
+// isNotebook, asked when there is something to report, says whether the file runs cell by cell: a notebook, or a script in the percent format, which editors and jupytext run so.
+func isNotebook(p *audit.Pass) bool {
+	return strings.HasSuffix(p.Src.Path, ".ipynb") || cellMark.Match(p.Src.Text)
+}
+
+var cellMark = regexp.MustCompile(`(?m)^# %%([ \t\r[]|$)`)
 
 // atCall reports whether a function is being interpreted that nobody calls: it is not known from where.
 func atCall(p *audit.Pass) bool { return p.Func() != nil && !p.FromTop() }

@@ -27,7 +27,10 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 		return
 	}
 	node := c.ArgNode(at, "backend")
-	f := audit.Finding{Sure: !v.Soft, Text: "NCCL is not in PyTorch for macOS: the start of the group fails", Hint: "gloo works, with tensors on the CPU"}
+	f := audit.Finding{Sure: !v.Soft && !v.OrNone, Text: "NCCL is not in PyTorch for macOS: the start of the group fails", Hint: "gloo works, with tensors on the CPU"}
+	if v.OrNone {
+		f.Text = "NCCL is not in PyTorch for macOS: the start of the group fails where it is chosen"
+	}
 	if k, ok := node.(*pyast.Constant); ok && k.IsString() && v.Text == "nccl" {
 		f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "choose gloo where there is no CUDA", Edits: []audit.Edit{replace(node, p.Text(node)+" if torch.cuda.is_available() else \"gloo\"")}}
 		if !strings.HasPrefix(p.Text(c.At), "torch.") { // torch itself may not be a name here

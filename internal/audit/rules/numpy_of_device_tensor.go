@@ -30,7 +30,7 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 	default:
 		return
 	}
-	if v == nil || v.Kind != audit.Tensor || !v.Where.Surely(audit.OnMPS) && !v.Where.Surely(audit.OnCUDA) {
+	if v == nil || v.Kind != audit.Tensor || !v.Where.Surely(audit.OnMPS) && !(p.Target.Device == "cuda" && v.Where.Surely(audit.OnCUDA)) { // without CUDA it ends before
 		return
 	}
 	f := audit.Finding{Sure: !v.Soft, Text: fmt.Sprintf("the tensor is on %s: TypeError", v.Where), Hint: "copy it to the CPU first: .cpu().numpy()"}

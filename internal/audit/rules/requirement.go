@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -27,6 +28,13 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 			continue
 		}
 		at := func(sure bool, severity audit.Severity, text, hint, source string) {
+			switch {
+			case severity == audit.Notice:
+			case otherSystem.MatchString(filepath.Base(t.Path)):
+				sure, text = false, text+", if this file is one for Macs"
+			case r.extra:
+				sure, text = false, text+", if this extra or group is asked for"
+			}
 			found = append(found, audit.Finding{Severity: severity, Sure: sure, From: r.from, To: r.to, Text: text, Hint: hint, Source: source})
 		}
 		if r.name == "--index" {
@@ -84,6 +92,9 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 	return found
 }}
 
+// otherSystem are names of files that are for other systems than Macs: requirements-linux.txt, requirements_cuda.txt, environment.rocm.yml.
+var otherSystem = regexp.MustCompile(`(?i)(^|[-_.])(linux|ubuntu|windows|win(32|64)?|cuda|cu\d+|gpu|rocm|xpu|npu|hpu|tpu|docker|colab|kaggle|runpod|jetson)([-_.\d]|$)`)
+
 // noWheel are packages without a wheel for macOS on arm64, and what there is instead.
 var noWheel = map[string]string{
 	"flash-attn": "torch.nn.functional.scaled_dot_product_attention", "tensorrt": "coremltools", "torch-tensorrt": "coremltools", "pycuda": "", "cupy-cuda12x": "numpy",
@@ -94,6 +105,7 @@ var noWheel = map[string]string{
 type requirementLine struct {
 	name, version, exact, marker, text string
 	from, to                           int
+	extra                              bool // of pyproject's extras and groups
 }
 
 // elsewhere reports that a marker keeps the requirement from Macs.
@@ -113,7 +125,7 @@ var (
 func requirements(t *audit.Text) []requirementLine {
 	var list []requirementLine
 	at := 0
-	inside := false // of a list of dependencies
+	inside, extra := false, false // of a list of dependencies; of extras
 	for line := range strings.Lines(string(t.Src.Text)) {
 		start := at
 		at += len(line)
@@ -124,7 +136,7 @@ func requirements(t *audit.Text) []requirementLine {
 			if m == nil || text == "" || strings.Contains(m[1], "://") {
 				return
 			}
-			r := requirementLine{name: normal(m[1]), version: strings.TrimSpace(m[2]), marker: m[3], text: text, from: from, to: from + len(text)}
+			r := requirementLine{name: normal(m[1]), version: strings.TrimSpace(m[2]), marker: m[3], text: text, from: from, to: from + len(text), extra: extra}
 			if v, ok := strings.CutPrefix(r.version, "=="); ok && !strings.ContainsAny(v, ",*") {
 				r.exact = strings.TrimSpace(strings.TrimPrefix(v, "="))
 			}
@@ -166,6 +178,7 @@ func requirements(t *audit.Text) []requirementLine {
 		case "pyproject":
 			if strings.HasPrefix(trimmed, "[") {
 				inside = false
+				extra = strings.HasPrefix(trimmed, "[project.optional-dependencies") || strings.HasPrefix(trimmed, "[dependency-groups") || strings.HasPrefix(trimmed, "[tool.poetry.group")
 			}
 			if strings.Contains(trimmed, "dependencies") && strings.Contains(trimmed, "=") || strings.HasPrefix(trimmed, "[project.optional-dependencies") || strings.HasPrefix(trimmed, "[dependency-groups") {
 				inside = true

@@ -52,8 +52,11 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 		return
 	}
 	f := audit.Finding{Sure: p.Value(name).Kind == audit.Tensor, Text: "the sum keeps the graph of every loss: memory grows with each step", Hint: "add loss.detach(), and .item() once at the end"}
-	if _, list := n.(*pyast.Call); list {
+	if c, list := n.(*pyast.Call); list {
 		f.Text = "the list keeps the graph of every loss: memory grows with each step"
+		if to := p.Value(c.Func.(*pyast.Attribute).Value); to.Kind != audit.Seq { // a meter's append may keep a number alone
+			f.Sure, f.Text = false, f.Text+", if append keeps what it gets"
+		}
 	}
 	f.Fix = &audit.Fix{Safety: audit.Safe, Title: "add " + name.ID + ".detach()", Edits: []audit.Edit{{From: name.End(), To: name.End(), Text: ".detach()"}}}
 	if !f.Sure {

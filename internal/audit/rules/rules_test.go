@@ -153,3 +153,23 @@ func TestRequirementPairs(t *testing.T) {
 		}
 	}
 }
+
+// TestRequirementElsewhere: a file that is named for another system, an extra and a group are asked for by those who can meet them.
+func TestRequirementElsewhere(t *testing.T) {
+	for name, source := range map[string]string{
+		"requirements-linux.txt":       "triton==3.0.0\n",
+		"requirements_cu128.txt":       "torch==2.8.0+cu128\n",
+		"requirements_macos_arm64.txt": "# sure\ntriton==3.0.0\n",
+		"requirements.txt":             "# sure\ntriton==3.0.0\n",
+		"pyproject.toml":               "[project.optional-dependencies]\nkernels = [\"triton==3.0.0\"]\n",
+	} {
+		report, _ := check(t, name, source, "")
+		if len(report.Items) != 1 {
+			t.Errorf("%s: %d findings, not 1", name, len(report.Items))
+			continue
+		}
+		if sure := report.Items[0].Certainty == "sure"; sure != strings.HasPrefix(source, "# sure") {
+			t.Errorf("%s: sure is %v", name, sure)
+		}
+	}
+}

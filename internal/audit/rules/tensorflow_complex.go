@@ -11,7 +11,7 @@ var ComplexOnMetal = &audit.Rule{Name: "tensorflow-complex", Title: "complex num
 	Why: "tensorflow-metal has no kernels for complex types: such operators run on the CPU, with copies, or raise where they were placed on the GPU.",
 	Bad: "import tensorflow as tf\nx = tf.complex(a, b)\n", Good: "import tensorflow as tf\nx = tf.stack([a, b], -1)\n",
 	Source: "Apple, Getting started with tensorflow-metal; the kernels registered in its binaries (`assay ops`)",
-}, Names: under("tensorflow."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Names: under("tensorflow."), Call: onMetal(func(p *audit.Pass, c *audit.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "tensorflow.")
 	if !ok {
 		return

@@ -36,7 +36,7 @@ var WorkersWithoutGuard = &audit.Rule{Name: "workers-without-guard", Title: "loa
 	default:
 		return
 	}
-	if guarded(p) || p.Maybe() || strings.Contains(string(p.Src.Text), "set_start_method") {
+	if guarded(p) || p.Maybe() || isNotebook(p) || strings.Contains(string(p.Src.Text), "set_start_method") {
 		return
 	}
 	p.Report(c.At, audit.Finding{Sure: true, Text: what + " starts while the script is imported: on macOS each process would start its own, and Python raises",
@@ -53,7 +53,7 @@ func reportWorkers(p *audit.Pass, at pyast.Node, v *audit.Value) {
 		return
 	}
 	count, soft, ok := workers(loader.Made)
-	if !ok || count == 0 {
+	if !ok || count == 0 || isNotebook(p) {
 		return
 	}
 	p.Report(at, audit.Finding{Sure: !soft, Text: fmt.Sprintf("%d workers are started while the script is imported: on macOS each would start its own, and Python raises", int(count)),

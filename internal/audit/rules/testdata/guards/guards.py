@@ -1,6 +1,7 @@
 """What keeps a call from machines without CUDA keeps it out of the findings."""
 import argparse
 
+import numpy as np
 import pytest
 import torch
 from elsewhere import HAVE_KERNELS, fast_path, only_cuda
@@ -111,3 +112,80 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+
+def mixup(x):
+    lam = np.random.beta(1.0, 1.0)  # a Python float: no array has a size here
+    return lam * x + np.random.rand() * x
+
+
+mixup(torch.zeros(3, device="mps"))
+np.random.rand(3) * torch.zeros(3, device="mps")  # sure: numpy-of-device-tensor
+
+
+class Sampler:
+    def __init__(self, device):
+        self.device = device
+        self.on_gpu = None
+
+    def run(self, x):
+        return x.to(self.device)  # suspect: hard-coded-cuda-device
+
+    def fetch(self, x, stream):
+        on_gpu = x.device.type == "cuda"
+        if on_gpu:
+            torch.cuda.Event()
+        if stream is not None:
+            torch.cuda.current_stream()
+        if x.is_pinned():
+            return x.cuda()
+
+
+def move(x, device):
+    return x.to(device)  # suspect: hard-coded-cuda-device
+
+
+def scale(x):
+    window = torch.ones(3)
+    return x * (window.cuda() if x.is_cuda else window)
+
+
+device = torch.device("cuda")
+if device.type == "cuda":
+    torch.cuda.synchronize()
+Sampler(device).run(torch.zeros(3))
+move(torch.zeros(3), "cuda")
+scale(torch.zeros(3).cuda())  # sure: cuda-call
+
+
+def fast_attention():
+    try:
+        import flash_attn
+        capable = torch.cuda.get_device_capability()[0] >= 8  # suspect: cuda-function
+    except ImportError:
+        capable = False
+    return capable
+
+
+def has_kernels():
+    return torch.cuda.is_available() and HAVE_KERNELS
+
+
+def kernels():
+    if has_kernels():
+        torch.rand(1).to("cuda")
+
+
+def group(options):
+    torch.distributed.new_group([0], backend="nccl" if options else None)  # suspect: nccl-backend
+
+
+if HAVE_KERNELS.is_available:
+    import spconv
+
+
+def run(gpus):
+    if gpus > 1:
+        torch.cuda.set_device(0)
+    else:
+        torch.zeros(3).cuda()  # sure: cuda-call

@@ -14,3 +14,12 @@ s = tf.signal.stft(x, 256, 128)  # suspect: tensorflow-complex
 with tf.compat.v1.Session() as s2:  # sure: tensorflow-v1-graph
     pass
 y = tf.nn.conv2d(x, x, 1, "SAME", data_format="NCHW")  # sure: channels-first
+
+
+def restore(build):
+    old = "channels_first" if keras.backend.image_data_format() == "channels_first" else None
+    keras.backend.set_image_data_format("channels_last")
+    build()
+    if old:
+        old = "channels_first"
+        keras.backend.set_image_data_format(old)  # suspect: channels-first
