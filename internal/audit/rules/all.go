@@ -272,34 +272,38 @@ func isTests(src *audit.Source) bool {
 
 // boundByCUDA reports whether a test is a name that the function around binds to what asks for CUDA: on_gpu = x.device.type == "cuda".
 func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
+	if not, ok := test.(*pyast.UnaryOp); ok {
+		test = not.Operand
+	}
+	if all, ok := test.(*pyast.BoolOp); ok {
+		return slices.ContainsFunc(all.Values, func(e pyast.Expr) bool { return boundByCUDA(p, e, depth) })
+	}
+	name, ok := test.(*pyast.Name)
 	f := p.Func()
-	if f == nil || f.Node == nil || depth == 0 || f.Module.File != p.File() { // the test of a caller in another file
+	if !ok || f == nil || f.Node == nil || depth == 0 || f.Module.File != p.File() { // the test of a caller in another file
 		return false
 	}
 	found := false
-	pyast.Walk(test, func(n pyast.Node) bool {
-		name, ok := n.(*pyast.Name)
-		if !ok || found {
-			return !found
-		}
-		for _, s := range f.Node.Body {
-			pyast.Walk(s, func(n pyast.Node) bool {
-				a, ok := n.(*pyast.Assign)
-				if ok && len(a.Targets) == 1 && p.Text(a.Targets[0]) == name.ID {
-					switch v := a.Value.(type) {
-					case *pyast.Compare, *pyast.BoolOp:
-						found = found || saysCUDA(p.Text(v))
-					case *pyast.Attribute:
-						found = found || v.Attr == "is_cuda"
-					case *pyast.Name:
-						found = found || boundByCUDA(p, v, depth-1)
-					}
+	for _, s := range f.Node.Body {
+		pyast.Walk(s, func(n pyast.Node) bool {
+			a, ok := n.(*pyast.Assign)
+			if !ok {
+				_, inner := n.(pyast.Expr) // which binds nothing
+				return !found && !inner
+			}
+			if to, ok := a.Targets[0].(*pyast.Name); ok && len(a.Targets) == 1 && to.ID == name.ID {
+				switch v := a.Value.(type) {
+				case *pyast.Compare, *pyast.BoolOp:
+					found = found || saysCUDA(p.Text(v))
+				case *pyast.Attribute:
+					found = found || v.Attr == "is_cuda"
+				case *pyast.Name:
+					found = found || boundByCUDA(p, v, depth-1)
 				}
-				return !found
-			})
-		}
-		return !found
-	})
+			}
+			return false
+		})
+	}
 	return found
 }
 

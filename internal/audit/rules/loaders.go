@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"regexp"
+	"bytes"
 	"strings"
 
 	"assay/internal/audit"
@@ -21,12 +21,19 @@ func guarded(p *audit.Pass) bool {
 	return p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src.Path, ".ipynb") || atCall(p)
 }
 
-// isNotebook, asked when there is something to report, says whether the file runs cell by cell: a notebook, or a script in the percent format, which editors and jupytext run so.
+// isNotebook says, when there is something to report, whether the file runs cell by cell: a notebook, or a script in the percent format, which editors
+// and jupytext run so.
 func isNotebook(p *audit.Pass) bool {
-	return strings.HasSuffix(p.Src.Path, ".ipynb") || cellMark.Match(p.Src.Text)
+	if strings.HasSuffix(p.Src.Path, ".ipynb") {
+		return true
+	}
+	for _, mark := range []string{"# %%\n", "# %%\r\n", "# %% "} {
+		if bytes.HasPrefix(p.Src.Text, []byte(mark)) || bytes.Contains(p.Src.Text, []byte("\n"+mark)) {
+			return true
+		}
+	}
+	return false
 }
-
-var cellMark = regexp.MustCompile(`(?m)^# %%([ \t\r[]|$)`)
 
 // atCall reports whether a function is being interpreted that nobody calls: it is not known from where.
 func atCall(p *audit.Pass) bool { return p.Func() != nil && !p.FromTop() }
