@@ -132,7 +132,8 @@ func TestDouble(t *testing.T) {
 	ours := []string{"a heap without room was chosen", "the block is free already", "cannot allocate "}
 	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
 		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'",
-		"from the 'mps' backend": "from the 'SparseMPS' backend", "assay: mps mps": "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
+		"mps is only implemented on CPU": "apply_ is only implemented on CPU",
+		"from the 'mps' backend":         "from the 'SparseMPS' backend", "assay: mps mps": "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
 	n := 0
 	for _, name := range []string{"modes", "refuse", "surface", "allocator", "autocast"} {
 		source, err := os.ReadFile(filepath.Join("../../agent/assay_agent/double", name+".py"))
