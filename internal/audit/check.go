@@ -106,6 +106,7 @@ type Unit struct {
 	parsed  *parsed
 	asked   map[string]bool // names at the top of a file that others import, which have been asked for
 	ran     []bool          // the statements at its top that have been interpreted for them
+	within  *string         // Package
 }
 
 // parsed is a file with its tree; it is shared and not changed.
@@ -179,6 +180,18 @@ func (pr *project) locate(folder, name string) string {
 	pr.imports[key] = path
 	pr.mu.Unlock()
 	return path
+}
+
+// packageOf lists the packages that a folder is, the innermost last: those above it count as long as they have an __init__.py.
+func (pr *project) packageOf(dir string) string {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	name := ""
+	for pr.isFile(filepath.Join(dir, "__init__.py")) && dir != filepath.Dir(dir) {
+		name = filepath.Base(dir) + "/" + name
+		dir = filepath.Dir(dir)
+	}
+	return name
 }
 
 func (pr *project) isFile(path string) bool { return pr.typeOf(path).IsRegular() }
@@ -429,6 +442,16 @@ type place struct {
 	rule *Rule
 	from int
 	text string
+}
+
+// Package is the path of the code that is being looked at within its outermost package, without its file: "" for a script. Folders that hold the
+// project, whatever they are called, do not count.
+func (p *Pass) Package() string {
+	if p.mod.within == nil {
+		within := p.project.packageOf(filepath.Dir(p.mod.Path))
+		p.mod.within = &within
+	}
+	return *p.mod.within
 }
 
 // Func is the function around, nil at the top of a file.

@@ -211,10 +211,10 @@ func underCUDA(p *audit.Pass) bool {
 				return true
 			}
 		}
-		path := filepath.Dir(p.Src.Path)
+		path := p.Package()
 		if !bytes.Contains(p.Src.Text, []byte("__main__")) { // no program of its own
-			path = p.Src.Path
-			if name := filepath.Base(path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
+			path += filepath.Base(p.Src.Path)
+			if name := filepath.Base(p.Src.Path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
 				return true
 			}
 		}
@@ -261,6 +261,9 @@ func byRunner(p *audit.Pass) string {
 func isTests(src *audit.Source) bool {
 	folders := strings.Split(filepath.ToSlash(src.Path), "/")
 	name := folders[len(folders)-1]
+	if filepath.IsAbs(src.Path) { // the project lies somewhere, whose name says nothing of it
+		folders = folders[max(0, len(folders)-3):]
+	}
 	if name == "conftest.py" || slices.ContainsFunc(folders[:len(folders)-1], func(f string) bool { return f == "tests" || f == "test" }) {
 		return true
 	}

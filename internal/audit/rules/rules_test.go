@@ -173,3 +173,22 @@ func TestRequirementElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestFolderName: the name of the folder that holds a project says nothing of the program in it.
+func TestFolderName(t *testing.T) {
+	source := []byte("import torch\n\ndef move(x):\n    return torch.zeros(3).cuda()\n")
+	for _, folder := range []string{"plain", "cuda-course", "triton", "tests/of/mine/somewhere"} {
+		dir := filepath.Join(t.TempDir(), folder)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "train.py")
+		if err := os.WriteFile(path, source, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		report, err := audit.Check(&audit.Options{Base: t.TempDir(), Files: []string{path}, Rules: All, Known: All, Target: target(t, "2.8")})
+		if err != nil || len(report.Items) != 1 || report.Items[0].Certainty != "sure" {
+			t.Errorf("%s: %+v, %v", folder, report, err)
+		}
+	}
+}
