@@ -75,19 +75,18 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		if f.Func.Lambda == nil {
 			c.Path = "project." + f.Func.Name
 		}
-		p.spread = c.Open
-		return p.apply(f.Func, f.Self, c.Args, c.Named)
+		return p.apply(f.Func, f.Self, c.Args, c.Named, c.Open)
 	case ClassDef:
 		return p.instantiate(f.Class, c)
 	case Module:
 		if f.Class != nil {
 			if m := f.Class.Method("forward"); m != nil {
 				if c.Tensors() == 0 {
-					return p.apply(m, f, c.Args, c.Named)
+					return p.apply(m, f, c.Args, c.Named, c.Open)
 				}
 				c.Path, c.Self = "torch.nn.Module.__call__", f
 				p.report(c)
-				return p.apply(m, f, c.Args, c.Named)
+				return p.apply(m, f, c.Args, c.Named, c.Open)
 			}
 		}
 		if f.Path == "torch.nn.Sequential" && len(f.Items) > 0 {
@@ -104,7 +103,7 @@ func (p *Pass) call(e *pyast.Call) *Value {
 		return v
 	case Instance:
 		if m := f.Class.Method("__call__"); m != nil {
-			return p.apply(m, f, c.Args, c.Named)
+			return p.apply(m, f, c.Args, c.Named, c.Open)
 		}
 	}
 	return unknown
@@ -148,7 +147,7 @@ func (p *Pass) through(m *Value, c *Call) *Value {
 		part = p.child(m, part)
 		if part.Class != nil {
 			if f := part.Class.Method("forward"); f != nil {
-				v = p.apply(f, part, []*Value{v}, nil)
+				v = p.apply(f, part, []*Value{v}, nil, false)
 				continue
 			}
 		}
@@ -481,8 +480,7 @@ func (p *Pass) instantiate(class *Class, c *Call) *Value {
 		}
 	}
 	if m := class.Method("__init__"); m != nil {
-		p.spread = c.Open
-		p.apply(m, v, c.Args, c.Named)
+		p.apply(m, v, c.Args, c.Named, c.Open)
 	} else { // a dataclass and the like
 		for _, n := range c.Named {
 			v.Attrs[n.Name] = n.Value
@@ -491,8 +489,8 @@ func (p *Pass) instantiate(class *Class, c *Call) *Value {
 	return v
 }
 
-// apply interprets a function of the project for given arguments.
-func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named) *Value {
+// apply interprets a function of the project for given arguments; open where *args or **kwargs may give more.
+func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named, open bool) *Value {
 	if f.Lambda != nil {
 		return p.lambda(f, args)
 	}
@@ -500,7 +498,7 @@ func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named) *Value 
 		return unknown
 	}
 	f.called = true
-	key := fingerprint(self, args, named, p)
+	key := p.fingerprint(self, args, named, open)
 	if f.seen == nil {
 		f.seen = map[string]*Value{}
 	}
@@ -513,15 +511,12 @@ func (p *Pass) apply(f *Func, self *Value, args []*Value, named []Named) *Value 
 		}
 		key = "quiet " + key
 	}
-	if len(f.seen) >= maxContexts || p.lone && f.Module != p.Main && (p.depth >= loneDepth || len(f.seen) >= loneContexts) {
-		return unknown
-	}
-	if p.lone && f.Module != p.Main && f.Node.End()-f.Node.Pos() > loneBytes {
+	if len(f.seen) >= maxContexts || p.lone && f.Module != p.Main && (p.depth >= loneDepth || len(f.seen) >= loneContexts || f.Node.End()-f.Node.Pos() > loneBytes) {
 		return unknown
 	}
 	p.calls++
 	scope := &env{outer: f.env}
-	p.parameters(f, scope, self, args, named)
+	p.parameters(f, scope, self, args, named, open)
 	return p.run(f, scope, key)
 }
 
@@ -573,10 +568,9 @@ func (p *Pass) lambda(f *Func, args []*Value) *Value {
 }
 
 // parameters binds a function's parameters: to arguments, else to defaults, which a caller may replace, else to what annotations say.
-func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named []Named) {
+func (p *Pass) parameters(f *Func, scope *env, self *Value, args []*Value, named []Named, open bool) {
 	a := f.Node.Args
-	called := args != nil && !p.spread // what is spread may give what looks left out
-	p.spread = false
+	called := args != nil && !open // what is spread may give what looks left out
 	positional := append(append([]*pyast.Arg{}, a.Posonlyargs...), a.Args...)
 	if f.Class != nil {
 		scope.put("__class__", &Value{Kind: ClassDef, Class: f.Class, Self: self})
@@ -680,7 +674,7 @@ func (p *Pass) guess(f *Func, a *pyast.Arg) *Value {
 }
 
 // fingerprint tells argument lists apart as far as the outcome may differ.
-func fingerprint(self *Value, args []*Value, named []Named, p *Pass) string {
+func (p *Pass) fingerprint(self *Value, args []*Value, named []Named, open bool) string {
 	b := p.print[:0]
 	var add func(v *Value, depth int)
 	add = func(v *Value, depth int) {
@@ -717,7 +711,7 @@ func fingerprint(self *Value, args []*Value, named []Named, p *Pass) string {
 		b = append(b, ';')
 	}
 	add(self, 0)
-	if p.spread {
+	if open {
 		b = append(b, '*')
 	}
 	for _, a := range args {

@@ -425,7 +425,6 @@ type Pass struct {
 	main          int        // if __name__ == "__main__" around
 	tests         []openTest // of the ifs around whose outcome is open
 	handlers      int        // except clauses around
-	spread        bool       // the call that is being made has *args or **kwargs
 	lone          bool       // a function is looked at that the file itself never calls
 	imports       map[string]bool
 	notes         map[string]any // of rules, by name: Note
@@ -434,7 +433,6 @@ type Pass struct {
 	spare         []*Call        // calls that are done with
 	callRoom      []Call         // room for more
 	argRoom       []*Value
-	only          string // the one name that an import shall bind
 }
 
 type place struct {
@@ -628,9 +626,8 @@ func (p *Pass) imported(name string, at pyast.Stmt) {
 	}
 }
 
-func (p *Pass) importFrom(s *pyast.ImportFrom) {
-	only := p.only
-	p.only = ""
+// importFrom binds what the statement names; only: that name alone, where it is not "".
+func (p *Pass) importFrom(s *pyast.ImportFrom, only string) {
 	var m *Unit
 	name := s.Module
 	if s.Level > 0 {
@@ -921,7 +918,7 @@ func (p *Pass) alone(f *Func) {
 	if scope.outer == nil {
 		scope.outer = p.env
 	}
-	p.parameters(f, scope, self, nil, nil)
+	p.parameters(f, scope, self, nil, nil, false)
 	p.run(f, scope, "alone")
 }
 
@@ -943,7 +940,7 @@ func (p *Pass) instance(c *Class) *Value {
 	c.open = v
 	if m := c.Method("__init__"); m != nil && m.Node != nil && m.busy == 0 {
 		scope := &env{outer: m.env}
-		p.parameters(m, scope, v, nil, nil)
+		p.parameters(m, scope, v, nil, nil, false)
 		if m.seen == nil {
 			m.seen = map[string]*Value{}
 		}

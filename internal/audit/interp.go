@@ -400,7 +400,7 @@ func (p *Pass) statement(s pyast.Stmt) control {
 			}
 		}
 	case *pyast.ImportFrom:
-		p.importFrom(s)
+		p.importFrom(s, "")
 	case *pyast.Global:
 		p.outer(s.Names)
 	case *pyast.Nonlocal:
@@ -869,7 +869,7 @@ func (p *Pass) defineLater(scope *env, m *Unit, name string) {
 				scope.made = map[string]bool{}
 			}
 			scope.made[name] = true
-			p.apart(m, scope, s)
+			p.apart(m, scope, func() { p.stmt(s) })
 		}
 	}
 }
@@ -1752,7 +1752,7 @@ func (p *Pass) bound(v *Value, self *Value) *Value {
 		return v
 	}
 	if v.Path == "property" {
-		return p.apply(v.Func, self, nil, nil)
+		return p.apply(v.Func, self, nil, nil, false)
 	}
 	return &Value{Kind: Function, Func: v.Func, Self: self, Path: v.Path}
 }

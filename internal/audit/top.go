@@ -183,8 +183,7 @@ func (p *Pass) demand(m *Unit, name string) {
 	list, bound := t.names[name]
 	for _, i := range list {
 		if s, ok := m.File.Body[i].(*pyast.ImportFrom); ok && !m.ran[i] { // of a long list one name alone
-			p.only = name
-			p.apart(m, m.env, s)
+			p.apart(m, m.env, func() { p.importFrom(s, name) })
 			continue
 		}
 		p.runTop(m, i)
@@ -201,14 +200,14 @@ func (p *Pass) runTop(m *Unit, i int) {
 		return
 	}
 	m.ran[i] = true
-	p.apart(m, m.env, m.File.Body[i])
+	p.apart(m, m.env, func() { p.stmt(m.File.Body[i]) })
 }
 
-// apart interprets a statement of another file without a word, in a scope of that file.
-func (p *Pass) apart(m *Unit, scope *env, s pyast.Stmt) {
+// apart interprets something of another file without a word, in a scope of that file.
+func (p *Pass) apart(m *Unit, scope *env, what func()) {
 	outer, frame, mod, src, quiet, loops, blocks, main := p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main
 	p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = scope, nil, m, m.Src, true, nil, nil, 0
-	p.stmt(s)
+	what()
 	p.env, p.frame, p.mod, p.Src, p.quiet, p.loops, p.blocks, p.main = outer, frame, mod, src, quiet, loops, blocks, main
 }
 
