@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"path/filepath"
 	"strings"
 
 	"assay/internal/pyast"
@@ -253,4 +254,140 @@ func (p *Pass) lookup(name string) *Value {
 		}
 	}
 	return nil
+}
+
+// module is the value of an imported name: a file of the project, or an API.
+func (p *Pass) module(name string) *Value {
+	return &Value{Kind: API, Path: canonical(name), Mod: p.locate(p.mod.Path, name)}
+}
+
+// locate finds the project's file that `import name` gets in a file: beside it, or in a folder above it, down from the project's.
+func (p *Pass) locate(from, name string) *Unit {
+	top, _, _ := strings.Cut(name, ".")
+	switch top {
+	case "torch", "numpy", "os", "sys", "typing", "math", "time", "json", "random", "functools", "collections", "argparse", "logging", "re", "tqdm", "pathlib":
+		return nil
+	}
+	return p.unit(p.project.locate(filepath.Dir(from), name))
+}
+
+// maxModules bounds the files that are followed from one.
+const maxModules = 60
+
+// at is the module of a path without its ending.
+func (p *Pass) at(stem string) *Unit { return p.unit(p.project.find(stem)) }
+
+// unit is the module in a file; nil for the path "".
+func (p *Pass) unit(path string) *Unit {
+	if path == "" {
+		return nil
+	}
+	m := p.modules[path]
+	if m == nil && len(p.modules) < maxModules {
+		m = newModule(path, nil)
+		p.modules[path] = m
+	}
+	return m
+}
+
+func newModule(path string, f *parsed) *Unit {
+	m := &Unit{Path: path, parsed: f, funcs: map[*pyast.FunctionDef]*Func{}, classes: map[*pyast.ClassDef]*Class{}}
+	if f != nil {
+		m.Src, m.File = f.src, f.file
+	}
+	return m
+}
+
+// member is a name of a module of the project; nil if it has none.
+func (p *Pass) member(m *Unit, name string) *Value {
+	p.open(m)
+	p.demand(m, name)
+	if v := m.env.get(name); v != nil {
+		if v.lazy {
+			v = p.resolve(v)
+			m.env.put(name, v)
+		}
+		return v
+	}
+	if filepath.Base(m.Path) == "__init__.py" {
+		if sub := p.at(filepath.Join(filepath.Dir(m.Path), name)); sub != nil {
+			return &Value{Kind: API, Path: name, Mod: sub}
+		}
+	}
+	return nil
+}
+
+// resolve looks a name up that was imported from a module of the project.
+func (p *Pass) resolve(v *Value) *Value {
+	if p.depth >= maxDepth {
+		return unknown
+	}
+	p.depth++
+	defer func() { p.depth-- }()
+	if found := p.member(v.Mod, v.Text); found != nil {
+		return found
+	}
+	return unknown
+}
+
+func (p *Pass) imported(name string, at pyast.Stmt) {
+	top, _, _ := strings.Cut(name, ".")
+	p.imports[top] = true
+	if !p.quiet {
+		p.pseudo("import "+name, at, nil, nil)
+	}
+}
+
+// importFrom binds what the statement names; only: that name alone, where it is not "".
+func (p *Pass) importFrom(s *pyast.ImportFrom, only string) {
+	var m *Unit
+	name := s.Module
+	if s.Level > 0 {
+		dir := filepath.Dir(p.mod.Path)
+		for range s.Level - 1 {
+			dir = filepath.Dir(dir)
+		}
+		if name == "" {
+			m = p.at(dir)
+			if m == nil {
+				m = p.at(filepath.Join(dir, "__init__"))
+			}
+		} else {
+			m = p.at(filepath.Join(dir, filepath.Join(strings.Split(name, ".")...)))
+		}
+	} else {
+		p.imported(name, s)
+		m = p.locate(p.mod.Path, name)
+	}
+	for _, a := range s.Names {
+		as := a.AsName
+		if as == "" {
+			as = a.Name
+		}
+		switch {
+		case only != "" && as != only:
+		case a.Name == "*":
+			if m != nil {
+				for _, k := range p.public(m) {
+					if !strings.HasPrefix(k, "_") {
+						p.env.set(k, &Value{lazy: true, Mod: m, Text: k})
+					}
+				}
+			} else if stars := p.shared.star(name); stars != nil {
+				for _, n := range stars {
+					p.env.set(n, &Value{Kind: API, Path: canonical(name + "." + n)})
+				}
+			}
+		case m != nil:
+			p.env.set(as, &Value{lazy: true, Mod: m, Text: a.Name})
+		case s.Level > 0:
+			p.env.set(as, unknown)
+		default:
+			path := canonical(name + "." + a.Name)
+			if !p.quiet {
+				p.pseudo("import "+path, s, nil, nil)
+			}
+			p.env.set(as, p.apiMember(name, a.Name, path))
+		}
+	}
 }
