@@ -18,10 +18,12 @@ def install():
     _pid = os.getpid()
     # Registered first of all, so it runs last: after the script's own handlers.
     atexit.register(_at_exit)
-    os.register_at_fork(before=_guard(wire.before_fork), after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=guest.hook(wire.before_fork), after_in_child=guest.hook(_after_fork_in_child))
     _wrap("_exit", "exit")
     for name in ("execv", "execve"):
         _wrap(name, "exec")
+    for name in ("fork", "forkpty"):
+        _wrap_fork(name)
     if sys.version_info < (3, 11):
         _strip_uncaught()
 
@@ -29,14 +31,13 @@ def install():
 def _strip_uncaught():
     """Before Python 3.11 a wrapper cannot leave a traceback by itself: do it where an uncaught one is printed."""
     show = sys.excepthook
-    here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
     def excepthook(kind, value, traceback):
         try:
-            guest.strip(value, lambda name: name.startswith(here))
+            guest.strip(value)
             traceback = value.__traceback__
-        except Exception:
-            pass
+        except Exception as err:
+            guest.pass_on(err)
         return show(kind, value, traceback)
 
     sys.excepthook = excepthook
@@ -51,16 +52,6 @@ def when_back(function):
     _returns.append(function)
 
 
-def _guard(function):
-    def guarded():
-        try:
-            function()
-        except Exception:
-            pass
-
-    return guarded
-
-
 def _wrap(name, how):
     original = getattr(os, name)
 
@@ -68,10 +59,7 @@ def _wrap(name, how):
         gone = how == "exit" or bool(args) and os.path.exists(args[0])  # execvp tries every folder of PATH
         try:
             if gone:
-                finish({"exit": "os._exit", "exec": "exec"}[how], closing=how == "exit")
-        except Exception:
-            pass
-        try:
+                leave({"exit": "os._exit", "exec": "exec"}[how], closing=how == "exit")
             return original(*args, **kwargs)
         except BaseException:
             if gone:
@@ -80,6 +68,24 @@ def _wrap(name, how):
             guest.hide()
             raise
 
+    _put(name, wrapped, original)
+
+
+def _wrap_fork(name):
+    """The sending thread ends before a fork. What a signal handler raises meanwhile would be lost within a callback of the interpreter's
+    (register_at_fork, which serves the forks that do not come this way), and is not here."""
+    original = getattr(os, name, None)
+    if original is None:
+        return
+    before = guest.hook(wire.before_fork)
+
+    def wrapped():
+        return guest.at_caller(sys._getframe(1), before, original, lambda t, args, result: None, guest.hide_site)()
+
+    _put(name, wrapped, original)
+
+
+def _put(name, wrapped, original):
     wrapped.__name__, wrapped.__qualname__, wrapped.__doc__ = name, name, original.__doc__
     wrapped.__module__ = original.__module__
     setattr(os, name, wrapped)
@@ -90,10 +96,7 @@ def finish(how, closing=True):
     if os.getpid() != _pid or wire.silent:
         return
     for function in list(_finishers):
-        try:
-            function()
-        except Exception as err:
-            wire.trouble("%s: %r" % (getattr(function, "__name__", "finisher"), err))
+        guest.hook(function)()
     event = {"ev": "bye", "how": how, "clock": time.perf_counter_ns(), "cpu": time.process_time()}
     if closing:
         wire.close(event)
@@ -101,14 +104,15 @@ def finish(how, closing=True):
         wire.say(event)
 
 
+leave = guest.hook(finish)
+
+
+@guest.hook
 def _at_exit():
-    try:
-        last = getattr(sys, "last_value", None)
-        if last is not None and last is not handled:
-            report_error(last)
-        finish("exit")
-    except Exception:
-        pass
+    last = getattr(sys, "last_value", None)
+    if last is not None and last is not handled:
+        report_error(last)
+    finish("exit")
 
 
 def report_error(error):
@@ -123,7 +127,8 @@ def report_error(error):
     name = kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
     try:
         text = str(error)
-    except Exception:
+    except Exception as err:
+        guest.pass_on(err)
         text = "(its message could not be read)"
     wire.put({"ev": "error", "type": name, "text": text[:4000], "where": where})
 
@@ -138,10 +143,7 @@ def after_fork(function):
 def _after_fork_in_child():
     """The child is silent until it trains: loader workers have nothing to say."""
     global _pid
-    try:
-        _pid = os.getpid()
-        wire.after_fork_in_child()
-        for function in _after_fork:
-            function()
-    except Exception:
-        pass
+    _pid = os.getpid()
+    wire.after_fork_in_child()
+    for function in _after_fork:
+        function()

@@ -18,7 +18,7 @@ import time
 from _thread import get_ident
 from collections import deque
 
-from . import wire
+from . import guest, wire
 
 REST, DATA, H2D, FWD, BWD, OPT = range(6)
 PHASES = ("rest", "data", "h2d", "forward", "backward", "optimizer")
@@ -73,6 +73,11 @@ class Timeline:
         self.backwards = 0  # in all
         self.opened = False
         self.kind = ""
+        self.active = ""  # the instrument that is on now: what it touches bears its name
+        self.looped = False  # the last step was closed by its optimizer's next step, not by a fetch
+        self.round = 1  # optimizer steps in that step
+        self.planned = False  # what the next step is has been decided
+        self.coming = ""  # its kind
         self.sync = None  # set on sampled steps: waits for the device
         self.device = None  # type of the device that trains, once seen
         self.synchronize = None  # of that device; None where nothing runs asynchronously
@@ -163,6 +168,7 @@ class Timeline:
             try:
                 result = hook(*args) or result
             except Exception as err:
+                guest.pass_on(err)
                 wire.trouble("%s: %r" % (getattr(hook, "__qualname__", hook), err))
         self.heavy_ns += now() - t
         return result
@@ -170,14 +176,44 @@ class Timeline:
     def open(self):
         """Decide what kind of step the next one is: once a step, at its first event."""
         self.opened = True
-        self.sync = None
-        self.kind = self.run_hooks(self.open_hooks, self.number + 1, self) or ""
-        if not self.kind and self.synchronize is not None and (self.number + 1) % SYNC_EVERY == 0:
-            self.kind, self.sync = "sync", self.synchronize
-            self.sync()
+        self.looped = self.planned = False
+        self.kind = self.decide(self.number + 1)
         self.step.acc = [0] * 6
         self.gap = 0
         self.step.start = self.mark = now()
+
+    def decide(self, number):
+        """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are synchronised, or ""."""
+        self.sync = None
+        self.active = self.run_hooks(self.open_hooks, number, self) or ""
+        if self.active or self.synchronize is None or number % SYNC_EVERY:
+            return self.active
+        self.sync = self.synchronize
+        self.sync()
+        return "sync"
+
+    def plan(self):
+        """Where no fetch opens a step: decide what the next one is as soon as the last optimizer of this one has stepped."""
+        t = now()
+        self.planned = True
+        self.coming = self.decide(self.number + 2)
+        self.skip(t, now())
+
+    def lost(self):
+        """A watched call ended without its end being heard of: the script raised within a hook. What is open is given up."""
+        self.busy = self.in_opt = 0
+        self.base = REST
+        self.step = Step(now())
+        self.mark = self.step.start
+        self.snapshot, self.opened, self.gap, self.gathered = None, False, 0, 0
+        self.sync, self.seen_forward = None, False
+
+    def free(self, own=1):
+        """Whether what begins now is the loop's own, and no part of a watched call that is under way. own: calls of guest.around that
+        it is made of itself."""
+        if self.busy and not guest.inside(own):
+            self.lost()
+        return not self.busy
 
     def close(self, step, t):
         """A training step is over at t; step.acc sums to t - step.start."""
@@ -248,6 +284,7 @@ class Timeline:
         self.step = Step(now())
         self.mark = self.step.start
         self.snapshot, self.opened, self.gap = None, False, 0
+        self.busy = 0
         wire.put({"ev": "resumed"})
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
@@ -311,7 +348,7 @@ class Timeline:
         if step.opts and self.snapshot is None and not self.in_opt:
             closed = self.copy_of(step)
             closed.acc[REST] += t - step.start - sum(step.acc)
-            self.snapshot = (closed, t, list(step.acc))
+            self.snapshot = (closed, t, list(step.acc), step.start)
         return t
 
     @staticmethod
@@ -400,22 +437,22 @@ class Timeline:
         if key in step.opts or any(old is not None and old() is None for old in step.refs):
             # The same optimizer again, or another after the former is gone: a second training in the same process.
             if self.snapshot is None:  # nothing was seen between: all its work is in the closure that it calls (LBFGS)
-                self.snapshot = (step, t, list(step.acc))
+                self.snapshot = (step, t, list(step.acc), step.start)
                 step = self.step = self.copy_of(step)
-            closed, at, acc = self.snapshot
-            rest = Step(at)
+            closed, at, acc, start = self.snapshot
+            rest = Step(at + step.start - start)  # what was left out since
             rest.acc = [a - b for a, b in zip(step.acc, acc)]
-            rest.acc[REST] += t - at - sum(rest.acc)
+            rest.acc[REST] += t - rest.start - sum(rest.acc)
             rest.backwards = step.backwards - closed.backwards
             rest.evals = step.evals - closed.evals
             rest.live, rest.pool, rest.batch = step.live, step.pool, self.batch
             self.step, self.snapshot = rest, None
-            kind = self.kind
+            # What was on until now has touched the step that is half over, whether or not it ends with the one that is closed.
+            kind = self.active or (self.coming if self.planned else "")
+            self.looped, self.round = True, len(closed.opts)
             self.close(closed, at)
-            self.opened, self.kind = True, "" if kind in ("", "sync") else kind
-            self.sync = None
+            self.opened, self.kind, self.planned, self.coming = True, kind, False, ""
             step = rest
-            self.plan_next()
             self.mark = now()
             rest.start += self.mark - t
         step.opts.append(key)
@@ -423,12 +460,6 @@ class Timeline:
         self.in_opt = 1  # also where a step of the same optimizer raised before: its end was never heard of
         self.opt_key, self.opt_seen = key, seen
         self.base = OPT
-
-    def plan_next(self):
-        """A step without a fetch is recognised only when it is half over: what kind the next is, is decided now."""
-        kind = self.run_hooks(self.open_hooks, self.number + 1, self) or ""
-        if kind:
-            self.kind = kind
 
     def optimizer_end(self):
         if self.in_opt > 1:
@@ -445,6 +476,10 @@ class Timeline:
         self.snapshot = None
         if self.sync is not None:
             self.phase_over("optimizer")
+        if self.active and not self.kind:
+            self.kind = self.active
+        if self.looped and not self.planned and len(step.opts) >= self.round:
+            self.plan()
         self.opt_end = self.mark
 
 

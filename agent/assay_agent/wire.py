@@ -3,6 +3,7 @@
 The format of each event is described in docs/formats/events.md. Loss of the socket costs evidence and nothing else.
 """
 
+import _signal
 import _thread
 import json
 import os
@@ -10,6 +11,8 @@ import platform
 import socket
 import sys
 import time
+
+from . import guest
 
 INTERVAL = 0.25  # seconds between batches: the most that a SIGKILL can lose
 LIMIT = 100_000  # events waiting; beyond it news is dropped and counted
@@ -70,16 +73,17 @@ def _translated():
         libc = ctypes.CDLL(None)
         if libc.sysctlbyname(b"sysctl.proc_translated", ctypes.byref(value), ctypes.byref(size), None, 0) == 0:
             return value.value
-    except Exception:
-        pass
+    except Exception as err:
+        guest.pass_on(err)
     return None
 
 
 def _connect():
     global _sock, _inode
     _sock = None
-    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s = None
     try:
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.settimeout(2.0)
         if sys.platform == "darwin":
             s.setsockopt(socket.SOL_SOCKET, _SO_NOSIGPIPE, 1)
@@ -90,12 +94,22 @@ def _connect():
         _hello["pid"], _hello["ppid"] = os.getpid(), os.getppid()
         _hello["wall"], _hello["clock"] = time.time(), time.perf_counter_ns()
         return _write([_hello])
-    except Exception:
-        try:
-            s.close()
-        except Exception:
-            pass
+    except Exception as err:
+        if s is not None and _sock is not s:
+            _drop(s)
+        guest.pass_on(err)
         return False
+
+
+def _drop(sock, ours=True):
+    """Be rid of a socket: closed, or, where its descriptor is somebody else's now, forgotten. One that is left to the collector warns."""
+    try:
+        if ours:
+            sock.close()
+        else:
+            sock.detach()
+    except OSError:
+        pass
 
 
 def _ours():
@@ -103,7 +117,7 @@ def _ours():
     try:
         st = os.fstat(_sock.fileno())
         return (st.st_dev, st.st_ino) == _inode
-    except Exception:
+    except OSError:
         return False
 
 
@@ -113,7 +127,7 @@ def _write(events):
     if _sock is None:
         return False
     if not _ours():
-        _sock.detach()  # the number belongs to somebody else now
+        _drop(_sock, False)  # the number belongs to somebody else now
         _sock = None
         return False
     data = "".join([json.dumps(e, separators=(",", ":"), default=str) + "\n" for e in events]).encode("utf-8", "replace")
@@ -123,15 +137,10 @@ def _write(events):
             view = view[_sock.send(view, _NOSIGNAL) :]
         sent_bytes += len(data)
         return True
-    except Exception:
-        try:
-            if _ours():
-                _sock.close()
-            else:
-                _sock.detach()
-        except Exception:
-            pass
+    except Exception as err:
+        _drop(_sock, _ours())
         _sock = None
+        guest.pass_on(err)
         return False
 
 
@@ -184,6 +193,7 @@ def flush(last=False):
             try:
                 gather()
             except Exception as err:
+                guest.pass_on(err)
                 _queue.append({"ev": "trouble", "what": "gather: %r" % (err,)})
         events, _queue[:] = _queue[:], []
         if _dropped:
@@ -210,12 +220,15 @@ def _spawn():
     try:
         # Not threading.Thread: the script's threading.enumerate() stays its own.
         _thread.start_new_thread(_loop, ())
-    except Exception:
+    except Exception as err:
         _running = False
+        guest.pass_on(err)
 
 
 def _loop():
     global _running, _native, _cpu_ns
+    # A signal is to interrupt what the script's own threads wait in, as it would without this one.
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
     _native = _thread.get_native_id()
     base = _cpu_ns
     try:
@@ -254,13 +267,8 @@ def before_fork():
 def after_fork_in_child():
     """A fresh stream for the child, opened with its first event."""
     global _sock, _running, _dropped, _lock, _tick, _cpu_ns, silent
-    try:
-        if _sock is not None and _ours():
-            _sock.close()
-        elif _sock is not None:
-            _sock.detach()
-    except Exception:
-        pass
+    if _sock is not None:
+        _drop(_sock, _ours())
     _sock, _running, _dropped, _cpu_ns, silent = None, False, 0, 0, True
     _queue[:] = []
     _lock = _thread.allocate_lock()
@@ -272,9 +280,12 @@ def after_fork_in_child():
 
 def close(event):
     """The last event of the stream."""
-    global _closed
+    global _closed, _sock
     if _closed:
         return
     _queue.append(event)
     flush(last=True)
     _closed = True
+    if _sock is not None:
+        _drop(_sock, _ours())
+        _sock = None

@@ -13,6 +13,7 @@ import time
 import warnings
 
 from . import flops, place, refuse, shapes, surface
+from .. import guest
 from .. import place as source_line
 from .place import state as _state
 
@@ -240,6 +241,7 @@ def dispatch(self, func, types, args=(), kwargs=None):
                 try:
                     rule(args, kwargs)
                 except Exception as error:
+                    guest.pass_on(error)
                     raise refused(op.name, "argument" if not isinstance(error, TypeError) else "dtype", error)
     elif op.state == MISSING or op.state == ON_CPU:
         if op.name.startswith("c10d::"):
@@ -383,6 +385,7 @@ def _allocatable(op, dtype, ndim, strided_copy):
     try:
         refuse.allocate_check(dtype, ndim, series, macos, strided_copy)
     except Exception as error:
+        guest.pass_on(error)
         raise refused(op.name, "rank" if isinstance(error, RuntimeError) else "dtype", error)
 
 

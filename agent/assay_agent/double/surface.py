@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 
+from .. import guest
 from . import autocast
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
@@ -1596,6 +1597,7 @@ def install(the_torch, the_settings, the_place):
         try:
             part(torch)
         except Exception as error:
+            guest.pass_on(error)
             failed.append("%s: %s: %s" % (name, type(error).__name__, error))
     if series >= (2, 5) and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_fused_adam_", "CPU"):
         failed.append("fused optimizers: PyTorch %s has no fused kernels for a CPU; fused=True cannot be rehearsed with it" % torch.__version__)

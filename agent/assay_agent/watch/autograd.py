@@ -1,7 +1,5 @@
 """Backward: torch.autograd.backward (which Tensor.backward calls) and torch.autograd.grad."""
 
-import functools
-
 from .. import guest
 from ..timeline import T
 from . import numerics
@@ -17,24 +15,24 @@ def install(torch, config):
     module = torch.autograd
     compiling = compiling_test(torch)
 
-    def watched(call, keeps_loss):
-        @functools.wraps(call)
-        def wrapped(*args, **kwargs):
-            if compiling() or T.busy or not T.on or not T.mine():
-                return call(*args, **kwargs)
-            if keeps_loss:
-                numerics.on_backward(args[0] if args else kwargs.get("tensors"))
-            T.backward_begin()
-            try:
-                result = call(*args, **kwargs)
-            except BaseException:
-                T.backward_end()
-                guest.hide()
-                raise
-            T.backward_end()
-            return result
+    @guest.hook
+    def backward(tensors, *_):
+        if compiling() or not T.on or not T.mine() or not T.free():
+            return False
+        numerics.on_backward(tensors)
+        T.backward_begin()
+        return True
 
-        return wrapped
+    @guest.hook
+    def grad(*_):
+        if compiling() or not T.on or not T.mine() or not T.free():
+            return False
+        T.backward_begin()
+        return True
 
-    module.backward = watched(module.backward, True)
-    module.grad = watched(module.grad, False)
+    @guest.hook
+    def end(error):
+        T.backward_end()
+
+    module.backward = guest.around(module.backward, backward, end)
+    module.grad = guest.around(module.grad, grad, end)

@@ -4,7 +4,7 @@ import importlib.abc
 import sys
 import time
 
-from .. import process, wire
+from .. import guest, process, wire
 
 _config = {}
 
@@ -42,11 +42,13 @@ class _Finder(importlib.abc.MetaPathFinder):
             try:
                 self._hook(module)
             except Exception as err:
+                guest.pass_on(err)
                 wire.trouble("%s: hooks not installed: %r" % (name, err))
 
         try:
             loader.exec_module = exec_module
         except Exception as err:
+            guest.pass_on(err)
             wire.trouble("%s: its loader cannot be watched: %r" % (name, err))
         return spec
 
@@ -91,6 +93,7 @@ def installed(torch):
         try:
             hook.install(torch, _config)
         except Exception as err:
+            guest.pass_on(err)
             wire.trouble("%s not installed: %r" % (hook.__name__.rpartition(".")[2], err))
     process.finisher(T.finish)
     process.when_back(T.resume)

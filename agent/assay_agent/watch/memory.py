@@ -68,7 +68,7 @@ def resident():
                 return int(f.read().split()[1]) * _page
         if sys.platform == "darwin":
             return _footprint()
-    except Exception:
+    except (OSError, ValueError, AttributeError):
         pass
     return -1
 
@@ -117,7 +117,7 @@ def swap():
             size.value = 32  # struct xsw_usage: total, available, used (u64 each), page size, encrypted
             if call(b"vm.swapusage", buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) == 0 and size.value == 32:
                 return int.from_bytes(buffer.raw[16:24], "little")
-    except Exception:
+    except (OSError, ValueError, AttributeError):
         pass
     return -1
 

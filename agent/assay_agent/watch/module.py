@@ -1,15 +1,15 @@
 """nn.Module: the outermost call with gradients on is forward.
 
-The class attribute `Module.__call__` is wrapped, because hooks on instances would be pickled and copied with the model. Under
-torch.compile the wrapper would be traced, so it is taken off as soon as a compile context is made, and only the compiled
+The class attribute `Module.__call__` is remade, because hooks on instances would be pickled and copied with the model. Under
+torch.compile ours would be traced, so it is taken off as soon as a compile context is made, and only the compiled
 module's own outermost call is watched from then on.
 """
 
-import functools
 import sys
 
 from .. import guest, wire
 from ..timeline import T
+from . import numerics
 from .imports import when_imported
 
 _seen = {}  # signature -> [first step, count]
@@ -25,28 +25,20 @@ def install(torch, config):
     grad_enabled = torch.is_grad_enabled
     state = T
 
-    def watched(call):
-        @functools.wraps(call)
-        def __call__(self, *args, **kwargs):
-            watch = not state.busy and state.on and grad_enabled() and state.mine()
-            if watch:
-                state.module_begin()
-            try:
-                result = call(self, *args, **kwargs)
-            except BaseException:
-                if watch:
-                    state.module_end()
-                guest.hide()
-                raise
-            if watch:
-                state.module_end()
-                _shapes(torch, self, args, kwargs)
-            return result
+    @guest.hook
+    def begin(module, args, kwargs=None):
+        if state.busy or not state.on or not grad_enabled() or not state.mine():
+            return False
+        state.module_begin()
+        _shapes(torch, module, args, kwargs)
+        return True
 
-        return __call__
+    @guest.hook
+    def end(error):
+        state.module_end()
 
-    wrapper = watched(original)
-    cls.__call__ = wrapper
+    watched = guest.around(original, begin, end)
+    cls.__call__ = watched
 
     def off():
         """Give the class its own call back: something is about to be compiled."""
@@ -54,14 +46,14 @@ def install(torch, config):
         if compiling:
             return
         compiling = True
-        if cls.__dict__.get("__call__") is wrapper:
+        if cls.__dict__.get("__call__") is watched:
             cls.__call__ = original
         try:
             frame = sys.modules["torch._dynamo.eval_frame"]
             compiled = frame.OptimizedModule
-            own = compiled.__dict__.get("__call__", original)
-            compiled.__call__ = watched(own)
+            compiled.__call__ = guest.around(compiled.__dict__.get("__call__", original), begin, end)
         except Exception as err:
+            guest.pass_on(err)
             wire.trouble("compiled module: %r" % (err,))
         wire.put({"ev": "compile"})
 
@@ -72,19 +64,11 @@ def install(torch, config):
 def _on_compile(off):
     """Call off() before the first compile context of torch._dynamo is made, whether that is imported already or later."""
 
+    begin = guest.hook(lambda *parameters: off())
+
     def hook(frame):
         context = frame.OptimizeContext
-        init = context.__init__
-
-        @functools.wraps(init)
-        def __init__(self, *args, **kwargs):
-            try:
-                off()
-            except Exception as err:
-                wire.trouble("compile: %r" % (err,))
-            return init(self, *args, **kwargs)
-
-        context.__init__ = __init__
+        context.__init__ = guest.around(context.__init__, begin, None)
 
     when_imported("torch._dynamo.eval_frame", hook)
 
@@ -105,28 +89,37 @@ def _shapes(torch, module, args, kwargs):
     _checks += 1
     if _checks > 64 and _checks % 16:
         return
-    try:
-        tensors = []
-        _collect(torch, args, tensors)
-        _collect(torch, kwargs, tensors)
-        # A loss module is no model: it has no parameters.
-        key = (type(module).__qualname__, tuple((str(t.dtype), tuple(t.shape), t.device.type) for t in tensors[:8]))
-        known = _seen.get(key)
-        if known is None:
-            if len(_seen) >= 64 or next(module.parameters(), None) is None:
-                return
-            _seen[key] = [T.number + 1, 1, True]
-        else:
-            known[1] += 1
-            known[2] = True
-    except Exception:
-        pass
+    if numerics.overridden():
+        return
+    tensors = []
+    _collect(torch, args, tensors)
+    _collect(torch, kwargs, tensors)
+    key = (type(module).__qualname__, tuple((str(t.dtype), tuple(t.shape), t.device.type) for t in tensors[:8]))
+    known = _seen.get(key)
+    if known is None:
+        if len(_seen) >= 64 or not _has_parameters(module):  # a loss module is no model
+            return
+        _seen[key] = [T.number + 1, 1, True]
+    else:
+        known[1] += 1
+        known[2] = True
+
+
+def _has_parameters(module):
+    """Whether a module or one below it holds a parameter; asks attributes, since methods may be the script's own."""
+    todo = [module]
+    while todo:
+        values = todo.pop().__dict__
+        if any(p is not None for p in values.get("_parameters", {}).values()):
+            return True
+        todo += [m for m in values.get("_modules", {}).values() if m is not None]
+    return False
 
 
 def _collect(torch, thing, out, depth=0):
     if depth > 3 or len(out) >= 8:
         return
-    if isinstance(thing, torch.Tensor):
+    if type(thing) in (torch.Tensor, torch.nn.Parameter):  # what a subclass is asked may be the script's own code
         out.append(thing)
     elif type(thing) in (list, tuple):
         for item in thing:

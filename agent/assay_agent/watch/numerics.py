@@ -9,7 +9,7 @@ import ctypes
 import math
 import struct
 
-from .. import wire
+from .. import guest, wire
 from ..timeline import T
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
@@ -20,7 +20,7 @@ _losses = []  # (step, float)
 _waiting = []  # (step, tensor, version, divisor tensor or None)
 _gradients = []  # (step, finite) ready; tensors wait in _waiting_gradients
 _waiting_gradients = []
-_scaled = {}  # id(scaled loss) -> unscaled loss tensor, while it is being passed to backward
+_scaled = []  # the loss that a GradScaler was given since the last backward pass
 _thinned = 0
 _accumulation = {}  # what the graph says about loss / k: ground -> count
 _readers = {}
@@ -47,44 +47,68 @@ def install(torch, config):
 
 def clear():
     """A forked child tells its own."""
-    for gathered in (_losses, _waiting, _gradients, _waiting_gradients):
+    for gathered in (_losses, _waiting, _gradients, _waiting_gradients, _scaled):
         gathered[:] = []
-    _scaled.clear()
     _accumulation.clear()
 
 
-def _modes():
-    """Whether the script has a dispatch or function mode on: then the agent makes no tensor operation."""
+def overridden():
+    """Whether the script has a dispatch or function mode on: it would see what the agent asks a tensor."""
     try:
         return _torch._C._len_torch_dispatch_stack() > 0 or _torch._C._len_torch_function_stack() > 0
     except AttributeError:
         return False
 
 
+def observed():
+    """Whether the script would see an operation of the agent's: by a mode, a profiler, CUDA's mode that reports what waits, or in a graph
+    that it captures. Then the agent makes none."""
+    if overridden() or not own_window and _profiled():
+        return True
+    if T.device != "cuda":
+        return False
+    return bool(_torch.cuda.get_sync_debug_mode()) or _torch.cuda.is_current_stream_capturing()
+
+
+own_window = False  # the agent's own profiler is on (watch.profile), whose table is to be of the script's operators
+
+
+def _profiled():
+    enabled = getattr(_torch._C._autograd, "_profiler_enabled", None)
+    return enabled is not None and enabled()
+
+
 def on_backward(roots):
     """A backward pass starts from roots: a tensor, or several."""
-    try:
-        root = roots if isinstance(roots, _torch.Tensor) else roots[0]
-        if type(root) is not _torch.Tensor or root.numel() != 1:
-            return
-        device = root.device.type
-        if T.device != device:
-            _device(device)
-        step = T.number + 1
-        if T.gathered or T.step.micro or T.in_opt:
-            _look_for_division(root)
-        loss = _scaled.pop(id(root), root)
-        if device == "cpu" or _on_double and device == "mps":
-            value = _read(loss)
-            if value is not None:
-                _losses.append((step, value))
-        elif len(_waiting) < WAITING and not _modes():
-            _waiting.append((step, loss.detach(), loss._version))
-        else:
-            _thin()
-    except Exception as err:
-        wire.trouble("loss: %r" % (err,))
-        _scaled.clear()
+    scaled, _scaled[:] = _scaled[:], []
+    if overridden():
+        return
+    root = roots if isinstance(roots, _torch.Tensor) else roots[0]
+    if type(root) is not _torch.Tensor or root.numel() != 1:
+        return
+    device = root.device.type
+    if T.device != device:
+        _device(device)
+    step = T.number + 1
+    if T.gathered or T.step.micro or T.in_opt:
+        _look_for_division(root)
+    loss = root
+    if scaled and _follows(root, scaled[0]):
+        loss = scaled[0]
+    if device == "cpu" or _on_double and device == "mps":
+        value = _read(loss)
+        if value is not None:
+            _losses.append((step, value))
+    elif len(_waiting) < WAITING and not observed():
+        _waiting.append((step, loss.detach(), loss._version))
+    else:
+        _thin()
+
+
+def _follows(scaled, loss):
+    """Whether scaled is what a GradScaler made of loss: their product with the scale is the last operation of its graph."""
+    node = scaled.grad_fn
+    return node is not None and any(before is loss.grad_fn for before, _ in node.next_functions)
 
 
 def _thin():
@@ -148,11 +172,9 @@ def _look_for_division(root):
     _accumulation[ground] = _accumulation.get(ground, 0) + 1
 
 
-def on_scale(unscaled, scaled):
-    """A GradScaler made scaled from unscaled."""
-    if isinstance(scaled, _torch.Tensor) and isinstance(unscaled, _torch.Tensor):
-        _scaled.clear()
-        _scaled[id(scaled)] = unscaled.detach() if unscaled.device.type != "cpu" and not _modes() else unscaled
+def on_scale(outputs):
+    """A GradScaler is about to scale a loss."""
+    _scaled[:] = [outputs] if type(outputs) is _torch.Tensor else []
 
 
 def on_step(optimizer):
@@ -160,12 +182,12 @@ def on_step(optimizer):
     step = T.number + 1
     if step % GRADS_EVERY and step != 1:
         return
-    if T.in_opt or _modes():
+    if T.in_opt or own_window or observed():
         return
     began = T.boundary()
     try:
-        grads = [p.grad for group in optimizer.param_groups for p in group["params"]
-                 if p.grad is not None and p.grad.layout == _torch.strided]
+        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if type(p) in (_torch.nn.Parameter, _torch.Tensor)]
+        grads = [g for g in grads if type(g) is _torch.Tensor and g.layout == _torch.strided]
         if not grads:
             return
         with _torch.no_grad():
@@ -180,8 +202,6 @@ def on_step(optimizer):
                     _gradients.append((step, math.isfinite(_read(total))))
                 else:
                     _waiting_gradients.append((step, total))
-    except Exception as err:
-        wire.trouble("gradients: %r" % (err,))
     finally:
         # The check is the agent's own work: it belongs to no phase of the step.
         t = T.boundary()
@@ -192,7 +212,7 @@ def on_step(optimizer):
 def fetch():
     """Read what waits on the device. Called only where the host has just waited for the device."""
     global _waiting, _waiting_gradients
-    if not _waiting and not _waiting_gradients or _modes():
+    if not _waiting and not _waiting_gradients or own_window or observed():
         return
     losses, _waiting = _waiting, []
     grads, _waiting_gradients = _waiting_gradients, []

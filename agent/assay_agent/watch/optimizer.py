@@ -2,6 +2,7 @@
 
 import weakref
 
+from .. import guest
 from ..timeline import T
 from . import numerics
 from .autograd import compiling_test
@@ -12,18 +13,26 @@ def install(torch, config):
 
     compiling = compiling_test(torch)
 
+    @guest.hook
+    def steps(optimizer):
+        T.free(0)
+        numerics.on_step(optimizer)
+        T.optimizer_begin(id(optimizer), weakref.ref(optimizer))
+
+    @guest.hook
+    def stepped():
+        T.optimizer_end()
+
     def begin(optimizer, args, kwargs):
         # First of all: a compiled step traces this hook, and must find nothing in it.
         if compiling() or not T.on or not T.mine():
             return None
-        numerics.on_step(optimizer)
-        T.optimizer_begin(id(optimizer), weakref.ref(optimizer))
-        return None
+        return steps(optimizer)
 
     def end(optimizer, args, kwargs):
         if compiling() or not T.in_opt or not T.mine():
             return
-        T.optimizer_end()
+        stepped()
 
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)

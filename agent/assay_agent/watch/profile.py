@@ -12,6 +12,7 @@ import time
 
 from .. import guest, process, wire
 from ..timeline import T
+from . import numerics
 
 WARMUP = 10  # steps before the window
 STEPS = 50
@@ -35,23 +36,15 @@ def install(torch, config):
     _path = os.path.join(config["run"], "trace.json")
     from torch.autograd import profiler
 
-    init = profiler.profile.__init__
-
-    def __init__(self, *args, **kwargs):
+    @guest.hook
+    def made(*parameters):
         global _theirs
         if not _making:
             _theirs += 1
             if _state == "on":
                 stop("the script started a profiler of its own")
-        try:
-            return init(self, *args, **kwargs)
-        except BaseException:
-            guest.hide()
-            raise
 
-    __init__.__wrapped__ = init
-    __init__.__doc__ = init.__doc__
-    profiler.profile.__init__ = __init__
+    profiler.profile.__init__ = guest.around(profiler.profile.__init__, made, None)
     T.open_hooks.append(_open)
     T.close_hooks.append(_close)
     process.finisher(_finish)
@@ -60,7 +53,7 @@ def install(torch, config):
 def clear():
     """A forked child has no engine of its own to stop."""
     global _state
-    _state = "done"
+    _state, numerics.own_window = "done", False
 
 
 def _open(number, timeline):
@@ -89,7 +82,7 @@ def _in_the_way(timeline):
         with open(sys.modules["__main__"].__file__, "rb") as f:
             if re.search(rb"torch\.profiler|autograd\.profiler|emit_nvtx", f.read(4 << 20)):
                 return "the script names torch.profiler: the engine is left to it"
-    except Exception:
+    except (AttributeError, OSError):
         pass
     return ""
 
@@ -108,22 +101,34 @@ def start(number):
             handle = profiler.profile(use_kineto=True, use_cuda=device == "cuda")
     finally:
         _making = False
-    quiet = "KINETO_LOG_LEVEL" not in os.environ
     try:
         config = handle.config()
-        if quiet:
-            # The engine reads it once, when it starts, and would write to the script's stderr. os.environ stays as it is.
-            os.putenv("KINETO_LOG_LEVEL", "99")
-        _prepare_profiler(config, handle.kineto_activities)
-        _enable_profiler(config, handle.kineto_activities)
+        with _told("KINETO_LOG_LEVEL", "99"):  # read once, when the engine starts: it would write to the script's stderr
+            _prepare_profiler(config, handle.kineto_activities)
+            _enable_profiler(config, handle.kineto_activities)
     except Exception as err:
         _state = "done"
+        guest.pass_on(err)
         wire.put({"ev": "profile", "missing": "the profiler did not start: %s" % (str(err)[:200],)})
         return
-    finally:
-        if quiet:
-            os.unsetenv("KINETO_LOG_LEVEL")
     _state, _first, _began = "on", number, time.perf_counter()
+    numerics.own_window = True
+
+
+class _told:
+    """An environment variable that the engine reads, set for as long; os.environ, which the script sees, stays as it is."""
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+    def __enter__(self):
+        self.put = self.name not in os.environ
+        if self.put:
+            os.putenv(self.name, self.value)
+
+    def __exit__(self, *_):
+        if self.put:
+            os.unsetenv(self.name)
 
 
 def _close(number, step, timeline):
@@ -135,11 +140,14 @@ def stop(why, number=None):
     global _state
     if _state != "on":
         return
-    _state = "done"
+    _state, numerics.own_window = "done", False
     from torch._C._autograd import _disable_profiler
 
     t = time.perf_counter()
-    result = _disable_profiler()
+    # On CUDA the engine stays subscribed to every call of the driver unless it is told otherwise, and slows the rest of the run
+    # (kineto, libkineto/src/CuptiActivityApi.cpp, teardownContext).
+    with _told("TEARDOWN_CUPTI", "1"):
+        result = _disable_profiler()
     temporary = _path + ".part"
     result.save(temporary)
     os.replace(temporary, _path)
@@ -167,7 +175,7 @@ def _missing_kernels(result):
             composite = has(name, "CompositeImplicitAutograd") or has(name, "CompositeExplicitAutograd")
             if not composite and not has(name, "MPS") and has(name, "CPU"):
                 missing.append([name, count])
-        except Exception:
+        except RuntimeError:
             continue
     return missing
 

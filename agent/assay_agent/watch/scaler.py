@@ -1,60 +1,51 @@
 """GradScaler: the unscaled loss, and the steps that it skipped."""
 
-import functools
-
 from .. import guest, wire
 from ..timeline import T
 from . import numerics
 
 
 def install(torch, config):
-    classes = []
     amp = getattr(torch, "amp", None)
-    if hasattr(amp, "GradScaler"):
-        classes.append(amp.GradScaler)  # 2.3 and later; torch.cuda.amp.GradScaler derives from it
-    else:
-        classes.append(torch.cuda.amp.GradScaler)
-    for cls in classes:
-        _watch(cls)
+    # From 2.3 on torch.cuda.amp.GradScaler derives from torch.amp's.
+    cls = amp.GradScaler if hasattr(amp, "GradScaler") else torch.cuda.amp.GradScaler
+    cls.scale = guest.around(cls.scale, _scales, None)
+    cls.step = guest.around(cls.step, _steps, _stepped)
 
 
-def _watch(cls):
-    scale, step = cls.scale, cls.step
+@guest.hook
+def _scales(scaler, outputs):
+    if T.on and T.mine() and scaler.is_enabled():
+        numerics.on_scale(outputs)
+    return False
 
-    @functools.wraps(scale)
-    def watched_scale(self, outputs):
-        try:
-            result = scale(self, outputs)
-        except BaseException:
-            guest.hide()
-            raise
-        try:
-            if self.is_enabled():
-                numerics.on_scale(outputs, result)
-        except Exception as err:
-            wire.trouble("scaler: %r" % (err,))
-        return result
 
-    @functools.wraps(step)
-    def watched_step(self, optimizer, *args, **kwargs):
-        before = T.counts["optimizer"]
-        try:
-            result = step(self, optimizer, *args, **kwargs)
-        except BaseException:
-            guest.hide()
-            raise
-        if T.on and self.is_enabled() and T.mine():
-            if T.counts["optimizer"] == before:
-                # The optimizer was not called: the gradients were not finite. The step still is one round.
-                wire.put({"ev": "skipped", "step": T.number + 1})
-                T.optimizer_begin(id(optimizer))
-                T.optimizer_end()
-            elif not _seen:
-                _seen.append(True)
-                wire.put({"ev": "scaler"})
-        return result
+_before = None  # (optimizer, optimizer steps so far) of the call that is under way
 
-    cls.scale, cls.step = watched_scale, watched_step
+
+@guest.hook
+def _steps(scaler, optimizer, *_):
+    global _before
+    if not T.on or not scaler.is_enabled() or not T.mine():
+        return False
+    _before = optimizer, T.counts["optimizer"]
+    return True
+
+
+@guest.hook
+def _stepped(error):
+    global _before
+    (optimizer, count), _before = _before, None
+    if error is not None or not T.on:
+        return
+    if T.counts["optimizer"] == count:
+        # The optimizer was not called: the gradients were not finite. The step still is one round.
+        wire.put({"ev": "skipped", "step": T.number + 1})
+        T.optimizer_begin(id(optimizer))
+        T.optimizer_end()
+    elif not _seen:
+        _seen.append(True)
+        wire.put({"ev": "scaler"})
 
 
 _seen = []

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from .. import place, process, wire
+from .. import guest, place, process, wire
 
 _totals = {}
 _sent = {}
@@ -29,6 +29,7 @@ def _register(pytest, plugin):
         try:
             made.pluginmanager.register(plugin, "assay")
         except Exception as err:
+            guest.pass_on(err)
             wire.trouble("pytest: its tests are not watched: %r" % (err,))
         return made
 
@@ -100,6 +101,7 @@ class _Outcomes:
                 elif report.skipped:
                     self.outcome = "skipped"
         except Exception as err:
+            guest.pass_on(err)
             wire.trouble("pytest: %r" % (err,))
 
     def pytest_runtest_logfinish(self, nodeid):
@@ -107,6 +109,7 @@ class _Outcomes:
             try:
                 self.done()
             except Exception as err:
+                guest.pass_on(err)
                 wire.trouble("pytest: %r" % (err,))
         self.id = self.error = None
 

@@ -17,6 +17,7 @@ _points = {}  # (call, user code, line, library code, line) -> [count, ns, waits
 _inside = False  # a timed call is under way: what it calls in turn is part of it
 _internals = {}  # code object -> does it belong to torch
 _torch_root = ""
+_plain = ()  # the classes of tensors that are asked; a subclass may answer by code of the script's
 now = time.perf_counter_ns
 
 CALLS = {"item": "item", "cpu": "cpu", "numpy": "numpy", "tolist": "tolist", "__bool__": "bool(tensor)",
@@ -25,7 +26,8 @@ CALLS = {"item": "item", "cpu": "cpu", "numpy": "numpy", "tolist": "tolist", "__
 
 
 def install(torch, config):
-    global _torch_root
+    global _torch_root, _plain
+    _plain = (torch.Tensor, torch.nn.Parameter)
     _torch_root = os.path.dirname(torch.__file__) + os.sep
     cls = torch.Tensor
     for name, call in CALLS.items():
@@ -38,7 +40,7 @@ def install(torch, config):
             setattr(cls, name, guest.Method(original[name], _copy))
     for module in (getattr(torch, "cuda", None), getattr(torch, "mps", None), getattr(torch, "accelerator", None)):
         if hasattr(module, "synchronize"):
-            _watch_function(module, "synchronize", module.__name__ + ".synchronize")
+            module.synchronize = _watch_function(module.synchronize, module.__name__ + ".synchronize")
     wire.source(_gather)
 
 
@@ -60,19 +62,19 @@ def _internal(code):
 
 
 def _watched():
-    return T.on and not _inside and (T.owner is None or T.mine())
+    return T.on and not _inside and (T.owner is None or T.mine()) and not numerics.overridden()
 
 
 def _sync(call, no_op_on_cpu):
     def bind(tensor, method):
-        if not _watched():
+        if not _watched() or type(tensor) not in _plain:
             return method
         if tensor.is_cpu:
             # PyTorch's own bookkeeping (samplers, step counters) is on the CPU wherever the model is.
-            if not no_op_on_cpu and not _internal(sys._getframe(2).f_code):
-                _note(call, False, 0, 4)
+            if not no_op_on_cpu and not _internal(sys._getframe(3).f_code):
+                _note(call, False, 0, 5)
             return method
-        return guest.at_caller(sys._getframe(2), _begin, method, lambda t, args, result: _end(call, t), _failed)
+        return guest.at_caller(sys._getframe(3), _begin, method, guest.hook(lambda t, args, result: _end(call, t, 6)), _failed)
 
     return bind
 
@@ -83,36 +85,33 @@ def _begin():
     return now()
 
 
-def _end(call, t):
+def _end(call, t, depth):
     global _inside
     ns = now() - t
     _inside = False
-    _note(call, True, ns, 5)
+    _note(call, True, ns, depth)
 
 
 def _failed():
     global _inside
     _inside = False
-    _hide()
+    guest.hide_site()
 
 
 def _copy(tensor, method):
-    if not _watched() or T.busy:
+    if not _watched() or T.busy or type(tensor) not in _plain:
         return method
     from_host = tensor.is_cpu
 
+    @guest.hook
     def end(t, args, result):
-        if from_host != result.is_cpu:
+        if type(result) in _plain and from_host != result.is_cpu:
             if from_host:
                 T.copied(t)
             else:
-                _note("to('cpu')", True, now() - t, 4)
+                _note("to('cpu')", True, now() - t, 5)
 
-    return guest.at_caller(sys._getframe(2), now, method, end, _hide)
-
-
-def _hide():
-    guest.hide()  # the frame that at_caller made: the one that raises on
+    return guest.at_caller(sys._getframe(3), now, method, end, guest.hide_site)
 
 
 def _note(call, waits, ns, depth):
@@ -133,17 +132,26 @@ def _note(call, waits, ns, depth):
         numerics.fetch()  # the device has just been waited for
 
 
-def _watch_function(module, name, call):
-    function = getattr(module, name)
+def _watch_function(function, call):
+    began = [0]
 
-    def watched(*args, **kwargs):
+    @guest.hook
+    def begin(*_):
         if not _watched():
-            return function(*args, **kwargs)
-        return guest.at_caller(sys._getframe(1), _begin, function, lambda t, a, r: _end(call, t), _failed)(*args, **kwargs)
+            return False
+        began[0] = _begin()
+        return True
 
-    watched.__name__, watched.__qualname__, watched.__doc__ = function.__name__, function.__qualname__, function.__doc__
-    watched.__module__, watched.__wrapped__ = function.__module__, function
-    setattr(module, name, watched)
+    @guest.hook
+    def end(error):
+        global _inside
+        _inside = False
+        if error is None:
+            _note(call, True, now() - began[0], 6)
+
+    made = guest.around(function, begin, end)
+    made.__wrapped__ = function  # for the agent's own use
+    return made
 
 
 def _gather():

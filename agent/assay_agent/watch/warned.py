@@ -1,6 +1,5 @@
 """Warnings that say an operator ran on the CPU, with the user's line; the warning itself goes on as it would."""
 
-import functools
 import re
 import warnings
 
@@ -13,24 +12,17 @@ _detour = re.compile(r"(?i)(\S+?):? .*(?:falling back (?:to|on) (?:the )?cpu)")
 
 
 def install(torch, config):
-    show = warnings._showwarnmsg
+    warnings._showwarnmsg = guest.around(warnings._showwarnmsg, _shown, None)
 
-    @functools.wraps(show)
-    def watched(msg):
-        try:
-            text = str(msg.message)
-            found = _fallback.search(text)
-            if found is not None or _detour.search(text):
-                user, via = place.where(2)
-                name = found.group(1) if found is not None else text.split(".")[0][:120]
-                wire.put({"ev": "fallback", "operator": name, "where": user, "via": via, "count": 1,
-                          "source": "warning", "text": text[:500]})
-        except Exception:
-            pass
-        try:
-            return show(msg)
-        except BaseException:
-            guest.hide()
-            raise
 
-    warnings._showwarnmsg = watched
+@guest.hook
+def _shown(msg):
+    if type(msg.message).__str__ is not Exception.__str__:
+        return  # what it says of itself is the script's own code
+    text = str(msg.message)
+    found = _fallback.search(text)
+    if found is not None or _detour.search(text):
+        user, via = place.where(4)  # from the caller of _showwarnmsg on
+        name = found.group(1) if found is not None else text.split(".")[0][:120]
+        wire.put({"ev": "fallback", "operator": name, "where": user, "via": via, "count": 1,
+                  "source": "warning", "text": text[:500]})
