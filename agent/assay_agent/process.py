@@ -125,8 +125,10 @@ def report_error(error):
         tb = tb.tb_next
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
+    told = getattr(kind.__str__, "__code__", None)
     try:
-        text = str(error)
+        # What a method of the script's would print, or change, it would do once more than without us.
+        text = str(error) if told is None or not place.is_user(told) else "(its message is made by the script's own code)"
     except Exception as err:
         guest.pass_on(err)
         text = "(its message could not be read)"

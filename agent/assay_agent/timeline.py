@@ -351,6 +351,13 @@ class Timeline:
             self.snapshot = (closed, t, list(step.acc), step.start)
         return t
 
+    def first_work(self):
+        """Before the device is waited for at the start of a synchronised step: the step before it ends here."""
+        if self.sync is not None and self.step.opts and self.snapshot is None and not self.in_opt:
+            t = now()
+            self.settle(t, self.base)
+            self.work_begin(t)
+
     @staticmethod
     def copy_of(step):
         other = Step(step.start)
@@ -374,6 +381,7 @@ class Timeline:
 
     def module_begin(self):
         self.counts["module"] += 1
+        self.first_work()
         t = self.boundary()
         self.settle(t, FWD if self.seen_forward else self.base)
         if self.snapshot is None:
@@ -390,6 +398,7 @@ class Timeline:
     def backward_begin(self):
         self.counts["backward"] += 1
         self.backwards += 1
+        self.first_work()
         t = self.boundary()
         step = self.step
         if self.snapshot is None:
@@ -425,6 +434,8 @@ class Timeline:
     def optimizer_begin(self, key, ref=None):
         """key: id of the optimizer; ref: a weak reference to it."""
         self.counts["optimizer"] += 1
+        if key in self.step.opts:
+            self.first_work()
         t = self.boundary()
         seen = self.counts["fetch"], self.counts["module"], self.counts["backward"]
         if self.in_opt and (key != self.opt_key or seen == self.opt_seen):

@@ -300,3 +300,98 @@ def test_look_at_memory_after_the_last_optimizer(loop):
         loop.optimizer(5)
     loop.t.finish()
     assert all(min(s[1]) >= 0 for s in loop.steps()) and len(loop.steps()) == 2
+
+
+def instrument(t, first, last):
+    """An instrument that is on from step `first` to the end of step `last`."""
+    on = []
+
+    def opens(number, timeline):
+        if number == first:
+            on.append(True)
+        return "profile" if on else None
+
+    def closes(number, step, timeline):
+        if number == last:
+            on.clear()
+
+    t.open_hooks.append(opens)
+    t.close_hooks.append(closes)
+
+
+def looped(loop, steps, optimizers=1):
+    """A loop over a list: no fetch tells where a step begins."""
+    for _ in range(steps):
+        for key in range(optimizers):
+            loop.module(20)
+            loop.backward(30)
+            loop.optimizer(5, key)
+        loop.spend(7)
+    loop.t.finish()
+    return [row[12] for row in loop.t.rows]
+
+
+@pytest.mark.parametrize("optimizers", [1, 2])
+def test_list_loop_marks_what_the_instrument_touched_and_no_more(loop, optimizers):
+    instrument(loop.t, 5, 8)
+    kinds = looped(loop, 30, optimizers)
+    # The instrument ends when step 8 is known to be over: half into step 9.
+    assert kinds == [""] * 4 + ["profile"] * 5 + [""] * 21
+
+
+def test_loader_loop_marks_the_steps_of_the_instrument(loop):
+    instrument(loop.t, 5, 8)
+    for _ in range(30):
+        loop.fetch(10)
+        loop.module(20)
+        loop.backward(30)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [row[12] for row in loop.t.rows] == [""] * 4 + ["profile"] * 4 + [""] * 22
+
+
+@pytest.mark.parametrize("optimizers", [1, 2])
+def test_list_loop_has_synchronised_steps(loop, optimizers):
+    """An asynchronous device: what a phase queues takes ten times as long as queueing it, and only waiting tells."""
+    waited = []
+
+    def synchronize():
+        waited.append(loop.t.number)
+        loop.spend(10)
+
+    loop.t.synchronize, loop.t.device = synchronize, "cuda"
+    kinds = looped(loop, 45, optimizers)
+    assert [n for n, kind in enumerate(kinds, 1) if kind == "sync"] == [20, 40]
+    for n, (total, phases, *_) in enumerate(loop.steps()[:-1], 1):  # the last has no logging behind it
+        ordinary = optimizers * (20 + 30 + 5) + 7
+        if n in (20, 40):
+            assert total > ordinary and phases[FWD] >= 30 * optimizers and phases[BWD] == 40 * optimizers
+        else:
+            assert total == ordinary, "waiting at the edge of a synchronised step is no part of its neighbours"
+
+
+def test_fetch_after_a_list_loop_decides_anew(loop):
+    instrument(loop.t, 4, 5)
+    for _ in range(3):
+        loop.module(20)
+        loop.backward(30)
+        loop.optimizer(5)
+    for _ in range(4):
+        loop.fetch(10)
+        loop.module(20)
+        loop.backward(30)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [row[12] for row in loop.t.rows][5:] == ["", ""]
+
+
+def test_lost_end_of_a_call_is_noticed(loop):
+    loop.fetch(10)
+    loop.t.module_begin()  # its end was never heard of: the script raised within a hook
+    assert loop.t.free() and not loop.t.busy
+    loop.fetch(10)
+    loop.module(20)
+    loop.backward(30)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(65, [0, 10, 0, 20, 30, 5], 1, 1, 0)]

@@ -60,15 +60,23 @@ _page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _usage = None
 
 
+def _read(path):
+    """A file of /proc, by descriptor: a file object that is left open, as where the script raises just then, would warn."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, 1 << 16)
+    finally:
+        os.close(fd)
+
+
 def resident():
     """Bytes of the process: resident set on Linux (/proc/self/statm), physical footprint on macOS; -1: not known."""
     try:
         if sys.platform == "linux":
-            with open("/proc/self/statm", "rb") as f:
-                return int(f.read().split()[1]) * _page
+            return int(_read("/proc/self/statm").split()[1]) * _page
         if sys.platform == "darwin":
             return _footprint()
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, LookupError):
         pass
     return -1
 
@@ -99,15 +107,8 @@ def swap():
     global _swap_usage
     try:
         if sys.platform == "linux":
-            total = free = None
-            with open("/proc/meminfo", "rb") as f:
-                for line in f:
-                    if line.startswith(b"SwapTotal:"):
-                        total = int(line.split()[1])
-                    elif line.startswith(b"SwapFree:"):
-                        free = int(line.split()[1])
-                        break
-            return (total - free) * 1024
+            rows = dict(line.split(b":", 1) for line in _read("/proc/meminfo").splitlines())
+            return (int(rows[b"SwapTotal"].split()[0]) - int(rows[b"SwapFree"].split()[0])) * 1024
         if sys.platform == "darwin":
             import ctypes
 
@@ -117,7 +118,7 @@ def swap():
             size.value = 32  # struct xsw_usage: total, available, used (u64 each), page size, encrypted
             if call(b"vm.swapusage", buffer, ctypes.byref(size), None, ctypes.c_size_t(0)) == 0 and size.value == 32:
                 return int.from_bytes(buffer.raw[16:24], "little")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, LookupError):
         pass
     return -1
 

@@ -38,7 +38,9 @@ def install(torch, config):
         state.module_end()
 
     watched = guest.around(original, begin, end)
-    cls.__call__ = watched
+    names = [name for name in ("__call__", "_wrapped_call_impl") if cls.__dict__.get(name) is original]
+    for name in names:
+        setattr(cls, name, watched)
 
     def off():
         """Give the class its own call back: something is about to be compiled."""
@@ -46,8 +48,9 @@ def install(torch, config):
         if compiling:
             return
         compiling = True
-        if cls.__dict__.get("__call__") is watched:
-            cls.__call__ = original
+        for name in names:
+            if cls.__dict__.get(name) is watched:
+                setattr(cls, name, original)
         try:
             frame = sys.modules["torch._dynamo.eval_frame"]
             compiled = frame.OptimizedModule

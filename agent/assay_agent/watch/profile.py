@@ -101,18 +101,17 @@ def start(number):
             handle = profiler.profile(use_kineto=True, use_cuda=device == "cuda")
     finally:
         _making = False
+    # Noted first: whatever the script raises in the midst, the end of the window finds the engine and stops it.
+    _state, _first, _began, numerics.own_window = "on", number, time.perf_counter(), True
     try:
         config = handle.config()
         with _told("KINETO_LOG_LEVEL", "99"):  # read once, when the engine starts: it would write to the script's stderr
             _prepare_profiler(config, handle.kineto_activities)
             _enable_profiler(config, handle.kineto_activities)
     except Exception as err:
-        _state = "done"
         guest.pass_on(err)
+        _state, numerics.own_window = "done", False
         wire.put({"ev": "profile", "missing": "the profiler did not start: %s" % (str(err)[:200],)})
-        return
-    _state, _first, _began = "on", number, time.perf_counter()
-    numerics.own_window = True
 
 
 class _told:
@@ -140,14 +139,19 @@ def stop(why, number=None):
     global _state
     if _state != "on":
         return
-    _state, numerics.own_window = "done", False
-    from torch._C._autograd import _disable_profiler
+    from torch._C._autograd import _disable_profiler, _profiler_enabled
 
     t = time.perf_counter()
     # On CUDA the engine stays subscribed to every call of the driver unless it is told otherwise, and slows the rest of the run
     # (kineto, libkineto/src/CuptiActivityApi.cpp, teardownContext).
-    with _told("TEARDOWN_CUPTI", "1"):
-        result = _disable_profiler()
+    result = None
+    if _profiler_enabled():  # asked to end twice, the engine gives what cannot be read
+        with _told("TEARDOWN_CUPTI", "1"):
+            result = _disable_profiler()
+    _state, numerics.own_window = "done", False
+    if result is None:
+        wire.put({"ev": "profile", "missing": "the profiler was interrupted as it started or ended"})
+        return
     temporary = _path + ".part"
     result.save(temporary)
     os.replace(temporary, _path)

@@ -63,8 +63,8 @@ def _open(number, timeline):
         _done = 1 << 60
         return None
     _full = _collections()
-    tracemalloc.start(FRAMES)
     _tracing, _from, _done = True, (number, number + STEPS - 1), timeline.epoch
+    tracemalloc.start(FRAMES)  # last: whatever the script raises in the midst, the end of the window stops it
     return "trace"
 
 
@@ -100,7 +100,6 @@ def _close(number, step, timeline):
     import tracemalloc
 
     began = time.perf_counter()
-    _tracing = False
     _made[:] = []
     try:
         for tensor in _tensors(young=_full is not None and _full == _collections()):
@@ -113,6 +112,7 @@ def _close(number, step, timeline):
                 _made.append((weakref.ref(tensor), _line(frames), _bytes(tensor)))
     finally:
         tracemalloc.stop()
+        _tracing = False
         _spent += time.perf_counter() - began
 
 
@@ -183,6 +183,11 @@ def _epoch(epoch, timeline):
 
 def _longest_graph(tensors):
     """The tensor that holds the longest chain of additions: `total += loss` keeps the graph of every step it has seen."""
+    with _torch._C.DisableTorchFunction():
+        return _longest(tensors)
+
+
+def _longest(tensors):
     best, owner = 0, None
     for tensor in tensors:
         node, length = tensor.grad_fn if tensor.requires_grad and not tensor.is_leaf else None, 0
