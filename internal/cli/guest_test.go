@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"path/filepath"
+	"testing"
+
+	"assay/internal/testkit"
+)
+
+// TestGuest: what a script can see of its own process, by its stack, its warnings, its modes, its profiler, the methods of
+// its own that are asked, is what it sees without assay; and no deadline that a signal sets is lost in a hook.
+func TestGuest(t *testing.T) {
+	for _, c := range []struct {
+		script  string
+		environ []string
+	}{
+		{"stands.py", nil},
+		{"sees.py", nil},
+		{"asked.py", nil},
+		{"strict.py", []string{"PYTHONWARNINGS=error", "PYTHONDEVMODE=1"}},
+		{"deadlines.py", []string{"PYTHONDEVMODE=1"}},
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			t.Parallel()
+			run := testkit.SameBehaviour(t, filepath.Join("faults", c.script), c.environ...)
+			if len(run.Steps.Number) == 0 {
+				t.Error("no step was seen: the test would prove nothing")
+			}
+		})
+	}
+}
