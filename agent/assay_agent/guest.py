@@ -278,7 +278,7 @@ def _remade(function, begin, end):
     return made
 
 
-_IMPORT, _IMPORT_INDENTED = (re.compile(r"^%s(?:import|from[ \t]+[\w.]+[ \t]+import)[ \t]+(?:\([^)]*\)|[^\n;]*)" % indent, re.M) for indent in ("", r"[ \t]*"))
+_IMPORT, _IMPORT_INDENTED = (re.compile(r"^%s(?:import|from[ \t]+[\w.]+[ \t]+import)[ \t]+(?:\([^)]*\)|(?:\\\n|[^\n;])*)" % indent, re.M) for indent in ("", r"[ \t]*"))
 
 
 def _definition(function, imports):
