@@ -142,12 +142,16 @@ def stop(why, number=None):
     from torch._C._autograd import _disable_profiler, _profiler_enabled
 
     t = time.perf_counter()
-    # On CUDA the engine stays subscribed to every call of the driver unless it is told otherwise, and slows the rest of the run
-    # (kineto, libkineto/src/CuptiActivityApi.cpp, teardownContext).
     result = None
-    if _profiler_enabled():  # asked to end twice, the engine gives what cannot be read
+    if not _profiler_enabled():  # asked to end twice, the engine gives what cannot be read
+        pass
+    elif T.device == "cuda" and T.on:
         with _told("TEARDOWN_CUPTI", "1"):
+            before = _tasks()
             result = _disable_profiler()
+            _let_go(before)
+    else:
+        result = _disable_profiler()
     _state, numerics.own_window = "done", False
     if result is None:
         wire.put({"ev": "profile", "missing": "the profiler was interrupted as it started or ended"})
@@ -158,6 +162,23 @@ def stop(why, number=None):
     last = number if number is not None else T.number
     wire.put({"ev": "profile", "first": _first, "last": last, "file": os.path.basename(_path), "why": why,
               "seconds": time.perf_counter() - t, "kernels": _missing_kernels(result)})
+
+
+def _tasks():
+    return set(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else set()
+
+
+def _let_go(before):
+    """Have the engine let go of CUDA. It would stay subscribed to every call of the driver, and slow the rest of the run.
+
+    Told so (TEARDOWN_CUPTI), it leaves that to a thread of its own, which waits for the next call of CUDA's, and for ever where none
+    comes: the process could not end (kineto, libkineto/src/CuptiActivityApi.cpp, teardownContext). So calls are made until it is gone.
+    """
+    deadline = time.monotonic() + 2.0
+    while _tasks() - before and time.monotonic() < deadline:
+        if not _torch.cuda.is_current_stream_capturing():  # which itself is a call, allowed at any time
+            T.synchronize()
+        time.sleep(0.001)
 
 
 def _missing_kernels(result):
