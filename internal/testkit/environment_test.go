@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
@@ -22,6 +23,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestForked: what a fork does is what a start of its own does: output, status, signal.
 func TestForked(t *testing.T) {
+	testset.FullOnly(t) // it starts as many as it spares
 	dir := t.TempDir()
 	for _, c := range []struct{ name, source string }{
 		{"looks", lookingScript},
