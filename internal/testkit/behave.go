@@ -105,6 +105,9 @@ func sameAs(t *testing.T, bare Outcome, script string, environ ...string) *evide
 		t.Errorf("status: bare %d %v, watched %d %v\n%s", bare.Code, bare.Signal, watched.Code, watched.Signal, watched.Stderr)
 	}
 	for _, s := range []struct{ name, bare, watched string }{{"stdout", bare.Stdout, watched.Stdout}, {"stderr", bare.Stderr, watched.Stderr}} {
+		if s.bare == s.watched { // the ordinary case, and 100 MB of it take the expression many seconds
+			continue
+		}
 		b, w := volatile.ReplaceAllString(s.bare, "…"), volatile.ReplaceAllString(s.watched, "…")
 		if b != w {
 			t.Errorf("%s differs\nbare:\n%s\nwatched:\n%s", s.name, Tail(b), Tail(w))
