@@ -46,10 +46,10 @@ func TestFaults(t *testing.T) {
 				testset.FullOnly(t)
 			}
 			t.Parallel()
-			same := testkit.SameBehaviour
+			same := testkit.SameBehaviour // tracebacks, the process as it was started, no torch
 			switch c.script {
-			case "raises.py", "hooks.py", "looks.py", "ownsite.py", "notorch.py", "forkwarns.py", "prints.py":
-				same = testkit.SameBehaviourAlone // tracebacks, the process as it was started, no torch
+			case "closefds.py", "forks.py", "kills.py", "os_exit.py", "patches.py", "terminates.py":
+				same = testkit.SameTraining
 			}
 			run := same(t, filepath.Join("faults", c.script), c.environ...)
 			if got := len(run.Steps.Number); got != c.steps {

@@ -41,7 +41,7 @@ func TestLoops(t *testing.T) {
 				t.Fatal(err)
 			}
 			line, _, _ := strings.Cut(string(source), "\n")
-			run := testkit.SameBehaviour(t, filepath.Base(path))
+			run := testkit.SameTraining(t, filepath.Base(path))
 			checkExpectations(t, strings.TrimPrefix(line, "# expect: "), run)
 			checkSplit(t, run)
 			if !run.Outcome.Complete {
@@ -113,7 +113,7 @@ func checkSplit(t *testing.T, run *evidence.Run) {
 
 // TestSyncPoints: each call that would wait for a device, by its line.
 func TestSyncPoints(t *testing.T) {
-	run := testkit.SameBehaviour(t, "syncs.py")
+	run := testkit.SameTraining(t, "syncs.py")
 	want := map[string]string{"item": "17", "numpy": "18", "tolist": "19", "bool(tensor)": "20", "print(tensor)": "21", "float(tensor)": "22", "format(tensor)": "23"}
 	for _, s := range run.Syncs {
 		if s.Where == "syncs.py:"+want[s.Call] && s.Count == 10 && !s.Waits {

@@ -79,18 +79,19 @@ func LoadRun(t *testing.T, dir string) *evidence.Run {
 // volatile is what differs between two runs of the same script: process ids, clocks, addresses.
 var volatile = regexp.MustCompile(`0x[0-9a-f]{6,}|\d{10,}|[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ \d+|\d\d:\d\d:\d\d|\d{3,}:\d{3,}`)
 
-// SameBehaviour runs a subject bare (Bare) and under assay and compares what came out, byte for byte.
+// SameBehaviour runs a subject bare and under assay, each in a start of its own, and compares what came out, byte for byte.
 func SameBehaviour(t *testing.T, script string, environ ...string) *evidence.Run {
 	t.Helper()
 	dir := filepath.Dir(filepath.Join(Subjects(), script))
-	return sameAs(t, Bare(t, dir, environ, filepath.Base(script)), script, environ...)
+	return sameAs(t, Execute(t, dir, environ, Python(t), filepath.Base(script)), script, environ...)
 }
 
-// SameBehaviourAlone is SameBehaviour for a script that looks at its process or at tracebacks: the bare one too is started by itself.
-func SameBehaviourAlone(t *testing.T, script string, environ ...string) *evidence.Run {
+// SameTraining is SameBehaviour for a script that trains, and neither looks at its process nor leaves a traceback: in the short set the
+// bare half is a fork (Bare).
+func SameTraining(t *testing.T, script string, environ ...string) *evidence.Run {
 	t.Helper()
 	dir := filepath.Dir(filepath.Join(Subjects(), script))
-	return sameAs(t, Execute(t, dir, environ, Python(t), filepath.Base(script)), script, environ...)
+	return sameAs(t, Bare(t, dir, environ, filepath.Base(script)), script, environ...)
 }
 
 // sameAs runs a subject under assay and compares what came out with what came of the bare one, byte for byte.
