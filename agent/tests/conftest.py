@@ -3,12 +3,61 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "agent"))
 TABLES = os.path.join(ROOT, "internal", "atlas", "tables")
+
+# One thread: what is computed here is small, and beside other programs the threads of PyTorch's operators wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# As internal/testkit/set.go has it. What the short set leaves out is a skip that says so; the full set also starts an interpreter for every
+# rehearsal, where the short one forks.
+FULL = os.environ.get("ASSAY_TEST") == "full"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "full_set: left out of the short set")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if not FULL and item.get_closest_marker("full_set"):
+            item.add_marker(pytest.mark.skip(reason="left out of the short set; to run it: ASSAY_TEST=full go test ./agent"))
+
+
+class Forks:
+    """Scripts in forks of one interpreter that has imported torch: internal/testkit/forks.py."""
+
+    def __init__(self, folder):
+        self.stdout, self.stderr = str(folder / "stdout"), str(folder / "stderr")
+        self.process = subprocess.Popen([sys.executable, "-W", "ignore::DeprecationWarning", os.path.join(ROOT, "internal", "testkit", "forks.py"), "torch", "torch._dynamo"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
+
+    def run(self, script, env):
+        """Run the script to its end: returncode, stdout, stderr, as of subprocess.run."""
+        self.process.stdin.write(json.dumps({"script": str(script), "dir": os.getcwd(), "environ": env, "stdout": self.stdout, "stderr": self.stderr,
+                                             "quick": True}) + "\n")
+        self.process.stdin.flush()
+        status = json.loads(self.process.stdout.readline())["status"]
+        with open(self.stdout) as out, open(self.stderr) as err:
+            return SimpleNamespace(returncode=os.waitstatus_to_exitcode(status), stdout=out.read(), stderr=err.read())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory):
+    pytest.importorskip("torch")
+    served = Forks(tmp_path_factory.mktemp("forks"))
+    yield served
+    served.close()
 
 
 def column(file, series):
@@ -26,13 +75,12 @@ def column(file, series):
 
 
 @pytest.fixture(scope="session")
-def rehearse(tmp_path_factory):
+def rehearse(tmp_path_factory, forks):
     """rehearse(code, release): run code on a double of that release, without the Go side; what it printed. Each run is a process of its own:
-    what is put into torch stays there."""
-    pytest.importorskip("torch")
+    what is put into torch stays there. fresh=True starts a new interpreter, for what a fork cannot have."""
     folder = tmp_path_factory.mktemp("double")
 
-    def run(code, release="2.8.0", vision="0.23", **more):
+    def run(code, release="2.8.0", vision="0.23", fresh=False, **more):
         series = ".".join(release.split(".")[:2])
         structured = {}
         with open(os.path.join(TABLES, "generated.txt")) as lines:
@@ -65,8 +113,11 @@ def rehearse(tmp_path_factory):
                 else:
                     print("no error")
             """) % (os.path.join(ROOT, "agent"), settings) + textwrap.dedent(code))
-        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", **more.get("env", {})) if "env" in more else dict(os.environ, CUDA_VISIBLE_DEVICES="")
-        done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", str(script)], capture_output=True, text=True, env=env)
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", **more.get("env", {}))
+        if fresh or FULL:
+            done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", str(script)], capture_output=True, text=True, env=env)
+        else:
+            done = forks.run(script, env)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 

@@ -12,6 +12,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 const tryModels = `
@@ -85,6 +86,9 @@ func TestTry(t *testing.T) {
 		{"module", outcomeOK, "", "done", "", "", 0, []string{"torch.nn:Linear", "--args", "in_features=3", "--args", "out_features=2", "--input", "input:2,3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != "missing" && c.name != "with-inputs" {
+				testset.FullOnly(t)
+			}
 			args := append(c.args, "--json")
 			if c.name != "newer" {
 				args = append(args, "--torch", "2.8")

@@ -669,6 +669,11 @@ func TestQuery(t *testing.T) {
 		!strings.Contains(err.Error(), "time") {
 		t.Errorf("a query without end: %v", err)
 	}
+	over, stop := context.WithTimeout(ctx, -1) // the time was over before the query began
+	defer stop()
+	if _, err := b.Query(over, "SELECT 1", 1); err == nil || !strings.Contains(err.Error(), "in the time allowed") {
+		t.Errorf("a query without time: %v", err)
+	}
 }
 
 func TestPack(t *testing.T) {

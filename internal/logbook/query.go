@@ -196,8 +196,13 @@ const (
 
 // Query answers SQL. The book must have been opened by OpenRead: its connection cannot write. No other file can be attached.
 func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, error) {
+	noTime := func() bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
+	late := fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
 	conn, err := b.db.Conn(ctx)
-	if err != nil {
+	switch {
+	case err != nil && noTime():
+		return nil, late
+	case err != nil:
 		return nil, fmt.Errorf("query the logbook: %w", err)
 	}
 	defer conn.Close()
@@ -210,8 +215,8 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	t, err := readTable(ctx, conn, query, limit)
 	var e *sqlite.Error
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
+	case noTime():
+		return nil, late
 	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed"), fault.Usage)
 	case errors.As(err, &e) && e.Code()&0xff == 18: // TOOBIG

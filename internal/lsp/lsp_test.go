@@ -19,6 +19,8 @@ import (
 	"assay/internal/testkit"
 )
 
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
+
 // client speaks to the binary as an editor does. It shares no code with the server.
 type client struct {
 	t     *testing.T

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 // volatile is what differs between two runs of pytest: how long it took, and addresses.
@@ -89,6 +90,7 @@ func TestSuiteByCause(t *testing.T) {
 
 // TestSuiteAsBare: where nothing of MPS is met, pytest prints and ends as it does alone.
 func TestSuiteAsBare(t *testing.T) {
+	testset.FullOnly(t)
 	t.Parallel()
 	environ := []string{"SUITE_DEVICE=cpu", "CUDA_VISIBLE_DEVICES="}
 	args := append(append([]string{}, pytest...), "-k", "not cuda") // torch for Macs and torch for Linux say no to CUDA in other words
@@ -104,6 +106,7 @@ func TestSuiteAsBare(t *testing.T) {
 
 // TestSuiteStopsWhereItIsTold: the second run, on the CPU, keeps to what had failed; nothing that pytest keeps is written twice.
 func TestSuiteStopsWhereItIsTold(t *testing.T) {
+	testset.FullOnly(t)
 	t.Parallel()
 	xml := filepath.Join(t.TempDir(), "junit.xml")
 	o, out := suite(t, nil, append(append([]string{}, pytest...), "--maxfail=2", "--junitxml", xml, "-k", "missing or wrong")...)

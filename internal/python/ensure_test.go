@@ -14,7 +14,10 @@ import (
 	"testing"
 
 	"assay/internal/fault"
+	"assay/internal/testset"
 )
+
+func TestMain(m *testing.M) { os.Exit(testset.Run(m)) }
 
 // base is an interpreter that can make environments, or the test is skipped.
 func base(t *testing.T) Interpreter {
@@ -70,6 +73,7 @@ func onlyPip(t *testing.T) {
 }
 
 func TestEnsure(t *testing.T) {
+	testset.FullOnly(t)
 	in := base(t)
 	onlyPip(t)
 	cache := t.TempDir()

@@ -14,6 +14,7 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 const tablesFolder = "../../internal/atlas/tables"
@@ -43,6 +44,8 @@ func wheelOf(t *testing.T, name, version string, files map[string]string) string
 	}
 	return path
 }
+
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
 // TestRefuses: what is no macOS wheel with MPS in it stops the generator before any table is touched.
 func TestRefuses(t *testing.T) {
@@ -201,6 +204,7 @@ print(json.dumps({"release": torch.__version__, "ops": {n: any(has(n, k) for k i
 // TestAddRelease: the one command adds a release that the tables do not have yet, and what comes out is what is committed. torchvision's
 // wheel is small enough for every test run; torch's goes the same way.
 func TestAddRelease(t *testing.T) {
+	testset.FullOnly(t) // it wants the network
 	folder := t.TempDir()
 	wheels := t.TempDir()
 	for _, file := range []string{"torchvision.txt", "releases.txt", "disagreements.txt", "generated.txt"} {
