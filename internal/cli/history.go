@@ -89,7 +89,7 @@ func pastOf(env *Env, places []string, book string) *past {
 		}
 	}
 	for _, place := range places {
-		if path := env.Path(place); logbook.IsLogbook(path) {
+		if path := env.Path(place); logbook.IsSQLite(path) {
 			h.books = append(h.books, path)
 		} else {
 			h.folders = append(h.folders, place)

@@ -811,7 +811,7 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 		return fault.Exit(fmt.Errorf("import: %w", err), fault.Usage)
 	}
 	if !info.IsDir() {
-		if logbook.IsLogbook(path) && info.Size() > 0 {
+		if logbook.IsSQLite(path) {
 			m, err := book.Merge(ctx, path)
 			if m != nil {
 				sum.Records, sum.Chunks, sum.Known = sum.Records+m.Records, sum.Chunks+m.Chunks, sum.Known+m.Known
@@ -982,7 +982,12 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 	ctx, stop := context.WithTimeout(ctx, recordLimit)
 	defer stop()
 	if err := keepRun(ctx, env, path, res); err != nil {
-		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %v\n", err)
+		dir := res.Dir
+		if rel, relErr := filepath.Rel(env.Dir, dir); relErr == nil && filepath.IsLocal(rel) {
+			dir = rel
+		}
+		fmt.Fprintf(env.Stderr, "assay: the run was not recorded: %v; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
+			err, dir)
 	}
 }
 
