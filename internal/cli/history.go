@@ -107,6 +107,11 @@ func checkAgainst(env *Env, places []string) error {
 		if _, err := os.Stat(env.Path(place)); err != nil {
 			return fault.Exit(fmt.Errorf("--against: %w", err), fault.Usage)
 		}
+		if path := env.Path(place); logbook.IsSQLite(path) {
+			if err := logbook.MustBe(path); err != nil {
+				return fault.Exit(fault.Hint(fmt.Errorf("--against: %w", err), fault.HintOf(err)), fault.Usage)
+			}
+		}
 	}
 	return nil
 }

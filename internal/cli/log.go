@@ -986,7 +986,7 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 		if rel, relErr := filepath.Rel(env.Dir, dir); relErr == nil && filepath.IsLocal(rel) {
 			dir = rel
 		}
-		fmt.Fprintf(env.Stderr, "assay: the run was not recorded: %v; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
+		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %v; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
 			err, dir)
 	}
 }

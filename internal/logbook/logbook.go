@@ -138,7 +138,7 @@ func create(ctx context.Context, path string) error {
 
 // OpenRead opens a logbook that is there already and changes nothing in it. Its connections cannot write, attach files or load code.
 func OpenRead(ctx context.Context, path string) (*Book, error) {
-	if err := mustBe(path); err != nil {
+	if err := MustBe(path); err != nil {
 		return nil, err
 	}
 	b, err := openForeign(ctx, path, "query_only(1)", "cell_size_check(1)")
@@ -162,8 +162,8 @@ func OpenRead(ctx context.Context, path string) (*Book, error) {
 	return b, nil
 }
 
-// mustBe refuses what is no logbook to read.
-func mustBe(path string) error {
+// MustBe refuses what is no logbook to read, and opens nothing for it.
+func MustBe(path string) error {
 	switch is, err := look(path); {
 	case err != nil:
 		return err
