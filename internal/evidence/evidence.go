@@ -49,7 +49,7 @@ func Unknown(name, unit, reason string) Figure {
 // Run is the evidence of one run of one subject on one target: the content of evidence.json.
 type Run struct {
 	Schema  string    `json:"schema"`
-	ID      string    `json:"id"`
+	ID      string    `json:"id"` // a name of its own: time, subject and random characters; of earlier assays the name of the run's folder
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 
@@ -80,6 +80,9 @@ type Run struct {
 	Processes []Process  `json:"processes"`
 
 	Provenance Provenance `json:"provenance"`
+
+	// Document is the SHA-256, in hex, of the bytes that the run was read from or written to: its identity. "" where there are none.
+	Document string `json:"-"`
 }
 
 // Figure returns the figure of that name; where there is none, an unknown one that says so.

@@ -68,6 +68,14 @@ func work(run *evidence.Run) [][2]string {
 	return [][2]string{{"batch", fmt.Sprint(d.Batch)}, {"workers", fmt.Sprint(d.Workers)}}
 }
 
+// Key is the identity of a run: the hash of its document. Runs that were never one are told apart by name and start.
+func Key(run *evidence.Run) string {
+	if run.Document != "" {
+		return run.Document
+	}
+	return run.ID + " " + run.Started.UTC().String()
+}
+
 // unlike says in what two runs differ that must not differ in a baseline; "" where they are alike.
 func unlike(a, b *evidence.Run) string { return differ(key(a), key(b)) }
 
@@ -119,10 +127,10 @@ func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	given := map[string]bool{}
+	given := map[string]bool{} // a run in two places is one; two runs of one name are two
 	first := judged[0].Started
 	for _, run := range s.Runs {
-		given[run.ID] = true
+		given[Key(run)] = true
 	}
 	for _, run := range judged {
 		if run.Started.Before(first) {
@@ -133,7 +141,7 @@ func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 	for _, run := range all {
 		why := ""
 		switch {
-		case given[run.ID]:
+		case given[Key(run)]:
 			continue
 		case !run.Started.Before(first):
 			why = "began later than the run judged"
