@@ -31,6 +31,10 @@ type Figure struct {
 	Window  string   `json:"window,omitempty"` // name of the Window that the sample was taken from
 	Note    string   `json:"note,omitempty"`   // what a reader must know to use the figure
 	Missing string   `json:"missing,omitempty"`
+
+	// Disturbed says what else on the machine changed the figure while it was taken, and how much of that there was: contention, throttling, swap,
+	// power. "" where nothing is known to have.
+	Disturbed string `json:"disturbed,omitempty"`
 }
 
 // Known reports whether the figure has a value.

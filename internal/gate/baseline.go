@@ -195,10 +195,17 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 	b := &Compared{Left: left, Now: len(a.Each)}
 	a.Compared = b
 	var before, now []float64
+	disturbed := 0
 	for _, run := range past {
 		if fig, _ := c.of(run); fig.Known() && *fig.Value > 0 {
 			before, b.Runs = append(before, math.Log(*fig.Value)), append(b.Runs, run.ID)
+		} else if run.Figure(c.Figure).Disturbed != "" {
+			disturbed++
 		}
+	}
+	if disturbed > 0 {
+		left = append(left, count(disturbed, "run")+": disturbed while "+c.Figure+" was measured")
+		b.Left = left
 	}
 	for _, v := range a.Each {
 		if v <= 0 {
