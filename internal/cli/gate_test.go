@@ -221,8 +221,8 @@ func TestRunWithPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "typo.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.tme <= 1 s\"\n")
-	write(t, filepath.Join(dir, "fail.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time <= 1 ns\"\n")
-	write(t, filepath.Join(dir, "pass.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time <= 1 h and loss.last <= 1e6\"\n")
+	write(t, filepath.Join(dir, "fail.toml"), "[[gate]]\nname = \"x\"\nrule = \"loss.last <= -1e6\"\n")
+	write(t, filepath.Join(dir, "pass.toml"), "[[gate]]\nname = \"x\"\nrule = \"epoch.steps >= 1 and loss.last <= 1e6\"\n")
 	write(t, filepath.Join(dir, "open.toml"), "[[gate]]\nname = \"x\"\nrule = \"gpu.util(mps) >= 18 %\"\n")
 	ran := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))

@@ -706,8 +706,20 @@ func (s *Set) morePairs(c *Condition, v float64) string {
 	a, _ := s.On(c.Args[0])
 	b, _ := s.On(c.Args[1])
 	distance := math.Abs(math.Log1p(-v) - math.Log1p(-min(c.Bound, 1-1e-9)))
+	var logs [2][]float64
+	for i, runs := range [][]*evidence.Run{a, b} {
+		for _, run := range runs {
+			if fig := run.Figure("step.time"); fig.Known() && fig.Disturbed == "" && *fig.Value > 0 {
+				logs[i] = append(logs[i], math.Log(*fig.Value))
+			}
+		}
+	}
+	sd := expectedSpread
+	if own := stats.Spread(logs[0], logs[1]); own > sd {
+		sd = own
+	}
 	for k := 1; k <= mostRuns; k++ {
-		if stats.HalfWidth(len(a)+k, len(b)+k, expectedSpread, level) < distance {
+		if stats.HalfWidth(len(logs[0])+k, len(logs[1])+k, sd, level) < distance {
 			return fmt.Sprintf("about %s on each side would tell: %s; %s", count(k, "more run"), RunOn(s.Runs[0], c.Args[0]), RunOn(s.Runs[0], c.Args[1]))
 		}
 	}

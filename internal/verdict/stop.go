@@ -175,6 +175,9 @@ func normalised(a, b *evidence.Run) (different, unknown string) {
 		if !f.Known() {
 			return "", "share.data: " + f.Missing
 		}
+		if f.Disturbed != "" {
+			return "", "share.data was disturbed: " + f.Disturbed
+		}
 		if *f.Value >= dataShare {
 			return fmt.Sprintf("%.0f %% of a step is spent waiting for data", 100**f.Value), ""
 		}
