@@ -167,7 +167,7 @@ func (s *procSource) others(own, elapsed float64, first bool) []evidence.Figure 
 	if err != nil {
 		return unknownAll(gives, reason(err))
 	}
-	var self float64 // what assay itself takes, with what it starts for a look at the machine
+	var self float64 // what assay itself takes
 	if s.h.self != nil {
 		self = s.h.self()
 	}
