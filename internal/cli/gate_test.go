@@ -3,12 +3,14 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"assay/internal/evidence"
 	"assay/internal/gate"
 	"assay/internal/logbook"
 	"assay/internal/testkit"
@@ -220,8 +222,8 @@ func TestRunWithPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "typo.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.tme <= 1 s\"\n")
-	write(t, filepath.Join(dir, "fail.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time <= 1 ns\"\n")
-	write(t, filepath.Join(dir, "pass.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time <= 1 h and loss.last <= 1e6\"\n")
+	write(t, filepath.Join(dir, "fail.toml"), "[[gate]]\nname = \"x\"\nrule = \"loss.last <= -1e6\"\n")
+	write(t, filepath.Join(dir, "pass.toml"), "[[gate]]\nname = \"x\"\nrule = \"epoch.steps >= 1 and loss.last <= 1e6\"\n")
 	write(t, filepath.Join(dir, "open.toml"), "[[gate]]\nname = \"x\"\nrule = \"gpu.util(mps) >= 18 %\"\n")
 	ran := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
@@ -244,5 +246,84 @@ func TestRunWithPolicy(t *testing.T) {
 	}
 	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "fail.toml", "--out", "own", "--", python, "-c", "raise SystemExit(7)"); code != 7 {
 		t.Errorf("the script's own status comes first: %d\n%s", code, errs)
+	}
+}
+
+// TestTwoRunsOfOneName: earlier assays named a run after its folder, so that d1/report and d2/report have one name. They are two runs all the same:
+// neither takes the other's place in a history, and a run that lies in a folder and in the logbook is one.
+func TestTwoRunsOfOneName(t *testing.T) {
+	dir := t.TempDir()
+	var runs []*evidence.Run
+	data, err := os.ReadFile(recordedRuns + "digits-runs.json")
+	if err == nil {
+		err = json.Unmarshal(data, &runs)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, run := range runs[:7] {
+		run.ID, run.Started = "report", time.Date(2026, 1, 1, i/2, 0, 0, 0, time.UTC) // two of them began at one moment
+		doc, err := json.Marshal(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(dir, ".assay", "runs", fmt.Sprintf("d%d", i))
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(folder, "evidence.json"), string(doc))
+	}
+	write(t, filepath.Join(dir, "p.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.time within 99 % of baseline\"\n")
+	judge := func(args ...string) (gate.Report, string) {
+		t.Helper()
+		out, errs, code := command(t, dir, nil, append([]string{"gate", "--json", "--policy", "p.toml"}, args...)...)
+		var rep gate.Report
+		if err := json.Unmarshal([]byte(out), &rep); err != nil {
+			t.Fatalf("status %d: %v\n%s%s", code, err, out, errs)
+		}
+		return rep, rep.Gates[0].Answers[0].Text
+	}
+	rep, text := judge(".assay/runs/d6")
+	if c := rep.Gates[0].Answers[0].Compared; rep.Outcome != gate.Pass || c == nil || c.Past != 6 {
+		t.Errorf("six earlier runs of the same name: %s\n%s", rep.Outcome, text)
+	}
+	if _, errs, code := command(t, dir, nil, "log", "import", ".assay/runs"); code != 0 {
+		t.Fatal(errs)
+	}
+	if rep, text = judge(".assay/runs/d6"); rep.Gates[0].Answers[0].Compared == nil || rep.Gates[0].Answers[0].Compared.Past != 6 {
+		t.Errorf("kept in the logbook as well: %s", text)
+	}
+	if rep, _ = judge(".assay/runs/d5", ".assay/runs/d6"); len(rep.Runs) != 2 || rep.Runs[0].Document == rep.Runs[1].Document {
+		t.Errorf("two runs of one name were taken for one: %+v", rep.Runs)
+	}
+	out, errs, code := command(t, dir, nil, "log", "show", ".assay/runs/d3")
+	if code != 0 || !strings.Contains(out, "record ") {
+		t.Errorf("status %d\n%s%s", code, out, errs)
+	}
+	if _, errs, code := command(t, dir, nil, "log", "show", "report"); code != 2 || !strings.Contains(errs, "ambiguous") {
+		t.Errorf("status %d\n%s", code, errs)
+	}
+}
+
+// TestEachRunHasItsOwnName: wherever --out puts a run, its name is its own, in its events, its evidence and the logbook.
+func TestEachRunHasItsOwnName(t *testing.T) {
+	python, dir := testkit.Python(t), t.TempDir()
+	names := map[string]bool{}
+	for _, out := range []string{"d1/report", "d2/report"} {
+		if _, errs, code := command(t, dir, os.Environ(), "run", "-q", "--logbook", "all.db", "--out", out, "--", python, "-c", "pass"); code != 0 {
+			t.Fatal(errs)
+		}
+		run := testkit.LoadRun(t, filepath.Join(dir, out))
+		events, err := os.ReadFile(filepath.Join(dir, out, "events.jsonl"))
+		if err != nil || !strings.Contains(string(events), `"id":"`+run.ID+`"`) {
+			t.Errorf("%s: the events have another name than %s (%v)", out, run.ID, err)
+		}
+		names[run.ID] = true
+		if shown, errs, code := command(t, dir, nil, "log", "show", "--logbook", "all.db", run.ID); code != 0 {
+			t.Errorf("%s%s", shown, errs)
+		}
+	}
+	if len(names) != 2 || names["report"] {
+		t.Errorf("%v", names)
 	}
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +17,7 @@ import (
 	"assay/internal/gate"
 	"assay/internal/logbook"
 	"assay/internal/probe"
+	"assay/internal/report"
 )
 
 // runsFolder is where assay run keeps runs.
@@ -35,7 +38,7 @@ func loadRuns(env *Env, args []string) ([]*evidence.Run, map[string]string, erro
 		if key := runKey(run); !seen[key] {
 			seen[key] = true
 			runs = append(runs, run)
-			paths[run.ID] = arg
+			paths[key] = arg
 		}
 	}
 	return runs, paths, nil
@@ -66,7 +69,15 @@ func loadRun(env *Env, arg string) (*evidence.Run, error) {
 }
 
 // runKey tells runs apart: one may lie in a folder and in the logbook.
-func runKey(run *evidence.Run) string { return run.ID + run.Started.UTC().String() }
+func runKey(run *evidence.Run) string {
+	if run.Document == "" { // folded from events: what the logbook would keep of it
+		sum := sha256.New()
+		if (report.JSON{}).Write(sum, run) == nil {
+			run.Document = hex.EncodeToString(sum.Sum(nil))
+		}
+	}
+	return gate.Key(run)
+}
 
 // runHistory gives the runs below the folders and in the logbooks named; without any, those of .assay/runs and of the logbook: the one named,
 // else $ASSAY_LOGBOOK, else .assay/logbook.db. nil where there is none of them.
@@ -89,7 +100,7 @@ func pastOf(env *Env, places []string, book string) *past {
 		}
 	}
 	for _, place := range places {
-		if path := env.Path(place); logbook.IsLogbook(path) {
+		if path := env.Path(place); logbook.IsSQLite(path) {
 			h.books = append(h.books, path)
 		} else {
 			h.folders = append(h.folders, place)
@@ -107,6 +118,11 @@ func checkAgainst(env *Env, places []string) error {
 		if _, err := os.Stat(env.Path(place)); err != nil {
 			return fault.Exit(fmt.Errorf("--against: %w", err), fault.Usage)
 		}
+		if path := env.Path(place); logbook.IsSQLite(path) {
+			if err := logbook.MustBe(path); err != nil {
+				return fault.Exit(fault.Hint(fmt.Errorf("--against: %w", err), fault.HintOf(err)), fault.Usage)
+			}
+		}
 	}
 	return nil
 }
@@ -119,7 +135,7 @@ type past struct {
 	done    bool
 	read    []*evidence.Run // of the folders, the newest first
 	err     error
-	paths   map[string]string // run identifier → where it is
+	paths   map[string]string // runKey → where it is
 }
 
 // Past gives every run below the folders, and of the logbooks those of the same subject; without a subject the newest of each. What does not
@@ -172,8 +188,8 @@ func (h *past) ofBook(path string, of *evidence.Run) ([]*evidence.Run, error) {
 		return nil, err
 	}
 	for i, run := range runs {
-		if h.paths[run.ID] == "" {
-			h.paths[run.ID] = "record " + ids[i][:12] + " of " + path
+		if key := runKey(run); h.paths[key] == "" {
+			h.paths[key] = "record " + ids[i][:12] + " of " + path
 		}
 		slim(run)
 	}
@@ -223,7 +239,7 @@ func (h *past) load() ([]*evidence.Run, error) {
 		}
 		if key := runKey(run); !seen[key] {
 			seen[key] = true
-			h.paths[run.ID] = filepath.Dir(file.path)
+			h.paths[key] = filepath.Dir(file.path)
 			runs = append(runs, slim(run))
 		}
 	}
@@ -268,13 +284,9 @@ func newest(env *Env) (*evidence.Run, string, error) {
 			return nil, "", err
 		}
 		defer b.Close()
-		id, err := b.Resolve(ctx, run.ID)
-		if err != nil {
-			return nil, "", err
-		}
-		whole, err := b.Run(ctx, id)
-		return whole, h.paths[run.ID], err
+		whole, err := b.Run(ctx, run.Document)
+		return whole, h.paths[runKey(run)], err
 	}
-	whole, _, err := probe.Load(h.paths[run.ID])
-	return whole, h.paths[run.ID], err
+	whole, _, err := probe.Load(h.paths[runKey(run)])
+	return whole, h.paths[runKey(run)], err
 }

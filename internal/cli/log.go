@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +48,8 @@ func newLogCommand(env *Env) *cobra.Command {
 		Long: `Lists the records of the logbook, the newest first: runs, rehearsals, notes, rejected hypotheses and what other commands kept.
 
 The logbook is one SQLite file: --logbook, else $ASSAY_LOGBOOK, else .assay/logbook.db. assay run records there. A record is named by the
-beginning of its identifier, as a commit is, or by the name of its run's folder. docs/logbook.md describes it.`,
+beginning of its identifier, as a commit is, by the run's name (column name of the view runs), or by the path of the run's folder.
+docs/logbook.md describes it.`,
 		Example: `  assay log --script train.py --limit 20
   assay log diff 3f2a91 77bc02
   assay log query "SELECT name, torch, peak_memory FROM runs ORDER BY started"`,
@@ -111,6 +114,23 @@ func withLogbook(ctx context.Context, env *Env, opts *logOptions, f func(book *l
 		err = closed
 	}
 	return err
+}
+
+// resolveRecord finds the record that a word names: as the logbook knows it, or the folder of a run that is kept there.
+func resolveRecord(ctx context.Context, env *Env, book *logbook.Book, word string) (string, error) {
+	id, err := book.Resolve(ctx, word)
+	if err == nil || word == "" {
+		return id, err
+	}
+	doc, readErr := readEvidence(filepath.Join(env.Path(word), "evidence.json"))
+	if readErr != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(doc)
+	if id, bad := book.Resolve(ctx, hex.EncodeToString(sum[:])); bad == nil {
+		return id, nil
+	}
+	return "", err
 }
 
 func (opts *logOptions) parse(env *Env) error {
@@ -217,7 +237,7 @@ func newLogShow(env *Env, opts *logOptions) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		return withLogbook(ctx, env, opts, func(book *logbook.Book) error {
-			id, err := book.Resolve(ctx, args[0])
+			id, err := resolveRecord(ctx, env, book, args[0])
 			if err != nil {
 				return err
 			}
@@ -341,7 +361,7 @@ noise, and all bear the sign.`,
 			for _, arg := range args {
 				var ids []string
 				for word := range strings.SplitSeq(arg, ",") {
-					id, err := book.Resolve(ctx, word)
+					id, err := resolveRecord(ctx, env, book, word)
 					if err != nil {
 						return err
 					}
@@ -473,7 +493,7 @@ func newLogNote(env *Env, opts *logOptions) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return withLogbook(cmd.Context(), env, opts, func(book *logbook.Book) error {
-			id, err := book.Resolve(cmd.Context(), args[0])
+			id, err := resolveRecord(cmd.Context(), env, book, args[0])
 			if err != nil {
 				return err
 			}
@@ -516,7 +536,7 @@ func newLogReject(env *Env, opts *logOptions) *cobra.Command {
 		defer book.Close()
 		var about []string
 		for _, word := range args[1:] {
-			id, err := book.Resolve(ctx, word)
+			id, err := resolveRecord(ctx, env, book, word)
 			if err != nil {
 				return err
 			}
@@ -542,7 +562,7 @@ not what was at the time of the run; each says when.`}
 			return fault.Exit(errors.New("log facts: --rtt or --checksum says what to find out"), fault.Usage)
 		}
 		return withLogbook(ctx, env, opts, func(book *logbook.Book) error {
-			id, err := book.Resolve(ctx, args[0])
+			id, err := resolveRecord(ctx, env, book, args[0])
 			if err != nil {
 				return err
 			}
@@ -718,7 +738,7 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 			if len(args) > 0 {
 				var wanted []string
 				for _, word := range args {
-					id, err := book.Resolve(ctx, word)
+					id, err := resolveRecord(ctx, env, book, word)
 					if err != nil {
 						return err
 					}
@@ -811,7 +831,7 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 		return fault.Exit(fmt.Errorf("import: %w", err), fault.Usage)
 	}
 	if !info.IsDir() {
-		if logbook.IsLogbook(path) && info.Size() > 0 {
+		if logbook.IsSQLite(path) {
 			m, err := book.Merge(ctx, path)
 			if m != nil {
 				sum.Records, sum.Chunks, sum.Known = sum.Records+m.Records, sum.Chunks+m.Chunks, sum.Known+m.Known
@@ -982,7 +1002,12 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 	ctx, stop := context.WithTimeout(ctx, recordLimit)
 	defer stop()
 	if err := keepRun(ctx, env, path, res); err != nil {
-		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %v\n", err)
+		dir := res.Dir
+		if rel, relErr := filepath.Rel(env.Dir, dir); relErr == nil && filepath.IsLocal(rel) {
+			dir = rel
+		}
+		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %v; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
+			err, dir)
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -172,12 +173,12 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 			return nil, err
 		}
 	}
-	out := opts.out
+	id, out := runName(env, subject), opts.out
 	if out == "" {
-		out = filepath.Join(".assay", "runs", runName(env, subject))
+		out = filepath.Join(runsFolder, id)
 	}
 	res, err := probe.Run(ctx, probe.Options{
-		Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
+		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
@@ -193,7 +194,11 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		name string
 		form report.Form
 	}{{"evidence.json", report.JSON{}}, {"report.html", report.HTML{}}} {
-		err := probe.WriteFile(filepath.Join(res.Dir, form.name), func(w io.Writer) error { return form.form.Write(w, res.Run) })
+		sum := sha256.New()
+		err := probe.WriteFile(filepath.Join(res.Dir, form.name), func(w io.Writer) error { return form.form.Write(io.MultiWriter(w, sum), res.Run) })
+		if form.name == "evidence.json" && err == nil {
+			res.Run.Document = hex.EncodeToString(sum.Sum(nil))
+		}
 		if err != nil {
 			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", form.name, err))
 		}

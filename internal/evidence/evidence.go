@@ -31,6 +31,10 @@ type Figure struct {
 	Window  string   `json:"window,omitempty"` // name of the Window that the sample was taken from
 	Note    string   `json:"note,omitempty"`   // what a reader must know to use the figure
 	Missing string   `json:"missing,omitempty"`
+
+	// Disturbed says what else on the machine changed the figure while it was taken, and how much of that there was: contention, throttling, swap,
+	// power. "" where nothing is known to have.
+	Disturbed string `json:"disturbed,omitempty"`
 }
 
 // Known reports whether the figure has a value.
@@ -49,7 +53,7 @@ func Unknown(name, unit, reason string) Figure {
 // Run is the evidence of one run of one subject on one target: the content of evidence.json.
 type Run struct {
 	Schema  string    `json:"schema"`
-	ID      string    `json:"id"`
+	ID      string    `json:"id"` // a name of its own: time, subject and random characters; of earlier assays the name of the run's folder
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 
@@ -80,6 +84,9 @@ type Run struct {
 	Processes []Process  `json:"processes"`
 
 	Provenance Provenance `json:"provenance"`
+
+	// Document is the SHA-256, in hex, of the bytes that the run was read from or written to: its identity. "" where there are none.
+	Document string `json:"-"`
 }
 
 // Figure returns the figure of that name; where there is none, an unknown one that says so.

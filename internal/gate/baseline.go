@@ -68,6 +68,14 @@ func work(run *evidence.Run) [][2]string {
 	return [][2]string{{"batch", fmt.Sprint(d.Batch)}, {"workers", fmt.Sprint(d.Workers)}}
 }
 
+// Key is the identity of a run: the hash of its document. Runs that were never one are told apart by name and start.
+func Key(run *evidence.Run) string {
+	if run.Document != "" {
+		return run.Document
+	}
+	return run.ID + " " + run.Started.UTC().String()
+}
+
 // unlike says in what two runs differ that must not differ in a baseline; "" where they are alike.
 func unlike(a, b *evidence.Run) string { return differ(key(a), key(b)) }
 
@@ -119,10 +127,10 @@ func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	given := map[string]bool{}
+	given := map[string]bool{} // a run in two places is one; two runs of one name are two
 	first := judged[0].Started
 	for _, run := range s.Runs {
-		given[run.ID] = true
+		given[Key(run)] = true
 	}
 	for _, run := range judged {
 		if run.Started.Before(first) {
@@ -133,7 +141,7 @@ func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 	for _, run := range all {
 		why := ""
 		switch {
-		case given[run.ID]:
+		case given[Key(run)]:
 			continue
 		case !run.Started.Before(first):
 			why = "began later than the run judged"
@@ -187,10 +195,17 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 	b := &Compared{Left: left, Now: len(a.Each)}
 	a.Compared = b
 	var before, now []float64
+	disturbed := 0
 	for _, run := range past {
 		if fig, _ := c.of(run); fig.Known() && *fig.Value > 0 {
 			before, b.Runs = append(before, math.Log(*fig.Value)), append(b.Runs, run.ID)
+		} else if run.Figure(c.Figure).Disturbed != "" {
+			disturbed++
 		}
+	}
+	if disturbed > 0 {
+		left = append(left, count(disturbed, "run")+": disturbed while "+c.Figure+" was measured")
+		b.Left = left
 	}
 	for _, v := range a.Each {
 		if v <= 0 {

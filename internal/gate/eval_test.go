@@ -248,6 +248,7 @@ func TestBaselineIsBound(t *testing.T) {
 		return r
 	}
 	facts(run, "Apple M3 Ultra", "macOS 15.5")
+	run.Document = "d0"
 	var history past
 	for i, change := range []func(*evidence.Run){
 		func(r *evidence.Run) { facts(r, "Apple M2", "macOS 15.5") },
@@ -257,7 +258,7 @@ func TestBaselineIsBound(t *testing.T) {
 		func(r *evidence.Run) { r.Subject.Command = []string{"python", "train.py", "--epochs", "4"} },
 		func(r *evidence.Run) { r.Outcome.Exit = 1 },
 		func(r *evidence.Run) { r.Started = run.Started.Add(time.Hour) },
-		func(r *evidence.Run) { r.ID = "new" },
+		func(r *evidence.Run) { r.ID, r.Document = "another name", "d0" },
 		func(r *evidence.Run) {},
 		func(r *evidence.Run) { // the same script by another path and interpreter
 			r.Subject.Command, r.Subject.Script = []string{"/opt/python", "/home/x/train.py", "--epochs", "3"}, "/home/x/train.py"

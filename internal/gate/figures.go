@@ -61,6 +61,8 @@ var figures = []figure{
 	{name: "agent.total", unit: "s", better: lower, timed: true},
 	{name: "agent.share", unit: "ratio", better: lower, timed: true},
 	{name: "host.cpu.mean", unit: "ratio", most: 1, timed: true},
+	{name: "host.cpu.others.mean", unit: "1", better: lower, timed: true},
+	{name: "host.cpu.lost", unit: "ratio", most: 1, better: lower, timed: true},
 	{name: "gpu.busy.mean", unit: "ratio", most: 1, better: higher, timed: true},
 	{name: "gpu.power.mean", unit: "W", better: lower, timed: true},
 	{name: "loss.first", unit: "1", better: lower},

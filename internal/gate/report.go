@@ -37,10 +37,11 @@ type Counts struct {
 
 // RunRef points at a run.
 type RunRef struct {
-	ID      string    `json:"id"`
-	Started time.Time `json:"started"`
-	Device  string    `json:"device"`
-	Judged  bool      `json:"judged"` // false: there to compare with
+	ID       string    `json:"id"`
+	Document string    `json:"document,omitempty"` // SHA-256 of the evidence: two runs of earlier assays may have one id
+	Started  time.Time `json:"started"`
+	Device   string    `json:"device"`
+	Judged   bool      `json:"judged"` // false: there to compare with
 }
 
 // Result of one gate.
@@ -71,7 +72,7 @@ func (r *Result) Needs() []string {
 func Judge(p *Policy, s *Set) *Report {
 	rep := &Report{Schema: Schema, Policy: p.Name, Outcome: Pass, Runs: []RunRef{}, Gates: []Result{}}
 	for _, run := range s.Runs {
-		rep.Runs = append(rep.Runs, RunRef{ID: run.ID, Started: run.Started, Device: Device(run), Judged: unlike(s.Runs[0], run) == ""})
+		rep.Runs = append(rep.Runs, RunRef{ID: run.ID, Document: run.Document, Started: run.Started, Device: Device(run), Judged: unlike(s.Runs[0], run) == ""})
 	}
 	for i := range p.Gates {
 		g := &p.Gates[i]

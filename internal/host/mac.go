@@ -337,12 +337,12 @@ type macSource struct {
 	vm    *slow
 	gpu   *slow
 
-	swaps  float64 // of the goroutine of vm
-	swapAt time.Time
+	swaps, swapsIn   float64 // of the goroutine of vm
+	swapAt, swapInAt time.Time
 }
 
 var (
-	vmGives     = []quantity{{"host.memory.available", "B"}, {"host.swap.out", "B/s"}}
+	vmGives     = []quantity{{"host.memory.available", "B"}, {"host.swap.out", "B/s"}, {"host.swap.in", "B/s"}}
 	macGPUGives = []quantity{{"cpu.power", "W"}, {"gpu.busy", "ratio"}, {"gpu.power", "W"}, {"gpu.frequency", "Hz"},
 		{"gpu.memory", "B"}, {"power.system", "W"}}
 )
@@ -391,22 +391,28 @@ func (s *macSource) readVM(ctx context.Context) []evidence.Figure {
 	figures := []evidence.Figure{figureOr("host.memory.available", available, "B", err)}
 	swaps, err := v.bytes("Swapouts")
 	if err != nil {
-		return append(figures, evidence.Unknown("host.swap.out", "B/s", err.Error()))
+		return append(figures, unknownAll(vmGives[1:], err.Error())...)
 	}
-	return append(figures, rate("host.swap.out", "B/s", swaps, now, &s.swaps, &s.swapAt))
+	figures = append(figures, rate("host.swap.out", "B/s", swaps, now, &s.swaps, &s.swapAt))
+	if swaps, err = v.bytes("Swapins"); err != nil {
+		return append(figures, evidence.Unknown("host.swap.in", "B/s", err.Error()))
+	}
+	return append(figures, rate("host.swap.in", "B/s", swaps, now, &s.swapsIn, &s.swapInAt))
 }
 
 func (s *macSource) sample(ctx context.Context, now time.Time) []evidence.Figure {
 	ctx, cancel := context.WithTimeout(ctx, sampleLimit) // of the tools that stand in for a missing call
 	defer cancel()
-	figures := make([]evidence.Figure, 0, 20)
+	figures := make([]evidence.Figure, 0, 24)
 	figures = append(figures, s.processes(now)...)
-	figures = append(figures, s.hostCPU())
+	process, host := figures[len(figures)-1], s.hostCPU()
+	figures = append(figures, host)
 	vm := s.vm.latest(now)
 	figures = append(figures, vm[0], s.swapUsed(ctx), vm[1], s.pressure())
 	gpu := s.gpu.latest(now)
 	figures = append(figures, gpu[:5]...)
-	return append(figures, s.thermal(ctx), gpu[5])
+	figures = append(figures, s.thermal(ctx), gpu[5])
+	return append(append(figures, macShares(host, process, s.cores)...), vm[2])
 }
 
 func (s *macSource) processes(now time.Time) []evidence.Figure {

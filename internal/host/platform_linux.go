@@ -9,7 +9,7 @@ import (
 )
 
 func thisMachine() machine {
-	h := &procHost{tool: runTool, read: readSmall}
+	h := &procHost{tool: runTool, read: readSmall, self: ownTime}
 	for _, p := range []string{"nvidia-smi", "/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"} {
 		if found, err := exec.LookPath(p); err == nil {
 			h.smi = found
@@ -17,6 +17,15 @@ func thisMachine() machine {
 		}
 	}
 	return h
+}
+
+// ownTime is the processor time of this process, in seconds.
+func ownTime() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // readSmall reads a file of /proc or /sys. os.ReadFile would also stat it and offer it to the poller, which doubles the cost

@@ -23,6 +23,7 @@ import (
 type procHost struct {
 	root string // "" on a real host
 	tool toolFunc
+	self func() float64                    // processor seconds of assay itself; nil: not counted
 	smi  string                            // path of nvidia-smi; "" where there is none
 	read func(path string) ([]byte, error) // of small files of /proc and /sys
 }
@@ -484,6 +485,8 @@ type procSource struct {
 	limit    float64
 	limitDir string
 
+	share sharing
+
 	gpu *slow
 	pss *slow
 	// pids of the run, for the reading beside
@@ -570,8 +573,9 @@ func (s *procSource) readPSS(ctx context.Context) []evidence.Figure {
 }
 
 func (s *procSource) sample(_ context.Context, now time.Time) []evidence.Figure {
-	figures := make([]evidence.Figure, 0, 20)
-	figures = append(figures, s.processes(now)...)
+	figures := make([]evidence.Figure, 0, 26)
+	processes, pids, own := s.processes(now)
+	figures = append(figures, processes...)
 	figures = append(figures, s.hostCPU(), s.available(), s.swapUsed(), s.swapRate(now),
 		evidence.Unknown("host.pressure", "level", "Linux has no level; see host.pressure.some"), s.stalled(now))
 	if s.gpu != nil {
@@ -579,24 +583,25 @@ func (s *procSource) sample(_ context.Context, now time.Time) []evidence.Figure 
 	} else {
 		figures = append(figures, unknownAll(gpuGives, "no nvidia-smi on this machine")...)
 	}
-	return append(figures,
+	figures = append(figures,
 		evidence.Unknown("thermal.pressure", "level", "Linux reports temperatures, no level"),
 		evidence.Unknown("power.system", "W", "no meter of the whole machine is read on Linux"))
+	return append(figures, s.shares(now, pids, own)...)
 }
 
-// processes gives the figures of the run's own tree.
-func (s *procSource) processes(now time.Time) []evidence.Figure {
+// processes gives the figures of the run's own tree, its members, and their processor time with that of children that have ended, in seconds.
+func (s *procSource) processes(now time.Time) (figures []evidence.Figure, members []int, own float64) {
 	footprint := evidence.Unknown("process.footprint", "B", "Linux has no footprint; see process.resident")
 	missing := func(why string) []evidence.Figure {
 		return []evidence.Figure{footprint, evidence.Unknown("process.resident", "B", why), evidence.Unknown("process.workers", "B", why),
 			evidence.Unknown("process.pss", "B", why), evidence.Unknown("process.peak", "B", why), evidence.Unknown("process.cpu", "ratio", why)}
 	}
 	if s.pid <= 0 {
-		return missing("no process to follow")
+		return missing("no process to follow"), nil, 0
 	}
 	all, err := s.table.list()
 	if err != nil {
-		return missing(reason(err))
+		return missing(reason(err)), nil, 0
 	}
 	pids := s.tree.update(all)
 	use := make(map[int]usage, len(pids))
@@ -611,14 +616,15 @@ func (s *procSource) processes(now time.Time) []evidence.Figure {
 		resident := st.pages * page
 		use[pid] = usage{cpu: st.cpu, resident: resident, start: st.start}
 		sum += resident
+		own += st.cpu + st.children
 		if pid != s.pid {
 			workers += resident
 		}
 	}
 	if len(use) == 0 {
-		return missing("the process has ended")
+		return missing("the process has ended"), nil, 0
 	}
-	figures := []evidence.Figure{footprint, measured("process.resident", sum, "B"), measured("process.workers", workers, "B")}
+	figures = []evidence.Figure{footprint, measured("process.resident", sum, "B"), measured("process.workers", workers, "B")}
 
 	select { // the newest list of pids, for the next reading of smaps_rollup
 	case <-s.shared:
@@ -633,10 +639,13 @@ func (s *procSource) processes(now time.Time) []evidence.Figure {
 		err = errors.New("the process has ended")
 	}
 	figures = append(figures, figureOr("process.peak", peak, "B", err))
+	elapsed := now.Sub(s.cpu.at).Seconds()
+	s.share.spent = 0
 	if ratio, ok := s.cpu.next(now, use, runtime.NumCPU()); ok {
-		return append(figures, measured("process.cpu", ratio, "ratio"))
+		s.share.spent = ratio * elapsed
+		return append(figures, measured("process.cpu", ratio, "ratio")), pids, own
 	}
-	return append(figures, evidence.Unknown("process.cpu", "ratio", needsTwo))
+	return append(figures, evidence.Unknown("process.cpu", "ratio", needsTwo)), pids, own
 }
 
 func (s *procSource) hostCPU() evidence.Figure {

@@ -170,7 +170,7 @@ func TestLinuxSampler(t *testing.T) {
 	for _, f := range figures {
 		names = append(names, f.Name)
 	}
-	if want := "process.footprint process.resident process.workers process.pss process.peak process.cpu host.cpu host.memory.available host.swap.used host.swap.out host.pressure host.pressure.some gpu.busy gpu.power gpu.frequency gpu.memory thermal.pressure power.system"; strings.Join(names, " ") != want {
+	if want := "process.footprint process.resident process.workers process.pss process.peak process.cpu host.cpu host.memory.available host.swap.used host.swap.out host.pressure host.pressure.some gpu.busy gpu.power gpu.frequency gpu.memory thermal.pressure power.system process.waiting host.cpu.others host.cpu.free host.cpu.throttled thermal.throttled host.swap.in"; strings.Join(names, " ") != want {
 		t.Errorf("order: %q", names)
 	}
 

@@ -15,8 +15,9 @@ const userHZ = 100
 // stat is what is used of /proc/PID/stat.
 type stat struct {
 	process
-	cpu   float64 // seconds, user and system
-	pages float64 // resident
+	cpu      float64 // seconds, user and system
+	children float64 // the same of children that have ended and were waited for
+	pages    float64 // resident
 }
 
 // parseStat reads /proc/PID/stat. The name stands in brackets and may hold brackets and blanks: cut at the last one.
@@ -29,7 +30,7 @@ func parseStat(text []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("stat: %w", err)
 	}
-	// Fields after the name, counted from 0: state 0, ppid 1, pgrp 2, session 3, utime 11, stime 12, starttime 19, rss 21.
+	// Fields after the name, counted from 0: state 0, ppid 1, pgrp 2, session 3, utime 11, stime 12, cutime 13, cstime 14, starttime 19, rss 21.
 	var field [22]int64
 	rest, n := text[end+1:], -1
 	for word := range bytes.FieldsSeq(rest) {
@@ -46,8 +47,9 @@ func parseStat(text []byte) (stat, error) {
 	return stat{
 		process: process{pid: pid, parent: int(field[1]), group: int(field[2]), session: int(field[3]),
 			start: uint64(field[19]), name: string(text[open+1 : end])},
-		cpu:   float64(field[11]+field[12]) / userHZ,
-		pages: float64(max(0, field[21])),
+		cpu:      float64(field[11]+field[12]) / userHZ,
+		children: float64(field[13]+field[14]) / userHZ,
+		pages:    float64(max(0, field[21])),
 	}, nil
 }
 

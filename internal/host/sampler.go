@@ -50,6 +50,12 @@ func NewSampler(pid int) *Sampler { return &Sampler{source: thisMachine().source
 //	gpu.memory             B      whole machine
 //	thermal.pressure       level  macOS: 0 nominal, 1 moderate, 2 heavy, 3 trapping, 4 sleeping
 //	power.system           W      macOS: the whole machine
+//	process.waiting        ratio  Linux: time that the run's threads were ready and had no processor; 1 = one thread all the time
+//	host.cpu.others        1      processors, of those that the run may use, that were busy for others than the run and assay
+//	host.cpu.free          1      processors, of the same, with nothing to do
+//	host.cpu.throttled     ratio  Linux: part of the time in which the cgroup's quota of processor time was used up
+//	thermal.throttled      ratio  Linux: part of the time in which the processor was slowed down for its heat
+//	host.swap.in           B/s    read back from swap since the last reading
 func (s *Sampler) Sample(ctx context.Context) []evidence.Figure {
 	s.mu.Lock()
 	defer s.mu.Unlock()

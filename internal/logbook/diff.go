@@ -63,13 +63,14 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 		}
 		g.IDs, g.Runs = append(g.IDs, id), append(g.Runs, run)
 	}
-	// Like: everything that is kept of what was run and where. A run that failed says nothing about how long one takes.
+	// Like: everything that is kept of what was run and where. A run that failed says nothing about how long one takes, nor does
+	// one that something else on the machine slowed down.
 	err := each(ctx, b.db, `SELECT f.name, f.value FROM record a JOIN record r ON r.kind = a.kind AND r.command IS a.command AND r.asked IS a.asked AND
 		r.device IS a.device
 		AND r.device_name IS a.device_name AND r.torch IS a.torch AND r.python IS a.python AND r.system IS a.system
 		AND r.chip IS a.chip AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
 		AND r.batch IS a.batch AND r.resolution IS a.resolution AND r.exit = 0 JOIN figure f ON f.record = r.record
-		WHERE a.id = ? AND f.value IS NOT NULL ORDER BY f.name, r.at`, func(scan func(...any) error) error {
+		WHERE a.id = ? AND f.value IS NOT NULL AND coalesce(f.note, '') NOT LIKE 'disturbed: %' ORDER BY f.name, r.at`, func(scan func(...any) error) error {
 		var name string
 		var v float64
 		err := scan(&name, &v)
@@ -94,6 +95,11 @@ func Compare(a, b *Group) *Diff {
 	}
 	if !x.Outcome.Complete || !y.Outcome.Complete {
 		d.Remarks = append(d.Remarks, "the evidence of one is not complete: "+cmp.Or(x.Outcome.Reason, y.Outcome.Reason))
+	}
+	for _, run := range slices.Concat(a.Runs, b.Runs) {
+		if by := run.Figure("step.time").Disturbed; by != "" {
+			d.Remarks = append(d.Remarks, fmt.Sprintf("the times of %s were disturbed (%s): what changed may be the machine's", run.ID, by))
+		}
 	}
 	return d
 }

@@ -51,16 +51,48 @@ const reproject = "-- reproject"
 type Book struct {
 	path string
 	db   *sql.DB
+	end  func() // what is to be done when it is closed; nil: nothing
 }
 
-// Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema.
+// Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema. A file that is no logbook is refused
+// before anything is written to it or beside it.
 func Open(ctx context.Context, path string) (*Book, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("open the logbook: %w", err)
 	}
-	if err := sniff(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	is, err := look(path)
+	if err == nil && is == absent {
+		if err = create(ctx, path); err == nil {
+			is, err = look(path) // another process may have been faster
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
+	if is == absent {
+		return nil, fault.Hint(fmt.Errorf("open the logbook %s: a link to a file that is not there", path), "remove the link, or make what it points to")
+	}
+	if is == blank { // in one transaction, before the log is turned on: a kill leaves it empty or whole
+		if err := migrateBlank(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	return openWrite(ctx, path)
+}
+
+func migrateBlank(ctx context.Context, path string) error {
+	b, err := open(path, "rwc", "synchronous(FULL)", "fullfsync(1)")
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := b.retry(ctx, func() error { return b.migrate(ctx, schema()) }); err != nil {
+		return fault.Hint(fmt.Errorf("make the logbook %s: %w", path, err), hintOf(err))
+	}
+	return nil
+}
+
+func openWrite(ctx context.Context, path string) (*Book, error) {
 	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)") // the last: F_FULLFSYNC, on macOS
 	if err != nil {
 		return nil, err
@@ -72,9 +104,41 @@ func Open(ctx context.Context, path string) (*Book, error) {
 	return b, nil
 }
 
+// create makes a logbook under a temporary name and links it to its own: whoever sees the name sees a whole logbook. Where the name is taken
+// meanwhile, what has taken it stays.
+func create(ctx context.Context, path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return fmt.Errorf("make the logbook: %w", err)
+	}
+	f.Close()
+	defer func() {
+		for _, end := range []string{"", "-wal", "-shm", "-journal"} { // what a failure leaves
+			os.Remove(f.Name() + end)
+		}
+	}()
+	b, err := openWrite(ctx, f.Name())
+	if err == nil {
+		err = b.Close() // moves the write-ahead log into the file, and syncs that
+	}
+	if err == nil {
+		if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
+			return nil
+		} else if err != nil { // a file system without links
+			if _, there := os.Lstat(path); errors.Is(there, fs.ErrNotExist) {
+				err = os.Rename(f.Name(), path)
+			}
+		}
+	}
+	if err != nil {
+		return fault.Hint(fmt.Errorf("make the logbook %s: %w", path, err), fault.HintOf(err))
+	}
+	return nil
+}
+
 // OpenRead opens a logbook that is there already and changes nothing in it. Its connections cannot write, attach files or load code.
 func OpenRead(ctx context.Context, path string) (*Book, error) {
-	if err := sniff(path); err != nil {
+	if err := MustBe(path); err != nil {
 		return nil, err
 	}
 	b, err := openForeign(ctx, path, "query_only(1)", "cell_size_check(1)")
@@ -98,31 +162,36 @@ func OpenRead(ctx context.Context, path string) (*Book, error) {
 	return b, nil
 }
 
-// Exists reports whether there is a file at the path.
-func Exists(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// sniff refuses a file that is no SQLite database before SQLite writes to it. An empty one is a logbook that was about to be made.
-func sniff(path string) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
-		return fmt.Errorf("open the logbook %s: not a file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open the logbook: %w", err)
-	}
-	defer f.Close()
-	head := make([]byte, len(magic))
-	if n, _ := io.ReadFull(f, head); n > 0 && string(head[:n]) != magic {
-		return fault.Hint(fmt.Errorf("open the logbook %s: not a logbook: not a SQLite database", path), "--logbook names the database file")
+// MustBe refuses what is no logbook to read, and opens nothing for it.
+func MustBe(path string) error {
+	switch is, err := look(path); {
+	case err != nil:
+		return err
+	case is == absent:
+		return fmt.Errorf("open the logbook %s: %w", path, fs.ErrNotExist)
+	case is == blank:
+		return fault.Hint(fmt.Errorf("open the logbook %s: an empty file", path), "--logbook or $ASSAY_LOGBOOK names another; assay run would make a logbook of it")
 	}
 	return nil
 }
 
-// openForeign opens a file to read, also where nothing can be written beside it, as on a share: SQLite wants to put its index of the write-ahead log
-// there. Where there is no such log, nobody can be writing from here, and the file is taken to stay as it is.
+// Exists reports whether there is a file with something in it at the path.
+func Exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() > 0
+}
+
+// IsSQLite reports whether the file is a SQLite database, a logbook or another.
+func IsSQLite(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+		return false
+	}
+	head, err := readHeader(path)
+	return err == nil && strings.HasPrefix(string(head), magic)
+}
+
+// openForeign opens a logbook to read, also where nothing can be written beside it, as on a share: SQLite wants to put its index of the write-ahead
+// log there. Where nothing is pending beside it, nobody can be writing from here, and the file is taken to stay as it is; else a copy is read.
 func openForeign(ctx context.Context, path string, pragmas ...string) (*Book, error) {
 	b, err := open(path, "ro", pragmas...)
 	if err != nil {
@@ -134,11 +203,94 @@ func openForeign(ctx context.Context, path string, pragmas ...string) (*Book, er
 	if !errors.As(err, &e) || e.Code()&0xff != 14 && e.Code()&0xff != 8 { // CANTOPEN, READONLY
 		return b, nil // whatever else is wrong is told by what comes next
 	}
-	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-		return b, nil
-	}
 	b.Close()
-	return open(path, "ro&immutable=1", pragmas...)
+	if size(path+"-wal") == 0 && size(path+"-journal") == 0 {
+		return open(path, "ro&immutable=1", pragmas...)
+	}
+	return openCopy(ctx, path, pragmas...)
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// openCopy opens a copy of a logbook, so that neither the file nor its folder is touched, also while somebody writes to it. The copy is of one moment:
+// a writer adds to the log's end, whose last transaction counts only when it is whole, and moves the log into the file now and then; where the
+// file has changed while it was copied, it is copied again.
+func openCopy(ctx context.Context, path string, pragmas ...string) (*Book, error) {
+	dir, err := os.MkdirTemp("", "assay-logbook-") // for this user alone
+	if err != nil {
+		return nil, fmt.Errorf("copy the logbook %s: %w", path, err)
+	}
+	to := filepath.Join(dir, "copy.db")
+	for range 20 {
+		var changed bool
+		if changed, err = copyDatabase(path, to); err == nil && !changed {
+			b, err := open(to, "rw", pragmas...) // to be recovered from its log
+			if err != nil {
+				os.RemoveAll(dir)
+				return nil, err
+			}
+			b.path, b.end = path, func() { os.RemoveAll(dir) }
+			return b, nil
+		}
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err != nil {
+			break
+		}
+	}
+	os.RemoveAll(dir)
+	if err == nil {
+		err = errors.New("somebody keeps writing to it")
+	}
+	return nil, fault.Hint(fmt.Errorf("copy the logbook %s to read it: %w", path, err), "try again; $TMPDIR names the folder that the copy is made in")
+}
+
+// copyDatabase copies the file and what is pending beside it, and says whether the file changed meanwhile.
+func copyDatabase(path, to string) (changed bool, err error) {
+	before, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if age := time.Since(before.ModTime()); age >= 0 && age < 20*time.Millisecond { // kernels stamp files by a clock of 1 to 10 ms
+		return true, nil
+	}
+	for _, end := range []string{"-wal", "-journal", ""} {
+		os.Remove(to + end)
+		if err := copyFile(path+end, to+end); err != nil && !(end != "" && errors.Is(err, fs.ErrNotExist)) {
+			return false, err
+		}
+	}
+	after, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	return !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()), nil
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		out.Close()
+		return err
+	}
+	return out.Close()
 }
 
 // open makes connections that share no state. Each BEGIN takes the write lock at once, so that a transaction never fails half way for want of it.
@@ -163,7 +315,13 @@ func open(path, mode string, pragmas ...string) (*Book, error) {
 func (b *Book) Path() string { return b.path }
 
 // Close ends the use of the logbook.
-func (b *Book) Close() error { return b.db.Close() }
+func (b *Book) Close() error {
+	err := b.db.Close()
+	if b.end != nil {
+		b.end()
+	}
+	return err
+}
 
 // write runs f in a transaction. When it returns nil, what f wrote is on the disk.
 func (b *Book) write(ctx context.Context, f func(tx *sql.Tx) error) error {

@@ -16,16 +16,13 @@ type Merged struct {
 	Refused         []string
 }
 
-// IsLogbook reports whether the file is a SQLite database.
-func IsLogbook(path string) bool { return sniff(path) == nil && Exists(path) }
-
 // Merge takes every record and every chunk of another logbook into this one. The other is a stranger's: only documents and chunks are read, each is
-// held to its hash, and the rest is made from them. Doing it again changes nothing.
+// held to its hash, and the rest is made from them. Doing it again changes nothing. Neither the other file nor its folder is touched, also where somebody is writing to it.
 func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
-	if err := sniff(path); err != nil {
+	if err := MustBe(path); err != nil {
 		return nil, err
 	}
-	other, err := openForeign(ctx, path, "query_only(1)", "trusted_schema(0)", "cell_size_check(1)")
+	other, err := openCopy(ctx, path, "query_only(1)", "trusted_schema(0)", "cell_size_check(1)")
 	if err != nil {
 		return nil, err
 	}

@@ -243,6 +243,7 @@ func mlflowDescribe(e Entry, run *evidence.Run) (params, tags []mlflowPair) {
 	add(&tags, "mlflow.source.git.commit", run.Provenance.Commit)
 	add(&tags, "assay.dirty", run.Provenance.Dirty)
 	add(&tags, "assay.error", run.Outcome.Error)
+	add(&tags, "assay.disturbed", run.Figure("step.time").Disturbed)
 	for _, f := range run.Host.Facts {
 		add(&tags, "host."+f.Name, f.Value)
 	}

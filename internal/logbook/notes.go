@@ -205,7 +205,11 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 
 func performance(run *evidence.Run) string {
 	with := func(f evidence.Figure, per string, scale float64) string {
-		return fmt.Sprintf("%.3g %s (%s)", *f.Value*scale, per, f.Basis)
+		basis := string(f.Basis)
+		if f.Disturbed != "" {
+			basis += ", disturbed"
+		}
+		return fmt.Sprintf("%.3g %s (%s)", *f.Value*scale, per, basis)
 	}
 	if f := run.Figure("epoch.time"); f.Known() {
 		return with(f, "min/epoch", 1.0/60)

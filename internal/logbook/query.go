@@ -136,6 +136,7 @@ func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 	if err := json.Unmarshal(doc, &run); err != nil || run.Schema != evidence.Schema {
 		return nil, fault.Exit(fmt.Errorf("record %s is not the evidence of a run", short(id)), fault.Usage)
 	}
+	run.Document = id
 	return &run, nil
 }
 

@@ -370,8 +370,16 @@ func (p *projection) add(table string, row ...any) { p.rows[table] = append(p.ro
 func (p *projection) figures(list []evidence.Figure) {
 	for _, f := range list {
 		p.add("figure", must0(f.Name), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
-			text(f.Note), text(f.Missing))
+			text(noteOf(f)), text(f.Missing))
 	}
+}
+
+// noteOf is a figure's note with what disturbed it, which only documents of later assays have.
+func noteOf(f evidence.Figure) string {
+	if f.Disturbed == "" {
+		return f.Note
+	}
+	return strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+f.Note, "; ")
 }
 
 func (p *projection) facts(part string, list []evidence.Fact) {

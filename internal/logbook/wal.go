@@ -24,54 +24,73 @@ func CheckWAL(path string) ([]string, error) {
 		return nil, fmt.Errorf("verify the write-ahead log: %w", err)
 	}
 	defer f.Close()
-	var head [32]byte
-	if n, err := io.ReadFull(f, head[:]); err != nil {
-		if n == 0 {
-			return nil, nil // empty: all is in the file
-		}
-		return nil, nil // cut off in its header: nothing was committed through it
+	w, ok := readWALHeader(f)
+	switch {
+	case !ok && w == nil:
+		return nil, nil // empty, or cut off in its header: nothing was committed through it
+	case !ok:
+		return []string{"the write-ahead log: its header is not one, or is changed: what was committed through it cannot be read"}, nil
 	}
 	word := func(b []byte, i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
-	size := int(word(head[:], 2))
-	var order binary.ByteOrder = binary.LittleEndian
-	switch word(head[:], 0) {
-	case 0x377f0682:
-	case 0x377f0683:
-		order = binary.BigEndian
-	default:
-		return []string{"the write-ahead log: its header is not one: what was committed through it cannot be read"}, nil
-	}
-	if size == 1 {
-		size = 65536
-	}
-	var a, b uint32
-	sum := func(data []byte) {
-		for i := 0; i+8 <= len(data); i += 8 {
-			a += order.Uint32(data[i:]) + b
-			b += order.Uint32(data[i+4:]) + a
-		}
-	}
-	if sum(head[:24]); size < 512 || size > 65536 || size&(size-1) != 0 || a != word(head[:], 6) || b != word(head[:], 7) {
-		return []string{"the write-ahead log: its header is changed: what was committed through it cannot be read"}, nil
-	}
-	frame := make([]byte, 24+size)
+	frame := make([]byte, 24+w.page)
 	broken := 0
 	for n := 1; ; n++ {
 		if _, err := io.ReadFull(f, frame); err != nil {
 			return nil, nil
 		}
-		ours := bytes.Equal(frame[8:12], head[16:20]) || bytes.Equal(frame[12:16], head[20:24])
+		same := bytes.Equal(frame[8:12], w.head[16:20]) || bytes.Equal(frame[12:16], w.head[20:24]) // of this round
 		if broken == 0 {
-			sum(frame[:8])
-			sum(frame[24:])
-			if bytes.Equal(frame[8:16], head[16:24]) && a == word(frame, 4) && b == word(frame, 5) {
+			if w.follows(frame) {
 				continue
 			}
 			broken = n
 		}
-		if ours && word(frame, 1) != 0 {
+		if same && word(frame, 1) != 0 {
 			return []string{fmt.Sprintf("the write-ahead log: frame %d is not what was written, and SQLite drops what was committed from there on "+
 				"(up to frame %d at least); only where a writer was killed in its last commit is that no change", broken, n)}, nil
 		}
 	}
+}
+
+// walReader holds frames of a write-ahead log to the one before them.
+type walReader struct {
+	head  [32]byte
+	page  int // bytes of a page
+	order binary.ByteOrder
+	a, b  uint32 // the running checksum
+}
+
+// readWALHeader reads the header of a log. ok is false where there is no good one; then the reader is nil if the file ends before its header does.
+func readWALHeader(f io.Reader) (w *walReader, ok bool) {
+	w = &walReader{order: binary.LittleEndian}
+	if _, err := io.ReadFull(f, w.head[:]); err != nil {
+		return nil, false
+	}
+	word := func(i int) uint32 { return binary.BigEndian.Uint32(w.head[4*i:]) }
+	switch word(0) {
+	case 0x377f0682:
+	case 0x377f0683:
+		w.order = binary.BigEndian
+	default:
+		return w, false
+	}
+	if w.page = int(word(2)); w.page == 1 {
+		w.page = 65536
+	}
+	w.sum(w.head[:24])
+	return w, w.page >= 512 && w.page <= 65536 && w.page&(w.page-1) == 0 && w.a == word(6) && w.b == word(7)
+}
+
+func (w *walReader) sum(data []byte) {
+	for i := 0; i+8 <= len(data); i += 8 {
+		w.a += w.order.Uint32(data[i:]) + w.b
+		w.b += w.order.Uint32(data[i+4:]) + w.a
+	}
+}
+
+// follows reports whether a frame is whole and follows from the one before. Where it does not, nothing behind it does.
+func (w *walReader) follows(frame []byte) bool {
+	w.sum(frame[:8])
+	w.sum(frame[24:])
+	return bytes.Equal(frame[8:16], w.head[16:24]) && w.a == binary.BigEndian.Uint32(frame[16:]) && w.b == binary.BigEndian.Uint32(frame[20:])
 }

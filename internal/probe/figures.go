@@ -19,6 +19,7 @@ var figures = []struct{ name, unit string }{
 	{"epoch.time", "s"}, {"epoch.steps", "1"}, {"epoch.estimate", "s"},
 	{"memory.live.peak", "B"}, {"memory.pool.peak", "B"}, {"memory.watermark", "ratio"}, {"memory.growth", "ratio"},
 	{"loss.first", "1"}, {"loss.last", "1"}, {"agent.step", "s"}, {"agent.share", "ratio"}, {"agent.total", "s"},
+	{"host.cpu.others.mean", "1"}, {"host.cpu.lost", "ratio"},
 }
 
 // builder fills one evidence.Run.

@@ -455,6 +455,7 @@ func (f *fold) finish() *evidence.Run {
 	b.series()
 	b.only()
 	b.cost()
+	b.quiet()
 	b.findings()
 	b.complete()
 	empty(run)

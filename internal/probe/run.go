@@ -16,6 +16,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ type Outside struct {
 
 // Options say what to run and how to watch it.
 type Options struct {
+	ID        string // name of the run, of its own wherever its folder is
 	Subject   evidence.Subject
 	Command   []string // as executed; the first word is looked up on PATH of Environ
 	Environ   []string
@@ -151,7 +153,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		double = &settings
 	}
 	environ := childEnviron(o.Environ, installed.Boot, config, o.On)
-	rec.own("start", startEvent{ID: filepath.Base(o.Out), Wall: started.UTC(), Subject: o.Subject, Asked: o.On,
+	rec.own("start", startEvent{ID: o.ID, Wall: started.UTC(), Subject: o.Subject, Asked: o.On,
 		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ), WarnLong: o.WarnEpoch,
 		Options: map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
 
@@ -769,6 +771,7 @@ func Load(path string) (*evidence.Run, string, error) {
 	if run.Schema != evidence.Schema {
 		return nil, "", fault.Hint(fmt.Errorf("read the run %s: schema %q, and this assay reads %q", file, run.Schema, evidence.Schema), "use the assay that wrote it, or a newer one")
 	}
+	run.Document = fmt.Sprintf("%x", sha256.Sum256(data))
 	return &run, dir, nil
 }
 

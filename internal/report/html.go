@@ -163,11 +163,19 @@ func tileFrom(label string, f evidence.Figure) tile {
 	if !f.Known() {
 		return tile{Name: label, Value: "unknown", Detail: reason(f), Unknown: true}
 	}
-	t := tile{Name: label, Value: number(f), Range: spread(f), Basis: string(f.Basis), Detail: f.Note}
+	t := tile{Name: label, Value: number(f), Range: spread(f), Basis: string(f.Basis), Detail: remark(f)}
 	if f.N > 1 {
 		t.Range = strings.TrimPrefix(t.Range+", n "+thousands(f.N), ", ")
 	}
 	return t
+}
+
+// remark is what a reader must know to use a figure.
+func remark(f evidence.Figure) string {
+	if f.Disturbed == "" {
+		return f.Note
+	}
+	return strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+f.Note, "; ")
 }
 
 // lead is the headline: what happened, where the time goes, what to read first.
@@ -176,6 +184,9 @@ func lead(run *evidence.Run) string {
 	step := run.Figure("step.time")
 	if step.Known() {
 		s += fmt.Sprintf(" A step takes %s in the median", number(step))
+		if step.Disturbed != "" {
+			s += " (disturbed: " + step.Disturbed + ")"
+		}
 		if p, share, ok := heaviest(run); ok {
 			s += fmt.Sprintf("; the largest part of it, %s, is %s (%s)", unit.Format(share, "ratio"), p.Name, p.What)
 		}
@@ -334,7 +345,7 @@ func splitOf(run *evidence.Run) splitView {
 		if !f.Known() {
 			x.Missing = reason(f)
 		} else {
-			x.Value, x.Range, x.Basis, x.How = number(f), spread(f), string(f.Basis), f.Note
+			x.Value, x.Range, x.Basis, x.How = number(f), spread(f), string(f.Basis), remark(f)
 			if v.Window == "" {
 				v.Window = f.Window
 				if w, ok := windowNamed(run, f.Window); ok {

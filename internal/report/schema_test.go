@@ -68,6 +68,9 @@ func compareStruct(t *testing.T, doc, schema map[string]any, typ reflect.Type, a
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" { // never written
+			continue
+		}
 		names = append(names, name)
 		if opts != "omitempty" {
 			required = append(required, name)

@@ -260,6 +260,12 @@ func (s *screen) step() []string {
 }
 
 func (s *screen) basisMark(f evidence.Figure) string {
+	if f.Known() && f.Disturbed != "" {
+		if f.Basis != usualBasis(s.run) && f.Basis != "" {
+			return " (" + string(f.Basis) + ", disturbed)"
+		}
+		return " (disturbed)"
+	}
 	if f.Known() && f.Basis != usualBasis(s.run) && f.Basis != "" {
 		return " (" + string(f.Basis) + ")"
 	}

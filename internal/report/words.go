@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -519,10 +520,15 @@ func noFallbacks(run *evidence.Run) string {
 }
 
 func noFindings(run *evidence.Run) string {
+	none := "none"
 	if !run.Outcome.Complete {
-		return "none, on incomplete evidence"
+		none = "none, on incomplete evidence"
 	}
-	return "none"
+	if slices.ContainsFunc(run.Figures, func(f evidence.Figure) bool { return f.Name == "host.cpu.lost" && !f.Known() }) && run.Rehearsal == nil &&
+		run.Figure("step.time").Known() {
+		none += "; not known whether the machine was quiet: " + reason(run.Figure("host.cpu.lost"))
+	}
+	return none
 }
 
 func orElse(s, other string) string {

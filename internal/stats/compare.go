@@ -176,3 +176,39 @@ func nonZero(v, tiny float64) float64 {
 	}
 	return v
 }
+
+// CompareFew is Compare for samples too small to know their spread. The spread that is expected, a standard deviation, counts like `weight` degrees of
+// freedom of its own beside those that the samples have (a scaled inverse χ² prior of the variance), and Student's t has the sum of both. own is
+// what else is not certain of the difference, a standard error.
+func CompareFew(first, second []float64, expected float64, weight int, own, level float64) (d Difference) {
+	a, b := trimmed(first), trimmed(second)
+	seen := max(0, a.kept-1) + max(0, b.kept-1)
+	d.Freedom = weight + seen
+	d.Value = b.mean - a.mean
+	variance := (float64(weight)*expected*expected + a.squares + b.squares) / float64(d.Freedom)
+	d.Error = math.Sqrt(variance*(1/float64(a.kept)+1/float64(b.kept)) + own*own)
+	half := StudentQuantile((1+level)/2, float64(d.Freedom)) * d.Error
+	d.Low, d.High = d.Value-half, d.Value+half
+	return d
+}
+
+// BlockError is the standard error of the median of a series whose neighbours hang together: from the medians of `blocks` stretches of equal length,
+// which are taken to be independent, as they are where a stretch is long against the memory of the series. NaN for fewer than two values a block.
+func BlockError(xs []float64, blocks int) float64 {
+	n := len(xs) / blocks
+	if n < 2 {
+		return math.NaN()
+	}
+	medians := make([]float64, blocks)
+	for i := range medians {
+		medians[i] = Median(xs[i*n : (i+1)*n])
+	}
+	var mean, squares float64
+	for _, m := range medians {
+		mean += m / float64(blocks)
+	}
+	for _, m := range medians {
+		squares += (m - mean) * (m - mean)
+	}
+	return math.Sqrt(squares / float64(blocks-1) / float64(blocks))
+}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -44,7 +45,7 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 	}
 	var iterations []*evidence.Run
 	for _, run := range runs {
-		same := func(other *evidence.Run) bool { return other.ID == run.ID && other.Started.Equal(run.Started) }
+		same := func(other *evidence.Run) bool { return gate.Key(other) == gate.Key(run) }
 		if gate.Device(run) == "mps" && !slices.ContainsFunc(iterations, same) && sameScript(runs[0], run) {
 			iterations = append(iterations, run)
 		}
@@ -134,7 +135,11 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 }
 
 func ref(run *evidence.Run, paths map[string]string) RunRef {
-	return RunRef{ID: run.ID, Started: run.Started, Device: gate.Device(run), Path: paths[run.ID]}
+	path := paths[gate.Key(run)]
+	if run.Document == "" {
+		path = cmp.Or(path, paths[run.ID])
+	}
+	return RunRef{ID: run.ID, Document: run.Document, Started: run.Started, Device: gate.Device(run), Path: path}
 }
 
 func sameScript(a, b *evidence.Run) bool {
@@ -169,6 +174,9 @@ func normalised(a, b *evidence.Run) (different, unknown string) {
 	for _, f := range []evidence.Figure{p, q} {
 		if !f.Known() {
 			return "", "share.data: " + f.Missing
+		}
+		if f.Disturbed != "" {
+			return "", "share.data was disturbed: " + f.Disturbed
 		}
 		if *f.Value >= dataShare {
 			return fmt.Sprintf("%.0f %% of a step is spent waiting for data", 100**f.Value), ""

@@ -32,10 +32,11 @@ type Report struct {
 
 // RunRef points at a run.
 type RunRef struct {
-	ID      string    `json:"id"`
-	Started time.Time `json:"started"`
-	Device  string    `json:"device"`
-	Path    string    `json:"path,omitempty"`
+	ID       string    `json:"id"`
+	Document string    `json:"document,omitempty"` // SHA-256 of the evidence
+	Started  time.Time `json:"started"`
+	Device   string    `json:"device"`
+	Path     string    `json:"path,omitempty"`
 }
 
 // Applied is a rule as it came out.
@@ -53,7 +54,7 @@ type Applied struct {
 type Options struct {
 	Declared []string
 	Policy   *gate.Policy      // of the stopping rule
-	Paths    map[string]string // run identifier → where it is kept
+	Paths    map[string]string // gate.Key of a run → where it is kept
 	Past     []*evidence.Run   // for the stopping rule, besides Runs
 }
 
@@ -61,7 +62,7 @@ type Options struct {
 func Judge(runs []*evidence.Run, opts Options) *Report {
 	rep := &Report{Schema: Schema, Lane: None, Next: []string{}, Needs: []string{}, RuledOut: []Lane{}, Declared: append([]string{}, opts.Declared...), Runs: []RunRef{}, Rules: []Applied{}}
 	for _, run := range runs {
-		rep.Runs = append(rep.Runs, RunRef{ID: run.ID, Started: run.Started, Device: gate.Device(run), Path: opts.Paths[run.ID]})
+		rep.Runs = append(rep.Runs, ref(run, opts.Paths))
 	}
 	set := &gate.Set{Runs: runs}
 	for _, rule := range Rules {

@@ -281,3 +281,21 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%v %+v", err, back)
 	}
 }
+
+// TestDisturbedChoosesNoLane: a step that something else slowed down names no lane, and the answer says what it was.
+func TestDisturbedChoosesNoLane(t *testing.T) {
+	mark := func(run *evidence.Run) {
+		for i := range run.Figures {
+			if run.Figures[i].Name == "step.time" {
+				run.Figures[i].Disturbed = "cpu contention: others took 1.9 of 2 processors"
+			}
+		}
+	}
+	for _, runs := range [][]*evidence.Run{{on("mps", "m", 0.05), on("cpu", "c", 0.1, mark)}, {on("mps", "m", 0.2, mark), on("cpu", "c", 0.1)}} {
+		rep := Judge(runs, Options{})
+		var b bytes.Buffer
+		if err := Text(&b, rep, 300); err != nil || rep.Lane != None || !strings.Contains(b.String(), "was disturbed: cpu contention") || len(rep.Needs) == 0 {
+			t.Errorf("%s by %s: %v\n%s", rep.Lane, rep.Rule, err, b.String())
+		}
+	}
+}
