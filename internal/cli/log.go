@@ -29,7 +29,7 @@ import (
 )
 
 // logbookFile is where runs are recorded unless something else is said.
-var logbookFile = filepath.Join(".assay", "logbook.db")
+var logbookFile = filepath.Join(ownFolder, "logbook.db")
 
 type logOptions struct {
 	logbook string
@@ -90,7 +90,7 @@ func openLogbook(ctx context.Context, env *Env, opts *logOptions) (*logbook.Book
 	if !logbook.Exists(path) {
 		return nil, fault.Hint(fmt.Errorf("no logbook at %s", path), "assay run makes it, and assay log import .assay/runs takes in earlier runs")
 	}
-	book, err := logbook.Open(ctx, path)
+	book, err := writeLogbook(ctx, env, path)
 	if err == nil {
 		return book, nil
 	}
@@ -98,6 +98,16 @@ func openLogbook(ctx context.Context, env *Env, opts *logOptions) (*logbook.Book
 		return read, nil
 	}
 	return nil, err
+}
+
+// writeLogbook opens a logbook for writing, and makes it where there is none; the one in assay's own folder together with that.
+func writeLogbook(ctx context.Context, env *Env, path string) (*logbook.Book, error) {
+	if path == env.Path(logbookFile) {
+		if err := probe.OwnFolder(env.Path(ownFolder)); err != nil {
+			return nil, err
+		}
+	}
+	return logbook.Open(ctx, path)
 }
 
 // withLogbook calls f with the logbook, and closes it.
@@ -509,7 +519,7 @@ func newLogReject(env *Env, opts *logOptions) *cobra.Command {
 			return fault.Exit(errors.New("log reject: --because gives the reason"), fault.Usage)
 		}
 		ctx := cmd.Context()
-		book, err := logbook.Open(ctx, logbookPath(env, opts.logbook)) // a hypothesis can be the first thing that is kept
+		book, err := writeLogbook(ctx, env, logbookPath(env, opts.logbook)) // a hypothesis can be the first thing that is kept
 		if err != nil {
 			return err
 		}
@@ -781,7 +791,7 @@ func newLogImport(env *Env, opts *logOptions) *cobra.Command {
 there already is not taken in again, so that two machines can exchange their logbooks as often as they like. What is damaged is refused, and said.`}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		book, err := logbook.Open(ctx, logbookPath(env, opts.logbook))
+		book, err := writeLogbook(ctx, env, logbookPath(env, opts.logbook))
 		if err != nil {
 			return err
 		}
@@ -990,7 +1000,7 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 const recordLimit = 30 * time.Second
 
 func keepRun(ctx context.Context, env *Env, path string, res *probe.Result) error {
-	book, err := logbook.Open(ctx, path)
+	book, err := writeLogbook(ctx, env, path)
 	if err != nil {
 		return err
 	}

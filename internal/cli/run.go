@@ -172,13 +172,14 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 			return nil, err
 		}
 	}
-	out := opts.out
+	out, home := opts.out, ""
 	if out == "" {
-		out = filepath.Join(".assay", "runs", runName(env, subject))
+		out, home = filepath.Join(runsFolder, runName(env, subject)), env.Path(ownFolder)
 	}
+	own := []string{env.Path(ownFolder), logbookPath(env, opts.logbook)}
 	res, err := probe.Run(ctx, probe.Options{
 		Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
-		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(), Double: double,
+		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Home: home, Own: own, Cache: cache, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})
