@@ -8,6 +8,11 @@ import (
 // JSON takes secrets out of every text of a JSON document or of a line of one, names of fields included. A list of texts is read as a command line.
 // Numbers, and texts in which nothing is found, keep their bytes; where nothing is found at all the document itself is given back.
 func (set *Set) JSON(doc []byte) []byte {
+	return rewrite(doc, leastCarried, set.Text, func(argv []string) []string { return set.redactWords(argv, nil) })
+}
+
+// rewrite hands texts of so many bytes or more to text, and lists of texts that may be command lines to words, where that is not nil.
+func rewrite(doc []byte, least int, text func(string) string, words func([]string) []string) []byte {
 	var out []byte
 	last := 0
 	replace := func(from, to int, with string) {
@@ -24,9 +29,9 @@ func (set *Set) JSON(doc []byte) []byte {
 			break
 		}
 		at += i
-		if before(doc, at) {
+		if words != nil && before(doc, at) {
 			if texts, ends, ok := list(doc, at); ok {
-				for n, word := range set.redactWords(texts, nil) {
+				for n, word := range words(texts) {
 					if word != texts[n] {
 						replace(ends[n].from, ends[n].to, word)
 					}
@@ -36,17 +41,13 @@ func (set *Set) JSON(doc []byte) []byte {
 			}
 		}
 		end, escaped := literalEnd(doc, at)
-		if end-at-2 >= leastCarried {
-			text := ""
-			if escaped {
-				if json.Unmarshal(doc[at:end], &text) != nil {
-					text = string(doc[at+1 : max(at+1, end-1)])
-				}
-			} else {
-				text = string(doc[at+1 : max(at+1, end-1)])
+		if end-at-2 >= least {
+			was := ""
+			if !escaped || json.Unmarshal(doc[at:end], &was) != nil {
+				was = string(doc[at+1 : max(at+1, end-1)])
 			}
-			if clean := set.Text(text); clean != text {
-				replace(at, end, clean)
+			if is := text(was); is != was {
+				replace(at, end, is)
 			}
 		}
 		i = end
