@@ -59,7 +59,7 @@ beginning of its identifier, as a commit is, or by the name of its run's folder.
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, &opts) }
 	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts), newLogFacts(env, &opts),
 		newLogQuery(env, &opts),
-		newLogExport(env, &opts), newLogImport(env, &opts), newLogVerify(env, &opts))
+		newLogExport(env, &opts), newLogImport(env, &opts), newLogVerify(env, &opts), newLogForget(env, &opts))
 	return cmd
 }
 
@@ -807,6 +807,10 @@ there already is not taken in again, so that two machines can exchange their log
 		}
 		fmt.Fprintf(env.Stdout, "new: %d records, and %d further chunks of points; there already: %d; refused: %d\n",
 			sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
+		if sum.Forgotten+sum.Adopted > 0 {
+			fmt.Fprintf(env.Stdout, "not taken in, since they were forgotten here: %d; forgotten or changed here, since they were forgotten there: %d\n",
+				sum.Forgotten, sum.Adopted)
+		}
 		if len(sum.Refused) > 0 {
 			return status(fault.Failed)
 		}
@@ -826,13 +830,18 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 			if m != nil {
 				sum.Records, sum.Chunks, sum.Known = sum.Records+m.Records, sum.Chunks+m.Chunks, sum.Known+m.Known
 				sum.Refused = append(sum.Refused, m.Refused...)
+				sum.Forgotten, sum.Adopted = sum.Forgotten+m.Forgotten, sum.Adopted+m.Adopted
 			}
 			return err
 		}
 		return importFile(ctx, book, path, sum)
 	}
+	var forgotten *logbook.Forgotten
 	_, added, err := addRunFolder(ctx, book, path)
 	switch {
+	case errors.As(err, &forgotten):
+		sum.Forgotten++
+		return nil
 	case err == nil && added:
 		sum.Records++
 		return nil
@@ -856,6 +865,8 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			continue
+		case errors.As(err, &forgotten):
+			sum.Forgotten++
 		case err != nil:
 			sum.Refused = append(sum.Refused, err.Error())
 		case added:
@@ -879,7 +890,10 @@ func importFile(ctx context.Context, book *logbook.Book, path string, sum *logbo
 		return nil
 	}
 	_, added, err := book.Add(ctx, doc)
+	var forgotten *logbook.Forgotten
 	switch {
+	case errors.As(err, &forgotten):
+		sum.Forgotten++
 	case err != nil:
 		sum.Refused = append(sum.Refused, fmt.Sprintf("%s: %v", path, err))
 	case added:
@@ -969,6 +983,15 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 			check.Points, check.Chunks, check.Head)
 		if check.Unused > 0 {
 			fmt.Fprintf(env.Stdout, "%s of the file's %s hold nothing, and have no hash\n", unit.Bytes(float64(check.Unused)), unit.Bytes(float64(check.Size)))
+		}
+		if check.Forgotten > 0 {
+			fmt.Fprintf(env.Stdout, "%d tombstones of what was forgotten; assay log query \"SELECT * FROM forgotten\" lists them\n", check.Forgotten)
+		}
+		if check.Unscrubbed > 0 {
+			fmt.Fprintln(env.Stdout, "what was forgotten may still lie in the file's free space, since that was cut off: assay log forget with the same words completes it")
+		}
+		if check.Secrets > 0 {
+			fmt.Fprintf(env.Stdout, "%d records hold what looks like a secret, kept by an earlier assay: assay log forget --secrets takes it out\n", check.Secrets)
 		}
 		if len(check.Problems) == 0 {
 			fmt.Fprintln(env.Stdout, "everything is as it was kept")

@@ -64,10 +64,18 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 			return secret.JSON(doc)
 		}
 		return nil
+	}, func(id string) (names []string) {
+		_ = each(ctx, other.db, "SELECT DISTINCT substr(name, 1, 300) FROM chunk WHERE owner = ?", func(scan func(...any) error) error {
+			var name string
+			err := scan(&name)
+			names = append(names, name)
+			return err
+		}, id)
+		return names
 	}); err != nil {
 		return m, wrap(err)
 	}
-	here := map[string]string{} // identifier there → identifier here
+	here, moved := map[string]string{}, map[string]string{} // identifier there → identifier here; the second also of what was forgotten here
 	err = each(ctx, other.db, fmt.Sprintf("SELECT id, size, CASE WHEN length(data) <= %d THEN data END FROM content ORDER BY rowid", MaxContent),
 		func(scan func(...any) error) error {
 			var id string
@@ -89,17 +97,17 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 				refuse("record %s: %v", short(id), err)
 				return nil
 			}
-			kept, added, err := b.Add(ctx, repoint(doc, here))
+			kept, added, err := b.Add(ctx, repoint(doc, moved))
 			var forgotten *Forgotten
 			if errors.As(err, &forgotten) {
-				here[id] = forgotten.Instead
+				here[id], moved[id] = "", forgotten.Instead // its points may have been called by what was taken out
 				m.Forgotten++
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			here[id] = kept
+			here[id], moved[id] = kept, kept
 			if added {
 				m.Records++
 			} else {

@@ -214,7 +214,7 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
 	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads; assay log forget takes something out"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed by one"), fault.Usage)
 	case errors.As(err, &e) && e.Code()&0xff == 18: // TOOBIG
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
 			fmt.Sprintf("one value may have %d MiB: ask for less at a time", maxCell>>20)), fault.Usage)
