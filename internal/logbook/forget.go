@@ -62,17 +62,23 @@ func markOf(kind string, at time.Time, name string) string {
 // tombstone looks for what was said of a document: nil where it may be kept.
 func tombstone(ctx context.Context, q queryer, p *projection, id string) (*Forgotten, error) {
 	var found *Forgotten
-	err := each(ctx, q, "SELECT at, because, coalesce(instead, '') FROM tombstone WHERE mark IN (?, ?) ORDER BY at", func(scan func(...any) error) error {
-		var at string
+	allowed := false
+	err := each(ctx, q, "SELECT at, because, instead, spared FROM tombstone WHERE mark IN (?, ?) ORDER BY at", func(scan func(...any) error) error {
+		var at, instead string
 		f := &Forgotten{}
-		if err := scan(&at, &f.Because, &f.Instead); err != nil {
+		var spared bool
+		if err := scan(&at, &f.Because, &instead, &spared); err != nil {
 			return err
 		}
-		f.At, _ = time.Parse(time.RFC3339Nano, at)
-		found = f
+		allowed = allowed || instead == id
+		if !spared {
+			f.At, _ = time.Parse(time.RFC3339Nano, at)
+			f.Instead = instead
+			found = f
+		}
 		return nil
 	}, p.mark, id)
-	if err != nil || found == nil || found.Instead == id {
+	if err != nil || allowed {
 		return nil, err
 	}
 	return found, nil
@@ -171,13 +177,19 @@ type edit struct {
 	because string
 	moved   map[string]string // identifier → the one that stands in its place
 	gone    map[string]bool   // references of the ledger
+	marks   map[string]mark   // of documents that others took the place of
 	records [][]byte          // new ones
 	chunks  [][]byte
 	stones  [][]byte
 }
 
+type mark struct {
+	stone stone
+	at    any // of the record, as the table has it
+}
+
 func newEdit(ctx context.Context, tx *sql.Tx, at time.Time, because string) *edit {
-	return &edit{ctx: ctx, tx: tx, event: rand.Text(), at: at, because: because, moved: map[string]string{}, gone: map[string]bool{}}
+	return &edit{ctx: ctx, tx: tx, event: rand.Text(), at: at, because: because, moved: map[string]string{}, gone: map[string]bool{}, marks: map[string]mark{}}
 }
 
 func (e *edit) exec(query string, args ...any) error {
@@ -258,10 +270,7 @@ func (e *edit) remove(id string) error {
 	if err := e.drop(id); err != nil {
 		return err
 	}
-	if err := e.exec("UPDATE tombstone SET instead = NULL WHERE instead = ?", id); err != nil {
-		return err
-	}
-	return e.bury(e.event, mark, p.kind, stamp(e.at), e.because, "")
+	return e.bury(stone{event: e.event, mark: mark, kind: p.kind, at: stamp(e.at), because: e.because})
 }
 
 // drop takes a record out with its points.
@@ -284,31 +293,74 @@ func (e *edit) drop(id string) error {
 	if err := e.exec("DELETE FROM chunk WHERE owner = ?", id); err != nil {
 		return err
 	}
+	if err := e.exec("UPDATE tombstone SET instead = '' WHERE instead = ?", id); err != nil {
+		return err
+	}
 	return e.exec("DELETE FROM content WHERE id = ?", id)
 }
 
-// bury adds a tombstone, or says of one that is there what stands in the place now.
-func (e *edit) bury(event, mark, kind, at, because, instead string) error {
+// bury adds a tombstone.
+func (e *edit) bury(s stone) error {
 	var before int
-	if err := e.tx.QueryRowContext(e.ctx, "SELECT count(*) FROM tombstone WHERE event = ? AND mark = ?", event, mark).Scan(&before); err != nil {
+	if err := e.tx.QueryRowContext(e.ctx, "SELECT count(*) FROM tombstone WHERE event = ? AND mark = ?", s.event, s.mark).Scan(&before); err != nil {
 		return err
 	}
 	if before == 0 {
-		if err := e.exec("INSERT INTO tombstone(event, mark, kind, at, because) VALUES(?,?,?,?,?)", event, mark, kind, at, because); err != nil {
-			return err
-		}
-		e.stones = append(e.stones, stoneRef(event, mark, kind, at, because))
+		e.stones = append(e.stones, s.ref())
 	}
-	return e.exec("UPDATE tombstone SET instead = ? WHERE mark = ?", sql.NullString{String: instead, Valid: instead != ""}, mark)
+	return e.exec("INSERT INTO tombstone(event, mark, kind, at, because, instead, spared) VALUES(?,?,?,?,?,?,?)", s.event, s.mark, s.kind, s.at, s.because,
+		s.instead, truth(s.spared))
 }
 
-func stoneRef(parts ...string) []byte {
-	sum := sha256.Sum256([]byte("assay.tombstone/1\x00" + strings.Join(parts, "\x00")))
+// spare says of other records with the mark of one that something was taken out of that they stay: notes of one moment, say.
+func (e *edit) spare(s stone, at any) error {
+	var ids []string
+	if err := each(e.ctx, e.tx, `SELECT id FROM record r WHERE kind = ? AND at = ? AND NOT EXISTS (SELECT 1 FROM tombstone t WHERE t.mark = ? AND t.instead = r.id)`,
+		func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		}, s.kind, at, s.mark); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		doc, err := content(e.ctx, e.tx, id)
+		if err != nil {
+			return err
+		}
+		if p, err := project(doc); err == nil && p.mark == s.mark {
+			s.instead, s.spared = id, true
+			if err := e.bury(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ref is what the ledger says of a tombstone. What stands in the place of a record may change later, and is no part of it.
+func (s stone) ref() []byte {
+	sum := sha256.Sum256([]byte("assay.tombstone/1\x00" + strings.Join([]string{s.event, s.mark, s.kind, s.at, s.because}, "\x00")))
 	return sum[:]
 }
 
-// replace puts a document in the place of another: it keeps its number and its points, as name calls them, or without those that it calls "".
+// replace puts a document in the place of another, and leaves a tombstone.
 func (e *edit) replace(id string, p *projection, doc []byte, name func(string) string) error {
+	if err := e.put(id, p, doc, name); err != nil {
+		return err
+	}
+	now, err := project(doc)
+	if err != nil {
+		return err
+	}
+	s := stone{event: e.event, mark: now.mark, kind: p.kind, at: stamp(e.at), because: e.because, instead: e.moved[id]}
+	e.marks[now.mark] = mark{s, p.record[1]}
+	return e.bury(s)
+}
+
+// put puts a document in the place of another: it keeps its number and its points, as name calls them, or without those that it calls "".
+func (e *edit) put(id string, p *projection, doc []byte, name func(string) string) error {
 	now, err := project(doc)
 	if err != nil || now.kind != p.kind || now.record[1] != p.record[1] {
 		return fault.Exit(fault.Hint(fmt.Errorf("record %s would not be a %s any more: the value stands in the names of its fields", short(id), p.kind),
@@ -365,7 +417,7 @@ func (e *edit) replace(id string, p *projection, doc []byte, name func(string) s
 		}
 	}
 	e.moved[id] = fresh
-	return e.bury(e.event, now.mark, p.kind, stamp(e.at), e.because, fresh)
+	return e.exec("UPDATE tombstone SET instead = ?, spared = 0 WHERE instead = ?", fresh, id)
 }
 
 // rewrite puts in the place of every document what without makes of it, and of records about such ones what names them as they are called now.
@@ -427,6 +479,11 @@ func repoint(doc []byte, moved map[string]string) []byte {
 // finish chains the ledger anew from the first entry that is gone, and enters what is new. The entries stay, so that their number tells; what
 // they named does not.
 func (e *edit) finish() error {
+	for _, m := range e.marks {
+		if err := e.spare(m.stone, m.at); err != nil {
+			return err
+		}
+	}
 	if len(e.gone) == 0 && len(e.stones) == 0 {
 		return nil
 	}
@@ -489,6 +546,7 @@ const (
 // stone is a tombstone as another logbook has it.
 type stone struct {
 	event, mark, kind, at, because, instead string
+	spared                                  bool
 }
 
 const mostStones = 1 << 20
@@ -503,10 +561,10 @@ func (b *Book) stones(ctx context.Context) (map[string][]stone, error) {
 	if err != nil || there == 0 {
 		return all, err
 	}
-	err = each(ctx, b.db, fmt.Sprintf("SELECT substr(event,1,80), substr(mark,1,80), substr(kind,1,40), substr(at,1,40), substr(because,1,%d), substr(coalesce(instead,''),1,80) "+
+	err = each(ctx, b.db, fmt.Sprintf("SELECT substr(event,1,80), substr(mark,1,80), substr(kind,1,40), substr(at,1,40), substr(because,1,%d), substr(instead,1,80), spared <> 0 "+
 		"FROM tombstone ORDER BY rowid LIMIT %d", maxText, mostStones), func(scan func(...any) error) error {
 		var s stone
-		if err := scan(&s.event, &s.mark, &s.kind, &s.at, &s.because, &s.instead); err != nil {
+		if err := scan(&s.event, &s.mark, &s.kind, &s.at, &s.because, &s.instead, &s.spared); err != nil {
 			return err
 		}
 		_, timeErr := time.Parse(time.RFC3339Nano, s.at)
@@ -526,42 +584,45 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 	if len(theirs) == 0 {
 		return 0, nil
 	}
-	type verdict struct {
-		stones  []stone
-		instead string
-	}
 	err = b.write(ctx, func(tx *sql.Tx) error {
 		n = 0
-		ours := map[string]map[string]bool{}
-		if err := each(ctx, tx, "SELECT mark, event FROM tombstone", func(scan func(...any) error) error {
-			var mark, event string
-			if err := scan(&mark, &event); err != nil {
+		events, allowed := map[string]map[string]bool{}, map[string]map[string]bool{} // by mark, here
+		if err := each(ctx, tx, "SELECT mark, event, instead FROM tombstone", func(scan func(...any) error) error {
+			var mark, event, instead string
+			if err := scan(&mark, &event, &instead); err != nil {
 				return err
 			}
-			if ours[mark] == nil {
-				ours[mark] = map[string]bool{}
+			if events[mark] == nil {
+				events[mark], allowed[mark] = map[string]bool{}, map[string]bool{}
 			}
-			ours[mark][event] = true
+			events[mark][event] = true
+			allowed[mark][instead] = true
 			return nil
 		}); err != nil {
 			return err
 		}
-		news := map[string]verdict{}
+		news := map[string][]stone{}
 		for mark, list := range theirs {
-			known := 0
+			there := map[string]bool{}
+			unknown := false
 			for _, s := range list {
-				if ours[mark][s.event] {
-					known++
-				}
+				there[s.event] = true
+				unknown = unknown || !events[mark][s.event]
 			}
-			if known == len(list) {
+			if !unknown {
 				continue // all of it was known here
 			}
-			v := verdict{list, list[len(list)-1].instead}
-			if known < len(ours[mark]) {
-				v.instead = ""
+			for event := range events[mark] {
+				if there[event] {
+					continue
+				}
+				for i := range list { // they do not know of this one: only what both let stand stays
+					if !allowed[mark][list[i].instead] {
+						list[i].instead, list[i].spared = "", false
+					}
+				}
 			}
-			news[mark] = v
+			news[mark] = list
 		}
 		if len(news) == 0 {
 			return nil
@@ -585,44 +646,58 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 			if err != nil {
 				return err
 			}
-			v, ok := news[p.mark]
-			if !ok {
-				v, ok = news[id]
-			}
-			if !ok || v.instead == id {
-				continue
-			}
-			e.event, e.because = v.stones[len(v.stones)-1].event, v.stones[len(v.stones)-1].because
-			e.at, _ = time.Parse(time.RFC3339Nano, v.stones[len(v.stones)-1].at)
-			n++
-			if instead := document(v.instead); instead != nil {
-				if now, err := project(instead); err == nil && now.mark == p.mark {
-					names := series(v.instead) // another name may be what was taken out
-					if err := e.replace(id, p, instead, func(s string) string {
-						if slices.Contains(names, s) {
-							return s
-						}
-						return ""
-					}); err != nil {
-						return err
-					}
-					continue
+			list := slices.Concat(news[p.mark], news[id])
+			var places []string // that another document can take
+			stays := len(list) == 0
+			for _, s := range list {
+				stays = stays || s.instead == id
+				if s.instead != "" && !s.spared && !slices.Contains(places, s.instead) {
+					places = append(places, s.instead)
 				}
 			}
-			if err := e.drop(id); err != nil {
+			if stays {
+				continue
+			}
+			n++
+			var instead []byte
+			if len(places) == 1 {
+				instead = document(places[0])
+			}
+			if now, err := project(instead); err != nil || now.mark != p.mark || sumText(instead) != places[0] {
+				if err := e.drop(id); err != nil {
+					return err
+				}
+				continue
+			}
+			names := series(places[0]) // another name may be what was taken out
+			if err := e.put(id, p, instead, func(s string) string {
+				if slices.Contains(names, s) {
+					return s
+				}
+				return ""
+			}); err != nil {
 				return err
 			}
 		}
-		for mark, v := range news {
-			for _, s := range v.stones {
-				if err := e.bury(s.event, mark, s.kind, s.at, s.because, v.instead); err != nil {
+		for mark, list := range news {
+			for instead := range allowed[mark] { // ours that they do not let stand
+				if !slices.ContainsFunc(list, func(s stone) bool { return s.instead == instead }) {
+					if err := e.exec("UPDATE tombstone SET instead = '', spared = 0 WHERE mark = ? AND instead = ?", mark, instead); err != nil {
+						return err
+					}
+				}
+			}
+			for _, s := range list {
+				if events[mark][s.event] {
+					continue
+				}
+				if err := e.bury(s); err != nil {
 					return err
 				}
 			}
 		}
-		e.event, e.at = rand.Text(), time.Now()
-		e.because = "a record that it is about was forgotten in another logbook"
 		if len(e.moved) > 0 {
+			e.event, e.because = rand.Text(), "what it is about was forgotten in another logbook"
 			if err := e.rewrite(func(doc []byte) []byte { return doc }, func(s string) string { return s }); err != nil {
 				return err
 			}
@@ -633,4 +708,9 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 		err = b.Scrub(ctx)
 	}
 	return n, err
+}
+
+func sumText(doc []byte) string {
+	sum := sha256.Sum256(doc)
+	return hex.EncodeToString(sum[:])
 }

@@ -47,7 +47,7 @@ func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 		(SELECT page_size FROM pragma_page_size) FROM dbstat`).Scan(&c.Size, &c.Unused, &free, &page); err == nil { // where it fails, so do the pages below
 		c.Size, c.Unused = c.Size+free*page, c.Unused+free*page
 	}
-	if err := tx.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM tombstone), (SELECT count(*) FROM unscrubbed)").Scan(&c.Forgotten, &c.Unscrubbed); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM tombstone WHERE NOT spared), (SELECT count(*) FROM unscrubbed)").Scan(&c.Forgotten, &c.Unscrubbed); err != nil {
 		problem("the tombstones: %v", err)
 	}
 	steps := []func(context.Context, *sql.Tx, *Check, func(string, ...any)) error{checkPages, checkSchema, checkDocuments, checkChunks,
@@ -291,14 +291,14 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		}); err != nil {
 		return err
 	}
-	if err := each(ctx, tx, "SELECT event, mark, kind, at, because FROM tombstone", func(scan func(...any) error) error {
-		var event, mark, kind, at, because string
-		if err := scan(&event, &mark, &kind, &at, &because); err != nil {
+	if err := each(ctx, tx, "SELECT DISTINCT event, mark, kind, at, because FROM tombstone", func(scan func(...any) error) error {
+		var s stone
+		if err := scan(&s.event, &s.mark, &s.kind, &s.at, &s.because); err != nil {
 			return err
 		}
-		what := stoneEntry + " " + hex.EncodeToString(stoneRef(event, mark, kind, at, because))
+		what := stoneEntry + " " + hex.EncodeToString(s.ref())
 		if seen[what] != 1 {
-			problem("the ledger: the tombstone of %s stands in it %d times", Printable(at, 30), seen[what])
+			problem("the ledger: the tombstone of %s stands in it %d times", Printable(s.at, 30), seen[what])
 		}
 		delete(seen, what)
 		return nil

@@ -299,7 +299,7 @@ func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pi
 		go func() { defer wg.Done(); f() }()
 	}
 	spawn(func() {
-		limited, stop := context.WithTimeout(ctx, factsLimit)
+		limited, stop := context.WithTimeout(context.WithoutCancel(ctx), factsLimit) // a script may be over before git has answered
 		defer stop()
 		commit, dirty := gitState(limited, o.Dir, append([]string{o.Out}, o.Own...))
 		rec.own("host", hostEvent{Commit: commit, Dirty: dirty})

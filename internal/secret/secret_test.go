@@ -2,64 +2,19 @@ package secret
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/internal/testkit"
 )
-
-// made gives secrets of every shape, made up from a seed: none is anybody's.
-func made(seed uint64) map[string]string {
-	r := rand.New(rand.NewPCG(seed, 13))
-	from := func(letters string, n int) string {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = letters[r.IntN(len(letters))]
-		}
-		return string(b)
-	}
-	const hex, lower, alnum = "0123456789abcdef", "abcdefghijkmnpqrstuvwxyz23456789", "ABCDEFGHIJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz0123456789"
-	const url = alnum + "-_"
-	an := func(n int) string { return from(alnum, n-2) + "7q" } // ends in a letter or a digit, as they do
-	b64 := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	return map[string]string{
-		"openai": "sk-" + an(48), "openai project": "sk-proj-" + from(url, 60) + an(20), "anthropic": "sk-ant-api03-" + from(url, 70) + an(23),
-		"hugging face": "hf_" + from(alnum[:52], 34), "github": "ghp_" + an(36), "github oauth": "gho_" + an(36), "github server": "ghs_" + an(36),
-		"github fine-grained": "github_pat_" + an(22) + "_" + an(59), "gitlab": "glpat-" + an(20), "gitlab deploy": "gldt-" + an(20),
-		"aws key": "AKIA" + from("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16), "aws session key": "ASIA" + from("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16),
-		"google": "AIza" + from(url, 33) + an(2), "google access": "ya29." + from(url, 60) + an(2), "google client": "GOCSPX-" + an(28),
-		"slack bot": "xoxb-" + from("0123456789", 12) + "-" + from("0123456789", 12) + "-" + an(24), "slack app": "xapp-1-A" + an(12) + "-" + an(24),
-		"slack user": "xoxp-" + from("0123456789", 12) + "-" + an(24), "stripe": "sk_live_" + an(24), "stripe restricted": "rk_live_" + an(24),
-		"pypi": "pypi-AgEIcHlwaS5vcmc" + an(60), "npm": "npm_" + an(36), "jwt": "eyJ" + b64(`hbGciOiJIUzI1NiJ9xx`) + "." + "eyJ" + an(40) + "." + an(43),
-		"neptune": "eyJ" + an(120) + "==", "telegram": from("123456789", 9) + ":AA" + an(33), "databricks": "dapi" + from(hex, 32),
-		"replicate": "r8_" + an(37), "groq": "gsk_" + an(52), "sendgrid": "SG." + an(22) + "." + an(43), "twilio": "SK" + from(hex, 32),
-		"mailchimp": from(hex, 32) + "-us12", "digitalocean": "dop_v1_" + from(hex, 64), "docker": "dckr_pat_" + an(27), "shopify": "shpat_" + from(hex, 32),
-		"linear": "lin_api_" + an(40), "vault": "hvs." + an(90), "nvidia": "nvapi-" + an(64), "langsmith": "lsv2_pt_" + from(hex, 32) + "_" + from(hex, 10),
-		"grafana": "glsa_" + an(32) + "_" + from(hex, 8), "age": "AGE-SECRET-KEY-1" + from("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", 58),
-		"terraform": an(14) + ".atlasv1." + an(60), "discord bot": "M" + an(23) + "." + an(6) + "." + an(38), "xai": "xai-" + an(80),
-	}
-}
-
-// plain are values without a shape: only a name, a place or a flag tells them.
-func plain(seed uint64) []string {
-	r := rand.New(rand.NewPCG(seed, 14))
-	word := func(n int) string {
-		b := make([]byte, n)
-		for i := range b {
-			b[i] = "abcdefghjkmnpqrstuvwxyz23456789"[r.IntN(31)]
-		}
-		return string(b) + "8k"
-	}
-	return []string{word(6), word(12), word(38), word(4) + "!" + word(3), word(5) + "&" + word(4)}
-}
 
 // TestShapes: a secret of a known shape goes from whatever text it stands in, and the text around it stays.
 func TestShapes(t *testing.T) {
 	for seed := range uint64(5) {
-		for name, v := range made(seed) {
+		for name, v := range testkit.Secrets(seed) {
 			for _, text := range []string{"%s", "login failed for %s: 401", `{"cause": "%s", "n": 1}`, "fetch('%s')", "at https://api.example.com/v1/%s/x",
 				"bash -c 'curl %s'"} {
 				text = fmt.Sprintf(text, v)
@@ -119,7 +74,7 @@ func TestShapes(t *testing.T) {
 // TestWords: on a command line a flag, a variable, a place tells; what is learnt there goes from other texts of the run.
 func TestWords(t *testing.T) {
 	for seed := range uint64(4) {
-		for _, v := range plain(seed) {
+		for _, v := range testkit.PlainSecrets(seed) {
 			for _, argv := range [][]string{
 				{"python", "t.py", "--api-key", v}, {"python", "t.py", "--api-key=" + v}, {"python", "t.py", "--api_key", v, "--lr", "1"},
 				{"python", "t.py", "--password", v}, {"t", "--hf-token=" + v}, {"t", "--token", v}, {"t", "--db.password=" + v}, {"t", "wandb.api_key=" + v},
@@ -256,7 +211,7 @@ func TestJSON(t *testing.T) {
 
 // FuzzJSON: whatever comes, JSON stays JSON, and a second pass finds nothing more.
 func FuzzJSON(f *testing.F) {
-	for _, v := range made(1) {
+	for _, v := range testkit.Secrets(1) {
 		data, _ := json.Marshal(map[string]any{"a": []string{"--token", v}, "b": "password='" + v + "'", v: 1})
 		f.Add(data)
 	}
