@@ -23,6 +23,7 @@ import (
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/report"
+	"assay/internal/secret"
 	"assay/internal/target"
 	"assay/internal/unit"
 )
@@ -390,7 +391,7 @@ func runName(env *Env, subject evidence.Subject) string {
 	if name == "" && len(subject.Command) > 0 {
 		name = subject.Command[0]
 	}
-	name = filepath.Base(name)
+	name = filepath.Base(secret.Text(name))
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".py"), ".ipynb")
 	name = strings.Trim(unsafeName.ReplaceAllString(name, "-"), "-.")
 	if len(name) > 40 {

@@ -21,9 +21,13 @@ func find(s string, learnt *[]string) []span {
 		}
 	}
 	if len(s) >= 12 {
+		var holds [256]bool
+		for i := 0; i < len(s); i++ {
+			holds[s[i]] = true
+		}
 		for i := range shapes {
 			sh := &shapes[i]
-			if !strings.Contains(s, sh.sign) {
+			if !holds[rare[i]] || len(s) < sh.least || !strings.Contains(s, sh.sign) {
 				continue
 			}
 			for _, at := range sh.find.FindAllStringSubmatchIndex(s, -1) {
@@ -148,7 +152,7 @@ func findNamed(s string, add func(from, to int)) {
 		}
 		compared := sep > i && s[sep] == '=' || s[i] == '=' && i > 0 && strings.IndexByte("!<>=", s[i-1]) >= 0
 		i = sep
-		if compared || start == end || sep+1 >= len(s) || s[i] == ':' && (strings.HasPrefix(s[sep+1:], "//") || strings.HasSuffix(s[:start], "//")) {
+		if compared || start == end || sep+1 >= len(s) || strings.HasSuffix(s[start:end], ".py") || s[i] == ':' && (strings.HasPrefix(s[sep+1:], "//") || strings.HasSuffix(s[:start], "//")) {
 			continue // an address: findURLs sees it
 		}
 		name := s[start:end]
