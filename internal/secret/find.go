@@ -133,7 +133,8 @@ var headers = set("authorization cookie cookies")
 // findNamed finds what stands behind a telling name and = or a colon: api_key='…', "token": "…", ?sig=…, Authorization: ….
 func findNamed(s string, add func(from, to int)) {
 	for i := 0; i < len(s); i++ {
-		if s[i] != '=' && s[i] != ':' || i == 0 {
+		pair := s[i] == ',' && i > 0 && isQuote(s[i-1]) && i+2 < len(s) // ('token', 'x')
+		if s[i] != '=' && s[i] != ':' && !pair || i == 0 {
 			continue
 		}
 		sep, end := i, i
@@ -149,6 +150,9 @@ func findNamed(s string, add func(from, to int)) {
 		}
 		for sep+1 < len(s) && (s[sep+1] == '=' || s[sep+1] == '>') {
 			sep++
+		}
+		if pair && (start < 2 || s[start-2] != '(' || !isQuote(s[start-1])) {
+			continue
 		}
 		compared := sep > i && s[sep] == '=' || s[i] == '=' && i > 0 && strings.IndexByte("!<>=", s[i-1]) >= 0
 		i = sep
@@ -194,8 +198,8 @@ func findNamed(s string, add func(from, to int)) {
 				value = rest
 			}
 		}
-		if strings.EqualFold(value, name) {
-			continue // password=password: an argument handed on
+		if strings.EqualFold(value, name) || inQuotes == 0 && strings.IndexByte("{[(", value[0]) >= 0 && !looksSecret(value[1:]) {
+			continue // password=password: an argument handed on; auth={…}: what stands within tells by itself
 		}
 		if isSecret(value, t) && !strings.HasPrefix(value, Mark) && !(inQuotes == 0 && strings.Contains(value, "://")) {
 			add(from, to)

@@ -63,6 +63,9 @@ func (set *Set) Words(argv []string) []string {
 // Learn remembers a value, so that it is taken out wherever it stands. Values too short or too common are not: they would blot out what is none.
 func (set *Set) Learn(value string) {
 	value = strings.TrimSpace(value)
+	if lines := strings.ReplaceAll(value, `\n`, "\n"); lines != value { // as JSON and .env files write it
+		set.Learn(lines)
+	}
 	forms := []string{value, url.QueryEscape(value), url.PathEscape(value)}
 	if decoded, err := url.PathUnescape(value); err == nil {
 		forms = append(forms, decoded)

@@ -61,6 +61,9 @@ func TestShapes(t *testing.T) {
 		{"https://hooks.slack.com/services/T00000000/B00000000/abcdefgh", "https://hooks.slack.com/services/(redacted)"},
 		{"https://discord.com/api/webhooks/123456/abcdef-ghijklmnopq", "https://discord.com/api/webhooks/(redacted)"},
 		{"sshpass -p hunter2 ssh box", "sshpass -p (redacted) ssh box"},
+		{"[('token', 'abc d'), ('n', '1')]", "[('token', '(redacted)'), ('n', '1')]"},
+		{`{"auth": {"password": "abc"}, "n": [1]}`, `{"auth": {"password": "(redacted)"}, "n": [1]}`},
+		{"wandb login 0123456789abcdef0123456789abcdef01234567", "wandb login (redacted)"},
 		{"mlflow.login(token = 'abc')", "mlflow.login(token = '(redacted)')"},
 	} {
 		if got := Text(c[0]); got != c[1] {
@@ -181,7 +184,7 @@ func TestOrdinary(t *testing.T) {
 		"assert password == expected", "def login(token=None, password: str = ''):", "12:34:56 epoch: 3 loss=0.5 acc=0.7 lr=0.001", "http://localhost:8080/x@2x.png",
 		"float32[64, 3, 224, 224] on mps", "aten::_scaled_dot_product_attention", "hf_transfer.download_file", "commit=d0f2af8b66b20da4baa50644c0cd3f887a2eae2e",
 		"task-2024111212345678abcdef", "the secret is out: nothing", "token = os.environ[\"HF_TOKEN\"]", "api_key=args.api_key, secret=secret",
-		"AuthenticationError: invalid API key: provide one", "password: $PASSWORD", "sha256-whole:ad9edd58a3c4c831b5767b49d108be8fc4c9bcc4e8ea4d60f3663944af943aa9",
+		"columns ['token', 'label'] and ('a', 'token', 'b')", "AuthenticationError: invalid API key: provide one", "password: $PASSWORD", "sha256-whole:ad9edd58a3c4c831b5767b49d108be8fc4c9bcc4e8ea4d60f3663944af943aa9",
 	} {
 		if got := Text(text); got != text && text != "the secret is out: nothing" {
 			t.Errorf("%q became %q", text, got)

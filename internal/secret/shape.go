@@ -115,6 +115,8 @@ var shapes = []shape{
 	// RFC 6750 and RFC 7617: credentials behind the name of their scheme
 	{"earer", re(`\b[Bb]earer\s+([A-Za-z0-9._~+/=-]{8,})`), mixed, 0},
 	{"asic", re(`\b[Bb]asic\s+([A-Za-z0-9+/]{6,}={0,2})`), userAndPassword, 0},
+	// docs.wandb.ai, "wandb login": the key stands alone
+	{"wandb", re(`\bwandb login (?:--?\S+ )*([A-Za-z0-9_-]{32,})`), nil, 0},
 	// the file netrc: machine, login, password
 	{"password", re(`\blogin\s+\S+\s+password\s+(\S+)`), notMarked, 0},
 	// dev.mysql.com/doc, "Password": glued to -p; sshpass and others take it behind

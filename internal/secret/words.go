@@ -59,6 +59,10 @@ func (set *Set) redactWords(argv []string, learnt *[]string) []string {
 			find(w, learnt)
 			out[i] = Mark
 			continue
+		case i > 1 && argv[i-1] == "login" && path.Base(argv[i-2]) == "wandb" && looksSecret(w):
+			learn(w)
+			out[i] = Mark
+			continue
 		case t != silent && w == Mark, strings.HasPrefix(w, "-p"+Mark):
 			out[i] = w
 			continue
@@ -106,6 +110,8 @@ func (set *Set) redactWords(argv []string, learnt *[]string) []string {
 				}
 			case w == "-c" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c") && i > 0 && shells.MatchString(path.Base(argv[i-1])):
 				source = true
+			case name == "k":
+				next = maybe
 			case len(name) > 1:
 				next = tells(name)
 			}
