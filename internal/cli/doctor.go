@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +19,7 @@ import (
 	"assay/internal/fault"
 	"assay/internal/host"
 	"assay/internal/python"
+	"assay/internal/secret"
 )
 
 type doctorOptions struct {
@@ -102,12 +103,12 @@ func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
 		fmt.Fprintf(env.Stderr, "recorded %s (%d bytes)\n", opts.Record, n)
 	}
 	if opts.JSON {
-		e := json.NewEncoder(env.Stdout)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		err = e.Encode(r)
+		var out bytes.Buffer
+		if err = printJSON(&out, r); err == nil {
+			_, err = env.Stdout.Write(secret.JSON(out.Bytes())) // it is made to be sent to others
+		}
 	} else {
-		_, err = io.WriteString(env.Stdout, r.page(opts))
+		_, err = io.WriteString(env.Stdout, secret.Text(r.page(opts)))
 	}
 	if err != nil {
 		return fmt.Errorf("print the report: %w", err)
@@ -180,9 +181,6 @@ func writeRecord(ctx context.Context, path string) (size int64, err error) {
 	}
 	defer os.Remove(f.Name()) // once renamed, it is no longer there
 	err = host.Record(ctx, f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
 	if err == nil {
 		size, err = f.Seek(0, io.SeekCurrent)
 	}

@@ -100,7 +100,11 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 	}
 	rep := gate.Judge(policy, &gate.Set{Runs: runs, History: runHistory(env, opts.against, "")})
 	if opts.junit != "" {
-		if err := probe.WriteFile(env.Path(opts.junit), func(w io.Writer) error { return gate.JUnit{}.Write(w, rep) }); err != nil {
+		err := probe.WriteFile(env.Path(opts.junit), func(w io.Writer) error { return gate.JUnit{}.Write(w, rep) })
+		if err == nil {
+			err = os.Chmod(env.Path(opts.junit), 0o644) // for another program to read, which may run as another user
+		}
+		if err != nil {
 			return fmt.Errorf("gate --junit %s: %w", opts.junit, err)
 		}
 	}

@@ -20,8 +20,11 @@ import (
 	"assay/internal/report"
 )
 
+// ownFolder is where assay keeps things by itself.
+const ownFolder = ".assay"
+
 // runsFolder is where assay run keeps runs.
-var runsFolder = filepath.Join(".assay", "runs")
+var runsFolder = filepath.Join(ownFolder, "runs")
 
 // mostKept is how many runs of the folders are read, the newest first.
 const mostKept = 400

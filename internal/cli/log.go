@@ -31,7 +31,7 @@ import (
 )
 
 // logbookFile is where runs are recorded unless something else is said.
-var logbookFile = filepath.Join(".assay", "logbook.db")
+var logbookFile = filepath.Join(ownFolder, "logbook.db")
 
 type logOptions struct {
 	logbook string
@@ -62,7 +62,7 @@ docs/logbook.md describes it.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, &opts) }
 	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts), newLogFacts(env, &opts),
 		newLogQuery(env, &opts),
-		newLogExport(env, &opts), newLogImport(env, &opts), newLogVerify(env, &opts))
+		newLogExport(env, &opts), newLogImport(env, &opts), newLogVerify(env, &opts), newLogForget(env, &opts))
 	return cmd
 }
 
@@ -93,7 +93,7 @@ func openLogbook(ctx context.Context, env *Env, opts *logOptions) (*logbook.Book
 	if !logbook.Exists(path) {
 		return nil, fault.Hint(fmt.Errorf("no logbook at %s", path), "assay run makes it, and assay log import .assay/runs takes in earlier runs")
 	}
-	book, err := logbook.Open(ctx, path)
+	book, err := writeLogbook(ctx, env, path)
 	if err == nil {
 		return book, nil
 	}
@@ -101,6 +101,16 @@ func openLogbook(ctx context.Context, env *Env, opts *logOptions) (*logbook.Book
 		return read, nil
 	}
 	return nil, err
+}
+
+// writeLogbook opens a logbook for writing, and makes it where there is none; the one in assay's own folder together with that.
+func writeLogbook(ctx context.Context, env *Env, path string) (*logbook.Book, error) {
+	if path == env.Path(logbookFile) {
+		if err := probe.OwnFolder(env.Path(ownFolder)); err != nil {
+			return nil, err
+		}
+	}
+	return logbook.Open(ctx, path)
 }
 
 // withLogbook calls f with the logbook, and closes it.
@@ -529,7 +539,7 @@ func newLogReject(env *Env, opts *logOptions) *cobra.Command {
 			return fault.Exit(errors.New("log reject: --because gives the reason"), fault.Usage)
 		}
 		ctx := cmd.Context()
-		book, err := logbook.Open(ctx, logbookPath(env, opts.logbook)) // a hypothesis can be the first thing that is kept
+		book, err := writeLogbook(ctx, env, logbookPath(env, opts.logbook)) // a hypothesis can be the first thing that is kept
 		if err != nil {
 			return err
 		}
@@ -801,7 +811,7 @@ func newLogImport(env *Env, opts *logOptions) *cobra.Command {
 there already is not taken in again, so that two machines can exchange their logbooks as often as they like. What is damaged is refused, and said.`}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		book, err := logbook.Open(ctx, logbookPath(env, opts.logbook))
+		book, err := writeLogbook(ctx, env, logbookPath(env, opts.logbook))
 		if err != nil {
 			return err
 		}
@@ -817,6 +827,10 @@ there already is not taken in again, so that two machines can exchange their log
 		}
 		fmt.Fprintf(env.Stdout, "new: %d records, and %d further chunks of points; there already: %d; refused: %d\n",
 			sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
+		if sum.Forgotten+sum.Adopted > 0 {
+			fmt.Fprintf(env.Stdout, "not taken in, since they were forgotten here: %d; forgotten or changed here, since they were forgotten there: %d\n",
+				sum.Forgotten, sum.Adopted)
+		}
 		if len(sum.Refused) > 0 {
 			return status(fault.Failed)
 		}
@@ -836,13 +850,18 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 			if m != nil {
 				sum.Records, sum.Chunks, sum.Known = sum.Records+m.Records, sum.Chunks+m.Chunks, sum.Known+m.Known
 				sum.Refused = append(sum.Refused, m.Refused...)
+				sum.Forgotten, sum.Adopted = sum.Forgotten+m.Forgotten, sum.Adopted+m.Adopted
 			}
 			return err
 		}
 		return importFile(ctx, book, path, sum)
 	}
+	var forgotten *logbook.Forgotten
 	_, added, err := addRunFolder(ctx, book, path)
 	switch {
+	case errors.As(err, &forgotten):
+		sum.Forgotten++
+		return nil
 	case err == nil && added:
 		sum.Records++
 		return nil
@@ -866,6 +885,8 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			continue
+		case errors.As(err, &forgotten):
+			sum.Forgotten++
 		case err != nil:
 			sum.Refused = append(sum.Refused, err.Error())
 		case added:
@@ -889,7 +910,10 @@ func importFile(ctx context.Context, book *logbook.Book, path string, sum *logbo
 		return nil
 	}
 	_, added, err := book.Add(ctx, doc)
+	var forgotten *logbook.Forgotten
 	switch {
+	case errors.As(err, &forgotten):
+		sum.Forgotten++
 	case err != nil:
 		sum.Refused = append(sum.Refused, fmt.Sprintf("%s: %v", path, err))
 	case added:
@@ -980,6 +1004,15 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 		if check.Unused > 0 {
 			fmt.Fprintf(env.Stdout, "%s of the file's %s hold nothing, and have no hash\n", unit.Bytes(float64(check.Unused)), unit.Bytes(float64(check.Size)))
 		}
+		if check.Forgotten > 0 {
+			fmt.Fprintf(env.Stdout, "%d tombstones of what was forgotten; assay log query \"SELECT * FROM forgotten\" lists them\n", check.Forgotten)
+		}
+		if check.Unscrubbed > 0 {
+			fmt.Fprintln(env.Stdout, "what was forgotten may still lie in the file's free space, since that was cut off: assay log forget with the same words completes it")
+		}
+		if check.Secrets > 0 {
+			fmt.Fprintf(env.Stdout, "%d records hold what looks like a secret, kept by an earlier assay: assay log forget --secrets takes it out\n", check.Secrets)
+		}
 		if len(check.Problems) == 0 {
 			fmt.Fprintln(env.Stdout, "everything is as it was kept")
 			return nil
@@ -1015,7 +1048,7 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 const recordLimit = 30 * time.Second
 
 func keepRun(ctx context.Context, env *Env, path string, res *probe.Result) error {
-	book, err := logbook.Open(ctx, path)
+	book, err := writeLogbook(ctx, env, path)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/report"
+	"assay/internal/secret"
 	"assay/internal/target"
 	"assay/internal/unit"
 )
@@ -173,13 +174,14 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 			return nil, err
 		}
 	}
-	id, out := runName(env, subject), opts.out
+	id, out, home := runName(env, subject), opts.out, ""
 	if out == "" {
-		out = filepath.Join(runsFolder, id)
+		out, home = filepath.Join(runsFolder, id), env.Path(ownFolder)
 	}
+	own := []string{env.Path(ownFolder), logbookPath(env, opts.logbook)}
 	res, err := probe.Run(ctx, probe.Options{
 		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
-		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Cache: cache, Version: Version(), Double: double,
+		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Home: home, Own: own, Cache: cache, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})
@@ -394,7 +396,7 @@ func runName(env *Env, subject evidence.Subject) string {
 	if name == "" && len(subject.Command) > 0 {
 		name = subject.Command[0]
 	}
-	name = filepath.Base(name)
+	name = filepath.Base(secret.Text(name))
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".py"), ".ipynb")
 	name = strings.Trim(unsafeName.ReplaceAllString(name, "-"), "-.")
 	if len(name) > 40 {

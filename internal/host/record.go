@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"assay/internal/secret"
 )
 
 // recording is one raw output.
@@ -23,7 +25,7 @@ const (
 
 // Record writes the raw outputs of this host to w, for a bug report or a new fixture: sections that begin with a line
 // `== name: command` and hold what the source said, cut at 256 KiB. Serial numbers, UUIDs, MAC addresses, names of the user, the
-// machine, volumes and servers are removed. A source that fails leaves a line `[assay: reason]`. The error is that of w, or of
+// machine, volumes and servers are removed, and so are secrets. A source that fails leaves a line `[assay: reason]`. The error is that of w, or of
 // a context that ended. It takes a few seconds.
 func Record(ctx context.Context, w io.Writer) error {
 	return record(ctx, w, thisMachine().recordings(), ownIdentity())
@@ -43,7 +45,7 @@ func record(ctx context.Context, w io.Writer, all []recording, id identity) erro
 		if len(text) > recordSection {
 			text = fmt.Appendf(text[:recordSection:recordSection], "\n[assay: cut at %d of %d bytes]\n", recordSection, len(text))
 		}
-		text = redact(text, id)
+		text = redact([]byte(secret.Text(string(text))), id)
 		if !bytes.HasSuffix(text, []byte("\n")) {
 			text = append(text, '\n')
 		}

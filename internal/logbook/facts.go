@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"assay/internal/evidence"
+	"assay/internal/secret"
 	"assay/internal/stats"
 )
 
@@ -66,7 +67,10 @@ func storeAddress(store string) (string, error) {
 		return net.JoinHostPort(u.Hostname(), port), nil
 	}
 	if _, _, err := net.SplitHostPort(store); err != nil {
-		return "", fmt.Errorf("the store %q: write host:port, or an address with https", Printable(store, 80))
+		if at := strings.LastIndexByte(store, '@'); at >= 0 { // a name and a password, with no scheme to tell them by
+			store = store[at+1:]
+		}
+		return "", fmt.Errorf("the store %q: write host:port, or an address with https", Printable(secret.Text(store), 80))
 	}
 	return store, nil
 }

@@ -5,7 +5,8 @@
 // merged. Figures, facts and operators are read out of the document into tables to query. Series of points lie beside it, by columns
 // (series.go). Every document and every chunk of points has an entry in a chain of hashes; Verify holds the whole to it.
 //
-// Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed or deleted.
+// Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed or deleted but by Forget, which
+// leaves a tombstone (forget.go). Secrets that can be told as such are taken out of a document before it is kept.
 package logbook
 
 import (
@@ -49,15 +50,16 @@ const reproject = "-- reproject"
 
 // Book is an open logbook.
 type Book struct {
-	path string
-	db   *sql.DB
-	end  func() // what is to be done when it is closed; nil: nothing
+	path     string
+	db       *sql.DB
+	end      func()        // what is to be done when it is closed; nil: nothing
+	patience time.Duration // 0: patience; shorter in tests
 }
 
 // Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema. A file that is no logbook is refused
 // before anything is written to it or beside it.
 func Open(ctx context.Context, path string) (*Book, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open the logbook: %w", err)
 	}
 	is, err := look(path)
@@ -77,6 +79,7 @@ func Open(ctx context.Context, path string) (*Book, error) {
 			return nil, err
 		}
 	}
+	closeToOthers(path)
 	return openWrite(ctx, path)
 }
 
@@ -93,7 +96,7 @@ func migrateBlank(ctx context.Context, path string) error {
 }
 
 func openWrite(ctx context.Context, path string) (*Book, error) {
-	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)") // the last: F_FULLFSYNC, on macOS
+	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)") // the last: F_FULLFSYNC, on macOS
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +137,16 @@ func create(ctx context.Context, path string) error {
 		return fault.Hint(fmt.Errorf("make the logbook %s: %w", path, err), fault.HintOf(err))
 	}
 	return nil
+}
+
+// closeToOthers closes a logbook that others may read because SQLite makes files so (0644, what earlier assays left); any other mode was
+// somebody's choice, as of a team that shares it. A new one is its owner's from the start, and SQLite gives the files beside it its permissions.
+func closeToOthers(path string) {
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		if info, err := os.Stat(name); err == nil && info.Mode() == 0o644 {
+			_ = os.Chmod(name, 0o600) // of another's file: it is theirs to close
+		}
+	}
 }
 
 // OpenRead opens a logbook that is there already and changes nothing in it. Its connections cannot write, attach files or load code.
@@ -353,6 +366,14 @@ func (b *Book) retry(ctx context.Context, f func() error) error {
 		case <-time.After(wait/2 + rand.N(wait)):
 		}
 	}
+}
+
+// wait is how long another program may hold the file.
+func (b *Book) wait() time.Duration {
+	if b.patience > 0 {
+		return b.patience
+	}
+	return patience
 }
 
 // busy tells SQLITE_BUSY (5) and SQLITE_LOCKED (6) with all their extended codes.

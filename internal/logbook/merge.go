@@ -4,15 +4,19 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"assay/internal/fault"
+	"assay/internal/secret"
 )
 
 // Merged counts what Merge did.
 type Merged struct {
 	Records, Chunks int // new here
 	Known           int // records that were here already
+	Forgotten       int // records that are not taken in, since they were forgotten here
+	Adopted         int // records of this logbook that went or changed, since the other has forgotten them
 	Refused         []string
 }
 
@@ -48,7 +52,27 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 			m.Refused = append(m.Refused, fmt.Sprintf(format, args...))
 		}
 	}
-	here := map[string]bool{}
+	stones, err := other.stones(ctx)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	if m.Adopted, err = b.adopt(ctx, stones, func(id string) []byte {
+		if doc, err := content(ctx, other.db, id); err == nil {
+			return secret.JSON(doc)
+		}
+		return nil
+	}, func(id string) (names []string) {
+		_ = each(ctx, other.db, "SELECT DISTINCT substr(name, 1, 300) FROM chunk WHERE owner = ?", func(scan func(...any) error) error {
+			var name string
+			err := scan(&name)
+			names = append(names, name)
+			return err
+		}, id)
+		return names
+	}); err != nil {
+		return m, wrap(err)
+	}
+	here, moved := map[string]string{}, map[string]string{} // identifier there → identifier here; the second also of what was forgotten here
 	err = each(ctx, other.db, fmt.Sprintf("SELECT id, size, CASE WHEN length(data) <= %d THEN data END FROM content ORDER BY rowid", MaxContent),
 		func(scan func(...any) error) error {
 			var id string
@@ -70,11 +94,17 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 				refuse("record %s: %v", short(id), err)
 				return nil
 			}
-			_, added, err := b.Add(ctx, doc)
+			kept, added, err := b.Add(ctx, repoint(doc, moved))
+			var forgotten *Forgotten
+			if errors.As(err, &forgotten) {
+				here[id], moved[id] = "", forgotten.Instead // its points may have been called by what was taken out
+				m.Forgotten++
+				return nil
+			}
 			if err != nil {
 				return err
 			}
-			here[id] = true
+			here[id], moved[id] = kept, kept
 			if added {
 				m.Records++
 			} else {
@@ -107,8 +137,11 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 			if err := scan(&c.id, &owner, &c.name, &c.n, &c.first, &c.last, &c.data); err != nil {
 				return err
 			}
+			now, seen := here[owner]
 			switch {
-			case !here[owner]:
+			case seen && now == "":
+				return nil // forgotten here
+			case !seen:
 				refuse("points of %s, of which there is no record", Printable(owner, 10))
 				return nil
 			case c.name == "" || len(c.name) > maxName || string(c.id) != string(chunkID(owner, c.name, c.n, c.first, c.last, c.data)):
@@ -118,6 +151,10 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 			if _, err := unpack(c.data, c.n); err != nil {
 				refuse("points of %s: %v", short(owner), err)
 				return nil
+			}
+			if now != owner { // kept without its secrets, under another name
+				owner = now
+				c.id = chunkID(owner, c.name, c.n, c.first, c.last, c.data)
 			}
 			batch[owner] = append(batch[owner], c)
 			if held += len(c.data); held > 8<<20 {

@@ -17,6 +17,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/secret"
 )
 
 // MLflow is a tracking server, spoken to by its REST interface (mlflow.org/docs/latest/rest-api.html).
@@ -190,8 +191,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	case !ok:
 		out.Remarks = append(out.Remarks, fmt.Sprintf("%s: evidence.json was not sent: the server does not take artifacts itself", short(e.ID)))
 	default:
-		if err := m.do(ctx, "PUT", "/api/2.0/mlflow-artifacts/artifacts/"+strings.TrimLeft(path, "/")+"/evidence.json", "application/json", doc,
-			nil); err != nil {
+		if err := m.do(ctx, "PUT", "/api/2.0/mlflow-artifacts/artifacts/"+strings.TrimLeft(path, "/")+"/evidence.json", "application/json",
+			secret.JSON(doc), nil); err != nil {
 			return fmt.Errorf("the artifact evidence.json: %w", err)
 		}
 		out.Artifacts++

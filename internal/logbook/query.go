@@ -13,6 +13,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/secret"
 )
 
 // Entry is a record as a list shows it.
@@ -126,14 +127,14 @@ func (b *Book) Document(ctx context.Context, id string) ([]byte, error) {
 	return content(ctx, b.db, id)
 }
 
-// Run is the evidence of a run or a rehearsal.
+// Run is the evidence of a run or a rehearsal, without the secrets that an earlier assay may have kept in it.
 func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 	doc, err := b.Document(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	var run evidence.Run
-	if err := json.Unmarshal(doc, &run); err != nil || run.Schema != evidence.Schema {
+	if err := json.Unmarshal(secret.JSON(doc), &run); err != nil || run.Schema != evidence.Schema {
 		return nil, fault.Exit(fmt.Errorf("record %s is not the evidence of a run", short(id)), fault.Usage)
 	}
 	run.Document = id
@@ -178,7 +179,7 @@ func (b *Book) Record(ctx context.Context, id string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseRecord(doc)
+	return parseRecord(secret.JSON(doc)) // an earlier assay kept secrets
 }
 
 // Table is the answer to a query.
@@ -219,7 +220,7 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	case noTime():
 		return nil, late
 	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed by one"), fault.Usage)
 	case errors.As(err, &e) && e.Code()&0xff == 18: // TOOBIG
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
 			fmt.Sprintf("one value may have %d MiB: ask for less at a time", maxCell>>20)), fault.Usage)

@@ -22,6 +22,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/secret"
 )
 
 // RecordSchema names the common form.
@@ -75,8 +76,10 @@ func (b *Book) Put(ctx context.Context, r Record) (string, error) {
 }
 
 // Add keeps a document: an evidence.json, or a record in the common form. added is false where it was there already. When the error is nil
-// the document is on the disk.
+// the document is on the disk. Secrets are taken out first: the identifier is that of what is kept. The error is a *Forgotten where the record was
+// forgotten here.
 func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err error) {
+	doc = secret.JSON(doc)
 	if len(doc) > MaxContent {
 		return "", false, fmt.Errorf("keep a document of %d bytes: the most is %d", len(doc), MaxContent)
 	}
@@ -91,7 +94,11 @@ func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err 
 		return "", false, fmt.Errorf("keep %s: %w", short(id), err)
 	}
 	packed := packer.EncodeAll(doc, nil)
+	var forgotten *Forgotten
 	err = b.write(ctx, func(tx *sql.Tx) error {
+		if forgotten, err = tombstone(ctx, tx, p, id); err != nil || forgotten != nil {
+			return err
+		}
 		res, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO content(id, size, data) VALUES(?,?,?)", id, len(doc), packed)
 		if err != nil {
 			return err
@@ -112,12 +119,16 @@ func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err 
 	if err != nil {
 		return "", false, fault.Hint(fmt.Errorf("write to the logbook %s: %w", b.path, err), hintOf(err))
 	}
+	if forgotten != nil {
+		return "", false, forgotten
+	}
 	return id, added, nil
 }
 
 // projection is what of a document stands in tables: the row of record less its number and id, and the rows of the others less the number.
 type projection struct {
 	kind   string
+	mark   string // tells the record from others by parts that no secret stands in; forget.go
 	record []any
 	rows   map[string][][]any
 	points []Point
@@ -350,7 +361,7 @@ func parseRecord(doc []byte) (*Record, error) {
 }
 
 func projectRecord(r *Record) *projection {
-	p := &projection{kind: r.Kind, rows: map[string][][]any{}}
+	p := &projection{kind: r.Kind, mark: markOf(r.Kind, r.At, ""), rows: map[string][][]any{}}
 	row := make([]any, 30)
 	row[0], row[1], row[3] = r.Kind, stamp(r.At), text(r.Title)
 	p.record = row
@@ -389,7 +400,7 @@ func (p *projection) facts(part string, list []evidence.Fact) {
 }
 
 func projectRun(run *evidence.Run) *projection {
-	p := &projection{kind: KindRun, rows: map[string][][]any{}}
+	p := &projection{kind: KindRun, mark: markOfRun(run), rows: map[string][][]any{}}
 	torch, system, chip := run.Target.Release, fact(run, "system"), fact(run, "chip")
 	if run.Rehearsal != nil {
 		p.kind = KindRehearsal

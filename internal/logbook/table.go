@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"assay/internal/secret"
 )
 
 // FigureRow is one row of an export: a figure of a record, with what is needed to tell the record from others.
@@ -69,6 +71,9 @@ func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) 
 			return fmt.Errorf("export %s: %w", short(id), err)
 		}
 		for i := range rows {
+			for _, text := range []*string{&rows[i].Title, &rows[i].Note, &rows[i].Missing} { // an earlier assay kept secrets
+				*text = secret.Text(*text)
+			}
 			if err := f(&rows[i]); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package logbook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 
 	"assay/internal/fault"
+	"assay/internal/secret"
 )
 
 // Check is what Verify found.
@@ -17,6 +19,9 @@ type Check struct {
 	Bytes                   int64  // of documents
 	Head                    string // last hash of the ledger: whoever notes it down can tell later that nothing before it is gone
 	Size, Unused            int64  // bytes of the file, and those of them that hold nothing
+	Forgotten               int    // tombstones
+	Unscrubbed              int    // times that something was forgotten of which the file may still hold bytes: Scrub
+	Secrets                 int    // records with secrets in them, kept by an assay that did not take them out
 	Problems                []string
 }
 
@@ -41,6 +46,9 @@ func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 	if err := tx.QueryRowContext(ctx, `SELECT coalesce(sum(pgsize), 0), coalesce(sum(unused), 0), (SELECT freelist_count FROM pragma_freelist_count),
 		(SELECT page_size FROM pragma_page_size) FROM dbstat`).Scan(&c.Size, &c.Unused, &free, &page); err == nil { // where it fails, so do the pages below
 		c.Size, c.Unused = c.Size+free*page, c.Unused+free*page
+	}
+	if err := tx.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM tombstone WHERE NOT spared), (SELECT count(*) FROM unscrubbed)").Scan(&c.Forgotten, &c.Unscrubbed); err != nil {
+		problem("the tombstones: %v", err)
 	}
 	steps := []func(context.Context, *sql.Tx, *Check, func(string, ...any)) error{checkPages, checkSchema, checkDocuments, checkChunks,
 		func(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
@@ -126,10 +134,16 @@ func checkDocuments(ctx context.Context, tx *sql.Tx, c *Check, problem func(stri
 			continue
 		}
 		c.Bytes += int64(len(doc))
+		if !bytes.Equal(secret.JSON(doc), doc) {
+			c.Secrets++
+		}
 		p, err := project(doc)
 		if err != nil {
 			problem("record %s: %v", short(id), err)
 			continue
+		}
+		if forgotten, err := tombstone(ctx, tx, p, id); err != nil || forgotten != nil {
+			problem("record %s: it was forgotten and is there (%v)", short(id), err)
 		}
 		if err := compareRows(ctx, tx, id, p, problem); err != nil {
 			problem("record %s: %v", short(id), err)
@@ -227,7 +241,7 @@ func checkChunks(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 
 func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any), head string) error {
 	var hash []byte
-	next, found := int64(1), head == ""
+	next, found, gone := int64(1), head == "", int64(0)
 	seen := map[string]int{}
 	err := each(ctx, tx, "SELECT entry, kind, ref, hash FROM ledger ORDER BY entry", func(scan func(...any) error) error {
 		var entry int64
@@ -244,7 +258,11 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 			problem("the ledger: entry %d does not follow from the one before it", entry)
 			hash = is
 		}
-		seen[kind+" "+hex.EncodeToString(ref)]++
+		if kind == goneEntry {
+			gone = cmp.Or(gone, entry)
+		} else {
+			seen[kind+" "+hex.EncodeToString(ref)]++
+		}
 		found = found || hex.EncodeToString(is) == head
 		return nil
 	})
@@ -253,7 +271,11 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	}
 	c.Head = hex.EncodeToString(hash)
 	if !found {
-		problem("the ledger: it does not hold %s any more: entries are gone, or this is another logbook", Printable(head, 64))
+		why := "entries are gone, or this is another logbook"
+		if gone > 0 {
+			why = fmt.Sprintf("something was forgotten since (log verify tells when), and from entry %d on the ledger was chained anew; or entries are gone", gone)
+		}
+		problem("the ledger: it does not hold %s any more: %s", Printable(head, 64), why)
 	}
 	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk",
 		func(scan func(...any) error) error {
@@ -267,6 +289,20 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 			delete(seen, what)
 			return nil
 		}); err != nil {
+		return err
+	}
+	if err := each(ctx, tx, "SELECT DISTINCT event, mark, kind, at, because FROM tombstone", func(scan func(...any) error) error {
+		var s stone
+		if err := scan(&s.event, &s.mark, &s.kind, &s.at, &s.because); err != nil {
+			return err
+		}
+		what := stoneEntry + " " + hex.EncodeToString(s.ref())
+		if seen[what] != 1 {
+			problem("the ledger: the tombstone of %s stands in it %d times", Printable(s.at, 30), seen[what])
+		}
+		delete(seen, what)
+		return nil
+	}); err != nil {
 		return err
 	}
 	for what := range seen {

@@ -10,10 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
 	"assay/internal/evidence"
+	"assay/internal/secret"
 )
 
 const (
@@ -22,13 +24,14 @@ const (
 	fingerprintEnds  = 64 << 10 // bytes of each end of a file that are read otherwise
 )
 
-// gitState returns the commit of the working copy at dir and whether it is clean. Unknown is said, never guessed.
-func gitState(ctx context.Context, dir string) (commit, dirty string) {
+// gitState returns the commit of the working copy at dir and whether it is clean. Unknown is said, never guessed. What lies in assay's own files
+// and folders (absolute paths) is no change of the project's.
+func gitState(ctx context.Context, dir string, own []string) (commit, dirty string) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
 		out, err := cmd.Output()
-		return strings.TrimSpace(string(out)), err
+		return strings.TrimRight(string(out), "\n"), err
 	}
 	commit, err := git("rev-parse", "HEAD")
 	if err != nil {
@@ -40,38 +43,82 @@ func gitState(ctx context.Context, dir string) (commit, dirty string) {
 		}
 		return "", "unknown: no git commit at the working folder"
 	}
-	status, err := git("status", "--porcelain", "--untracked-files=normal")
-	switch {
-	case err != nil:
+	top, err := git("rev-parse", "--show-toplevel")
+	if err != nil {
 		return commit, "unknown: git status failed"
-	case status == "":
+	}
+	var ours []string // below the working copy, as git names them
+	for _, path := range own {
+		path = resolved(path)
+		if rel, err := filepath.Rel(resolved(top), path); err == nil && rel != "." && filepath.IsLocal(rel) {
+			ours = append(ours, filepath.ToSlash(rel))
+		}
+	}
+	isOurs := func(name string) bool {
+		for _, o := range ours {
+			if rest, ok := strings.CutPrefix(name, o); ok && (rest == "" || rest[0] == '/' || rest == "-wal" || rest == "-shm") {
+				return true
+			}
+		}
+		return false
+	}
+	status, err := git("-c", "status.renames=false", "status", "--porcelain", "--untracked-files=normal", "-z")
+	if err != nil {
+		return commit, "unknown: git status failed"
+	}
+	changes := 0
+	for _, entry := range strings.Split(status, "\x00") {
+		if len(entry) < 4 {
+			continue
+		}
+		name := entry[3:] // behind two letters and a space
+		holds := func(o string) bool { return strings.HasPrefix(o, name) }
+		switch {
+		case isOurs(strings.TrimSuffix(name, "/")):
+		case strings.HasSuffix(name, "/") && slices.ContainsFunc(ours, holds): // a new folder with ours in it
+			files, err := git("-C", top, "ls-files", "--others", "--exclude-standard", "-z", "--", ":(top,literal)"+name)
+			if err != nil {
+				return commit, "unknown: git status failed"
+			}
+			if slices.ContainsFunc(strings.Split(files, "\x00"), func(f string) bool { return f != "" && !isOurs(f) }) {
+				changes++
+			}
+		default:
+			changes++
+		}
+	}
+	if changes == 0 {
 		return commit, "clean"
 	}
-	return commit, fmt.Sprintf("dirty (%d files)", strings.Count(status, "\n")+1)
+	return commit, fmt.Sprintf("dirty (%d files)", changes)
 }
 
-// relevantPrefixes name the environment variables that can change a run. Secrets are left out by name.
+// resolved follows the links of a path, as far as it is there: git names its working copy so.
+func resolved(path string) string {
+	for head, tail := path, ""; ; {
+		if real, err := filepath.EvalSymlinks(head); err == nil {
+			return filepath.Join(real, tail)
+		}
+		parent := filepath.Dir(head)
+		if parent == head {
+			return path
+		}
+		head, tail = parent, filepath.Join(filepath.Base(head), tail)
+	}
+}
+
+// relevantPrefixes name the environment variables that can change a run.
 var relevantPrefixes = []string{"PYTORCH_", "TORCH", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "KMP_", "VECLIB_", "OPENBLAS_",
 	"NUMEXPR_", "TOKENIZERS_", "PYTHON", "MTL_", "MLX_", "TF_", "KERAS_", "ACCELERATE_", "HF_", "TRANSFORMERS_", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_",
 	"VIRTUAL_ENV", "CONDA_PREFIX", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_"}
 
-func relevant(environ []string) map[string]string {
+// relevant gives the variables that can change a run. Of one that holds a secret the name stays: that it was set may matter.
+func relevant(environ []string, secrets *secret.Set) map[string]string {
 	out := map[string]string{}
 	for _, e := range environ {
 		name, value, ok := strings.Cut(e, "=")
-		upper := strings.ToUpper(name)
-		secret := false
-		for _, word := range []string{"_TOKEN", "_KEY", "SECRET", "PASSWORD", "CREDENTIAL"} {
-			secret = secret || (strings.Contains(upper, word) && name != "PYTHONHASHSEED")
-		}
-		if !ok || secret {
-			continue
-		}
-		for _, prefix := range relevantPrefixes {
-			if strings.HasPrefix(name, prefix) {
-				out[name] = value
-				break
-			}
+		if ok && slices.ContainsFunc(relevantPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			out[name] = secrets.Variable(name, value)
 		}
 	}
 	return out

@@ -2,7 +2,7 @@
 //
 // A run has a folder of its own:
 //
-//	events.jsonl     every event as it came, one a line: {"c": connection, "e": event}; connection 0 is the supervisor's
+//	events.jsonl     every event in the order in which it came, secrets taken out, one a line: {"c": connection, "e": event}; connection 0 is the supervisor's
 //	evidence.json    what the events add up to (docs/formats/evidence.md)
 //	report.html      the same for a reader
 //	trace.json.gz    the profiled steps as a Chrome trace, which Perfetto opens
@@ -35,6 +35,7 @@ import (
 	"assay/agent"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/secret"
 	"assay/internal/target"
 )
 
@@ -67,18 +68,20 @@ type Options struct {
 	Command   []string // as executed; the first word is looked up on PATH of Environ
 	Environ   []string
 	Dir       string
-	On        string  // auto, cpu, mps, cuda, double
-	Double    *Double // the Mac to rehearse on, with On double
-	CPUToo    bool    // run pytest's tests that failed on the double once more on the CPU
-	Quiet     bool    // say nothing of that
-	Steps     int     // end the run after so many steps; 0: never
-	For       float64 // end it after so many seconds; 0: never
-	Only      string  // "", data, forward
-	Profile   string  // auto, off
-	WarnEpoch float64 // seconds
-	Out       string  // the run's folder; must not exist or be empty
-	Cache     string  // where the agent is unpacked
-	Version   string  // of assay
+	On        string   // auto, cpu, mps, cuda, double
+	Double    *Double  // the Mac to rehearse on, with On double
+	CPUToo    bool     // run pytest's tests that failed on the double once more on the CPU
+	Quiet     bool     // say nothing of that
+	Steps     int      // end the run after so many steps; 0: never
+	For       float64  // end it after so many seconds; 0: never
+	Only      string   // "", data, forward
+	Profile   string   // auto, off
+	WarnEpoch float64  // seconds
+	Out       string   // the run's folder; must not exist or be empty
+	Home      string   // assay's own folder, which holds Out; "": Out lies elsewhere
+	Own       []string // other files and folders of assay's: what lies there is no change of the project's
+	Cache     string   // where the agent is unpacked
+	Version   string   // of assay
 	Stdin     io.Reader
 	Stdout    io.Writer
 	Stderr    io.Writer
@@ -117,10 +120,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer os.RemoveAll(filepath.Dir(socket))
 	defer listener.Close()
-	if err := newRunDir(o.Out); err != nil {
+	if err := newRunDir(o.Home, o.Out); err != nil {
 		return nil, fault.Exit(err, fault.NotStarted)
 	}
-	rec, err := newRecorder(o.Out)
+	// What is secret on the command line and in the environment is so wherever it turns up in this run.
+	secrets := &secret.Set{}
+	secrets.Environ(o.Environ)
+	secrets.Words(o.Command)
+	rec, err := newRecorder(o.Out, secrets)
 	if err != nil {
 		return nil, fault.Exit(fmt.Errorf("run %s: %w", o.Command[0], err), fault.NotStarted)
 	}
@@ -154,7 +161,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	environ := childEnviron(o.Environ, installed.Boot, config, o.On)
 	rec.own("start", startEvent{ID: o.ID, Wall: started.UTC(), Subject: o.Subject, Asked: o.On,
-		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ), WarnLong: o.WarnEpoch,
+		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ, secrets), WarnLong: o.WarnEpoch,
 		Options: map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
 
 	cmd := &exec.Cmd{Path: path, Args: o.Command, Env: environ, Dir: o.Dir, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr}
@@ -233,9 +240,12 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	rec.own("exit", exit)
 	res.Run = rec.finish()
-	operators(res.Run, o.Out)
+	operators(res.Run, o.Out, secrets)
 	if o.Outside.Packages != nil {
 		if list := o.Outside.Packages(rec.paths()); list != nil {
+			for i, line := range list {
+				list[i] = secrets.Text(line)
+			}
 			res.Run.Provenance.Packages = list
 		}
 	}
@@ -291,9 +301,9 @@ func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pi
 		go func() { defer wg.Done(); f() }()
 	}
 	spawn(func() {
-		limited, stop := context.WithTimeout(ctx, factsLimit)
+		limited, stop := context.WithTimeout(context.WithoutCancel(ctx), factsLimit) // a script may be over before git has answered
 		defer stop()
-		commit, dirty := gitState(limited, o.Dir)
+		commit, dirty := gitState(limited, o.Dir, append([]string{o.Out}, o.Own...))
 		rec.own("host", hostEvent{Commit: commit, Dirty: dirty})
 	})
 	if o.Outside.Facts != nil {
@@ -342,23 +352,9 @@ const (
 	evidenceFile = "evidence.json"
 )
 
-// newRunDir makes the folder of a run. One that holds something already is somebody's record.
-func newRunDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fault.Hint(fmt.Errorf("make the run's folder: %w", err), "choose another with --out")
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("read the run's folder: %w", err)
-	}
-	if len(entries) > 0 {
-		return fault.Hint(fmt.Errorf("the run's folder %s is not empty", dir), "name a new one with --out; what is recorded is never written over")
-	}
-	return nil
-}
-
-// recorder keeps events: in the file, and in the fold.
+// recorder keeps events: in the file, and in the fold. Secrets are taken out before either sees them.
 type recorder struct {
+	secrets *secret.Set
 	mu      sync.Mutex
 	file    *os.File
 	out     *bufio.Writer
@@ -369,12 +365,12 @@ type recorder struct {
 	done    chan struct{}
 }
 
-func newRecorder(dir string) (*recorder, error) {
-	file, err := os.OpenFile(filepath.Join(dir, eventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
+func newRecorder(dir string, secrets *secret.Set) (*recorder, error) {
+	file, err := os.OpenFile(filepath.Join(dir, eventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{file: file, out: bufio.NewWriterSize(file, 1<<16), fold: newFold(), quit: make(chan struct{}), done: make(chan struct{})}
+	r := &recorder{secrets: secrets, file: file, out: bufio.NewWriterSize(file, 1<<16), fold: newFold(), quit: make(chan struct{}), done: make(chan struct{})}
 	go r.flushes()
 	return r, nil
 }
@@ -412,6 +408,7 @@ func (r *recorder) trouble() string {
 }
 
 func (r *recorder) add(conn int, line []byte) {
+	line = r.secrets.JSON(line)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fold.add(conn, line)
@@ -529,6 +526,7 @@ func (c *connections) receive(number int, conn net.Conn) {
 			if json.Unmarshal(line, &hello) != nil || hello.Version != agent.Protocol {
 				return // an agent of another assay
 			}
+			c.rec.secrets.Words(hello.Argv) // a process may have been given what the command was not
 		}
 		c.rec.add(number, line)
 		switch {
@@ -670,8 +668,8 @@ func childEnviron(environ []string, boot string, config map[string]any, on strin
 	return append(out, "PYTHONPATH="+path, agent.Variable+"="+string(data))
 }
 
-// operators reads the profiler's trace into the table and keeps it compressed. What fails is said in the evidence.
-func operators(run *evidence.Run, dir string) {
+// operators reads the profiler's trace into the table and keeps it compressed, without secrets. What fails is said in the evidence.
+func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 	name := run.Profile.Trace
 	if name == "" {
 		return
@@ -693,7 +691,7 @@ func operators(run *evidence.Run, dir string) {
 	if _, err := data.Seek(0, io.SeekStart); err == nil {
 		err = WriteFile(path+".gz", func(w io.Writer) error {
 			z := gzip.NewWriter(w)
-			if _, err := io.Copy(z, data); err != nil {
+			if err := copyWithout(z, data, secrets); err != nil {
 				return err
 			}
 			return z.Close()
@@ -707,7 +705,24 @@ func operators(run *evidence.Run, dir string) {
 	run.Profile.Trace = name
 }
 
-// WriteFile writes a file whole: under a temporary name, synced, then renamed.
+// copyWithout copies JSON without the secrets in its texts, line by line: the profiler's engine writes a field a line, and no text over two.
+func copyWithout(w io.Writer, r io.Reader, secrets *secret.Set) error {
+	in := bufio.NewReaderSize(r, 1<<20)
+	for {
+		line, err := in.ReadSlice('\n') // of a longer line: in parts
+		if _, werr := w.Write(secrets.JSON(line)); werr != nil {
+			return werr
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return err
+		}
+	}
+}
+
+// WriteFile writes a file whole, for its owner alone: under a temporary name, synced, then renamed.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".part-")
 	if err != nil {
@@ -727,9 +742,6 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
 		return err
 	}
 	if err = f.Close(); err != nil {
@@ -758,7 +770,7 @@ func Load(path string) (*evidence.Run, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		operators(run, dir)
+		operators(run, dir, &secret.Set{})
 		return run, dir, nil
 	}
 	if err != nil {
