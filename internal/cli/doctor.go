@@ -19,6 +19,7 @@ import (
 	"assay/internal/fault"
 	"assay/internal/host"
 	"assay/internal/python"
+	"assay/internal/text"
 )
 
 type doctorOptions struct {
@@ -107,7 +108,7 @@ func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
 		e.SetIndent("", "  ")
 		err = e.Encode(r)
 	} else {
-		_, err = io.WriteString(env.Stdout, r.page(opts))
+		_, err = io.WriteString(env.Stdout, text.Lines(r.page(opts)))
 	}
 	if err != nil {
 		return fmt.Errorf("print the report: %w", err)

@@ -15,6 +15,7 @@ import (
 	"assay/internal/gate"
 	"assay/internal/logbook"
 	"assay/internal/probe"
+	"assay/internal/text"
 )
 
 // runsFolder is where assay run keeps runs.
@@ -218,7 +219,7 @@ func (h *past) load() ([]*evidence.Run, error) {
 	for _, file := range files {
 		run, _, err := probe.Load(file.path)
 		if err != nil {
-			fmt.Fprintf(h.env.Stderr, "assay: left out of the history: %v\n", err)
+			fmt.Fprintf(h.env.Stderr, "assay: left out of the history: %s\n", text.Lines(err.Error()))
 			continue
 		}
 		if key := runKey(run); !seen[key] {

@@ -11,6 +11,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/stats"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -741,7 +742,7 @@ func RunOn(run *evidence.Run, device string) string {
 				word = to
 			}
 		}
-		b.WriteString(" " + quote(printable(word)))
+		b.WriteString(" " + quote(clean.Lines(word)))
 	}
 	return b.String()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // The grammar of a rule:
@@ -44,14 +46,6 @@ func (m *Mistake) Error() string { return m.Text }
 
 // Show prints the rule with a caret below the place.
 func (m *Mistake) Show() string {
-	clean := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return ' '
-			}
-			return r
-		}, s)
-	}
 	at := min(max(m.At, 0), len(m.Rule))
 	end := min(at+max(m.Len, 1), len(m.Rule))
 	from, cutLeft := 0, ""
@@ -65,7 +59,7 @@ func (m *Mistake) Show() string {
 	}
 	room := 110 - utf8.RuneCountInString(m.Rule[from:at])
 	marks := min(max(1, utf8.RuneCountInString(m.Rule[at:end])), max(1, room))
-	return cutLeft + clean(shown) + cutRight + "\n" +
+	return cutLeft + clean.Line(shown) + cutRight + "\n" +
 		strings.Repeat(" ", utf8.RuneCountInString(cutLeft)+utf8.RuneCountInString(m.Rule[from:at])) + strings.Repeat("^", marks)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"assay/internal/fault"
+	clean "assay/internal/text"
 )
 
 // Check is what Verify found.
@@ -102,7 +103,7 @@ func checkSchema(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {
-			problem("the schema: %s does not belong to a logbook", Printable(name, 80))
+			problem("the schema: %s does not belong to a logbook", clean.Short(name, 80))
 		}
 	}
 	return nil
@@ -214,9 +215,9 @@ func checkChunks(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 			c.Chunks++
 			c.Points += n
 			if !bytes.Equal(id, chunkID(owner, name, n, first, last, data)) {
-				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, Printable(name, 60))
+				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, clean.Short(name, 60))
 			} else if _, err := unpack(data, n); err != nil {
-				problem("points of %s: chunk %d of series %s: %v", short(owner), number, Printable(name, 60), err)
+				problem("points of %s: chunk %d of series %s: %v", short(owner), number, clean.Short(name, 60), err)
 			}
 			if !owned {
 				problem("points of %s: there is no such record", short(owner))
@@ -253,7 +254,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	}
 	c.Head = hex.EncodeToString(hash)
 	if !found {
-		problem("the ledger: it does not hold %s any more: entries are gone, or this is another logbook", Printable(head, 64))
+		problem("the ledger: it does not hold %s any more: entries are gone, or this is another logbook", clean.Short(head, 64))
 	}
 	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk",
 		func(scan func(...any) error) error {
@@ -262,7 +263,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 				return err
 			}
 			if seen[what] != 1 {
-				problem("the ledger: %s stands in it %d times", Printable(what, 18), seen[what])
+				problem("the ledger: %s stands in it %d times", clean.Short(what, 18), seen[what])
 			}
 			delete(seen, what)
 			return nil
@@ -270,7 +271,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		return err
 	}
 	for what := range seen {
-		problem("the ledger: %s was kept and is gone", Printable(what, 18))
+		problem("the ledger: %s was kept and is gone", clean.Short(what, 18))
 	}
 	return nil
 }

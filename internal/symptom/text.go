@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // JSON writes the record.
@@ -57,7 +59,7 @@ func Text(w io.Writer, rep *Report, width int) error {
 	if len(rep.Symptoms) == 0 && len(rep.Unknown) == 0 {
 		b.WriteString("nothing found: no line that a rule knows, and none that looks like an error\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, clean.Lines(b.String())) // what is quoted is a stranger's
 	return err
 }
 
