@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // What bounds the reading of a log.
@@ -88,14 +90,13 @@ func newScanner(name string) *scanner {
 		seen: map[string]int{}, odd: map[string]int{}, atlas: &operators{}}
 }
 
-var escape = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
-
 // line looks at one line of a log.
 func (s *scanner) line(raw []byte, number int) {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
-		raw = escape.ReplaceAll(raw, nil)
+		raw = clean.WithoutSequences(raw)
 	}
-	ends := s.trace.line(raw)
+	raw = bytes.TrimPrefix(raw, raw[:len(whose.Find(raw))])
+	ends := s.trace.line(raw, number)
 	s.found = s.finder.in(raw, s.found[:0])
 	known := false
 	if len(s.found) > 0 {
@@ -223,6 +224,9 @@ var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
 func (s *scanner) finish() *Report {
 	s.flush()
+	if s.trace.open { // the log ends in it
+		s.unknown(Found{Line: s.trace.at, Text: "Traceback (most recent call last), and the log ends before the error that it is of", Where: s.trace.user})
+	}
 	for i, sym := range s.rep.Symptoms { // the kind of error says less than the error
 		if sym.general && slices.ContainsFunc(s.rep.Symptoms, func(o Symptom) bool { return o.Topic == sym.Topic && !o.general && !o.After }) {
 			s.rep.Symptoms[i].After = true

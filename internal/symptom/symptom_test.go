@@ -131,7 +131,7 @@ func TestDouble(t *testing.T) {
 	// What a script does not see, or what is no matter of the device.
 	ours := []string{"a heap without room was chosen", "the block is free already", "cannot allocate "}
 	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
-		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'",
+		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'", "'mps' is deprecated": "'torch.mps.nope' is deprecated",
 		"mps is only implemented on CPU": "apply_ is only implemented on CPU",
 		"from the 'mps' backend":         "from the 'SparseMPS' backend", "assay: mps mps": "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
 	n := 0

@@ -65,6 +65,9 @@ func Text(w io.Writer, rep *Report, width int) error {
 
 func writeSymptom(b *strings.Builder, s Symptom, width int) {
 	head := s.Severity + ": " + s.Title
+	if s.Likely {
+		head = s.Severity + " (likely): " + s.Title
+	}
 	if s.Count > 1 {
 		head += fmt.Sprintf(" (%d times)", s.Count)
 	}

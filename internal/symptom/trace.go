@@ -9,6 +9,7 @@ import (
 // trace follows a traceback, of Python or of IPython, and keeps the innermost line that is the user's own.
 type trace struct {
 	open bool
+	at   int    // line on which it began
 	user string // train.py:12, in main
 }
 
@@ -16,13 +17,16 @@ var (
 	pythonFrame = regexp.MustCompile(`^[\s│|E]*File "([^"]+)", line (\d+)(?:, in (\S+))?`)
 	cellFrame   = regexp.MustCompile(`^(?:Cell )?In ?\[(\d+)\], line (\d+)`)
 	ipythonRow  = regexp.MustCompile(`^File ([^\s:]+):(\d+), in ([\w.<>]+)`)
-	exception   = regexp.MustCompile(`^(?:[A-Za-z_][\w.]*)(?:: |$)`)
+	exception   = regexp.MustCompile(`^[A-Za-z_][\w.]*(?:\(\w+\))?(?:: |:?\s*$)`)
+	// What launchers, Ray and pytest put before a line that a process printed: [rank0]: , [default0]:, (f pid=12, ip=…), (raylet), E   , and the
+	// bars of an exception group.
+	whose = regexp.MustCompile(`^(?:\[(?:rank|default|[\w.\-]{1,40}\|)\d{1,6}\]: ?|\([^()]{0,80}\bpid=\d{1,10}[^()]{0,80}\) ?|\(raylet[^()]{0,60}\) ?|E {2,8}|\s*\+?\s*\| )+`)
 )
 
 // line takes the next line of the log, and says whether it is the exception that ends a traceback.
-func (t *trace) line(raw []byte) bool {
+func (t *trace) line(raw []byte, number int) bool {
 	if bytes.Contains(raw, []byte("Traceback (most recent call last)")) {
-		*t = trace{open: true}
+		*t = trace{open: true, at: number}
 		return false
 	}
 	if !t.open || len(raw) == 0 {
@@ -59,11 +63,22 @@ func (t *trace) frame(file, line, in string) {
 
 // An error that no rule knows shows by its form. A metric that is called error does not: what follows it is a number.
 var (
-	errorHead  = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:: \S|:? *$)|(?:[A-Za-z_]\w*\.)+(?:exc|exceptions|errors)\.[A-Z]\w*: \S)`)
+	errorHead  = regexp.MustCompile(`^(?:(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Exit|Interrupt)(?:\(\w+\))?(?:: +\S|:? *$)|(?:[A-Za-z_]\w*\.)+(?:exc|_?exceptions|errors)\.\w+: +\S)`)
 	toolError  = regexp.MustCompile(`^[\w./+\-]{1,120}:(?:\d+:\d+:)? (?:fatal )?error: \S`) // of a compiler or linker
 	errorLevel = regexp.MustCompile(`^(?:\[?[\d\-:T.,/ ]{8,30}\]?[ \-|]*)?(?:\[(?:ERROR|FATAL|CRITICAL)\]|(?:ERROR|FATAL|CRITICAL|Fatal Python error|fatal error|Fatal error|Error|error)[:|])\s*(\S.*)`)
-	crash      = regexp.MustCompile(`failed assertion|Check failed: |GGML_ASSERT|Assertion failed|terminating (?:due to|with) uncaught exception|Segmentation fault|Abort trap|Bus error: \d|^(?:zsh|bash|sh): .*(?:abort|killed|segmentation fault|bus error|Killed)`)
-	quantity   = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
+	crash      = regexp.MustCompile(strings.Join([]string{
+		`failed assertion|Check failed: |GGML_ASSERT|Assertion failed|Assertion .{1,200} failed\.`,
+		`[Tt]erminating (?:due to|with|app due to) uncaught exception|libc\+\+abi(?:\.dylib)?: |terminate called (?:after|without|recursively)|^\s*what\(\): `,
+		`Segmentation fault|Abort trap|Out of memory: Kill|\(core dumped\)`,
+		// what a shell prints of a child that a signal ended: macOS with the number, Linux without
+		`(?:^|[:\d] +)(?:Bus error|Trace/BPT trap|Illegal instruction|Floating point exception|Bad system call|Terminated|Quit|Cputime limit exceeded|` +
+			`Filesize limit exceeded|Virtual timer expired|User defined signal \d|Alarm clock|Hangup): \d{1,2}\b`,
+		`^(?:Aborted|Bus error|Illegal instruction|Floating point exception|Trace/breakpoint trap|Bad system call|Killed|Terminated)\s*$`,
+		`^(?:\[\d+\] +\d+ |(?:zsh|-?bash|sh|fish): .*)(?:abort|killed|segmentation fault|bus error|trace trap|illegal hardware instruction|floating point exception|` +
+			`Killed|Aborted|[Tt]erminated)`,
+		`^\[?(?:rank\d+\]:)?\[?[EF]\d* ?[\d: .]*(?:ProcessGroup|socket\.cpp|TCPStore)`, // an error that torch.distributed logs
+	}, "|"))
+	quantity = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
 )
 
 func looksLikeError(raw []byte) bool {
@@ -82,7 +97,9 @@ func looksLikeError(raw []byte) bool {
 // Words that the forms above contain: looking for them is much cheaper than the forms.
 var (
 	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|", ".exc.", "exceptions.", "errors.")
-	crashWords = words("failed assertion", "Check failed", "GGML_ASSERT", "Assertion failed", "uncaught exception", "egmentation fault", "Abort trap", "us error", "abort", "illed")
+	crashWords = words("failed assertion", "Check failed", "GGML_ASSERT", "Assertion ", "uncaught exception", "libc++abi", "terminate called", "what():",
+		"egmentation fault", "bort", "us error", "rap: ", "race", "nstruction", "loating point exc", "ad system call", "erminated", "Quit: ", "limit exceeded",
+		"timer expired", "User defined", "larm clock", "angup: ", "core dumped", "illed", "of memory: Kill", "ProcessGroup", "socket.cpp", "TCPStore")
 )
 
 func words(list ...string) (w [][]byte) {
