@@ -127,7 +127,11 @@ var load = sync.OnceValues(func() (*table, error) {
 func (t *table) compile(rules []*Rule, own bool) error {
 	for _, r := range rules {
 		for _, m := range r.Match {
-			re, err := regexp.Compile(m)
+			text := m
+			if last := m[len(m)-1]; last >= '0' && last <= '9' { // a number is read whole: macOS 14 is not the beginning of macOS 140
+				text += `\b`
+			}
+			re, err := regexp.Compile(text)
 			if err != nil {
 				return fmt.Errorf("symptoms.toml: %s: %w", r.Name, err)
 			}

@@ -72,7 +72,7 @@ var (
 		`Segmentation fault|Abort trap|Out of memory: Kill|\(core dumped\)`,
 		// what a shell prints of a child that a signal ended: macOS with the number, Linux without
 		`(?:^|[:\d] +)(?:Bus error|Trace/BPT trap|Illegal instruction|Floating point exception|Bad system call|Terminated|Quit|Cputime limit exceeded|` +
-			`Filesize limit exceeded|Virtual timer expired|User defined signal \d|Alarm clock|Hangup): \d{1,2}\b`,
+			`Filesize limit exceeded|Virtual timer expired|User defined signal \d|Alarm clock|Hangup): \d{1,2}(?:\s{2}|\s*$)`,
 		`^(?:Aborted|Bus error|Illegal instruction|Floating point exception|Trace/breakpoint trap|Bad system call|Killed|Terminated)\s*$`,
 		`^(?:\[\d+\] +\d+ |(?:zsh|-?bash|sh|fish): .*)(?:abort|killed|segmentation fault|bus error|trace trap|illegal hardware instruction|floating point exception|` +
 			`Killed|Aborted|[Tt]erminated)`,
