@@ -359,7 +359,7 @@ func TestOrdinaryLogs(t *testing.T) {
 		"[INFO] 2026-01-02 10:11:12 errors=0 warnings=0",
 		"GPU 0 has 24 GiB; batch size 64; mps available: True",
 		"Using device: mps", "memory allocated: 9.57 GiB", "pip install triton later", "num_workers=8 spawn", "Test passed: test_error_handling PASSED",
-		"workers terminated: 3", "Terminated: 3 workers, all well", "INFO: trace saved; abort: no", "Quit: 3 of 5 players", "the process was killed by signal: no", "what(): a note on C++",
+		"workers terminated: 3", "Terminated: 3 workers, all well", "INFO: trace saved; abort: no", "Quit: 3 of 5 players", "the process was killed by signal: no",
 		"| loss | 0.3 |", "E   12 0.3", "[rank0]: epoch 1 loss 0.3", "(f pid=12) epoch 1 loss 0.3", "  what do you say: nothing", "Assertion rate 0.3",
 		"0 errors, 0 failures", "Total parameters: 11.7M", "RMSError 0.4",
 		"Best model saved (val_loss=0.1, error=0.05) to checkpoints/best.pt",
