@@ -641,7 +641,11 @@ func printTable(w io.Writer, table *logbook.Table, asJSON, asCSV bool) error {
 		return nil
 	case asCSV:
 		out := csv.NewWriter(w)
-		if err := out.Write(table.Columns); err != nil {
+		head := make([]string, len(table.Columns))
+		for i, name := range table.Columns {
+			head[i] = logbook.Cell(name)
+		}
+		if err := out.Write(head); err != nil {
 			return err
 		}
 		for _, row := range table.Rows {
@@ -649,11 +653,13 @@ func printTable(w io.Writer, table *logbook.Table, asJSON, asCSV bool) error {
 			for i, v := range row {
 				switch v := v.(type) {
 				case float64:
-					line[i] = fmt.Sprint(v)
+					line[i] = logbook.Cell(fmt.Sprint(v)) // +Inf is none
 				case string:
 					line[i] = logbook.Cell(v)
-				default:
+				case []byte:
 					line[i] = cell(v)
+				default: // a time, a truth, a number
+					line[i] = logbook.Cell(cell(v))
 				}
 			}
 			if err := out.Write(line); err != nil {
