@@ -210,6 +210,9 @@ func TestLogsThatEndInAnError(t *testing.T) {
 		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob", "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob.gone: 3",
 		"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"x.py\", line 1, in <module>\n[rank0]: frob.Gone: 3",
 		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    frob(",
+		"*** Received signal 11 ***", "python(1,0x1) malloc: *** error for object 0x315008234: pointer being freed was not allocated", "free(): invalid pointer",
+		"double free or corruption (!prev)", "*** stack smashing detected ***: terminated", "(W pid=2) [x E 2 2] logging.cc:113: Unhandled exception: what(): x",
+		"The worker group startup timed out after 30.0 seconds waiting for 8 workers.", "Could not find the frob", "training failed", "the frob is not supported here",
 		"\x1b[31mFrobError: off by 3\x1b[0m", "\x1b]0;t\x07FrobError: off by 3",
 	} {
 		for _, tail := range []string{"", "\n", "\r\n"} {

@@ -69,7 +69,9 @@ var (
 	crash      = regexp.MustCompile(strings.Join([]string{
 		`failed assertion|Check failed: |GGML_ASSERT|Assertion failed|Assertion .{1,200} failed\.`,
 		`[Tt]erminating (?:due to|with|app due to) uncaught exception|libc\+\+abi(?:\.dylib)?: |terminate called (?:after|without|recursively)|^\s*what\(\): `,
-		`Segmentation fault|Abort trap|Out of memory: Kill|\(core dumped\)`,
+		`Segmentation fault|Abort trap|Out of memory: Kill|\(core dumped\)|\*\*\* Received signal \d|[Uu]nhandled exception: `,
+		// what allocators say before they abort: macOS, glibc
+		`malloc: \*\*\* error|(?:free|realloc|malloc|munmap_chunk|calloc)\(\): |double free or corruption|corrupted (?:size|double-linked)|\*\*\* stack smashing detected`,
 		// what a shell prints of a child that a signal ended: macOS with the number, Linux without
 		`(?:^|[:\d] +)(?:Bus error|Trace/BPT trap|Illegal instruction|Floating point exception|Bad system call|Terminated|Quit|Cputime limit exceeded|` +
 			`Filesize limit exceeded|Virtual timer expired|User defined signal \d|Alarm clock|Hangup): \d{1,2}(?:\s{2}|\s*$)`,
@@ -81,6 +83,10 @@ var (
 	quantity = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
 )
 
+// sadEnd is how a program says in prose that it failed. It counts only on the last line of a log in which nothing else was found.
+var sadEnd = regexp.MustCompile(`(?i)\b(?:failed (?:to|with|due|because|in|on|at|after|while)|(?:has|have|had|is|was) (?:failed|crashed|refused|denied)|(?:execution|training|run|job|task|build|request|test session) failed|timed out|could not|couldn't|cannot|unable to|` +
+	`connection refused|permission denied|not supported|not implemented)\b`)
+
 func looksLikeError(raw []byte) bool {
 	head := raw[:min(len(raw), 240)]
 	if hasAny(head, errorWords) {
@@ -91,15 +97,17 @@ func looksLikeError(raw []byte) bool {
 			return true
 		}
 	}
-	return hasAny(raw, crashWords) && crash.Match(raw[:min(len(raw), 4000)])
+	return crashWords.any(raw) && crash.Match(raw[:min(len(raw), 4000)])
 }
 
 // Words that the forms above contain: looking for them is much cheaper than the forms.
 var (
 	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|", ".exc.", "exceptions.", "errors.")
-	crashWords = words("failed assertion", "Check failed", "GGML_ASSERT", "Assertion ", "uncaught exception", "libc++abi", "terminate called", "what():",
+	crashWords = anyOf("failed assertion", "Check failed", "GGML_ASSERT", "Assertion ", "uncaught exception", "libc++abi", "terminate called", "what():",
 		"egmentation fault", "bort", "us error", "rap: ", "race", "nstruction", "loating point exc", "ad system call", "erminated", "Quit: ", "limit exceeded",
-		"timer expired", "User defined", "larm clock", "angup: ", "core dumped", "illed", "of memory: Kill", "ProcessGroup", "socket.cpp", "TCPStore")
+		"timer expired", "User defined", "larm clock", "angup: ", "core dumped", "illed", "of memory: Kill", "ProcessGroup", "socket.cpp", "TCPStore", "Received signal", "handled exception",
+		"malloc", "(): ", "double free", "corrupted ", "stack smashing")
+	endWords = anyOf("ailed", "imed out", "ould not", "ouldn't", "annot", "nable to", "crashed", "efused", "denied", "not supported", "not implemented", "killed")
 )
 
 func words(list ...string) (w [][]byte) {
@@ -107,6 +115,14 @@ func words(list ...string) (w [][]byte) {
 		w = append(w, []byte(s))
 	}
 	return w
+}
+
+// anyOf looks for many texts in one pass, whatever the case of their letters.
+func anyOf(list ...string) *finder {
+	for i, s := range list {
+		list[i] = strings.ToLower(s)
+	}
+	return newFinder(list)
 }
 
 func hasAny(raw []byte, list [][]byte) bool {
