@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"assay/internal/evidence"
+	"assay/internal/fault"
 )
 
 // evil is what a stranger's text may hold against a terminal: a title, a clipboard, a bell, a backspace, colours, C1, direction, lines of
@@ -143,6 +146,58 @@ func TestReportNotWritten(t *testing.T) {
 					t.Errorf("%q in the way: %s is not there", c.inTheWay, path)
 				}
 			}
+		}
+	}
+}
+
+// TestNothingStrangeInFormsForMachines: whatever a source and its name hold, GitHub gets one command a finding, JUnit is XML, SARIF and JSON are JSON.
+func TestNothingStrangeInFormsForMachines(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{"a.py", "::error ::y.py", "a,b=c:d.py", "a%0A::error::x.py", "a\n::error::z.py", "a\r::error::z.py", "]]>&<x a=\"b\">.py", "a\x1b[31m\u202e.py", "a\xff\u2028.py", "a\x01\ufffe.py"}
+	for _, name := range names {
+		source := "import torch\n# ]]> <x> ::error::x \x1b[31m\nx = torch.zeros(3, dtype=torch.float64).to('mps')\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(format string) string {
+		var out, errs bytes.Buffer
+		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now}
+		if got := Main(env, []string{"check", "--format", format, "."}); got != fault.GateFailed {
+			t.Fatalf("%s: status %d: %s", format, got, errs.String())
+		}
+		return out.String()
+	}
+	lines := strings.Split(strings.TrimRight(check("github"), "\n"), "\n")
+	if len(lines) != len(names) {
+		t.Errorf("%d commands for %d findings: %q", len(lines), len(names), lines)
+	}
+	for _, line := range lines {
+		properties, _, _ := strings.Cut(strings.TrimPrefix(line, "::"), "::")
+		if !strings.HasPrefix(line, "::error ") || strings.ContainsAny(line, "\r\n") || strings.Count(properties, ",") != 5 {
+			t.Errorf("no command of one finding: %q", line)
+		}
+	}
+	decoder := xml.NewDecoder(strings.NewReader(check("junit")))
+	cases := 0
+	for {
+		token, err := decoder.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("junit: %v", err)
+		}
+		if start, ok := token.(xml.StartElement); ok && start.Name.Local == "testcase" {
+			cases++
+		}
+	}
+	if cases != len(names) {
+		t.Errorf("junit: %d cases", cases)
+	}
+	for _, format := range []string{"sarif", "json"} {
+		if out := check(format); !json.Valid([]byte(out)) || strings.Count(out, "float64-on-mps") < len(names) {
+			t.Errorf("%s: %s", format, out)
 		}
 	}
 }
