@@ -404,13 +404,13 @@ func markdown(s string) string {
 			b.WriteString("&gt;")
 		case r == '&':
 			b.WriteString("&amp;")
-		case strings.ContainsRune("|`*_[]\\#~@!:", r):
+		case strings.ContainsRune("|`*_[]\\#~@!", r):
 			fmt.Fprintf(&b, "&#%d;", r)
 		default:
 			b.WriteRune(r)
 		}
 	}
-	return b.String()
+	return strings.NewReplacer("://", ":&#47;&#47;", "www.", "www&#46;").Replace(b.String()) // no links
 }
 
 // FiguresText lists what a rule can name, for `assay gate --figures`.
