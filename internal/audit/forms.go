@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // Form writes a report for one kind of reader.
@@ -106,18 +107,26 @@ func (t Trouble) Cell() int { return t.cell }
 func (t Trouble) where() string {
 	switch {
 	case t.cell > 0:
-		return fmt.Sprintf("%s:cell %d:%d", t.File, t.cell, t.Line)
+		return fmt.Sprintf("%s:cell %d:%d", atStart(t.File), t.cell, t.Line)
 	case t.Line > 0:
-		return fmt.Sprintf("%s:%d", t.File, t.Line)
+		return fmt.Sprintf("%s:%d", atStart(t.File), t.Line)
 	}
-	return t.File
+	return atStart(t.File)
 }
 
 func (i Item) where() string {
 	if i.Cell > 0 {
-		return fmt.Sprintf("%s:cell %d:%d:%d", i.File, i.Cell, i.Line, i.Column)
+		return fmt.Sprintf("%s:cell %d:%d:%d", atStart(i.File), i.Cell, i.Line, i.Column)
 	}
-	return fmt.Sprintf("%s:%d:%d", i.File, i.Line, i.Column)
+	return fmt.Sprintf("%s:%d:%d", atStart(i.File), i.Line, i.Column)
+}
+
+// atStart is a file's name fit to begin a line: GitHub's runner takes a printed line that begins with :: for a command of the workflow.
+func atStart(file string) string {
+	if strings.HasPrefix(strings.TrimSpace(clean.Line(file)), "::") {
+		return "./" + file
+	}
+	return file
 }
 
 func (i Item) kind() string {
@@ -145,25 +154,11 @@ func item(src *Source, f Finding) Item {
 	if trimmed, ok := strings.CutPrefix(line, "\uFEFF"); ok {
 		line, start = trimmed, start+len("\uFEFF")
 	}
-	i.excerpt = []string{clean(line)}
+	i.excerpt = []string{clean.Line(line)}
 	end := min(f.To, start+len(line))
 	a := utf8.RuneCountInString(line[:max(0, min(len(line), f.From-start))])
 	i.under = [2]int{a, max(a+1, utf8.RuneCountInString(line[:max(0, end-start)]))}
 	return i
-}
-
-// clean makes a line fit to be shown: no control characters, and not without end.
-func clean(line string) string {
-	line = strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if unicode.IsControl(r) || r == utf8.RuneError || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 {
-			return '·'
-		}
-		return r
-	}, line)
-	return line
 }
 
 const excerptWidth = 120
@@ -171,7 +166,7 @@ const excerptWidth = 120
 func writeText(w io.Writer, r *Report) error {
 	b := &strings.Builder{}
 	for _, i := range r.Items {
-		fmt.Fprintf(b, "%s: %s: %s [%s]\n", i.where(), i.kind(), i.Text, i.Rule)
+		fmt.Fprintf(b, "%s: %s: %s [%s]\n", clean.Line(i.where()), i.kind(), clean.Line(i.Text), i.Rule)
 		runes := []rune(i.excerpt[0])
 		from, to := i.under[0], i.under[1]
 		cut := 0
@@ -188,31 +183,31 @@ func writeText(w io.Writer, r *Report) error {
 			fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", from-cut), strings.Repeat("^", n))
 		}
 		if i.Hint != "" {
-			fmt.Fprintf(b, "  do: %s\n", i.Hint)
+			fmt.Fprintf(b, "  do: %s\n", clean.Line(i.Hint))
 		}
 		if i.Fix != nil {
-			fmt.Fprintf(b, "  fix (%s): %s\n", i.Fix.Safety, i.Fix.Title)
+			fmt.Fprintf(b, "  fix (%s): %s\n", i.Fix.Safety, clean.Line(i.Fix.Title))
 		}
 		b.WriteByte('\n')
 	}
 	for _, t := range r.Troubles {
-		fmt.Fprintf(b, "%s: not checked: %s\n", t.where(), t.Text)
+		fmt.Fprintf(b, "%s: not checked: %s\n", clean.Line(t.where()), clean.Line(t.Text))
 	}
 	b.WriteString(r.Summary())
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, clean.Lines(b.String()))
 	return err
 }
 
 func writeConcise(w io.Writer, r *Report) error {
 	b := &strings.Builder{}
 	for _, i := range r.Items {
-		fmt.Fprintf(b, "%s: %s: %s [%s]\n", i.where(), i.kind(), i.Text, i.Rule)
+		fmt.Fprintf(b, "%s: %s: %s [%s]\n", clean.Line(i.where()), i.kind(), clean.Line(i.Text), i.Rule)
 	}
 	for _, t := range r.Troubles {
-		fmt.Fprintf(b, "%s: not checked: %s\n", t.where(), t.Text)
+		fmt.Fprintf(b, "%s: not checked: %s\n", clean.Line(t.where()), clean.Line(t.Text))
 	}
 	b.WriteString(r.Summary())
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, clean.Lines(b.String()))
 	return err
 }
 

@@ -18,6 +18,7 @@ import (
 	"assay/internal/audit"
 	"assay/internal/audit/rules"
 	"assay/internal/fault"
+	"assay/internal/text"
 )
 
 type checkOptions struct {
@@ -339,7 +340,7 @@ func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Ex
 		if now := state(); now != last {
 			last = now
 			if err := again(); err != nil {
-				fmt.Fprintf(env.Stderr, "assay: %v\n", err)
+				fmt.Fprintf(env.Stderr, "assay: %s\n", text.Lines(err.Error()))
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func runDemo(ctx context.Context, env *Env, epochs int, out string) error {
 	train := func(opts runOptions, epochs int) error {
 		res, err := runSubject(ctx, env, opts, []string{interpreter, script, "--epochs", strconv.Itoa(epochs)})
 		if err == nil && res.Exit != 0 {
-			err = fault.Hint(fmt.Errorf("the example ended with status %d", res.Exit), "see "+filepath.Join(res.Dir, "report.html"))
+			err = fault.Hint(fmt.Errorf("the example ended with status %d", res.Exit), "see "+res.Dir)
 		}
 		return err
 	}

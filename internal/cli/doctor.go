@@ -20,6 +20,7 @@ import (
 	"assay/internal/host"
 	"assay/internal/python"
 	"assay/internal/secret"
+	"assay/internal/text"
 )
 
 type doctorOptions struct {
@@ -108,7 +109,7 @@ func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
 			_, err = env.Stdout.Write(secret.JSON(out.Bytes())) // it is made to be sent to others
 		}
 	} else {
-		_, err = io.WriteString(env.Stdout, secret.Text(r.page(opts)))
+		_, err = io.WriteString(env.Stdout, text.Lines(secret.Text(r.page(opts))))
 	}
 	if err != nil {
 		return fmt.Errorf("print the report: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"assay/internal/fault"
+	"assay/internal/text"
 )
 
 // Env is what lies outside the process, so that a test can hand in its own.
@@ -73,9 +74,9 @@ func Main(env *Env, args []string) int {
 	if strings.HasPrefix(err.Error(), "unknown command") { // cobra's own words
 		err = fault.Exit(fault.Hint(err, "see: assay --help"), fault.Usage)
 	}
-	fmt.Fprintf(env.Stderr, "assay: %v\n", err)
+	fmt.Fprintf(env.Stderr, "assay: %s\n", text.Lines(err.Error()))
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintf(env.Stderr, "  %s\n", hint)
+		fmt.Fprintf(env.Stderr, "  %s\n", text.Lines(hint))
 	}
 	return fault.CodeOf(err)
 }

@@ -32,7 +32,8 @@ func newExplainCommand(env *Env) *cobra.Command {
 as it is, and says for each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and
 which rule says so, with its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
 
-What looks like an error and is not known is listed as not known. Without an argument the newest run below .assay/runs, or
+What is called likely is said in words that others print as well; the rest follows from the words. What looks like an error and is not known is
+listed as not known, and so is a last line that says that something failed. Without an argument the newest run below .assay/runs, or
 else of the logbook, is explained. --rules prints the rules; docs/symptoms.md is made from them.
 
 Exit status: 0 where something was explained or nothing looks like an error, 4 where there are only errors that are not known.`,

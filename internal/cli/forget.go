@@ -24,6 +24,7 @@ import (
 	"assay/internal/probe"
 	"assay/internal/report"
 	"assay/internal/secret"
+	"assay/internal/text"
 )
 
 // runFiles are what a run's folder holds: nothing else in it is touched.
@@ -122,7 +123,7 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 	for _, word := range args {
 		id, err := book.Resolve(ctx, word)
 		if err != nil && pending > 0 {
-			fmt.Fprintf(env.Stderr, "no record is called %s any more\n", logbook.Printable(word, 64))
+			fmt.Fprintf(env.Stderr, "no record is called %s any more\n", text.Short(word, 64))
 			continue
 		}
 		if err != nil {
@@ -156,7 +157,7 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 	done, err := book.Forget(ctx, f)
 	if done != nil {
 		for _, e := range done.Gone {
-			fmt.Fprintf(env.Stdout, "forgotten: %s  %s  %s  %s\n", e.ID[:10], e.At.Local().Format("2006-01-02 15:04"), e.Kind, logbook.Printable(secret.Text(e.Title), 60))
+			fmt.Fprintf(env.Stdout, "forgotten: %s  %s  %s  %s\n", e.ID[:10], e.At.Local().Format("2006-01-02 15:04"), e.Kind, text.Short(secret.Text(e.Title), 60))
 		}
 		fmt.Fprintf(env.Stdout, "%d records forgotten, %d changed; %d folders of runs changed\n", len(done.Gone), len(done.Changed), touched)
 	}

@@ -13,6 +13,7 @@ import (
 	"assay/internal/fault"
 	"assay/internal/gate"
 	"assay/internal/probe"
+	"assay/internal/text"
 )
 
 type gateOptions struct {
@@ -172,7 +173,7 @@ func loadPolicy(env *Env, name string) (*gate.Policy, error) {
 func gateRun(env *Env, policy *gate.Policy, res *probe.Result, book string) error {
 	rep := gate.Judge(policy, &gate.Set{Runs: []*evidence.Run{res.Run}, History: runHistory(env, nil, book)})
 	if err := probe.WriteFile(filepath.Join(res.Dir, "gates.json"), func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
-		fmt.Fprintf(env.Stderr, "assay: gates.json was not written: %v\n", err)
+		fmt.Fprintf(env.Stderr, "assay: gates.json was not written: %s\n", text.Lines(err.Error()))
 	}
 	fmt.Fprintln(env.Stderr)
 	if err := (gate.Text{Width: width(env)}).Write(env.Stderr, rep); err != nil {

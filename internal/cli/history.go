@@ -18,6 +18,7 @@ import (
 	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/report"
+	"assay/internal/text"
 )
 
 // ownFolder is where assay keeps things by itself.
@@ -237,7 +238,7 @@ func (h *past) load() ([]*evidence.Run, error) {
 	for _, file := range files {
 		run, _, err := probe.Load(file.path)
 		if err != nil {
-			fmt.Fprintf(h.env.Stderr, "assay: left out of the history: %v\n", err)
+			fmt.Fprintf(h.env.Stderr, "assay: left out of the history: %s\n", text.Lines(err.Error()))
 			continue
 		}
 		if key := runKey(run); !seen[key] {

@@ -27,6 +27,7 @@ import (
 	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/report"
+	"assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -217,13 +218,13 @@ func listText(w io.Writer, list []logbook.Entry) error {
 		default:
 			ended = "ok"
 		}
-		title := logbook.Printable(e.Title, 48)
+		title := text.Short(e.Title, 48)
 		if len(e.About) > 0 {
 			title += " (about " + e.About[0][:10] + ")"
 		}
 		line := []string{e.ID[:10], e.At.Local().Format("2006-01-02 15:04"), e.Kind, title, e.Device, e.Torch, step, peak, strings.Join(bases, "/"), ended}
 		for i, cell := range line {
-			line[i] = logbook.Printable(cell, 64)
+			line[i] = text.Short(cell, 64)
 		}
 		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
@@ -266,7 +267,7 @@ func newLogShow(env *Env, opts *logOptions) *cobra.Command {
 }
 
 func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) error {
-	w := env.Stdout
+	w := text.NewWriter(env.Stdout)
 	fmt.Fprintf(w, "record %s\n", id)
 	run, err := book.Run(ctx, id)
 	if err != nil {
@@ -274,9 +275,9 @@ func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) er
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s of %s\n\n  %s\n", r.Kind, r.At.Local().Format(time.DateTime), logbook.Printable(r.Title, 2000))
+		fmt.Fprintf(w, "%s of %s\n\n  %s\n", r.Kind, r.At.Local().Format(time.DateTime), text.Short(r.Title, 2000))
 		if why := r.Because(); r.Kind == logbook.KindRejection && why != "" {
-			fmt.Fprintf(w, "  rejected because: %s\n", logbook.Printable(why, 2000))
+			fmt.Fprintf(w, "  rejected because: %s\n", text.Short(why, 2000))
 		}
 		for _, about := range r.About {
 			fmt.Fprintf(w, "  about %s\n", about)
@@ -287,7 +288,7 @@ func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) er
 		}
 		sort.Strings(names)
 		for _, name := range names {
-			fmt.Fprintf(w, "  %s: %s (declared)\n", logbook.Printable(name, 40), logbook.Printable(r.Fields[name], 500))
+			fmt.Fprintf(w, "  %s: %s (declared)\n", text.Short(name, 40), text.Short(r.Fields[name], 500))
 		}
 		printFacts(w, r.Facts)
 		printFigures(w, r.Figures)
@@ -311,13 +312,13 @@ func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) er
 			return err
 		}
 		for _, r := range about {
-			fmt.Fprintf(w, "\n%s of %s: %s\n", kind, r.At.Local().Format(time.DateTime), logbook.Printable(r.Title, 2000))
+			fmt.Fprintf(w, "\n%s of %s: %s\n", kind, r.At.Local().Format(time.DateTime), text.Short(r.Title, 2000))
 			if why := r.Because(); why != "" {
-				fmt.Fprintf(w, "  rejected because: %s\n", logbook.Printable(why, 2000))
+				fmt.Fprintf(w, "  rejected because: %s\n", text.Short(why, 2000))
 			}
 			for _, f := range logbook.NoteFields {
 				if v := r.Fields[f[0]]; v != "" {
-					fmt.Fprintf(w, "  %s: %s (declared)\n", f[0], logbook.Printable(v, 500))
+					fmt.Fprintf(w, "  %s: %s (declared)\n", f[0], text.Short(v, 500))
 				}
 			}
 		}
@@ -327,28 +328,28 @@ func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) er
 
 func printFacts(w io.Writer, facts []evidence.Fact) {
 	for _, f := range facts {
-		value := logbook.Printable(f.Value, 300)
+		value := text.Short(f.Value, 300)
 		if value == "" {
-			value = "unknown: " + logbook.Printable(f.Missing, 200)
+			value = "unknown: " + text.Short(f.Missing, 200)
 		}
 		if f.Source != "" {
-			value += " (" + logbook.Printable(f.Source, 200) + ")"
+			value += " (" + text.Short(f.Source, 200) + ")"
 		}
-		fmt.Fprintf(w, "  %s: %s\n", logbook.Printable(f.Name, 200), value)
+		fmt.Fprintf(w, "  %s: %s\n", text.Short(f.Name, 200), value)
 	}
 }
 
 func printFigures(w io.Writer, figures []evidence.Figure) {
 	for _, f := range figures {
 		if !f.Known() {
-			fmt.Fprintf(w, "  %s: unknown: %s\n", logbook.Printable(f.Name, 80), logbook.Printable(f.Missing, 200))
+			fmt.Fprintf(w, "  %s: unknown: %s\n", text.Short(f.Name, 80), text.Short(f.Missing, 200))
 			continue
 		}
-		fmt.Fprintf(w, "  %s: %s", logbook.Printable(f.Name, 80), logbook.Printable(unit.Format(*f.Value, f.Unit), 40))
+		fmt.Fprintf(w, "  %s: %s", text.Short(f.Name, 80), text.Short(unit.Format(*f.Value, f.Unit), 40))
 		if f.Low != nil && f.High != nil {
-			fmt.Fprintf(w, ", %s to %s, n=%d", logbook.Printable(unit.Format(*f.Low, f.Unit), 40), logbook.Printable(unit.Format(*f.High, f.Unit), 40), f.N)
+			fmt.Fprintf(w, ", %s to %s, n=%d", text.Short(unit.Format(*f.Low, f.Unit), 40), text.Short(unit.Format(*f.High, f.Unit), 40), f.N)
 		}
-		fmt.Fprintf(w, " (%s; %s)\n", logbook.Printable(string(f.Basis), 20), logbook.Printable(f.Note, 200))
+		fmt.Fprintf(w, " (%s; %s)\n", text.Short(string(f.Basis), 20), text.Short(f.Note, 200))
 	}
 }
 
@@ -412,7 +413,7 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 	}
 	fmt.Fprintf(w, "from %s to %s\n", name(d.A), name(d.B))
 	for _, r := range d.Remarks {
-		fmt.Fprintf(w, "  %s\n", logbook.Printable(r, 300))
+		fmt.Fprintf(w, "  %s\n", text.Short(r, 300))
 	}
 	fmt.Fprintln(w, "\nenvironment")
 	if len(d.Environment) == 0 {
@@ -428,9 +429,9 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 			if v == "" {
 				return "(none)"
 			}
-			return logbook.Printable(v, 100)
+			return text.Short(v, 100)
 		}
-		fmt.Fprintf(w, "  %s %s: %s → %s\n", c.Part, logbook.Printable(c.Name, 60), value(c.A), value(c.B))
+		fmt.Fprintf(w, "  %s %s: %s → %s\n", c.Part, text.Short(c.Name, 60), value(c.A), value(c.B))
 	}
 	fmt.Fprintln(w, "\nfigures")
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -443,7 +444,7 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 				if known {
 					return unit.Format(v, f.Unit)
 				}
-				return "unknown: " + logbook.Printable(why, 60)
+				return "unknown: " + text.Short(why, 60)
 			}
 			cells = []string{side(f.AKnown, f.A, f.AWhy), "→ " + side(f.BKnown, f.B, f.BWhy), "", "", f.Basis}
 		default:
@@ -469,9 +470,9 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 			cells = []string{unit.Format(f.A, f.Unit), "→ " + unit.Format(f.B, f.Unit), change, f.Basis, p}
 		}
 		for i, cell := range cells {
-			cells[i] = logbook.Printable(cell, 200)
+			cells[i] = text.Short(cell, 200)
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", logbook.Printable(f.Name, 60), strings.Join(cells, "\t"))
+		fmt.Fprintf(t, "  %s\t%s\n", text.Short(f.Name, 60), strings.Join(cells, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -488,7 +489,7 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 			fmt.Fprintf(w, "  and %d more: --all\n", len(d.Operators)-most)
 			break
 		}
-		fmt.Fprintf(w, "  %s: %s\n", logbook.Printable(o.Name, 80), logbook.Printable(o.What, 120))
+		fmt.Fprintf(w, "  %s: %s\n", text.Short(o.Name, 80), text.Short(o.What, 120))
 	}
 	return nil
 }
@@ -670,7 +671,11 @@ func printTable(w io.Writer, table *logbook.Table, asJSON, asCSV bool) error {
 		return nil
 	case asCSV:
 		out := csv.NewWriter(w)
-		if err := out.Write(table.Columns); err != nil {
+		head := make([]string, len(table.Columns))
+		for i, name := range table.Columns {
+			head[i] = logbook.Cell(name)
+		}
+		if err := out.Write(head); err != nil {
 			return err
 		}
 		for _, row := range table.Rows {
@@ -678,11 +683,13 @@ func printTable(w io.Writer, table *logbook.Table, asJSON, asCSV bool) error {
 			for i, v := range row {
 				switch v := v.(type) {
 				case float64:
-					line[i] = fmt.Sprint(v)
+					line[i] = logbook.Cell(fmt.Sprint(v)) // +Inf is none
 				case string:
 					line[i] = logbook.Cell(v)
-				default:
+				case []byte:
 					line[i] = cell(v)
+				default: // a time, a truth, a number
+					line[i] = logbook.Cell(cell(v))
 				}
 			}
 			if err := out.Write(line); err != nil {
@@ -692,12 +699,12 @@ func printTable(w io.Writer, table *logbook.Table, asJSON, asCSV bool) error {
 		out.Flush()
 		return out.Error()
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	t := tabwriter.NewWriter(text.NewWriter(w), 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(table.Columns, "\t"))
 	for _, row := range table.Rows {
 		line := make([]string, len(row))
 		for i, v := range row {
-			line[i] = logbook.Printable(cell(v), 200)
+			line[i] = text.Short(cell(v), 200)
 		}
 		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
@@ -797,7 +804,7 @@ func exportMLflow(ctx context.Context, env *Env, book *logbook.Book, entries []l
 	done, err := m.Export(ctx, book, entries)
 	if done != nil {
 		for _, r := range done.Remarks {
-			fmt.Fprintln(env.Stderr, logbook.Printable(r, 300))
+			fmt.Fprintln(env.Stderr, text.Short(r, 300))
 		}
 		fmt.Fprintf(env.Stdout, "%d runs sent with %d figures and points and %d files; %d were there already\n", done.Runs, done.Points, done.Artifacts,
 			done.Known)
@@ -823,7 +830,7 @@ there already is not taken in again, so that two machines can exchange their log
 			}
 		}
 		for _, why := range sum.Refused {
-			fmt.Fprintf(env.Stderr, "refused: %s\n", logbook.Printable(why, 300))
+			fmt.Fprintf(env.Stderr, "refused: %s\n", text.Short(why, 300))
 		}
 		fmt.Fprintf(env.Stdout, "new: %d records, and %d further chunks of points; there already: %d; refused: %d\n",
 			sum.Records, sum.Chunks, sum.Known, len(sum.Refused))
@@ -1018,7 +1025,7 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 			return nil
 		}
 		for _, p := range check.Problems {
-			fmt.Fprintln(env.Stdout, logbook.Printable(p, 300))
+			fmt.Fprintln(env.Stdout, text.Short(p, 300))
 		}
 		return status(fault.GateFailed)
 	}
@@ -1039,8 +1046,8 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 		if rel, relErr := filepath.Rel(env.Dir, dir); relErr == nil && filepath.IsLocal(rel) {
 			dir = rel
 		}
-		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %v; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
-			err, dir)
+		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %s; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
+			text.Lines(err.Error()), dir)
 	}
 }
 

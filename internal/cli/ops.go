@@ -12,6 +12,7 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/fault"
+	"assay/internal/text"
 )
 
 type opsOptions struct {
@@ -410,7 +411,7 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 	if b.WriteString("\n"); len(sources) > 0 {
 		wrapTo(&b, "derived from the macOS wheels of "+strings.Join(sources, ", ")+": what they list and what their libraries register", "", "  ", w)
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, text.Lines(b.String()))
 	return err
 }
 

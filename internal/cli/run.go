@@ -26,6 +26,7 @@ import (
 	"assay/internal/report"
 	"assay/internal/secret"
 	"assay/internal/target"
+	"assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -192,31 +193,36 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	swallowed := make(chan os.Signal, 1)
 	signal.Notify(swallowed, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(swallowed)
-	for _, form := range []struct {
+	form := report.Text{Width: width(env)}
+	for _, file := range []struct {
 		name string
 		form report.Form
-	}{{"evidence.json", report.JSON{}}, {"report.html", report.HTML{}}} {
-		sum := sha256.New()
-		err := probe.WriteFile(filepath.Join(res.Dir, form.name), func(w io.Writer) error { return form.form.Write(io.MultiWriter(w, sum), res.Run) })
-		if form.name == "evidence.json" && err == nil {
+		said *string // what the summary names it by: only what is there
+	}{{"evidence.json", report.JSON{}, &form.Evidence}, {"report.html", report.HTML{}, &form.Report}} {
+		path, sum := filepath.Join(res.Dir, file.name), sha256.New()
+		if err := probe.WriteFile(path, func(w io.Writer) error { return file.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
+			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", file.name, err))
+			continue
+		}
+		if file.name == "evidence.json" {
 			res.Run.Document = hex.EncodeToString(sum.Sum(nil))
 		}
-		if err != nil {
-			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", form.name, err))
+		if rel, err := filepath.Rel(env.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+			path = rel
 		}
+		*file.said = path
+	}
+	if form.Report != "" {
+		form.Evidence = "" // it lies beside the page, which says so
 	}
 	if !opts.quiet {
 		fmt.Fprintln(env.Stderr)
-		page := filepath.Join(res.Dir, "report.html")
-		if rel, err := filepath.Rel(env.Dir, page); err == nil && !strings.HasPrefix(rel, "..") {
-			page = rel
-		}
-		if err := (report.Text{Width: width(env), Report: page}).Write(env.Stderr, res.Run); err != nil {
+		if err := form.Write(env.Stderr, res.Run); err != nil {
 			res.Trouble = append(res.Trouble, err.Error())
 		}
 	}
 	for _, why := range res.Trouble {
-		fmt.Fprintf(env.Stderr, "assay: %s\n", why)
+		fmt.Fprintf(env.Stderr, "assay: %s\n", text.Lines(why))
 	}
 	recordRun(ctx, env, opts, res)
 	return res, nil

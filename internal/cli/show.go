@@ -10,6 +10,7 @@ import (
 	"assay/internal/fault"
 	"assay/internal/probe"
 	"assay/internal/report"
+	"assay/internal/text"
 )
 
 func newShowCommand(env *Env) *cobra.Command {
@@ -37,7 +38,12 @@ shown as far as its events go.`,
 				return fault.Hint(fmt.Errorf("show %s: no trace: %s", args[0], run.Profile.Missing), "a trace is written unless --profile=off")
 			}
 			// The name comes from a file: only its last part is used.
-			path := filepath.Join(dir, filepath.Base(run.Profile.Trace))
+			name := filepath.Base(run.Profile.Trace)
+			if text.Line(name) != name { // what a shell and a terminal would take for something else
+				return fault.Hint(fmt.Errorf("show %s: the trace: %q is no name that assay gives", args[0], name),
+					"the folder was changed, or is not one of assay run: look at it with ls -b")
+			}
+			path := filepath.Join(dir, name)
 			if _, err := os.Stat(path); err != nil {
 				return fmt.Errorf("show %s: the trace: %w", args[0], err)
 			}

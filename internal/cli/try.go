@@ -24,6 +24,7 @@ import (
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/target"
+	"assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -418,7 +419,7 @@ func replace(answers, by []*attemptRest) {
 }
 
 func (t *trial) say(format string, a ...any) {
-	fmt.Fprintf(t.env.Stderr, format+"\n", a...)
+	fmt.Fprintln(t.env.Stderr, text.Lines(fmt.Sprintf(format, a...)))
 }
 
 // attempts runs attempt.py once, for models by name or for all of the package.
@@ -679,7 +680,7 @@ func (r *tried) text(out io.Writer, w int) error {
 	} else {
 		r.list(&b)
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, text.Lines(b.String()))
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/stats"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -114,7 +115,7 @@ func orUnknown(v string) string {
 	if v == "" {
 		return "unknown"
 	}
-	return printable(v)
+	return clean.Lines(v)
 }
 
 // past gives the newest runs of the history that are like the one judged, older than it, and ended well; and why others were left out.
@@ -183,7 +184,7 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 	}
 	for _, k := range key(s.Runs[0])[2:5] { // chip, system, release: what a baseline is bound to
 		if strings.TrimSpace(k[1]) == "" {
-			cannot("", "the %s of %s is not known, and a baseline is bound to it", strings.TrimSpace(k[0]), printable(s.Runs[0].ID))
+			cannot("", "the %s of %s is not known, and a baseline is bound to it", strings.TrimSpace(k[0]), clean.Lines(s.Runs[0].ID))
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/stats"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -331,7 +332,7 @@ func leftOut(disturbed int) string {
 func (c *Condition) of(run *evidence.Run) (evidence.Figure, string) {
 	fig, need := c.taken(run)
 	if by := run.Figure(c.Figure).Disturbed; fig.Known() && by != "" {
-		return evidence.Unknown(c.Figure, c.known.unit, fmt.Sprintf("%s of %s was disturbed: %s", c.Figure, printable(run.ID), printable(by))),
+		return evidence.Unknown(c.Figure, c.known.unit, fmt.Sprintf("%s of %s was disturbed: %s", c.Figure, clean.Short(run.ID, 80), clean.Short(by, 200))),
 			"the same without that: " + again(run)
 	}
 	return fig, need
@@ -857,7 +858,7 @@ func RunOn(run *evidence.Run, device string) string {
 				word = to
 			}
 		}
-		b.WriteString(" " + quote(printable(word)))
+		b.WriteString(" " + quote(clean.Lines(word)))
 	}
 	return b.String()
 }

@@ -25,14 +25,38 @@ type figure struct {
 	args   string   // what stands in the brackets: "" a device, "two" two devices, else a list of words
 	need   bool     // the brackets may not be left out
 	most   float64  // what it can be at most; 0: no such limit
+	least  least    // what it can be at least
+}
+
+// least says where the values of a figure begin.
+type least int
+
+const (
+	zero      least = iota // a time, a size, a share, a count: it may be 0
+	aboveZero              // nothing takes no time, and no process has no memory
+	signed                 // a change, a gain or a loss: it may be negative
+)
+
+// counted reports whether the figure is a whole number, which can be compared with ==. A loss has no unit, and is measured.
+func (f *figure) counted() bool { return f.unit == "1" && f.least != signed }
+
+// signedFigures are the names of those that may be negative.
+func signedFigures() []string {
+	var names []string
+	for _, f := range figures {
+		if f.least == signed {
+			names = append(names, f.name)
+		}
+	}
+	return names
 }
 
 var figures = []figure{
-	{name: "step.time", unit: "s", better: lower, timed: true, over: []string{"steps"}},
-	{name: "step.time.synchronised", unit: "s", better: lower, timed: true},
-	{name: "step.first_epoch", unit: "s", better: lower, timed: true},
-	{name: "step.rate", unit: "1/s", better: higher, timed: true},
-	{name: "samples.rate", unit: "1/s", better: higher, timed: true},
+	{name: "step.time", least: aboveZero, unit: "s", better: lower, timed: true, over: []string{"steps"}},
+	{name: "step.time.synchronised", least: aboveZero, unit: "s", better: lower, timed: true},
+	{name: "step.first_epoch", least: aboveZero, unit: "s", better: lower, timed: true},
+	{name: "step.rate", least: aboveZero, unit: "1/s", better: higher, timed: true},
+	{name: "samples.rate", least: aboveZero, unit: "1/s", better: higher, timed: true},
 	{name: "split.data", unit: "s", better: lower, timed: true},
 	{name: "split.h2d", unit: "s", better: lower, timed: true},
 	{name: "split.forward", unit: "s", better: lower, timed: true},
@@ -45,17 +69,17 @@ var figures = []figure{
 	{name: "share.backward", unit: "ratio", most: 1, timed: true},
 	{name: "share.optimizer", unit: "ratio", most: 1, timed: true},
 	{name: "share.rest", unit: "ratio", most: 1, better: lower, timed: true},
-	{name: "epoch.time", unit: "s", better: lower, timed: true},
-	{name: "epoch.estimate", unit: "s", better: lower, timed: true},
-	{name: "epoch.steps", unit: "1"},
-	{name: "run.time", unit: "s", better: lower, timed: true},
+	{name: "epoch.time", least: aboveZero, unit: "s", better: lower, timed: true},
+	{name: "epoch.estimate", least: aboveZero, unit: "s", better: lower, timed: true},
+	{name: "epoch.steps", least: aboveZero, unit: "1"},
+	{name: "run.time", least: aboveZero, unit: "s", better: lower, timed: true},
 	{name: "run.startup", unit: "s", better: lower, timed: true},
 	{name: "memory.live.peak", unit: "B", better: lower},
 	{name: "memory.pool.peak", unit: "B", better: lower},
-	{name: "memory.resident.peak", unit: "B", better: lower},
-	{name: "memory.footprint.peak", unit: "B", better: lower},
+	{name: "memory.resident.peak", least: aboveZero, unit: "B", better: lower},
+	{name: "memory.footprint.peak", least: aboveZero, unit: "B", better: lower},
 	{name: "memory.watermark", unit: "ratio", better: lower},
-	{name: "memory.growth", unit: "ratio", better: lower, over: []string{"epochs"}},
+	{name: "memory.growth", least: signed, unit: "ratio", better: lower, over: []string{"epochs"}},
 	{name: "swap.used.peak", unit: "B", better: lower},
 	{name: "agent.step", unit: "s", better: lower, timed: true},
 	{name: "agent.total", unit: "s", better: lower, timed: true},
@@ -65,13 +89,13 @@ var figures = []figure{
 	{name: "host.cpu.lost", unit: "ratio", most: 1, better: lower, timed: true},
 	{name: "gpu.busy.mean", unit: "ratio", most: 1, better: higher, timed: true},
 	{name: "gpu.power.mean", unit: "W", better: lower, timed: true},
-	{name: "loss.first", unit: "1", better: lower},
-	{name: "loss.last", unit: "1", better: lower},
+	{name: "loss.first", least: signed, unit: "1", better: lower},
+	{name: "loss.last", least: signed, unit: "1", better: lower},
 	{name: "fallback.calls", unit: "ratio", most: 1, better: lower},
 	{name: "fallback.flops", unit: "ratio", most: 1, better: lower},
 	{name: "fallback.time", unit: "ratio", most: 1, better: lower, timed: true},
 
-	{name: "speedup", unit: "ratio", most: 1, better: higher, timed: true, args: "two", need: true,
+	{name: "speedup", least: signed, unit: "ratio", most: 1, better: higher, timed: true, args: "two", need: true,
 		doc: "speedup(A, B): by how much the step on A is shorter than on B: 1 − step.time(A) / step.time(B)"},
 	{name: "parity.loss", unit: "ratio", better: lower, args: "two",
 		doc: "parity.loss(A, B): the greatest departure of the losses on A from those on B, step by step, |a − b| / |b|; without brackets from those on CUDA"},

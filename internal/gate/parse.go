@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // The grammar of a rule:
@@ -44,14 +47,6 @@ func (m *Mistake) Error() string { return m.Text }
 
 // Show prints the rule with a caret below the place.
 func (m *Mistake) Show() string {
-	clean := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if !unicode.IsPrint(r) {
-				return ' '
-			}
-			return r
-		}, s)
-	}
 	at := min(max(m.At, 0), len(m.Rule))
 	end := min(at+max(m.Len, 1), len(m.Rule))
 	from, cutLeft := 0, ""
@@ -65,7 +60,7 @@ func (m *Mistake) Show() string {
 	}
 	room := 110 - utf8.RuneCountInString(m.Rule[from:at])
 	marks := min(max(1, utf8.RuneCountInString(m.Rule[at:end])), max(1, room))
-	return cutLeft + clean(shown) + cutRight + "\n" +
+	return cutLeft + clean.Line(shown) + cutRight + "\n" +
 		strings.Repeat(" ", utf8.RuneCountInString(cutLeft)+utf8.RuneCountInString(m.Rule[from:at])) + strings.Repeat("^", marks)
 }
 
@@ -266,7 +261,7 @@ func (p *parser) condition() (*Condition, error) {
 	switch {
 	case p.kind == 'c':
 		c.Compare = p.text
-		if c.Compare == "==" && c.known.unit != "1" {
+		if c.Compare == "==" && !c.known.counted() {
 			m := p.fail("%s is measured, and no measurement equals a number exactly", c.Figure).(*Mistake)
 			m.Hint = "compare it with <=, <, >= or >"
 			return nil, m
@@ -316,10 +311,8 @@ func (p *parser) condition() (*Condition, error) {
 		}
 	} else if c.Bound, err = q.in(c); err != nil {
 		return nil, err
-	} else if most := c.known.most; most > 0 && c.Bound > most {
-		return nil, q.fail("%s is never above %g %%", c.Figure, 100*most)
-	} else if c.Compare == "within" && c.Bound < 0 {
-		return nil, q.fail("%s within a negative range", c.Figure)
+	} else if err := q.possible(c); err != nil {
+		return nil, err
 	}
 	if p.isWord("over") {
 		if err := p.over(c); err != nil {
@@ -328,6 +321,31 @@ func (p *parser) condition() (*Condition, error) {
 	}
 	c.Text = strings.Join(strings.Fields(p.rule[start:p.last]), " ")
 	return c, nil
+}
+
+// possible refuses a bound that says nothing of its figure: one that it can never have, and a rule that no value fulfils. What always holds for a known
+// figure (>= 0) is allowed: it asks that the figure is known.
+func (q quantity) possible(c *Condition) error {
+	f, written := c.known, strings.Join(strings.Fields(q.rule[q.at:q.end]), " ")
+	switch {
+	case c.Compare == "within" && c.Bound < 0:
+		return q.fail("%s within a negative range", c.Figure)
+	case f.most > 0 && c.Bound > f.most:
+		return q.fail("%s is never above %g %%", c.Figure, 100*f.most)
+	case f.most > 0 && c.Bound == f.most && c.Compare == ">":
+		return q.fail("%s is never above %g %%: %s %s never holds", c.Figure, 100*f.most, c.Compare, written)
+	case c.Bound < 0 && f.least != signed:
+		m := q.fail("%s is never negative, and %s is", c.Figure, written).(*Mistake)
+		m.Hint = "what may be negative: " + strings.Join(signedFigures(), ", ")
+		return m
+	case c.Bound == 0 && f.least != signed && c.Compare == "<":
+		return q.fail("%s is never negative: < %s never holds", c.Figure, written)
+	case c.Bound == 0 && f.least == aboveZero && (c.Compare == "<=" || c.Compare == "==" || c.Compare == "within"):
+		return q.fail("%s is always more than zero: %s %s never holds", c.Figure, c.Compare, written)
+	case c.Compare == "==" && c.Bound != math.Trunc(c.Bound):
+		return q.fail("%s is a whole number: == %s never holds", c.Figure, written)
+	}
+	return nil
 }
 
 func (p *parser) figure() (*Condition, error) {
@@ -423,8 +441,13 @@ func (p *parser) quantity() (quantity, error) {
 		return q, p.fail("%s where a number is expected", p.said())
 	}
 	v, err := strconv.ParseFloat(p.text, 64)
-	if err != nil || math.IsInf(v, 0) {
+	switch digits, _, _ := strings.Cut(strings.ToLower(p.text), "e"); {
+	case errors.Is(err, strconv.ErrRange) || math.IsInf(v, 0):
+		return q, p.fail("%s is no number: the largest is 1.8e308", p.text)
+	case err != nil:
 		return q, p.fail("%s is no number", p.text)
+	case v == 0 && strings.ContainsAny(digits, "123456789"):
+		return q, p.fail("%s is no number: the smallest above 0 is 4.9e-324", p.text)
 	}
 	q.value, q.end = sign*v, p.end
 	p.next()
@@ -482,10 +505,11 @@ func (q quantity) in(c *Condition) (float64, error) {
 				m.Hint = "for example " + examples[want]
 				return 0, m
 			}
-			if v := q.value * u.size; !math.IsInf(v, 0) {
-				return v, nil
+			v := q.value * u.size
+			if math.IsInf(v, 0) || v == 0 && q.value != 0 {
+				return 0, q.fail("%s is no number: it is too large or too small", q.rule[q.at:q.end])
 			}
-			return 0, q.fail("%s is no number", q.rule[q.at:q.end])
+			return v, nil
 		}
 		names = append(names, u.name)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"assay/internal/fault"
+	clean "assay/internal/text"
 )
 
 // DefaultText is the policy that comes with assay.
@@ -87,7 +88,7 @@ func Load(name string, data []byte) (*Policy, error) {
 					meant += fmt.Sprintf("; did you mean %s?", guess)
 				}
 			}
-			return nil, fault.Hint(wrong(" keys that mean nothing here%s\n%s", meant, printable(strict.String())),
+			return nil, fault.Hint(wrong(" keys that mean nothing here%s\n%s", meant, clean.Lines(strict.String())),
 				"gates are headed [[gate]], and have "+strings.Join(policyKeys, ", "))
 		case errors.As(err, &decode):
 			text, hint := decode.Error(), ""
@@ -98,7 +99,7 @@ func Load(name string, data []byte) (*Policy, error) {
 				text, hint = "gate is no table", "each gate is headed [[gate]], on a line of its own"
 			}
 			row, _ := decode.Position()
-			return nil, fault.Hint(wrong(" line %d: %s\n%s", row, strings.TrimPrefix(text, "toml: "), printable(caret(data, decode))), hint)
+			return nil, fault.Hint(wrong(" line %d: %s\n%s", row, strings.TrimPrefix(text, "toml: "), clean.Lines(caret(data, decode))), hint)
 		}
 		return nil, wrong(" %v", err)
 	}
@@ -145,9 +146,9 @@ func Load(name string, data []byte) (*Policy, error) {
 				if at.broken[part.key] { // a text of several lines
 					line = onLine(at.keys[part.key]+strings.Count(m.Rule[:min(m.At, len(m.Rule))], "\n"), "", at)
 				}
-				text := fmt.Sprintf("gate %s%s: %s: %s\n%s", called, line, part.key, printable(m.Text), indent(m.Show()))
+				text := fmt.Sprintf("gate %s%s: %s: %s\n%s", called, line, part.key, clean.Lines(m.Text), indent(m.Show()))
 				if m.Hint != "" {
-					text += "\n    (" + printable(m.Hint) + ")"
+					text += "\n    (" + clean.Lines(m.Hint) + ")"
 				}
 				mistakes = append(mistakes, text)
 				continue
@@ -231,13 +232,3 @@ func caret(data []byte, e *toml.DecodeError) string {
 }
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
-
-// printable keeps what a policy brings along from steering the terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, text)
-}

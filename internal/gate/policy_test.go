@@ -80,6 +80,26 @@ func TestMistakes(t *testing.T) {
 		{"step.time <= 5 ms step.time <= 6 ms", "step.time", "is not expected here"},
 		{"step.time <= 5 ms && fallbacks == 0", "&", "is not expected here"},
 		{"parity.loss within -1e-3", "-1e-3", "negative range"},
+		{"step.time <= -5 ms", "-5 ms", "never negative"},
+		{"step.time <= −5 ms", "−5 ms", "never negative"},
+		{"step.time >= -5 ms", "-5 ms", "never negative"},
+		{"fallbacks >= -1", "-1", "never negative"},
+		{"share.data <= -10 %", "-10 %", "never negative"},
+		{"swap.used.peak < 0 B", "0 B", "never holds"},
+		{"step.time <= 0 ms", "0 ms", "always more than zero"},
+		{"step.rate within 0 /s", "0 /s", "always more than zero"},
+		{"memory.resident.peak <= -0 GiB", "-0 GiB", "always more than zero"},
+		{"share.data > 100 %", "100 %", "never holds"},
+		{"failures == 0.5", "0.5", "whole number"},
+		{"loss.last == 2.5", "==", "no measurement equals"},
+		{"step.time <= 1e400 ms", "1e400", "is no number"},
+		{"step.time <= 1e-400 ms", "1e-400", "is no number"},
+		{"step.time <= 1e-320 ns", "1e-320 ns", "is no number"},
+		{"step.time <= nan", "nan", "a number is expected"},
+		{"step.time <= inf ms", "inf", "a number is expected"},
+		{"step.time <= -inf ms", "inf", "a number is expected"},
+		{"step.time <= 5 %", "5 %", "a time"},
+		{"runs(mps) >= 5 %", "5 %", "a count"},
 		{"step.time <= 5 ms or", "", "the name of a figure is expected"},
 		{"loss.last <= 3 \x1b[31m", "\x1b", "not expected"},
 		{strings.Repeat("(", 40) + "fallbacks == 0" + strings.Repeat(")", 40), "(", "within one another"},
@@ -293,4 +313,25 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("%v, %v", p, err)
 		}
 	})
+}
+
+// TestBoundsOfEachFigure: a negative bound is taken for the figures that may be negative, and for no other; 0 and what is above it as before.
+func TestBoundsOfEachFigure(t *testing.T) {
+	mayBeNegative := []string{"memory.growth", "loss.first", "loss.last", "speedup"} // a change, a gain, and losses such as a log likelihood's
+	unit := map[string]string{"s": "ms", "B": "MiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
+	for _, f := range figures {
+		name := f.name
+		if f.need {
+			name = f.example()
+		}
+		_, err := Parse(name + " >= -5 " + unit[f.unit])
+		if want := slices.Contains(mayBeNegative, f.name); (err == nil) != want {
+			t.Errorf("%s >= -5 %s: %v", name, unit[f.unit], err)
+		}
+		for _, rule := range []string{name + " >= 0 " + unit[f.unit], name + " <= 5 " + unit[f.unit]} {
+			if _, err := Parse(rule); err != nil {
+				t.Errorf("%s: %v", rule, err)
+			}
+		}
+	}
 }

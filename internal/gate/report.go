@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"assay/internal/evidence"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -151,14 +152,14 @@ func (a *Answer) How() string {
 		parts = append(parts, fmt.Sprintf("n=%d", a.Figure.N))
 	}
 	if a.Figure.Note != "" && a.Compared == nil {
-		parts = append(parts, printable(a.Figure.Note))
+		parts = append(parts, clean.Lines(a.Figure.Note))
 	}
 	if len(a.Runs) > 0 {
 		ids := a.Runs
 		if len(ids) > 4 {
 			ids = append(append([]string{}, ids[:3]...), fmt.Sprintf("%d more", len(ids)-3))
 		}
-		parts = append(parts, "of "+printable(strings.Join(ids, ", ")))
+		parts = append(parts, "of "+clean.Lines(strings.Join(ids, ", ")))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -180,7 +181,7 @@ func (Text) Name() string { return "text" }
 
 // Write the report.
 func (t Text) Write(w io.Writer, rep *Report) error {
-	out := bufio.NewWriter(w)
+	out := bufio.NewWriter(clean.NewWriter(w))
 	width := t.Width
 	if width <= 0 {
 		width = 100
@@ -192,7 +193,7 @@ func (t Text) Write(w io.Writer, rep *Report) error {
 	name = min(name, 24)
 	left := strings.Repeat(" ", 13)
 	for _, r := range rep.Gates {
-		fmt.Fprintf(out, "%-11s  %-*s  %s\n", r.Outcome, name, r.Name, printable(oneLine(r.Rule)))
+		fmt.Fprintf(out, "%-11s  %-*s  %s\n", r.Outcome, name, r.Name, clean.Lines(oneLine(r.Rule)))
 		if r.Outcome == NotAsked {
 			Wrap(out, left, "when "+oneLine(r.When)+" does not hold: "+texts(r.Answers), width)
 			continue
@@ -236,7 +237,7 @@ func (rep *Report) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}
 	}
-	return fmt.Sprintf("policy %s: %s (%s)", printable(rep.Policy), rep.Outcome, strings.Join(parts, ", "))
+	return fmt.Sprintf("policy %s: %s (%s)", clean.Lines(rep.Policy), rep.Outcome, strings.Join(parts, ", "))
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -254,7 +255,7 @@ func texts(answers []Answer) string {
 // Wrap prints text in lines of at most width columns behind the indent.
 func Wrap(w io.Writer, indent, text string, width int) {
 	line := indent
-	for _, word := range strings.Fields(printable(text)) {
+	for _, word := range strings.Fields(clean.Lines(text)) {
 		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width && strings.TrimSpace(line) != "" {
 			fmt.Fprintln(w, line)
 			line = indent + "  "
@@ -313,17 +314,17 @@ type junitText struct {
 
 // Write the report.
 func (JUnit) Write(w io.Writer, rep *Report) error {
-	suite := junitSuite{Name: "assay gate " + printable(rep.Policy), Tests: len(rep.Gates), Failures: rep.Counts.Fail, Errors: rep.Counts.Unknown, Skipped: rep.Counts.NotAsked}
+	suite := junitSuite{Name: "assay gate " + clean.Lines(rep.Policy), Tests: len(rep.Gates), Failures: rep.Counts.Fail, Errors: rep.Counts.Unknown, Skipped: rep.Counts.NotAsked}
 	for _, r := range rep.Gates {
 		c := junitCase{Name: r.Name, Class: "assay.gate"}
-		detail := printable(details(&r))
+		detail := clean.Lines(details(&r))
 		switch r.Outcome {
 		case Fail:
-			c.Failure = &junitText{Message: printable(r.Rule), Text: detail}
+			c.Failure = &junitText{Message: clean.Lines(r.Rule), Text: detail}
 		case Unknown:
-			c.Error = &junitText{Message: "cannot tell: " + printable(r.Rule), Text: detail}
+			c.Error = &junitText{Message: "cannot tell: " + clean.Lines(r.Rule), Text: detail}
 		case NotAsked:
-			c.Skipped = &junitText{Message: "when " + printable(r.When) + " does not hold", Text: detail}
+			c.Skipped = &junitText{Message: "when " + clean.Lines(r.When) + " does not hold", Text: detail}
 		default:
 			c.Out = detail
 		}
@@ -373,7 +374,7 @@ func (GitHub) Write(w io.Writer, rep *Report) error {
 	fmt.Fprintf(out, "### assay: %s\n\n| gate | outcome | rule | evidence |\n| --- | --- | --- | --- |\n", markdown(rep.Summary()))
 	for _, r := range rep.Gates {
 		mark := map[Outcome]string{Pass: "✅ pass", Fail: "❌ **fail**", Unknown: "❔ **cannot tell**", NotAsked: "not asked"}[r.Outcome]
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", markdown(r.Name), mark, markdown(oneLine(r.Rule)), strings.ReplaceAll(markdown(details(&r)), "\n", "<br>"))
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", markdown(r.Name), mark, markdown(oneLine(r.Rule)), markdown(details(&r)))
 	}
 	fmt.Fprintf(out, "\nRuns: %s\n\n", markdown(runList(rep.Runs)))
 	return out.Flush()
@@ -394,8 +395,10 @@ func runList(runs []RunRef) string {
 // markdown takes from a text what Markdown and HTML would read as theirs.
 func markdown(s string) string {
 	var b strings.Builder
-	for _, r := range printable(s) {
+	for _, r := range clean.Lines(s) {
 		switch {
+		case r == '\n': // a row of a table is one line
+			b.WriteString("<br>")
 		case r == '<':
 			b.WriteString("&lt;")
 		case r == '>':
@@ -408,7 +411,7 @@ func markdown(s string) string {
 			b.WriteRune(r)
 		}
 	}
-	return b.String()
+	return strings.NewReplacer("://", ":&#47;&#47;", "www.", "www&#46;").Replace(b.String()) // no links
 }
 
 // FiguresText lists what a rule can name, for `assay gate --figures`.

@@ -18,6 +18,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/secret"
 	"assay/internal/stats"
+	clean "assay/internal/text"
 )
 
 const rttProbes = 9
@@ -33,7 +34,7 @@ func RTT(ctx context.Context, store string) evidence.Figure {
 	host, port, _ := net.SplitHostPort(address)
 	found, err := net.DefaultResolver.LookupHost(ctx, host) // the name server's answer is no part of a round trip
 	if err != nil || len(found) == 0 {
-		return evidence.Unknown(name, "s", fmt.Sprintf("%s: its name has no address", Printable(host, 80)))
+		return evidence.Unknown(name, "s", fmt.Sprintf("%s: its name has no address", clean.Short(host, 80)))
 	}
 	var times []float64
 	for range rttProbes {
@@ -43,7 +44,7 @@ func RTT(ctx context.Context, store string) evidence.Figure {
 		took := time.Since(begun).Seconds()
 		stop()
 		if err != nil {
-			return evidence.Unknown(name, "s", fmt.Sprintf("%s: %v", Printable(address, 80), err))
+			return evidence.Unknown(name, "s", fmt.Sprintf("%s: %v", clean.Short(address, 80), err))
 		}
 		conn.Close()
 		times = append(times, took)
@@ -62,7 +63,7 @@ func storeAddress(store string) (string, error) {
 			port = map[string]string{"http": "80", "https": "443", "ssh": "22", "sftp": "22", "nfs": "2049", "smb": "445"}[u.Scheme]
 		}
 		if port == "" {
-			return "", fmt.Errorf("the store %s: no port is known for %s: write host:port", Printable(u.Redacted(), 80), u.Scheme)
+			return "", fmt.Errorf("the store %s: no port is known for %s: write host:port", clean.Short(u.Redacted(), 80), u.Scheme)
 		}
 		return net.JoinHostPort(u.Hostname(), port), nil
 	}
@@ -70,7 +71,7 @@ func storeAddress(store string) (string, error) {
 		if at := strings.LastIndexByte(store, '@'); at >= 0 { // a name and a password, with no scheme to tell them by
 			store = store[at+1:]
 		}
-		return "", fmt.Errorf("the store %q: write host:port, or an address with https", Printable(secret.Text(store), 80))
+		return "", fmt.Errorf("the store %q: write host:port, or an address with https", clean.Short(secret.Text(store), 80))
 	}
 	return store, nil
 }

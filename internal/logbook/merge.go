@@ -9,6 +9,7 @@ import (
 
 	"assay/internal/fault"
 	"assay/internal/secret"
+	clean "assay/internal/text"
 )
 
 // Merged counts what Merge did.
@@ -82,7 +83,7 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 				return err
 			}
 			if !fullID.MatchString(id) {
-				refuse("a record with the identifier %q", Printable(id, 64))
+				refuse("a record with the identifier %q", clean.Short(id, 64))
 				return nil
 			}
 			doc, err := unpackContent(id, size, data)
@@ -142,7 +143,7 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 			case seen && now == "":
 				return nil // forgotten here
 			case !seen:
-				refuse("points of %s, of which there is no record", Printable(owner, 10))
+				refuse("points of %s, of which there is no record", clean.Short(owner, 10))
 				return nil
 			case c.name == "" || len(c.name) > maxName || string(c.id) != string(chunkID(owner, c.name, c.n, c.first, c.last, c.data)):
 				refuse("points of %s: the chunk %s is not what was kept", short(owner), hex.EncodeToString(c.id[:min(5, len(c.id))]))

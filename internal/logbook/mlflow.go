@@ -18,6 +18,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/secret"
+	clean "assay/internal/text"
 )
 
 // MLflow is a tracking server, spoken to by its REST interface (mlflow.org/docs/latest/rest-api.html).
@@ -221,7 +222,7 @@ func mlflowDescribe(e Entry, run *evidence.Run) (params, tags []mlflowPair) {
 	batch, resolution := Work(run)
 	add := func(to *[]mlflowPair, key, value string) {
 		if value != "" {
-			*to = append(*to, mlflowPair{mlflowName(key), Printable(value, mlflowValue/4)})
+			*to = append(*to, mlflowPair{mlflowName(key), clean.Short(value, mlflowValue/4)})
 		}
 	}
 	if batch > 0 {
@@ -274,7 +275,7 @@ type mlflowError struct {
 }
 
 func (e *mlflowError) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s %s", e.Status, e.Code, Printable(e.Message, 300)))
+	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s %s", e.Status, e.Code, clean.Short(e.Message, 300)))
 }
 
 func (m *MLflow) call(ctx context.Context, method, path string, body, into any) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"assay/internal/evidence"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -196,7 +197,7 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 		release = d.Release + " as the double stood for it"
 	}
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
-	commit := Printable(strings.Trim(short(run.Provenance.Commit), "`"), 12)
+	commit := clean.Short(strings.Trim(short(run.Provenance.Commit), "`"), 12)
 	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
 		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")), known(commit != "", "`"+commit+"`"),
 		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText, known(fallback != "", md(fallback), "not set"))
@@ -244,7 +245,8 @@ func list(items []string) string {
 }
 
 var mdEscape = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`,
-	"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`)
+	"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "!", `\!`, "~", `\~`, "$", `\$`,
+	"://", `:\/\/`, "www.", `www\.`, "@", "&#64;") // addresses are not made links of, and nobody is called
 
 // md makes one line of a stranger's text, with nothing in it that Markdown takes for its own.
-func md(s string) string { return mdEscape.Replace(Printable(s, 500)) }
+func md(s string) string { return mdEscape.Replace(clean.Short(s, 500)) }

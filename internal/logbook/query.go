@@ -14,6 +14,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/secret"
+	clean "assay/internal/text"
 )
 
 // Entry is a record as a list shows it.
@@ -104,7 +105,7 @@ func (b *Book) Resolve(ctx context.Context, word string) (string, error) {
 			return "", fmt.Errorf("look for record %s: %w", word, err)
 		}
 		ids = append(ids, id)
-		lines = append(lines, fmt.Sprintf("%s  %s  %s  %s", id[:16], at[:min(16, len(at))], kind, Printable(title, 50)))
+		lines = append(lines, fmt.Sprintf("%s  %s  %s  %s", id[:16], at[:min(16, len(at))], kind, clean.Short(title, 50)))
 	}
 	switch {
 	case rows.Err() != nil:
@@ -272,25 +273,4 @@ func readTable(ctx context.Context, conn *sql.Conn, query string, limit int) (*T
 		t.Rows = append(t.Rows, row)
 	}
 	return t, rows.Err()
-}
-
-// Printable makes one line of a stranger's text, n characters at most: nothing in it moves a terminal's cursor.
-func Printable(s string, n int) string {
-	var out strings.Builder
-	count := 0
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		if count++; count > n {
-			out.WriteRune('…')
-			break
-		}
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			out.WriteRune(' ')
-		case r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
-			out.WriteRune('\uFFFD')
-		default:
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
 }

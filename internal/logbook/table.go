@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -89,7 +92,7 @@ func (b *Book) FiguresCSV(ctx context.Context, w io.Writer, ids []string) error 
 		"unit", "low", "high", "n",
 		"basis", "window", "note", "missing"})
 	err := b.eachFigure(ctx, ids, func(r *FigureRow) error {
-		return out.Write([]string{r.ID, r.Kind, r.At, Cell(r.Title), Cell(r.Run), Cell(r.Device), Cell(r.Torch), Cell(r.Chip), Cell(r.System),
+		return out.Write([]string{Cell(r.ID), Cell(r.Kind), Cell(r.At), Cell(r.Title), Cell(r.Run), Cell(r.Device), Cell(r.Torch), Cell(r.Chip), Cell(r.System),
 			Cell(r.Commit), whole(r.Batch), Cell(r.Resolution), whole(r.Exit),
 			Cell(r.Name), real(r.Value), Cell(r.Unit), real(r.Low), real(r.High), strconv.FormatInt(r.N,
 				10), Cell(r.Basis), Cell(r.Window), Cell(r.Note), Cell(r.Missing)})
@@ -115,7 +118,7 @@ func (b *Book) PointsCSV(ctx context.Context, w io.Writer, ids []string) error {
 			if !math.IsNaN(p.Value) {
 				value = real(&p.Value)
 			}
-			if err := out.Write([]string{id, Cell(p.Name), strconv.FormatInt(p.Step, 10), strconv.FormatInt(p.Time, 10), value}); err != nil {
+			if err := out.Write([]string{Cell(id), Cell(p.Name), strconv.FormatInt(p.Step, 10), strconv.FormatInt(p.Time, 10), value}); err != nil {
 				return err
 			}
 		}
@@ -156,13 +159,18 @@ func (b *Book) PointsParquet(ctx context.Context, w io.Writer, ids []string) err
 	return out.Close()
 }
 
-// Cell keeps a spreadsheet from taking a stranger's text for a formula.
+// Cell keeps a spreadsheet from taking a text for a formula (OWASP, CSV Injection): one that begins with = + - @, their wide forms, a tab or a line end, with
+// or without blanks and what nothing shows before it, gets an apostrophe in front. A text that is a number, as -1.5, stays as it is.
 func Cell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	first := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
+	r, _ := utf8.DecodeRuneInString(first)
+	if strings.ContainsRune("=+-@\uFF1D\uFF0B\uFF0D\uFF20\u2212", r) && first != "" && !numeral.MatchString(s) || s != "" && strings.ContainsRune("\t\r\n", rune(s[0])) {
 		return "'" + s
 	}
 	return s
 }
+
+var numeral = regexp.MustCompile(`^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,4})?$`)
 
 func whole(v *int64) string {
 	if v == nil {

@@ -11,6 +11,7 @@ import (
 
 	"assay/internal/fault"
 	"assay/internal/secret"
+	clean "assay/internal/text"
 )
 
 // Check is what Verify found.
@@ -110,7 +111,7 @@ func checkSchema(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {
-			problem("the schema: %s does not belong to a logbook", Printable(name, 80))
+			problem("the schema: %s does not belong to a logbook", clean.Short(name, 80))
 		}
 	}
 	return nil
@@ -228,9 +229,9 @@ func checkChunks(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 			c.Chunks++
 			c.Points += n
 			if !bytes.Equal(id, chunkID(owner, name, n, first, last, data)) {
-				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, Printable(name, 60))
+				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, clean.Short(name, 60))
 			} else if _, err := unpack(data, n); err != nil {
-				problem("points of %s: chunk %d of series %s: %v", short(owner), number, Printable(name, 60), err)
+				problem("points of %s: chunk %d of series %s: %v", short(owner), number, clean.Short(name, 60), err)
 			}
 			if !owned {
 				problem("points of %s: there is no such record", short(owner))
@@ -275,7 +276,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		if gone > 0 {
 			why = fmt.Sprintf("something was forgotten since (log verify tells when), and from entry %d on the ledger was chained anew; or entries are gone", gone)
 		}
-		problem("the ledger: it does not hold %s any more: %s", Printable(head, 64), why)
+		problem("the ledger: it does not hold %s any more: %s", clean.Short(head, 64), why)
 	}
 	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk",
 		func(scan func(...any) error) error {
@@ -284,7 +285,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 				return err
 			}
 			if seen[what] != 1 {
-				problem("the ledger: %s stands in it %d times", Printable(what, 18), seen[what])
+				problem("the ledger: %s stands in it %d times", clean.Short(what, 18), seen[what])
 			}
 			delete(seen, what)
 			return nil
@@ -298,7 +299,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		}
 		what := stoneEntry + " " + hex.EncodeToString(s.ref())
 		if seen[what] != 1 {
-			problem("the ledger: the tombstone of %s stands in it %d times", Printable(s.at, 30), seen[what])
+			problem("the ledger: the tombstone of %s stands in it %d times", clean.Short(s.at, 30), seen[what])
 		}
 		delete(seen, what)
 		return nil
@@ -306,7 +307,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		return err
 	}
 	for what := range seen {
-		problem("the ledger: %s was kept and is gone", Printable(what, 18))
+		problem("the ledger: %s was kept and is gone", clean.Short(what, 18))
 	}
 	return nil
 }

@@ -29,23 +29,23 @@ type torchEvent struct {
 
 // stepsEvent holds columns of equal length.
 type stepsEvent struct {
-	Number    []int    `json:"number"`
-	Start     []int64  `json:"start"`
-	Total     []int64  `json:"total"`
-	Rest      []int64  `json:"rest"`
-	Data      []int64  `json:"data"`
-	H2D       []int64  `json:"h2d"`
-	Forward   []int64  `json:"forward"`
-	Backward  []int64  `json:"backward"`
-	Optimizer []int64  `json:"optimizer"`
-	Epoch     []int    `json:"epoch"`
-	Micro     []int    `json:"micro"`
-	Evals     []int    `json:"evals"`
+	Number    integers `json:"number"`
+	Start     integers `json:"start"`
+	Total     integers `json:"total"`
+	Rest      integers `json:"rest"`
+	Data      integers `json:"data"`
+	H2D       integers `json:"h2d"`
+	Forward   integers `json:"forward"`
+	Backward  integers `json:"backward"`
+	Optimizer integers `json:"optimizer"`
+	Epoch     integers `json:"epoch"`
+	Micro     integers `json:"micro"`
+	Evals     integers `json:"evals"`
 	Kind      []string `json:"kind"`
-	Live      []int64  `json:"live"`
-	Pool      []int64  `json:"pool"`
-	Opts      []int    `json:"opts"`
-	Outside   []int64  `json:"outside"`
+	Live      integers `json:"live"`
+	Pool      integers `json:"pool"`
+	Opts      integers `json:"opts"`
+	Outside   integers `json:"outside"`
 }
 
 // even reports whether every column has the length of the first: what comes over a socket may be anything.
@@ -93,13 +93,13 @@ type syncsEvent struct {
 }
 
 type lossEvent struct {
-	Step  []int `json:"step"`
-	Value []any `json:"value"` // number, or "nan", "inf", "-inf"
+	Step  integers `json:"step"`
+	Value losses   `json:"value"` // number, or "nan", "inf", "-inf"
 }
 
 type gradientsEvent struct {
-	Step   []int  `json:"step"`
-	Finite []bool `json:"finite"`
+	Step   integers `json:"step"`
+	Finite []bool   `json:"finite"`
 }
 
 type accumulationEvent struct {

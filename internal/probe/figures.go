@@ -2,7 +2,9 @@ package probe
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,14 +208,7 @@ func (b *builder) windows() {
 			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number, Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
 		}
 	}
-	pick := func(test func(step) bool) (in []step) {
-		for _, s := range steps {
-			if test(s) {
-				in = append(in, s)
-			}
-		}
-		return in
-	}
+	pick := func(test func(step) bool) []step { return picked(steps, test) }
 	last := 0
 	for _, s := range steps {
 		last = max(last, s.epoch)
@@ -240,18 +235,41 @@ func (b *builder) windows() {
 	if len(first) > 0 {
 		add("first-epoch", first, "profiled and traced steps")
 	}
-	for _, s := range b.steady {
-		if !b.async || s.kind == "sync" {
-			b.timed = append(b.timed, s)
-		}
-	}
+	b.timed = b.steady
 	if b.async {
+		b.timed = picked(b.steady, func(s step) bool { return s.kind == "sync" })
 		if len(b.timed) == 0 {
 			b.timed = pick(func(s step) bool { return s.kind == "sync" })
 		}
 		add("synchronised", b.timed, "all but one step in twenty, synchronised at its phase boundaries")
 	}
 	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "")
+}
+
+// picked are the steps that pass the test: a part of the list where they follow one another, as they mostly do, else a copy.
+func picked(steps []step, test func(step) bool) []step {
+	from, to, n := -1, 0, 0
+	for i := range steps {
+		if test(steps[i]) {
+			if from < 0 {
+				from = i
+			}
+			to, n = i+1, n+1
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if to-from == n {
+		return steps[from:to:to]
+	}
+	in := make([]step, 0, n)
+	for i := from; i < to; i++ {
+		if test(steps[i]) {
+			in = append(in, steps[i])
+		}
+	}
+	return in
 }
 
 func seconds(steps []step, of func(step) int64) []float64 {
@@ -291,12 +309,7 @@ func (b *builder) split() {
 		}
 		return
 	}
-	var free []step // unsynchronised
-	for _, s := range b.steady {
-		if !b.async || s.kind != "sync" {
-			free = append(free, s)
-		}
-	}
+	free := picked(b.steady, func(s step) bool { return !b.async || s.kind != "sync" }) // unsynchronised
 	if len(free) == 0 {
 		free = b.steady
 	}
@@ -315,12 +328,7 @@ func (b *builder) split() {
 	} else {
 		b.unknown("step.time.synchronised", "s", "the device is synchronous: every step has its split")
 	}
-	var first []step
-	for _, s := range b.p.steps {
-		if s.epoch == 1 && s.kind != "trace" && s.kind != "profile" {
-			first = append(first, s)
-		}
-	}
+	first := picked(b.p.steps, func(s step) bool { return s.epoch == 1 && s.kind != "trace" && s.kind != "profile" })
 	if len(first) > 0 && first[0].epoch == 1 {
 		b.sample("step.first_epoch", "s", seconds(first, total), "first-epoch", "")
 	} else {
@@ -433,17 +441,25 @@ func (b *builder) epochs() {
 	p := b.p
 	byEpoch := map[int][]step{}
 	last := 0
-	for _, s := range p.steps {
-		if s.epoch > 0 {
-			byEpoch[s.epoch] = append(byEpoch[s.epoch], s)
-			last = max(last, s.epoch)
+	for from, to := 0, 0; from < len(p.steps); from = to { // steps of an epoch follow one another, mostly
+		e := p.steps[from].epoch
+		for to = from + 1; to < len(p.steps) && p.steps[to].epoch == e; to++ {
 		}
+		if piece := p.steps[from:to:to]; byEpoch[e] == nil {
+			byEpoch[e] = piece
+		} else {
+			byEpoch[e] = append(byEpoch[e], piece...)
+		}
+		last = max(last, e)
 	}
 	var lengths, counts []float64
-	for e := 1; e <= last && len(b.run.Epochs) < maxRows; e++ {
+	for _, e := range slices.Sorted(maps.Keys(byEpoch)) { // and not up to the last: a number may be anything
 		steps := byEpoch[e]
-		if len(steps) == 0 {
+		if e <= 0 {
 			continue
+		}
+		if len(b.run.Epochs) >= maxRows {
+			break
 		}
 		first, end := steps[0], steps[len(steps)-1]
 		row := evidence.Epoch{Number: e, First: first.number, Last: end.number, Seconds: float64(end.start+end.total-first.start) / 1e9}

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"encoding/json"
-	"math"
 	"time"
 
 	"assay/internal/evidence"
@@ -17,6 +16,8 @@ const (
 	minSteady  = 5         // fewer steps make no window
 	dataShare  = 0.30      // share of data wait from which a finding says so
 	maxSamples = 5000      // host samples kept
+
+	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them
 )
 
 // step is one training step of a process. Times in ns.
@@ -80,6 +81,7 @@ type fold struct {
 	start   startEvent
 	exit    *exitEvent
 	conns   map[int]*process
+	tokens  map[string]*process // by the token of their hello, the first of each
 	order   []int
 	samples []evidence.Sample
 	host    []evidence.Fact
@@ -127,42 +129,45 @@ type hostEvent struct {
 // Supervisor is the connection number of the supervisor's own events.
 const supervisor = 0
 
-func newFold() *fold { return &fold{conns: map[int]*process{}} }
+func newFold() *fold { return &fold{conns: map[int]*process{}, tokens: map[string]*process{}} }
 
 // Add takes one event of one connection.
 func (f *fold) add(conn int, line []byte) {
-	var kind struct {
-		Ev string `json:"ev"`
-	}
-	if json.Unmarshal(line, &kind) != nil {
+	ev, ok := kindOf(line)
+	if !ok {
 		f.unread++
 		return
 	}
 	if conn == supervisor {
-		f.addOwn(kind.Ev, line)
+		f.addOwn(ev, line)
 		return
 	}
 	p := f.conns[conn]
-	if p == nil && kind.Ev == "hello" {
+	if p == nil && ev == "hello" {
 		// A process whose stream broke goes on with a new one under the same token.
 		var hello helloEvent
 		if json.Unmarshal(line, &hello) == nil && hello.Token != "" {
-			for _, c := range f.order {
-				if f.conns[c].hello.Token == hello.Token {
-					f.conns[conn] = f.conns[c]
-					return
-				}
+			if first := f.tokens[hello.Token]; first != nil {
+				f.conns[conn] = first
+				return
 			}
 		}
 	}
 	if p == nil {
+		if len(f.order) >= maxProcesses {
+			f.unread++
+			return
+		}
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
 			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{}, phaseMem: map[string][][4]int64{}}
 		f.conns[conn] = p
 		f.order = append(f.order, conn)
 	}
-	if !p.add(kind.Ev, line) {
+	if !p.add(ev, line) {
 		f.unread++
+	}
+	if token := p.hello.Token; ev == "hello" && token != "" && f.tokens[token] == nil {
+		f.tokens[token] = p
 	}
 }
 
@@ -229,7 +234,7 @@ func (p *process) add(ev string, line []byte) bool {
 			if e.Total[i] <= 0 {
 				return false // no step takes no time
 			}
-			p.steps = append(p.steps, step{number: e.Number[i], epoch: e.Epoch[i], micro: e.Micro[i], evals: e.Evals[i], opts: e.Opts[i],
+			p.steps = append(p.steps, step{number: int(e.Number[i]), epoch: int(e.Epoch[i]), micro: int(e.Micro[i]), evals: int(e.Evals[i]), opts: int(e.Opts[i]),
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i], kind: e.Kind[i],
 				phase: [6]int64{e.Data[i], e.H2D[i], e.Forward[i], e.Backward[i], e.Optimizer[i], e.Rest[i]}})
 		}
@@ -269,20 +274,9 @@ func (p *process) add(ev string, line []byte) bool {
 		if !into(&e) || len(e.Step) != len(e.Value) {
 			return false
 		}
-		for i, v := range e.Value {
-			x := math.NaN()
-			switch v := v.(type) {
-			case float64:
-				x = v
-			case string:
-				if v == "inf" {
-					x = math.Inf(1)
-				} else if v == "-inf" {
-					x = math.Inf(-1)
-				}
-			}
+		for i, x := range e.Value {
 			if len(p.losses) < maxSteps {
-				p.losses = append(p.losses, lossPoint{e.Step[i], x})
+				p.losses = append(p.losses, lossPoint{int(e.Step[i]), x})
 			}
 		}
 		return true
@@ -296,7 +290,8 @@ func (p *process) add(ev string, line []byte) bool {
 		if !into(&e) || len(e.Step) != len(e.Finite) {
 			return false
 		}
-		for i, s := range e.Step {
+		for i, at := range e.Step {
+			s := int(at)
 			if known, ok := p.gradients[s]; ok {
 				p.gradients[s] = known && e.Finite[i]
 			} else if len(p.gradients) < maxSteps {

@@ -812,15 +812,12 @@ func loadEvents(path string) (*evidence.Run, error) {
 	in := bufio.NewScanner(f)
 	in.Buffer(make([]byte, 0, 1<<16), maxLine)
 	for in.Scan() {
-		var line struct {
-			C *int            `json:"c"`
-			E json.RawMessage `json:"e"`
-		}
-		if json.Unmarshal(in.Bytes(), &line) != nil || line.C == nil {
+		conn, event, ok := envelope(in.Bytes())
+		if !ok {
 			fold.unread++ // the last line of a cut-off file, or damage
 			continue
 		}
-		fold.add(*line.C, line.E)
+		fold.add(conn, event)
 	}
 	if fold.start.ID == "" {
 		return nil, fault.Hint(fmt.Errorf("read the run %s: not the events of a run", path), "name the folder that assay run printed")

@@ -7,10 +7,10 @@ import (
 	"path"
 	"sort"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"assay/internal/evidence"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
@@ -37,6 +37,9 @@ func (t Text) Write(w io.Writer, run *evidence.Run) error {
 	s := &screen{Text: t, run: run, device: run.Target.Device}
 	out := bufio.NewWriter(w)
 	for _, line := range s.lines() {
+		if !t.Color { // with colours each part has been cleaned by itself
+			line = clean.Line(line)
+		}
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	if err := out.Flush(); err != nil {
@@ -73,9 +76,9 @@ func (s *screen) lines() []string {
 	step := s.step()
 	mid := append(s.time(), s.memory()...)
 	if run.Rehearsal != nil {
-		mid = append(mid, s.row("rehearsed", clean(rehearsedText(run))))
+		mid = append(mid, s.row("rehearsed", clean.Line(rehearsedText(run))))
 		if t := run.Rehearsal.Tests; t != nil {
-			for i, line := range wrapAfter(clean(testsText(t)), s.Width-label, 3) {
+			for i, line := range wrapAfter(clean.Line(testsText(t)), s.Width-label, 3) {
 				mid = append(mid, s.row(first(i, "tests"), line))
 			}
 		}
@@ -86,7 +89,7 @@ func (s *screen) lines() []string {
 		{name: "operators", rows: s.operators(), empty: profileText(run.Profile), most: 3, part: true},
 	}
 	findings := &list{name: "findings", rows: s.findings(), empty: noFindings(run), most: 9}
-	health := wrapAfter(clean(numerics(run)), s.Width-label, 2)
+	health := wrapAfter(clean.Line(numerics(run)), s.Width-label, 2)
 	tail := s.tail()
 
 	left := textLines - len(head) - len(step) - len(mid) - len(health) - len(tail)
@@ -133,12 +136,12 @@ func (s *screen) head() []string {
 	run := s.run
 	basis := " All figures are measured unless marked."
 	if s.device != "" {
-		basis = " All figures are measured on " + clean(s.device) + " unless marked."
+		basis = " All figures are measured on " + clean.Line(s.device) + " unless marked."
 	}
 	if run.Rehearsal != nil {
 		basis = " All figures are rehearsed unless marked; times are this machine's and say nothing about the Mac."
 	}
-	text := clean(verdict(run))
+	text := clean.Line(verdict(run))
 	lines := wrapAfter(text+basis, s.Width, 5)
 	if len(lines) == 5 { // a long error: the sentence about the basis must not be what is cut
 		lines = append(wrapAfter(text, s.Width, 4), strings.TrimSpace(basis))
@@ -148,7 +151,7 @@ func (s *screen) head() []string {
 }
 
 // mark prints a figure and, where it is another than the usual, its basis.
-func (s *screen) mark(f evidence.Figure) string { return clean(number(f) + s.basisMark(f)) }
+func (s *screen) mark(f evidence.Figure) string { return clean.Line(number(f) + s.basisMark(f)) }
 
 // join puts the known figures in one line, each behind its name, and says once why the others are unknown.
 func (s *screen) join(parts ...named) string {
@@ -163,11 +166,11 @@ func (s *screen) join(parts ...named) string {
 			why = reason(p.f)
 			missing = append(missing, p.name)
 		default:
-			out = append(out, p.name+" "+clean(number(p.f)))
+			out = append(out, p.name+" "+clean.Line(number(p.f)))
 		}
 	}
 	if why != "" {
-		out = append(out, strings.Join(missing, ", ")+" unknown: "+clean(why))
+		out = append(out, strings.Join(missing, ", ")+" unknown: "+clean.Line(why))
 	}
 	return strings.Join(out, "; ")
 }
@@ -198,7 +201,7 @@ func (s *screen) step() []string {
 	}
 	out = append(out, s.row("step", line))
 	if w, ok := windowNamed(run, median.Window); ok && median.Known() {
-		out = append(out, s.row("", clean(windowText(w))))
+		out = append(out, s.row("", clean.Line(windowText(w))))
 	}
 
 	var splits, shares []evidence.Figure
@@ -208,7 +211,7 @@ func (s *screen) step() []string {
 	}
 	if why := commonReason(splits...); why != "" {
 		if why != reason(median) || median.Known() {
-			out = append(out, s.row("split", "unknown: "+clean(why)))
+			out = append(out, s.row("split", "unknown: "+clean.Line(why)))
 		}
 		return out
 	}
@@ -227,7 +230,7 @@ func (s *screen) step() []string {
 		if f := run.Figure("step.time.synchronised"); f.Known() {
 			line += "; a step there takes " + s.mark(f)
 		}
-		out = append(out, s.row("split", clean(line)))
+		out = append(out, s.row("split", clean.Line(line)))
 	}
 	if bar := s.bar(shares, s.Width-label); bar != "" {
 		out = append(out, strings.Repeat(" ", label)+bar)
@@ -243,7 +246,7 @@ func (s *screen) step() []string {
 		f, share := splits[i], shares[i]
 		line := s.paint(p.ANSI, p.Glyph) + " " + pad(p.Name, 11)
 		if !f.Known() {
-			out = append(out, strings.Repeat(" ", label)+line+cut("unknown: "+clean(reason(f)), s.Width-label-13))
+			out = append(out, strings.Repeat(" ", label)+line+cut("unknown: "+clean.Line(reason(f)), s.Width-label-13))
 			continue
 		}
 		part := "share unknown"
@@ -306,7 +309,7 @@ func (s *screen) time() []string {
 		if why == reason(run.Figure("step.time")) {
 			return nil // said above
 		}
-		return []string{s.row("epochs", "unknown: "+clean(why))}
+		return []string{s.row("epochs", "unknown: "+clean.Line(why))}
 	}
 	line := "a step " + s.mark(firstEpoch)
 	if q := spread(firstEpoch); q != "" && firstEpoch.Known() {
@@ -351,7 +354,7 @@ func (s *screen) memory() []string {
 	live, pool, resident := run.Figure("memory.live.peak"), run.Figure("memory.pool.peak"), run.Figure("memory.resident.peak")
 	mark, growth, swap := run.Figure("memory.watermark"), run.Figure("memory.growth"), run.Figure("swap.used.peak")
 	if why := commonReason(live, pool, resident, mark, growth); why != "" {
-		return []string{s.row("memory", "unknown: "+clean(why))}
+		return []string{s.row("memory", "unknown: "+clean.Line(why))}
 	}
 	text := s.join(named{"peak live", live, ""}, named{"peak pool", pool, ""}, named{"peak resident", resident, ""},
 		named{"swap", swap, ""}, named{"watermark", mark, " of the recommended maximum"}, named{"growth", growth, " from the second epoch to the last"})
@@ -403,7 +406,7 @@ func (s *screen) syncs() []string {
 		} else if p.Waits {
 			waits = "host waited " + unit.Seconds(p.Lost)
 		}
-		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean(p.Call), 24), 18), pad(tailOf(clean(place(s.run, p.Where)), 30), 22),
+		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18), pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),
 			padLeft(thousands(p.Count), 6), count(p.Steps, "step"), waits))
 	}
 	return out
@@ -412,7 +415,7 @@ func (s *screen) syncs() []string {
 func (s *screen) fallbacks() []string {
 	var out []string
 	for _, f := range s.run.Fallbacks {
-		line := fmt.Sprintf("%s %s %s×", pad(cut(clean(f.Operator), 34), 18), pad(tailOf(clean(place(s.run, f.Where)), 30), 22), padLeft(thousands(f.Count), 6))
+		line := fmt.Sprintf("%s %s %s×", pad(cut(clean.Line(f.Operator), 34), 18), pad(tailOf(clean.Line(place(s.run, f.Where)), 30), 22), padLeft(thousands(f.Count), 6))
 		if f.Basis != usualBasis(s.run) && f.Basis != "" {
 			line += " (" + string(f.Basis) + ")"
 		}
@@ -426,7 +429,7 @@ func (s *screen) operators() []string {
 	rows := append([]evidence.Operator(nil), s.run.Operators...)
 	sort.SliceStable(rows, func(i, j int) bool { return hot(rows[i]) > hot(rows[j]) })
 	for i, o := range rows {
-		line := pad(cut(clean(o.Name), 32), 32) + " "
+		line := pad(cut(clean.Line(o.Name), 32), 32) + " "
 		if o.Device != nil {
 			line += "device " + padLeft(unit.Seconds(*o.Device), 8) + ", "
 		}
@@ -451,14 +454,14 @@ func (s *screen) findings() []string {
 	var out []string
 	color := map[evidence.Severity]string{evidence.Error: "31", evidence.Warning: "33", evidence.Note: "36"}
 	for _, f := range bySeverity(s.run.Findings) {
-		text := clean(f.Text)
+		text := clean.Line(f.Text)
 		if f.Where != "" {
-			text = tailOf(clean(place(s.run, f.Where)), 30) + "  " + text
+			text = tailOf(clean.Line(place(s.run, f.Where)), 30) + "  " + text
 		}
 		if f.Basis != usualBasis(s.run) && f.Basis != "" {
-			text += " (" + clean(string(f.Basis)) + ")"
+			text += " (" + clean.Line(string(f.Basis)) + ")"
 		}
-		out = append(out, s.paint(color[f.Severity], pad(clean(string(f.Severity)), 8))+cut(text, s.Width-label-8))
+		out = append(out, s.paint(color[f.Severity], pad(clean.Line(string(f.Severity)), 8))+cut(text, s.Width-label-8))
 	}
 	return out
 }
@@ -480,13 +483,13 @@ func (s *screen) tail() []string {
 	out := []string{s.row("assay cost", line)}
 	beside := s.Report != "" && s.Evidence != "" && path.Dir(s.Report) == path.Dir(s.Evidence)
 	if beside {
-		return append(out, s.row("report", clean(s.Report)+", and "+clean(path.Base(s.Evidence))+" beside it"))
+		return append(out, s.row("report", clean.Line(s.Report)+", and "+clean.Line(path.Base(s.Evidence))+" beside it"))
 	}
 	if s.Report != "" {
-		out = append(out, s.row("report", clean(s.Report)))
+		out = append(out, s.row("report", clean.Line(s.Report)))
 	}
 	if s.Evidence != "" {
-		out = append(out, s.row("evidence", clean(s.Evidence)))
+		out = append(out, s.row("evidence", clean.Line(s.Evidence)))
 	}
 	return out
 }
@@ -558,7 +561,7 @@ func share(lines int, ls []*list) {
 
 func (l *list) draw(s *screen) []string {
 	if len(l.rows) == 0 {
-		return []string{s.row(l.name, clean(l.empty))}
+		return []string{s.row(l.name, clean.Line(l.empty))}
 	}
 	var out []string
 	for i, r := range l.rows[:l.show] {
@@ -572,31 +575,6 @@ func (l *list) draw(s *screen) []string {
 		out = append(out, s.row("", fmt.Sprintf("… %d more in report.html", n)))
 	}
 	return out
-}
-
-// clean makes a string of the user's harmless on a terminal: control characters, escape sequences and the marks that
-// turn the direction of text are shown, not obeyed.
-func clean(s string) string {
-	bad := func(r rune) bool {
-		return unicode.IsControl(r) || r == utf8.RuneError || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) || r == 0x2028 || r == 0x2029
-	}
-	if strings.IndexFunc(s, bad) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
-		case r == utf8.RuneError:
-			b.WriteRune('�')
-		case bad(r):
-			fmt.Fprintf(&b, "\\u%04x", r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 func pad(s string, n int) string {

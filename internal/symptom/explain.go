@@ -11,7 +11,7 @@ import (
 // explain fills a rule in with what its pattern read.
 func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line string) Symptom {
 	sym := Symptom{Rule: r.Name, Topic: r.Topic, Severity: r.Severity, Title: fill(r.Title, groups), Cause: fill(r.Cause, groups), Code: fill(r.Code, groups),
-		Source: r.Source, After: r.After, Remedy: []string{}}
+		Source: r.Source, After: r.After, Likely: r.Likely, Remedy: []string{}}
 	for _, line := range r.Remedy {
 		sym.Remedy = append(sym.Remedy, fill(line, groups))
 	}
@@ -30,6 +30,8 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 		cudaMemory(groups, s.rep.Context, &sym)
 	case "one buffer":
 		oneBuffer(groups, s.rep.Context, &sym)
+	case "overflowed size":
+		overflowedSize(groups, &sym)
 	}
 	if sym.Severity == "error" && r.After {
 		sym.Severity = "note"
@@ -108,6 +110,9 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 			}
 		}
 		sym.Cause = strings.Join(causes, "; or ") + outcomeOf(rows[0])
+		if r.Likely {
+			sym.Cause = "On MPS these words mean this; a CPU or another library may print them for a reason of its own. " + sym.Cause
+		}
 		if len(sym.Remedy) == 0 {
 			sym.Remedy = append(sym.Remedy, byKind[rows[0].Kind])
 			if sym.Remedy[0] == "" {

@@ -78,3 +78,14 @@ func (f *finder) in(line []byte, found []int32) []int32 {
 	}
 	return found
 }
+
+// any reports whether one of the texts is in a line.
+func (f *finder) any(line []byte) bool {
+	s := 0
+	for _, b := range line {
+		if s = int(f.next[s*f.width+int(f.class[b])]); len(f.out[s]) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -38,14 +38,33 @@ func mpsMemory(g map[string]string, c Context, sym *Symptom) {
 	}
 	wants := allocated + other + tried
 	var advice []string
-	if limited && limit > 0 {
+	switch {
+	case limited && wants < limit*0.98-0.02*(1<<30): // more than what two decimals of a GB may hide
+		sym.Cause = fmt.Sprintf("By its own numbers the memory was not full: %s held, %s beside it and %s asked for are %s, where %s is allowed. It was Metal that gave "+
+			"no buffer. This is reported of virtual machines (the macOS runners of GitHub), whose GPU is not a whole one, and where other processes hold the memory.",
+			unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried), unit.Bytes(wants), unit.Bytes(limit))
+		sym.Likely, sym.Title = true, "Metal gave no buffer, though MPS was not full"
+		sym.Source += "; actions/runner-images issue 9918"
+		sym.Remedy = []string{"No batch is small enough where nothing can be had: train on the CPU there (torch.device(\"cpu\")), or on a Mac that is no virtual machine.",
+			"assay doctor proves whether MPS computes at all.", "On a Mac of your own: close what holds Metal memory, and restart."}
+		sym.Code = ""
+		return
+	case limited && limit <= 0:
+		sym.Cause = fmt.Sprintf("Metal allows this process %s: no memory of a GPU can be had here. That is so in virtual machines and sessions without access to the GPU.",
+			unit.Bytes(limit))
+		sym.Likely = true
+		sym.Remedy = []string{"assay doctor proves whether MPS computes at all; train on the CPU where it does not."}
+		sym.Code = ""
+		return
+	}
+	if limited {
 		sym.Cause = fmt.Sprintf("PyTorch's allocator held %s, Metal %s beside it (MPSGraph, kernels, other libraries of this process), and %s more "+
 			"was asked for: %s in all, where %s is allowed. "+
 			"That is %s or %s too much.", unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried), unit.Bytes(wants), unit.Bytes(limit),
 			unit.Bytes(max(0, wants-limit)), percent(max(0, wants/limit-1)))
 		sym.Cause += fmt.Sprintf(" Unless PYTORCH_MPS_HIGH_WATERMARK_RATIO was set, the limit is %.1f times the working set that Metal recommends, "+
 			"here %s: past that macOS compresses and swaps.", ratio, unit.Bytes(limit/ratio))
-		switch {
+		switch { // limit is above 0 here
 		case tried > limit:
 			advice = append(advice, "This one request is larger than the limit: no other tensor is to blame. Split it, or lower batch, sequence "+
 				"length or resolution.")
@@ -122,6 +141,12 @@ func cudaMemory(g map[string]string, c Context, sym *Symptom) {
 	if !ok || !ok2 || !ok3 {
 		return
 	}
+	if tried <= free {
+		sym.Cause = fmt.Sprintf("The GPU has %s, of which %s was free, and %s was asked for: there was enough, and not in one piece, or another process took it meanwhile.",
+			unit.Bytes(total), unit.Bytes(free), unit.Bytes(tried))
+		sym.Likely = true
+		return
+	}
 	sym.Cause = fmt.Sprintf("The GPU has %s, of which %s was free, and %s more was asked for: %s too much.", unit.Bytes(total), unit.Bytes(free),
 		unit.Bytes(tried), unit.Bytes(max(0, tried-free)))
 	if used, ok := size(g["allocated"]); ok && used > 0 {
@@ -130,15 +155,24 @@ func cudaMemory(g map[string]string, c Context, sym *Symptom) {
 }
 
 func oneBuffer(g map[string]string, c Context, sym *Symptom) {
-	if g["asked"] == "" {
-		g["asked"] = g["asked2"]
+	refused, ok := size(g["asked2"])
+	if ok { // an older MLX, which does not say why
+		sym.Cause = fmt.Sprintf("Metal gave no buffer of %s: it is larger than any that this machine grants, or the memory was full.", unit.Bytes(refused))
+		sym.Likely = true
+		return
 	}
 	asked, ok := size(g["asked"])
 	if !ok {
 		return
 	}
 	limit, ok := size(g["most"])
+	if ok && asked <= limit { // what it says of itself cannot be
+		return
+	}
 	if !ok || limit <= 0 {
+		if asked == 0 {
+			return
+		}
 		sym.Cause = fmt.Sprintf("One tensor of %s was asked for, and Metal grants no single buffer of that size on this machine, however much "+
 			"memory is free.", unit.Bytes(asked))
 		return
@@ -151,4 +185,13 @@ func oneBuffer(g map[string]string, c Context, sym *Symptom) {
 				"names the batch).", n, c.Batch, c.Batch, unit.Bytes(limit), unit.Bytes(asked), c.BatchFrom)}, sym.Remedy...)
 		}
 	}
+}
+
+// overflowedSize says what number was meant where a count of bytes is near 2^64: a negative one, read without its sign.
+func overflowedSize(g map[string]string, sym *Symptom) {
+	v, err := strconv.ParseUint(g["asked"], 10, 64)
+	if err != nil || v < 1<<63 {
+		return
+	}
+	sym.Cause += fmt.Sprintf(" Read with its sign, %d is %d bytes.", v, int64(v))
 }

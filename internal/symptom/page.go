@@ -5,13 +5,22 @@ import (
 	"strings"
 )
 
+// likely says of a rule what its report says.
+func likely(r *Rule) string {
+	if r.Likely {
+		return " (likely)"
+	}
+	return ""
+}
+
 // Page is docs/symptoms.md.
 func Page() string {
 	var b strings.Builder
 	b.WriteString(`# Symptoms
 
 What ` + "`assay explain`" + ` knows. Made from internal/symptom/symptoms.toml and the atlas's conditions:
-` + "`go test ./internal/symptom -run TestPage -update`" + ` writes this page. {name} stands for what was read from the line.
+` + "`go test ./internal/symptom -run TestPage -update`" + ` writes this page. {name} stands for what was read from the line. Likely is what a rule says
+where others print the same words.
 `)
 	topic := ""
 	var atlas []*Rule
@@ -24,7 +33,7 @@ What ` + "`assay explain`" + ` knows. Made from internal/symptom/symptoms.toml a
 			topic = r.Topic
 			fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(topic[:1])+topic[1:])
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s: %s.\n\n%s\n\n", r.Name, strings.ToUpper(r.Severity[:1])+r.Severity[1:], strings.TrimSuffix(r.Title, "."), r.Cause)
+		fmt.Fprintf(&b, "\n### %s\n\n%s: %s.\n\n%s\n\n", r.Name, strings.ToUpper(r.Severity[:1])+r.Severity[1:]+likely(r), strings.TrimSuffix(r.Title, "."), r.Cause)
 		for _, line := range r.Remedy {
 			b.WriteString("- " + line + "\n")
 		}

@@ -37,6 +37,7 @@ type Symptom struct {
 	Count    int      `json:"count"`
 	Found    []Found  `json:"found"` // the first few
 	After    bool     `json:"consequence,omitempty"`
+	Likely   bool     `json:"likely,omitempty"` // the words are not this symptom's alone
 
 	general bool
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // What bounds the reading of a log.
@@ -80,6 +82,8 @@ type scanner struct {
 	head    *Found // "RuntimeError:" whose message begins on the next line, and may be known
 	left    int    // lines in which that is waited for
 	batches int    // how often a batch was read
+	last    []byte // the last line with something on it
+	lastAt  int
 	atlas   *operators
 }
 
@@ -88,14 +92,18 @@ func newScanner(name string) *scanner {
 		seen: map[string]int{}, odd: map[string]int{}, atlas: &operators{}}
 }
 
-var escape = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
-
 // line looks at one line of a log.
 func (s *scanner) line(raw []byte, number int) {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
-		raw = escape.ReplaceAll(raw, nil)
+		raw = clean.WithoutSequences(raw)
 	}
-	ends := s.trace.line(raw)
+	if first := bytes.TrimLeft(raw, " \t"); len(first) > 1 && (first[0] == '[' || first[0] == '(' || first[0] == '|' || first[0] == '+' || first[0] == 'E' && first[1] == ' ') {
+		raw = raw[len(whose.Find(raw)):]
+	}
+	if len(bytes.TrimSpace(raw)) > 0 {
+		s.last, s.lastAt = append(s.last[:0], raw[:min(len(raw), mostKept)]...), number
+	}
+	ends := s.trace.line(raw, number)
 	s.found = s.finder.in(raw, s.found[:0])
 	known := false
 	if len(s.found) > 0 {
@@ -223,6 +231,12 @@ var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
 func (s *scanner) finish() *Report {
 	s.flush()
+	if s.trace.open { // the log ends in it
+		s.unknown(Found{Line: s.trace.at, Text: "Traceback (most recent call last), and the log ends before the error that it is of", Where: s.trace.user})
+	}
+	if len(s.rep.Symptoms) == 0 && len(s.rep.Unknown) == 0 && endWords.any(s.last) && sadEnd.Match(s.last) {
+		s.unknown(Found{Line: s.lastAt, Text: shorten(string(s.last))})
+	}
 	for i, sym := range s.rep.Symptoms { // the kind of error says less than the error
 		if sym.general && slices.ContainsFunc(s.rep.Symptoms, func(o Symptom) bool { return o.Topic == sym.Topic && !o.general && !o.After }) {
 			s.rep.Symptoms[i].After = true

@@ -2,6 +2,7 @@ package symptom
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -99,6 +100,129 @@ func TestReported(t *testing.T) {
 	}
 }
 
+// TestNearMisses: no rule takes for its own what only resembles it. Each rule has a case.
+func TestNearMisses(t *testing.T) {
+	data, err := os.ReadFile("testdata/nearmiss.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, r := range Rules() {
+		known[r.Name] = true
+	}
+	met := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		rule, text, ok := strings.Cut(strings.TrimRight(line, "\n"), ": ")
+		if !ok || !known[rule] && rule != "atlas/index-out-of-range-2" {
+			t.Fatalf("no rule: %s", line)
+		}
+		met[rule] = true
+		for _, s := range scan(t, text).Symptoms {
+			if s.Rule == rule {
+				t.Errorf("%s is said of: %s", rule, text)
+			}
+			if !s.Likely && strings.HasPrefix(s.Rule, "atlas/") && !namesDevice.MatchString(text) {
+				t.Errorf("%s is said as certain of a line that names no device: %s", s.Rule, text)
+			}
+		}
+	}
+	for _, r := range Rules() {
+		if !met[r.Name] && !strings.HasPrefix(r.Name, "atlas/") {
+			t.Errorf("no near miss for the rule %s", r.Name)
+		}
+	}
+}
+
+// TestWholeNumbers: no rule reads a part of a number or of a name's digits. Each number of what was reported, and of the atlas's texts, is made longer;
+// where a rule is still met, what its groups hold, and what it matched, ends where the number ends.
+func TestWholeNumbers(t *testing.T) {
+	var file struct{ Case []struct{ Text string } }
+	data, err := os.ReadFile("testdata/reported.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := toml.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, c := range file.Case {
+		lines = append(lines, strings.Split(c.Text, "\n")...)
+	}
+	for _, c := range (&atlas.Atlas{}).Conditions() {
+		if c.Text != "" {
+			lines = append(lines, cmp.Or(c.Error, "UserWarning")+": "+sample(c.Text))
+		}
+	}
+	digit := func(s string, i int) bool { return i >= 0 && i < len(s) && s[i] >= '0' && s[i] <= '9' }
+	number := regexp.MustCompile(`\d+`)
+	n := 0
+	for _, line := range lines {
+		for _, at := range append([][]int{{0, 0}}, number.FindAllStringIndex(line, -1)...) {
+			longer := line
+			if at[1] > 0 {
+				longer = line[:at[1]] + "0123456789" + line[at[1]:]
+			}
+			lower := strings.ToLower(longer)
+			for i := range must().patterns {
+				p := &must().patterns[i]
+				if !slices.ContainsFunc(p.anchors, func(a string) bool { return strings.Contains(lower, a) }) {
+					continue
+				}
+				m := p.re.FindStringSubmatchIndex(longer)
+				for g := 0; g+1 < len(m); g += 2 {
+					if m[g] < 0 || m[g] == m[g+1] {
+						continue
+					}
+					n++
+					if digit(longer, m[g+1]-1) && digit(longer, m[g+1]) || digit(longer, m[g]) && digit(longer, m[g]-1) {
+						t.Errorf("%s reads %q of: %s", p.rule.Name, longer[m[g]:m[g+1]], longer)
+					}
+				}
+			}
+		}
+	}
+	if n < 1000 {
+		t.Errorf("%d readings", n)
+	}
+}
+
+// TestLogsThatEndInAnError: a log whose last line says that the program failed is never taken for one in which nothing is wrong: a rule knows it, or it is
+// listed as not known.
+func TestLogsThatEndInAnError(t *testing.T) {
+	for _, end := range []string{
+		"Killed", "Killed: 9", "zsh: killed     python train.py", "[1]    4711 killed     python train.py", "./run.sh: line 3:  4711 Killed                  python train.py",
+		"Segmentation fault: 11", "Segmentation fault (core dumped)", "zsh: segmentation fault  python train.py", "./run.sh: line 3:  4711 Segmentation fault: 11  python train.py",
+		"Abort trap: 6", "Aborted (core dumped)", "Aborted", "zsh: abort      python train.py", "Trace/BPT trap: 5", "zsh: trace trap  python train.py", "Bus error: 10",
+		"zsh: bus error  python train.py", "Illegal instruction: 4", "Illegal instruction (core dumped)", "zsh: illegal hardware instruction  python train.py",
+		"Floating point exception: 8", "Floating point exception (core dumped)", "Bad system call: 12", "Terminated: 15", "Terminated", "Quit: 3", "User defined signal 1: 30", "Hangup: 1",
+		"Alarm clock: 14", "Cputime limit exceeded: 24",
+		"libc++abi: terminating due to uncaught exception of type std::runtime_error: frob", "libc++abi.dylib: terminating with uncaught foreign exception", "libc++abi: Pure virtual function called!",
+		"Fatal Python error: init_fs_encoding: failed to get the Python codec", "Fatal Python error: Segmentation fault", "Fatal Python error: _PyInterpreterState_Get: no current thread state",
+		"terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc", "terminate called without an active exception",
+		"*** Terminating app due to uncaught exception 'NSInvalidArgumentException', reason: '-[X y]: unrecognized selector'",
+		"python: frob.cc:12: void frob(): Assertion `x > 0' failed.", "Assertion failed: (x > 0), function frob, file frob.c, line 12.", "F0000 00:00:1700000000.000000  1 frob.cc:3] Check failed: x > 0",
+		"Out of memory: Killed process 4711 (python)", "_pickle.FrobbingError: no", "frob._exceptions._FrobMemoryError: no room", "FrobError", "KeyboardInterrupt", "AssertionError",
+		"[rank0]: FrobError: off by 3", "[default3]:FrobError: off by 3", "(f pid=12, ip=10.0.0.1) FrobError: off by 3", "E       FrobError: off by 3", "  | FrobError: off by 3",
+		"frob.FrobError(ValueError): f() failed", "[rank1]:[E ProcessGroupFrob.cpp:12] something went wrong", "MemoryError", "MemoryError: Unable to frob",
+		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob", "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob.gone: 3",
+		"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"x.py\", line 1, in <module>\n[rank0]: frob.Gone: 3",
+		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    frob(",
+		"*** Received signal 11 ***", "python(1,0x1) malloc: *** error for object 0x315008234: pointer being freed was not allocated", "free(): invalid pointer",
+		"double free or corruption (!prev)", "*** stack smashing detected ***: terminated", "(W pid=2) [x E 2 2] logging.cc:113: Unhandled exception: what(): x",
+		"The worker group startup timed out after 30.0 seconds waiting for 8 workers.", "Could not find the frob", "training failed", "the frob is not supported here",
+		"\x1b[31mFrobError: off by 3\x1b[0m", "\x1b]0;t\x07FrobError: off by 3",
+	} {
+		for _, tail := range []string{"", "\n", "\r\n"} {
+			if rep := scan(t, "epoch 1 loss 0.3\n"+end+tail); !rep.Known() && len(rep.Unknown) == 0 {
+				t.Errorf("nothing is found in a log that ends in %q", end+tail)
+			}
+		}
+	}
+}
+
 // TestConditions: every text of the atlas, as it would be printed, is explained, by a cause, a remedy and a source.
 func TestConditions(t *testing.T) {
 	n := 0
@@ -131,7 +255,7 @@ func TestDouble(t *testing.T) {
 	// What a script does not see, or what is no matter of the device.
 	ours := []string{"a heap without room was chosen", "the block is free already", "cannot allocate "}
 	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
-		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'",
+		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'", "'mps' is deprecated": "'torch.mps.nope' is deprecated",
 		"mps is only implemented on CPU": "apply_ is only implemented on CPU",
 		"from the 'mps' backend":         "from the 'SparseMPS' backend", "assay: mps mps": "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
 	n := 0
@@ -238,6 +362,8 @@ func TestOrdinaryLogs(t *testing.T) {
 		"[INFO] 2026-01-02 10:11:12 errors=0 warnings=0",
 		"GPU 0 has 24 GiB; batch size 64; mps available: True",
 		"Using device: mps", "memory allocated: 9.57 GiB", "pip install triton later", "num_workers=8 spawn", "Test passed: test_error_handling PASSED",
+		"workers terminated: 3", "Terminated: 3 workers, all well", "INFO: trace saved; abort: no", "Quit: 3 of 5 players", "the process was killed by signal: no",
+		"| loss | 0.3 |", "E   12 0.3", "[rank0]: epoch 1 loss 0.3", "(f pid=12) epoch 1 loss 0.3", "  what do you say: nothing", "Assertion rate 0.3",
 		"0 errors, 0 failures", "Total parameters: 11.7M", "RMSError 0.4",
 		"Best model saved (val_loss=0.1, error=0.05) to checkpoints/best.pt",
 	} {

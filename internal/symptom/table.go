@@ -38,6 +38,7 @@ type Rule struct {
 	Reads      string   `toml:"reads"`    // what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
 	After      bool     `toml:"after"`    // only the consequence of another error, which it follows
 	General    bool     `toml:"general"`  // it says less than others that the line may meet as well
+	Likely     bool     `toml:"likely"`   // others print these words too: what the rule says is said to be likely, not certain
 	Severity   string   `toml:"severity"` // error, where it does not say
 
 	groups []string // of all its patterns
@@ -126,7 +127,11 @@ var load = sync.OnceValues(func() (*table, error) {
 func (t *table) compile(rules []*Rule, own bool) error {
 	for _, r := range rules {
 		for _, m := range r.Match {
-			re, err := regexp.Compile(m)
+			text := m
+			if last := m[len(m)-1]; last >= '0' && last <= '9' { // a number is read whole: macOS 14 is not the beginning of macOS 140
+				text += `\b`
+			}
+			re, err := regexp.Compile(text)
 			if err != nil {
 				return fmt.Errorf("symptoms.toml: %s: %w", r.Name, err)
 			}
@@ -152,7 +157,7 @@ func (t *table) compile(rules []*Rule, own bool) error {
 func sample(text string) string {
 	return strings.NewReplacer("{op}", "aten::x", "{size}", "1.00 GiB", "{n}", "5", "{device}", "cpu", "{x}", "1.4", "{pool}", "private", "{dtype}",
 		"Float", "{sizes}", "[1, 2]",
-		"{reason}", "reason", "{sha}", "0123abc", "{p}", "0.5").Replace(text)
+		"{i}", "3", "{d}", "0", "{reason}", "reason", "{sha}", "0123abc", "{p}", "0.5").Replace(text)
 }
 
 // Rules lists the rules, those of symptoms.toml first.
@@ -181,8 +186,9 @@ func ofConditions(conditions []atlas.Condition, taken map[string]bool) []*Rule {
 		r := byText[text]
 		if r == nil {
 			r = &Rule{Name: "atlas/" + c.Name, Topic: "operators", Title: text, Match: []string{ofText(text)}, Severity: severityOf(c.Outcome)}
-			if shortest(literals(r.Match[0])) < 14 { // "Input must be complex": only as the message of the error that it is
-				r.Match[0] = "(?:^|Error: )" + r.Match[0]
+			if !namesDevice.MatchString(text) { // "Input must be complex", "index 3 is out of bounds": only as the message of its error, and likely
+				r.Likely = true
+				r.Match[0] = `(?:^\s*|(?:` + strings.Join(classesOf(c.Error), "|") + `|Warning): )` + r.Match[0]
 			}
 			byText[text] = r
 			rules = append(rules, r)
@@ -199,23 +205,55 @@ func severityOf(outcome string) string {
 	return "warning"
 }
 
+// namesDevice: a text without one of these words is one that a CPU, CUDA or another library prints as well.
+var namesDevice = regexp.MustCompile(`(?i)mps|metal|mac ?os`)
+
+// classesOf lists the classes of exceptions under which a text of the atlas is printed: a plain IndexError is not MPS's AcceleratorError.
+func classesOf(class string) []string {
+	switch class {
+	case "", "RuntimeError", "NotImplementedError": // the second is a kind of the first, and which of them is raised changed between releases
+		return []string{"RuntimeError", "NotImplementedError"}
+	}
+	return []string{class}
+}
+
 var hole = regexp.MustCompile(`\{[a-z]+\}`)
 
-// ofText makes the pattern of a message in which {…} stands for what varies.
+// holes are the patterns of what varies in a message, by the name that the atlas gives it; each ends where its value ends.
+var holes = map[string]string{
+	"{op}": `[\w:.]{1,80}`, "{n}": `-?\d[\d,]{0,30}\b`, "{i}": `-?\d{1,30}\b`, "{d}": `-?\d{1,30}\b`, "{dtype}": `[\w:.]{1,80}\b`, "{x}": `[-+\w.]{1,40}\b`,
+	"{p}": `[-+\w.]{1,40}\b`,
+}
+
+// ofText makes the pattern of a message in which {…} stands for what varies. It begins and ends with whole words and whole numbers.
 func ofText(text string) string {
 	var b strings.Builder
 	at := 0
 	text = strings.TrimSpace(text)
+	edge := func(r byte) {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			b.WriteString(`\b`)
+		}
+	}
+	if text != "" {
+		edge(text[0])
+	}
 	for _, h := range hole.FindAllStringIndex(text, -1) {
 		b.WriteString(regexp.QuoteMeta(text[at:h[0]]))
-		if text[h[0]:h[1]] == "{op}" {
-			b.WriteString(`[\w:.]{1,80}`)
-		} else {
+		switch pattern := holes[text[h[0]:h[1]]]; {
+		case pattern != "":
+			b.WriteString(pattern)
+		case h[1] == len(text): // all that follows: a part of it would be another value
+			b.WriteString(`.{1,160}`)
+		default:
 			b.WriteString(`.{1,160}?`)
 		}
 		at = h[1]
 	}
 	b.WriteString(regexp.QuoteMeta(text[at:]))
+	if text != "" {
+		edge(text[len(text)-1])
+	}
 	return b.String()
 }
 

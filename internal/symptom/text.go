@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	clean "assay/internal/text"
 )
 
 // JSON writes the record.
@@ -32,7 +34,7 @@ func Text(w io.Writer, rep *Report, width int) error {
 	if len(after) > 0 {
 		names := make([]string, len(after))
 		for i, s := range after {
-			names[i] = strings.ToLower(s.Title[:1]) + s.Title[1:] + " (" + place(s.Found[0]) + ")"
+			names[i] = lowered(s.Title) + " (" + place(s.Found[0]) + ")"
 		}
 		wrap(&b, "also seen, as consequences: ", "  ", strings.Join(names, "; "), width)
 		b.WriteByte('\n')
@@ -57,12 +59,23 @@ func Text(w io.Writer, rep *Report, width int) error {
 	if len(rep.Symptoms) == 0 && len(rep.Unknown) == 0 {
 		b.WriteString("nothing found: no line that a rule knows, and none that looks like an error\n")
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, clean.Lines(b.String())) // what is quoted is a stranger's
 	return err
+}
+
+// lowered begins a title within a sentence: "The process…", and MPSGraph as it is written.
+func lowered(title string) string {
+	if len(title) > 1 && title[1] >= 'A' && title[1] <= 'Z' {
+		return title
+	}
+	return strings.ToLower(title[:1]) + title[1:]
 }
 
 func writeSymptom(b *strings.Builder, s Symptom, width int) {
 	head := s.Severity + ": " + s.Title
+	if s.Likely {
+		head = s.Severity + " (likely): " + s.Title
+	}
 	if s.Count > 1 {
 		head += fmt.Sprintf(" (%d times)", s.Count)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/gate"
+	clean "assay/internal/text"
 )
 
 // Schema names the version of the JSON form.
@@ -272,7 +273,7 @@ func Text(w io.Writer, rep *Report, width int) error {
 			line("  ", "to know: "+s.Needs)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, clean.Lines(b.String()))
 	return err
 }
 
