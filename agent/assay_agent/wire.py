@@ -90,12 +90,21 @@ def _connect():
         _hello["pid"], _hello["ppid"] = os.getpid(), os.getppid()
         _hello["wall"], _hello["clock"] = time.time(), time.perf_counter_ns()
         return _write([_hello])
-    except Exception:
+    except Exception as err:
         try:
             s.close()
         except Exception:
             pass
+        if isinstance(err, (ConnectionRefusedError, FileNotFoundError)):
+            _give_up()
         return False
+
+
+def _give_up():
+    """Nobody listens any more: assay has ended before the script. What is waiting is let go, and nothing more is gathered."""
+    global _closed
+    _closed = True
+    _queue[:] = []
 
 
 def _ours():
@@ -192,8 +201,8 @@ def flush(last=False):
         if not events:
             return True
         if _sock is None and not _connect():
-            if not last and len(events) < LIMIT:
-                _queue[:0] = events  # the supervisor may come back, or a new socket be had
+            if not last and not _closed and len(events) < LIMIT:
+                _queue[:0] = events  # a new socket may be had
             return False
         if _write(events):
             return True

@@ -20,7 +20,7 @@ type relay struct {
 }
 
 // newRelay catches what can be caught. Not SIGCHLD, which tells of our own children; nor SIGURG and SIGPROF, which Go's runtime sends itself
-// and never hands on; nor 32 and 33, which belong to threads; nor a signal that was ignored when assay was started, as
+// and never hands on; nor 32 to 34, which C libraries keep for threads and Go leaves alone; nor a signal that was ignored when assay was started, as
 // SIGHUP is under nohup: it stays ignored in the script. Go tells of SIGHUP and SIGINT alone whether they were; a shell without
 // job control that ignores SIGINT for what it puts into the background ignores SIGQUIT as well (POSIX, sh, asynchronous lists).
 func newRelay(w *witness) *relay {
@@ -38,7 +38,7 @@ func newRelay(w *witness) *relay {
 
 func caught(s syscall.Signal) bool {
 	switch s {
-	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPROF, 32, 33:
+	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPROF, 32, 33, 34:
 		return false
 	}
 	return true
