@@ -155,12 +155,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if opts.only != "" {
 		opts.profile = "off" // the thirty ordinary steps before the takeover are for comparing
 	}
-	cache, err := agentCache(env)
-	if err != nil && (opts.on == "double" || opts.only != "" || opts.steps > 0) { // what was asked for is the agent's doing
-		return nil, fault.Exit(err, fault.NotStarted)
-	} else if err != nil {
-		fmt.Fprintf(env.Stderr, "assay: the script runs unwatched: %v\n", err)
-	}
+	cache, noAgent := agentCache(env)
 	subject, command, err := resolve(ctx, env, opts.python, args, cache)
 	if err != nil {
 		return nil, err
@@ -189,7 +184,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	defer signal.Stop(broken)
 	res, err := probe.Run(ctx, probe.Options{
 		Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
-		Profile: opts.profile, WarnEpoch: warn, Out: out, Elsewhere: elsewhere, Cache: cache, Witness: env.Witness, Version: Version(), Double: double,
+		Profile: opts.profile, WarnEpoch: warn, Out: out, Elsewhere: elsewhere, Cache: cache, NoAgent: noAgent, Witness: env.Witness, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})

@@ -78,7 +78,8 @@ type Options struct {
 	WarnEpoch float64                // seconds
 	Out       string                 // the run's folder; must not exist or be empty. "": nothing is kept
 	Elsewhere func(why error) string // where to keep the run if Out cannot be made; nil: it is not started then
-	Cache     string                 // where the agent is unpacked. "": the script runs unwatched
+	Cache     string                 // where the agent is unpacked
+	NoAgent   error                  // why there is no such place
 	Witness   []string               // command that runs Witness
 	Version   string                 // of assay
 	Stdin     io.Reader
@@ -155,8 +156,14 @@ func run(o Options, path string, witness *witness) (*Result, error) {
 	started := o.Now()
 	environ, conns, double, err := letIn(o, rec, started)
 	if err != nil {
-		leave()
-		return nil, notStarted(err)
+		if o.Double != nil || o.Steps > 0 || o.Only != "" { // what was asked for is the agent's doing
+			leave()
+			return nil, notStarted(err)
+		}
+		// The training comes first; and who waits for hours is to know now that nothing is measured.
+		fmt.Fprintf(o.Stderr, "assay: the script runs unwatched: %v\n", err)
+		environ, conns = withoutAgent(o.Environ, o.On), newConnections(rec)
+		rec.blamed = append(rec.blamed, "the script ran unwatched: "+err.Error())
 	}
 	defer conns.close()
 	rec.own("start", startEvent{ID: filepath.Base(o.Out), Wall: started.UTC(), Subject: o.Subject, Asked: o.On,
@@ -242,12 +249,12 @@ func run(o Options, path string, witness *witness) (*Result, error) {
 	return res, nil
 }
 
-// letIn makes what the agent needs, and gives the environment that brings it into the script. Where o names no cache no agent comes in.
+// letIn makes what the agent needs, and gives the environment that brings it into the script.
 func letIn(o Options, rec *recorder, started time.Time) ([]string, *connections, *target.Settings, error) {
-	conns := newConnections(rec)
-	if o.Cache == "" {
-		return withoutAgent(o.Environ, o.On), conns, nil, nil
+	if o.NoAgent != nil {
+		return nil, nil, nil, o.NoAgent
 	}
+	conns := newConnections(rec)
 	installed, err := agent.Install(o.Cache)
 	if err != nil {
 		return nil, nil, nil, fault.Hint(err, "set ASSAY_CACHE to a folder that can be written")
@@ -256,7 +263,7 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, *connections,
 	if conns.listener, conns.folder, err = listen(o.Environ, o.Dir); err != nil {
 		return nil, nil, nil, fmt.Errorf("open a socket for the agent: %w", err)
 	}
-	config := map[string]any{"socket": filepath.Join(conns.folder.Path, socketFile), "run": o.Out, "on": o.On, "profile": o.Profile,
+	config := map[string]any{"socket": conns.at(socketFile), "run": o.Out, "on": o.On, "profile": o.Profile,
 		"wall": float64(started.UnixNano()) / 1e9}
 	if o.Out == "" {
 		config["profile"] = "off" // its trace would have no place
@@ -273,7 +280,7 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, *connections,
 	var double *target.Settings
 	if o.Double != nil {
 		settings := o.Double.Settings
-		settings.Table = filepath.Join(conns.folder.Path, "double.json")
+		settings.Table = conns.at("double.json")
 		data, err := json.Marshal(o.Double.Table)
 		if err == nil {
 			err = os.WriteFile(settings.Table, data, 0o600)
@@ -572,10 +579,11 @@ type connections struct {
 	stopping chan struct{}
 	loaders  chan loaderEvent
 	last     time.Time // when the last line came
+	caughtUp chan struct{}
 }
 
 func newConnections(rec *recorder) *connections {
-	c := &connections{rec: rec, stopping: make(chan struct{}, 1), loaders: make(chan loaderEvent, 64)}
+	c := &connections{rec: rec, stopping: make(chan struct{}, 1), loaders: make(chan loaderEvent, 64), caughtUp: make(chan struct{})}
 	c.idle = sync.NewCond(&c.mu)
 	return c
 }
@@ -593,6 +601,11 @@ func (c *connections) accept() {
 		conn, err := c.listener.Accept()
 		if err != nil {
 			return
+		}
+		if from := conn.RemoteAddr(); from != nil && from.String() == c.at(ownSocketFile) {
+			conn.Close()
+			close(c.caughtUp)
+			continue
 		}
 		c.mu.Lock()
 		c.next++
@@ -653,9 +666,28 @@ func (c *connections) receive(number int, conn net.Conn) {
 	}
 }
 
+// catchUp waits until every connection that was made so far is accepted: they come in order, so that one of our own is the last.
+func (c *connections) catchUp(limit time.Duration) {
+	if c.listener == nil {
+		return
+	}
+	own, err := net.DialUnix("unix", &net.UnixAddr{Name: c.at(ownSocketFile), Net: "unix"}, &net.UnixAddr{Name: c.at(socketFile), Net: "unix"})
+	if err != nil {
+		return
+	}
+	defer own.Close()
+	select {
+	case <-c.caughtUp:
+	case <-time.After(limit):
+	}
+}
+
+func (c *connections) at(name string) string { return filepath.Join(c.folder.Path, name) }
+
 // drain waits until every agent has hung up, at most that long, and no longer than some of them still tell something: children
 // that outlive the script go on without us.
 func (c *connections) drain(limit time.Duration) {
+	c.catchUp(limit)
 	began := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -674,7 +706,10 @@ func (c *connections) drain(limit time.Duration) {
 	}
 }
 
-const socketFile = "s"
+const (
+	socketFile    = "s"
+	ownSocketFile = "o"
+)
 
 // listen opens the socket in a folder of its own that only this user can enter. The path is short: 104 bytes with the zero at its end
 // is all that macOS allows (sys/un.h).
