@@ -54,6 +54,7 @@ func (r *relay) release() {
 type child struct {
 	cmd    *exec.Cmd
 	status syscall.WaitStatus
+	err    error         // nobody can say how it ended
 	ended  chan struct{} // closed when it has been waited for
 	stops  chan syscall.Signal
 }
@@ -78,6 +79,7 @@ func (c *child) wait() {
 		case err == syscall.EINTR:
 			continue
 		case err != nil:
+			c.err = err
 			return
 		case c.status.Stopped():
 			c.stopped(c.status.StopSignal())
@@ -146,7 +148,20 @@ func (r *relay) passOn(c *child, s syscall.Signal) {
 	}
 }
 
-// passOnAll does so until the child has ended.
+// passOnWaiting hands on what came while the child was being started: it was no member of the group yet, or may not have been. One that
+// was gets it twice, which is better than never.
+func (r *relay) passOnWaiting(c *child) {
+	for {
+		select {
+		case s := <-r.signals:
+			c.signal(s.(syscall.Signal))
+		default:
+			return
+		}
+	}
+}
+
+// passOnAll hands signals on until the child has ended.
 func (r *relay) passOnAll(c *child) {
 	for {
 		select {

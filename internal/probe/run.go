@@ -179,6 +179,7 @@ func run(o Options, path string, witness *witness) (*Result, error) {
 		leave()
 		return nil, fault.Exit(fmt.Errorf("start %s: %w", path, err), fault.NotRunnable)
 	}
+	signals.passOnWaiting(script)
 	pid := script.pid()
 	if conns.folder != nil {
 		conns.folder.Leave(pid)
@@ -197,6 +198,10 @@ func run(o Options, path string, witness *witness) (*Result, error) {
 		steer(o, script, signals, started, conns, &why)
 	}()
 	<-script.ended
+	if script.err != nil {
+		signals.release()
+		return nil, fault.Exit(fmt.Errorf("wait for %s: %w", path, script.err), fault.NotStarted)
+	}
 	res := &Result{Dir: o.Out, release: signals.release}
 	exit := exitEvent{Stopped: <-stoppedBy}
 	if script.status.Signaled() {
