@@ -64,7 +64,7 @@ func startTalk(t *testing.T, dir string, args ...string) *talk {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	end := time.AfterFunc(time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // what hangs fails
+	end := time.AfterFunc(5*time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // what hangs fails
 	t.Cleanup(func() { end.Stop(); _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	return &talk{cmd: cmd, lines: bufio.NewReader(out), in: in}
 }
@@ -445,7 +445,7 @@ sys.exit(4)
 // terminalDriver plays a person before a terminal: it types when the words that it waits for have come, and prints those.
 const terminalDriver = `
 import os, pty, shlex, sys, re, time, signal
-signal.alarm(60)
+signal.alarm(300)
 pid, fd = pty.fork()
 if pid == 0:
     os.environ["PS1"] = "% "

@@ -155,6 +155,9 @@ func sweep(path string) {
 				return
 			}
 		}
+		if info, err := os.Lstat(filepath.Join(path, "s")); err != nil || info.Mode()&os.ModeSocket == 0 {
+			return // connect(2) refuses what is no socket, too
+		}
 		if !deadSocket(filepath.Join(path, "s")) {
 			return
 		}

@@ -319,10 +319,8 @@ func steer(o Options, script *child, signals *relay, started time.Time, conns *c
 		case <-script.ended:
 			return
 		case s := <-signals.signals:
-			job.told(s.(syscall.Signal))
-			signals.passOn(script, s.(syscall.Signal))
-		case s := <-script.stops:
-			job.child(s)
+			job.heard(signals, script, s.(syscall.Signal))
+		case job.by = <-script.stops:
 		case <-stopping:
 			limit, stopping = time.After(stopGrace), nil
 		case <-limit:
@@ -334,7 +332,7 @@ func steer(o Options, script *child, signals *relay, started time.Time, conns *c
 			script.signal(syscall.SIGKILL)
 			kill = nil
 		}
-		job.follow()
+		job.follow(signals, script)
 	}
 }
 
