@@ -429,17 +429,30 @@ func TestTerminal(t *testing.T) {
 }
 
 const terminalScript = `
-import signal, sys
+import queue, signal, sys, threading
 count = 0
 def interrupted(n, frame):
     global count
     count += 1
     print("interrupted", count, flush=True)
 signal.signal(signal.SIGINT, interrupted)
+# Another thread reads: a signal that comes just before a read begins would wait for the read's end in the one that handles it.
+lines = queue.Queue()
+def read():
+    for _ in range(2):
+        lines.put(sys.stdin.readline().strip())
+threading.Thread(target=read, daemon=True).start()
+def line():
+    while True:
+        try:
+            return lines.get(timeout=0.05)
+        except queue.Empty:
+            pass
 for word in ("first", "second"):
     print("asks", word, flush=True)
-    print("got", sys.stdin.readline().strip(), flush=True)
-sys.exit(4)
+    print("got", line(), flush=True)
+import os
+os._exit(4)
 `
 
 // terminalDriver plays a person before a terminal: it types when the words that it waits for have come, and prints those.
@@ -450,7 +463,7 @@ pid, fd = pty.fork()
 if pid == 0:
     os.environ["PS1"] = "% "
     os.environ["HISTFILE"] = ""
-    os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+    os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
 text = ""
 def expect(word):
     global text
@@ -469,10 +482,10 @@ type(shlex.join(sys.argv[1:]) + "\n"); expect("asks first")
 type("\x03"); expect("interrupted 1")
 type("\x1a"); expect("Stopped")
 type("echo shell $((6*7))\n"); expect("shell 42")
-type("fg\n"); type("one\n"); expect("got one"); expect("asks second")
+type("fg\n"); expect("asks.py"); type("one\n"); expect("got one"); expect("asks second")
 type("\x1a"); expect("Stopped")
-type("bg; sleep 0.2; jobs\n"); expect("Stopped")
-type("fg\n"); type("two\n"); expect("got two")
+type("bg; until jobs | grep Stopped; do sleep 0.05; done\n"); expect("Stopped")
+type("fg\n"); expect("asks.py"); type("two\n"); expect("got two")
 type("echo status $?\n"); expect("status 4")
 type("exit\n")
 `

@@ -12,6 +12,9 @@ import (
 // lastSignal is the highest signal number: _NSIG of the kernel's asm-generic/signal.h. 32 and up are the real-time signals.
 const lastSignal = syscall.Signal(64)
 
+// marker is the signal that the witness sends itself: of several that wait the kernel hands out that of the lowest number first (signal(7)).
+const marker = lastSignal
+
 // EndBy ends this process by the signal, as it ends one that never caught it. It returns only where the signal ends no process:
 // one that is ignored by default, or any at all where this is the first process of a container (kill(2)). Go's runtime keeps its
 // own handlers whatever os/signal is asked for, and a signal may have been ignored or blocked when assay was started: so the

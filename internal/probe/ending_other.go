@@ -7,6 +7,9 @@ import "syscall"
 // lastSignal is the highest signal number: NSIG of macOS's sys/signal.h is one more.
 const lastSignal = syscall.Signal(31)
 
+// marker: none. The highest is SIGUSR2, which others send.
+const marker = syscall.Signal(0)
+
 // EndBy ends this process by the signal. It returns only where that could not be done.
 func EndBy(s syscall.Signal) { endByShell(s) }
 

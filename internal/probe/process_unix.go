@@ -112,32 +112,19 @@ func (c *child) signal(s syscall.Signal) {
 // jobs follows the job control of a child: where a terminal or a shell stops it and us, we stop as it does, so that the shell sees
 // its job stopped.
 type jobs struct {
-	asked time.Time      // when we were last told to stop
-	by    syscall.Signal // what has stopped the child; 0: it runs
+	by syscall.Signal // what has stopped the child; 0: it runs
 }
 
-// askedLately is how long after a signal to stop that reached us a stop of the child is taken for its effect.
-const askedLately = 2 * time.Second
-
-// stops says whether the signal stops a process by default.
-func stops(s syscall.Signal) bool {
+// jobStop says whether the signal is one of those by which terminals and shells stop a job.
+func jobStop(s syscall.Signal) bool {
 	return s == syscall.SIGTSTP || s == syscall.SIGTTIN || s == syscall.SIGTTOU
 }
 
 // heard takes a signal that reached us.
 func (j *jobs) heard(r *relay, c *child, s syscall.Signal) {
-	switch {
-	case s == syscall.SIGCONT:
-		*j = jobs{}
-	case stops(s):
-		j.asked = time.Now()
-		if saw := r.witness.saw(s); saw || j.stopped(c) {
-			return // of several that came at once the witness may have seen fewer than we: the child has stopped by one of them
-		}
+	if !r.witness.saw(s) && !(jobStop(s) && j.stopped(c)) { // of several that came at once the witness may have seen fewer than we
 		c.signal(s)
-		return
 	}
-	r.passOn(c, s)
 }
 
 // stopped says whether the child is stopped now.
@@ -151,27 +138,22 @@ func (j *jobs) stopped(c *child) bool {
 	}
 }
 
-// follow stops us where the child has stopped and either we were told to as well, or a shell waits for the foreground job that we are. One that
-// somebody else stops, to continue it later, is not followed: nobody would continue us.
+// follow stops us where the child has stopped as a job does, or in whatever way while a shell waits for the foreground job that we are.
+// A child in the background that somebody stops by SIGSTOP, to continue it later, is not followed: nobody would continue us.
 func (j *jobs) follow(r *relay, c *child) {
-	if j.by == 0 || time.Since(j.asked) > askedLately && !foreground() {
+	if j.by == 0 || !jobStop(j.by) && !foreground() {
 		return
 	}
-	time.Sleep(settle) // one that was continued at once is not followed: the signal for that is behind us, and would not come again
+	time.Sleep(settle) // what stopped the child and continued it at once is behind us then
+	for range len(r.signals) {
+		j.heard(r, c, (<-r.signals).(syscall.Signal))
+	}
 	if !j.stopped(c) {
 		return
 	}
 	by := j.by
-	*j = jobs{}
+	j.by = 0
 	stopBy(by)
-	for range len(r.signals) { // what told us to stop before we did has had its effect
-		if s := <-r.signals; !stops(s.(syscall.Signal)) {
-			select {
-			case r.signals <- s:
-			default:
-			}
-		}
-	}
 }
 
 // passOn hands a signal that reached us to the child, unless it went to our whole process group: then the child has it already.

@@ -14,7 +14,7 @@ import (
 // of ours that stands in the same group and does nothing but say what reached it too.
 
 const (
-	settle   = 10 * time.Millisecond // from the question to the answer: senders signal one process after the other
+	settle   = 20 * time.Millisecond // from the question to the answer: senders signal one process after the other
 	memory   = 5 * time.Second       // how long the witness remembers a signal that was not asked about
 	answerBy = 2 * time.Second       // a witness that is silent for longer is not asked again
 )
@@ -32,18 +32,22 @@ func Witness(in io.Reader, out io.Writer) {
 		return
 	}
 	var seen [lastSignal + 1][]time.Time
+	note := func(s os.Signal) {
+		n := s.(syscall.Signal)
+		seen[n] = append(seen[n], time.Now())
+	}
 	question := make([]byte, 1)
 	for {
 		if _, err := io.ReadFull(in, question); err != nil || question[0] > byte(lastSignal) {
 			return
 		}
 		asked := syscall.Signal(question[0])
+		awaitMarker(signals, note)
 		time.Sleep(settle)
 		for more := true; more; {
 			select {
 			case s := <-signals:
-				n := s.(syscall.Signal)
-				seen[n] = append(seen[n], time.Now())
+				note(s)
 			default:
 				more = false
 			}
@@ -56,6 +60,26 @@ func Witness(in io.Reader, out io.Writer) {
 			answer[0], seen[asked] = 1, seen[asked][1:]
 		}
 		if _, err := out.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+// awaitMarker sends this process the signal that the kernel hands out last, and waits until it is there: on a busy machine the threads that
+// take those before it may not have run yet.
+func awaitMarker(signals <-chan os.Signal, note func(os.Signal)) {
+	if marker == 0 || signal.Ignored(marker) || syscall.Kill(os.Getpid(), marker) != nil {
+		return
+	}
+	limit := time.After(answerBy / 2)
+	for {
+		select {
+		case s := <-signals:
+			if s == marker {
+				return
+			}
+			note(s)
+		case <-limit:
 			return
 		}
 	}
