@@ -120,11 +120,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	witness := newWitness(o.Witness)
-	res, err := run(o, path, witness)
-	if err != nil {
-		witness.close()
-	}
-	return res, err
+	defer witness.close()
+	return run(o, path, witness)
 }
 
 func run(o Options, path string, witness *witness) (*Result, error) {

@@ -89,7 +89,8 @@ func awaitMarker(signals <-chan os.Signal, note func(os.Signal)) {
 type witness struct {
 	questions *os.File
 	answers   *os.File
-	quiet     bool // does not answer
+	quiet     bool          // does not answer
+	ended     chan struct{} // closed when its process has been waited for
 }
 
 // newWitness starts the command, which runs Witness. nil where there is none: then every signal is passed on, and one that went to
@@ -109,14 +110,15 @@ func newWitness(command []string) *witness {
 		return nil
 	}
 	defer out.Close()
-	w := &witness{questions: questions, answers: answers}
+	w := &witness{questions: questions, answers: answers, ended: make(chan struct{})}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Env = in, out, []string{"GOMAXPROCS=1"}
 	if cmd.Start() != nil {
+		close(w.ended)
 		w.close()
 		return nil
 	}
-	go func() { _ = cmd.Wait() }()
+	go func() { defer close(w.ended); _ = cmd.Wait() }()
 	return w
 }
 
@@ -147,9 +149,15 @@ func (w *witness) read() byte {
 	return answer[0]
 }
 
+// close ends the witness, and waits for it: whoever adopts orphans in a container may not.
 func (w *witness) close() {
-	if w != nil {
-		w.questions.Close()
-		w.answers.Close()
+	if w == nil {
+		return
+	}
+	w.questions.Close()
+	w.answers.Close()
+	select {
+	case <-w.ended:
+	case <-time.After(answerBy):
 	}
 }
