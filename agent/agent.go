@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"time"
 )
 
 // A bare folder name would leave out files that begin with an underscore: __init__.py among them.
@@ -54,6 +55,7 @@ func Install(cache string) (Installed, error) {
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		return Installed{}, fmt.Errorf("install the agent: %w", err)
 	}
+	sweep(filepath.Dir(root))
 	temp, err := os.MkdirTemp(filepath.Dir(root), ".new-")
 	if err != nil {
 		return Installed{}, fmt.Errorf("install the agent: %w", err)
@@ -79,6 +81,16 @@ func Install(cache string) (Installed, error) {
 		}
 	}
 	return at, nil
+}
+
+// sweep removes what runs that were killed while they unpacked left behind: unpacking takes milliseconds.
+func sweep(folder string) {
+	left, _ := filepath.Glob(filepath.Join(folder, ".new-*"))
+	for _, path := range left {
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > time.Hour {
+			os.RemoveAll(path)
+		}
+	}
 }
 
 func list() ([]string, error) {

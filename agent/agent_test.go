@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"assay/agent"
 	"assay/internal/testkit"
@@ -53,5 +54,29 @@ func TestInstall(t *testing.T) {
 	}
 	if _, err := agent.Install(filepath.Join(first.Boot, "sitecustomize.py")); err == nil {
 		t.Error("no error where the cache is a file")
+	}
+}
+
+// TestInstallSweeps: what a killed unpacking left is removed when it is old, and left alone while it may still be going on.
+func TestInstallSweeps(t *testing.T) {
+	cache := t.TempDir()
+	old, young := filepath.Join(cache, "agent", ".new-1"), filepath.Join(cache, "agent", ".new-2")
+	for _, folder := range []string{old, young} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	then := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(old, then, then); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := agent.Install(cache); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the old one is still there")
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Error(err)
 	}
 }

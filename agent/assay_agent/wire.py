@@ -98,6 +98,8 @@ def _connect():
         if s is not None and _sock is not s:
             _drop(s)
         guest.pass_on(err)
+        if isinstance(err, (ConnectionRefusedError, FileNotFoundError)):
+            _give_up()
         return False
 
 
@@ -110,6 +112,13 @@ def _drop(sock, ours=True):
             sock.detach()
     except OSError:
         pass
+
+
+def _give_up():
+    """Nobody listens any more: assay has ended before the script. What is waiting is let go, and nothing more is gathered."""
+    global _closed
+    _closed = True
+    _queue[:] = []
 
 
 def _ours():
@@ -202,8 +211,8 @@ def flush(last=False):
         if not events:
             return True
         if _sock is None and not _connect():
-            if not last and len(events) < LIMIT:
-                _queue[:0] = events  # the supervisor may come back, or a new socket be had
+            if not last and not _closed and len(events) < LIMIT:
+                _queue[:0] = events  # a new socket may be had
             return False
         if _write(events):
             return True

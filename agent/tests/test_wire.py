@@ -65,14 +65,19 @@ def test_descriptor_taken_by_the_script(server, tmp_path):
     assert [line["token"] for line in server.lines if line["ev"] == "hello"] == [server.lines[0]["token"]] * 2
 
 
-def test_socket_disappears(server):
-    os.unlink(wire.config["socket"])
+@pytest.mark.parametrize("swept", [False, True])
+def test_supervisor_is_killed(server, swept):
+    """Nobody listens any more, and never will: no exception, no signal, and nothing gathers for the rest of the script's life."""
+    if swept:
+        os.unlink(wire.config["socket"])
+    server.socket.shutdown(socket.SHUT_RDWR)
     server.socket.close()
     for connection in server.connections:
         connection.shutdown(socket.SHUT_RDWR)
     for n in range(5):
         wire.put({"ev": "test", "n": n})
-        wire.flush()  # no exception, no signal
+        wire.flush()
+    assert wire._queue == [] and wire._sock is None and wire._closed
 
 
 def test_too_much_news(server, monkeypatch):

@@ -20,5 +20,6 @@ func commands(env *Env) []*cobra.Command {
 		newLSPCommand(env),
 		newInitCommand(env),
 		newVersionCommand(env),
+		newWitnessCommand(env),
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"assay/examples"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/probe"
 	"assay/internal/python"
 )
@@ -52,21 +53,26 @@ func runDemo(ctx context.Context, env *Env, epochs int, out string) error {
 	if err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "assay-demo-")
+	temp, err := file.Temp(env.Environ, env.Dir, "demo")
 	if err != nil {
 		return fmt.Errorf("unpack the example: %w", err)
 	}
-	defer os.RemoveAll(folder)
+	defer temp.Remove()
+	folder := temp.Path
 	script := filepath.Join(folder, "train.py")
 	if err := os.WriteFile(script, examples.Digits, 0o644); err != nil {
 		return fmt.Errorf("unpack the example: %w", err)
 	}
 	train := func(opts runOptions, epochs int) error {
 		res, err := runSubject(ctx, env, opts, []string{interpreter, script, "--epochs", strconv.Itoa(epochs)})
-		if err == nil && res.Exit != 0 {
-			err = fault.Hint(fmt.Errorf("the example ended with status %d", res.Exit), "see "+res.Dir)
+		if err != nil {
+			return err
 		}
-		return err
+		res.LetGo()
+		if res.Exit != 0 {
+			return fault.Hint(fmt.Errorf("the example ended with status %d", res.Exit), "see "+res.Dir)
+		}
+		return nil
 	}
 	fmt.Fprintf(env.Stderr, "assay run -- python examples/digits/train.py --epochs %d\n\n", epochs)
 	if err := train(runOptions{on: "auto", profile: "auto", warnEpoch: "30m", out: out}, epochs); err != nil {
@@ -106,6 +112,7 @@ func demoMeet(ctx context.Context, env *Env, interpreter, folder, script, torch 
 	if res, err = runSubject(ctx, &apart, opts, []string{interpreter, script}); err != nil {
 		return err
 	}
+	res.LetGo()
 	if res.Run.Rehearsal == nil || len(res.Run.Rehearsal.Refusals) == 0 {
 		return fmt.Errorf("the double refused nothing to examples/double/%s, which ended with status %d: %s", script, res.Exit, said.String())
 	}

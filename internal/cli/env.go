@@ -25,6 +25,7 @@ type Env struct {
 	Environ []string // NAME=value, as os.Environ gives them
 	Dir     string   // working folder, absolute
 	Now     func() time.Time
+	Witness []string // command that runs `assay witness`
 }
 
 // OSEnv is the real outside.
@@ -33,7 +34,11 @@ func OSEnv() *Env {
 	if err != nil {
 		dir = "."
 	}
-	return &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now}
+	env := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now}
+	if path, err := os.Executable(); err == nil {
+		env.Witness = []string{path, "witness"}
+	}
+	return env
 }
 
 // Getenv returns the last value of the variable, or "".

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"assay/agent"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/gate"
 	"assay/internal/host"
 	"assay/internal/probe"
@@ -98,7 +100,7 @@ Exit status: the script's own; 125 where assay failed before the script was star
 		}
 		var gates error
 		if policy != nil {
-			gates = gateRun(env, policy, res, opts.logbook)
+			survive(env, "holding the run against the gates", func() { gates = gateRun(env, policy, res, opts.logbook) })
 		}
 		if err := endAs(res); err != nil { // the script's own ending comes first
 			return err
@@ -156,10 +158,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if opts.only != "" {
 		opts.profile = "off" // the thirty ordinary steps before the takeover are for comparing
 	}
-	cache, err := python.CacheDir(env.Environ)
-	if err != nil {
-		return nil, fault.Exit(err, fault.NotStarted)
-	}
+	cache, noAgent := agentCache(env)
 	subject, command, err := resolve(ctx, env, opts.python, args, cache)
 	if err != nil {
 		return nil, err
@@ -175,30 +174,43 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 			return nil, err
 		}
 	}
-	id, out, home := runName(env, subject), opts.out, ""
-	if out == "" {
-		out, home = filepath.Join(runsFolder, id), env.Path(ownFolder)
+	id, own := runName(env, subject), []string{env.Path(ownFolder), logbookPath(env, opts.logbook)}
+	out, home := env.Path(opts.out), ""
+	var elsewhere func(error) string
+	if opts.out == "" {
+		out, home = env.Path(filepath.Join(runsFolder, id)), env.Path(ownFolder)
+		elsewhere = func(why error) string { return keptElsewhere(env, id, why) }
 	}
-	own := []string{env.Path(ownFolder), logbookPath(env, opts.logbook)}
+	// A reader of our output who goes away ends us by SIGPIPE, where it is not caught: the script's status would be lost.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	res, err := probe.Run(ctx, probe.Options{
 		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
-		Profile: opts.profile, WarnEpoch: warn, Out: env.Path(out), Home: home, Own: own, Cache: cache, Version: Version(), Double: double,
+		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache, NoAgent: noAgent,
+		Witness: env.Witness, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	// The summary must not fall to a signal that was meant for the script. (Not signal.Ignore: nothing undoes that.)
-	swallowed := make(chan os.Signal, 1)
-	signal.Notify(swallowed, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(swallowed)
+	survive(env, "keeping the evidence", func() { keepEvidence(env, opts, res) })
+	survive(env, "recording the run in the logbook", func() { recordRun(ctx, env, opts, res) })
+	return res, nil
+}
+
+// keepEvidence writes evidence and report into the run's folder, and prints the summary.
+func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 	form := report.Text{Width: width(env)}
 	for _, file := range []struct {
 		name string
 		form report.Form
 		said *string // what the summary names it by: only what is there
 	}{{"evidence.json", report.JSON{}, &form.Evidence}, {"report.html", report.HTML{}, &form.Report}} {
+		if res.Dir == "" {
+			continue
+		}
 		path, sum := filepath.Join(res.Dir, file.name), sha256.New()
 		if err := probe.WriteFile(path, func(w io.Writer) error { return file.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
 			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", file.name, err))
@@ -224,17 +236,55 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	for _, why := range res.Trouble {
 		fmt.Fprintf(env.Stderr, "assay: %s\n", text.Lines(why))
 	}
-	recordRun(ctx, env, opts, res)
-	return res, nil
 }
 
-// endAs ends assay as the script ended: with its exit status, or by the signal that ended it.
+// survive does something of ours beside a script. An error in assay itself is told, and does not take the script's status away.
+func survive(env *Env, doing string, do func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(env.Stderr, "assay: %s ended with an error in assay itself: %v\n", doing, p)
+		}
+	}()
+	do()
+}
+
+// keptElsewhere is the folder of a run where the default one cannot be made, as in many containers: below the user's own temporary
+// one. "" where there is none either: the run goes on, and is not kept.
+func keptElsewhere(env *Env, name string, why error) string {
+	private, err := file.Private(env.Environ, env.Dir)
+	if err != nil {
+		fmt.Fprintf(env.Stderr, "assay: the run is not kept: %v; %v\n", why, err)
+		return ""
+	}
+	folder := filepath.Join(private, "runs", name)
+	fmt.Fprintf(env.Stderr, "assay: the run is kept in %s: %v\n", folder, why)
+	return folder
+}
+
+// agentCache is a folder in which the agent lies unpacked: assay's cache, or where that cannot be written, as without a home folder, the
+// user's own temporary one.
+func agentCache(env *Env) (string, error) {
+	cache, err := python.CacheDir(env.Environ)
+	if err == nil {
+		if _, err = agent.Install(cache); err == nil {
+			return cache, nil
+		}
+	}
+	private, err2 := file.Private(env.Environ, env.Dir)
+	if err2 == nil {
+		_, err2 = agent.Install(private)
+	}
+	if err2 != nil {
+		return "", fault.Hint(fmt.Errorf("unpack the agent: %w", errors.Join(err, err2)), "set ASSAY_CACHE to a folder that can be written")
+	}
+	return private, nil
+}
+
+// endAs ends assay as the script ended: with its exit status, or by the signal that ended it. Where the signal does not end
+// assay, it ends with 128 + n, as a shell would say it.
 func endAs(res *probe.Result) error {
 	if res.Signal != 0 {
-		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) // the script has dumped its own core
-		signal.Reset(res.Signal)
-		_ = syscall.Kill(os.Getpid(), res.Signal)
-		select {} // the signal is on its way; only one that cannot end us would leave us here
+		probe.EndBy(res.Signal)
 	}
 	if res.Exit != 0 {
 		return status(res.Exit)
@@ -284,6 +334,9 @@ func resolve(ctx context.Context, env *Env, interpreter string, args []string, c
 		path, err := python3()
 		if err != nil {
 			return subject, nil, err
+		}
+		if cache == "" {
+			return subject, nil, fault.Exit(errors.New("run a notebook: its runner could not be unpacked"), fault.NotStarted)
 		}
 		installed, err := agent.Install(cache)
 		if err != nil {

@@ -158,48 +158,6 @@ func TestOutOfDisk(t *testing.T) {
 	}
 }
 
-// TestCutOff: assay itself is killed. The script ends with it, and what was recorded can be shown.
-func TestCutOff(t *testing.T) {
-	python, assay := testkit.Python(t), testkit.Assay(t)
-	out := filepath.Join(t.TempDir(), "run")
-	cmd := exec.Command(assay, "run", "--profile=off", "--out", out, "--", python, "waits.py")
-	cmd.Dir = filepath.Join(testkit.Subjects(), "faults")
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var all bytes.Buffer
-	for !strings.Contains(all.String(), "ready") {
-		buf := make([]byte, 4096)
-		n, err := pipe.Read(buf)
-		all.Write(buf[:n])
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	// The steps are on disk as soon as the agent has sent them and the recorder has written them out.
-	for {
-		data, _ := os.ReadFile(filepath.Join(out, "events.jsonl"))
-		if n := bytes.Count(data, []byte(`"ev":"steps"`)); n > 0 && bytes.Contains(data, []byte(",59,60]")) || bytes.Contains(data, []byte(`"number":[60]`)) {
-			break
-		}
-	}
-	_ = cmd.Process.Kill()
-	_, _ = io.Copy(io.Discard, pipe) // ends when the script has ended too
-	_ = cmd.Wait()
-	shown := testkit.Execute(t, testkit.Subjects(), nil, assay, "show", out, "--json")
-	var run evidence.Run
-	if err := json.Unmarshal([]byte(shown.Stdout), &run); err != nil {
-		t.Fatal(err, shown.Stderr)
-	}
-	if len(run.Steps.Number) < 59 || run.Outcome.Complete || !strings.Contains(run.Outcome.Reason, "assay itself was ended") {
-		t.Errorf("%d steps, complete %v, %q", len(run.Steps.Number), run.Outcome.Complete, run.Outcome.Reason)
-	}
-}
-
 // TestFlags: what the flags of run promise.
 func TestFlags(t *testing.T) {
 	python, assay := testkit.Python(t), testkit.Assay(t)

@@ -21,6 +21,7 @@ import (
 	"assay/internal/atlas"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/target"
@@ -261,12 +262,12 @@ type trial struct {
 	interpreter python.Interpreter
 	program     string
 	settings    *target.Settings
-	folder      string
+	folder      *file.Folder
 }
 
 func (t *trial) close() {
-	if t.folder != "" {
-		os.RemoveAll(t.folder)
+	if t.folder != nil {
+		t.folder.Remove()
 	}
 }
 
@@ -282,13 +283,13 @@ func (t *trial) prepare(ctx context.Context) error {
 			return fault.Exit(err, fault.Failed)
 		}
 	}
-	cache, err := python.CacheDir(t.env.Environ)
+	cache, err := agentCache(t.env)
 	if err != nil {
 		return err
 	}
 	installed, err := agent.Install(cache)
 	if err != nil {
-		return fault.Hint(err, "set ASSAY_CACHE to a folder that can be written")
+		return err
 	}
 	t.program = installed.Attempt
 	if t.opts.on != "double" {
@@ -298,11 +299,11 @@ func (t *trial) prepare(ctx context.Context) error {
 	if err != nil {
 		return fault.Exit(err, fault.Usage)
 	}
-	if t.folder, err = os.MkdirTemp("", "assay-try-"); err != nil {
+	if t.folder, err = file.Temp(t.env.Environ, t.env.Dir, "try"); err != nil {
 		return fmt.Errorf("keep the double's table: %w", err)
 	}
 	settings := double.Settings
-	settings.Table = filepath.Join(t.folder, "double.json")
+	settings.Table = filepath.Join(t.folder.Path, "double.json")
 	data, err := json.Marshal(double.Table)
 	if err == nil {
 		err = os.WriteFile(settings.Table, data, 0o600)

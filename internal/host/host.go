@@ -129,7 +129,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// within calls f in a goroutine and gives up after the limit. A call that hangs in the kernel is left behind.
+// within calls f in a goroutine and gives up after the limit. A call that hangs in the kernel is left behind. A panic of f is an error:
+// a reading must not end assay, and with it what is known of a training.
 func within[T any](ctx context.Context, limit time.Duration, f func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -137,8 +138,14 @@ func within[T any](ctx context.Context, limit time.Duration, f func() (T, error)
 	}
 	c := make(chan answer, 1)
 	go func() {
-		v, err := f()
-		c <- answer{v, err}
+		var a answer
+		defer func() {
+			if p := recover(); p != nil {
+				a.err = failedInAssay(p)
+			}
+			c <- a
+		}()
+		a.value, a.err = f()
 	}()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -150,6 +157,8 @@ func within[T any](ctx context.Context, limit time.Duration, f func() (T, error)
 		return none, fmt.Errorf("did not answer in %v", limit)
 	}
 }
+
+func failedInAssay(p any) error { return fmt.Errorf("an error in assay itself: %v", p) }
 
 // lines yields the lines of a text without their ends; a line of a hostile file is cut at 64 KiB.
 func lines(text []byte, f func(line string)) {

@@ -116,6 +116,7 @@ func (s *slow) begin(lock bool, open func() (read func(context.Context) []eviden
 	s.kick, s.done, s.cancel = make(chan time.Time, 1), make(chan struct{}), cancel
 	go func() {
 		defer close(s.done)
+		defer func() { _ = recover() }() // of open: no reading ever comes back, and the figures say so
 		if lock {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
@@ -128,7 +129,7 @@ func (s *slow) begin(lock bool, open func() (read func(context.Context) []eviden
 				return
 			case now := <-s.kick:
 				limited, stop := context.WithTimeout(ctx, s.limit)
-				figures := read(limited)
+				figures := s.safely(read, limited)
 				stop()
 				s.mu.Lock()
 				s.busy, s.taken = false, now
@@ -141,6 +142,16 @@ func (s *slow) begin(lock bool, open func() (read func(context.Context) []eviden
 		}
 	}()
 	return s
+}
+
+// safely reads; a panic is the reason why the figures are missing.
+func (s *slow) safely(read func(context.Context) []evidence.Figure, ctx context.Context) (figures []evidence.Figure) {
+	defer func() {
+		if p := recover(); p != nil {
+			figures = unknownAll(s.gives, failedInAssay(p).Error())
+		}
+	}()
+	return read(ctx)
 }
 
 // latest asks for a new reading when one is due, and returns the figures of the last one, in the order of gives.

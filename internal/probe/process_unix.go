@@ -5,15 +5,189 @@ package probe
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// foreground reports whether a terminal sends its signals to our process group: then the script stays in the group and gets
-// Ctrl-C from the terminal itself. Otherwise it gets a group of its own, and signals from us, once.
+// relay has every signal that reaches assay from now on, until release.
+type relay struct {
+	signals chan os.Signal
+	witness *witness
+}
+
+// newRelay catches what can be caught. Not SIGCHLD, which tells of our own children; nor SIGURG and SIGPROF, which Go's runtime sends itself
+// and never hands on; nor 32 to 34, which C libraries keep for threads and Go leaves alone; nor a signal that was ignored when assay was started, as
+// SIGHUP is under nohup: it stays ignored in the script. Go tells of SIGHUP and SIGINT alone whether they were; a shell without
+// job control that ignores SIGINT for what it puts into the background ignores SIGQUIT as well (POSIX, sh, asynchronous lists).
+func newRelay(w *witness) *relay {
+	r := &relay{signals: make(chan os.Signal, 64), witness: w}
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT)
+	}
+	for s := syscall.Signal(1); s <= lastSignal; s++ {
+		if caught(s) && !signal.Ignored(s) {
+			signal.Notify(r.signals, s)
+		}
+	}
+	return r
+}
+
+func caught(s syscall.Signal) bool {
+	switch s {
+	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPROF, 32, 33, 34:
+		return false
+	}
+	return true
+}
+
+// release lets signals end assay again.
+func (r *relay) release() { signal.Stop(r.signals) }
+
+// child is a process that assay started and waits for.
+type child struct {
+	cmd    *exec.Cmd
+	status syscall.WaitStatus
+	err    error         // nobody can say how it ended
+	ended  chan struct{} // closed when it has been waited for
+	stops  chan syscall.Signal
+}
+
+// startChild starts the command in our own process group and session: what is sent to the group, by a terminal, a shell, timeout or the end
+// of a session, reaches it as it would without assay.
+func startChild(cmd *exec.Cmd) (*child, error) {
+	cmd.WaitDelay = time.Second // where output goes through us (not to a file), one that outlives the child may hold it open
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &child{cmd: cmd, ended: make(chan struct{}), stops: make(chan syscall.Signal, 16)}
+	go c.wait()
+	return c, nil
+}
+
+func (c *child) wait() {
+	defer close(c.ended)
+	for {
+		_, err := syscall.Wait4(c.pid(), &c.status, syscall.WUNTRACED|syscall.WCONTINUED, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			c.err = err
+			return
+		case c.status.Stopped():
+			c.stopped(c.status.StopSignal())
+		case c.status.Continued():
+			c.stopped(0)
+		default:
+			_ = c.cmd.Wait() // finds the child waited for, and ends what copies its output
+			return
+		}
+	}
+}
+
+func (c *child) stopped(s syscall.Signal) {
+	select {
+	case c.stops <- s:
+	default:
+	}
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+func (c *child) signal(s syscall.Signal) {
+	select {
+	case <-c.ended:
+	default:
+		_ = syscall.Kill(c.pid(), s)
+	}
+}
+
+// jobs follows the job control of a child: where a terminal or a shell stops it and us, we stop as it does, so that the shell sees
+// its job stopped.
+type jobs struct {
+	by syscall.Signal // what has stopped the child; 0: it runs
+}
+
+// jobStop says whether the signal is one of those by which terminals and shells stop a job.
+func jobStop(s syscall.Signal) bool {
+	return s == syscall.SIGTSTP || s == syscall.SIGTTIN || s == syscall.SIGTTOU
+}
+
+// heard takes a signal that reached us.
+func (j *jobs) heard(r *relay, c *child, s syscall.Signal) {
+	if !r.witness.saw(s) && !(jobStop(s) && j.stopped(c)) { // of several that came at once the witness may have seen fewer than we
+		c.signal(s)
+	}
+}
+
+// stopped says whether the child is stopped now.
+func (j *jobs) stopped(c *child) bool {
+	for {
+		select {
+		case j.by = <-c.stops:
+		default:
+			return j.by != 0
+		}
+	}
+}
+
+// follow stops us where the child has stopped as a job does, or in whatever way while a shell waits for the foreground job that we are.
+// A child in the background that somebody stops by SIGSTOP, to continue it later, is not followed: nobody would continue us.
+func (j *jobs) follow(r *relay, c *child) {
+	if j.by == 0 || !jobStop(j.by) && !foreground() {
+		return
+	}
+	time.Sleep(settle) // what stopped the child and continued it at once is behind us then
+	for range len(r.signals) {
+		j.heard(r, c, (<-r.signals).(syscall.Signal))
+	}
+	if !j.stopped(c) {
+		return
+	}
+	by := j.by
+	j.by = 0
+	stopBy(by)
+}
+
+// passOn hands a signal that reached us to the child, unless it went to our whole process group: then the child has it already.
+func (r *relay) passOn(c *child, s syscall.Signal) {
+	if !r.witness.saw(s) {
+		c.signal(s)
+	}
+}
+
+// passOnWaiting hands on what came while the child was being started: it was no member of the group yet, or may not have been. One that
+// was gets it twice, which is better than never.
+func (r *relay) passOnWaiting(c *child) {
+	for {
+		select {
+		case s := <-r.signals:
+			c.signal(s.(syscall.Signal))
+		default:
+			return
+		}
+	}
+}
+
+// passOnAll hands signals on until the child has ended.
+func (r *relay) passOnAll(c *child) {
+	for {
+		select {
+		case <-c.ended:
+			return
+		case s := <-r.signals:
+			r.passOn(c, s.(syscall.Signal))
+		}
+	}
+}
+
+// foreground says whether we are of the group that a terminal takes for its foreground job.
 func foreground() bool {
-	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY, 0)
+	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return false
 	}

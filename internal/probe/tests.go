@@ -10,11 +10,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"sort"
-	"strings"
-	"syscall"
 
 	"assay/internal/atlas"
 	"assay/internal/evidence"
+	"assay/internal/file"
 )
 
 // testsEvent are counts so far.
@@ -150,12 +149,13 @@ func (r *recorder) failedTests() []string {
 }
 
 // retest runs the tests that failed once more with the same command, on the CPU and without the double.
-func retest(o Options, path, boot string, ids []string, signals <-chan os.Signal) retestEvent {
-	dir, err := os.MkdirTemp("", "assay-tests-")
+func retest(o Options, path, boot string, ids []string, signals *relay) retestEvent {
+	folder, err := file.Temp(o.Environ, o.Dir, "tests")
 	if err != nil {
 		return retestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
 	}
-	defer os.RemoveAll(dir)
+	defer folder.Remove()
+	dir := folder.Path
 	only, out := filepath.Join(dir, "only.json"), filepath.Join(dir, "out.jsonl")
 	data, err := json.Marshal(ids)
 	if err == nil {
@@ -166,23 +166,11 @@ func retest(o Options, path, boot string, ids []string, signals <-chan os.Signal
 	}
 	config := map[string]any{"tests": map[string]string{"only": only, "out": out}}
 	environ := append(childEnviron(o.Environ, boot, config, "cpu"), "COVERAGE_FILE="+filepath.Join(dir, "coverage"))
-	cmd := &exec.Cmd{Path: path, Args: o.Command, Env: environ, Dir: o.Dir, Stdout: io.Discard, Stderr: io.Discard, SysProcAttr: childAttributes(foreground())}
-	if err := cmd.Start(); err != nil {
+	again, err := startChild(&exec.Cmd{Path: path, Args: o.Command, Env: environ, Dir: o.Dir, Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
 		return retestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
 	}
-	done := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case s := <-signals:
-				_ = cmd.Process.Signal(s.(syscall.Signal))
-			case <-done:
-				return
-			}
-		}
-	}()
-	ended := cmd.Wait()
-	close(done)
+	signals.passOnAll(again)
 	var e retestEvent
 	if f, err := os.Open(out); err == nil {
 		defer f.Close()
@@ -197,8 +185,10 @@ func retest(o Options, path, boot string, ids []string, signals <-chan os.Signal
 	}
 	if len(e.Rows) < len(ids) {
 		e.Missing = fmt.Sprintf("of %d tests that failed, %d were run on the CPU", len(ids), len(e.Rows))
-		if ended != nil {
-			e.Missing = strings.TrimSuffix(e.Missing+": it ended with "+ended.Error(), ": ")
+		if again.status.Signaled() {
+			e.Missing += ": it ended by " + signalName(again.status.Signal())
+		} else if code := again.status.ExitStatus(); code != 0 {
+			e.Missing += fmt.Sprintf(": it ended with status %d", code)
 		}
 	}
 	return e

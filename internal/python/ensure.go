@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"assay/internal/fault"
+	"assay/internal/file"
 )
 
 //go:embed requirements/demo.txt
@@ -68,19 +69,19 @@ const (
 )
 
 // CacheDir is where assay keeps what it can make again: $ASSAY_CACHE, else assay in the user's cache folder
-// (~/Library/Caches on a Mac, $XDG_CACHE_HOME or ~/.cache elsewhere). An error means that there is no home folder.
+// (~/Library/Caches on a Mac, $XDG_CACHE_HOME or ~/.cache elsewhere). An error means that there is no home folder (file.Home).
 func CacheDir(environ []string) (string, error) {
 	if dir := getenv(environ, "ASSAY_CACHE"); dir != "" {
 		return filepath.Abs(dir)
 	}
-	home := getenv(environ, "HOME")
+	home := file.Home(environ)
 	if runtime.GOOS != "darwin" {
 		if dir := getenv(environ, "XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 			return filepath.Join(dir, "assay"), nil
 		}
 	}
 	if home == "" {
-		return "", fault.Hint(errors.New("find the cache folder: $HOME is not set"), "set ASSAY_CACHE to a folder")
+		return "", fault.Hint(errors.New("find the cache folder: there is no home folder, by $HOME or by the user database"), "set ASSAY_CACHE to a folder")
 	}
 	if runtime.GOOS == "darwin" {
 		return filepath.Join(home, "Library", "Caches", "assay"), nil
@@ -414,7 +415,7 @@ func chooseBase(ctx context.Context, environ []string) (Interpreter, error) {
 		}
 	}
 	minors := []string{"3.14", "3.13", "3.12", "3.11"}
-	home := getenv(environ, "HOME")
+	home := file.Home(environ)
 	pyenv := getenv(environ, "PYENV_ROOT")
 	if pyenv == "" && home != "" {
 		pyenv = filepath.Join(home, ".pyenv")

@@ -1,7 +1,0 @@
-package probe
-
-import "syscall"
-
-func childAttributes(interactive bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: !interactive, Pdeathsig: syscall.SIGKILL}
-}

@@ -1,0 +1,112 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/internal/evidence"
+	"assay/internal/secret"
+)
+
+func options(t *testing.T, command ...string) Options {
+	t.Helper()
+	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: "auto", Profile: "off", Cache: t.TempDir(),
+		Out: filepath.Join(t.TempDir(), "run"), Now: time.Now}
+}
+
+type brokenSampler struct{}
+
+func (brokenSampler) Sample(context.Context) []evidence.Figure { panic("the sampler is broken") }
+func (brokenSampler) Close()                                   {}
+
+// TestErrorsInAssay: whatever of assay fails beside a script, and however badly, the script ends as it does, and the evidence names what failed.
+func TestErrorsInAssay(t *testing.T) {
+	broken := func() { panic("broken") }
+	for _, c := range []struct {
+		name, want string
+		outside    Outside
+	}{
+		{"sampler", "sampling the host", Outside{Sampler: func(int) Sampler { return brokenSampler{} }}},
+		{"sampler that cannot be made", "sampling the host", Outside{Sampler: func(int) Sampler { broken(); return nil }}},
+		{"facts", "reading the host's facts", Outside{Facts: func(context.Context, ...string) []evidence.Fact { broken(); return nil }}},
+		{"programs", "looking at the host", Outside{Apps: func(context.Context, int, int) ([]evidence.App, error) { broken(); return nil, nil }}},
+		{"packages", "the packages", Outside{Packages: func([]string) []string { broken(); return nil }}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := options(t, "sh", "-c", "echo trained; exit 7")
+			var stdout bytes.Buffer
+			o.Stdout, o.Outside = &stdout, c.outside
+			res, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.LetGo()
+			if res.Exit != 7 || stdout.String() != "trained\n" || res.Run == nil || res.Run.Outcome.Exit != 7 {
+				t.Errorf("%+v, printed %q", res, stdout.String())
+			}
+			said := func(why string) bool { return strings.Contains(why, c.want) && strings.Contains(why, "broken") }
+			if !slices.ContainsFunc(res.Trouble, said) || res.Run.Outcome.Complete || !said(res.Run.Outcome.Reason) {
+				t.Errorf("trouble %q, outcome %+v", res.Trouble, res.Run.Outcome)
+			}
+		})
+	}
+}
+
+// TestErrorInTheFold: an event that breaks the adding up is counted as unreadable, kept in the file, and ends nothing.
+func TestErrorInTheFold(t *testing.T) {
+	dir := t.TempDir()
+	rec, err := newRecorder(dir, &secret.Set{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.own("start", startEvent{ID: "x"})
+	rec.fold.conns = nil // a write to it panics
+	rec.add(1, []byte(`{"ev":"hello","version":1}`))
+	rec.own("exit", exitEvent{Code: 7})
+	run := rec.finish()
+	rec.close()
+	data, _ := os.ReadFile(filepath.Join(dir, eventsFile))
+	if run == nil || run.Outcome.Exit != 7 || bytes.Count(data, []byte("\n")) != 3 || rec.fold.unread != 1 {
+		t.Errorf("%+v, %d unread\n%s", run, rec.fold.unread, data)
+	}
+	if all := rec.troubles(); len(all) == 0 || !strings.Contains(all[0], "adding up an event") {
+		t.Errorf("%q", all)
+	}
+}
+
+// TestUnwatched: a run whose agent has no place is started all the same, says so at once and in its evidence; one whose flags are the
+// agent's doing is not.
+func TestUnwatched(t *testing.T) {
+	o := options(t, "sh", "-c", `echo "[$ASSAY_AGENT]"; exit 7`)
+	var stdout, stderr bytes.Buffer
+	o.NoAgent, o.Stdout, o.Stderr = os.ErrPermission, &stdout, &stderr
+	res, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.LetGo()
+	if res.Exit != 7 || stdout.String() != "[]\n" || !strings.HasPrefix(stderr.String(), "assay: the script runs unwatched: ") ||
+		!strings.Contains(res.Run.Outcome.Reason, "the script ran unwatched") {
+		t.Errorf("%+v %q %q", res.Run.Outcome, stdout.String(), stderr.String())
+	}
+	o = options(t, "true")
+	o.NoAgent, o.Steps = os.ErrPermission, 3
+	if _, err := Run(t.Context(), o); err == nil {
+		t.Error("started with --steps, and nobody to count them")
+	}
+	if _, err := os.Stat(o.Out); err == nil {
+		t.Error("a run that was not started left a folder")
+	}
+}
+
+// TestEndByShell: the way of ending that Macs use, on this system: in a process of its own, which this test is when it is told the signal.
+func TestEndByShell(t *testing.T) { endsBy(t, "ASSAY_TEST_END_BY_SHELL", endByShell) }
+
+// TestEndBy: the same for this system's own way.
+func TestEndBy(t *testing.T) { endsBy(t, "ASSAY_TEST_END_BY", EndBy) }
