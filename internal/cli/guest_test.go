@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 // TestGuest: what a script can see of its own process, by its stack, its warnings, its modes, its profiler, the methods of
@@ -13,14 +14,18 @@ func TestGuest(t *testing.T) {
 	for _, c := range []struct {
 		script  string
 		environ []string
+		short   bool // in the short set too
 	}{
-		{"stands.py", nil},
-		{"sees.py", nil},
-		{"asked.py", nil},
-		{"strict.py", []string{"PYTHONWARNINGS=error", "PYTHONDEVMODE=1"}},
-		{"deadlines.py", []string{"PYTHONDEVMODE=1"}},
+		{"stands.py", nil, true},
+		{"sees.py", nil, false},
+		{"asked.py", nil, false},
+		{"strict.py", []string{"PYTHONWARNINGS=error", "PYTHONDEVMODE=1"}, false},
+		{"deadlines.py", []string{"PYTHONDEVMODE=1"}, true},
 	} {
 		t.Run(c.script, func(t *testing.T) {
+			if !c.short {
+				testset.FullOnly(t)
+			}
 			t.Parallel()
 			run := testkit.SameBehaviour(t, filepath.Join("faults", c.script), c.environ...)
 			if len(run.Steps.Number) == 0 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 // quietScript says when it is ready, by a pipe, and trains for some seconds: long enough to be sampled.
@@ -30,6 +31,7 @@ while time.time() < until:
 // TestRunBesideBusyPrograms: two busy programs for each processor are seen, the step bears the mark in every form, and a gate on it cannot be told,
 // while one on the losses is as before.
 func TestRunBesideBusyPrograms(t *testing.T) {
+	testset.FullOnly(t)
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("nothing is sampled here")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 // outliving runs faults/outlives.py in dir, by the words before it. assay's end would hide how the script ended: a shell between them tells.
@@ -61,6 +62,9 @@ func TestCutOff(t *testing.T) {
 		{"in the profiled window", ",19]"}, // steps 11 to 60
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name != "in the steps" {
+				testset.FullOnly(t)
+			}
 			t.Parallel()
 			dir := t.TempDir()
 			events := filepath.Join(dir, "run", "events.jsonl")
@@ -102,6 +106,7 @@ func TestCutOff(t *testing.T) {
 
 // TestKills kills assay at moments that chance names, ASSAY_KILLS times (three where it is not set).
 func TestKills(t *testing.T) {
+	testset.FullOnly(t)
 	dir := t.TempDir()
 	began := time.Now()
 	k := outliving(t, dir, nil)

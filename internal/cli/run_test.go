@@ -23,8 +23,7 @@ import (
 // shortFaults are the scripts of the short set, and the kind of fault that each stands for.
 var shortFaults = map[string]string{
 	"closefds.py": "descriptors", "forks.py": "fork", "forkwarns.py": "fork without torch", "kills.py": "killed, cut off", "looks.py": "what a script sees of its process",
-	"notorch.py": "no torch", "os_exit.py": "leaves at once", "patches.py": "torch itself changed", "prints.py": "much output", "raises.py": "an exception, its traceback",
-	"terminates.py": "a signal with a handler",
+	"notorch.py": "no torch", "prints.py": "much output", "raises.py": "an exception, its traceback",
 }
 
 // TestFaults: whatever a script does to itself, it does as without assay, and what was seen by then is kept.
@@ -190,9 +189,7 @@ func TestFlags(t *testing.T) {
 	})
 	for _, what := range []string{"data", "forward"} {
 		t.Run("only "+what, func(t *testing.T) {
-			if what != "data" {
-				testset.FullOnly(t)
-			}
+			testset.FullOnly(t)
 			got, run := start(t, []string{"--only", what, "--profile=off"}, python, "plain.py", "--epochs", "50")
 			if got.Code != 0 || run.Only == nil || run.Only.What != what || run.Only.Each.N < 5 || run.Only.Verdict == "" || !run.Only.Step.Known() {
 				t.Errorf("status %d, only %+v\n%s", got.Code, run.Only, got.Stderr)
@@ -207,7 +204,7 @@ func TestFlags(t *testing.T) {
 			short   bool // in the short set too
 		}{
 			{[]string{"plain.py", "--epochs", "2"}, "script", 40, false},
-			{[]string{"-m", "pkg.train"}, "module", 60, true},
+			{[]string{"-m", "pkg.train"}, "module", 60, false},
 			{[]string{"notebook.ipynb"}, "notebook", 16, true},
 			{[]string{"python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "plain.py"}, "module", 60, false},
 		} {

@@ -133,20 +133,26 @@ func TestTryErrors(t *testing.T) {
 		args   []string
 		status int
 		want   string
+		short  bool // in the short set too
 	}{
-		{[]string{"nowhere:Net"}, fault.Failed, "no module named nowhere"},
-		{[]string{"models.py:Pol"}, fault.Failed, "models.py has no Pol; near it: Pool"},
-		{[]string{"other.py:Net"}, fault.Failed, "no such file: other.py"},
-		{[]string{"models.py:Wrong"}, fault.Usage, "no --input"},
-		{[]string{"models.py:Wrong", "--input", "2;3"}, fault.Usage, "--input 2;3: write [NAME:]SHAPE[:TYPE]"},
-		{[]string{"models.py:Wrong", "--input", "2,3:float17"}, fault.Usage, "torch has no type float17"},
-		{[]string{"models.py:Pool", "--args", "size=a.b", "--input", "1"}, fault.Usage, "the value is no literal"},
-		{[]string{"models.py:Wrong", "--on", "cpu", "--torch", "2.8"}, fault.Usage, "the try is --on cpu"},
-		{[]string{"models.py"}, fault.Usage, "write MODULE:MODEL"},
+		{[]string{"nowhere:Net"}, fault.Failed, "no module named nowhere", true},
+		{[]string{"models.py:Pol"}, fault.Failed, "models.py has no Pol; near it: Pool", true},
+		{[]string{"other.py:Net"}, fault.Failed, "no such file: other.py", false},
+		{[]string{"models.py:Wrong"}, fault.Usage, "no --input", false},
+		{[]string{"models.py:Wrong", "--input", "2;3"}, fault.Usage, "--input 2;3: write [NAME:]SHAPE[:TYPE]", false},
+		{[]string{"models.py:Wrong", "--input", "2,3:float17"}, fault.Usage, "torch has no type float17", false},
+		{[]string{"models.py:Pool", "--args", "size=a.b", "--input", "1"}, fault.Usage, "the value is no literal", true},
+		{[]string{"models.py:Wrong", "--on", "cpu", "--torch", "2.8"}, fault.Usage, "the try is --on cpu", true},
+		{[]string{"models.py"}, fault.Usage, "write MODULE:MODEL", true},
 	} {
-		status, stdout, stderr := try(t, c.args...)
-		if status != c.status || !strings.Contains(stderr, c.want) || stdout != "" || strings.Count(stderr, "\n") > 2 {
-			t.Errorf("%v: status %d, %s%s", c.args, status, stdout, stderr)
-		}
+		t.Run(c.want, func(t *testing.T) {
+			if !c.short {
+				testset.FullOnly(t)
+			}
+			status, stdout, stderr := try(t, c.args...)
+			if status != c.status || !strings.Contains(stderr, c.want) || stdout != "" || strings.Count(stderr, "\n") > 2 {
+				t.Errorf("%v: status %d, %s%s", c.args, status, stdout, stderr)
+			}
+		})
 	}
 }

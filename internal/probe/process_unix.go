@@ -151,6 +151,13 @@ func (j *jobs) follow(r *relay, c *child) {
 	by := j.by
 	j.by = 0
 	stopBy(by)
+	// What stopped us is behind us, even where this process hears of it only now: handed on, it would stop the child once more, and us with it.
+	time.Sleep(settle)
+	for range len(r.signals) {
+		if s := (<-r.signals).(syscall.Signal); !jobStop(s) {
+			j.heard(r, c, s)
+		}
+	}
 }
 
 // passOn hands a signal that reached us to the child, unless it went to our whole process group: then the child has it already.

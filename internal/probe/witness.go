@@ -17,6 +17,7 @@ const (
 	settle   = 20 * time.Millisecond // from the question to the answer: senders signal one process after the other
 	memory   = 5 * time.Second       // how long the witness remembers a signal that was not asked about
 	answerBy = 2 * time.Second       // a witness that is silent for longer is not asked again
+	startBy  = 10 * time.Second      // and the script does not wait longer for one to start, on however busy a machine
 )
 
 // Witness is the witness's own program: for each signal number that it reads it answers 1 where that signal reached it, else 0. It ends
@@ -125,7 +126,7 @@ func newWitness(command []string) *witness {
 // ready waits until the witness catches signals: one that came before would end it.
 func (w *witness) ready() {
 	if w != nil {
-		w.read()
+		w.read(startBy)
 	}
 }
 
@@ -137,12 +138,12 @@ func (w *witness) saw(s syscall.Signal) bool {
 		w.quiet = true
 		return false
 	}
-	return w.read() == 1
+	return w.read(answerBy) == 1
 }
 
-func (w *witness) read() byte {
+func (w *witness) read(by time.Duration) byte {
 	var answer [1]byte
-	_ = w.answers.SetReadDeadline(time.Now().Add(answerBy))
+	_ = w.answers.SetReadDeadline(time.Now().Add(by))
 	if _, err := w.answers.Read(answer[:]); err != nil {
 		w.quiet = true
 	}

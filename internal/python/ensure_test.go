@@ -218,13 +218,18 @@ func TestSpecs(t *testing.T) {
 }
 
 func TestCacheDir(t *testing.T) {
-	if dir, err := CacheDir([]string{"HOME=/home/a", "ASSAY_CACHE=/big/assay"}); err != nil || dir != "/big/assay" {
+	home := t.TempDir()
+	if dir, err := CacheDir([]string{"HOME=" + home, "ASSAY_CACHE=/big/assay"}); err != nil || dir != "/big/assay" {
 		t.Error(dir, err)
 	}
-	if dir, err := CacheDir([]string{"HOME=/home/a"}); err != nil || !strings.HasPrefix(dir, "/home/a/") || filepath.Base(dir) != "assay" {
+	if dir, err := CacheDir([]string{"HOME=" + home}); err != nil || !strings.HasPrefix(dir, home+"/") || filepath.Base(dir) != "assay" {
 		t.Error(dir, err)
 	}
-	if _, err := CacheDir(nil); fault.HintOf(err) == "" {
-		t.Error("no home, and no hint")
+	if _, err := CacheDir([]string{"HOME=" + home + "/gone"}); fault.HintOf(err) == "" {
+		t.Error("a home that is not there, and no hint")
+	}
+	// Without $HOME it is the home folder that the user database names, where there is one.
+	if dir, err := CacheDir(nil); (err == nil) != (dir != "") || err != nil && fault.HintOf(err) == "" {
+		t.Errorf("%q, %v", dir, err)
 	}
 }

@@ -138,8 +138,9 @@ func goImports(t *testing.T) map[string][]string {
 var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za-z0-9_.]*)|from[ \t]+([A-Za-z_][A-Za-z0-9_.]*)[ \t]+import)`)
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch, which
-// the script has imported before. difflib, inspect, select and signal are attempt.py's, whose process is assay's own.
-var agentModules = []string{"_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "difflib", "functools", "gc",
+// the script has imported before. difflib, select and signal are attempt.py's, whose process is assay's own; dis and inspect are imported where the
+// framework has done so long before.
+var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "difflib", "dis", "functools", "gc",
 	"importlib", "inspect", "json", "linecache", "math", "multiprocessing", "os", "platform", "re", "resource", "select", "signal", "sitecustomize",
 	"socket", "struct", "sys", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
 
