@@ -48,6 +48,7 @@ func leftIn(t *testing.T, dir, stdout string) leftBehind {
 
 // TestCutOff: assay itself is killed. The script goes on as it would have, and what was recorded until then can be shown.
 func TestCutOff(t *testing.T) {
+	t.Parallel()
 	assay, dir := testkit.Assay(t), t.TempDir()
 	k := outliving(t, dir, nil)
 	out, _ := io.ReadAll(k.lines)

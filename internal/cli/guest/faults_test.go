@@ -22,7 +22,7 @@ import (
 
 // shortFaults are the scripts of the short set, and the kind of fault that each stands for.
 var shortFaults = map[string]string{
-	"closefds.py": "descriptors", "forks.py": "fork", "forkwarns.py": "fork without torch", "kills.py": "killed, cut off", "looks.py": "what a script sees of its process",
+	"closefds.py": "descriptors", "forks.py": "fork", "forkwarns.py": "fork without torch", "looks.py": "what a script sees of its process",
 	"notorch.py": "no torch", "prints.py": "much output", "raises.py": "an exception, its traceback",
 }
 
@@ -70,6 +70,7 @@ var ignoredAtStart = map[syscall.Signal]bool{syscall.SIGHUP: signal.Ignored(sysc
 
 // TestSignals: a signal sent to assay is the script's; its answer, and assay's status, are what they would be without.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	python, assay := testkit.Python(t), testkit.Assay(t)
 	for _, c := range []struct {
 		name    string
@@ -135,6 +136,7 @@ func TestSignals(t *testing.T) {
 
 // TestOutOfDisk: where the evidence cannot be kept, the script does not notice, and assay says what is missing.
 func TestOutOfDisk(t *testing.T) {
+	t.Parallel()
 	python, assay := testkit.Python(t), testkit.Assay(t)
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("no /dev/full here")
@@ -159,6 +161,7 @@ func TestOutOfDisk(t *testing.T) {
 
 // TestFlags: what the flags of run promise.
 func TestFlags(t *testing.T) {
+	t.Parallel()
 	python, assay := testkit.Python(t), testkit.Assay(t)
 	start := func(t *testing.T, flags []string, command ...string) (testkit.Outcome, *evidence.Run) {
 		out := filepath.Join(t.TempDir(), "run")
