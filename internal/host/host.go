@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"assay/internal/evidence"
@@ -107,6 +108,7 @@ func runTool(ctx context.Context, path string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdout = &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a stop of our group is not to catch it while it is being started (probe, gitState)
 	cmd.WaitDelay = 100 * time.Millisecond
 	err := cmd.Run()
 	switch {

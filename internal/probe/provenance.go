@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"syscall"
 
 	"assay/internal/evidence"
 	"assay/internal/secret"
@@ -30,6 +31,8 @@ func gitState(ctx context.Context, dir string, own []string) (commit, dirty stri
 	git := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+		// Out of our group: stopped with it while it is being started, it would keep our own thread, which waits for its exec, from stopping.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		out, err := cmd.Output()
 		return strings.TrimRight(string(out), "\n"), err
 	}

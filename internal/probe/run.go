@@ -46,6 +46,7 @@ const (
 	quiet       = 100 * time.Millisecond // and how long where nothing comes: what a process sent before it ended is there at once
 	stopGrace   = 30 * time.Second       // from the agent's SystemExit to our SIGTERM, and from that to SIGKILL
 	sampleEvery = time.Second
+	gitAfter    = time.Second // or when the script has ended
 	factsLimit  = 3 * time.Second
 )
 
@@ -357,6 +358,12 @@ func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pi
 	}
 	spawn("sweeping up after killed runs", func() { file.Sweep(o.Environ, o.Dir) })
 	spawn("asking git for the commit", func() {
+		// Not while the script starts: whoever stops it then, as a test or a shell that has thought better of it, could catch git before its
+		// exec, and us with it (gitState).
+		select {
+		case <-ctx.Done():
+		case <-time.After(gitAfter):
+		}
 		limited, stop := context.WithTimeout(context.WithoutCancel(ctx), factsLimit) // a script may be over before git has answered
 		defer stop()
 		commit, dirty := gitState(limited, o.Dir, append([]string{o.Out}, o.Own...))
