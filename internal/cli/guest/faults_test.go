@@ -22,8 +22,8 @@ import (
 
 // shortFaults are the scripts of the short set, and the kind of fault that each stands for.
 var shortFaults = map[string]string{
-	"closefds.py": "descriptors", "forks.py": "fork", "forkwarns.py": "fork without torch", "looks.py": "what a script sees of its process",
-	"notorch.py": "no torch", "prints.py": "much output", "raises.py": "an exception, its traceback",
+	"forks.py": "fork", "forkwarns.py": "fork without torch", "looks.py": "what a script sees of its process",
+	"notorch.py": "no torch", "raises.py": "an exception, its traceback",
 }
 
 // TestFaults: whatever a script does to itself, it does as without assay, and what was seen by then is kept.
@@ -70,6 +70,7 @@ var ignoredAtStart = map[syscall.Signal]bool{syscall.SIGHUP: signal.Ignored(sysc
 
 // TestSignals: a signal sent to assay is the script's; its answer, and assay's status, are what they would be without.
 func TestSignals(t *testing.T) {
+	testset.FullOnly(t) // without torch: TestSignalToAssay
 	t.Parallel()
 	python, assay := testkit.Python(t), testkit.Assay(t)
 	for _, c := range []struct {
@@ -83,9 +84,6 @@ func TestSignals(t *testing.T) {
 		{"hangup", []syscall.Signal{syscall.SIGHUP}, []string{"ready"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.name != "interrupt-twice" {
-				testset.FullOnly(t)
-			}
 			for _, sig := range c.signals {
 				if ignoredAtStart[sig] { // as under nohup: the script would not hear it either, and wait for ever
 					t.Skipf("%v is ignored here, and whatever is started inherits that", sig)
