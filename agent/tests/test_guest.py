@@ -376,3 +376,15 @@ def test_every_except_clause_lets_pass_what_is_the_scripts():
 def broad(kind):
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     return any(k is None or isinstance(k, ast.Name) and k.id in ("Exception", "BaseException") for k in kinds)
+
+
+def test_a_failed_reading_costs_the_step_nothing(monkeypatch):
+    """What looks at losses and gradients is a hook of its own: the one that times the phase goes on."""
+    from assay_agent.watch import numerics
+
+    said = []
+    monkeypatch.setattr(wire, "trouble", said.append)
+    monkeypatch.setattr(numerics, "_torch", None)
+    for reading in (numerics.on_backward, numerics.on_step, numerics.on_scale):
+        assert reading(object()) is None
+    assert len(said) == 3

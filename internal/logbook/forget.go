@@ -424,13 +424,8 @@ func (e *edit) put(id string, p *projection, doc []byte, name func(string) strin
 func (e *edit) rewrite(without func([]byte) []byte, name func(string) string) error {
 	for again := true; again; {
 		again = false
-		var ids []string
-		if err := each(e.ctx, e.tx, "SELECT id FROM content ORDER BY rowid", func(scan func(...any) error) error {
-			var id string
-			err := scan(&id)
-			ids = append(ids, id)
-			return err
-		}); err != nil {
+		ids, err := recordIDs(e.ctx, e.tx)
+		if err != nil {
 			return err
 		}
 		for _, id := range ids {
@@ -628,13 +623,8 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 			return nil
 		}
 		e := newEdit(ctx, tx, time.Now(), "")
-		var ids []string
-		if err := each(ctx, tx, "SELECT id FROM content ORDER BY rowid", func(scan func(...any) error) error {
-			var id string
-			err := scan(&id)
-			ids = append(ids, id)
-			return err
-		}); err != nil {
+		ids, err := recordIDs(ctx, tx)
+		if err != nil {
 			return err
 		}
 		for _, id := range ids {

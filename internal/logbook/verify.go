@@ -117,14 +117,20 @@ func checkSchema(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	return nil
 }
 
-func checkDocuments(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
-	var ids []string
-	if err := each(ctx, tx, "SELECT id FROM content ORDER BY rowid", func(scan func(...any) error) error {
+// recordIDs are the identifiers of all records that are kept whole, in the order in which they came.
+func recordIDs(ctx context.Context, tx *sql.Tx) (ids []string, err error) {
+	err = each(ctx, tx, "SELECT id FROM content ORDER BY rowid", func(scan func(...any) error) error {
 		var id string
 		err := scan(&id)
 		ids = append(ids, id)
 		return err
-	}); err != nil {
+	})
+	return ids, err
+}
+
+func checkDocuments(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
+	ids, err := recordIDs(ctx, tx)
+	if err != nil {
 		return err
 	}
 	for _, id := range ids {

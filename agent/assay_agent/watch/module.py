@@ -29,8 +29,8 @@ def install(torch, config):
     def begin(module, args, kwargs=None):
         if state.busy or not state.on or not grad_enabled() or not state.mine():
             return False
-        state.module_begin()
         _shapes(torch, module, args, kwargs)
+        state.module_begin()
         return True
 
     @guest.hook
@@ -84,6 +84,7 @@ def clear():
 _checks = 0
 
 
+@guest.hook  # a failure of its own must not cost the call its place in the step
 def _shapes(torch, module, args, kwargs):
     """Note what went into the model: each of the first 64 calls, then every 16th."""
     global _checks, last_call

@@ -78,6 +78,7 @@ def _profiled():
     return enabled is not None and enabled()
 
 
+@guest.hook  # a failure of its own must not cost the step its backward pass
 def on_backward(roots):
     """A backward pass starts from roots: a tensor, or several."""
     scaled, _scaled[:] = _scaled[:], []
@@ -172,11 +173,13 @@ def _look_for_division(root):
     _accumulation[ground] = _accumulation.get(ground, 0) + 1
 
 
+@guest.hook
 def on_scale(outputs):
     """A GradScaler is about to scale a loss."""
     _scaled[:] = [outputs] if type(outputs) is _torch.Tensor else []
 
 
+@guest.hook
 def on_step(optimizer):
     """Before an optimizer steps: on a sampled step, whether its gradients are finite."""
     step = T.number + 1
