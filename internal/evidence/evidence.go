@@ -65,6 +65,7 @@ type Run struct {
 	Windows  []Window  `json:"windows"`
 	Epochs   []Epoch   `json:"epochs"`
 	Findings []Finding `json:"findings"`
+	Limits   []Limit   `json:"limits,omitempty"` // that findings were judged by; of earlier assays none
 
 	Fallbacks []Fallback  `json:"fallbacks"`
 	Syncs     []SyncPoint `json:"syncs"`

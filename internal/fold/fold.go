@@ -16,7 +16,6 @@ const (
 	listed     = 20_000    // steps and losses listed in evidence.json; figures are computed from all
 	warmup     = 10        // steps before the steady window of a run with one epoch or none: caches, kernels and threads settle
 	minSteady  = 5         // fewer steps make no window
-	dataShare  = 0.30      // share of data wait from which a finding says so
 	maxSamples = 5000      // host samples kept
 
 	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them

@@ -194,6 +194,23 @@ func TestLongEpoch(t *testing.T) {
 	if f := finding(run, "long-epoch"); f == nil || f.Basis != evidence.Derived {
 		t.Errorf("long epoch: %+v", f)
 	}
+	if l, ok := run.Limit("long-epoch"); !ok || l.Value != 1 || l.Unit != "s" || l.Source != "--warn-epoch" {
+		t.Errorf("the evidence does not keep the limit that it was judged by: %+v", run.Limits)
+	}
+}
+
+// TestLimits: each finding that compares with a number has that number in the evidence, the default where nothing else was asked for.
+func TestLimits(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.steps(1, 1, 30, 0, plainSteps)
+	run := s.f.finish()
+	for name, value := range map[string]float64{"long-epoch": 1800, "data-wait": 0.30, "memory-growth": 0.026, "cpu-contention": 0.05, "cpu-quota": 0.05,
+		"thermal-throttling": 0.05, "swapping": 1 << 20} {
+		if l, ok := run.Limit(name); !ok || math.Abs(l.Value-value) > 1e-12 || l.Unit == "" || !strings.HasPrefix(l.Source, "default") {
+			t.Errorf("%s: %+v, want %g by default", name, l, value)
+		}
+	}
 }
 
 // TestFallbacks: what PyTorch warned of is measured; what the dispatcher says of the profiled window is derived.
