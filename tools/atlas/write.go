@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"assay/internal/atlas"
+	clean "assay/internal/text"
 )
 
 const madeBy = "Made by `go run ./tools/atlas`; do not edit. releases.txt names the wheels; disagreements.txt where their two readings differ.\n"
@@ -228,24 +229,7 @@ func (t *tables) covered(pkg string) string {
 			text += ", "
 		}
 	}
-	return "Releases read: " + wrap(text+".", 120)
-}
-
-// wrap breaks a text into lines of at most width letters.
-func wrap(text string, width int) string {
-	var out strings.Builder
-	line := len("Releases read: ")
-	for i, word := range strings.Fields(text) {
-		if line+len(word)+1 > width {
-			out.WriteString("\n")
-			line = 0
-		} else if i > 0 {
-			out.WriteString(" ")
-		}
-		out.WriteString(word)
-		line += len(word) + 1
-	}
-	return out.String() + "\n"
+	return clean.Wrapped(text+".", "Releases read: ", "", 119)
 }
 
 func (t *tables) releasesText() *bytes.Buffer {
