@@ -203,7 +203,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 // keepEvidence writes evidence and report into the run's folder, and prints the summary.
 func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 	form := report.Text{Width: width(env)}
-	for _, file := range []struct {
+	for _, kept := range []struct {
 		name string
 		form report.Form
 		said *string // what the summary names it by: only what is there
@@ -211,18 +211,18 @@ func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 		if res.Dir == "" {
 			continue
 		}
-		path, sum := filepath.Join(res.Dir, file.name), sha256.New()
-		if err := probe.WriteFile(path, func(w io.Writer) error { return file.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
-			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", file.name, err))
+		path, sum := filepath.Join(res.Dir, kept.name), sha256.New()
+		if err := file.Write(path, 0o600, func(w io.Writer) error { return kept.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
+			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", kept.name, err))
 			continue
 		}
-		if file.name == "evidence.json" {
+		if kept.name == "evidence.json" {
 			res.Run.Document = hex.EncodeToString(sum.Sum(nil))
 		}
 		if rel, err := filepath.Rel(env.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 			path = rel
 		}
-		*file.said = path
+		*kept.said = path
 	}
 	if form.Report != "" {
 		form.Evidence = "" // it lies beside the page, which says so

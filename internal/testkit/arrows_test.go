@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"examples":             {},
 	"cmd/assay":            {"internal/cli"},
 	"internal/atlas":       {"internal/text"},
-	"internal/audit":       {"internal/atlas", "internal/pyast", "internal/text"},
+	"internal/audit":       {"internal/atlas", "internal/file", "internal/pyast", "internal/text"},
 	"internal/audit/rules": {"internal/atlas", "internal/audit", "internal/evidence", "internal/pyast", "internal/python"},
 	"internal/cli":         {"agent", "examples", "internal/atlas", "internal/audit", "internal/audit/rules", "internal/evidence", "internal/fault", "internal/file", "internal/gate", "internal/host", "internal/logbook", "internal/lsp", "internal/probe", "internal/python", "internal/report", "internal/secret", "internal/stats", "internal/symptom", "internal/target", "internal/text", "internal/unit", "internal/verdict"},
 	"internal/cli/guest":   {"internal/evidence", "internal/target"},
