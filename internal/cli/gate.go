@@ -102,10 +102,8 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 	}
 	rep := gate.Judge(policy, &gate.Set{Runs: runs, History: runHistory(env, opts.against, "")})
 	if opts.junit != "" {
-		err := file.Write(env.Path(opts.junit), 0o600, func(w io.Writer) error { return gate.JUnit{}.Write(w, rep) })
-		if err == nil {
-			err = os.Chmod(env.Path(opts.junit), 0o644) // for another program to read, which may run as another user
-		}
+		err := file.Write(env.Path(opts.junit), 0o644, // for another program to read, which may run as another user
+			func(w io.Writer) error { return gate.JUnit{}.Write(w, rep) })
 		if err != nil {
 			return fmt.Errorf("gate --junit %s: %w", opts.junit, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +45,11 @@ type runOptions struct {
 	policy                         string // of the gates at the end
 }
 
+// defaultWarnEpoch is the threshold as the flag has it: 30m.
+var defaultWarnEpoch = strings.TrimSuffix(time.Duration(evidence.LongEpoch*float64(time.Second)).String(), "0s")
+
 func newRunCommand(env *Env) *cobra.Command {
-	opts := runOptions{on: "auto", profile: "auto", warnEpoch: "30m"}
+	opts := runOptions{on: "auto", profile: "auto", warnEpoch: defaultWarnEpoch}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Run a training script, unmodified, and measure it",
