@@ -475,9 +475,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.host()
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
-		for _, fig := range figures {
-			b.unknown(fig.name, fig.unit, reason)
-		}
+		b.leftUnknown(reason)
 		run.Outcome.Reason = reason
 		if b.f.exit == nil && noExit == underWay {
 			run.Outcome.Reason = underWay + "; " + reason
@@ -503,6 +501,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.only()
 	b.cost()
 	b.quiet()
+	b.leftUnknown(b.noSteps())
 	b.findings()
 	b.complete()
 	empty(run)
