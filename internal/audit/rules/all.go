@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -32,32 +33,40 @@ var All = []*audit.Rule{
 	audit.UnusedAllow, audit.BareAllow,
 }
 
-// mpsOnly makes a rule's function look only when MPS is the target.
-func mpsOnly(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
-	return func(p *audit.Pass, c *audit.Call) {
+// mpsOnly makes a rule look only when MPS is the target.
+func mpsOnly(at audit.Look) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) {
 		if p.Target.Device == "mps" {
-			look(p, c)
+			at(p, c)
 		}
 	}
 }
 
 // noCUDA makes it look when the target has no CUDA.
-func noCUDA(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
-	return func(p *audit.Pass, c *audit.Call) {
+func noCUDA(at audit.Look) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) {
 		if p.Target.Device != "cuda" {
-			p.Unless(underCUDA, depends, look, c)
+			p.Unless(underCUDA, depends, at, c)
 		}
 	}
 }
 
 // onMetal makes it look at code for TensorFlow, which a Mac runs on Metal.
-func onMetal(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
-	return func(p *audit.Pass, c *audit.Call) {
+func onMetal(at audit.Look) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) {
 		if p.Target.Device != "cuda" {
-			p.Unless(underCUDA, nil, look, c)
+			p.Unless(underCUDA, nil, at, c)
 		}
 	}
 }
+
+// asks are the calls of a rule that looks at all of them alike.
+func asks(names func(string) bool, at audit.Look) []audit.Ask { return []audit.Ask{on(names, at)} }
+
+// on is the calls of some names, and what looks at them.
+func on(names func(string) bool, at audit.Look) audit.Ask { return audit.Ask{Names: names, Look: at} }
+
+func all(string) bool { return true }
 
 // Names of calls that a rule asks for.
 
@@ -90,7 +99,7 @@ func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 func deviceName(p *audit.Pass) string {
 	for _, name := range []string{"device", "DEVICE", "dev", "torch_device"} {
 		v := p.Value(&pyast.Name{ID: name})
-		if v.Kind == audit.Device && !v.Where.May(audit.OnCUDA) {
+		if v.Kind == abstract.Device && !v.Where.May(abstract.OnCUDA) {
 			return name
 		}
 	}
@@ -104,7 +113,7 @@ func replace(n pyast.Node, text string) audit.Edit {
 
 // removeKeyword takes name=value out of a call, with the comma that goes with it.
 func removeKeyword(p *audit.Pass, call *pyast.Call, k *pyast.Keyword) (audit.Edit, bool) {
-	src := p.Src.Text
+	src := p.Src().Text
 	from, to := k.Pos(), k.End()
 	for i := to; i < call.End(); i++ { // up to the next argument
 		switch src[i] {
@@ -134,7 +143,7 @@ func removeKeyword(p *audit.Pass, call *pyast.Call, k *pyast.Keyword) (audit.Edi
 }
 
 // keyword is the node of a keyword argument; nil if it is not there.
-func keyword(c *audit.Call, names ...string) *pyast.Keyword {
+func keyword(c *abstract.Call, names ...string) *pyast.Keyword {
 	for _, n := range c.Named {
 		for _, name := range names {
 			if n.Name == name && n.Node != nil && n.Node.Arg == name {
@@ -146,11 +155,11 @@ func keyword(c *audit.Call, names ...string) *pyast.Keyword {
 }
 
 // isTrue reports a constant True that nobody can change from outside.
-func isTrue(v *audit.Value) bool { return v != nil && v.Kind == audit.Bool && v.Yes && !v.Soft }
+func isTrue(v *abstract.Value) bool { return v != nil && v.Kind == abstract.Bool && v.Yes && !v.Soft }
 
 // number is an argument that is a number in the source.
-func number(v *audit.Value) (float64, bool) {
-	if v == nil || v.Kind != audit.Number || v.Text == "" {
+func number(v *abstract.Value) (float64, bool) {
+	if v == nil || v.Kind != abstract.Number || v.Text == "" {
 		return 0, false
 	}
 	return v.Num, true
@@ -158,11 +167,11 @@ func number(v *audit.Value) (float64, bool) {
 
 // where says on which line something stands, for messages.
 func line(p *audit.Pass, n pyast.Node) string {
-	return fmt.Sprintf("line %d", p.Src.Place(n.Pos()).Line)
+	return fmt.Sprintf("line %d", p.Src().Place(n.Pos()).Line)
 }
 
 // own are the loops of the function around the Pass, the innermost last.
-func own(p *audit.Pass) []audit.Loop {
+func own(p *audit.Pass) []abstract.Loop {
 	loops := p.Loops()
 	for i, l := range loops {
 		if l.Func == p.Func() {
@@ -182,11 +191,11 @@ func batchLoop(p *audit.Pass) bool {
 	return false
 }
 
-func overLoader(v *audit.Value) bool {
+func overLoader(v *abstract.Value) bool {
 	switch {
-	case v.Kind == audit.Loader:
+	case v.Kind == abstract.Loader:
 		return true
-	case v.Kind == audit.Seq && (v.Path == "enumerate" || v.Path == "zip"):
+	case v.Kind == abstract.Seq && (v.Form == abstract.Enumerated || v.Form == abstract.Zipped):
 		for _, i := range v.Items {
 			if overLoader(i) {
 				return true
@@ -212,9 +221,9 @@ func underCUDA(p *audit.Pass) bool {
 			}
 		}
 		path := p.Package()
-		if !bytes.Contains(p.Src.Text, []byte("__main__")) { // no program of its own
-			path += filepath.Base(p.Src.Path)
-			if name := filepath.Base(p.Src.Path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
+		if !bytes.Contains(p.Src().Text, []byte("__main__")) { // no program of its own
+			path += filepath.Base(p.Src().Path)
+			if name := filepath.Base(p.Src().Path); strings.HasPrefix(name, "test_") && strings.Contains(name, "gpu") {
 				return true
 			}
 		}
@@ -226,7 +235,7 @@ func underCUDA(p *audit.Pass) bool {
 		return true
 	}
 	if f := p.Func(); f != nil && f.Node != nil { // @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
-		if p.Within(f.Node, func(f *audit.Func) bool {
+		if p.Within(f.Node, func(f *abstract.Func) bool {
 			return decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module && decorated(p, f.Class.Node.DecoratorList)
 		}) {
 			return true
@@ -250,7 +259,7 @@ func depends(p *audit.Pass) string {
 // byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not reach. Its markers, fixtures,
 // configuration and command line skip tests where CUDA is missing, and little of that stands in the file.
 func byRunner(p *audit.Pass) string {
-	if p.FromTop() && !p.InMain() || !isTests(p.Main.Src) && !isTests(p.Src) {
+	if p.FromTop() && !p.InMain() || !isTests(p.Home()) && !isTests(p.Src()) {
 		return ""
 	}
 	return ", unless the tests' runner leaves it out"
@@ -317,7 +326,7 @@ func asksElsewhere(p *audit.Pass, test pyast.Expr) bool {
 		return false
 	}
 	f := p.Value(c.Func)
-	return f.Kind == audit.Function && f.Func.Node != nil && strings.Contains(f.Func.Module.File.Source(f.Func.Node), "cuda.is_available()")
+	return f.Kind == abstract.Function && f.Func.Node != nil && strings.Contains(f.Func.Module.File.Source(f.Func.Node), "cuda.is_available()")
 }
 
 func saysCUDA(text string) bool {

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -12,7 +13,7 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.unscale_(optimizer)\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "PyTorch, automatic mixed precision examples",
-}, Names: either(isScaler, ending("backward"), named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")), Call: func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(either(isScaler, ending("backward"), named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")), func(p *audit.Pass, c *abstract.Call) {
 	name := last(c.Path)
 	switch {
 	case isScaler(c.Path) && (name == "scale" || name == "step" || name == "unscale_"):
@@ -25,7 +26,7 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 	if p.AtHome() {
 		audit.Note(p, newLog).add(p, c, true)
 	}
-}, File: func(p *audit.Pass) {
+}), File: func(p *audit.Pass) {
 	l := audit.Note(p, newLog)
 	for _, s := range l.calls {
 		if s.name != "clip_grad_norm_" && s.name != "clip_grad_value_" || len(l.in(s.fn, "step")) == 0 || len(l.in(s.fn, "scale")) == 0 {

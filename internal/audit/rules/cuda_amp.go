@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -14,7 +15,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	Bad:    "with torch.cuda.amp.autocast():\n    loss = model(x)\n",
 	Good:   "with torch.amp.autocast(device.type):\n    loss = model(x)\n",
 	Source: "torch/cuda/amp and torch/amp/autocast_mode.py of the releases",
-}, Names: either(under("torch.cuda.amp.", "torch.amp."), named("torch.autocast")), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(either(under("torch.cuda.amp.", "torch.amp."), named("torch.autocast")), noCUDA(func(p *audit.Pass, c *abstract.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.amp.")
 	if !ok && c.Path != "torch.autocast" && !strings.HasPrefix(c.Path, "torch.amp.") {
 		return
@@ -26,7 +27,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	known := p.Target.Since("2.5") || last(c.Path) == "GradScaler" && p.Target.Since("2.3")
 	tooOld := "autocast knows \"mps\" from torch 2.5 on: before it, cast model and inputs by hand, or train in float32"
 	if c.Path == "torch.autocast" || c.Path == "torch.amp.autocast" || c.Path == "torch.amp.GradScaler" {
-		if e := c.Arg(-1, "enabled"); e != nil && e.Kind == audit.Bool && !e.Yes && !e.Soft {
+		if e := c.Arg(-1, "enabled"); e != nil && e.Kind == abstract.Bool && !e.Yes && !e.Soft {
 			return
 		}
 		d := c.Arg(0, "device_type", "device")
@@ -34,7 +35,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 			p.Report(c.At, audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")), Text: "GradScaler is CUDA's unless told otherwise, and switches itself off without it: " + without,
 				Hint: "give it the device's own type: device.type"})
 		}
-		if d != nil && d.Kind == audit.Str && d.Text == "cuda" && !d.Soft {
+		if d != nil && d.Kind == abstract.Str && d.Text == "cuda" && !d.Soft {
 			f := audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")), Text: last(c.Path) + "(\"cuda\") switches itself off without CUDA: " + without, Hint: "give it the device's own type: device.type"}
 			if !known {
 				f.Hint = tooOld
@@ -49,7 +50,7 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 	if !ok || c.Node == nil || rest != "autocast" && rest != "GradScaler" {
 		return
 	}
-	if e := c.Arg(0, "enabled"); e != nil && e.Kind == audit.Bool && !e.Yes && !e.Soft {
+	if e := c.Arg(0, "enabled"); e != nil && e.Kind == abstract.Bool && !e.Yes && !e.Soft {
 		return
 	}
 	f := audit.Finding{Sure: switchedOn(c.Arg(0, "enabled")), Text: "torch.cuda.amp." + rest + " switches itself off without CUDA: " + without, Hint: "write torch.amp." + rest + " with the device's type"}
@@ -64,9 +65,9 @@ var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alo
 		f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: fmt.Sprintf("write torch.amp.%s(%s.type)", rest, name), Edits: []audit.Edit{replace(c.Node, "torch.amp."+rest+"("+arguments+")")}}
 	}
 	p.Report(c.At, f)
-})}
+}))}
 
 // switchedOn reports whether an argument `enabled` is left out, or True unless somebody says otherwise.
-func switchedOn(enabled *audit.Value) bool {
-	return enabled == nil || enabled.Kind == audit.Bool && enabled.Yes
+func switchedOn(enabled *abstract.Value) bool {
+	return enabled == nil || enabled.Kind == abstract.Bool && enabled.Yes
 }

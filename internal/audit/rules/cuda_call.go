@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -13,7 +14,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	Bad:    "model = Net().cuda()\n",
 	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = Net().to(device)\n",
 	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Names: ending("cuda"), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(ending("cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
 	if last(c.Path) != "cuda" || c.Node == nil || p.Func() != nil && p.Func().Name == "cuda" { // a module's own .cuda() that passes it on
 		return
 	}
@@ -28,7 +29,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	switch c.Path {
 	case "torch.Tensor.cuda", "torch.nn.Module.cuda":
 	case "?.cuda":
-		sure = c.Self != nil && c.Self.Kind == audit.Unknown && torchFile(p)
+		sure = c.Self != nil && c.Self.Kind == abstract.Unknown && torchFile(p)
 		if !torchFile(p) {
 			return
 		}
@@ -37,7 +38,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 	default:
 		return
 	}
-	if p.Within(attr, func(f *audit.Func) bool { return f.Name == "cuda" }) { // lambda x: x.cuda(device), passed on
+	if p.Within(attr, func(f *abstract.Func) bool { return f.Name == "cuda" }) { // lambda x: x.cuda(device), passed on
 		return
 	}
 	receiver := p.Text(attr.Value)
@@ -47,7 +48,7 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 			return false
 		}
 		class := p.Value(is.Args[1])
-		return class.Kind != audit.API || !strings.HasPrefix(class.Path, "torch.")
+		return class.Kind != abstract.API || !strings.HasPrefix(class.Path, "torch.")
 	}) {
 		sure = false
 	}
@@ -63,6 +64,6 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 		f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "write .to(" + name + ")", Edits: []audit.Edit{{From: int(attr.At), To: c.Node.End(), Text: "to(" + name + rest + ")"}}}
 	}
 	p.Report(c.At, f)
-})}
+}))}
 
 func torchFile(p *audit.Pass) bool { return p.Imported("torch") }

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -14,12 +15,12 @@ var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torc
 	Bad:    "torch.cuda.synchronize()\n",
 	Good:   "if device.type == \"mps\":\n    torch.mps.synchronize()\n",
 	Source: "torch/cuda/__init__.py and torch/cuda/memory.py; tried with 2.3.1 and 2.8.0",
-}, Names: under("torch.cuda."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(under("torch.cuda."), noCUDA(func(p *audit.Pass, c *abstract.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "torch.cuda.")
 	if !ok || c.Node == nil || !raising[rest] && !(rest == "is_bf16_supported" && !p.Target.Since("2.4")) {
 		return
 	}
-	if d := c.Arg(0, "device"); rest == "device" && (d == nil || d.Kind != audit.Number && d.Kind != audit.Str || d.Soft) { // None, or less than 0, does nothing
+	if d := c.Arg(0, "device"); rest == "device" && (d == nil || d.Kind != abstract.Number && d.Kind != abstract.Str || d.Soft) { // None, or less than 0, does nothing
 		return
 	}
 	f := audit.Finding{Sure: true, Text: "torch.cuda." + rest + "() fails: " + noCUDAText, Source: "torch/cuda/__init__.py"}
@@ -37,7 +38,7 @@ var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torc
 		f.Hint = "ask torch.cuda.is_available() first"
 	}
 	p.Report(c.At, f)
-})}
+}))}
 
 var neutral = map[string]string{"synchronize": "torch.accelerator.synchronize()", "current_device": "torch.accelerator.current_device_index()"}
 

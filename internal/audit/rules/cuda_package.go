@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -66,7 +67,7 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 	Bad:    "from flash_attn import flash_attn_func\n",
 	Good:   "import torch.nn.functional as F\nout = F.scaled_dot_product_attention(q, k, v)\n",
 	Source: "the packages' own pages: Linux or Windows with NVIDIA GPUs",
-}, Names: under("import ", "torch.utils.cpp_extension.", "bitsandbytes.", "xformers."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(under("import ", "torch.utils.cpp_extension.", "bitsandbytes.", "xformers."), noCUDA(func(p *audit.Pass, c *abstract.Call) {
 	name, ok := strings.CutPrefix(c.Path, "import ")
 	if !ok {
 		if what, instead := cudaKernels(c.Path); what != "" && c.Node != nil {
@@ -102,12 +103,12 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 		f.Hint = "a Mac has " + instead
 	}
 	p.Report(c.At, f)
-})}
+}))}
 
 // namesKernels reports whether a list of sources has one in CUDA.
-func namesKernels(v *audit.Value) bool {
+func namesKernels(v *abstract.Value) bool {
 	if v == nil {
 		return false
 	}
-	return v.Kind == audit.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
+	return v.Kind == abstract.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
 }

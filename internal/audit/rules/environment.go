@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -11,19 +12,19 @@ import (
 var settings = []string{"os.environ.__setitem__", "os.environ.setdefault", "os.putenv", "os.environ.update"}
 
 // eachSetting calls look for each variable that a call sets: os.environ.update sets several.
-func eachSetting(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
-	return func(p *audit.Pass, c *audit.Call) {
+func eachSetting(look audit.Look) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) {
 		if c.Path != "os.environ.update" {
 			look(p, c)
 			return
 		}
-		one := func(name string, v *audit.Value) {
+		one := func(name string, v *abstract.Value) {
 			d := *c
-			d.Path, d.Args, d.Named = "os.environ.__setitem__", []*audit.Value{{Kind: audit.Str, Text: name}, v}, nil
+			d.Path, d.Args, d.Named = "os.environ.__setitem__", []*abstract.Value{{Kind: abstract.Str, Text: name}, v}, nil
 			look(p, &d)
 		}
 		for _, a := range c.Args {
-			if a.Kind == audit.Dict {
+			if a.Kind == abstract.Dict {
 				for _, name := range slices.Sorted(maps.Keys(a.Attrs)) {
 					one(name, a.Attrs[name])
 				}
@@ -42,15 +43,15 @@ func importsTorch(p *audit.Pass) bool {
 }
 
 // setting is an environment variable that a call sets.
-func setting(c *audit.Call) (name, value string, ok bool) {
+func setting(c *abstract.Call) (name, value string, ok bool) {
 	if !slices.Contains(settings, c.Path) {
 		return "", "", false
 	}
 	n, v := c.Arg(0), c.Arg(1)
-	if n == nil || v == nil || n.Kind != audit.Str || n.Soft {
+	if n == nil || v == nil || n.Kind != abstract.Str || n.Soft {
 		return "", "", false
 	}
-	if v.Kind == audit.Str && !v.Soft {
+	if v.Kind == abstract.Str && !v.Soft {
 		return n.Text, v.Text, true
 	}
 	return n.Text, "", true

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -13,7 +14,7 @@ var MLXWithoutEval = &audit.Rule{Name: "mlx-without-eval", Title: "an MLX loop t
 	Bad:    "import mlx.core as mx\nimport mlx.optimizers as optim\nopt = optim.SGD(0.1)\nfor x in batches:\n    opt.update(model, grads)\n",
 	Good:   "import mlx.core as mx\nimport mlx.optimizers as optim\nopt = optim.SGD(0.1)\nfor x in batches:\n    opt.update(model, grads)\n    mx.eval(model.parameters(), opt.state)\n",
 	Source: "MLX documentation, Lazy evaluation",
-}, Names: either(under("mlx."), ending("update", "item", "tolist")), Call: func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(either(under("mlx."), ending("update", "item", "tolist")), func(p *audit.Pass, c *abstract.Call) {
 	if !p.AtHome() || !p.Imported("mlx") {
 		return
 	}
@@ -24,7 +25,7 @@ var MLXWithoutEval = &audit.Rule{Name: "mlx-without-eval", Title: "an MLX loop t
 		c.Path == "builtins.float", c.Path == "builtins.print", c.Path == "numpy.array", c.Path == "numpy.asarray":
 		audit.Note(p, newLog).calls = append(audit.Note(p, newLog).calls, seen{c.At, p.Func(), "eval", true})
 	}
-}, File: func(p *audit.Pass) {
+}), File: func(p *audit.Pass) {
 	l := audit.Note(p, newLog)
 	for _, s := range l.calls {
 		if s.name == "update" && len(l.in(s.fn, "eval")) == 0 {

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -13,7 +14,7 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 	Bad:    "torch.distributed.init_process_group(\"nccl\")\n",
 	Good:   "torch.distributed.init_process_group(\"nccl\" if torch.cuda.is_available() else \"gloo\")\n",
 	Source: "torch/distributed/distributed_c10d.py",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(all, noCUDA(func(p *audit.Pass, c *abstract.Call) {
 	at := 0
 	switch c.Path {
 	case "torch.distributed.init_process_group":
@@ -23,7 +24,7 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 		return
 	}
 	v := c.Arg(at, "backend")
-	if v == nil || v.Kind != audit.Str || !strings.Contains(v.Text, "nccl") {
+	if v == nil || v.Kind != abstract.Str || !strings.Contains(v.Text, "nccl") {
 		return
 	}
 	node := c.ArgNode(at, "backend")
@@ -38,4 +39,4 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 		}
 	}
 	p.Report(node, f)
-})}
+}))}

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -12,7 +13,7 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 	Why:  "`.numpy()` shares a tensor's memory, and NumPy knows the CPU alone: TypeError (\"can't convert mps:0 device type tensor to numpy\").",
 	Bad:  "x = torch.zeros(3, device=\"mps\")\na = x.numpy()\n",
 	Good: "x = torch.zeros(3, device=\"mps\")\na = x.cpu().numpy()\n",
-}, Names: named("torch.Tensor.numpy", "torch.Tensor.__array__", "numpy.array", "numpy.asarray"), Call: func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(named("torch.Tensor.numpy", "torch.Tensor.__array__", "numpy.array", "numpy.asarray"), func(p *audit.Pass, c *abstract.Call) {
 	v := c.Self
 	name := c.Path
 	switch name {
@@ -24,13 +25,13 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 		v = c.Arg(0)
 	case "torch.Tensor.__array__": // x * array, which hands the tensor to NumPy
 		v = c.Arg(0)
-		if a := c.Arg(1); v == nil || v.Kind != audit.Tensor {
+		if a := c.Arg(1); v == nil || v.Kind != abstract.Tensor {
 			v = a
 		}
 	default:
 		return
 	}
-	if v == nil || v.Kind != audit.Tensor || !v.Where.Surely(audit.OnMPS) && !(p.Target.Device == "cuda" && v.Where.Surely(audit.OnCUDA)) { // without CUDA it ends before
+	if v == nil || v.Kind != abstract.Tensor || !v.Where.Surely(abstract.OnMPS) && !(p.Target.Device == "cuda" && v.Where.Surely(abstract.OnCUDA)) { // without CUDA it ends before
 		return
 	}
 	f := audit.Finding{Sure: !v.Soft, Text: fmt.Sprintf("the tensor is on %s: TypeError", v.Where), Hint: "copy it to the CPU first: .cpu().numpy()"}
@@ -39,4 +40,4 @@ var NumpyOfDeviceTensor = &audit.Rule{Name: "numpy-of-device-tensor", Title: "nu
 		f.From, f.To = int(a.At), a.End()
 	}
 	p.Report(c.At, f)
-}}
+})}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -10,11 +11,11 @@ var ScalerWithoutUpdate = &audit.Rule{Name: "scaler-without-update", Title: "a G
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.step(optimizer)\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "torch/amp/grad_scaler.py",
-}, Names: either(isScaler, named("?.update")), Call: func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(either(isScaler, named("?.update")), func(p *audit.Pass, c *abstract.Call) {
 	if name := last(c.Path); p.AtHome() && (isScaler(c.Path) && (name == "step" || name == "update") || c.Path == "?.update") {
 		audit.Note(p, newLog).add(p, c, isScaler(c.Path))
 	}
-}, File: func(p *audit.Pass) {
+}), File: func(p *audit.Pass) {
 	l := audit.Note(p, newLog)
 	updates := false
 	for _, s := range l.calls {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -12,8 +13,8 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop", Title: 
 	Bad:    "for x in torch.utils.data.DataLoader(data):\n    loss = model(x.to(\"mps\")).mean()\n    total += loss.item()\n",
 	Good:   "for x in torch.utils.data.DataLoader(data):\n    loss = model(x.to(\"mps\")).mean()\n    total += loss.detach()\nprint(total.item())\n",
 	Source: "aten/src/ATen/native/mps: a copy to the CPU commits the stream and waits",
-}, Names: named("torch.Tensor.item", "torch.Tensor.tolist", "torch.Tensor.numpy", "torch.Tensor.cpu", "torch.Tensor.to", "builtins.float", "builtins.int",
-	"builtins.bool", "builtins.print", "torch.mps.synchronize", "torch.accelerator.synchronize"), Call: func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(named("torch.Tensor.item", "torch.Tensor.tolist", "torch.Tensor.numpy", "torch.Tensor.cpu", "torch.Tensor.to", "builtins.float", "builtins.int",
+	"builtins.bool", "builtins.print", "torch.mps.synchronize", "torch.accelerator.synchronize"), func(p *audit.Pass, c *abstract.Call) {
 	if p.Target.Device == "cpu" || !batchLoop(p) || sometimes(p) {
 		return
 	}
@@ -23,13 +24,13 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop", Title: 
 	case "torch.Tensor.item", "torch.Tensor.tolist", "torch.Tensor.numpy", "torch.Tensor.cpu":
 	case "torch.Tensor.to":
 		where, _ := p.Destination(c)
-		if !where.Surely(audit.OnCPU) {
+		if !where.Surely(abstract.OnCPU) {
 			return
 		}
 	case "builtins.float", "builtins.int", "builtins.bool", "builtins.print":
 		v = nil
 		for _, a := range c.Args {
-			if a.Kind == audit.Tensor {
+			if a.Kind == abstract.Tensor {
 				v = a
 			}
 		}
@@ -39,15 +40,15 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop", Title: 
 	default:
 		return
 	}
-	if v == nil || v.Kind != audit.Tensor || !v.Where.May(audit.OnMPS) && v.Where != audit.Open || v.Path == "batch" {
+	if v == nil || v.Kind != abstract.Tensor || !v.Where.May(abstract.OnMPS) && v.Where != abstract.Open || v.Origin == abstract.Batch {
 		return
 	}
-	if v.Where == audit.Open && !training(p) {
+	if v.Where == abstract.Open && !training(p) {
 		return
 	}
-	sure := v.Where.Surely(audit.OnMPS) && !v.Soft
+	sure := v.Where.Surely(abstract.OnMPS) && !v.Soft
 	p.Report(c.At, audit.Finding{Sure: sure, Text: what + "() waits for the GPU in every step", Hint: "keep the tensor (detached), and read it once in a while"})
-}, Kinds: []pyast.Kind{pyast.KindJoinedStr, pyast.KindIf}, Node: func(p *audit.Pass, n pyast.Node) {
+}), Kinds: []pyast.Kind{pyast.KindJoinedStr, pyast.KindIf}, Node: func(p *audit.Pass, n pyast.Node) {
 	if len(p.Loops()) == 0 || p.Target.Device == "cpu" || !batchLoop(p) || sometimes(p) {
 		return
 	}
@@ -68,5 +69,5 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop", Title: 
 // readOnMPS reports a tensor that is surely on MPS.
 func readOnMPS(p *audit.Pass, e pyast.Expr) bool {
 	v := p.Value(e)
-	return v.Kind == audit.Tensor && v.Where.Surely(audit.OnMPS) && !v.Soft && v.Path != "batch"
+	return v.Kind == abstract.Tensor && v.Where.Surely(abstract.OnMPS) && !v.Soft && v.Origin != abstract.Batch
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -11,7 +12,7 @@ var ComplexOnMetal = &audit.Rule{Name: "tensorflow-complex", Title: "complex num
 	Why: "tensorflow-metal has no kernels for complex types: such operators run on the CPU, with copies, or raise where they were placed on the GPU.",
 	Bad: "import tensorflow as tf\nx = tf.complex(a, b)\n", Good: "import tensorflow as tf\nx = tf.stack([a, b], -1)\n",
 	Source: "Apple, Getting started with tensorflow-metal; the kernels registered in its binaries (`assay ops`)",
-}, Names: under("tensorflow."), Call: onMetal(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(under("tensorflow."), onMetal(func(p *audit.Pass, c *abstract.Call) {
 	rest, ok := strings.CutPrefix(c.Path, "tensorflow.")
 	if !ok {
 		return
@@ -21,8 +22,8 @@ var ComplexOnMetal = &audit.Rule{Name: "tensorflow-complex", Title: "complex num
 		rest == "signal.stft", rest == "signal.inverse_stft", rest == "linalg.eig", rest == "linalg.eigvals":
 		p.Report(c.At, audit.Finding{Sure: false, Text: "tf." + rest + " makes complex numbers, which tensorflow-metal does not have", Hint: "put it on the CPU: with tf.device(\"/CPU:0\")"})
 	}
-})}
+}))}
 
-func dtypeText(v *audit.Value, part string) bool {
-	return v != nil && (v.Kind == audit.API && strings.Contains(v.Path, part) || v.Kind == audit.Str && strings.Contains(v.Text, part))
+func dtypeText(v *abstract.Value, part string) bool {
+	return v != nil && (v.Kind == abstract.API && strings.Contains(v.Path, part) || v.Kind == abstract.Str && strings.Contains(v.Text, part))
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -10,14 +11,14 @@ import (
 // seen is a call that a rule keeps until the file's end.
 type seen struct {
 	at   pyast.Node
-	fn   *audit.Func
+	fn   *abstract.Func
 	name string
 	sure bool
 }
 
 type log struct{ calls []seen }
 
-func (l *log) add(p *audit.Pass, c *audit.Call, sure bool) {
+func (l *log) add(p *audit.Pass, c *abstract.Call, sure bool) {
 	for _, s := range l.calls {
 		if s.at == c.At {
 			return
@@ -27,7 +28,7 @@ func (l *log) add(p *audit.Pass, c *audit.Call, sure bool) {
 }
 
 // in lists the calls of a name in a function.
-func (l *log) in(fn *audit.Func, names ...string) []seen {
+func (l *log) in(fn *abstract.Func, names ...string) []seen {
 	var list []seen
 	for _, s := range l.calls {
 		for _, n := range names {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -52,9 +53,9 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 	Why: "The name was invented after the pattern of torch.cuda, or came with a later release: AttributeError.",
 	Bad: "used = torch.mps.memory_allocated()\n", Good: "used = torch.mps.current_allocated_memory()\n",
 	Source: "torch/mps and torch/backends/mps in the wheels of every release since 2.0",
-}, Names: either(under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), named("torch.autocast", "torch.amp.autocast")), Call: func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(either(under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), named("torch.autocast", "torch.amp.autocast")), func(p *audit.Pass, c *abstract.Call) {
 	if (c.Path == "torch.autocast" || c.Path == "torch.amp.autocast") && !p.Target.Since("2.5") {
-		if d := c.Arg(0, "device_type"); d != nil && d.Kind == audit.Str && d.Text == "mps" {
+		if d := c.Arg(0, "device_type"); d != nil && d.Kind == abstract.Str && d.Text == "mps" {
 			p.Report(c.At, audit.Finding{Sure: !d.Soft, Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s", p.Target.Torch.Version), Hint: "cast model and inputs by hand, or train in float32",
 				Source: "torch/amp/autocast_mode.py of the releases"})
 		}
@@ -80,7 +81,7 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 		}
 		p.Report(c.At, f)
 	}
-}}
+})}
 
 // parentKnown reports that the part before the last dot is a module, not an object that was made: torch.mps.Event().record is none of ours.
 func parentKnown(name string) bool {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/evidence"
 	"assay/internal/python"
@@ -15,7 +16,7 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		"that is no number breaks the import; 0 as the high watermark removes the limit, and the system may run out of memory.",
 	Bad: "os.environ[\"PYTORCH_MPS_HIGH_WATERMARK_RATIO\"] = \"2.5\"\n", Good: "os.environ[\"PYTORCH_MPS_HIGH_WATERMARK_RATIO\"] = \"1.5\"\n",
 	Source: "aten/src/ATen/mps/MPSAllocator.mm; the same table as `assay doctor`",
-}, Names: either(named(settings...), named("torch.mps.set_per_process_memory_fraction")), Call: eachSetting(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(either(named(settings...), named("torch.mps.set_per_process_memory_fraction")), eachSetting(func(p *audit.Pass, c *abstract.Call) {
 	switch c.Path {
 	case "torch.mps.set_per_process_memory_fraction":
 		if n, ok := number(c.Arg(0, "fraction")); ok && (n < 0 || n > 2) {
@@ -51,4 +52,4 @@ var Watermark = &audit.Rule{Name: "variable-value", Title: "an environment varia
 		}
 		p.Report(c.At, audit.Finding{Sure: true, Severity: severity, Text: f.Text, Hint: f.Hint, Source: "the table of `assay doctor`"})
 	}
-})}
+}))}
