@@ -66,8 +66,6 @@ func asks(names func(string) bool, at audit.Look) []audit.Ask { return []audit.A
 // on is the calls of some names, and what looks at them.
 func on(names func(string) bool, at audit.Look) audit.Ask { return audit.Ask{Names: names, Look: at} }
 
-func all(string) bool { return true }
-
 // Names of calls that a rule asks for.
 
 func named(names ...string) func(string) bool {
@@ -88,6 +86,23 @@ func either(of ...func(string) bool) func(string) bool {
 	return func(path string) bool {
 		return slices.ContainsFunc(of, func(f func(string) bool) bool { return f(path) })
 	}
+}
+
+func both(a, b func(string) bool) func(string) bool {
+	return func(path string) bool { return a(path) && b(path) }
+}
+
+func not(a func(string) bool) func(string) bool {
+	return func(path string) bool { return !a(path) }
+}
+
+// set is a list of names apart, to look them up in.
+func set(list string) map[string]bool {
+	m := map[string]bool{}
+	for _, n := range strings.Fields(list) {
+		m[n] = true
+	}
+	return m
 }
 
 const dataLoader = "torch.utils.data.DataLoader"

@@ -11,7 +11,7 @@ var CheckpointWithoutMap = &audit.Rule{Name: "checkpoint-without-map-location", 
 	Bad: "weights = torch.load(\"model.pt\")\n", Good: "weights = torch.load(\"model.pt\", map_location=\"cpu\")\n",
 	Source: "torch/serialization.py, _validate_device",
 }, Calls: asks(named("torch.load"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.load" || c.Open || c.Node == nil || c.Arg(1, "map_location") != nil || p.In("torch.device") != nil {
+	if c.Open || c.Node == nil || c.Arg(1, "map_location") != nil || p.In("torch.device") != nil {
 		return
 	}
 	f := audit.Finding{Sure: false, Severity: audit.Notice, Text: "if the file was saved on a CUDA machine, this raises here", Hint: "say map_location=\"cpu\", or the device"}

@@ -12,9 +12,6 @@ var CompileBackend = &audit.Rule{Name: "compile-backend", Title: "torch.compile 
 	Why: "There is no torch.compile backend called \"mps\": it raises InvalidBackend at the first call. Inductor generates Metal code itself, as a prototype, from torch 2.7 on.",
 	Bad: "model = torch.compile(model, backend=\"mps\")\n", Good: "model = torch.compile(model)\n", Source: "torch/_dynamo/backends/registry.py of the releases",
 }, Calls: asks(named("torch.compile", "torch.nn.Module.compile"), func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.compile" && c.Path != "torch.nn.Module.compile" {
-		return
-	}
 	v := c.Arg(-1, "backend")
 	if v == nil || v.Kind != abstract.Str || v.Text != "mps" && v.Text != "metal" {
 		return

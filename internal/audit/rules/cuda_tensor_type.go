@@ -14,9 +14,6 @@ var CUDATensorType = &audit.Rule{Name: "cuda-tensor-type", Title: "a tensor type
 	Good:   "torch.set_default_device(device)\n",
 	Source: "torch/__init__.py, set_default_tensor_type",
 }, Calls: asks(named("torch.set_default_tensor_type", "torch.Tensor.type", "?.type"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.set_default_tensor_type" && c.Path != "torch.Tensor.type" && c.Path != "?.type" {
-		return
-	}
 	v := c.Arg(0, "dtype", "t")
 	if v == nil || v.Soft {
 		return

@@ -15,8 +15,8 @@ var DeviceIndex = &audit.Rule{Name: "device-index", Title: "a device index that 
 	Bad:    "x = x.to(\"mps:1\")\n",
 	Good:   "x = x.to(\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp and MPSGuardImpl.h",
-}, Calls: asks(all, func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.device" || len(c.Args) != 2 || c.Args[0].Kind != abstract.Str || c.Args[0].Text != "mps" {
+}, Calls: asks(named("torch.device"), func(p *audit.Pass, c *abstract.Call) {
+	if len(c.Args) != 2 || c.Args[0].Kind != abstract.Str || c.Args[0].Text != "mps" {
 		return
 	}
 	if n, ok := number(c.Args[1]); ok && n != 0 && !c.Args[1].Soft {

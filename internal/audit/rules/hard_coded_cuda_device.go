@@ -15,41 +15,32 @@ var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device th
 	Bad:    "x = torch.zeros(3, device=\"cuda\")\n",
 	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, device=device)\n",
 	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Calls: asks(either(named("argparse.ArgumentParser.add_argument"), ending("to", "to_empty"), under("torch.")), noCUDA(runCUDADevice))}
+}, Calls: []audit.Ask{
+	on(named("argparse.ArgumentParser.add_argument"), noCUDA(cudaByDefault)),
+	on(named("torch.Tensor.to", "torch.nn.Module.to", "?.to", "torch.set_default_device"), noCUDA(cudaArgument(0, "device"))),
+	on(named("torch.load"), noCUDA(cudaArgument(1, "map_location"))),
+	on(both(under("torch."), not(either(
+		under("torch.cuda."),  // raises or not whatever its argument: cuda-function
+		named("torch.device"), // where it is used is what fails
+		ending("to", "to_empty")))), noCUDA(cudaArgument(-1, "device"))),
+}}
 
-func runCUDADevice(p *audit.Pass, c *abstract.Call) {
-	var v *abstract.Value
-	var node pyast.Expr
-	name := last(c.Path)
-	switch {
-	case c.Path == "argparse.ArgumentParser.add_argument":
-		if v = c.Arg(-1, "default"); v == nil || v.Kind != abstract.Str || !strings.HasPrefix(v.Text, "cuda") || !deviceText(v.Text) {
-			return
-		}
-		p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true, Text: "the default device is " + v.Text + ", which a Mac does not have",
-			Hint: "choose the default by what is available: \"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\""})
+func cudaByDefault(p *audit.Pass, c *abstract.Call) {
+	v := c.Arg(-1, "default")
+	if v == nil || v.Kind != abstract.Str || !strings.HasPrefix(v.Text, "cuda") || !deviceText(v.Text) {
 		return
-	case c.Path == "torch.device":
-		return // where it is used is what fails
-	case name == "to" || name == "to_empty":
-		if c.Path != "torch.Tensor.to" && c.Path != "torch.nn.Module.to" && c.Path != "?.to" {
-			return
-		}
-		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
-		if v == nil || c.Path == "?.to" && v.Kind == abstract.Str && !deviceText(v.Text) {
-			return
-		}
-	case c.Path == "torch.load":
-		if v, node = c.Arg(1, "map_location"), c.ArgNode(1, "map_location"); v == nil {
-			return
-		}
-	case c.Path == "torch.set_default_device":
-		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
-	case strings.HasPrefix(c.Path, "torch.cuda."): // raises or not whatever its argument: cuda-function
-		return
-	case strings.HasPrefix(c.Path, "torch."):
-		v, node = c.Arg(-1, "device"), c.ArgNode(-1, "device")
 	}
+	p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true, Text: "the default device is " + v.Text + ", which a Mac does not have",
+		Hint: "choose the default by what is available: " +
+			"\"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\""})
+}
+
+// cudaArgument looks at the argument at a position, or of a name, that says where something goes.
+func cudaArgument(at int, name string) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) { sentToCUDA(p, c.Arg(at, name), c.ArgNode(at, name)) }
+}
+
+func sentToCUDA(p *audit.Pass, v *abstract.Value, node pyast.Expr) {
 	if v == nil || node == nil || v.Kind != abstract.Str && v.Kind != abstract.Device {
 		return
 	}

@@ -13,7 +13,7 @@ var TooManyWorkers = &audit.Rule{Name: "many-workers", Title: "many loader worke
 	Bad: "loader = torch.utils.data.DataLoader(data, num_workers=32)\n", Good: "loader = torch.utils.data.DataLoader(data, num_workers=4, persistent_workers=True)\n",
 	Source: "Python, multiprocessing: spawn",
 }, Calls: asks(named(dataLoader), func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.utils.data.DataLoader" || p.Target.Device == "cuda" {
+	if p.Target.Device == "cuda" {
 		return
 	}
 	if n, soft, ok := workers(c); ok && !soft && n > 12 {

@@ -14,15 +14,17 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 	Bad:    "torch.distributed.init_process_group(\"nccl\")\n",
 	Good:   "torch.distributed.init_process_group(\"nccl\" if torch.cuda.is_available() else \"gloo\")\n",
 	Source: "torch/distributed/distributed_c10d.py",
-}, Calls: asks(all, noCUDA(func(p *audit.Pass, c *abstract.Call) {
-	at := 0
-	switch c.Path {
-	case "torch.distributed.init_process_group":
-	case "torch.distributed.new_group":
-		at = -1
-	default:
-		return
-	}
+}, Calls: []audit.Ask{
+	on(named("torch.distributed.init_process_group"), noCUDA(backendAt(0))),
+	on(named("torch.distributed.new_group"), noCUDA(backendAt(-1))),
+}}
+
+// backendAt looks at the backend that a call names, at a position or by the name.
+func backendAt(at int) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) { reportBackend(p, c, at) }
+}
+
+func reportBackend(p *audit.Pass, c *abstract.Call, at int) {
 	v := c.Arg(at, "backend")
 	if v == nil || v.Kind != abstract.Str || !strings.Contains(v.Text, "nccl") {
 		return
@@ -39,4 +41,4 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 		}
 	}
 	p.Report(node, f)
-}))}
+}

@@ -12,14 +12,17 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 	Bad:    "loader = DataLoader(data, pin_memory=True)\n",
 	Good:   "loader = DataLoader(data, pin_memory=torch.cuda.is_available())\n",
 	Source: "torch/utils/data/dataloader.py",
-}, Fixable: true, Calls: asks(named(dataLoader, "torch.Tensor.pin_memory"), mpsOnly(noCUDA(func(p *audit.Pass, c *abstract.Call) {
-	if c.Path == "torch.Tensor.pin_memory" && c.Self != nil && c.Self.Where.Surely(abstract.OnCPU) && holds(p, "pin-memory") {
-		p.Report(c.At, audit.Finding{Severity: audit.Error, Sure: !c.Self.Soft, Text: "pin_memory() raises RuntimeError on a Mac", Hint: "leave it out: CPU and GPU share memory", Source: "assay ops aten::_pin_memory"})
-		return
-	}
-	if c.Path != "torch.utils.data.DataLoader" {
-		return
-	}
+}, Fixable: true, Calls: []audit.Ask{
+	on(named(dataLoader), mpsOnly(noCUDA(pinningLoader))),
+	on(named("torch.Tensor.pin_memory"), mpsOnly(noCUDA(func(p *audit.Pass, c *abstract.Call) {
+		if c.Self != nil && c.Self.Where.Surely(abstract.OnCPU) && holds(p, "pin-memory") {
+			p.Report(c.At, audit.Finding{Severity: audit.Error, Sure: !c.Self.Soft, Text: "pin_memory() raises RuntimeError on a Mac",
+				Hint: "leave it out: CPU and GPU share memory", Source: "assay ops aten::_pin_memory"})
+		}
+	}))),
+}}
+
+func pinningLoader(p *audit.Pass, c *abstract.Call) {
 	k := keyword(c, "pin_memory")
 	if k == nil || !isTrue(c.Arg(-1, "pin_memory")) {
 		return
@@ -29,4 +32,4 @@ var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, whi
 		f.Fix = &audit.Fix{Safety: audit.Safe, Title: "pin where there is CUDA", Edits: []audit.Edit{replace(k.Value, "torch.cuda.is_available()")}}
 	}
 	p.Report(k, f)
-})))}
+}

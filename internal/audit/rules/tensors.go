@@ -78,16 +78,10 @@ func softPlace(c *abstract.Call) bool {
 
 // together are operations that take all their tensors from one device: tried with each on a rehearsal of PyTorch 2.8. Copies, shapes taken from another
 // tensor, lengths of sequences and torch.equal are none of them.
-var together = func() map[string]bool {
-	m := map[string]bool{}
-	for _, n := range strings.Fields(`matmul mm bmm addmm addmv baddbmm dot mv outer einsum cat concat stack hstack vstack add sub mul div true_divide pow remainder fmod
+var together = set(`matmul mm bmm addmm addmv baddbmm dot mv outer einsum cat concat stack hstack vstack add sub mul div true_divide pow remainder fmod
 		maximum minimum fmax fmin max min where lerp addcmul addcdiv atan2 hypot cdist gather scatter scatter_add index_select masked_fill masked_select index_add
 		clamp quantile allclose isclose logical_and logical_or eq ne lt le gt ge stft add_ sub_ mul_ div_ pow_ masked_fill_ scatter_ scatter_add_ index_add_ lerp_
-		addcmul_ addcdiv_ cross kron`) {
-		m[n] = true
-	}
-	return m
-}()
+		addcmul_ addcdiv_ cross kron`)
 
 // generates are functions that draw from a generator, which lives where their tensor does.
 var generates = map[string]bool{"torch.rand": true, "torch.randn": true, "torch.randint": true, "torch.randperm": true, "torch.normal": true, "torch.bernoulli": true,

@@ -8,15 +8,15 @@ import (
 	"assay/internal/pyast"
 )
 
-// seen is a call that a rule keeps until the file's end.
-type seen struct {
+// kept is a call that a rule keeps until the file's end.
+type kept struct {
 	at   pyast.Node
 	fn   *abstract.Func
 	name string
 	sure bool
 }
 
-type log struct{ calls []seen }
+type log struct{ calls []kept }
 
 func (l *log) add(p *audit.Pass, c *abstract.Call, sure bool) {
 	for _, s := range l.calls {
@@ -24,12 +24,12 @@ func (l *log) add(p *audit.Pass, c *abstract.Call, sure bool) {
 			return
 		}
 	}
-	l.calls = append(l.calls, seen{c.At, p.Func(), last(c.Path), sure})
+	l.calls = append(l.calls, kept{c.At, p.Func(), last(c.Path), sure})
 }
 
 // in lists the calls of a name in a function.
-func (l *log) in(fn *abstract.Func, names ...string) []seen {
-	var list []seen
+func (l *log) in(fn *abstract.Func, names ...string) []kept {
+	var list []kept
 	for _, s := range l.calls {
 		for _, n := range names {
 			if s.fn == fn && s.name == n {
@@ -38,6 +38,13 @@ func (l *log) in(fn *abstract.Func, names ...string) []seen {
 		}
 	}
 	return list
+}
+
+// note keeps a call of the file that is checked until the file's end.
+func note(p *audit.Pass, c *abstract.Call) {
+	if p.AtHome() {
+		audit.Note(p, newLog).add(p, c, true)
+	}
 }
 
 func newLog() *log { return &log{} }

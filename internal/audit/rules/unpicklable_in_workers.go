@@ -14,7 +14,7 @@ var UnpicklableInWorkers = &audit.Rule{Name: "unpicklable-in-workers", Title: "l
 	Good:   "def collate(b):\n    return b\n\nloader = torch.utils.data.DataLoader(data, num_workers=4, collate_fn=collate)\n",
 	Source: "Python, pickle: what can be pickled; multiprocessing: spawn",
 }, Calls: asks(named(dataLoader), func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.utils.data.DataLoader" || p.Target.Device == "cuda" {
+	if p.Target.Device == "cuda" {
 		return
 	}
 	n, soft, ok := workers(c)

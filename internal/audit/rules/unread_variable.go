@@ -13,9 +13,8 @@ var UnknownVariable = &audit.Rule{Name: "unread-variable", Title: "an environmen
 	Why: "Variables such as PYTORCH_MPS_LOG_LEVEL circulate; no release of PyTorch from 2.0 on reads them.",
 	Bad: "os.environ[\"PYTORCH_MPS_LOG_LEVEL\"] = \"2\"\n", Good: "os.environ[\"PYTORCH_MPS_LOG_PROFILE_INFO\"] = \"4\"\n",
 	Source: "text constants of the macOS binaries of every release since 2.0",
-}, Calls: asks(named(settings...), eachSetting(func(p *audit.Pass, c *abstract.Call) {
-	name, value, ok := setting(c)
-	if !ok || !strings.HasPrefix(name, "PYTORCH_") {
+}, Calls: asks(named(settings...), eachSetting(func(p *audit.Pass, c *abstract.Call, name, value string) {
+	if !strings.HasPrefix(name, "PYTORCH_") {
 		return
 	}
 	if value == "" {

@@ -11,7 +11,7 @@ var UnsafePickle = &audit.Rule{Name: "unsafe-pickle", Title: "a checkpoint that 
 	Bad: "weights = torch.load(\"model.pt\", weights_only=False)\n", Good: "weights = torch.load(\"model.pt\", weights_only=True)\n",
 	Source: "torch/serialization.py of the releases",
 }, Calls: asks(named("torch.load"), func(p *audit.Pass, c *abstract.Call) {
-	if c.Path != "torch.load" || c.Node == nil {
+	if c.Node == nil {
 		return
 	}
 	v := c.Arg(-1, "weights_only")

@@ -20,29 +20,28 @@ var WorkersWithoutGuard = &audit.Rule{Name: "workers-without-guard", Title: "loa
 	if loop := n.(*pyast.For); !guarded(p) {
 		reportWorkers(p, loop.Iter, p.Value(loop.Iter))
 	}
-}, Calls: asks(all, func(p *audit.Pass, c *abstract.Call) {
-	what := ""
-	switch c.Path {
-	case "builtins.iter":
+}, Calls: []audit.Ask{
+	on(named("builtins.iter"), func(p *audit.Pass, c *abstract.Call) {
 		if len(c.Args) == 1 && !guarded(p) {
 			reportWorkers(p, c.At, c.Args[0])
 		}
-		return
-	case "torch.multiprocessing.spawn":
-		what = "torch.multiprocessing.spawn"
-	case "multiprocessing.Process.start", "torch.multiprocessing.Process.start":
-		what = "a process"
-	case "multiprocessing.Pool", "torch.multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor.map", "concurrent.futures.ProcessPoolExecutor.submit":
-		what = "a pool of processes"
-	default:
-		return
+	}),
+	on(named("torch.multiprocessing.spawn"), startsAtImport("torch.multiprocessing.spawn")),
+	on(named("multiprocessing.Process.start", "torch.multiprocessing.Process.start"), startsAtImport("a process")),
+	on(named("multiprocessing.Pool", "torch.multiprocessing.Pool", "concurrent.futures.ProcessPoolExecutor.map",
+		"concurrent.futures.ProcessPoolExecutor.submit"), startsAtImport("a pool of processes")),
+}}
+
+// startsAtImport looks at a call that starts processes, called what.
+func startsAtImport(what string) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) {
+		if guarded(p) || p.Maybe() || isNotebook(p) || strings.Contains(string(p.Src().Text), "set_start_method") {
+			return
+		}
+		p.Report(c.At, audit.Finding{Sure: true, Text: what + " starts while the script is imported: on macOS each process would start its own, and Python raises",
+			Hint: "put what the script does under `if __name__ == \"__main__\":`"})
 	}
-	if guarded(p) || p.Maybe() || isNotebook(p) || strings.Contains(string(p.Src().Text), "set_start_method") {
-		return
-	}
-	p.Report(c.At, audit.Finding{Sure: true, Text: what + " starts while the script is imported: on macOS each process would start its own, and Python raises",
-		Hint: "put what the script does under `if __name__ == \"__main__\":`"})
-})}
+}
 
 // reportWorkers reports the workers of a loader that is gone through at the top of a script.
 func reportWorkers(p *audit.Pass, at pyast.Node, v *abstract.Value) {

@@ -21,9 +21,6 @@ var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a k
 
 func runWrongResult(p *audit.Pass, c *abstract.Call) {
 	path := strings.TrimSuffix(c.Path, ".__call__")
-	if !strings.HasPrefix(path, "torch.") {
-		return
-	}
 	where := c.Tensors()
 	if !where.Surely(abstract.OnMPS) {
 		return
