@@ -8,9 +8,6 @@ import (
 	"assay/internal/pyast"
 )
 
-// effect is what a call gives, and what it does to what is known.
-type effect func(*Interp, *Call) *Value
-
 // effects are calls that the interpreter itself follows, by their dotted names. They come before anybody is shown the call.
 var effects = byName(map[string]effect{
 	"builtins.enumerate": enumerated,
@@ -75,25 +72,6 @@ func parser(do effect) effect {
 		}
 		return do(in, c)
 	}
-}
-
-// byName takes a table whose keys are lists of names apart.
-func byName[V any](table map[string]V) map[string]V {
-	each := make(map[string]V, 2*len(table))
-	for names, v := range table {
-		for _, name := range strings.Fields(names) {
-			each[name] = v
-		}
-	}
-	return each
-}
-
-// argument is the one at a position, as far as it is known.
-func (c *Call) argument(at int) *Value {
-	if at < len(c.Args) {
-		return c.Args[at]
-	}
-	return unknown
 }
 
 func gives(v *Value) effect                 { return func(*Interp, *Call) *Value { return v } }

@@ -2,9 +2,6 @@ package abstract
 
 import "strings"
 
-// outcome is what a call of a package's function gives; name is its dotted name within the package. nil says nothing: others may know.
-type outcome func(in *Interp, c *Call, name string) *Value
-
 // packages whose functions and classes are known, by the first part of their names.
 var packages = map[string]outcome{
 	"torch":                       torchResult,
@@ -52,8 +49,6 @@ func (in *Interp) Result(c *Call) *Value {
 	}
 	return in.result(c)
 }
-
-func nothingKnown(*Interp, *Call, string) *Value { return unknown }
 
 func torchvisionResult(in *Interp, c *Call, name string) *Value {
 	last := lastPart(name)

@@ -210,25 +210,6 @@ func (in *Interp) branch(s *pyast.If) control {
 	return onward
 }
 
-// moreThanOne reports whether a test is gpus > 1.
-func (in *Interp) moreThanOne(test pyast.Expr) bool {
-	c, ok := test.(*pyast.Compare)
-	if !ok || len(c.Ops) != 1 || c.Ops[0] != pyast.Gt {
-		return false
-	}
-	return in.Text(c.Comparators[0]) == "1"
-}
-
-// asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for a device that the program has
-// set before, and which a machine without CUDA does not get: what stands under it is guarded, whatever device another run has.
-func (in *Interp) asksForCUDA(test pyast.Expr) bool {
-	if in.quiet || in.world.Device == "cuda" {
-		return false
-	}
-	text := in.Text(test)
-	return strings.Contains(text, "cuda") && (strings.Contains(text, "is_cuda") || strings.Contains(text, `"cuda`) || strings.Contains(text, "'cuda"))
-}
-
 // ended shows the statement where the program gives up on this target.
 func (in *Interp) ended(s pyast.Stmt) control {
 	if i, ok := s.(*pyast.If); ok && strings.Contains(in.Text(i), "skip(") { // a test that is left out
@@ -241,36 +222,6 @@ func (in *Interp) ended(s pyast.Stmt) control {
 		return gone // on this target the function ends here
 	}
 	return onward // reported; the rest of the file is looked at as well
-}
-
-// isMain reports whether a test is __name__ == "__main__".
-func isMain(test pyast.Expr) bool {
-	c, ok := test.(*pyast.Compare)
-	if !ok || len(c.Ops) != 1 || c.Ops[0] != pyast.Eq {
-		return false
-	}
-	n, ok := c.Left.(*pyast.Name)
-	if !ok {
-		n, ok = c.Comparators[0].(*pyast.Name)
-	}
-	return ok && n.ID == "__name__"
-}
-
-// aboutTarget reports whether a test asks what the machine has.
-func (in *Interp) aboutTarget(test pyast.Expr) bool {
-	found := false
-	pyast.Walk(test, func(n pyast.Node) bool {
-		if a, ok := n.(*pyast.Attribute); ok && (a.Attr == "is_available" || a.Attr == "device_count" || a.Attr == "is_built") {
-			found = true
-		}
-		if c, ok := n.(*pyast.Name); ok {
-			if v := in.lookup(c.ID); v != nil && v.Kind == Bool && strings.Contains(strings.ToLower(c.ID), "cuda") {
-				found = true
-			}
-		}
-		return !found
-	})
-	return found
 }
 
 // repeat interprets a loop's body: quietly first, so that what an earlier turn leaves is known, then aloud.
@@ -380,32 +331,6 @@ func (in *Interp) try(s *pyast.Try) control {
 		return how
 	}
 	return onward
-}
-
-// exceptions are those whose handlers take a failed import, or a failed call of a framework: bare is `except:`.
-var exceptions = map[string]struct{ imports, calls bool }{
-	bare: {true, true}, "Exception": {true, true}, "BaseException": {true, true},
-	"ImportError": {imports: true}, "ModuleNotFoundError": {imports: true},
-	"RuntimeError": {calls: true}, "NotImplementedError": {calls: true}, "AssertionError": {calls: true}, "TypeError": {calls: true},
-}
-
-const bare = ""
-
-// exceptionNames adds to a list the exceptions that a handler names.
-func exceptionNames(e pyast.Expr, list []string) []string {
-	switch e := e.(type) {
-	case nil:
-		return append(list, bare)
-	case *pyast.Name:
-		return append(list, e.ID)
-	case *pyast.Attribute:
-		return append(list, e.Attr)
-	case *pyast.Tuple:
-		for _, x := range e.Elts {
-			list = exceptionNames(x, list)
-		}
-	}
-	return list
 }
 
 // define binds a function. Its body is interpreted where it is called, and once more by itself if nobody calls it.

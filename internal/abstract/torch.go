@@ -214,16 +214,6 @@ func theModel(_ *Interp, c *Call, _ string) *Value     { return c.Arg(0, "model"
 func theArgument(_ *Interp, c *Call, _ string) *Value  { return c.Arg(0) }
 func theGenerator(_ *Interp, c *Call, _ string) *Value { return c.Self }
 
-// madeObject is an object of a class of which nothing but the name matters.
-func madeObject(_ *Interp, c *Call, _ string) *Value {
-	return &Value{Kind: Made, Path: c.Path, Made: c}
-}
-
-// madeModule is a module that is made on the CPU, as those of other libraries are.
-func madeModule(_ *Interp, c *Call, _ string) *Value {
-	return &Value{Kind: Module, Path: c.Path, Where: OnCPU, Made: c}
-}
-
 func dataUtility(in *Interp, c *Call, name string) *Value {
 	switch lastPart(name) {
 	case "random_split":
