@@ -10,138 +10,41 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
+	"assay/internal/abstract"
 	"assay/internal/pyast"
 )
 
-// parsed is a file with its tree; it is shared and not changed.
-type parsed struct {
-	src      *Source
-	file     *pyast.File
-	err      error
-	relevant bool
-	once     sync.Once
-	names    top
+// plain is an error without the path that is said beside it.
+func plain(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
-// project finds and parses the files that others import.
+// parsed is a file with its tree; it is shared and not changed.
+type parsed struct {
+	src  *Source
+	file *abstract.File
+	err  error
+}
+
+// project reads and parses the files that are checked and those that they import.
 type project struct {
 	base    string
+	finder  *abstract.Finder
 	names   map[string]string // by absolute path: how those that are checked were named
 	changed map[string][]byte // content that is not on the disk
 	mu      sync.Mutex
 	files   map[string]*parsed // by absolute path: those asked for of late
 	older   map[string]*parsed // and before that
-	stems   map[string]string  // the file that an import of a path without ending gets; "" is none
 	bytes   int                // of the sources in files
-
-	imports map[[2]string]string              // and that an import in a folder gets
-	folders map[string]map[string]fs.FileMode // what folders hold, by type; nil: too much
 }
 
 // keepBytes bounds the sources whose trees are kept for others to import, in each of the two generations.
 const keepBytes = 6 << 20
-
-// find is the file of a module whose path without ending is given, as Python looks for it: a package's __init__.py, else the .py, else the
-// __init__.py that a namespace package could have. It is "" where there is none.
-func (pr *project) find(stem string) string {
-	pr.mu.Lock()
-	defer pr.mu.Unlock()
-	path, asked := pr.stems[stem]
-	if asked {
-		return path
-	}
-	folder := filepath.Join(stem, "__init__.py")
-	dir := pr.isDir(stem)
-	switch {
-	case dir && pr.isFile(folder):
-		path = folder
-	case pr.isFile(stem + ".py"):
-		path = stem + ".py"
-	case dir:
-		path = folder
-	}
-	pr.stems[stem] = path
-	return path
-}
-
-// locate is the file of a module that is imported in a folder; "" is none of the project's.
-func (pr *project) locate(folder, name string) string {
-	key := [2]string{folder, name}
-	pr.mu.Lock()
-	path, asked := pr.imports[key]
-	pr.mu.Unlock()
-	if asked {
-		return path
-	}
-	below := strings.ReplaceAll(name, ".", string(filepath.Separator))
-	for dir := folder; path == "" && (len(dir) >= len(pr.base) || strings.HasPrefix(pr.base, dir)); dir = filepath.Dir(dir) {
-		path = pr.find(filepath.Join(dir, below))
-		if dir == pr.base || dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	pr.mu.Lock()
-	pr.imports[key] = path
-	pr.mu.Unlock()
-	return path
-}
-
-// packageOf lists the packages that a folder is, the innermost last: those above it count as long as they have an __init__.py.
-func (pr *project) packageOf(dir string) string {
-	pr.mu.Lock()
-	defer pr.mu.Unlock()
-	name := ""
-	for pr.isFile(filepath.Join(dir, "__init__.py")) && dir != filepath.Dir(dir) {
-		name = filepath.Base(dir) + "/" + name
-		dir = filepath.Dir(dir)
-	}
-	return name
-}
-
-func (pr *project) isFile(path string) bool { return pr.typeOf(path).IsRegular() }
-func (pr *project) isDir(path string) bool  { return pr.typeOf(path).IsDir() }
-
-// listed bounds the entries of a folder that is read whole; in larger ones, which hold data, each name is asked for.
-const listed = 2000
-
-// missing is the type of what is not there.
-const missing = fs.ModeIrregular
-
-// typeOf is the type of what a path names. Most imports are of nothing beside the file: a folder is read once, instead of asked for each.
-func (pr *project) typeOf(path string) fs.FileMode {
-	dir, name := filepath.Split(path)
-	entries, read := pr.folders[dir]
-	if !read {
-		if f, err := os.Open(dir); err == nil {
-			if list, err := f.ReadDir(listed); err == nil && len(list) < listed || err == io.EOF {
-				entries = make(map[string]fs.FileMode, len(list))
-				for _, e := range list {
-					entries[e.Name()] = e.Type()
-				}
-			}
-			f.Close()
-		} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			entries = map[string]fs.FileMode{}
-		}
-		pr.folders[dir] = entries
-	}
-	if entries != nil {
-		mode, there := entries[name]
-		if !there {
-			return missing
-		}
-		if mode&fs.ModeSymlink == 0 {
-			return mode
-		}
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return missing
-	}
-	return info.Mode().Type()
-}
 
 // kept is a file's tree where it is still at hand.
 func (pr *project) kept(path string) *parsed {
@@ -234,7 +137,7 @@ func parse(path string, raw []byte) *parsed {
 	if len(file.Text) != len(src.Text) || file.Encoding != "utf-8" && file.Text != string(src.Text) { // another encoding: offsets are of the decoded text
 		src.Text, src.fixed = []byte(file.Text), true
 	}
-	return &parsed{src: src, file: file, relevant: relevant}
+	return &parsed{src: src, file: &abstract.File{Tree: file, Idle: !relevant}}
 }
 
 // relevant words, and mlx: a file that has none of them says nothing that a rule asks for.

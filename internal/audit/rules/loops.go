@@ -1,11 +1,32 @@
 package rules
 
 import (
-	"strings"
-
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
+	"strings"
 )
+
+// own are the loops of the function around the Pass, the innermost last.
+func own(p *audit.Pass) []abstract.Loop {
+	loops := p.Loops()
+	for i, l := range loops {
+		if l.Func == p.Func() {
+			return loops[i:]
+		}
+	}
+	return nil
+}
+
+// inner reports whether the Pass is in a loop over batches: over a loader, or one that takes optimizer steps.
+func batchLoop(p *audit.Pass) bool {
+	for _, l := range p.Loops() {
+		if l.Over != nil && overLoader(l.Over) {
+			return true
+		}
+	}
+	return false
+}
 
 // training reports whether the loop around takes gradients: where a device is not known, only there a finding is worth a reader's time.
 func training(p *audit.Pass) bool {
