@@ -75,12 +75,11 @@ def column(file, series):
 
 
 @pytest.fixture(scope="session")
-def rehearse(tmp_path_factory, forks):
-    """rehearse(code, release): run code on a double of that release, without the Go side; what it printed. Each run is a process of its own:
-    what is put into torch stays there. fresh=True starts a new interpreter, for what a fork cannot have."""
-    folder = tmp_path_factory.mktemp("double")
+def double_settings(tmp_path_factory):
+    """double_settings(release, vision, **more): what the Go side tells the agent of a double (docs/formats/double.md), from the same tables."""
+    folder = tmp_path_factory.mktemp("tables")
 
-    def run(code, release="2.8.0", vision="0.23", fresh=False, **more):
+    def settings(release="2.8.0", vision="0.23", **more):
         series = ".".join(release.split(".")[:2])
         structured = {}
         with open(os.path.join(TABLES, "generated.txt")) as lines:
@@ -93,18 +92,30 @@ def rehearse(tmp_path_factory, forks):
         table = folder / (release + ".json")
         table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
                                      "sparse": column("sparse.txt", series), "commit": "0" * 40}))
-        settings = {"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0], "chip": "m1-16gb", "memory": 16 << 30,
-                    "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False, "table": str(table)}
-        settings.update(more)
+        return dict({"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0], "chip": "m1-16gb",
+                     "memory": 16 << 30, "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False,
+                     "table": str(table)}, **more)
+
+    return settings
+
+
+@pytest.fixture(scope="session")
+def rehearse(tmp_path_factory, forks, double_settings):
+    """rehearse(code, release): run code on a double of that release, without the Go side; what it printed. Each run is a process of its own:
+    what is put into torch stays there. fresh=True starts a new interpreter, for what a fork cannot have."""
+    folder = tmp_path_factory.mktemp("double")
+
+    def run(code, release="2.8.0", vision="0.23", fresh=False, **more):
+        settings = double_settings(release, vision, **more)
         script = folder / "script.py"
         script.write_text(textwrap.dedent("""
             import sys
             sys.path.insert(0, %r)
             import torch
             from assay_agent import wire
-            from assay_agent.double import install, modes, place
+            from assay_agent.double import install
             wire.put = lambda event: None
-            install.install(torch, %r)
+            double = install.install(torch, %r)
             def fails(call):
                 try:
                     call()
@@ -113,7 +124,7 @@ def rehearse(tmp_path_factory, forks):
                 else:
                     print("no error")
             """) % (os.path.join(ROOT, "agent"), settings) + textwrap.dedent(code))
-        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", **more.get("env", {}))
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES="")
         if fresh or FULL:
             done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", str(script)], capture_output=True, text=True, env=env)
         else:

@@ -1,49 +1,68 @@
-"""The double's account as on an NVIDIA GPU, to hold it against one: what PyTorch keeps, or needs for a while, on CUDA and not on a CPU.
+"""A double whose memory is that of an NVIDIA GPU, to hold its account against a real one: what PyTorch keeps, or needs for a while, on CUDA and
+not on a CPU.
 
-Only with settings["like"] == "cuda", which tools/double/memory.py sets; nothing of this runs for a Mac. The engine, the lists of operators and
-their saved tensors are the double's own. Here stand: composed operators that go another way on CUDA, what libraries hold for good, and
-what a kernel allocates while it runs. Files are below aten/src/ATen where nothing else is said.
+The engine, the lists of operators and their saved tensors are the double's own. Here stand: composed operators that go another way on CUDA,
+what libraries hold for good, and what a kernel allocates while it runs. Files are below aten/src/ATen where nothing else is said.
 """
 
 import functools
 import sys
 
-from . import autocast, modes, place
+import torch
+from assay_agent.double import install
+from assay_agent.double.current import current, inside
+from assay_agent.double.dispatch import Dispatch
+from assay_agent.double.double import Double
+from assay_agent.double.surface import autocast
 
-torch = None
-MIB = 1 << 20
+from cuda_allocator import MIB, CudaAllocator
+
 MULTIPROCESSORS = 132  # of an H100 or H200
 
 _libraries = []
-_held = {}  # (what, backward thread or not) -> blocks
 
 
-def install(the_torch, settings):
-    global torch
-    torch = the_torch
-    ours = modes.Operators.__torch_dispatch__
-    rules, state, tensor = {}, place.state, torch.Tensor
-    for names, rule in _RULES:
-        for name in names.split():
-            rules["aten::" + name] = rule
-
-    def dispatch(self, func, types, args=(), kwargs=None):
-        out = ours(self, func, types, args, kwargs)
-        if not state.off:
-            rule = rules.get(func._schema.name)
-            if rule is not None and any(isinstance(o, tensor) and place.on_mps(o) for o in (out if out.__class__ in (list, tuple) else (out,))):
-                with place.inside():
-                    rule(args, kwargs or {}, out)
+class OnCuda(Dispatch):
+    def dispatch(self, func, args, kwargs):
+        out = super().dispatch(func, args, kwargs)
+        rule = _RULES.get(func._schema.name)
+        if rule is not None and self.on_place.any_on_mps(out if out.__class__ in (list, tuple) else (out,)):
+            with inside():
+                rule(args, kwargs, out)
         return out
 
-    modes.Operators.__torch_dispatch__ = dispatch
-    cast = autocast._kernel
+    def attention_memory(self, args, out):
+        """Its scores are never written: the kernels are fused."""
 
-    def autocast_kernel(op, letter, *more):
-        call = cast(op, None if letter == "D" else letter, *more)
-        return _with_dtype(op, call) if letter == "D" else call
 
-    autocast._kernel = autocast_kernel
+class CudaDouble(Double):
+    dispatch_class = OnCuda
+
+    def __init__(self, settings):
+        self.held = {}  # (what, backward thread or not) -> blocks that libraries hold for good
+        super().__init__(settings)
+
+    def make_account(self):
+        return CudaAllocator()
+
+
+class CudaAutocast(autocast.Autocast):
+    """CUDA's lists have a letter that MPS's lack: D, float32 by the argument `dtype`."""
+
+    def letter(self, double, name):
+        letter = super().letter(double, name)
+        return None if letter == "D" else letter
+
+    def kernel(self, op, name):
+        call = super().kernel(op, name)
+        return _with_dtype(self, op, call) if current.double.table.autocast.get(name) == "D" else call
+
+
+def put_up(settings):
+    """install.install, with CUDA's rules: the double, and what could not be put up."""
+    double = CudaDouble(settings)
+    parts = [(name, CudaAutocast().install if part is autocast.install else part) for name, part in install.PARTS]
+    limits = install.put_up(torch, double, parts)
     utils = torch.utils._foreach_utils
     listed = utils._get_foreach_kernels_supported_devices() + ["mps"]
     for module in list(sys.modules.values()):
@@ -54,18 +73,19 @@ def install(the_torch, settings):
     for name, kernel in (("dropout", _dropout), ("scaled_dot_product_attention", _attention)):
         for key in ("AutogradMeta", "AutogradCPU"):
             library.impl(name, functools.partial(kernel, getattr(torch.ops.aten, name).default), key)
+    return double, limits
 
 
 def _composed(op, *args, **kwargs):
     return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
-def _with_dtype(op, call):
+def _with_dtype(autocasts, op, call):
     """autocast_mode.h, fp32_set_opt_dtype: the result is float32 unless the call names a type. cross_entropy names that of its input for log_softmax."""
     at = [a.name for a in op._schema.arguments].index("dtype") if any(a.name == "dtype" for a in op._schema.arguments) else None
 
     def with_dtype(*args, **kwargs):
-        if at is not None and autocast.enabled() and args and autocast._eligible(args[0]):
+        if at is not None and autocasts.enabled() and args and autocast.eligible(args[0]):
             if len(args) > at:
                 if args[at] is None:
                     args = (*args[:at], torch.float32, *args[at + 1:])
@@ -85,7 +105,7 @@ def _nbytes(t):
 
 def _dropout(op, x, p, train):
     """native/Dropout.cpp, dropout: native_dropout keeps a mask of bools, where a CPU keeps one of the input's type."""
-    if place.on_mps(x) and 0 < p < 1 and train and x.numel():
+    if current.double.place.on_mps(x) and 0 < p < 1 and train and x.numel():
         return torch.ops.aten.native_dropout(x, p, train)[0]
     return _composed(op, x, p, train)
 
@@ -94,7 +114,7 @@ def _attention(op, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     """native/transformers/cuda/sdp_utils.cpp, select_sdp_backend, as it chooses on compute capability 9.0."""
     aten = torch.ops.aten
     more = {"scale": scale}
-    if not place.on_mps(q) or q.dim() != 4:
+    if not current.double.place.on_mps(q) or q.dim() != 4:
         return _composed(op, q, k, v, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa, **more)
     grad = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
     half = q.dtype in (torch.float16, torch.bfloat16)
@@ -129,9 +149,9 @@ def _backward():
 
 
 def _keep(what, nbytes):
-    key = what, _backward()
-    if key not in _held:
-        _held[key] = place.account.allocate(nbytes)
+    key, held = (what, _backward()), current.double.held
+    if key not in held:
+        held[key] = current.double.account.allocate(nbytes)
 
 
 def _blas(args, kwargs, out):
@@ -150,8 +170,8 @@ def _blas_lt(args, kwargs, out):
 
 
 def _briefly(*sizes):
-    for block in [place.account.allocate(int(n)) for n in sizes if n]:
-        place.account.free(block)
+    for block in [current.double.account.allocate(int(n)) for n in sizes if n]:
+        current.double.account.free(block)
 
 
 def _efficient_backward(args, kwargs, out):
@@ -234,7 +254,7 @@ def _sum(args, kwargs, out):
             _briefly(max(4, out.element_size()) * columns * parts * width * vector)
 
 
-_RULES = (
+_RULES = {"aten::" + name: rule for names, rule in (
     ("convolution", _convolution),
     ("convolution_backward", _convolution_backward),
     ("sum mean", _sum),
@@ -242,4 +262,4 @@ _RULES = (
     ("addmm", _blas_lt),
     ("_scaled_dot_product_efficient_attention_backward", _efficient_backward),
     ("_scaled_dot_product_cudnn_attention_backward", _cudnn_backward),
-)
+) for name in names.split()}
