@@ -26,7 +26,6 @@ Not established, and what stands here instead:
     before 2.1 was cut. In which release they arrived is not established.
 """
 
-import math
 import re
 import struct
 from bisect import bisect_left, insort
@@ -214,7 +213,7 @@ class MetalAllocator:
     environ      read once, as PyTorch does at the first allocation: PYTORCH_MPS_{HIGH,LOW}_WATERMARK_RATIO. An unusable pair
                  raises PyTorch's RuntimeError here. PyTorch tries again at the next allocation: so should the caller.
     macos        kept for the record; the allocator itself does not ask for it.
-    max_buffer   Metal's maxBufferLength, None where it is not known: then a request of any size passes. See max_buffer_length.
+    max_buffer   Metal's maxBufferLength, None where it is not known: then a request of any size passes.
 
     current, peak_current    torch.mps.current_allocated_memory(): the sizes of blocks in use. To 2.13 a larger cached block that
                              is used again counts with its own size; from 2.14 the rest is split off unless it is below min_split.
@@ -231,7 +230,7 @@ class MetalAllocator:
     __slots__ = (
         "release", "recommended", "macos", "max_buffer", "current", "peak_current", "reserved", "peak_reserved", "peak_driver",
         "high_ratio", "low_ratio", "limit", "low_limit", "garbage_collections", "new_blocks", "new_heaps", "released_heaps",
-        "refusals", "_other", "_kinds", "_pools", "_small", "_large", "_shared_small", "_shared_large", "_scalar", "_nothing",
+        "refusals", "_other", "_kinds", "_pools", "_small", "_large", "_shared_small", "_shared_large", "_nothing",
         "_busy", "_late", "_places", "_buckets")
 
     def __init__(self, release, recommended, environ, macos=None, max_buffer=None):
@@ -255,8 +254,7 @@ class MetalAllocator:
 
     def _make_pools(self):
         self._shared_small, self._shared_large = _Pool("shared", True), _Pool("shared", False)
-        self._scalar = _Pool("shared", True)
-        self._pools = [self._shared_small, self._shared_large, self._scalar]
+        self._pools = [self._shared_small, self._shared_large]
         if self.release < (2, 13):
             self._small, self._large = _Pool("private", True), _Pool("private", False)
             self._pools[:0] = [self._small, self._large]
@@ -353,28 +351,14 @@ class MetalAllocator:
             kind = self._kind_of(nbytes)
         return self._allocate(kind, nbytes)
 
-    def allocate_shared(self, nbytes):
-        """From the shared pools: pinned memory. From 2.13 no different from allocate()."""
-        if nbytes == 0:
-            return self._nothing
-        size = self.block_size(nbytes)
-        pool = self._shared_small if size <= MAX_SMALL else self._shared_large
-        return self._allocate(pool.kind(size), nbytes)
-
-    def allocate_scalar(self, nbytes):
-        """From the scalar pool: a CPU scalar on its way into a kernel."""
-        if nbytes == 0:
-            return self._nothing
-        return self._allocate(self._scalar.kind(self.block_size(nbytes, scalar=True)), nbytes)
-
-    def block_size(self, nbytes, scalar=False):
+    def block_size(self, nbytes):
         """What a request counts as: get_allocation_size. RuntimeError when it is not below Metal's largest buffer."""
         if nbytes < 0:
             raise ValueError(f"cannot allocate {nbytes} bytes")
         if self.max_buffer is not None and nbytes >= self.max_buffer:
             raise RuntimeError("Invalid buffer size: " + format_size(nbytes, self.release))
         size = nbytes + ALIGNMENT - 1 & -ALIGNMENT
-        if not self._buckets or scalar or size <= MAX_SMALL:
+        if not self._buckets or size <= MAX_SMALL:
             return size
         grain = max(1 << size.bit_length() - 1 >> 5, PAGE)  # 32 buckets to a power of two
         rounded = size + grain - 1 & -grain
@@ -744,45 +728,6 @@ def format_size(size, release):
     return "%.2f %s" % (number / unit, letter + ("B" if old else "iB"))
 
 
-_SIZE = r"(-?[\d.]+) (bytes|[KMG]i?B)"
-_OOM = re.compile(
-    r"MPS backend out of memory \(MPS allocated: " + _SIZE + r", other allocations: " + _SIZE
-    + r"(?:, max allowed: " + _SIZE + r")?\)\.(?:\s+Tried to allocate " + _SIZE + r" on (private|shared) pool)?")
-_UNIT = {"b": 1, "K": KIB, "M": MIB, "G": GIB}
-
-
-def explain_oom(text):
-    """The figures of an MPS out-of-memory message anywhere in `text`, in bytes, or {} when there is none.
-
-    allocated  heaps of PyTorch's allocator: in use, cached and unused (2.0: buffers in use and cached)
-    other      Metal memory outside of them: MPSGraph, kernels, buffers made by others
-    limit      high ratio x recommended working set; None when the limit was off
-    requested, pool, short (bytes above the limit, at least 0; None without limit)
-    wanted     the smallest high ratio, for the default of 1.7, that would have let this one request pass; None without limit
-    within     the message has two decimals: every figure is known to +- this much, the coarsest of them
-    """
-    match = _OOM.search(text)
-    if match is None:
-        return {}
-    group = match.groups()
-    sizes, within = [], 0.0
-    for number, unit in zip(group[0:8:2], group[1:8:2]):
-        if number is None:
-            sizes.append(None)
-            continue
-        scale = _UNIT[unit[0]]
-        sizes.append(round(float(number) * scale))
-        if scale > 1:
-            within = max(within, 0.005 * scale)
-    allocated, other, limit, requested = sizes
-    short = wanted = None
-    if limit and requested is not None:
-        short = max(0, allocated + other + requested - limit)
-        wanted = (allocated + other + requested) / (limit / HIGH_RATIO)
-    return {"allocated": allocated, "other": other, "limit": limit, "requested": requested, "pool": group[8], "short": short,
-            "wanted": wanted, "within": math.ceil(within)}
-
-
 # The working set of a Mac ---------------------------------------------------------------------------------------------
 
 # (GiB of unified memory, macOS it was seen on or before (15) or from (26), what was printed, where). `MB` in llama.cpp's newer
@@ -850,12 +795,6 @@ def recommended_max(memory, macos, wired_limit_mb=0):
     era = 15 if major < 26 else 26
     seen = any(row[0] == gib and row[1] == era for row in OBSERVED)
     return value, "observed" if seen else "derived"
-
-
-def max_buffer_length(recommended):
-    """Metal's maxBufferLength as far as it was seen: three quarters of the working set, down to a page. 9534832640 of
-    12713115648 (16 GiB, macOS 26) and 55296 of 73728 MiB (llama.cpp #3213). Not a documented rule."""
-    return recommended * 3 // 4 // PAGE * PAGE
 
 
 def _major(macos):

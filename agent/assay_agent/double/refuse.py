@@ -153,13 +153,6 @@ def any_in(types):
     return check
 
 
-def rank_is(n, position=0):
-    def check(args, kwargs):
-        if position < len(args) and args[position].dim() == n:
-            return {"n": n}
-    return check
-
-
 def value(position, name, wrong, default=None):
     """An argument that is no tensor has a value that is refused."""
     def check(args, kwargs):
@@ -328,13 +321,6 @@ def heads_not_divisible(args, kwargs):
     q, k = args[0], args[1]
     if q.dim() != 4 or k.dim() != 4 or not k.shape[1] or not q.shape[1] % k.shape[1]:
         return None
-    return {"n": q.shape[1], "other": k.shape[1]} if argument(args, kwargs, 6, "enable_gqa", False) else None
-
-
-def heads_not_divisible_fused(args, kwargs):
-    q, k = args[0], args[1]
-    if q.dim() != 4 or k.dim() != 4 or not k.shape[1] or not q.shape[1] % k.shape[1]:
-        return None
     return {"n": q.shape[1], "other": k.shape[1]}
 
 
@@ -373,7 +359,7 @@ def _asked(args, kwargs):
 # (operators, condition, exception, text, first series, last series, macOS below which, file). An operator without an overload
 # stands for all of its overloads, also out= and in place. {dtype} is the C++ name of the offending dtype.
 
-R, T, N, V, I = RuntimeError, TypeError, NotImplementedError, ValueError, IndexError
+R, T, N = RuntimeError, TypeError, NotImplementedError
 NOT_FLOAT = INTEGER | BOOL
 POOL = "Adaptive pool MPS: "
 POOL_TAIL = (" Non-divisible input sizes are not implemented on MPS device yet. For now, you can manually transfer tensor to cpu in "
@@ -711,7 +697,7 @@ ROWS = [
      "_scaled_dot_product_attention_math_for_mps: query, key, and value must be contiguous", "2.5", "2.7", None, "Attention.mm"),
     (("_scaled_dot_product_attention_math_for_mps",), value(4, "dropout_p", lambda p: p != 0), N,
      "scaled_dot_product_attention for MPS does not support dropout.", "2.13", "", None, "Attention.mm"),
-    (("_scaled_dot_product_attention_math_for_mps",), heads_not_divisible_fused, R,
+    (("_scaled_dot_product_attention_math_for_mps",), heads_not_divisible, R,
      "For GQA, q_heads ({n}) must be divisible by k_heads ({other})", "2.13", "", None, "Attention.mm"),
 
     # Random numbers and factories

@@ -17,7 +17,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 def install(double):
     mps, C, series = torch.mps, torch._C, double.series
 
-    def function(name, call, doc=None):
+    def function(name, call):
         def make():
             call.__name__ = call.__qualname__ = name
             call.__module__ = "torch.mps"
