@@ -1,4 +1,5 @@
-"""CUDA's memory account (tools/double/cuda_allocator.py) against cases worked out by hand from the rules in PyTorch's CUDACachingAllocator."""
+"""CUDA's memory account (tools/double/cuda_allocator.py) against cases worked out by hand from the rules in PyTorch's
+CUDACachingAllocator."""
 
 import importlib.util
 import os
@@ -8,7 +9,8 @@ import pytest
 
 from conftest import ROOT
 
-_SPEC = importlib.util.spec_from_file_location("cuda_allocator", os.path.join(ROOT, "tools", "double", "cuda_allocator.py"))
+_SPEC = importlib.util.spec_from_file_location("cuda_allocator",
+                                               os.path.join(ROOT, "tools", "double", "cuda_allocator.py"))
 _MODULE = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(_MODULE)
 CudaAllocator = _MODULE.CudaAllocator

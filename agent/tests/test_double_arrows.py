@@ -1,4 +1,5 @@
-"""The files of the double in the order in which they stand on each other: each imports only those above it in the list."""
+"""The files of the double in the order in which they stand on each other: each imports only those above it in the
+list."""
 
 import ast
 import os
@@ -25,7 +26,8 @@ def files():
     """Names of the files below FOLDER, without .py."""
     found = []
     for folder, _, names in os.walk(FOLDER):
-        found += [os.path.relpath(os.path.join(folder, n), FOLDER)[:-3].replace(os.sep, "/") for n in names if n.endswith(".py")]
+        found += [os.path.relpath(os.path.join(folder, n), FOLDER)[:-3].replace(os.sep, "/") for n in names
+                  if n.endswith(".py")]
     return found
 
 
@@ -35,11 +37,13 @@ def tree_of(name):
 
 
 def imports(name, tree):
-    """(file, line) for each import of the agent's own in a file, those within functions as well. A file outside FOLDER begins with `../`."""
+    """(file, line) for each import of the agent's own in a file, those within functions as well. A file outside FOLDER
+    begins with `../`."""
     package = name.split("/")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            assert not any(a.name.startswith("assay_agent") for a in node.names), "%s.py:%d names the package" % (name, node.lineno)
+            assert not any(a.name.startswith("assay_agent") for a in node.names), "%s.py:%d names the package" % (name,
+                                                                                                                  node.lineno)
         if not isinstance(node, ast.ImportFrom):
             continue
         assert not (node.module or "").startswith("assay_agent"), "%s.py:%d names the package" % (name, node.lineno)
@@ -68,7 +72,8 @@ def against_the_order(name, tree):
 
 
 def looked_up(name, tree):
-    """Places where a name of our own is asked for with a default, or is set in a module from a function: what is not there must be an error."""
+    """Places where a name of our own is asked for with a default, or is set in a module from a function: what is not
+    there must be an error."""
     own = {"double", "current"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -84,7 +89,8 @@ def looked_up(name, tree):
         if isinstance(node, ast.Global):
             yield "%s.py:%d global %s" % (name, node.lineno, ", ".join(node.names))
         if isinstance(node, ast.Assign) and any(
-                isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id in own - {"double", "current"} for t in node.targets):
+                isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name)
+                and t.value.id in own - {"double", "current"} for t in node.targets):
             yield "%s.py:%d %s" % (name, node.lineno, ast.unparse(node))
 
 
@@ -110,9 +116,11 @@ def test_own_names_are_not_looked_up():
 
 @pytest.mark.parametrize("name, source, why", [
     ("place", "def f():\n    from . import dispatch", "place.py:2 imports dispatch, which does not stand above it"),
-    ("surface/names", "from ..surface import tensors", "surface/names.py:1 imports surface/tensors, which does not stand above it"),
+    ("surface/names", "from ..surface import tensors",
+     "surface/names.py:1 imports surface/tensors, which does not stand above it"),
     ("surface/names", "from .. import install", "surface/names.py:1 imports install, which does not stand above it"),
-    ("surface/streams", "from ..dispatch import torch\nfrom ... import timeline", "surface/streams.py:2 takes ../timeline of the agent"),
+    ("surface/streams", "from ..dispatch import torch\nfrom ... import timeline",
+     "surface/streams.py:2 takes ../timeline of the agent"),
     ("dispatch", "from .dispatch import x", "dispatch.py:1 imports dispatch, which does not stand above it"),
 ])
 def test_a_wrong_arrow_is_seen(name, source, why):

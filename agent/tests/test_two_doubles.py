@@ -12,7 +12,8 @@ OLD = dict(release="2.2.2", vision="0.17", macos=[13, 0], chip="m2-8gb", chip_na
 def test_two_that_are_not_in_use(double_settings):
     """Nothing of torch is touched by making one."""
     attributes = {name: vars(torch)[name] for name in ("tensor", "Generator", "compile")}
-    a, b = Double(double_settings("2.15.0", "0.29"), {}), Double(double_settings(**OLD), {"PYTORCH_ENABLE_MPS_FALLBACK": "1"})
+    a, b = Double(double_settings("2.15.0", "0.29"), {}), Double(double_settings(**OLD),
+                                                                 {"PYTORCH_ENABLE_MPS_FALLBACK": "1"})
     assert (a.series, a.macos, a.fallback, a.recommended) == ((2, 15), (15, 0), False, 11453251584)
     assert (b.series, b.macos, b.fallback, b.recommended) == ((2, 2), (13, 0), True, 5726633984)
     x = torch.zeros(1 << 18)
@@ -34,13 +35,15 @@ def test_a_table_that_lacks_a_part(double_settings, tmp_path):
         Double(double_settings(table=str(table)))
 
 
-@pytest.mark.parametrize("flag, on", [(None, False), ("", False), ("0", False), ("yes", False), ("1", True), ("-1", True)])
+@pytest.mark.parametrize("flag, on", [(None, False), ("", False), ("0", False), ("yes", False), ("1", True),
+                                      ("-1", True)])
 def test_the_fallback_is_read_as_pytorch_reads_it(double_settings, flag, on):
     assert Double(double_settings(), {} if flag is None else {"PYTORCH_ENABLE_MPS_FALLBACK": flag}).fallback is on
 
 
 def test_used_in_turn(rehearse, double_settings):
-    """One is put up, and the other is put in use for a while: each has its own device, release, account, streams and evidence."""
+    """One is put up, and the other is put in use for a while: each has its own device, release, account, streams and
+    evidence."""
     lines = iter(rehearse("""
         from assay_agent.double.double import Double
         new, old = double, Double(%r)

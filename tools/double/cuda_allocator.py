@@ -1,4 +1,5 @@
-"""PyTorch's caching allocator on CUDA, as an account of what it would hold: c10/cuda/CUDACachingAllocator.cpp, 2.8 to 2.11."""
+"""PyTorch's caching allocator on CUDA, as an account of what it would hold: c10/cuda/CUDACachingAllocator.cpp, 2.8 to
+2.11."""
 
 from bisect import bisect_left, insort
 
@@ -22,18 +23,19 @@ class CudaBlock:
 
 
 class CudaAllocator:
-    """PyTorch's caching allocator on one CUDA stream, with default settings (no expandable segments, no roundup, no graphs).
+    """PyTorch's caching allocator on one CUDA stream, with default settings (no expandable segments, no roundup, no
+    graphs).
 
-    total  bytes that segments may take together, None for no limit. What the CUDA context, libraries and other processes hold
-           is for the caller to take off.
+    total  bytes that segments may take together, None for no limit. What the CUDA context, libraries and other
+           processes hold is for the caller to take off.
     current, peak_current    allocated_bytes.all.{current,peak}: torch.cuda.memory_allocated, max_memory_allocated
     reserved, peak_reserved  reserved_bytes.all.{current,peak}
 
     Best fit by (size, address), as in the source; that cudaMalloc hands out ascending addresses is assumed.
     """
 
-    __slots__ = ("total", "current", "peak_current", "reserved", "peak_reserved", "segments", "refusals", "max_buffer", "_small",
-                 "_large", "_address", "_nothing")
+    __slots__ = ("total", "current", "peak_current", "reserved", "peak_reserved", "segments", "refusals", "max_buffer",
+                 "_small", "_large", "_address", "_nothing")
 
     def __init__(self, total=None):
         self.total = total

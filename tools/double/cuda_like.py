@@ -1,8 +1,9 @@
-"""A double whose memory is that of an NVIDIA GPU, to hold its account against a real one: what PyTorch keeps, or needs for a while, on CUDA and
-not on a CPU.
+"""A double whose memory is that of an NVIDIA GPU, to hold its account against a real one: what PyTorch keeps, or needs
+for a while, on CUDA and not on a CPU.
 
-The engine, the lists of operators and their saved tensors are the double's own. Here stand: composed operators that go another way on CUDA,
-what libraries hold for good, and what a kernel allocates while it runs. Files are below aten/src/ATen where nothing else is said.
+The engine, the lists of operators and their saved tensors are the double's own. Here stand: composed operators that go
+another way on CUDA, what libraries hold for good, and what a kernel allocates while it runs. Files are below
+aten/src/ATen where nothing else is said.
 """
 
 import functools
@@ -81,8 +82,10 @@ def _composed(op, *args, **kwargs):
 
 
 def _with_dtype(autocasts, op, call):
-    """autocast_mode.h, fp32_set_opt_dtype: the result is float32 unless the call names a type. cross_entropy names that of its input for log_softmax."""
-    at = [a.name for a in op._schema.arguments].index("dtype") if any(a.name == "dtype" for a in op._schema.arguments) else None
+    """autocast_mode.h, fp32_set_opt_dtype: the result is float32 unless the call names a type. cross_entropy names that
+    of its input for log_softmax."""
+    at = [a.name for a in op._schema.arguments].index("dtype") if any(a.name == "dtype"
+                                                                      for a in op._schema.arguments) else None
 
     def with_dtype(*args, **kwargs):
         if at is not None and autocasts.enabled() and args and autocast.eligible(args[0]):
@@ -100,7 +103,7 @@ def _nbytes(t):
     return t.numel() * t.element_size()
 
 
-# Composed operators -----------------------------------------------------------------------------------------------------
+# Composed operators ---------------------------------------------------------------------------------------------------
 
 
 def _dropout(op, x, p, train):
@@ -125,8 +128,10 @@ def _attention(op, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
         return _composed(op, q, k, v, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa, **more)
     mask = attn_mask
     if mask is not None and mask.dtype is torch.bool:  # attention.cpp, convert_boolean_attn_mask
-        mask = torch.where(mask, torch.zeros((), dtype=q.dtype, device=q.device), torch.full((), float("-inf"), dtype=q.dtype, device=q.device))
-    if half and (same_heads or enable_gqa) and d % 8 == 0 and dv % 8 == 0 and d <= 128 and dv <= 128 and not (is_causal and mask is not None):
+        mask = torch.where(mask, torch.zeros((), dtype=q.dtype, device=q.device),
+                           torch.full((), float("-inf"), dtype=q.dtype, device=q.device))
+    if half and (same_heads or enable_gqa) and d % 8 == 0 and dv % 8 == 0 and d <= 128 and dv <= 128 and not (is_causal
+                                                                                                              and mask is not None):
         # check_cudnn_*: preferred on 9.0 and later with cuDNN 9.15 or newer
         return aten._scaled_dot_product_cudnn_attention(q, k, v, mask, grad, dropout_p, is_causal, False, **more)[0]
     if half and mask is None and d == dv and d <= 256 and d % 8 == 0 and (same_heads or enable_gqa):
@@ -140,7 +145,7 @@ def _attention(op, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     return _composed(op, q, k, v, attn_mask, dropout_p, is_causal, enable_gqa=enable_gqa, **more)
 
 
-# What libraries hold ----------------------------------------------------------------------------------------------------
+# What libraries hold --------------------------------------------------------------------------------------------------
 
 
 def _backward():
@@ -160,13 +165,14 @@ def _blas(args, kwargs, out):
 
 
 def _blas_lt(args, kwargs, out):
-    """cuda/CUDABlas.cpp, gemm_and_bias, which addmm takes for a vector as bias: its workspace of 1 MiB, beside that of cuBLAS, whose handle it asks for."""
+    """cuda/CUDABlas.cpp, gemm_and_bias, which addmm takes for a vector as bias: its workspace of 1 MiB, beside that of
+    cuBLAS, whose handle it asks for."""
     _keep("cublas", 32 * MIB)
     if args[0].dim() == 1 and args[0].is_contiguous() and out.dim() == 2 and args[0].shape[0] == out.shape[1]:
         _keep("cublaslt", MIB)
 
 
-# While a kernel runs ----------------------------------------------------------------------------------------------------
+# While a kernel runs --------------------------------------------------------------------------------------------------
 
 
 def _briefly(*sizes):
@@ -175,8 +181,8 @@ def _briefly(*sizes):
 
 
 def _efficient_backward(args, kwargs, out):
-    """native/transformers/cuda/attention_backward.cu, _efficient_attention_backward: the gradient with rows of heads together, then the product
-    that is summed into delta, then the kernel's accumulators."""
+    """native/transformers/cuda/attention_backward.cu, _efficient_attention_backward: the gradient with rows of heads
+    together, then the product that is summed into delta, then the kernel's accumulators."""
     grad, q = args[0], args[1]
     copy = 0 if grad.transpose(1, 2).is_contiguous() else _nbytes(grad)
     delta = q.shape[0] * q.shape[1] * q.shape[2] * 4
@@ -186,21 +192,24 @@ def _efficient_backward(args, kwargs, out):
 
 
 def _cudnn_backward(args, kwargs, out):
-    """cuDNN sums the gradient of the queries in float32, and keeps a float for each of their rows: measured, 64 × 12 × 197 × (64 + 1) × 4 bytes."""
+    """cuDNN sums the gradient of the queries in float32, and keeps a float for each of their rows: measured, 64 × 12 ×
+    197 × (64 + 1) × 4 bytes."""
     q = args[1]
     _briefly(q.numel() * 4 + q.numel() // q.shape[3] * 4)
 
 
 def _convolved(x, weight, y, stride, groups, of_weight=False):
-    """What cuDNN asks for beside a convolution of NCHW tensors. Its kernels for tensor cores, which float32 takes as well (TF32 is allowed by
-    default), work on NHWC: input, output and a filter larger than 1×1 have a copy. A 1×1 convolution is a product of matrices as it
-    lies; its weight's gradient is summed in float32 for each image. Read off every convolution of ResNet-50, batch 64, float32 and
-    bfloat16, on cuDNN 9.19; what its heuristics choose is not documented. Depthwise ones are PyTorch's own kernels, without any."""
+    """What cuDNN asks for beside a convolution of NCHW tensors. Its kernels for tensor cores, which float32 takes as
+    well (TF32 is allowed by default), work on NHWC: input, output and a filter larger than 1×1 have a copy. A 1×1
+    convolution is a product of matrices as it lies; its weight's gradient is summed in float32 for each image. Read off
+    every convolution of ResNet-50, batch 64, float32 and bfloat16, on cuDNN 9.19; what its heuristics choose is not
+    documented. Depthwise ones are PyTorch's own kernels, without any."""
     if not x.is_contiguous() or not y.is_contiguous() or groups == x.shape[1] > 1:
         return 0
     copies = _nbytes(x) + _nbytes(y)
     if of_weight and x.element_size() == 4:
-        # the pixels are shared out among as many groups as fill the multiprocessors with tiles of 128 × 128; each leaves its sums
+        # the pixels are shared out among as many groups as fill the multiprocessors with tiles of 128 × 128; each
+        # leaves its sums
         shares = min(MULTIPROCESSORS * 128 * 128 // weight.numel(), 16)
         copies += shares * _nbytes(weight) if shares > 1 else 0
     if weight[0, 0].numel() > 1:
@@ -222,13 +231,15 @@ def _convolution_backward(args, kwargs, out):
     grad, x, weight = args[:3]
     stride, transposed, groups = args[4], args[7], args[9]
     if not transposed:
-        first = _convolved(x, weight, grad, stride, groups) - _nbytes(weight) if out[0] is not None else 0  # before the weight's gradient is made
+        # before the weight's gradient is made
+        first = _convolved(x, weight, grad, stride, groups) - _nbytes(weight) if out[0] is not None else 0
         second = _convolved(x, weight, grad, stride, groups, True) if out[1] is not None else 0
         _briefly(max(first, second, 0))
 
 
 def _sum(args, kwargs, out):
-    """native/cuda/Reduce.cuh, setReduceConfig and global_memory_size, where the rows of a matrix are summed: each block of threads leaves its sums."""
+    """native/cuda/Reduce.cuh, setReduceConfig and global_memory_size, where the rows of a matrix are summed: each block
+    of threads leaves its sums."""
     x = args[0]
     if not x.is_contiguous() or not out.numel() or out.numel() == x.numel():
         return

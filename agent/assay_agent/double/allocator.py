@@ -1,7 +1,7 @@
 """The memory account of the double: what PyTorch's allocator would hold, keep and refuse, byte by byte.
 
-All sizes are bytes, ratios are shares of `recommended` (Metal's recommendedMaxWorkingSetSize), releases are tuples of ints
-such as (2, 8). Nothing is allocated here; nothing imports torch.
+All sizes are bytes, ratios are shares of `recommended` (Metal's recommendedMaxWorkingSetSize), releases are tuples of
+ints such as (2, 8). Nothing is allocated here; nothing imports torch.
 
 `MetalAllocator` follows aten/src/ATen/mps/MPSAllocator.{h,mm} of PyTorch, as three generations:
   2.0 to 2.13   a freed buffer keeps its size, is cached, and is used again by best fit; Metal places buffers in heaps
@@ -11,19 +11,23 @@ such as (2, 8). Nothing is allocated here; nothing imports torch.
 
 Read in the source: size classes, pools, search order, limits, texts, what is released when, what each counter counts.
 Not established, and what stands here instead:
-  - Metal's own rounding (heapBufferSizeAndAlign) is taken as 256 bytes at every size. Published out-of-memory texts of Apple
+  - Metal's own rounding (heapBufferSizeAndAlign) is taken as 256 bytes at every size. Published out-of-memory texts of
+  Apple
     silicon ask for 256 bytes, 21.50 KiB and 30.25 KB (the last is 121 x 256) and for 26.79 MiB, which is
     no multiple of a 16 KiB page: so neither small nor large buffers are rounded to pages. Apple does not document it.
-  - Where Metal puts a buffer inside one of its heaps (to 2.13): the first gap that is large enough. Only which heap becomes
+  - Where Metal puts a buffer inside one of its heaps (to 2.13): the first gap that is large enough. Only which heap
+  becomes
     empty first depends on it.
-  - Which of several cached blocks of one size is used: the one freed last. PyTorch takes the lowest address of an object.
-  - A block is never "still in use by the GPU": there is no GPU. PyTorch may release a busy block later, or pass it over.
-  - A heap of the size asked for can always be made. A Mac swaps; when it gives up is not known.
-  - `min_split` in 2.14 (256 bytes below 1 MiB, else 1 MiB): taken from a port of that allocator to another project; the header
+  - Which of several cached blocks of one size is used: the one freed last. PyTorch takes the lowest address of an
+  object. - A block is never "still in use by the GPU": there is no GPU. PyTorch may release a busy block later, or pass
+  it over. - A heap of the size asked for can always be made. A Mac swaps; when it gives up is not known.
+  - `min_split` in 2.14 (256 bytes below 1 MiB, else 1 MiB): taken from a port of that allocator to another project; the
+  header
     that holds it was not available. 2.14 and 2.15 are taken to share the one version of the code that was.
-  - From 2.1 "MPS allocated" is taken to count heaps, and requests up to 8 bytes to come from the shared pool. The older of two
-    versions of the source does neither; both were changed in a fork in mid 2023 (kulinseth/pytorch #453, #433), after 2.0 and
-    before 2.1 was cut. In which release they arrived is not established.
+  - From 2.1 "MPS allocated" is taken to count heaps, and requests up to 8 bytes to come from the shared pool. The older
+  of two
+    versions of the source does neither; both were changed in a fork in mid 2023 (kulinseth/pytorch #453, #433), after
+    2.0 and before 2.1 was cut. In which release they arrived is not established.
 """
 
 import re
@@ -32,7 +36,8 @@ from bisect import bisect_left, insort
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-# MPSAllocator.h: kMaxSmallAlloc, kMinLargeAlloc, kRoundLarge, kSmallHeap, kLargeHeap, kXLargeHeap (unified memory), kMaxScalarAlloc
+# MPSAllocator.h: kMaxSmallAlloc, kMinLargeAlloc, kRoundLarge, kSmallHeap, kLargeHeap, kXLargeHeap (unified memory),
+# kMaxScalarAlloc
 MAX_SMALL, MIN_LARGE, ROUND_LARGE = MIB, 10 * MIB, 2 * MIB
 SMALL_HEAP, LARGE_HEAP, XLARGE_HEAP = 8 * MIB, 32 * MIB, GIB
 MAX_SCALAR = 8
@@ -193,7 +198,8 @@ class _Heap:
 
 
 def heap_size(size, pressure=False):
-    """(bytes, whether several buffers share it) of the heap made for a block: HeapBlock::createHeapBlock, unified memory."""
+    """(bytes, whether several buffers share it) of the heap made for a block: HeapBlock::createHeapBlock, unified
+    memory."""
     if size <= MAX_SMALL:
         return SMALL_HEAP, True
     if size < MIN_LARGE:
@@ -207,29 +213,36 @@ def heap_size(size, pressure=False):
 
 
 class MetalAllocator:
-    """PyTorch's MPS allocator in `release`, on a Mac whose working set is recommended to stay below `recommended` bytes.
+    """PyTorch's MPS allocator in `release`, on a Mac whose working set is recommended to stay below `recommended`
+    bytes.
 
     recommended  None where it is not known: then there is no limit, and no pressure.
-    environ      read once, as PyTorch does at the first allocation: PYTORCH_MPS_{HIGH,LOW}_WATERMARK_RATIO. An unusable pair
-                 raises PyTorch's RuntimeError here. PyTorch tries again at the next allocation: so should the caller.
+    environ      read once, as PyTorch does at the first allocation: PYTORCH_MPS_{HIGH,LOW}_WATERMARK_RATIO. An unusable
+                 pair raises PyTorch's RuntimeError here. PyTorch tries again at the next allocation: so should the
+                 caller.
     macos        kept for the record; the allocator itself does not ask for it.
     max_buffer   Metal's maxBufferLength, None where it is not known: then a request of any size passes.
 
-    current, peak_current    torch.mps.current_allocated_memory(): the sizes of blocks in use. To 2.13 a larger cached block that
-                             is used again counts with its own size; from 2.14 the rest is split off unless it is below min_split.
+    current, peak_current    torch.mps.current_allocated_memory(): the sizes of blocks in use. To 2.13 a larger cached
+                             block that is used again counts with its own size; from 2.14 the rest is split off unless
+                             it is below min_split.
     reserved, peak_reserved  all heaps; from 2.13 torch.accelerator's reserved bytes
     driver, peak_driver      torch.mps.driver_allocated_memory(): heaps and `other`
-    other                    what Metal holds outside the allocator's heaps; may be set, by whoever models MPSGraph and kernels
+    other                    what Metal holds outside the allocator's heaps; may be set, by whoever models MPSGraph and
+                             kernels
     cached                   free blocks kept for later; from 2.14 with the unused room of heaps, so that
                              current + cached == reserved (before, <=)
     Before 2.13 PyTorch had no peaks: they are ours.
 
-    Callers take turns. free() alone may also come from a finalizer that runs inside allocate(): it is then done at its end.
+    Callers take turns. free() alone may also come from a finalizer that runs inside allocate(): it is then done at its
+    end.
     """
 
     __slots__ = (
-        "release", "recommended", "macos", "max_buffer", "current", "peak_current", "reserved", "peak_reserved", "peak_driver",
-        "high_ratio", "low_ratio", "limit", "low_limit", "garbage_collections", "new_blocks", "new_heaps", "released_heaps",
+        "release", "recommended", "macos", "max_buffer", "current", "peak_current", "reserved", "peak_reserved",
+        "peak_driver",
+        "high_ratio", "low_ratio", "limit", "low_limit", "garbage_collections", "new_blocks", "new_heaps",
+        "released_heaps",
         "refusals", "_other", "_kinds", "_pools", "_small", "_large", "_shared_small", "_shared_large", "_nothing",
         "_busy", "_late", "_places", "_buckets")
 
@@ -326,7 +339,8 @@ class MetalAllocator:
     # Allocation
 
     def allocate(self, nbytes):
-        """The Block that a tensor of `nbytes` bytes would stand in, or PyTorch's RuntimeError. Nothing is charged for 0 bytes."""
+        """The Block that a tensor of `nbytes` bytes would stand in, or PyTorch's RuntimeError. Nothing is charged for 0
+        bytes."""
         kind = self._kinds.get(nbytes)
         if kind is not None:
             blocks = kind.blocks
@@ -420,8 +434,8 @@ class MetalAllocator:
     def empty_cache(self):
         """torch.mps.empty_cache(): heaps in which no block is in use go back to Metal.
 
-        To 2.13 it goes by cached blocks: a heap that garbage collection has left without any is not seen, until it has been
-        used once more.
+        To 2.13 it goes by cached blocks: a heap that garbage collection has left without any is not seen, until it has
+        been used once more.
         """
         self._busy = True
         try:
@@ -575,7 +589,8 @@ class MetalAllocator:
             self._release(block)
         return 0 < size <= released
 
-    # From 2.14: get_free_buffer, split_free_block, merge_free_blocks, coalesce_free_blocks, alloc_heap, release_free_heaps
+    # From 2.14: get_free_buffer, split_free_block, merge_free_blocks, coalesce_free_blocks, alloc_heap,
+    # release_free_heaps
 
     def _place(self, kind):
         pool, size = kind.pool, kind.size
@@ -677,7 +692,8 @@ class MetalAllocator:
         return self._split(heap.first, kind)
 
     def _release_free_heaps(self, pool, target):
-        """Heaps in which nothing is in use, oldest first, until they add up to `target`. Returns the bytes given back."""
+        """Heaps in which nothing is in use, oldest first, until they add up to `target`. Returns the bytes given
+        back."""
         released = 0
         kept = []
         for heap in pool.heaps:
@@ -730,13 +746,15 @@ def format_size(size, release):
 
 # The working set of a Mac ---------------------------------------------------------------------------------------------
 
-# (GiB of unified memory, macOS it was seen on or before (15) or from (26), what was printed, where). `MB` in llama.cpp's newer
-# logs is 10^6 bytes, in its older ones 2^20 (here MiB). "max allowed" is 1.7 times the value, as PyTorch prints it. Where a log
-# names no macOS, the figure itself says which: both rules are met by several machines whose macOS is named.
+# (GiB of unified memory, macOS it was seen on or before (15) or from (26), what was printed, where). `MB` in
+# llama.cpp's newer logs is 10^6 bytes, in its older ones 2^20 (here MiB). "max allowed" is 1.7 times the value, as
+# PyTorch prints it. Where a log names no macOS, the figure itself says which: both rules are met by several machines
+# whose macOS is named.
 OBSERVED = (
     (8, 15, "max allowed: 9.07 GB", "datalab-to/surya #254; lllyasviel/Fooocus #980 (macOS 14)"),
     (16, 15, "10922.67 MiB", "abetlen/llama-cpp-python #687"),
-    (16, 15, "max allowed: 18.13 GB", "pinokiocomputer/pinokio #941 (macOS 14.7.5); Langchain-Chatchat #533 (macOS 13.2.1)"),
+    (16, 15, "max allowed: 18.13 GB", "pinokiocomputer/pinokio #941 (macOS 14.7.5); Langchain-Chatchat #533 (macOS "
+                                      "13.2.1)"),
     (18, 15, "12884.92 MB", "log of whisper.cpp, M3 Pro"),
     (24, 15, "17179.89 MB", "logs of llama.cpp"),
     (24, 15, "max allowed: 27.20 GiB", "Comfy-Org/ComfyUI #7440"),
@@ -765,14 +783,16 @@ def recommended_max(memory, macos, wired_limit_mb=0):
     """(bytes, how it is known) of Metal's recommendedMaxWorkingSetSize, for so many bytes of unified memory.
 
     macos           (15, 5), 26, "14.7"
-    wired_limit_mb  the sysctl iogpu.wired_limit_mb, in MiB: when it is not 0 it replaces the default (ds4 #893: 114688 gave
-                    112.00 GiB)
-    "observed"      this size was seen on that macOS, and the value prints as what was seen (see OBSERVED for how finely)
-    "derived"       between sizes that follow one rule, or above the last one that was seen to (to macOS 15: three quarters)
+    wired_limit_mb  the sysctl iogpu.wired_limit_mb, in MiB: when it is not 0 it replaces the default (ds4 #893: 114688
+                    gave 112.00 GiB)
+    "observed"      this size was seen on that macOS, and the value prints as what was seen (see OBSERVED for how
+                    finely)
+    "derived"       between sizes that follow one rule, or above the last one that was seen to (to macOS 15: three
+                    quarters)
     (None, None)    no ground: ask the machine
 
-    The rules were found in the figures, they are not Apple's: to macOS 15 two thirds up to 32 GiB (and one page over) and
-    three quarters from 36 GiB; from macOS 26 shares of 74, 78, 81 and 84 %, rounded up to a page.
+    The rules were found in the figures, they are not Apple's: to macOS 15 two thirds up to 32 GiB (and one page over)
+    and three quarters from 36 GiB; from macOS 26 shares of 74, 78, 81 and 84 %, rounded up to a page.
     """
     if wired_limit_mb > 0:
         return wired_limit_mb * MIB, "derived"
@@ -788,7 +808,8 @@ def recommended_max(memory, macos, wired_limit_mb=0):
         else:
             return None, None
     else:
-        share = next((s for low, high, s in ((16, 24, 74), (32, 48, 78), (64, 64, 81), (128, 128, 84)) if low <= gib <= high), None)
+        share = next((s for low, high, s in ((16, 24, 74), (32, 48, 78), (64, 64, 81), (128, 128, 84))
+                      if low <= gib <= high), None)
         if share is None:
             return None, None
         value = -(-memory * share // (100 * PAGE)) * PAGE

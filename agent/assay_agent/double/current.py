@@ -1,5 +1,5 @@
-"""The double in use. What is put into torch stands there for the whole process, whichever double it was made for: it belongs to no
-double, and asks the one in use.
+"""The double in use. What is put into torch stands there for the whole process, whichever double it was made for: it
+belongs to no double, and asks the one in use.
 """
 
 import contextlib
@@ -7,7 +7,8 @@ import threading
 
 
 class _Current:
-    """double: a Double, or None before the first is in use. forget: functions that clear what torch itself keeps of a double's answers."""
+    """double: a Double, or None before the first is in use. forget: functions that clear what torch itself keeps of a
+    double's answers."""
 
     def __init__(self):
         self.double = None
@@ -23,7 +24,8 @@ current = _Current()
 
 
 class _State(threading.local):
-    off = False  # True: no double looks at anything in this thread; OPERATORS: at no operator, while attributes still answer
+    # True: no double looks at anything in this thread; OPERATORS: at no operator, while attributes still answer
+    off = False
 
 
 OPERATORS = 2

@@ -1,5 +1,5 @@
-"""An operator's way through the double. A dispatch mode sees every operator, backward included, looks it up in the atlas, enforces what MPS
-enforces, and keeps account. `Dispatch.dispatch` reads in MPS's own order:
+"""An operator's way through the double. A dispatch mode sees every operator, backward included, looks it up in the
+atlas, enforces what MPS enforces, and keeps account. `Dispatch.dispatch` reads in MPS's own order:
 
   place    where its tensors live and its result is to: what has nothing to do with MPS goes its own way
   kernel   is there one? Else the CPU fallback or NotImplementedError
@@ -30,7 +30,8 @@ _WITHOUT_DISPATCH = torch.Tensor.__torch_dispatch__  # what stands for __torch_d
 _CPU = torch.device("cpu")
 
 WIDE = (torch.float64, torch.complex128)  # MPS has them not: operators composed in C++ take narrower ones there
-_PLAIN = frozenset((torch.float32, torch.float16, torch.int64, torch.int32, torch.bool, torch.uint8))  # allocate_check lets them pass
+# allocate_check lets them pass
+_PLAIN = frozenset((torch.float32, torch.float16, torch.int64, torch.int32, torch.bool, torch.uint8))
 
 _DEVICES_TEXT = "Expected all tensors to be on the same device, but found at least two devices, mps:0 and cpu!"
 _PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
@@ -38,13 +39,14 @@ _PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
 _WITHOUT_KERNEL = frozenset((MISSING, ON_CPU, NO_STUB))
 
 # Layouts of sparse tensors, which have dispatch keys of their own: the letter in the table's column, and the key.
-_SPARSE_LAYOUTS = {"sparse_coo": ("O", "SparseMPS"), "sparse_csr": ("R", "SparseCsrMPS"), "sparse_csc": ("R", "SparseCsrMPS"),
+_SPARSE_LAYOUTS = {"sparse_coo": ("O", "SparseMPS"), "sparse_csr": ("R", "SparseCsrMPS"),
+                   "sparse_csc": ("R", "SparseCsrMPS"),
                    "sparse_bsr": ("R", "SparseCsrMPS"), "sparse_bsc": ("R", "SparseCsrMPS")}
 
 # By the name that a CPU's error has for a type: the type, and the wider ones to compute in instead.
 _WIDER = {"Half": ("float16", "float32"), "BFloat16": ("bfloat16", "float32"), "Bool": ("bool", "uint8", "float32"),
-          "Byte": ("uint8", "float64"), "Char": ("int8", "float64"), "Short": ("int16", "float64"), "Int": ("int32", "float64"),
-          "Long": ("int64", "float64")}
+          "Byte": ("uint8", "float64"), "Char": ("int8", "float64"), "Short": ("int16", "float64"),
+          "Int": ("int32", "float64"), "Long": ("int64", "float64")}
 
 
 class OperatorsOnDouble(TorchDispatchMode):
@@ -56,11 +58,13 @@ def _torch_dispatch(mode, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
     dispatch = current.double.dispatch
     if types and dispatch.shapes is None and any(t.__torch_dispatch__ is not _WITHOUT_DISPATCH for t in types):
-        return NotImplemented  # tensor subclasses with a __torch_dispatch__ take it apart, and what they call comes here
+        # tensor subclasses with a __torch_dispatch__ take it apart, and what they call comes here
+        return NotImplemented
     return dispatch.dispatch(func, args, kwargs or {})
 
 
-OperatorsOnDouble.__torch_dispatch__ = _torch_dispatch  # set here: the class would wrap it in dynamo's guard, three microseconds a call
+# set here: the class would wrap it in dynamo's guard, three microseconds a call
+OperatorsOnDouble.__torch_dispatch__ = _torch_dispatch
 
 
 class _Thread(threading.local):
@@ -120,7 +124,9 @@ class Dispatch:
             return self.on_cpu(func, args, kwargs, tensors)
         op = self.known.get(func) or self.learn(func)
         leaving = (leaving or self.thread.leaving) and op.factory
-        if op.decomposes:  # as in inference mode and in an operator that a script defines: below autograd, which otherwise takes these apart
+        # as in inference mode and in an operator that a script defines: below autograd, which otherwise takes these
+        # apart
+        if op.decomposes:
             with OperatorsOnDouble():
                 return func.decompose(*args, **kwargs)
         if (sparse or op.makes_sparse) and not leaving:
@@ -148,8 +154,8 @@ class Dispatch:
     # Place
 
     def place(self, func, args, kwargs):
-        """(tensors among the arguments, how many on MPS, how many not, whether the result is asked for on MPS, whether on no device, whether
-        one tensor is sparse, the arguments as they go on)."""
+        """(tensors among the arguments, how many on MPS, how many not, whether the result is asked for on MPS, whether
+        on no device, whether one tensor is sparse, the arguments as they go on)."""
         live = self.on_place.live
         entering = leaving = sparse = False
         device = kwargs.get("device") if kwargs else None
@@ -205,9 +211,9 @@ class Dispatch:
         return out
 
     def _made(self, out, device, tensors):
-        """A CPU tensor was made, or computed from such. An operator that PyTorch composes in C++, or a gradient's formula, makes tensors from
-        the options of its arguments, which are a CPU's here: they belong on MPS. What a script makes for itself, it makes in another
-        instruction than it uses it."""
+        """A CPU tensor was made, or computed from such. An operator that PyTorch composes in C++, or a gradient's
+        formula, makes tensors from the options of its arguments, which are a CPU's here: they belong on MPS. What a
+        script makes for itself, it makes in another instruction than it uses it."""
         frame, thread = _frame(), self.thread
         at = (id(frame), id(frame.f_code), frame.f_lasti)
         if thread.at != at:
@@ -236,14 +242,15 @@ class Dispatch:
         fell = self.double.fell_back(op.error_name)
         if not self.double.warned or torch.is_warn_always_enabled():
             self.double.warned = True
-            warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run on the CPU. This may "
-                          "have performance implications. (Triggered internally at aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name,
+            warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
+                          "on the CPU. This may have performance implications. (Triggered internally at "
+                          "aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name,
                           UserWarning, stacklevel=5)
         return fell
 
     def collective(self, op, func, args, kwargs):
-        """torch.distributed's operators have no kernel in any release. What the fallback of 2.11 and before makes of one: it runs on copies,
-        and nobody copies the result back."""
+        """torch.distributed's operators have no kernel in any release. What the fallback of 2.11 and before makes of
+        one: it runs on copies, and nobody copies the result back."""
         error = errors.collective_error(op.name, self.series, self.double.table.commit, self.double.fallback)
         if error is not None:
             raise self.double.refused(op.name, "missing", error)
@@ -259,8 +266,10 @@ class Dispatch:
             return func(*[copied(a) for a in args], **{k: copied(v) for k, v in kwargs.items()})
 
     def sparse_kernel(self, op, tensors, entering):
-        """Sparse tensors have dispatch keys of their own. What is registered for them there stands in the atlas; no fallback is."""
-        layout = next((str(t.layout)[6:] for t in tensors if t.layout is not torch.strided), "sparse_coo" if op.makes_sparse else "")
+        """Sparse tensors have dispatch keys of their own. What is registered for them there stands in the atlas; no
+        fallback is."""
+        layout = next((str(t.layout)[6:] for t in tensors if t.layout is not torch.strided),
+                      "sparse_coo" if op.makes_sparse else "")
         if layout not in _SPARSE_LAYOUTS:
             return
         letter, key = _SPARSE_LAYOUTS[layout]
@@ -294,9 +303,9 @@ class Dispatch:
     # Devices
 
     def devices(self, op, args, kwargs, tensors):
-        """Tensors of several devices: elementwise operators take scalars from the CPU; the rest is an error, whose text depends on the
-        kernel. Gives the arguments back: where a composed operator made one of a type that MPS has not, there it asks for the device, and
-        takes the narrower type."""
+        """Tensors of several devices: elementwise operators take scalars from the CPU; the rest is an error, whose text
+        depends on the kernel. Gives the arguments back: where a composed operator made one of a type that MPS has not,
+        there it asks for the device, and takes the narrower type."""
         frame, thread = _frame(), self.thread
         composed = thread.at == (id(frame), id(frame.f_code), frame.f_lasti)
         wide = False
@@ -326,10 +335,12 @@ class Dispatch:
         return value
 
     def _placement_text(self, op, tensors):
-        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm, Placeholder."""
+        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm,
+        Placeholder."""
         names = ["mps:0" if self.on_place.on_mps(t) else "cpu" for t in tensors]
         if op.convolution:
-            return "slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device" % tuple(names[:2])
+            return ("slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device"
+                    % tuple(names[:2]))
         if op.name.startswith("aten::cat") and self.series <= (2, 9):
             other = next(n for n in names if n != names[0])
             return "torch.cat(): all input tensors must be on the same device. Received %s and %s" % (names[0], other)
@@ -371,7 +382,8 @@ class Dispatch:
         return out, time.perf_counter_ns() - began
 
     def _in_wider(self, op, func, args, kwargs, error):
-        """An operator and type that MPS has a kernel for, the double having raised nothing, and a CPU has none: computed in a wider type."""
+        """An operator and type that MPS has a kernel for, the double having raised nothing, and a CPU has none:
+        computed in a wider type."""
         named = str(error).partition("not implemented for '")[2].partition("'")[0]
         if named not in _WIDER:
             raise error
@@ -494,8 +506,9 @@ class Dispatch:
             raise self.double.refused(op.name, "memory", error)
 
     def attention_memory(self, args, out):
-        """MPS materialises the scores when a gradient is needed, in float32 from 2.5 on for half types, and keeps the softmax for the backward
-        pass: aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math."""
+        """MPS materialises the scores when a gradient is needed, in float32 from 2.5 on for half types, and keeps the
+        softmax for the backward pass: aten/src/ATen/native/transformers/attention.cpp,
+        _scaled_dot_product_attention_math."""
         q, k = args[0], args[1]
         scores = q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2]
         size = q.element_size() if self.series < (2, 5) else max(4, q.element_size())

@@ -1,4 +1,5 @@
-"""A double: one Mac, as one release of PyTorch's MPS backend finds it. Several can stand in a process; one is in use (current.py)."""
+"""A double: one Mac, as one release of PyTorch's MPS backend finds it. Several can stand in a process; one is in use
+(current.py)."""
 
 import contextlib
 import json
@@ -26,7 +27,8 @@ class Table:
         lacking = [part for part in self.PARTS if part not in read]
         if lacking:
             raise ValueError("read the double's table %s: it has no %s" % (path, ", ".join(lacking)))
-        self.ops, self.structured, self.lacks, self.autocast, self.sparse, self.commit = (read[part] for part in self.PARTS)
+        self.ops, self.structured, self.lacks = read["ops"], read["structured"], read["lacks"]
+        self.autocast, self.sparse, self.commit = read["autocast"], read["sparse"], read["commit"]
 
 
 class Fallback:
@@ -41,10 +43,10 @@ class Fallback:
 class Double:
     """settings: those of docs/formats/double.md. environ: read once, as PyTorch reads it.
 
-    What it was told   release, series, macos, chip, chip_name, memory, cores, recommended (bytes; None: not known), recommended_known (how),
-                       table (a Table), fallback (whether PYTORCH_ENABLE_MPS_FALLBACK is on)
-    What it is made of dispatch (an operator's way), place (where tensors live), shapes (None where tensors have data), stream (random numbers)
-    What it has seen   operators: name -> Counts
+    What it was told   release, series, macos, chip, chip_name, memory, cores, recommended (bytes; None: not known),
+                       recommended_known (how), table (a Table), fallback (whether PYTORCH_ENABLE_MPS_FALLBACK is on)
+    What it is made of dispatch (an operator's way), place (where tensors live), shapes (None where tensors have data),
+    stream (random numbers) What it has seen   operators: name -> Counts
                        fallbacks: (operator, user's line) -> Fallback
                        refusals: (operator, cause, class of the exception, text, user's line) -> times
                        notes: (operator, kind, text, user's line) -> times
@@ -135,7 +137,8 @@ class Double:
                     rows[-1]["flops"] = counts.flops
         yield {"ev": "ops", "rows": rows}
         for (op, where), fell in sorted(self.fallbacks.items()):
-            yield {"ev": "fallback_op", "op": op, "where": where, "n": fell.calls, "cpu_ns": fell.ns, "bytes": fell.nbytes}
+            yield {"ev": "fallback_op", "op": op, "where": where, "n": fell.calls, "cpu_ns": fell.ns,
+                   "bytes": fell.nbytes}
         for (op, cause, kind, text, where), n in sorted(self.refusals.items()):
             yield {"ev": "refused", "op": op, "cause": cause, "error": kind, "text": text, "where": where, "n": n}
         for (op, kind, text, where), n in sorted(self.notes.items()):

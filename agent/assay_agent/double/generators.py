@@ -1,4 +1,5 @@
-"""Random numbers. Generators of MPS are CPU generators that say otherwise; which those are, the addresses in `_of_mps` tell."""
+"""Random numbers. Generators of MPS are CPU generators that say otherwise; which those are, the addresses in `_of_mps`
+tell."""
 
 import torch
 
@@ -11,7 +12,8 @@ DEVICE = torch.device("mps", 0)
 STATE = 5056  # bytes of a CPU generator's state
 MAC_STATES = (28, 36, 44)  # bytes of a Mac's generator's state, by release
 
-_of_mps = set()  # addresses of the GeneratorImpl: PyTorch hands an operator another Python object for the same generator
+# addresses of the GeneratorImpl: PyTorch hands an operator another Python object for the same generator
+_of_mps = set()
 
 
 def is_of_mps(generator):
@@ -91,7 +93,8 @@ def usable(new_state):
     """States of a Mac's generator are shorter than those of the CPU's: such a one seeds."""
     if not hasattr(new_state, "numel") or new_state.numel() == STATE or new_state.numel() not in MAC_STATES:
         return new_state  # and where it does not fit, PyTorch will say what is wrong with it
-    current.double.note_use("a generator's state saved on a Mac was set: the double seeds itself from it, the numbers are not the Mac's")
+    current.double.note_use("a generator's state saved on a Mac was set: the double seeds itself from it, the numbers "
+                            "are not the Mac's")
     seed = 0
     with inside():
         for byte in new_state.tolist():
@@ -104,13 +107,15 @@ def usable(new_state):
 class Stream:
     """A double's stream of random numbers.
 
-    MPS has a stream of its own. So that values stay those of a CPU run, bit for bit, it is the CPU's here until the script moves the two
-    apart: seeds one alone, or sets one alone to a state that the other is not in. Then the CPU's generator stands for MPS's.
+    MPS has a stream of its own. So that values stay those of a CPU run, bit for bit, it is the CPU's here until the
+    script moves the two apart: seeds one alone, or sets one alone to a state that the other is not in. Then the CPU's
+    generator stands for MPS's.
     """
 
     def __init__(self):
         self.shared = True  # it draws from the CPU's stream
-        self.bad_fork = False  # this process was forked from one that had used the device: nothing parts the two, nothing joins them
+        # this process was forked from one that had used the device: nothing parts the two, nothing joins them
+        self.bad_fork = False
         self._default = None
 
     @property
@@ -157,7 +162,8 @@ def _is_of_cpu(generator):
 
 
 # at::check_generator; at::native::randperm_out has words of its own. For operators on MPS, and on the CPU.
-_KIND, _PLACE = "Expected a '%s' device type for generator but found '%s'", "Expected a '%s' generator device but found '%s'"
+_KIND = "Expected a '%s' device type for generator but found '%s'"
+_PLACE = "Expected a '%s' generator device but found '%s'"
 check_generator = _checks("mps", "cpu", is_of_mps, _KIND)
 check_randperm_generator = _checks("mps:0", "cpu", is_of_mps, _PLACE)
 check_cpu_generator = _checks("cpu", "mps", _is_of_cpu, _KIND)

@@ -8,10 +8,11 @@ from .current import current
 from .dispatch import OperatorsOnDouble
 from .double import Double
 from .surface import (
-    accelerator, autocast, backend, compiler, cuda, descriptors, distributed, generators, library, loader, mps, optimizers, processes, scaler,
-    storages, streams, tensors, tracing)
+    accelerator, autocast, backend, compiler, cuda, descriptors, distributed, generators, library, loader, mps,
+    optimizers, processes, scaler, storages, streams, tensors, tracing)
 
-# The parts of torch's Python surface, in the order in which they are put up. Each by itself: one that fails leaves the others.
+# The parts of torch's Python surface, in the order in which they are put up. Each by itself: one that fails leaves the
+# others.
 PARTS = (
     ("torch.autocast", autocast.install),
     ("torch.backends.mps", backend.install),
@@ -34,8 +35,8 @@ PARTS = (
 
 
 def install(torch, settings):
-    """Put up a double of these settings (docs/formats/double.md), and say so: the event `double`. What could not be put up is evidence, not
-    an error. Gives the Double."""
+    """Put up a double of these settings (docs/formats/double.md), and say so: the event `double`. What could not be put
+    up is evidence, not an error. Gives the Double."""
     double = Double(settings)
     limits = put_up(torch, double)
     wire.put({"ev": "double", "release": double.release, "installed": torch.__version__, "macos": list(double.macos),
@@ -45,10 +46,12 @@ def install(torch, settings):
 
 
 def put_up(torch, double, parts=PARTS):
-    """Put the double in use, and into torch, once for the whole process, what asks the one in use; the names that a release has are those of
-    this one. Lines of text that say what could not be done; RuntimeError where it has been done already."""
+    """Put the double in use, and into torch, once for the whole process, what asks the one in use; the names that a
+    release has are those of this one. Lines of text that say what could not be done; RuntimeError where it has been
+    done already."""
     if current.double is not None:
-        raise RuntimeError("put up the double: one of PyTorch %s stands in this process already; another is put in use by Double.use"
+        raise RuntimeError("put up the double: one of PyTorch %s stands in this process already; another is put in use "
+                           "by Double.use"
                            % current.double.release)
     current.put(double)
     failed = []
@@ -59,14 +62,16 @@ def put_up(torch, double, parts=PARTS):
             guest.pass_on(error)
             failed.append("%s: %s: %s" % (name, type(error).__name__, error))
     if double.series >= (2, 5) and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_fused_adam_", "CPU"):
-        failed.append("fused optimizers: PyTorch %s has no fused kernels for a CPU; fused=True cannot be rehearsed with it"
+        failed.append("fused optimizers: PyTorch %s has no fused kernels for a CPU; fused=True cannot be rehearsed "
+                      "with it"
                       % torch.__version__)
     tensors.install(double)
     _put_mode_up()
     return failed
 
 
-_mode = OperatorsOnDouble()  # PyTorch keeps no reference to a mode while it is off the stack, as when a tensor is printed
+# PyTorch keeps no reference to a mode while it is off the stack, as when a tensor is printed
+_mode = OperatorsOnDouble()
 
 
 def _put_mode_up():

@@ -1,5 +1,5 @@
-"""Operators' kernels of others: those that scripts write in Python, by torch.library, and those of extensions. PyTorch's registry of them is
-the process's, and so is this one.
+"""Operators' kernels of others: those that scripts write in Python, by torch.library, and those of extensions.
+PyTorch's registry of them is the process's, and so is this one.
 """
 
 import torch

@@ -1,4 +1,5 @@
-"""What is known about an operator: how the release has it, what it refuses, what is special about it. Asked once for each overload."""
+"""What is known about an operator: how the release has it, what it refuses, what is special about it. Asked once for
+each overload."""
 
 import torch
 
@@ -9,7 +10,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 # States of the atlas's table (internal/atlas/tables/torch.txt), and "?" for an operator that it does not have.
 NATIVE, COMPOSED, ON_CPU, NO_STUB, MISSING, UNKNOWN = "N", "C", "F", "S", "-", "?"
 
-# What a CPU runs where MPS has another operator, or composes it: counted and looked up under MPS's name. reroutes.txt has the sources.
+# What a CPU runs where MPS has another operator, or composes it: counted and looked up under MPS's name. reroutes.txt
+# has the sources.
 _CPU_NAMES = {
     "aten::_scaled_dot_product_flash_attention_for_cpu": "aten::_scaled_dot_product_attention_math",
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": "aten::_softmax_backward_data",
@@ -19,16 +21,18 @@ _CPU_NAMES = {
     "aten::_to_copy": "aten::_to_copy",
 }
 
-# Operators that PyTorch composes, but gives MPS a kernel of its own that runs on the CPU (aten/src/ATen/mps/MPSFallback.mm): what a CPU
-# calls inside them -> they.
+# Operators that PyTorch composes, but gives MPS a kernel of its own that runs on the CPU
+# (aten/src/ATen/mps/MPSFallback.mm): what a CPU calls inside them -> they.
 _INSIDE = {"aten::_linalg_svd": "aten::linalg_svd"}
 
 # Operators that take tensors of several devices: copies, and indexing with indices on the CPU.
 _ANY_DEVICE = frozenset("aten::" + n for n in (
-    "copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "set_.source_Tensor", "set_.source_Storage", "index.Tensor", "index_put",
-    "index_put_", "_index_put_impl_", "_unsafe_index.Tensor", "_unsafe_index_put", "_local_scalar_dense", "is_same_size", "is_pinned",
-    "_pin_memory", "record_stream", "_has_compatible_shallow_copy_type", "_shallow_copy_data_", "shallow_copy_data_", "_foreach_copy_",
-    "equal"))
+    "copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "set_.source_Tensor", "set_.source_Storage",
+    "index.Tensor", "index_put",
+    "index_put_", "_index_put_impl_", "_unsafe_index.Tensor", "_unsafe_index_put", "_local_scalar_dense",
+    "is_same_size", "is_pinned",
+    "_pin_memory", "record_stream", "_has_compatible_shallow_copy_type", "_shallow_copy_data_", "shallow_copy_data_",
+    "_foreach_copy_", "equal"))
 
 # Operators whose result is a value for the host, or one of their arguments, wherever that lives.
 _STAYS = frozenset("aten::" + n for n in ("_local_scalar_dense", "copy_", "index_put_", "_index_put_impl_"))
@@ -37,7 +41,8 @@ _INDEXES = frozenset("aten::" + n for n in ("index.Tensor", "index_put", "index_
 
 
 class Counts:
-    """What was seen of an operator: calls, nanoseconds on this CPU, floating-point operations (None: not counted), and its state."""
+    """What was seen of an operator: calls, nanoseconds on this CPU, floating-point operations (None: not counted), and
+    its state."""
 
     __slots__ = ("calls", "ns", "flops", "state")
 
@@ -57,11 +62,13 @@ class Operator:
 
     state        NATIVE … UNKNOWN; what the table has, but for the reasons below
     error_name   the name that the backend's error gives it where it is missing
-    rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py); none where it has no kernel
+    rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py); none where it has no
+                 kernel
     counts       a Counts, shared with overloads that are counted under the same name
     """
 
-    __slots__ = ("name", "state", "rules", "error_name", "any_device", "resizes", "counts", "pointwise", "view", "convolution", "attention",
+    __slots__ = ("name", "state", "rules", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
+                 "convolution", "attention",
                  "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse", "decomposes", "collective")
 
     def __init__(self, double, func):
@@ -77,7 +84,8 @@ class Operator:
         elif self.state == COMPOSED and name in table.lacks:
             self.state, self.error_name = MISSING, table.lacks[name]
         self.inside = name in _INSIDE and table.ops.get(_INSIDE[name]) == ON_CPU
-        self.any_device = name in _ANY_DEVICE or name.startswith("prims::")  # prims: a formula of PyTorch's own, in Python
+        # prims: a formula of PyTorch's own, in Python
+        self.any_device = name in _ANY_DEVICE or name.startswith("prims::")
         base = schema.name.partition("::")[2]
         self.resizes = base.startswith(("resize", "set_", "_resize"))
         self.counts = double.operators.setdefault(name, Counts(self.state))

@@ -1,7 +1,9 @@
-"""Where tensors live. Each is a CPU tensor; a storage that stands for one on MPS is in `Place.live`, with what it is charged.
+"""Where tensors live. Each is a CPU tensor; a storage that stands for one on MPS is in `Place.live`, with what it is
+charged.
 
-Views share their tensor's storage, so they live where it lives, and `parameter.data = …` moves a parameter. A storage leaves the table when
-PyTorch frees it: its Python object lives as long as it does (PyTorch 2.1 or later), and a weak reference to that object tells.
+Views share their tensor's storage, so they live where it lives, and `parameter.data = …` moves a parameter. A storage
+leaves the table when PyTorch frees it: its Python object lives as long as it does (PyTorch 2.1 or later), and a weak
+reference to that object tells.
 """
 
 import weakref
@@ -24,8 +26,8 @@ class _Charge(weakref.ref):
 class Place:
     """The storages that live on one double's device, and the account of its memory.
 
-    make_account  makes the account: allocate(bytes) gives a block, free(block) takes it back. It raises what PyTorch raises for watermarks
-                  out of range.
+    make_account  makes the account: allocate(bytes) gives a block, free(block) takes it back. It raises what PyTorch
+                  raises for watermarks out of range.
     live          address of a StorageImpl -> _Charge
     account       what make_account made; None until the first tensor
     """
@@ -49,7 +51,8 @@ class Place:
         return self.account
 
     def on_mps(self, tensor):
-        """Whether a tensor stands for one on MPS: by its storage, or because it is a wrapper that was made to say so."""
+        """Whether a tensor stands for one on MPS: by its storage, or because it is a wrapper that was made to say
+        so."""
         try:
             return (tensor.untyped_storage()._cdata in self.live
                     or tensor.__class__ is not torch.Tensor and "_assay_on_mps" in tensor.__dict__)
@@ -60,8 +63,8 @@ class Place:
             return self._without_storage(tensor)
 
     def _without_storage(self, tensor):
-        """Sparse tensors live where their values do, those of torch.func where the tensors lie that they wrap; what else has no storage
-        is no tensor of MPS."""
+        """Sparse tensors live where their values do, those of torch.func where the tensors lie that they wrap; what
+        else has no storage is no tensor of MPS."""
         try:
             if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
                 return self.on_mps(torch._C._functorch.get_unwrapped(tensor))
@@ -85,7 +88,8 @@ class Place:
         return False
 
     def mark(self, tensor):
-        """From now on the tensor's storage lives on MPS and is charged. Marking twice charges once, or what a resize added."""
+        """From now on the tensor's storage lives on MPS and is charged. Marking twice charges once, or what a resize
+        added."""
         try:
             storage = tensor.untyped_storage()
         except ValueError:

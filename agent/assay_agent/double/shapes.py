@@ -1,8 +1,9 @@
 """Rehearsal without data: tensors have shapes, types and memory, and no values.
 
-Every tensor on MPS is one of PyTorch's meta tensors, and so is every large one on the CPU, so that a model larger than this machine can be
-built, moved and trained. What needs a value gets a stand-in, which is counted as a note: item() gives 0 (False for bool), a copy to the CPU
-gives zeros. What cannot have one (boolean indexing, nonzero: shapes that depend on values) raises PyTorch's own error for meta tensors.
+Every tensor on MPS is one of PyTorch's meta tensors, and so is every large one on the CPU, so that a model larger than
+this machine can be built, moved and trained. What needs a value gets a stand-in, which is counted as a note: item()
+gives 0 (False for bool), a copy to the CPU gives zeros. What cannot have one (boolean indexing, nonzero: shapes that
+depend on values) raises PyTorch's own error for meta tensors.
 """
 
 import weakref
@@ -13,7 +14,8 @@ from .current import inside
 
 LARGE = 1 << 16  # elements: from here on a tensor on the CPU has no data either
 
-is_meta = torch.Tensor.is_meta.__get__  # as PyTorch has it; once the double is put in, the attribute says what a tensor stands for
+# as PyTorch has it; once the double is put in, the attribute says what a tensor stands for
+is_meta = torch.Tensor.is_meta.__get__
 
 
 class _Ref(weakref.ref):
@@ -64,7 +66,8 @@ def emptied(value):
 
 
 def computed(func, args, kwargs):
-    """What the operator gives for shapes alone. Many of PyTorch's kernels for them are Python, which must see meta tensors."""
+    """What the operator gives for shapes alone. Many of PyTorch's kernels for them are Python, which must see meta
+    tensors."""
     with inside():
         return func(*emptied(args), **{k: emptied(v) for k, v in kwargs.items()})
 

@@ -21,7 +21,8 @@ def install(double):
     def not_generic():
         # Until 2.13 the MPS allocator was none of the kind that torch.accelerator asks (PR 186748).
         if current.double.series < (2, 13):
-            raise RuntimeError('device_allocator INTERNAL ASSERT FAILED at "c10/core/CachingDeviceAllocator.h", please report a bug to PyTorch. '
+            raise RuntimeError('device_allocator INTERNAL ASSERT FAILED at "c10/core/CachingDeviceAllocator.h", please '
+                               'report a bug to PyTorch. '
                                "Allocator for mps is not a DeviceAllocator.")
 
     def initialized():
@@ -46,23 +47,29 @@ def install(double):
         account = current.double.place.ready()
 
         def row(now, peak):
-            return {"all": {"current": now, "peak": peak}, "small_pool": {"current": 0, "peak": 0}, "large_pool": {"current": 0, "peak": 0}}
+            return {"all": {"current": now, "peak": peak}, "small_pool": {"current": 0, "peak": 0},
+                    "large_pool": {"current": 0, "peak": 0}}
 
-        active = row(account.current, account.peak_current) if current.double.series >= (2, 15) else row(0, 0)  # PR 193838
-        return {"allocated_bytes": row(account.current, account.peak_current), "reserved_bytes": row(account.reserved, account.peak_reserved),
+        # PR 193838
+        active = row(account.current, account.peak_current) if current.double.series >= (2, 15) else row(0, 0)
+        return {"allocated_bytes": row(account.current, account.peak_current),
+                "reserved_bytes": row(account.reserved, account.peak_reserved),
                 "active_bytes": active, "num_ooms": account.refusals}
 
     def capability(index=0):
         refused = {torch.float64, torch.complex128}
-        return {"supported_dtypes": {d for d in vars(torch).values() if isinstance(d, torch.dtype) and d not in refused}}
+        return {"supported_dtypes": {d for d in vars(torch).values() if isinstance(d, torch.dtype)
+                                     and d not in refused}}
 
     answers = {"_accelerator_getAccelerator": lambda: mps, "_accelerator_getDeviceIndex": lambda: 0,
-               "_accelerator_setDeviceIndex": lambda index: None, "_accelerator_getStream": lambda index=0: Stream(stream_id=0),
+               "_accelerator_setDeviceIndex": lambda index: None,
+               "_accelerator_getStream": lambda index=0: Stream(stream_id=0),
                "_accelerator_setStream": lambda stream: None, "_accelerator_synchronizeDevice": lambda index=0: None,
                "_accelerator_exchangeDevice": lambda index: 0, "_accelerator_maybeExchangeDevice": lambda index: 0,
                "_accelerator_isAllocatorInitialized": initialized, "_accelerator_emptyCache": empty_cache,
                "_accelerator_emptyHostCache": lambda: None, "_accelerator_getDeviceStats": stats,
-               "_accelerator_resetAccumulatedStats": lambda index=0: not_generic(), "_accelerator_resetPeakStats": reset_peak,
+               "_accelerator_resetAccumulatedStats": lambda index=0: not_generic(),
+               "_accelerator_resetPeakStats": reset_peak,
                "_accelerator_getMemoryInfo": memory_info, "_accelerator_getDeviceCapability": capability,
                "_accelerator_getDefaultGenerator": lambda index=0: current.double.stream.default}
     for name, answer in answers.items():
@@ -75,7 +82,8 @@ def install(double):
         return
     accelerator = vars(torch).get("accelerator")
     if accelerator is None:
-        accelerator = types.ModuleType("torch.accelerator", "As of PyTorch 2.6 or later, made by assay's double for an older one.")
+        accelerator = types.ModuleType("torch.accelerator",
+                                       "As of PyTorch 2.6 or later, made by assay's double for an older one.")
         accelerator.__all__ = []
         sys.modules["torch.accelerator"] = torch.accelerator = accelerator
 
@@ -95,7 +103,8 @@ def install(double):
     def flat(index=None):
         if not initialized():
             return {}
-        return {".".join((a, b, c)): n for a, pools in stats().items() if isinstance(pools, dict) for b, row in pools.items()
+        return {".".join((a, b, c)): n for a, pools in stats().items() if isinstance(pools, dict) for b,
+                row in pools.items()
                 for c, n in row.items()}
 
     def get(key):
@@ -108,16 +117,21 @@ def install(double):
         "device_count": ((2, 6), device_count), "is_available": ((2, 6), lambda: device_count() > 0),
         "current_accelerator": ((2, 6), current_accelerator), "current_device_index": ((2, 6), lambda: 0),
         "current_device_idx": ((2, 6), lambda: 0), "set_device_index": ((2, 6), lambda device: None),
-        "set_device_idx": ((2, 6), lambda device: None), "current_stream": ((2, 6), lambda device=None: Stream(stream_id=0)),
+        "set_device_idx": ((2, 6), lambda device: None),
+        "current_stream": ((2, 6), lambda device=None: Stream(stream_id=0)),
         "set_stream": ((2, 6), lambda stream: None), "synchronize": ((2, 6), lambda device=None: None),
-        "device_index": ((2, 8), device_index), "empty_cache": ((2, 9), lambda: empty_cache() if initialized() else None),
+        "device_index": ((2, 8), device_index),
+        "empty_cache": ((2, 9), lambda: empty_cache() if initialized() else None),
         "memory_stats": ((2, 9), flat), "memory_allocated": ((2, 9), get("allocated_bytes.all.current")),
-        "max_memory_allocated": ((2, 9), get("allocated_bytes.all.peak")), "memory_reserved": ((2, 9), get("reserved_bytes.all.current")),
+        "max_memory_allocated": ((2, 9), get("allocated_bytes.all.peak")),
+        "memory_reserved": ((2, 9), get("reserved_bytes.all.current")),
         "max_memory_reserved": ((2, 9), get("reserved_bytes.all.peak")),
         "reset_accumulated_memory_stats": ((2, 9), lambda index=None: None if initialized() else None),
         "reset_peak_memory_stats": ((2, 9), lambda index=None: reset_peak() if initialized() else None),
-        "get_memory_info": ((2, 10), lambda index=None: memory_info()), "get_device_capability": ((2, 10), lambda device=None: capability()),
-        "Graph": ((2, 12), None), "empty_host_cache": ((2, 12), lambda: None), "random": ((2, 14), None), "memory": ((2, 9), None),
+        "get_memory_info": ((2, 10), lambda index=None: memory_info()),
+        "get_device_capability": ((2, 10), lambda device=None: capability()),
+        "Graph": ((2, 12), None), "empty_host_cache": ((2, 12), lambda: None), "random": ((2, 14), None),
+        "memory": ((2, 9), None),
     }
     for name, (since, call) in names.items():
         if call is not None and name not in vars(accelerator) and since <= series:

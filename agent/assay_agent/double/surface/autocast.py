@@ -1,15 +1,16 @@
 """torch.autocast('mps') on tensors that are CPU tensors.
 
-PyTorch casts in the dispatcher, under a key that follows from the tensor's device (aten/src/ATen/autocast_mode.cpp). A CPU tensor has
-the key of the CPU's autocast, with the CPU's own lists, so MPS needs a key of its own here: AutocastHPU, which every release from 2.1
-to 2.15 has and which no official build of PyTorch registers anything under. It is switched on in a thread (included, and no
-longer excluded) while autocast('mps') is, and operators that MPS lists have a kernel under it, written in Python, that casts those
-tensors only that live on MPS and calls the operator again below the autocast keys. What PyTorch has under the CPU's key is not touched.
+PyTorch casts in the dispatcher, under a key that follows from the tensor's device (aten/src/ATen/autocast_mode.cpp). A
+CPU tensor has the key of the CPU's autocast, with the CPU's own lists, so MPS needs a key of its own here: AutocastHPU,
+which every release from 2.1 to 2.15 has and which no official build of PyTorch registers anything under. It is switched
+on in a thread (included, and no longer excluded) while autocast('mps') is, and operators that MPS lists have a kernel
+under it, written in Python, that casts those tensors only that live on MPS and calls the operator again below the
+autocast keys. What PyTorch has under the CPU's key is not touched.
 
 While autocast('cpu') is on, the key is on as well: then it keeps MPS tensors out of the CPU's lists, as on a Mac.
 
-What a release does with an operator comes from its atlas table: L lower precision, F float32, W the widest floating type among the inputs.
-Under MPS all three only cast; there is no list that sets `dtype=` or appends it, unlike CUDA's.
+What a release does with an operator comes from its atlas table: L lower precision, F float32, W the widest floating
+type among the inputs. Under MPS all three only cast; there is no list that sets `dtype=` or appends it, unlike CUDA's.
 """
 
 import functools
@@ -53,7 +54,8 @@ class Autocast:
         self._without_both = self._without_own | C.DispatchKeySet(C.DispatchKey.AutocastCPU)
         # torch.is_autocast_enabled('mps') and its like, which older releases have without an argument, or not at all.
         self._original = {name: getattr(torch, name, None) for name in (
-            "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "clear_autocast_cache")}
+            "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+            "clear_autocast_cache")}
         is_enabled, get_dtype = self._original["is_autocast_enabled"], self._original["get_autocast_dtype"]
         try:
             self._by_device = is_enabled("cpu") in (True, False)  # whether torch.is_autocast_enabled takes a device
@@ -117,8 +119,9 @@ class Autocast:
 
     def _cast_one(self, t, to, low):
         """at::autocast::cached_cast: a weight is cast once in an autocast region."""
-        # A weight first cast under no_grad kept a cast without history for the whole region, and its gradients were lost: executed on
-        # the CPU's autocast of 2.3, 2.6 and 2.8, which shares the code; not so in 2.15. PR #165068 was merged on 2025-12-10.
+        # A weight first cast under no_grad kept a cast without history for the whole region, and its gradients were
+        # lost: executed on the CPU's autocast of 2.3, 2.6 and 2.8, which shares the code; not so in 2.15. PR #165068
+        # was merged on 2025-12-10.
         keeps_history = current.double.series >= (2, 10)
         if not (to is low and t.dtype is torch.float32 and t.requires_grad and t.is_leaf and not t._is_view()
                 and torch.is_autocast_cache_enabled() and not (keeps_history and torch.is_inference_mode_enabled())):
@@ -138,14 +141,15 @@ class Autocast:
     def kernel(self, op, name):
         """The Python kernel of an operator, by the name that the table has it under."""
         C = torch._C
-        composes = hasattr(op, "_op_dk") and C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+        composes = hasattr(op, "_op_dk") and C._dispatch_has_kernel_for_dispatch_key(
+            op.name(), "CompositeImplicitAutograd")
 
         def autocast_on_mps(*args, **kwargs):
             double = current.double
             letter = self.letter(double, name)
             if composes and not letter and self.enabled() and double.place.any_on_mps(args):
-                # An operator of the CPU's list alone is not looked at on MPS, but what it is composed of is: log_softmax in
-                # cross_entropy_loss.
+                # An operator of the CPU's list alone is not looked at on MPS, but what it is composed of is:
+                # log_softmax in cross_entropy_loss.
                 return op._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
             with C.DisableTorchFunction():
                 if not (double.place.any_on_mps(args) or kwargs and double.place.any_on_mps(kwargs.values())):
@@ -205,9 +209,11 @@ class Autocast:
                 init(self, device_type, dtype=dtype, enabled=False, cache_enabled=cache_enabled)
                 if enabled:
                     if series < (2, 10):
-                        warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=script_level())
+                        warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling",
+                                      stacklevel=script_level())
                     else:
-                        warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=script_level())
+                        warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.",
+                                      stacklevel=script_level())
                 return
             if device_type != "mps":
                 init(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
@@ -371,7 +377,8 @@ def _dtype_warning(double, fast):
             return ("In MPS autocast, but the target dtype is not supported. Disabling autocast.\n"
                     "MPS Autocast only supports dtype of torch.bfloat16 and torch.float16 currently.")
         if fast is brain and double.macos < (14, 0):
-            return "In MPS autocast, but the target dtype torch.bfloat16 is not supported on macOS versions below 14. Disabling autocast."
+            return ("In MPS autocast, but the target dtype torch.bfloat16 is not supported on macOS versions below 14. "
+                    "Disabling autocast.")
     elif fast not in (half, brain):
         return ("In MPS autocast, but the target dtype is not supported. Disabling autocast.\n"
                 "MPS Autocast only supports dtypes of torch.bfloat16, torch.float16 currently.")

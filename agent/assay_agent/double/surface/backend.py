@@ -21,7 +21,8 @@ def install(double):
         return current.double.macos[:2] >= (int(major), int(minor))
 
     answers = {
-        "_has_mps": True, "_mps_is_available": _is_available, "_mps_is_in_bad_fork": lambda: current.double.stream.bad_fork,
+        "_has_mps": True, "_mps_is_available": _is_available,
+        "_mps_is_in_bad_fork": lambda: current.double.stream.bad_fork,
         "_mps_is_on_macos_or_newer": newer, "_mps_is_on_macos_13_or_newer": lambda minor=0: newer(13, minor),
         "_mps_get_name": lambda: current.double.chip_name or "Apple GPU", "_mps_get_core_count": _cores,
         "_mps_maxBufferLength": lambda: int(current.double.place.ready().max_buffer or 0),
@@ -111,7 +112,8 @@ def _get_core_count():
 
 
 def _event_answers():
-    """Events by the clock of this machine: nothing runs asynchronously here, so an event has happened when it is recorded."""
+    """Events by the clock of this machine: nothing runs asynchronously here, so an event has happened when it is
+    recorded."""
     events = {}  # id -> [timing, nanoseconds]
     lock = threading.Lock()
     last = [0]
@@ -135,7 +137,8 @@ def _event_answers():
             raise RuntimeError("End event %d was not recorded after start event %d" % (end, start))
         return (b[1] - a[1]) * 1e-6
 
-    return {"_mps_acquireEvent": acquire, "_mps_releaseEvent": lambda number: events.pop(number, None), "_mps_recordEvent": record,
+    return {"_mps_acquireEvent": acquire, "_mps_releaseEvent": lambda number: events.pop(number, None),
+            "_mps_recordEvent": record,
             "_mps_waitForEvent": lambda number: None, "_mps_queryEvent": lambda number: True,
             "_mps_synchronizeEvent": lambda number: None, "_mps_elapsedTimeOfEvents": elapsed}
 
@@ -164,5 +167,6 @@ def _profiler_answers():
         capturing[0] = False
 
     return {"_mps_profilerStartTrace": start, "_mps_profilerStopTrace": stop,
-            "_mps_isCaptureEnabled": lambda: os.environ.get("MTL_CAPTURE_ENABLED") == "1", "_mps_isCapturing": lambda: capturing[0],
+            "_mps_isCaptureEnabled": lambda: os.environ.get("MTL_CAPTURE_ENABLED") == "1",
+            "_mps_isCapturing": lambda: capturing[0],
             "_mps_startCapture": start_capture, "_mps_stopCapture": stop_capture}

@@ -15,15 +15,17 @@ def install(double):
     before = torch.compile
 
     @functools.wraps(before)
-    def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False, **more):
+    def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None,
+                disable=False, **more):
         if mode is not None and options is not None:
             raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
         if model is None:
-            return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
-                                         disable=disable, **more)
+            return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                         options=options, disable=disable, **more)
         import torch._dynamo
         if backend == "inductor":
-            torch._TorchCompileInductorWrapper("default" if mode is None and options is None else mode, options, dynamic)
+            torch._TorchCompileInductorWrapper("default" if mode is None and options is None else mode, options,
+                                               dynamic)
         elif isinstance(backend, str):
             torch._dynamo.lookup_backend(backend)  # raises InvalidBackend
         if disable:

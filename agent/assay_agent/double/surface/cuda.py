@@ -9,13 +9,15 @@ from ..errors import cuda_error
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
+_NAMES = ("_cudart", "_nvtx", "_cudnn", "_CudaDeviceProperties", "_FastCudaLauncher", "_StaticCudaLauncher",
+          "_CUDAPluggableAllocator")
+
 
 def install(double):
     C = torch._C
     cuda = torch.cuda
     for name in list(vars(C)):
-        if name.startswith(("_cuda_", "_nccl_")) or name in ("_cudart", "_nvtx", "_cudnn", "_CudaDeviceProperties", "_FastCudaLauncher",
-                                                             "_StaticCudaLauncher", "_CUDAPluggableAllocator"):
+        if name.startswith(("_cuda_", "_nccl_")) or name in _NAMES:
             try:
                 delattr(C, name)
             except (AttributeError, TypeError):
@@ -50,7 +52,8 @@ def install(double):
     def _lazy_init():
         raise cuda_error()
 
-    for name, call in (("is_available", is_available), ("device_count", device_count), ("_lazy_init", _lazy_init), ("_is_compiled", is_available)):
+    for name, call in (("is_available", is_available), ("device_count", device_count), ("_lazy_init", _lazy_init),
+                       ("_is_compiled", is_available)):
         before = vars(cuda).get(name)
         if before is None:
             continue

@@ -1,5 +1,5 @@
-"""Kernels written in Python, by torch.library. One is called with the mode off, and what it does must be seen; one for MPS is called for
-tensors that are the CPU's here."""
+"""Kernels written in Python, by torch.library. One is called with the mode off, and what it does must be seen; one for
+MPS is called for tensors that are the CPU's here."""
 
 import functools
 
@@ -29,7 +29,8 @@ def install(double):
     @functools.wraps(impl)
     def implement(self, op_name, fn, dispatch_key="", **more):
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
-        if key not in PLAIN_KEYS + ("MPS",) or not callable(fn) or more.get("with_keyset") or isinstance(fn, torch._ops.OpOverload):
+        plain = callable(fn) and not more.get("with_keyset") and not isinstance(fn, torch._ops.OpOverload)
+        if not plain or key not in PLAIN_KEYS + ("MPS",):
             return impl(self, op_name, fn, dispatch_key, **more)
         name = op_name._schema.name if hasattr(op_name, "_schema") else op_name
         overload = getattr(getattr(op_name, "_schema", None), "overload_name", "")

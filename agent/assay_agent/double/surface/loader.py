@@ -39,7 +39,8 @@ def _pinning(series, pin, device):
     """(warnings, whether it pins, on which device) of an iterator over a DataLoader."""
     available = torch.backends.mps.is_available()
     unused = "'pin_memory' argument is set as true but not supported on MPS now, device pinned memory won't be used."
-    nothing = "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used."
+    nothing = ("'pin_memory' argument is set as true but no accelerator is found, "
+               "then device pinned memory won't be used.")
     if series < (2, 7):
         if not device:
             return [], False, None
@@ -50,8 +51,9 @@ def _pinning(series, pin, device):
     if series < (2, 9):
         if device:
             if not pin:
-                return ["'pin_memory_device' is set but 'pin_memory' argument is not set, then device pinned memory won't be used."
-                        "please set 'pin_memory' to true, if you need to use the device pin memory"], False, None
+                text = ("'pin_memory_device' is set but 'pin_memory' argument is not set, then device pinned memory "
+                        "won't be used.please set 'pin_memory' to true, if you need to use the device pin memory")
+                return [text], False, None
             return [], True, device
         return [unused if available else nothing], False, None
     if not pin:

@@ -8,7 +8,7 @@ import types
 import torch
 
 from ..current import current
-from .names import have, hide
+from .names import have, hide, is_torch
 from .streams import Stream, current_stream, default_stream, in_stream, set_stream
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
@@ -44,8 +44,8 @@ def install(double):
 
     # Streams: the installed ones, where there are any, are made of a class that a Linux build does not have.
     C._mps_getCurrentStream, C._mps_setStream = current_stream, set_stream
-    for name, call in (("Stream", Stream), ("stream", in_stream), ("current_stream", current_stream), ("set_stream", set_stream),
-                       ("default_stream", default_stream)):
+    for name, call in (("Stream", Stream), ("stream", in_stream), ("current_stream", current_stream),
+                       ("set_stream", set_stream), ("default_stream", default_stream)):
         call.__module__ = "torch.mps.streams" if name == "Stream" else "torch.mps"
         installed = name in vars(mps) and not isinstance(vars(mps)[name], types.ModuleType)
         if installed or series >= (2, 15):
@@ -81,8 +81,8 @@ def install(double):
         def by_caller(public, inner):
             @functools.wraps(public)
             def call(*args, **kwargs):
-                caller = sys._getframe(1).f_globals.get("__name__") or ""
-                return inner(*args, **kwargs) if caller.startswith("torch") and (len(args) + len(kwargs)) else public(*args, **kwargs)
+                inward = is_torch(sys._getframe(1).f_globals.get("__name__")) and (args or kwargs)
+                return inner(*args, **kwargs) if inward else public(*args, **kwargs)
             return call
 
         mps.get_rng_state, mps.set_rng_state = by_caller(get_rng_state, inner_get), by_caller(set_rng_state, inner_set)

@@ -21,7 +21,8 @@ def hide(module, *names):
             elif name in deprecated:
                 # As PyTorch's own __getattr__ says it, but at the script's line.
                 there = deprecated[name]
-                warnings.warn("'%s' is deprecated, please use '%s.%s()'" % (name, there.__module__, there.__name__), stacklevel=2)
+                warnings.warn("'%s' is deprecated, please use '%s.%s()'" % (name, there.__module__, there.__name__),
+                              stacklevel=2)
                 return there()
             elif before is not None:
                 return before(name)
@@ -43,8 +44,8 @@ def is_torch(name):
 
 
 def have(double, module, name, since, make):
-    """The module has the name from a release on: taken away from earlier ones, made where the installed torch lacks it (make: a function
-    that gives it, or None where that cannot be done)."""
+    """The module has the name from a release on: taken away from earlier ones, made where the installed torch lacks it
+    (make: a function that gives it, or None where that cannot be done)."""
     if double.series < since:
         hide(module, name)
     elif name not in vars(module):
@@ -69,7 +70,8 @@ def replace(old, new, *names):
 
 
 def device_type(device):
-    """The type of what may be given as a device: "mps" of "mps:0" and of torch.device("mps"), None of None and of a number."""
+    """The type of what may be given as a device: "mps" of "mps:0" and of torch.device("mps"), None of None and of a
+    number."""
     if isinstance(device, str):
         return device.partition(":")[0]
     return getattr(device, "type", None)

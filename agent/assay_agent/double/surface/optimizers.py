@@ -34,7 +34,8 @@ def install(double):
     if check is not None and series < (2, 5):
         def _device_dtype_check_for_fused(p, cuda_unsupported=False):
             if not (p.device.type in wanted and torch.is_floating_point(p)):
-                raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices: %s." % wanted)
+                raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported "
+                                   "devices: %s." % wanted)
 
         replace(check, functools.wraps(check)(_device_dtype_check_for_fused), "_device_dtype_check_for_fused")
     if series < (2, 5):
@@ -53,8 +54,10 @@ def _fused_in_constructor(cls, devices):
     def __init__(self, *args, **kwargs):
         init(self, *args, **kwargs)
         if any(group.get("fused") for group in self.param_groups) and not all(
-                p.device.type in devices and torch.is_floating_point(p) for group in self.param_groups for p in group["params"]):
-            raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices: %s." % devices)
+                p.device.type in devices and torch.is_floating_point(p) for group in self.param_groups
+                for p in group["params"]):
+            raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported "
+                               "devices: %s." % devices)
 
     cls.__init__ = __init__
 

@@ -1,5 +1,5 @@
-"""Processes. A Mac starts workers by spawn, hands tensors between processes by file name, and calls its processor `arm`, by which Lightning
-knows it."""
+"""Processes. A Mac starts workers by spawn, hands tensors between processes by file name, and calls its processor
+`arm`, by which Lightning knows it."""
 
 import multiprocessing
 import platform

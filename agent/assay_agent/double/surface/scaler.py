@@ -51,7 +51,8 @@ def install(double):
     for cls, text in ((cuda_amp.autocast, "autocast"), (cuda_amp.GradScaler, "GradScaler")):
         if cls is sys.modules["torch.amp.autocast_mode"].autocast or text == "GradScaler" and series < (2, 3):
             continue
-        _deprecated(double.series, cls, "`torch.cuda.amp.%s(args...)` is deprecated. Please use `torch.amp.%s('cuda', args...)` instead." % (text, text))
+        _deprecated(double.series, cls, "`torch.cuda.amp.%s(args...)` is deprecated. Please use `torch.amp.%s('cuda', "
+                                        "args...)` instead." % (text, text))
 
 
 def _deprecated(series, cls, text):

@@ -63,7 +63,8 @@ def install(double):
         if not _storage_on_mps(self):
             return share_memory(self)
         if current.double.series < (2, 13):  # from then on nothing happens where a storage is on no CPU
-            self._share_filename_cpu_() if torch.multiprocessing.get_sharing_strategy() == "file_system" else self._share_fd_cpu_()
+            by_name = torch.multiprocessing.get_sharing_strategy() == "file_system"
+            self._share_filename_cpu_() if by_name else self._share_fd_cpu_()
         return self
 
     def only_on_cpu(name):
@@ -87,7 +88,8 @@ def install(double):
     if double.series < (2, 1):
         _equality_of_locations()
     if double.series < (2, 6) and hasattr(torch.serialization, "_default_to_weights_only"):
-        torch.serialization._default_to_weights_only = lambda pickle_module: False  # the default of torch.load's weights_only, from 2.6 on True
+        # the default of torch.load's weights_only, from 2.6 on True
+        torch.serialization._default_to_weights_only = lambda pickle_module: False
     load = torch.jit.load
 
     @functools.wraps(load)

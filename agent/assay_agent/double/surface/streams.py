@@ -1,4 +1,5 @@
-"""Streams and events. Nothing runs asynchronously here: streams differ by number only, and what is recorded has happened."""
+"""Streams and events. Nothing runs asynchronously here: streams differ by number only, and what is recorded has
+happened."""
 
 import contextlib
 import itertools
@@ -23,7 +24,8 @@ class Stream(_Base):
     """Wrapper around an MPS stream."""
 
     def __new__(cls, *args, stream_id=None, **kwargs):
-        return _Base.__new__(cls, stream_id=next(_numbers) if stream_id is None else stream_id, device_index=0, device_type=_KIND)
+        return _Base.__new__(cls, stream_id=next(_numbers) if stream_id is None else stream_id, device_index=0,
+                             device_type=_KIND)
 
     def __init__(self, *args, **kwargs):
         pass
@@ -99,7 +101,8 @@ class _Event:
         return (end._at - self._at) * 1e-6
 
     def __repr__(self):
-        return "torch.Event device_type=mps, device_index=0, event_flag=%d, event_id=%d" % (not self._timing, self.event_id)
+        return ("torch.Event device_type=mps, device_index=0, event_flag=%d, event_id=%d"
+                % (not self._timing, self.event_id))
 
 
 def default_stream():

@@ -1,4 +1,5 @@
-"""torch.Tensor answers for devices, and so do the functions that make tensors: a Python class, whose attributes hide those of its C base.
+"""torch.Tensor answers for devices, and so do the functions that make tensors: a Python class, whose attributes hide
+those of its C base.
 
 A handler is given the double in use, PyTorch's own function, and the arguments.
 """
@@ -114,7 +115,8 @@ def _cuda(double, func, args, kwargs):
 def _numpy(double, func, args, kwargs):
     if double.place.on_mps(args[0]) and not kwargs.get("force"):
         raise double.refused("numpy", "device", TypeError(
-            "can't convert mps:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."))
+            "can't convert mps:0 device type tensor to numpy. "
+            "Use Tensor.cpu() to copy the tensor to host memory first."))
     return func(*args, **kwargs)
 
 
@@ -138,7 +140,8 @@ def _type(double, func, args, kwargs):
 
 
 def _type_as(double, func, args, kwargs):
-    """Tensor.type_as takes the device over as well, from the options of the other tensor in C++: to(other.options())."""
+    """Tensor.type_as takes the device over as well, from the options of the other tensor in C++:
+    to(other.options())."""
     other = args[1] if len(args) > 1 else kwargs.get("other")
     if isinstance(other, _Tensor) and double.place.on_mps(other) != double.place.on_mps(args[0]):
         return torch.Tensor.to(args[0], other)
@@ -148,7 +151,8 @@ def _type_as(double, func, args, kwargs):
 def _on_cpu_alone(double, func, args, kwargs):
     """tensor.apply_ and map_: torch/csrc/utils/tensor_apply.cpp."""
     if double.place.on_mps(args[0]):
-        raise double.refused(func.__name__, "device", TypeError("%s is only implemented on CPU tensors" % func.__name__))
+        raise double.refused(func.__name__, "device",
+                             TypeError("%s is only implemented on CPU tensors" % func.__name__))
     return func(*args, **kwargs)
 
 
@@ -165,7 +169,8 @@ def _grad_setter(setter):
         if isinstance(grad, _Tensor) and not state.off:
             double = current.double
             if double.place.on_mps(tensor) != double.place.on_mps(grad):
-                raise double.refused("grad", "device", RuntimeError("assigned grad has data located on a different device"))
+                raise double.refused("grad", "device", RuntimeError(
+                    "assigned grad has data located on a different device"))
         setter(tensor, grad)
 
     return set
@@ -228,7 +233,8 @@ def _new_tensor(double, func, args, kwargs):
 
 
 def _to_cpu(double, func, args, kwargs):
-    """zeros_like(x, device="cpu") and the like: said in Python, it is meant; an operator may have it from the options of a CPU tensor."""
+    """zeros_like(x, device="cpu") and the like: said in Python, it is meant; an operator may have it from the options
+    of a CPU tensor."""
     device = kwargs.get("device")
     if device is not None and str(device).startswith("cpu") and double.place.on_mps(args[0]):
         thread = double.dispatch.thread
@@ -359,7 +365,8 @@ def _in_float64(double, func, args, kwargs):
 
 
 def _as_a_whole(double, func, args, kwargs):
-    """Where MPS has a kernel for the whole that runs on the CPU (operators.py, _INSIDE), its parts are no operators of MPS's."""
+    """Where MPS has a kernel for the whole that runs on the CPU (operators.py, _INSIDE), its parts are no operators of
+    MPS's."""
     thread = double.dispatch.thread
     before, thread.inside = thread.inside, True
     try:
@@ -369,14 +376,16 @@ def _as_a_whole(double, func, args, kwargs):
 
 
 _METHODS = (
-    ("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy), ("type", _type),
+    ("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy),
+    ("type", _type),
     ("type_as", _type_as), ("new", _new), ("apply_", _on_cpu_alone), ("map_", _on_cpu_alone), ("map2_", _on_cpu_alone),
     ("pin_memory", _pinned), ("__repr__", _repr), ("new_empty", _to_cpu), ("new_zeros", _to_cpu), ("new_ones", _to_cpu),
     ("new_full", _to_cpu), ("new_tensor", _new_tensor), ("as_subclass", _as_subclass))
 _LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
 _DATA = ("tensor", "as_tensor", "asarray", "scalar_tensor")
 _SPARSE = ("coo", "compressed", "csr", "csc", "bsr", "bsc")
-# The Python names that come by linalg_svd. torch.linalg.svdvals, cond and matrix_norm call _linalg_svd, but do not come by it.
+# The Python names that come by linalg_svd. torch.linalg.svdvals, cond and matrix_norm call _linalg_svd, but do not come
+# by it.
 _SVD = (("linalg", "svd"), ("", "svd"), ("Tensor", "svd"), ("linalg", "pinv"), ("", "pinverse"), ("Tensor", "pinverse"))
 _ATTRIBUTES = (("device", _device), ("is_mps", _is_mps), ("is_cpu", _is_cpu), ("is_meta", _is_meta))
 
@@ -407,7 +416,8 @@ def install(double):
             lazy.append(patched)
 
     find = torch.jit._builtins._find_builtin
-    torch.jit._builtins._find_builtin = lambda fn: find(originals.get(id(fn), fn))  # TorchScript knows operators by their objects
+    # TorchScript knows operators by their objects
+    torch.jit._builtins._find_builtin = lambda fn: find(originals.get(id(fn), fn))
     for name, handler in _METHODS:
         method(T, name, handler)
     for name in _LIKE:
@@ -435,7 +445,8 @@ def install(double):
 
 
 class _Attribute(property):
-    """A property that can be asked what PyTorch's own attributes are asked: torch/_dynamo/utils.py, is_tensor_base_attr_getter, at import."""
+    """A property that can be asked what PyTorch's own attributes are asked: torch/_dynamo/utils.py,
+    is_tensor_base_attr_getter, at import."""
 
 
 def _getter(handler, getter):

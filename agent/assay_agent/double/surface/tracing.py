@@ -1,5 +1,6 @@
-"""torch.jit.trace records what conv2d calls, _convolution, and not convolution (tools/autograd/gen_trace_type.py, DONT_RECORD_TRACE); a
-dispatch mode takes convolution, so that nothing would be recorded. While a trace is made, the functions call _convolution themselves."""
+"""torch.jit.trace records what conv2d calls, _convolution, and not convolution (tools/autograd/gen_trace_type.py,
+DONT_RECORD_TRACE); a dispatch mode takes convolution, so that nothing would be recorded. While a trace is made, the
+functions call _convolution themselves."""
 
 import functools
 
@@ -22,11 +23,12 @@ def install(double):
             return input, weight, bias, stride, padding, dilation, 0, groups
 
         def conv(*args, **kwargs):
-            input, weight, bias, stride, padding, dilation, output_padding, groups = (transpose if transposed else plain)(*args, **kwargs)
+            given = transpose if transposed else plain
+            input, weight, bias, stride, padding, dilation, output_padding, groups = given(*args, **kwargs)
             if isinstance(padding, str) or input.dim() != n + 2:
                 return original(*args, **kwargs)
-            return torch._convolution(input, weight, bias, each(stride), each(padding), each(dilation), transposed, each(output_padding), groups,
-                                      False, False, True, True)
+            return torch._convolution(input, weight, bias, each(stride), each(padding), each(dilation), transposed,
+                                      each(output_padding), groups, False, False, True, True)
 
         return conv
 
