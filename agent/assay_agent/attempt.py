@@ -352,16 +352,16 @@ class _Attempt:
         a = self.once()
         double = self.request.get("double")
         if double and a["error"] and (a.get("refused") or {}).get("cause") == "missing":
-            modes = sys.modules["assay_agent.double.modes"]
-            if not modes.fallback:
-                sys.modules["assay_agent.double.install"].clear()
-                modes.fallback = True
-                if sys.modules["assay_agent.double.place"].account is not None:
-                    sys.modules["assay_agent.double.place"].account.reset_peak()
+            put_up = _double()
+            if not put_up.fallback:
+                put_up.clear()
+                put_up.fallback = True
+                if put_up.account is not None:
+                    put_up.account.reset_peak()
                 try:
                     a["fallback"] = self.once()
                 finally:
-                    modes.fallback = False
+                    put_up.fallback = False
         return a
 
     def once(self):
@@ -456,10 +456,10 @@ class _Attempt:
 
     def refusal(self, error):
         """The double's own refusal behind an exception: the same error, or one that led to it."""
-        modes, seen = sys.modules.get("assay_agent.double.modes"), set()
-        while modes is not None and error is not None and id(error) not in seen:
+        double, seen = _double(), set()
+        while double is not None and error is not None and id(error) not in seen:
             seen.add(id(error))
-            for op, cause, kind, text, where in modes.refusals:
+            for op, cause, kind, text, where in double.refusals:
                 if kind == type(error).__name__ and text == str(error):
                     return {"op": op, "cause": cause}
             error = error.__cause__ or error.__context__
@@ -493,17 +493,23 @@ class _Attempt:
             pass
 
     def stand_ins(self):
-        modes = sys.modules.get("assay_agent.double.modes")
-        return sum(n for (_, kind, _, _), n in modes.notes.items() if kind == "stand-in") if modes is not None else 0
+        double = _double()
+        return sum(n for (_, kind, _, _), n in double.notes.items() if kind == "stand-in") if double is not None else 0
 
     def seen(self, a):
         """What the double has seen: operators, fallbacks, stand-ins, memory."""
-        modes, place = sys.modules["assay_agent.double.modes"], sys.modules["assay_agent.double.place"]
-        a["ops"] = [[name, c[0], c[2], c[1], c[3]] for name, c in sorted(modes.ops.items()) if c[0]]
-        a["fallbacks"] = [[op, where, n, ns, nbytes] for (op, where), (n, ns, nbytes) in sorted(modes.fallbacks.items())]
-        a["notes"] = [[op, kind, text, where, n] for (op, kind, text, where), n in sorted(modes.notes.items())]
-        if place.account is not None:
-            a["peak"] = place.account.peak_driver
+        double = _double()
+        a["ops"] = [[name, c.calls, c.state, c.ns, c.flops] for name, c in sorted(double.operators.items()) if c.calls]
+        a["fallbacks"] = [[op, where, f.calls, f.ns, f.nbytes] for (op, where), f in sorted(double.fallbacks.items())]
+        a["notes"] = [[op, kind, text, where, n] for (op, kind, text, where), n in sorted(double.notes.items())]
+        if double.account is not None:
+            a["peak"] = double.account.peak_driver
+
+
+def _double():
+    """The double that the attempt is made on, or None."""
+    from assay_agent.double.current import current
+    return current.double
 
 
 # The process ------------------------------------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za
 // the script has imported before. difflib, select and signal are attempt.py's, whose process is assay's own; dis and inspect are imported where the
 // framework has done so long before.
 var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "difflib", "dis", "functools", "gc",
-	"importlib", "inspect", "json", "linecache", "math", "multiprocessing", "os", "platform", "re", "resource", "select", "signal", "sitecustomize",
+	"importlib", "inspect", "itertools", "json", "linecache", "math", "multiprocessing", "os", "platform", "re", "resource", "select", "signal", "sitecustomize",
 	"socket", "struct", "sys", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
@@ -174,7 +174,7 @@ func TestAgentImports(t *testing.T) {
 func agentSources(t *testing.T) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py"} {
+	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py", "agent/assay_agent/*/*/*.py"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import os
 import sys
 
 from .. import guest, place, process, wire
+from ..double.current import current
 
 _totals = {}
 _sent = {}
@@ -48,8 +49,7 @@ def clear():
 
 
 def _refusals():
-    modes = sys.modules.get("assay_agent.double.modes")
-    return modes.refusals if modes is not None else {}
+    return current.double.refusals if current.double is not None else {}
 
 
 def _where(error):
