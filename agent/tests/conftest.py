@@ -1,8 +1,11 @@
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -74,6 +77,95 @@ def column(file, series):
     return cells
 
 
+class Watched:
+    """What a watched script printed and what the agent said of it."""
+
+    def __init__(self, printed, events):
+        self.printed, self.events = printed, events
+
+    def all(self, ev):
+        return [e for e in self.events if e["ev"] == ev]
+
+    def one(self, ev):
+        found = self.all(ev)
+        assert len(found) == 1, (ev, found)
+        return found[0]
+
+    def column(self, name):
+        """A column of all steps; of a phase that of its name."""
+        return [v for e in self.all("steps") for v in (e[name] if name in e else e["phases"][name])]
+
+
+@pytest.fixture(scope="session")
+def watch(tmp_path_factory, forks):
+    """watch(code, **settings): run code as a script under the agent, with those settings; Watched. The script begins with torch imported."""
+    folder = tmp_path_factory.mktemp("watched")
+
+    def run(code, **settings):
+        path, lines = str(folder / "socket"), []
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.listen(8)
+
+        def read(connection):
+            with connection, connection.makefile("rb") as stream:
+                lines.extend(stream)
+
+        def accept():
+            readers = []
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    break
+                readers.append(threading.Thread(target=read, args=(connection,)))
+                readers[-1].start()
+            for reader in readers:
+                reader.join()
+
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        script = folder / "script.py"
+        head = "import sys; sys.path.insert(0, %r); import assay_agent; assay_agent.start()\n" % os.path.join(ROOT, "agent")
+        script.write_text(head + textwrap.dedent(code).lstrip("\n"))
+        config = dict({"socket": path, "run": str(folder), "on": "auto", "profile": "off", "wall": time.time()}, **settings)
+        done = forks.run(script, dict(os.environ, CUDA_VISIBLE_DEVICES="", ASSAY_AGENT=json.dumps(config)))
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        acceptor.join()
+        os.unlink(path)
+        assert done.returncode == 0, done.stderr
+        watched = Watched(done.stdout.splitlines(), [json.loads(line) for line in lines])
+        watched.folder = folder
+        return watched
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def double_settings(tmp_path_factory):
+    """double_settings(release): what the double is put in with."""
+    folder = tmp_path_factory.mktemp("double")
+    return lambda release="2.8.0", vision="0.23", **more: settings_of(folder, release, vision, more)
+
+
+def settings_of(folder, release, vision, more):
+    series = ".".join(release.split(".")[:2])
+    structured = {}
+    with open(os.path.join(TABLES, "generated.txt")) as lines:
+        for line in lines:
+            words = line.split()
+            if words[0] != "#" and words[1] == "structured":
+                structured[words[0]] = words[2]
+    ops = column("torch.txt", series)
+    ops.update(column("torchvision.txt", vision))
+    table = folder / (release + ".json")
+    table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
+                                 "sparse": column("sparse.txt", series), "commit": "0" * 40}))
+    return dict({"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0], "chip": "m1-16gb", "memory": 16 << 30,
+                 "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False, "table": str(table)}, **more)
+
+
 @pytest.fixture(scope="session")
 def rehearse(tmp_path_factory, forks):
     """rehearse(code, release): run code on a double of that release, without the Go side; what it printed. Each run is a process of its own:
@@ -81,21 +173,7 @@ def rehearse(tmp_path_factory, forks):
     folder = tmp_path_factory.mktemp("double")
 
     def run(code, release="2.8.0", vision="0.23", fresh=False, **more):
-        series = ".".join(release.split(".")[:2])
-        structured = {}
-        with open(os.path.join(TABLES, "generated.txt")) as lines:
-            for line in lines:
-                words = line.split()
-                if words[0] != "#" and words[1] == "structured":
-                    structured[words[0]] = words[2]
-        ops = column("torch.txt", series)
-        ops.update(column("torchvision.txt", vision))
-        table = folder / (release + ".json")
-        table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
-                                     "sparse": column("sparse.txt", series), "commit": "0" * 40}))
-        settings = {"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0], "chip": "m1-16gb", "memory": 16 << 30,
-                    "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False, "table": str(table)}
-        settings.update(more)
+        settings = settings_of(folder, release, vision, more)
         script = folder / "script.py"
         script.write_text(textwrap.dedent("""
             import sys

@@ -3,7 +3,9 @@
 import pytest
 
 from assay_agent import timeline, wire
-from assay_agent.timeline import BWD, DATA, FWD, H2D, OPT, REST
+from assay_agent.device import Device
+
+REST, DATA, H2D, FWD, BWD, OPT = range(6)
 
 
 class Loop:
@@ -15,8 +17,9 @@ class Loop:
         monkeypatch.setattr(wire, "wake", lambda: None)
         monkeypatch.setattr(wire, "say", lambda event: None)
         self.t = timeline.Timeline()
-        self.t.open_hooks, self.t.close_hooks, self.t.epoch_hooks = [], [], []
-        self.t.device = "cpu"
+        for order, name in enumerate(("data", "h2d", "forward", "backward", "optimizer"), 1):
+            assert self.t.phase(name, order, name, "") == order
+        self.t.device = Device("cpu")
 
     def spend(self, ns):
         self.time += ns
@@ -24,40 +27,40 @@ class Loop:
     def fetch(self, ns, batch=(1, 1)):
         self.t.fetch_begin()
         self.spend(ns)
-        self.t.fetch_end(batch)
+        self.t.fetch_end(DATA, batch)
 
     def iterate(self, ns=0):
         self.t.fetch_begin(new_pass=True)
         self.spend(ns)
-        self.t.fetch_end(None)
+        self.t.fetch_end(DATA, None)
 
     def end_pass(self, batch=(1, 1)):
         self.t.fetch_begin()
-        self.t.fetch_end(None)
+        self.t.fetch_end(DATA, None)
         self.t.pass_ended(batch)
 
     def module(self, ns):
-        self.t.module_begin()
+        self.t.module_begin(FWD)
         self.spend(ns)
-        self.t.module_end()
+        self.t.module_end(FWD)
 
     def backward(self, ns):
-        self.t.backward_begin()
+        self.t.backward_begin(FWD)
         self.spend(ns)
-        self.t.backward_end()
+        self.t.backward_end(BWD)
 
     def optimizer(self, ns, key=1, closure=None):
-        self.t.optimizer_begin(key)
+        self.t.optimizer_begin(OPT, key)
         if closure:
             closure()
         self.spend(ns)
-        self.t.optimizer_end()
+        self.t.optimizer_end(OPT)
 
     def steps(self):
         """[(total, [rest, data, h2d, forward, backward, optimizer], epoch, micro, evals)]"""
         for row in self.t.rows:
-            assert row[2] == sum(row[3:9]), "the phases of a step add up to it"
-        return [(r[2], list(r[3:9]), r[9], r[10], r[11]) for r in self.t.rows]
+            assert row[2] == sum(row[3]), "the phases of a step add up to it"
+        return [tuple(row[2:7]) for row in self.t.rows]
 
 
 @pytest.fixture
@@ -172,7 +175,7 @@ def test_evaluation_is_outside(loop):
     loop.optimizer(5)
     loop.t.finish()
     rows = list(loop.t.rows)
-    assert [(r[2], r[9]) for r in rows] == [(11, 1), (11, 1), (11, 2)]
+    assert [(r[2], r[4]) for r in rows] == [(11, 1), (11, 1), (11, 2)]
     assert rows[2][-1] == 4 * 51, "the evaluation is outside, and before the second epoch's first step"
 
 
@@ -206,7 +209,7 @@ def test_an_optimizer_step_that_raised(loop):
     loop.fetch(1)
     loop.module(2)
     loop.backward(3)
-    loop.t.optimizer_begin(1)  # raises; the script catches it and goes on
+    loop.t.optimizer_begin(OPT, 1)  # raises; the script catches it and goes on
     for _ in range(2):
         loop.fetch(1)
         loop.module(2)
@@ -222,11 +225,11 @@ def test_hooked_twice(loop):
         loop.fetch(1)
         loop.module(2)
         loop.backward(3)
-        loop.t.optimizer_begin(1)
-        loop.t.optimizer_begin(1)
+        loop.t.optimizer_begin(OPT, 1)
+        loop.t.optimizer_begin(OPT, 1)
         loop.spend(5)
-        loop.t.optimizer_end()
-        loop.t.optimizer_end()
+        loop.t.optimizer_end(OPT)
+        loop.t.optimizer_end(OPT)
     loop.t.finish()
     assert [s[0] for s in loop.steps()] == [11, 11]
 
@@ -248,7 +251,7 @@ def test_copies(loop):
         loop.fetch(1)
         t = loop.time
         loop.spend(4)
-        loop.t.copied(t)
+        loop.t.copied(H2D, t)
         loop.module(2)
         loop.backward(3)
         loop.optimizer(5)
@@ -279,9 +282,9 @@ def test_second_training(loop):
         for _ in range(3):
             loop.module(2)
             loop.backward(3)
-            loop.t.optimizer_begin(id(optimizer), weakref.ref(optimizer))
+            loop.t.optimizer_begin(OPT, id(optimizer), weakref.ref(optimizer))
             loop.spend(5)
-            loop.t.optimizer_end()
+            loop.t.optimizer_end(OPT)
 
     train()
     kept = Optimizer()  # takes the address that became free
@@ -328,7 +331,7 @@ def looped(loop, steps, optimizers=1):
             loop.optimizer(5, key)
         loop.spend(7)
     loop.t.finish()
-    return [row[12] for row in loop.t.rows]
+    return [row[7] for row in loop.t.rows]
 
 
 @pytest.mark.parametrize("optimizers", [1, 2])
@@ -347,7 +350,7 @@ def test_loader_loop_marks_the_steps_of_the_instrument(loop):
         loop.backward(30)
         loop.optimizer(5)
     loop.t.finish()
-    assert [row[12] for row in loop.t.rows] == [""] * 4 + ["profile"] * 4 + [""] * 22
+    assert [row[7] for row in loop.t.rows] == [""] * 4 + ["profile"] * 4 + [""] * 22
 
 
 @pytest.mark.parametrize("optimizers", [1, 2])
@@ -359,7 +362,7 @@ def test_list_loop_has_synchronised_steps(loop, optimizers):
         waited.append(loop.t.number)
         loop.spend(10)
 
-    loop.t.synchronize, loop.t.device = synchronize, "cuda"
+    loop.t.device = Device("cuda", synchronize=synchronize)
     kinds = looped(loop, 45, optimizers)
     assert [n for n, kind in enumerate(kinds, 1) if kind == "sync"] == [20, 40]
     for n, (total, phases, *_) in enumerate(loop.steps()[:-1], 1):  # the last has no logging behind it
@@ -382,12 +385,12 @@ def test_fetch_after_a_list_loop_decides_anew(loop):
         loop.backward(30)
         loop.optimizer(5)
     loop.t.finish()
-    assert [row[12] for row in loop.t.rows][5:] == ["", ""]
+    assert [row[7] for row in loop.t.rows][5:] == ["", ""]
 
 
 def test_lost_end_of_a_call_is_noticed(loop):
     loop.fetch(10)
-    loop.t.module_begin()  # its end was never heard of: the script raised within a hook
+    loop.t.module_begin(FWD)  # its end was never heard of: the script raised within a hook
     assert loop.t.free() and not loop.t.busy
     loop.fetch(10)
     loop.module(20)
@@ -395,3 +398,70 @@ def test_lost_end_of_a_call_is_noticed(loop):
     loop.optimizer(5)
     loop.t.finish()
     assert loop.steps() == [(65, [0, 10, 0, 20, 30, 5], 1, 1, 0)]
+
+
+def test_a_phase_is_declared_once(loop):
+    assert loop.t.phase("forward", 99, "again", "") == FWD and loop.t.phases[FWD].order == 3
+    assert loop.t.phase("saving", 60, "saving", "checkpoints") == OPT + 1
+
+
+def test_a_phase_that_is_declared_in_the_midst_of_a_step(loop):
+    """A second framework is imported while the loop runs; here while a step waits to be closed by its optimizer's next one."""
+    for _ in range(2):
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.work_begin(loop.time)
+    late = loop.t.phase("late", 60, "late", "")
+    for _ in range(2):
+        loop.module(2)
+        loop.t.copied(late, loop.time - 1)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [10] * 4
+    assert [len(s[1]) for s in loop.steps()] == [6, 7, 7, 7]
+
+
+@pytest.fixture
+def sent(monkeypatch, loop):
+    events = []
+    monkeypatch.setattr(timeline, "T", loop.t)
+    monkeypatch.setattr(wire, "put", events.append)
+    return events
+
+
+def test_phases_are_told_in_their_order_and_once(loop, sent):
+    loop.t.phase("before", 0.5, "before", "first of all")
+    timeline.gather()
+    assert [row["name"] for row in sent[0]["rows"]] == ["before", "data", "h2d", "forward", "backward", "optimizer", "rest"]
+    assert sent[0]["rows"][0] == {"name": "before", "title": "before", "doc": "first of all"}
+    timeline.gather()
+    assert len(sent) == 1
+    loop.t.phase("after", 70, "after", "")
+    timeline.gather()
+    assert [row["name"] for row in sent[1]["rows"]][-2:] == ["after", "rest"]
+    loop.t.reset()  # a forked child
+    timeline.gather()
+    assert len(sent) == 3
+
+
+def test_steps_are_sent_as_columns(loop, sent):
+    for number in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+        if number == 0:
+            loop.fetch(1)
+            late = loop.t.phase("late", 60, "late", "")
+            assert late == 6
+    loop.t.finish()
+    timeline.gather()
+    event = sent[-1]
+    assert tuple(event)[1:] == timeline.COLUMNS and event["ev"] == "steps"
+    assert event["number"] == (1, 2) and event["total"] == (11, 11) and event["outside"] == (0, 1)
+    assert event["phases"] == {"data": [1, 1], "h2d": [0, 0], "forward": [2, 2], "backward": [3, 3], "optimizer": [5, 5], "late": [0, 0], "rest": [0, 0]}
+    assert event["kind"] == ("", "") and event["opts"] == (1, 1)
+    timeline.gather()
+    assert sent[-1] is event, "a step is sent once"
