@@ -486,8 +486,8 @@ func tables(run *evidence.Run) []table {
 			tensors = whole(*e.Tensors)
 		}
 		length := measure(e.Seconds, "s")
-		if e.Seconds > longEpoch && run.Rehearsal == nil {
-			length.Small = "longer than 30 min"
+		if text, long := beyond(run, e.Seconds); long && run.Rehearsal == nil {
+			length.Small = text
 		}
 		t.Rows = append(t.Rows, []cell{whole(e.Number), {Text: fmt.Sprintf("%s–%s", thousands(e.First), thousands(e.Last)), Sort: strconv.Itoa(e.First), Num: true},
 			length, measure(e.Outside, "s"), maybe(e.Live, "B"), maybe(e.Pool, "B"), maybe(e.Resident, "B"), tensors, yes(e.Complete)})

@@ -339,6 +339,7 @@ func cudaRun() *evidence.Run {
 	run.Profile = evidence.Profile{First: 300, Last: 309, Steps: 10, Trace: "trace.json"}
 	run.Numerics = evidence.Numerics{NonFiniteLosses: []int{412}, GradSteps: 40, NonFiniteGrads: []int{412}, SkippedSteps: []int{412}, Scaler: true, MicroSteps: 1, LossScaled: "yes: GradScaler seen, scale 65536 at the end"}
 	run.Shapes = []evidence.Shape{{Model: "ResNet", Inputs: "f16[256,3,224,224] on cuda:0", Steps: 800, First: 1}}
+	run.Limits = []evidence.Limit{{Name: "long-epoch", Value: 600, Unit: "s", Source: "--warn-epoch"}}
 	run.Findings = []evidence.Finding{
 		{Name: "long-epoch", Severity: evidence.Warning, Text: "an epoch of 5004 steps takes about 18 min at this rate", Hint: "start with a tenth of the data", Basis: evidence.Predicted},
 		{Name: "non-finite-loss", Severity: evidence.Error, Text: "the loss was not finite in step 412, and the scaler skipped that step", Where: "/srv/vision/vision/train.py:84", Hint: "look at the batch of step 412; GradScaler hides it, the cause stays", Basis: evidence.Measured},

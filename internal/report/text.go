@@ -338,19 +338,22 @@ func (s *screen) time() []string {
 	} else {
 		line += s.mark(epoch)
 	}
-	warn := ""
-	if run.Rehearsal != nil {
-		long = 0 // the Mac's epoch is another
+	warning := ""
+	if long > 0 && run.Rehearsal == nil { // the Mac's epoch is another
+		switch text, over := beyond(run, long); {
+		case over:
+			warning = "warning: " + text
+		case text != "":
+			line += "; " + text
+		}
 	}
-	if long > longEpoch {
-		warn = "longer than 30 min"
-	} else if long > 0 {
-		line += "; below 30 min"
+	switch {
+	case warning == "":
+		return append(out, s.row("epoch", line))
+	case utf8.RuneCountInString(line+"; "+warning) > s.Width-label:
+		return append(out, s.row("epoch", line), s.row("", s.paint("33", warning)))
 	}
-	if warn != "" {
-		line += "; " + s.paint("33", "warning: "+warn)
-	}
-	return append(out, s.row("epoch", line))
+	return append(out, s.row("epoch", line+"; "+s.paint("33", warning)))
 }
 
 func (s *screen) memory() []string {

@@ -116,3 +116,55 @@ func TestUnknownIsNeverZero(t *testing.T) {
 		t.Error(b.String())
 	}
 }
+
+// TestEpochLimit: summary and page say of an epoch what the run's own limit says of it, and nothing beside a finding that says otherwise.
+func TestEpochLimit(t *testing.T) {
+	finding := evidence.Finding{Name: "long-epoch", Severity: evidence.Warning, Text: "an epoch takes 90.0 s, more than 60.0 s", Basis: evidence.Measured}
+	limit := func(seconds float64) []evidence.Limit {
+		return []evidence.Limit{{Name: "long-epoch", Value: seconds, Unit: "s", Source: "--warn-epoch"}}
+	}
+	for _, c := range []struct {
+		name      string
+		epoch     float64
+		limits    []evidence.Limit
+		findings  []evidence.Finding
+		has, lack string
+		page      string // in the row of the epoch; "": nothing is said there
+	}{
+		{"a minute, crossed", 90, limit(60), []evidence.Finding{finding}, "warning: longer than 60 s", "below", "longer than 60 s"},
+		{"ten minutes, kept", 90, limit(600), nil, "; below 10 min", "longer", ""},
+		{"exactly", 600, limit(600), nil, "; below 10 min", "longer", ""},
+		{"three hours, kept", 7200, limit(3 * 3600), nil, "; below 3 h", "longer", ""},
+		{"an earlier assay, nothing found", 90, nil, nil, "; below 30 min", "longer", ""},
+		{"an earlier assay, long", 1801, nil, []evidence.Finding{finding}, "warning: longer than 30 min", "below", "longer than 30 min"},
+		{"an earlier assay, found by a limit that it did not keep", 90, nil, []evidence.Finding{finding}, "", "30 min", ""},
+	} {
+		run := digitsRun()
+		run.Limits, run.Findings = c.limits, c.findings
+		for i := range run.Figures {
+			if run.Figures[i].Name == "epoch.time" {
+				run.Figures[i] = evidence.Known("epoch.time", c.epoch, "s", evidence.Measured)
+			}
+		}
+		for i := range run.Epochs {
+			run.Epochs[i].Seconds = c.epoch
+		}
+		var text bytes.Buffer
+		if err := (Text{Width: 100}).Write(&text, run); err != nil {
+			t.Fatal(err)
+		}
+		row := ""
+		for line := range strings.Lines(text.String()) {
+			if strings.HasPrefix(line, "epoch ") {
+				row = line
+			}
+		}
+		if row == "" || !strings.Contains(row, c.has) || strings.Contains(row, c.lack) {
+			t.Errorf("%s: %q, want %q and not %q", c.name, row, c.has, c.lack)
+		}
+		page := pageOfRun(t, run)
+		if got := strings.Contains(page, "longer than"); got != (c.page != "") || !strings.Contains(page, c.page) {
+			t.Errorf("%s: the page says longer: %v, want %q", c.name, got, c.page)
+		}
+	}
+}

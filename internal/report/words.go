@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,8 +44,31 @@ func phasesOf(run *evidence.Run) []phase {
 	return drawn
 }
 
-// longEpoch is where the guide that this project follows asks for a smaller job: an epoch of more than half an hour.
-const longEpoch = 30 * 60
+// epochLimit is the length of an epoch, in seconds, above which it counts as long: the limit that the run was judged by, and for a reader "30 min".
+// Evidence of an earlier assay does not keep its limit: there it is the default.
+func epochLimit(run *evidence.Run) (seconds float64, text string) {
+	seconds = evidence.LongEpoch
+	if limit, ok := run.Limit("long-epoch"); ok {
+		seconds = limit.Value
+	}
+	return seconds, roundZeros.ReplaceAllString(unit.Seconds(seconds), " ")
+}
+
+// roundZeros are the digits of 30.0 min and 3.00 h that a limit, which is exact, does not need.
+var roundZeros = regexp.MustCompile(`\.0+ `)
+
+// beyond says how an epoch of so many seconds compares with the limit: long where it lies above; "" where that is not known, since an earlier assay
+// kept no limit and found by another one that the epoch is long.
+func beyond(run *evidence.Run, seconds float64) (text string, long bool) {
+	limit, name := epochLimit(run)
+	if seconds > limit {
+		return "longer than " + name, true
+	}
+	if _, kept := run.Limit("long-epoch"); !kept && slices.ContainsFunc(run.Findings, func(f evidence.Finding) bool { return f.Name == "long-epoch" }) {
+		return "", false
+	}
+	return "below " + name, false
+}
 
 // count prints "1 step", "1,234 steps".
 func count(n int, noun string) string {
@@ -237,6 +261,8 @@ func ending(o evidence.Outcome) string {
 		return fmt.Sprintf("ended with %s (exit status %d)", o.Error, o.Exit)
 	case o.Signal != "":
 		return fmt.Sprintf("was ended by %s (exit status %d)", o.Signal, o.Exit)
+	case o.Exit < 0:
+		return "had not ended, as far as its events go,"
 	case o.Exit != 0:
 		return fmt.Sprintf("ended with exit status %d", o.Exit)
 	}

@@ -166,7 +166,7 @@ var Observations = []Observation{
 			if !f.Known() {
 				return "", false
 			}
-			return fmt.Sprintf("share.data %.0f %% (%s)", 100**f.Value, f.Basis), *f.Value >= 0.5
+			return fmt.Sprintf("share.data %.0f %% (%s)", 100**f.Value, f.Basis), *f.Value >= evidence.DataWait
 		},
 	},
 	{
@@ -176,7 +176,7 @@ var Observations = []Observation{
 			"tensors names the lines.", "empty_cache() frees only what no tensor holds."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			f := run.Figure("memory.growth")
-			if !f.Known() || *f.Value < 0.26 {
+			if pace, known := f.PerEpoch(); !known || pace <= evidence.GrowthPace {
 				return "", false
 			}
 			text := fmt.Sprintf("memory.growth %.0f %% (%s)", 100**f.Value, f.Basis)

@@ -617,3 +617,28 @@ func TestClocksOfARehearsal(t *testing.T) {
 		}
 	}
 }
+
+// TestSymptomsGoByTheFindingsLimits: what a finding warns of is a symptom as well, and below its limit neither is said. Growth is judged by its pace:
+// 12 % over four epochs' ends are 4 % an epoch, 30 % over forty are less than 1 %.
+func TestSymptomsGoByTheFindingsLimits(t *testing.T) {
+	for _, c := range []struct {
+		figure string
+		value  float64
+		n      int
+		rule   string
+		said   bool
+	}{
+		{"share.data", 0.29, 20, "waits-for-data", false},
+		{"share.data", 0.30, 20, "waits-for-data", true},
+		{"memory.growth", 0.12, 4, "memory-grows", true},
+		{"memory.growth", 0.30, 40, "memory-grows", false},
+		{"memory.growth", 0.30, 1, "memory-grows", false}, // no pace is known of one epoch
+	} {
+		run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+		run.Target.Device, run.Outcome.Started = "mps", true
+		run.Figures = []evidence.Figure{{Name: c.figure, Value: &c.value, Unit: "ratio", N: c.n, Basis: evidence.Measured}}
+		if got := slices.Contains(rules(Run("r", run)), c.rule); got != c.said {
+			t.Errorf("%s %g of %d: %s said: %v, want %v", c.figure, c.value, c.n, c.rule, got, c.said)
+		}
+	}
+}

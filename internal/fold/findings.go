@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"fmt"
@@ -11,10 +11,7 @@ import (
 
 func (b *builder) findings() {
 	p, run := b.p, b.run
-	warn := b.f.start.WarnLong
-	if warn == 0 {
-		warn = DefaultWarnEpoch
-	}
+	warn := b.limits()
 	for _, name := range []string{"epoch.time", "epoch.estimate"} {
 		if fig := run.Figure(name); fig.Known() && *fig.Value > warn && !b.rehearsal() {
 			b.find("long-epoch", evidence.Warning, fig.Basis, "", "try a smaller resolution or subset first, or another lane; --warn-epoch sets the limit",
@@ -29,7 +26,7 @@ func (b *builder) findings() {
 		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",
 			"%s was asked for, and the losses were on %s", asked, run.Target.Device)
 	}
-	if share := run.Figure("share.data"); share.Known() && *share.Value >= dataShare && !b.rehearsal() {
+	if share := run.Figure("share.data"); share.Known() && *share.Value >= evidence.DataWait && !b.rehearsal() {
 		workers := 0
 		if l, ok := b.trainingLoader(); ok {
 			workers = l.Workers
@@ -72,7 +69,8 @@ func (b *builder) findings() {
 			break
 		}
 	}
-	if g := run.Figure("memory.growth"); g.Known() && *g.Value/float64(g.N-1) > growthAnEpoch {
+	g := run.Figure("memory.growth")
+	if pace, known := g.PerEpoch(); known && pace > evidence.GrowthPace { // here it only earns a line; gates judge
 		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors", "memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
 	waits, lost := 0, 0.0
@@ -109,11 +107,24 @@ func (b *builder) findings() {
 	sort.SliceStable(run.Findings, func(i, j int) bool { return order[run.Findings[i].Severity] < order[run.Findings[j].Severity] })
 }
 
-// growthAnEpoch is the pace of the project's default gate, 26 % over ten epochs. Here it only earns a line; gates judge.
-const growthAnEpoch = 0.026
-
-// DefaultWarnEpoch is the length of an epoch, in seconds, above which a run is warned about: half an hour.
-const DefaultWarnEpoch = 30 * 60
+// limits keeps what the findings are judged by, and gives the length of an epoch, in seconds, above which one is long.
+func (b *builder) limits() (epoch float64) {
+	epoch, source := b.f.start.WarnLong, "--warn-epoch"
+	if epoch == 0 || epoch == evidence.LongEpoch {
+		epoch, source = evidence.LongEpoch, "default (S0 part 6)"
+	}
+	b.run.Limits = []evidence.Limit{
+		{Name: "long-epoch", Value: epoch, Unit: "s", Source: source},
+		{Name: "data-wait", Value: evidence.DataWait, Unit: "ratio", Source: "default"},
+		{Name: "memory-growth", Value: evidence.GrowthPace, Unit: "ratio",
+			Source: fmt.Sprintf("default, an epoch: %s over %d (S4 §4)", unit.Format(evidence.MemoryGrowth, "ratio"), evidence.GrowthEpochs)},
+		{Name: "cpu-contention", Value: evidence.LostCPU, Unit: "ratio", Source: "default (docs/quiet.md)"},
+		{Name: "cpu-quota", Value: evidence.QuotaTime, Unit: "ratio", Source: "default (docs/quiet.md)"},
+		{Name: "thermal-throttling", Value: evidence.HeatTime, Unit: "ratio", Source: "default (docs/quiet.md)"},
+		{Name: "swapping", Value: evidence.SwapRate, Unit: "B/s", Source: "default (docs/quiet.md)"},
+	}
+	return epoch
+}
 
 func few(xs []int) string {
 	s := make([]string, 0, 6)

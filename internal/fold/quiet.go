@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"fmt"
@@ -8,16 +8,12 @@ import (
 	"assay/internal/unit"
 )
 
-// When a window counts as disturbed. A mark takes a figure out of gates, baselines and verdicts; docs/quiet.md has the measurements.
+// How a disturbance is told, beside the limits in evidence/limit.go. A mark takes a figure out of gates, baselines and verdicts; docs/quiet.md has the measurements.
 const (
-	lostShare     = 0.05    // of the processor time that the run could have used, taken by others
-	othersLeast   = 0.05    // processors that others kept busy: below it nobody took anything, whatever the scheduler did
-	quotaShare    = 0.05    // of the time, in which the cgroup's quota was used up
-	heatShare     = 0.05    // of the time, in which the processor was slowed down for its heat
-	thermalHeavy  = 2       // thermal.pressure: "system performance may be impacted" (NSProcessInfo.h, thermal state serious)
-	swapRate      = 1 << 20 // B/s in and out: 256 pages of 4 KiB a second, some 0.1 ms each from a good disk, are 2.5 % of a processor's time
-	sampledShare  = 0.5     // of a window: less was looked at, and it is not known
-	saturatedFree = 0.1     // of the processors free: with more nobody had to wait, where waiting itself is not known
+	othersLeast   = 0.05 // processors that others kept busy: below it nobody took anything, whatever the scheduler did
+	thermalHeavy  = 2    // thermal.pressure: "system performance may be impacted" (NSProcessInfo.h, thermal state serious)
+	sampledShare  = 0.5  // of a window: less was looked at, and it is not known
+	saturatedFree = 0.1  // of the processors free: with more nobody had to wait, where waiting itself is not known
 )
 
 // disturbance is a condition that times taken meanwhile do not come through unharmed.
@@ -98,21 +94,21 @@ func (b *builder) disturbances(from, to float64) (all []disturbance) {
 	add := func(finding, mark, hint, text string, args ...any) {
 		all = append(all, disturbance{finding: finding, mark: mark, hint: hint, text: fmt.Sprintf(text, args...)})
 	}
-	if lost, others, processors, missing := b.lost(from, to); missing == "" && lost >= lostShare {
+	if lost, others, processors, missing := b.lost(from, to); missing == "" && lost >= evidence.LostCPU {
 		mark := fmt.Sprintf("cpu contention: others took %.2g of %.2g processors, and with that %.0f %% of the time that the run could have had", others,
 			processors, 100*lost)
 		add("cpu-contention", mark, "end other programs, and measure again; the list of programs shows the largest",
 			"other programs kept %.2g of %.2g processors busy, and the run lost %.0f %% of the processor time that it could have used (%s to %s)",
 			others, processors, 100*lost, unit.Seconds(from), unit.Seconds(to))
 	}
-	if share, covered := b.mean("host.cpu.throttled", from, to); covered >= sampledShare && share >= quotaShare {
+	if share, covered := b.mean("host.cpu.throttled", from, to); covered >= sampledShare && share >= evidence.QuotaTime {
 		add("cpu-quota", fmt.Sprintf("cpu quota: used up for %.0f %% of the time", 100*share), "raise the container's quota, or lower the number of threads and workers",
 			"the cgroup's quota of processor time was used up for %.0f %% of the time", 100*share)
 	}
 	heat := ""
-	if share, covered := b.mean("thermal.throttled", from, to); covered >= sampledShare && share >= heatShare {
+	if share, covered := b.mean("thermal.throttled", from, to); covered >= sampledShare && share >= evidence.HeatTime {
 		heat = fmt.Sprintf("the processor was slowed down for its heat for %.0f %% of the time", 100*share)
-	} else if share, covered := b.hot(from, to); covered >= sampledShare && share >= heatShare {
+	} else if share, covered := b.hot(from, to); covered >= sampledShare && share >= evidence.HeatTime {
 		heat = fmt.Sprintf("thermal pressure was heavy or worse for %.0f %% of the time", 100*share)
 	}
 	if heat != "" {
@@ -120,7 +116,7 @@ func (b *builder) disturbances(from, to float64) (all []disturbance) {
 	}
 	out, covered := b.mean("host.swap.out", from, to)
 	in, coveredIn := b.mean("host.swap.in", from, to)
-	if max(covered, coveredIn) >= sampledShare && in+out >= swapRate {
+	if max(covered, coveredIn) >= sampledShare && in+out >= evidence.SwapRate {
 		rate := unit.Bytes(in+out) + "/s"
 		add("swapping", "swap: "+rate, "close other programs, or lower the batch; then measure again", "memory was swapped at %s (%s/s out, %s/s in)", rate,
 			unit.Bytes(out), unit.Bytes(in))
