@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	clean "assay/internal/text"
 )
 
 // Operator is what the atlas says about one overload.
@@ -122,7 +124,7 @@ func nearest(name string, names []string, n int) []string {
 	var hits []hit
 	limit := max(2, len(name)/3)
 	for _, s := range names {
-		if d := distance(name, strings.ToLower(s), limit); d <= limit {
+		if d := clean.Distance(name, strings.ToLower(s), limit); d <= limit {
 			hits = append(hits, hit{s, d})
 		}
 	}
@@ -132,34 +134,6 @@ func nearest(name string, names []string, n int) []string {
 		list = append(list, h.name)
 	}
 	return list
-}
-
-// distance is Levenshtein's, or limit+1 when it is more than limit.
-func distance(a, b string, limit int) int {
-	if len(a)-len(b) > limit || len(b)-len(a) > limit {
-		return limit + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before, best := row[0], i+1
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-			best = min(best, row[j+1])
-		}
-		if best > limit {
-			return limit + 1
-		}
-	}
-	return row[len(b)]
 }
 
 // Need is an operator that a composed one comes down to, with its state in the release asked about.

@@ -1,13 +1,12 @@
 package audit
 
 import (
+	"assay/internal/file"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -237,41 +236,5 @@ func WriteBaseline(path, base string, r *Report) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(path, append(text, '\n'))
-}
-
-// WriteFile replaces a file as a whole: under a temporary name, synced, renamed. Its permissions stay.
-func WriteFile(path string, content []byte) (err error) {
-	if real, e := filepath.EvalSymlinks(path); e == nil {
-		path = real
-	}
-	mode := fs.FileMode(0o644)
-	if info, e := os.Stat(path); e == nil {
-		mode = info.Mode().Perm()
-	} else if !errors.Is(e, fs.ErrNotExist) {
-		return e
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".assay-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(content); err != nil {
-		return err
-	}
-	if err = f.Chmod(mode); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return file.Rewrite(path, append(text, '\n'))
 }

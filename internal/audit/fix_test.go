@@ -58,32 +58,3 @@ func TestDiffApplies(t *testing.T) {
 		}
 	}
 }
-
-// TestWriteFile: the file's permissions stay, a link stays a link, and nothing is left beside it.
-func TestWriteFile(t *testing.T) {
-	dir := t.TempDir()
-	path, link := filepath.Join(dir, "x.py"), filepath.Join(dir, "link.py")
-	put(t, path, "old")
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("x.py", link); err != nil {
-		t.Fatal(err)
-	}
-	if err := WriteFile(link, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Lstat(path)
-	if text, _ := os.ReadFile(path); err != nil || info.Mode() != 0o755 || string(text) != "new" {
-		t.Errorf("%v %v %q", err, info.Mode(), text)
-	}
-	if to, err := os.Readlink(link); err != nil || to != "x.py" {
-		t.Errorf("the link: %v %q", err, to)
-	}
-	if list, _ := os.ReadDir(dir); len(list) != 2 {
-		t.Errorf("left in the folder: %v", list)
-	}
-	if err := WriteFile(filepath.Join(dir, "none", "x"), nil); err == nil {
-		t.Error("written where there is no folder")
-	}
-}

@@ -18,6 +18,7 @@ import (
 	"assay/internal/audit"
 	"assay/internal/audit/rules"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/text"
 )
 
@@ -303,7 +304,7 @@ func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, excl
 			}
 			continue
 		}
-		if err := audit.WriteFile(env.Path(name), content); err != nil {
+		if err := file.Rewrite(env.Path(name), content); err != nil {
 			return nil, fmt.Errorf("check: write the fixed %s: %w", name, err)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/host"
 	"assay/internal/python"
 	"assay/internal/secret"
@@ -175,29 +174,27 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 
 // writeRecord writes what the host says to path, which holds either all of it or what it held before.
 func writeRecord(ctx context.Context, path string) (size int64, err error) {
-	fail := func(err error) (int64, error) { return 0, fmt.Errorf("record the host to %s: %w", path, err) }
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	err = file.Write(path, 0o600, func(w io.Writer) error {
+		count := &counter{to: w}
+		defer func() { size = count.n }()
+		return host.Record(ctx, count)
+	})
 	if err != nil {
-		return fail(err)
-	}
-	defer os.Remove(f.Name()) // once renamed, it is no longer there
-	err = host.Record(ctx, f)
-	if err == nil {
-		size, err = f.Seek(0, io.SeekCurrent)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fail(err)
+		return 0, fmt.Errorf("record the host to %s: %w", path, err)
 	}
 	return size, nil
+}
+
+// counter counts what is written.
+type counter struct {
+	to io.Writer
+	n  int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // gate returns the gate of that name; where there is none, an unknown one that says so.

@@ -20,6 +20,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/report"
@@ -247,10 +248,8 @@ func removeRun(dir string, runs []*evidence.Run) (bool, error) {
 			return false, err
 		}
 	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".part-*")); err == nil { // of a file that was being written when assay was killed
-		for _, path := range left {
-			_ = os.Remove(path)
-		}
+	for _, path := range file.Parts(dir) { // of a file that was being written when assay was killed
+		_ = os.Remove(path)
 	}
 	_ = os.Remove(dir) // it stays where something of somebody's lies in it
 	return true, nil
@@ -301,7 +300,7 @@ func (c *cleaner) folder(dir string) (changed bool, err error) {
 	if !changed && c.text(string(was)) == string(was) {
 		return false, nil
 	}
-	return true, probe.WriteFile(page, func(w io.Writer) error { _, err := w.Write(now.Bytes()); return err })
+	return true, file.Write(page, 0o600, func(w io.Writer) error { _, err := w.Write(now.Bytes()); return err })
 }
 
 type keepOpen struct{ io.Writer }
@@ -345,7 +344,7 @@ func (c *cleaner) file(path string, lines bool, open func(io.Reader) (io.ReadClo
 	if err != nil || !changed {
 		return false, err
 	}
-	return true, probe.WriteFile(path, func(w io.Writer) error {
+	return true, file.Write(path, 0o600, func(w io.Writer) error {
 		z := pack(w)
 		if _, err := pass(z); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/gate"
 	"assay/internal/probe"
 	"assay/internal/text"
@@ -101,10 +102,8 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 	}
 	rep := gate.Judge(policy, &gate.Set{Runs: runs, History: runHistory(env, opts.against, "")})
 	if opts.junit != "" {
-		err := probe.WriteFile(env.Path(opts.junit), func(w io.Writer) error { return gate.JUnit{}.Write(w, rep) })
-		if err == nil {
-			err = os.Chmod(env.Path(opts.junit), 0o644) // for another program to read, which may run as another user
-		}
+		err := file.Write(env.Path(opts.junit), 0o644, // for another program to read, which may run as another user
+			func(w io.Writer) error { return gate.JUnit{}.Write(w, rep) })
 		if err != nil {
 			return fmt.Errorf("gate --junit %s: %w", opts.junit, err)
 		}
@@ -172,7 +171,7 @@ func loadPolicy(env *Env, name string) (*gate.Policy, error) {
 // gateRun holds a run that has just ended against the policy, and keeps the answer in its folder.
 func gateRun(env *Env, policy *gate.Policy, res *probe.Result, book string) error {
 	rep := gate.Judge(policy, &gate.Set{Runs: []*evidence.Run{res.Run}, History: runHistory(env, nil, book)})
-	if err := probe.WriteFile(filepath.Join(res.Dir, "gates.json"), func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
+	if err := file.Write(filepath.Join(res.Dir, "gates.json"), 0o600, func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
 		fmt.Fprintf(env.Stderr, "assay: gates.json was not written: %s\n", text.Lines(err.Error()))
 	}
 	fmt.Fprintln(env.Stderr)

@@ -23,6 +23,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/file"
 	"assay/internal/host"
 	"assay/internal/logbook"
 	"assay/internal/probe"
@@ -786,7 +787,7 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 			if out == "" {
 				return write(env.Stdout)
 			}
-			return probe.WriteFile(env.Path(out), write)
+			return file.Write(env.Path(out), 0o600, write)
 		})
 	}
 	return cmd

@@ -661,18 +661,6 @@ func (d *opsDiff) text(b *strings.Builder) {
 }
 
 // wrapTo writes text in lines of at most w columns, the first after one indent, the others after another.
-func wrapTo(b *strings.Builder, text, first, others string, w int) {
-	line := first
-	for i, word := range strings.Fields(text) {
-		if i > 0 && len([]rune(line))+1+len([]rune(word)) > w {
-			b.WriteString(line + "\n")
-			line = others + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	b.WriteString(line + "\n")
+func wrapTo(b *strings.Builder, words, first, others string, w int) {
+	b.WriteString(text.Wrapped(words, first, others, w))
 }

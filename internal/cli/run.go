@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -45,8 +46,11 @@ type runOptions struct {
 	policy                         string // of the gates at the end
 }
 
+// defaultWarnEpoch is the threshold as the flag has it: 30m.
+var defaultWarnEpoch = strings.TrimSuffix(time.Duration(evidence.LongEpoch*float64(time.Second)).String(), "0s")
+
 func newRunCommand(env *Env) *cobra.Command {
-	opts := runOptions{on: "auto", profile: "auto", warnEpoch: "30m"}
+	opts := runOptions{on: "auto", profile: "auto", warnEpoch: defaultWarnEpoch}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Run a training script, unmodified, and measure it",
@@ -206,7 +210,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 // keepEvidence writes evidence and report into the run's folder, and prints the summary.
 func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 	form := report.Text{Width: width(env)}
-	for _, file := range []struct {
+	for _, kept := range []struct {
 		name string
 		form report.Form
 		said *string // what the summary names it by: only what is there
@@ -214,18 +218,18 @@ func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 		if res.Dir == "" {
 			continue
 		}
-		path, sum := filepath.Join(res.Dir, file.name), sha256.New()
-		if err := probe.WriteFile(path, func(w io.Writer) error { return file.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
-			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", file.name, err))
+		path, sum := filepath.Join(res.Dir, kept.name), sha256.New()
+		if err := file.Write(path, 0o600, func(w io.Writer) error { return kept.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
+			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", kept.name, err))
 			continue
 		}
-		if file.name == "evidence.json" {
+		if kept.name == "evidence.json" {
 			res.Run.Document = hex.EncodeToString(sum.Sum(nil))
 		}
 		if rel, err := filepath.Rel(env.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 			path = rel
 		}
-		*file.said = path
+		*kept.said = path
 	}
 	if form.Report != "" {
 		form.Evidence = "" // it lies beside the page, which says so

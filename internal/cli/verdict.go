@@ -10,7 +10,6 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
-	"assay/internal/gate"
 	"assay/internal/verdict"
 )
 
@@ -112,7 +111,7 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 		}
 		runs = append(runs, past[0]) // the newest
 		for _, run := range past[1:] {
-			if gate.OtherWork(past[0], run) == "" {
+			if evidence.OtherWork(past[0], run) == "" {
 				runs = append(runs, run)
 			}
 		}

@@ -210,7 +210,7 @@ func TestLimits(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 30, 0, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	for name, value := range map[string]float64{"long-epoch": 1800, "data-wait": 0.30, "memory-growth": 0.026, "cpu-contention": 0.05, "cpu-quota": 0.05,
 		"thermal-throttling": 0.05, "swapping": 1 << 20} {
 		if l, ok := run.Limit(name); !ok || math.Abs(l.Value-value) > 1e-12 || l.Unit == "" || !strings.HasPrefix(l.Source, "default") {

@@ -15,9 +15,8 @@ import (
 
 // How many runs a comparison takes. Times of one machine differ more from run to run than from step to step, so what is counted is runs.
 const (
-	leastPast = 5  // of the baseline: fewer say nothing of how runs scatter
-	mostPast  = 30 // newest of the baseline: older ones belong to another state of the machine
-	leastNow  = 4  // to fail: with three, two disturbed ones would do it. One is enough to pass
+	leastPast = 5 // of the baseline: fewer say nothing of how runs scatter
+	leastNow  = 4 // to fail: with three, two disturbed ones would do it. One is enough to pass
 )
 
 // Compared is what a baseline said.
@@ -33,42 +32,6 @@ type Compared struct {
 	Left     []string `json:"left_out,omitempty"`
 }
 
-// fact of the host, or "".
-func fact(run *evidence.Run, name string) string {
-	for _, f := range run.Host.Facts {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
-}
-
-// key is what two runs must have in common to be compared, a name and a value each.
-func key(run *evidence.Run) [][2]string {
-	chip, system, release := fact(run, "chip"), fact(run, "system"), run.Target.Release
-	if d := run.Target.Double; d != nil && run.Rehearsal != nil {
-		chip, system, release = fmt.Sprintf("%s with %s", d.Chip, unit.Bytes(float64(d.Memory))), "macOS "+d.MacOS, d.Release
-	}
-	if system == "" {
-		system = run.Target.System
-	}
-	k := [][2]string{{"command", strings.Join(words(run), " ")}, {"device", Device(run)}, {"chip", chip}, {"system", system},
-		{run.Target.Framework + " release", release}}
-	if Device(run) == "cuda" {
-		k = append(k, [2]string{"GPU", run.Target.Name})
-	}
-	return append(k, work(run)...)
-}
-
-// work is what a step does, as far as the loader tells.
-func work(run *evidence.Run) [][2]string {
-	if len(run.Provenance.Datasets) == 0 {
-		return nil
-	}
-	d := run.Provenance.Datasets[0] // a training loop reads its own loader first
-	return [][2]string{{"batch", fmt.Sprint(d.Batch)}, {"workers", fmt.Sprint(d.Workers)}}
-}
-
 // Key is the identity of a run: the hash of its document. Runs that were never one are told apart by name and start.
 func Key(run *evidence.Run) string {
 	if run.Document != "" {
@@ -78,45 +41,7 @@ func Key(run *evidence.Run) string {
 }
 
 // unlike says in what two runs differ that must not differ in a baseline; "" where they are alike.
-func unlike(a, b *evidence.Run) string { return differ(key(a), key(b)) }
-
-// OtherWork says why step times of two runs on different devices cannot be compared.
-func OtherWork(a, b *evidence.Run) string {
-	name := func(run *evidence.Run) [][2]string {
-		script := run.Subject.Script
-		if script == "" {
-			script = strings.Join(words(run), " ")
-		}
-		return append([][2]string{{"script", script[strings.LastIndex(script, "/")+1:]}}, work(run)...)
-	}
-	return differ(name(a), name(b))
-}
-
-func differ(a, b [][2]string) string {
-	for _, x := range a {
-		for _, y := range b {
-			if x[0] == y[0] && x[1] != y[1] {
-				return fmt.Sprintf("%s %s there, %s here", x[0], orUnknown(y[1]), orUnknown(x[1]))
-			}
-		}
-	}
-	if len(a) != len(b) {
-		return "no data loader was seen in one of them"
-	}
-	for i := range a {
-		if a[i][0] != b[i][0] {
-			return fmt.Sprintf("%s there, %s here", b[i][0], a[i][0])
-		}
-	}
-	return ""
-}
-
-func orUnknown(v string) string {
-	if v == "" {
-		return "unknown"
-	}
-	return clean.Lines(v)
-}
+func unlike(a, b *evidence.Run) string { return clean.Lines(evidence.Unlike(a, b)) }
 
 // past gives the newest runs of the history that are like the one judged, older than it, and ended well; and why others were left out.
 func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
@@ -160,8 +85,8 @@ func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 		runs = append(runs, run)
 	}
 	sort.SliceStable(runs, func(i, j int) bool { return runs[i].Started.After(runs[j].Started) })
-	if len(runs) > mostPast {
-		runs = runs[:mostPast]
+	if len(runs) > evidence.MostAlike {
+		runs = runs[:evidence.MostAlike]
 	}
 	for why, n := range reasons {
 		left = append(left, fmt.Sprintf("%s: %s", count(n, "run"), why))
@@ -182,9 +107,10 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 		cannot("--against FOLDER names earlier runs", "no earlier runs were given")
 		return
 	}
-	for _, k := range key(s.Runs[0])[2:5] { // chip, system, release: what a baseline is bound to
-		if strings.TrimSpace(k[1]) == "" {
-			cannot("", "the %s of %s is not known, and a baseline is bound to it", strings.TrimSpace(k[0]), clean.Lines(s.Runs[0].ID))
+	chip, system, release := evidence.Place(s.Runs[0])
+	for _, bound := range [][2]string{{"chip", chip}, {"system", system}, {strings.TrimSpace(s.Runs[0].Target.Framework + " release"), release}} {
+		if strings.TrimSpace(bound[1]) == "" {
+			cannot("", "the %s of %s is not known, and a baseline is bound to it", bound[0], clean.Lines(s.Runs[0].ID))
 			return
 		}
 	}

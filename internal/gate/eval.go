@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -26,7 +25,7 @@ const (
 )
 
 // level of every interval here.
-const level = 0.95
+const level = stats.Level
 
 // History gives earlier runs of a subject, newest first or in any order; those of other machines and releases are left out here.
 type History interface {
@@ -40,12 +39,7 @@ type Set struct {
 }
 
 // Device that a run was on; double for a rehearsal.
-func Device(run *evidence.Run) string {
-	if run.Rehearsal != nil {
-		return "double"
-	}
-	return run.Target.Device
-}
+func Device(run *evidence.Run) string { return evidence.Device(run) }
 
 // judged are the runs like the first one: same subject, device, machine, releases.
 func (s *Set) judged() []*evidence.Run {
@@ -74,7 +68,7 @@ func (s *Set) On(device string) (runs []*evidence.Run, other string) {
 		switch {
 		case Device(run) != device:
 		case first == nil || unlike(first, run) == "":
-			if why := OtherWork(s.Runs[0], run); why != "" {
+			if why := evidence.OtherWork(s.Runs[0], run); why != "" {
 				other = fmt.Sprintf("%s is no match: %s", run.ID, why)
 				continue
 			}
@@ -804,23 +798,6 @@ func noRun(device, other string) string {
 	return text
 }
 
-// Words of the subject's command behind the interpreter.
-func words(run *evidence.Run) []string {
-	w := slices.Clone(run.Subject.Command)
-	if script := run.Subject.Script; script != "" {
-		for i, word := range w {
-			if word == script || filepath.Base(word) == filepath.Base(script) {
-				w = w[i:]
-				break
-			}
-		}
-	}
-	if len(w) > 0 {
-		w[0] = filepath.Base(w[0])
-	}
-	return w
-}
-
 // again is the command that would make another run like this one.
 func again(run *evidence.Run) string { return RunOn(run, Device(run)) }
 
@@ -839,8 +816,8 @@ func RunOn(run *evidence.Run, device string) string {
 	}
 	b.WriteString(" --")
 	command := run.Subject.Command
-	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") && !strings.HasSuffix(command[0], ".ipynb") && len(words(run)) < len(command) {
-		command = append([]string{"python"}, command[len(command)-len(words(run)):]...)
+	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") && !strings.HasSuffix(command[0], ".ipynb") && len(evidence.Words(run)) < len(command) {
+		command = append([]string{"python"}, command[len(command)-len(evidence.Words(run)):]...)
 	}
 	for i, word := range command {
 		if i == 12 {

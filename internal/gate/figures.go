@@ -3,6 +3,8 @@ package gate
 import (
 	"slices"
 	"strings"
+
+	"assay/internal/text"
 )
 
 // better says in which direction a figure improves.
@@ -153,7 +155,7 @@ func near(word string, list []string) string {
 	}
 	best, distance := "", 1+max(2, len(word)/3)
 	for _, candidate := range list {
-		if d := editDistance(word, candidate); d < distance {
+		if d := text.Distance(word, candidate, distance); d < distance {
 			best, distance = candidate, d
 		}
 	}
@@ -184,31 +186,4 @@ func figureNames() []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// editDistance of two short words (Levenshtein), neighbours swapped counting as one.
-func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	var before, last, row []int
-	for j := 0; j <= len(b); j++ {
-		last = append(last, j)
-	}
-	for i := 1; i <= len(a); i++ {
-		row = append([]int{}, i)
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			d := min(row[j-1]+1, last[j]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, before[j-2]+1)
-			}
-			row = append(row, d)
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
 }

@@ -2,12 +2,14 @@ package gate
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"assay/internal/evidence"
 	"assay/internal/fault"
 )
 
@@ -22,6 +24,31 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 	if want := []string{"data-plane", "memory-growth", "drift"}; !slices.Equal(names, want) {
 		t.Errorf("gates %v, want %v", names, want)
+	}
+}
+
+// TestDefaultThresholds: the policy that comes with assay asks what findings, symptoms and verdicts go by, in its rules and in its words.
+func TestDefaultThresholds(t *testing.T) {
+	want := map[string]struct {
+		bound float64
+		over  int
+	}{"speedup": {evidence.Speedup, 0}, "gpu.busy.mean": {evidence.GPUBusy, 0}, "memory.growth": {evidence.MemoryGrowth, evidence.GrowthEpochs},
+		"parity.loss": {evidence.LossDrift, 0}}
+	seen := 0
+	for _, g := range Default().Gates {
+		for _, c := range g.rule.Conditions() {
+			w, ok := want[c.Figure]
+			if !ok || c.Bound != w.bound || c.Over != w.over {
+				t.Errorf("gate %s: %s is %g over %d, want %+v", g.Name, c.Figure, c.Bound, c.Over, w)
+			}
+			if said := fmt.Sprintf("%g %%", 100*c.Bound); c.known.unit == "ratio" && c.Figure != "parity.loss" && !strings.Contains(g.Because, said) {
+				t.Errorf("gate %s: its reason does not say %s: %s", g.Name, said, g.Because)
+			}
+			seen++
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%d conditions, want %d", seen, len(want))
 	}
 }
 

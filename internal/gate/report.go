@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"assay/internal/evidence"
 	clean "assay/internal/text"
@@ -254,18 +253,7 @@ func texts(answers []Answer) string {
 
 // Wrap prints text in lines of at most width columns behind the indent.
 func Wrap(w io.Writer, indent, text string, width int) {
-	line := indent
-	for _, word := range strings.Fields(clean.Lines(text)) {
-		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width && strings.TrimSpace(line) != "" {
-			fmt.Fprintln(w, line)
-			line = indent + "  "
-		}
-		if strings.TrimSpace(line) != "" {
-			line += " "
-		}
-		line += word
-	}
-	fmt.Fprintln(w, line)
+	io.WriteString(w, clean.Wrapped(clean.Lines(text), indent, indent+"  ", width))
 }
 
 // JSON is the record itself.

@@ -44,13 +44,13 @@ type FigureChange struct {
 type OperatorChange struct{ Name, What string }
 
 // compared is how sure a difference has to be.
-const compared = 0.05
+const compared = 1 - stats.Level
 
 // Group is one side of a comparison: runs, and of runs like them what the figures were.
 type Group struct {
 	IDs  []string
 	Runs []*evidence.Run
-	Like map[string][]float64 // by figure, of the group's runs and of others in the logbook that were made in the same way
+	Like map[string][]float64 // by figure: of the runs in the logbook that are alike (evidence.Unlike) and of the same source, the group's first among them
 }
 
 // Group reads the runs, and finds the others in the logbook that are like the first.
@@ -63,21 +63,36 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 		}
 		g.IDs, g.Runs = append(g.IDs, id), append(g.Runs, run)
 	}
-	// Like: everything that is kept of what was run and where. A run that failed says nothing about how long one takes, nor does
+	// Of the same source: what a change of it did is the question, and not noise. A run that failed says nothing about how long one takes, nor does
 	// one that something else on the machine slowed down.
-	err := each(ctx, b.db, `SELECT f.name, f.value FROM record a JOIN record r ON r.kind = a.kind AND r.command IS a.command AND r.asked IS a.asked AND
-		r.device IS a.device
-		AND r.device_name IS a.device_name AND r.torch IS a.torch AND r.python IS a.python AND r.system IS a.system
-		AND r.chip IS a.chip AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
-		AND r.batch IS a.batch AND r.resolution IS a.resolution AND r.exit = 0 JOIN figure f ON f.record = r.record
-		WHERE a.id = ? AND f.value IS NOT NULL AND coalesce(f.note, '') NOT LIKE 'disturbed: %' ORDER BY f.name, r.at`, func(scan func(...any) error) error {
-		var name string
-		var v float64
-		err := scan(&name, &v)
-		g.Like[name] = append(g.Like[name], v)
-		return err
-	}, ids[0])
-	return g, err
+	var like []string
+	err := each(ctx, b.db, `SELECT r.id FROM record a JOIN record r ON r.kind = a.kind AND r.title IS a.title AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
+		AND r.python IS a.python AND r.resolution IS a.resolution AND r.exit = 0 WHERE a.id = ?1
+		ORDER BY r.device IS a.device AND r.torch IS a.torch AND r.system IS a.system AND r.chip IS a.chip DESC, r.at DESC, r.id LIMIT ?2`,
+		func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			like = append(like, id)
+			return err
+		}, ids[0], evidence.MostAlike)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range like {
+		run, err := b.Run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if evidence.Unlike(g.Runs[0], run) != "" {
+			continue
+		}
+		for _, f := range run.Figures {
+			if f.Known() && f.Disturbed == "" {
+				g.Like[f.Name] = append(g.Like[f.Name], *f.Value)
+			}
+		}
+	}
+	return g, nil
 }
 
 // Compare says what changed from a to b.

@@ -823,6 +823,66 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestGroupTakesRunsThatAreAlike: the noise of a figure is taken from runs of the same source that are alike and ended well, from undisturbed figures,
+// and from the newest, however many others a team keeps.
+func TestGroupTakesRunsThatAreAlike(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	first := keep(t, b, another(t, "first", nil))
+	step := func(value float64, f func(*evidence.Run)) func(*evidence.Run) {
+		return func(run *evidence.Run) {
+			for i := range run.Figures {
+				if run.Figures[i].Name == "step.time" {
+					run.Figures[i].Value = &value
+				}
+			}
+			if f != nil {
+				f(run)
+			}
+		}
+	}
+	keep(t, b, another(t, "alike, elsewhere on the disk", step(1, func(run *evidence.Run) {
+		run.Subject.Script = "/srv/" + run.Subject.Script[strings.LastIndex(run.Subject.Script, "/")+1:]
+	})))
+	for name, f := range map[string]func(*evidence.Run){
+		"command": func(run *evidence.Run) { run.Subject.Command = append(run.Subject.Command, "--fast") },
+		"device":  func(run *evidence.Run) { run.Target.Device = "mps" },
+		"release": func(run *evidence.Run) { run.Target.Release = "1.0" },
+		"batch":   func(run *evidence.Run) { run.Provenance.Datasets[0].Batch++ },
+		"workers": func(run *evidence.Run) { run.Provenance.Datasets[0].Workers++ },
+		"commit":  func(run *evidence.Run) { run.Provenance.Commit = "feedbeef" },
+		"copy":    func(run *evidence.Run) { run.Provenance.Dirty = "dirty (1 file)" },
+		"python":  func(run *evidence.Run) { run.Target.Python = "3.99.0" },
+		"failed":  func(run *evidence.Run) { run.Outcome.Exit = 1 },
+		"disturbed": func(run *evidence.Run) {
+			for i := range run.Figures {
+				run.Figures[i].Disturbed = "cpu contention"
+			}
+		},
+	} {
+		keep(t, b, another(t, name, step(9, f)))
+	}
+	for i := range evidence.MostAlike {
+		keep(t, b, another(t, fmt.Sprint("theirs ", i), step(9, func(run *evidence.Run) {
+			run.Started, run.Target.Release = run.Started.Add(time.Duration(i+1)*time.Hour), "1.0"
+		})))
+	}
+	g, err := b.Group(ctx, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := *g.Runs[0].Figure("step.time").Value
+	got := slices.Sorted(slices.Values(g.Like["step.time"]))
+	if want := slices.Sorted(slices.Values([]float64{own, 1})); !slices.Equal(got, want) {
+		t.Errorf("the step times of runs like it are %v, want %v", got, want)
+	}
+	for i := range evidence.MostAlike + 3 {
+		keep(t, b, another(t, fmt.Sprint("ours ", i), step(2, func(run *evidence.Run) { run.Started = run.Started.Add(time.Duration(i+1) * time.Hour) })))
+	}
+	if g, err = b.Group(ctx, first); err != nil || len(g.Like["step.time"]) != evidence.MostAlike || slices.Contains(g.Like["step.time"], 1) {
+		t.Errorf("%d step times, %v: want the newest %d", len(g.Like["step.time"]), g.Like["step.time"], evidence.MostAlike)
+	}
+}
+
 func TestPast(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 	keep(t, b, another(t, "older", nil))

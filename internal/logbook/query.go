@@ -159,7 +159,7 @@ func (b *Book) Past(ctx context.Context, run *evidence.Run) ([]*evidence.Run, []
 			err := scan(&id)
 			ids = append(ids, id)
 			return err
-		}, text(Title(run)), torch, system, chip, mostPast)
+		}, text(evidence.Title(run)), torch, system, chip, mostPast)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the logbook %s: %w", b.path, err)
 	}

@@ -401,7 +401,7 @@ func (p *projection) facts(part string, list []evidence.Fact) {
 
 func projectRun(run *evidence.Run) *projection {
 	p := &projection{kind: KindRun, mark: markOfRun(run), rows: map[string][][]any{}}
-	torch, system, chip := run.Target.Release, fact(run, "system"), fact(run, "chip")
+	torch, system, chip := run.Target.Release, run.Fact("system"), run.Fact("chip")
 	if run.Rehearsal != nil {
 		p.kind = KindRehearsal
 		if d := run.Target.Double; d != nil {
@@ -425,7 +425,7 @@ func projectRun(run *evidence.Run) *projection {
 	if len(run.Provenance.Datasets) > 0 {
 		print = text(run.Provenance.Datasets[0].Fingerprint)
 	}
-	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(Title(run)), text(run.ID), text(run.Subject.Script),
+	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(evidence.Title(run)), text(run.ID), text(run.Subject.Script),
 		text(strings.Join(run.Subject.Command, " ")),
 		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name),
 		text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
@@ -507,25 +507,6 @@ func runPoints(run *evidence.Run) []Point {
 		points = append(points, Point{"loss", int64(n), at[n], v})
 	}
 	return points
-}
-
-// fact of the host, or "".
-func fact(run *evidence.Run, name string) string {
-	for _, f := range run.Host.Facts {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
-}
-
-// Title is what a reader calls the subject.
-func Title(run *evidence.Run) string {
-	title := run.Subject.Script
-	if title == "" {
-		title = strings.Join(run.Subject.Command, " ")
-	}
-	return title[strings.LastIndex(title, "/")+1:]
 }
 
 // Peak is the peak of memory that says most about the device: the allocator's pool, its tensors, the process.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"assay/internal/evidence"
+	"assay/internal/file"
 	"assay/internal/fold"
 	"assay/internal/secret"
 )
@@ -33,7 +34,7 @@ func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 	}
 	run.Operators = ops
 	if _, err := data.Seek(0, io.SeekStart); err == nil {
-		err = WriteFile(path+".gz", func(w io.Writer) error {
+		err = file.Write(path+".gz", 0o600, func(w io.Writer) error {
 			z := gzip.NewWriter(w)
 			if err := copyWithout(z, data, secrets); err != nil {
 				return err
@@ -64,32 +65,4 @@ func copyWithout(w io.Writer, r io.Reader, secrets *secret.Set) error {
 			return err
 		}
 	}
-}
-
-// WriteFile writes a file whole, for its owner alone: under a temporary name, synced, then renamed.
-func WriteFile(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".part-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	w := bufio.NewWriter(f)
-	if err = write(w); err != nil {
-		return err
-	}
-	if err = w.Flush(); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -212,23 +212,8 @@ func complete(dir string, layers []Spec) bool {
 }
 
 func writeMarker(dir string, layer Spec) error {
-	final := marker(dir, layer)
-	f, err := os.CreateTemp(dir, ".marker-")
-	if err != nil {
-		return spaceError(fmt.Errorf("mark %s as complete: %w", dir, err))
-	}
-	_, err = io.WriteString(f, strings.Join(layer.Requirements, "\n")+"\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), final)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	list := strings.Join(layer.Requirements, "\n") + "\n"
+	if err := file.Write(marker(dir, layer), 0o600, func(w io.Writer) error { _, err := io.WriteString(w, list); return err }); err != nil {
 		return spaceError(fmt.Errorf("mark %s as complete: %w", dir, err))
 	}
 	return nil

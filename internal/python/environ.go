@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"assay/internal/evidence"
+	"assay/internal/text"
 )
 
 // Variable is an environment variable that has a meaning for a training run, or is believed to have one.
@@ -214,9 +215,9 @@ func nearest(name string) (string, int) {
 			continue
 		}
 		if !v.Unread && sameWords(name, v.Name) {
-			return v.Name, editDistance(name, v.Name)
+			return v.Name, text.Distance(name, v.Name, len(v.Name))
 		}
-		if d := editDistance(name, v.Name); d < distance {
+		if d := text.Distance(name, v.Name, len(v.Name)); d < distance {
 			best, distance = v.Name, d
 		}
 	}
@@ -231,26 +232,6 @@ func sameWords(a, b string) bool {
 		return words
 	}
 	return strings.Contains(a, "MPS") && slices.Equal(fold(a), fold(b))
-}
-
-// editDistance is Levenshtein's.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // leadingInteger is what std::stoi and strtol accept: white space, a sign, digits; the rest is not looked at.

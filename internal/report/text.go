@@ -617,25 +617,12 @@ func tailOf(s string, n int) string {
 
 // wrapAfter breaks text into at most most lines of width columns; the last one is cut.
 func wrapAfter(s string, width, most int) []string {
-	var lines []string
-	line := ""
-	words := strings.Fields(s)
-	for i, w := range words {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(w) > width {
-			if len(lines) == most-1 {
-				line += " " + strings.Join(words[i:], " ")
-				break
-			}
-			lines = append(lines, cut(line, width))
-			line = ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += w
+	lines := clean.Wrap(s, "", "", width)
+	if len(lines) > most {
+		lines = append(lines[:most-1], strings.Join(lines[most-1:], " "))
 	}
-	if line != "" {
-		lines = append(lines, cut(line, width))
+	for i := range lines {
+		lines[i] = cut(lines[i], width)
 	}
 	return lines
 }

@@ -8,6 +8,9 @@ import (
 // trim is the part of a sample that is cut at each end before means are taken, Yuen's usual choice: one run in five may have been disturbed.
 const trim = 0.2
 
+// Level of the intervals and tests by which assay tells a difference from noise.
+const Level = 0.95
+
 // Difference is an interval for how far the centre of one sample lies from that of another.
 type Difference struct {
 	Value     float64 // difference of the trimmed means, second sample less first

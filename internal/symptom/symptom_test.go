@@ -538,7 +538,7 @@ func TestRun(t *testing.T) {
 	run.Outcome = evidence.Outcome{Error: "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.", Where: "train.py:12"}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "D", Batch: 64}}
 	run.Fallbacks = []evidence.Fallback{{Operator: "aten::nonzero", Count: 9, Where: "model.py:3"}}
-	run.Figures = []evidence.Figure{{Name: "memory.growth", Value: &growth, Unit: "ratio", Basis: evidence.Rehearsed}}
+	run.Figures = []evidence.Figure{{Name: "memory.growth", Value: &growth, Unit: "ratio", N: 11, Basis: evidence.Rehearsed}}
 	run.Retained = []evidence.Retained{{Where: "train.py:9", Tensors: 12, Bytes: 4096}}
 	run.Findings = []evidence.Finding{{Name: "growing", Severity: evidence.Warning, Text: "memory grows", Hint: "detach", Basis: evidence.Rehearsed}}
 	for i := range 200 {

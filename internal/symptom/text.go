@@ -36,7 +36,7 @@ func Text(w io.Writer, rep *Report, width int) error {
 		for i, s := range after {
 			names[i] = lowered(s.Title) + " (" + place(s.Found[0]) + ")"
 		}
-		wrap(&b, "also seen, as consequences: ", "  ", strings.Join(names, "; "), width)
+		b.WriteString(clean.Wrapped(strings.Join(names, "; "), "also seen, as consequences: ", "  ", width))
 		b.WriteByte('\n')
 	}
 	if len(rep.Unknown) > 0 {
@@ -49,12 +49,12 @@ func Text(w io.Writer, rep *Report, width int) error {
 			if u.Where != "" {
 				text += " [" + u.Where + "]"
 			}
-			wrap(&b, "  ", "    ", text, width)
+			b.WriteString(clean.Wrapped(text, "  ", "    ", width))
 		}
 		if rep.More > 0 {
 			fmt.Fprintf(&b, "  and %d more\n", rep.More)
 		}
-		wrap(&b, "  ", "  ", "These look like errors, and no rule knows them. Nothing is guessed.", width)
+		b.WriteString(clean.Wrapped("These look like errors, and no rule knows them. Nothing is guessed.", "  ", "  ", width))
 	}
 	if len(rep.Symptoms) == 0 && len(rep.Unknown) == 0 {
 		b.WriteString("nothing found: no line that a rule knows, and none that looks like an error\n")
@@ -79,7 +79,7 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 	if s.Count > 1 {
 		head += fmt.Sprintf(" (%d times)", s.Count)
 	}
-	wrap(b, "", "  ", head, width)
+	b.WriteString(clean.Wrapped(head, "", "  ", width))
 	shown := ""
 	for _, f := range s.Found {
 		text := f.Text
@@ -98,18 +98,18 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 		if f.Where != "" {
 			line += " [" + f.Where + "]"
 		}
-		wrap(b, "  | ", "  |   ", line, width)
+		b.WriteString(clean.Wrapped(line, "  | ", "  |   ", width))
 	}
 	if n := s.Count - len(s.Found); n > 0 {
 		fmt.Fprintf(b, "  | and %d more\n", n)
 	}
-	wrap(b, "  cause     ", "            ", s.Cause, width)
+	b.WriteString(clean.Wrapped(s.Cause, "  cause     ", "            ", width))
 	for i, r := range s.Remedy {
 		lead := "            "
 		if i == 0 {
 			lead = "  remedy    "
 		}
-		wrap(b, lead+"- ", "              ", r, width)
+		b.WriteString(clean.Wrapped(r, lead+"- ", "              ", width))
 	}
 	if s.Code != "" {
 		for line := range strings.Lines(strings.Trim(s.Code, "\n")) {
@@ -117,9 +117,9 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 		}
 	}
 	if len(s.Releases) > 0 {
-		wrap(b, "  releases  ", "            ", strings.TrimSuffix(strings.Join(s.Releases, "; "), "."), width)
+		b.WriteString(clean.Wrapped(strings.TrimSuffix(strings.Join(s.Releases, "; "), "."), "  releases  ", "            ", width))
 	}
-	wrap(b, "  rule      ", "            ", s.Rule+" ["+s.Source+"]", width)
+	b.WriteString(clean.Wrapped(s.Rule+" ["+s.Source+"]", "  rule      ", "            ", width))
 	b.WriteByte('\n')
 }
 
@@ -131,28 +131,4 @@ func place(f Found) string {
 		return f.Place
 	}
 	return fmt.Sprintf("line %d", f.Line)
-}
-
-// wrap writes text in lines of at most so many columns, where its words allow.
-func wrap(b *strings.Builder, first, next, text string, width int) {
-	lead, n := first, 0
-	b.WriteString(lead)
-	n = utf8.RuneCountInString(lead)
-	start := true
-	for _, word := range strings.Fields(text) {
-		size := utf8.RuneCountInString(word)
-		if !start && n+1+size > width {
-			b.WriteByte('\n')
-			b.WriteString(next)
-			n, start = utf8.RuneCountInString(next), true
-		}
-		if !start {
-			b.WriteByte(' ')
-			n++
-		}
-		b.WriteString(word)
-		n += size
-		start = false
-	}
-	b.WriteByte('\n')
 }

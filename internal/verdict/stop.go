@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -17,14 +16,13 @@ import (
 const (
 	apart     = 7 * 24 * time.Hour
 	dataShift = 0.05 // shares of data loading that differ by less count as the same
-	dataShare = 0.30 // from here on a step waits for data, as the finding data-wait has it: that is no profile of MPS
 )
 
 // StopRule and StopBecause are the rule in words.
 var (
 	StopRule = fmt.Sprintf("when two profiled runs on MPS of the same script and data, at least a week apart, both fail a gate of the policy, both with data loading normalised "+
 		"(same batch and workers; data below %.0f %% of the step, and within %.0f points of each other), and the same three operators take most of the time in both, "+
-		"then change the contract: rewrite those layers, move them to the CPU on purpose, take another framework, or move the heavy phase to other hardware", 100*dataShare, 100*dataShift)
+		"then change the contract: rewrite those layers, move them to the CPU on purpose, take another framework, or move the heavy phase to other hardware", 100*evidence.DataWait, 100*dataShift)
 	StopBecause = "tuning goes on without end otherwise: no release will mend what has not moved in a week. Write the decision down, with what was tried and why it failed [S4 §20]"
 )
 
@@ -46,7 +44,7 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 	var iterations []*evidence.Run
 	for _, run := range runs {
 		same := func(other *evidence.Run) bool { return gate.Key(other) == gate.Key(run) }
-		if gate.Device(run) == "mps" && !slices.ContainsFunc(iterations, same) && sameScript(runs[0], run) {
+		if gate.Device(run) == "mps" && !slices.ContainsFunc(iterations, same) && evidence.Title(runs[0]) == evidence.Title(run) {
 			iterations = append(iterations, run)
 		}
 	}
@@ -142,13 +140,6 @@ func ref(run *evidence.Run, paths map[string]string) RunRef {
 	return RunRef{ID: run.ID, Document: run.Document, Started: run.Started, Device: gate.Device(run), Path: path}
 }
 
-func sameScript(a, b *evidence.Run) bool {
-	if a.Subject.Script != "" || b.Subject.Script != "" {
-		return path.Base(a.Subject.Script) == path.Base(b.Subject.Script)
-	}
-	return slices.Equal(a.Subject.Command, b.Subject.Command)
-}
-
 func sameSet(a, b []string) bool {
 	x, y := slices.Clone(a), slices.Clone(b)
 	slices.Sort(x)
@@ -178,7 +169,7 @@ func normalised(a, b *evidence.Run) (different, unknown string) {
 		if f.Disturbed != "" {
 			return "", "share.data was disturbed: " + f.Disturbed
 		}
-		if *f.Value >= dataShare {
+		if *f.Value >= evidence.DataWait {
 			return fmt.Sprintf("%.0f %% of a step is spent waiting for data", 100**f.Value), ""
 		}
 	}

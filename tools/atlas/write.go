@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/file"
+	clean "assay/internal/text"
 )
 
 const madeBy = "Made by `go run ./tools/atlas`; do not edit. releases.txt names the wheels; disagreements.txt where their two readings differ.\n"
@@ -228,24 +231,7 @@ func (t *tables) covered(pkg string) string {
 			text += ", "
 		}
 	}
-	return "Releases read: " + wrap(text+".", 120)
-}
-
-// wrap breaks a text into lines of at most width letters.
-func wrap(text string, width int) string {
-	var out strings.Builder
-	line := len("Releases read: ")
-	for i, word := range strings.Fields(text) {
-		if line+len(word)+1 > width {
-			out.WriteString("\n")
-			line = 0
-		} else if i > 0 {
-			out.WriteString(" ")
-		}
-		out.WriteString(word)
-		line += len(word) + 1
-	}
-	return out.String() + "\n"
+	return clean.Wrapped(text+".", "Releases read: ", "", 119)
 }
 
 func (t *tables) releasesText() *bytes.Buffer {
@@ -315,30 +301,12 @@ func (t *tables) typesText() *bytes.Buffer {
 	return out
 }
 
-// replace writes a file whole: under a temporary name first.
+// replace writes a file whole, where it is not the same already.
 func replace(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".atlas-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(text)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if closed := tmp.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
+	if err := file.Write(path, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
