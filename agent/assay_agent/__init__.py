@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-PROTOCOL = 1
+PROTOCOL = 2
 VARIABLE = "ASSAY_AGENT"  # JSON: socket, run folder, and what the run was asked to do
 
 

@@ -172,7 +172,7 @@ func TestAgentImports(t *testing.T) {
 func agentSources(t *testing.T) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py"} {
+	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py", "agent/assay_agent/*/*/*.py"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
