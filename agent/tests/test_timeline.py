@@ -465,3 +465,186 @@ def test_steps_are_sent_as_columns(loop, sent):
     assert event["kind"] == ("", "") and event["opts"] == (1, 1)
     timeline.gather()
     assert sent[-1] is event, "a step is sent once"
+
+
+def train(loop, batch=(1, 1)):
+    """One step of 11 ns."""
+    loop.fetch(1, batch)
+    loop.module(2)
+    loop.backward(3)
+    loop.optimizer(5)
+
+
+def test_own_work_within_a_call(loop):
+    """What was begun before the phase that is under way stays with the phase before."""
+    loop.fetch(1)
+    began = loop.time - 1
+    loop.t.module_begin(FWD)
+    loop.spend(2)
+    t = loop.time
+    loop.spend(1000)
+    loop.t.skip(t, loop.time)
+    loop.spend(2)
+    loop.t.module_end(FWD)
+    loop.t.backward_begin(FWD)
+    loop.spend(50)
+    loop.t.skip(began, loop.time)  # the whole of the call so far, and a part of the fetch, was the agent's
+    loop.spend(3)
+    loop.t.backward_end(BWD)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(13, [0, 1, 0, 4, 3, 5], 1, 1, 0)]
+
+
+def test_two_backward_passes_of_one_batch(loop):
+    for _ in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[3] for s in loop.steps()] == [1, 1]
+
+
+def test_evaluation_in_the_midst_of_an_epoch_does_not_end_it(loop):
+    ended = []
+    loop.t.epoch_hooks.append(lambda epoch, t: ended.append((epoch, t.number)))
+    loop.iterate()
+    train(loop)
+    loop.iterate()  # the evaluation's loader
+    loop.fetch(1, batch=(9, 9))
+    loop.end_pass((9, 9))
+    train(loop)
+    assert ended == []
+    loop.end_pass()
+    assert ended == [(1, 2)]
+    loop.iterate()
+    train(loop, (1, 2))
+    loop.t.finish()
+    assert ended == [(1, 2), (2, 3)] and [s[2] for s in loop.steps()] == [1, 1, 2]
+
+
+def test_a_pass_whose_batches_have_not_been_used_yet(loop):
+    """A loop that fetches ahead hears of the end before it has used the last batch: the step is of the pass that is over."""
+    ended = []
+    loop.t.epoch_hooks.append(lambda epoch, t: ended.append((epoch, t.number)))
+    for epoch in (1, 2):
+        loop.iterate()
+        train(loop, (1, epoch))
+        loop.fetch(1, (1, epoch))
+        loop.end_pass((1, epoch))
+        assert len(ended) == epoch - 1
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert ended == [(1, 2), (2, 4)] and [s[2] for s in loop.steps()] == [1, 1, 2, 2]
+
+
+def test_time_limit(loop):
+    loop.t.limit_at = loop.time + 30
+    with pytest.raises(SystemExit):
+        for _ in range(10):
+            train(loop)
+    assert len(loop.steps()) == 3, "the first that ends after 30 ns"
+
+
+def test_a_step_that_an_instrument_ends_in(loop):
+    """Loops over a list: an instrument that comes on once the last optimizer has stepped is on in the next step, and not in this one."""
+    asked = []
+    loop.t.open_hooks.append(lambda number, t: asked.append(number))
+    looped(loop, 4)
+    assert asked == [1, 3, 4, 5], "of the second nobody knew before its optimizer stepped that no fetch opens it"
+
+
+def test_what_opens_a_step_is_asked_in_turn(loop):
+    """The last instrument that is on names the step; one that is not on takes nothing away."""
+    loop.t.open_hooks += [lambda number, t: "trace", lambda number, t: None]
+    train(loop)
+    loop.t.finish()
+    assert [row[7] for row in loop.t.rows] == ["trace"]
+
+
+def test_hooks_cost_the_agent_and_not_the_step(loop):
+    loop.t.close_hooks.append(lambda number, step, t: loop.spend(1000))
+    for _ in range(3):
+        train(loop)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [11] * 3 and loop.t.heavy_ns == 3000
+
+
+def test_outside_is_told_once(loop):
+    loop.spend(40)
+    for _ in range(2):
+        loop.fetch(1, batch=(9, 9))
+        loop.spend(50)
+    for _ in range(2):
+        train(loop)
+    loop.t.finish()
+    assert [row[-1] for row in loop.t.rows] == [40 + 2 * 51, 0]
+
+
+def test_reading_the_account_is_bounded(loop):
+    """A reading that takes as long as a step is made in one of so many that it costs a five-hundredth of the time, and never in less than one of
+    64. It is no part of the step."""
+    loop.t.device = Device("abacus", memory=lambda: (loop.spend(11), (7, 9))[1])
+    for _ in range(200):
+        train(loop)
+    loop.t.finish()
+    assert {s[0] for s in loop.steps()} == {11}
+    read = [n for n, row in enumerate(loop.t.rows, 1) if row[8:10] == (7, 9)]
+    assert read[:8] == list(range(1, 9)) and loop.t.memory_every == 64
+    assert [n for n in read if n > 8] == [65, 129, 193]
+    assert loop.t.memory_ns == 11 * len(read)
+
+
+def test_a_failing_exec_goes_on_with_a_new_step(loop, sent):
+    loop.fetch(1)
+    loop.t.module_begin(FWD)
+    loop.t.finish()
+    loop.spend(100)
+    loop.t.resume()
+    assert sent == [{"ev": "resumed"}]
+    train(loop)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [11]
+
+
+def test_finish_within_an_optimizer_step(loop):
+    """os._exit in a closure: the step is not over."""
+    train(loop)
+    loop.fetch(1)
+    loop.t.optimizer_begin(OPT, 1)
+    loop.t.finish()
+    assert len(loop.steps()) == 1
+
+
+def test_a_lost_optimizer_step_leaves_nothing_behind(loop):
+    loop.fetch(1)
+    loop.t.optimizer_begin(OPT, 1)
+    loop.t.module_begin(FWD)  # in a closure; neither end is heard of
+    assert loop.t.free()
+    train(loop)
+    loop.t.finish()
+    assert loop.steps() == [(11, [0, 1, 0, 2, 3, 5], 1, 1, 0)]
+
+
+def test_a_hook_that_fails(loop, monkeypatch):
+    said = []
+    monkeypatch.setattr(wire, "trouble", said.append)
+    loop.t.close_hooks.append(lambda *args: 1 / 0)
+    train(loop)
+    loop.t.finish()
+    assert len(loop.steps()) == 1 and len(said) == 1 and "ZeroDivisionError" in said[0]
+
+
+def test_a_loader_that_takes_over_and_one_that_does_not(loop):
+    """Two batches in a row from another loader, and epochs are counted by that one; one alone changes nothing."""
+    for batch in ((1, 1), (2, 2), (1, 1)):
+        train(loop, batch)
+    assert loop.t.primary in (None, 1)
+    for _ in range(3):
+        train(loop, (2, 2))
+    loop.t.finish()
+    assert [s[2] for s in loop.steps()] == [1, 1, 1, 1, 2, 2]
