@@ -492,12 +492,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
 		run.Steps.Phases = evidence.FormerPhases()
-		for _, fig := range stepFigures(run.Steps.Phases) {
-			b.unknown(fig.name, fig.unit, reason)
-		}
-		for _, fig := range runFigures {
-			b.unknown(fig.name, fig.unit, reason)
-		}
+		b.leftUnknown(reason)
 		run.Outcome.Reason = reason
 		if b.f.exit == nil && noExit == underWay {
 			run.Outcome.Reason = underWay + "; " + reason
@@ -523,6 +518,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.only()
 	b.cost()
 	b.quiet()
+	b.leftUnknown(b.noSteps())
 	b.findings()
 	b.complete()
 	empty(run)

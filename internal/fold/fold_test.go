@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 )
 
@@ -309,4 +310,41 @@ func FuzzFold(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEachFigureIsPut: each figure that the catalogue has of every run stands in the evidence once, with the catalogue's unit, known or with a reason
+// that is its own; and nothing stands there that the catalogue does not have.
+func TestEachFigureIsPut(t *testing.T) {
+	short := newStream()
+	full := newStream()
+	full.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	full.steps(1, 1, 30, 0, plainSteps)
+	noPython := &stream{f: New()}
+	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Asked: "auto"})
+	rehearsed := newRehearsal()
+	for name, s := range map[string]*stream{"no steps": short, "steps": full, "no Python": noPython, "a rehearsal": rehearsed} {
+		run := s.f.Finish()
+		seen := map[string]bool{}
+		for _, fig := range run.Figures {
+			row, ok := catalogue.Find(fig.Name)
+			if !ok || row.Unit != fig.Unit || row.From != catalogue.Run && row.From != catalogue.Rehearsal || seen[fig.Name] {
+				t.Errorf("%s: %+v is not in the catalogue with that unit, or stands there twice", name, fig)
+			}
+			if fig.Missing == notLookedAt {
+				t.Errorf("%s: nothing works out %s", name, fig.Name)
+			}
+			seen[fig.Name] = true
+		}
+		from := []catalogue.From{catalogue.Run}
+		if run.Rehearsal != nil {
+			from = append(from, catalogue.Rehearsal)
+		}
+		for _, f := range from {
+			for _, figure := range catalogue.Names(f, catalogue.Phases) {
+				if !seen[figure] {
+					t.Errorf("%s: %s is missing", name, figure)
+				}
+			}
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/testkit"
 )
@@ -264,5 +265,16 @@ func TestFrameworkOfAStranger(t *testing.T) {
 	}
 	if !run.Outcome.Complete {
 		t.Error(run.Outcome.Reason)
+	}
+}
+
+// TestFormerPhases: those that PyTorch's evidence had when none were declared are those that the catalogue gives it.
+func TestFormerPhases(t *testing.T) {
+	var names []string
+	for _, p := range evidence.FormerPhases() {
+		names = append(names, p.Name)
+	}
+	if !slices.Equal(names, catalogue.Phases) || !slices.Equal(names, former) {
+		t.Errorf("%v, %v", names, catalogue.Phases)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	clean "assay/internal/text"
 	"assay/internal/unit"
@@ -405,21 +408,17 @@ func markdown(s string) string {
 // FiguresText lists what a rule can name, for `assay gate --figures`.
 func FiguresText(w io.Writer) {
 	for _, f := range figures {
-		way := map[better]string{neither: "", lower: "less is better", higher: "more is better"}[f.better]
-		windows := ""
+		over, note := "", ""
 		if f.args == "" {
-			windows = "over N " + strings.Join(append(append([]string{}, f.over...), "runs"), " or ")
+			over = "over N " + strings.Join(append(slices.Sorted(maps.Keys(f.windows)), "runs"), " or ")
 		}
-		name, note := f.name, ""
-		if f.doc != "" {
-			note = f.doc
+		if f.From == catalogue.Gate {
+			note = f.Doc
 		}
-		for alias, full := range aliases {
-			if full == f.name && alias == "gpu.util" {
-				note = "gpu.util and gpu.busy are the same"
-			}
+		if f.Name == aliases["gpu.util"] {
+			note = "gpu.util and gpu.busy are the same"
 		}
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-24s %-6s %-15s %-22s %s", name, f.unit, way, windows, note), " "))
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-24s %-6s %-15s %-22s %s", f.Name, f.Unit, f.Better, over, note), " "))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/stats"
 )
@@ -252,6 +253,12 @@ func values(runs []*evidence.Run, name string) (xs []float64, basis, why string)
 	return xs, basis, why
 }
 
+// exactly reports whether the figure is counted, so that the same work gives the same number.
+func exactly(name string) bool {
+	row, _ := catalogue.Find(name)
+	return row.Exact
+}
+
 // Grounds of a comparison.
 const (
 	exact   = "a count: nothing in it is by chance"
@@ -263,7 +270,7 @@ const (
 // what is counted where there are enough of them.
 func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	switch {
-	case c.Name == "epoch.steps", c.Basis == string(evidence.Rehearsed) && (c.Name == "fallback.calls" || c.Name == "fallback.flops"):
+	case exactly(c.Name):
 		c.Ground = exact
 		return
 	case c.A == c.B && len(x) == 1 && len(y) == 1:

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/unit"
 )
@@ -81,8 +82,8 @@ type link struct{ ID, Text string }
 
 // tile is a figure with its label, and how it is known.
 type tile struct {
-	Name, Value, Range, Basis, Detail string
-	Unknown                           bool
+	Name, Doc, Value, Range, Basis, Detail string
+	Unknown                                bool
 }
 
 type finding struct {
@@ -160,10 +161,11 @@ func tileOf(run *evidence.Run, label, name string) tile {
 }
 
 func tileFrom(label string, f evidence.Figure) tile {
+	row, _ := catalogue.Find(f.Name)
 	if !f.Known() {
-		return tile{Name: label, Value: "unknown", Detail: reason(f), Unknown: true}
+		return tile{Name: label, Doc: row.Doc, Value: "unknown", Detail: reason(f), Unknown: true}
 	}
-	t := tile{Name: label, Value: number(f), Range: spread(f), Basis: string(f.Basis), Detail: remark(f)}
+	t := tile{Name: label, Doc: row.Doc, Value: number(f), Range: spread(f), Basis: string(f.Basis), Detail: remark(f)}
 	if f.N > 1 {
 		t.Range = strings.TrimPrefix(t.Range+", n "+thousands(f.N), ", ")
 	}
