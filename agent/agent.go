@@ -22,7 +22,7 @@ var files embed.FS
 const Variable = "ASSAY_AGENT"
 
 // Protocol is the version of the event stream that the embedded agent speaks (docs/formats/events.md).
-const Protocol = 1
+const Protocol = 2
 
 // Installed says where the agent lies on disk.
 type Installed struct {

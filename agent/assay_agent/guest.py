@@ -23,6 +23,10 @@ def is_ours(code):
     return code.co_filename.startswith((_here, _boot))
 
 
+def trouble(what):
+    """Says that a hook has failed: wire.trouble, which takes this one's place when there is a stream."""
+
+
 # -- what passes through a hook -------------------------------------------------------------------------------------------
 
 
@@ -73,9 +77,10 @@ def _interrupts(frame):
 def _raised_by_libraries(kind):
     """Whether the class is one that Python's own library or the framework defines."""
     root = (getattr(kind, "__module__", "") or "").partition(".")[0]
-    return root in ("builtins", "torch", "assay_agent") or root in _standard
+    return root in libraries or root in _standard
 
 
+libraries = {"builtins", "assay_agent"}  # and the frameworks that have been imported (watch.frameworks)
 _standard = getattr(sys, "stdlib_module_names", ("json", "struct", "ctypes", "socket", "ast", "re", "tracemalloc", "pickle"))  # 3.10
 
 
@@ -97,9 +102,7 @@ def hook(work, otherwise=None):
         except Exception as err:
             try:
                 pass_on(err)
-                from . import wire
-
-                wire.trouble("%s.%s: %r" % (work.__module__.rpartition(".")[2], work.__qualname__, err))
+                trouble("%s.%s: %r" % (work.__module__.rpartition(".")[2], work.__qualname__, err))
                 return otherwise
             except BaseException:
                 hide()
@@ -177,9 +180,7 @@ def around(function, begin, end):
     """
     made = _remade(function, begin, _End(end))
     if made is None:
-        from . import wire
-
-        wire.trouble("%s is watched by a wrapper: its source is not the code that runs" % (function.__qualname__,))
+        trouble("%s is watched by a wrapper: its source is not the code that runs" % (function.__qualname__,))
         made = _wrapped(function, begin, end)
     _codes.add(made.__code__)
     return made

@@ -1,8 +1,11 @@
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -77,6 +80,71 @@ def column(file, series):
             elif words[at] != ".":
                 cells[words[0]] = words[at]
     return cells
+
+
+class Watched:
+    """What a watched script printed and what the agent said of it."""
+
+    def __init__(self, printed, events):
+        self.printed, self.events = printed, events
+
+    def all(self, ev):
+        return [e for e in self.events if e["ev"] == ev]
+
+    def one(self, ev):
+        found = self.all(ev)
+        assert len(found) == 1, (ev, found)
+        return found[0]
+
+    def column(self, name):
+        """A column of all steps; of a phase that of its name."""
+        return [v for e in self.all("steps") for v in (e[name] if name in e else e["phases"][name])]
+
+
+@pytest.fixture(scope="session")
+def watch(tmp_path_factory, forks):
+    """watch(code, **settings): run code as a script under the agent, with those settings; Watched. The script begins with torch imported."""
+    folder = tmp_path_factory.mktemp("watched")
+
+    def run(code, **settings):
+        path, lines = str(folder / "socket"), []
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.listen(8)
+
+        def read(connection):
+            with connection, connection.makefile("rb") as stream:
+                lines.extend(stream)
+
+        def accept():
+            readers = []
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    break
+                readers.append(threading.Thread(target=read, args=(connection,)))
+                readers[-1].start()
+            for reader in readers:
+                reader.join()
+
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        script = folder / "script.py"
+        head = "import sys; sys.path.insert(0, %r); import assay_agent; assay_agent.start()\n" % os.path.join(ROOT, "agent")
+        script.write_text(head + textwrap.dedent(code).lstrip("\n"))
+        config = dict({"socket": path, "run": str(folder), "on": "auto", "profile": "off", "wall": time.time()}, **settings)
+        done = forks.run(script, dict(os.environ, CUDA_VISIBLE_DEVICES="", ASSAY_AGENT=json.dumps(config)))
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        acceptor.join()
+        os.unlink(path)
+        assert done.returncode == 0, done.stderr
+        watched = Watched(done.stdout.splitlines(), [json.loads(line) for line in lines])
+        watched.folder = folder
+        return watched
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -380,7 +380,7 @@ def broad(kind):
 
 def test_a_failed_reading_costs_the_step_nothing(monkeypatch):
     """What looks at losses and gradients is a hook of its own: the one that times the phase goes on."""
-    from assay_agent.watch import numerics
+    from assay_agent.watch.torch import numerics
 
     said = []
     monkeypatch.setattr(wire, "trouble", said.append)

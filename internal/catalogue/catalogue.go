@@ -95,6 +95,16 @@ func All() []Figure { return slices.Clone(figures) }
 // Phases that the evidence of PyTorch has, in their order. A framework's adapter may declare others, which have split.NAME and share.NAME as well.
 var Phases = []string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
 
+// phaseOf is the phase that a figure is of, where it is of one.
+func phaseOf(name string) (string, bool) {
+	for _, f := range figures {
+		if stem, pattern := strings.CutSuffix(f.Name, "*"); pattern && strings.HasPrefix(name, stem) {
+			return name[len(stem):], true
+		}
+	}
+	return "", false
+}
+
 // Names lists the figures that are found there, their patterns filled in by the phases.
 func Names(from From, phases []string) []string {
 	var names []string
@@ -103,7 +113,9 @@ func Names(from From, phases []string) []string {
 		switch {
 		case f.From != from:
 		case !pattern:
-			names = append(names, f.Name)
+			if phase, ok := phaseOf(f.Name); !ok || slices.Contains(phases, phase) {
+				names = append(names, f.Name)
+			}
 		default:
 			for _, phase := range phases {
 				if name := stem + phase; !slices.ContainsFunc(figures, func(g Figure) bool { return g.Name == name }) {

@@ -78,7 +78,10 @@ func TestFind(t *testing.T) {
 	if f, _ := Find("share.data"); f.Better != Lower {
 		t.Errorf("%+v: a row of its own goes before the pattern", f)
 	}
-	names := Names(Run, []string{"data", "solve"})
+	names := Names(Run, []string{"data", "solve", "rest"})
+	if slices.Contains(names, "share.h2d") {
+		t.Error("share.h2d is named, and there is no such phase")
+	}
 	for _, want := range []string{"split.data", "split.solve", "share.data", "share.solve", "share.rest"} {
 		if n := len(slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s != want })); n != 1 {
 			t.Errorf("%s stands %d times among %v", want, n, names)

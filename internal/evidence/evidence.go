@@ -350,19 +350,13 @@ type Only struct {
 	Verdict string `json:"statement"` // which side waits
 }
 
-// StepSeries is a table by columns; times in seconds. A phase that was not seen in a step is 0, and Split says whether
-// the phases of that step can be trusted (always on a CPU, in the synchronised sample on an asynchronous device).
+// StepSeries is a table by columns; times in seconds.
 type StepSeries struct {
 	Number []int     `json:"number"`
 	Start  []float64 `json:"start"` // since the start of the run
 	Total  []float64 `json:"total"`
-	Data   []float64 `json:"data"`
-	H2D    []float64 `json:"h2d"`
-	Fwd    []float64 `json:"forward"`
-	Bwd    []float64 `json:"backward"`
-	Opt    []float64 `json:"optimizer"`
-	Rest   []float64 `json:"rest"`
-	Epoch  []int     `json:"epoch"` // 0: no loader was seen
+	Phases []Phase   `json:"phases"` // in the order in which they are drawn; the last is what no hook claims
+	Epoch  []int     `json:"epoch"`  // 0: no loader was seen
 	Micro  []int     `json:"micro"`
 	Kind   []string  `json:"kind"` // "", sync, profile, trace
 	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known

@@ -299,7 +299,7 @@ func (b *builder) noDouble() string {
 		return "the agent never said hello"
 	case len(b.p.trouble) > 0:
 		return b.p.trouble[0]
-	case b.p.torch == nil:
+	case b.p.framework == nil:
 		return "no process imported torch"
 	}
 	return "no reason was given"

@@ -67,8 +67,12 @@ func (b *builder) leftUnknown(noSteps string) {
 	for _, fig := range b.run.Figures {
 		has[fig.Name] = true
 	}
+	var phases []string
+	for _, p := range b.run.Steps.Phases {
+		phases = append(phases, p.Name)
+	}
 	for _, f := range from {
-		for _, name := range catalogue.Names(f, phases[:]) {
+		for _, name := range catalogue.Names(f, phases) {
 			row, _ := catalogue.Find(name)
 			switch {
 			case has[name]:
@@ -173,8 +177,8 @@ func (b *builder) processes() {
 		if p.bye != nil {
 			row.Ended = p.bye.How
 		}
-		if p.torch != nil {
-			row.Torch = p.torch.Version
+		if p.framework != nil {
+			row.Torch = p.framework.Version
 		}
 		switch {
 		case i == 0:
@@ -197,8 +201,8 @@ func (b *builder) provenance() {
 	pr.Datasets = b.f.data
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
-		if p.torch != nil {
-			pr.Torch, pr.TorchBuild = p.torch.Version, p.torch.Git
+		if p.framework != nil {
+			pr.Torch, pr.TorchBuild = p.framework.Version, p.framework.Git
 		}
 	}
 	if pr.Environment == nil {
@@ -210,8 +214,8 @@ func (b *builder) provenance() {
 func (b *builder) target() {
 	p, t := b.p, &b.run.Target
 	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
-	if p.torch != nil {
-		t.Framework, t.Release = "torch", p.torch.Version
+	if p.framework != nil {
+		t.Framework, t.Release = p.framework.Name, p.framework.Version
 	}
 	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
@@ -304,7 +308,7 @@ func total(s step) int64 { return s.total }
 func (b *builder) noSteps() string {
 	p := b.p
 	switch {
-	case p.torch == nil:
+	case p.framework == nil:
 		return "the script imported no framework that the agent knows (PyTorch)"
 	case len(p.steps) > 0:
 		return fmt.Sprintf("only %d steps were seen", len(p.steps))
@@ -315,6 +319,7 @@ func (b *builder) noSteps() string {
 }
 
 func (b *builder) split() {
+	phases := b.p.phases.drawn()
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
 	if len(b.p.steps) > 0 {
 		b.known("run.startup", run(b.p.steps[0]), "s", b.basis, b.lasting("from the start of Python to the first step: imports, data, model"))
@@ -360,11 +365,11 @@ func (b *builder) split() {
 		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
 	}
 	if len(b.timed) == 0 {
-		for _, name := range phases {
-			b.unknown("split."+name, "s", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+		for _, p := range phases {
+			b.unknown("split."+p.Name, "s", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
 		}
-		for _, name := range phases {
-			b.unknown("share."+name, "ratio", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+		for _, p := range phases {
+			b.unknown("share."+p.Name, "ratio", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
 		}
 		return
 	}
@@ -376,30 +381,31 @@ func (b *builder) split() {
 	for _, s := range b.timed {
 		sum += float64(s.total)
 	}
-	reason := map[string]string{}
+	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
 	if len(b.p.loaders) == 0 {
 		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
 	}
 	if !b.async && !b.rehearsal() {
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
 	}
-	for i, name := range phases {
-		if why := reason[name]; why != "" {
-			b.unknown("split."+name, "s", why)
-			continue
-		}
-		b.sample("split."+name, "s", seconds(b.timed, func(s step) int64 { return s.phase[i] }), window, "")
-	}
-	for i, name := range phases {
-		if why := reason[name]; why != "" {
-			b.unknown("share."+name, "ratio", why)
-			continue
-		}
-		var part float64
+	took := map[string]float64{}
+	for _, p := range phases {
+		of := b.p.phases.part(p.Name)
 		for _, s := range b.timed {
-			part += float64(s.phase[i])
+			took[p.Name] += float64(of(s))
 		}
-		fig := evidence.Known("share."+name, part/sum, "ratio", b.basis)
+		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+			b.unknown("split."+p.Name, "s", why)
+			continue
+		}
+		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
+	}
+	for _, p := range phases {
+		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+			b.unknown("share."+p.Name, "ratio", why)
+			continue
+		}
+		fig := evidence.Known("share."+p.Name, took[p.Name]/sum, "ratio", b.basis)
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
@@ -586,9 +592,8 @@ func (b *builder) memory() {
 		b.unknown("memory.watermark", "ratio", none)
 	}
 	b.growth()
-	order := []string{"data", "h2d", "forward", "backward", "optimizer"}
-	for _, name := range order {
-		rows := p.phaseMem[name]
+	for _, phase := range p.phases.drawn() {
+		rows := p.phaseMem[phase.Name]
 		if len(rows) == 0 {
 			continue
 		}
@@ -605,7 +610,7 @@ func (b *builder) memory() {
 			m := stats.Median(xs)
 			return &m
 		}
-		row := evidence.PhaseMem{Phase: name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
+		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
 	}
 }

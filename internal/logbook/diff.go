@@ -354,9 +354,13 @@ func spread(samples ...[]float64) (sd float64, freedom int) {
 
 // blocks are medians of up to twenty stretches of the steady steps, at least four steps each: neighbouring steps are alike, stretches less so.
 func blocks(run *evidence.Run, name string) []float64 {
-	column := map[string][]float64{"step.time": run.Steps.Total, "split.data": run.Steps.Data, "split.h2d": run.Steps.H2D,
-		"split.forward":  run.Steps.Fwd,
-		"split.backward": run.Steps.Bwd, "split.optimizer": run.Steps.Opt, "split.rest": run.Steps.Rest}[name]
+	var column []float64
+	if phase, ok := strings.CutPrefix(name, "split."); ok {
+		p, _ := run.Steps.Phase(phase)
+		column = p.Seconds
+	} else if name == "step.time" {
+		column = run.Steps.Total
+	}
 	first, last := 0, math.MaxInt
 	for _, w := range run.Windows {
 		if w.Name == "steady" {

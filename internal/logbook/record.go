@@ -481,12 +481,17 @@ func runPoints(run *evidence.Run) []Point {
 		}
 	}
 	var points []Point
-	for _, column := range []struct {
+	type column struct {
 		name   string
 		values []float64
-	}{{"step.time", run.Steps.Total}, {"step.data", run.Steps.Data}, {"step.h2d", run.Steps.H2D}, {"step.forward", run.Steps.Fwd},
-		{"step.backward", run.Steps.Bwd}, {"step.optimizer", run.Steps.Opt}, {"step.rest", run.Steps.Rest}, {"memory.live", run.Steps.Live}, {"memory.pool",
-			run.Steps.Pool}} {
+	}
+	columns := []column{{"step.time", run.Steps.Total}}
+	for _, p := range run.Steps.Phases {
+		if p.Name != "time" { // the step's own
+			columns = append(columns, column{"step." + p.Name, p.Seconds})
+		}
+	}
+	for _, column := range append(columns, column{"memory.live", run.Steps.Live}, column{"memory.pool", run.Steps.Pool}) {
 		for i, v := range column.values {
 			if i < len(run.Steps.Number) && !(v < 0) { // -1: not known
 				n := run.Steps.Number[i]

@@ -100,7 +100,7 @@ type splitView struct {
 }
 
 type part struct {
-	Key, Name, What        string
+	Class, Name, What      string
 	Value, Range, Share    string
 	Basis, ShareBasis, How string
 	Missing                string
@@ -332,18 +332,22 @@ func whyNotDrawn(run *evidence.Run, c *chart) string {
 func splitOf(run *evidence.Run) splitView {
 	var v splitView
 	var splits, shares []evidence.Figure
+	phases := phasesOf(run)
 	for _, p := range phases {
 		splits, shares = append(splits, run.Figure("split."+p.Key)), append(shares, run.Figure("share."+p.Key))
 	}
 	if o := run.Only; o != nil {
 		v.Each = &onlyView{What: o.What, Verdict: o.Verdict, Tiles: []tile{tileFrom("a batch, "+o.What+" alone", o.Each), tileFrom("an ordinary step before it", o.Step)}}
 	}
-	if v.Missing = commonReason(splits...); v.Missing != "" {
+	if v.Missing = commonReason(splits...); len(phases) == 0 {
+		v.Missing = "the run names no phases"
+	}
+	if v.Missing != "" {
 		return v
 	}
 	for i, p := range phases {
 		f, share := splits[i], shares[i]
-		x := part{Key: p.Key, Name: p.Name, What: p.What}
+		x := part{Class: p.Class, Name: p.Name, What: p.What}
 		if !f.Known() {
 			x.Missing = reason(f)
 		} else {
@@ -367,12 +371,12 @@ func splitOf(run *evidence.Run) splitView {
 		}
 		v.Note += "."
 	}
-	v.Bar = splitBar(shares)
+	v.Bar = splitBar(phases, shares)
 	return v
 }
 
 // splitBar is the stacked bar. The numbers on it are HTML, so that they keep their size.
-func splitBar(shares []evidence.Figure) template.HTML {
+func splitBar(phases []phase, shares []evidence.Figure) template.HTML {
 	var sum float64
 	for _, f := range shares {
 		if f.Known() && *f.Value > 0 {
@@ -389,14 +393,14 @@ func splitBar(shares []evidence.Figure) template.HTML {
 			continue
 		}
 		w := *f.Value / sum * plotWidth
-		fmt.Fprintf(&svg, `<rect class="p-%s" x="%s" y="0" width="%s" height="40"/>`, phases[i].Key, num(at), num(w))
+		fmt.Fprintf(&svg, `<rect class="p-%s" x="%s" y="0" width="%s" height="40"/>`, phases[i].Class, num(at), num(w))
 		if at > 0 {
 			fmt.Fprintf(&svg, `<path class="cut" d="M%s 0V40"/>`, num(at))
 		}
 		if w >= 75 {
-			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Key, num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
+			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Class, num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
 		}
-		fmt.Fprintf(&desc, "%s %s, ", phases[i].Name, unit.Format(*f.Value, "ratio"))
+		fmt.Fprintf(&desc, "%s %s, ", template.HTMLEscapeString(phases[i].Name), unit.Format(*f.Value, "ratio"))
 		at += w
 	}
 	return template.HTML(`<div class="bar"><svg viewBox="0 0 1000 40" preserveAspectRatio="none" role="img" aria-labelledby="split-t split-d"><title id="split-t">Split of a step</title><desc id="split-d">` +

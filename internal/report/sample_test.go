@@ -59,12 +59,9 @@ func train(run *evidence.Run, epochs, perEpoch int, mean [6]float64, startup, ou
 			s.Number = append(s.Number, step)
 			s.Start = append(s.Start, round(at))
 			s.Total = append(s.Total, round(total))
-			s.Data = append(s.Data, part[0])
-			s.H2D = append(s.H2D, part[1])
-			s.Fwd = append(s.Fwd, part[2])
-			s.Bwd = append(s.Bwd, part[3])
-			s.Opt = append(s.Opt, part[4])
-			s.Rest = append(s.Rest, part[5])
+			for p := range s.Phases {
+				s.Phases[p].Seconds = append(s.Phases[p].Seconds, part[p])
+			}
 			s.Epoch = append(s.Epoch, e)
 			s.Micro = append(s.Micro, 1)
 			s.Kind = append(s.Kind, k)
@@ -87,22 +84,22 @@ func summary(name, u, window string, basis evidence.Basis, xs []float64) evidenc
 
 // split adds the split.* and share.* figures from the steps that count.
 func split(run *evidence.Run, window string, in func(i int) bool) {
-	cols := [][]float64{run.Steps.Data, run.Steps.H2D, run.Steps.Fwd, run.Steps.Bwd, run.Steps.Opt, run.Steps.Rest}
-	var sums [6]float64
+	phases := run.Steps.Phases
+	sums := make([]float64, len(phases))
 	all := 0.0
-	for p, col := range cols {
+	for p := range phases {
 		var xs []float64
-		for i, v := range col {
+		for i, v := range phases[p].Seconds {
 			if in(i) {
 				xs = append(xs, v)
 				sums[p] += v
 				all += v
 			}
 		}
-		run.Figures = append(run.Figures, summary("split."+phases[p].Key, "s", window, evidence.Measured, xs))
+		run.Figures = append(run.Figures, summary("split."+phases[p].Name, "s", window, evidence.Measured, xs))
 	}
-	for p := range cols {
-		f := evidence.Known("share."+phases[p].Key, round(sums[p]/all), "ratio", evidence.Derived)
+	for p := range phases {
+		f := evidence.Known("share."+phases[p].Name, round(sums[p]/all), "ratio", evidence.Derived)
 		f.Window, f.Note = window, "sum over the window, by sum of the steps"
 		run.Figures = append(run.Figures, f)
 	}
@@ -138,6 +135,7 @@ func hostSamples(run *evidence.Run, seconds, every, resident, swap float64, gpu 
 // digitsRun is an ordinary run: a small network on a CPU, three epochs of 45 steps, everything seen.
 func digitsRun() *evidence.Run {
 	run := &evidence.Run{
+		Steps:  evidence.StepSeries{Phases: evidence.FormerPhases()},
 		Schema: evidence.Schema, ID: "20260314-092653-digits", Started: epoch0, Ended: epoch0.Add(9700 * time.Millisecond),
 		Subject: evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "3"}, Script: "train.py", Dir: "/home/ana/digits"},
 		Target:  evidence.Target{Asked: "auto", Device: "cpu", Name: "Apple M2 Max", Framework: "torch", Release: "2.8.0", Python: "3.12.4", System: "macOS 15.5 arm64"},
@@ -267,6 +265,7 @@ func doubleRun() *evidence.Run {
 // cudaRun has an asynchronous device, a synchronised sample, every list full, and stops because it was asked to.
 func cudaRun() *evidence.Run {
 	run := &evidence.Run{
+		Steps:  evidence.StepSeries{Phases: evidence.FormerPhases()},
 		Schema: evidence.Schema, ID: "20260314-092653-resnet", Started: epoch0, Ended: epoch0.Add(214 * time.Second),
 		Subject: evidence.Subject{Kind: "module", Command: []string{"python", "-m", "vision.train", "--arch", "resnet50"}, Dir: "/srv/vision"},
 		Target:  evidence.Target{Asked: "cuda", Device: "cuda", Name: "NVIDIA H200", Framework: "torch", Release: "2.7.1+cu128", Python: "3.11.9", System: "Linux 6.8 x86_64"},
@@ -363,6 +362,7 @@ func cudaRun() *evidence.Run {
 // killedRun is what is left when a process is killed before it came to anything: no torch, no step, no figures.
 func killedRun() *evidence.Run {
 	return &evidence.Run{
+		Steps:  evidence.StepSeries{Phases: evidence.FormerPhases()},
 		Schema: evidence.Schema, ID: "20260314-092653-sh", Started: epoch0, Ended: epoch0.Add(1500 * time.Millisecond),
 		Subject: evidence.Subject{Kind: "command", Command: []string{"./prepare.sh", "--all"}, Dir: "/tmp/x"},
 		Target:  evidence.Target{Asked: "auto", System: "Linux 6.8 x86_64"},

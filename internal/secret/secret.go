@@ -152,7 +152,7 @@ func carried(v string) bool {
 var commonValues = map[string]bool{"password": true, "postgres": true, "minioadmin": true, "changeme": true, "username": true, "example": true,
 	"anonymous": true, "localhost": true, "administrator": true, "development": true, "production": true, "measured": true, "rehearsed": true,
 	"predicted": true, "declared": true, "backward": true, "optimizer": true, "notebook": true, "complete": true, "installed": true, "fallback": true,
-	"training": true, "redacted": true, "pytorch": true, "tensorflow": true, "huggingface": true}
+	"training": true, "redacted": true, "framework": true, "pytorch": true, "tensorflow": true, "huggingface": true}
 
 type span struct{ from, to int }
 

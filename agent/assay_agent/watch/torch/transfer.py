@@ -8,11 +8,11 @@ import os
 import sys
 import time
 
-from .. import guest, place, wire
-from ..timeline import T
+from ... import guest, place, wire
+from ...timeline import T
 from . import numerics
 
-original = {}  # the methods as they were, for the agent's own use
+H2D = T.phase("h2d", 20, "to device", "copies from host to device")
 _points = {}  # (call, user code, line, library code, line) -> [count, ns, waits, changed, in steps]
 _inside = False  # a timed call is under way: what it calls in turn is part of it
 _internals = {}  # code object -> does it belong to torch
@@ -20,9 +20,18 @@ _torch_root = ""
 _plain = ()  # the classes of tensors that are asked; a subclass may answer by code of the script's
 now = time.perf_counter_ns
 
-CALLS = {"item": "item", "cpu": "cpu", "numpy": "numpy", "tolist": "tolist", "__bool__": "bool(tensor)",
-         "__float__": "float(tensor)", "__int__": "int(tensor)", "__index__": "index(tensor)", "__repr__": "print(tensor)",
-         "__format__": "format(tensor)"}
+CALLS = {
+    "item": "item",
+    "cpu": "cpu",
+    "numpy": "numpy",
+    "tolist": "tolist",
+    "__bool__": "bool(tensor)",
+    "__float__": "float(tensor)",
+    "__int__": "int(tensor)",
+    "__index__": "index(tensor)",
+    "__repr__": "print(tensor)",
+    "__format__": "format(tensor)",
+}
 
 
 def install(torch, config):
@@ -31,13 +40,11 @@ def install(torch, config):
     _torch_root = os.path.dirname(torch.__file__) + os.sep
     cls = torch.Tensor
     for name, call in CALLS.items():
-        original[name] = getattr(cls, name)
-        setattr(cls, name, guest.Method(original[name], _sync(call, name == "cpu")))
+        setattr(cls, name, guest.Method(getattr(cls, name), _sync(call, name == "cpu")))
     if torch.cuda.is_available() or torch.backends.mps.is_built() or _other_accelerator(torch):
         # Without a device there is nothing to copy to, and `to` stays the script's own.
         for name in ("to", "cuda"):
-            original[name] = getattr(cls, name)
-            setattr(cls, name, guest.Method(original[name], _copy))
+            setattr(cls, name, guest.Method(getattr(cls, name), _copy))
     for module in (getattr(torch, "cuda", None), getattr(torch, "mps", None), getattr(torch, "accelerator", None)):
         if hasattr(module, "synchronize"):
             module.synchronize = _watch_function(module.synchronize, module.__name__ + ".synchronize")
@@ -74,7 +81,9 @@ def _sync(call, no_op_on_cpu):
             if not no_op_on_cpu and not _internal(sys._getframe(3).f_code):
                 _note(call, False, 0, 5)
             return method
-        return guest.at_caller(sys._getframe(3), _begin, method, guest.hook(lambda t, args, result: _end(call, t, 6)), _failed)
+        return guest.at_caller(
+            sys._getframe(3), _begin, method, guest.hook(lambda t, args, result: _end(call, t, 6)), _failed
+        )
 
     return bind
 
@@ -107,7 +116,7 @@ def _copy(tensor, method):
     def end(t, args, result):
         if type(result) in _plain and from_host != result.is_cpu:
             if from_host:
-                T.copied(t)
+                T.copied(H2D, t)
             else:
                 _note("to('cpu')", True, now() - t, 5)
 
@@ -128,8 +137,8 @@ def _note(call, waits, ns, depth):
     if T.step.backwards or T.step.opts:
         point[4] += 1
     T.counts["sync"] += 1
-    if waits and len(numerics._waiting) >= 64:
-        numerics.fetch()  # the device has just been waited for
+    if waits:
+        numerics.waited()
 
 
 def _watch_function(function, call):

@@ -9,13 +9,16 @@ import ctypes
 import math
 import struct
 
-from .. import guest, wire
-from ..timeline import T
+from ... import guest, wire
+from ...device import Device
+from ...timeline import T
+from . import device
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
 WAITING = 512  # losses held on the device at most
 
 _torch = None
+_cpu = None  # Tensor.cpu as it was: what the agent copies is no call of the script's
 _losses = []  # (step, float)
 _waiting = []  # (step, tensor, version, divisor tensor or None)
 _gradients = []  # (step, finite) ready; tensors wait in _waiting_gradients
@@ -28,18 +31,20 @@ _on_double = False  # what lives on MPS lies in this machine's memory
 
 
 def install(torch, config):
-    global _torch, _on_double
-    _torch = torch
+    global _torch, _cpu, _on_double
+    _torch, _cpu = torch, torch.Tensor.cpu
     double = config.get("double")
     _on_double = bool(double) and not double.get("shape_only")
-    _readers.update({
-        torch.float32: (4, lambda b: struct.unpack("<f", b)[0]),
-        torch.float64: (8, lambda b: struct.unpack("<d", b)[0]),
-        torch.float16: (2, lambda b: struct.unpack("<e", b)[0]),
-        torch.int64: (8, lambda b: float(struct.unpack("<q", b)[0])),  # loss / 4 keeps its 4 as an integer
-        torch.int32: (4, lambda b: float(struct.unpack("<i", b)[0])),
-        torch.bfloat16: (2, lambda b: struct.unpack("<f", b"\0\0" + b)[0]),
-    })
+    _readers.update(
+        {
+            torch.float32: (4, lambda b: struct.unpack("<f", b)[0]),
+            torch.float64: (8, lambda b: struct.unpack("<d", b)[0]),
+            torch.float16: (2, lambda b: struct.unpack("<e", b)[0]),
+            torch.int64: (8, lambda b: float(struct.unpack("<q", b)[0])),  # loss / 4 keeps its 4 as an integer
+            torch.int32: (4, lambda b: float(struct.unpack("<i", b)[0])),
+            torch.bfloat16: (2, lambda b: struct.unpack("<f", b"\0\0" + b)[0]),
+        }
+    )
     T.epoch_hooks.append(lambda epoch, t: fetch())
     T.close_hooks.append(lambda number, step, t: fetch() if t.kind == "sync" else None)
     wire.source(_gather)
@@ -65,7 +70,7 @@ def observed():
     that it captures. Then the agent makes none."""
     if overridden() or not own_window and _profiled():
         return True
-    if T.device != "cuda":
+    if T.device.kind != "cuda":
         return False
     return bool(_torch.cuda.get_sync_debug_mode()) or _torch.cuda.is_current_stream_capturing()
 
@@ -87,16 +92,17 @@ def on_backward(roots):
     root = roots if isinstance(roots, _torch.Tensor) else roots[0]
     if type(root) is not _torch.Tensor or root.numel() != 1:
         return
-    device = root.device.type
-    if T.device != device:
-        _device(device)
+    kind = root.device.type
+    if T.device.kind != kind:
+        T.device = Device(kind)  # where it cannot be asked, it is not asked again
+        T.use(device.of(_torch, kind))
     step = T.number + 1
     if T.gathered or T.step.micro or T.in_opt:
         _look_for_division(root)
     loss = root
     if scaled and _follows(root, scaled[0]):
         loss = scaled[0]
-    if device == "cpu" or _on_double and device == "mps":
+    if kind == "cpu" or _on_double and kind == "mps":
         value = _read(loss)
         if value is not None:
             _losses.append((step, value))
@@ -126,28 +132,6 @@ def _read(tensor):
     return convert(ctypes.string_at(tensor.data_ptr(), size))
 
 
-def _device(kind):
-    """The device that trains is known, or changed."""
-    T.device = kind
-    event = {"ev": "device", "type": kind}
-    if kind == "cuda":
-        T.synchronize = _torch.cuda.synchronize.__wrapped__ if hasattr(_torch.cuda.synchronize, "__wrapped__") else _torch.cuda.synchronize
-        event["name"] = _torch.cuda.get_device_name()
-    elif kind == "mps":
-        T.synchronize = getattr(_torch.mps.synchronize, "__wrapped__", _torch.mps.synchronize)
-        name = getattr(_torch.backends.mps, "get_name", None)  # 2.9
-        event["name"] = name() if name else ""
-    elif kind == "cpu":
-        T.synchronize = None
-    else:
-        module = getattr(_torch, kind, None)
-        T.synchronize = getattr(module, "synchronize", None)
-    from . import memory
-
-    memory.use(kind)
-    wire.put(event)
-
-
 def _look_for_division(root):
     """Whether the loss of a micro-step was divided: the last operations of its graph, at most eight back."""
     if sum(_accumulation.values()) >= 64:
@@ -164,7 +148,10 @@ def _look_for_division(root):
                 value = _read(other) if other.device.type == "cpu" and other.numel() == 1 else None
             elif other is not None:
                 value = float(other)
-            ground = "%s by %s" % ("divided" if name.startswith("Div") else "multiplied", "a tensor" if value is None else "%g" % value)
+            ground = "%s by %s" % (
+                "divided" if name.startswith("Div") else "multiplied",
+                "a tensor" if value is None else "%g" % value,
+            )
             break
         nexts = [n for n, _ in node.next_functions if n is not None]
         if len(nexts) != 1:
@@ -189,13 +176,22 @@ def on_step(optimizer):
         return
     began = T.boundary()
     try:
-        grads = [p.grad for group in optimizer.param_groups for p in group["params"] if type(p) in (_torch.nn.Parameter, _torch.Tensor)]
+        grads = [
+            p.grad
+            for group in optimizer.param_groups
+            for p in group["params"]
+            if type(p) in (_torch.nn.Parameter, _torch.Tensor)
+        ]
         grads = [g for g in grads if type(g) is _torch.Tensor and g.layout == _torch.strided]
         if not grads:
             return
         with _torch.no_grad():
             # The norm of all norms: finite only if each gradient is (or it overflows, which is news as well).
-            norms = _torch._foreach_norm(grads) if hasattr(_torch, "_foreach_norm") and T.device != "mps" else [g.norm() for g in grads]
+            norms = (
+                _torch._foreach_norm(grads)
+                if hasattr(_torch, "_foreach_norm") and T.device.kind != "mps"
+                else [g.norm() for g in grads]
+            )
             by_device = {}
             for n in norms:
                 by_device.setdefault(n.device, []).append(n.float())
@@ -210,6 +206,12 @@ def on_step(optimizer):
         t = T.boundary()
         T.heavy_ns += t - began
         T.skip(began, t)
+
+
+def waited():
+    """The script has just waited for the device: what has gathered since can be read for nothing."""
+    if len(_waiting) >= 64:
+        fetch()
 
 
 def fetch():
@@ -227,25 +229,24 @@ def fetch():
                 continue
             groups.setdefault(tensor.device, []).append((step, tensor))
         for rows in groups.values():
-            values = _original_cpu(_torch.stack([t.reshape(()).float() for _, t in rows]))
+            values = _cpu(_torch.stack([t.reshape(()).float() for _, t in rows]))
             for (step, _), i in zip(rows, range(len(rows))):
                 _losses.append((step, struct.unpack("<f", ctypes.string_at(values.data_ptr() + 4 * i, 4))[0]))
         for step, total in grads:
-            _gradients.append((step, math.isfinite(_read(_original_cpu(total)))))
-
-
-def _original_cpu(tensor):
-    from .transfer import original
-
-    return original["cpu"](tensor)
+            _gradients.append((step, math.isfinite(_read(_cpu(total)))))
 
 
 def _gather():
     global _losses, _gradients, _thinned
     losses, _losses = _losses, []
     if losses:
-        wire.put({"ev": "loss", "step": [s for s, _ in losses],
-                  "value": [v if math.isfinite(v) else repr(v) for _, v in losses]})
+        wire.put(
+            {
+                "ev": "loss",
+                "step": [s for s, _ in losses],
+                "value": [v if math.isfinite(v) else repr(v) for _, v in losses],
+            }
+        )
     grads, _gradients = _gradients, []
     if grads:
         wire.put({"ev": "gradients", "step": [s for s, _ in grads], "finite": [f for _, f in grads]})

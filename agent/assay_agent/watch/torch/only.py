@@ -7,8 +7,8 @@ Then the run ends with SystemExit(0). The model's state is not the training's an
 
 import time
 
-from .. import wire
-from ..timeline import T
+from ... import wire
+from ...timeline import T
 from . import dataloader, module
 
 ORDINARY = 30  # steps before the takeover
@@ -63,7 +63,7 @@ def _forward(torch):
     model, args, kwargs = module.last_call
     times, began = [], time.perf_counter()
     T.on = False
-    wait = T.synchronize or (lambda: None)
+    wait = T.device.synchronize or (lambda: None)
     try:
         with torch.no_grad():
             while len(times) < BATCHES and time.perf_counter() - began < SECONDS:

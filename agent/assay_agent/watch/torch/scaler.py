@@ -1,8 +1,9 @@
 """GradScaler: the unscaled loss, and the steps that it skipped."""
 
-from .. import guest, wire
-from ..timeline import T
+from ... import guest, wire
+from ...timeline import T
 from . import numerics
+from .optimizer import OPTIMIZER
 
 
 def install(torch, config):
@@ -41,8 +42,8 @@ def _stepped(error):
     if T.counts["optimizer"] == count:
         # The optimizer was not called: the gradients were not finite. The step still is one round.
         wire.put({"ev": "skipped", "step": T.number + 1})
-        T.optimizer_begin(id(optimizer))
-        T.optimizer_end()
+        T.optimizer_begin(OPTIMIZER, id(optimizer))
+        T.optimizer_end(OPTIMIZER)
     elif not _seen:
         _seen.append(True)
         wire.put({"ev": "scaler"})

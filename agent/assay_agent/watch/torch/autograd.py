@@ -1,8 +1,11 @@
 """Backward: torch.autograd.backward (which Tensor.backward calls) and torch.autograd.grad."""
 
-from .. import guest
-from ..timeline import T
+from ... import guest
+from ...timeline import T
 from . import numerics
+from .module import FORWARD
+
+BACKWARD = T.phase("backward", 40, "backward", "gradients")
 
 
 def compiling_test(torch):
@@ -20,19 +23,19 @@ def install(torch, config):
         if compiling() or not T.on or not T.mine() or not T.free():
             return False
         numerics.on_backward(tensors)
-        T.backward_begin()
+        T.backward_begin(FORWARD)
         return True
 
     @guest.hook
     def grad(*_):
         if compiling() or not T.on or not T.mine() or not T.free():
             return False
-        T.backward_begin()
+        T.backward_begin(FORWARD)
         return True
 
     @guest.hook
     def end(error):
-        T.backward_end()
+        T.backward_end(BACKWARD)
 
     module.backward = guest.around(module.backward, backward, end)
     module.grad = guest.around(module.grad, grad, end)

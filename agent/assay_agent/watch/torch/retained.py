@@ -10,8 +10,8 @@ import sys
 import time
 import weakref
 
-from .. import place, wire
-from ..timeline import T
+from ... import place, wire
+from ...timeline import T
 
 FRAMES = 24
 STEPS = 2
@@ -164,8 +164,13 @@ def _epoch(epoch, timeline):
         return
     began = time.perf_counter()
     tensors = _tensors()
-    event = {"ev": "alive", "epoch": epoch, "tensors": len(tensors), "bytes": sum(_bytes(t) for t in tensors),
-             "graph": _longest_graph(tensors)}
+    event = {
+        "ev": "alive",
+        "epoch": epoch,
+        "tensors": len(tensors),
+        "bytes": sum(_bytes(t) for t in tensors),
+        "graph": _longest_graph(tensors),
+    }
     del tensors
     if _made and _done == epoch:
         lines = {}

@@ -2,10 +2,12 @@
 
 import weakref
 
-from .. import guest
-from ..timeline import T
+from ... import guest
+from ...timeline import T
 from . import numerics
 from .autograd import compiling_test
+
+OPTIMIZER = T.phase("optimizer", 50, "optimizer", "parameter update")
 
 
 def install(torch, config):
@@ -17,11 +19,11 @@ def install(torch, config):
     def steps(optimizer):
         T.free(0)
         numerics.on_step(optimizer)
-        T.optimizer_begin(id(optimizer), weakref.ref(optimizer))
+        T.optimizer_begin(OPTIMIZER, id(optimizer), weakref.ref(optimizer))
 
     @guest.hook
     def stepped():
-        T.optimizer_end()
+        T.optimizer_end(OPTIMIZER)
 
     def begin(optimizer, args, kwargs):
         # First of all: a compiled step traces this hook, and must find nothing in it.

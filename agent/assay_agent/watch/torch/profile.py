@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 
-from .. import guest, process, wire
-from ..timeline import T
+from ... import guest, process, wire
+from ...timeline import T
 from . import numerics
 
 WARMUP = 10  # steps before the window
@@ -92,7 +92,7 @@ def start(number):
     from torch._C._autograd import _enable_profiler, _prepare_profiler
     from torch.autograd import profiler
 
-    device = T.device if T.device in ("cuda", "xpu") else None
+    device = T.device.kind if T.device.kind in ("cuda", "xpu") else None
     _making = True
     try:
         try:
@@ -105,7 +105,9 @@ def start(number):
     _state, _first, _began, numerics.own_window = "on", number, time.perf_counter(), True
     try:
         config = handle.config()
-        with _told("KINETO_LOG_LEVEL", "99"):  # read once, when the engine starts: it would write to the script's stderr
+        with _told(
+            "KINETO_LOG_LEVEL", "99"
+        ):  # read once, when the engine starts: it would write to the script's stderr
             _prepare_profiler(config, handle.kineto_activities)
             _enable_profiler(config, handle.kineto_activities)
     except Exception as err:
@@ -145,7 +147,7 @@ def stop(why, number=None):
     result = None
     if not _profiler_enabled():  # asked to end twice, the engine gives what cannot be read
         pass
-    elif T.device == "cuda" and T.on:
+    elif T.device.kind == "cuda" and T.on:
         with _told("TEARDOWN_CUPTI", "1"):
             before = _tasks()
             result = _disable_profiler()
@@ -160,8 +162,17 @@ def stop(why, number=None):
     result.save(temporary)
     os.replace(temporary, _path)
     last = number if number is not None else T.number
-    wire.put({"ev": "profile", "first": _first, "last": last, "file": os.path.basename(_path), "why": why,
-              "seconds": time.perf_counter() - t, "kernels": _missing_kernels(result)})
+    wire.put(
+        {
+            "ev": "profile",
+            "first": _first,
+            "last": last,
+            "file": os.path.basename(_path),
+            "why": why,
+            "seconds": time.perf_counter() - t,
+            "kernels": _missing_kernels(result),
+        }
+    )
 
 
 def _tasks():
@@ -177,7 +188,7 @@ def _let_go(before):
     deadline = time.monotonic() + 2.0
     while _tasks() - before and time.monotonic() < deadline:
         if not _torch.cuda.is_current_stream_capturing():  # which itself is a call, allowed at any time
-            T.synchronize()
+            T.device.synchronize()
         time.sleep(0.001)
 
 
@@ -186,7 +197,7 @@ def _missing_kernels(result):
 
     Asked of the dispatcher itself, since PyTorch warns about the first fallback of a process only.
     """
-    if T.device != "mps":
+    if T.device.kind != "mps":
         return []
     has = _torch._C._dispatch_has_kernel_for_dispatch_key
     counts = {}

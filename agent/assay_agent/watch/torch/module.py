@@ -7,15 +7,16 @@ module's own outermost call is watched from then on.
 
 import sys
 
-from .. import guest, wire
-from ..timeline import T
+from ... import guest, wire
+from ...timeline import T
+from ..imports import when_imported
 from . import numerics
-from .imports import when_imported
 
+FORWARD = T.phase("forward", 30, "forward", "model and loss")
 _seen = {}  # signature -> [first step, count]
 _last = {}  # id(module) -> signature of its last call
 compiling = False  # a compile context was made in this process
-last_call = None  # (module, args, kwargs) of the outermost call, kept only while watch.only asks for it
+last_call = None  # (module, args, kwargs) of the outermost call, kept only while only.py asks for it
 keep_call = False
 
 
@@ -30,12 +31,12 @@ def install(torch, config):
         if state.busy or not state.on or not grad_enabled() or not state.mine():
             return False
         _shapes(torch, module, args, kwargs)
-        state.module_begin()
+        state.module_begin(FORWARD)
         return True
 
     @guest.hook
     def end(error):
-        state.module_end()
+        state.module_end(FORWARD)
 
     watched = guest.around(original, begin, end)
     names = [name for name in ("__call__", "_wrapped_call_impl") if cls.__dict__.get(name) is original]

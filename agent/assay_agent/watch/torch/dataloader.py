@@ -3,13 +3,14 @@
 import os
 import weakref
 
-from .. import guest, place, wire
-from ..timeline import T
+from ... import guest, place, wire
+from ...timeline import T
 
+DATA = T.phase("data", 10, "data", "waiting for the loader")
 _serial = 0
 _loaders = {}  # id -> (weak reference to the loader, serial)
 _passes = {}  # id -> (weak reference to the iterator, (loader serial, iterator serial))
-takeover = None  # set by watch.only: called with (iterator, original next) once the loop is known
+takeover = None  # set by only.py: called with (iterator, original next) once the loop is known
 
 
 def _next_serial():
@@ -58,7 +59,7 @@ def install(torch, config):
     @guest.hook
     def end_pass(error):
         global _starting
-        T.fetch_end(None)
+        T.fetch_end(DATA, None)
         (loader, iterator), _starting = _starting, None
         if iterator is None:
             iterator = loader.__dict__.get("_iterator")  # persistent workers: that of the first pass
@@ -81,9 +82,9 @@ def install(torch, config):
         global _fetching
         iterator, _fetching = _fetching, None
         if error is None:
-            T.fetch_end(_known(_passes, iterator) or (0, 0))
+            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0))
         else:
-            T.fetch_end(None)
+            T.fetch_end(DATA, None)
             if isinstance(error, StopIteration):
                 T.pass_ended(_known(_passes, iterator))
 
@@ -159,7 +160,9 @@ def _only_counts(code):
                 return False
         elif at.opname == "LOAD_METHOD" or at.opname == "LOAD_ATTR" and "NULL|self" in at.argrepr:  # 3.12 on
             return False
-        elif at.opname.startswith(("STORE_", "DELETE_", "IMPORT_", "YIELD_", "RAISE_")) and not at.opname.startswith("STORE_FAST"):
+        elif at.opname.startswith(("STORE_", "DELETE_", "IMPORT_", "YIELD_", "RAISE_")) and not at.opname.startswith(
+            "STORE_FAST"
+        ):
             return False
     return True
 
@@ -182,8 +185,27 @@ def _paths(dataset, depth=0):
     if dataset is None or depth > 3:
         return found
     values = getattr(dataset, "__dict__", {})
-    for name in ("root", "root_dir", "data_dir", "path", "folder", "directory", "img_dir", "image_dir", "file", "filename",
-                 "csv_file", "h5_file", "file_path", "files", "paths", "samples", "imgs", "image_paths", "filenames"):
+    for name in (
+        "root",
+        "root_dir",
+        "data_dir",
+        "path",
+        "folder",
+        "directory",
+        "img_dir",
+        "image_dir",
+        "file",
+        "filename",
+        "csv_file",
+        "h5_file",
+        "file_path",
+        "files",
+        "paths",
+        "samples",
+        "imgs",
+        "image_paths",
+        "filenames",
+    ):
         value = values.get(name)
         if isinstance(value, (list, tuple)):
             for item in value[:2000]:
