@@ -24,6 +24,7 @@ import (
 	"assay/internal/file"
 	"assay/internal/gate"
 	"assay/internal/host"
+	"assay/internal/launch"
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/report"
@@ -189,10 +190,12 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
-	res, err := probe.Run(ctx, probe.Options{
+	here := launch.NewLocal(env.Witness)
+	defer here.Close()
+	res, err := probe.Run(probe.Options{
 		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache, NoAgent: noAgent,
-		Witness: env.Witness, Version: Version(), Double: double,
+		Launcher: here, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})
@@ -288,7 +291,7 @@ func agentCache(env *Env) (string, error) {
 // assay, it ends with 128 + n, as a shell would say it.
 func endAs(res *probe.Result) error {
 	if res.Signal != 0 {
-		probe.EndBy(res.Signal)
+		launch.EndBy(res.Signal)
 	}
 	if res.Exit != 0 {
 		return status(res.Exit)

@@ -22,7 +22,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
-	"assay/internal/probe"
+	"assay/internal/fold"
 	"assay/internal/python"
 	"assay/internal/target"
 	"assay/internal/text"
@@ -399,7 +399,7 @@ func (t *trial) run(ctx context.Context) (*tried, error) {
 	if t.settings != nil {
 		release = t.settings.Release
 	}
-	remedy := probe.Remedies(t.atlas, release)
+	remedy := fold.Remedies(t.atlas, release)
 	for _, a := range answers {
 		m := t.judged(a, cpu[a.Target], remedy)
 		if n := notes[a.Target]; n != "" {
@@ -574,7 +574,7 @@ func (t *trial) judged(a, onCPU *attemptRest, remedy func(operator, cause, text 
 	m.CPU = "ok"
 	if onCPU.Error != nil {
 		m.CPU = strings.TrimPrefix(onCPU.Error.Type+": "+onCPU.Error.Text, ": ")
-		if !probe.LacksMPS.MatchString(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
+		if !fold.LacksMPS.MatchString(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
 			m.Outcome, m.Remedy = outcomeCPU, "it fails on the CPU as well: mend it there first"
 			if a.Refused != nil && strings.Contains(a.Error.Text, "CUDA") {
 				m.Remedy = remedy(a.Refused.Op, a.Refused.Cause, a.Error.Text)

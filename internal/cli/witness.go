@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"assay/internal/probe"
+	"assay/internal/launch"
 )
 
 // newWitnessCommand is what `assay run` starts beside the script, for itself.
@@ -13,6 +13,6 @@ func newWitnessCommand(env *Env) *cobra.Command {
 		Short:  "Tell which signals reach this process group",
 		Hidden: true,
 		Args:   cobra.NoArgs,
-		Run:    func(*cobra.Command, []string) { probe.Witness(env.Stdin, env.Stdout) },
+		Run:    func(*cobra.Command, []string) { launch.Witness(env.Stdin, env.Stdout) },
 	}
 }

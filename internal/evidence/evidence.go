@@ -209,7 +209,7 @@ type RehearsedNote struct {
 // Outcome says how the run ended. Complete is false when evidence is missing, and Reason then says why.
 type Outcome struct {
 	Started  bool   `json:"started"`
-	Exit     int    `json:"exit"`             // exit status of the script; 128+n where a signal ended it, as a shell says it
+	Exit     int    `json:"exit"`             // exit status of the script; 128+n where a signal ended it, as a shell says it; -1: no end was seen
 	Signal   string `json:"signal,omitempty"` // SIGKILL, …
 	Complete bool   `json:"complete"`
 	Reason   string `json:"reason,omitempty"`

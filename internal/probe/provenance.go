@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"assay/internal/evidence"
+	"assay/internal/fold"
 	"assay/internal/secret"
 )
 
@@ -128,15 +129,15 @@ func relevant(environ []string, secrets *secret.Set) map[string]string {
 }
 
 // fingerprints describes each loader's dataset as the loaders appear, in the background.
-func fingerprints(ctx context.Context, rec *recorder, conns *connections, dir string) {
+func fingerprints(ctx context.Context, rec *recorder, dir string) {
 	sets := []evidence.Dataset{}
 	seen := map[string]bool{}
 	for {
-		var e loaderEvent
+		var e fold.LoaderEvent
 		select {
 		case <-ctx.Done():
 			return
-		case e = <-conns.loaders:
+		case e = <-rec.loaders:
 		}
 		length := 0
 		if e.Length != nil {
@@ -157,7 +158,7 @@ func fingerprints(ctx context.Context, rec *recorder, conns *connections, dir st
 			fingerprint(ctx, &set, e.Paths, dir)
 		}
 		sets = append(sets, set)
-		rec.own("host", hostEvent{Datasets: sets})
+		rec.own("host", fold.HostEvent{Datasets: sets})
 	}
 }
 

@@ -10,14 +10,19 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/events"
 	"assay/internal/evidence"
+	"assay/internal/fold"
+	"assay/internal/launch"
 	"assay/internal/secret"
 )
 
 func options(t *testing.T, command ...string) Options {
 	t.Helper()
+	local := launch.NewLocal(nil)
+	t.Cleanup(local.Close)
 	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: "auto", Profile: "off", Cache: t.TempDir(),
-		Out: filepath.Join(t.TempDir(), "run"), Now: time.Now}
+		Out: filepath.Join(t.TempDir(), "run"), Now: time.Now, Launcher: local}
 }
 
 type brokenSampler struct{}
@@ -42,7 +47,7 @@ func TestErrorsInAssay(t *testing.T) {
 			o := options(t, "sh", "-c", "echo trained; exit 7")
 			var stdout bytes.Buffer
 			o.Stdout, o.Outside = &stdout, c.outside
-			res, err := Run(t.Context(), o)
+			res, err := Run(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,6 +63,21 @@ func TestErrorsInAssay(t *testing.T) {
 	}
 }
 
+// brokenFold breaks on each hello.
+type brokenFold struct {
+	*fold.Fold
+	unread int
+}
+
+func (f *brokenFold) Add(connection int, event []byte) {
+	if kind, _ := fold.KindOf(event); kind == "hello" {
+		panic("broken")
+	}
+	f.Fold.Add(connection, event)
+}
+
+func (f *brokenFold) Unreadable() { f.unread++ }
+
 // TestErrorInTheFold: an event that breaks the adding up is counted as unreadable, kept in the file, and ends nothing.
 func TestErrorInTheFold(t *testing.T) {
 	dir := t.TempDir()
@@ -65,15 +85,16 @@ func TestErrorInTheFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.own("start", startEvent{ID: "x"})
-	rec.fold.conns = nil // a write to it panics
-	rec.add(1, []byte(`{"ev":"hello","version":1}`))
-	rec.own("exit", exitEvent{Code: 7})
+	broken := &brokenFold{Fold: fold.New()}
+	rec.fold = broken
+	rec.own("start", fold.StartEvent{ID: "x"})
+	rec.Add(1, []byte(`{"ev":"hello","version":1}`))
+	rec.own("exit", fold.ExitEvent{Code: 7})
 	run := rec.finish()
-	rec.close()
-	data, _ := os.ReadFile(filepath.Join(dir, eventsFile))
-	if run == nil || run.Outcome.Exit != 7 || bytes.Count(data, []byte("\n")) != 3 || rec.fold.unread != 1 {
-		t.Errorf("%+v, %d unread\n%s", run, rec.fold.unread, data)
+	rec.log.Close()
+	data, _ := os.ReadFile(filepath.Join(dir, events.FileName))
+	if run == nil || run.Outcome.Exit != 7 || bytes.Count(data, []byte("\n")) != 3 || broken.unread != 1 {
+		t.Errorf("%+v, %d unread\n%s", run, broken.unread, data)
 	}
 	if all := rec.troubles(); len(all) == 0 || !strings.Contains(all[0], "adding up an event") {
 		t.Errorf("%q", all)
@@ -86,7 +107,7 @@ func TestUnwatched(t *testing.T) {
 	o := options(t, "sh", "-c", `echo "[$ASSAY_AGENT]"; exit 7`)
 	var stdout, stderr bytes.Buffer
 	o.NoAgent, o.Stdout, o.Stderr = os.ErrPermission, &stdout, &stderr
-	res, err := Run(t.Context(), o)
+	res, err := Run(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +118,10 @@ func TestUnwatched(t *testing.T) {
 	}
 	o = options(t, "true")
 	o.NoAgent, o.Steps = os.ErrPermission, 3
-	if _, err := Run(t.Context(), o); err == nil {
+	if _, err := Run(o); err == nil {
 		t.Error("started with --steps, and nobody to count them")
 	}
 	if _, err := os.Stat(o.Out); err == nil {
 		t.Error("a run that was not started left a folder")
 	}
 }
-
-// TestEndByShell: the way of ending that Macs use, on this system: in a process of its own, which this test is when it is told the signal.
-func TestEndByShell(t *testing.T) { endsBy(t, "ASSAY_TEST_END_BY_SHELL", endByShell) }
-
-// TestEndBy: the same for this system's own way.
-func TestEndBy(t *testing.T) { endsBy(t, "ASSAY_TEST_END_BY", EndBy) }

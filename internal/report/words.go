@@ -247,6 +247,8 @@ func ending(o evidence.Outcome) string {
 		return fmt.Sprintf("ended with %s (exit status %d)", o.Error, o.Exit)
 	case o.Signal != "":
 		return fmt.Sprintf("was ended by %s (exit status %d)", o.Signal, o.Exit)
+	case o.Exit < 0:
+		return "had not ended, as far as its events go,"
 	case o.Exit != 0:
 		return fmt.Sprintf("ended with exit status %d", o.Exit)
 	}

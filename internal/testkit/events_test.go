@@ -58,7 +58,7 @@ func TestEventsAreDescribed(t *testing.T) {
 			sent[m[1]] = name
 		}
 	}
-	for name, source := range probeSources(t) {
+	for name, source := range goSources(t, "probe") {
 		for _, m := range sentByProbe.FindAllStringSubmatch(source, -1) {
 			sent[m[1]] = name
 		}
@@ -80,7 +80,7 @@ func TestEventsAreDescribed(t *testing.T) {
 func TestEventFieldsAreDescribed(t *testing.T) {
 	_, sections := page(t)
 	structs := 0
-	for name, source := range probeSources(t) {
+	for name, source := range goSources(t, "fold") {
 		file, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestEventFieldsAreDescribed(t *testing.T) {
 				return true
 			}
 			structs++
-			ev = capital.ReplaceAllStringFunc(ev, func(c string) string { return "_" + strings.ToLower(c) })
+			ev = strings.TrimPrefix(capital.ReplaceAllStringFunc(ev, func(c string) string { return "_" + strings.ToLower(c) }), "_")
 			text, ok := sections[ev]
 			if !ok {
 				t.Errorf("%s: %s reads an event that events.md does not describe", name, spec.Name.Name)
@@ -119,7 +119,7 @@ func TestEventFieldsAreDescribed(t *testing.T) {
 		})
 	}
 	if structs < 10 {
-		t.Errorf("only %d event structs found in internal/probe", structs)
+		t.Errorf("only %d event structs found in internal/fold", structs)
 	}
 }
 
@@ -161,10 +161,11 @@ func TestStepColumns(t *testing.T) {
 	}
 }
 
-func probeSources(t *testing.T) map[string]string {
+// goSources are the files of a room, without its tests.
+func goSources(t *testing.T, room string) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	names, _ := filepath.Glob(filepath.Join(root, "internal/probe/*.go"))
+	names, _ := filepath.Glob(filepath.Join(root, "internal", room, "*.go"))
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -176,7 +177,7 @@ func probeSources(t *testing.T) map[string]string {
 		sources[strings.TrimPrefix(filepath.ToSlash(name), root+"/")] = string(data)
 	}
 	if len(sources) == 0 {
-		t.Fatal("no source of internal/probe found")
+		t.Fatalf("no source of internal/%s found", room)
 	}
 	return sources
 }

@@ -1,19 +1,12 @@
-package probe
+package fold
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"sort"
 
 	"assay/internal/atlas"
 	"assay/internal/evidence"
-	"assay/internal/file"
 )
 
 // testsEvent are counts so far.
@@ -35,8 +28,8 @@ type testFailedEvent struct {
 	Where string `json:"where"`
 }
 
-// retestEvent says how the failed tests ended on the CPU.
-type retestEvent struct {
+// RetestEvent says how the failed tests ended on the CPU.
+type RetestEvent struct {
 	Rows    [][3]string `json:"rows"` // id, outcome, error
 	Missing string      `json:"missing"`
 }
@@ -133,63 +126,4 @@ func (b *builder) tests() {
 		}
 		b.find("tests-"+c.Cause, evidence.Warning, evidence.Rehearsed, c.Where, c.Remedy, "%s on the double: %s", n, what)
 	}
-}
-
-// failedTests are the ids of the tests that failed so far.
-func (r *recorder) failedTests() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var ids []string
-	for _, c := range r.fold.order {
-		for _, e := range r.fold.conns[c].rehearsed.failed {
-			ids = append(ids, e.ID)
-		}
-	}
-	return ids
-}
-
-// retest runs the tests that failed once more with the same command, on the CPU and without the double.
-func retest(o Options, path, boot string, ids []string, signals *relay) retestEvent {
-	folder, err := file.Temp(o.Environ, o.Dir, "tests")
-	if err != nil {
-		return retestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
-	}
-	defer folder.Remove()
-	dir := folder.Path
-	only, out := filepath.Join(dir, "only.json"), filepath.Join(dir, "out.jsonl")
-	data, err := json.Marshal(ids)
-	if err == nil {
-		err = os.WriteFile(only, data, 0o600)
-	}
-	if err != nil {
-		return retestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
-	}
-	config := map[string]any{"tests": map[string]string{"only": only, "out": out}}
-	environ := append(childEnviron(o.Environ, boot, config, "cpu"), "COVERAGE_FILE="+filepath.Join(dir, "coverage"))
-	again, err := startChild(&exec.Cmd{Path: path, Args: o.Command, Env: environ, Dir: o.Dir, Stdout: io.Discard, Stderr: io.Discard})
-	if err != nil {
-		return retestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
-	}
-	signals.passOnAll(again)
-	var e retestEvent
-	if f, err := os.Open(out); err == nil {
-		defer f.Close()
-		lines := bufio.NewScanner(f)
-		lines.Buffer(nil, maxLine)
-		for lines.Scan() {
-			var row [3]string
-			if json.Unmarshal(lines.Bytes(), &row) == nil {
-				e.Rows = append(e.Rows, row)
-			}
-		}
-	}
-	if len(e.Rows) < len(ids) {
-		e.Missing = fmt.Sprintf("of %d tests that failed, %d were run on the CPU", len(ids), len(e.Rows))
-		if again.status.Signaled() {
-			e.Missing += ": it ended by " + signalName(again.status.Signal())
-		} else if code := again.status.ExitStatus(); code != 0 {
-			e.Missing += fmt.Sprintf(": it ended with status %d", code)
-		}
-	}
-	return e
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package probe
+package launch
 
 import (
 	"os"
@@ -30,3 +30,9 @@ func endsBy(t *testing.T, variable string, end func(syscall.Signal)) {
 		}
 	}
 }
+
+// TestEndByShell: the way of ending that Macs use, on this system: in a process of its own, which this test is when it is told the signal.
+func TestEndByShell(t *testing.T) { endsBy(t, "ASSAY_TEST_END_BY_SHELL", endByShell) }
+
+// TestEndBy: the same for this system's own way.
+func TestEndBy(t *testing.T) { endsBy(t, "ASSAY_TEST_END_BY", EndBy) }

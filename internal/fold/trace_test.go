@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ const handTrace = `{"schemaVersion": 1, "traceEvents": [
 ], "other": [1]}`
 
 func TestReadTrace(t *testing.T) {
-	ops, err := readTrace(strings.NewReader(handTrace))
+	ops, err := ReadTrace(strings.NewReader(handTrace))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestReadTrace(t *testing.T) {
 
 func TestReadTraceDamaged(t *testing.T) {
 	for _, text := range []string{"", "[]", "{}", `{"traceEvents": 3}`, `{"traceEvents": [{]}`, handTrace[:400]} {
-		if _, err := readTrace(strings.NewReader(text)); err == nil {
+		if _, err := ReadTrace(strings.NewReader(text)); err == nil {
 			t.Errorf("no error for %.30q", text)
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/internal/events"
+	"assay/internal/fold"
 )
 
 // manyEvents are events.jsonl files of any size, by what they are full of.
@@ -88,7 +91,7 @@ func writeEvents(tb testing.TB, path string, size int, line func(i int) (int, st
 	}
 	defer f.Close()
 	w := bufio.NewWriter(f)
-	start, _ := json.Marshal(startEvent{ID: "big", Wall: time.Unix(1000, 0), Asked: "auto"})
+	start, _ := json.Marshal(fold.StartEvent{ID: "big", Wall: time.Unix(1000, 0), Asked: "auto"})
 	fmt.Fprintf(w, `{"c":0,"e":{"ev":"start",%s}`+"\n", start[1:])
 	fmt.Fprintln(w, `{"c":1,"e":{"ev":"hello","version":1,"pid":7,"python":"3.12.1","wall":1000.0,"clock":0}}`)
 	fmt.Fprintln(w, `{"c":1,"e":{"ev":"torch","version":"2.8.0"}}`)
@@ -108,7 +111,7 @@ func BenchmarkFold(b *testing.B) {
 	const size = 16 << 20
 	for _, c := range manyEvents {
 		b.Run(c.name, func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), eventsFile)
+			path := filepath.Join(b.TempDir(), events.FileName)
 			writeEvents(b, path, size, c.line)
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -125,7 +128,7 @@ func BenchmarkFold(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ResetTimer()
 			for b.Loop() {
-				if _, err := loadEvents(path); err != nil {
+				if _, err := loadEvents(filepath.Dir(path)); err != nil {
 					b.Fatal(err)
 				}
 			}

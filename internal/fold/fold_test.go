@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"encoding/json"
@@ -12,11 +12,11 @@ import (
 )
 
 // stream builds the events of a run whose answers can be worked out by hand.
-type stream struct{ f *fold }
+type stream struct{ f *Fold }
 
 func newStream() *stream {
-	s := &stream{newFold()}
-	s.own("start", startEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "auto", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
+	s := &stream{New()}
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "auto", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
 	s.send(1, map[string]any{"ev": "torch", "version": "2.8.0"})
 	return s
@@ -27,12 +27,12 @@ func (s *stream) send(conn int, event map[string]any) {
 	if err != nil {
 		panic(err)
 	}
-	s.f.add(conn, line)
+	s.f.Add(conn, line)
 }
 
 func (s *stream) own(ev string, body any) {
 	data, _ := json.Marshal(body)
-	s.f.add(supervisor, append([]byte(`{"ev":"`+ev+`",`), data[1:]...))
+	s.f.Add(Supervisor, append([]byte(`{"ev":"`+ev+`",`), data[1:]...))
 }
 
 // steps adds n steps of an epoch, each of 1 + 2 + 3 + 4 + 5 + 5 = 20 ms, the first at start ms.
@@ -101,7 +101,7 @@ func TestSplitOnCPU(t *testing.T) {
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 10, 0, plainSteps)
 	s.steps(2, 11, 10, 200, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	want(t, run, "step.time", 0.020)
 	want(t, run, "split.forward", 0.003)
 	want(t, run, "share.backward", 0.2)
@@ -130,7 +130,7 @@ func TestSplitOnDevice(t *testing.T) {
 	}
 	s.steps(1, 1, 40, 0, kind)
 	s.steps(2, 41, 40, 800, kind)
-	run := s.f.finish()
+	run := s.f.Finish()
 	want(t, run, "step.time", 0.020)
 	want(t, run, "step.time.synchronised", 0.022)
 	want(t, run, "split.backward", 0.0044)
@@ -151,7 +151,7 @@ func TestShortDeviceRun(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cuda"})
 	s.steps(1, 1, 15, 0, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	want(t, run, "step.time", 0.020)
 	wantUnknown(t, run, "split.forward", "no step was synchronised")
 	wantUnknown(t, run, "share.forward", "no step was synchronised")
@@ -169,7 +169,7 @@ func TestGrowth(t *testing.T) {
 		}
 		s.send(1, map[string]any{"ev": "epoch", "number": e, "step": 10 * e, "live": live, "pool": 500, "resident": -1})
 	}
-	run := s.f.finish()
+	run := s.f.Finish()
 	want(t, run, "memory.growth", 0.3)
 	if finding(run, "memory-growth") == nil {
 		t.Error("no finding: 10 % an epoch is far above the pace of 26 % over ten")
@@ -182,11 +182,11 @@ func TestGrowth(t *testing.T) {
 // TestLongEpoch: the warning compares with the setting.
 func TestLongEpoch(t *testing.T) {
 	s := newStream()
-	s.own("start", startEvent{ID: "test", Wall: time.Unix(1000, 0), WarnLong: 1})
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), WarnLong: 1})
 	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 1000})
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 30, 0, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	want(t, run, "epoch.estimate", 20)
 	if f := run.Figure("epoch.steps"); f.Basis != evidence.Declared || *f.Value != 1000 {
 		t.Errorf("epoch.steps %+v", f)
@@ -204,7 +204,7 @@ func TestLimits(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 30, 0, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	for name, value := range map[string]float64{"long-epoch": 1800, "data-wait": 0.30, "memory-growth": 0.026, "cpu-contention": 0.05, "cpu-quota": 0.05,
 		"thermal-throttling": 0.05, "swapping": 1 << 20} {
 		if l, ok := run.Limit(name); !ok || math.Abs(l.Value-value) > 1e-12 || l.Unit == "" || !strings.HasPrefix(l.Source, "default") {
@@ -219,7 +219,7 @@ func TestFallbacks(t *testing.T) {
 	s.send(1, map[string]any{"ev": "device", "type": "mps"})
 	s.send(1, map[string]any{"ev": "fallback", "operator": "aten::_linalg_eigh", "where": "/home/u/p/train.py:3", "count": 1})
 	s.send(1, map[string]any{"ev": "profile", "first": 11, "last": 60, "file": "trace.json", "kernels": []any{[]any{"aten::mode", 50}}})
-	run := s.f.finish()
+	run := s.f.Finish()
 	if len(run.Fallbacks) != 2 || run.Fallbacks[0].Where != "train.py:3" || run.Fallbacks[0].Basis != evidence.Measured ||
 		run.Fallbacks[1].Operator != "aten::mode" || run.Fallbacks[1].Count != 50 || run.Fallbacks[1].Basis != evidence.Derived {
 		t.Errorf("%+v", run.Fallbacks)
@@ -236,7 +236,7 @@ func TestWhichProcess(t *testing.T) {
 		}
 	}
 	s.f.conns[2].steps, s.f.conns[3].steps = make([]step, 21), make([]step, 20)
-	run := s.f.finish()
+	run := s.f.Finish()
 	for _, p := range run.Processes {
 		if p.Observed != (p.Rank == "0") {
 			t.Errorf("%+v", p)
@@ -254,7 +254,7 @@ func TestNonFinite(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.send(1, map[string]any{"ev": "loss", "step": []int{1, 2, 3}, "value": []any{2.5, "nan", "-inf"}})
-	run := s.f.finish()
+	run := s.f.Finish()
 	if got := run.Numerics.NonFiniteLosses; len(got) != 2 || got[0] != 2 || got[1] != 3 {
 		t.Errorf("%v", got)
 	}
@@ -266,10 +266,10 @@ func TestNonFinite(t *testing.T) {
 
 // TestNoPython: a command that starts no Python has evidence that says so.
 func TestNoPython(t *testing.T) {
-	s := &stream{newFold()}
-	s.own("start", startEvent{ID: "x", Wall: time.Unix(1000, 0)})
-	s.own("exit", exitEvent{Wall: time.Unix(1002, 0), Code: 3})
-	run := s.f.finish()
+	s := &stream{New()}
+	s.own("start", StartEvent{ID: "x", Wall: time.Unix(1000, 0)})
+	s.own("exit", ExitEvent{Wall: time.Unix(1002, 0), Code: 3})
+	run := s.f.Finish()
 	if run.Outcome.Complete || run.Outcome.Exit != 3 || run.Outcome.Reason == "" {
 		t.Errorf("%+v", run.Outcome)
 	}
@@ -290,9 +290,9 @@ func FuzzFold(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		s := newStream()
 		s.send(1, map[string]any{"ev": "device", "type": "cpu"})
-		s.f.add(1, line)
-		s.f.add(supervisor, line)
-		run := s.f.finish()
+		s.f.Add(1, line)
+		s.f.Add(Supervisor, line)
+		run := s.f.Finish()
 		for _, fig := range run.Figures {
 			if fig.Value != nil && (math.IsNaN(*fig.Value) || math.IsInf(*fig.Value, 0)) {
 				t.Errorf("%s is %g", fig.Name, *fig.Value)

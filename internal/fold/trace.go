@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"bufio"
@@ -38,12 +38,12 @@ type span struct {
 	external int64
 }
 
-// readTrace sums a Chrome trace that PyTorch's profiler wrote into a table of operators, most self time first.
+// ReadTrace sums a Chrome trace that PyTorch's profiler wrote into a table of operators, most self time first.
 //
 // Self time is a host operator's duration less that of the operators it calls on the same thread. Device time is the duration
 // of the kernels that an operator launched; queueing time runs from the launch call's start on the host to the kernel's start
 // on the device (both from CUPTI, on one clock). Times in the trace are microseconds.
-func readTrace(r io.Reader) ([]evidence.Operator, error) {
+func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<20))
 	if err := seekArray(dec, "traceEvents"); err != nil {
 		return nil, fmt.Errorf("read the profiler's trace: %w", err)

@@ -1,4 +1,6 @@
-package probe
+// Package fold adds the events of a run up to its evidence. It is pure: the same events in the same order give the same evidence, whether they
+// come over a socket while the run goes on or from a file later. It opens nothing, starts nothing, and asks no clock.
+package fold
 
 import (
 	"encoding/json"
@@ -38,7 +40,7 @@ type process struct {
 	torch     *torchEvent
 	steps     []step
 	lost      int // steps beyond maxSteps
-	loaders   []loaderEvent
+	loaders   []LoaderEvent
 	device    deviceEvent
 	limit     limitEvent
 	shapes    map[string]shapeEvent
@@ -74,11 +76,11 @@ type lossPoint struct {
 	value float64
 }
 
-// fold adds up the events of a run. Add is called once an event, in the order of arrival; finish makes the evidence.
-// What it does not know or cannot read it counts and reports; it never fails.
-type fold struct {
-	start   startEvent
-	exit    *exitEvent
+// Fold adds up the events of a run. Add is called once an event, in the order of arrival; Finish makes the evidence of what came so far, and may
+// be called again when more has come. What it does not know or cannot read it counts and reports; it never fails.
+type Fold struct {
+	start   StartEvent
+	exit    *ExitEvent
 	conns   map[int]*process
 	tokens  map[string]*process // by the token of their hello, the first of each
 	order   []int
@@ -89,11 +91,11 @@ type fold struct {
 	data    []evidence.Dataset
 	unread  int // lines that were no event
 	dir     string
-	retest  *retestEvent
+	retest  *RetestEvent
 }
 
-// startEvent is the supervisor's first line.
-type startEvent struct {
+// StartEvent is the supervisor's first line.
+type StartEvent struct {
 	ID       string            `json:"id"`
 	Wall     time.Time         `json:"wall"`
 	Subject  evidence.Subject  `json:"subject"`
@@ -106,8 +108,8 @@ type startEvent struct {
 	Double   *target.Settings  `json:"double,omitempty"` // of a rehearsal
 }
 
-// exitEvent is the supervisor's last line.
-type exitEvent struct {
+// ExitEvent is the supervisor's last line.
+type ExitEvent struct {
 	Wall    time.Time `json:"wall"`
 	Code    int       `json:"code"`
 	Signal  string    `json:"signal"`
@@ -115,7 +117,8 @@ type exitEvent struct {
 	Trouble []string  `json:"trouble"`
 }
 
-type hostEvent struct {
+// HostEvent is what the supervisor sees of the machine; each line holds a part.
+type HostEvent struct {
 	Facts    []evidence.Fact    `json:"facts"`
 	Sample   *evidence.Sample   `json:"sample"`
 	Apps     []evidence.App     `json:"apps"`
@@ -126,18 +129,19 @@ type hostEvent struct {
 }
 
 // Supervisor is the connection number of the supervisor's own events.
-const supervisor = 0
+const Supervisor = 0
 
-func newFold() *fold { return &fold{conns: map[int]*process{}, tokens: map[string]*process{}} }
+// New makes an empty one.
+func New() *Fold { return &Fold{conns: map[int]*process{}, tokens: map[string]*process{}} }
 
-// Add takes one event of one connection.
-func (f *fold) add(conn int, line []byte) {
-	ev, ok := kindOf(line)
+// Add takes one event of one connection: a JSON object with its kind in "ev".
+func (f *Fold) Add(conn int, line []byte) {
+	ev, ok := KindOf(line)
 	if !ok {
 		f.unread++
 		return
 	}
-	if conn == supervisor {
+	if conn == Supervisor {
 		f.addOwn(ev, line)
 		return
 	}
@@ -170,19 +174,54 @@ func (f *fold) add(conn int, line []byte) {
 	}
 }
 
-func (f *fold) addOwn(ev string, line []byte) {
+// Unreadable counts a line that is no event.
+func (f *Fold) Unreadable() { f.unread++ }
+
+// Begun reports whether the event start was among those added: without it these are not the events of a run.
+func (f *Fold) Begun() bool { return f.start.ID != "" }
+
+// Ended reports whether the event exit was among those added: a run without it is under way, or was cut off.
+func (f *Fold) Ended() bool { return f.exit != nil }
+
+// EndsAlone is a fold of the same run that knows how it began and how it ended, and nothing else.
+func (f *Fold) EndsAlone() *Fold {
+	alone := New()
+	alone.start, alone.exit = f.start, f.exit
+	return alone
+}
+
+// Paths is sys.path of the process that the evidence is about; nil where there is none yet.
+func (f *Fold) Paths() []string {
+	if p := f.main(); p != nil {
+		return p.hello.Path
+	}
+	return nil
+}
+
+// FailedTests are the ids of pytest's tests that failed on the double so far.
+func (f *Fold) FailedTests() []string {
+	var ids []string
+	for _, c := range f.order {
+		for _, e := range f.conns[c].rehearsed.failed {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+func (f *Fold) addOwn(ev string, line []byte) {
 	ok := true
 	switch ev {
 	case "start":
 		ok = json.Unmarshal(line, &f.start) == nil
 	case "exit":
-		f.exit = &exitEvent{}
+		f.exit = &ExitEvent{}
 		ok = json.Unmarshal(line, f.exit) == nil
 	case "retest":
-		f.retest = &retestEvent{}
+		f.retest = &RetestEvent{}
 		ok = json.Unmarshal(line, f.retest) == nil
 	case "host":
-		var h hostEvent
+		var h HostEvent
 		ok = json.Unmarshal(line, &h) == nil
 		if h.Facts != nil {
 			f.host = h.Facts
@@ -239,7 +278,7 @@ func (p *process) add(ev string, line []byte) bool {
 		}
 		return true
 	case "loader":
-		var e loaderEvent
+		var e LoaderEvent
 		ok := into(&e)
 		if ok && len(p.loaders) < maxRows {
 			p.loaders = append(p.loaders, e)
@@ -401,8 +440,19 @@ func (p *process) addSync(row []any) {
 	p.syncs[key] = s
 }
 
-// finish makes the evidence of what was added.
-func (f *fold) finish() *evidence.Run {
+// Finish makes the evidence of what was added.
+func (f *Fold) Finish() *evidence.Run { return f.evidence(assayEnded) }
+
+// SoFar makes the evidence of a run that is under way, as far as it goes.
+func (f *Fold) SoFar() *evidence.Run { return f.evidence(underWay) }
+
+// Why a run has no event exit.
+const (
+	assayEnded = "assay itself was ended before the run was"
+	underWay   = "the run is under way"
+)
+
+func (f *Fold) evidence(noExit string) *evidence.Run {
 	run := &evidence.Run{
 		Schema: evidence.Schema, ID: f.start.ID, Started: f.start.Wall, Subject: f.start.Subject,
 		Target:   evidence.Target{Asked: f.start.Asked, System: f.start.System},
@@ -414,7 +464,7 @@ func (f *fold) finish() *evidence.Run {
 		Host: evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]},
 	}
 	p := f.main()
-	b := &builder{run: run, p: p, f: f, basis: evidence.Measured}
+	b := &builder{run: run, p: p, f: f, basis: evidence.Measured, noExit: noExit}
 	if b.rehearsal() {
 		b.basis = evidence.Rehearsed
 	}
@@ -429,6 +479,9 @@ func (f *fold) finish() *evidence.Run {
 			b.unknown(fig.name, fig.unit, reason)
 		}
 		run.Outcome.Reason = reason
+		if b.f.exit == nil && noExit == underWay {
+			run.Outcome.Reason = underWay + "; " + reason
+		}
 		if b.f.exit != nil && b.f.exit.Signal != "" {
 			run.Outcome.Reason += "; the command was ended by " + b.f.exit.Signal
 		}
@@ -457,7 +510,7 @@ func (f *fold) finish() *evidence.Run {
 }
 
 // main is the process whose steps the evidence is about: the one with most steps, then the first.
-func (f *fold) main() *process {
+func (f *Fold) main() *process {
 	var best *process
 	for _, c := range f.order {
 		p := f.conns[c]

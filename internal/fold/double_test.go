@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"strings"
@@ -11,8 +11,8 @@ import (
 
 // newRehearsal is a stream of a run on the double, up to where torch has been imported.
 func newRehearsal() *stream {
-	s := &stream{newFold()}
-	s.own("start", startEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "double", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
+	s := &stream{New()}
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "double", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
 		Double: &target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 0}, Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30,
 			Cores: 80, Installed: "2.15.0+cpu", Assumed: []string{"macOS 15, since --macos names none"}}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
@@ -36,14 +36,14 @@ func TestRehearsal(t *testing.T) {
 		`{"ev":"note","op":"aten::index.Tensor","kind":"wrong","text":"an index out of range is not noticed","where":"/home/u/p/train.py:13","n":5}`,
 		`{"ev":"syncs","rows":[["Tensor.item","/home/u/p/train.py:20","",20,1000,true,20]]}`,
 	} {
-		s.f.add(1, []byte(line))
+		s.f.Add(1, []byte(line))
 	}
 	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 10})
 	s.steps(1, 1, 10, 0, plainSteps)
 	s.steps(2, 11, 10, 200, plainSteps)
-	s.own("host", hostEvent{Sample: &evidence.Sample{At: 1, Figures: []evidence.Figure{evidence.Known("gpu.busy", .9, "ratio", evidence.Measured)}}})
+	s.own("host", HostEvent{Sample: &evidence.Sample{At: 1, Figures: []evidence.Figure{evidence.Known("gpu.busy", .9, "ratio", evidence.Measured)}}})
 	s.send(1, map[string]any{"ev": "error", "type": "NotImplementedError", "text": "The operator 'aten::_cummax_helper' is not currently implemented for the MPS device.", "where": "/home/u/p/train.py:12"})
-	run := s.f.finish()
+	run := s.f.Finish()
 
 	for _, name := range []string{"step.time", "split.h2d", "share.backward", "epoch.estimate", "memory.live.peak", "run.time"} {
 		if fig := run.Figure(name); !fig.Known() || fig.Basis != map[bool]evidence.Basis{false: evidence.Rehearsed, true: evidence.Derived}[name == "epoch.estimate"] || fig.Unit == "s" && !strings.Contains(fig.Note, "nothing about the Mac") {
@@ -83,10 +83,10 @@ func TestRehearsal(t *testing.T) {
 // TestRehearsalOnCPU: a script that chose another device has rehearsed nothing, and is told so.
 func TestRehearsalOnCPU(t *testing.T) {
 	s := newRehearsal()
-	s.f.add(1, []byte(`{"ev":"double","release":"2.8.0","installed":"2.8.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":null,"recommended_known":"","limits":[]}`))
+	s.f.Add(1, []byte(`{"ev":"double","release":"2.8.0","installed":"2.8.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":null,"recommended_known":"","limits":[]}`))
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 20, 0, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	if f := finding(run, "other-device"); f == nil || !strings.Contains(f.Text, "on cpu") {
 		t.Errorf("findings %+v", run.Findings)
 	}
@@ -105,7 +105,7 @@ func TestNoDouble(t *testing.T) {
 	s.send(1, map[string]any{"ev": "trouble", "what": "double not installed: no table"})
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 20, 0, plainSteps)
-	run := s.f.finish()
+	run := s.f.Finish()
 	if f := finding(run, "not-rehearsed"); f == nil || f.Severity != evidence.Error || !strings.Contains(f.Text, "no table") {
 		t.Errorf("%+v", f)
 	}

@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ func sampled(device string, facts []evidence.Fact, at func(second int) map[strin
 	s.send(1, map[string]any{"ev": "device", "type": device})
 	s.steps(1, 1, 400, 0, plainSteps)
 	s.steps(2, 401, 400, 8000, plainSteps)
-	s.own("host", hostEvent{Facts: facts})
+	s.own("host", HostEvent{Facts: facts})
 	for second := range 17 {
 		sample := &evidence.Sample{At: float64(second)}
 		if at != nil {
@@ -23,9 +23,9 @@ func sampled(device string, facts []evidence.Fact, at func(second int) map[strin
 				sample.Figures = append(sample.Figures, evidence.Known(name, v, "1", evidence.Measured))
 			}
 		}
-		s.own("host", hostEvent{Sample: sample})
+		s.own("host", HostEvent{Sample: sample})
 	}
-	s.own("exit", exitEvent{Wall: s.f.start.Wall.Add(16e9)})
+	s.own("exit", ExitEvent{Wall: s.f.start.Wall.Add(16e9)})
 	return s
 }
 
@@ -82,7 +82,7 @@ func TestDisturbed(t *testing.T) {
 			"low-power", "low power"},
 	} {
 		for _, device := range []string{"cpu", "mps"} {
-			run := sampled(device, c.facts, c.at).f.finish()
+			run := sampled(device, c.facts, c.at).f.Finish()
 			step := run.Figure("step.time")
 			if c.finding == "" {
 				if step.Disturbed != "" || len(run.Findings) > 0 && finding(run, "cpu-contention") != nil {
@@ -112,7 +112,7 @@ func TestDisturbed(t *testing.T) {
 			return shares(0.5, 1.5, 0, 1.5)
 		}
 		return shares(1.95, 0.02, 0.03, 0.01)
-	}).f.finish()
+	}).f.Finish()
 	if first.Figure("step.first_epoch").Disturbed == "" || first.Figure("step.time").Disturbed != "" {
 		t.Error("what disturbed the first epoch alone is not told from what disturbed the steady window")
 	}
@@ -120,7 +120,7 @@ func TestDisturbed(t *testing.T) {
 
 // TestNotKnownWhetherQuiet: where the host does not say, nothing is marked, and it is said that it is not known; a rehearsal is not asked.
 func TestNotKnownWhetherQuiet(t *testing.T) {
-	run := sampled("cpu", nil, nil).f.finish()
+	run := sampled("cpu", nil, nil).f.Finish()
 	wantUnknown(t, run, "host.cpu.lost", "sampled")
 	if step := run.Figure("step.time"); !step.Known() || step.Disturbed != "" || len(run.Findings) > 0 {
 		t.Errorf("%+v, %+v", step, run.Findings)
@@ -130,11 +130,11 @@ func TestNotKnownWhetherQuiet(t *testing.T) {
 			return nil
 		}
 		return shares(0.2, 1.8, 0, 2)
-	}).f.finish()
+	}).f.Finish()
 	wantUnknown(t, half, "host.cpu.lost", "% of the")
 	s := sampled("mps", []evidence.Fact{{Name: "power.source", Value: "battery"}}, func(int) map[string]float64 { return shares(0.2, 1.8, 0, 2) })
 	s.send(1, map[string]any{"ev": "double", "release": "2.8.0", "installed": "2.15.0", "macos": []int{15, 0}, "chip": "m2", "memory": 1 << 34})
-	rehearsed := s.f.finish()
+	rehearsed := s.f.Finish()
 	for _, fig := range rehearsed.Figures {
 		if fig.Disturbed != "" {
 			t.Errorf("a rehearsal's %s is marked: %s", fig.Name, fig.Disturbed)

@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"fmt"
@@ -28,12 +28,13 @@ var figures = []struct{ name, unit string }{
 type builder struct {
 	run    *evidence.Run
 	p      *process
-	f      *fold
+	f      *Fold
 	basis  evidence.Basis
 	steady []step // the steady window
 	timed  []step // those of them whose phases can be trusted
 	async  bool
-	origin int64 // the run's start on the process's clock, ns
+	noExit string // why there is no event exit, where there is none
+	origin int64  // the run's start on the process's clock, ns
 }
 
 // put adds a figure. What came out as no number is unknown: events may say anything.
@@ -112,7 +113,7 @@ func (b *builder) complete() {
 	var why []string
 	p := b.p
 	if b.f.exit == nil {
-		why = append(why, "assay itself was ended before the run was")
+		why = append(why, b.noExit)
 	} else {
 		e := b.f.exit
 		switch {
@@ -411,9 +412,9 @@ func (b *builder) batch() (int, bool) {
 
 // trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few exceptions;
 // where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
-func (b *builder) trainingLoader() (loaderEvent, bool) {
+func (b *builder) trainingLoader() (LoaderEvent, bool) {
 	if len(b.p.loaders) == 0 {
-		return loaderEvent{}, false
+		return LoaderEvent{}, false
 	}
 	per := 0
 	for _, s := range b.p.steps {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package probe
+package launch
 
 import (
 	"fmt"
@@ -13,27 +13,66 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay has every signal that reaches assay from now on, until release.
-type relay struct {
+// Local is the Launcher of this machine. What it starts stands in our own process group and session: what is sent to the group, by a
+// terminal, a shell, timeout or the end of a session, reaches it as it would without assay. Signals that reach assay alone are passed on.
+type Local struct {
 	signals chan os.Signal
 	witness *witness
+	caught  bool // signals come to us
 }
 
-// newRelay catches what can be caught. Not SIGCHLD, which tells of our own children; nor SIGURG and SIGPROF, which Go's runtime sends itself
+// NewLocal makes one. The command runs Witness; an empty one runs none: then a signal that went to the whole group arrives twice. Close ends it.
+func NewLocal(witnessCommand []string) *Local {
+	return &Local{signals: make(chan os.Signal, 64), witness: newWitness(witnessCommand)}
+}
+
+// Close ends the witness.
+func (l *Local) Close() { l.witness.close() }
+
+// Release lets signals end assay again.
+func (l *Local) Release() {
+	signal.Stop(l.signals)
+	l.caught = false
+}
+
+// Start starts the command.
+func (l *Local) Start(c Command) (Process, error) {
+	l.catch()
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Environ, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
+	script, err := startChild(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	l.passOnWaiting(script)
+	guard := c.Guard
+	if guard == nil {
+		guard = func(string) {}
+	}
+	go func() {
+		defer guard("passing signals on")
+		l.passOn(script)
+	}()
+	return script, nil
+}
+
+// catch catches what can be caught, from now on until Release. Not SIGCHLD, which tells of our own children; nor SIGURG and SIGPROF, which Go's runtime sends itself
 // and never hands on; nor 32 to 34, which C libraries keep for threads and Go leaves alone; nor a signal that was ignored when assay was started, as
 // SIGHUP is under nohup: it stays ignored in the script. Go tells of SIGHUP and SIGINT alone whether they were; a shell without
 // job control that ignores SIGINT for what it puts into the background ignores SIGQUIT as well (POSIX, sh, asynchronous lists).
-func newRelay(w *witness) *relay {
-	r := &relay{signals: make(chan os.Signal, 64), witness: w}
+func (l *Local) catch() {
+	if l.caught {
+		return
+	}
+	l.caught = true
+	l.witness.ready()
 	if signal.Ignored(syscall.SIGINT) {
 		signal.Ignore(syscall.SIGQUIT)
 	}
 	for s := syscall.Signal(1); s <= lastSignal; s++ {
 		if caught(s) && !signal.Ignored(s) {
-			signal.Notify(r.signals, s)
+			signal.Notify(l.signals, s)
 		}
 	}
-	return r
 }
 
 func caught(s syscall.Signal) bool {
@@ -44,9 +83,6 @@ func caught(s syscall.Signal) bool {
 	return true
 }
 
-// release lets signals end assay again.
-func (r *relay) release() { signal.Stop(r.signals) }
-
 // child is a process that assay started and waits for.
 type child struct {
 	cmd    *exec.Cmd
@@ -56,8 +92,6 @@ type child struct {
 	stops  chan syscall.Signal
 }
 
-// startChild starts the command in our own process group and session: what is sent to the group, by a terminal, a shell, timeout or the end
-// of a session, reaches it as it would without assay.
 func startChild(cmd *exec.Cmd) (*child, error) {
 	cmd.WaitDelay = time.Second // where output goes through us (not to a file), one that outlives the child may hold it open
 	if err := cmd.Start(); err != nil {
@@ -71,7 +105,7 @@ func startChild(cmd *exec.Cmd) (*child, error) {
 func (c *child) wait() {
 	defer close(c.ended)
 	for {
-		_, err := syscall.Wait4(c.pid(), &c.status, syscall.WUNTRACED|syscall.WCONTINUED, nil)
+		_, err := syscall.Wait4(c.PID(), &c.status, syscall.WUNTRACED|syscall.WCONTINUED, nil)
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -96,14 +130,31 @@ func (c *child) stopped(s syscall.Signal) {
 	}
 }
 
-func (c *child) pid() int { return c.cmd.Process.Pid }
+// PID is the number of its process.
+func (c *child) PID() int { return c.cmd.Process.Pid }
 
-func (c *child) signal(s syscall.Signal) {
+// Signal sends it a signal, if it has not ended.
+func (c *child) Signal(s syscall.Signal) {
 	select {
 	case <-c.ended:
 	default:
-		_ = syscall.Kill(c.pid(), s)
+		_ = syscall.Kill(c.PID(), s)
 	}
+}
+
+// Ended is closed when it has been waited for.
+func (c *child) Ended() <-chan struct{} { return c.ended }
+
+// Ending says how it ended.
+func (c *child) Ending() (Ending, error) {
+	switch {
+	case c.err != nil:
+		return Ending{}, fmt.Errorf("wait for %s: %w", c.cmd.Path, c.err)
+	case c.status.Signaled():
+		s := c.status.Signal()
+		return Ending{Exit: 128 + int(s), Signal: s}, nil
+	}
+	return Ending{Exit: c.status.ExitStatus()}, nil
 }
 
 // jobs follows the job control of a child: where a terminal or a shell stops it and us, we stop as it does, so that the shell sees
@@ -117,10 +168,10 @@ func jobStop(s syscall.Signal) bool {
 	return s == syscall.SIGTSTP || s == syscall.SIGTTIN || s == syscall.SIGTTOU
 }
 
-// heard takes a signal that reached us.
-func (j *jobs) heard(r *relay, c *child, s syscall.Signal) {
-	if !r.witness.saw(s) && !(jobStop(s) && j.stopped(c)) { // of several that came at once the witness may have seen fewer than we
-		c.signal(s)
+// heard takes a signal that reached us, and hands it to the child unless it went to our whole process group: then the child has it already.
+func (j *jobs) heard(l *Local, c *child, s syscall.Signal) {
+	if !l.witness.saw(s) && !(jobStop(s) && j.stopped(c)) { // of several that came at once the witness may have seen fewer than we
+		c.Signal(s)
 	}
 }
 
@@ -137,13 +188,13 @@ func (j *jobs) stopped(c *child) bool {
 
 // follow stops us where the child has stopped as a job does, or in whatever way while a shell waits for the foreground job that we are.
 // A child in the background that somebody stops by SIGSTOP, to continue it later, is not followed: nobody would continue us.
-func (j *jobs) follow(r *relay, c *child) {
+func (j *jobs) follow(l *Local, c *child) {
 	if j.by == 0 || !jobStop(j.by) && !foreground() {
 		return
 	}
 	time.Sleep(settle) // what stopped the child and continued it at once is behind us then
-	for range len(r.signals) {
-		j.heard(r, c, (<-r.signals).(syscall.Signal))
+	for range len(l.signals) {
+		j.heard(l, c, (<-l.signals).(syscall.Signal))
 	}
 	if !j.stopped(c) {
 		return
@@ -153,41 +204,37 @@ func (j *jobs) follow(r *relay, c *child) {
 	stopBy(by)
 	// What stopped us is behind us, even where this process hears of it only now: handed on, it would stop the child once more, and us with it.
 	time.Sleep(settle)
-	for range len(r.signals) {
-		if s := (<-r.signals).(syscall.Signal); !jobStop(s) {
-			j.heard(r, c, s)
+	for range len(l.signals) {
+		if s := (<-l.signals).(syscall.Signal); !jobStop(s) {
+			j.heard(l, c, s)
 		}
 	}
 }
 
-// passOn hands a signal that reached us to the child, unless it went to our whole process group: then the child has it already.
-func (r *relay) passOn(c *child, s syscall.Signal) {
-	if !r.witness.saw(s) {
-		c.signal(s)
+// passOn hands signals that reach us on until the child has ended, and stops us where the child's job is stopped.
+func (l *Local) passOn(c *child) {
+	var job jobs
+	for {
+		select {
+		case <-c.ended:
+			return
+		case s := <-l.signals:
+			job.heard(l, c, s.(syscall.Signal))
+		case job.by = <-c.stops:
+		}
+		job.follow(l, c)
 	}
 }
 
 // passOnWaiting hands on what came while the child was being started: it was no member of the group yet, or may not have been. One that
 // was gets it twice, which is better than never.
-func (r *relay) passOnWaiting(c *child) {
+func (l *Local) passOnWaiting(c *child) {
 	for {
 		select {
-		case s := <-r.signals:
-			c.signal(s.(syscall.Signal))
+		case s := <-l.signals:
+			c.Signal(s.(syscall.Signal))
 		default:
 			return
-		}
-	}
-}
-
-// passOnAll hands signals on until the child has ended.
-func (r *relay) passOnAll(c *child) {
-	for {
-		select {
-		case <-c.ended:
-			return
-		case s := <-r.signals:
-			r.passOn(c, s.(syscall.Signal))
 		}
 	}
 }
@@ -203,7 +250,8 @@ func foreground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-func signalName(s syscall.Signal) string {
+// SignalName is SIGTERM for 15, and a number where there is no name.
+func SignalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name
 	}

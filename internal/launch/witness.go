@@ -1,4 +1,4 @@
-package probe
+package launch
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package probe
+package fold
 
 // The events of a stream, one struct each; docs/formats/events.md describes them. Times named ns or clock are nanoseconds
 // of the sending process's monotonic clock.
@@ -59,7 +59,8 @@ func (r stepsEvent) even() bool {
 	return true
 }
 
-type loaderEvent struct {
+// LoaderEvent is a loader of data that was read.
+type LoaderEvent struct {
 	ID      int      `json:"id"`
 	Loader  string   `json:"loader"`
 	Dataset string   `json:"dataset"`

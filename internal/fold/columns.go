@@ -1,4 +1,4 @@
-package probe
+package fold
 
 import (
 	"bytes"
@@ -113,34 +113,8 @@ func lossOf(v any) float64 {
 	return math.NaN()
 }
 
-// envelope reads a line of events.jsonl, {"c":1,"e":{…}}: the connection, and the event's text. The form in which assay writes it is taken apart
-// without being read twice; the event itself is checked where it is decoded.
-func envelope(line []byte) (conn int, event []byte, ok bool) {
-	const head, mid = `{"c":`, `,"e":`
-	if len(line) > len(head) && string(line[:len(head)]) == head {
-		i, n := len(head), 0
-		for i < len(line) && line[i] >= '0' && line[i] <= '9' && i < len(head)+9 {
-			n = n*10 + int(line[i]-'0')
-			i++
-		}
-		if i > len(head) && len(line) > i+len(mid)+1 && string(line[i:i+len(mid)]) == mid && line[len(line)-1] == '}' && (n > 0 && line[len(head)] != '0' || i == len(head)+1) {
-			if event = line[i+len(mid) : len(line)-1]; json.Valid(event) {
-				return n, event, true
-			}
-		}
-	}
-	var any struct {
-		C *int            `json:"c"`
-		E json.RawMessage `json:"e"`
-	}
-	if json.Unmarshal(line, &any) != nil || any.C == nil {
-		return 0, nil, false
-	}
-	return *any.C, any.E, true
-}
-
-// kindOf is the "ev" of an event that is valid JSON. Where it stands first, as the agent writes it, and nothing like it follows, the rest is not read.
-func kindOf(event []byte) (string, bool) {
+// KindOf is the "ev" of an event that is valid JSON. Where it stands first, as the agent writes it, and nothing like it follows, the rest is not read.
+func KindOf(event []byte) (string, bool) {
 	const head = `{"ev":"`
 	if len(event) > len(head) && string(event[:len(head)]) == head {
 		for i := len(head); i < len(event); i++ {

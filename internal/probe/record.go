@@ -1,0 +1,160 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"assay/internal/events"
+	"assay/internal/evidence"
+	"assay/internal/fold"
+	"assay/internal/secret"
+)
+
+// recorder keeps the events of a run: in the file, and in the fold. Secrets are taken out before either sees them. Its methods may be called
+// from several goroutines.
+type recorder struct {
+	secrets  *secret.Set
+	log      *events.Log
+	mu       sync.Mutex
+	fold     adder
+	blamed   []string              // what of the evidence was lost by an error of ours
+	stopping chan struct{}         // an agent ends the script, as it was told
+	loaders  chan fold.LoaderEvent // as they are met; where nobody reads them, they are passed over
+}
+
+// adder is a fold.Fold.
+type adder interface {
+	events.Sink
+	Finish() *evidence.Run
+	EndsAlone() *fold.Fold
+	Paths() []string
+	FailedTests() []string
+}
+
+// newRecorder makes one that writes to a new file in dir; with no folder it adds up, and keeps nothing.
+func newRecorder(dir string, secrets *secret.Set) (*recorder, error) {
+	log, err := events.Create(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &recorder{secrets: secrets, log: log, fold: fold.New(), stopping: make(chan struct{}, 1), loaders: make(chan fold.LoaderEvent, 64)}, nil
+}
+
+// troubles are what of the evidence could not be kept, and why.
+func (r *recorder) troubles() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := slices.Clone(r.blamed)
+	if err := r.log.Err(); err != nil {
+		all = append(all, fmt.Sprintf("events could not be written: %v", err))
+	}
+	return all
+}
+
+// guard, deferred, makes of a panic of ours a line of evidence: what happens to assay must not happen to the script.
+func (r *recorder) guard(doing string) {
+	if p := recover(); p != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.blame(doing, p)
+	}
+}
+
+func (r *recorder) blame(doing string, p any) {
+	if why := fmt.Sprintf("%s ended with an error in assay itself: %v", doing, p); !slices.Contains(r.blamed, why) && len(r.blamed) < 20 {
+		r.blamed = append(r.blamed, why)
+	}
+}
+
+// Add takes an event: of an agent, or of our own.
+func (r *recorder) Add(connection int, event []byte) {
+	if connection != fold.Supervisor {
+		r.heed(event)
+	}
+	event = r.secrets.JSON(event)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.Append(connection, event)
+	defer func() {
+		if p := recover(); p != nil {
+			r.fold.Unreadable()
+			r.blame("adding up an event", p)
+		}
+	}()
+	r.fold.Add(connection, event)
+}
+
+// heed does what an agent's event asks of us while the run goes on.
+func (r *recorder) heed(event []byte) {
+	switch kind, _ := fold.KindOf(event); kind {
+	case "hello":
+		var hello struct {
+			Argv []string `json:"argv"`
+		}
+		if json.Unmarshal(event, &hello) == nil {
+			r.secrets.Words(hello.Argv) // a process may have been given what the command was not
+		}
+	case "stopping":
+		select {
+		case r.stopping <- struct{}{}:
+		default:
+		}
+	case "loader":
+		var loader fold.LoaderEvent
+		if json.Unmarshal(event, &loader) == nil {
+			select {
+			case r.loaders <- loader:
+			default:
+			}
+		}
+	}
+}
+
+// Unreadable counts a line that is no event.
+func (r *recorder) Unreadable() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fold.Unreadable()
+}
+
+// own adds an event of the supervisor's: the fields of body, which is a struct.
+func (r *recorder) own(ev string, body any) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return // a figure that is no JSON number: the sample is left out
+	}
+	line := append([]byte(`{"ev":"`+ev+`",`), data[1:]...)
+	if bytes.HasSuffix(line, []byte(",}")) {
+		line = []byte(`{"ev":"` + ev + `"}`)
+	}
+	r.Add(fold.Supervisor, line)
+}
+
+func (r *recorder) paths() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fold.Paths()
+}
+
+func (r *recorder) failedTests() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fold.FailedTests()
+}
+
+// finish adds up. Where that fails, the run has no figures, and how it ended stands.
+func (r *recorder) finish() (run *evidence.Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log.Sync()
+	defer func() {
+		if p := recover(); p != nil {
+			r.blame("adding up the events", p)
+			run = r.fold.EndsAlone().Finish()
+		}
+	}()
+	return r.fold.Finish()
+}
