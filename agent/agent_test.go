@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,9 +44,15 @@ func TestInstall(t *testing.T) {
 	if err != nil || again != first {
 		t.Errorf("%+v, %v; first %+v", again, err, first)
 	}
-	for _, path := range []string{filepath.Join(first.Boot, "sitecustomize.py"), first.Notebook, filepath.Join(filepath.Dir(first.Notebook), "__init__.py"), filepath.Join(filepath.Dir(first.Notebook), "watch", "__init__.py")} {
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
+	for _, folder := range []string{"boot", "assay_agent"} {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && (strings.HasSuffix(path, ".py") || strings.HasSuffix(path, ".txt")) {
+				_, err = os.Stat(filepath.Join(filepath.Dir(first.Boot), path))
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("not every file was unpacked: %v", err)
 		}
 	}
 	left, _ := filepath.Glob(filepath.Join(cache, "agent", ".new-*"))

@@ -14,11 +14,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "agent"))
 TABLES = os.path.join(ROOT, "internal", "atlas", "tables")
 
-# One thread: what is computed here is small, and beside other programs the threads of PyTorch's operators wait for each other.
+# One thread: what is computed here is small, and beside other programs the threads of PyTorch's operators wait for each
+# other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# As internal/testkit/set.go has it. What the short set leaves out is a skip that says so; the full set also starts an interpreter for every
-# rehearsal, where the short one forks.
+# As internal/testkit/set.go has it. What the short set leaves out is a skip that says so; the full set also starts an
+# interpreter for every rehearsal, where the short one forks.
 FULL = os.environ.get("ASSAY_TEST") == "full"
 
 
@@ -29,7 +30,8 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     for item in items:
         if not FULL and item.get_closest_marker("full_set"):
-            item.add_marker(pytest.mark.skip(reason="left out of the short set; to run it: ASSAY_TEST=full go test ./agent"))
+            item.add_marker(pytest.mark.skip(reason="left out of the short set; to run it: ASSAY_TEST=full go test "
+                                                    "./agent"))
 
 
 class Forks:
@@ -37,13 +39,16 @@ class Forks:
 
     def __init__(self, folder):
         self.stdout, self.stderr = str(folder / "stdout"), str(folder / "stderr")
-        self.process = subprocess.Popen([sys.executable, "-W", "ignore::DeprecationWarning", os.path.join(ROOT, "internal", "testkit", "forks.py"), "torch", "torch._dynamo"],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
+        self.process = subprocess.Popen([sys.executable, "-W", "ignore::DeprecationWarning",
+                                         os.path.join(ROOT, "internal", "testkit", "forks.py"), "torch",
+                                         "torch._dynamo"],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
 
     def run(self, script, env):
         """Run the script to its end: returncode, stdout, stderr, as of subprocess.run."""
-        self.process.stdin.write(json.dumps({"script": str(script), "dir": os.getcwd(), "environ": env, "stdout": self.stdout, "stderr": self.stderr,
-                                             "quick": True}) + "\n")
+        self.process.stdin.write(json.dumps({"script": str(script), "dir": os.getcwd(), "environ": env,
+                                             "stdout": self.stdout, "stderr": self.stderr, "quick": True}) + "\n")
         self.process.stdin.flush()
         status = json.loads(self.process.stdout.readline())["status"]
         with open(self.stdout) as out, open(self.stderr) as err:
@@ -144,45 +149,50 @@ def watch(tmp_path_factory, forks):
 
 @pytest.fixture(scope="session")
 def double_settings(tmp_path_factory):
-    """double_settings(release): what the double is put in with."""
-    folder = tmp_path_factory.mktemp("double")
-    return lambda release="2.8.0", vision="0.23", **more: settings_of(folder, release, vision, more)
+    """double_settings(release, vision, **more): what the Go side tells the agent of a double (docs/formats/double.md),
+    from the same tables."""
+    folder = tmp_path_factory.mktemp("tables")
 
+    def settings(release="2.8.0", vision="0.23", **more):
+        series = ".".join(release.split(".")[:2])
+        structured = {}
+        with open(os.path.join(TABLES, "generated.txt")) as lines:
+            for line in lines:
+                words = line.split()
+                if words[0] != "#" and words[1] == "structured":
+                    structured[words[0]] = words[2]
+        ops = column("torch.txt", series)
+        ops.update(column("torchvision.txt", vision))
+        table = folder / (release + ".json")
+        table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {},
+                                     "autocast": column("autocast.txt", series),
+                                     "sparse": column("sparse.txt", series), "commit": "0" * 40}))
+        return dict({"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0],
+                     "chip": "m1-16gb",
+                     "memory": 16 << 30, "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False,
+                     "table": str(table)}, **more)
 
-def settings_of(folder, release, vision, more):
-    series = ".".join(release.split(".")[:2])
-    structured = {}
-    with open(os.path.join(TABLES, "generated.txt")) as lines:
-        for line in lines:
-            words = line.split()
-            if words[0] != "#" and words[1] == "structured":
-                structured[words[0]] = words[2]
-    ops = column("torch.txt", series)
-    ops.update(column("torchvision.txt", vision))
-    table = folder / (release + ".json")
-    table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
-                                 "sparse": column("sparse.txt", series), "commit": "0" * 40}))
-    return dict({"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0], "chip": "m1-16gb", "memory": 16 << 30,
-                 "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False, "table": str(table)}, **more)
+    return settings
 
 
 @pytest.fixture(scope="session")
-def rehearse(tmp_path_factory, forks):
-    """rehearse(code, release): run code on a double of that release, without the Go side; what it printed. Each run is a process of its own:
-    what is put into torch stays there. fresh=True starts a new interpreter, for what a fork cannot have."""
+def rehearse(tmp_path_factory, forks, double_settings):
+    """rehearse(code, release): run code on a double of that release, without the Go side; what it printed. Each run is
+    a process of its own: what is put into torch stays there. fresh=True starts a new interpreter, for what a fork
+    cannot have."""
     folder = tmp_path_factory.mktemp("double")
 
     def run(code, release="2.8.0", vision="0.23", fresh=False, **more):
-        settings = settings_of(folder, release, vision, more)
+        settings = double_settings(release, vision, **more)
         script = folder / "script.py"
         script.write_text(textwrap.dedent("""
             import sys
             sys.path.insert(0, %r)
             import torch
             from assay_agent import wire
-            from assay_agent.double import install, modes, place
+            from assay_agent.double import install
             wire.put = lambda event: None
-            install.install(torch, %r)
+            double = install.install(torch, %r)
             def fails(call):
                 try:
                     call()
@@ -191,9 +201,10 @@ def rehearse(tmp_path_factory, forks):
                 else:
                     print("no error")
             """) % (os.path.join(ROOT, "agent"), settings) + textwrap.dedent(code))
-        env = dict(os.environ, CUDA_VISIBLE_DEVICES="", **more.get("env", {}))
+        env = dict(os.environ, CUDA_VISIBLE_DEVICES="")
         if fresh or FULL:
-            done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", str(script)], capture_output=True, text=True, env=env)
+            done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", str(script)],
+                                  capture_output=True, text=True, env=env)
         else:
             done = forks.run(script, env)
         assert done.returncode == 0, done.stderr

@@ -86,7 +86,7 @@ def test_fallback(rehearse, monkeypatch):
                 b = torch.nn.functional.adaptive_avg_pool3d(torch.zeros(1, 2, 5, 5, 5, device="mps"), 3)
         print(a.device, b.device, len(seen))
         print(str(seen[0].message)[:118])
-        print(sorted(op for op, _ in modes.fallbacks))
+        print(sorted(op for op, _ in double.fallbacks))
         """) == [
         "mps:0 mps:0 1",
         "The operator 'aten::linalg_eig' is not currently supported on the MPS backend and will fall back to run on the CPU. Th",
@@ -134,7 +134,7 @@ def test_without_data(rehearse):
         print(next(model.parameters()).device, next(model.parameters()).is_meta)
         loss = model(torch.randn(64, 1 << 14).to("mps")).sum()
         loss.backward()
-        print(loss.device, loss.item(), place.account.peak_current > 2 << 30)
+        print(loss.device, loss.item(), double.account.peak_current > 2 << 30)
         fails(lambda: torch.empty(30 << 30, dtype=torch.uint8, device="mps"))
         """, shape_only=True)
     assert lines[:2] == ["mps:0 False", "mps:0 0.0 True"]

@@ -143,7 +143,7 @@ def test_a_missing_gradient_refuses_at_backward(rehearse):
         fails(lambda: y.backward())  # the first
         fails(lambda: z.backward())  # the second
         import linecache
-        for operator, cause, kind, text, where in modes.refusals:
+        for operator, cause, kind, text, where in double.refusals:
             print(operator, cause, linecache.getline(where.rpartition(":")[0], int(where.rpartition(":")[2])).partition("#")[2].strip())
         """)
     assert lines[0] == "mps:0 mps:0"

@@ -16,6 +16,12 @@ import (
 // maxSource bounds what is read as one source: larger files are data, not programs.
 const maxSource = 16 << 20
 
+// Edit replaces the bytes [From, To) of a source.
+type Edit struct {
+	From, To int
+	Text     string
+}
+
 // Source is a file's Python: the file itself, or the code cells of a notebook one after the other.
 type Source struct {
 	Path  string

@@ -15,7 +15,7 @@ import (
 // wanted finds the word BAD and can replace it; UGLY unsafely. It stands for a rule in tests of what is around the rules.
 var wanted = &Rule{Name: "bad-word", Title: "the word BAD", Severity: Error, Fixable: true, Doc: Doc{Why: "It <is> \"bad\" & so on.", Bad: "BAD\n", Good: "good\n"}, File: func(p *Pass) {
 	for word, fix := range map[string]Fix{"BAD": {Safety: Safe, Title: "write good"}, "UGLY": {Safety: Unsafe, Title: "write nice"}} {
-		text := string(p.Src.Text)
+		text := string(p.Src().Text)
 		for at := 0; ; {
 			i := strings.Index(text[at:], word)
 			if i < 0 {
@@ -341,7 +341,7 @@ func TestFixThatBreaks(t *testing.T) {
 	put(t, filepath.Join(dir, "a.py"), "import torch\nWORSE\n")
 	put(t, filepath.Join(dir, "b.py"), "import torch\nBAD\n")
 	worse := &Rule{Name: "worse", File: func(p *Pass) {
-		if from := bytes.Index(p.Src.Text, []byte("WORSE")); from >= 0 {
+		if from := bytes.Index(p.Src().Text, []byte("WORSE")); from >= 0 {
 			p.Report(nil, Finding{Severity: Error, Sure: true, From: from, To: from + 5, Text: "worse", Fix: &Fix{Safety: Safe, Edits: []Edit{{from, from + 5, "((("}}}})
 		}
 	}}

@@ -40,7 +40,7 @@ var figures = []Figure{
 	{Name: "fallback.calls", Unit: "ratio", From: Rehearsal, Most: 1, Better: Lower, Exact: true,
 		Doc: "of the calls of operators with tensors on the device: those of operators without a kernel for it, which fell back to the CPU or were refused"},
 	{Name: "fallback.flops", Unit: "ratio", From: Rehearsal, Most: 1, Better: Lower, Exact: true, Doc: "the same, by floating-point operations where they are counted"},
-	{Name: "fallback.time", Unit: "ratio", From: Rehearsal, Most: 1, Better: Lower, Timed: true, Doc: "the same, by time on this machine's CPU"},
+	{Name: "fallback.time", Unit: "ratio", From: Rehearsal, Most: 1, Better: Lower, Timed: true, Doc: "the same, by time on this machine's CPU; unknown under --shape-only, where no operator computes"},
 
 	{Name: "only.data", Unit: "s", From: Only, Better: Lower, Timed: true, Doc: "a batch of the data alone, in only.each"},
 	{Name: "only.forward", Unit: "s", From: Only, Better: Lower, Timed: true, Doc: "a batch through the model alone, in only.each"},

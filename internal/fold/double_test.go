@@ -80,6 +80,26 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
+// TestRehearsalOfShapes: without data no operator computes, so that there is no share of its time; `assay try` says the same.
+func TestRehearsalOfShapes(t *testing.T) {
+	s := newRehearsal()
+	s.f.start.Double.ShapeOnly = true
+	for _, line := range []string{
+		`{"ev":"double","release":"2.8.0","installed":"2.8.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":null,"recommended_known":"","limits":[]}`,
+		`{"ev":"ops","rows":[{"op":"aten::mm","n":90,"state":"N","cpu_ns":6000000000},{"op":"aten::grid_sampler_3d","n":10,"state":"-","cpu_ns":2000000000}]}`,
+		`{"ev":"fallback_op","op":"aten::grid_sampler_3d","where":"/home/u/p/net.py:3","n":10,"cpu_ns":2000000000,"bytes":4096}`,
+	} {
+		s.f.Add(1, []byte(line))
+	}
+	s.steps(1, 1, 20, 0, plainSteps)
+	run := s.f.Finish()
+	want(t, run, "fallback.calls", 0.1)
+	wantUnknown(t, run, "fallback.time", "shapes alone")
+	if len(run.Fallbacks) != 1 || run.Fallbacks[0].Share != nil {
+		t.Errorf("fallbacks %+v", run.Fallbacks)
+	}
+}
+
 // TestRehearsalOnCPU: a script that chose another device has rehearsed nothing, and is told so.
 func TestRehearsalOnCPU(t *testing.T) {
 	s := newRehearsal()

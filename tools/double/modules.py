@@ -41,9 +41,9 @@ class Module:
 class Modules(Runner):
     def __init__(self, series, macos, work, samples):
         super().__init__(series, macos, work, samples)
-        from assay_agent.double import place
+        from assay_agent.double.current import inside
         from torch.testing._internal import common_modules, common_utils
-        self.place, self.modules = place, common_modules
+        self.inside, self.modules = inside, common_modules
         self.case = common_utils.TestCase()
         self.case.precision = self.case.rel_tol = 1e-5  # test_modules.py, TestModule
 
@@ -104,7 +104,7 @@ class Modules(Runner):
             values = []
 
             def on_cpu(i=i):
-                with self.place.inside():
+                with self.inside():
                     try:
                         do(module, self.inputs(module, dtype, "cpu", grad)[i], dtype, "cpu")
                     except Exception:
@@ -127,7 +127,7 @@ class Modules(Runner):
             if isinstance(mark, toleranceOverride) and dtype in mark.d:
                 tolerance = {"atol": mark.d[dtype].atol, "rtol": mark.d[dtype].rtol}
         try:
-            with self.place.inside():
+            with self.inside():
                 self.case.assertEqual(out, reference, **tolerance)
         except AssertionError as error:
             return ["values", "AssertionError", " ".join(str(error).split())[:160]]

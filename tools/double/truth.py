@@ -89,7 +89,7 @@ def table(series):
 
 
 def start(series, macos, work):
-    """Import torch, put the double up, import the database: on a Mac it looks different in places."""
+    """(torch, the Double, the database): import torch, put the double up, import the database; on a Mac it looks different in places."""
     sys.path.insert(0, os.path.join(ROOT, "agent"))
     warnings.simplefilter("ignore")
     try:
@@ -100,14 +100,14 @@ def start(series, macos, work):
         sys.modules["expecttest"] = stub
     import torch
     from assay_agent import wire
-    from assay_agent.double import install, modes
+    from assay_agent.double import install
     wire.put = lambda event: None
     torch.set_num_threads(1)
     path = os.path.join(work, "table-%d.json" % os.getpid())
     with open(path, "w") as f:
         json.dump(table(series), f)
     try:
-        install.install(torch, {
+        double = install.install(torch, {
             "release": series + ".0", "series": [int(n) for n in series.split(".")], "macos": macos, "chip": "m3-ultra-96gb", "memory": 96 << 30,
             "recommended": None, "cores": 60, "chip_name": "Apple M3 Ultra", "shape_only": False, "table": path})
     finally:
@@ -115,7 +115,7 @@ def start(series, macos, work):
     from torch.testing._internal import common_utils
     common_utils.MACOS_VERSION = float("%d.%d" % tuple(macos))
     from torch.testing._internal import common_methods_invocations as database
-    return torch, modes, database
+    return torch, double, database
 
 
 # ---- running it -----------------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def moved(torch, value, to):
 
 class Runner:
     def __init__(self, series, macos, work, samples):
-        self.torch, self.modes, self.database = start(series, macos, work)
+        self.torch, self.double, self.database = start(series, macos, work)
         self.series = tuple(int(n) for n in series.split("."))
         self.device = "mps:0" if self.series >= (2, 8) else "cpu"
         self.most = samples
@@ -161,10 +161,10 @@ class Runner:
 
     def on_cpu(self, op, sample, grad):
         """Whether the sample fails on a CPU as well."""
-        from assay_agent.double import place
+        from assay_agent.double.current import inside
         try:
             x, args, kwargs = (moved(self.torch, v, "cpu") for v in (sample.input, sample.args, sample.kwargs))
-            with place.inside():
+            with inside():
                 self.call(op, x, args, kwargs, grad)
         except Exception as error:
             return "%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0][:200])
@@ -172,11 +172,11 @@ class Runner:
 
     def attempt(self, call, on_cpu):
         """None, or [where, exception, text] of what a call raises: where is double:CAUSE, or cpu if a CPU raises as well."""
-        before = dict(self.modes.refusals)
+        before = dict(self.double.refusals)
         try:
             call()
         except Exception as error:
-            new = [k for k in self.modes.refusals if self.modes.refusals[k] != before.get(k)]
+            new = [k for k in self.double.refusals if self.double.refusals[k] != before.get(k)]
             where = "cpu" if on_cpu() else "double:" + (new[-1][1] if new else "")
             return [where, type(error).__name__, str(error).strip().split("\n")[0][:300]]
         return None

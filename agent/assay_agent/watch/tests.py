@@ -9,6 +9,7 @@ import os
 import sys
 
 from .. import guest, place, process, wire
+from ..double.current import current
 from .imports import when_imported
 
 _totals = {}
@@ -54,8 +55,7 @@ def clear():
 
 
 def _refusals():
-    modes = sys.modules.get("assay_agent.double.modes")
-    return modes.refusals if modes is not None else {}
+    return current.double.refusals if current.double is not None else {}
 
 
 def _where(error):

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -12,12 +13,8 @@ var CacheFlushInLoop = &audit.Rule{Name: "cache-flush-in-loop", Title: "memory c
 	Bad:    "for x in torch.utils.data.DataLoader(data):\n    loss = model(x)\n    torch.mps.empty_cache()\n",
 	Good:   "for x in torch.utils.data.DataLoader(data):\n    loss = model(x)\ntorch.mps.empty_cache()\n",
 	Source: "aten/src/ATen/mps/MPSAllocator.mm, emptyCache",
-}, Names: either(ending("empty_cache"), named("gc.collect")), Call: func(p *audit.Pass, c *audit.Call) {
-	switch c.Path {
-	case "torch.mps.empty_cache", "torch.cuda.empty_cache", "torch.accelerator.empty_cache", "torch.accelerator.memory.empty_cache", "gc.collect":
-	default:
-		return
-	}
+}, Calls: asks(named("torch.mps.empty_cache", "torch.cuda.empty_cache", "torch.accelerator.empty_cache", "torch.accelerator.memory.empty_cache",
+	"gc.collect"), func(p *audit.Pass, c *abstract.Call) {
 	if !batchLoop(p) || sometimes(p) || p.InHandler() {
 		return
 	}
@@ -31,4 +28,4 @@ var CacheFlushInLoop = &audit.Rule{Name: "cache-flush-in-loop", Title: "memory c
 		f.Hint = "leave it out"
 	}
 	p.Report(c.At, f)
-}}
+})}

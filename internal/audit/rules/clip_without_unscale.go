@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -12,19 +13,14 @@ var ClipWithoutUnscale = &audit.Rule{Name: "clip-without-unscale", Title: "gradi
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.unscale_(optimizer)\ntorch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "PyTorch, automatic mixed precision examples",
-}, Names: either(isScaler, ending("backward"), named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")), Call: func(p *audit.Pass, c *audit.Call) {
-	name := last(c.Path)
-	switch {
-	case isScaler(c.Path) && (name == "scale" || name == "step" || name == "unscale_"):
-	case name == "backward" && c.Node != nil && !strings.Contains(p.Text(c.Node.Func), "scale("): // of a loss that is not scaled
-	case c.Path == "?.unscale_":
-	case c.Path == "torch.nn.utils.clip_grad_norm_" || c.Path == "torch.nn.utils.clip_grad_value_":
-	default:
-		return
-	}
-	if p.AtHome() {
-		audit.Note(p, newLog).add(p, c, true)
-	}
+}, Calls: []audit.Ask{
+	on(both(isScaler, ending("scale", "step", "unscale_")), note),
+	on(ending("backward"), func(p *audit.Pass, c *abstract.Call) {
+		if c.Node != nil && !strings.Contains(p.Text(c.Node.Func), "scale(") { // of a loss that is not scaled
+			note(p, c)
+		}
+	}),
+	on(named("?.unscale_", "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"), note),
 }, File: func(p *audit.Pass) {
 	l := audit.Note(p, newLog)
 	for _, s := range l.calls {

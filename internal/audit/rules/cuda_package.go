@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -66,19 +67,38 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 	Bad:    "from flash_attn import flash_attn_func\n",
 	Good:   "import torch.nn.functional as F\nout = F.scaled_dot_product_attention(q, k, v)\n",
 	Source: "the packages' own pages: Linux or Windows with NVIDIA GPUs",
-}, Names: under("import ", "torch.utils.cpp_extension.", "bitsandbytes.", "xformers."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
-	name, ok := strings.CutPrefix(c.Path, "import ")
-	if !ok {
-		if what, instead := cudaKernels(c.Path); what != "" && c.Node != nil {
+}, Calls: []audit.Ask{
+	on(under("import "), noCUDA(cudaImport)),
+	on(hasCUDAKernels, noCUDA(func(p *audit.Pass, c *abstract.Call) {
+		if what, instead := cudaKernels(c.Path); c.Node != nil {
 			p.Report(c.At, audit.Finding{Sure: !p.Maybe() && p.FromTop(), Text: what, Hint: "a Mac has " + instead, Source: "the packages' sources"})
-			return
 		}
-		if c.Path == "torch.utils.cpp_extension.CUDAExtension" || c.Path == "torch.utils.cpp_extension.load_inline" && c.Arg(-1, "cuda_sources") != nil ||
-			c.Path == "torch.utils.cpp_extension.load" && namesKernels(c.Arg(1, "sources")) {
-			p.Report(c.At, audit.Finding{Sure: true, Text: "an extension in CUDA cannot be built on a Mac", Hint: "build CppExtension there, or write the kernel in Metal (torch.mps.compile_shader, from 2.7 on)", Source: "torch/utils/cpp_extension.py"})
+	})),
+	on(named("torch.utils.cpp_extension.CUDAExtension"), noCUDA(cudaExtension)),
+	on(named("torch.utils.cpp_extension.load_inline"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+		if c.Arg(-1, "cuda_sources") != nil {
+			cudaExtension(p, c)
 		}
-		return
-	}
+	})),
+	on(named("torch.utils.cpp_extension.load"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+		if namesKernels(c.Arg(1, "sources")) {
+			cudaExtension(p, c)
+		}
+	})),
+}}
+
+func hasCUDAKernels(path string) bool {
+	what, _ := cudaKernels(path)
+	return what != ""
+}
+
+func cudaExtension(p *audit.Pass, c *abstract.Call) {
+	p.Report(c.At, audit.Finding{Sure: true, Text: "an extension in CUDA cannot be built on a Mac",
+		Hint: "build CppExtension there, or write the kernel in Metal (torch.mps.compile_shader, from 2.7 on)", Source: "torch/utils/cpp_extension.py"})
+}
+
+func cudaImport(p *audit.Pass, c *abstract.Call) {
+	name := strings.TrimPrefix(c.Path, "import ")
 	top, _, _ := strings.Cut(name, ".")
 	instead, known := cudaPackages[name]
 	if !known {
@@ -102,12 +122,12 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 		f.Hint = "a Mac has " + instead
 	}
 	p.Report(c.At, f)
-})}
+}
 
 // namesKernels reports whether a list of sources has one in CUDA.
-func namesKernels(v *audit.Value) bool {
+func namesKernels(v *abstract.Value) bool {
 	if v == nil {
 		return false
 	}
-	return v.Kind == audit.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
+	return v.Kind == abstract.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
 }

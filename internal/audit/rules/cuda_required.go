@@ -12,7 +12,7 @@ var CUDARequired = &audit.Rule{Name: "cuda-required", Title: "the program ends w
 	Why:  "A test for CUDA ends the program, or the function, on every Mac, before anything that would have run on MPS.",
 	Bad:  "if not torch.cuda.is_available():\n    raise RuntimeError(\"needs a GPU\")\n",
 	Good: "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\n",
-}, Node: func(p *audit.Pass, n pyast.Node) {
+}, End: func(p *audit.Pass, n pyast.Stmt) {
 	if a, ok := n.(*pyast.Assert); ok {
 		if p.Target.Device != "cuda" && strings.Contains(p.Text(a.Test), "cuda") {
 			giveUp(p, a.Test)
@@ -40,7 +40,7 @@ var CUDARequired = &audit.Rule{Name: "cuda-required", Title: "the program ends w
 func giveUp(p *audit.Pass, test pyast.Expr) {
 	f := audit.Finding{Sure: p.Func() == nil || p.FromTop() && !p.Maybe(), Text: "the program ends here without CUDA", Hint: "accept MPS: torch.backends.mps.is_available()"}
 	if !p.AtHome() { // what another file hands over decides, a device's name as a rule
-		f.Sure, f.Text = false, f.Text+", where "+p.Main.Src.Path+" calls it"
+		f.Sure, f.Text = false, f.Text+", where "+p.Home().Path+" calls it"
 	}
 	p.Report(test, f)
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
@@ -10,7 +11,7 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 		"complex128 (before PyTorch 2.12 any), can lie there, and operations on it raise.",
 	Bad: "x = torch.zeros(3, dtype=torch.complex128, device=\"mps\")\n", Good: "x = torch.zeros(3, dtype=torch.complex64, device=\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp, native/mps/OperationUtils.mm",
-}, Names: under("torch."), Call: mpsOnly(func(p *audit.Pass, c *audit.Call) {
+}, Calls: asks(under("torch."), mpsOnly(func(p *audit.Pass, c *abstract.Call) {
 	dtype, sure := arriving(p, c)
 	hint, kept := "", false // kept: bytes may lie there, and kernels do not take them
 	switch dtype {
@@ -38,9 +39,9 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 	default:
 		return
 	}
-	if kept && !(c.Self != nil && c.Self.Kind == audit.Tensor && c.Self.Where.Surely(audit.OnMPS)) { // a conversion there is a kernel
+	if kept && !(c.Self != nil && c.Self.Kind == abstract.Tensor && c.Self.Where.Surely(abstract.OnMPS)) { // a conversion there is a kernel
 		p.Report(c.At, audit.Finding{Sure: sure, Severity: audit.Warning, Text: dtype + " reaches MPS here: it can lie there, and almost every operation on it raises", Hint: hint})
 		return
 	}
 	p.Report(c.At, audit.Finding{Sure: sure, Text: dtype + " reaches MPS here, which does not have it: TypeError", Hint: hint})
-})}
+}))}

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -14,16 +15,16 @@ var Float64OnMPS = &audit.Rule{Name: "float64-on-mps", Title: "float64 tensor re
 	Bad:    "x = torch.from_numpy(np.zeros(3)).to(\"mps\")\n",
 	Good:   "x = torch.from_numpy(np.zeros(3)).float().to(\"mps\")\n",
 	Source: "aten/src/ATen/mps/EmptyTensor.cpp; Metal has no double",
-}, Names: under("torch."), Call: mpsOnly(runFloat64)}
+}, Calls: asks(under("torch."), mpsOnly(runFloat64))}
 
-func runFloat64(p *audit.Pass, c *audit.Call) {
+func runFloat64(p *audit.Pass, c *abstract.Call) {
 	dtype, sure := arriving(p, c)
 	if dtype != "float64" {
 		return
 	}
 	f := audit.Finding{Sure: sure, Text: "float64 reaches MPS here, which has none: TypeError", Hint: "make it float32 first", Source: "aten/src/ATen/mps/EmptyTensor.cpp"}
 	if c.Path == "torch.Tensor.to" && c.Node != nil && c.Arg(-1, "dtype") == nil && len(c.Node.Args) == 1 {
-		if torchName := p.Value(&pyast.Name{ID: "torch"}); torchName.Kind == audit.API && torchName.Path == "torch" {
+		if torchName := p.Value(&pyast.Name{ID: "torch"}); torchName.Kind == abstract.API && torchName.Path == "torch" {
 			f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "make it float32 on the way", Edits: []audit.Edit{{From: c.Node.Args[0].End(), To: c.Node.Args[0].End(), Text: ", torch.float32"}}}
 		}
 	} else if last(c.Path) == "double" && c.Node != nil && len(c.Node.Args) == 0 {

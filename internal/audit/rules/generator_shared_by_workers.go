@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -14,7 +15,7 @@ var SharedGenerator = &audit.Rule{Name: "generator-shared-by-workers", Title: "e
 	Source: "torch/utils/data/_utils/worker.py",
 }, Kinds: []pyast.Kind{pyast.KindClassDef}, Node: func(p *audit.Pass, n pyast.Node) {
 	v := p.Value(&pyast.Name{ID: n.(*pyast.ClassDef).Name})
-	if v.Kind != audit.ClassDef || v.Class.Node != n || !v.Class.Derives("torch.utils.data.Dataset") {
+	if v.Kind != abstract.ClassDef || v.Class.Node != n || !v.Class.Derives("torch.utils.data.Dataset") {
 		return
 	}
 	init, get := v.Class.Method("__init__"), v.Class.Method("__getitem__")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/audit"
 )
@@ -16,7 +17,7 @@ var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator 
 	Bad:    "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x)\n",
 	Good:   "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x.cpu())\n",
 	Source: "the atlas: `assay ops --api NAME` shows the operators",
-}, Names: either(under("torch."), isThirdParty), Call: mpsOnly(runMissingOperator)}
+}, Calls: asks(either(under("torch."), isThirdParty), mpsOnly(runMissingOperator))}
 
 // thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the libraries' own code.
 var thirdParty = map[string][]string{
@@ -67,24 +68,24 @@ func isThirdParty(path string) bool {
 	return known
 }
 
-func runMissingOperator(p *audit.Pass, c *audit.Call) {
+func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 	path := c.Path
 	made := strings.HasSuffix(path, ".__call__")
 	path = strings.TrimSuffix(path, ".__call__")
 	where := c.Tensors()
-	if c.Self != nil && c.Self.Kind == audit.Made && c.Self.Made != nil && strings.HasPrefix(path, "torch.distributions.") {
+	if c.Self != nil && c.Self.Kind == abstract.Made && c.Self.Made != nil && strings.HasPrefix(path, "torch.distributions.") {
 		where = c.Self.Made.Tensors() // a distribution is where its parameters are
 	}
-	if len(c.Args) > 0 && c.Args[0].Kind == audit.Tensor && c.Args[0].Where.Surely(audit.OnMPS) { // lengths and the like may lie on the CPU
-		where = audit.OnMPS
+	if len(c.Args) > 0 && c.Args[0].Kind == abstract.Tensor && c.Args[0].Where.Surely(abstract.OnMPS) { // lengths and the like may lie on the CPU
+		where = abstract.OnMPS
 	}
-	if where == 0 || where.Surely(audit.OnCPU) || where.Surely(audit.OnCUDA) || where.Surely(audit.OnOther) {
+	if where == 0 || where.Surely(abstract.OnCPU) || where.Surely(abstract.OnCUDA) || where.Surely(abstract.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
 		}
 		where = c.Arg(-1, "device").Where
 	}
-	if where&(audit.OnMPS|audit.Open) == 0 {
+	if where&(abstract.OnMPS|abstract.Open) == 0 {
 		return
 	}
 	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil { // the traces have the one with a reduction, which is another operator
@@ -92,14 +93,14 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	}
 	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
 		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !c.Self.Soft, Text: "an LSTM with projections is not supported on MPS: RuntimeError",
+			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !c.Self.Soft, Text: "an LSTM with projections is not supported on MPS: RuntimeError",
 				Hint: "apply a Linear layer to the output instead", Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
 			return
 		}
 	}
 	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" || path == "torch.conv_transpose3d" {
 		if holds(p, "conv-transpose3d") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft), Text: "a 3-D transposed convolution is not supported on MPS: RuntimeError",
+			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft), Text: "a 3-D transposed convolution is not supported on MPS: RuntimeError",
 				Hint: "torch 2.8 and later have it; or run it on the CPU", Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
 			return
 		}
@@ -116,7 +117,7 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 		missing, sometimes = sometimes, nil
 	}
 	if len(missing) == 0 && len(sometimes) > 0 {
-		if where.Surely(audit.OnMPS) || made {
+		if where.Surely(abstract.OnMPS) || made {
 			reportMissing(p, c, made, false, sometimes, "for some inputs ")
 		}
 		return
@@ -124,7 +125,7 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	if len(missing) == 0 && len(backward) == 0 {
 		return
 	}
-	sure := where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft) && !softArguments(c)
+	sure := where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft) && !softArguments(c)
 	if len(missing) > 0 {
 		reportMissing(p, c, made, sure, missing, "")
 		return
@@ -135,15 +136,15 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 }
 
 // upsampling is the kind of interpolation where a call names one that stands for one operator.
-func upsampling(c *audit.Call, path string) string {
-	var v *audit.Value
+func upsampling(c *abstract.Call, path string) string {
+	var v *abstract.Value
 	switch {
 	case path == "torch.nn.functional.interpolate":
 		v = c.Arg(3, "mode")
 	case path == "torch.nn.Upsample" && c.Self != nil && c.Self.Made != nil:
 		v = c.Self.Made.Arg(2, "mode")
 	}
-	if v == nil || v.Kind != audit.Str || v.Soft || v.Text != "bilinear" && v.Text != "bicubic" && v.Text != "trilinear" {
+	if v == nil || v.Kind != abstract.Str || v.Soft || v.Text != "bilinear" && v.Text != "bicubic" && v.Text != "trilinear" {
 		return ""
 	}
 	return v.Text
@@ -155,7 +156,7 @@ func inForward(p *audit.Pass) bool {
 }
 
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
-func certain(c *audit.Call, path string) bool {
+func certain(c *abstract.Call, path string) bool {
 	switch path {
 	case "torch.nn.AdaptiveAvgPool3d", "torch.nn.functional.adaptive_avg_pool3d": // a size of 1 is a mean
 		size := c.Arg(1, "output_size")
@@ -168,7 +169,7 @@ func certain(c *audit.Call, path string) bool {
 		if n, ok := number(size); ok {
 			return n != 1
 		}
-		if size != nil && size.Kind == audit.Seq {
+		if size != nil && size.Kind == abstract.Seq {
 			for _, i := range size.Items {
 				if n, ok := number(i); ok && n != 1 {
 					return true
@@ -179,16 +180,16 @@ func certain(c *audit.Call, path string) bool {
 	return false
 }
 
-func deviceArgument(c *audit.Call) bool {
+func deviceArgument(c *abstract.Call) bool {
 	d := c.Arg(-1, "device")
-	return d != nil && d.Kind == audit.Device
+	return d != nil && d.Kind == abstract.Device
 }
 
-func softArguments(c *audit.Call) bool {
-	return slices.ContainsFunc(c.Args, func(v *audit.Value) bool { return v.Kind == audit.Tensor && v.Soft })
+func softArguments(c *abstract.Call) bool {
+	return slices.ContainsFunc(c.Args, func(v *abstract.Value) bool { return v.Kind == abstract.Tensor && v.Soft })
 }
 
-func reportMissing(p *audit.Pass, c *audit.Call, made, sure bool, ops []string, when string) {
+func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []string, when string) {
 	name := c.Path
 	at := c.At
 	if made { // a module: what to change is where it was made

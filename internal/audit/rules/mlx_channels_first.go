@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -19,7 +20,7 @@ var MLXLayout = &audit.Rule{Name: "mlx-channels-first", Title: "NCHW input for a
 		return
 	}
 	f := p.Value(c.Func)
-	if f.Kind != audit.Made || f.Path != "mlx.nn.Conv2d" || f.Made == nil {
+	if f.Kind != abstract.Made || f.Path != "mlx.nn.Conv2d" || f.Made == nil {
 		return
 	}
 	in, ok := number(f.Made.Arg(0, "in_channels"))
@@ -31,7 +32,7 @@ var MLXLayout = &audit.Rule{Name: "mlx-channels-first", Title: "NCHW input for a
 }}
 
 // madeShape is the shape of an array that was made by mx.zeros and the like.
-func madeShape(p *audit.Pass, v *audit.Value) []float64 {
+func madeShape(p *audit.Pass, v *abstract.Value) []float64 {
 	if v.Made == nil || !strings.HasPrefix(v.Made.Path, "mlx.core.") {
 		return nil
 	}
@@ -39,7 +40,7 @@ func madeShape(p *audit.Pass, v *audit.Value) []float64 {
 	if strings.HasSuffix(v.Made.Path, "random.normal") || strings.HasSuffix(v.Made.Path, "random.uniform") {
 		s = v.Made.Arg(0, "shape")
 	}
-	if s == nil || s.Kind != audit.Seq {
+	if s == nil || s.Kind != abstract.Seq {
 		return nil
 	}
 	var shape []float64

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -26,7 +27,7 @@ var MPSNeverChosen = &audit.Rule{Name: "mps-never-chosen", Title: "the choice of
 		return
 	}
 	body, other := p.Value(e.Body), p.Value(e.Orelse)
-	if !namesCUDA(body) || !(other.Kind == audit.Str && other.Text == "cpu" || other.Kind == audit.Device && other.Where == audit.OnCPU) {
+	if !namesCUDA(body) || !(other.Kind == abstract.Str && other.Text == "cpu" || other.Kind == abstract.Device && other.Where == abstract.OnCPU) {
 		return
 	}
 	_, known := p.Value(e.Test).Truth()
@@ -72,11 +73,11 @@ func chosenByIf(p *audit.Pass, s *pyast.If) {
 	if chosen == nil || other == nil {
 		return
 	}
-	if cpu := p.Value(other); namesCUDA(p.Value(chosen)) && (cpu.Kind == audit.Str && cpu.Text == "cpu" || cpu.Kind == audit.Device && cpu.Where == audit.OnCPU) && !knowsMPS.Match(p.Src.Text) {
+	if cpu := p.Value(other); namesCUDA(p.Value(chosen)) && (cpu.Kind == abstract.Str && cpu.Text == "cpu" || cpu.Kind == abstract.Device && cpu.Where == abstract.OnCPU) && !knowsMPS.Match(p.Src().Text) {
 		p.Report(s.Test, audit.Finding{Sure: true, Text: "on a Mac this is the CPU: MPS is never chosen", Hint: "ask torch.backends.mps.is_available() as well"})
 	}
 }
 
-func namesCUDA(v *audit.Value) bool {
-	return v.Kind == audit.Str && strings.HasPrefix(v.Text, "cuda") || v.Kind == audit.Device && v.Where == audit.OnCUDA
+func namesCUDA(v *abstract.Value) bool {
+	return v.Kind == abstract.Str && strings.HasPrefix(v.Text, "cuda") || v.Kind == abstract.Device && v.Where == abstract.OnCUDA
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -13,17 +14,19 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 	Bad:    "torch.distributed.init_process_group(\"nccl\")\n",
 	Good:   "torch.distributed.init_process_group(\"nccl\" if torch.cuda.is_available() else \"gloo\")\n",
 	Source: "torch/distributed/distributed_c10d.py",
-}, Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
-	at := 0
-	switch c.Path {
-	case "torch.distributed.init_process_group":
-	case "torch.distributed.new_group":
-		at = -1
-	default:
-		return
-	}
+}, Calls: []audit.Ask{
+	on(named("torch.distributed.init_process_group"), noCUDA(backendAt(0))),
+	on(named("torch.distributed.new_group"), noCUDA(backendAt(-1))),
+}}
+
+// backendAt looks at the backend that a call names, at a position or by the name.
+func backendAt(at int) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) { reportBackend(p, c, at) }
+}
+
+func reportBackend(p *audit.Pass, c *abstract.Call, at int) {
 	v := c.Arg(at, "backend")
-	if v == nil || v.Kind != audit.Str || !strings.Contains(v.Text, "nccl") {
+	if v == nil || v.Kind != abstract.Str || !strings.Contains(v.Text, "nccl") {
 		return
 	}
 	node := c.ArgNode(at, "backend")
@@ -38,4 +41,4 @@ var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed back
 		}
 	}
 	p.Report(node, f)
-})}
+}

@@ -1,14 +1,13 @@
 package rules
 
 import (
+	"assay/internal/abstract"
 	"strings"
-
-	"assay/internal/audit"
 )
 
 // meets reports whether a call's arguments are those under which a known bug shows.
-func meets(c *audit.Call, bug string) bool {
-	made := func(at int, name string) *audit.Value {
+func meets(c *abstract.Call, bug string) bool {
+	made := func(at int, name string) *abstract.Value {
 		if c.Self == nil || c.Self.Made == nil {
 			return nil
 		}
@@ -26,7 +25,7 @@ func meets(c *audit.Call, bug string) bool {
 		if v == nil {
 			v = c.Arg(0, "input")
 		}
-		return v != nil && v.Kind == audit.Tensor && (strings.HasPrefix(v.Type, "int") || v.Type == "bool")
+		return v != nil && v.Kind == abstract.Tensor && (strings.HasPrefix(v.Type, "int") || v.Type == "bool")
 	}
 	return false
 }

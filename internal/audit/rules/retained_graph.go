@@ -3,6 +3,7 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -51,10 +52,10 @@ var RetainedGraph = &audit.Rule{Name: "retained-graph", Title: "losses are added
 	if !backward || total {
 		return
 	}
-	f := audit.Finding{Sure: p.Value(name).Kind == audit.Tensor, Text: "the sum keeps the graph of every loss: memory grows with each step", Hint: "add loss.detach(), and .item() once at the end"}
+	f := audit.Finding{Sure: p.Value(name).Kind == abstract.Tensor, Text: "the sum keeps the graph of every loss: memory grows with each step", Hint: "add loss.detach(), and .item() once at the end"}
 	if c, list := n.(*pyast.Call); list {
 		f.Text = "the list keeps the graph of every loss: memory grows with each step"
-		if to := p.Value(c.Func.(*pyast.Attribute).Value); to.Kind != audit.Seq { // a meter's append may keep a number alone
+		if to := p.Value(c.Func.(*pyast.Attribute).Value); to.Kind != abstract.Seq { // a meter's append may keep a number alone
 			f.Sure, f.Text = false, f.Text+", if append keeps what it gets"
 		}
 	}

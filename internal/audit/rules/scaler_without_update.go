@@ -10,11 +10,7 @@ var ScalerWithoutUpdate = &audit.Rule{Name: "scaler-without-update", Title: "a G
 	Bad:    "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.step(optimizer)\n",
 	Good:   "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()\n",
 	Source: "torch/amp/grad_scaler.py",
-}, Names: either(isScaler, named("?.update")), Call: func(p *audit.Pass, c *audit.Call) {
-	if name := last(c.Path); p.AtHome() && (isScaler(c.Path) && (name == "step" || name == "update") || c.Path == "?.update") {
-		audit.Note(p, newLog).add(p, c, isScaler(c.Path))
-	}
-}, File: func(p *audit.Pass) {
+}, Calls: asks(either(both(isScaler, ending("step", "update")), named("?.update")), note), File: func(p *audit.Pass) {
 	l := audit.Note(p, newLog)
 	updates := false
 	for _, s := range l.calls {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -52,18 +53,21 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 	Why: "The name was invented after the pattern of torch.cuda, or came with a later release: AttributeError.",
 	Bad: "used = torch.mps.memory_allocated()\n", Good: "used = torch.mps.current_allocated_memory()\n",
 	Source: "torch/mps and torch/backends/mps in the wheels of every release since 2.0",
-}, Names: either(under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), named("torch.autocast", "torch.amp.autocast")), Call: func(p *audit.Pass, c *audit.Call) {
-	if (c.Path == "torch.autocast" || c.Path == "torch.amp.autocast") && !p.Target.Since("2.5") {
-		if d := c.Arg(0, "device_type"); d != nil && d.Kind == audit.Str && d.Text == "mps" {
-			p.Report(c.At, audit.Finding{Sure: !d.Soft, Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s", p.Target.Torch.Version), Hint: "cast model and inputs by hand, or train in float32",
-				Source: "torch/amp/autocast_mode.py of the releases"})
+}, Calls: []audit.Ask{
+	on(both(under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), public), unknownName),
+	on(named("torch.autocast", "torch.amp.autocast"), func(p *audit.Pass, c *abstract.Call) {
+		if d := c.Arg(0, "device_type"); !p.Target.Since("2.5") && d != nil && d.Kind == abstract.Str && d.Text == "mps" {
+			p.Report(c.At, audit.Finding{Sure: !d.Soft, Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s", p.Target.Torch.Version),
+				Hint: "cast model and inputs by hand, or train in float32", Source: "torch/amp/autocast_mode.py of the releases"})
 		}
-		return
-	}
-	name, ok := strings.CutPrefix(strings.TrimPrefix(c.Path, "import "), "torch.")
-	if !ok || !strings.HasPrefix(name, "mps.") && !strings.HasPrefix(name, "backends.mps.") || strings.Contains(name, "._") || strings.HasSuffix(name, "__set__") {
-		return
-	}
+	}),
+}}
+
+// public reports a name that no part of makes private.
+func public(path string) bool { return !strings.Contains(path, "._") }
+
+func unknownName(p *audit.Pass, c *abstract.Call) {
+	name := strings.TrimPrefix(strings.TrimPrefix(c.Path, "import "), "torch.")
 	if p.Under(func(test pyast.Expr) bool { return strings.Contains(p.Text(test), "hasattr") }) {
 		return
 	}
@@ -80,7 +84,7 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 		}
 		p.Report(c.At, f)
 	}
-}}
+}
 
 // parentKnown reports that the part before the last dot is a module, not an object that was made: torch.mps.Event().record is none of ours.
 func parentKnown(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/audit"
 )
@@ -16,15 +17,12 @@ var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a k
 	Bad:    "mask = torch.cumsum(x, dim=0)   # under a release whose cumsum is wrong\n",
 	Good:   "mask = torch.cumsum(x.cpu(), dim=0).to(x.device)\n",
 	Source: "the atlas's table of known bugs: `assay ops NAME`",
-}, Names: under("torch."), Call: mpsOnly(runWrongResult)}
+}, Calls: asks(under("torch."), mpsOnly(runWrongResult))}
 
-func runWrongResult(p *audit.Pass, c *audit.Call) {
+func runWrongResult(p *audit.Pass, c *abstract.Call) {
 	path := strings.TrimSuffix(c.Path, ".__call__")
-	if !strings.HasPrefix(path, "torch.") {
-		return
-	}
 	where := c.Tensors()
-	if !where.Surely(audit.OnMPS) {
+	if !where.Surely(abstract.OnMPS) {
 		return
 	}
 	forward, _, ok := p.Operators(path)
