@@ -402,6 +402,10 @@ class Timeline:
         if not self.opened or (self.step.opts and self.snapshot is None):
             self.settle(t0, self.base)
             self.work_begin(t0)
+        self.took(phase, t0)
+
+    def took(self, phase, t0):
+        """What began at t0 and is over now was of that phase. It opens no step, and closes none."""
         t = self.boundary()
         self.gap += max(0, t0 - self.mark)
         self.step.acc[phase] += t - max(t0, self.mark)

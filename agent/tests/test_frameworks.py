@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import importlib
+import importlib.util
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import pytest
 
 from assay_agent import guest, process, timeline, wire
 from assay_agent.device import Device
-from assay_agent.watch import cost, frameworks, memory
+from assay_agent.watch import cost, frameworks, imports, memory
 from assay_agent.watch.adapter import Adapter
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "toy"))
@@ -166,6 +167,54 @@ def test_each_name_of_the_list_is_waited_for(monkeypatch):
     assert waited["one"]("module") == ("one", "module", {"steps": 1}) and waited["two"]("m")[0] == "two"
 
 
+# -- waiting for a module --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """Modules madeup, which says when it has run, and madeup2."""
+    (tmp_path / "madeup.py").write_text("import builtins\nran = True\n")
+    (tmp_path / "madeup2.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    yield
+    for name in ("madeup", "madeup2"):
+        sys.modules.pop(name, None)
+
+
+def test_a_module_is_waited_for(made_up):
+    found, before = [], list(sys.meta_path)
+    imports.when_imported("madeup", found.append)
+    assert len(sys.meta_path) == len(before) + 1
+    import madeup2
+
+    assert importlib.util.find_spec("madeup") is not None
+    assert found == [], "another module, and one that is only looked for"
+    import madeup
+
+    assert found == [madeup] and madeup.ran and madeup2 is not madeup
+    assert sys.meta_path == before, "as it was"
+    assert "exec_module" not in vars(madeup.__spec__.loader), "its loader as it would have been"
+    importlib.reload(madeup)
+    imports.when_imported("madeup", found.append)
+    assert found == [madeup, madeup], "once for the import, and at once where that is over"
+
+
+def test_a_module_whose_hooks_fail_is_imported_all_the_same(made_up, monkeypatch):
+    said = []
+    monkeypatch.setattr(wire, "trouble", said.append)
+    imports.when_imported("madeup", lambda module: 1 / 0)
+    import madeup
+
+    assert madeup.ran and said == ["madeup: hooks not installed: ZeroDivisionError('division by zero')"]
+
+
+def test_a_module_that_is_not_there(made_up):
+    imports.when_imported("madeup3", print)
+    with pytest.raises(ModuleNotFoundError):
+        import madeup3  # noqa: F401
+
+
 # -- the account of any device ---------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +275,25 @@ def test_what_a_device_says_of_itself(said):
     assert timeline.T.device.kind == "cpu"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_process_and_the_machine():
+    """Against the same kernel's other words for it."""
+    with open("/proc/self/status") as f:
+        status = dict(line.split(":", 1) for line in f)
+    assert abs(memory.resident() - int(status["VmRSS"].split()[0]) * 1024) < 32 << 20
+    with open("/proc/swaps") as f:
+        used = sum(int(line.split()[3]) * 1024 for line in f.read().splitlines()[1:])
+    assert abs(memory.swap() - used) < 32 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_swap_in_use(monkeypatch):
+    monkeypatch.setattr(memory, "_read", lambda path: b"MemTotal: 9 kB\nSwapTotal:  1000 kB\nSwapFree:  400 kB\n")
+    assert memory.swap() == 600 * 1024
+    monkeypatch.setattr(memory, "_read", lambda path: b"nothing")
+    assert memory.swap() == -1 and memory.resident() == -1
+
+
 # -- arrows ----------------------------------------------------------------------------------------------------------------------
 
 # The files that know no framework, lowest first: each imports only what stands before it. A framework's folder stands above the last.
@@ -237,6 +305,7 @@ FLOORS = [
     "wire",
     "process",
     "timeline",
+    "double.current",
     "watch.__init__",
     "watch.imports",
     "watch.adapter",

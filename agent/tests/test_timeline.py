@@ -695,3 +695,31 @@ def test_own_work_inside_a_watched_call(loop):
         (24, [4, 5, 0, 5, 5, 5], 1, 1, 0),
         (11, [0, 1, 0, 2, 3, 5], 1, 1, 0),
     ]
+
+
+def test_a_phase_of_its_own_within_a_step(loop):
+    """A hook that says afterwards what it saw: a checkpoint between the backward pass and the optimizer, and one after the step."""
+    saving = loop.t.phase("saving", 60, "saving", "checkpoints")
+    for _ in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        t = loop.time
+        loop.spend(7)
+        loop.t.took(saving, t)
+        loop.spend(1)
+        loop.optimizer(5)
+        t = loop.time
+        loop.spend(4)
+        loop.t.took(saving, t)
+    loop.fetch(1)
+    loop.t.finish()
+    assert loop.steps() == [(23, [1, 1, 0, 2, 3, 5, 11], 1, 1, 0)] * 2
+
+
+def test_what_ran_when_an_exec_began_is_given_up(loop, sent):
+    loop.fetch(1)
+    loop.t.module_begin(FWD)
+    loop.t.finish()
+    loop.t.resume()
+    assert loop.t.busy == 0 and loop.t.on

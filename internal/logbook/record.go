@@ -519,7 +519,7 @@ func Peak(run *evidence.Run) evidence.Figure {
 	return evidence.Unknown("memory.peak", "B", "no peak of memory was seen")
 }
 
-// inputShape is what watch/module.py makes of a tensor: float32[64, 3, 224, 224] on mps.
+// inputShape is what watch/torch/module.py makes of a tensor: float32[64, 3, 224, 224] on mps.
 var inputShape = regexp.MustCompile(`\[(\d+(?:, ?\d+)*)\]`)
 
 // Work is the batch and the size of one input: from the first loader and the shape that most steps had. 0 and "" where neither tells.
