@@ -3,7 +3,6 @@ package rules
 
 import (
 	"bytes"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -154,11 +153,6 @@ func number(v *audit.Value) (float64, bool) {
 		return 0, false
 	}
 	return v.Num, true
-}
-
-// where says on which line something stands, for messages.
-func line(p *audit.Pass, n pyast.Node) string {
-	return fmt.Sprintf("line %d", p.Src.Place(n.Pos()).Line)
 }
 
 // own are the loops of the function around the Pass, the innermost last.
