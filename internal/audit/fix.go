@@ -70,7 +70,7 @@ func Diff(name string, before, after []byte) string {
 		lines = append(lines, line{' ', t})
 	}
 	for _, op := range ops {
-		lines = append(lines, line{op.op, op.text})
+		lines = append(lines, line(op))
 	}
 	for _, t := range a[len(a)-last:] {
 		lines = append(lines, line{' ', t})

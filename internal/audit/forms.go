@@ -146,7 +146,7 @@ func item(src *Source, f Finding) Item {
 	if f.Fix != nil {
 		i.Fix = &ItemFix{Safety: f.Fix.Safety, Title: f.Fix.Title}
 		for _, e := range f.Fix.Edits {
-			i.Fix.Edits = append(i.Fix.Edits, ItemEdit{e.From, e.To, e.Text})
+			i.Fix.Edits = append(i.Fix.Edits, ItemEdit(e))
 		}
 	}
 	line, start := src.Line(f.From)

@@ -41,7 +41,7 @@ var arrows = map[string][]string{
 	"internal/symptom":     {"internal/atlas", "internal/evidence", "internal/stats", "internal/text", "internal/unit"},
 	"internal/host":        {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret", "internal/stats", "internal/unit"},
 	"internal/logbook":     {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret", "internal/stats", "internal/text", "internal/unit"},
-	"internal/lsp":         {"internal/abstract", "internal/atlas", "internal/audit", "internal/pyast"},
+	"internal/lsp":         {"internal/abstract", "internal/atlas", "internal/audit", "internal/pyast", "internal/text"},
 	"internal/events":      {"internal/file"},
 	"internal/fold":        {"internal/atlas", "internal/catalogue", "internal/evidence", "internal/stats", "internal/target", "internal/unit"},
 	"internal/launch":      {"internal/fault"},

@@ -342,8 +342,8 @@ func (reg *registry) special() map[string]atlas.State {
 
 // stubName returns the name of a dispatch stub from its mangled symbol, __ZN2at6native8exp_stubE, or "".
 func stubName(mangled string) string {
-	inner, ok := strings.CutPrefix(mangled, "__ZN2at6native")
-	if inner, ok = strings.CutSuffix(inner, "_stubE"); !ok {
+	inner, ok := strings.CutSuffix(strings.TrimPrefix(mangled, "__ZN2at6native"), "_stubE")
+	if !ok {
 		return ""
 	}
 	return strings.TrimLeft(inner, "0123456789") + "_stub"

@@ -44,7 +44,7 @@ func main() {
 type totals struct {
 	sync.Mutex
 	files, bytes, equal, rejected, skipped, differ int
-	ours, theirs                                   time.Duration
+	ours                                           time.Duration
 }
 
 func run(python, oracle string, show, workers int, roots []string) (bool, error) {
