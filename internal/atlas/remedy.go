@@ -31,8 +31,13 @@ var generalRemedy = map[string]string{
 
 // Remedies of one release: 2.8.0. What a condition does not hold in is left out.
 func (a *Atlas) Remedies(release string) *Remedies {
-	r := &Remedies{atlas: a, release: release}
-	for _, c := range a.Conditions() {
+	return &Remedies{atlas: a, release: release, conditions: wordings(a.Conditions(), release)}
+}
+
+// wordings are the conditions that hold in a release, say what to do, and can be told by their text.
+func wordings(rows []Condition, release string) []worded {
+	var list []worded
+	for _, c := range rows {
 		if len(blank.ReplaceAllString(c.Text, "")) < minText || !c.Holds(release) || c.Remedy == "" && c.Fixed == "" {
 			continue
 		}
@@ -40,9 +45,9 @@ func (a *Atlas) Remedies(release string) *Remedies {
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
-		r.conditions = append(r.conditions, worded{c, regexp.MustCompile(`(?s)` + strings.Join(parts, ".*?"))})
+		list = append(list, worded{c, regexp.MustCompile(`(?s)` + strings.Join(parts, ".*?"))})
 	}
-	return r
+	return list
 }
 
 // Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype, argument, rank, device,

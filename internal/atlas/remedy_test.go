@@ -84,6 +84,39 @@ func TestRemedyOfACondition(t *testing.T) {
 	}
 }
 
+// TestWordings: of made-up conditions, the one about the operator goes before a longer text about any, and what does not hold, says nothing to do
+// or could stand in any error is not looked for.
+func TestWordings(t *testing.T) {
+	rows := []Condition{
+		{Name: "any", Operators: []string{"*"}, Text: "Expected {a} to be (one) of the {b} dimensions", Remedy: "ask"},
+		{Name: "mine", Operators: []string{"aten::mine"}, Text: "to be (one) of", Remedy: "reshape"},
+		{Name: "old", Operators: []string{"*"}, Text: "Expected much of what was before", Until: "2.5.1", Remedy: "wait"},
+		{Name: "silent", Operators: []string{"*"}, Text: "Expected nothing to be done"},
+		{Name: "short", Operators: []string{"*"}, Text: "bad {whatever is said here}", Remedy: "guess"},
+		{Name: "fixed", Operators: []string{"*"}, Text: "comes out wrong {here}", Fixed: "2.9.0"},
+		{Name: "both", Operators: []string{"*"}, Text: "comes out odd {here}", Fixed: "2.9.0", Remedy: "copy first"},
+	}
+	r := &Remedies{atlas: &Atlas{}, release: "2.8.0", conditions: wordings(rows, "2.8.0")}
+	for _, c := range []struct{ operator, text, want string }{
+		{"aten::other", "Expected 3\nor 4 to be (one) of the 5 dimensions", "ask"},
+		{"aten::mine", "Expected 3 to be (one) of the 5 dimensions", "reshape"},
+		{"aten::mine.out", "Expected 3 to be (one) of the 5 dimensions", "reshape"},
+		{"aten::other", "Expected 3 to be one of the 5 dimensions", ""},
+		{"aten::other", "Expected much of what was before", ""},
+		{"aten::other", "Expected nothing to be done", ""},
+		{"aten::other", "bad luck", ""},
+		{"aten::other", "it comes out wrong there", "right from torch 2.9.0 on"},
+		{"aten::other", "it comes out odd there", "copy first; right from torch 2.9.0 on"},
+	} {
+		if got := r.Of(c.operator, "argument", c.text); got != c.want {
+			t.Errorf("%s, %q: %q, want %q", c.operator, c.text, got, c.want)
+		}
+	}
+	if now := wordings(rows, "2.5.1"); len(now) != 5 {
+		t.Errorf("in 2.5.1: %d", len(now))
+	}
+}
+
 // TestNamesMPS: MPS as a word, and nothing that has the letters in it.
 func TestNamesMPS(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -91,6 +91,9 @@ func TestJudgedRows(t *testing.T) {
 	if s := m.Ran; s.Operators != 2 || s.Calls != 4 || *s.OfCalls != 0.25 || *s.OfFLOPs != 0.25 || *s.OfTime != 0.25 || s.FLOPs != 40 {
 		t.Errorf("%+v", s)
 	}
+	if s := answered(t, line).shares(); s.Seconds != 4 {
+		t.Errorf("%v s, of 4", s.Seconds)
+	}
 	if got := strings.Join(m.Notes, "|"); got != "aten::std: another value|forward alone: no float of its output needs a gradient" {
 		t.Errorf("notes %q", got)
 	}
@@ -125,6 +128,20 @@ func TestStatus(t *testing.T) {
 		}
 		if got := r.Status(); got != c.want {
 			t.Errorf("%s of %q: %d, want %d", c.outcomes, c.of, got, c.want)
+		}
+	}
+}
+
+// TestAsksForValues: what may have failed for want of a value is tried again with data, and nothing else.
+func TestAsksForValues(t *testing.T) {
+	at := func(phase, line string) string { return strings.Replace(line, `"forward"`, `"`+phase+`"`, 1) }
+	for line, want := range map[string]bool{
+		told("A"): false, told("A", `"stand_ins":0`, `"stand_ins":1`): true,
+		raised("A", "", "x"): true, at("backward", raised("A", "", "x")): true, at("build", raised("A", "", "x")): false, at("move", raised("A", "", "x")): false,
+		raised("A", "crash", "x"): false, refusedBy("aten::mm", "dtype", "x"): false,
+	} {
+		if got := answered(t, line).asksForValues(); got != want {
+			t.Errorf("%v: %s", got, line)
 		}
 	}
 }

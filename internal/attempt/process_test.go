@@ -74,7 +74,24 @@ var scenarios = map[string]func(*stand){
 		}
 		fmt.Println("child", child.Process.Pid)
 		s.begin()
+		if s.request.Eval {
+			os.Exit(0)
+		}
 		die()
+	},
+	"crashes on the double": func(s *stand) {
+		s.begin()
+		for i, n := range s.names() {
+			switch {
+			case s.request.Device == OnCPU || i == 2:
+				s.send(told(n))
+			case i == 0:
+				s.send(raised(n, kindCrash, "its process ended by signal 11"))
+			default: // without data, and too large to be tried with it
+				s.send(strings.NewReplacer(`"data":true`, `"data":false`, `"parameters":6`, `"parameters":500000001`).Replace(raised(n, "", "x")))
+			}
+		}
+		s.send(done)
 	},
 	"no torch": func(s *stand) {
 		s.send(strings.Replace(hello, "2.15.0", "", 1), `{"answer":"refused","error":{"kind":"torch","type":"ImportError","text":"No module named 'torch'","where":"","via":""}}`)
@@ -291,15 +308,20 @@ func TestProcessesThatFail(t *testing.T) {
 
 // TestChildThatLivesOn: a program that a model started holds the wire and the outputs open, and is not waited for.
 func TestChildThatLivesOn(t *testing.T) {
-	o, narration := with(t, "leaves a child", nil)
-	r, err := Run(t.Context(), o)
-	var pid int
-	if _, scanned := fmt.Sscanf(narration.String(), "child %d", &pid); scanned != nil {
-		t.Fatalf("%v: %q", scanned, narration)
-	}
-	defer syscall.Kill(pid, syscall.SIGKILL)
-	if err != nil || r.Models[0].Outcome != outcomeCrash {
-		t.Errorf("%v %+v", err, r)
+	for well, how := range map[bool]string{false: "signal: killed", true: "exit status 0"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			o, narration := with(t, "leaves a child", func(o *Options) { o.Eval = well })
+			r, err := Run(t.Context(), o)
+			var pid int
+			if _, scanned := fmt.Sscanf(narration.String(), "child %d", &pid); scanned != nil {
+				t.Fatalf("%v: %q", scanned, narration)
+			}
+			defer syscall.Kill(pid, syscall.SIGKILL)
+			if err != nil || r.Models[0].Outcome != outcomeCrash || !strings.HasSuffix(r.Models[0].Text, how) {
+				t.Errorf("%v %+v", err, r)
+			}
+		})
 	}
 }
 
@@ -325,6 +347,21 @@ func TestOnTheCPUToo(t *testing.T) {
 	}
 	if want := "3 models of net, on a double of torch 2.8.0 MPS, Apple M1 with 16.0 GiB, macOS 15\n2 failed: those on the CPU\n"; narration.String() != want {
 		t.Errorf("narrated %q", narration)
+	}
+}
+
+// TestCrashOnTheCPUToo: a crash is tried on the CPU as an error is; what is too large for data is not, and says so.
+func TestCrashOnTheCPUToo(t *testing.T) {
+	o, _ := with(t, "crashes on the double", func(o *Options) { all(o); onDouble(o) })
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"crash|ok|", "other||not tried on the CPU: too large with data", "ok||"} {
+		m := r.Models[i]
+		if got := m.Outcome + "|" + m.CPU + "|" + strings.Join(m.Notes, ";"); got != want {
+			t.Errorf("%s: %q, want %q", m.Name, got, want)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ func result() *Result {
 		Models: []*Attempt{
 			{Name: "Fine", Outcome: "ok", Phase: "done", Model: "Net", Inputs: []string{"2,3 float32"}, Parameters: 6, Data: true, Peak: 1 << 20,
 				Ran: &Shares{Operators: 4, Calls: 9, OfCalls: share(0)}, Notes: []string{"aten::std: another value"}},
-			{Name: "Lacks", Outcome: "missing operator", Phase: "forward", Operator: "aten::frob", NativeFrom: "2.9", Error: "NotImplementedError", Text: "The operator\nis not there",
+			{Name: "Lacks", Peak: 1 << 20, Ran: &Shares{Operators: 1, Calls: 2}, Outcome: "missing operator", Phase: "forward", Operator: "aten::frob", NativeFrom: "2.9", Error: "NotImplementedError", Text: "The operator\nis not there",
 				Where: "net.py:7", Remedy: "native from torch 2.9 on", CPU: "ok",
 				Fallback: &Fallback{Outcome: "ok", Shares: Shares{OfCalls: share(0.25), OfTime: share(0.5)}, Operators: []FellBack{{"aten::frob", 3, "net.py:7"}}}},
 			{Name: "Never", Outcome: "missing operator", Phase: "backward", Operator: "aten::gone", Error: "NotImplementedError", Text: "no",
@@ -81,6 +81,11 @@ func TestText(t *testing.T) {
 		if got := shown(t, &one, 132); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
+	}
+	fell := *r
+	fell.Package, fell.Models = "", []*Attempt{{Name: "Fell", Outcome: "ok", Ran: &Shares{Operators: 4, Calls: 9}, Fallback: r.Models[1].Fallback}}
+	if got := shown(t, &fell, 132); strings.Contains(got, "each with a kernel") || !strings.Contains(got, "on the CPU: aten::frob 3×") {
+		t.Errorf("%s", got)
 	}
 	one := Result{Basis: evidence.Measured, On: OnCPU, Torch: "2.15.0", Models: []*Attempt{{Name: "Net", Outcome: "ok", Phase: "done"}}}
 	if got := shown(t, &one, 100); got != "Net: ok; measured, on cpu with torch 2.15.0.\n" {
