@@ -50,8 +50,8 @@ func wordings(rows []Condition, release string) []worded {
 	return list
 }
 
-// Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype, argument, rank, device,
-// memory), text the error's. "" where nothing is known.
+// Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype,
+// argument, rank, device, memory), text the error's. "" where nothing is known.
 func (r *Remedies) Of(operator, cause, text string) string {
 	if cause == "missing" {
 		return strings.TrimPrefix(r.atlas.Since(operator)+"; "+r.fallback(operator), "; ")
@@ -72,7 +72,8 @@ func (r *Remedies) Of(operator, cause, text string) string {
 		return best.Remedy
 	}
 	if strings.Contains(text, "CUDA") {
-		return "it asks for CUDA by name: take the device from an option, or from a tensor at hand, as x.to(weight.device)"
+		return "it asks for CUDA by name: take the device from an option, " +
+			"or from a tensor at hand, as x.to(weight.device)"
 	}
 	return generalRemedy[cause]
 }
@@ -97,7 +98,8 @@ func (c worded) rank(operator string) int {
 	return rank
 }
 
-// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not know it.
+// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not
+// know it.
 func (a *Atlas) Since(operator string) string {
 	op, ok := a.Operator(operator)
 	if !ok {
@@ -111,6 +113,6 @@ func (a *Atlas) Since(operator string) string {
 
 var namesMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)
 
-// NamesMPS reports whether an error that was raised on a CPU says that the code asked for MPS by name: such a failure tells nothing about
-// the CPU.
+// NamesMPS reports whether an error that was raised on a CPU says that the code asked for MPS by name: such a failure
+// tells nothing about the CPU.
 func NamesMPS(text string) bool { return namesMPS.MatchString(text) }
