@@ -136,7 +136,8 @@ func (opts tryOptions) attempt(env *Env, args []string) (attempt.Options, error)
 	if err != nil || limit <= 0 {
 		return usage("--limit %s: a time such as 90s or 10m", opts.limit)
 	}
-	return attempt.Options{Name: args[0], All: opts.all, Device: opts.on, Inputs: opts.inputs, Args: opts.args,
-		Eval:  opts.eval,
-		Limit: limit, Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr}, nil
+	return attempt.Options{
+		Name: args[0], All: opts.all, Device: opts.on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval, Limit: limit,
+		Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr,
+	}, nil
 }
