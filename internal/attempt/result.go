@@ -39,7 +39,7 @@ type Attempt struct {
 	NativeFrom string    `json:"native_from,omitempty"` // of a missing operator: the first release with a kernel
 	Error      string    `json:"error,omitempty"`
 	Text       string    `json:"text,omitempty"`
-	Where      string    `json:"where,omitempty"` // the user's line, or the innermost of a library's where there is none
+	Where      string    `json:"where,omitempty"` // the user's line, else the innermost of a library's
 	Remedy     string    `json:"remedy,omitempty"`
 	Seconds    float64   `json:"seconds"` // on this machine
 	Peak       int64     `json:"peak,omitempty"`
@@ -49,11 +49,11 @@ type Attempt struct {
 	Notes      []string  `json:"notes,omitempty"`
 }
 
-// Shares are an attempt's operators, and which part of them has no kernel: 0 to 1, nil where it is not known.
+// Shares are an attempt's operators, and which part of them is without a kernel: 0 to 1, nil where it is not known.
 type Shares struct {
 	Operators int      `json:"operators"`
 	Calls     int      `json:"calls"`
-	OfCalls   *float64 `json:"share_of_calls"` // of calls with tensors on the device, those of an operator without a kernel
+	OfCalls   *float64 `json:"share_of_calls"` // of all calls with tensors on the device
 	OfFLOPs   *float64 `json:"share_of_flops"`
 	OfTime    *float64 `json:"share_of_time"` // of the operators' time on this machine's CPU; nil without data
 	FLOPs     float64  `json:"flops"`
@@ -82,8 +82,8 @@ func (r *Result) JSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// Status is what `assay try` ends with: fault.OK where all that can run at all ran, GateFailed where one did not, Failed where nothing could be
-// tried. Of a package, a model that the CPU does not run either is nobody's failure.
+// Status is what `assay try` ends with: fault.OK where all that can run at all ran, GateFailed where one did not,
+// Failed where nothing could be tried. Of a package, a model that the CPU does not run either is nobody's failure.
 func (r *Result) Status() int {
 	reached := 0
 	for _, m := range r.Models {

@@ -9,8 +9,8 @@ import (
 	"assay/internal/unit"
 )
 
-// Text writes one model at length, or a line for each and the counts, in lines of at most width columns where their words allow. What strangers
-// wrote moves no cursor and begins no line.
+// Text writes one model at length, or a line for each and the counts, in lines of at most width columns where their
+// words allow. What strangers wrote moves no cursor and begins no line.
 func (r *Result) Text(out io.Writer, width int) error {
 	var b strings.Builder
 	if r.Package == "" && len(r.Models) == 1 {
@@ -90,7 +90,8 @@ func (r *Result) list(b *strings.Builder) {
 		name, outcome = max(name, len(m.Name)), max(outcome, len(m.Outcome))
 	}
 	for _, m := range r.Models {
-		line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcome, m.Outcome, strings.Join(append(m.why(), m.Notes...), "; "))
+		line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcome, m.Outcome,
+			strings.Join(append(m.why(), m.Notes...), "; "))
 		fmt.Fprintln(b, strings.TrimRight(text.Line(line), " "))
 	}
 	var counts []string
@@ -100,7 +101,8 @@ func (r *Result) list(b *strings.Builder) {
 		}
 	}
 	fmt.Fprintln(b)
-	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(), strings.Join(counts, ", "))
+	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(),
+		strings.Join(counts, ", "))
 	wrapTo(b, sum, "", "  ", listWidth)
 }
 

@@ -119,6 +119,7 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 		{"run", "--out", "o" + strings.ReplaceAll(evil, "\x00", ""), "--", "no" + evil}, {"try", evil}, {"try", "m:" + evil, "--input", evil},
 		{"ops", "conv2d", "--torch", evil}, {"ops", "--diff", evil, evil}, {"ops", "--api", evil},
 		{"verdict", "run"}, {"ops", evil}, {"ops", "--diff", "2.7", "2.8" + evil}, {"rule", evil}, {evil}, {"show", "--" + evil},
+		{"try", evil}, {"try", "a:b", "--on", evil}, {"try", "a:b", "--python", "/no/" + strings.ReplaceAll(evil, "\x00", "")},
 		{"log", "reject", "h" + evil, "--because", evil}, {"log", "import", "run"}, {"log"}, {"log", "show", evil}, {"log", "note", "r", "n" + evil},
 		{"log", "query", "SELECT title AS 'a\u202e\x1b[31m', '" + evil + "' FROM record"}, {"log", "query", evil}, {"log", "export", "--markdown"},
 	} {
