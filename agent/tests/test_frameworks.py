@@ -321,6 +321,7 @@ FLOORS = [
     "wire",
     "process",
     "timeline",
+    "double.current",
     "watch.__init__",
     "watch.imports",
     "watch.adapter",

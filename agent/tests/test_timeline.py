@@ -650,6 +650,53 @@ def test_a_loader_that_takes_over_and_one_that_does_not(loop):
     assert [s[2] for s in loop.steps()] == [1, 1, 1, 1, 2, 2]
 
 
+def test_a_loader_that_takes_over_in_the_middle_of_a_pass(loop):
+    """One step of another loader may be an excursion; with the second in a row it is the one that epochs are counted by."""
+    for batch in [(1, 1)] * 3 + [(2, 2)] + [(1, 1)] + [(2, 2)] * 3:
+        loop.fetch(1, batch=batch)
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[2] for s in loop.steps()] == [1, 1, 1, 1, 1, 1, 2, 2]
+
+
+def test_own_work_inside_a_watched_call(loop):
+    """The rest of the call stays charged to its phase, before and after the work; work that began before the call is left out from there on."""
+    def interrupted(begin, end, before=2, after=3):
+        begin()
+        loop.spend(before)
+        t = loop.time
+        loop.spend(1000)
+        loop.t.skip(t, loop.time)
+        loop.spend(after)
+        end()
+
+    t = loop.t
+    for _ in range(2):
+        interrupted(t.fetch_begin, lambda: t.fetch_end(DATA, (1, 1)))
+        interrupted(lambda: t.module_begin(FWD), lambda: t.module_end(FWD))
+        interrupted(lambda: t.backward_begin(FWD), lambda: t.backward_end(BWD))
+        loop.optimizer(5)
+    assert loop.t.step.start <= loop.time
+    began = loop.time
+    loop.spend(4)  # logging: rest
+    loop.t.fetch_begin()
+    loop.spend(6)
+    loop.t.skip(began, loop.time)
+    loop.spend(1)
+    loop.t.fetch_end(DATA, (1, 1))
+    loop.module(2)
+    loop.backward(3)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [
+        (20, [0, 5, 0, 5, 5, 5], 1, 1, 0),
+        (24, [4, 5, 0, 5, 5, 5], 1, 1, 0),
+        (11, [0, 1, 0, 2, 3, 5], 1, 1, 0),
+    ]
+
+
 def test_a_phase_of_its_own_within_a_step(loop):
     """A hook that says afterwards what it saw: a checkpoint between the backward pass and the optimizer, and one after the step."""
     saving = loop.t.phase("saving", 60, "saving", "checkpoints")

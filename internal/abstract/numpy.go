@@ -34,8 +34,6 @@ func numpyResult(in *Interp, c *Call, name string) *Value {
 	case gives != nil:
 	case strings.HasPrefix(name, "ndarray."):
 		gives = ofSelf(alike)
-	case numpyType(name) != "": // np.float32(x)
-		return &Value{Kind: Array, Type: numpyType(name)}
 	case lower(name) && !strings.Contains(name, "."):
 		gives = arrayOfArguments
 	default:

@@ -164,9 +164,9 @@ func (in *Interp) operatorResult(c *Call, name string) *Value {
 		v.Where = in.newPlace(c)
 	}
 	dtype := typeOf(c.Arg(-1, "dtype"))
-	switch always := resultTypes[lastPart(name)]; {
-	case always != "":
-		v.Type = always
+	switch fixed := resultTypes[lastPart(name)]; {
+	case fixed != "":
+		v.Type = fixed
 	case dtype != "":
 		v.Type = dtype
 	case len(c.Args) > 0:
@@ -345,8 +345,8 @@ func methodResult(in *Interp, c *Call, name string) *Value {
 	} else {
 		v = &Value{Kind: Tensor, Where: self.Where, Type: self.Type, Soft: self.Soft}
 		made = tensorMethods[method]
-		if always := resultTypes[method]; always != "" {
-			made.dtype = always
+		if fixed := resultTypes[method]; fixed != "" {
+			made.dtype = fixed
 		}
 		if self.Origin == Sized && made.sized {
 			v.Origin = Sized

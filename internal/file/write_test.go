@@ -5,7 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -98,6 +100,36 @@ func TestWriteThatFails(t *testing.T) {
 		t.Error("a folder was replaced by a file")
 	}
 	holds(t, dir, "evidence.json", "folder")
+}
+
+// TestWriteOnAFullDisk: what does not fit is an error, also where it is found only when the rest of a buffer is written. The limit of a file's size
+// stands for the disk's.
+func TestWriteOnAFullDisk(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "evidence.json")
+	if err := Write(path, 0o600, put("old")); err != nil {
+		t.Fatal(err)
+	}
+	small := before
+	small.Cur = 100
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small); err != nil {
+		t.Fatal(err)
+	}
+	err := Write(path, 0o600, put(strings.Repeat("x", 1000)))
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("%v, want %v", err, syscall.EFBIG)
+	}
+	isFile(t, path, "old", 0o600)
+	holds(t, dir, "evidence.json")
 }
 
 // TestRewrite: the file's permissions stay, a link stays a link, and a new file can be read by all.

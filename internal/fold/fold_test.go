@@ -348,3 +348,57 @@ func TestEachFigureIsPut(t *testing.T) {
 		}
 	}
 }
+
+// TestNoStepTakesNoTime: an event with such a step is none: rates and shares of it would be no numbers. The steps before it stay.
+func TestNoStepTakesNoTime(t *testing.T) {
+	for _, total := range []int64{0, -1, math.MinInt64} {
+		s := newStream()
+		s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+		s.steps(1, 1, 30, 0, plainSteps)
+		column := func(v any) []any { return []any{v} }
+		s.send(1, map[string]any{"ev": "steps", "number": column(31), "start": column(600e6), "total": column(total), "data": column(0), "h2d": column(0),
+			"forward": column(0), "backward": column(0), "optimizer": column(0), "rest": column(0), "epoch": column(1), "micro": column(1), "evals": column(0),
+			"kind": column(""), "live": column(-1), "pool": column(-1), "opts": column(1), "outside": column(0)})
+		run := s.f.Finish()
+		if run.Outcome.Complete || !strings.Contains(run.Outcome.Reason, "1 lines of the event stream could not be read") || run.Processes[0].Steps != 30 {
+			t.Errorf("a step of %d ns: %d steps, %+v", total, run.Processes[0].Steps, run.Outcome)
+		}
+		want(t, run, "step.time", 0.02)
+	}
+}
+
+// TestNoFigureIsNoNumber: what would be infinite or no number is unknown, with the reason, in its value and in its quartiles; JSON could not write it.
+func TestNoFigureIsNoNumber(t *testing.T) {
+	finite, nan, inf, minus := 1.0, math.NaN(), math.Inf(1), math.Inf(-1)
+	for _, bad := range []*float64{&nan, &inf, &minus} {
+		for _, fig := range []evidence.Figure{{Value: bad}, {Value: &finite, Low: bad, High: &finite}, {Value: &finite, Low: &finite, High: bad}} {
+			fig.Name, fig.Unit = "step.time", "s"
+			b := &builder{run: &evidence.Run{}}
+			b.put(fig)
+			if got := b.run.Figures[0]; got.Known() || got.Missing == "" || got.Low != nil || got.High != nil || got.Unit != "s" {
+				t.Errorf("%g: %+v", *bad, got)
+			}
+		}
+	}
+	b := &builder{run: &evidence.Run{}}
+	b.put(evidence.Known("step.time", 2, "s", evidence.Measured))
+	if !b.run.Figures[0].Known() {
+		t.Error("a number is unknown")
+	}
+
+	s := newStream() // and from an event: a loss beyond all numbers
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.steps(1, 1, 10, 0, plainSteps)
+	s.f.Add(1, []byte(`{"ev":"loss","step":[1,2],"value":["inf","-inf"]}`))
+	run := s.f.Finish()
+	for _, fig := range run.Figures {
+		for _, v := range []*float64{fig.Value, fig.Low, fig.High} {
+			if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+				t.Errorf("%s is %g", fig.Name, *v)
+			}
+		}
+	}
+	if _, err := json.Marshal(run); err != nil {
+		t.Error(err)
+	}
+}

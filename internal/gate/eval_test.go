@@ -423,17 +423,20 @@ func TestRecordedOnAGPU(t *testing.T) {
 
 // TestInterrupted: a run that somebody ended proves neither that the script fails nor that it runs.
 func TestInterrupted(t *testing.T) {
-	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"},
-		{Started: true, Exit: -1, Reason: "assay was killed"}} {
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 143, Signal: "SIGTERM"},
+		{Started: true, Exit: 129, Signal: "SIGHUP"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"}, {Started: true, Exit: -1, Reason: "assay was killed"}} {
 		run := made("m", "mps")
 		run.Outcome = end
 		if out, answers := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{run}}); out != Unknown || answers[0].Needs == "" {
 			t.Errorf("%+v: %s, %+v", end, out, answers)
 		}
 	}
-	killed := made("m", "mps")
-	killed.Outcome = evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL"}
-	if out, _ := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{killed}}); out != Pass {
-		t.Errorf("killed: %s", out)
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 137, Signal: "SIGKILL"}, {Started: true, Exit: 139, Signal: "SIGSEGV"},
+		{Started: true, Exit: 1, Error: "RuntimeError: KeyboardInterrupt"}} { // of its own, or for its memory
+		failed := made("m", "mps")
+		failed.Outcome = end
+		if out, _ := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{failed}}); out != Pass {
+			t.Errorf("%+v: %s", end, out)
+		}
 	}
 }

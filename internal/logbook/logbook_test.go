@@ -443,6 +443,95 @@ func TestMergeRefusesWhatIsNotWhatItSays(t *testing.T) {
 	sound(t, mine)
 }
 
+// TestMergeComparesHashes: a whole document under a hash that is not its own is refused, and so are points of a record that is not there.
+func TestMergeComparesHashes(t *testing.T) {
+	folder := t.TempDir()
+	mine, theirs := mustOpen(t, filepath.Join(folder, "mine.db")), mustOpen(t, filepath.Join(folder, "theirs.db"))
+	good := keep(t, theirs, sample(t))
+	forged, orphan := strings.Repeat("ab", 32), strings.Repeat("ef", 32)
+	doc := another(t, "forged", nil)
+	points := pack([]Point{{"extra", 1, 0, 2}})
+	for _, change := range []struct {
+		text string
+		args []any
+	}{
+		{"INSERT INTO content(id, size, data) VALUES(?, ?, ?)", []any{forged, len(doc), packer.EncodeAll(doc, nil)}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, ?, 'extra', 1, 1, 1, ?)", []any{chunkID(orphan, "extra", 1, 1, 1, points), orphan, points}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, ?, 'extra', 1, 1, 1, ?)", []any{chunkID(good, "extra", 1, 1, 2, points), good, points}},
+	} {
+		if _, err := theirs.db.Exec(change.text, change.args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if doc, err := theirs.Document(ctx, forged); err == nil || doc != nil || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("a document that is not what was kept is read: %d bytes, %v", len(doc), err)
+	}
+	m, err := mine.Merge(ctx, theirs.Path())
+	if err != nil || m.Records != 1 || len(m.Refused) != 3 {
+		t.Errorf("%+v %v", m, err)
+	}
+	said := strings.Join(m.Refused, "\n")
+	for _, want := range []string{"record " + forged[:10], "points of " + orphan[:9], "is not what was kept"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it is not said that %q was refused: %s", want, said)
+		}
+	}
+	for _, owner := range []string{good, orphan} {
+		if points, err := mine.Points(ctx, owner, "extra"); len(points) != 0 {
+			t.Errorf("points of %s were taken in: %v %v", owner[:6], points, err)
+		}
+	}
+	sound(t, mine)
+}
+
+// TestAddIsWhole: where any row of a record cannot be written, Add says so and keeps nothing of it.
+func TestAddIsWhole(t *testing.T) {
+	for _, table := range append([]string{"content", "record", "ledger", "chunk"}, tables...) {
+		b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+		about := keep(t, b, another(t, "before", nil))
+		if _, err := b.db.Exec("CREATE TRIGGER full BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'no space left'); END"); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if table == "link" {
+			_, err = b.Note(ctx, time.Unix(1, 0), "about", nil, about)
+		} else {
+			_, _, err = b.Add(ctx, another(t, "after", func(run *evidence.Run) {
+				run.Findings = []evidence.Finding{{Name: "x", Severity: evidence.Note, Text: "x", Basis: evidence.Measured}}
+			}))
+		}
+		if err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("%s: %v", table, err)
+		}
+		if _, err := b.db.Exec("DROP TRIGGER full"); err != nil {
+			t.Fatal(err)
+		}
+		if c := sound(t, b); c.Records != 1 {
+			t.Errorf("%s: %d records", table, c.Records)
+		}
+	}
+}
+
+// TestNotKnownIsNoPoint: −1 stands for not known in the columns of a run, and nothing is kept of it; 0 is a value.
+func TestNotKnownIsNoPoint(t *testing.T) {
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	id := keep(t, b, another(t, "x", func(run *evidence.Run) {
+		n := 4
+		run.Steps = evidence.StepSeries{Number: []int{1, 2, 3, 4}, Start: make([]float64, n), Total: []float64{1, 1, 1, 1}, Live: []float64{-1, 5, 0, -1},
+			Pool: []float64{-1, -1, -1, -1}}
+	}))
+	live, err := b.Points(ctx, id, "memory.live")
+	if err != nil || len(live) != 2 || live[0].Step != 2 || live[0].Value != 5 || live[1].Step != 3 || live[1].Value != 0 {
+		t.Errorf("memory.live: %+v %v", live, err)
+	}
+	if pool, err := b.Points(ctx, id, "memory.pool"); err != nil || len(pool) != 0 {
+		t.Errorf("memory.pool: %+v %v", pool, err)
+	}
+	if total, err := b.Points(ctx, id, "step.time"); err != nil || len(total) != 4 {
+		t.Errorf("step.time: %+v %v", total, err)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	folder := t.TempDir()
 	made := func(name, text string) string {

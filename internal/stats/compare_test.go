@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -58,5 +59,146 @@ func TestCompareNeedsASpread(t *testing.T) {
 	}
 	if d, ok := Compare([]float64{1, 2}, []float64{9}, 0.95); !ok || d.Freedom != 1 {
 		t.Errorf("two values and one give a (wide) interval: %+v %v", d, ok)
+	}
+}
+
+// TestInterval: worked by hand after Tukey and McLaughlin (Sankhyā A 25, 1963): the winsorised sum of squares over h (h − 1), h values being kept, and
+// Student's t of h − 1 degrees of freedom, whose quantiles are mpmath's.
+func TestInterval(t *testing.T) {
+	for _, c := range []struct {
+		xs         []float64
+		mean, half float64
+	}{
+		// Of 1 … 10 two are cut at each end: 3 3 3 4 5 6 7 8 8 8 has 42.5 about 5.5, and six values are kept.
+		{[]float64{10, 1, 9, 2, 8, 3, 7, 4, 6, 5}, 5.5, 2.5705818356363155 * math.Sqrt(42.5/6/5)},
+		{[]float64{1, 2}, 1.5, 12.706204736174694 * math.Sqrt(0.5/2/1)},
+		{[]float64{1, 2, 6}, 3, 4.302652729749462 * math.Sqrt(14./3/2)},
+		// Five are enough to cut one at each end: 2 2 3 4 4, and a value far out changes nothing.
+		{[]float64{1, 2, 3, 4, 1e9}, 3, 4.302652729749462 * math.Sqrt(4./3/2)},
+	} {
+		mean, low, high, ok := Interval(c.xs, 0.95)
+		if !ok || !near(mean, c.mean) || math.Abs(high-mean-c.half) > 1e-9 || math.Abs(mean-low-c.half) > 1e-9 {
+			t.Errorf("%v: %v, %v to %v (%v); want %v ± %v", c.xs, mean, low, high, ok, c.mean, c.half)
+		}
+	}
+	if mean, _, _, ok := Interval([]float64{7}, 0.95); ok || mean != 7 {
+		t.Errorf("one value has an interval: %v %v", mean, ok)
+	}
+	if mean, _, _, ok := Interval(nil, 0.95); ok || !math.IsNaN(mean) {
+		t.Errorf("nothing has an interval: %v %v", mean, ok)
+	}
+}
+
+// TestIntervalCovers: 95 % of such intervals hold the centre that the values were drawn about: of 4000 within three standard errors of 3800.
+func TestIntervalCovers(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	const trials = 4000
+	held := 0
+	for range trials {
+		xs := make([]float64, 4)
+		for i := range xs {
+			xs[i] = r.NormFloat64()
+		}
+		if _, low, high, ok := Interval(xs, Level); ok && low <= 0 && high >= 0 {
+			held++
+		}
+	}
+	if want := Level * trials; math.Abs(float64(held)-want) > 3*math.Sqrt(trials*Level*(1-Level)) {
+		t.Errorf("%d of %d hold the centre, want about %g", held, trials, want)
+	}
+}
+
+// TestSpread: pooled over the samples by their degrees of freedom; samples of one say nothing, and alone they leave it unknown.
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		samples [][]float64
+		want    float64
+	}{
+		{[][]float64{{1, 2, 3}}, 1},
+		{[][]float64{{1, 2, 3}, {50}, nil}, 1},
+		{[][]float64{{1, 2, 3}, {5, 9}}, math.Sqrt((2 + 8) / 3.)},
+	} {
+		if got := Spread(c.samples...); !near(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.samples, got, c.want)
+		}
+	}
+	for _, samples := range [][][]float64{{}, {{1}}, {{1}, {2}, nil}} {
+		if got := Spread(samples...); !math.IsNaN(got) {
+			t.Errorf("%v: %v, and it is not known", samples, got)
+		}
+	}
+}
+
+func TestHalfWidth(t *testing.T) {
+	if got, want := HalfWidth(1, 2, 2, 0.95), 12.706204736174694*2*math.Sqrt(1.5); math.Abs(got-want) > 1e-9*want {
+		t.Errorf("one against two: %v, want %v", got, want)
+	}
+	for _, c := range [][2]int{{1, 1}, {0, 9}, {9, 0}, {0, 0}} {
+		if got := HalfWidth(c[0], c[1], 1, 0.95); !math.IsInf(got, 1) {
+			t.Errorf("%d against %d: %v", c[0], c[1], got)
+		}
+	}
+}
+
+// TestCompareFew: worked by hand, with mpmath's quantiles: what is expected of the spread counts as ten degrees of freedom beside those of the samples.
+func TestCompareFew(t *testing.T) {
+	for _, c := range []struct {
+		first, second []float64
+		own           float64
+		freedom       int
+		err, quantile float64
+	}{
+		{[]float64{1}, []float64{2}, 0, 10, math.Sqrt(0.01 * 2), 2.2281388519862747},
+		{[]float64{1}, []float64{2}, 0.5, 10, math.Sqrt(0.01*2 + 0.25), 2.2281388519862747},
+		{[]float64{1, 3}, []float64{5}, 0, 11, math.Sqrt((10*0.01 + 2) / 11 * 1.5), 2.2009851600916399},
+		{[]float64{5}, []float64{1, 3}, 0, 11, math.Sqrt((10*0.01 + 2) / 11 * 1.5), 2.2009851600916399},
+		{[]float64{1, 3}, []float64{4, 8}, 0, 12, math.Sqrt((10*0.01 + 2 + 8) / 12 * 1), 2.1788128296672289},
+	} {
+		d := CompareFew(c.first, c.second, 0.1, 10, c.own, 0.95)
+		value := mean(c.second) - mean(c.first)
+		if d.Freedom != c.freedom || !near(d.Value, value) || !near(d.Error, c.err) || math.Abs(d.High-value-c.quantile*c.err) > 1e-9 ||
+			math.Abs(value-d.Low-c.quantile*c.err) > 1e-9 {
+			t.Errorf("%v and %v: %+v, want %v ± %v × %v with %d", c.first, c.second, d, value, c.quantile, c.err, c.freedom)
+		}
+	}
+}
+
+func mean(xs []float64) (sum float64) {
+	for _, x := range xs {
+		sum += x / float64(len(xs))
+	}
+	return sum
+}
+
+// TestBlockError: the medians 1.5, 5.5 and 3.5 of three stretches have 8 about their mean; what is left over at the end is in none.
+func TestBlockError(t *testing.T) {
+	if got, want := BlockError([]float64{1, 2, 5, 6, 3, 4, 100}, 3), math.Sqrt(8./2/3); !near(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := BlockError([]float64{1, 2, 3, 4}, 2); !near(got, math.Sqrt(2./1/2)) {
+		t.Errorf("two stretches of two: %v", got)
+	}
+	for _, xs := range [][]float64{nil, {1}, {1, 2, 3}} {
+		if got := BlockError(xs, 2); !math.IsNaN(got) {
+			t.Errorf("%v in two stretches: %v, and one value is no stretch", xs, got)
+		}
+	}
+}
+
+// TestStudentOfNoSense: no answer is made of what is none.
+func TestStudentOfNoSense(t *testing.T) {
+	for _, c := range [][2]float64{{0, 5}, {1, 5}, {-0.1, 5}, {1.1, 5}, {math.NaN(), 5}, {0.9, 0}, {0.9, -1}, {0.9, math.NaN()}} {
+		if got := StudentQuantile(c[0], c[1]); !math.IsNaN(got) {
+			t.Errorf("quantile %v with %v degrees: %v", c[0], c[1], got)
+		}
+	}
+	if Student(math.Inf(1), 3) != 1 || Student(math.Inf(-1), 3) != 0 || Student(0, 3) != 0.5 || math.Abs(StudentQuantile(0.5, 3)) > 1e-9 {
+		t.Error("the ends and the middle")
+	}
+	if d, ok := Compare([]float64{1, math.NaN(), 2}, []float64{3, 4}, 0.95); ok { // no interval is made of what is no number
+		t.Errorf("%+v", d)
+	}
+	if d, ok := Compare([]float64{1, math.Inf(1)}, []float64{3, 4}, 0.95); ok {
+		t.Errorf("%+v", d)
 	}
 }

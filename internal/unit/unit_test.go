@@ -35,6 +35,20 @@ func TestFormat(t *testing.T) {
 		{3.2e9, "Hz", "3.20 GHz"},
 		{18, "W", "18.0 W"},
 		{61.5, "°C", "61.5 °C"},
+		{999.6e-9, "s", "1.00 µs"}, // what would be printed with four digits takes the next unit
+		{999.4e-6, "s", "999 µs"},
+		{999.6e-6, "s", "1.00 ms"},
+		{999.6e-3, "s", "1.00 s"},
+		{120, "s", "2.00 min"},
+		{1e9, "Hz", "1.00 GHz"},
+		{999e6, "Hz", "999 MHz"},
+		{1023.6 * 1024, "B", "1.00 MiB"},
+		{1e15, "1", "1000000000000000"},
+		{99.95, "W", "100 W"},
+		{9.995, "W", "10.0 W"},
+		{0.01, "W", "0.01 W"},
+		{math.NaN(), "W", "NaN W"}, // shown for what it is
+		{math.Inf(1), "s", "+Inf h"},
 	} {
 		if got := Format(c.v, c.unit); got != c.want {
 			t.Errorf("Format(%v, %q) = %q, want %q", c.v, c.unit, got, c.want)
