@@ -23,7 +23,8 @@ import record  # noqa: E402
 AGENT = os.path.dirname(guest.__file__)
 
 
-# -- a framework of a stranger's ---------------------------------------------------------------------------------------------
+# -- a framework of a stranger's
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,8 @@ def test_a_folder_and_a_line_make_a_framework(toy):
     assert set(events["memory"]["phases"]) == {"load", "learn"} and events["cost"]["steps"] == 45
 
 
-# -- every framework of the list -----------------------------------------------------------------------------------------------
+# -- every framework of the list
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", frameworks.FRAMEWORKS)
@@ -167,7 +169,8 @@ def test_each_name_of_the_list_is_waited_for(monkeypatch):
     assert waited["one"]("module") == ("one", "module", {"steps": 1}) and waited["two"]("m")[0] == "two"
 
 
-# -- waiting for a module --------------------------------------------------------------------------------------------------------
+# -- waiting for a module
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -215,7 +218,8 @@ def test_a_module_that_is_not_there(made_up):
         import madeup3  # noqa: F401
 
 
-# -- the account of any device ---------------------------------------------------------------------------------------------------
+# -- the account of any device
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -310,9 +314,11 @@ def test_swap_in_use(monkeypatch):
     assert memory.swap() == -1 and memory.resident() == -1
 
 
-# -- arrows ----------------------------------------------------------------------------------------------------------------------
+# -- arrows
+# ----------------------------------------------------------------------------------------------------------------------
 
-# The files that know no framework, lowest first: each imports only what stands before it. A framework's folder stands above the last.
+# The files that know no framework, lowest first: each imports only what stands before it. A framework's folder stands
+# above the last.
 FLOORS = [
     "__init__",
     "device",
@@ -330,14 +336,16 @@ FLOORS = [
     "watch.tests",
     "watch.frameworks",
 ]
-# What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its matter.
+# What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its
+# matter.
 REHEARSING = ("watch.tests", "watch.torch.rehearsal")
 # Programs of their own, which no file of the agent imports.
 APART = ("attempt", "notebook")
 
 
 def sources():
-    """File, by its name from the agent on -> the files of the agent that it imports, wherever in it the import stands."""
+    """File, by its name from the agent on -> the files of the agent that it imports, wherever in it the import
+    stands."""
     found = {}
     for folder, _, names in os.walk(AGENT):
         for name in names:

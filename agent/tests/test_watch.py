@@ -282,12 +282,13 @@ def test_as_many_steps_as_asked(watch):
 def test_a_warning_of_a_fallback(watch):
     code = """
     import warnings
-    warnings.warn("The operator 'aten::foo' is not currently supported on the MPS backend and will fall back to run on the CPU.")
+    text = "The operator 'aten::foo' is not currently supported on the MPS backend"
+    warnings.warn(text + " and will fall back to run on the CPU.")
     warnings.warn("something else")
     """
     seen = watch(code)
     fallback = seen.one("fallback")
-    assert (fallback["operator"], fallback["where"]) == ("aten::foo", "%s:3" % (seen.folder / "script.py",))
+    assert (fallback["operator"], fallback["where"]) == ("aten::foo", "%s:4" % (seen.folder / "script.py",))
 
 
 def test_a_variable_that_is_set_too_late(watch):
@@ -326,7 +327,8 @@ def test_a_compiled_model(watch):
 
 
 def test_an_asynchronous_device(watch, double_settings):
-    """The stand-in for MPS is waited for as a device is: one step in twenty has its phases synchronised, and its allocator is read."""
+    """The stand-in for MPS is waited for as a device is: one step in twenty has its phases synchronised, and its
+    allocator is read."""
     seen = watch(
         TRAIN
         + """
@@ -445,7 +447,8 @@ def test_an_epoch_is_over_when_the_next_pass_begins(watch):
 
 
 def test_many_losses_wait_on_the_device_and_are_read_when_the_script_waits(watch, double_settings):
-    """On a device, losses are kept until the script waits for it, at most 512 of them; one that is changed in place meanwhile is none."""
+    """On a device, losses are kept until the script waits for it, at most 512 of them; one that is changed in place
+    meanwhile is none."""
     seen = watch(
         TRAIN
         + """
