@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 
 import pytest
 
@@ -388,20 +387,27 @@ def test_where_the_data_lies(watch, tmp_path):
     class Files(Dataset):
         def __init__(self, root):
             self.root, self.samples = root, [(root + "/a.bin", 0)]
+        def __getitem__(self, i):
+            return torch.zeros(1)
+    class Counted(Files):
+        def __len__(self):
+            return len(self.samples)
+    class Told(Files):
         def __len__(self):
             print("counted by the script")
             return 4
-        def __getitem__(self, i):
-            return torch.zeros(1)
     for _ in DataLoader(Subset(Files(%r), [0, 1]), batch_size=1):
         pass
+    for kind in Counted, Told:
+        for _ in DataLoader(kind("x"), batch_size=1, sampler=[0]):
+            pass
     """
         % (str(tmp_path),)
     )
-    loader = seen.one("loader")
-    assert loader["paths"] == [str(tmp_path), str(tmp_path) + "/a.bin"]
-    assert seen.printed == [], "a __len__ that does more than count is not asked"
-    assert os.path.exists(loader["paths"][1])
+    subset, counted, told = seen.all("loader")
+    assert subset["paths"] == [str(tmp_path), str(tmp_path) + "/a.bin"] and subset["length"] == 2
+    assert counted["length"] == 1 and counted["batches"] == 1
+    assert told["length"] is None and seen.printed == [], "a __len__ that does more than count is not asked"
 
 
 def test_a_thread_that_reads_a_loader_is_not_the_loop(watch):
