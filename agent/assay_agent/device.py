@@ -1,4 +1,4 @@
-"""What the timeline has to know of the device that trains. A framework's hook makes it, and hands it to Timeline.use."""
+"""What the timeline has to know of the device that trains: a framework's hook hands it to Timeline.use."""
 
 
 class Device:
@@ -7,7 +7,8 @@ class Device:
     __slots__ = ("kind", "name", "synchronize", "memory", "limit", "peak")
 
     def __init__(self, kind, name="", synchronize=None, memory=None, limit=None, peak=None):
-        """kind: its type, as the framework names it: cpu, cuda, mps; empty: not known yet. name: its own; empty where it gives none.
+        """kind: its type, as the framework names it: cpu, cuda, mps; empty: not known yet.
+        name: its own; empty where it gives none.
         synchronize: () waits for what was queued; None where nothing runs behind the script's back.
         memory: () -> (live, pool), bytes that tensors hold and that the allocator holds; None where nobody counts.
         limit: (bytes that a process can have of it, the call that said so), or None.

@@ -247,7 +247,8 @@ def _remade(function, begin, end):
     names = [a.arg for a in getattr(node.args, "posonlyargs", []) + node.args.args]
     names += [a.arg for a in (node.args.vararg,) if a] + [a.arg for a in node.args.kwonlyargs] + [a.arg for a in (node.args.kwarg,) if a]
     documented = ast.get_docstring(node, clean=False) is not None
-    body = node.body[documented:]
+    declared = _Globals()  # once, before the body, which stands there twice
+    body = [declared.visit(statement) for statement in node.body[documented:]]
 
     def at(new):
         return ast.fix_missing_locations(ast.copy_location(new, body[0]))
@@ -257,7 +258,8 @@ def _remade(function, begin, end):
 
     watched = ast.With(items=[ast.withitem(name("_assay_end"), None)], body=body)
     test = ast.Call(name("_assay_begin"), [name(n) for n in names], [])
-    node.body = node.body[:documented] + [at(ast.If(at(test), [at(watched)], body))]
+    names_first = [at(ast.Global(declared.names))] if declared.names else []
+    node.body = node.body[:documented] + names_first + [at(ast.If(at(test), [at(watched)], body))]
     empty = ast.parse("def _assay(_assay_begin, _assay_end): pass").body[0]
     outer = ast.copy_location(empty, node)
     outer.body = [ast.Global([node.name]), node]  # a function that names itself means the module's
@@ -277,6 +279,22 @@ def _remade(function, begin, end):
         made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__)
     return made
+
+
+class _Globals(ast.NodeTransformer):
+    """Takes the global declarations out of a function's statements; names are what they declare."""
+
+    def __init__(self):
+        self.names = []
+
+    def visit_Global(self, node):
+        self.names += [name for name in node.names if name not in self.names]
+        return ast.copy_location(ast.Pass(), node)
+
+    def _of_another(self, node):
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _of_another
 
 
 _IMPORT, _IMPORT_INDENTED = (re.compile(r"^%s(?:import|from[ \t]+[\w.]+[ \t]+import)[ \t]+(?:\([^)]*\)|(?:\\\n|[^\n;])*)" % indent, re.M) for indent in ("", r"[ \t]*"))

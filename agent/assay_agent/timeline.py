@@ -1,18 +1,18 @@
 """The training loop as a timeline: which phase the training thread is in, and where one step ends and the next begins.
 
 Hooks report entries and exits of loaders, copies, modules, backward passes and optimizers; this module charges the time
-between them to phases and closes steps. It knows no framework: a hook declares the phase that it sees (`Timeline.phase`) and
-names it in what it reports. All times are `time.perf_counter_ns()`.
+between them to phases and closes steps. It knows no framework: a hook declares the phase that it sees
+(`Timeline.phase`) and names it in what it reports. All times are `time.perf_counter_ns()`.
 
 A step is one round of optimizer steps. It opens with the first work after the last one and closes
   - when a loader is asked for the next batch, or
-  - when an optimizer that has stepped already steps again with no batch fetched between (loops without a loader): then at
-    the first work after its former step.
+  - when an optimizer that has stepped already steps again with no batch fetched between (loops without a loader): then
+    at the first work after its former step.
 A batch that saw neither backward pass nor optimizer (evaluation) belongs to no step: its time counts as outside.
 
-The time between two module calls is the modules' phase, and so is that from there to the backward pass: model, loss, and
-what stands between them. Where no module call was seen since the last phase (functional models, compiled functions), all the
-time up to the backward pass is that phase. Whatever else is "rest".
+The time between two module calls is the modules' phase, and so is that from there to the backward pass: model, loss,
+and what stands between them. Where no module call was seen since the last phase (functional models, compiled
+functions), all the time up to the backward pass is that phase. Whatever else is "rest".
 """
 
 import time
@@ -27,7 +27,8 @@ now = time.perf_counter_ns
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
 COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside")
 
-# name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is shown it.
+# name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
+# shown it.
 Phase = namedtuple("Phase", ("name", "order", "title", "doc"))
 REST = 0  # what no hook claims
 _rest = Phase("rest", float("inf"), "rest", "the script's own code between")
@@ -113,7 +114,8 @@ class Timeline:
     # -- what there is ------------------------------------------------------------------------------------------------
 
     def phase(self, name, order, title, doc):
-        """Declare a phase; its number, by which hooks report it. One that is there already keeps what was said of it first."""
+        """Declare a phase; its number, by which hooks report it. One that is there already keeps what was said of it
+        first."""
         for number, known in enumerate(self.phases):
             if known.name == name:
                 return number
@@ -178,7 +180,8 @@ class Timeline:
             self.skip(t, t1)
 
     def read_memory(self, step):
-        """The device's account, as often as costs a fifth of a per cent of the time; the reading is no part of the step."""
+        """The device's account, as often as costs a fifth of a per cent of the time; the reading is no part of the
+        step."""
         t = now()
         step.live, step.pool = self.device.memory()
         t1 = now()
@@ -214,7 +217,8 @@ class Timeline:
         self.step.start = self.mark = now()
 
     def decide(self, number):
-        """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are synchronised, or ""."""
+        """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are
+        synchronised, or ""."""
         self.sync = None
         self.active = self.run_hooks(self.open_hooks, number, self) or ""
         if self.active or self.device.synchronize is None or number % SYNC_EVERY:
@@ -224,14 +228,16 @@ class Timeline:
         return "sync"
 
     def plan(self):
-        """Where no fetch opens a step: decide what the next one is as soon as the last optimizer of this one has stepped."""
+        """Where no fetch opens a step: decide what the next one is as soon as the last optimizer of this one has
+        stepped."""
         t = now()
         self.planned = True
         self.coming = self.decide(self.number + 2)
         self.skip(t, now())
 
     def lost(self):
-        """A watched call ended without its end being heard of: the script raised within a hook. What is open is given up."""
+        """A watched call ended without its end being heard of: the script raised within a hook. What is open is given
+        up."""
         self.busy = self.in_opt = 0
         self.base = REST
         self.step = self.new_step(now())
@@ -240,8 +246,8 @@ class Timeline:
         self.sync, self.seen_forward = None, False
 
     def free(self, own=1):
-        """Whether what begins now is the loop's own, and no part of a watched call that is under way. own: calls of guest.around that
-        it is made of itself."""
+        """Whether what begins now is the loop's own, and no part of a watched call that is under way. own: calls of
+        guest.around that it is made of itself."""
         if self.busy and not guest.inside(own):
             self.lost()
         return not self.busy
@@ -268,8 +274,8 @@ class Timeline:
                 self.epoch_step = 0
                 self.epoch_ended = self.pass_over = False
         self.epoch_step += 1
-        self.rows.append((self.number, step.start, t - step.start, step.acc, self.epoch, step.micro, step.evals, self.kind,
-                          step.live, step.pool, len(step.opts), self.outside))
+        self.rows.append((self.number, step.start, t - step.start, step.acc, self.epoch, step.micro, step.evals,
+                          self.kind, step.live, step.pool, len(step.opts), self.outside))
         self.outside = 0
         self.counts["step"] += 1
         if self.number == 1:
@@ -493,7 +499,8 @@ class Timeline:
             rest.evals = step.evals - closed.evals
             rest.live, rest.pool, rest.batch = step.live, step.pool, self.batch
             self.step, self.snapshot = rest, None
-            # What was on until now has touched the step that is half over, whether or not it ends with the one that is closed.
+            # What was on until now has touched the step that is half over, whether or not it ends with
+            # the one that is closed.
             kind = self.active or (self.coming if self.planned else "")
             self.looped, self.round = True, len(closed.opts)
             self.close(closed, at)

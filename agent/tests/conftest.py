@@ -103,7 +103,8 @@ class Watched:
 
 @pytest.fixture(scope="session")
 def watch(tmp_path_factory, forks):
-    """watch(code, **settings): run code as a script under the agent, with those settings; Watched. The script begins with torch imported."""
+    """watch(code, **settings): run code as a script under the agent, with those settings; Watched. The script begins
+    with torch imported."""
     folder = tmp_path_factory.mktemp("watched")
 
     def run(code, **settings):
@@ -131,9 +132,11 @@ def watch(tmp_path_factory, forks):
         acceptor = threading.Thread(target=accept)
         acceptor.start()
         script = folder / "script.py"
-        head = "import sys; sys.path.insert(0, %r); import assay_agent; assay_agent.start()\n" % os.path.join(ROOT, "agent")
+        agent = os.path.join(ROOT, "agent")
+        head = "import sys; sys.path.insert(0, %r); import assay_agent; assay_agent.start()\n" % agent
         script.write_text(head + textwrap.dedent(code).lstrip("\n"))
-        config = dict({"socket": path, "run": str(folder), "on": "auto", "profile": "off", "wall": time.time()}, **settings)
+        config = {"socket": path, "run": str(folder), "on": "auto", "profile": "off", "wall": time.time()}
+        config.update(settings)
         done = forks.run(script, dict(os.environ, CUDA_VISIBLE_DEVICES="", ASSAY_AGENT=json.dumps(config)))
         server.shutdown(socket.SHUT_RDWR)
         server.close()

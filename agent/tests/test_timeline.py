@@ -406,7 +406,8 @@ def test_a_phase_is_declared_once(loop):
 
 
 def test_a_phase_that_is_declared_in_the_midst_of_a_step(loop):
-    """A second framework is imported while the loop runs; here while a step waits to be closed by its optimizer's next one."""
+    """A second framework is imported while the loop runs; here while a step waits to be closed by its optimizer's next
+    one."""
     for _ in range(2):
         loop.module(2)
         loop.backward(3)
@@ -434,7 +435,8 @@ def sent(monkeypatch, loop):
 def test_phases_are_told_in_their_order_and_once(loop, sent):
     loop.t.phase("before", 0.5, "before", "first of all")
     timeline.gather()
-    assert [row["name"] for row in sent[0]["rows"]] == ["before", "data", "h2d", "forward", "backward", "optimizer", "rest"]
+    names = [row["name"] for row in sent[0]["rows"]]
+    assert names == ["before", "data", "h2d", "forward", "backward", "optimizer", "rest"]
     assert sent[0]["rows"][0] == {"name": "before", "title": "before", "doc": "first of all"}
     timeline.gather()
     assert len(sent) == 1
@@ -461,7 +463,8 @@ def test_steps_are_sent_as_columns(loop, sent):
     event = sent[-1]
     assert tuple(event)[1:] == timeline.COLUMNS and event["ev"] == "steps"
     assert event["number"] == (1, 2) and event["total"] == (11, 11) and event["outside"] == (0, 1)
-    assert event["phases"] == {"data": [1, 1], "h2d": [0, 0], "forward": [2, 2], "backward": [3, 3], "optimizer": [5, 5], "late": [0, 0], "rest": [0, 0]}
+    assert event["phases"] == {"data": [1, 1], "h2d": [0, 0], "forward": [2, 2], "backward": [3, 3],
+                               "optimizer": [5, 5], "late": [0, 0], "rest": [0, 0]}
     assert event["kind"] == ("", "") and event["opts"] == (1, 1)
     timeline.gather()
     assert sent[-1] is event, "a step is sent once"
@@ -526,7 +529,8 @@ def test_evaluation_in_the_midst_of_an_epoch_does_not_end_it(loop):
 
 
 def test_a_pass_whose_batches_have_not_been_used_yet(loop):
-    """A loop that fetches ahead hears of the end before it has used the last batch: the step is of the pass that is over."""
+    """A loop that fetches ahead hears of the end before it has used the last batch: the step is of the pass that is
+    over."""
     ended = []
     loop.t.epoch_hooks.append(lambda epoch, t: ended.append((epoch, t.number)))
     for epoch in (1, 2):
@@ -551,7 +555,8 @@ def test_time_limit(loop):
 
 
 def test_a_step_that_an_instrument_ends_in(loop):
-    """Loops over a list: an instrument that comes on once the last optimizer has stepped is on in the next step, and not in this one."""
+    """Loops over a list: an instrument that comes on once the last optimizer has stepped is on in the next step, and
+    not in this one."""
     asked = []
     loop.t.open_hooks.append(lambda number, t: asked.append(number))
     looped(loop, 4)
@@ -586,8 +591,8 @@ def test_outside_is_told_once(loop):
 
 
 def test_reading_the_account_is_bounded(loop):
-    """A reading that takes as long as a step is made in one of so many that it costs a five-hundredth of the time, and never in less than one of
-    64. It is no part of the step."""
+    """A reading that takes as long as a step is made in one of so many that it costs a five-hundredth of the time, and
+    never in less than one of 64. It is no part of the step."""
     loop.t.device = Device("abacus", memory=lambda: (loop.spend(11), (7, 9))[1])
     for _ in range(200):
         train(loop)
@@ -651,7 +656,8 @@ def test_a_loader_that_takes_over_and_one_that_does_not(loop):
 
 
 def test_a_loader_that_takes_over_in_the_middle_of_a_pass(loop):
-    """One step of another loader may be an excursion; with the second in a row it is the one that epochs are counted by."""
+    """One step of another loader may be an excursion; with the second in a row it is the one that epochs are counted
+    by."""
     for batch in [(1, 1)] * 3 + [(2, 2)] + [(1, 1)] + [(2, 2)] * 3:
         loop.fetch(1, batch=batch)
         loop.module(2)
@@ -662,7 +668,8 @@ def test_a_loader_that_takes_over_in_the_middle_of_a_pass(loop):
 
 
 def test_own_work_inside_a_watched_call(loop):
-    """The rest of the call stays charged to its phase, before and after the work; work that began before the call is left out from there on."""
+    """The rest of the call stays charged to its phase, before and after the work; work that began before the call is
+    left out from there on."""
     def interrupted(begin, end, before=2, after=3):
         begin()
         loop.spend(before)
@@ -698,7 +705,8 @@ def test_own_work_inside_a_watched_call(loop):
 
 
 def test_a_phase_of_its_own_within_a_step(loop):
-    """A hook that says afterwards what it saw: a checkpoint between the backward pass and the optimizer, and one after the step."""
+    """A hook that says afterwards what it saw: a checkpoint between the backward pass and the optimizer, and one after
+    the step."""
     saving = loop.t.phase("saving", 60, "saving", "checkpoints")
     for _ in range(2):
         loop.fetch(1)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 
 import pytest
 
@@ -282,12 +281,13 @@ def test_as_many_steps_as_asked(watch):
 def test_a_warning_of_a_fallback(watch):
     code = """
     import warnings
-    warnings.warn("The operator 'aten::foo' is not currently supported on the MPS backend and will fall back to run on the CPU.")
+    text = "The operator 'aten::foo' is not currently supported on the MPS backend"
+    warnings.warn(text + " and will fall back to run on the CPU.")
     warnings.warn("something else")
     """
     seen = watch(code)
     fallback = seen.one("fallback")
-    assert (fallback["operator"], fallback["where"]) == ("aten::foo", "%s:3" % (seen.folder / "script.py",))
+    assert (fallback["operator"], fallback["where"]) == ("aten::foo", "%s:4" % (seen.folder / "script.py",))
 
 
 def test_a_variable_that_is_set_too_late(watch):
@@ -326,7 +326,8 @@ def test_a_compiled_model(watch):
 
 
 def test_an_asynchronous_device(watch, double_settings):
-    """The stand-in for MPS is waited for as a device is: one step in twenty has its phases synchronised, and its allocator is read."""
+    """The stand-in for MPS is waited for as a device is: one step in twenty has its phases synchronised, and its
+    allocator is read."""
     seen = watch(
         TRAIN
         + """
@@ -386,17 +387,198 @@ def test_where_the_data_lies(watch, tmp_path):
     class Files(Dataset):
         def __init__(self, root):
             self.root, self.samples = root, [(root + "/a.bin", 0)]
+        def __getitem__(self, i):
+            return torch.zeros(1)
+    class Counted(Files):
+        def __len__(self):
+            return len(self.samples)
+    class Told(Files):
         def __len__(self):
             print("counted by the script")
             return 4
-        def __getitem__(self, i):
-            return torch.zeros(1)
     for _ in DataLoader(Subset(Files(%r), [0, 1]), batch_size=1):
         pass
+    for kind in Counted, Told:
+        for _ in DataLoader(kind("x"), batch_size=1, sampler=[0]):
+            pass
     """
         % (str(tmp_path),)
     )
-    loader = seen.one("loader")
-    assert loader["paths"] == [str(tmp_path), str(tmp_path) + "/a.bin"]
-    assert seen.printed == [], "a __len__ that does more than count is not asked"
-    assert os.path.exists(loader["paths"][1])
+    subset, counted, told = seen.all("loader")
+    assert subset["paths"] == [str(tmp_path), str(tmp_path) + "/a.bin"] and subset["length"] == 2
+    assert counted["length"] == 1 and counted["batches"] == 1
+    assert told["length"] is None and seen.printed == [], "a __len__ that does more than count is not asked"
+
+
+def test_a_thread_that_reads_a_loader_is_not_the_loop(watch):
+    seen = watch(
+        TRAIN
+        + """
+    import threading
+    train(1)
+    reader = threading.Thread(target=lambda: print(len(list(loader))))
+    reader.start()
+    reader.join()
+    train(1)
+    """
+    )
+    assert "10" in seen.printed and seen.all("cost")[-1]["counts"]["fetch"] == 24
+    assert seen.column("epoch") == [1] * 10 + [2] * 10
+
+
+def test_an_epoch_is_over_when_the_next_pass_begins(watch):
+    """A loop that leaves its last batch unused, and then evaluates: what the evaluation does is not the epoch's."""
+    seen = watch(
+        TRAIN
+        + """
+    kept = []
+    def epoch():
+        before = None
+        for batch in loader:
+            if before is not None:
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(before[0]), before[1]).backward()
+                optimizer.step()
+            before = batch
+    epoch()
+    with torch.no_grad():
+        for x, y in loader:
+            kept.append(bytearray(8 << 20))
+    epoch()
+    """
+    )
+    first, second = seen.all("epoch")
+    assert first["step"] == 9 and second["step"] == 18
+    assert second["resident"] - first["resident"] > 60 << 20
+
+
+def test_many_losses_wait_on_the_device_and_are_read_when_the_script_waits(watch, double_settings):
+    """On a device, losses are kept until the script waits for it, at most 512 of them; one that is changed in place
+    meanwhile is none."""
+    seen = watch(
+        TRAIN
+        + """
+    from assay_agent.watch.torch import numerics
+    numerics.overridden = lambda: False
+    numerics._on_double = False  # as on a Mac: what lies on the device cannot be read without waiting
+    model.to("mps")
+    fetches = []
+    fetch = numerics.fetch
+    numerics.fetch = lambda: (fetches.append(len(numerics._waiting)), fetch())[1]
+    def many(steps):
+        for n in range(steps):
+            loss = model(torch.ones(1, 4, device="mps")).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if n == 3:
+                with torch.no_grad():
+                    loss.add_(1)
+    many(19)
+    print(len(numerics._waiting))
+    torch.ones((), device="mps").item()
+    print(len(numerics._waiting))
+    many(80)
+    """,
+        double=double_settings(),
+    )
+    assert seen.printed == ["19", "19"], "for a few it is not worth it"
+    told = sum(len(e["step"]) for e in seen.all("loss")), sum(e["count"] for e in seen.all("loss_unread"))
+    assert told[1] == 2 and told[0] >= 70, told
+
+
+def test_gradients_are_the_agents_own_work(watch):
+    """The look at the gradients is in no phase: what it takes is told as the agent's."""
+    seen = watch(
+        TRAIN
+        + """
+    import time
+    from assay_agent.watch.torch import numerics
+    norm = torch._foreach_norm
+    def slow(grads):
+        time.sleep(0.5)
+        return norm(grads)
+    torch._foreach_norm = slow
+    train(1)
+    """
+    )
+    assert max(seen.column("total")) < 0.4e9 and seen.all("cost")[-1]["heavy_ns"] > 0.5e9
+
+
+def test_calls_inside_a_module_are_part_of_it(watch):
+    seen = watch(TRAIN + "    train(1)\n")
+    assert seen.all("cost")[-1]["counts"]["module"] == 10, "the outermost call alone"
+
+
+def test_which_model_is_looked_at(watch):
+    """Of calls the first 64 and then every 16th; a loss is no model."""
+    seen = watch(
+        TRAIN
+        + """
+    class Loss(nn.Module):
+        def forward(self, x, y):
+            return nn.functional.cross_entropy(x, y)
+    criterion = Loss()
+    for _ in range(4):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+    """
+    )
+    assert {e["model"] for e in seen.all("shape")} == {"Sequential"}
+    assert seen.all("shape")[-1]["calls"] == 32, "of the first 64 calls, of both; then one of the sixteenth, the loss's"
+
+
+def test_a_division_further_back(watch):
+    seen = watch(
+        TRAIN
+        + """
+    for n, (x, y) in enumerate(loader, 1):
+        ((nn.functional.cross_entropy(model(x), y) / 2).exp().log()).backward()
+        if n % 2 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+    """
+    )
+    assert seen.all("accumulation")[-1]["grounds"] == {"divided by 2": 5}
+
+
+def test_where_a_call_would_wait(watch):
+    """Within a step, before its optimizer too; not in PyTorch's own bookkeeping."""
+    code = (
+        TRAIN
+        + """
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        float(loss)
+        optimizer.step()
+    torch.ones(()).item()
+    loss.detach().cpu()
+    """
+    )
+    seen = watch(code)
+    rows = {}
+    for e in seen.all("syncs"):  # totals so far, of the places that were called again
+        rows.update({(call, user.rpartition(":")[2]): (n, inside) for call, user, _, n, _, _, inside in e["rows"]})
+    assert rows == {
+        ("float(tensor)", str(line_of(code, "float(loss)"))): (10, 10),
+        ("item", str(line_of(code, "torch.ones(())"))): (1, 0),
+    }
+
+
+def test_a_graph_that_is_no_chain_of_its_own(watch):
+    seen = watch(TRAIN + "    train(2)\n")
+    assert all(e["graph"] is None for e in seen.all("alive"))
+
+
+def test_a_warning_of_another_detour(watch):
+    code = """
+    import warnings
+    warnings.warn("linalg: the kernel is missing, falling back to the CPU. It is slow")
+    """
+    seen = watch(code)
+    assert seen.one("fallback")["operator"].startswith("linalg")

@@ -59,7 +59,7 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	run.Fallbacks = []evidence.Fallback{{Operator: evil, Where: evil, Count: 1}}
 	run.Operators = []evidence.Operator{{Name: evil, Self: 1}}
 	run.Profile.Trace = evil + ".json"
-	run.Provenance = evidence.Provenance{Torch: evil, Dirty: evil, Commit: evil}
+	run.Provenance = evidence.Provenance{Build: evil, Dirty: evil, Commit: evil}
 	data, err := json.Marshal(run)
 	if err != nil {
 		t.Fatal(err)

@@ -376,24 +376,24 @@ type App struct {
 
 // Process is one Python process that the agent entered.
 type Process struct {
-	PID      int      `json:"pid"`
-	Parent   int      `json:"parent"`
-	Role     string   `json:"role"` // main, rank 1, child
-	Argv     []string `json:"argv"`
-	Python   string   `json:"python"`
-	Steps    int      `json:"steps"`
-	Torch    string   `json:"torch,omitempty"`
-	Ended    string   `json:"ended"` // bye, exec, exit without goodbye, …
-	Trouble  []string `json:"trouble,omitempty"`
-	Dropped  int      `json:"dropped_events,omitempty"`
-	Rank     string   `json:"rank,omitempty"`
-	Observed bool     `json:"observed"` // its steps are the ones in this evidence
+	PID       int      `json:"pid"`
+	Parent    int      `json:"parent"`
+	Role      string   `json:"role"` // main, rank 1, child
+	Argv      []string `json:"argv"`
+	Python    string   `json:"python"`
+	Steps     int      `json:"steps"`
+	Framework string   `json:"framework,omitempty"` // the first that it imported, of those that the agent knows
+	Release   string   `json:"release,omitempty"`   // of it
+	Ended     string   `json:"ended"`               // bye, exec, exit without goodbye, …
+	Trouble   []string `json:"trouble,omitempty"`
+	Dropped   int      `json:"dropped_events,omitempty"`
+	Rank      string   `json:"rank,omitempty"`
+	Observed  bool     `json:"observed"` // its steps are the ones in this evidence
 }
 
 // Provenance is what must be known to run it again.
 type Provenance struct {
-	Torch       string            `json:"torch,omitempty"`
-	TorchBuild  string            `json:"torch_build,omitempty"`
+	Build       string            `json:"build,omitempty"` // of the framework whose release the target names: its commit, where it says it
 	Commit      string            `json:"commit,omitempty"`
 	Dirty       string            `json:"dirty,omitempty"` // clean, dirty (3 files), unknown: why
 	Assay       string            `json:"assay"`

@@ -83,3 +83,34 @@ func TestSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestFormerFramework: what was PyTorch's own is read as that of a framework.
+func TestFormerFramework(t *testing.T) {
+	var run Run
+	text := `{"target":{"framework":"torch","release":"2.8.0"},"processes":[{"pid":1,"steps":3,"torch":"2.8.0"},{"pid":2},{"pid":3,"framework":"mlx","release":"1"}],
+		"provenance":{"torch":"2.8.0","torch_build":"abc","assay":"0.1","packages":["a==1"]}}`
+	if err := json.Unmarshal([]byte(text), &run); err != nil {
+		t.Fatal(err)
+	}
+	if p := run.Processes[0]; p.Framework != "torch" || p.Release != "2.8.0" || p.PID != 1 || p.Steps != 3 {
+		t.Errorf("%+v", p)
+	}
+	if p := run.Processes[1]; p.Framework != "" || p.Release != "" {
+		t.Errorf("%+v", p)
+	}
+	if p := run.Processes[2]; p.Framework != "mlx" || p.Release != "1" {
+		t.Errorf("%+v", p)
+	}
+	if p := run.Provenance; p.Build != "abc" || p.Assay != "0.1" || len(p.Packages) != 1 {
+		t.Errorf("%+v", p)
+	}
+	var p Provenance
+	if err := json.Unmarshal([]byte(`{"build":"new","torch_build":"old"}`), &p); err != nil || p.Build != "new" {
+		t.Errorf("%+v %v", p, err)
+	}
+	for _, broken := range []string{`{"processes":[{"torch":3}]}`, `{"provenance":{"torch_build":3}}`, `{"provenance":{"packages":3}}`} {
+		if json.Unmarshal([]byte(broken), &run) == nil {
+			t.Errorf("%s: read", broken)
+		}
+	}
+}

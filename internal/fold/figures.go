@@ -178,7 +178,7 @@ func (b *builder) processes() {
 			row.Ended = p.bye.How
 		}
 		if p.framework != nil {
-			row.Torch = p.framework.Version
+			row.Framework, row.Release = p.framework.Name, p.framework.Version
 		}
 		switch {
 		case i == 0:
@@ -202,7 +202,7 @@ func (b *builder) provenance() {
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
 		if p.framework != nil {
-			pr.Torch, pr.TorchBuild = p.framework.Version, p.framework.Git
+			pr.Build = p.framework.Git
 		}
 	}
 	if pr.Environment == nil {

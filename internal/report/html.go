@@ -416,12 +416,10 @@ func fiveTuple(run *evidence.Run) table {
 	declared := func(s, small string) cell { return cell{Text: s, Small: small} }
 
 	switch {
-	case p.Torch != "":
-		add("torch", declared(p.Torch, strings.TrimPrefix(p.TorchBuild+", declared by the package", ", ")))
 	case run.Target.Framework != "":
-		add("framework", declared(run.Target.Framework+" "+run.Target.Release, "declared by the package"))
+		add(run.Target.Framework, declared(run.Target.Release, strings.TrimPrefix(p.Build+", declared by the package", ", ")))
 	default:
-		add("torch", missing("no process imported it"))
+		add("framework", missing("no process imported one that the agent knows"))
 	}
 	switch {
 	case p.Commit != "":
@@ -620,7 +618,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-processes", Caption: "Processes", Note: "Python processes that the agent entered", Empty: "The agent entered no Python process.",
-		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"torch", false}, {"steps", true}, {"ended", false}}}
+		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"framework", false}, {"steps", true}, {"ended", false}}}
 	for _, p := range run.Processes {
 		role := text(p.Role)
 		if p.Observed {
@@ -632,7 +630,7 @@ func tables(run *evidence.Run) []table {
 			ended.Small = strings.TrimPrefix(ended.Small+"; "+count(p.Dropped, "event")+" dropped", "; ")
 		}
 		t.Rows = append(t.Rows, []cell{{Text: strconv.Itoa(p.PID), Sort: strconv.Itoa(p.PID), Num: true}, {Text: strconv.Itoa(p.Parent), Sort: strconv.Itoa(p.Parent), Num: true}, role,
-			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(p.Torch, "–")), whole(p.Steps), ended})
+			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(strings.TrimSpace(p.Framework+" "+p.Release), "–")), whole(p.Steps), ended})
 	}
 	add(t)
 

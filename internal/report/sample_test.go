@@ -225,8 +225,8 @@ func digitsRun() *evidence.Run {
 	}
 	run.Host.Apps = []evidence.App{{Name: "Google Chrome", Bytes: 3.1e9, Count: 24}, {Name: "python3.12", Bytes: 2.2e8, Count: 1, Ours: true}}
 	run.Host.AppsEnd = []evidence.App{{Name: "Google Chrome", Bytes: 3.2e9, Count: 24}, {Name: "python3.12", Bytes: 4.3e8, Count: 1, Ours: true}}
-	run.Processes = []evidence.Process{{PID: 4711, Parent: 4700, Role: "main", Argv: []string{"train.py", "--epochs", "3"}, Python: "3.12.4", Steps: 135, Torch: "2.8.0", Ended: "bye", Observed: true}}
-	run.Provenance = evidence.Provenance{Torch: "2.8.0", TorchBuild: "cpu, mps built", Commit: "9f2c1e7d0b", Dirty: "dirty (1 file)", Assay: "0.1.0",
+	run.Processes = []evidence.Process{{PID: 4711, Parent: 4700, Role: "main", Argv: []string{"train.py", "--epochs", "3"}, Python: "3.12.4", Steps: 135, Framework: "torch", Release: "2.8.0", Ended: "bye", Observed: true}}
+	run.Provenance = evidence.Provenance{Build: "cpu, mps built", Commit: "9f2c1e7d0b", Dirty: "dirty (1 file)", Assay: "0.1.0",
 		Interpreter: "/home/ana/.venv/bin/python", Environment: map[string]string{"PYTORCH_ENABLE_MPS_FALLBACK": "1", "OMP_NUM_THREADS": "8"},
 		Packages: []string{"numpy==2.1.0", "torch==2.8.0", "typing_extensions==4.12.2"}, Seeds: "torch 0, numpy not set",
 		Datasets: []evidence.Dataset{{Type: "DigitsDataset", Length: 1437, Batch: 32, Path: "/home/ana/digits/data", Files: 1, Bytes: 57523, Fingerprint: "sha256-first-64k:4a1f09"}}}
@@ -364,10 +364,10 @@ func cudaRun() *evidence.Run {
 	hostSamples(run, 210, 2, 5.2*(1<<30), 0, true)
 	run.Host.Facts = []evidence.Fact{{Name: "cpu", Value: "Intel Xeon Platinum 8480C, 16 cores", Source: "/proc/cpuinfo"}, {Name: "memory", Value: "128 GiB", Source: "/proc/meminfo"}, {Name: "driver", Value: "570.86", Source: "nvidia-smi"}}
 	run.Processes = []evidence.Process{
-		{PID: 100, Parent: 99, Role: "main", Argv: []string{"-m", "vision.train", "--arch", "resnet50"}, Python: "3.11.9", Steps: 800, Torch: "2.7.1+cu128", Ended: "bye", Observed: true},
+		{PID: 100, Parent: 99, Role: "main", Argv: []string{"-m", "vision.train", "--arch", "resnet50"}, Python: "3.11.9", Steps: 800, Framework: "torch", Release: "2.7.1+cu128", Ended: "bye", Observed: true},
 		{PID: 101, Parent: 100, Role: "child", Argv: []string{"-c", "from multiprocessing.spawn import spawn_main"}, Python: "3.11.9", Ended: "exit without goodbye", Trouble: []string{"terminated while a batch was being written"}},
 	}
-	run.Provenance = evidence.Provenance{Torch: "2.7.1+cu128", TorchBuild: "CUDA 12.8, cuDNN 9.8", Commit: "1c9d0aa", Dirty: "clean", Assay: "0.1.0", Interpreter: "/opt/py311/bin/python",
+	run.Provenance = evidence.Provenance{Build: "CUDA 12.8, cuDNN 9.8", Commit: "1c9d0aa", Dirty: "clean", Assay: "0.1.0", Interpreter: "/opt/py311/bin/python",
 		Environment: map[string]string{"CUDA_VISIBLE_DEVICES": "0", "TORCH_CUDNN_V8_API_ENABLED": "1"}, Packages: []string{"numpy==1.26.4", "torch==2.7.1+cu128", "torchvision==0.22.1+cu128"},
 		Datasets: []evidence.Dataset{{Type: "ImageFolder", Length: 1281167, Batch: 256, Workers: 8, Path: "/data/imagenet/train", Missing: "1281167 files: more than are read for a fingerprint"}}, Seeds: "not set"}
 	return run

@@ -15,7 +15,8 @@ def install(framework, config):
 
 
 def _calibrate():
-    """Time the timeline's own entry points on a timeline of their own: nanoseconds a call, best of five rounds of 200."""
+    """Time the timeline's own entry points on a timeline of their own: nanoseconds a call, best of five rounds of
+    200."""
     t = Timeline()
     phase = t.phase("any", 0, "", "")
     t.mine()

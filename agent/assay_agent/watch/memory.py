@@ -27,7 +27,8 @@ _usage = None
 
 
 def _read(path):
-    """A file of /proc, by descriptor: a file object that is left open, as where the script raises just then, would warn."""
+    """A file of /proc, by descriptor: a file object that is left open, as where the script raises just then, would
+    warn."""
     fd = os.open(path, os.O_RDONLY)
     try:
         return os.read(fd, 1 << 16)
@@ -95,7 +96,8 @@ def _account():
 
 
 def _sample(number, timeline):
-    """Where nothing runs asynchronously, the phases of one step in SAMPLE_EVERY are noted; waiting costs nothing there."""
+    """Where nothing runs asynchronously, the phases of one step in SAMPLE_EVERY are noted; waiting costs nothing
+    there."""
     if timeline.device.kind and timeline.device.synchronize is None and number % SAMPLE_EVERY == 0:
         timeline.sync = _nothing
     return None

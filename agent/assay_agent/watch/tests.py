@@ -1,7 +1,7 @@
 """What becomes of each of pytest's tests in a rehearsal, and which of the double's refusals a failed one met.
 
-A plugin that looks on: what pytest prints, and how it ends, stays as it is. A second process may then run the failed tests once more on the CPU
-(`again`), to tell those apart that fail there as well.
+A plugin that looks on: what pytest prints, and how it ends, stays as it is. A second process may then run the failed
+tests once more on the CPU (`again`), to tell those apart that fail there as well.
 """
 
 import json
@@ -69,7 +69,8 @@ def _where(error):
 
 
 def _cause(error, before):
-    """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met during the test."""
+    """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met
+    during the test."""
     seen, refusals = set(), _refusals()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -148,8 +149,8 @@ class _Watcher(_Outcomes):
 
 
 def again(settings):
-    """Have pytest run the tests named in a file, and write what becomes of them to another; whatever pytest would keep of this run is not
-    kept."""
+    """Have pytest run the tests named in a file, and write what becomes of them to another; whatever pytest would keep
+    of this run is not kept."""
     when_imported("pytest", lambda pytest: _register(pytest, _Again(pytest, settings)))
 
 

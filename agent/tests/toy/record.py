@@ -39,7 +39,8 @@ def agent_with_toy(folder):
 def record():
     """(what the script printed bare, under the agent, the agent's lines)."""
     bare = _run({})
-    # A path below the folder for temporary files can be longer than a socket's may be (macOS): tempfile's own is short enough on Linux.
+    # A path below the folder for temporary files can be longer than a socket's may be (macOS): tempfile's own is
+    # short enough on Linux.
     with tempfile.TemporaryDirectory(prefix="toy") as folder:
         agent_with_toy(folder)
         path = os.path.join(folder, "s")

@@ -20,8 +20,8 @@ def _next_serial():
 
 
 def _known(table, thing):
-    """What the table holds of a thing. No WeakKeyDictionary: its callbacks are Python code, and what a signal handler raises
-    in one is lost."""
+    """What the table holds of a thing. No WeakKeyDictionary: its callbacks are Python code, and what a signal handler
+    raises in one is lost."""
     held = table.get(id(thing))
     return held[1] if held is not None and held[0]() is thing else None
 
@@ -138,8 +138,9 @@ def describe(loader, serial):
 
 
 def _counts(thing):
-    """Whether len() of a thing can do nothing but count: a method in C, one of the framework's, or one of the script's that calls len and
-    the like and nothing else. What prints, reads a file or keeps a tally is not called on our account."""
+    """Whether len() of a thing can do nothing but count: a method in C, one of the framework's, or one of the script's
+    that calls len and the like and nothing else. What prints, reads a file or keeps a tally is not called on our
+    account."""
     from torch.utils.data import IterableDataset
 
     if isinstance(thing, IterableDataset):

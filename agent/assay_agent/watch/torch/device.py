@@ -47,7 +47,8 @@ def _cuda(torch):
 
 
 def _cuda_account(torch):
-    """(allocated, reserved) from one reading: torch.cuda.memory_allocated() flattens the whole account in Python each time."""
+    """(allocated, reserved) from one reading: torch.cuda.memory_allocated() flattens the whole account in Python each
+    time."""
     raw = getattr(torch._C, "_cuda_memoryStats", None)
     device = torch.cuda.current_device()
     if raw is None:

@@ -1,8 +1,8 @@
 """nn.Module: the outermost call with gradients on is forward.
 
-The class attribute `Module.__call__` is remade, because hooks on instances would be pickled and copied with the model. Under
-torch.compile ours would be traced, so it is taken off as soon as a compile context is made, and only the compiled
-module's own outermost call is watched from then on.
+The class attribute `Module.__call__` is remade, because hooks on instances would be pickled and copied with the model.
+Under torch.compile ours would be traced, so it is taken off as soon as a compile context is made, and only the
+compiled module's own outermost call is watched from then on.
 """
 
 import sys
@@ -66,7 +66,8 @@ def install(torch, config):
 
 
 def _on_compile(off):
-    """Call off() before the first compile context of torch._dynamo is made, whether that is imported already or later."""
+    """Call off() before the first compile context of torch._dynamo is made, whether that is imported already or
+    later."""
 
     begin = guest.hook(lambda *parameters: off())
 

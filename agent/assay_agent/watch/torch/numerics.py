@@ -1,8 +1,8 @@
 """Losses, gradients, and whether they are finite: read without waiting for a device.
 
-On a CPU the loss is read from its memory at once, with no tensor operation (an operation would show up in the script's own
-dispatch modes and profilers). On a device its detached tensor waits in a list until the host has waited for the device anyway:
-after the script's own item(), at a sampled step, at the end of an epoch.
+On a CPU the loss is read from its memory at once, with no tensor operation (an operation would show up in the script's
+own dispatch modes and profilers). On a device its detached tensor waits in a list until the host has waited for the
+device anyway: after the script's own item(), at a sampled step, at the end of an epoch.
 """
 
 import ctypes
@@ -66,8 +66,8 @@ def overridden():
 
 
 def observed():
-    """Whether the script would see an operation of the agent's: by a mode, a profiler, CUDA's mode that reports what waits, or in a graph
-    that it captures. Then the agent makes none."""
+    """Whether the script would see an operation of the agent's: by a mode, a profiler, CUDA's mode that reports what
+    waits, or in a graph that it captures. Then the agent makes none."""
     if overridden() or not own_window and _profiled():
         return True
     if T.device.kind != "cuda":
@@ -113,7 +113,8 @@ def on_backward(roots):
 
 
 def _follows(scaled, loss):
-    """Whether scaled is what a GradScaler made of loss: their product with the scale is the last operation of its graph."""
+    """Whether scaled is what a GradScaler made of loss: their product with the scale is the last operation of its
+    graph."""
     node = scaled.grad_fn
     return node is not None and any(before is loss.grad_fn for before, _ in node.next_functions)
 

@@ -2,7 +2,8 @@
 
 data: batches are fetched as fast as the loader gives them, with no compute between.
 forward: the model is called again and again on its last batch, without gradients, with no data between.
-Then the run ends with SystemExit(0). The model's state is not the training's any more: these runs measure, they do not train.
+Then the run ends with SystemExit(0). The model's state is not the training's any more: these runs measure, they do not
+train.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Hot operators: torch.profiler's own engine over fifty steps after warm-up, written as a Chrome trace.
 
-The trace is written by the engine in C++ and read by the supervisor: the training thread parses nothing. Where the script
-profiles by itself, its profiler has the engine and this one stays out or ends at once.
+The trace is written by the engine in C++ and read by the supervisor: the training thread parses nothing. Where the
+script profiles by itself, its profiler has the engine and this one stays out or ends at once.
 """
 
 import os
@@ -117,7 +117,8 @@ def start(number):
 
 
 class _told:
-    """An environment variable that the engine reads, set for as long; os.environ, which the script sees, stays as it is."""
+    """An environment variable that the engine reads, set for as long; os.environ, which the script sees, stays as it
+    is."""
 
     def __init__(self, name, value):
         self.name, self.value = name, value
@@ -180,10 +181,12 @@ def _tasks():
 
 
 def _let_go(before):
-    """Have the engine let go of CUDA. It would stay subscribed to every call of the driver, and slow the rest of the run.
+    """Have the engine let go of CUDA. It would stay subscribed to every call of the driver, and slow the rest of the
+    run.
 
-    Told so (TEARDOWN_CUPTI), it leaves that to a thread of its own, which waits for the next call of CUDA's, and for ever where none
-    comes: the process could not end (kineto, libkineto/src/CuptiActivityApi.cpp, teardownContext). So calls are made until it is gone.
+    Told so (TEARDOWN_CUPTI), it leaves that to a thread of its own, which waits for the next call of CUDA's, and for
+    ever where none comes: the process could not end (kineto, libkineto/src/CuptiActivityApi.cpp, teardownContext). So
+    calls are made until it is gone.
     """
     deadline = time.monotonic() + 2.0
     while _tasks() - before and time.monotonic() < deadline:

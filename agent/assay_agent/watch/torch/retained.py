@@ -1,8 +1,8 @@
 """Retained tensors: made in two steps in the middle of an epoch and still alive at its end, by the line that made them.
 
-Python's own tracemalloc names the line: it sees every Python object that is made, tensors included, and needs no mode that
-would change how PyTorch dispatches. It slows Python down, so two steps of an epoch are traced, marked, and left out of the
-steady window. Where the script uses tracemalloc itself, nothing is traced.
+Python's own tracemalloc names the line: it sees every Python object that is made, tensors included, and needs no mode
+that would change how PyTorch dispatches. It slows Python down, so two steps of an epoch are traced, marked, and left
+out of the steady window. Where the script uses tracemalloc itself, nothing is traced.
 """
 
 import gc
@@ -187,7 +187,8 @@ def _epoch(epoch, timeline):
 
 
 def _longest_graph(tensors):
-    """The tensor that holds the longest chain of additions: `total += loss` keeps the graph of every step it has seen."""
+    """The tensor that holds the longest chain of additions: `total += loss` keeps the graph of every step it has
+    seen."""
     with _torch._C.DisableTorchFunction():
         return _longest(tensors)
 

@@ -1,7 +1,7 @@
 """Copies to the device, and calls that make the host wait for it, by the user's line.
 
-On a CPU nothing waits; the calls are counted all the same, since they are what would wait on an asynchronous device, and only
-looked up, never wrapped: `loss.item()` runs as it would. On a device the call is wrapped to be timed.
+On a CPU nothing waits; the calls are counted all the same, since they are what would wait on an asynchronous device,
+and only looked up, never wrapped: `loss.item()` runs as it would. On a device the call is wrapped to be timed.
 """
 
 import os

@@ -5,8 +5,8 @@ import warnings
 
 from ... import guest, place, wire
 
-# PyTorch, aten/src/ATen/mps/MPSFallback.mm; the text is the same from 2.0 to 2.15. One warning a process: later operators
-# fall back without a word.
+# PyTorch, aten/src/ATen/mps/MPSFallback.mm; the text is the same from 2.0 to 2.15. One warning a process: later
+# operators fall back without a word.
 _fallback = re.compile(
     r"The operator '([^']+)' is not currently supported on the MPS backend and will fall back to run on the CPU"
 )
