@@ -12,7 +12,8 @@ import (
 	"assay/internal/atlas"
 )
 
-// asked finds calls of names of one package: lib.error() is an error, lib.warning() a warning, lib.guess() only suspected.
+// asked finds calls of names of one package: lib.error() is an error, lib.warning() a warning, lib.guess() only
+// suspected.
 var asked = &Rule{Name: "asked", Title: "a call of lib", Severity: Error, Calls: []Ask{
 	{Names: func(path string) bool { return path == "lib.warning" }, Look: func(p *Pass, c *abstract.Call) {
 		p.Report(c.At, Finding{Severity: Warning, Sure: true, Text: "found"})
@@ -23,12 +24,14 @@ var asked = &Rule{Name: "asked", Title: "a call of lib", Severity: Error, Calls:
 	{Names: func(path string) bool { return path == "lib.note" }, Look: func(p *Pass, c *abstract.Call) {
 		p.Report(c.At, Finding{Severity: Notice, Text: "found"})
 	}},
-	{Names: func(path string) bool { return path == "lib.twice" }, Look: func(p *Pass, c *abstract.Call) { // once so, once surely
+	// once so, once surely
+	{Names: func(path string) bool { return path == "lib.twice" }, Look: func(p *Pass, c *abstract.Call) {
 		p.Report(c.At, Finding{Text: "found"})
 		p.Report(c.At, Finding{Sure: true, Text: "found"})
 		p.Report(c.At, Finding{Text: "found"})
 	}},
-	{Names: func(path string) bool { return path == "lib.panic" }, Look: func(*Pass, *abstract.Call) { panic("a mistake") }},
+	{Names: func(path string) bool { return path == "lib.panic" },
+		Look: func(*Pass, *abstract.Call) { panic("a mistake") }},
 	{Names: func(path string) bool { return path == "lib.elsewhere" }, Look: func(p *Pass, c *abstract.Call) {
 		p.Unless(func(p *Pass) bool { return strings.Contains(p.Text(c.Node), "keep_silent") }, func(p *Pass) string {
 			if strings.Contains(p.Text(c.Node), "doubt") {
@@ -67,7 +70,8 @@ func findings(t *testing.T, o Options, files map[string]string) string {
 	return strings.Join(list, " | ")
 }
 
-// TestHowSure: an error whose exception the program takes, and whatever stands where only an error leads, is suspected and says why; nothing else is.
+// TestHowSure: an error whose exception the program takes, and whatever stands where only an error leads, is suspected
+// and says why; nothing else is.
 func TestHowSure(t *testing.T) {
 	const caught, handler = " suspected; the error is caught here", " suspected, if the error before it gets here"
 	for source, want := range map[string]string{
@@ -104,7 +108,8 @@ func TestHowSure(t *testing.T) {
 // TestWhatIsLeftOut: --sure leaves out what is suspected; notes that are suspected want --all.
 func TestWhatIsLeftOut(t *testing.T) {
 	files := map[string]string{"x.py": "lib.error()\nlib.guess()\nlib.note()\n"}
-	for want, o := range map[string]Options{"2 sure": {Sure: true}, "2 sure | 3 suspected": {}, "2 sure | 3 suspected | 4 suspected": {All: true}} {
+	for want, o := range map[string]Options{"2 sure": {Sure: true}, "2 sure | 3 suspected": {},
+		"2 sure | 3 suspected | 4 suspected": {All: true}} {
 		if got := findings(t, o, files); got != want {
 			t.Errorf("%+v gives %q, want %q", o, got, want)
 		}
@@ -114,19 +119,23 @@ func TestWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestFollowedFiles: what is found in a file that another calls is reported once, where the file itself is checked, and nowhere where it is not.
+// TestFollowedFiles: what is found in a file that another calls is reported once, where the file itself is checked,
+// and nowhere where it is not.
 func TestFollowedFiles(t *testing.T) {
 	helper := "def f(x):\n    lib.error()\n"
 	caller := "from %s import f\nf(1)\n"
-	if got := findings(t, Options{}, map[string]string{"a.py": fmt.Sprintf(caller, "_helper"), "_helper.py": helper}); got != "" {
+	if got := findings(t, Options{}, map[string]string{"a.py": fmt.Sprintf(caller, "_helper"),
+		"_helper.py": helper}); got != "" {
 		t.Errorf("a file that was not asked about: %q", got)
 	}
-	if got := findings(t, Options{}, map[string]string{"a.py": fmt.Sprintf(caller, "helper"), "b.py": fmt.Sprintf(caller, "helper"), "helper.py": helper}); got != "3 sure" {
+	if got := findings(t, Options{}, map[string]string{"a.py": fmt.Sprintf(caller, "helper"),
+		"b.py": fmt.Sprintf(caller, "helper"), "helper.py": helper}); got != "3 sure" {
 		t.Errorf("found by three: %q", got)
 	}
 	// Sure by itself, suspected where another file calls it in a try: it is sure.
 	try := "from helper import f\ntry:\n    f(1)\nexcept RuntimeError:\n    pass\n"
-	if got := findings(t, Options{}, map[string]string{"a.py": try, "helper.py": helper + "f(2)\n"}); got != "3 sure | 3 suspected; the error is caught here" && got != "3 sure" {
+	if got := findings(t, Options{}, map[string]string{"a.py": try,
+		"helper.py": helper + "f(2)\n"}); got != "3 sure | 3 suspected; the error is caught here" && got != "3 sure" {
 		t.Errorf("once sure: %q", got)
 	}
 }
@@ -134,7 +143,8 @@ func TestFollowedFiles(t *testing.T) {
 // TestAMistakeOfOurs in one file is said, and hides nothing of the others.
 func TestAMistakeOfOurs(t *testing.T) {
 	got := findings(t, Options{}, map[string]string{"a.py": "lib.panic()\n", "b.py": "lib.error()\n"})
-	if !strings.HasPrefix(got, "2 sure | trouble a mistake in assay: a mistake (internal/audit/report_test.go:") || !strings.Contains(got, "please report it") {
+	if !strings.HasPrefix(got, "2 sure | trouble a mistake in assay: a mistake (internal/audit/report_test.go:") ||
+		!strings.Contains(got, "please report it") {
 		t.Error(got)
 	}
 }
@@ -142,12 +152,14 @@ func TestAMistakeOfOurs(t *testing.T) {
 // TestManySyntaxErrors: twenty are listed, the rest is counted.
 func TestManySyntaxErrors(t *testing.T) {
 	got := strings.Split(findings(t, Options{}, map[string]string{"a.py": strings.Repeat("x = = 1\n", 50)}), " | ")
-	if len(got) != 21 || !strings.HasPrefix(got[19], "trouble syntax error") || got[20] != "trouble 30 more syntax errors" {
+	if len(got) != 21 || !strings.HasPrefix(got[19], "trouble syntax error") ||
+		got[20] != "trouble 30 more syntax errors" {
 		t.Errorf("%d: %q", len(got), got[len(got)-1])
 	}
 }
 
-// TestNotRead: what is no file, or too large for a program, is refused in one line, and a folder's other files are checked.
+// TestNotRead: what is no file, or too large for a program, is refused in one line, and a folder's other files are
+// checked.
 func TestNotRead(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "good.py"), "import torch, lib\nlib.error()\n")
@@ -159,8 +171,9 @@ func TestNotRead(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "folder.py"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Base: dir, Files: []string{"good.py", "large.py", "folder.py", "none.py", "-"}, Rules: []*Rule{asked}, Target: Target{Device: "mps"},
-		Stdin: &endless{}, StdinAs: "in.py"}
+	o := Options{Base: dir, Files: []string{"good.py", "large.py", "folder.py", "none.py", "-"}, Rules: []*Rule{asked},
+		Target: Target{Device: "mps"},
+		Stdin:  &endless{}, StdinAs: "in.py"}
 	r, err := Check(&o)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +183,8 @@ func TestNotRead(t *testing.T) {
 		got = append(got, trouble.File+": "+trouble.Text)
 	}
 	const tooLarge = "16 MB is more than a program has: at most 16 MB are read"
-	want := []string{"large.py: " + tooLarge, "folder.py: no regular file", "none.py: no such file or directory", "-: " + tooLarge}
+	want := []string{"large.py: " + tooLarge, "folder.py: no regular file", "none.py: no such file or directory",
+		"-: " + tooLarge}
 	if fmt.Sprint(got) != fmt.Sprint(want) || len(r.Items) != 1 {
 		t.Errorf("%q, want %q; %d found", got, want, len(r.Items))
 	}
@@ -190,7 +204,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestTreesAreNotKept: the sources whose trees are kept for others are bounded, in two generations; what is asked for again stays.
+// TestTreesAreNotKept: the sources whose trees are kept for others are bounded, in two generations; what is asked for
+// again stays.
 func TestTreesAreNotKept(t *testing.T) {
 	dir := t.TempDir()
 	pr := &project{base: dir, files: map[string]*parsed{}}
@@ -229,7 +244,8 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnswers: what the atlas knows by another name is no operator of this one, and a star binds what two modules of PyTorch have.
+// TestAnswers: what the atlas knows by another name is no operator of this one, and a star binds what two modules of
+// PyTorch have.
 func TestAnswers(t *testing.T) {
 	a := &atlas.Atlas{}
 	r, err := a.Release("torch", "2.8")
@@ -237,13 +253,15 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := &answers{target: &Target{Device: "mps", Torch: r, Atlas: a}, ops: map[string]operators{}}
-	for path, want := range map[string]bool{"torch.linalg.eigvals": true, "torch.nn.Linear": true, "eigvals": false, "torch.Linear": false, "torch.unheard_of": false} {
+	for path, want := range map[string]bool{"torch.linalg.eigvals": true, "torch.nn.Linear": true, "eigvals": false,
+		"torch.Linear": false, "torch.unheard_of": false} {
 		if got := says.operators(path).known; got != want {
 			t.Errorf("%s is known: %v", path, got)
 		}
 	}
 	for module, name := range map[string]string{"torch.nn": "Linear", "torch.nn.functional": "relu"} {
-		if list := strings.Join(says.star(module), " "); !strings.Contains(" "+list+" ", " "+name+" ") || strings.ContainsAny(list, ".(") {
+		if list := strings.Join(says.star(module), " "); !strings.Contains(" "+list+" ", " "+name+" ") ||
+			strings.ContainsAny(list, ".(") {
 			t.Errorf("from %s import * binds %q", module, list)
 		}
 	}
@@ -274,9 +292,11 @@ func TestExitStatus(t *testing.T) {
 
 // TestSuspectedErrors are warnings to those who know three words alone: a suspicion breaks nobody's build.
 func TestSuspectedErrors(t *testing.T) {
-	item := Item{Rule: "asked", Certainty: "suspected", Severity: Error, File: "::x.py", Line: 1, Column: 1, Text: "found", excerpt: []string{"x"}}
+	item := Item{Rule: "asked", Certainty: "suspected", Severity: Error, File: "::x.py", Line: 1, Column: 1,
+		Text: "found", excerpt: []string{"x"}}
 	r := &Report{Items: []Item{item}, Counts: Counts{Errors: 1, Suspected: 1}}
-	for name, want := range map[string]string{"github": "::warning title=assay asked", "sarif": `"level": "warning"`, "junit": `failures="0"`, "text": "./::x.py:1:1: suspected error",
+	for name, want := range map[string]string{"github": "::warning title=assay asked", "sarif": `"level": "warning"`,
+		"junit": `failures="0"`, "text": "./::x.py:1:1: suspected error",
 		"concise": "./::x.py:1:1: suspected error"} {
 		for _, f := range Forms {
 			var b bytes.Buffer
@@ -290,7 +310,8 @@ func TestSuspectedErrors(t *testing.T) {
 	}
 }
 
-// TestFixesChosen: a fix that is only shown is never applied, one of two that overlap waits for the next pass, and what two need is written once.
+// TestFixesChosen: a fix that is only shown is never applied, one of two that overlap waits for the next pass, and
+// what two need is written once.
 func TestFixesChosen(t *testing.T) {
 	src, err := NewSource("x.py", []byte("a = b\nc = d\n"))
 	if err != nil {
@@ -308,7 +329,8 @@ func TestFixesChosen(t *testing.T) {
 		{[]Finding{fix(Unsafe, Edit{0, 1, "z"})}, Safe, "", 1},
 		{[]Finding{fix(Unsafe, Edit{0, 1, "z"})}, Unsafe, "z = b\nc = d\n", 0},
 		{[]Finding{fix(Safe, Edit{0, 1, "z"}), fix(Safe, Edit{0, 5, "y = 1"})}, Safe, "z = b\nc = d\n", 1},
-		{[]Finding{fix(Safe, both, Edit{4, 5, "y"}), fix(Safe, both, Edit{10, 11, "z"})}, Safe, "import x\na = y\nc = z\n", 0},
+		{[]Finding{fix(Safe, both, Edit{4, 5, "y"}), fix(Safe, both, Edit{10, 11, "z"})}, Safe,
+			"import x\na = y\nc = z\n", 0},
 	} {
 		content, left, err := fixed(src, c.list, c.trust)
 		if err != nil || string(content) != c.want || len(left) != c.left {
