@@ -87,7 +87,7 @@ func TestSteps(t *testing.T) {
 // TestFormerFramework: what was PyTorch's own is read as that of a framework.
 func TestFormerFramework(t *testing.T) {
 	var run Run
-	text := `{"target":{"framework":"torch","release":"2.8.0"},"processes":[{"pid":1,"steps":3,"torch":"2.8.0"},{"pid":2},{"pid":3,"framework":"mlx","release":"1"}],
+	text := `{"schema":"assay.evidence/1","target":{"framework":"torch","release":"2.8.0"},"processes":[{"pid":1,"steps":3,"torch":"2.8.0"},{"pid":2},{"pid":3,"framework":"mlx","release":"1"}],
 		"provenance":{"torch":"2.8.0","torch_build":"abc","assay":"0.1","packages":["a==1"]}}`
 	if err := json.Unmarshal([]byte(text), &run); err != nil {
 		t.Fatal(err)
@@ -108,8 +108,8 @@ func TestFormerFramework(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"build":"new","torch_build":"old"}`), &p); err != nil || p.Build != "new" {
 		t.Errorf("%+v %v", p, err)
 	}
-	for _, broken := range []string{`{"processes":[{"torch":3}]}`, `{"provenance":{"torch_build":3}}`, `{"provenance":{"packages":3}}`} {
-		if json.Unmarshal([]byte(broken), &run) == nil {
+	for _, broken := range []string{`"processes":[{"torch":3}]}`, `"provenance":{"torch_build":3}}`, `"provenance":{"packages":3}}`} {
+		if json.Unmarshal([]byte(`{"schema":"assay.evidence/1",`+broken), &run) == nil {
 			t.Errorf("%s: read", broken)
 		}
 	}

@@ -29,7 +29,8 @@ func check(t *testing.T, name, source string, fix audit.Safety) (*audit.Report, 
 	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := audit.Options{Base: dir, Files: []string{name}, Rules: All, Known: All, Target: target(t, "2.8"), All: true, Fix: fix}
+	o := audit.Options{Base: dir, Files: []string{name}, Rules: All, Known: All, Target: target(t, "2.8"), All: true,
+		Fix: fix}
 	var report *audit.Report
 	for range 5 {
 		var err error
@@ -48,16 +49,19 @@ func header(r *audit.Rule) string {
 	switch r.Name {
 	case "fallback-switched-on", "variable-set-too-late", "variable-value", "unread-variable":
 		return "import os\n"
-	case "requirement", "channels-first", "tensorflow-v1-graph", "tensorflow-complex", "mlx-without-eval", "mlx-channels-first", "unused-allow":
+	case "requirement", "channels-first", "tensorflow-v1-graph", "tensorflow-complex", "mlx-without-eval",
+		"mlx-channels-first", "unused-allow":
 		return ""
 	case "allow-without-reason":
 		return "import torch\nx = torch.zeros(3, device=\"mps\")\n"
 	}
-	return "import contextlib\nimport numpy as np\nimport torch\nfrom torch.utils.data import DataLoader\nmodel = torch.nn.Linear(4, 4).to(\"mps\")\nx = torch.zeros(2, 4, device=\"mps\")\n" +
+	return "import contextlib\nimport numpy as np\nimport torch\nfrom torch.utils.data import DataLoader\nmodel = " +
+		"torch.nn.Linear(4, 4).to(\"mps\")\nx = torch.zeros(2, 4, device=\"mps\")\n" +
 		"class Net(torch.nn.Module):\n    pass\noptimizer = torch.optim.SGD(model.parameters())\n"
 }
 
-// TestPages: what a rule's page calls bad earns the finding, and what it calls good does not. Fixes leave sources that parse and earn it no more.
+// TestPages: what a rule's page calls bad earns the finding, and what it calls good does not. Fixes leave sources that
+// parse and earn it no more.
 func TestPages(t *testing.T) {
 	for _, r := range All {
 		t.Run(r.Name, func(t *testing.T) {
@@ -154,7 +158,8 @@ func TestRequirementPairs(t *testing.T) {
 	}
 }
 
-// TestRequirementElsewhere: a file that is named for another system, an extra and a group are asked for by those who can meet them.
+// TestRequirementElsewhere: a file that is named for another system, an extra and a group are asked for by those who
+// can meet them.
 func TestRequirementElsewhere(t *testing.T) {
 	for name, source := range map[string]string{
 		"requirements-linux.txt":       "triton==3.0.0\n",
@@ -186,7 +191,8 @@ func TestFolderName(t *testing.T) {
 		if err := os.WriteFile(path, source, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		report, err := audit.Check(&audit.Options{Base: t.TempDir(), Files: []string{path}, Rules: All, Known: All, Target: target(t, "2.8")})
+		report, err := audit.Check(&audit.Options{Base: t.TempDir(), Files: []string{path}, Rules: All, Known: All,
+			Target: target(t, "2.8")})
 		if err != nil || len(report.Items) != 1 || report.Items[0].Certainty != "sure" {
 			t.Errorf("%s: %+v, %v", folder, report, err)
 		}
