@@ -545,7 +545,7 @@ def test_shapes_alone(make):
     x = call(double, aten.ones.default, [4], device=MPS)
     assert shapes.is_meta(x) and double.place.on_mps(x)
     assert call(double, aten._local_scalar_dense.default, call(double, aten.sum.default, x)) == 0.0
-    flag = call(double, aten.select.int, call(double, aten.gt.Scalar, x, 0), 0, 0)
+    flag = call(double, aten.ones.default, [], dtype=torch.bool, device=MPS)
     assert call(double, aten._local_scalar_dense.default, flag) is False
     assert call(double, aten._local_scalar_dense.default, call(double, aten.argmax.default, x)) == 0
     big = call(double, aten.zeros.default, [shapes.LARGE], device=torch.device("cpu"))
