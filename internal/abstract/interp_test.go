@@ -119,8 +119,10 @@ func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 		return &File{Tree: pyast.Parse(raw, pyast.Options{})}
 	}
 	world := &World{Device: device, Finder: NewFinder(base), Load: load,
-		Since:    func(release string) bool { return release <= "2.8" },
-		Operator: func(path string) bool { return strings.HasPrefix(path, "torch.") && lower(lastPart(path)) && strings.Count(path, ".") == 1 },
+		Since: func(release string) bool { return release <= "2.8" },
+		Operator: func(path string) bool {
+			return strings.HasPrefix(path, "torch.") && lower(lastPart(path)) && strings.Count(path, ".") == 1
+		},
 		Exports: func(module string) []string {
 			return map[string][]string{"torch.nn": {"Linear", "Module"}}[module]
 		}}

@@ -48,7 +48,8 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	write("x.log", "epoch"+evil+"\nTraceback (most recent call last):\n  File \"/u/"+evil+".py\", line 3, in f\nFrobError: "+evil+"it\n"+
 		"NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device."+evil+"\n[ERROR] "+evil+" gone\n"+
 		"RuntimeError: MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 0 bytes, max allowed: 2.00 GB). Tried to allocate 7.00 GB on "+evil+" pool\n")
-	run := evidence.Run{Schema: evidence.Schema, ID: "r" + evil, Started: time.Now()}
+	run := *evidence.NewRun("r" + evil)
+	run.Started = time.Now()
 	run.Subject = evidence.Subject{Kind: "script", Script: "t" + evil + ".py", Command: []string{"python", evil}}
 	run.Target = evidence.Target{Device: "mps" + evil, Framework: "torch", Release: "2.8.0" + evil, Asked: evil, System: evil}
 	run.Outcome = evidence.Outcome{Started: true, Error: "FrobError: " + evil, Where: evil + ":3", Reason: evil}

@@ -2,10 +2,12 @@
 // Types and their JSON, no logic. docs/formats/evidence.md describes the file, evidence.schema.json is its schema.
 package evidence
 
-import "time"
-
-// Schema names the version of the JSON form. A change that an existing reader could misread raises the number.
-const Schema = "assay.evidence/1"
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Basis says how a figure is known.
 type Basis string
@@ -22,6 +24,7 @@ const (
 // Exactly one of Value and Missing is set: a figure that is not known has no value and says why.
 type Figure struct {
 	Name    string   `json:"name"`
+	Labels  Labels   `json:"labels,omitempty"` // what tells it apart from others of its name
 	Value   *float64 `json:"value,omitempty"`
 	Unit    string   `json:"unit"`
 	Low     *float64 `json:"low,omitempty"`  // first quartile of the sample
@@ -37,6 +40,26 @@ type Figure struct {
 	Disturbed string `json:"disturbed,omitempty"`
 }
 
+// Labels tell figures of one name apart: batch=32, or layer=conv1 and dtype=float16.
+type Labels map[string]string
+
+// Key is the name with the labels in the order of theirs, as gates and the logbook write it: step.time{batch=32,dtype=float16}. Characters that would
+// make two keys out of one are quoted as in Go.
+func (f Figure) Key() string {
+	if len(f.Labels) == 0 {
+		return f.Name
+	}
+	var b strings.Builder
+	for i, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		value := f.Labels[name]
+		if strings.ContainsAny(value, "{},=\"") || value == "" {
+			value = strconv.Quote(value)
+		}
+		b.WriteString(map[bool]string{true: "{", false: ","}[i == 0] + name + "=" + value)
+	}
+	return f.Name + b.String() + "}"
+}
+
 // Known reports whether the figure has a value.
 func (f Figure) Known() bool { return f.Value != nil }
 
@@ -48,56 +71,6 @@ func Known(name string, value float64, unit string, basis Basis) Figure {
 // Unknown makes a figure that is not known, with the reason.
 func Unknown(name, unit, reason string) Figure {
 	return Figure{Name: name, Unit: unit, Missing: reason}
-}
-
-// Run is the evidence of one run of one subject on one target: the content of evidence.json.
-type Run struct {
-	Schema  string    `json:"schema"`
-	ID      string    `json:"id"` // a name of its own: time, subject and random characters; of earlier assays the name of the run's folder
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"`
-
-	Subject Subject `json:"subject"`
-	Target  Target  `json:"target"`
-	Outcome Outcome `json:"outcome"`
-
-	Figures  []Figure  `json:"figures"`
-	Windows  []Window  `json:"windows"`
-	Epochs   []Epoch   `json:"epochs"`
-	Findings []Finding `json:"findings"`
-	Limits   []Limit   `json:"limits,omitempty"` // that findings were judged by; of earlier assays none
-
-	Fallbacks []Fallback  `json:"fallbacks"`
-	Syncs     []SyncPoint `json:"syncs"`
-	Memory    []PhaseMem  `json:"memory_by_phase"`
-	Retained  []Retained  `json:"retained"`
-	Operators []Operator  `json:"operators"`
-	Profile   Profile     `json:"profile"`
-	Numerics  Numerics    `json:"numerics"`
-	Shapes    []Shape     `json:"shapes"`
-	Only      *Only       `json:"only,omitempty"`
-	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
-
-	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
-	Loss  LossSeries `json:"loss"`
-
-	Host      HostReport `json:"host"`
-	Processes []Process  `json:"processes"`
-
-	Provenance Provenance `json:"provenance"`
-
-	// Document is the SHA-256, in hex, of the bytes that the run was read from or written to: its identity. "" where there are none.
-	Document string `json:"-"`
-}
-
-// Figure returns the figure of that name; where there is none, an unknown one that says so.
-func (r *Run) Figure(name string) Figure {
-	for _, f := range r.Figures {
-		if f.Name == name {
-			return f
-		}
-	}
-	return Unknown(name, "", "not looked at in this run")
 }
 
 // Subject is what was run.

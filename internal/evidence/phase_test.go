@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -87,7 +88,7 @@ func TestSteps(t *testing.T) {
 // TestFormerFramework: what was PyTorch's own is read as that of a framework.
 func TestFormerFramework(t *testing.T) {
 	var run Run
-	text := `{"target":{"framework":"torch","release":"2.8.0"},"processes":[{"pid":1,"steps":3,"torch":"2.8.0"},{"pid":2},{"pid":3,"framework":"mlx","release":"1"}],
+	text := `{"schema":"assay.evidence/1","target":{"framework":"torch","release":"2.8.0"},"processes":[{"pid":1,"steps":3,"torch":"2.8.0"},{"pid":2},{"pid":3,"framework":"mlx","release":"1"}],
 		"provenance":{"torch":"2.8.0","torch_build":"abc","assay":"0.1","packages":["a==1"]}}`
 	if err := json.Unmarshal([]byte(text), &run); err != nil {
 		t.Fatal(err)
@@ -104,11 +105,16 @@ func TestFormerFramework(t *testing.T) {
 	if p := run.Provenance; p.Build != "abc" || p.Assay != "0.1" || len(p.Packages) != 1 {
 		t.Errorf("%+v", p)
 	}
+	former := run
+	if written, err := json.Marshal(&run); err != nil || json.Unmarshal(written, &run) != nil || !reflect.DeepEqual(run, former) {
+		t.Errorf("written and read again it is another: %s, %v", written, err)
+	}
 	var p Provenance
 	if err := json.Unmarshal([]byte(`{"build":"new","torch_build":"old"}`), &p); err != nil || p.Build != "new" {
 		t.Errorf("%+v %v", p, err)
 	}
-	for _, broken := range []string{`{"processes":[{"torch":3}]}`, `{"provenance":{"torch_build":3}}`, `{"provenance":{"packages":3}}`} {
+	for _, broken := range []string{`{"schema":"assay.evidence/1","processes":[{"torch":3}]}`, `{"schema":"assay.evidence/1","provenance":{"torch_build":3}}`,
+		`{"schema":"assay.evidence/2","provenance":{"packages":3}}`} {
 		if json.Unmarshal([]byte(broken), &run) == nil {
 			t.Errorf("%s: read", broken)
 		}

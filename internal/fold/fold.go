@@ -469,16 +469,13 @@ const (
 )
 
 func (f *Fold) evidence(noExit string) *evidence.Run {
-	run := &evidence.Run{
-		Schema: evidence.Schema, ID: f.start.ID, Started: f.start.Wall, Subject: f.start.Subject,
-		Target:   evidence.Target{Asked: f.start.Asked, System: f.start.System},
-		Figures:  []evidence.Figure{},
-		Windows:  []evidence.Window{},
-		Epochs:   []evidence.Epoch{},
-		Findings: []evidence.Finding{}, Fallbacks: []evidence.Fallback{}, Syncs: []evidence.SyncPoint{}, Memory: []evidence.PhaseMem{},
-		Retained: []evidence.Retained{}, Operators: []evidence.Operator{}, Shapes: []evidence.Shape{}, Processes: []evidence.Process{},
-		Host: evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]},
-	}
+	run := evidence.NewRun(f.start.ID)
+	run.Started, run.Subject = f.start.Wall, f.start.Subject
+	run.Target = evidence.Target{Asked: f.start.Asked, System: f.start.System}
+	run.Windows, run.Epochs, run.Processes = []evidence.Window{}, []evidence.Epoch{}, []evidence.Process{}
+	run.Fallbacks, run.Syncs, run.Memory = []evidence.Fallback{}, []evidence.SyncPoint{}, []evidence.PhaseMem{}
+	run.Retained, run.Operators, run.Shapes = []evidence.Retained{}, []evidence.Operator{}, []evidence.Shape{}
+	run.Host = evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]}
 	p := f.main()
 	b := &builder{run: run, p: p, f: f, basis: evidence.Measured, noExit: noExit}
 	if b.rehearsal() {
@@ -584,16 +581,6 @@ func empty(run *evidence.Run) {
 	}
 	if h.AppsEnd == nil {
 		h.AppsEnd = []evidence.App{}
-	}
-	p := &run.Provenance
-	if p.Packages == nil {
-		p.Packages = []string{}
-	}
-	if p.Datasets == nil {
-		p.Datasets = []evidence.Dataset{}
-	}
-	if p.Environment == nil {
-		p.Environment = map[string]string{}
 	}
 	if run.Subject.Command == nil {
 		run.Subject.Command = []string{}

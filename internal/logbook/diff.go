@@ -195,11 +195,11 @@ func figureChanges(a, b *Group) []FigureChange {
 	seen := map[string]evidence.Figure{}
 	for _, run := range slices.Concat(a.Runs, b.Runs) {
 		for _, f := range run.Figures {
-			if old, ok := seen[f.Name]; !ok || !old.Known() && f.Known() {
+			if old, ok := seen[f.Key()]; !ok || !old.Known() && f.Known() {
 				if !ok {
-					names = append(names, f.Name)
+					names = append(names, f.Key())
 				}
-				seen[f.Name] = f
+				seen[f.Key()] = f
 			}
 		}
 	}

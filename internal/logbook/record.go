@@ -280,6 +280,7 @@ func truth(v bool) int64 {
 func project(doc []byte) (*projection, error) {
 	var head struct {
 		Schema string `json:"schema"`
+		Kind   string `json:"kind"`
 	}
 	if objects, values := weigh(doc); objects > maxObjects || values > maxValues {
 		return nil, fmt.Errorf("keep a record: %d objects and %d values in it, and the most are %d and %d", objects, values, maxObjects, maxValues)
@@ -288,7 +289,10 @@ func project(doc []byte) (*projection, error) {
 		return nil, fault.Hint(fmt.Errorf("keep a record: %w", plainer(err)), "evidence.json of a run's folder can be kept, or the folder")
 	}
 	switch head.Schema {
-	case evidence.Schema:
+	case evidence.Schema, evidence.FormerSchema:
+		if head.Schema == evidence.Schema && head.Kind != evidence.KindRun {
+			return projectDocument(doc)
+		}
 		var run evidence.Run
 		if err := json.Unmarshal(doc, &run); err != nil {
 			return nil, fmt.Errorf("keep a run: not the evidence of a run: %w", plainer(err))
@@ -380,7 +384,7 @@ func (p *projection) add(table string, row ...any) { p.rows[table] = append(p.ro
 
 func (p *projection) figures(list []evidence.Figure) {
 	for _, f := range list {
-		p.add("figure", must0(f.Name), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
+		p.add("figure", must0(f.Key()), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
 			text(noteOf(f)), text(f.Missing))
 	}
 }
@@ -396,6 +400,37 @@ func noteOf(f evidence.Figure) string {
 func (p *projection) facts(part string, list []evidence.Fact) {
 	for _, f := range list {
 		p.add("fact", part, must0(f.Name), text(f.Value), text(f.Source), text(f.Missing))
+	}
+}
+
+// projectDocument reads evidence of another kind than a run, whatever its room put into the body: the envelope says what there is to ask for.
+func projectDocument(doc []byte) (*projection, error) {
+	var e evidence.Envelope
+	if err := json.Unmarshal(doc, &e); err != nil {
+		return nil, fmt.Errorf("keep a document of evidence: %w", plainer(err))
+	}
+	switch {
+	case !kindWord.MatchString(e.Kind) || slices.Contains([]string{KindRehearsal, KindNote, KindRejection, KindFacts, KindSeries}, e.Kind):
+		return nil, fmt.Errorf("keep a document of evidence: %q is no kind of it", e.Kind)
+	case e.Started.IsZero():
+		return nil, fmt.Errorf("keep the %s %s: it does not say when it began", e.Kind, e.ID)
+	}
+	p := &projection{kind: e.Kind, mark: markOf(e.Kind, e.Started, e.ID), rows: map[string][][]any{}}
+	p.record = make([]any, 30)
+	p.record[0], p.record[1], p.record[2], p.record[4] = e.Kind, stamp(e.Started), stamp(e.Ended), text(e.ID)
+	p.record[3] = text(evidence.Title(&evidence.Run{Envelope: e}))
+	p.record[5], p.record[6] = text(e.Subject.Script), text(strings.Join(e.Subject.Command, " "))
+	p.record[7], p.record[8], p.record[9] = text(e.Target.Asked), text(e.Target.Device), text(e.Target.Name)
+	p.record[10], p.record[11], p.record[12], p.record[13] = text(e.Target.Framework), text(e.Target.Release), text(e.Target.Python), text(e.Target.System)
+	p.record[29] = text(e.Provenance.Assay)
+	p.figures(e.Figures)
+	p.findings(e.Findings)
+	return p, nil
+}
+
+func (p *projection) findings(list []evidence.Finding) {
+	for _, f := range list {
+		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
 	}
 }
 
@@ -460,9 +495,7 @@ func projectRun(run *evidence.Run) *projection {
 			p.add("operator", must0(o.Operator), int64(o.Calls), nil, nil, nil, text(o.State), string(evidence.Rehearsed))
 		}
 	}
-	for _, f := range run.Findings {
-		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
-	}
+	p.findings(run.Findings)
 	for _, f := range run.Fallbacks {
 		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator, f.Count)), text(f.Where), nil,
 			text(string(f.Basis)))

@@ -135,11 +135,18 @@ func hostSamples(run *evidence.Run, seconds, every, resident, swap float64, gpu 
 // digitsRun is an ordinary run: a small network on a CPU, three epochs of 45 steps, everything seen.
 func digitsRun() *evidence.Run {
 	run := &evidence.Run{
-		Steps:  evidence.StepSeries{Phases: evidence.FormerPhases()},
-		Schema: evidence.Schema, ID: "20260314-092653-digits", Started: epoch0, Ended: epoch0.Add(9700 * time.Millisecond),
-		Subject: evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "3"}, Script: "train.py", Dir: "/home/ana/digits"},
-		Target:  evidence.Target{Asked: "auto", Device: "cpu", Name: "Apple M2 Max", Framework: "torch", Release: "2.8.0", Python: "3.12.4", System: "macOS 15.5 arm64"},
-		Outcome: evidence.Outcome{Started: true, Complete: true},
+		Envelope: evidence.Envelope{
+			Schema: evidence.Schema, Kind: evidence.KindRun,
+			ID:      "20260314-092653-digits",
+			Started: epoch0,
+			Ended:   epoch0.Add(9700 * time.Millisecond),
+			Subject: evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "3"}, Script: "train.py", Dir: "/home/ana/digits"},
+			Target:  evidence.Target{Asked: "auto", Device: "cpu", Name: "Apple M2 Max", Framework: "torch", Release: "2.8.0", Python: "3.12.4", System: "macOS 15.5 arm64"},
+		},
+		RunBody: evidence.RunBody{
+			Steps:   evidence.StepSeries{Phases: evidence.FormerPhases()},
+			Outcome: evidence.Outcome{Started: true, Complete: true},
+		},
 	}
 	train(run, 3, 45, [6]float64{.0021, .0002, .0093, .0148, .0031, .0009}, 3.1, .11, func(step int) string {
 		switch {
@@ -265,11 +272,18 @@ func doubleRun() *evidence.Run {
 // cudaRun has an asynchronous device, a synchronised sample, every list full, and stops because it was asked to.
 func cudaRun() *evidence.Run {
 	run := &evidence.Run{
-		Steps:  evidence.StepSeries{Phases: evidence.FormerPhases()},
-		Schema: evidence.Schema, ID: "20260314-092653-resnet", Started: epoch0, Ended: epoch0.Add(214 * time.Second),
-		Subject: evidence.Subject{Kind: "module", Command: []string{"python", "-m", "vision.train", "--arch", "resnet50"}, Dir: "/srv/vision"},
-		Target:  evidence.Target{Asked: "cuda", Device: "cuda", Name: "NVIDIA H200", Framework: "torch", Release: "2.7.1+cu128", Python: "3.11.9", System: "Linux 6.8 x86_64"},
-		Outcome: evidence.Outcome{Started: true, Complete: true, Stopped: "after 800 steps (--steps)"},
+		Envelope: evidence.Envelope{
+			Schema: evidence.Schema, Kind: evidence.KindRun,
+			ID:      "20260314-092653-resnet",
+			Started: epoch0,
+			Ended:   epoch0.Add(214 * time.Second),
+			Subject: evidence.Subject{Kind: "module", Command: []string{"python", "-m", "vision.train", "--arch", "resnet50"}, Dir: "/srv/vision"},
+			Target:  evidence.Target{Asked: "cuda", Device: "cuda", Name: "NVIDIA H200", Framework: "torch", Release: "2.7.1+cu128", Python: "3.11.9", System: "Linux 6.8 x86_64"},
+		},
+		RunBody: evidence.RunBody{
+			Steps:   evidence.StepSeries{Phases: evidence.FormerPhases()},
+			Outcome: evidence.Outcome{Started: true, Complete: true, Stopped: "after 800 steps (--steps)"},
+		},
 	}
 	train(run, 1, 800, [6]float64{.041, .006, .052, .099, .012, .004}, 19.4, 0, func(step int) string {
 		switch {
@@ -362,18 +376,25 @@ func cudaRun() *evidence.Run {
 // killedRun is what is left when a process is killed before it came to anything: no torch, no step, no figures.
 func killedRun() *evidence.Run {
 	return &evidence.Run{
-		Steps:  evidence.StepSeries{Phases: evidence.FormerPhases()},
-		Schema: evidence.Schema, ID: "20260314-092653-sh", Started: epoch0, Ended: epoch0.Add(1500 * time.Millisecond),
-		Subject: evidence.Subject{Kind: "command", Command: []string{"./prepare.sh", "--all"}, Dir: "/tmp/x"},
-		Target:  evidence.Target{Asked: "auto", System: "Linux 6.8 x86_64"},
-		Outcome: evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL", Reason: "the process was killed before the agent said anything"},
-		Figures: []evidence.Figure{
-			evidence.Unknown("step.time", "s", "no training step was seen"),
-			evidence.Known("run.time", 1.5, "s", evidence.Measured),
+		Envelope: evidence.Envelope{
+			Schema: evidence.Schema, Kind: evidence.KindRun,
+			ID:      "20260314-092653-sh",
+			Started: epoch0,
+			Ended:   epoch0.Add(1500 * time.Millisecond),
+			Subject: evidence.Subject{Kind: "command", Command: []string{"./prepare.sh", "--all"}, Dir: "/tmp/x"},
+			Target:  evidence.Target{Asked: "auto", System: "Linux 6.8 x86_64"},
+			Figures: []evidence.Figure{
+				evidence.Unknown("step.time", "s", "no training step was seen"),
+				evidence.Known("run.time", 1.5, "s", evidence.Measured),
+			},
+			Provenance: evidence.Provenance{Assay: "0.1.0", Dirty: "unknown: not a git repository"},
 		},
-		Profile:    evidence.Profile{Missing: "no training step was seen"},
-		Numerics:   evidence.Numerics{LossScaled: "unknown: no loss was seen"},
-		Loss:       evidence.LossSeries{Note: "no backward was seen"},
-		Provenance: evidence.Provenance{Assay: "0.1.0", Dirty: "unknown: not a git repository"},
+		RunBody: evidence.RunBody{
+			Steps:    evidence.StepSeries{Phases: evidence.FormerPhases()},
+			Outcome:  evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL", Reason: "the process was killed before the agent said anything"},
+			Profile:  evidence.Profile{Missing: "no training step was seen"},
+			Numerics: evidence.Numerics{LossScaled: "unknown: no loss was seen"},
+			Loss:     evidence.LossSeries{Note: "no backward was seen"},
+		},
 	}
 }

@@ -542,7 +542,7 @@ func FuzzScan(f *testing.F) {
 
 func TestRun(t *testing.T) {
 	growth := 0.4
-	run := &evidence.Run{ID: "r"}
+	run := evidence.NewRun("r")
 	run.Target = evidence.Target{Asked: "double", Device: "mps", Double: &evidence.Double{Release: "2.3.0", MacOS: "14.5"}}
 	run.Outcome = evidence.Outcome{Error: "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.", Where: "train.py:12"}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "D", Batch: 64}}
@@ -606,7 +606,7 @@ func BenchmarkScan(b *testing.B) {
 // TestClocksOfARehearsal: what shows in times is said of a run on the device, and not of a rehearsal, whose times are another machine's.
 func TestClocksOfARehearsal(t *testing.T) {
 	share := 0.9
-	run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+	run := evidence.NewRun("r")
 	run.Target.Device, run.Outcome.Started = "mps", true
 	run.Figures = []evidence.Figure{{Name: "share.data", Value: &share, Unit: "ratio", Basis: evidence.Measured}}
 	run.Operators = []evidence.Operator{{Name: "PythonDispatchMode", Self: 9}, {Name: "aten::mm", Self: 1}}
@@ -643,7 +643,7 @@ func TestSymptomsGoByTheFindingsLimits(t *testing.T) {
 		{"memory.growth", 0.30, 40, "memory-grows", false},
 		{"memory.growth", 0.30, 1, "memory-grows", false}, // no pace is known of one epoch
 	} {
-		run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+		run := evidence.NewRun("r")
 		run.Target.Device, run.Outcome.Started = "mps", true
 		run.Figures = []evidence.Figure{{Name: c.figure, Value: &c.value, Unit: "ratio", N: c.n, Basis: evidence.Measured}}
 		if got := slices.Contains(rules(Run("r", run)), c.rule); got != c.said {
