@@ -105,8 +105,9 @@ func TestFormerFramework(t *testing.T) {
 	if p := run.Provenance; p.Build != "abc" || p.Assay != "0.1" || len(p.Packages) != 1 {
 		t.Errorf("%+v", p)
 	}
-	former := run
-	if written, err := json.Marshal(&run); err != nil || json.Unmarshal(written, &run) != nil || !reflect.DeepEqual(run, former) {
+	var again Run
+	if written, err := json.Marshal(&run); err != nil || json.Unmarshal(written, &again) != nil || !reflect.DeepEqual(again.Processes, run.Processes) ||
+		!reflect.DeepEqual(again.Provenance, run.Provenance) {
 		t.Errorf("written and read again it is another: %s, %v", written, err)
 	}
 	var p Provenance
