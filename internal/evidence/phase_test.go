@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -104,12 +105,18 @@ func TestFormerFramework(t *testing.T) {
 	if p := run.Provenance; p.Build != "abc" || p.Assay != "0.1" || len(p.Packages) != 1 {
 		t.Errorf("%+v", p)
 	}
+	var again Run
+	if written, err := json.Marshal(&run); err != nil || json.Unmarshal(written, &again) != nil || !reflect.DeepEqual(again.Processes, run.Processes) ||
+		!reflect.DeepEqual(again.Provenance, run.Provenance) {
+		t.Errorf("written and read again it is another: %s, %v", written, err)
+	}
 	var p Provenance
 	if err := json.Unmarshal([]byte(`{"build":"new","torch_build":"old"}`), &p); err != nil || p.Build != "new" {
 		t.Errorf("%+v %v", p, err)
 	}
-	for _, broken := range []string{`"processes":[{"torch":3}]}`, `"provenance":{"torch_build":3}}`, `"provenance":{"packages":3}}`} {
-		if json.Unmarshal([]byte(`{"schema":"assay.evidence/1",`+broken), &run) == nil {
+	for _, broken := range []string{`{"schema":"assay.evidence/1","processes":[{"torch":3}]}`, `{"schema":"assay.evidence/1","provenance":{"torch_build":3}}`,
+		`{"schema":"assay.evidence/2","provenance":{"packages":3}}`} {
+		if json.Unmarshal([]byte(broken), &run) == nil {
 			t.Errorf("%s: read", broken)
 		}
 	}
