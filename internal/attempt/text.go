@@ -31,10 +31,11 @@ func (r *Result) basis() string {
 }
 
 func (r *Result) one(b *strings.Builder, m *Attempt, width int) {
-	wrapTo(b, fmt.Sprintf("%s: %s; %s, %s.", m.Name, m.Outcome, r.Basis, r.basis()), "", "  ", width)
-	row := func(name, text string) {
-		if text != "" {
-			wrapTo(b, text, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width)
+	head := fmt.Sprintf("%s: %s; %s, %s.", m.Name, m.Outcome, r.Basis, r.basis())
+	b.WriteString(text.Wrapped(head, "", "  ", width))
+	row := func(name, said string) {
+		if said != "" {
+			b.WriteString(text.Wrapped(said, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width))
 		}
 	}
 	model := strings.Join(m.Inputs, "; ")
@@ -103,7 +104,7 @@ func (r *Result) list(b *strings.Builder) {
 	fmt.Fprintln(b)
 	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(),
 		strings.Join(counts, ", "))
-	wrapTo(b, sum, "", "  ", listWidth)
+	b.WriteString(text.Wrapped(sum, "", "  ", listWidth))
 }
 
 // why is a model's outcome in a list, in a few words each.
@@ -132,21 +133,4 @@ func (m *Attempt) why() []string {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
-}
-
-// wrapTo writes text in lines of at most w columns, the first after one indent, the others after another.
-func wrapTo(b *strings.Builder, text, first, others string, w int) {
-	line := first
-	for i, word := range strings.Fields(text) {
-		if i > 0 && len([]rune(line))+1+len([]rune(word)) > w {
-			b.WriteString(line + "\n")
-			line = others + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	b.WriteString(line + "\n")
 }
