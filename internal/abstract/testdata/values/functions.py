@@ -92,6 +92,18 @@ see(made())  # tensor mps float32 sized
 torch.set_default_device(None)
 see(made())  # tensor cpu float32 sized
 
+place = "cpu"
+try:
+    place = "mps"
+    unheard_of()
+except RuntimeError:
+    see(place)  # device cpu or mps
+
+place = "cpu"
+for turn in unheard_of:
+    see(place)  # device cpu or mps
+    place = "mps"
+
 counter = 1
 
 
