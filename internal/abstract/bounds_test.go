@@ -95,6 +95,10 @@ see(c is None)
 	expect(t, "imports in a circle", seenOf(t, map[string]string{"main.py": "from a import x\nsee(x)\n",
 		"a.py": "from b import x", "b.py": "from a import x"}),
 		"unknown")
+	expect(t, "a long choice", seenOf(t, one("if x: pass\n"+many(maxNesting+50, "elif x#: pass\n")+
+		"else:\n    def deep(): return 1\nsee(deep())\nif x: pass\n"+many(maxNesting-50, "elif x#: pass\n")+
+		"else:\n    def less(): return 1\nsee(less())\n")), "unknown", "number 1")
+	expect(t, "a statement too long", seenOf(t, one("x = ["+many(maxSteps, "1,")+"\nsee(2)]\n")), "-")
 	way := map[string]string{"main.py": "from m0 import x\nsee(x)\n", "m0.py": "from m1 import x",
 		"m1.py": "from m2 import x", "m2.py": "from m3 import x", "m3.py": "from m4 import x", "m4.py": "from m5 import x",
 		"m5.py": "from m6 import x", "m6.py": "from m7 import x", "m7.py": "from m8 import x", "m8.py": "x = 1"}
@@ -206,9 +210,29 @@ func TestFinder(t *testing.T) {
 			t.Errorf("the package of %s is %q", base, got)
 		}
 		for i := range listed { // a folder of data: each name is asked for
-			if err := os.WriteFile(filepath.Join(deep, fmt.Sprintf("data%d", i)), nil, 0o644); err != nil {
-				t.Fatal(err)
+			for _, name := range []string{"data%d", "data%d.json", "m%d.py"} {
+				if err := os.WriteFile(filepath.Join(deep, fmt.Sprintf(name, i)), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
+	for i := range 50 {
+		name := fmt.Sprint("m", i)
+		if got := NewFinder(base).locate(deep, name); got != filepath.Join(deep, name+".py") {
+			t.Errorf("import %s, beside many files: %q", name, got)
+		}
+	}
+}
+
+// TestOnlyWhatRuns is shown of another file: what its functions do when they are called, and not what its top does to bind a name.
+func TestOnlyWhatRuns(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"main.py": "from helper import x, f\nf()\nx\n",
+		"helper.py": "from probe import see\nx = see(1)\nfor i in y:\n    x = see(2)\ndef f():\n    see(3)\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "calls elsewhere", seenIn(t, dir, "main.py", "mps")[elsewhere], "number 3")
 }

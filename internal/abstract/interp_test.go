@@ -151,15 +151,25 @@ func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 			return false
 		}
 		line := 1 + strings.Count(string(text[:c.At.Pos()]), "\n")
-		if in.AtHome() && !slices.Contains(met[line], what) {
+		if !in.AtHome() {
+			line = elsewhere
+		}
+		if !slices.Contains(met[line], what) {
 			met[line] = append(met[line], what)
 		}
 		return true
+	}
+	watch.End = func(s pyast.Stmt) {
+		line := 1 + strings.Count(string(text[:s.Pos()]), "\n")
+		met[line] = append(met[line], "end")
 	}
 	in = New(world, watch, NewMemo(), path, pyast.Parse(text, pyast.Options{}))
 	in.Run()
 	return met
 }
+
+// elsewhere stands for the lines of other files.
+const elsewhere = 0
 
 // TestSeen: the files of testdata/values say in comments what is known of values, those of testdata/places where the
 // interpreter is, and those of
@@ -182,7 +192,8 @@ func TestSeen(t *testing.T) {
 			met := seenIn(t, filepath.Dir(file), filepath.Base(file), device)
 			for i, line := range strings.Split(string(raw), "\n") {
 				code, want, expected := strings.Cut(line, "  # ")
-				if !strings.Contains(code, "see(") && !strings.Contains(code, "here()") || strings.Contains(code, "import") {
+				shows := strings.Contains(code, "see(") || strings.Contains(code, "here()") || want == "end"
+				if !shows && met[i+1] == nil || strings.Contains(code, "import") {
 					continue
 				}
 				if got := strings.Join(met[i+1], "; then "); !expected || got != want {

@@ -24,6 +24,7 @@ func TestSuppressions(t *testing.T) {
 		{"BAD  # assay: allow bad-word", "1 allow-without-reason"},
 		{"BAD  # assay: allow bad-word --", "1 allow-without-reason"},
 		{"x = 1  # assay: allow bad-word -- not there", "1 unused-allow"},
+		{"x = 1  # assay: allow bad-word", "1 unused-allow"},
 		{"x = 1  # assay: allow-file bad-word -- not there", "1 unused-allow"},
 		{"BAD  # assay: allow bad-wort -- spelt wrong", "1 bad-word 1 unused-allow"},
 		{"BAD  # assay: allow bad-word, unused-allow -- two", "1 unused-allow"},

@@ -256,7 +256,12 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 			_, ok := names[name]
 			return ok || slices.ContainsFunc(o.Known, func(r *Rule) bool { return r.Name == name }), ok
 		}, func(name string) string { return Near(o.Known, name) })...)
-		if o.Fix != "" && !src.fixed {
+		if src.fixed { // nothing can be written back, and no fix is offered
+			for i := range kept {
+				kept[i].Fix = nil
+			}
+		}
+		if o.Fix != "" {
 			if content, rest, err := fixed(src, kept, o.Fix); err != nil {
 				r.Troubles = append(r.Troubles, Trouble{File: name, Text: err.Error()})
 			} else if content != nil {

@@ -142,3 +142,24 @@ func TestDiscover(t *testing.T) {
 		t.Errorf("a path that is not there: %v", err)
 	}
 }
+
+// TestDiscoverGoesOn: a folder below that cannot be read is passed over, the one that was named is not; a .gitignore
+// that is no such file
+// any more says nothing.
+func TestDiscoverGoesOn(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	if err := (&walker{}).walk(gone, "below", nil); err != nil {
+		t.Errorf("a folder below: %v", err)
+	}
+	if err := (&walker{}).walk(gone, "", nil); err == nil {
+		t.Error("the folder that was named")
+	}
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "x.py"), "")
+	for size, want := range map[int]int{10: 0, maxIgnore: 1} {
+		put(t, filepath.Join(dir, ".gitignore"), "*.py\n"+strings.Repeat("#", size))
+		if found, err := Discover(dir, []string{"."}, nil); err != nil || len(found) != want {
+			t.Errorf("with %d bytes: %v %v", size, found, err)
+		}
+	}
+}

@@ -191,9 +191,6 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 		f.Sure, f.Text = false, f.Text+"; the error is caught here"
 	}
 	src := p.Src()
-	if src.fixed {
-		f.Fix = nil
-	}
 	key := place{src.Path, r, f.From, f.Text}
 	if old := p.found[key]; old != nil && (old.Sure || !f.Sure) {
 		return

@@ -30,6 +30,14 @@ var asked = &Rule{Name: "asked", Title: "a call of lib", Severity: Error, Calls:
 		p.Report(c.At, Finding{Sure: true, Text: "found"})
 		p.Report(c.At, Finding{Text: "found"})
 	}},
+	{Names: func(path string) bool { return path == "lib.home" }, Look: func(p *Pass, c *abstract.Call) {
+		p.Report(c.At, Finding{Sure: p.AtHome(), Text: "found"})
+	}},
+	{Names: func(path string) bool { return path == "lib.two" }, Look: func(p *Pass, c *abstract.Call) {
+		p.Report(c.At, Finding{Text: "a guess"})
+		p.Report(c.At, Finding{Sure: true, Text: "b is known"})
+		p.Report(c.At, Finding{Text: "c guess"})
+	}},
 	{Names: func(path string) bool { return path == "lib.panic" },
 		Look: func(*Pass, *abstract.Call) { panic("a mistake") }},
 	{Names: func(path string) bool { return path == "lib.elsewhere" }, Look: func(p *Pass, c *abstract.Call) {
@@ -78,6 +86,7 @@ func TestHowSure(t *testing.T) {
 		"lib.error()":   "2 sure",
 		"lib.warning()": "2 sure",
 		"lib.guess()":   "2 suspected",
+		"lib.two()":     "2 sureb is known",
 		"lib.twice()":   "2 sure",
 		"try:\n    lib.error()\nexcept RuntimeError:\n    pass":                                 "3" + caught,
 		"try:\n    lib.error()\nexcept (ImportError, RuntimeError):\n    pass":                  "3" + caught,
@@ -132,11 +141,13 @@ func TestFollowedFiles(t *testing.T) {
 		"b.py": fmt.Sprintf(caller, "helper"), "helper.py": helper}); got != "3 sure" {
 		t.Errorf("found by three: %q", got)
 	}
-	// Sure by itself, suspected where another file calls it in a try: it is sure.
-	try := "from helper import f\ntry:\n    f(1)\nexcept RuntimeError:\n    pass\n"
-	if got := findings(t, Options{}, map[string]string{"a.py": try,
-		"helper.py": helper + "f(2)\n"}); got != "3 sure | 3 suspected; the error is caught here" && got != "3 sure" {
-		t.Errorf("once sure: %q", got)
+	// At home it is sure, called from elsewhere suspected: it is sure, whichever file is checked first.
+	helper = "def f(x):\n    lib.home()\nf(2)\n"
+	for _, name := range []string{"a.py", "z.py"} {
+		files := map[string]string{name: fmt.Sprintf(caller, "helper"), "helper.py": helper}
+		if got := findings(t, Options{}, files); got != "3 sure" {
+			t.Errorf("beside %s: %q", name, got)
+		}
 	}
 }
 
@@ -168,10 +179,16 @@ func TestNotRead(t *testing.T) {
 	if err := os.Truncate(large, maxSource+1); err != nil {
 		t.Fatal(err)
 	}
+	huge := filepath.Join(dir, "huge.py") // more than can be read: it must not be tried
+	put(t, huge, "import torch\n")
+	if err := os.Truncate(huge, 1<<42); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(filepath.Join(dir, "folder.py"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Base: dir, Files: []string{"good.py", "large.py", "folder.py", "none.py", "-"}, Rules: []*Rule{asked},
+	o := Options{Base: dir, Files: []string{"good.py", "large.py", "huge.py", "folder.py", "none.py", "-"},
+		Rules:  []*Rule{asked},
 		Target: Target{Device: "mps"},
 		Stdin:  &endless{}, StdinAs: "in.py"}
 	r, err := Check(&o)
@@ -183,7 +200,8 @@ func TestNotRead(t *testing.T) {
 		got = append(got, trouble.File+": "+trouble.Text)
 	}
 	const tooLarge = "16 MB is more than a program has: at most 16 MB are read"
-	want := []string{"large.py: " + tooLarge, "folder.py: no regular file", "none.py: no such file or directory",
+	want := []string{"large.py: " + tooLarge, "huge.py: 4194304 MB is more than a program has: at most 16 MB are read",
+		"folder.py: no regular file", "none.py: no such file or directory",
 		"-: " + tooLarge}
 	if fmt.Sprint(got) != fmt.Sprint(want) || len(r.Items) != 1 {
 		t.Errorf("%q, want %q; %d found", got, want, len(r.Items))
@@ -253,7 +271,8 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := &answers{target: &Target{Device: "mps", Torch: r, Atlas: a}, ops: map[string]operators{}}
-	for path, want := range map[string]bool{"torch.linalg.eigvals": true, "torch.nn.Linear": true, "eigvals": false,
+	for path, want := range map[string]bool{"torch.linalg.eigvals": true, "torch.nn.Linear": true,
+		"linalg.eigvals": false, "nn.Linear": false, "eigvals": false,
 		"torch.Linear": false, "torch.unheard_of": false} {
 		if got := says.operators(path).known; got != want {
 			t.Errorf("%s is known: %v", path, got)
@@ -356,5 +375,34 @@ func TestLargeDiff(t *testing.T) {
 	}
 	if ops := script(a[:100], b[:100]); len(ops) != 100 {
 		t.Error(len(ops))
+	}
+}
+
+// TestOtherEncoding: what was decoded cannot be written back, and no fix is offered that could not be made.
+func TestOtherEncoding(t *testing.T) {
+	dir := t.TempDir()
+	text := "# coding: latin-1\nimport torch  # \xe9\nBAD\nx = 1  # assay: allow bad-word -- not there\n"
+	put(t, filepath.Join(dir, "x.py"), text)
+	r, o := checked(t, dir, Unsafe, "x.py")
+	if len(r.Items) != 2 || r.Counts.Fixed+r.Counts.Fixable+r.Counts.Unsafe > 0 || len(o.Changed) > 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, i := range r.Items {
+		if i.Fix != nil {
+			t.Errorf("%s offers a fix", i.Rule)
+		}
+	}
+}
+
+// TestContentAtHand: what an editor holds counts, not what lies on the disk.
+func TestContentAtHand(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.py")
+	put(t, path, "import torch\nBAD\n")
+	o := &Options{Base: dir, Files: []string{"x.py"}, Rules: []*Rule{wanted}, Target: Target{Device: "mps"},
+		Changed: map[string][]byte{path: []byte("import torch\n\nBAD\nBAD\n")}}
+	r, err := Check(o)
+	if err != nil || len(r.Items) != 2 || r.Items[0].Line != 3 {
+		t.Errorf("%v %+v", err, r)
 	}
 }

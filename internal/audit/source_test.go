@@ -154,6 +154,19 @@ func TestNotebooksNotRead(t *testing.T) {
 	}
 }
 
+// TestNotebookLanguages: Python goes by two names, and by none.
+func TestNotebookLanguages(t *testing.T) {
+	for metadata, read := range map[string]bool{`{}`: true, `{"language_info": {"name": "python"}}`: true,
+		`{"language_info": {"name": "ipython"}}`: true, `{"language_info": {"name": "Python"}}`: true,
+		`{"kernelspec": {"language": "python"}}`: true, `{"kernelspec": {"language": "R"}}`: false,
+		`{"language_info": {"name": "julia"}}`: false} {
+		_, err := NewSource("n.ipynb", []byte(`{"cells": [], "metadata": `+metadata+`}`))
+		if (err == nil) != read {
+			t.Errorf("%s: %v", metadata, err)
+		}
+	}
+}
+
 // randomNotebook writes a notebook as one of the programs that write them would, and says in which strings BAD stands.
 func randomNotebook(random *rand.Rand) string {
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }

@@ -90,6 +90,14 @@ class Child(First):
 see(Child().which())  # number 1
 
 
+class Lone(nn.Module):
+    def forward(self, x, y: torch.Tensor):
+        see(x)  # tensor open soft
+        see(isinstance(x, torch.Tensor))  # unknown
+        see(isinstance(y, torch.Tensor))  # true
+        see(isinstance(y, np.ndarray))  # unknown
+
+
 class Point:
     x: int = 3
     y: torch.Tensor
