@@ -563,6 +563,8 @@ def test_shapes_alone(make):
     copied = torch.zeros(4)
     assert call(double, aten.copy_.default, copied, x) is copied
     assert refusal(double, aten.add.Tensor, x, torch.ones(4))[0] == "device"
+    # What a composed operator makes from the options of a tensor without data is of no device.
+    assert double.place.on_mps(call(double, aten.add.Tensor, x, torch.ones(4, device="meta")))
     assert call(double, aten._local_scalar_dense.default, call(double, aten.sum.default, big)) == 0.0
     assert {(op, kind) for op, kind, _, _ in double.notes} >= {("aten::_local_scalar_dense", "stand-in")}
     kept = len(double.shapes._cpu)
