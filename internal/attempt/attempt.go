@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"assay/agent"
@@ -39,8 +40,9 @@ type Options struct {
 	Dir         string // working folder of the attempts
 	Narration   io.Writer
 
-	program string        // attempt.py
-	graceIs time.Duration // 0: grace; a test's
+	program string           // attempt.py
+	graceIs time.Duration    // 0: grace; a test's
+	Now     func() time.Time // nil: the result does not say when it was
 }
 
 // The devices.
@@ -114,6 +116,10 @@ func (d *Double) in(folder string) (*target.Settings, error) {
 
 // run does what Run says once all is prepared; settings are the double's.
 func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, error) {
+	var began time.Time
+	if o.Now != nil {
+		began = o.Now().UTC()
+	}
 	var names []string
 	if !o.All {
 		names = []string{o.Name}
@@ -136,9 +142,8 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Schema: Schema, Basis: evidence.Measured, On: o.Device, Torch: first.torch,
-		Python: first.python, Counts: map[string]int{},
-		Models: []*Attempt{}}
+	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.Device, Torch: first.torch,
+		Python: first.python, Counts: map[string]int{}, Models: []*Attempt{}}}
 	release := first.torch
 	if settings != nil {
 		shown := *settings
@@ -157,7 +162,21 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 		result.Counts[m.Outcome]++
 		result.Models = append(result.Models, m)
 	}
+	result.document()
+	if o.Now != nil {
+		result.Ended = o.Now().UTC()
+	}
 	return result, nil
+}
+
+// envelope is that of the result: what was tried, and where.
+func (o *Options) envelope(first *heard, began time.Time) evidence.Envelope {
+	e := evidence.NewEnvelope(evidence.KindAttempt)
+	e.ID, e.Started = "attempt-"+o.Name, began
+	e.Subject = evidence.Subject{Kind: "model", Command: []string{o.Name}, Dir: o.Dir}
+	e.Target = evidence.Target{Asked: o.Device, Framework: "torch", Release: first.torch, Python: first.python,
+		System: runtime.GOOS + "/" + runtime.GOARCH}
+	return e
 }
 
 // withData tries those of the models again whose shapes depend on values, and puts the new attempts in the place of the

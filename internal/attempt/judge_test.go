@@ -156,7 +156,7 @@ func TestStatus(t *testing.T) {
 		{"ok,not done in time", "p", fault.GateFailed},
 		{"ok,dtype", "p", fault.GateFailed}, {"not built,other", "p", fault.GateFailed},
 	} {
-		r := &Result{Package: c.of}
+		r := &Result{Tried: Tried{Package: c.of}}
 		for _, o := range strings.Split(c.outcomes, ",") {
 			r.Models = append(r.Models, &Attempt{Outcome: o})
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/target"
 )
@@ -14,7 +15,7 @@ func share(x float64) *float64 { return &x }
 
 // result is one of each kind of outcome, on the double.
 func result() *Result {
-	return &Result{Schema: Schema, Basis: evidence.Rehearsed, On: OnDouble, Torch: "2.15.0", Python: "3.11.7",
+	return &Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt), Tried: Tried{Basis: evidence.Rehearsed, On: OnDouble, Torch: "2.15.0", Python: "3.11.7",
 		Package: "net", Counts: map[string]int{"ok": 1, "missing operator": 2, "dtype": 1, "CPU too": 1},
 		Double: &target.Settings{Release: "2.8.0", ChipName: "Apple M1", Memory: 16 << 30, MacOS: target.MacOS{15, 0},
 			ShapeOnly: true},
@@ -35,7 +36,7 @@ func result() *Result {
 				Text: "no float64\nat all"},
 			{Name: "Wrong", Outcome: "CPU too", Phase: "forward", Operator: "aten::mm", Error: "RuntimeError",
 				Text: "shapes\nmore", CPU: "RuntimeError: shapes"},
-		}}
+		}}}
 }
 
 func shown(t *testing.T, r *Result, width int) string {
@@ -101,8 +102,8 @@ func TestText(t *testing.T) {
 		!strings.Contains(got, "on the CPU: aten::frob 3×") {
 		t.Errorf("%s", got)
 	}
-	one := Result{Basis: evidence.Measured, On: OnCPU, Torch: "2.15.0",
-		Models: []*Attempt{{Name: "Net", Outcome: "ok", Phase: "done"}}}
+	one := Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt), Tried: Tried{Basis: evidence.Measured, On: OnCPU, Torch: "2.15.0",
+		Models: []*Attempt{{Name: "Net", Outcome: "ok", Phase: "done"}}}}
 	if got := shown(t, &one, 100); got != "Net: ok; measured, on cpu with torch 2.15.0.\n" {
 		t.Errorf("%q", got)
 	}
@@ -145,19 +146,35 @@ func TestStrangersText(t *testing.T) {
 // TestJSON: the names that others read, tools/double/models.py among them.
 func TestJSON(t *testing.T) {
 	var b strings.Builder
-	if err := result().JSON(&b); err != nil {
+	r := result()
+	r.document()
+	if err := r.JSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	var got struct {
-		Schema, Basis, On, Torch, Python, Package string
-		Double                                    map[string]any
-		Counts                                    map[string]int
-		Models                                    []map[string]any
+	var document struct {
+		Schema, Kind string
+		Figures      []evidence.Figure
+		Findings     []evidence.Finding
+		Body         struct {
+			Basis, On, Torch, Python, Package string
+			Double                            map[string]any
+			Counts                            map[string]int
+			Models                            []map[string]any
+		}
 	}
-	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+	if err := json.Unmarshal([]byte(b.String()), &document); err != nil {
 		t.Fatal(err)
 	}
-	if got.Schema != "assay.try/1" || got.Basis != "rehearsed" || got.Double["release"] != "2.8.0" ||
+	got := document.Body
+	if document.Schema != evidence.Schema || document.Kind != evidence.KindAttempt || len(document.Findings) != 4 {
+		t.Errorf("%+v", document)
+	}
+	for _, f := range document.Figures {
+		if row, ok := catalogue.Find(f.Name); !ok || row.Unit != f.Unit || f.Labels["model"] == "" || f.Basis != evidence.Rehearsed {
+			t.Errorf("%+v: not as the catalogue has it, or of no model", f)
+		}
+	}
+	if got.Basis != "rehearsed" || got.Double["release"] != "2.8.0" ||
 		got.Counts["ok"] != 1 || len(got.Models) != 5 {
 		t.Errorf("%+v", got)
 	}
@@ -172,7 +189,7 @@ func TestJSON(t *testing.T) {
 	if shares["share_of_calls"] != 0.25 || shares["share_of_flops"] != nil || shares["share_of_time"] != 0.5 {
 		t.Errorf("%v", shares)
 	}
-	if !strings.Contains(b.String(), "\n  \"models\": [\n    {\n") {
+	if !strings.Contains(b.String(), "\n  \"models\": [\n   {\n") {
 		t.Error("it is not indented")
 	}
 }

@@ -138,6 +138,6 @@ func (opts tryOptions) attempt(env *Env, args []string) (attempt.Options, error)
 	}
 	return attempt.Options{
 		Name: args[0], All: opts.all, Device: opts.on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval, Limit: limit,
-		Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr,
+		Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr, Now: env.Now,
 	}, nil
 }

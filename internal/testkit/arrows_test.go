@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence", "internal/pyast", "internal/python"},
 	"internal/cli":         {"agent", "examples", "internal/atlas", "internal/attempt", "internal/audit", "internal/audit/rules", "internal/evidence", "internal/fault", "internal/file", "internal/fold", "internal/gate", "internal/host", "internal/launch", "internal/logbook", "internal/lsp", "internal/probe", "internal/python", "internal/report", "internal/secret", "internal/stats", "internal/symptom", "internal/target", "internal/text", "internal/unit", "internal/verdict"},
 	"internal/abstract":    {"internal/pyast"},
-	"internal/attempt":     {"agent", "internal/atlas", "internal/evidence", "internal/fault", "internal/file", "internal/target", "internal/text", "internal/unit"},
+	"internal/attempt":     {"internal/catalogue", "agent", "internal/atlas", "internal/evidence", "internal/fault", "internal/file", "internal/target", "internal/text", "internal/unit"},
 	"internal/cli/guest":   {"internal/evidence", "internal/target"},
 	"internal/evidence":    {},
 	"internal/fault":       {},

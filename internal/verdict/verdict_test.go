@@ -300,7 +300,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != Schema || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindVerdict || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
 		t.Errorf("%v %+v", err, back)
 	}
 }
