@@ -16,7 +16,7 @@ import (
 // TestAgent runs the agent's own tests, which are written for pytest. conftest.py has what the short set leaves out.
 func TestAgent(t *testing.T) {
 	// go test keeps a result until a file changes that the test itself opened; pytest opens these, and the Go files are the embedded agent.
-	for _, dir := range []string{"tests", "../internal/testkit", "../internal/atlas/tables", "../tools/double", "../tools/double/testdata"} {
+	for _, dir := range []string{"tests", "tests/toy", "tests/toy/adapter", "../internal/testkit", "../internal/atlas/tables", "../tools/double", "../tools/double/testdata"} {
 		if _, err := os.ReadDir(dir); err != nil {
 			t.Fatal(err)
 		}

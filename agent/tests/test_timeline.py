@@ -95,6 +95,7 @@ def test_no_modules(loop):
         loop.optimizer(5)
     loop.t.finish()
     assert [s[1][FWD] for s in loop.steps()][1:] == [20, 20]
+    assert [s[0] for s in loop.steps()] == [35, 55, 55] and min(min(s[1]) for s in loop.steps()) == 0
     assert len(loop.steps()) == 3
 
 
@@ -521,7 +522,7 @@ def test_evaluation_in_the_midst_of_an_epoch_does_not_end_it(loop):
     train(loop)
     assert ended == []
     loop.end_pass()
-    assert ended == [(1, 2)]
+    assert ended == [(1, 2)] and loop.t.epoch_length == 2
     loop.iterate()
     train(loop, (1, 2))
     loop.t.finish()
@@ -731,3 +732,65 @@ def test_what_ran_when_an_exec_began_is_given_up(loop, sent):
     loop.t.finish()
     loop.t.resume()
     assert loop.t.busy == 0 and loop.t.on
+
+
+def test_own_work_that_was_begun_within_a_phase(loop):
+    """Between two calls: what of it lies before the mark has been charged to that phase already."""
+    loop.fetch(1)
+    began = loop.time - 1
+    loop.spend(9)
+    loop.t.skip(began, loop.time)
+    loop.module(2)
+    loop.backward(3)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(11, [0, 1, 0, 2, 3, 5], 1, 1, 0)]
+
+
+def test_the_first_step_is_where_the_cost_is_counted_from(loop):
+    train(loop)
+    loop.spend(4)
+    loop.t.fetch_begin()
+    assert loop.t.number == 1 and loop.t.begun == loop.time
+
+
+def test_a_batch_that_was_never_used(loop):
+    """A pass is left with a batch unused: it is not waiting in the next one."""
+    loop.iterate()
+    loop.fetch(1, (1, 1))
+    loop.iterate()
+    loop.fetch(1, (1, 2))
+    loop.module(2)
+    loop.backward(3)
+    loop.backward(3)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert [s[3] for s in loop.steps()] == [1]
+
+
+def test_a_module_that_a_closure_calls_last(loop):
+    """What follows the optimizer's step is rest, though a module was the last that it called."""
+
+    def closure():
+        loop.module(2)
+        loop.backward(3)
+        loop.module(2)
+
+    for _ in range(2):
+        loop.fetch(1)
+        loop.optimizer(5, closure=closure)
+        loop.spend(4)
+        loop.module(1)
+    loop.fetch(1)
+    loop.t.finish()
+    assert loop.steps()[0] == (18, [4, 1, 0, 5, 3, 5], 1, 1, 1)
+
+
+def test_a_phase_is_waited_for(loop):
+    """On a synchronised step what was queued belongs to the phase that queued it."""
+    loop.fetch(1)
+    loop.t.sync = lambda: loop.spend(10)
+    t = loop.time
+    loop.spend(2)
+    loop.t.took(H2D, t)
+    assert loop.t.step.acc[H2D] == 12
