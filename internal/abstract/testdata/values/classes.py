@@ -117,6 +117,12 @@ def local():
 
 see(local())  # module cpu Inner
 
+holder = First()
+holder.place = "cpu"
+if unheard_of:
+    holder.place = "mps"
+see(holder.place)  # device cpu or mps
+
 for turn in range(3):  # a class that is its own base, twice
     class Knot(Knot, Knot):
         pass
