@@ -230,7 +230,10 @@ func TestTargets(t *testing.T) {
 	const bare = "import torch\nx = torch.load(\"a.pt\", weights_only=True)\n"
 	const half = "import torch\nx = torch.cuda.is_bf16_supported()\n"
 	const pinned = "import torch\nfrom torch.utils.data import DataLoader\nDataLoader(data, pin_memory=True)\n"
+	const step = "import torch\nfrom torch.utils.data import DataLoader\nfor x in DataLoader(data):\n" +
+		"    torch.zeros(3, device=\"mps\").sum().item()\n"
 	for _, c := range []struct{ device, release, source, want string }{
+		{"mps", "2.8", step, "synchronisation-in-loop"}, {"cpu", "2.8", step, ""},
 		{"mps", "2.8", move, "float64-on-mps"}, {"cpu", "2.8", move, ""}, {"cuda", "2.8", move, ""},
 		{"mps", "2.8", cuda, "cuda-call"}, {"cpu", "2.8", cuda, "cuda-call"}, {"cuda", "2.8", cuda, ""},
 		{"mps", "2.8", load, ""}, {"mps", "2.3", load, "unsafe-pickle"}, {"mps", "2.3", spread, ""},
