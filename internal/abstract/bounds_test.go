@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/internal/pyast"
 )
 
 // seenOf interprets main.py of a project and gives what each of its calls of see came to, in the order of lines; "-"
@@ -225,7 +227,8 @@ func TestFinder(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatRuns is shown of another file: what its functions do when they are called, and not what its top does to bind a name.
+// TestOnlyWhatRuns is shown of another file: what its functions do when they are called, and not what its top does to
+// bind a name.
 func TestOnlyWhatRuns(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"main.py": "from helper import x, f\nf()\nx\n",
@@ -235,4 +238,25 @@ func TestOnlyWhatRuns(t *testing.T) {
 		}
 	}
 	expect(t, "calls elsewhere", seenIn(t, dir, "main.py", "mps")[elsewhere], "number 3")
+}
+
+// TestKeptCalls: a call that somebody has kept stays what it was, however many come after it.
+func TestKeptCalls(t *testing.T) {
+	tree := pyast.Parse([]byte("import lib\n"+many(100, "lib.other(x, #)\nlib.kept(#)\nlib.other(#)\n")), pyast.Options{})
+	var kept []*Call
+	watch := &Watch{Call: func(c *Call) bool {
+		if c.Path == "lib.kept" {
+			kept = append(kept, c)
+		}
+		return c.Path == "lib.kept"
+	}}
+	New(&World{Device: "mps", Finder: NewFinder(t.TempDir())}, watch, NewMemo(), "main.py", tree).Run()
+	for i, c := range kept {
+		if c.Path != "lib.kept" || len(c.Args) != 1 || c.Args[0].Num != float64(i) {
+			t.Fatalf("call %d became %s of %d arguments", i, c.Path, len(c.Args))
+		}
+	}
+	if len(kept) != 100 {
+		t.Error(len(kept))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,6 +196,74 @@ func TestFolderName(t *testing.T) {
 			Target: target(t, "2.8")})
 		if err != nil || len(report.Items) != 1 || report.Items[0].Certainty != "sure" {
 			t.Errorf("%s: %+v, %v", folder, report, err)
+		}
+	}
+}
+
+// found lists the rules that find something in a source on a target, each once, in order.
+func found(t *testing.T, on audit.Target, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x.py"), []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	report, err := audit.Check(&audit.Options{Base: dir, Files: []string{"x.py"}, Rules: All, Known: All, Target: on,
+		All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range report.Items {
+		names = append(names, i.Rule)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
+}
+
+// TestTargets: what is wrong on one target is right on another, and in another release.
+func TestTargets(t *testing.T) {
+	const move = "import torch\nx = torch.zeros(3, dtype=torch.float64).to(\"mps\")\n"
+	const cuda = "import torch\nx = torch.zeros(3).cuda()\n"
+	const load = "import torch\nx = torch.load(\"a.pt\", map_location=\"cpu\")\n"
+	const spread = "import torch\nx = torch.load(*names)\n"
+	const within = "import torch\nwith torch.device(\"cpu\"):\n    x = torch.load(\"a.pt\", weights_only=True)\n"
+	const bare = "import torch\nx = torch.load(\"a.pt\", weights_only=True)\n"
+	const half = "import torch\nx = torch.cuda.is_bf16_supported()\n"
+	const pinned = "import torch\nfrom torch.utils.data import DataLoader\nDataLoader(data, pin_memory=True)\n"
+	const step = "import torch\nfrom torch.utils.data import DataLoader\nfor x in DataLoader(data):\n" +
+		"    torch.zeros(3, device=\"mps\").sum().item()\n"
+	for _, c := range []struct{ device, release, source, want string }{
+		{"mps", "2.8", step, "synchronisation-in-loop"}, {"cpu", "2.8", step, ""},
+		{"mps", "2.8", move, "float64-on-mps"}, {"cpu", "2.8", move, ""}, {"cuda", "2.8", move, ""},
+		{"mps", "2.8", cuda, "cuda-call"}, {"cpu", "2.8", cuda, "cuda-call"}, {"cuda", "2.8", cuda, ""},
+		{"mps", "2.8", load, ""}, {"mps", "2.3", load, "unsafe-pickle"}, {"mps", "2.3", spread, ""},
+		{"mps", "2.8", within, ""}, {"mps", "2.8", bare, "checkpoint-without-map-location"}, {"cuda", "2.8", bare, ""},
+		{"mps", "2.8", half, ""}, {"mps", "2.3", half, "cuda-function"}, {"cuda", "2.3", half, ""},
+		{"mps", "2.8", pinned, "pinned-memory"}, {"cpu", "2.8", pinned, ""}, {"cuda", "2.8", pinned, ""},
+	} {
+		on := target(t, c.release)
+		on.Device = c.device
+		if got := found(t, on, c.source); got != c.want {
+			t.Errorf("for %s, torch %s: %q, want %q in\n%s", c.device, c.release, got, c.want, c.source)
+		}
+	}
+}
+
+// TestAmpHints: GradScaler takes MPS from 2.3 on, autocast from 2.5 on.
+func TestAmpHints(t *testing.T) {
+	for _, c := range []struct{ release, name, want string }{
+		{"2.4", "GradScaler", "device's own type"}, {"2.4", "autocast", "from torch 2.5 on"},
+		{"2.5", "autocast", "device's own type"},
+	} {
+		dir := t.TempDir()
+		source := "import torch\nx = torch.amp." + c.name + "(\"cuda\")\n"
+		if err := os.WriteFile(filepath.Join(dir, "x.py"), []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := audit.Options{Base: dir, Files: []string{"x.py"}, Rules: All, Known: All, Target: target(t, c.release)}
+		report, err := audit.Check(&o)
+		if err != nil || len(report.Items) != 1 || !strings.Contains(report.Items[0].Hint, c.want) {
+			t.Errorf("%s in %s: %v %+v", c.name, c.release, err, report.Items)
 		}
 	}
 }

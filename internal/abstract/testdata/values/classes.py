@@ -1,4 +1,5 @@
 from probe import see
+import numpy as np
 import torch
 from torch import nn
 
@@ -95,7 +96,7 @@ class Lone(nn.Module):
         see(x)  # tensor open soft
         see(isinstance(x, torch.Tensor))  # unknown
         see(isinstance(y, torch.Tensor))  # true
-        see(isinstance(y, np.ndarray))  # unknown
+        see(isinstance(y, np.ndarray))  # false
 
 
 class Point:
@@ -115,6 +116,12 @@ def local():
 
 
 see(local())  # module cpu Inner
+
+holder = First()
+holder.place = "cpu"
+if unheard_of:
+    holder.place = "mps"
+see(holder.place)  # device cpu or mps
 
 for turn in range(3):  # a class that is its own base, twice
     class Knot(Knot, Knot):
