@@ -29,30 +29,46 @@ func TestRunSaysWhatItKnows(t *testing.T) {
 		lacks  []string
 	}{
 		{"killed by somebody", func(r *evidence.Run) { r.Outcome.Signal = "SIGKILL" }, []string{"how it ended"}, nil},
-		{"killed since it was asked to stop", func(r *evidence.Run) { r.Outcome.Signal, r.Outcome.Stopped = "SIGKILL", "after 2m (--for)" }, nil, []string{"how it ended"}},
-		{"ended by another signal", func(r *evidence.Run) { r.Outcome.Signal = "SIGTERM" }, nil, []string{"how it ended"}},
-		{"asked for mps, trained on the CPU", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "mps", "cpu" }, []string{"asked for mps, trained on cpu"}, nil},
-		{"asked for cuda, trained on the CPU", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "cuda", "cpu" }, []string{"asked for cuda, trained on cpu"}, nil},
-		{"asked for the CPU", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "cpu", "mps" }, nil, []string{"asked for"}},
-		{"asked for mps, and no step was seen", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "mps", "" }, nil, []string{"asked for"}},
+		{"killed since it was asked to stop", func(r *evidence.Run) {
+			r.Outcome.Signal, r.Outcome.Stopped = "SIGKILL",
+				"after 2m (--for)"
+		}, nil, []string{"how it ended"}},
+		{"ended by another signal", func(r *evidence.Run) { r.Outcome.Signal = "SIGTERM" }, nil,
+			[]string{"how it ended"}},
+		{"asked for mps, trained on the CPU", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "mps", "cpu" },
+			[]string{"asked for mps, trained on cpu"}, nil},
+		{"asked for cuda, trained on the CPU", func(r *evidence.Run) {
+			r.Target.Asked, r.Target.Device = "cuda",
+				"cpu"
+		}, []string{"asked for cuda, trained on cpu"}, nil},
+		{"asked for the CPU", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "cpu", "mps" }, nil,
+			[]string{"asked for"}},
+		{"asked for mps, and no step was seen", func(r *evidence.Run) { r.Target.Asked, r.Target.Device = "mps", "" },
+			nil, []string{"asked for"}},
 		{"a note is no symptom", func(r *evidence.Run) {
-			r.Findings = []evidence.Finding{{Name: "compiled", Severity: evidence.Note, Text: "torch.compile is in use", Basis: evidence.Measured}}
+			r.Findings = []evidence.Finding{{Name: "compiled", Severity: evidence.Note, Text: "torch.compile is in use",
+				Basis: evidence.Measured}}
 		}, nil, []string{"torch.compile is in use"}},
 		{"a warning is one", func(r *evidence.Run) {
-			r.Findings = []evidence.Finding{{Name: "compiled", Severity: evidence.Warning, Text: "torch.compile is in use", Basis: evidence.Measured}}
+			r.Findings = []evidence.Finding{{Name: "compiled", Severity: evidence.Warning,
+				Text: "torch.compile is in use", Basis: evidence.Measured}}
 		}, []string{"torch.compile is in use"}, nil},
 		{"tests that fail on the double alone", func(r *evidence.Run) {
 			r.Rehearsal = &evidence.Rehearsal{Tests: &evidence.Tests{Failures: []evidence.TestFailure{
 				{ID: "t::passes", Error: "NotImplementedError", Text: missing, OnCPU: "passed"},
-				{ID: "t::fails", Error: "NotImplementedError", Text: strings.Replace(missing, "frob", "grob", 1), OnCPU: "failed"},
-				{ID: "t::open", Error: "NotImplementedError", Text: strings.Replace(missing, "frob", "drob", 1), OnCPU: "unknown"}}}}
+				{ID: "t::fails", Error: "NotImplementedError", Text: strings.Replace(missing, "frob", "grob", 1),
+					OnCPU: "failed"},
+				{ID: "t::open", Error: "NotImplementedError", Text: strings.Replace(missing, "frob", "drob", 1),
+					OnCPU: "unknown"}}}}
 		}, []string{"test t::passes", "test t::open"}, []string{"t::fails", "grob"}},
 		{"the refusal that ended it is said once", func(r *evidence.Run) {
 			r.Outcome.Error = missing
-			r.Rehearsal = &evidence.Rehearsal{Refusals: []evidence.Refusal{{Error: "NotImplementedError", Text: strings.TrimPrefix(missing, "NotImplementedError: "), Count: 1, Ended: true}}}
+			r.Rehearsal = &evidence.Rehearsal{Refusals: []evidence.Refusal{{Error: "NotImplementedError",
+				Text: strings.TrimPrefix(missing, "NotImplementedError: "), Count: 1, Ended: true}}}
 		}, []string{"the error that ended it"}, []string{"refused on the double"}},
 		{"a refusal that the script caught", func(r *evidence.Run) {
-			r.Rehearsal = &evidence.Rehearsal{Refusals: []evidence.Refusal{{Error: "NotImplementedError", Text: strings.TrimPrefix(missing, "NotImplementedError: "), Count: 3}}}
+			r.Rehearsal = &evidence.Rehearsal{Refusals: []evidence.Refusal{{Error: "NotImplementedError",
+				Text: strings.TrimPrefix(missing, "NotImplementedError: "), Count: 3}}}
 		}, []string{"refused on the double", "(3 times)"}, nil},
 		{"one process trains", func(r *evidence.Run) {
 			r.Target.Device, r.Processes = "mps", []evidence.Process{{Steps: 9}, {Steps: 0}}
@@ -127,7 +143,8 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-// TestWaits: a fifth of the steps' time, at two calls a step: one read a step waits for work that has to be done anyway.
+// TestWaits: a fifth of the steps' time, at two calls a step: one read a step waits for work that has to be done
+// anyway.
 func TestWaits(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -149,7 +166,8 @@ func TestWaits(t *testing.T) {
 		for i := range 10 {
 			run.Steps.Number, run.Steps.Total = append(run.Steps.Number, i+1), append(run.Steps.Total, 1)
 		}
-		run.Syncs = []evidence.SyncPoint{{Call: "item", Where: "t.py:3", Count: c.calls, Lost: c.lost, Waits: c.waits, Steps: 10}}
+		run.Syncs = []evidence.SyncPoint{{Call: "item", Where: "t.py:3", Count: c.calls, Lost: c.lost, Waits: c.waits,
+			Steps: 10}}
 		if got := slices.Contains(rules(Run("r", run)), "waits-for-the-device"); got != c.said {
 			t.Errorf("%s: said %v", c.name, got)
 		}
@@ -171,11 +189,13 @@ func TestBatchAdvice(t *testing.T) {
 		{8, 24, 3, "Batch 1 at most instead of 8"},
 		{0, 24, 18, "has to shrink by 25 % or more"},
 	} {
-		if got := batchAdvice(Context{Batch: c.batch, BatchFrom: "the loader"}, c.wanted, c.room); !strings.Contains(got, c.says) {
+		if got := batchAdvice(Context{Batch: c.batch, BatchFrom: "the loader"}, c.wanted,
+			c.room); !strings.Contains(got, c.says) {
 			t.Errorf("batch %d, %g wanted, %g there: %s", c.batch, c.wanted, c.room, got)
 		}
 	}
-	if got := batchAdvice(Context{Batch: 64}, 24, 18); !strings.Contains(got, "begin with 32, and accumulate gradients over 2 batches") {
+	if got := batchAdvice(Context{Batch: 64}, 24, 18); !strings.Contains(got,
+		"begin with 32, and accumulate gradients over 2 batches") {
 		t.Error(got)
 	}
 }
@@ -190,7 +210,8 @@ func TestTextIsBounded(t *testing.T) {
 	if err != nil || len(rep.Symptoms) != mostKeys {
 		t.Errorf("%d symptoms, %v", len(rep.Symptoms), err)
 	}
-	long := "NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device. " + strings.Repeat("é", 5000)
+	long := "NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device. " +
+		strings.Repeat("é", 5000)
 	if rep, err = Scan("x", strings.NewReader(long)); err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +224,12 @@ func TestTextIsBounded(t *testing.T) {
 	for i := range mostOdd + 3 {
 		fmt.Fprintf(&log, "Frob%cError: it\n", 'A'+i)
 	}
-	if rep, err = Scan("x", strings.NewReader(log.String())); err != nil || len(rep.Unknown) != mostOdd || rep.More != 3 || !strings.Contains(told(t, rep), "and 3 more\n") {
+	if rep, err = Scan("x", strings.NewReader(log.String())); err != nil || len(rep.Unknown) != mostOdd ||
+		rep.More != 3 || !strings.Contains(told(t, rep), "and 3 more\n") {
 		t.Errorf("%d unknown, %d more, %v", len(rep.Unknown), rep.More, err)
 	}
-	if rep, err = Scan("x", strings.NewReader("FrobError: it\n")); err != nil || strings.Contains(told(t, rep), "more") {
+	if rep, err = Scan("x", strings.NewReader("FrobError: it\n")); err != nil ||
+		strings.Contains(told(t, rep), "more") {
 		t.Errorf("one: %v\n%s", err, told(t, rep))
 	}
 	exact := strings.Repeat("x", longest)
