@@ -404,7 +404,8 @@ def test_the_limit_is_held_against_the_block_not_its_heap(release):
     m = limited(release, 100 * MIB)
     m.allocate(50 * MIB)
     assert m.driver == GIB + METAL_STARTUP  # far above the limit
-    with pytest.raises(RuntimeError, match="MPS allocated: 50.00 M" if release == (2, 0) else "MPS allocated: 1024.00 M"):
+    with pytest.raises(RuntimeError, match="MPS allocated: 50.00 M" if release == (2, 0)
+                       else "MPS allocated: 1024.00 M"):
         m.allocate(1000)
 
 
@@ -634,7 +635,8 @@ def test_garbage_collection_leaves_empty_heaps_that_empty_cache_cannot_see(relea
     for b in blocks:
         m.free(b)
     m.other += 870 * MIB  # 460 MiB above the low mark
-    with pytest.raises(RuntimeError, match="MPS allocated: 0 bytes" if release == (2, 0) else "MPS allocated: 1024.00 M"):
+    with pytest.raises(RuntimeError, match="MPS allocated: 0 bytes" if release == (2, 0)
+                       else "MPS allocated: 1024.00 M"):
         m.allocate(510 * MIB)  # refused although the heap is empty: the heap counts in full
     assert m.garbage_collections == 1 and m.cached == 0
     m.empty_cache()

@@ -67,7 +67,8 @@ def put_up(settings):
     utils = torch.utils._foreach_utils
     listed = utils._get_foreach_kernels_supported_devices() + ["mps"]
     for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("torch.") and "_get_foreach_kernels_supported_devices" in vars(module):
+        taken = "_get_foreach_kernels_supported_devices" in vars(module)
+        if taken and getattr(module, "__name__", "").startswith("torch."):
             module._get_foreach_kernels_supported_devices = lambda: list(listed)
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
@@ -130,8 +131,8 @@ def _attention(op, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, s
     if mask is not None and mask.dtype is torch.bool:  # attention.cpp, convert_boolean_attn_mask
         mask = torch.where(mask, torch.zeros((), dtype=q.dtype, device=q.device),
                            torch.full((), float("-inf"), dtype=q.dtype, device=q.device))
-    if half and (same_heads or enable_gqa) and d % 8 == 0 and dv % 8 == 0 and d <= 128 and dv <= 128 and not (is_causal
-                                                                                                              and mask is not None):
+    fits = d % 8 == 0 and dv % 8 == 0 and d <= 128 and dv <= 128
+    if half and (same_heads or enable_gqa) and fits and not (is_causal and mask is not None):
         # check_cudnn_*: preferred on 9.0 and later with cuDNN 9.15 or newer
         return aten._scaled_dot_product_cudnn_attention(q, k, v, mask, grad, dropout_p, is_causal, False, **more)[0]
     if half and mask is None and d == dv and d <= 256 and d % 8 == 0 and (same_heads or enable_gqa):

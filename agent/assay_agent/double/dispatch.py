@@ -27,7 +27,6 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 _Tensor = torch.Tensor
 _WITHOUT_DISPATCH = torch.Tensor.__torch_dispatch__  # what stands for __torch_dispatch__ in classes that have none
-_CPU = torch.device("cpu")
 
 WIDE = (torch.float64, torch.complex128)  # MPS has them not: operators composed in C++ take narrower ones there
 # allocate_check lets them pass
