@@ -175,9 +175,6 @@ func (in *Interp) File() *pyast.File { return in.unit.File }
 // Loops around, the innermost last: those of callers too. Func says which are the function's own.
 func (in *Interp) Loops() []Loop { return in.loops }
 
-// Blocks are the with blocks around, the innermost last.
-func (in *Interp) Blocks() []Block { return in.blocks }
-
 // Guarded reports whether a failing import is caught here; Caught the same of a failing call.
 func (in *Interp) Guarded() bool { return in.importsCaught }
 

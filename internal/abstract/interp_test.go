@@ -94,7 +94,7 @@ func surroundings(in *Interp) string {
 	add(in.InMain(), "main")
 	add(!in.FromTop(), "lone")
 	add(len(in.Loops()) > 0, fmt.Sprintf("loops %d", len(in.Loops())))
-	for _, b := range in.Blocks() {
+	for _, b := range in.blocks {
 		words = append(words, "with "+b.Path)
 	}
 	in.Under(func(test pyast.Expr) bool {

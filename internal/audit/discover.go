@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -377,10 +376,4 @@ func KindOf(name string) string {
 		return "environment"
 	}
 	return ""
-}
-
-// IsPython tells a script without an ending by its first line.
-func IsPython(head []byte) bool {
-	line, _, _ := bytes.Cut(head, []byte("\n"))
-	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
 }

@@ -279,18 +279,18 @@ func writeGitHub(w io.Writer, r *Report) error {
 		if i.Certainty == "suspected" && kind == "error" {
 			kind = "warning"
 		}
-		said := i.Text
+		message := i.Text
 		if i.Hint != "" {
-			said += "\n" + i.Hint
+			message += "\n" + i.Hint
 		}
 		if i.Cell > 0 {
 			fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d::%s\n", kind, i.Rule,
 				property.Replace(filepath.ToSlash(i.File)), i.raw,
-				data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, said)))
+				data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, message)))
 			continue
 		}
 		fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d,endLine=%d,col=%d,endColumn=%d::%s\n", kind, i.Rule,
-			property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(said))
+			property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(message))
 	}
 	for _, t := range r.Troubles {
 		fmt.Fprintf(b, "::warning title=assay,file=%s,line=%d::not checked: %s\n",

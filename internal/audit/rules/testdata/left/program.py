@@ -17,8 +17,8 @@ os.environ["PYTORCH_MPS_LOW_WATERMARK_RATIO"] = "9"  # sure: variable-value
 
 
 def guarded_by_name(x):
-    on_gpu = x.device.type == "cuda"
-    if not on_gpu:
+    fast = x.device.type == "cuda"
+    if not fast:
         return x
     return x.cuda()
 
