@@ -78,6 +78,9 @@ func TestFind(t *testing.T) {
 	if f, _ := Find("share.data"); f.Better != Lower {
 		t.Errorf("%+v: a row of its own goes before the pattern", f)
 	}
+	if gates := Names(Gate, Phases); slices.Contains(gates, "step.time") || !slices.Contains(gates, "speedup") || slices.Contains(gates, "split.data") {
+		t.Errorf("%v", gates)
+	}
 	names := Names(Run, []string{"data", "solve", "rest"})
 	if slices.Contains(names, "share.h2d") {
 		t.Error("share.h2d is named, and there is no such phase")

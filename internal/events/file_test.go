@@ -157,7 +157,7 @@ func TestTailOfLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(maxLine + 1000); err != nil { // zeros without a line's end
+	if err := f.Truncate(3 * maxLine); err != nil { // zeros without a line's end
 		t.Fatal(err)
 	}
 	tail, err := Open(filepath.Dir(path))
@@ -169,10 +169,14 @@ func TestTailOfLongLine(t *testing.T) {
 	if n, err := tail.More(&got); n != 0 || err != nil || cap(tail.partial) > 2*maxLine {
 		t.Fatalf("%d lines, %v, %d bytes held", n, err, cap(tail.partial))
 	}
-	if _, err := f.WriteAt([]byte("\n"+`{"c":1,"e":{"ev":"a"}}`+"\n"), maxLine+1000); err != nil {
+	if _, err := f.WriteAt([]byte("\n"+`{"c":1,"e":{"ev":"a"}}`+"\n"), 3*maxLine); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := tail.More(&got); n != 2 || err != nil || got.unreadable != 1 || len(got.events) != 1 {
 		t.Errorf("%d lines, %v, %v", n, err, got)
+	}
+	tail.file.Close()
+	if _, err := tail.More(&got); err == nil {
+		t.Error("a file that cannot be read is one in which nothing has come")
 	}
 }

@@ -110,6 +110,39 @@ func TestDrainEnds(t *testing.T) {
 	none.Close()
 }
 
+// broken is a sink with an error in it.
+type broken struct{ shared }
+
+func (*broken) Add(int, []byte) { panic("broken") }
+
+// TestGuard: an error of ours while an event is taken in ends neither the run nor the other connections.
+func TestGuard(t *testing.T) {
+	server, err := Listen([]string{"TMPDIR=" + t.TempDir()}, "", 1, &broken{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	guarded := make(chan string, 2)
+	server.Guard = func(doing string) {
+		if p := recover(); p != nil {
+			guarded <- fmt.Sprint(doing, ": ", p)
+		}
+	}
+	go server.Serve()
+	for range 2 {
+		conn, err := net.Dial("unix", server.Socket())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(conn, hello)
+		if got := <-guarded; got != "reading what the agent sent: broken" {
+			t.Errorf("%q", got)
+		}
+		conn.Close()
+	}
+	server.Drain(time.Minute)
+}
+
 // TestNoFolderForTheSocket: the error says why, for each folder that was tried.
 func TestNoFolderForTheSocket(t *testing.T) {
 	long := t.TempDir() + "/" + strings.Repeat("x", 100)

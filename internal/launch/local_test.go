@@ -4,6 +4,7 @@ package launch
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"assay/internal/fault"
 )
@@ -169,5 +171,80 @@ func TestSignals(t *testing.T) {
 		if status := cmd.ProcessState.ExitCode(); status != 3 {
 			t.Errorf("%s: status %d", c.name, status)
 		}
+	}
+}
+
+// TestWitnessEnds: it ends with its input, and where it is asked what no signal is, so that none is left behind when assay is killed.
+func TestWitnessEnds(t *testing.T) {
+	for _, asked := range []string{"", "\xff", "\x01\x02"} {
+		var answers bytes.Buffer
+		done := make(chan bool)
+		go func() { Witness(strings.NewReader(asked), &answers); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(time.Minute):
+			t.Fatalf("asked %q it goes on", asked)
+		}
+		if want := "\x01" + strings.Repeat("\x00", len(strings.TrimSuffix(asked, "\xff"))); answers.String() != want {
+			t.Errorf("asked %q: %q, want %q", asked, answers.String(), want)
+		}
+	}
+	var none *witness
+	none.ready()
+	none.close()
+	if none.saw(syscall.SIGUSR1) {
+		t.Error("nobody saw a signal")
+	}
+	silent := &witness{quiet: true}
+	if silent.saw(syscall.SIGUSR1) {
+		t.Error("one that does not answer is asked again")
+	}
+}
+
+// TestStops: what stops the command as a terminal stops a job stops the launcher too, so that a shell sees its job stopped, and it goes on with it; where
+// somebody stops the command alone, the launcher waits.
+func TestStops(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "/usr/bin/env", "ASSAY_TEST_LAUNCH=script", os.Args[0])
+	cmd.Env = append(os.Environ(), "ASSAY_TEST_LAUNCH=local")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	lines := bufio.NewReader(out)
+	await := func(want string) {
+		t.Helper()
+		if line, err := lines.ReadString('\n'); line != want+"\n" {
+			t.Fatalf("%q, %v, want %q", line, err, want)
+		}
+	}
+	send := func(to int, s syscall.Signal) {
+		t.Helper()
+		if err := syscall.Kill(to, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await("ready")
+	send(-pid, syscall.SIGTSTP)
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the job was stopped, and its launcher is %v, %v", status, err)
+	}
+	send(-pid, syscall.SIGCONT)
+	if _, err := syscall.Wait4(pid, &status, syscall.WCONTINUED, nil); err != nil || !status.Continued() {
+		t.Fatalf("%v, %v", status, err)
+	}
+	send(pid, syscall.SIGUSR1)
+	await("got one")
+	send(pid, syscall.SIGTERM)
+	await("got 1")
+	_, _ = io.Copy(io.Discard, lines)
+	_ = cmd.Wait()
+	if status := cmd.ProcessState.ExitCode(); status != 3 {
+		t.Errorf("status %d", status)
 	}
 }
