@@ -262,7 +262,7 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 			}
 		}
 		if o.Fix != "" {
-			if content, rest, err := fixed(src, kept, o.Fix); err != nil {
+			if content, rest, err := applyFixes(src, kept, o.Fix); err != nil {
 				r.Troubles = append(r.Troubles, Trouble{File: name, Text: err.Error()})
 			} else if content != nil {
 				if o.Changed == nil {

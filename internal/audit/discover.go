@@ -156,7 +156,7 @@ func above(dir string) *ignoring {
 	if text, err := os.ReadFile(filepath.Join(top, ".git", "info", "exclude")); err == nil {
 		list = list.with(top, strings.Split(string(text), "\n"))
 	}
-	for _, d := range between(top, dir) {
+	for _, d := range foldersBetween(top, dir) {
 		list = list.read(d)
 	}
 	return list
@@ -344,8 +344,8 @@ func bracket(p string) (string, int) {
 	return "", 0
 }
 
-// between lists the folders from top down to dir.
-func between(top, dir string) []string {
+// foldersBetween lists the folders from top down to dir.
+func foldersBetween(top, dir string) []string {
 	list := []string{dir}
 	for dir != top && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// fixed applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new content,
+// applyFixes applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new content,
 // which parses where the source
 // did, and the findings that are left; nil where there is nothing to apply.
-func fixed(src *Source, list []Finding, trust Safety) (content []byte, left []Finding, err error) {
+func applyFixes(src *Source, list []Finding, trust Safety) (content []byte, left []Finding, err error) {
 	var edits []Edit
 	for _, f := range list {
 		if f.Fix == nil || f.Fix.Safety == Manual || f.Fix.Safety == Unsafe && trust != Unsafe || !apart(edits, f.Fix.Edits) {

@@ -351,7 +351,7 @@ func TestFixesChosen(t *testing.T) {
 		{[]Finding{fix(Safe, both, Edit{4, 5, "y"}), fix(Safe, both, Edit{10, 11, "z"})}, Safe,
 			"import x\na = y\nc = z\n", 0},
 	} {
-		content, left, err := fixed(src, c.list, c.trust)
+		content, left, err := applyFixes(src, c.list, c.trust)
 		if err != nil || string(content) != c.want || len(left) != c.left {
 			t.Errorf("%+v: %v, %q and %d left", c.list, err, content, len(left))
 		}
