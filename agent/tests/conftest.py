@@ -1,3 +1,4 @@
+import functools
 import json
 import os
 import socket
@@ -156,7 +157,8 @@ def double_settings(tmp_path_factory):
     from the same tables."""
     folder = tmp_path_factory.mktemp("tables")
 
-    def settings(release="2.8.0", vision="0.23", **more):
+    @functools.lru_cache(None)
+    def table(release, vision):
         series = ".".join(release.split(".")[:2])
         structured = {}
         with open(os.path.join(TABLES, "generated.txt")) as lines:
@@ -166,14 +168,17 @@ def double_settings(tmp_path_factory):
                     structured[words[0]] = words[2]
         ops = column("torch.txt", series)
         ops.update(column("torchvision.txt", vision))
-        table = folder / (release + ".json")
-        table.write_text(json.dumps({"ops": ops, "structured": structured, "lacks": {},
-                                     "autocast": column("autocast.txt", series),
-                                     "sparse": column("sparse.txt", series), "commit": "0" * 40}))
-        return dict({"release": release, "series": [int(n) for n in series.split(".")], "macos": [15, 0],
-                     "chip": "m1-16gb",
-                     "memory": 16 << 30, "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False,
-                     "table": str(table)}, **more)
+        path = folder / (release + ".json")
+        path.write_text(json.dumps({
+            "ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
+            "sparse": column("sparse.txt", series), "commit": "0" * 40}))
+        return str(path)
+
+    def settings(release="2.8.0", vision="0.23", **more):
+        return dict({
+            "release": release, "series": [int(n) for n in release.split(".")[:2]], "macos": [15, 0], "chip": "m1-16gb",
+            "memory": 16 << 30, "recommended": None, "cores": 8, "chip_name": "Apple M1", "shape_only": False,
+            "table": table(release, vision)}, **more)
 
     return settings
 

@@ -87,10 +87,19 @@ def test_fallback(rehearse, monkeypatch):
         print(a.device, b.device, len(seen))
         print(str(seen[0].message)[:118])
         print(sorted(op for op, _ in double.fallbacks))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            double.warned = False
+            def called():
+                torch.linalg.eigvals(torch.eye(3, device="mps"))
+            called()
+        with open(__file__) as f:
+            print(f.readlines()[seen[0].lineno - 1].strip())
         """) == [
         "mps:0 mps:0 1",
         "The operator 'aten::linalg_eig' is not currently supported on the MPS backend and will fall back to run on the CPU. Th",
-        "['aten::_adaptive_avg_pool3d', 'aten::linalg_eig']"]
+        "['aten::_adaptive_avg_pool3d', 'aten::linalg_eig']",
+        "called()"]
 
 
 def test_values_are_the_cpus(rehearse):

@@ -12,9 +12,9 @@ FOLDER = os.path.join(ROOT, "agent", "assay_agent", "double")
 
 ORDER = """
 __init__ current allocator flops refuse errors kernels place shapes generators operators dispatch double
-surface/__init__ surface/names surface/autocast surface/backend surface/generators surface/streams surface/mps surface/accelerator
-surface/storages surface/cuda surface/scaler surface/processes surface/descriptors surface/loader surface/compiler surface/distributed
-surface/optimizers surface/library surface/tracing surface/tensors
+surface/__init__ surface/names surface/autocast surface/backend surface/generators surface/streams surface/mps
+surface/accelerator surface/storages surface/cuda surface/scaler surface/processes surface/descriptors surface/loader
+surface/compiler surface/distributed surface/optimizers surface/library surface/tracing surface/tensors
 install
 """.split()
 
@@ -42,8 +42,8 @@ def imports(name, tree):
     package = name.split("/")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            assert not any(a.name.startswith("assay_agent") for a in node.names), "%s.py:%d names the package" % (name,
-                                                                                                                  node.lineno)
+            named = [a.name for a in node.names if a.name.startswith("assay_agent")]
+            assert not named, "%s.py:%d names the package" % (name, node.lineno)
         if not isinstance(node, ast.ImportFrom):
             continue
         assert not (node.module or "").startswith("assay_agent"), "%s.py:%d names the package" % (name, node.lineno)

@@ -23,7 +23,6 @@ with open(os.path.join(TOOLS, "testdata", "memory-h200.json")) as f:
 def test_peak_is_that_of_a_gpu(name):
     if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 11):
         pytest.skip("the GPU's PyTorch was 2.11; older ones have other operators for attention")
-    run = subprocess.run([sys.executable, os.path.join(TOOLS, "memory.py"), "--one", name], stdout=subprocess.PIPE,
-                         stderr=subprocess.PIPE, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
+    run = subprocess.run([sys.executable, os.path.join(TOOLS, "memory.py"), "--one", name], capture_output=True, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES=""))
     assert run.returncode == 0, run.stderr[-2000:]
     assert json.loads(run.stdout.splitlines()[-1])["allocated"] == pytest.approx(MEASURED[name], rel=0.05)

@@ -100,7 +100,7 @@ def test_no_modules(loop):
 
 
 def test_accumulation(loop):
-    for step in range(2):
+    for _ in range(2):
         for _ in range(4):
             loop.fetch(1)
             loop.module(2)
@@ -112,7 +112,7 @@ def test_accumulation(loop):
 
 def test_fetching_ahead(loop):
     """Two batches are fetched, then both are used: two micro-steps, as Hugging Face's Trainer does it."""
-    for step in range(2):
+    for _ in range(2):
         loop.fetch(1), loop.fetch(1)
         for _ in range(2):
             loop.module(2)

@@ -51,7 +51,8 @@ def test_used_in_turn(rehearse, double_settings):
             print({n: c.calls for n, c in d.operators.items() if c.calls}, len(d.refusals), len(d.fallbacks),
                   d.account and d.account.current)
         def machine():
-            print(torch.backends.mps.get_name(), torch.mps.recommended_max_memory(), torch.backends.mps.is_macos_or_newer(14, 0))
+            backend = torch.backends.mps
+            print(backend.get_name(), torch.mps.recommended_max_memory(), backend.is_macos_or_newer(14, 0))
         def conv():
             return torch.conv3d(torch.zeros(1, 1, 4, 4, 4, device="mps"), torch.zeros(1, 1, 2, 2, 2, device="mps"))
         def drawn():
@@ -120,4 +121,5 @@ def test_used_in_turn(rehearse, double_settings):
     assert next(lines) == "mps:0"
     assert next(lines) == "ZeroDivisionError division by zero"
     assert next(lines) == "0 ['aten::linalg_eig']"
-    assert next(lines).startswith("RuntimeError put up the double: one of PyTorch 2.15.0 stands in this process already")
+    put_up = next(lines)
+    assert put_up.startswith("RuntimeError put up the double: one of PyTorch 2.15.0 stands in this process already")

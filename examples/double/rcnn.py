@@ -11,7 +11,7 @@ backbone.out_channels = 16
 anchors = AnchorGenerator(sizes=((32, 64),), aspect_ratios=((1.0,),))
 model = FasterRCNN(backbone, num_classes=3, rpn_anchor_generator=anchors, min_size=128, max_size=128).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-for step in range(2):
+for _ in range(2):
     pictures = [torch.rand(3, 128, 128, device=device) for _ in range(2)]
     targets = [{"boxes": torch.tensor([[10.0, 10.0, 90.0, 90.0]], device=device), "labels": torch.ones(1, dtype=torch.int64, device=device)} for _ in range(2)]
     loss = sum(model(pictures, targets).values())

@@ -21,7 +21,8 @@ func (in *Interp) call(e *pyast.Call) *Value {
 		if s, star := a.(*pyast.Starred); star {
 			v := in.recurse.expr(s.Value)
 			c.Open = true
-			if v.Kind == Tensor || v.Kind == Seq && v.Form == Listed { // what is known of it comes in its place; positions behind it are not sure
+			// what is known of it comes in its place; positions behind it are not sure
+			if v.Kind == Tensor || v.Kind == Seq && v.Form == Listed {
 				c.Args = append(c.Args, v)
 			}
 			continue

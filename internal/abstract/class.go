@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// maxBases bounds the classes that are asked where one is asked: in a loop a class can become its own base, and more than once.
+// maxBases bounds the classes that are asked where one is asked: in a loop a class can become its own base, and more
+// than once.
 const maxBases = 60
 
-// eachBase goes over a class and its bases within the project, as Python looks names up but for diamonds, until one is found.
+// eachBase goes over a class and its bases within the project, as Python looks names up but for diamonds, until one is
+// found.
 func (c *Class) eachBase(found func(*Class) bool) bool {
 	left := maxBases
 	var visit func(*Class) bool
@@ -37,7 +39,8 @@ func (c *Class) Derives(path string) bool {
 }
 
 // moduleBases are classes whose instances are torch.nn.Modules.
-var moduleBases = []string{"torch.nn.Module", "torch.nn.Sequential", "pytorch_lightning.LightningModule", "lightning.LightningModule", "lightning.pytorch.LightningModule",
+var moduleBases = []string{"torch.nn.Module", "torch.nn.Sequential", "pytorch_lightning.LightningModule",
+	"lightning.LightningModule", "lightning.pytorch.LightningModule",
 	"torch.nn.ModuleList", "transformers.PreTrainedModel", "torch.jit.ScriptModule"}
 
 // IsModule reports whether instances are torch.nn.Modules, as far as the source says.
@@ -87,5 +90,6 @@ func (c *Class) Method(name string) *Func {
 
 // moves reports whether a class has its own way of moving what it holds.
 func moves(c *Class) bool {
-	return c != nil && (c.lookup("_apply") != nil || c.lookup("to") != nil || c.lookup("cuda") != nil || c.lookup("__getattr__") != nil)
+	return c != nil && (c.lookup("_apply") != nil || c.lookup("to") != nil || c.lookup("cuda") != nil ||
+		c.lookup("__getattr__") != nil)
 }

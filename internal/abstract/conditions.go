@@ -6,14 +6,17 @@ import (
 	"assay/internal/pyast"
 )
 
-// asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for a device that the program has
-// set before, and which a machine without CUDA does not get: what stands under it is guarded, whatever device another run has.
+// asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for
+// a device that the program has
+// set before, and which a machine without CUDA does not get: what stands under it is guarded, whatever device another
+// run has.
 func (in *Interp) asksForCUDA(test pyast.Expr) bool {
 	if in.quiet || in.world.Device == "cuda" {
 		return false
 	}
 	text := in.Text(test)
-	return strings.Contains(text, "cuda") && (strings.Contains(text, "is_cuda") || strings.Contains(text, `"cuda`) || strings.Contains(text, "'cuda"))
+	return strings.Contains(text, "cuda") && (strings.Contains(text, "is_cuda") || strings.Contains(text, `"cuda`) ||
+		strings.Contains(text, "'cuda"))
 }
 
 // moreThanOne reports whether a test is gpus > 1.
@@ -42,7 +45,8 @@ func isMain(test pyast.Expr) bool {
 func (in *Interp) aboutTarget(test pyast.Expr) bool {
 	found := false
 	pyast.Walk(test, func(n pyast.Node) bool {
-		if a, ok := n.(*pyast.Attribute); ok && (a.Attr == "is_available" || a.Attr == "device_count" || a.Attr == "is_built") {
+		if a, ok := n.(*pyast.Attribute); ok && (a.Attr == "is_available" || a.Attr == "device_count" ||
+			a.Attr == "is_built") {
 			found = true
 		}
 		if c, ok := n.(*pyast.Name); ok {
@@ -59,7 +63,8 @@ func (in *Interp) aboutTarget(test pyast.Expr) bool {
 var exceptions = map[string]struct{ imports, calls bool }{
 	bare: {true, true}, "Exception": {true, true}, "BaseException": {true, true},
 	"ImportError": {imports: true}, "ModuleNotFoundError": {imports: true},
-	"RuntimeError": {calls: true}, "NotImplementedError": {calls: true}, "AssertionError": {calls: true}, "TypeError": {calls: true},
+	"RuntimeError": {calls: true}, "NotImplementedError": {calls: true}, "AssertionError": {calls: true},
+	"TypeError": {calls: true},
 }
 
 const bare = ""

@@ -39,30 +39,33 @@ func always(v *Value) func(string) *Value { return func(string) *Value { return 
 
 // facts about the target, by the dotted names that ask for them.
 var facts = map[string]fact{
-	"torch.cuda.is_available":               {value: only("cuda")},
-	"torch.cuda.is_initialized":             {value: only("cuda")},
-	"torch.cuda.is_bf16_supported":          {value: only("cuda")},
-	"torch.cuda.device_count":               {value: unless("cuda", &Value{Kind: Number})},
-	"torch.backends.cuda.is_built":          {value: only("cuda")},
-	"torch.backends.cudnn.is_available":     {value: only("cuda")},
-	"torch.distributed.is_nccl_available":   {value: only("cuda")},
-	"torch.version.cuda":                    {attribute: true, value: unless("cuda", noneVal)},
-	"torch.version.hip":                     {attribute: true, value: unless("cuda", noneVal)},
-	"torch.xpu.is_available":                {value: always(falseVal)},
-	"torch.npu.is_available":                {value: always(falseVal)},
-	"torch.hpu.is_available":                {value: always(falseVal)},
-	"torch.mtia.is_available":               {value: always(falseVal)},
-	"torch.backends.mps.is_available":       {value: only("mps")},
-	"torch.backends.mps.is_built":           {value: only("mps")},
-	"torch.has_mps":                         {attribute: true, value: only("mps")},
-	"torch.mps.is_available":                {value: only("mps")},
-	"torch.mps.device_count":                {value: always(&Value{Kind: Number, Num: 1})},
-	"torch.accelerator.is_available":        {value: func(device string) *Value { return boolean(device != "cpu") }},
-	"torch.accelerator.current_accelerator": {value: func(device string) *Value { return &Value{Kind: Device, Where: deviceOf(device)} }},
-	"sys.platform":                          {attribute: true, value: onMac("darwin")},
-	"platform.system":                       {value: onMac("Darwin")},
-	"platform.machine":                      {value: onMac("arm64")},
-	"os.name":                               {attribute: true, value: always(text("posix"))},
+	"torch.cuda.is_available":             {value: only("cuda")},
+	"torch.cuda.is_initialized":           {value: only("cuda")},
+	"torch.cuda.is_bf16_supported":        {value: only("cuda")},
+	"torch.cuda.device_count":             {value: unless("cuda", &Value{Kind: Number})},
+	"torch.backends.cuda.is_built":        {value: only("cuda")},
+	"torch.backends.cudnn.is_available":   {value: only("cuda")},
+	"torch.distributed.is_nccl_available": {value: only("cuda")},
+	"torch.version.cuda":                  {attribute: true, value: unless("cuda", noneVal)},
+	"torch.version.hip":                   {attribute: true, value: unless("cuda", noneVal)},
+	"torch.xpu.is_available":              {value: always(falseVal)},
+	"torch.npu.is_available":              {value: always(falseVal)},
+	"torch.hpu.is_available":              {value: always(falseVal)},
+	"torch.mtia.is_available":             {value: always(falseVal)},
+	"torch.backends.mps.is_available":     {value: only("mps")},
+	"torch.backends.mps.is_built":         {value: only("mps")},
+	"torch.has_mps":                       {attribute: true, value: only("mps")},
+	"torch.mps.is_available":              {value: only("mps")},
+	"torch.mps.device_count":              {value: always(&Value{Kind: Number, Num: 1})},
+	"torch.accelerator.is_available":      {value: func(device string) *Value { return boolean(device != "cpu") }},
+	"torch.accelerator.current_accelerator": {value: func(device string) *Value {
+		return &Value{Kind: Device,
+			Where: deviceOf(device)}
+	}},
+	"sys.platform":     {attribute: true, value: onMac("darwin")},
+	"platform.system":  {value: onMac("Darwin")},
+	"platform.machine": {value: onMac("arm64")},
+	"os.name":          {attribute: true, value: always(text("posix"))},
 }
 
 // known is what a call of a name gives on the target where it tells a program where it runs; nil for all others.
@@ -129,9 +132,11 @@ func canonical(path string) string {
 // builtinValues are the names that need no import.
 var builtinValues = func() map[string]*Value {
 	values := map[string]*Value{}
-	for _, name := range strings.Fields(`print len range enumerate zip float int bool str list tuple dict set sum min max abs sorted open map filter isinstance hasattr getattr
-		setattr super property staticmethod classmethod type repr format round iter next any all reversed divmod id input exit quit object complex bytes vars
-		globals locals eval exec compile __import__ Exception RuntimeError ValueError ImportError NotImplementedError`) {
+	for _, name := range strings.Fields(`print len range enumerate zip float int bool str list tuple dict set sum
+		min max abs sorted open map filter isinstance hasattr getattr setattr super property staticmethod
+		classmethod type repr format round iter next any all reversed divmod id input exit quit object complex
+		bytes vars globals locals eval exec compile __import__ Exception RuntimeError ValueError ImportError
+		NotImplementedError`) {
 		values[name] = &Value{Kind: API, Path: "builtins." + name}
 	}
 	return values

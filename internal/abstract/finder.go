@@ -22,10 +22,12 @@ type Finder struct {
 
 // NewFinder finds files of the project below base, which is an absolute path.
 func NewFinder(base string) *Finder {
-	return &Finder{base: base, stems: map[string]string{}, imports: map[[2]string]string{}, folders: map[string]map[string]fs.FileMode{}}
+	return &Finder{base: base, stems: map[string]string{}, imports: map[[2]string]string{},
+		folders: map[string]map[string]fs.FileMode{}}
 }
 
-// find is the file of a module whose path without ending is given, as Python looks for it: a package's __init__.py, else the .py, else the
+// find is the file of a module whose path without ending is given, as Python looks for it: a package's __init__.py,
+// else the .py, else the
 // __init__.py that a namespace package could have. It is "" where there is none.
 func (f *Finder) find(stem string) string {
 	f.mu.Lock()
@@ -70,7 +72,8 @@ func (f *Finder) locate(folder, name string) string {
 	return path
 }
 
-// Package lists the packages that a folder is, the innermost last: those above it count as long as they have an __init__.py.
+// Package lists the packages that a folder is, the innermost last: those above it count as long as they have an
+// __init__.py.
 func (f *Finder) Package(dir string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +95,8 @@ const listed = 2000
 // missing is the type of what is not there.
 const missing = fs.ModeIrregular
 
-// typeOf is the type of what a path names. Most imports are of nothing beside the file: a folder is read once, instead of asked for each.
+// typeOf is the type of what a path names. Most imports are of nothing beside the file: a folder is read once, instead
+// of asked for each.
 func (f *Finder) typeOf(path string) fs.FileMode {
 	dir, name := filepath.Split(path)
 	entries, read := f.folders[dir]

@@ -29,7 +29,8 @@ func (in *Interp) apply(f *Func, self *Value, args []*Value, named []Named, open
 		}
 	}
 	if n := len(f.outcomes); n >= maxContexts ||
-		in.lone && f.Module != in.main && (in.depth >= loneDepth || n >= loneContexts || f.Node.End()-f.Node.Pos() > loneBytes) {
+		in.lone && f.Module != in.main && (in.depth >= loneDepth || n >= loneContexts ||
+			f.Node.End()-f.Node.Pos() > loneBytes) {
 		return unknown
 	}
 	in.calls++
@@ -86,7 +87,8 @@ func (in *Interp) lambda(f *Func, args []*Value) *Value {
 	return v
 }
 
-// parameters binds a function's parameters: to arguments, else to defaults, which a caller may replace, else to what annotations say.
+// parameters binds a function's parameters: to arguments, else to defaults, which a caller may replace, else to what
+// annotations say.
 func (in *Interp) parameters(f *Func, scope *env, self *Value, args []*Value, named []Named, open bool) {
 	a := f.Node.Args
 	called := args != nil && !open // what is spread may give what looks left out

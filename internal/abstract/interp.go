@@ -14,13 +14,15 @@ const (
 	maxSteps    = 400_000 // expressions, for each file
 	maxNesting  = 400     // expressions and statements within each other
 
-	// A function that its file never calls is a library's: what it calls in other files is followed less far than what a program calls.
+	// A function that its file never calls is a library's: what it calls in other files is followed less far than what a
+	// program calls.
 	loneDepth    = 2
 	loneContexts = 3
 	loneBytes    = 1500 // of source: longer functions of other files are left to the check of those files
 )
 
-// World is what an interpretation has to be told: the target, the libraries, the project's files. Interpreters share it; its functions may be
+// World is what an interpretation has to be told: the target, the libraries, the project's files. Interpreters share
+// it; its functions may be
 // called by several at once.
 type World struct {
 	Device   string                       // that the program is to run on: mps, cpu, cuda
@@ -31,12 +33,14 @@ type World struct {
 	Load     func(path string) *File // a file of the project that Finder has found; never nil
 }
 
-// Watch is who is shown what the interpreter meets. What it goes over only to know what is bound (the first turn of a loop, another file's top) is not shown.
+// Watch is who is shown what the interpreter meets. What it goes over only to know what is bound (the first turn of a
+// loop, another file's top) is not shown.
 type Watch struct {
-	Call  func(*Call) (kept bool) // a call with its arguments, before it changes anything; kept: somebody asked for it, and may hold it
-	Kinds [256]bool               // the nodes that Node is shown
-	Node  func(pyast.Node)        // when its parts have been interpreted
-	End   func(pyast.Stmt)        // the if or assert where the program gives up for want of what the target does not have
+	// a call with its arguments, before it changes anything; kept: somebody asked for it, and may hold it
+	Call  func(*Call) (kept bool)
+	Kinds [256]bool        // the nodes that Node is shown
+	Node  func(pyast.Node) // when its parts have been interpreted
+	End   func(pyast.Stmt) // the if or assert where the program gives up for want of what the target does not have
 }
 
 // Interp is the interpretation of one file, with what it calls of others.
@@ -57,7 +61,8 @@ type Interp struct {
 	steps int
 	calls int
 
-	recurse struct { // where an expression leads to statements, and a call to expressions: the interpreter's circle closes here alone
+	// where an expression leads to statements, and a call to expressions: the interpreter's circle closes here alone
+	recurse struct {
 		expr func(pyast.Expr) *Value
 		body func([]pyast.Stmt) control
 	}
@@ -69,7 +74,8 @@ type Interp struct {
 	argRoom  []*Value
 }
 
-// context is where the interpreter is. Whoever goes elsewhere takes a copy and puts it back as a whole: saved := in.context … in.context = saved.
+// context is where the interpreter is. Whoever goes elsewhere takes a copy and puts it back as a whole: saved :=
+// in.context … in.context = saved.
 type context struct {
 	unit      *Unit // whose code is looked at
 	env       *env
@@ -155,9 +161,6 @@ func (in *Interp) Unit() *Unit { return in.unit }
 // AtHome reports whether the code that is looked at stands in the file that is checked.
 func (in *Interp) AtHome() bool { return in.unit == in.main }
 
-// Quiet reports that nothing is shown here: what is met now is met again.
-func (in *Interp) Quiet() bool { return in.quiet }
-
 // Func is the function around, nil at the top of a file.
 func (in *Interp) Func() *Func {
 	if in.frame == nil {
@@ -221,7 +224,8 @@ func (in *Interp) Within(at pyast.Node, is func(*Func) bool) bool {
 	return false
 }
 
-// FromTop reports whether the code that is being looked at was reached from the top of the file, by calls that stand there.
+// FromTop reports whether the code that is being looked at was reached from the top of the file, by calls that stand
+// there.
 func (in *Interp) FromTop() bool { return !in.lone }
 
 // Under reports whether one of the tests of the ifs around here, whose outcome is open, is as asked.
@@ -240,7 +244,8 @@ func (in *Interp) Under(test func(pyast.Expr) bool) bool {
 // InHandler reports whether an except clause stands around.
 func (in *Interp) InHandler() bool { return in.inHandler }
 
-// In reports the innermost with block around here whose context manager has one of the dotted names, within the same function.
+// In reports the innermost with block around here whose context manager has one of the dotted names, within the same
+// function.
 func (in *Interp) In(paths ...string) *Block {
 	for i := len(in.blocks) - 1; i >= 0; i-- {
 		for _, path := range paths {
@@ -310,7 +315,8 @@ func (in *Interp) newCall(e *pyast.Call, f *Value) *Call {
 	return c
 }
 
-// Package is the path of the code that is being looked at within its outermost package, without its file: "" for a script. Folders that hold the
+// Package is the path of the code that is being looked at within its outermost package, without its file: "" for a
+// script. Folders that hold the
 // project, whatever they are called, do not count.
 func (in *Interp) Package() string {
 	if in.unit.within == nil {

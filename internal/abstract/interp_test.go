@@ -13,9 +13,12 @@ import (
 )
 
 // kinds are the words for a value in the comments of testdata.
-var kinds = map[Kind]string{Unknown: "unknown", API: "api", Str: "text", Number: "number", Bool: "bool", None: "none", Seq: "list", Dict: "dict",
-	Device: "device", DType: "dtype", Tensor: "tensor", Array: "array", Module: "module", Optimizer: "optimizer", Loader: "loader", Made: "object",
-	Parsed: "options", Function: "function", ClassDef: "class", Instance: "instance", StateDict: "state", Super: "super", Never: "never"}
+var kinds = map[Kind]string{Unknown: "unknown", API: "api", Str: "text", Number: "number", Bool: "bool", None: "none",
+	Seq: "list", Dict: "dict",
+	Device: "device", DType: "dtype", Tensor: "tensor", Array: "array", Module: "module", Optimizer: "optimizer",
+	Loader: "loader", Made: "object",
+	Parsed: "options", Function: "function", ClassDef: "class", Instance: "instance", StateDict: "state",
+	Super: "super", Never: "never"}
 
 // described is what a value says, in words: tensor mps float32 sized.
 func described(v *Value) string {
@@ -39,7 +42,8 @@ func described(v *Value) string {
 		for _, i := range v.Items {
 			items = append(items, described(i))
 		}
-		add(true, []string{"", "loose ", "enumerated ", "zipped ", "counted ", "empty ", "strung "}[v.Form]+"["+strings.Join(items, ", ")+"]")
+		add(true, []string{"", "loose ", "enumerated ", "zipped ", "counted ", "empty ",
+			"strung "}[v.Form]+"["+strings.Join(items, ", ")+"]")
 	case API, Optimizer, Made:
 		add(true, v.Path)
 	case Instance, ClassDef:
@@ -103,7 +107,8 @@ func surroundings(in *Interp) string {
 	return strings.Join(words, ", ")
 }
 
-// seenIn interprets a file of a folder and says, line by line, what its calls of see(value) and here() come to. A line that is interpreted in
+// seenIn interprets a file of a folder and says, line by line, what its calls of see(value) and here() come to. A line
+// that is interpreted in
 // several ways has one entry for each, in their order.
 func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 	t.Helper()
@@ -121,7 +126,8 @@ func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 	world := &World{Device: device, Finder: NewFinder(base), Load: load,
 		Since: func(release string) bool { return release <= "2.8" },
 		Operator: func(path string) bool {
-			return strings.HasPrefix(path, "torch.") && lower(lastPart(path)) && strings.Count(path, ".") == 1
+			return strings.HasPrefix(path, "torch.") && lower(lastPart(path)) &&
+				strings.Count(path, ".") == 1
 		},
 		Exports: func(module string) []string {
 			return map[string][]string{"torch.nn": {"Linear", "Module"}}[module]
@@ -145,17 +151,28 @@ func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 			return false
 		}
 		line := 1 + strings.Count(string(text[:c.At.Pos()]), "\n")
-		if in.AtHome() && !slices.Contains(met[line], what) {
+		if !in.AtHome() {
+			line = elsewhere
+		}
+		if !slices.Contains(met[line], what) {
 			met[line] = append(met[line], what)
 		}
 		return true
+	}
+	watch.End = func(s pyast.Stmt) {
+		line := 1 + strings.Count(string(text[:s.Pos()]), "\n")
+		met[line] = append(met[line], "end")
 	}
 	in = New(world, watch, NewMemo(), path, pyast.Parse(text, pyast.Options{}))
 	in.Run()
 	return met
 }
 
-// TestSeen: the files of testdata/values say in comments what is known of values, those of testdata/places where the interpreter is, and those of
+// elsewhere stands for the lines of other files.
+const elsewhere = 0
+
+// TestSeen: the files of testdata/values say in comments what is known of values, those of testdata/places where the
+// interpreter is, and those of
 // testdata/project what is known across files. Several ways to come there are parted by "; then".
 func TestSeen(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.py")
@@ -175,7 +192,8 @@ func TestSeen(t *testing.T) {
 			met := seenIn(t, filepath.Dir(file), filepath.Base(file), device)
 			for i, line := range strings.Split(string(raw), "\n") {
 				code, want, expected := strings.Cut(line, "  # ")
-				if !strings.Contains(code, "see(") && !strings.Contains(code, "here()") || strings.Contains(code, "import") {
+				shows := strings.Contains(code, "see(") || strings.Contains(code, "here()") || want == "end"
+				if !shows && met[i+1] == nil || strings.Contains(code, "import") {
 					continue
 				}
 				if got := strings.Join(met[i+1], "; then "); !expected || got != want {

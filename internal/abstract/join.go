@@ -2,9 +2,12 @@ package abstract
 
 // same reports that two values say the same, so that nothing is lost by keeping one.
 func (v *Value) same(w *Value) bool {
-	return v == w || v.Kind == w.Kind && v.Kind != Seq && v.Kind != Dict && v.Yes == w.Yes && v.Soft == w.Soft && v.OrNone == w.OrNone &&
-		v.Follows == w.Follows && v.Where == w.Where && v.Origin == w.Origin && v.Role == w.Role && v.Binding == w.Binding && v.Type == w.Type &&
-		v.Path == w.Path && v.Text == w.Text && v.Num == w.Num && v.Func == w.Func && v.Class == w.Class && v.Self == w.Self && v.Made == w.Made
+	return v == w || v.Kind == w.Kind && v.Kind != Seq && v.Kind != Dict && v.Yes == w.Yes && v.Soft == w.Soft &&
+		v.OrNone == w.OrNone &&
+		v.Follows == w.Follows && v.Where == w.Where && v.Origin == w.Origin && v.Role == w.Role &&
+		v.Binding == w.Binding && v.Type == w.Type &&
+		v.Path == w.Path && v.Text == w.Text && v.Num == w.Num && v.Func == w.Func && v.Class == w.Class &&
+		v.Self == w.Self && v.Made == w.Made
 }
 
 // join is what is known where either value may be there.
@@ -41,7 +44,8 @@ func joined(v, w *Value, depth int) *Value {
 			return &Value{Kind: Device, Where: deviceOf(v.Text) | deviceOf(w.Text), Soft: v.Soft || w.Soft}
 		}
 	case Device, Tensor, Array, DType:
-		j := &Value{Kind: v.Kind, Where: v.Where | w.Where, Soft: v.Soft || w.Soft, OrNone: v.OrNone || w.OrNone, Type: v.Type}
+		j := &Value{Kind: v.Kind, Where: v.Where | w.Where, Soft: v.Soft || w.Soft, OrNone: v.OrNone || w.OrNone,
+			Type: v.Type}
 		if v.Type != w.Type {
 			j.Type = ""
 		}

@@ -67,7 +67,8 @@ func (in *Interp) attribute(base *Value, e *pyast.Attribute) *Value {
 			if v.Kind == Module {
 				return in.child(base, v)
 			}
-			if v.Kind == Tensor && v.Where == OnCPU && base.Where != OnCPU && (v.Role != Plain || moves(base.Class)) { // a parameter or buffer
+			// a parameter or buffer
+			if v.Kind == Tensor && v.Where == OnCPU && base.Where != OnCPU && (v.Role != Plain || moves(base.Class)) {
 				t := *v
 				t.Where = base.Where
 				return &t

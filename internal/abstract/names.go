@@ -125,11 +125,13 @@ func (in *Interp) module(name string) *Value {
 	return &Value{Kind: API, Path: canonical(name), Mod: in.locate(in.unit.Path, name)}
 }
 
-// locate finds the project's file that `import name` gets in a file: beside it, or in a folder above it, down from the project's.
+// locate finds the project's file that `import name` gets in a file: beside it, or in a folder above it, down from the
+// project's.
 func (in *Interp) locate(from, name string) *Unit {
 	top, _, _ := strings.Cut(name, ".")
 	switch top {
-	case "torch", "numpy", "os", "sys", "typing", "math", "time", "json", "random", "functools", "collections", "argparse", "logging", "re", "tqdm", "pathlib":
+	case "torch", "numpy", "os", "sys", "typing", "math", "time", "json", "random", "functools", "collections",
+		"argparse", "logging", "re", "tqdm", "pathlib":
 		return nil
 	}
 	return in.unitIn(in.world.Finder.locate(filepath.Dir(from), name))

@@ -48,7 +48,8 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 	switch {
 	case a.Kind == Str && b.Kind == Str && op == pyast.Add:
 		return &Value{Kind: Str, Text: a.Text + b.Text, Soft: a.Soft || b.Soft}
-	case a.Kind == Str && op == pyast.Add && isDevice(strings.TrimSuffix(a.Text, ":")) && strings.HasSuffix(a.Text, ":"): // "cuda:" + str(rank)
+	// "cuda:" + str(rank)
+	case a.Kind == Str && op == pyast.Add && isDevice(strings.TrimSuffix(a.Text, ":")) && strings.HasSuffix(a.Text, ":"):
 		return &Value{Kind: Str, Text: a.Text + "0", Soft: a.Soft}
 	case a.Kind == Number && b.Kind == Number && a.Text != "" && b.Text != "":
 		v := &Value{Kind: Number, Type: a.Type, Soft: a.Soft || b.Soft}

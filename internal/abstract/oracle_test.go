@@ -14,12 +14,15 @@ import (
 // inexact are lines where the interpreter takes a value for something else, knowingly.
 var inexact = map[string]string{
 	`see(nn.utils.clip_grad_norm_(model.parameters(), 1.0))`: "what torch.nn.utils gives is taken for what it got",
-	`see(torch.device("mps") == "mps")`:                      "a device's type, and a name that may be either, are devices too",
-	`see(np.random.randint(5))`:                              "one draw is taken for many",
+	`see(torch.device("mps") == "mps")`: "a device's type, and a name that may be either, are " +
+		"devices too",
+	`see(np.random.randint(5))`: "one draw is taken for many",
 }
 
-// TestAgainstPyTorch runs the same lines with PyTorch and NumPy: what is taken for a tensor is one, on the CPU and of that dtype, and the same of
-// arrays, modules, numbers and texts. Where nothing is known, or the value is on a device that is not here, anything may be.
+// TestAgainstPyTorch runs the same lines with PyTorch and NumPy: what is taken for a tensor is one, on the CPU and of
+// that dtype, and the same of
+// arrays, modules, numbers and texts. Where nothing is known, or the value is on a device that is not here, anything
+// may be.
 func TestAgainstPyTorch(t *testing.T) {
 	atLeast := map[string]int{"torch.py": 60, "numpy.py": 25, "python.py": 60}
 	met, lines, compared := map[string]map[int][]string{}, map[string][]string{}, map[string]int{}

@@ -8,35 +8,39 @@ import (
 	"assay/internal/pyast"
 )
 
-// effects are calls that the interpreter itself follows, by their dotted names. They come before anybody is shown the call.
+// effects are calls that the interpreter itself follows, by their dotted names. They come before anybody is shown the
+// call.
 var effects = byName(map[string]effect{
 	"builtins.enumerate": enumerated,
 	"builtins.zip":       zipped,
 	"builtins.next":      nextElement,
-	"builtins.range tqdm.trange tqdm.auto.trange":                                                                   counted,
-	"builtins.iter builtins.reversed builtins.sorted builtins.list builtins.tuple itertools.islice itertools.cycle": itsArgument,
-	"tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.std.tqdm tqdm.tqdm_notebook rich.progress.track":              itsArgument,
-	"builtins.str":                        asText,
-	"builtins.bool":                       asBool,
-	"builtins.dict":                       asDict,
-	"builtins.getattr":                    getAttribute,
-	"builtins.hasattr":                    hasAttribute,
-	"builtins.isinstance torch.is_tensor": isInstance,
-	"builtins.exec":                       execute,
-	"builtins.eval":                       gives(unknown),
-	"functools.partial":                   partial,
-	"copy.deepcopy copy.copy":             copied,
+	"builtins.range":     counted,
+	"builtins.str":       asText,
+	"builtins.bool":      asBool,
+	"builtins.dict":      asDict,
+	"builtins.getattr":   getAttribute,
+	"builtins.hasattr":   hasAttribute,
+	"builtins.exec":      execute,
+	"builtins.eval":      gives(unknown),
+	"functools.partial":  partial,
 
-	"sys.exit os._exit builtins.exit builtins.quit":      gives(never),
-	"pytest.skip pytest.exit unittest.TestCase.skipTest": gives(never),
-	"os.environ.get os.getenv":                           variable,
-
-	"argparse.ArgumentParser transformers.HfArgumentParser":                                           argumentParser,
-	"argparse.ArgumentParser.add_argument_group argparse.ArgumentParser.add_mutually_exclusive_group": parser(itself),
-	"argparse.ArgumentParser.add_argument":                                                            parser(addArgument),
-	"argparse.ArgumentParser.set_defaults":                                                            parser(setDefaults),
-	"argparse.ArgumentParser.parse_args":                                                              parser(parseArguments),
-	"argparse.ArgumentParser.parse_known_args":                                                        parser(parseKnownArguments),
+	"builtins.isinstance torch.is_tensor":                           isInstance,
+	"builtins.iter builtins.reversed builtins.sorted":               itsArgument,
+	"builtins.list builtins.tuple itertools.islice itertools.cycle": itsArgument,
+	"tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.std.tqdm":     itsArgument,
+	"tqdm.tqdm_notebook rich.progress.track":                        itsArgument,
+	"tqdm.trange tqdm.auto.trange":                                  counted,
+	"copy.deepcopy copy.copy":                                       copied,
+	"sys.exit os._exit builtins.exit builtins.quit":                 gives(never),
+	"pytest.skip pytest.exit unittest.TestCase.skipTest":            gives(never),
+	"os.environ.get os.getenv":                                      variable,
+	"argparse.ArgumentParser transformers.HfArgumentParser":         argumentParser,
+	"argparse.ArgumentParser.add_argument_group":                    parser(itself),
+	"argparse.ArgumentParser.add_mutually_exclusive_group":          parser(itself),
+	"argparse.ArgumentParser.add_argument":                          parser(addArgument),
+	"argparse.ArgumentParser.set_defaults":                          parser(setDefaults),
+	"argparse.ArgumentParser.parse_args":                            parser(parseArguments),
+	"argparse.ArgumentParser.parse_known_args":                      parser(parseKnownArguments),
 
 	"dict.get":                            of(Dict, dictGet),
 	"dict.values":                         of(Dict, dictValues),
@@ -54,7 +58,8 @@ var effects = byName(map[string]effect{
 	"torch.nn.Module.register_buffer":      registerBuffer,
 })
 
-// of is the effect of a method, of a value of the kind that has it: dict.get(d, key) names the class's own function, which is none.
+// of is the effect of a method, of a value of the kind that has it: dict.get(d, key) names the class's own function,
+// which is none.
 func of(kind Kind, do effect) effect {
 	return func(in *Interp, c *Call) *Value {
 		if c.Self == nil || c.Self.Kind != kind {
@@ -85,7 +90,8 @@ func enumerated(_ *Interp, c *Call) *Value {
 func zipped(_ *Interp, c *Call) *Value { return &Value{Kind: Seq, Form: Zipped, Items: c.Args} }
 
 func counted(_ *Interp, c *Call) *Value {
-	if n := c.argument(0); len(c.Args) == 1 && n.Kind == Number && n.Num == 0 && !n.Soft { // range(torch.cuda.device_count())
+	// range(torch.cuda.device_count())
+	if n := c.argument(0); len(c.Args) == 1 && n.Kind == Number && n.Num == 0 && !n.Soft {
 		return &Value{Kind: Seq, Form: Empty}
 	}
 	return &Value{Kind: Seq, Form: Counted, Items: []*Value{{Kind: Number, Type: "int", Soft: true}}}

@@ -87,7 +87,8 @@ func pretrained(_ *Interp, c *Call, name string) *Value {
 		return nil
 	}
 	pkg, _, _ := strings.Cut(c.Path, ".")
-	return &Value{Kind: Module, Path: pkg + "." + class, Where: OnCPU, Made: c, Type: typeOf(c.Arg(-1, "torch_dtype", "dtype"))}
+	return &Value{Kind: Module, Path: pkg + "." + class, Where: OnCPU, Made: c,
+		Type: typeOf(c.Arg(-1, "torch_dtype", "dtype"))}
 }
 
 func mlxArray(_ *Interp, c *Call, name string) *Value {

@@ -7,7 +7,8 @@ import (
 	"assay/internal/pyast"
 )
 
-// block interprets statements; what follows a return or raise is interpreted as well, as a reader would look at it, but binds nothing.
+// block interprets statements; what follows a return or raise is interpreted as well, as a reader would look at it,
+// but binds nothing.
 func (in *Interp) block(body []pyast.Stmt) control {
 	open := len(in.openTests)
 	how := onward

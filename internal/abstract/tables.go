@@ -2,7 +2,8 @@ package abstract
 
 import "strings"
 
-// outcome is what a call of a package's function gives; name is its dotted name within the package. nil says nothing: others may know.
+// outcome is what a call of a package's function gives; name is its dotted name within the package. nil says nothing:
+// others may know.
 type outcome func(in *Interp, c *Call, name string) *Value
 
 func nothingKnown(*Interp, *Call, string) *Value { return unknown }
@@ -20,7 +21,8 @@ func madeModule(_ *Interp, c *Call, _ string) *Value {
 // effect is what a call gives, and what it does to what is known.
 type effect func(*Interp, *Call) *Value
 
-// byName takes a table apart whose keys are lists of names. A name that stands there twice is a mistake, which no program gets past.
+// byName takes a table apart whose keys are lists of names. A name that stands there twice is a mistake, which no
+// program gets past.
 func byName[V any](table map[string]V) map[string]V {
 	each := make(map[string]V, 2*len(table))
 	for names, v := range table {

@@ -17,8 +17,8 @@ var torchFunctions = byName(map[string]outcome{
 	"Generator.manual_seed": theGenerator,
 	"nn.Parameter nn.parameter.Parameter autograd.Variable":                        asParameter,
 	"nn.DataParallel nn.parallel.DataParallel nn.parallel.DistributedDataParallel": wrappedModule,
-	`no_grad inference_mode enable_grad set_grad_enabled autocast amp.autocast cuda.amp.autocast cpu.amp.autocast profiler.profile
-		autograd.set_detect_anomaly autograd.profiler.profile random.fork_rng`: madeObject,
+	`no_grad inference_mode enable_grad set_grad_enabled autocast amp.autocast cuda.amp.autocast cpu.amp.autocast
+		profiler.profile autograd.set_detect_anomaly autograd.profiler.profile random.fork_rng`: madeObject,
 })
 
 // torchFamilies are what the others give by what their names begin with: the first that fits counts.
@@ -41,8 +41,9 @@ var torchFamilies = []struct {
 
 // resultTypes are the dtypes of what operations and methods give whatever they are given.
 var resultTypes = byName(map[string]string{
-	"eq ne lt le gt ge equal isnan isinf isfinite logical_and logical_or logical_not logical_xor isclose isin is_nonzero": "bool",
-	"argmax argmin argsort nonzero searchsorted bucketize bincount argwhere count_nonzero":                                "int64",
+	"eq ne lt le gt ge equal isnan isinf isfinite logical_and logical_or logical_not logical_xor isclose isin " +
+		"is_nonzero": "bool",
+	"argmax argmin argsort nonzero searchsorted bucketize bincount argwhere count_nonzero": "int64",
 })
 
 // factories make tensors; each says the dtype of what it makes where the call names none.
@@ -136,11 +137,13 @@ func (in *Interp) madeTensor(c *Call, name string) *Value {
 		dtype = factories[name](in, c)
 	}
 	at := in.newPlace(c)
-	if given := c.Tensors(); device == nil && given != 0 { // torch.as_tensor(x), torch.sparse_coo_tensor(i, v): where those are
+	// torch.as_tensor(x), torch.sparse_coo_tensor(i, v): where those are
+	if given := c.Tensors(); device == nil && given != 0 {
 		at = given
 	}
 	v := &Value{Kind: Tensor, Where: at, Type: dtype, Soft: device != nil && device.Soft}
-	if len(c.Args) > 0 && c.Args[0].Kind == Number || len(c.Args) > 0 && c.Args[0].Kind == Seq && len(c.Args[0].Items) > 0 {
+	if len(c.Args) > 0 && c.Args[0].Kind == Number || len(c.Args) > 0 && c.Args[0].Kind == Seq &&
+		len(c.Args[0].Items) > 0 {
 		if name != "scalar_tensor" && (name != "tensor" && name != "as_tensor" || c.Args[0].Kind == Seq) {
 			v.Origin = Sized
 		}

@@ -77,13 +77,15 @@ const (
 	AsClass
 )
 
-// Value is what is known of an expression. Values are shared and not changed, but for the place of a Module, which moves where it stands.
+// Value is what is known of an expression. Values are shared and not changed, but for the place of a Module, which
+// moves where it stands.
 type Value struct {
-	Kind    Kind
-	Yes     bool
-	Soft    bool // a user may say otherwise: a default of the command line, of a function's argument, of the environment
-	OrNone  bool // on another way through the program it is None
-	Follows bool // a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be
+	Kind   Kind
+	Yes    bool
+	Soft   bool // a user may say otherwise: a default of the command line, of a function's argument, of the environment
+	OrNone bool // on another way through the program it is None
+	// a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be
+	Follows bool
 	lazy    bool // a name of Mod that nobody has asked for yet: Text
 	Where   Devices
 	Form    Form    // of a Seq
@@ -153,7 +155,8 @@ type Unit struct {
 	within  *string         // Package
 }
 
-// Call is a call whose function is known: an API by its dotted name, or a method of a known value, which has the name that the class gives it
+// Call is a call whose function is known: an API by its dotted name, or a method of a known value, which has the name
+// that the class gives it
 // (torch.Tensor.to, torch.nn.Module.to, torch.optim.Optimizer.step).
 type Call struct {
 	Node   *pyast.Call // nil for what is no call in the source
@@ -176,7 +179,8 @@ type Named struct {
 	Node  *pyast.Keyword
 }
 
-// env is a scope: names and what they are bound to, so far. The names that have been met stay in their order, so that what they are bound to on one
+// env is a scope: names and what they are bound to, so far. The names that have been met stay in their order, so that
+// what they are bound to on one
 // way through the program is a list, and a branch is taken and joined without looking names up.
 type env struct {
 	keys   []string
@@ -232,7 +236,8 @@ func (v *Value) Truth() (yes, known bool) {
 	case Function, ClassDef, Module, Device:
 		return true, !v.Soft && !v.OrNone
 	case API: // a function, a class or a module; an attribute of what is not known may be anything
-		return true, v.Self == nil && !v.OrNone && (strings.HasPrefix(v.Path, "torch.nn.") && !strings.HasPrefix(v.Path, "torch.nn.Module.") || strings.HasPrefix(v.Path, "builtins."))
+		return true, v.Self == nil && !v.OrNone && (strings.HasPrefix(v.Path, "torch.nn.") &&
+			!strings.HasPrefix(v.Path, "torch.nn.Module.") || strings.HasPrefix(v.Path, "builtins."))
 	}
 	return false, false
 }
@@ -245,7 +250,8 @@ func (v *Value) mayBeNone() bool {
 	case Unknown, Module, Instance:
 		return true
 	case API:
-		return v.Self != nil || v.OrNone || strings.HasPrefix(v.Path, "torch.nn.Module.") || v.Mod == nil && !strings.HasPrefix(v.Path, "torch.") && !strings.HasPrefix(v.Path, "builtins.")
+		return v.Self != nil || v.OrNone || strings.HasPrefix(v.Path, "torch.nn.Module.") || v.Mod == nil &&
+			!strings.HasPrefix(v.Path, "torch.") && !strings.HasPrefix(v.Path, "builtins.")
 	}
 	return v.OrNone
 }
@@ -275,7 +281,8 @@ func (v *Value) softened() *Value {
 	return &s
 }
 
-// orNone is the value with the mark that it may be None as well. What moves keeps its identity: a module is asked for its truth too seldom to copy it.
+// orNone is the value with the mark that it may be None as well. What moves keeps its identity: a module is asked for
+// its truth too seldom to copy it.
 func (v *Value) orNone() *Value {
 	switch v.Kind {
 	case Unknown, None, Module, Instance, Dict, Parsed, Loader:

@@ -1,8 +1,8 @@
-// Package atlas knows which operators run on MPS in which release of PyTorch, torchvision, torchaudio and tensorflow-metal, under which
-// conditions they refuse, and which operators a Python API comes down to.
+// Package atlas knows which operators run on MPS in which release of PyTorch, torchvision, torchaudio and
+// tensorflow-metal, under which conditions they refuse, and which operators a Python API comes down to.
 //
-// All of it stands in tables/, texts that can be read without this package; tools/atlas derives them from released wheels and
-// from PyTorch's own databases. Each file says at its top what it holds and how it is known.
+// All of it stands in tables/, texts that can be read without this package; tools/atlas derives them from released
+// wheels and from PyTorch's own databases. Each file says at its top what it holds and how it is known.
 package atlas
 
 import (
@@ -73,8 +73,8 @@ func (a *Atlas) Releases(pkg string) []Release {
 	return slices.DeleteFunc(slices.Clone(a.all), func(r Release) bool { return r.Package != pkg })
 }
 
-// Release finds a release by its number: 2.8.0, or 2.8 for the last patch release of a series. A build label, 2.8.0+cpu, is left out.
-// The error lists the known releases and the nearest.
+// Release finds a release by its number: 2.8.0, or 2.8 for the last patch release of a series. A build label,
+// 2.8.0+cpu, is left out. The error lists the known releases and the nearest.
 func (a *Atlas) Release(pkg, version string) (Release, error) {
 	wanted, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "+")
 	known := a.Releases(pkg)
@@ -86,8 +86,8 @@ func (a *Atlas) Release(pkg, version string) (Release, error) {
 	return Release{}, &UnknownRelease{Package: pkg, Version: version, Known: known}
 }
 
-// Beside is the newest release of another package that goes with a release of torch; false when none of those read does. What needs no
-// torch, as tensorflow-metal, goes with any.
+// Beside is the newest release of another package that goes with a release of torch; false when none of those read
+// does. What needs no torch, as tensorflow-metal, goes with any.
 func (a *Atlas) Beside(pkg, torch string) (Release, bool) {
 	best, found := Release{}, false
 	for _, r := range a.Releases(pkg) {
@@ -97,7 +97,8 @@ func (a *Atlas) Beside(pkg, torch string) (Release, bool) {
 			}
 			continue
 		}
-		// One that asks for just this release is better than one that asks for some, and that than one that does not say.
+		// One that asks for just this release is better than one that asks for some, and that than one that does not
+		// say.
 		if r.fits(torch) && (!found || r.closeness() >= best.closeness()) {
 			best, found = r, true
 		}
@@ -132,7 +133,8 @@ type Call struct {
 	Sometimes bool // for some inputs only
 }
 
-// calls reads a file of lists: a key of so many words, then operators, those with ? behind them called for some inputs only.
+// calls reads a file of lists: a key of so many words, then operators, those with ? behind them called for some inputs
+// only.
 func (a *Atlas) calls(name string, words int) map[string][]Call {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +163,8 @@ func (a *Atlas) calls(name string, words int) map[string][]Call {
 	return m
 }
 
-// Calls lists what a composed operator calls: as it was traced, or as its kernel was generated; nil when neither is known.
+// Calls lists what a composed operator calls: as it was traced, or as its kernel was generated; nil when neither is
+// known.
 func (a *Atlas) Calls(operator string) []Call {
 	if traced, ok := a.calls("calls.txt", 1)[operator]; ok {
 		return traced
@@ -172,7 +175,8 @@ func (a *Atlas) Calls(operator string) []Call {
 	return nil
 }
 
-// Generated says how PyTorch's code generator makes an operator's kernel, structured or autogen, and around which other; "" when it does not.
+// Generated says how PyTorch's code generator makes an operator's kernel, structured or autogen, and around which
+// other; "" when it does not.
 func (a *Atlas) Generated(operator string) (how, around string) {
 	made := a.calls("generated.txt", 2)
 	for _, how := range []string{"structured", "autogen"} {
@@ -183,7 +187,8 @@ func (a *Atlas) Generated(operator string) (how, around string) {
 	return "", ""
 }
 
-// Types lists the element types for which a release of tensorflow-metal has a kernel; nil for what is no operator of TensorFlow.
+// Types lists the element types for which a release of tensorflow-metal has a kernel; nil for what is no operator of
+// TensorFlow.
 func (a *Atlas) Types(operator, column string) []string {
 	if !strings.HasPrefix(operator, "tf::") {
 		return nil
@@ -197,8 +202,9 @@ func (a *Atlas) Types(operator, column string) []string {
 
 // Condition is a refusal, a detour or a wrong result that depends on more than the operator's name.
 type Condition struct {
-	Name      string   `toml:"name" json:"name"`
-	Operators []string `toml:"operators" json:"operators"`       // aten::sum stands for all its overloads, * for any operator
+	Name string `toml:"name" json:"name"`
+	// aten::sum stands for all its overloads, * for any operator
+	Operators []string `toml:"operators" json:"operators"`
 	Kind      string   `toml:"kind" json:"kind,omitempty"`       // dtype, rank, shape, …
 	When      string   `toml:"when" json:"when"`                 //
 	Outcome   string   `toml:"outcome" json:"outcome,omitempty"` // raises, warns, cpu, wrong, aborts, slow, ignored

@@ -40,7 +40,8 @@ func TestHistory(t *testing.T) {
 		}
 		newest := op.Columns[len(op.Columns)-1]
 		if op.At(newest) != c.state || op.NativeFrom() != c.native {
-			t.Errorf("%s: %s in %s, native from %q; want %s, %q", c.operator, op.At(newest), newest, op.NativeFrom(), c.state, c.native)
+			t.Errorf("%s: %s in %s, native from %q; want %s, %q", c.operator, op.At(newest), newest, op.NativeFrom(),
+				c.state, c.native)
 		}
 	}
 	if op, _ := a.Operator("aten::linalg_svd"); op.At("2.13") != CPU || op.At("2.14") != Composed {
@@ -79,7 +80,8 @@ func TestTables(t *testing.T) {
 		}
 	}
 	torch := a.Table("torch")
-	if !slices.Equal(torch.Columns, a.Table("autocast").Columns) || !slices.Equal(torch.Columns, a.Table("sparse").Columns) {
+	if !slices.Equal(torch.Columns, a.Table("autocast").Columns) || !slices.Equal(torch.Columns,
+		a.Table("sparse").Columns) {
 		t.Error("the tables of torch differ in their releases")
 	}
 	for _, r := range torch.Rows {
@@ -105,8 +107,8 @@ func TestCallsAreOperators(t *testing.T) {
 
 var releaseNumber = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 
-// TestConditions: each row names operators and releases that exist, has a source, and its message stands in the wheels of the releases for
-// which the row says so.
+// TestConditions: each row names operators and releases that exist, has a source, and its message stands in the wheels
+// of the releases for which the row says so.
 func TestConditions(t *testing.T) {
 	a := &Atlas{}
 	bases := map[string]bool{"*": true}
@@ -123,7 +125,8 @@ func TestConditions(t *testing.T) {
 	kinds := strings.Fields("dtype rank shape value mode layout device size macos grad stub environment")
 	outcomes := strings.Fields("raises warns cpu wrong aborts slow ignored")
 	// Their messages are not PyTorch's, or reach it in pieces that are too short to look for.
-	unseen := []string{"ndarray-over-2-32-bytes", "sparse-coo", "qr-batch", "autocast-dtype-3", "autocast-unsupported-2-0"}
+	unseen := []string{"ndarray-over-2-32-bytes", "sparse-coo", "qr-batch", "autocast-dtype-3",
+		"autocast-unsupported-2-0"}
 	gap := []string{"rank-over-16"} // written out by instructions rather than stored in some releases
 	texts := a.Table("texts")
 	seen := map[string]string{}
@@ -142,7 +145,8 @@ func TestConditions(t *testing.T) {
 			}
 		}
 		for _, v := range []string{c.From, c.Until, c.Fixed} {
-			if v != "" && !(slices.Contains(versions, v) || releaseNumber.MatchString(v) && CompareReleases(v, versions[0]) < 0) {
+			if v != "" && !(slices.Contains(versions, v) || releaseNumber.MatchString(v) &&
+				CompareReleases(v, versions[0]) < 0) {
 				t.Errorf("%s: %s is no release", c.Name, v)
 			}
 		}
@@ -198,7 +202,8 @@ func TestCompareReleases(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	a := &Atlas{}
-	for asked, want := range map[string]string{"2.8": "2.8.0", "2.14": "2.14.1", "2.14.0": "2.14.0", "2.8.0+cpu": "2.8.0", "v2.0.1": "2.0.1"} {
+	for asked, want := range map[string]string{"2.8": "2.8.0", "2.14": "2.14.1", "2.14.0": "2.14.0",
+		"2.8.0+cpu": "2.8.0", "v2.0.1": "2.0.1"} {
 		if r, err := a.Release("torch", asked); err != nil || r.Version != want {
 			t.Errorf("%s: %v, %v", asked, r.Version, err)
 		}
@@ -267,7 +272,8 @@ func TestNeeds(t *testing.T) {
 	api, _ = a.API("torch.nn.GroupNorm")
 	for op, state := range states("2.12", api.Backward...) {
 		if state == Missing {
-			t.Errorf("GroupNorm's backward in 2.12: %s is missing", op) // a decomposition is registered from Python, pytorch issue 88331
+			// a decomposition is registered from Python, pytorch issue 88331
+			t.Errorf("GroupNorm's backward in 2.12: %s is missing", op)
 		}
 	}
 	forward, _ := a.Callers("2.8").Of("aten::kthvalue.values")
@@ -284,7 +290,8 @@ func TestFind(t *testing.T) {
 		}
 		return list
 	}
-	if got := names("sgn"); !slices.Equal(got, []string{"aten::sgn", "aten::sgn.out", "aten::sgn_"}[:len(got)]) || len(got) != 2 {
+	if got := names("sgn"); !slices.Equal(got, []string{"aten::sgn", "aten::sgn.out", "aten::sgn_"}[:len(got)]) ||
+		len(got) != 2 {
 		t.Errorf("sgn: %v", got)
 	}
 	if got := names("aten::add.Tensor"); !slices.Equal(got, []string{"aten::add.Tensor"}) {
@@ -311,7 +318,8 @@ func TestFind(t *testing.T) {
 }
 
 func TestParseTableRefuses(t *testing.T) {
-	for _, bad := range []string{"operator 2.0 2.1\naten::a N\n", "operator 2.0\naten::b N\naten::a N\n", "operator 2.0\naten::a NN\n"} {
+	for _, bad := range []string{"operator 2.0 2.1\naten::a N\n", "operator 2.0\naten::b N\naten::a N\n",
+		"operator 2.0\naten::a NN\n"} {
 		if _, err := ParseTable([]byte(bad)); err == nil {
 			t.Errorf("%q was read", bad)
 		}

@@ -46,7 +46,8 @@ func (op Operator) At(column string) State {
 	return Undefined
 }
 
-// NativeFrom is the first column from which on the operator has a kernel of its own up to the newest release; "" when the newest has none.
+// NativeFrom is the first column from which on the operator has a kernel of its own up to the newest release; "" when
+// the newest has none.
 func (op Operator) NativeFrom() string {
 	if last := op.Spans[len(op.Spans)-1]; last.State == Native {
 		return last.From
@@ -54,8 +55,9 @@ func (op Operator) NativeFrom() string {
 	return ""
 }
 
-// Find lists the operators that a pattern names, by package and name. A pattern is a full name (aten::add.Tensor), a name without namespace or
-// overload (add, add.Tensor), which may hold * and ?, or, when nothing is so called, any part of a name.
+// Find lists the operators that a pattern names, by package and name. A pattern is a full name (aten::add.Tensor), a
+// name without namespace or overload (add, add.Tensor), which may hold * and ?, or, when nothing is so called, any part
+// of a name.
 func (a *Atlas) Find(pattern string) []Operator {
 	if found := a.find(func(full, short, base string) bool {
 		if strings.ContainsAny(pattern, "*?[") {
@@ -94,7 +96,10 @@ func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
 func (a *Atlas) Operator(name string) (Operator, bool) {
 	for _, pkg := range Packages {
 		t := a.Table(pkg)
-		if i, ok := slices.BinarySearchFunc(t.Rows, name, func(r Row, n string) int { return strings.Compare(r.Name, n) }); ok {
+		if i, ok := slices.BinarySearchFunc(t.Rows, name, func(r Row, n string) int {
+			return strings.Compare(r.Name,
+				n)
+		}); ok {
 			return operator(pkg, t, t.Rows[i]), true
 		}
 	}
@@ -143,9 +148,10 @@ type Need struct {
 	State     State
 }
 
-// Needs follows composed operators down to those that have kernels, or none, in a release of torch and the releases that go with it.
-// untraced lists composed operators whose calls are not known. What operators call was traced on one release; where MPS began to take another
-// way later than the release asked about, the earlier way is followed (reroutes.txt).
+// Needs follows composed operators down to those that have kernels, or none, in a release of torch and the releases
+// that go with it. untraced lists composed operators whose calls are not known. What operators call was traced on one
+// release; where MPS began to take another way later than the release asked about, the earlier way is followed
+// (reroutes.txt).
 func (a *Atlas) Needs(torch Release, roots []Call) (needs []Need, untraced []string) {
 	columns := map[string]string{}
 	for _, pkg := range Packages {
@@ -212,11 +218,14 @@ type detour struct {
 
 // without leaves out what is called on that way alone.
 func (d detour) without(calls []Call) []Call {
-	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return c.Sometimes && slices.Contains(d.calls, c.Operator) })
+	return slices.DeleteFunc(slices.Clone(calls), func(c Call) bool {
+		return c.Sometimes &&
+			slices.Contains(d.calls, c.Operator)
+	})
 }
 
-// among reports whether the calls are those of a gradient that takes this way: the operator that names it is among them. What else is called on it,
-// such as a product, stands in many lists.
+// among reports whether the calls are those of a gradient that takes this way: the operator that names it is among
+// them. What else is called on it, such as a product, stands in many lists.
 func (d detour) among(calls []Call) bool {
 	return len(d.calls) > 0 && slices.ContainsFunc(calls, func(c Call) bool { return c.Operator == d.calls[0] })
 }
@@ -296,10 +305,12 @@ type API struct {
 	Forward, Backward []Call
 }
 
-// API finds a Python name: torch.linalg.eig, torch.nn.Conv3d. Shorter forms are found as well: nn.Conv3d, F.interpolate, Tensor.add_.
+// API finds a Python name: torch.linalg.eig, torch.nn.Conv3d. Shorter forms are found as well: nn.Conv3d,
+// F.interpolate, Tensor.add_.
 func (a *Atlas) API(name string) (API, bool) {
 	lists := a.calls("api.txt", 2)
-	for _, full := range []string{name, "torch." + name, strings.Replace(name, "F.", "torch.nn.functional.", 1), "torch.nn." + name} {
+	for _, full := range []string{name, "torch." + name, strings.Replace(name, "F.", "torch.nn.functional.", 1),
+		"torch.nn." + name} {
 		forward, ok := lists[full+" forward"]
 		backward, also := lists[full+" backward"]
 		if ok || also {
@@ -352,7 +363,8 @@ type Callers struct {
 	api   map[string][]string // operator → "name direction" that calls it
 }
 
-// Callers reads the traces backwards, for a release of torch: through an operator that has a kernel in it nothing is reached.
+// Callers reads the traces backwards, for a release of torch: through an operator that has a kernel in it nothing is
+// reached.
 func (a *Atlas) Callers(column string) *Callers {
 	c := &Callers{above: map[string][]string{}, api: map[string][]string{}}
 	states := a.Table("torch").Column(column)

@@ -32,7 +32,8 @@ func ParseReleases(text []byte) ([]Release, error) {
 				f[i] = ""
 			}
 		}
-		list = append(list, Release{Package: f[0], Version: f[1], Column: f[2], Torch: f[3], Commit: f[4], SHA256: f[5], Wheel: f[6]})
+		list = append(list, Release{Package: f[0], Version: f[1], Column: f[2], Torch: f[3], Commit: f[4], SHA256: f[5],
+			Wheel: f[6]})
 	}
 	return list, nil
 }

@@ -31,8 +31,13 @@ var generalRemedy = map[string]string{
 
 // Remedies of one release: 2.8.0. What a condition does not hold in is left out.
 func (a *Atlas) Remedies(release string) *Remedies {
-	r := &Remedies{atlas: a, release: release}
-	for _, c := range a.Conditions() {
+	return &Remedies{atlas: a, release: release, conditions: wordings(a.Conditions(), release)}
+}
+
+// wordings are the conditions that hold in a release, say what to do, and can be told by their text.
+func wordings(rows []Condition, release string) []worded {
+	var list []worded
+	for _, c := range rows {
 		if len(blank.ReplaceAllString(c.Text, "")) < minText || !c.Holds(release) || c.Remedy == "" && c.Fixed == "" {
 			continue
 		}
@@ -40,13 +45,13 @@ func (a *Atlas) Remedies(release string) *Remedies {
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(parts[i])
 		}
-		r.conditions = append(r.conditions, worded{c, regexp.MustCompile(`(?s)` + strings.Join(parts, ".*?"))})
+		list = append(list, worded{c, regexp.MustCompile(`(?s)` + strings.Join(parts, ".*?"))})
 	}
-	return r
+	return list
 }
 
-// Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype, argument, rank, device,
-// memory), text the error's. "" where nothing is known.
+// Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype,
+// argument, rank, device, memory), text the error's. "" where nothing is known.
 func (r *Remedies) Of(operator, cause, text string) string {
 	if cause == "missing" {
 		return strings.TrimPrefix(r.atlas.Since(operator)+"; "+r.fallback(operator), "; ")
@@ -67,7 +72,8 @@ func (r *Remedies) Of(operator, cause, text string) string {
 		return best.Remedy
 	}
 	if strings.Contains(text, "CUDA") {
-		return "it asks for CUDA by name: take the device from an option, or from a tensor at hand, as x.to(weight.device)"
+		return "it asks for CUDA by name: take the device from an option, " +
+			"or from a tensor at hand, as x.to(weight.device)"
 	}
 	return generalRemedy[cause]
 }
@@ -92,7 +98,8 @@ func (c worded) rank(operator string) int {
 	return rank
 }
 
-// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not know it.
+// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not
+// know it.
 func (a *Atlas) Since(operator string) string {
 	op, ok := a.Operator(operator)
 	if !ok {
@@ -106,6 +113,6 @@ func (a *Atlas) Since(operator string) string {
 
 var namesMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)
 
-// NamesMPS reports whether an error that was raised on a CPU says that the code asked for MPS by name: such a failure tells nothing about
-// the CPU.
+// NamesMPS reports whether an error that was raised on a CPU says that the code asked for MPS by name: such a failure
+// tells nothing about the CPU.
 func NamesMPS(text string) bool { return namesMPS.MatchString(text) }

@@ -1,7 +1,7 @@
 package atlas
 
-// OnCPU reports whether an operator in this state computes on the CPU where it computes at all: there is no kernel for it, or it is
-// registered to run there.
+// OnCPU reports whether an operator in this state computes on the CPU where it computes at all: there is no kernel for
+// it, or it is registered to run there.
 func (s State) OnCPU() bool { return s == Missing || s == CPU }
 
 // Called is how often one operator was called with tensors on the device, and what its calls came to.
@@ -12,8 +12,8 @@ type Called struct {
 	FLOPs   *float64 // floating-point operations; nil: not counted
 }
 
-// Shares say which part of what was asked of a device falls to the CPU: calls of operators without a kernel, of all calls. A share lies
-// between 0 and 1, and is nil where it is not known.
+// Shares say which part of what was asked of a device falls to the CPU: calls of operators without a kernel, of all
+// calls. A share lies between 0 and 1, and is nil where it is not known.
 type Shares struct {
 	Operators    int     // that were called
 	Calls        int     // of all of them

@@ -6,7 +6,8 @@ func number(x float64) *float64 { return &x }
 
 func isShare(got *float64, want float64) bool { return got != nil && *got == want }
 
-// TestSharesOf: of 40 calls 10 have no kernel; of 8 s they took 2, of 1000 FLOPs 250. What was not timed or counted is in no share.
+// TestSharesOf: of 40 calls 10 have no kernel; of 8 s they took 2, of 1000 FLOPs 250. What was not timed or counted is
+// in no share.
 func TestSharesOf(t *testing.T) {
 	s := SharesOf([]Called{
 		{Native, 25, number(5), number(750)},
@@ -16,7 +17,8 @@ func TestSharesOf(t *testing.T) {
 		{Unknown, 1, nil, nil},
 		{Undefined, 1, nil, nil},
 	})
-	if s.Operators != 6 || s.Calls != 40 || s.UnknownState != 2 || s.FLOPs != 1000 || s.Seconds != 8 || s.RefusedAtOnce {
+	if s.Operators != 6 || s.Calls != 40 || s.UnknownState != 2 || s.FLOPs != 1000 || s.Seconds != 8 ||
+		s.RefusedAtOnce {
 		t.Errorf("%+v", s)
 	}
 	if !isShare(s.OfCalls, 0.25) || !isShare(s.OfFLOPs, 0.25) || !isShare(s.OfTime, 0.25) || !isShare(s.Part(4), 0.5) {

@@ -10,17 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// State says how an operator overload is carried out on MPS in one release. Its value is the letter that stands in the tables.
+// State says how an operator overload is carried out on MPS in one release. Its value is the letter that stands in the
+// tables.
 type State byte
 
 // The states, with the letter of the tables.
 const (
-	Native    State = 'N' // a kernel of its own is registered for MPS
-	Composed  State = 'C' // written in terms of other operators, which need kernels
-	CPU       State = 'F' // registered to run on the CPU, whether or not PYTORCH_ENABLE_MPS_FALLBACK is set
-	Raises    State = 'X' // registered only to raise an error
-	NoStub    State = 'S' // registered for MPS, by way of a dispatch stub that has no MPS function: raises
-	Missing   State = '-' // no kernel: raises NotImplementedError, or runs on the CPU under PYTORCH_ENABLE_MPS_FALLBACK=1
+	Native   State = 'N' // a kernel of its own is registered for MPS
+	Composed State = 'C' // written in terms of other operators, which need kernels
+	CPU      State = 'F' // registered to run on the CPU, whether or not PYTORCH_ENABLE_MPS_FALLBACK is set
+	Raises   State = 'X' // registered only to raise an error
+	NoStub   State = 'S' // registered for MPS, by way of a dispatch stub that has no MPS function: raises
+	// no kernel: raises NotImplementedError, or runs on the CPU under PYTORCH_ENABLE_MPS_FALLBACK=1
+	Missing   State = '-'
 	Undefined State = '.' // the release has no such operator
 	Unknown   State = '?' // not read from the library
 )
@@ -48,8 +50,8 @@ func (s State) String() string {
 	return "state " + string(rune(s))
 }
 
-// Table is a text with an operator a line and a release a column. A column is named by its series (2.8) when all its patch releases
-// agree, which releases.txt lists; a patch release that departs has a column of its own.
+// Table is a text with an operator a line and a release a column. A column is named by its series (2.8) when all its
+// patch releases agree, which releases.txt lists; a patch release that departs has a column of its own.
 type Table struct {
 	Head    string   // what the comment at its top says, without "# "
 	Columns []string // in the order of releases
@@ -81,7 +83,8 @@ func ParseTable(text []byte) (*Table, error) {
 		default:
 			row := Row{Name: fields[0], Cells: strings.Join(fields[1:], "")}
 			if len(row.Cells) != len(t.Columns) || len(fields)-1 != len(t.Columns) {
-				return nil, fmt.Errorf("line %d: %s has %d cells for %d releases", n, row.Name, len(fields)-1, len(t.Columns))
+				return nil, fmt.Errorf("line %d: %s has %d cells for %d releases", n, row.Name, len(fields)-1,
+					len(t.Columns))
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -109,7 +112,8 @@ func (t *Table) Column(name string) map[string]byte {
 	return cells
 }
 
-// SetColumn puts a release into the table, anew or in place of what stood there. absent is the letter of operators that the column lacks.
+// SetColumn puts a release into the table, anew or in place of what stood there. absent is the letter of operators that
+// the column lacks.
 func (t *Table) SetColumn(name string, cells map[string]byte, absent byte) {
 	all := map[string][]byte{}
 	at, found := slices.BinarySearchFunc(t.Columns, name, CompareReleases)

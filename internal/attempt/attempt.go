@@ -1,6 +1,6 @@
-// Package attempt tries models on the double, a CPU or MPS: whether one can be built, moved, run forward and backward, and by which cause
-// not. attempt.py, under the user's Python, tries; this package tells it what, reads what happened (wire.go, docs/formats/attempts.md), and
-// judges it.
+// Package attempt tries models on the double, a CPU or MPS: whether one can be built, moved, run forward and backward,
+// and by which cause not. attempt.py, under the user's Python, tries; this package tells it what, reads what happened
+// (wire.go, docs/formats/attempts.md), and judges it.
 package attempt
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"assay/agent"
@@ -39,8 +40,9 @@ type Options struct {
 	Dir         string // working folder of the attempts
 	Narration   io.Writer
 
-	program string        // attempt.py
-	graceIs time.Duration // 0: grace; a test's
+	program string           // attempt.py
+	graceIs time.Duration    // 0: grace; a test's
+	Now     func() time.Time // nil: the result does not say when it was
 }
 
 // The devices.
@@ -56,7 +58,8 @@ type Double struct {
 	Table    target.Table
 }
 
-// needsValues is how many parameters a model may have to be tried once more with data, when its shapes turned out to depend on values.
+// needsValues is how many parameters a model may have to be tried once more with data, when its shapes turned out to
+// depend on values.
 const needsValues = 500_000_000
 
 func (o *Options) grace() time.Duration {
@@ -78,8 +81,8 @@ func (o *Options) where() string {
 	return "on " + o.Device
 }
 
-// Run tries the models; those that need values once more with data, and those that fail once more on the CPU. The error says why nothing
-// could be tried; a model that fails is no error.
+// Run tries the models; those that need values once more with data, and those that fail once more on the CPU. The error
+// says why nothing could be tried; a model that fails is no error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	installed, err := agent.Install(o.Cache)
 	if err != nil {
@@ -113,6 +116,10 @@ func (d *Double) in(folder string) (*target.Settings, error) {
 
 // run does what Run says once all is prepared; settings are the double's.
 func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, error) {
+	var began time.Time
+	if o.Now != nil {
+		began = o.Now().UTC()
+	}
 	var names []string
 	if !o.All {
 		names = []string{o.Name}
@@ -128,14 +135,15 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 		}
 	}
 	if e := first.attempts[0].Error; !o.All && e != nil && (e.Kind == kindTarget || e.Kind == kindInput) {
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("try %s: %s", o.Name, e.Text), "see: assay try --help"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("try %s: %s", o.Name, e.Text), "see: assay try --help"),
+			fault.Usage)
 	}
 	onCPU, err := o.onCPU(ctx, first, notes)
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Schema: Schema, Basis: evidence.Measured, On: o.Device, Torch: first.torch, Python: first.python, Counts: map[string]int{},
-		Models: []*Attempt{}}
+	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.Device, Torch: first.torch,
+		Python: first.python, Counts: map[string]int{}, Models: []*Attempt{}}}
 	release := first.torch
 	if settings != nil {
 		shown := *settings
@@ -154,10 +162,25 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 		result.Counts[m.Outcome]++
 		result.Models = append(result.Models, m)
 	}
+	result.document()
+	if o.Now != nil {
+		result.Ended = o.Now().UTC()
+	}
 	return result, nil
 }
 
-// withData tries those of the models again whose shapes depend on values, and puts the new attempts in the place of the old ones.
+// envelope is that of the result: what was tried, and where.
+func (o *Options) envelope(first *heard, began time.Time) evidence.Envelope {
+	e := evidence.NewEnvelope(evidence.KindAttempt)
+	e.ID, e.Started = "attempt-"+o.Name, began
+	e.Subject = evidence.Subject{Kind: "model", Command: []string{o.Name}, Dir: o.Dir}
+	e.Target = evidence.Target{Asked: o.Device, Framework: "torch", Release: first.torch, Python: first.python,
+		System: runtime.GOOS + "/" + runtime.GOARCH}
+	return e
+}
+
+// withData tries those of the models again whose shapes depend on values, and puts the new attempts in the place of the
+// old ones.
 func (o *Options) withData(ctx context.Context, first *heard, settings target.Settings, notes map[string]string) error {
 	var again []string
 	for _, a := range first.attempts {
@@ -188,8 +211,8 @@ func (o *Options) withData(ctx context.Context, first *heard, settings target.Se
 	return nil
 }
 
-// asksForValues: a value was asked for that was not there, or the passes ended in an error that the device does not explain, which may be for
-// the want of one.
+// asksForValues: a value was asked for that was not there, or the passes ended in an error that the device does not
+// explain, which may be for the want of one.
 func (a *attemptAnswer) asksForValues() bool {
 	ran := a.Phase == phaseForward || a.Phase == phaseBackward
 	return a.StandIns > 0 || a.Error != nil && a.Refusal == nil && a.Error.Kind == "" && ran
@@ -232,7 +255,8 @@ func (h *heard) byTarget() map[string]*attemptAnswer {
 }
 
 func doubleText(s *target.Settings) string {
-	text := fmt.Sprintf("on a double of torch %s MPS, %s with %s, macOS %s", s.Release, s.ChipName, unit.Bytes(float64(s.Memory)), s.MacOS)
+	text := fmt.Sprintf("on a double of torch %s MPS, %s with %s, macOS %s", s.Release, s.ChipName,
+		unit.Bytes(float64(s.Memory)), s.MacOS)
 	if s.ShapeOnly {
 		text += ", shapes alone"
 	}

@@ -25,7 +25,8 @@ const (
 )
 
 // outcomes is the order in which they are counted.
-var outcomes = []string{outcomeOK, outcomeMissing, outcomeDtype, outcomeArgument, outcomeDevice, outcomeMemory, outcomeOther, outcomeCrash,
+var outcomes = []string{outcomeOK, outcomeMissing, outcomeDtype, outcomeArgument, outcomeDevice, outcomeMemory,
+	outcomeOther, outcomeCrash,
 	outcomeLate, outcomeCPU, outcomeNotBuilt}
 
 // mpsErrors tell the cause of a real device's error, whose texts are PyTorch's.
@@ -33,9 +34,11 @@ var mpsErrors = []struct {
 	outcome string
 	text    *regexp.Regexp
 }{
-	{outcomeMissing, regexp.MustCompile(`is not currently implemented for the MPS device|missing (MPS kernel|kernel for mps)`)},
+	{outcomeMissing, regexp.MustCompile(`is not currently implemented for the MPS device|` +
+		`missing (MPS kernel|kernel for mps)`)},
 	{outcomeMemory, regexp.MustCompile(`MPS backend out of memory|Invalid buffer size`)},
-	{outcomeDtype, regexp.MustCompile(`Cannot convert a MPS Tensor to|MPS framework doesn't support|not supported on MPS`)},
+	{outcomeDtype, regexp.MustCompile(`Cannot convert a MPS Tensor to|MPS framework doesn't support|` +
+		`not supported on MPS`)},
 	{outcomeDevice, regexp.MustCompile(`on the same device|Placeholder storage`)},
 }
 
@@ -77,7 +80,8 @@ func newJudge(a *atlas.Atlas, release string) *judge { return &judge{a, a.Remedi
 
 // attempt judges a model; onCPU is what happened there, nil where it was not tried.
 func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
-	m := &Attempt{Name: a.Target, Outcome: a.outcome(), Phase: a.Phase, Model: a.Model, Inputs: append([]string{}, a.Inputs...),
+	m := &Attempt{Name: a.Target, Outcome: a.outcome(), Phase: a.Phase, Model: a.Model,
+		Inputs:     append([]string{}, a.Inputs...),
 		Parameters: a.Parameters, Data: a.Data, Backward: a.Backward, Seconds: a.Seconds, Peak: a.Peak}
 	if len(a.Ops) > 0 {
 		shares := sharesOf(a)

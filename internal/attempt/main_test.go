@@ -10,7 +10,8 @@ import (
 	"assay/internal/testkit"
 )
 
-// scenarioVariable makes this test binary play attempt.py, so that the other end of the wire can be tested without a Python.
+// scenarioVariable makes this test binary play attempt.py, so that the other end of the wire can be tested without a
+// Python.
 const scenarioVariable = "ATTEMPT_SCENARIO"
 
 func TestMain(m *testing.M) {
@@ -65,8 +66,9 @@ func (s *stand) begin() {
 
 // told is an answer about a model that ran, changed by pairs of an old text and a new one.
 func told(target string, changes ...string) string {
-	const ran = `{"answer":"attempt","target":"TARGET","phase":"done","model":"Net","inputs":["2,3 float32"],"parameters":6,"data":true,` +
-		`"backward":true,"seconds":0.5,"error":null,"refusal":null,"peak":0,"stand_ins":0,"ops":[],"fallbacks":[],"notes":[],"fallback":null}`
+	const ran = `{"answer":"attempt","target":"TARGET","phase":"done","model":"Net","inputs":["2,3 float32"],` +
+		`"parameters":6,"data":true,"backward":true,"seconds":0.5,"error":null,"refusal":null,"peak":0,"stand_ins":0,` +
+		`"ops":[],"fallbacks":[],"notes":[],"fallback":null}`
 	line := strings.Replace(ran, "TARGET", target, 1)
 	for i := 0; i+1 < len(changes); i += 2 {
 		if !strings.Contains(line, changes[i]) {

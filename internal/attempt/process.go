@@ -24,7 +24,8 @@ import (
 const (
 	// grace is for reporting a model whose time is up, and for forking the next one.
 	grace = 30 * time.Second
-	// afterEnd is for reading what was written before it ended: a program that the model started may hold the pipes open.
+	// afterEnd is for reading what was written before it ended: a program that the model started may hold the pipes
+	// open.
 	afterEnd = 2 * time.Second
 )
 
@@ -39,7 +40,8 @@ func (o *Options) try(ctx context.Context, device string, double *target.Setting
 	if names == nil {
 		names = []string{}
 	}
-	asked := request{Version: Version, Device: device, Double: double, Targets: names, Inputs: o.Inputs, Args: o.Args, Eval: o.Eval,
+	asked := request{Version: Version, Device: device, Double: double, Targets: names, Inputs: o.Inputs, Args: o.Args,
+		Eval:  o.Eval,
 		Limit: o.Limit.Seconds()}
 	if o.All {
 		asked.Package = o.Name
@@ -90,7 +92,8 @@ func (o *Options) try(ctx context.Context, device string, double *target.Setting
 	case c.refused != nil:
 		return nil, o.refusal(c.refused)
 	case c.hello == nil || c.offered == nil || o.All && len(c.offered) > 0 && len(c.untold()) == len(c.offered):
-		return nil, fmt.Errorf("try %s: %s ended without an answer (%s): %s", o.Name, o.Interpreter, endedBy(how), said.last())
+		return nil, fmt.Errorf("try %s: %s ended without an answer (%s): %s", o.Name, o.Interpreter, endedBy(how),
+			said.last())
 	case len(c.offered) == 0:
 		err := fmt.Errorf("%s offers no model that can be built without arguments", o.Name)
 		return nil, fault.Hint(err, "name one: assay try MODULE:MODEL --args KEY=VALUE")
@@ -107,8 +110,8 @@ func (o *Options) try(ctx context.Context, device string, double *target.Setting
 	return h, nil
 }
 
-// command is attempt.py under the user's Python. What a model of the user's own prints is shown; of the others, and of what is tried on the
-// CPU beside the device, the end is kept.
+// command is attempt.py under the user's Python. What a model of the user's own prints is shown; of the others, and of
+// what is tried on the CPU beside the device, the end is kept.
 func (o *Options) command(ctx context.Context, request []byte, said *tail, device string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, o.Interpreter, o.program)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = o.Dir, bytes.NewReader(request), afterEnd
@@ -138,9 +141,9 @@ func (w *shownWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listen follows the answers until the last one, or until nothing more can come. An error is an answer that departs from the wire's page.
-// offered is called when the models are known. Where models have a limit of time, silence beyond it is an error: attempt.py has to end a
-// model that is late.
+// listen follows the answers until the last one, or until nothing more can come. An error is an answer that departs
+// from the wire's page. offered is called when the models are known. Where models have a limit of time, silence beyond
+// it is an error: attempt.py has to end a model that is late.
 func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{}, offered func()) error {
 	type next struct {
 		line []byte
@@ -187,7 +190,8 @@ func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{},
 		case <-over:
 			return nil
 		case <-silence:
-			return fmt.Errorf("nothing was told of %s for %s, and a model has %s", c.untold()[0], o.Limit+o.grace(), o.Limit)
+			return fmt.Errorf("nothing was told of %s for %s, and a model has %s", c.untold()[0], o.Limit+o.grace(),
+				o.Limit)
 		}
 	}
 	return nil
@@ -202,7 +206,8 @@ func (o *Options) refusal(f *failurePart) error {
 	case kindInput, kindArgs:
 		return fault.Exit(fault.Hint(errors.New(f.Text), "see: assay try --help"), fault.Usage)
 	case kindTarget:
-		return fault.Hint(fmt.Errorf("try %s: %s", o.Name, f.Text), "looked for with "+o.Interpreter+"; --python names another")
+		return fault.Hint(fmt.Errorf("try %s: %s", o.Name, f.Text),
+			"looked for with "+o.Interpreter+"; --python names another")
 	}
 	at := f.at()
 	if at != "" {

@@ -49,7 +49,11 @@ var scenarios = map[string]func(*stand){
 	"dies after one":           func(s *stand) { s.begin(); s.send(told(s.names()[0])); die() },
 	"exits after offering":     func(s *stand) { s.begin() },
 	"cut off":                  func(s *stand) { s.begin(); s.wire.WriteString(told(s.names()[0])[:80]); die() },
-	"garbage":                  func(s *stand) { s.send(hello, "Traceback (most recent call last):"); time.Sleep(forever) },
+	"garbage": func(s *stand) {
+		s.send(hello,
+			"Traceback (most recent call last):")
+		time.Sleep(forever)
+	},
 	"floods the wire": func(s *stand) {
 		s.send(hello)
 		for {
@@ -63,9 +67,13 @@ var scenarios = map[string]func(*stand){
 		fmt.Println("\nthe end")
 		os.Exit(1)
 	},
-	"another version": func(s *stand) { s.send(strings.Replace(hello, `"version":1`, `"version":2`, 1)); time.Sleep(forever) },
-	"silent":          func(s *stand) { s.begin(); s.send(told(s.names()[0])); time.Sleep(forever) },
-	"never ends":      func(s *stand) { ran(s); time.Sleep(forever) },
+	"another version": func(s *stand) {
+		s.send(strings.Replace(hello, `"version":1`, `"version":2`,
+			1))
+		time.Sleep(forever)
+	},
+	"silent":     func(s *stand) { s.begin(); s.send(told(s.names()[0])); time.Sleep(forever) },
+	"never ends": func(s *stand) { ran(s); time.Sleep(forever) },
 	"leaves a child": func(s *stand) { // which has the wire and the outputs, and lives on
 		child := exec.Command("sleep", "3600")
 		child.ExtraFiles, child.Stdout, child.Stderr = []*os.File{s.wire}, os.Stdout, os.Stderr
@@ -74,19 +82,38 @@ var scenarios = map[string]func(*stand){
 		}
 		fmt.Println("child", child.Process.Pid)
 		s.begin()
+		if s.request.Eval {
+			os.Exit(0)
+		}
 		die()
 	},
+	"crashes on the double": func(s *stand) {
+		s.begin()
+		for i, n := range s.names() {
+			switch {
+			case s.request.Device == OnCPU || i == 2:
+				s.send(told(n))
+			case i == 0:
+				s.send(raised(n, kindCrash, "its process ended by signal 11"))
+			default: // without data, and too large to be tried with it
+				s.send(strings.NewReplacer(`"data":true`, `"data":false`, `"parameters":6`,
+					`"parameters":500000001`).Replace(raised(n, "", "x")))
+			}
+		}
+		s.send(done)
+	},
 	"no torch": func(s *stand) {
-		s.send(strings.Replace(hello, "2.15.0", "", 1), `{"answer":"refused","error":{"kind":"torch","type":"ImportError","text":"No module named 'torch'","where":"","via":""}}`)
+		s.send(strings.Replace(hello, "2.15.0", "", 1),
+			refused("torch", "ImportError", "No module named 'torch'", ""))
 	},
 	"no such model": func(s *stand) {
-		s.send(hello, `{"answer":"refused","error":{"kind":"target","type":"","text":"net.py has no Nte; near it: Net","where":"","via":""}}`)
+		s.send(hello, refused("target", "", "net.py has no Nte; near it: Net", ""))
 	},
 	"import raised": func(s *stand) {
-		s.send(hello, `{"answer":"refused","error":{"kind":"import","type":"KeyError","text":"'x'","where":"","via":"lib.py:3"}}`)
+		s.send(hello, refused("import", "KeyError", "'x'", "lib.py:3"))
 	},
 	"wrong input": func(s *stand) {
-		s.send(hello, `{"answer":"refused","error":{"kind":"input","type":"","text":"--input 2;3: write SHAPE","where":"","via":""}}`)
+		s.send(hello, refused("input", "", "--input 2;3: write SHAPE", ""))
 	},
 	"no input": func(s *stand) {
 		s.begin()
@@ -112,13 +139,20 @@ var scenarios = map[string]func(*stand){
 			case shapes && i == 0:
 				s.send(strings.Replace(line, `"stand_ins":0`, `"stand_ins":2`, 1))
 			case shapes && i == 1:
-				s.send(strings.NewReplacer(`"stand_ins":0`, `"stand_ins":2`, `"parameters":6`, `"parameters":500000001`).Replace(line))
+				s.send(strings.NewReplacer(`"stand_ins":0`, `"stand_ins":2`, `"parameters":6`,
+					`"parameters":500000001`).Replace(line))
 			default:
 				s.send(line)
 			}
 		}
 		s.send(done)
 	},
+}
+
+// refused is the answer where nothing can be tried.
+func refused(kind, name, text, via string) string {
+	return fmt.Sprintf(`{"answer":"refused","error":{"kind":%q,"type":%q,"text":%q,"where":"","via":%q}}`,
+		kind, name, text, via)
 }
 
 // ran tells of each model that it ran.
@@ -143,7 +177,8 @@ func with(t *testing.T, scenario string, change func(*Options)) (Options, *bytes
 		t.Fatal(err)
 	}
 	var narration bytes.Buffer
-	o := Options{Name: "net.py:Net", Device: OnCPU, Limit: time.Minute, Interpreter: binary, Cache: t.TempDir(), Dir: t.TempDir(), Narration: &narration,
+	o := Options{Name: "net.py:Net", Device: OnCPU, Limit: time.Minute, Interpreter: binary, Cache: t.TempDir(),
+		Dir: t.TempDir(), Narration: &narration,
 		Environ: append(os.Environ(), scenarioVariable+"="+scenario, "TMPDIR="+t.TempDir())}
 	if change != nil {
 		change(&o)
@@ -154,13 +189,15 @@ func with(t *testing.T, scenario string, change func(*Options)) (Options, *bytes
 func all(o *Options) { o.Name, o.All = "net", true }
 
 func onDouble(o *Options) {
-	o.Device, o.Double = OnDouble, &Double{Settings: target.Settings{Release: "2.8.0", ChipName: "Apple M1", Memory: 16 << 30, MacOS: target.MacOS{15, 0}}}
+	o.Device, o.Double = OnDouble, &Double{Settings: target.Settings{Release: "2.8.0", ChipName: "Apple M1",
+		Memory: 16 << 30, MacOS: target.MacOS{15, 0}}}
 }
 
 func TestRan(t *testing.T) {
 	o, _ := with(t, "ran", nil)
 	r, err := Run(t.Context(), o)
-	if err != nil || len(r.Models) != 1 || r.Models[0].Name != "net.py:Net" || r.Models[0].Outcome != outcomeOK || r.Torch != "2.15.0" || r.Python != "3.11.7" {
+	if err != nil || len(r.Models) != 1 || r.Models[0].Name != "net.py:Net" || r.Models[0].Outcome != outcomeOK ||
+		r.Torch != "2.15.0" || r.Python != "3.11.7" {
 		t.Fatalf("%v %+v", err, r)
 	}
 	o, narration := with(t, "ran", all)
@@ -187,7 +224,8 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := r.Models[0].Inputs[0]
-	for _, want := range []string{"Version:1", "Device:double", "Package: ", "Targets:[net.py:Net]", "Inputs:[2,3]", "Args:[width=4]", "Eval:true", "Limit:90",
+	for _, want := range []string{"Version:1", "Device:double", "Package: ", "Targets:[net.py:Net]", "Inputs:[2,3]",
+		"Args:[width=4]", "Eval:true", "Limit:90",
 		"'commit':'c0ffee'", "<nil>"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in %s", want, got)
@@ -209,7 +247,8 @@ func TestEnvironmentOfAttempts(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := narration.String(), "ASSAY_AGENT=\"\" false\nCUDA_VISIBLE_DEVICES=\"\" true\nKEPT=\"yes\" true\n"; got != want {
+	if got, want := narration.String(),
+		"ASSAY_AGENT=\"\" false\nCUDA_VISIBLE_DEVICES=\"\" true\nKEPT=\"yes\" true\n"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -220,7 +259,8 @@ func TestWhatModelsPrint(t *testing.T) {
 	if _, err := Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if got := narration.String(); strings.ContainsAny(got, "\x1b\a\u202e\r") || !strings.Contains(got, "owned\ufffdloss \ufffd0.5\n") || !strings.Contains(got, "warning") {
+	if got := narration.String(); strings.ContainsAny(got, "\x1b\a\u202e\r") ||
+		!strings.Contains(got, "owned\ufffdloss \ufffd0.5\n") || !strings.Contains(got, "warning") {
 		t.Errorf("%q", got)
 	}
 	o, narration = with(t, "prints", all)
@@ -229,7 +269,10 @@ func TestWhatModelsPrint(t *testing.T) {
 	}
 }
 
-// TestProcessesThatFail: however the other end behaves, the attempt ends, with one error that says why or with an outcome of the model's.
+const killed = "the process ended without an answer: signal: killed"
+
+// TestProcessesThatFail: however the other end behaves, the attempt ends, with one error that says why or with an
+// outcome of the model's.
 func TestProcessesThatFail(t *testing.T) {
 	short := func(o *Options) { all(o); o.Limit, o.graceIs = time.Millisecond, 100*time.Millisecond }
 	for _, c := range []struct {
@@ -240,26 +283,37 @@ func TestProcessesThatFail(t *testing.T) {
 		hint     string
 		status   int
 	}{
-		{"dies at once", nil, "try net.py:Net: PYTHON ended without an answer (exit status 139): Segmentation fault", "", "", fault.Failed},
-		{"dies at once", all, "try net: PYTHON ended without an answer (exit status 139): Segmentation fault", "", "", fault.Failed},
+		{"dies at once", nil, "try net.py:Net: PYTHON ended without an answer (exit status 139): Segmentation fault",
+			"", "", fault.Failed},
+		{"dies at once", all, "try net: PYTHON ended without an answer (exit status 139): Segmentation fault", "", "",
+			fault.Failed},
 		{"ends well without a word", nil, "ended without an answer (exit status 0): ", "", "", fault.Failed},
-		{"dies after offering", nil, "", "crash: the process ended without an answer: signal: killed", "", fault.GateFailed},
-		{"dies after offering", all, "try net: PYTHON ended without an answer (signal: killed): ", "", "", fault.Failed},
-		{"dies after one", all, "", "ok crash: the process ended without an answer: signal: killed crash: the process ended without an answer: signal: killed", "", fault.GateFailed},
-		{"exits after offering", nil, "", "crash: the process ended without an answer: exit status 0", "", fault.GateFailed},
-		{"cut off", nil, "", "crash: the process ended without an answer: signal: killed", "", fault.GateFailed},
-		{"garbage", nil, "try net.py:Net: its answer cannot be read: invalid character 'T' looking for beginning of value: Traceback (most", "", "", fault.Failed},
+		{"dies after offering", nil, "", "crash: " + killed, "",
+			fault.GateFailed},
+		{"dies after offering", all, "try net: PYTHON ended without an answer (signal: killed): ", "", "",
+			fault.Failed},
+		{"dies after one", all, "",
+			"ok crash: " + killed + " crash: " + killed, "", fault.GateFailed},
+		{"exits after offering", nil, "", "crash: the process ended without an answer: exit status 0", "",
+			fault.GateFailed},
+		{"cut off", nil, "", "crash: " + killed, "", fault.GateFailed},
+		{"garbage", nil, "cannot be read: invalid character 'T' looking for beginning of value: Traceback (most",
+			"", "", fault.Failed},
 		{"floods the wire", nil, "its answer cannot be read: a line is longer than 16 MiB", "", "", fault.Failed},
 		{"floods its output", all, "ended without an answer (exit status 1): the end", "", "", fault.Failed},
 		{"another version", nil, "it speaks version 2, and this assay version 1", "", "", fault.Failed},
 		{"silent", short, "nothing was told of B for 101ms, and a model has 1ms", "", "", fault.Failed},
 		{"never ends", func(o *Options) { o.graceIs = 100 * time.Millisecond }, "", "ok", "", fault.OK},
-		{"no torch", nil, "try net.py:Net: import torch in PYTHON: No module named 'torch'", "", "--python PATH", fault.Failed},
-		{"no such model", nil, "try net.py:Net: net.py has no Nte; near it: Net", "", "looked for with PYTHON", fault.Failed},
+		{"no torch", nil, "try net.py:Net: import torch in PYTHON: No module named 'torch'", "", "--python PATH",
+			fault.Failed},
+		{"no such model", nil, "try net.py:Net: net.py has no Nte; near it: Net", "", "looked for with PYTHON",
+			fault.Failed},
 		{"import raised", nil, "try net.py:Net: importing it raised KeyError at lib.py:3: 'x'", "", "", fault.Failed},
 		{"wrong input", nil, "--input 2;3: write SHAPE", "", "assay try --help", fault.Usage},
-		{"no input", nil, "try net.py:Net: no --input, and none is known for a Net", "", "assay try --help", fault.Usage},
-		{"no models", all, "net offers no model that can be built without arguments", "", "--args KEY=VALUE", fault.Failed},
+		{"no input", nil, "try net.py:Net: no --input, and none is known for a Net", "", "assay try --help",
+			fault.Usage},
+		{"no models", all, "net offers no model that can be built without arguments", "", "--args KEY=VALUE",
+			fault.Failed},
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
 			t.Parallel()
@@ -279,10 +333,12 @@ func TestProcessesThatFail(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), want) || fault.CodeOf(err) != c.status || len(err.Error()) > 600 {
+			if err == nil || !strings.Contains(err.Error(), want) || fault.CodeOf(err) != c.status ||
+				len(err.Error()) > 600 {
 				t.Errorf("%v (status %d), want %s", err, fault.CodeOf(err), want)
 			}
-			if hint := fault.HintOf(err); !strings.Contains(hint, strings.ReplaceAll(c.hint, "PYTHON", o.Interpreter)) || c.hint == "" && hint != "" {
+			if hint := fault.HintOf(err); !strings.Contains(hint,
+				strings.ReplaceAll(c.hint, "PYTHON", o.Interpreter)) || c.hint == "" && hint != "" {
 				t.Errorf("hint %q", hint)
 			}
 		})
@@ -291,15 +347,20 @@ func TestProcessesThatFail(t *testing.T) {
 
 // TestChildThatLivesOn: a program that a model started holds the wire and the outputs open, and is not waited for.
 func TestChildThatLivesOn(t *testing.T) {
-	o, narration := with(t, "leaves a child", nil)
-	r, err := Run(t.Context(), o)
-	var pid int
-	if _, scanned := fmt.Sscanf(narration.String(), "child %d", &pid); scanned != nil {
-		t.Fatalf("%v: %q", scanned, narration)
-	}
-	defer syscall.Kill(pid, syscall.SIGKILL)
-	if err != nil || r.Models[0].Outcome != outcomeCrash {
-		t.Errorf("%v %+v", err, r)
+	for well, how := range map[bool]string{false: "signal: killed", true: "exit status 0"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			o, narration := with(t, "leaves a child", func(o *Options) { o.Eval = well })
+			r, err := Run(t.Context(), o)
+			var pid int
+			if _, scanned := fmt.Sscanf(narration.String(), "child %d", &pid); scanned != nil {
+				t.Fatalf("%v: %q", scanned, narration)
+			}
+			defer syscall.Kill(pid, syscall.SIGKILL)
+			if err != nil || r.Models[0].Outcome != outcomeCrash || !strings.HasSuffix(r.Models[0].Text, how) {
+				t.Errorf("%v %+v", err, r)
+			}
+		})
 	}
 }
 
@@ -323,19 +384,37 @@ func TestOnTheCPUToo(t *testing.T) {
 			t.Errorf("%s: %q, want %q", r.Models[i].Name, got, want)
 		}
 	}
-	if want := "3 models of net, on a double of torch 2.8.0 MPS, Apple M1 with 16.0 GiB, macOS 15\n2 failed: those on the CPU\n"; narration.String() != want {
+	if want := "3 models of net, on a double of torch 2.8.0 MPS, Apple M1 with 16.0 GiB, macOS 15\n" +
+		"2 failed: those on the CPU\n"; narration.String() != want {
 		t.Errorf("narrated %q", narration)
+	}
+}
+
+// TestCrashOnTheCPUToo: a crash is tried on the CPU as an error is; what is too large for data is not, and says so.
+func TestCrashOnTheCPUToo(t *testing.T) {
+	o, _ := with(t, "crashes on the double", func(o *Options) { all(o); onDouble(o) })
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"crash|ok|", "other||not tried on the CPU: too large with data", "ok||"} {
+		m := r.Models[i]
+		if got := m.Outcome + "|" + m.CPU + "|" + strings.Join(m.Notes, ";"); got != want {
+			t.Errorf("%s: %q, want %q", m.Name, got, want)
+		}
 	}
 }
 
 // TestWithData: without data a model that asks for values is tried again with them, unless it is too large.
 func TestWithData(t *testing.T) {
-	o, narration := with(t, "asks for values", func(o *Options) { all(o); onDouble(o); o.Double.Settings.ShapeOnly = true })
+	o, narration := with(t, "asks for values",
+		func(o *Options) { all(o); onDouble(o); o.Double.Settings.ShapeOnly = true })
 	r, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"true [with data: without, a value was asked for]", "false [without data, and a value was asked for: it was taken for 0]", "false []"} {
+	for i, want := range []string{"true [with data: without, a value was asked for]",
+		"false [without data, and a value was asked for: it was taken for 0]", "false []"} {
 		if got := fmt.Sprint(r.Models[i].Data, " ", r.Models[i].Notes); got != want {
 			t.Errorf("%s: %s, want %s", r.Models[i].Name, got, want)
 		}

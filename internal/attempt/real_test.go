@@ -64,7 +64,8 @@ def pair():
 __all__ = ["Pool", "Pool", "Crash", "pair"]
 `
 
-// real are options with the tests' Python in a folder with the models; torch is the release on the double, "" for the CPU.
+// real are options with the tests' Python in a folder with the models; torch is the release on the double, "" for the
+// CPU.
 func real(t *testing.T, torch, name string, inputs, args []string) (Options, *bytes.Buffer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +73,8 @@ func real(t *testing.T, torch, name string, inputs, args []string) (Options, *by
 		t.Fatal(err)
 	}
 	var narration bytes.Buffer
-	o := Options{Name: name, Device: OnCPU, Inputs: inputs, Args: args, Limit: 10 * time.Minute, Interpreter: testkit.Python(t), Cache: t.TempDir(),
+	o := Options{Name: name, Device: OnCPU, Inputs: inputs, Args: args, Limit: 10 * time.Minute,
+		Interpreter: testkit.Python(t), Cache: t.TempDir(),
 		Environ: os.Environ(), Dir: dir, Narration: &narration}
 	if torch == "" {
 		return o, &narration
@@ -86,11 +88,13 @@ func real(t *testing.T, torch, name string, inputs, args []string) (Options, *by
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Device, o.Double = OnDouble, &Double{target.NewSettings(release, chip, target.DefaultMacOS), target.NewTable(a, release, "")}
+	o.Device, o.Double = OnDouble, &Double{target.NewSettings(release, chip, target.DefaultMacOS),
+		target.NewTable(a, release, "")}
 	return o, &narration
 }
 
-// TestModels: outcomes by cause. What MPS of 2.8 has no kernel for is the atlas's, and the atlas is derived from wheels.
+// TestModels: outcomes by cause. What MPS of 2.8 has no kernel for is the atlas's, and the atlas is derived from
+// wheels.
 func TestModels(t *testing.T) {
 	for _, c := range []struct {
 		name, outcome, operator, phase, where, cpu string
@@ -98,16 +102,21 @@ func TestModels(t *testing.T) {
 		inputs, args                               []string
 		shapes                                     bool
 	}{
-		{"missing", outcomeMissing, "aten::max_pool3d_with_indices", "forward", "models.py:10", "ok", "2.8", "models.py:Pool", []string{"1,1,4,4,4"}, []string{"size=2"}, false},
+		{"missing", outcomeMissing, "aten::max_pool3d_with_indices", "forward", "models.py:10", "ok", "2.8",
+			"models.py:Pool", []string{"1,1,4,4,4"}, []string{"size=2"}, false},
 		{"newer", outcomeOK, "", "done", "", "", "2.15", "models.py:Pool", []string{"1,1,4,4,4"}, nil, false},
-		{"float64", outcomeDtype, "aten::_to_copy", "move", "scale, which is torch.float64", "ok", "2.8", "models.py:Double", []string{"2,3"}, nil, false},
-		{"cpu-too", outcomeCPU, "", "forward", "models.py:24", "shapes cannot be multiplied", "2.8", "models.py:Wrong", []string{"2,3"}, nil, false},
-		{"dictionary", outcomeOK, "", "done", "", "", "2.8", "models.py:Tokens", []string{"batch.ids:2x3", "batch.mask:2x3"}, nil, false},
+		{"float64", outcomeDtype, "aten::_to_copy", "move", "scale, which is torch.float64", "ok", "2.8",
+			"models.py:Double", []string{"2,3"}, nil, false},
+		{"cpu-too", outcomeCPU, "", "forward", "models.py:24", "shapes cannot be multiplied", "2.8",
+			"models.py:Wrong", []string{"2,3"}, nil, false},
+		{"dictionary", outcomeOK, "", "done", "", "", "2.8", "models.py:Tokens",
+			[]string{"batch.ids:2x3", "batch.mask:2x3"}, nil, false},
 		{"with-inputs", outcomeOK, "", "done", "", "", "2.8", "models.py:pair", nil, nil, false},
 		{"on-cpu", outcomeOK, "", "done", "", "", "", "models.py:pair", nil, nil, false},
 		{"left", outcomeCrash, "", "", "", "", "", "models.py:Leaves", []string{"2,3"}, nil, false},
 		{"shapes", outcomeOK, "", "done", "", "", "2.8", "models.py:Wrong", []string{"2,4"}, nil, true},
-		{"module", outcomeOK, "", "done", "", "", "2.8", "torch.nn:Linear", []string{"input:2,3"}, []string{"in_features=3", "out_features=2"}, false},
+		{"module", outcomeOK, "", "done", "", "", "2.8", "torch.nn:Linear", []string{"input:2,3"},
+			[]string{"in_features=3", "out_features=2"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name != "missing" && c.name != "left" {
@@ -123,18 +132,22 @@ func TestModels(t *testing.T) {
 				t.Fatalf("%v\n%s", err, narration)
 			}
 			m := r.Models[0]
-			if m.Outcome != c.outcome || m.Operator != c.operator && c.operator != "" || m.Phase != c.phase || !strings.HasSuffix(m.Where, c.where) ||
+			if m.Outcome != c.outcome || m.Operator != c.operator && c.operator != "" || m.Phase != c.phase ||
+				!strings.HasSuffix(m.Where, c.where) ||
 				!strings.Contains(m.CPU, c.cpu) || r.Counts[c.outcome] != 1 {
 				t.Errorf("%+v, counts %v", m, r.Counts)
 			}
-			if want := map[bool]evidence.Basis{true: evidence.Rehearsed, false: evidence.Measured}[c.torch != ""]; r.Basis != want {
+			if want := map[bool]evidence.Basis{true: evidence.Rehearsed,
+				false: evidence.Measured}[c.torch != ""]; r.Basis != want {
 				t.Errorf("basis %s", r.Basis)
 			}
 			if c.outcome == outcomeMissing {
-				if m.NativeFrom != "2.9" || m.Fallback == nil || m.Fallback.Outcome != outcomeOK || !strings.Contains(m.Remedy, "PYTORCH_ENABLE_MPS_FALLBACK") {
+				if m.NativeFrom != "2.9" || m.Fallback == nil || m.Fallback.Outcome != outcomeOK ||
+					!strings.Contains(m.Remedy, "PYTORCH_ENABLE_MPS_FALLBACK") {
 					t.Errorf("native from %q, fallback %+v, remedy %q", m.NativeFrom, m.Fallback, m.Remedy)
 				}
-				if s := m.Fallback.Shares; s.Calls == 0 || s.OfCalls == nil || *s.OfCalls <= 0 || *s.OfCalls >= 1 || s.OfTime == nil {
+				if s := m.Fallback.Shares; s.Calls == 0 || s.OfCalls == nil || *s.OfCalls <= 0 || *s.OfCalls >= 1 ||
+					s.OfTime == nil {
 					t.Errorf("shares %+v", s)
 				}
 			}
@@ -158,7 +171,8 @@ func TestEveryModel(t *testing.T) {
 	if err := r.Text(&out, 100); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Pool   missing operator", "aten::max_pool3d_with_indices in forward; native from 2.9", "Crash  CPU too", "signal 6",
+	for _, want := range []string{"Pool   missing operator",
+		"aten::max_pool3d_with_indices in forward; native from 2.9", "Crash  CPU too", "signal 6",
 		"pair", "3 models of models.py", "1 missing operator"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s%s", want, out.String(), narration)
@@ -193,7 +207,8 @@ func TestCannotBeTried(t *testing.T) {
 			t.Parallel()
 			o, narration := real(t, "", c.model, c.inputs, c.args)
 			_, err := Run(t.Context(), o)
-			if fault.CodeOf(err) != c.status || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || fault.HintOf(err) == "" {
+			if fault.CodeOf(err) != c.status || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "\n") || fault.HintOf(err) == "" {
 				t.Errorf("status %d, %v, hint %q\n%s", fault.CodeOf(err), err, fault.HintOf(err), narration)
 			}
 		})

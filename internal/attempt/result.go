@@ -1,20 +1,23 @@
 package attempt
 
 import (
-	"encoding/json"
+	"cmp"
 	"io"
+	"strings"
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/target"
 )
 
-// Schema names the version of the JSON form.
-const Schema = "assay.try/1"
-
-// Result is what came of all models, and the JSON of `assay try`.
+// Result is what came of all models: a document of evidence, and the JSON of `assay try`. Figures of a model are labelled with it.
 type Result struct {
-	Schema  string           `json:"schema"`
+	evidence.Envelope
+	Tried `json:"body"`
+}
+
+// Tried is what a result has beyond the envelope.
+type Tried struct {
 	Basis   evidence.Basis   `json:"basis"` // rehearsed on the double, measured on a device
 	On      string           `json:"on"`
 	Torch   string           `json:"torch"` // the one installed
@@ -39,7 +42,7 @@ type Attempt struct {
 	NativeFrom string    `json:"native_from,omitempty"` // of a missing operator: the first release with a kernel
 	Error      string    `json:"error,omitempty"`
 	Text       string    `json:"text,omitempty"`
-	Where      string    `json:"where,omitempty"` // the user's line, or the innermost of a library's where there is none
+	Where      string    `json:"where,omitempty"` // the user's line, else the innermost of a library's
 	Remedy     string    `json:"remedy,omitempty"`
 	Seconds    float64   `json:"seconds"` // on this machine
 	Peak       int64     `json:"peak,omitempty"`
@@ -49,11 +52,11 @@ type Attempt struct {
 	Notes      []string  `json:"notes,omitempty"`
 }
 
-// Shares are an attempt's operators, and which part of them has no kernel: 0 to 1, nil where it is not known.
+// Shares are an attempt's operators, and which part of them is without a kernel: 0 to 1, nil where it is not known.
 type Shares struct {
 	Operators int      `json:"operators"`
 	Calls     int      `json:"calls"`
-	OfCalls   *float64 `json:"share_of_calls"` // of calls with tensors on the device, those of an operator without a kernel
+	OfCalls   *float64 `json:"share_of_calls"` // of all calls with tensors on the device
 	OfFLOPs   *float64 `json:"share_of_flops"`
 	OfTime    *float64 `json:"share_of_time"` // of the operators' time on this machine's CPU; nil without data
 	FLOPs     float64  `json:"flops"`
@@ -74,16 +77,42 @@ type FellBack struct {
 	Where    string `json:"where,omitempty"`
 }
 
-// JSON writes the record.
-func (r *Result) JSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
+// document puts into the envelope what came of the models.
+func (r *Result) document() {
+	for _, m := range r.Models {
+		labels := evidence.Labels{"model": m.Name}
+		add := func(name, unit string, v *float64) {
+			if v != nil {
+				r.Figures = append(r.Figures, evidence.Figure{Name: name, Labels: labels, Value: v, Unit: unit, Basis: r.Basis})
+			}
+		}
+		if m.Peak > 0 {
+			peak := float64(m.Peak)
+			add("memory.pool.peak", "B", &peak)
+		}
+		if m.Ran != nil {
+			add("fallback.calls", "ratio", m.Ran.OfCalls)
+			add("fallback.flops", "ratio", m.Ran.OfFLOPs)
+			add("fallback.time", "ratio", m.Ran.OfTime)
+		}
+		if m.Outcome != outcomeOK {
+			severity := evidence.Error
+			if m.Outcome == outcomeCPU || m.Outcome == outcomeNotBuilt {
+				severity = evidence.Note // it says nothing about the device
+			}
+			r.Findings = append(r.Findings, evidence.Finding{Name: "try-" + strings.ReplaceAll(strings.ToLower(m.Outcome), " ", "-"), Severity: severity,
+				Text: m.Name + ": " + cmp.Or(m.Text, m.Outcome), Where: m.Where, Hint: m.Remedy, Basis: r.Basis})
+		}
+	}
 }
 
-// Status is what `assay try` ends with: fault.OK where all that can run at all ran, GateFailed where one did not, Failed where nothing could be
-// tried. Of a package, a model that the CPU does not run either is nobody's failure.
+// JSON writes the record.
+func (r *Result) JSON(w io.Writer) error {
+	return evidence.Write(w, r)
+}
+
+// Status is what `assay try` ends with: fault.OK where all that can run at all ran, GateFailed where one did not,
+// Failed where nothing could be tried. Of a package, a model that the CPU does not run either is nobody's failure.
 func (r *Result) Status() int {
 	reached := 0
 	for _, m := range r.Models {

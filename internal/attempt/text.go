@@ -9,8 +9,8 @@ import (
 	"assay/internal/unit"
 )
 
-// Text writes one model at length, or a line for each and the counts, in lines of at most width columns where their words allow. What strangers
-// wrote moves no cursor and begins no line.
+// Text writes one model at length, or a line for each and the counts, in lines of at most width columns where their
+// words allow. What strangers wrote moves no cursor and begins no line.
 func (r *Result) Text(out io.Writer, width int) error {
 	var b strings.Builder
 	if r.Package == "" && len(r.Models) == 1 {
@@ -31,10 +31,11 @@ func (r *Result) basis() string {
 }
 
 func (r *Result) one(b *strings.Builder, m *Attempt, width int) {
-	wrapTo(b, fmt.Sprintf("%s: %s; %s, %s.", m.Name, m.Outcome, r.Basis, r.basis()), "", "  ", width)
-	row := func(name, text string) {
-		if text != "" {
-			wrapTo(b, text, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width)
+	head := fmt.Sprintf("%s: %s; %s, %s.", m.Name, m.Outcome, r.Basis, r.basis())
+	b.WriteString(text.Wrapped(head, "", "  ", width))
+	row := func(name, said string) {
+		if said != "" {
+			b.WriteString(text.Wrapped(said, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width))
 		}
 	}
 	model := strings.Join(m.Inputs, "; ")
@@ -90,7 +91,8 @@ func (r *Result) list(b *strings.Builder) {
 		name, outcome = max(name, len(m.Name)), max(outcome, len(m.Outcome))
 	}
 	for _, m := range r.Models {
-		line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcome, m.Outcome, strings.Join(append(m.why(), m.Notes...), "; "))
+		line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcome, m.Outcome,
+			strings.Join(append(m.why(), m.Notes...), "; "))
 		fmt.Fprintln(b, strings.TrimRight(text.Line(line), " "))
 	}
 	var counts []string
@@ -100,8 +102,9 @@ func (r *Result) list(b *strings.Builder) {
 		}
 	}
 	fmt.Fprintln(b)
-	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(), strings.Join(counts, ", "))
-	wrapTo(b, sum, "", "  ", listWidth)
+	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(),
+		strings.Join(counts, ", "))
+	b.WriteString(text.Wrapped(sum, "", "  ", listWidth))
 }
 
 // why is a model's outcome in a list, in a few words each.
@@ -130,21 +133,4 @@ func (m *Attempt) why() []string {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
-}
-
-// wrapTo writes text in lines of at most w columns, the first after one indent, the others after another.
-func wrapTo(b *strings.Builder, text, first, others string, w int) {
-	line := first
-	for i, word := range strings.Fields(text) {
-		if i > 0 && len([]rune(line))+1+len([]rune(word)) > w {
-			b.WriteString(line + "\n")
-			line = others + word
-			continue
-		}
-		if i > 0 {
-			line += " "
-		}
-		line += word
-	}
-	b.WriteString(line + "\n")
 }

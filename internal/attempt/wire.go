@@ -14,7 +14,8 @@ import (
 	"assay/internal/target"
 )
 
-// Version of the wire between assay and agent/assay_agent/attempt.py, where it is VERSION. docs/formats/attempts.md describes the wire.
+// Version of the wire between assay and agent/assay_agent/attempt.py, where it is VERSION. docs/formats/attempts.md
+// describes the wire.
 const Version = 1
 
 // maxLine is how many bytes an answer may have: LINE in attempt.py.
@@ -139,7 +140,8 @@ const (
 	standIn       = "stand-in" // the kind of a note
 )
 
-// decode reads one line: a *helloAnswer, *refusedAnswer, *offeredAnswer, *attemptAnswer or *doneAnswer. What departs from the page is an error.
+// decode reads one line: a *helloAnswer, *refusedAnswer, *offeredAnswer, *attemptAnswer or *doneAnswer. What departs
+// from the page is an error.
 func decode(line []byte) (any, error) {
 	var which struct {
 		Answer string `json:"answer"`

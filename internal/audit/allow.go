@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Suppressions -----------------------------------------------------------------------------------------------------------------
+// Suppressions
+// -----------------------------------------------------------------------------------------------------------------
 //
 //	x = x.double()  # assay: allow float64-on-mps -- summed on the CPU
 //	# assay: allow synchronisation-in-loop -- once an epoch        (for the line below)
@@ -38,10 +39,12 @@ func allows(src *Source, comments [][2]int) []*allow {
 		if m == nil {
 			continue
 		}
-		a := &allow{file: string(m[1]) == "allow-file", reason: strings.TrimSpace(string(m[3])), from: c[0], to: c[1], line: src.line(c[0]), used: map[string]bool{}}
+		a := &allow{file: string(m[1]) == "allow-file", reason: strings.TrimSpace(string(m[3])), from: c[0], to: c[1],
+			line: src.line(c[0]), used: map[string]bool{}}
 		a.rules = strings.FieldsFunc(string(m[2]), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 		start := src.lines[a.line]
-		if len(bytes.TrimSpace(src.Text[start:c[0]])) == 0 { // a comment of its own: it speaks of the next line that is no comment
+		// a comment of its own: it speaks of the next line that is no comment
+		if len(bytes.TrimSpace(src.Text[start:c[0]])) == 0 {
 			for a.line+1 < len(src.lines) {
 				a.line++
 				text, _ := src.Line(src.lines[a.line])
@@ -71,16 +74,19 @@ func allowed(src *Source, list []*allow, f Finding) bool {
 
 // UnusedAllow and BareAllow are about suppressions themselves; the driver reports them.
 var (
-	UnusedAllow = &Rule{Name: "unused-allow", Title: "a comment allows what is not found", Severity: Notice, Fixable: true, Doc: Doc{
-		Why:  "The comment allows a finding that is not there (any more), or names a rule that does not exist. It would hide the next one.",
-		Bad:  "x = x.float()  # assay: allow float64-on-mps -- was double once\n",
-		Good: "x = x.float()\n",
-	}}
-	BareAllow = &Rule{Name: "allow-without-reason", Title: "a comment allows a finding without a reason", Severity: Notice, Doc: Doc{
-		Why:  "Whoever reviews the code must know why the finding does not matter here.",
-		Bad:  "x = x.double()  # assay: allow float64-on-mps\n",
-		Good: "x = x.double()  # assay: allow float64-on-mps -- x stays on the CPU\n",
-	}}
+	UnusedAllow = &Rule{Name: "unused-allow", Title: "a comment allows what is not found", Severity: Notice,
+		Fixable: true, Doc: Doc{
+			Why: "The comment allows a finding that is not there (any more), or names a rule that does not exist. It " +
+				"would hide the next one.",
+			Bad:  "x = x.float()  # assay: allow float64-on-mps -- was double once\n",
+			Good: "x = x.float()\n",
+		}}
+	BareAllow = &Rule{Name: "allow-without-reason", Title: "a comment allows a finding without a reason",
+		Severity: Notice, Doc: Doc{
+			Why:  "Whoever reviews the code must know why the finding does not matter here.",
+			Bad:  "x = x.double()  # assay: allow float64-on-mps\n",
+			Good: "x = x.double()  # assay: allow float64-on-mps -- x stays on the CPU\n",
+		}}
 )
 
 // left are the findings about the suppressions of a file. ran tells which rules were looked for.
@@ -89,7 +95,8 @@ func left(src *Source, list []*allow, ran func(name string) (known, looked bool)
 	for _, a := range list {
 		if len(a.rules) == 0 {
 			found = append(found, Finding{Rule: UnusedAllow, Severity: Warning, Sure: true, From: a.from, To: a.to,
-				Text: "the comment names no rule, and allows nothing", Hint: "write `# assay: allow RULE -- reason`; `assay rule` lists the rules"})
+				Text: "the comment names no rule, and allows nothing",
+				Hint: "write `# assay: allow RULE -- reason`; `assay rule` lists the rules"})
 			continue
 		}
 		unused := 0
@@ -97,14 +104,16 @@ func left(src *Source, list []*allow, ran func(name string) (known, looked bool)
 			known, looked := ran(name)
 			switch {
 			case !known:
-				f := Finding{Rule: UnusedAllow, Severity: Warning, Sure: true, From: a.from, To: a.to, Text: fmt.Sprintf("there is no rule %q", name)}
+				f := Finding{Rule: UnusedAllow, Severity: Warning, Sure: true, From: a.from, To: a.to,
+					Text: fmt.Sprintf("there is no rule %q", name)}
 				if n := near(name); n != "" {
 					f.Hint = fmt.Sprintf("did you mean %s?", n)
 				}
 				found = append(found, f)
 			case looked && !a.used[name]:
 				unused++
-				f := Finding{Rule: UnusedAllow, Severity: Notice, Sure: true, From: a.from, To: a.to, Text: fmt.Sprintf("%s is not found here: the comment allows nothing", name)}
+				f := Finding{Rule: UnusedAllow, Severity: Notice, Sure: true, From: a.from, To: a.to,
+					Text: fmt.Sprintf("%s is not found here: the comment allows nothing", name)}
 				if unused == len(a.rules) {
 					f.Fix = &Fix{Safety: Safe, Title: "remove the comment", Edits: []Edit{removeComment(src, a)}}
 				}
@@ -112,7 +121,8 @@ func left(src *Source, list []*allow, ran func(name string) (known, looked bool)
 			}
 		}
 		if a.reason == "" && len(a.used) > 0 {
-			found = append(found, Finding{Rule: BareAllow, Severity: Notice, Sure: true, From: a.from, To: a.to, Text: "the comment gives no reason",
+			found = append(found, Finding{Rule: BareAllow, Severity: Notice, Sure: true, From: a.from, To: a.to,
+				Text: "the comment gives no reason",
 				Hint: "write it behind two hyphens: # assay: allow " + strings.Join(a.rules, ", ") + " -- why"})
 		}
 	}

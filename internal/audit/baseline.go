@@ -13,9 +13,11 @@ import (
 	"assay/internal/file"
 )
 
-// Baselines --------------------------------------------------------------------------------------------------------------------
+// Baselines
+// --------------------------------------------------------------------------------------------------------------------
 
-// Baseline holds findings of old code that are known. A finding is known again by rule, file and the text of its line, wherever that stands now.
+// Baseline holds findings of old code that are known. A finding is known again by rule, file and the text of its line,
+// wherever that stands now.
 type Baseline struct {
 	Schema string         `json:"schema"` // assay.baseline/1
 	Known  []BaselineItem `json:"known"`

@@ -55,11 +55,13 @@ func Check(o *Options) (*Report, error) {
 		return nil, err
 	}
 	o.Base = base
-	// Most of what a file's tree and values take is garbage when the file is done: a larger heap saves half of the collector's work.
+	// Most of what a file's tree and values take is garbage when the file is done: a larger heap saves half of the
+	// collector's work.
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 30))
 	rules := sorted(o.Rules)
-	pr := &project{base: base, finder: abstract.NewFinder(base), changed: maps.Clone(o.Changed), names: make(map[string]string, len(o.Files)),
+	pr := &project{base: base, finder: abstract.NewFinder(base), changed: maps.Clone(o.Changed),
+		names: make(map[string]string, len(o.Files)),
 		files: map[string]*parsed{}}
 	for _, name := range o.Files {
 		pr.names[o.absolute(name)] = name
@@ -91,7 +93,8 @@ func (o *Options) absolute(path string) string {
 	return filepath.Join(o.Base, path)
 }
 
-func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr *project, shared *answers) (out *outcome) {
+func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr *project,
+	shared *answers) (out *outcome) {
 	out = &outcome{findings: map[string][]Finding{}, sources: map[string]*Source{}}
 	trouble := func(err error) *outcome {
 		out.trouble = append(out.trouble, Trouble{File: path, Text: err.Error()})
@@ -99,7 +102,8 @@ func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr
 	}
 	defer func() { // a mistake of ours in one file must not hide what was found in the others
 		if r := recover(); r != nil {
-			out.trouble = append(out.trouble, Trouble{File: path, Text: fmt.Sprintf("a mistake in assay: %v (%s); please report it with the file", r, firstOwnFrame(debug.Stack()))})
+			out.trouble = append(out.trouble, Trouble{File: path,
+				Text: fmt.Sprintf("a mistake in assay: %v (%s); please report it with the file", r, firstOwnFrame(debug.Stack()))})
 		}
 	}()
 	name := path
@@ -151,11 +155,13 @@ func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr
 	}
 	for i, e := range f.file.Tree.Errors {
 		if i == 20 {
-			out.trouble = append(out.trouble, Trouble{File: name, Text: fmt.Sprintf("%d more syntax errors", len(f.file.Tree.Errors)-i)})
+			out.trouble = append(out.trouble, Trouble{File: name,
+				Text: fmt.Sprintf("%d more syntax errors", len(f.file.Tree.Errors)-i)})
 			break
 		}
 		at := f.src.Place(e.Pos())
-		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell, Text: "syntax error: " + e.Message, syntax: true})
+		out.trouble = append(out.trouble, Trouble{File: name, Line: at.Line, cell: at.Cell,
+			Text: "syntax error: " + e.Message, syntax: true})
 	}
 	if f.file.Idle {
 		return out
@@ -169,10 +175,12 @@ func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr
 	return out
 }
 
-// gather puts the files' findings together: one for each place and rule, sure ones first; suppressed and known ones apart.
+// gather puts the files' findings together: one for each place and rule, sure ones first; suppressed and known ones
+// apart.
 func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
-	r := &Report{Schema: "assay.check/1", Version: o.Version, Target: ReportTarget{Device: o.Target.Device, Torch: o.Target.Torch.Version},
-		Items: []Item{}, Troubles: []Trouble{}, rules: rules.all}
+	r := &Report{Schema: "assay.check/1", Version: o.Version,
+		Target: ReportTarget{Device: o.Target.Device, Torch: o.Target.Torch.Version},
+		Items:  []Item{}, Troubles: []Trouble{}, rules: rules.all}
 	if o.Target.MacOS[0] > 0 {
 		r.Target.MacOS = fmt.Sprintf("%d.%d", o.Target.MacOS[0], o.Target.MacOS[1])
 	}
@@ -248,7 +256,12 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 			_, ok := names[name]
 			return ok || slices.ContainsFunc(o.Known, func(r *Rule) bool { return r.Name == name }), ok
 		}, func(name string) string { return Near(o.Known, name) })...)
-		if o.Fix != "" && !src.fixed {
+		if src.fixed { // nothing can be written back, and no fix is offered
+			for i := range kept {
+				kept[i].Fix = nil
+			}
+		}
+		if o.Fix != "" {
 			if content, rest, err := fixed(src, kept, o.Fix); err != nil {
 				r.Troubles = append(r.Troubles, Trouble{File: name, Text: err.Error()})
 			} else if content != nil {
@@ -277,7 +290,10 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 func oncePerPlace(list []Finding) []Finding {
 	var kept []Finding
 	for _, f := range list {
-		if i := slices.IndexFunc(kept, func(k Finding) bool { return k.Rule == f.Rule && k.From == f.From && k.To == f.To }); i >= 0 {
+		if i := slices.IndexFunc(kept, func(k Finding) bool {
+			return k.Rule == f.Rule && k.From == f.From &&
+				k.To == f.To
+		}); i >= 0 {
 			if f.Sure && !kept[i].Sure {
 				kept[i] = f
 			}
@@ -291,7 +307,8 @@ func oncePerPlace(list []Finding) []Finding {
 // firstOwnFrame names where a panic came from.
 func firstOwnFrame(stack []byte) string {
 	for line := range strings.Lines(string(stack)) {
-		if i := strings.Index(line, "internal/"); i >= 0 && strings.Contains(line, ".go:") && !strings.Contains(line, "check.go") {
+		if i := strings.Index(line, "internal/"); i >= 0 && strings.Contains(line, ".go:") &&
+			!strings.Contains(line, "check.go") {
 			where, _, _ := strings.Cut(strings.TrimSpace(line[i:]), " ")
 			return where
 		}

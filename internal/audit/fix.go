@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// fixed applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new content, which parses where the source
+// fixed applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new content,
+// which parses where the source
 // did, and the findings that are left; nil where there is nothing to apply.
 func fixed(src *Source, list []Finding, trust Safety) (content []byte, left []Finding, err error) {
 	var edits []Edit
@@ -31,7 +32,8 @@ func fixed(src *Source, list []Finding, trust Safety) (content []byte, left []Fi
 	if KindOf(src.Path) == "python" || KindOf(src.Path) == "notebook" {
 		before, after := parse(src.Path, src.Raw), parse(src.Path, content)
 		if after.err != nil || len(after.file.Tree.Errors) > len(before.file.Tree.Errors) {
-			return nil, nil, errors.New("its fixes, by a mistake in assay: the file would not parse any more, and is left as it is; please report it with the file")
+			return nil, nil, errors.New("its fixes, by a mistake in assay: the file would not parse any more, and is " +
+				"left as it is; please report it with the file")
 		}
 	}
 	return content, left, nil
@@ -70,7 +72,7 @@ func Diff(name string, before, after []byte) string {
 		lines = append(lines, line{' ', t})
 	}
 	for _, op := range ops {
-		lines = append(lines, line{op.op, op.text})
+		lines = append(lines, line(op))
 	}
 	for _, t := range a[len(a)-last:] {
 		lines = append(lines, line{' ', t})
@@ -135,7 +137,8 @@ type diffOp struct {
 	text string
 }
 
-// script is the shortest way from a to b, by the longest common subsequence; where that would be too large, all of a goes and all of b comes.
+// script is the shortest way from a to b, by the longest common subsequence; where that would be too large, all of a
+// goes and all of b comes.
 func script(a, b []string) []diffOp {
 	var ops []diffOp
 	if len(a)*len(b) > 1<<24 {

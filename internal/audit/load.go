@@ -134,17 +134,21 @@ func parse(path string, raw []byte) *parsed {
 	}
 	relevant := isRelevant(src.Text)
 	file := pyast.Parse(src.Text, pyast.Options{ErrorsOnly: !relevant})
-	if len(file.Text) != len(src.Text) || file.Encoding != "utf-8" && file.Text != string(src.Text) { // another encoding: offsets are of the decoded text
+	// another encoding: offsets are of the decoded text
+	if len(file.Text) != len(src.Text) || file.Encoding != "utf-8" && file.Text != string(src.Text) {
 		src.Text, src.fixed = []byte(file.Text), true
 	}
 	return &parsed{src: src, file: &abstract.File{Tree: file, Idle: !relevant}}
 }
 
 // relevant words, and mlx: a file that has none of them says nothing that a rule asks for.
-var relevant = strings.Fields(`torch tensorflow keras cuda PYTORCH multiprocessing device flash_attn triton contextmanager pickle assay: "mps 'mps`)
+var relevant = strings.Fields(`torch tensorflow keras cuda PYTORCH multiprocessing device flash_attn triton
+	contextmanager pickle assay: "mps 'mps`)
 
-// A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words cut to four bytes): skips says
-// how far it may go on where a pair of bytes ends a window of four; 0 is a place where a word may be. Bytes of no word share a class, so that the
+// A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words
+// cut to four bytes): skips says
+// how far it may go on where a pair of bytes ends a window of four; 0 is a place where a word may be. Bytes of no word
+// share a class, so that the
 // table stays small. The one shorter word is sought by its rarest letter.
 var (
 	classes [256]uint8

@@ -69,7 +69,8 @@ func (a *answers) operators(path string) operators {
 	return o
 }
 
-// Operators that a Python name comes down to, forward and backward, in the release aimed at; false where the atlas does not know the name.
+// Operators that a Python name comes down to, forward and backward, in the release aimed at; false where the atlas
+// does not know the name.
 func (p *Pass) Operators(path string) (forward, backward []atlas.Need, ok bool) {
 	o := p.answers.operators(path)
 	return o.forward, o.backward, o.known
@@ -95,11 +96,14 @@ func (a *answers) star(name string) []string {
 }
 
 // newPass makes the view of a file, and the interpreter behind it.
-func newPass(target *Target, rules *ruleSet, memo *abstract.Memo, pr *project, a *answers, path string, f *parsed) *Pass {
-	p := &Pass{Target: target, rules: rules, project: pr, answers: a, home: f.src, sources: map[string]*Source{path: f.src},
-		found: map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{}}
-	world := &abstract.World{Device: target.Device, Since: target.Since, Operator: func(path string) bool { return a.operators(path).known },
-		Exports: a.star, Finder: pr.finder, Load: p.load}
+func newPass(target *Target, rules *ruleSet, memo *abstract.Memo, pr *project, a *answers, path string,
+	f *parsed) *Pass {
+	p := &Pass{Target: target, rules: rules, project: pr, answers: a, home: f.src,
+		sources: map[string]*Source{path: f.src},
+		found:   map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{}}
+	world := &abstract.World{Device: target.Device, Since: target.Since,
+		Operator: func(path string) bool { return a.operators(path).known },
+		Exports:  a.star, Finder: pr.finder, Load: p.load}
 	watch := &abstract.Watch{Call: p.seeCall, Kinds: rules.kinds, Node: p.seeNode, End: p.seeEnd}
 	p.Interp = abstract.New(world, watch, memo, path, f.file.Tree)
 	return p
@@ -166,9 +170,6 @@ func Note[T any](p *Pass, make func() T) T {
 
 // Report keeps a finding. From and To are taken of at, unless they are set.
 func (p *Pass) Report(at pyast.Node, f Finding) {
-	if p.Quiet() {
-		return
-	}
 	if p.doubt != nil && f.Sure {
 		if why := p.doubt(p); why != "" {
 			f.Sure, f.Text = false, f.Text+why
@@ -190,9 +191,6 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 		f.Sure, f.Text = false, f.Text+"; the error is caught here"
 	}
 	src := p.Src()
-	if src.fixed {
-		f.Fix = nil
-	}
 	key := place{src.Path, r, f.From, f.Text}
 	if old := p.found[key]; old != nil && (old.Sure || !f.Sure) {
 		return
@@ -204,7 +202,8 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	p.found[key] = &f
 }
 
-// Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says why. Both are asked when there is
+// Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says
+// why. Both are asked when there is
 // a finding: most calls have none.
 func (p *Pass) Unless(condition func(*Pass) bool, doubt func(*Pass) string, at Look, c *abstract.Call) {
 	p.unless, p.doubt = condition, doubt

@@ -1,7 +1,10 @@
-// Package audit reads Python source and finds what will break, fall back, slow down or mislead on the target, before anything runs.
+// Package audit reads Python source and finds what will break, fall back, slow down or mislead on the target, before
+// anything runs.
 //
-// A file is parsed (internal/pyast) and interpreted in the abstract (internal/abstract): every expression gets a Value, which says what is known of it.
-// Rules look at nodes and calls with their values and report. What follows from the source alone is reported as sure; what depends on something
+// A file is parsed (internal/pyast) and interpreted in the abstract (internal/abstract): every expression gets a
+// Value, which says what is known of it.
+// Rules look at nodes and calls with their values and report. What follows from the source alone is reported as sure;
+// what depends on something
 // that the source leaves open is suspected.
 package audit
 
@@ -76,7 +79,8 @@ type Rule struct {
 	Text  func(*Text) []Finding   // files that are not Python
 }
 
-// Ask is the calls that a rule asks for, and what looks at one. Of a rule's asks the first whose names fit gets the call.
+// Ask is the calls that a rule asks for, and what looks at one. Of a rule's asks the first whose names fit gets the
+// call.
 type Ask struct {
 	// Names are the functions asked for: an API's, a method's, or ?.name of an unknown value. The answer is kept.
 	Names func(path string) bool

@@ -323,7 +323,8 @@ func (c *cleaner) file(path string, lines bool, open func(io.Reader) (io.ReadClo
 		}
 		in := bufio.NewReaderSize(r, 1<<20)
 		for {
-			line, err := []byte(nil), io.EOF
+			var line []byte
+			var err error
 			if lines {
 				line, err = in.ReadBytes('\n')
 			} else if line, err = io.ReadAll(in); err == nil {

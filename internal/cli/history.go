@@ -273,17 +273,14 @@ func newest(env *Env) (*evidence.Run, string, error) {
 		return nil, "", err
 	}
 	run := runs[0] // those of the folders stand first
-	for _, book := range h.books {
-		if len(h.read) > 0 {
-			break
-		}
+	if len(h.read) == 0 && len(h.books) > 0 {
 		for _, r := range runs {
 			if r.Started.After(run.Started) {
 				run = r
 			}
 		}
 		ctx := context.Background()
-		b, err := logbook.OpenRead(ctx, book)
+		b, err := logbook.OpenRead(ctx, h.books[0])
 		if err != nil {
 			return nil, "", err
 		}

@@ -73,6 +73,27 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("trace/evidence.json", string(data))
+	rehearsal := run
+	rehearsal.Target.Double = &evidence.Double{Release: evil, Installed: evil, MacOS: evil, Chip: evil, Memory: 1 << 34, Assumed: []string{evil}, Limits: []string{evil}}
+	rehearsal.Rehearsal = &evidence.Rehearsal{
+		Operators: []evidence.RehearsedOp{{Operator: evil, Calls: 1, State: evil}},
+		Refusals: []evidence.Refusal{{Operator: evil, Cause: "missing" + evil, Error: evil, Text: evil, Where: evil, Count: 1, Remedy: evil, Ended: true},
+			{Operator: "aten::frob", Cause: "missing", Error: "NotImplementedError", Text: evil + "\n" + evil, Where: evil, Count: 1}},
+		Remarks: []evidence.RehearsedNote{{Operator: evil, Kind: evil, Text: evil, Where: evil, Count: 1}},
+		Tests: &evidence.Tests{Failed: 1, Causes: []evidence.TestCause{{Cause: evil, Operator: evil, Tests: 1, Where: evil, Remedy: evil}},
+			Failures: []evidence.TestFailure{{ID: evil, Cause: evil, Operator: evil, Error: evil, Text: evil, Where: evil, OnCPU: "passed"}}, CPU: evil}}
+	rehearsal.Host = evidence.HostReport{Facts: []evidence.Fact{{Name: "chip", Value: evil, Source: evil}, {Name: evil, Missing: evil}},
+		Apps: []evidence.App{{Name: evil, Bytes: 1}}, AppsEnd: []evidence.App{{Name: evil, Bytes: 1}}}
+	rehearsal.Limits = []evidence.Limit{{Name: evil, Unit: evil, Source: evil}, {Name: "long-epoch", Value: 1, Unit: evil, Source: evil}}
+	rehearsal.Windows = []evidence.Window{{Name: "steady", First: 1, Last: 2, Steps: 2, Excluded: evil}}
+	rehearsal.Figures = []evidence.Figure{{Name: "step.time", Value: new(float64), Unit: "s", Window: "steady", Note: evil, Disturbed: evil, Basis: evidence.Basis(evil)},
+		{Name: "x" + evil, Value: new(float64), Unit: evil, Basis: evidence.Measured}}
+	if data, err = json.Marshal(rehearsal); err != nil {
+		t.Fatal(err)
+	}
+	write("rehearsal/evidence.json", string(data))
+	write("baseline.json", "{\"version\": \""+`\u001b[31m\u202e`+"\"}")
+	write("requirements.txt", "torch==2.8.0"+evil+"\n"+evil+"\n")
 	write("src/t.py", "import torch\nx = torch.zeros(3, dtype=torch.float64).to('mps')  # "+evil+"\n")
 	write("src/"+strings.Map(func(r rune) rune {
 		if r == '/' || r == 0 {
@@ -91,12 +112,20 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 		{"show", "run"}, {"show", "--trace", "run"}, {"show", "--trace", "trace"}, {"show", "no" + evil},
 		{"check", "src"}, {"check", "--format", "concise", "src"}, {"check", "no" + evil},
 		{"gate", "run", "--policy", "bad.toml"}, {"gate", "run", "--policy", "gates.toml"}, {"gate", "run", "--policy", "keys.toml"}, {"gate", "run", "--policy", evil},
+		{"show", "rehearsal"}, {"explain", "rehearsal"}, {"gate", "rehearsal", "run"}, {"verdict", "rehearsal", "run"}, {"log", "import", "rehearsal"},
+		{"log", "diff", "run", "rehearsal"}, {"log", "verify"}, {"gate", "--against", evil, "run"}, {"verdict", "--declare", evil, "run"},
+		{"doctor", "--require", evil}, {"doctor", "--python", evil}, {"doctor"}, {"check", "requirements.txt"}, {"check", "--baseline", "baseline.json", "src"},
+		{"check", "--torch", evil, "src"}, {"init", "--torch", evil}, {"run", "--on", evil, "--", "true"}, {"run", "--warn-epoch", evil, "--", "true"},
+		{"run", "--out", "o" + strings.ReplaceAll(evil, "\x00", ""), "--", "no" + evil}, {"try", evil}, {"try", "m:" + evil, "--input", evil},
+		{"ops", "conv2d", "--torch", evil}, {"ops", "--diff", evil, evil}, {"ops", "--api", evil},
 		{"verdict", "run"}, {"ops", evil}, {"ops", "--diff", "2.7", "2.8" + evil}, {"rule", evil}, {evil}, {"show", "--" + evil},
+		{"try", evil}, {"try", "a:b", "--on", evil}, {"try", "a:b", "--python", "/no/" + strings.ReplaceAll(evil, "\x00", "")},
 		{"log", "reject", "h" + evil, "--because", evil}, {"log", "import", "run"}, {"log"}, {"log", "show", evil}, {"log", "note", "r", "n" + evil},
 		{"log", "query", "SELECT title AS 'a\u202e\x1b[31m', '" + evil + "' FROM record"}, {"log", "query", evil}, {"log", "export", "--markdown"},
 	} {
 		var out, errs bytes.Buffer
-		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now}
+		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now, Environ: []string{"PATH=" + os.Getenv("PATH"),
+			"HOME=" + dir, "TMPDIR=" + t.TempDir(), "PYTORCH_ENABLE_MPS_FALLBACK=" + evil, "PYTORCH_MPS_" + evil + "=1", "PYTHONPATH=" + evil, "COLUMNS=" + evil}}
 		Main(env, args)
 		name := args[0]
 		if len(args) > 1 && len(args[1]) < 12 {

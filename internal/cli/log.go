@@ -1048,7 +1048,7 @@ func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result
 			dir = rel
 		}
 		fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %s; its folder has everything, and assay log import %s --logbook FILE keeps it\n",
-			text.Lines(err.Error()), dir)
+			text.Lines(err.Error()), text.Line(dir))
 	}
 }
 

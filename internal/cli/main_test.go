@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"assay": func() {
 		status := Main(OSEnv(), os.Args[1:])
 		if path := os.Getenv(statusFile); path != "" && (len(os.Args) < 2 || os.Args[1] != "witness") {
-			os.WriteFile(path, []byte(strconv.Itoa(status)), 0o600) // the test that asks for it fails where it is not there
+			os.WriteFile(path, []byte(strconv.Itoa(status)),
+				0o600) // the test that asks for it fails where it is not there
 		}
 		os.Exit(status)
 	}})

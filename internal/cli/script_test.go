@@ -17,10 +17,10 @@ import (
 
 const scripts = "testdata/script"
 
-// transcripts runs the scripts of a folder: each in a folder of its own that is its user's home as well, without a variable of ours. Beside
-// testscript's commands they have
+// transcripts runs the scripts of a folder: each in a folder of its own that is its user's home as well, without a
+// variable of ours. Beside testscript's commands they have
 //
-//	recorded ROOM/NAME FOLDER   FOLDER/evidence.json becomes that of internal/ROOM/testdata/NAME.json, a run as it was recorded
+//	recorded ROOM/NAME FOLDER   FOLDER/evidence.json becomes internal/ROOM/testdata/NAME.json, a recorded run
 //	status N                    the assay before ended with the exit status N
 //	oneError                    what it said on standard error is one error, with a hint at most
 func transcripts(t *testing.T, folder string, variables ...string) {

@@ -51,14 +51,20 @@ tried; 2 where the command line is wrong.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.on, "on", opts.on, "`device` to try it on: double, cpu, mps")
-	f.StringArrayVar(&opts.inputs, "input", nil, "an `input` of the model: 1,3,224,224 or ids:8x128 or inputs.py:make; more than once for more")
-	f.StringArrayVar(&opts.args, "args", nil, "`key=value` for the class or function that makes the model; the value is a Python literal or a word")
+	f.StringArrayVar(&opts.inputs, "input", nil,
+		"an `input` of the model: 1,3,224,224 or ids:8x128 or inputs.py:make; more than once for more")
+	f.StringArrayVar(&opts.args, "args", nil,
+		"`key=value` for the class or function that makes the model; the value is a Python literal or a word")
 	f.BoolVar(&opts.all, "all", false, "every model that the package offers")
 	f.BoolVar(&opts.eval, "eval", false, "call the model's eval() first")
-	f.StringVar(&opts.torch, "torch", "", "with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
-	f.StringVar(&opts.chip, "chip", "", "with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
-	f.StringVar(&opts.macOS, "macos", "", "with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
-	f.BoolVar(&opts.shapeOnly, "shape-only", false, "with --on double: carry shapes and no data, where the model allows")
+	f.StringVar(&opts.torch, "torch", "",
+		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
+	f.StringVar(&opts.chip, "chip", "",
+		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
+	f.StringVar(&opts.macOS, "macos", "",
+		"with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
+	f.BoolVar(&opts.shapeOnly, "shape-only", false,
+		"with --on double: carry shapes and no data, where the model allows")
 	f.StringVar(&opts.limit, "limit", opts.limit, "with --all: end a model after this `time`")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter")
 	f.BoolVar(&opts.json, "json", false, "print JSON")
@@ -130,6 +136,8 @@ func (opts tryOptions) attempt(env *Env, args []string) (attempt.Options, error)
 	if err != nil || limit <= 0 {
 		return usage("--limit %s: a time such as 90s or 10m", opts.limit)
 	}
-	return attempt.Options{Name: args[0], All: opts.all, Device: opts.on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval,
-		Limit: limit, Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr}, nil
+	return attempt.Options{
+		Name: args[0], All: opts.all, Device: opts.on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval, Limit: limit,
+		Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr, Now: env.Now,
+	}, nil
 }

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"io"
 	"time"
 )
 
@@ -70,6 +71,14 @@ func (e *Envelope) fill() {
 	}
 }
 
+// About takes over what a document says of the run that it is about: subject, target, and from which state of the project it comes. Its name is the
+// kind and that of the run.
+func (e *Envelope) About(run *Run) {
+	e.ID, e.Subject, e.Target = e.Kind+"-"+run.ID, run.Subject, run.Target
+	e.Provenance.Commit, e.Provenance.Dirty, e.Provenance.Assay = run.Provenance.Commit, run.Provenance.Dirty, run.Provenance.Assay
+	e.fill()
+}
+
 // Figure returns the figure of that name, or with labels of that key; where there is none, an unknown one that says so.
 func (e *Envelope) Figure(name string) Figure {
 	for _, f := range e.Figures {
@@ -118,6 +127,14 @@ type RunBody struct {
 
 	Host      HostReport `json:"host"`
 	Processes []Process  `json:"processes"`
+}
+
+// Write writes a document as JSON, indented by a space: the same bytes for the same document.
+func Write(w io.Writer, document any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", " ")
+	return encoder.Encode(document)
 }
 
 // NewRun makes the evidence of a run with nothing in it.

@@ -1,4 +1,5 @@
-// Package file finds folders that can be written, whatever the environment says of them, and makes them for this user alone.
+// Package file finds folders that can be written, whatever the environment says of them, and makes them for this user
+// alone.
 package file
 
 import (
@@ -13,8 +14,8 @@ import (
 	"syscall"
 )
 
-// Home is the user's home folder: $HOME, else the one of the user database (units and containers often have no $HOME). "" where
-// there is none, or where it is no folder: /nonexistent is a home that must not be made.
+// Home is the user's home folder: $HOME, else the one of the user database (units and containers often have no $HOME).
+// "" where there is none, or where it is no folder: /nonexistent is a home that must not be made.
 func Home(environ []string) string {
 	home := value(environ, "HOME")
 	if home == "" {
@@ -43,8 +44,8 @@ func Temps(environ []string, dir string) []string {
 	return append(list, "/tmp", "/var/tmp", "/usr/tmp", dir)
 }
 
-// Folder is a temporary folder that only this user can enter. While the process that made it lives it holds a lock on it, so
-// that Sweep tells those that were left behind from those in use.
+// Folder is a temporary folder that only this user can enter. While the process that made it lives it holds a lock on
+// it, so that Sweep tells those that were left behind from those in use.
 type Folder struct {
 	Path string
 	lock *os.File
@@ -84,15 +85,16 @@ func (f *Folder) Remove() {
 	f.lock.Close()
 }
 
-// Leave writes into the folder which process goes on using it when this one has ended: Sweep then waits for that one as well.
+// Leave writes into the folder which process goes on using it when this one has ended: Sweep then waits for that one as
+// well.
 func (f *Folder) Leave(pid int) {
 	_ = os.WriteFile(filepath.Join(f.Path, userFile), []byte(strconv.Itoa(pid)), 0o600)
 }
 
 const userFile = "pid"
 
-// lockFolder locks the folder at path for this process. free is false where another has it, where it is gone, and where what
-// lies there is no folder of this user's own.
+// lockFolder locks the folder at path for this process. free is false where another has it, where it is gone, and where
+// what lies there is no folder of this user's own.
 func lockFolder(path string) (lock *os.File, free bool) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -105,18 +107,20 @@ func lockFolder(path string) (lock *os.File, free bool) {
 	}
 	opened, err := lock.Stat()
 	there, err2 := os.Lstat(path)
-	if err != nil || err2 != nil || !os.SameFile(opened, there) || opened.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
+	if err != nil || err2 != nil || !os.SameFile(opened, there) ||
+		opened.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
 		lock.Close()
 		return nil, false
 	}
 	return lock, true
 }
 
-// left are the names of folders that Temp makes, and of those that assay made before it locked them: assay-123, with a socket.
+// left are the names of folders that Temp makes, and of those that assay made before it locked them: assay-123, with a
+// socket.
 var left = regexp.MustCompile(`^assay-((run|demo|try|tests)-)?\d+$`)
 
-// Sweep removes the folders that killed runs of this user left in Temps. One that a living process uses, or that anybody else
-// may own, stays.
+// Sweep removes the folders that killed runs of this user left in Temps. One that a living process uses, or that
+// anybody else may own, stays.
 func Sweep(environ []string, dir string) {
 	for _, parent := range Temps(environ, dir) {
 		open, err := os.Open(parent)
@@ -140,7 +144,8 @@ func sweep(path string) {
 	}
 	defer lock.Close()
 	if data, err := os.ReadFile(filepath.Join(path, userFile)); err == nil {
-		if pid, err := strconv.Atoi(string(data)); err == nil && pid > 1 && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		if pid, err := strconv.Atoi(string(data)); err == nil && pid > 1 &&
+			!errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			return // the script has outlived its assay
 		}
 	}
@@ -175,9 +180,9 @@ func deadSocket(path string) bool {
 	return errors.Is(syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}), syscall.ECONNREFUSED)
 }
 
-// Private is a folder of this user's own that lasts, assay-uid-N in the first of Temps that lets it: for what belongs below a
-// home folder where there is none that can be written. In a folder that all may write to somebody else may have made it first, or
-// put a link in its place: then the next is tried.
+// Private is a folder of this user's own that lasts, assay-uid-N in the first of Temps that lets it: for what belongs
+// below a home folder where there is none that can be written. In a folder that all may write to somebody else may have
+// made it first, or put a link in its place: then the next is tried.
 func Private(environ []string, dir string) (string, error) {
 	var all []error
 	for _, parent := range Temps(environ, dir) {
@@ -207,8 +212,8 @@ func Private(environ []string, dir string) (string, error) {
 	return "", fmt.Errorf("make a folder of this user's own: %w", errors.Join(all...))
 }
 
-// Writable says why nothing can be made in the folder; nil where it can. It tries: permissions do not tell of a file system
-// that is mounted read-only.
+// Writable says why nothing can be made in the folder; nil where it can. It tries: permissions do not tell of a file
+// system that is mounted read-only.
 func Writable(folder string) error {
 	f, err := os.CreateTemp(folder, ".part-")
 	if err != nil {

@@ -63,7 +63,8 @@ func TestTempTakesTheFirstThatLets(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, info := filepath.Base(f.Path), stat(t, f.Path)
-	if filepath.Dir(f.Path) != second || !left.MatchString(name) || !strings.HasPrefix(name, "assay-run-") || info.Mode() != fs.ModeDir|0o700 {
+	if filepath.Dir(f.Path) != second || !left.MatchString(name) || !strings.HasPrefix(name, "assay-run-") ||
+		info.Mode() != fs.ModeDir|0o700 {
 		t.Errorf("%s, %v", f.Path, info.Mode())
 	}
 	if _, free := lockFolder(f.Path); free {
@@ -179,14 +180,18 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestPrivate: the folder is this user's alone, is the same the next time, and where somebody else may have made it first, the next place is taken.
+// TestPrivate: the folder is this user's alone, is the same the next time, and where somebody else may have made it
+// first, the next place is taken.
 func TestPrivate(t *testing.T) {
 	name := "assay-uid-" + strconv.Itoa(os.Getuid())
 	for what, occupy := range map[string]func(path string) error{
-		"nothing is in the way":   func(string) error { return nil },
-		"a link":                  func(path string) error { return os.Symlink(t.TempDir(), path) },
-		"a file":                  func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"open to others":          func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, 0o750)) },
+		"nothing is in the way": func(string) error { return nil },
+		"a link":                func(path string) error { return os.Symlink(t.TempDir(), path) },
+		"a file":                func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"open to others": func(path string) error {
+			return errors.Join(os.Mkdir(path, 0o700),
+				os.Chmod(path, 0o750))
+		},
 		"no folder to make it in": func(path string) error { return os.Remove(filepath.Dir(path)) },
 		"another user's": func(path string) error {
 			if os.Getuid() != 0 {

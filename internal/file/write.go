@@ -19,8 +19,9 @@ func Parts(folder string) []string {
 	return left
 }
 
-// Write writes a file whole, with these permissions, whatever lay there: under a temporary name beside it, synced, then renamed, and the folder
-// synced. Where it fails, what lay there lies there still, and nothing beside it. An error of write is given back as it is.
+// Write writes a file whole, with these permissions, whatever lay there: under a temporary name beside it, synced, then
+// renamed, and the folder synced. Where it fails, what lay there lies there still, and nothing beside it. An error of
+// write is given back as it is.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), partName)
 	if err != nil {
@@ -56,7 +57,8 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) (err erro
 	return syncFolder(filepath.Dir(path))
 }
 
-// Rewrite replaces the content of a file of somebody's, as Write does: its permissions stay, and a link stays a link. A new one has 0644.
+// Rewrite replaces the content of a file of somebody's, as Write does: its permissions stay, and a link stays a link. A
+// new one has 0644.
 func Rewrite(path string, content []byte) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -70,15 +72,16 @@ func Rewrite(path string, content []byte) error {
 	return Write(path, mode, func(w io.Writer) error { _, err := w.Write(content); return err })
 }
 
-// syncFolder makes a rename in the folder last through a loss of power, on file systems that can: others refuse, and some folders may be written to
-// and not opened.
+// syncFolder makes a rename in the folder last through a loss of power, on file systems that can: others refuse, and
+// some folders may be written to and not opened.
 func syncFolder(folder string) error {
 	f, err := os.Open(folder)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, fs.ErrPermission) {
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) &&
+		!errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil

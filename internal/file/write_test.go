@@ -43,7 +43,8 @@ func isFile(t *testing.T, path, content string, mode fs.FileMode) {
 	}
 }
 
-// TestWrite: the file is whole, has the permissions asked for whatever the umask and whatever was there, and nothing lies beside it.
+// TestWrite: the file is whole, has the permissions asked for whatever the umask and whatever was there, and nothing
+// lies beside it.
 func TestWrite(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
@@ -60,7 +61,8 @@ func TestWrite(t *testing.T) {
 	}
 	// A link is taken away, not followed: in a folder that all may write to it could point anywhere.
 	other := filepath.Join(dir, "other")
-	if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Remove(path), os.Symlink(other, path), Write(path, 0o600, put("new"))); err != nil {
+	if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Remove(path), os.Symlink(other, path),
+		Write(path, 0o600, put("new"))); err != nil {
 		t.Fatal(err)
 	}
 	isFile(t, path, "new", 0o600)
@@ -102,8 +104,8 @@ func TestWriteThatFails(t *testing.T) {
 	holds(t, dir, "evidence.json", "folder")
 }
 
-// TestWriteOnAFullDisk: what does not fit is an error, also where it is found only when the rest of a buffer is written. The limit of a file's size
-// stands for the disk's.
+// TestWriteOnAFullDisk: what does not fit is an error, also where it is found only when the rest of a buffer is
+// written. The limit of a file's size stands for the disk's.
 func TestWriteOnAFullDisk(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
@@ -137,7 +139,8 @@ func TestRewrite(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := t.TempDir()
 	real, link := filepath.Join(dir, "real.py"), filepath.Join(dir, "link.py")
-	if err := errors.Join(os.WriteFile(real, []byte("old"), 0o700), os.Symlink("real.py", link), Rewrite(link, []byte("new"))); err != nil {
+	if err := errors.Join(os.WriteFile(real, []byte("old"), 0o700), os.Symlink("real.py", link),
+		Rewrite(link, []byte("new"))); err != nil {
 		t.Fatal(err)
 	}
 	isFile(t, real, "new", 0o700)

@@ -88,7 +88,6 @@ type Fold struct {
 	git     [2]string
 	data    []evidence.Dataset
 	unread  int // lines that were no event
-	dir     string
 	retest  *RetestEvent
 }
 

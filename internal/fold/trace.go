@@ -49,7 +49,6 @@ func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 		return nil, fmt.Errorf("read the profiler's trace: %w", err)
 	}
 	var host []span
-	type launch struct{ at float64 }
 	launches := map[int64]float64{} // correlation → µs
 	type kernel struct {
 		start, dur  float64

@@ -362,7 +362,7 @@ rule = "fallbacks == 0"
 		}
 	}
 	var back Report
-	if err := json.Unmarshal([]byte(out["json"]), &back); err != nil || back.Schema != Schema || len(back.Gates) != 4 || back.Gates[1].Answers[0].Runs[0] != run.ID {
+	if err := json.Unmarshal([]byte(out["json"]), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindGate || len(back.Gates) != 4 || back.Gates[1].Answers[0].Runs[0] != run.ID {
 		t.Errorf("JSON: %v %+v", err, back)
 	}
 	var suite junitSuite

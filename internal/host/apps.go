@@ -16,10 +16,11 @@ type program struct {
 	bytes float64
 }
 
-// Apps returns the n programs that hold most memory (bytes: footprint on macOS, resident memory on Linux), largest first.
-// Processes are grouped by the outermost application they belong to, else by their executable; those of the run that begins at
-// pid (0: no run) are grouped apart and marked Ours. On macOS only this user's processes can be read. Neither arguments nor
-// window titles are looked at. An error means that the list of processes could not be read at all.
+// Apps returns the n programs that hold most memory (bytes: footprint on macOS, resident memory on Linux), largest
+// first. Processes are grouped by the outermost application they belong to, else by their executable; those of the run
+// that begins at pid (0: no run) are grouped apart and marked Ours. On macOS only this user's processes can be read.
+// Neither arguments nor window titles are looked at. An error means that the list of processes could not be read at
+// all.
 func Apps(ctx context.Context, pid int, n int) ([]evidence.App, error) {
 	programs, err := thisMachine().programs(ctx)
 	if err != nil {
@@ -60,7 +61,8 @@ func largest(programs []program, pid, n int) []evidence.App {
 		apps = append(apps, *a)
 	}
 	slices.SortFunc(apps, func(a, b evidence.App) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name), cmp.Compare(fmt.Sprint(b.Ours), fmt.Sprint(a.Ours)))
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(fmt.Sprint(b.Ours), fmt.Sprint(a.Ours)))
 	})
 	return apps[:min(max(n, 0), len(apps))]
 }

@@ -11,7 +11,8 @@ import (
 
 // TestErrorsInReadings: a reading that panics, on whatever goroutine, is a missing figure with that reason.
 func TestErrorsInReadings(t *testing.T) {
-	if _, err := within(t.Context(), time.Minute, func() (int, error) { panic("broken") }); err == nil || !strings.Contains(err.Error(), "broken") {
+	if _, err := within(t.Context(), time.Minute, func() (int, error) { panic("broken") }); err == nil ||
+		!strings.Contains(err.Error(), "broken") {
 		t.Errorf("within: %v", err)
 	}
 	s := &slow{what: "the tool", every: time.Hour, limit: time.Minute, gives: []quantity{{"gpu.power", "W"}}}

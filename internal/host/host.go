@@ -1,12 +1,13 @@
-// Package host reads the machine that a run uses: what it is (Facts), what it does while the run goes on (Sampler), which
-// programs hold its memory (Apps), and its raw answers for a bug report (Record).
+// Package host reads the machine that a run uses: what it is (Facts), what it does while the run goes on (Sampler),
+// which programs hold its memory (Apps), and its raw answers for a bug report (Record).
 //
-// A reading has one of two outcomes: a value, or the reason why there is none. Zero is a value. On a Mac the order of trust is
-// sysctl, then IOKit, IOReport, SMC and notify called without cgo, then the text of a tool; on Linux it is /proc and /sys, then
-// nvidia-smi. Nothing here asks for root, and nothing waits longer than about a second.
+// A reading has one of two outcomes: a value, or the reason why there is none. Zero is a value. On a Mac the order of
+// trust is sysctl, then IOKit, IOReport, SMC and notify called without cgo, then the text of a tool; on Linux it is
+// /proc and /sys, then nvidia-smi. Nothing here asks for root, and nothing waits longer than about a second.
 //
 // Nobody has run the macOS half on a Mac yet. Its logic and parsers are tested on outputs that others recorded
-// (testdata/mac/SOURCES.md), behind an interface; its system calls are only compiled. The Linux half runs in its own tests.
+// (testdata/mac/SOURCES.md), behind an interface; its system calls are only compiled. The Linux half runs in its own
+// tests.
 package host
 
 import (
@@ -40,10 +41,10 @@ type machine interface {
 	recordings() []recording
 }
 
-// Facts reads what does not change during a run, in a fixed order: chip, model, cores, GPU, memory, system, power and, for each
-// path, the file system that it (or its nearest existing parent) lies on. Values are text for a reader. Facts does not fail: a
-// fact that could not be read says why. The call takes well under a second, unless a tool or a file system is stuck; then about
-// one second.
+// Facts reads what does not change during a run, in a fixed order: chip, model, cores, GPU, memory, system, power and,
+// for each path, the file system that it (or its nearest existing parent) lies on. Values are text for a reader. Facts
+// does not fail: a fact that could not be read says why. The call takes well under a second, unless a tool or a file
+// system is stuck; then about one second.
 func Facts(ctx context.Context, paths ...string) []evidence.Fact {
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)
 	defer cancel()
@@ -98,8 +99,8 @@ func reason(err error) string {
 // toolFunc runs a program and returns its standard output.
 type toolFunc func(ctx context.Context, path string, args ...string) ([]byte, error)
 
-// runTool runs a program of the system: plain locale, no input, bounded output. It lasts as long as the context, ten seconds
-// at most.
+// runTool runs a program of the system: plain locale, no input, bounded output. It lasts as long as the context, ten
+// seconds at most.
 func runTool(ctx context.Context, path string, args ...string) ([]byte, error) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, recordLimit)
@@ -108,7 +109,8 @@ func runTool(ctx context.Context, path string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.Stdout = &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a stop of our group is not to catch it while it is being started (probe, gitState)
+	// a stop of our group is not to catch it while it is being started (probe, gitState)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = 100 * time.Millisecond
 	err := cmd.Run()
 	switch {
@@ -120,8 +122,8 @@ func runTool(ctx context.Context, path string, args ...string) ([]byte, error) {
 	return out.kept.Bytes(), nil
 }
 
-// bounded keeps the first toolOutput bytes and swallows the rest, so that a chatty tool is not blocked. The buffer is not
-// embedded: its ReadFrom would let io.Copy past the bound.
+// bounded keeps the first toolOutput bytes and swallows the rest, so that a chatty tool is not blocked. The buffer is
+// not embedded: its ReadFrom would let io.Copy past the bound.
 type bounded struct{ kept bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -131,8 +133,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// within calls f in a goroutine and gives up after the limit. A call that hangs in the kernel is left behind. A panic of f is an error:
-// a reading must not end assay, and with it what is known of a training.
+// within calls f in a goroutine and gives up after the limit. A call that hangs in the kernel is left behind. A panic
+// of f is an error: a reading must not end assay, and with it what is known of a training.
 func within[T any](ctx context.Context, limit time.Duration, f func() (T, error)) (T, error) {
 	type answer struct {
 		value T

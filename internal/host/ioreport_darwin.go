@@ -204,8 +204,8 @@ func (g *darwinGPU) table() ([]byte, error) {
 	return append([]byte(nil), unsafe.Slice((*byte)(at), n)...), nil
 }
 
-// The SMC is asked with one call of 80 bytes, in and out: key at 0, size of the value at 28 and its type at 32, result at 40,
-// command at 42, value at 48. Reading needs no privilege, though a beta of macOS 27 refused to open it.
+// The SMC is asked with one call of 80 bytes, in and out: key at 0, size of the value at 28 and its type at 32, result
+// at 40, command at 42, value at 48. Reading needs no privilege, though a beta of macOS 27 refused to open it.
 const (
 	smcSize             = 80
 	smcSelector         = 2
@@ -215,8 +215,8 @@ const (
 	ioReturnNotPermited = int32(-0x1ffffd1e) // 0xe00002e2
 )
 
-// openSMC connects to the service, which is matched as AppleSMC and named AppleSMCKeysEndpoint (macmon; older tools take the
-// first AppleSMC).
+// openSMC connects to the service, which is matched as AppleSMC and named AppleSMCKeysEndpoint (macmon; older tools
+// take the first AppleSMC).
 func (g *darwinGPU) openSMC() error {
 	s, err := libSystem()
 	if err != nil {
@@ -226,7 +226,8 @@ func (g *darwinGPU) openSMC() error {
 		return errors.New("mach_task_self_ is not in this macOS")
 	}
 	err = errors.New("no SMC: a virtual machine")
-	for _, at := range [][2]string{{"AppleSMC", "AppleSMCKeysEndpoint"}, {"AppleSMCKeysEndpoint", ""}, {"AppleSMC", ""}} {
+	for _, at := range [][2]string{{"AppleSMC", "AppleSMCKeysEndpoint"}, {"AppleSMCKeysEndpoint", ""},
+		{"AppleSMC", ""}} {
 		service := g.k.find(at[0], at[1])
 		if service == 0 {
 			continue
@@ -269,7 +270,8 @@ func (g *darwinGPU) systemPower() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if size, kind := binary.LittleEndian.Uint32(info[28:]), binary.LittleEndian.Uint32(info[32:]); size != 4 || kind != smcFloat {
+	if size, kind := binary.LittleEndian.Uint32(info[28:]), binary.LittleEndian.Uint32(info[32:]); size != 4 ||
+		kind != smcFloat {
 		return 0, fmt.Errorf("the SMC's PSTR has %d bytes of another type", size)
 	}
 	value, err := g.callSMC(smcRead, 4)

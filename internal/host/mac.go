@@ -18,8 +18,8 @@ import (
 	"assay/internal/unit"
 )
 
-// macReader is everything that is asked of macOS. The real one (platform_darwin.go) is thin; the logic here is tested with one
-// that answers from recordings, or not at all.
+// macReader is everything that is asked of macOS. The real one (platform_darwin.go) is thin; the logic here is tested
+// with one that answers from recordings, or not at all.
 type macReader interface {
 	sysctl(name string) ([]byte, error) // raw bytes: text ends with NUL, numbers are 4 or 8 bytes, little-endian
 	tool(ctx context.Context, path string, args ...string) ([]byte, error)
@@ -93,7 +93,10 @@ func (h *macHost) number(name string) (int64, error) {
 func (h *macHost) facts(ctx context.Context, paths []string) []evidence.Fact {
 	groups := []func(context.Context) []evidence.Fact{h.chipFacts, h.memoryFacts, h.systemFacts, h.powerFacts}
 	for _, p := range paths {
-		groups = append(groups, func(ctx context.Context) []evidence.Fact { return []evidence.Fact{h.mountFact(ctx, p)} })
+		groups = append(groups, func(ctx context.Context) []evidence.Fact {
+			return []evidence.Fact{h.mountFact(ctx,
+				p)}
+		})
 	}
 	return together(ctx, groups...)
 }
@@ -192,16 +195,19 @@ func (h *macHost) systemFacts(ctx context.Context) []evidence.Fact {
 	if release == "10.16" { // what a process sees under SYSTEM_VERSION_COMPAT=1 or an old SDK (xnu)
 		name += " (told for compatibility: the build says the release)"
 	}
-	facts := []evidence.Fact{factOr("system", name, source, err), factOr("system.build", build, "sysctl kern.osversion", buildErr)}
+	facts := []evidence.Fact{factOr("system", name, source, err), factOr("system.build", build, "sysctl kern.osversion",
+		buildErr)}
 
 	vm, err := h.number("kern.hv_vmm_present")
-	facts = append(facts, factOr("system.virtual", map[bool]string{true: "virtual machine", false: "none seen"}[vm == 1], "sysctl kern.hv_vmm_present", err))
+	facts = append(facts, factOr("system.virtual", map[bool]string{true: "virtual machine",
+		false: "none seen"}[vm == 1], "sysctl kern.hv_vmm_present", err))
 
 	translated, err := h.number("sysctl.proc_translated")
 	if errors.Is(err, fs.ErrNotExist) { // Intel, or no Rosetta
 		translated, err = 0, nil
 	}
-	return append(facts, factOr("system.translated", map[bool]string{true: "assay runs under Rosetta", false: "no"}[translated == 1], "sysctl sysctl.proc_translated", err))
+	return append(facts, factOr("system.translated", map[bool]string{true: "assay runs under Rosetta",
+		false: "no"}[translated == 1], "sysctl sysctl.proc_translated", err))
 }
 
 func (h *macHost) powerFacts(ctx context.Context) []evidence.Fact {
@@ -355,8 +361,8 @@ func (h *macHost) source(pid int) source {
 	if n, err := h.number("hw.memsize"); err == nil {
 		s.total = float64(n)
 	}
-	// host_statistics64 would spare the fork, but macOS 27 refuses the counts that older programs pass, and the kernel gives
-	// programs that are not Apple's cached figures (xnu; omlx#1749).
+	// host_statistics64 would spare the fork, but macOS 27 refuses the counts that older programs pass, and the kernel
+	// gives programs that are not Apple's cached figures (xnu; omlx#1749).
 	s.vm = &slow{what: "vm_stat", every: 2 * time.Second, limit: 2 * time.Second, gives: vmGives}
 	s.vm.begin(false, func() (func(context.Context) []evidence.Figure, func()) { return s.readVM, func() {} })
 
@@ -460,7 +466,8 @@ func (s *macSource) processes(now time.Time) []evidence.Figure {
 		}
 		return missing(why)
 	}
-	figures := []evidence.Figure{measured("process.footprint", footprint, "B"), measured("process.resident", resident, "B"),
+	figures := []evidence.Figure{measured("process.footprint", footprint, "B"),
+		measured("process.resident", resident, "B"),
 		measured("process.workers", workers, "B")}
 	if closed > 0 {
 		for i := range figures {
@@ -470,7 +477,8 @@ func (s *macSource) processes(now time.Time) []evidence.Figure {
 	if root, ok := use[s.pid]; ok && root.peak > 0 {
 		figures = append(figures, measured("process.peak", root.peak, "B"))
 	} else {
-		figures = append(figures, evidence.Unknown("process.peak", "B", "the process has ended, or the kernel keeps no maximum"))
+		figures = append(figures, evidence.Unknown("process.peak", "B",
+			"the process has ended, or the kernel keeps no maximum"))
 	}
 	if ratio, ok := s.cpu.next(now, use, s.cores); ok {
 		return append(figures, measured("process.cpu", ratio, "ratio"))
@@ -513,7 +521,8 @@ func (s *macSource) swapUsed(ctx context.Context) evidence.Figure {
 	return figureOr("host.swap.used", used, "B", err)
 }
 
-// pressure is the level of the kernel. It can stay normal while swap is nearly full (continuum#3877): one axis of several.
+// pressure is the level of the kernel. It can stay normal while swap is nearly full (continuum#3877): one axis of
+// several.
 func (s *macSource) pressure() evidence.Figure {
 	level, err := s.h.number("kern.memorystatus_vm_pressure_level")
 	if err == nil && level != 1 && level != 2 && level != 4 {
@@ -585,7 +594,8 @@ func (g *macGPU) read(ctx context.Context) []evidence.Figure {
 			g.fromPowermetrics(ctx, f)
 		}
 	}
-	if busy, ok := statistics["Device Utilization %"]; ok && !f["gpu.busy"].Known() && !errors.Is(err, errFirstSample) && busy >= 0 && busy <= 100 {
+	if busy, ok := statistics["Device Utilization %"]; ok && !f["gpu.busy"].Known() &&
+		!errors.Is(err, errFirstSample) && busy >= 0 && busy <= 100 {
 		v := measured("gpu.busy", float64(busy)/100, "ratio")
 		v.Note = "IOAccelerator: one instant, may jump"
 		f["gpu.busy"] = v
@@ -666,7 +676,8 @@ func (g *macGPU) fromPowermetrics(ctx context.Context, f map[string]evidence.Fig
 	if err != nil {
 		return
 	}
-	for _, v := range []evidence.Figure{measured("gpu.busy", p.busy, "ratio"), measured("gpu.power", p.power, "W"), measured("gpu.frequency", p.frequency, "Hz")} {
+	for _, v := range []evidence.Figure{measured("gpu.busy", p.busy, "ratio"), measured("gpu.power", p.power, "W"),
+		measured("gpu.frequency", p.frequency, "Hz")} {
 		v.Note = "powermetrics"
 		f[v.Name] = v
 	}
@@ -681,7 +692,8 @@ func (h *macHost) recordings() []recording {
 	all := []recording{
 		tool("sw_vers", swVersPath),
 		tool("sysctl-hw-cpu", sysctlPath, "hw", "machdep.cpu"),
-		tool("sysctl-memory", sysctlPath, "vm.swapusage", "kern.memorystatus_vm_pressure_level", "kern.memorystatus_level",
+		tool("sysctl-memory", sysctlPath, "vm.swapusage", "kern.memorystatus_vm_pressure_level",
+			"kern.memorystatus_level",
 			"iogpu.wired_limit_mb", "kern.hv_vmm_present"),
 		tool("vm_stat", vmStatPath),
 		tool("memory_pressure", "/usr/bin/memory_pressure", "-Q"),
@@ -701,7 +713,8 @@ func (h *macHost) recordings() []recording {
 	}
 	if h.r.root() {
 		all = append(all,
-			tool("powermetrics.plist", metricsPath, "-n", "1", "-i", "1000", "--samplers", "gpu_power,cpu_power,thermal", "-f", "plist"),
+			tool("powermetrics.plist", metricsPath, "-n", "1", "-i", "1000", "--samplers",
+				"gpu_power,cpu_power,thermal", "-f", "plist"),
 			tool("powermetrics", metricsPath, "-n", "1", "-i", "1000", "--samplers", "gpu_power,cpu_power,thermal"))
 	}
 	return all
@@ -748,7 +761,10 @@ func (h *macHost) recordIOReport(ctx context.Context) ([]byte, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "seconds\t%g\n", sample.seconds)
-	slices.SortStableFunc(sample.channels, func(a, b ioChannel) int { return strings.Compare(a.group+a.name, b.group+b.name) })
+	slices.SortStableFunc(sample.channels, func(a, b ioChannel) int {
+		return strings.Compare(a.group+a.name,
+			b.group+b.name)
+	})
 	for _, c := range sample.channels {
 		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d", c.group, c.subgroup, c.name, c.unit, c.value)
 		for _, st := range c.states {

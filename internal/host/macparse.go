@@ -38,7 +38,8 @@ func parseSwVers(text []byte) (release, build string, err error) {
 	return v["ProductVersion"], v["BuildVersion"], nil
 }
 
-// parseSwap decodes the sysctl vm.swapusage: u64 total, available, used; u32 page size, encrypted (xnu, bsd/sys/sysctl.h).
+// parseSwap decodes the sysctl vm.swapusage: u64 total, available, used; u32 page size, encrypted (xnu,
+// bsd/sys/sysctl.h).
 func parseSwap(raw []byte) (used float64, err error) {
 	if len(raw) != 32 {
 		return 0, fmt.Errorf("vm.swapusage: %d bytes, not 32", len(raw))
@@ -82,7 +83,8 @@ type vmStat struct {
 	counts map[string]float64
 }
 
-// parseVMStat reads vm_stat: `name:` and a count that ends in a full stop. Rows of another form (Object cache) are left out.
+// parseVMStat reads vm_stat: `name:` and a count that ends in a full stop. Rows of another form (Object cache) are left
+// out.
 func parseVMStat(text []byte) (vmStat, error) {
 	v := vmStat{counts: map[string]float64{}}
 	first := true
@@ -120,8 +122,8 @@ func (v vmStat) bytes(names ...string) (float64, error) {
 	return sum * v.page, nil
 }
 
-// available is what is not used in the sense of Activity Monitor: anonymous without purgeable, wired, and what the compressor
-// occupies. The rest is free or cache of files. (Inactive pages are no free memory on these machines.)
+// available is what is not used in the sense of Activity Monitor: anonymous without purgeable, wired, and what the
+// compressor occupies. The rest is free or cache of files. (Inactive pages are no free memory on these machines.)
 func (v vmStat) available(total float64) (float64, error) {
 	used, err := v.bytes("Anonymous pages", "Pages wired down", "Pages occupied by compressor")
 	if err != nil {
@@ -134,8 +136,8 @@ func (v vmStat) available(total float64) (float64, error) {
 	return max(0, total-max(0, used-purgeable)), nil
 }
 
-// parsePmset reads the sections of pmset -g and pmset -g custom: a row is a key, which may hold blanks, and a value of one word,
-// which may be followed by a remark in brackets.
+// parsePmset reads the sections of pmset -g and pmset -g custom: a row is a key, which may hold blanks, and a value of
+// one word, which may be followed by a remark in brackets.
 func parsePmset(text []byte) map[string]map[string]string {
 	sections := map[string]map[string]string{}
 	section := ""
@@ -162,8 +164,8 @@ func parsePmset(text []byte) map[string]map[string]string {
 	return sections
 }
 
-// powerMode says which mode is in force. Where High Power Mode exists for the source in use, `powermode` stands in the place of
-// `lowpowermode`; where neither is printed the machine does not say.
+// powerMode says which mode is in force. Where High Power Mode exists for the source in use, `powermode` stands in the
+// place of `lowpowermode`; where neither is printed the machine does not say.
 func powerMode(pmset []byte) (mode string, low bool, err error) {
 	now := parsePmset(pmset)["Currently in use"]
 	if now == nil {
@@ -211,7 +213,8 @@ func parseBatt(text []byte) (source string, batteries []string, err error) {
 		state, _, _ = strings.Cut(state, " present:")
 		var parts []string
 		for part := range strings.SplitSeq(state, ";") {
-			if part = strings.TrimSpace(part); part != "" && part != "(no estimate)" && !strings.HasSuffix(part, "remaining") {
+			if part = strings.TrimSpace(part); part != "" && part != "(no estimate)" &&
+				!strings.HasSuffix(part, "remaining") {
 				parts = append(parts, part)
 			}
 		}
@@ -296,8 +299,8 @@ func ioregNumber(text []byte, key string) (int64, error) {
 	return int64(n), nil
 }
 
-// ioregValue returns the text after the first `"key" =`. The key is matched whole: newer systems have both "In use system
-// memory" and "In use system memory (driver)".
+// ioregValue returns the text after the first `"key" =`. The key is matched whole: newer systems have both "In use
+// system memory" and "In use system memory (driver)".
 func ioregValue(text []byte, key string) ([]byte, error) {
 	quoted := []byte(`"` + key + `"`)
 	for rest := text; ; {
@@ -372,8 +375,8 @@ type profile struct {
 	gpuCores int64 // 0: not said
 }
 
-// parseProfiler reads the text of system_profiler SPHardwareDataType SPDisplaysDataType. "Total Number of Cores" means CPU cores
-// in the first and GPU cores below "Graphics/Displays:".
+// parseProfiler reads the text of system_profiler SPHardwareDataType SPDisplaysDataType. "Total Number of Cores" means
+// CPU cores in the first and GPU cores below "Graphics/Displays:".
 func parseProfiler(text []byte) profile {
 	var p profile
 	section := ""
@@ -426,8 +429,8 @@ func parseProfilerJSON(text []byte) (profile, error) {
 	return p, nil
 }
 
-// parseMounts reads mount: `FROM on POINT (type, flag, …)`. FROM and POINT may hold blanks and brackets, so the flags are cut
-// from the right. `NFS exported` is a flag of a disk that is served to others.
+// parseMounts reads mount: `FROM on POINT (type, flag, …)`. FROM and POINT may hold blanks and brackets, so the flags
+// are cut from the right. `NFS exported` is a flag of a disk that is served to others.
 func parseMounts(text []byte) []mount {
 	var all []mount
 	lines(text, func(line string) {
@@ -441,7 +444,8 @@ func parseMounts(text []byte) []mount {
 		for _, f := range flags[1:] {
 			local = local || f == "local"
 		}
-		all = append(all, mount{point: "/" + point, from: from, kind: flags[0], options: strings.Join(flags[1:], ","), local: &local})
+		all = append(all, mount{point: "/" + point, from: from, kind: flags[0], options: strings.Join(flags[1:], ","),
+			local: &local})
 	})
 	return all
 }
@@ -451,9 +455,9 @@ type powermetrics struct {
 	busy, frequency, power float64 // of the GPU: ratio, Hz, W
 }
 
-// parsePowermetrics reads the first document of powermetrics -f plist; documents are parted by NUL. The GPU's dictionary may
-// name a key twice: the first is the hardware's. Its freq_hz is in MHz, whatever the name says; energy is in mJ, and gpu_power
-// beside it is another figure (1.2 % apart on an Ultra).
+// parsePowermetrics reads the first document of powermetrics -f plist; documents are parted by NUL. The GPU's
+// dictionary may name a key twice: the first is the hardware's. Its freq_hz is in MHz, whatever the name says; energy
+// is in mJ, and gpu_power beside it is another figure (1.2 % apart on an Ultra).
 func parsePowermetrics(text []byte) (powermetrics, error) {
 	text, _, _ = bytes.Cut(bytes.TrimLeft(text, "\x00\n "), []byte{0})
 	values, err := plistNumbers(text)
@@ -475,8 +479,8 @@ func parsePowermetrics(text []byte) (powermetrics, error) {
 	}, nil
 }
 
-// plistNumbers collects the numbers of nested dictionaries under their path; the first of equal paths wins. Arrays are passed
-// over.
+// plistNumbers collects the numbers of nested dictionaries under their path; the first of equal paths wins. Arrays are
+// passed over.
 func plistNumbers(text []byte) (map[string]float64, error) {
 	values := map[string]float64{}
 	d := xml.NewDecoder(bytes.NewReader(text))
@@ -518,7 +522,8 @@ func plistNumbers(text []byte) (map[string]float64, error) {
 					name = path[i] + "/" + name
 				}
 				v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-				if _, taken := values[name]; err == nil && !taken && !math.IsNaN(v) && !math.IsInf(v, 0) && len(values) < 4096 {
+				if _, taken := values[name]; err == nil && !taken && !math.IsNaN(v) && !math.IsInf(v, 0) &&
+					len(values) < 4096 {
 					values[name] = v
 				}
 			default: // arrays, strings, dates, booleans

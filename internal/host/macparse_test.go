@@ -56,7 +56,8 @@ func TestSwap(t *testing.T) {
 
 func TestVMStat(t *testing.T) {
 	v, err := parseVMStat(fixture(t, "vm_stat-25F84-Mac16,13-partial.txt"))
-	if err != nil || v.page != 16384 || v.counts["Swapouts"] != 2943660 || v.counts["Pages occupied by compressor"] != 500086 {
+	if err != nil || v.page != 16384 || v.counts["Swapouts"] != 2943660 ||
+		v.counts["Pages occupied by compressor"] != 500086 {
 		t.Errorf("%+v %v", v, err)
 	}
 	_, err = v.available(16 << 30)
@@ -82,7 +83,8 @@ func TestVMStat(t *testing.T) {
 func TestPmset(t *testing.T) {
 	g := parsePmset(fixture(t, "pmset-g-applesilicon-mbp-2022.txt"))
 	now := g["Currently in use"]
-	for key, want := range map[string]string{"Sleep On Power Button": "1", "sleep": "1", "displaysleep": "10", "lowpowermode": "0",
+	for key, want := range map[string]string{"Sleep On Power Button": "1", "sleep": "1", "displaysleep": "10",
+		"lowpowermode":  "0",
 		"hibernatefile": "/var/vm/sleepimage"} {
 		if now[key] != want {
 			t.Errorf("%s = %q, want %q", key, now[key], want)
@@ -91,13 +93,16 @@ func TestPmset(t *testing.T) {
 	if g["System-wide power settings"]["SleepDisabled"] != "1" {
 		t.Errorf("header: %v", g)
 	}
-	if mode, low, err := powerMode(fixture(t, "pmset-g-applesilicon-mbp-2022.txt")); err != nil || low || mode != "automatic" {
+	if mode, low, err := powerMode(fixture(t, "pmset-g-applesilicon-mbp-2022.txt")); err != nil || low ||
+		mode != "automatic" {
 		t.Errorf("%q %v %v", mode, low, err)
 	}
-	if custom := parsePmset(fixture(t, "pmset-g-custom-sonoma-m1max-partial.txt")); custom["Battery Power"]["powermode"] != "0" {
+	custom := parsePmset(fixture(t, "pmset-g-custom-sonoma-m1max-partial.txt"))
+	if custom["Battery Power"]["powermode"] != "0" {
 		t.Errorf("custom: %v", custom)
 	}
-	for text, want := range map[string]string{" powermode            2": "high power", " powermode 1": "low power", " lowpowermode         1": "low power"} {
+	for text, want := range map[string]string{" powermode            2": "high power", " powermode 1": "low power",
+		" lowpowermode         1": "low power"} {
 		mode, low, err := powerMode([]byte("Currently in use:\n" + text + "\n"))
 		if err != nil || mode != want || low != (want == "low power") {
 			t.Errorf("%q: %q %v %v", text, mode, low, err)
@@ -128,7 +133,8 @@ func TestBatt(t *testing.T) {
 }
 
 func TestAdapter(t *testing.T) {
-	a, ok := adapterFrom(map[string]any{"Watts": int64(94), "AdapterVoltage": int64(20000), "Current": int64(4700), "IsWireless": false, "Name": "96W USB-C Power Adapter"})
+	a, ok := adapterFrom(map[string]any{"Watts": int64(94), "AdapterVoltage": int64(20000), "Current": int64(4700),
+		"IsWireless": false, "Name": "96W USB-C Power Adapter"})
 	if !ok || a.describe() != "94 W, 20 V × 4.7 A, 96W USB-C Power Adapter" {
 		t.Errorf("%q %v", a.describe(), ok)
 	}
@@ -151,7 +157,8 @@ func TestIoreg(t *testing.T) {
 	if err != nil || got["Device Utilization %"] != 2 || got["In use system memory"] != 340983808 || len(got) != 9 {
 		t.Errorf("%v %v", got, err)
 	}
-	if n, err := ioregNumber(fixture(t, "ioreg-AppleARMPE-grep-core-count-m5max-partial.txt"), "gpu-core-count"); err != nil || n != 40 {
+	if n, err := ioregNumber(fixture(t, "ioreg-AppleARMPE-grep-core-count-m5max-partial.txt"),
+		"gpu-core-count"); err != nil || n != 40 {
 		t.Errorf("cores %d %v", n, err)
 	}
 	// Keys are matched whole, and nested dictionaries are passed over.
@@ -187,7 +194,8 @@ func TestSwVers(t *testing.T) {
 
 func TestProfiler(t *testing.T) {
 	// The CPU's "Total Number of Cores" stands first, and must not be taken for the GPU's.
-	text := append(fixture(t, "system_profiler-mini-SPHardwareDataType-Mac14,10.txt"), fixture(t, "system_profiler-SPDisplaysDataType-m3.txt")...)
+	text := append(fixture(t, "system_profiler-mini-SPHardwareDataType-Mac14,10.txt"),
+		fixture(t, "system_profiler-SPDisplaysDataType-m3.txt")...)
 	if p := parseProfiler(text); p.chip != "Apple M2 Pro" || p.gpuCores != 10 {
 		t.Errorf("%+v", p)
 	}
@@ -198,18 +206,22 @@ func TestProfiler(t *testing.T) {
 	if err != nil || p != (profile{"Apple M1", 8}) {
 		t.Errorf("%+v %v", p, err)
 	}
-	if _, err := parseProfilerJSON(fixture(t, "system_profiler-SPDisplaysDataType-m3pro-partial.json.txt")); err == nil {
+	if _, err := parseProfilerJSON(fixture(t,
+		"system_profiler-SPDisplaysDataType-m3pro-partial.json.txt")); err == nil {
 		t.Error("half a document was taken")
 	}
 }
 
 func TestMounts(t *testing.T) {
 	for _, c := range []struct{ file, path, want string }{
-		{"mount-10.14.6-intel-afp.txt", "/Volumes/brazil/data", "afpfs, network, //MyCloudEX2Ultra._afpovertcp._tcp.local/brazil on /Volumes/brazil"},
+		{"mount-10.14.6-intel-afp.txt", "/Volumes/brazil/data",
+			"afpfs, network, //MyCloudEX2Ultra._afpovertcp._tcp.local/brazil on /Volumes/brazil"},
 		{"mount-10.14.6-intel-afp.txt", "/Volumes/brazilian", "apfs, local, /dev/disk1s1 on /"},
 		{"mount-10.14.6-intel.txt", "/home/someone", "autofs, mounted on demand, map auto_home on /home"},
-		{"mount-10.15-data-nfs-exported.txt", "/System/Volumes/Data/x", "apfs, local, /dev/disk1s1 on /System/Volumes/Data"},
-		{"mount-bigsur-macfuse.txt", "/Volumes/Test/a", "macfuse, user-space file system, fsapfsmount@macfuse0 on /Volumes/Test"},
+		{"mount-10.15-data-nfs-exported.txt", "/System/Volumes/Data/x",
+			"apfs, local, /dev/disk1s1 on /System/Volumes/Data"},
+		{"mount-bigsur-macfuse.txt", "/Volumes/Test/a",
+			"macfuse, user-space file system, fsapfsmount@macfuse0 on /Volumes/Test"},
 	} {
 		m, ok := onMount(c.path, parseMounts(fixture(t, c.file)))
 		if got := m.describe(); !ok || got != c.want {
@@ -231,7 +243,8 @@ func TestPowermetrics(t *testing.T) {
 		t.Errorf("%+v %v", p, err)
 	}
 	ultra := fixture(t, "powermetrics-23E224-Mac14,14-edited.plist")
-	if p, err = parsePowermetrics(append([]byte{0}, append(ultra, 0, 'x')...)); err != nil || !near(p.busy, 1-0.0536782) || !near(p.power, 73.491/1.023721416) {
+	if p, err = parsePowermetrics(append([]byte{0}, append(ultra, 0, 'x')...)); err != nil ||
+		!near(p.busy, 1-0.0536782) || !near(p.power, 73.491/1.023721416) {
 		t.Errorf("%+v %v", p, err)
 	}
 	_, err = parsePowermetrics([]byte("<plist><dict><key>elapsed_ns</key><integer>1</integer></dict></plist>"))
@@ -308,7 +321,8 @@ func TestEnergyTrace(t *testing.T) {
 		want, _, _ := strings.Cut(rest, "W")
 		value, _ := strconv.ParseInt(nj, 10, 64)
 		elapsed, _ := strconv.ParseFloat(ms, 64)
-		joules, coarse, err := energy(ioSample{channels: []ioChannel{{group: groupEnergy, name: "GPU Energy", unit: "nJ", value: value}}}, gpuEnergy)
+		joules, coarse, err := energy(ioSample{channels: []ioChannel{{group: groupEnergy, name: "GPU Energy",
+			unit: "nJ", value: value}}}, gpuEnergy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -338,7 +352,8 @@ func TestWattMeterCoarse(t *testing.T) {
 }
 
 func TestResidency(t *testing.T) {
-	s := ioSample{channels: []ioChannel{{group: groupGPU, name: channelGPU, states: []ioState{{"OFF", 600}, {"P1", 100}, {"P2", 0}, {"P3", 300}}}}}
+	s := ioSample{channels: []ioChannel{{group: groupGPU, name: channelGPU,
+		states: []ioState{{"OFF", 600}, {"P1", 100}, {"P2", 0}, {"P3", 300}}}}}
 	busy, active, err := residency(s)
 	if err != nil || busy != 0.4 || !slices.Equal(active, []float64{100, 0, 300}) {
 		t.Errorf("%v %v %v", busy, active, err)

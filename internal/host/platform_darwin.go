@@ -113,7 +113,8 @@ var libSystem = sync.OnceValues(func() (*system, error) {
 	}
 	s := &system{}
 	if err := bind(lib,
-		symbol{"proc_pidpath", &s.pidpath}, symbol{"mach_host_self", &s.hostSelf}, symbol{"host_statistics", &s.statistics},
+		symbol{"proc_pidpath", &s.pidpath}, symbol{"mach_host_self", &s.hostSelf},
+		symbol{"host_statistics", &s.statistics},
 		symbol{"mach_timebase_info", &s.timebase}, symbol{"notify_register_check", &s.notify},
 		symbol{"notify_get_state", &s.notifyState}); err != nil {
 		return nil, err
@@ -230,7 +231,8 @@ func (*darwin) lowPower() (bool, error) {
 		push     func() uintptr
 		pop      func(pool uintptr)
 	)
-	if err := bind(lib, symbol{"objc_getClass", &class}, symbol{"sel_registerName", &selector}, symbol{"objc_msgSend", &send},
+	if err := bind(lib, symbol{"objc_getClass", &class}, symbol{"sel_registerName", &selector},
+		symbol{"objc_msgSend", &send},
 		symbol{"objc_msgSend", &asks}, symbol{"objc_msgSend", &yes}, symbol{"objc_autoreleasePoolPush", &push},
 		symbol{"objc_autoreleasePoolPop", &pop}); err != nil {
 		return false, err
@@ -254,8 +256,8 @@ func (*darwin) lowPower() (bool, error) {
 	return yes(info, enabled), nil
 }
 
-// CoreFoundation. References are uintptr; what "Copy" or "Create" returned is released, what "Get" returned is not. Each is
-// compared with 0 before a call: CFRelease(NULL) and a wrong type end the process.
+// CoreFoundation. References are uintptr; what "Copy" or "Create" returned is released, what "Get" returned is not.
+// Each is compared with 0 before a call: CFRelease(NULL) and a wrong type end the process.
 
 type foundation struct {
 	stringCreate                                  func(allocator uintptr, s string, encoding uint32) uintptr
@@ -288,7 +290,8 @@ var coreFoundation = sync.OnceValues(func() (*foundation, error) {
 	c := &foundation{}
 	if err := bind(lib,
 		symbol{"CFStringCreateWithCString", &c.stringCreate}, symbol{"CFStringGetCString", &c.stringGet},
-		symbol{"CFGetTypeID", &c.typeOf}, symbol{"CFStringGetTypeID", &c.stringType}, symbol{"CFNumberGetTypeID", &c.numberType},
+		symbol{"CFGetTypeID", &c.typeOf}, symbol{"CFStringGetTypeID", &c.stringType},
+		symbol{"CFNumberGetTypeID", &c.numberType},
 		symbol{"CFBooleanGetTypeID", &c.booleanType}, symbol{"CFDataGetTypeID", &c.dataType},
 		symbol{"CFDictionaryGetTypeID", &c.dictType}, symbol{"CFArrayGetTypeID", &c.arrayType},
 		symbol{"CFDictionaryGetValue", &c.dictGet}, symbol{"CFDictionaryCreateMutableCopy", &c.dictCopy},
@@ -392,7 +395,8 @@ var openIOKit = sync.OnceValues(func() (*ioKit, error) {
 	return k, bind(lib,
 		symbol{"IOServiceMatching", &k.matching}, symbol{"IOServiceGetMatchingServices", &k.services},
 		symbol{"IOIteratorNext", &k.next}, symbol{"IORegistryEntryCreateCFProperty", &k.property},
-		symbol{"IORegistryEntryGetName", &k.entryName}, symbol{"IOObjectRelease", &k.release}, symbol{"IOServiceOpen", &k.open},
+		symbol{"IORegistryEntryGetName", &k.entryName}, symbol{"IOObjectRelease", &k.release},
+		symbol{"IOServiceOpen", &k.open},
 		symbol{"IOServiceClose", &k.close}, symbol{"IOConnectCallStructMethod", &k.call},
 		symbol{"IOPSCopyPowerSourcesInfo", &k.powerInfo}, symbol{"IOPSGetProvidingPowerSourceType", &k.powerSource},
 		symbol{"IOPSCopyExternalPowerAdapterDetails", &k.adapter})

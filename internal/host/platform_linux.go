@@ -28,8 +28,8 @@ func ownTime() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// readSmall reads a file of /proc or /sys. os.ReadFile would also stat it and offer it to the poller, which doubles the cost
-// of a sample with hundreds of processes.
+// readSmall reads a file of /proc or /sys. os.ReadFile would also stat it and offer it to the poller, which doubles the
+// cost of a sample with hundreds of processes.
 func readSmall(path string) ([]byte, error) {
 	fd, err := ignoringEINTR(func() (int, error) { return syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0) })
 	if err != nil {
@@ -47,7 +47,8 @@ func readSmall(path string) ([]byte, error) {
 		}
 		text = text[:len(text)+n]
 		if len(text) > 16<<20 {
-			return nil, &os.PathError{Op: "read", Path: path, Err: errors.Join(io.ErrShortBuffer, errors.New("larger than 16 MiB"))}
+			return nil, &os.PathError{Op: "read", Path: path, Err: errors.Join(io.ErrShortBuffer,
+				errors.New("larger than 16 MiB"))}
 		}
 		if len(text) == cap(text) {
 			text = append(text, 0)[:len(text)]

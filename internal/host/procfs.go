@@ -37,9 +37,13 @@ func (h *procHost) word(p string) (string, error) {
 }
 
 func (h *procHost) facts(ctx context.Context, paths []string) []evidence.Fact {
-	groups := []func(context.Context) []evidence.Fact{h.chipFacts, h.gpuFacts, h.memoryFacts, h.systemFacts, h.powerFacts}
+	groups := []func(context.Context) []evidence.Fact{h.chipFacts, h.gpuFacts, h.memoryFacts, h.systemFacts,
+		h.powerFacts}
 	for _, p := range paths {
-		groups = append(groups, func(ctx context.Context) []evidence.Fact { return []evidence.Fact{h.mountFact(ctx, p)} })
+		groups = append(groups, func(ctx context.Context) []evidence.Fact {
+			return []evidence.Fact{h.mountFact(ctx,
+				p)}
+		})
 	}
 	return together(ctx, groups...)
 }
@@ -126,7 +130,8 @@ func (h *procHost) gpuFacts(ctx context.Context) []evidence.Fact {
 	const source = "nvidia-smi --query-gpu=name,memory.total,driver_version"
 	if h.smi == "" {
 		why := "no nvidia-smi on this machine"
-		return []evidence.Fact{noFact("gpu", source, why), noFact("gpu.memory", source, why), noFact("gpu.driver", source, why)}
+		return []evidence.Fact{noFact("gpu", source, why), noFact("gpu.memory", source, why),
+			noFact("gpu.driver", source, why)}
 	}
 	out, err := h.tool(ctx, h.smi, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader,nounits")
 	var names, memories, driver string
@@ -192,7 +197,8 @@ func (h *procHost) memoryFacts(context.Context) []evidence.Fact {
 	return append(facts, fact("memory.limit", unit.Bytes(limit), source))
 }
 
-// cgroup returns the folders of the cgroup of a process, its own first and then up to the root, and whether they are v2.
+// cgroup returns the folders of the cgroup of a process, its own first and then up to the root, and whether they are
+// v2.
 func (h *procHost) cgroup(pid string) (folders []string, v2 bool, err error) {
 	text, err := h.file("/proc/" + pid + "/cgroup")
 	if err != nil {
@@ -220,7 +226,8 @@ func (h *procHost) cgroup(pid string) (folders []string, v2 bool, err error) {
 	if v2 {
 		below = unified
 	}
-	// A container mounts its own cgroup as the root of the hierarchy, while the path may still be told from the host's root.
+	// A container mounts its own cgroup as the root of the hierarchy, while the path may still be told from the host's
+	// root.
 	below = path.Clean("/" + strings.TrimPrefix(below, strings.TrimSuffix(root, "/")))
 	for {
 		folders = append(folders, path.Join(at, below))
@@ -323,7 +330,8 @@ func (h *procHost) powerFacts(context.Context) []evidence.Fact {
 			}
 		}
 	}
-	facts := []evidence.Fact{noFact("power.source", source, "no power supply is listed: a desktop, a server or a container")}
+	facts := []evidence.Fact{noFact("power.source", source,
+		"no power supply is listed: a desktop, a server or a container")}
 	if mains != "" {
 		facts[0] = fact("power.source", mains, source)
 	}
@@ -401,8 +409,8 @@ func existing(p string) (string, error) {
 	}
 }
 
-// procTable lists all processes. Reading every stat costs some 10 µs each, so that parents are remembered: a sample reads
-// those of new pids, and every sixteenth one reads all again, in case a pid went to another process unseen.
+// procTable lists all processes. Reading every stat costs some 10 µs each, so that parents are remembered: a sample
+// reads those of new pids, and every sixteenth one reads all again, in case a pid went to another process unseen.
 type procTable struct {
 	h     *procHost
 	known map[int]process
@@ -504,7 +512,8 @@ func (h *procHost) source(pid int) source {
 		s.gpu = &slow{what: "nvidia-smi", every: 5 * time.Second, limit: 4 * time.Second, gives: gpuGives}
 		s.gpu.begin(false, func() (func(context.Context) []evidence.Figure, func()) { return s.readGPU, func() {} })
 	}
-	// smaps_rollup walks every mapping: milliseconds for a large process (facts: Linux, Documentation/filesystems/proc.rst).
+	// smaps_rollup walks every mapping: milliseconds for a large process (facts: Linux,
+	// Documentation/filesystems/proc.rst).
 	s.pss = &slow{what: "smaps_rollup", every: 10 * time.Second, limit: 5 * time.Second, gives: pssGives}
 	s.pss.begin(false, func() (func(context.Context) []evidence.Figure, func()) { return s.readPSS, func() {} })
 	return s
@@ -589,12 +598,15 @@ func (s *procSource) sample(_ context.Context, now time.Time) []evidence.Figure 
 	return append(figures, s.shares(now, pids, own)...)
 }
 
-// processes gives the figures of the run's own tree, its members, and their processor time with that of children that have ended, in seconds.
+// processes gives the figures of the run's own tree, its members, and their processor time with that of children that
+// have ended, in seconds.
 func (s *procSource) processes(now time.Time) (figures []evidence.Figure, members []int, own float64) {
 	footprint := evidence.Unknown("process.footprint", "B", "Linux has no footprint; see process.resident")
 	missing := func(why string) []evidence.Figure {
-		return []evidence.Figure{footprint, evidence.Unknown("process.resident", "B", why), evidence.Unknown("process.workers", "B", why),
-			evidence.Unknown("process.pss", "B", why), evidence.Unknown("process.peak", "B", why), evidence.Unknown("process.cpu", "ratio", why)}
+		return []evidence.Figure{footprint, evidence.Unknown("process.resident", "B", why),
+			evidence.Unknown("process.workers", "B", why),
+			evidence.Unknown("process.pss", "B", why), evidence.Unknown("process.peak", "B", why),
+			evidence.Unknown("process.cpu", "ratio", why)}
 	}
 	if s.pid <= 0 {
 		return missing("no process to follow"), nil, 0
@@ -624,7 +636,8 @@ func (s *procSource) processes(now time.Time) (figures []evidence.Figure, member
 	if len(use) == 0 {
 		return missing("the process has ended"), nil, 0
 	}
-	figures = []evidence.Figure{footprint, measured("process.resident", sum, "B"), measured("process.workers", workers, "B")}
+	figures = []evidence.Figure{footprint, measured("process.resident", sum, "B"),
+		measured("process.workers", workers, "B")}
 
 	select { // the newest list of pids, for the next reading of smaps_rollup
 	case <-s.shared:
@@ -666,7 +679,8 @@ func (s *procSource) hostCPU() evidence.Figure {
 	return measured("host.cpu", min(1, max(0, b/t)), "ratio")
 }
 
-// available is MemAvailable, or what the cgroup leaves where that is less. File cache that the cgroup can drop counts as left.
+// available is MemAvailable, or what the cgroup leaves where that is less. File cache that the cgroup can drop counts
+// as left.
 func (s *procSource) available() evidence.Figure {
 	text, err := s.h.file("/proc/meminfo")
 	available, ok := parseKeyed(text)["MemAvailable"]

@@ -16,11 +16,14 @@ import (
 	"assay/internal/evidence"
 )
 
-// fakeRoot is a folder with files of /proc and /sys. The texts are made after the kernel's documentation and this project's own
-// machines.
+// fakeRoot is a folder with files of /proc and /sys. The texts are made after the kernel's documentation and this
+// project's own machines.
 func fakeRoot(t testing.TB, files map[string]string) *procHost {
 	root := t.TempDir()
-	h := &procHost{root: root, read: os.ReadFile, tool: func(context.Context, string, ...string) ([]byte, error) { return nil, errAbsent }}
+	h := &procHost{root: root, read: os.ReadFile, tool: func(context.Context, string, ...string) ([]byte,
+		error) {
+		return nil, errAbsent
+	}}
 	for name, text := range files {
 		writeFile(t, filepath.Join(root, name), text)
 	}
@@ -38,7 +41,8 @@ func writeFile(t testing.TB, path, text string) {
 
 // statLine is /proc/PID/stat with the fields that are read.
 func statLine(pid int, name string, parent, group, ticks, start, pages int) string {
-	return fmt.Sprintf("%d (%s) S %d %d 1 0 -1 4194560 100 0 0 0 %d 0 0 0 20 0 1 0 %d 1000 %d 18446744073709551615\n", pid, name, parent, group, ticks, start, pages)
+	return fmt.Sprintf("%d (%s) S %d %d 1 0 -1 4194560 100 0 0 0 %d 0 0 0 20 0 1 0 %d 1000 %d 18446744073709551615\n",
+		pid, name, parent, group, ticks, start, pages)
 }
 
 const testMountinfo = `22 1 259:1 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p1 rw
@@ -60,17 +64,23 @@ func linuxFiles() map[string]string {
 		"proc/sys/kernel/osrelease":          "6.12.0-1-amd64\n",
 		"etc/os-release":                     "NAME=\"Debian GNU/Linux\"\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n",
 		"sys/fs/cgroup/job/inner/memory.max": "max\n", "sys/fs/cgroup/job/memory.max": "4194304\n",
-		"sys/fs/cgroup/job/memory.current": "3145728\n", "sys/fs/cgroup/job/memory.stat": "anon 1\ninactive_file 1048576\n",
-		"sys/fs/cgroup/job/cpu.max": "150000 100000\n", "sys/fs/cgroup/job/inner/cpu.max": "max 100000\n",
+		"sys/fs/cgroup/job/memory.current": "3145728\n",
+		"sys/fs/cgroup/job/memory.stat":    "anon 1\ninactive_file 1048576\n",
+		"sys/fs/cgroup/job/cpu.max":        "150000 100000\n", "sys/fs/cgroup/job/inner/cpu.max": "max 100000\n",
 		"sys/class/dmi/id/sys_vendor": "ACME\n", "sys/class/dmi/id/product_name": "Box 3\n",
 		"sys/class/power_supply/AC/type": "Mains\n", "sys/class/power_supply/AC/online": "0\n",
-		"sys/class/power_supply/BAT0/type": "Battery\n", "sys/class/power_supply/BAT0/status": "Discharging\n", "sys/class/power_supply/BAT0/capacity": "71\n",
+		"sys/class/power_supply/BAT0/type": "Battery\n", "sys/class/power_supply/BAT0/status": "Discharging\n",
+		"sys/class/power_supply/BAT0/capacity":                 "71\n",
 		"sys/firmware/acpi/platform_profile":                   "low-power\n",
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
-		"sys/devices/system/cpu/cpu0/cpu_capacity":             "1024\n", "sys/devices/system/cpu/cpu1/cpu_capacity": "512\n",
-		"proc/1/stat": statLine(1, "init", 0, 1, 5, 1, 10), "proc/10/stat": statLine(10, "python (3)", 1, 10, 200, 100, 50),
-		"proc/11/stat": statLine(11, "worker) R 1", 10, 10, 100, 110, 20), "proc/12/stat": statLine(12, "other", 1, 12, 100, 120, 99),
-		"proc/10/status": "Name:\tpython\nVmHWM:\t     900 kB\n", "proc/10/smaps_rollup": "0000 [rollup]\nPss: 100 kB\nPss_Dirty: 5 kB\nSwapPss: 20 kB\n",
+		"sys/devices/system/cpu/cpu0/cpu_capacity":             "1024\n",
+		"sys/devices/system/cpu/cpu1/cpu_capacity":             "512\n",
+		"proc/1/stat": statLine(1, "init", 0, 1, 5, 1, 10), "proc/10/stat": statLine(10, "python (3)", 1, 10, 200, 100,
+			50),
+		"proc/11/stat":         statLine(11, "worker) R 1", 10, 10, 100, 110, 20),
+		"proc/12/stat":         statLine(12, "other", 1, 12, 100, 120, 99),
+		"proc/10/status":       "Name:\tpython\nVmHWM:\t     900 kB\n",
+		"proc/10/smaps_rollup": "0000 [rollup]\nPss: 100 kB\nPss_Dirty: 5 kB\nSwapPss: 20 kB\n",
 		"proc/11/smaps_rollup": "Pss: 30 kB\nSwapPss: 0 kB\n",
 	}
 }
@@ -83,23 +93,28 @@ func TestLinuxFacts(t *testing.T) {
 	}
 	facts := h.facts(t.Context(), []string{"/proc/nowhere/at/all"})
 	checkFacts(t, facts, map[string]string{"chip": "AMD EPYC 9354", "model": "ACME Box 3", "cpu.cores": "2 logical",
-		"cpu.clusters": "1 of capacity 1024, 1 of capacity 512", "gpu": "2 × NVIDIA H200", "gpu.memory": "2 × 140 GiB", "gpu.driver": "570.86.15",
-		"memory.total": "16.0 MiB", "memory.limit": "4.00 MiB", "system": "Debian GNU/Linux 13 (trixie)", "system.build": "Linux 6.12.0-1-amd64",
+		"cpu.clusters": "1 of capacity 1024, 1 of capacity 512", "gpu": "2 × NVIDIA H200", "gpu.memory": "2 × 140 GiB",
+		"gpu.driver":   "570.86.15",
+		"memory.total": "16.0 MiB", "memory.limit": "4.00 MiB", "system": "Debian GNU/Linux 13 (trixie)",
+		"system.build":   "Linux 6.12.0-1-amd64",
 		"system.virtual": "virtual machine", "power.source": "battery", "power.battery": "71 %, discharging",
 		"power.low_power_mode": "on (profile low-power)", "power.profile": "low-power, governor powersave",
 		"mount:/proc/nowhere/at/all": "ext4, local, /dev/nvme0n1p1 on /"})
 	if usable := factsByName(facts)["cpu.usable"].Value; !strings.HasSuffix(usable, "the time of 1.5") {
 		t.Errorf("usable %q", usable)
 	}
-	checkFacts(t, fakeRoot(t, nil).facts(t.Context(), []string{"/"}), map[string]string{"chip": "", "memory.total": "", "gpu": "", "power.source": "", "mount:/": ""})
+	checkFacts(t, fakeRoot(t, nil).facts(t.Context(), []string{"/"}), map[string]string{"chip": "", "memory.total": "",
+		"gpu": "", "power.source": "", "mount:/": ""})
 
 	var all []mount
 	for _, m := range parseMountinfo([]byte(testMountinfo)) {
 		all = append(all, m.mount)
 	}
 	for path, want := range map[string]string{
-		"/mnt/data set/x": "nfs4, network, nas:/export/data on /mnt/data set", "/mnt/datas": "ext4, local, /dev/nvme0n1p1 on /",
-		"/mnt/remote": "fuse.sshfs, network, server:/data on /mnt/remote", "/scratch/a": "tmpfs, memory on /scratch"} {
+		"/mnt/data set/x": "nfs4, network, nas:/export/data on /mnt/data set",
+		"/mnt/datas":      "ext4, local, /dev/nvme0n1p1 on /",
+		"/mnt/remote":     "fuse.sshfs, network, server:/data on /mnt/remote",
+		"/scratch/a":      "tmpfs, memory on /scratch"} {
 		m, _ := onMount(path, all)
 		if got := m.describe(); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
@@ -145,14 +160,18 @@ func TestLinuxSampler(t *testing.T) {
 	s := h.source(10).(*procSource)
 	defer s.close()
 	at := time.Unix(1000, 0)
-	checkFigures(t, s.sample(t.Context(), at), map[string]float64{"process.footprint": nan, "process.resident": 70 * page,
-		"process.workers": 20 * page, "process.peak": 900 * 1024, "process.cpu": nan, "host.cpu": nan, "host.memory.available": 2 << 20,
-		"host.swap.used": 1 << 20, "host.swap.out": nan, "host.pressure": nan, "host.pressure.some": nan, "thermal.pressure": nan, "power.system": nan})
+	checkFigures(t, s.sample(t.Context(), at), map[string]float64{"process.footprint": nan,
+		"process.resident": 70 * page,
+		"process.workers":  20 * page, "process.peak": 900 * 1024, "process.cpu": nan, "host.cpu": nan,
+		"host.memory.available": 2 << 20,
+		"host.swap.used":        1 << 20, "host.swap.out": nan, "host.pressure": nan, "host.pressure.some": nan,
+		"thermal.pressure": nan, "power.system": nan})
 	settle(s.pss)
 	settle(s.gpu)
 
 	for name, text := range map[string]string{
-		"proc/10/stat": statLine(10, "python", 1, 10, 300, 100, 60), "proc/11/stat": statLine(11, "orphan", 1, 11, 150, 110, 20),
+		"proc/10/stat": statLine(10, "python", 1, 10, 300, 100, 60), "proc/11/stat": statLine(11, "orphan", 1, 11, 150,
+			110, 20),
 		"proc/13/stat": statLine(13, "new", 11, 13, 50, 500, 1),
 		"proc/stat":    "cpu  140 0 60 840 60 0 0 0 7 0\n", "proc/vmstat": "pswpout 30\n",
 		"proc/pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n",
@@ -160,7 +179,8 @@ func TestLinuxSampler(t *testing.T) {
 		writeFile(t, filepath.Join(h.root, name), text)
 	}
 	figures := s.sample(t.Context(), at.Add(2*time.Second))
-	checkFigures(t, figures, map[string]float64{"process.resident": 81 * page, "process.workers": 21 * page, "process.pss": 150 * 1024,
+	checkFigures(t, figures, map[string]float64{"process.resident": 81 * page, "process.workers": 21 * page,
+		"process.pss": 150 * 1024,
 		"process.cpu": 1, "host.cpu": 0.5, "host.swap.out": 20 * page / 2, "host.pressure.some": 0.25,
 		"gpu.busy": 0.37, "gpu.power": 312.5, "gpu.frequency": 1755e6, "gpu.memory": 1027 << 20})
 	if n := figuresByName(figures)["gpu.memory"].Note; n != "sum of 2 GPUs" {
@@ -177,13 +197,15 @@ func TestLinuxSampler(t *testing.T) {
 	os.RemoveAll(filepath.Join(h.root, "proc/10"))
 	os.RemoveAll(filepath.Join(h.root, "proc/11"))
 	os.RemoveAll(filepath.Join(h.root, "proc/13"))
-	if f := figuresByName(s.sample(t.Context(), at.Add(3*time.Second)))["process.resident"]; f.Missing != "the process has ended" {
+	if f := figuresByName(s.sample(t.Context(),
+		at.Add(3*time.Second)))["process.resident"]; f.Missing != "the process has ended" {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestSMI(t *testing.T) {
-	for text, want := range map[string]string{"": "no device", "No devices were found\n": "no row of 4", "1, 2, 3\n": "no row of 4"} {
+	for text, want := range map[string]string{"": "no device", "No devices were found\n": "no row of 4",
+		"1, 2, 3\n": "no row of 4"} {
 		_, err := parseSMI([]byte(text))
 		wantMissing(t, err, want)
 	}
@@ -200,7 +222,8 @@ func TestSMI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name, memory, driver, err := parseSMIFacts(text); err != nil || name != "NVIDIA H200" || memory != "140 GiB" || driver != "580.159.04" {
+	if name, memory, driver, err := parseSMIFacts(text); err != nil || name != "NVIDIA H200" || memory != "140 GiB" ||
+		driver != "580.159.04" {
 		t.Errorf("%q %q %q %v", name, memory, driver, err)
 	}
 	all, err := parseSMI([]byte("0, [N/A], 210, 3\n"))

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// userHZ is the unit of processor times in /proc: fixed at 100 a second for programs on every architecture (man 5 proc).
+// userHZ is the unit of processor times in /proc: fixed at 100 a second for programs on every architecture (man 5
+// proc).
 const userHZ = 100
 
 // stat is what is used of /proc/PID/stat.
@@ -30,7 +31,8 @@ func parseStat(text []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("stat: %w", err)
 	}
-	// Fields after the name, counted from 0: state 0, ppid 1, pgrp 2, session 3, utime 11, stime 12, cutime 13, cstime 14, starttime 19, rss 21.
+	// Fields after the name, counted from 0: state 0, ppid 1, pgrp 2, session 3, utime 11, stime 12, cutime 13, cstime
+	// 14, starttime 19, rss 21.
 	var field [22]int64
 	rest, n := text[end+1:], -1
 	for word := range bytes.FieldsSeq(rest) {
@@ -137,10 +139,12 @@ func parsePressure(text []byte, kind string) (seconds float64, err error) {
 // chipNames are the implementers of arm cores, as /proc/cpuinfo numbers them (Linux, arch/arm64/include/asm/cputype.h).
 var chipNames = map[string]string{
 	"0x41": "Arm", "0x42": "Broadcom", "0x43": "Cavium", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x4e": "NVIDIA",
-	"0x50": "Ampere (APM)", "0x51": "Qualcomm", "0x53": "Samsung", "0x61": "Apple", "0x6d": "Microsoft", "0xc0": "Ampere",
+	"0x50": "Ampere (APM)", "0x51": "Qualcomm", "0x53": "Samsung", "0x61": "Apple", "0x6d": "Microsoft",
+	"0xc0": "Ampere",
 }
 
-// parseCPUInfo reads /proc/cpuinfo: a name for the chip, the logical processors, and whether a hypervisor announced itself.
+// parseCPUInfo reads /proc/cpuinfo: a name for the chip, the logical processors, and whether a hypervisor announced
+// itself.
 func parseCPUInfo(text []byte) (chip string, processors int, virtual bool, err error) {
 	values := map[string]string{}
 	lines(text, func(line string) {
@@ -258,8 +262,10 @@ func onMount(path string, all []mount) (mount, bool) {
 // networkKinds are file systems whose data lies on another machine (Linux and macOS names).
 var networkKinds = map[string]bool{
 	"nfs": true, "nfs4": true, "cifs": true, "smb3": true, "smbfs": true, "afpfs": true, "webdav": true, "ftp": true,
-	"ceph": true, "fuse.ceph": true, "lustre": true, "gpfs": true, "beegfs": true, "glusterfs": true, "fuse.glusterfs": true,
-	"fuse.sshfs": true, "fuse.s3fs": true, "fuse.gcsfuse": true, "fuse.rclone": true, "afs": true, "ocfs2": true, "gfs2": true,
+	"ceph": true, "fuse.ceph": true, "lustre": true, "gpfs": true, "beegfs": true, "glusterfs": true,
+	"fuse.glusterfs": true,
+	"fuse.sshfs":     true, "fuse.s3fs": true, "fuse.gcsfuse": true, "fuse.rclone": true, "afs": true, "ocfs2": true,
+	"gfs2":   true,
 	"wekafs": true, "pvfs2": true, "orangefs": true, "fuse.juicefs": true,
 }
 
@@ -269,7 +275,8 @@ func (m mount) describe() string {
 	switch {
 	case networkKinds[m.kind]:
 		where = "network"
-	case strings.HasPrefix(m.kind, "fuse") || strings.HasPrefix(m.kind, "macfuse") || strings.HasPrefix(m.kind, "osxfuse"):
+	case strings.HasPrefix(m.kind, "fuse") || strings.HasPrefix(m.kind, "macfuse") ||
+		strings.HasPrefix(m.kind, "osxfuse"):
 		where = "user-space file system" // may be local or not: the kernel does not know (macFUSE lacks the local flag)
 	case m.kind == "9p" || m.kind == "virtiofs" || m.kind == "vboxsf" || m.kind == "vmhgfs":
 		where = "shared by the host of a virtual machine"

@@ -17,16 +17,17 @@ type recording struct {
 	read    func(ctx context.Context) ([]byte, error)
 }
 
-// recordLimit is for one section, and the longest that any tool may take: system_profiler is the slowest, with some 0.3 s in reports.
+// recordLimit is for one section, and the longest that any tool may take: system_profiler is the slowest, with some 0.3
+// s in reports.
 const (
 	recordLimit   = 10 * time.Second
 	recordSection = 256 << 10 // bytes
 )
 
 // Record writes the raw outputs of this host to w, for a bug report or a new fixture: sections that begin with a line
-// `== name: command` and hold what the source said, cut at 256 KiB. Serial numbers, UUIDs, MAC addresses, names of the user, the
-// machine, volumes and servers are removed, and so are secrets. A source that fails leaves a line `[assay: reason]`. The error is that of w, or of
-// a context that ended. It takes a few seconds.
+// `== name: command` and hold what the source said, cut at 256 KiB. Serial numbers, UUIDs, MAC addresses, names of the
+// user, the machine, volumes and servers are removed, and so are secrets. A source that fails leaves a line `[assay:
+// reason]`. The error is that of w, or of a context that ended. It takes a few seconds.
 func Record(ctx context.Context, w io.Writer) error {
 	return record(ctx, w, thisMachine().recordings(), ownIdentity())
 }
@@ -43,7 +44,8 @@ func record(ctx context.Context, w io.Writer, all []recording, id identity) erro
 			text = fmt.Appendf(nil, "[assay: %s]\n", reason(err))
 		}
 		if len(text) > recordSection {
-			text = fmt.Appendf(text[:recordSection:recordSection], "\n[assay: cut at %d of %d bytes]\n", recordSection, len(text))
+			text = fmt.Appendf(text[:recordSection:recordSection], "\n[assay: cut at %d of %d bytes]\n", recordSection,
+				len(text))
 		}
 		text = redact([]byte(secret.Text(string(text))), id)
 		if !bytes.HasSuffix(text, []byte("\n")) {

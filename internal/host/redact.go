@@ -31,8 +31,10 @@ func ownIdentity() identity {
 }
 
 // commonWords name nobody, and stand in many outputs.
-var commonWords = map[string]bool{"root": true, "user": true, "admin": true, "localhost": true, "local": true, "apple": true,
-	"mac": true, "macbook": true, "linux": true, "ubuntu": true, "system": true, "daemon": true, "runner": true, "python": true,
+var commonWords = map[string]bool{"root": true, "user": true, "admin": true, "localhost": true, "local": true,
+	"apple": true,
+	"mac":   true, "macbook": true, "linux": true, "ubuntu": true, "system": true, "daemon": true, "runner": true,
+	"python": true,
 	"nobody": true, "power": true, "memory": true, "home": true, "host": true, "test": true, "dev": true}
 
 type rule struct {
@@ -61,7 +63,8 @@ var rules = []rule{
 	{regexp.MustCompile(`(?m)^((?:[a-z][a-z0-9+.-]*:)?)//[^\n]*?( on /)`), "${1}//<user>@<host>/<share>${2}"},
 	{regexp.MustCompile(`((?:\b[a-z][a-z0-9+.-]*:)?//)[^/\s@]*@[^\s]*`), "${1}<user>@<host>/<share>"},
 	{regexp.MustCompile(`(\s- (?:cifs|smb3) )//[^\s<]\S*`), "${1}//<host>/<share>"},
-	{regexp.MustCompile(`(?m)^()(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\]):/(?:[^/\n][^\n]*?)?( on /)`), "<host>:/<path>${2}"},
+	{regexp.MustCompile(`(?m)^()(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.%]+\]):/(?:[^/\n][^\n]*?)?( on /)`),
+		"<host>:/<path>${2}"},
 	{regexp.MustCompile(`(\s- (?:nfs4?|ceph|lustre|beegfs|glusterfs|fuse\.sshfs) )[^\s<]\S*`), "${1}<host>:/<path>"},
 	{regexp.MustCompile(`(\b(?:addr|clientaddr|mountaddr|username|user|domain)=)[^,\s)<]+`), "${1}<removed>"},
 	{regexp.MustCompile(`((?:^|[\s"'=:(,])/Volumes/)[^\n<(]+?( \(|$|\n)`), "${1}<volume>${2}"},
@@ -86,7 +89,8 @@ func redact(text []byte, id identity) []byte {
 	return []byte(s)
 }
 
-// words drops what is empty, short or common, and puts the longest first, so that a name inside a name is not left over.
+// words drops what is empty, short or common, and puts the longest first, so that a name inside a name is not left
+// over.
 func words(list []string, least int) []string {
 	var kept []string
 	for _, w := range list {
@@ -117,8 +121,8 @@ func replaceWord(s, word, with string) string {
 	return b.String()
 }
 
-// anonymousSource strips user names and passwords from the device or URL of a mount; the server stays, as a run's record is the
-// user's own.
+// anonymousSource strips user names and passwords from the device or URL of a mount; the server stays, as a run's
+// record is the user's own.
 func anonymousSource(from string) string {
 	if u, err := url.Parse(from); err == nil && u.User != nil {
 		u.User = nil

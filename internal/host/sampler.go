@@ -22,14 +22,15 @@ type source interface {
 	close()
 }
 
-// NewSampler makes a sampler for the run whose process tree begins at pid. With pid 0 the figures of processes are missing and
-// those of the host are read. Close it when the run has ended.
+// NewSampler makes a sampler for the run whose process tree begins at pid. With pid 0 the figures of processes are
+// missing and those of the host are read. Close it when the run has ended.
 func NewSampler(pid int) *Sampler { return &Sampler{source: thisMachine().source(pid)} }
 
-// Sample reads the counters once. The figures have fixed names and a fixed order for each system: bytes (B), seconds, watts (W),
-// hertz (Hz), ratios and levels, as listed below, with the basis "measured". One that could not be read is missing with
-// the reason; rates are missing in the first sample. Slow tools run beside the sampling path: their figures are those of their
-// last answer, at most a few seconds old. A sample costs about 1 ms of processor time on Linux with 600 processes.
+// Sample reads the counters once. The figures have fixed names and a fixed order for each system: bytes (B), seconds,
+// watts (W), hertz (Hz), ratios and levels, as listed below, with the basis "measured". One that could not be read is
+// missing with the reason; rates are missing in the first sample. Slow tools run beside the sampling path: their
+// figures are those of their last answer, at most a few seconds old. A sample costs about 1 ms of processor time on
+// Linux with 600 processes.
 //
 //	process.footprint      B      macOS: physical footprint of the run's processes, summed
 //	process.resident       B      resident memory of the run's processes, summed: a shared page counts once for each
@@ -92,8 +93,8 @@ const needsTwo = "needs two readings"
 // quantity is the name and unit of a figure that a slow reading gives.
 type quantity struct{ name, unit string }
 
-// slow is a reading that may take long. It runs on a goroutine of its own, which owns whatever handles it needs (and its
-// thread, where asked: IOReport and SMC want one); the sampler takes the last answer and never waits.
+// slow is a reading that may take long. It runs on a goroutine of its own, which owns whatever handles it needs (and
+// its thread, where asked: IOReport and SMC want one); the sampler takes the last answer and never waits.
 type slow struct {
 	what  string        // for reasons: "nvidia-smi"
 	every time.Duration // least time between two readings

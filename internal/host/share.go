@@ -35,7 +35,8 @@ func parseCPUList(text string) (map[int]bool, error) {
 	return all, nil
 }
 
-// parseProcessors adds up the lines of /proc/stat of those processors; nil means all of them. busy and idle are seconds since boot, on n of them.
+// parseProcessors adds up the lines of /proc/stat of those processors; nil means all of them. busy and idle are seconds
+// since boot, on n of them.
 func parseProcessors(text []byte, allowed map[int]bool) (n int, busy, idle float64, err error) {
 	lines(text, func(line string) {
 		name, rest, _ := strings.Cut(line, " ")
@@ -46,7 +47,8 @@ func parseProcessors(text []byte, allowed map[int]bool) (n int, busy, idle float
 			return
 		}
 		n++
-		for j, w := range words[:min(len(words), 8)] { // as in parseCPU; steal is time that another machine had the processor
+		for j, w := range words[:min(len(words), 8)] {
+			// as in parseCPU; steal is time that another machine had the processor
 			if v := float64(atoi([]byte(w))) / userHZ; j == 3 || j == 4 {
 				idle += v
 			} else {
@@ -60,8 +62,9 @@ func parseProcessors(text []byte, allowed map[int]bool) (n int, busy, idle float
 	return n, busy, idle, nil
 }
 
-// parseSchedstat reads how long a thread was ready to run and had no processor, in seconds (Linux, Documentation/scheduler/sched-stats.rst:
-// time on the processor, time waiting on a run queue, both in ns, and time slices).
+// parseSchedstat reads how long a thread was ready to run and had no processor, in seconds (Linux,
+// Documentation/scheduler/sched-stats.rst: time on the processor, time waiting on a run queue, both in ns, and time
+// slices).
 func parseSchedstat(text []byte) (waited float64, err error) {
 	words := bytes.Fields(text)
 	if len(words) < 3 {
@@ -71,7 +74,8 @@ func parseSchedstat(text []byte) (waited float64, err error) {
 }
 
 // shareGives are the figures of how the run shared the machine.
-var shareGives = []quantity{{"process.waiting", "ratio"}, {"host.cpu.others", "1"}, {"host.cpu.free", "1"}, {"host.cpu.throttled", "ratio"},
+var shareGives = []quantity{{"process.waiting", "ratio"}, {"host.cpu.others", "1"}, {"host.cpu.free", "1"},
+	{"host.cpu.throttled", "ratio"},
 	{"thermal.throttled", "ratio"}, {"host.swap.in", "B/s"}}
 
 // sharing is what the last sample knew.
@@ -101,7 +105,8 @@ func (s *procSource) shares(now time.Time, pids []int, own float64) []evidence.F
 	return append(figures, s.quota(now), s.throttling(now), s.swapIn(now))
 }
 
-// waiting is the time that threads of the run were ready and waited, over the time that passed: 1 is one thread that waits all the time.
+// waiting is the time that threads of the run were ready and waited, over the time that passed: 1 is one thread that
+// waits all the time.
 func (s *procSource) waiting(pids []int, elapsed float64, first bool) evidence.Figure {
 	const name, unit = "process.waiting", "ratio"
 	fresh := make(map[int]float64, len(s.share.waited)+16)
@@ -140,15 +145,16 @@ func (s *procSource) waiting(pids []int, elapsed float64, first bool) evidence.F
 	s.share.waited = fresh
 	switch {
 	case len(fresh) == 0:
-		return evidence.Unknown(name, unit, "the kernel keeps no times of waiting (CONFIG_SCHED_INFO), or the process has ended")
+		return evidence.Unknown(name, unit,
+			"the kernel keeps no times of waiting (CONFIG_SCHED_INFO), or the process has ended")
 	case first || !known || elapsed <= 0:
 		return evidence.Unknown(name, unit, needsTwo)
 	}
 	return measured(name, sum/elapsed, unit)
 }
 
-// others says how many of the processors that the run may use were busy for others, and how many with nothing. own is the processor time of the run's
-// processes with their children that have ended.
+// others says how many of the processors that the run may use were busy for others, and how many with nothing. own is
+// the processor time of the run's processes with their children that have ended.
 func (s *procSource) others(own, elapsed float64, first bool) []evidence.Figure {
 	gives := shareGives[1:3]
 	status, _ := s.h.file("/proc/" + strconv.Itoa(s.pid) + "/status")
@@ -182,7 +188,8 @@ func (s *procSource) others(own, elapsed float64, first bool) []evidence.Figure 
 	case b < 0 || i < 0 || b+i < 0.5*elapsed: // of one processor at least
 		return unknownAll(gives, "the counters of /proc/stat do not move with the clock")
 	}
-	return []evidence.Figure{measured(gives[0].name, max(0, b-mine)/elapsed, gives[0].unit), measured(gives[1].name, i/elapsed, gives[1].unit)}
+	return []evidence.Figure{measured(gives[0].name, max(0, b-mine)/elapsed, gives[0].unit),
+		measured(gives[1].name, i/elapsed, gives[1].unit)}
 }
 
 // quota is the part of the time in which the cgroup's quota of processor time was used up.
@@ -205,8 +212,8 @@ func (s *procSource) quota(now time.Time) evidence.Figure {
 	return rate(name, unit, most, now, &s.share.throttled, &s.share.throttledAt)
 }
 
-// throttling is the part of the time in which the first processor's package was slowed down for its heat: Intel's counter
-// (Linux, arch/x86/kernel/cpu/mce/therm_throt.c).
+// throttling is the part of the time in which the first processor's package was slowed down for its heat: Intel's
+// counter (Linux, arch/x86/kernel/cpu/mce/therm_throt.c).
 func (s *procSource) throttling(now time.Time) evidence.Figure {
 	const name, unit = "thermal.throttled", "ratio"
 	ms, err := s.h.word("/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_total_time_ms")
@@ -228,7 +235,8 @@ func (s *procSource) swapIn(now time.Time) evidence.Figure {
 	return rate("host.swap.in", "B/s", pages*float64(os.Getpagesize()), now, &s.share.swapIn, &s.share.swapInAt)
 }
 
-// macShares is the same of a Mac, from the processor ticks of the whole machine. How long threads waited, macOS does not tell other programs.
+// macShares is the same of a Mac, from the processor ticks of the whole machine. How long threads waited, macOS does
+// not tell other programs.
 func macShares(host, process evidence.Figure, cores int) []evidence.Figure {
 	gives := shareGives[1:3]
 	switch {

@@ -13,8 +13,9 @@ type process struct {
 	name           string
 }
 
-// tree is the run: a root process and whatever descends from it. A process that was seen once stays, also when its parent ends
-// and init adopts it. One that detached between two looks is found by its process group or session, where the root leads one.
+// tree is the run: a root process and whatever descends from it. A process that was seen once stays, also when its
+// parent ends and init adopts it. One that detached between two looks is found by its process group or session, where
+// the root leads one.
 type tree struct {
 	root    int
 	members map[int]uint64 // pid → start

@@ -16,10 +16,12 @@ func TestTree(t *testing.T) {
 		all  []process
 		want []int
 	}{
-		{"root, child, grandchild, stranger", []process{p(1, 0, 1, 1), p(10, 1, 5, 100), p(11, 10, 5, 101), p(12, 11, 5, 102), p(13, 1, 5, 90)}, []int{10, 11, 12}},
+		{"root, child, grandchild, stranger", []process{p(1, 0, 1, 1), p(10, 1, 5, 100), p(11, 10, 5, 101),
+			p(12, 11, 5, 102), p(13, 1, 5, 90)}, []int{10, 11, 12}},
 		{"orphan stays", []process{p(1, 0, 1, 1), p(10, 1, 5, 100), p(12, 1, 5, 102)}, []int{10, 12}},
 		{"pid of an orphan used again", []process{p(1, 0, 1, 1), p(10, 1, 5, 100), p(12, 1, 5, 300)}, []int{10}},
-		{"detached before it was seen, in the root's group", []process{p(10, 1, 10, 100), p(14, 1, 10, 301), p(15, 14, 15, 302)}, []int{10, 14, 15}},
+		{"detached before it was seen, in the root's group", []process{p(10, 1, 10, 100), p(14, 1, 10, 301),
+			p(15, 14, 15, 302)}, []int{10, 14, 15}},
 		{"root gone, members stay", []process{p(1, 0, 1, 1), p(15, 1, 15, 302)}, []int{15}},
 		{"root's pid used again", []process{p(10, 1, 10, 900), p(15, 1, 15, 302)}, []int{15}},
 	}
@@ -59,7 +61,8 @@ func TestLargest(t *testing.T) {
 		{process{pid: 14, parent: 1, name: "kthread"}, 0},
 	}
 	got := largest(programs, 10, 3)
-	if len(got) != 3 || !got[0].Ours || got[0].Bytes != 150 || got[0].Count != 2 || got[1].Name != "Safari" || got[2].Ours {
+	if len(got) != 3 || !got[0].Ours || got[0].Bytes != 150 || got[0].Count != 2 || got[1].Name != "Safari" ||
+		got[2].Ours {
 		t.Errorf("%+v", got)
 	}
 	for path, want := range map[string]string{

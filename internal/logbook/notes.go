@@ -190,14 +190,14 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 	peak := Peak(run)
 	peakText := "unknown"
 	if peak.Known() {
-		peakText = fmt.Sprintf("%s (%s, %s)", unit.Format(*peak.Value, peak.Unit), peak.Name, peak.Basis)
+		peakText = md(fmt.Sprintf("%s (%s, %s)", unit.Format(*peak.Value, peak.Unit), peak.Name, peak.Basis))
 	}
 	release := run.Target.Release
 	if d := run.Target.Double; d != nil {
 		release = d.Release + " as the double stood for it"
 	}
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
-	commit := clean.Short(strings.Trim(short(run.Provenance.Commit), "`"), 12)
+	commit := clean.Short(strings.ReplaceAll(short(run.Provenance.Commit), "`", ""), 12)
 	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
 		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")), known(commit != "", "`"+commit+"`"),
 		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText, known(fallback != "", md(fallback), "not set"))
@@ -210,7 +210,7 @@ func performance(run *evidence.Run) string {
 		if f.Disturbed != "" {
 			basis += ", disturbed"
 		}
-		return fmt.Sprintf("%.3g %s (%s)", *f.Value*scale, per, basis)
+		return fmt.Sprintf("%.3g %s (%s)", *f.Value*scale, per, md(basis))
 	}
 	if f := run.Figure("epoch.time"); f.Known() {
 		return with(f, "min/epoch", 1.0/60)

@@ -464,3 +464,26 @@ func TestProtocol(t *testing.T) {
 		}
 	}
 }
+
+// TestMessagesAreHarmless: what a source holds and a message quotes turns no direction of the editor that shows it, and moves no cursor of a terminal's.
+func TestMessagesAreHarmless(t *testing.T) {
+	c := start(t)
+	c.initialize(t.TempDir())
+	const evil = "\u202e\u2066\x1b[31m\a"
+	c.open("file:///a.py", "import os\nos.environ['PYTORCH_MPS_"+evil+"X'] = '1'\nimport torch\nx = torch.ones(3)  # assay: allow no-"+evil+"rule -- y\n")
+	c.open("file:///b.py", "x = (\n"+evil)
+	for _, uri := range []string{"file:///a.py", "file:///b.py"} {
+		c.found(uri, 1)
+		quoted := false
+		for _, d := range c.shown[uri].Diagnostics {
+			quoted = quoted || strings.Contains(d.Message, "\uFFFD")
+			if strings.ContainsAny(d.Message, "\u202e\u2066\x1b\a") {
+				t.Errorf("%s: %q", uri, d.Message)
+			}
+		}
+		if uri == "file:///a.py" && !quoted {
+			t.Errorf("%s: no message quotes the source: %+v", uri, c.shown[uri].Diagnostics)
+		}
+	}
+	c.end()
+}

@@ -19,6 +19,7 @@ import (
 	"assay/internal/atlas"
 	"assay/internal/audit"
 	"assay/internal/pyast"
+	"assay/internal/text"
 )
 
 // Config is how the files of a folder are checked.
@@ -122,7 +123,7 @@ func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) (status i
 		if r.ID != nil {
 			err = s.answer(r.ID, result, err)
 		} else if err != nil {
-			err = s.notify("window/logMessage", map[string]any{"type": 2, "message": "assay: " + r.Method + ": " + err.Error()})
+			err = s.notify("window/logMessage", map[string]any{"type": 2, "message": "assay: " + text.Lines(r.Method+": "+err.Error())})
 		}
 		if err != nil {
 			return 1, err
@@ -387,14 +388,14 @@ func (s *Server) publish(f *file) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			f.report, f.calls = nil, nil
-			err = s.notify("window/logMessage", map[string]any{"type": 1, "message": fmt.Sprintf("assay: a mistake in assay: %v, in %s", p, f.path)})
+			err = s.notify("window/logMessage", map[string]any{"type": 1, "message": "assay: " + text.Lines(fmt.Sprintf("a mistake in assay: %v, in %s", p, f.path))})
 		}
 	}()
 	if err := s.check(f); err != nil {
 		f.report, f.calls = nil, nil
 		if err.Error() != s.troubled { // settings that are being written are wrong for a while: it is said once
 			s.troubled = err.Error()
-			if err := s.notify("window/showMessage", map[string]any{"type": 1, "message": "assay: " + err.Error()}); err != nil {
+			if err := s.notify("window/showMessage", map[string]any{"type": 1, "message": "assay: " + text.Lines(err.Error())}); err != nil {
 				return err
 			}
 		}
@@ -410,7 +411,7 @@ func (s *Server) publish(f *file) (err error) {
 		for _, t := range f.report.Troubles {
 			i := audit.Item{Cell: t.Cell(), Line: max(1, t.Line), Column: 1, EndLine: max(1, t.Line) + 1, EndColumn: 1}
 			d, at := f.place(i)
-			lists[d] = append(lists[d], diagnostic{Range: at, Severity: 2, Source: "assay", Message: "not checked: " + t.Text})
+			lists[d] = append(lists[d], diagnostic{Range: at, Severity: 2, Source: "assay", Message: "not checked: " + text.Lines(t.Text)})
 		}
 	}
 	for _, d := range f.parts {
@@ -435,6 +436,7 @@ func asDiagnostic(i audit.Item, at span) diagnostic {
 	if i.Hint != "" {
 		d.Message += "\n" + i.Hint
 	}
+	d.Message = text.Lines(d.Message) // a source quoted in it is a stranger's
 	return d
 }
 

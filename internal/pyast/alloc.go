@@ -1,8 +1,8 @@
 package pyast
 
-// slab hands out values from blocks, so that a node costs no allocation of its own. Blocks belong to one file: one that went on to the next would
-// keep the trees of both as long as either is used, and so those of all files ever read. They start small, for small files. Where no tree is wanted
-// (Options.ErrorsOnly), the last block goes on to the next file.
+// slab hands out values from blocks, so that a node costs no allocation of its own. Blocks belong to one file: one that
+// went on to the next would keep the trees of both as long as either is used, and so those of all files ever read. They
+// start small, for small files. Where no tree is wanted (Options.ErrorsOnly), the last block goes on to the next file.
 type slab[T any] struct {
 	free  []T
 	block []T // that free is the rest of

@@ -1,6 +1,7 @@
 package pyast
 
-// Span is a range of bytes [From, To) of the source, the one that CPython gives the node as (lineno, col_offset) and (end_lineno, end_col_offset).
+// Span is a range of bytes [From, To) of the source, the one that CPython gives the node as (lineno, col_offset) and
+// (end_lineno, end_col_offset).
 type Span struct{ From, To int32 }
 
 // Pos is the offset of the node's first byte.
@@ -84,7 +85,8 @@ const (
 	NotIn
 )
 
-var opNames = [...]string{"", "And", "Or", "Add", "Sub", "Mult", "MatMult", "Div", "Mod", "Pow", "LShift", "RShift", "BitOr", "BitXor", "BitAnd", "FloorDiv",
+var opNames = [...]string{"", "And", "Or", "Add", "Sub", "Mult", "MatMult", "Div", "Mod", "Pow", "LShift", "RShift",
+	"BitOr", "BitXor", "BitAnd", "FloorDiv",
 	"Invert", "Not", "UAdd", "USub", "Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"}
 
 // String is the name of CPython's class of the operator.
@@ -204,7 +206,8 @@ type (
 		Str        string // the expression's source
 		FormatSpec *JoinedStr
 	}
-	// JoinedStr is an f-string, or several literals next to each other of which one is an f-string. Values are Constant and FormattedValue.
+	// JoinedStr is an f-string, or several literals next to each other of which one is an f-string. Values are Constant
+	// and FormattedValue.
 	JoinedStr struct {
 		Span
 		split  bool // a format specification that CPython reads in pieces; see formatSpec

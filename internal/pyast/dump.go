@@ -12,8 +12,8 @@ type DumpOptions struct {
 	LooseFStrings bool // leave positions inside f-strings out: before 3.12 CPython guessed them
 }
 
-// Dump appends the tree as text: each node with CPython's name, its position and its fields. testdata/oracle.py writes the same text of
-// CPython's tree.
+// Dump appends the tree as text: each node with CPython's name, its position and its fields. testdata/oracle.py writes
+// the same text of CPython's tree.
 func (f *File) Dump(dst []byte, opts DumpOptions) []byte {
 	d := dumper{f: f, out: dst, opts: opts}
 	for _, s := range f.Body {

@@ -30,7 +30,8 @@ func (f *File) decode(src []byte) (start int, errs []Error) {
 	// CPython compares by the name: not even utf8 will do.
 	given := strings.ReplaceAll(strings.ToLower(string(src[from:to])), "_", "-")
 	if f.BOM && name != "" && given != "utf-8" && !strings.HasPrefix(given, "utf-8-") {
-		errs = append(errs, Error{Span{int32(from), int32(to)}, "the encoding is " + name + ", but the byte order mark says UTF-8"})
+		errs = append(errs, Error{Span{int32(from), int32(to)}, "the encoding is " + name +
+			", but the byte order mark says UTF-8"})
 		name = ""
 	}
 	var high *[128]rune
@@ -63,7 +64,8 @@ func (f *File) decode(src []byte) (start int, errs []Error) {
 		default:
 			text, err := e.NewDecoder().Bytes(src)
 			if err != nil || bytes.Contains(text, []byte("\uFFFD")) {
-				errs = append(errs, Error{Span{int32(from), int32(to)}, "the source holds bytes that " + name + " does not have"})
+				errs = append(errs, Error{Span{int32(from), int32(to)}, "the source holds bytes that " + name +
+					" does not have"})
 			}
 			f.Text = string(text)
 			return start, errs
@@ -71,7 +73,8 @@ func (f *File) decode(src []byte) (start int, errs []Error) {
 		if high != nil {
 			break
 		}
-		errs = append(errs, Error{Span{int32(from), int32(to)}, "the encoding " + string(src[from:to]) + " is not known here"})
+		errs = append(errs, Error{Span{int32(from), int32(to)}, "the encoding " + string(src[from:to]) +
+			" is not known here"})
 	}
 	if high != nil {
 		f.Encoding = name
@@ -108,8 +111,8 @@ func (f *File) decode(src []byte) (start int, errs []Error) {
 	return start, errs
 }
 
-// cookie is the range of an encoding's name in the first two lines: ^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+), the second line only
-// if the first holds nothing but a comment.
+// cookie is the range of an encoding's name in the first two lines: ^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+), the second
+// line only if the first holds nothing but a comment.
 func cookie(src []byte) (from, to int) {
 	at := 0
 	for range 2 {
@@ -158,10 +161,13 @@ func cookie(src []byte) (from, to int) {
 func normalEncoding(name string) string {
 	n := strings.Trim(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "-.")
 	switch {
-	case n == "utf-8" || strings.HasPrefix(n, "utf-8-") || n == "utf8" || n == "u8" || n == "utf" || n == "cp65001" || n == "utf8-ucs2" || n == "utf8-ucs4":
+	case n == "utf-8" || strings.HasPrefix(n, "utf-8-") || n == "utf8" || n == "u8" || n == "utf" || n == "cp65001" ||
+		n == "utf8-ucs2" || n == "utf8-ucs4":
 		return "utf-8"
-	case n == "latin-1" || n == "iso-8859-1" || n == "iso-latin-1" || strings.HasPrefix(n, "latin-1-") || strings.HasPrefix(n, "iso-8859-1-") ||
-		strings.HasPrefix(n, "iso-latin-1-") || n == "latin1" || n == "iso8859-1" || n == "8859" || n == "cp819" || n == "l1" || n == "latin" || n == "iso8859":
+	case n == "latin-1" || n == "iso-8859-1" || n == "iso-latin-1" || strings.HasPrefix(n, "latin-1-") ||
+		strings.HasPrefix(n, "iso-8859-1-") ||
+		strings.HasPrefix(n, "iso-latin-1-") || n == "latin1" || n == "iso8859-1" || n == "8859" || n == "cp819" ||
+		n == "l1" || n == "latin" || n == "iso8859":
 		return "iso-8859-1"
 	case n == "ascii" || n == "us-ascii" || n == "646" || n == "ansi-x3.4-1968":
 		return "ascii"
@@ -203,7 +209,8 @@ var latin1 = func() (t [128]rune) {
 // latin9 is ISO 8859-15: Latin-1 with eight other characters.
 var latin9 = func() [128]rune {
 	t := latin1
-	for c, r := range map[int]rune{0xa4: '€', 0xa6: 'Š', 0xa8: 'š', 0xb4: 'Ž', 0xb8: 'ž', 0xbc: 'Œ', 0xbd: 'œ', 0xbe: 'Ÿ'} {
+	for c, r := range map[int]rune{0xa4: '€', 0xa6: 'Š', 0xa8: 'š', 0xb4: 'Ž', 0xb8: 'ž', 0xbc: 'Œ', 0xbd: 'œ',
+		0xbe: 'Ÿ'} {
 		t[c-128] = r
 	}
 	return t

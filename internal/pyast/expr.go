@@ -9,7 +9,8 @@ import (
 var precedence = func() (t [tokenKinds]uint8) {
 	for level, kinds := range [...][]TokenKind{
 		1: {tOr}, 2: {tAnd}, precCompare: {tEqEq, tNotEq, tLtGt, tLess, tLessEq, tGreater, tGreaterEq, tIn, tIs, tNot},
-		precOr: {tVbar}, 6: {tCaret}, 7: {tAmper}, 8: {tLshift, tRshift}, 9: {tPlus, tMinus}, 10: {tStar, tSlash, tDoubleSlash, tPercent, tAt},
+		precOr: {tVbar}, 6: {tCaret}, 7: {tAmper}, 8: {tLshift, tRshift}, 9: {tPlus, tMinus},
+		10: {tStar, tSlash, tDoubleSlash, tPercent, tAt},
 	} {
 		for _, k := range kinds {
 			t[k] = uint8(level)
@@ -26,8 +27,10 @@ const (
 )
 
 var binary = func() (t [tokenKinds]Op) {
-	for k, op := range map[TokenKind]Op{tVbar: BitOr, tCaret: BitXor, tAmper: BitAnd, tLshift: LShift, tRshift: RShift, tPlus: Add, tMinus: Sub, tStar: Mult,
-		tSlash: Div, tDoubleSlash: FloorDiv, tPercent: Mod, tAt: MatMult, tEqEq: Eq, tNotEq: NotEq, tLtGt: NotEq, tLess: Lt, tLessEq: LtE,
+	for k, op := range map[TokenKind]Op{tVbar: BitOr, tCaret: BitXor, tAmper: BitAnd, tLshift: LShift, tRshift: RShift,
+		tPlus: Add, tMinus: Sub, tStar: Mult,
+		tSlash: Div, tDoubleSlash: FloorDiv, tPercent: Mod, tAt: MatMult, tEqEq: Eq, tNotEq: NotEq, tLtGt: NotEq,
+		tLess: Lt, tLessEq: LtE,
 		tGreater: Gt, tGreaterEq: GtE, tIn: In} {
 		t[k] = op
 	}
@@ -36,7 +39,8 @@ var binary = func() (t [tokenKinds]Op) {
 
 // starts says whether an expression may begin with a token.
 var starts = func() (t [tokenKinds]bool) {
-	for _, k := range []TokenKind{tName, tNumber, tString, tFStart, tLpar, tLsqb, tLbrace, tEllipsis, tPlus, tMinus, tTilde, tStar, tNone, tTrue, tFalse, tNot,
+	for _, k := range []TokenKind{tName, tNumber, tString, tFStart, tLpar, tLsqb, tLbrace, tEllipsis, tPlus, tMinus,
+		tTilde, tStar, tNone, tTrue, tFalse, tNot,
 		tLambda, tAwait, tError} {
 		t[k] = true
 	}
@@ -353,8 +357,8 @@ func (p *parser) primary() Expr {
 	}
 }
 
-// arguments reads those of a call or class up to and with the closing bracket. A generator expression may stand in a call's brackets
-// as it is; its range is theirs, from open.
+// arguments reads those of a call or class up to and with the closing bracket. A generator expression may stand in a
+// call's brackets as it is; its range is theirs, from open.
 func (p *parser) arguments(open *int32) ([]Expr, []*Keyword) {
 	mark, kwMark := len(p.exprs), len(p.keywords)
 	unpacked := false
@@ -806,7 +810,8 @@ func (p *parser) fold(mark int) {
 				b.WriteString(v.(*Constant).StringValue())
 			}
 			joined := p.constants.new()
-			joined.Span, joined.What, joined.Unicode, joined.form, joined.text = Span{c.From, last.To}, Str, c.Unicode, value, b.String()
+			joined.Span, joined.What, joined.Unicode, joined.form, joined.text = Span{c.From, last.To}, Str, c.Unicode,
+				value, b.String()
 			c = joined
 		}
 		i = j
@@ -894,7 +899,8 @@ func (p *parser) field(raw, template bool) {
 		if debug {
 			end = eq
 		}
-		p.exprs = append(p.exprs, &Interpolation{p.span(open), conversion, e, newlines(p.withoutComments(open+1, end)), spec})
+		p.exprs = append(p.exprs, &Interpolation{p.span(open), conversion, e, newlines(p.withoutComments(open+1, end)),
+			spec})
 		return
 	}
 	v := p.formatted.new()
@@ -940,8 +946,8 @@ func (p *parser) formatSpec(raw bool) *JoinedStr {
 	return s
 }
 
-// pieces counts the tokens that CPython makes of text: one ends behind each \N{...}. Where a specification is text in several pieces, CPython
-// 3.14 has a bare Constant for it, and not a JoinedStr as everywhere else.
+// pieces counts the tokens that CPython makes of text: one ends behind each \N{...}. Where a specification is text in
+// several pieces, CPython 3.14 has a bare Constant for it, and not a JoinedStr as everywhere else.
 func pieces(s string) int {
 	n := 0
 	for i := 0; i < len(s); n++ {

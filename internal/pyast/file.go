@@ -69,8 +69,8 @@ func (f *File) Err() error {
 	return fmt.Errorf("%d:%d: %s", line, column+1, e.Message)
 }
 
-// Parse reads Python source. It always returns a tree; File.Errors says where the source is broken. The tree refers to src, which must not be
-// changed afterwards.
+// Parse reads Python source. It always returns a tree; File.Errors says where the source is broken. The tree refers to
+// src, which must not be changed afterwards.
 func Parse(src []byte, opts Options) *File {
 	f := &File{}
 	if len(src) > maxSource {

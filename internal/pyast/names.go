@@ -38,7 +38,8 @@ var numbered = []struct {
 	prefix string
 	ranges []rune // pairs
 }{
-	{"CJK UNIFIED IDEOGRAPH-", []rune{0x3400, 0x4dbf, 0x4e00, 0x9fff, 0x20000, 0x2a6df, 0x2a700, 0x2b739, 0x2b740, 0x2b81d, 0x2b820, 0x2cea1, 0x2ceb0, 0x2ebe0,
+	{"CJK UNIFIED IDEOGRAPH-", []rune{0x3400, 0x4dbf, 0x4e00, 0x9fff, 0x20000, 0x2a6df, 0x2a700, 0x2b739, 0x2b740,
+		0x2b81d, 0x2b820, 0x2cea1, 0x2ceb0, 0x2ebe0,
 		0x2ebf0, 0x2ee5d, 0x30000, 0x3134a, 0x31350, 0x323af}},
 	{"CJK COMPATIBILITY IDEOGRAPH-", []rune{0xf900, 0xfa6d, 0xfa70, 0xfad9, 0x2f800, 0x2fa1d}},
 	{"EGYPTIAN HIEROGLYPH-", []rune{0x13460, 0x143fa}},
@@ -76,7 +77,8 @@ func runeNamed(name string) (rune, bool) {
 		if !ok {
 			continue
 		}
-		if c, err := strconv.ParseUint(rest, 16, 21); err == nil && (len(rest) == 4 || len(rest) == 5 && rest[0] != '0') {
+		if c, err := strconv.ParseUint(rest, 16, 21); err == nil && (len(rest) == 4 || len(rest) == 5 &&
+			rest[0] != '0') {
 			for i := 0; i < len(n.ranges); i += 2 {
 				if rune(c) >= n.ranges[i] && rune(c) <= n.ranges[i+1] {
 					return rune(c), true

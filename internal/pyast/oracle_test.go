@@ -15,8 +15,8 @@ import (
 	"assay/internal/testkit"
 )
 
-// TestOracle compares our trees with those of CPython's ast over its standard library, node by node with positions. Its tests are left out
-// but for those of the grammar; tools/pyast reads everything.
+// TestOracle compares our trees with those of CPython's ast over its standard library, node by node with positions. Its
+// tests are left out but for those of the grammar; tools/pyast reads everything.
 func TestOracle(t *testing.T) {
 	python := testkit.Python(t)
 	found, err := exec.Command(python, "-c", "import ast; print(ast.__file__)").Output()
@@ -30,7 +30,8 @@ func TestOracle(t *testing.T) {
 			return err
 		}
 		switch name := d.Name(); {
-		case d.IsDir() && (name == "test" || name == "tests" || name == "site-packages" || name == "dist-packages" || name == "idlelib" || name == "ensurepip"):
+		case d.IsDir() && (name == "test" || name == "tests" || name == "site-packages" || name == "dist-packages" ||
+			name == "idlelib" || name == "ensurepip"):
 			return fs.SkipDir
 		case strings.HasSuffix(name, ".py"):
 			files = append(files, path)
@@ -40,7 +41,8 @@ func TestOracle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"test_grammar", "test_fstring", "test_patma", "test_unpack_ex", "test_except_star", "test_coroutines", "test_string_literals"} {
+	for _, name := range []string{"test_grammar", "test_fstring", "test_patma", "test_unpack_ex", "test_except_star",
+		"test_coroutines", "test_string_literals"} {
 		if path := filepath.Join(lib, "test", name+".py"); exists(path) {
 			files = append(files, path)
 		}
@@ -102,7 +104,8 @@ func TestOracle(t *testing.T) {
 			for i < min(len(got), len(want)) && got[i] == want[i] {
 				i++
 			}
-			t.Errorf("%s: the trees differ\n got  %.300s\n want %.300s", path, got[max(0, i-150):], want[max(0, i-150):])
+			t.Errorf("%s: the trees differ\n got  %.300s\n want %.300s", path, got[max(0, i-150):],
+				want[max(0, i-150):])
 		}
 	}
 	t.Logf("%d files, Python %d.%d", len(files), major, minor)

@@ -6,12 +6,14 @@ import (
 )
 
 // parsers of trees, and those whose trees nobody wants.
-var parsers, scrap = sync.Pool{New: func() any { return new(parser) }}, sync.Pool{New: func() any { return new(parser) }}
+var parsers, scrap = sync.Pool{New: func() any { return new(parser) }},
+	sync.Pool{New: func() any { return new(parser) }}
 
-// parser is a recursive descent over the tokens of one file. It is reused: the token list and the scratch lists are kept.
+// parser is a recursive descent over the tokens of one file. It is reused: the token list and the scratch lists are
+// kept.
 //
-// An error inside a statement is a panic with a syntaxError, which statement catches; it then skips to the end of the line. Errors
-// after which the tree is still whole (a target that cannot be assigned, a missing block) are only noted.
+// An error inside a statement is a panic with a syntaxError, which statement catches; it then skips to the end of the
+// line. Errors after which the tree is still whole (a target that cannot be assigned, a missing block) are only noted.
 type parser struct {
 	tokenizer
 	k       TokenKind // kind of the token at i
@@ -40,8 +42,8 @@ type parser struct {
 	blocks   [][]Stmt // blocks that were read inside statements that are not whole yet
 }
 
-// maxDepth bounds recursion, near where CPython 3.14 gives up ("Parser stack overflowed"), and maxChain the length of a + a + a + …,
-// near where it cannot build the tree.
+// maxDepth bounds recursion, near where CPython 3.14 gives up ("Parser stack overflowed"), and maxChain the length of a
+// + a + a + …, near where it cannot build the tree.
 const (
 	maxDepth = 3000
 	maxChain = 40000
@@ -228,7 +230,8 @@ func (p *parser) future(body []Stmt) {
 			}
 			for _, a := range s.Names {
 				switch a.Name {
-				case "nested_scopes", "generators", "division", "absolute_import", "with_statement", "print_function", "unicode_literals", "barry_as_FLUFL",
+				case "nested_scopes", "generators", "division", "absolute_import", "with_statement", "print_function",
+					"unicode_literals", "barry_as_FLUFL",
 					"generator_stop", "annotations":
 				default:
 					p.note(a.From, a.To, "__future__ has no feature "+a.Name)
@@ -255,10 +258,14 @@ func (p *parser) statement() {
 }
 
 // marks are the lengths of the scratch lists.
-type marks struct{ exprs, stmts, pats, keywords, comps, args, names, ops, aliases, items, handlers, cases, tparams, blocks int }
+type marks struct {
+	exprs, stmts, pats, keywords, comps, args, names, ops, aliases, items, handlers, cases, tparams,
+	blocks int
+}
 
 func (p *parser) marks() marks {
-	return marks{len(p.exprs), len(p.stmts), len(p.pats), len(p.keywords), len(p.comps), len(p.args), len(p.names), len(p.ops), len(p.aliases), len(p.items),
+	return marks{len(p.exprs), len(p.stmts), len(p.pats), len(p.keywords), len(p.comps), len(p.args), len(p.names),
+		len(p.ops), len(p.aliases), len(p.items),
 		len(p.handlers), len(p.cases), len(p.tparams), len(p.blocks)}
 }
 
@@ -319,7 +326,8 @@ func (p *parser) read() (ok bool) {
 	return true
 }
 
-// recover puts a Bad statement in place of one that was given up, skips to the end of its line, and reads the block that may follow.
+// recover puts a Bad statement in place of one that was given up, skips to the end of its line, and reads the block
+// that may follow.
 func (p *parser) recover(m marks, startTok, nesting int) {
 	from := p.toks[startTok].start
 	var body []Stmt
@@ -328,8 +336,10 @@ func (p *parser) recover(m marks, startTok, nesting int) {
 	}
 	p.blocks = p.blocks[:m.blocks]
 	body = append(body, p.stmts[m.stmts:]...)
-	p.exprs, p.stmts, p.pats, p.keywords, p.comps = p.exprs[:m.exprs], p.stmts[:m.stmts], p.pats[:m.pats], p.keywords[:m.keywords], p.comps[:m.comps]
-	p.args, p.names, p.ops, p.aliases, p.items = p.args[:m.args], p.names[:m.names], p.ops[:m.ops], p.aliases[:m.aliases], p.items[:m.items]
+	p.exprs, p.stmts, p.pats, p.keywords, p.comps = p.exprs[:m.exprs], p.stmts[:m.stmts], p.pats[:m.pats],
+		p.keywords[:m.keywords], p.comps[:m.comps]
+	p.args, p.names, p.ops, p.aliases, p.items = p.args[:m.args], p.names[:m.names], p.ops[:m.ops],
+		p.aliases[:m.aliases], p.items[:m.items]
 	p.handlers, p.cases, p.tparams = p.handlers[:m.handlers], p.cases[:m.cases], p.tparams[:m.tparams]
 	for p.k != tEOF && p.k != tNewline && p.k != tIndent && p.k != tDedent {
 		p.next()
@@ -873,8 +883,8 @@ func (p *parser) withItem(context func() Expr) *WithItem {
 	return w
 }
 
-// parenthesisedItems reads with (a as b, c): where the brackets hold the items. It is false, with nothing read, where they are part
-// of an expression: the colon does not follow them, or what they hold is no list of items.
+// parenthesisedItems reads with (a as b, c): where the brackets hold the items. It is false, with nothing read, where
+// they are part of an expression: the colon does not follow them, or what they hold is no list of items.
 func (p *parser) parenthesisedItems(mark int) bool {
 	open, end := 0, p.i
 	for ; ; end++ {

@@ -64,7 +64,8 @@ func TestRecovery(t *testing.T) {
 		{"a statement", "a()\nx = = 1\nb()\n", []string{"a", "b"}, 1},
 		{"Python 2", "a()\nprint 'x'\nexec y\nb()\n", []string{"a", "b"}, 2},
 		{"a header", "if a() = b:\n    c()\nd()\n", []string{"c", "d"}, 1},
-		{"inside a class", "class A:\n    def f(self:\n        a()\n    def g(self):\n        b()\nc()\n", []string{"a", "b", "c"}, 2},
+		{"inside a class", "class A:\n    def f(self:\n        a()\n    def g(self):\n        b()\nc()\n",
+			[]string{"a", "b", "c"}, 2},
 		{"a bracket that stays open", "x = f(a(),\ny = 1\nz = f(b())\n", []string{"f", "b"}, 1},
 		{"an open bracket", "x = f(a(),\ndef g():\n    b()\nc()\n", []string{"b", "c"}, 1},
 		{"an open bracket, indented", "def h():\n    x = [1,\n    return a()\nb()\n", []string{"a", "b"}, 1},
@@ -75,7 +76,8 @@ func TestRecovery(t *testing.T) {
 		{"try without except", "try:\n    a()\nb()\n", []string{"a", "b"}, 1},
 		{"a broken handler", "try:\n    a()\nexcept A B:\n    b()\nc()\n", []string{"a", "b", "c"}, 1},
 		{"an else alone", "a()\nelse:\n    b()\nc()\n", []string{"a", "b", "c"}, 1},
-		{"a case", "match x:\n    case 1:\n        a()\n    case +:\n        b()\n    case 2:\n        c()\nd()\n", []string{"a", "b", "c", "d"}, 2},
+		{"a case", "match x:\n    case 1:\n        a()\n    case +:\n        b()\n    case 2:\n        c()\nd()\n",
+			[]string{"a", "b", "c", "d"}, 2},
 		{"indentation", "a()\n    b()\nc()\n", []string{"a", "b", "c"}, 1},
 		{"no block", "if x:\na()\n", []string{"a"}, 1},
 		{"a dedent between levels", "if x:\n        a()\n    b()\nc()\n", []string{"a", "b", "c"}, 1},
@@ -183,8 +185,8 @@ func TestParallel(t *testing.T) {
 	wait.Wait()
 }
 
-// whole checks what holds for every tree: nodes lie within the file, and a node that is no error lies within its parent, decorators and
-// arguments aside.
+// whole checks what holds for every tree: nodes lie within the file, and a node that is no error lies within its
+// parent, decorators and arguments aside.
 func whole(t *testing.T, f *File) {
 	t.Helper()
 	f.Walk(func(n Node) bool {
@@ -225,7 +227,8 @@ func TestPositions(t *testing.T) {
 	if err := f.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Comments) != 2 || f.Text[f.Comments[0].From:f.Comments[0].To] != "# one" || f.Text[f.Comments[1].From:f.Comments[1].To] != "# two" {
+	if len(f.Comments) != 2 || f.Text[f.Comments[0].From:f.Comments[0].To] != "# one" ||
+		f.Text[f.Comments[1].From:f.Comments[1].To] != "# two" {
 		t.Errorf("comments: %v", f.Comments)
 	}
 	s := f.Body[0].(*Assign)
@@ -265,7 +268,8 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%q: %q", src, got)
 		}
 	}
-	for _, src := range []string{"x = '\xe9'", "# coding: ascii\n# \xe9", "# coding: no-such\n", "\ufeff# coding: latin-1\n", "# coding: cp1252\n# \x81"} {
+	for _, src := range []string{"x = '\xe9'", "# coding: ascii\n# \xe9", "# coding: no-such\n",
+		"\ufeff# coding: latin-1\n", "# coding: cp1252\n# \x81"} {
 		if f := Parse([]byte(src), Options{}); f.Err() == nil {
 			t.Errorf("%q is accepted", src)
 		}

@@ -1,7 +1,7 @@
 package pyast
 
-// isMatch says whether the name match at the token begins a match statement: what follows may be its subject, and the logical line
-// ends in a colon, which no simple statement does.
+// isMatch says whether the name match at the token begins a match statement: what follows may be its subject, and the
+// logical line ends in a colon, which no simple statement does.
 func (p *parser) isMatch() bool {
 	if k := p.peek(1); !starts[k] {
 		return false

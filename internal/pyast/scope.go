@@ -46,9 +46,11 @@ const (
 
 // Def is one place that binds a name.
 type Def struct {
-	Kind  DefKind
-	Node  Node   // the alias, name, parameter, function, class, handler or pattern
-	Value Expr   // what is assigned, where one name gets one value; the default of a parameter; the iterable of a loop; the context of with
+	Kind DefKind
+	Node Node // the alias, name, parameter, function, class, handler or pattern
+	// what is assigned, where one name gets one value; the default of a parameter; the iterable of a loop; the context
+	// of with
+	Value Expr
 	Path  string // of an import: the dotted name
 }
 
@@ -59,8 +61,9 @@ type Binding struct {
 	Defs  []Def
 }
 
-// Scopes says for the names of a file what they are bound to: its Scopes, the Bindings in them, and the dotted path of an expression.
-// It looks at the source alone and not at the order in which it runs; Path says how it decides where a name has several definitions.
+// Scopes says for the names of a file what they are bound to: its Scopes, the Bindings in them, and the dotted path of
+// an expression. It looks at the source alone and not at the order in which it runs; Path says how it decides where a
+// name has several definitions.
 type Scopes struct {
 	Scopes  []Scope
 	Stars   []string // modules of from … import *
@@ -79,10 +82,11 @@ type scopeName struct {
 	name  string
 }
 
-// NewScopes binds the names of a file. The module is its dotted name, against which relative imports are read; that of a package ends
-// in .__init__. It may be empty.
+// NewScopes binds the names of a file. The module is its dotted name, against which relative imports are read; that of
+// a package ends in .__init__. It may be empty.
 func NewScopes(f *File, module string) *Scopes {
-	s := &Scopes{Scopes: []Scope{{Kind: ModuleScope, Parent: -1}}, module: module, table: make(map[scopeName]*Binding, len(f.Text)/256)}
+	s := &Scopes{Scopes: []Scope{{Kind: ModuleScope, Parent: -1}}, module: module,
+		table: make(map[scopeName]*Binding, len(f.Text)/256)}
 	for _, n := range f.Body {
 		s.visit(n, 0)
 	}
@@ -379,8 +383,8 @@ func (s *Scopes) typeParams(list []*TypeParam, n Node, scope int32) int32 {
 	return inner
 }
 
-// function opens the scope of a function and binds its parameters. Their defaults stand in the scope around it, annotations in outer,
-// which also knows the type parameters.
+// function opens the scope of a function and binds its parameters. Their defaults stand in the scope around it,
+// annotations in outer, which also knows the type parameters.
 func (s *Scopes) function(args *Arguments, n Node, scope, outer int32, name string) int32 {
 	inner := s.open(FunctionScope, n, outer, name)
 	for a, value := range args.All {
@@ -443,7 +447,8 @@ func (s *Scopes) Lookup(name string, scope int32) *Binding {
 				return b
 			}
 		}
-		// A class is seen from its own level only, and from type parameters and comprehensions right in it: those look on from there.
+		// A class is seen from its own level only, and from type parameters and comprehensions right in it: those look
+		// on from there.
 		if sc.Kind == TypeScope && s.Scopes[sc.Parent].Kind == ClassScope {
 			if b := s.table[scopeName{sc.Parent, name}]; b != nil {
 				return b
@@ -460,12 +465,12 @@ func (s *Scopes) Binding(n *Name) *Binding { return s.Lookup(n.ID, n.scope) }
 // ScopeOf is the scope in which a name is looked up.
 func (s *Scopes) ScopeOf(n *Name) int32 { return n.scope }
 
-// Path is the dotted path of a name or attribute: torch.nn.functional.conv2d. It follows imports and aliases (T = torch.Tensor). A
-// function or class of this file has one if its module is known. A name that only Python's builtins have is builtins.NAME. Path is
-// empty where nothing of the kind is known.
+// Path is the dotted path of a name or attribute: torch.nn.functional.conv2d. It follows imports and aliases (T =
+// torch.Tensor). A function or class of this file has one if its module is known. A name that only Python's builtins
+// have is builtins.NAME. Path is empty where nothing of the kind is known.
 //
-// Where a name has several definitions, those that say nothing (x = None, a declaration) are passed over. If the others do not agree,
-// the last one before the name counts if both stand in one scope, and none otherwise.
+// Where a name has several definitions, those that say nothing (x = None, a declaration) are passed over. If the others
+// do not agree, the last one before the name counts if both stand in one scope, and none otherwise.
 func (s *Scopes) Path(e Expr) string {
 	depth := 0
 	for x := e; depth <= maxPath; depth++ {

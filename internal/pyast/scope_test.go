@@ -207,7 +207,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestSymbols compares the names that functions and classes bind with those of CPython's symtable, over part of its standard library.
+// TestSymbols compares the names that functions and classes bind with those of CPython's symtable, over part of its
+// standard library.
 func TestSymbols(t *testing.T) {
 	python := testkit.Python(t)
 	found, err := exec.Command(python, "-c", "import ast; print(ast.__file__)").Output()
@@ -250,7 +251,8 @@ func TestSymbols(t *testing.T) {
 				continue
 			}
 			slices.Sort(bound[j])
-			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, strings.Trim(sc.name, "<>"), strings.Join(bound[j], " "))))
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, strings.Trim(sc.name, "<>"),
+				strings.Join(bound[j], " "))))
 		}
 		slices.Sort(got)
 		want := strings.Split(strings.TrimSuffix(string(answers[i]), "\n"), "\n")

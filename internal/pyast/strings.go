@@ -33,7 +33,8 @@ func (c *Constant) Raw() string { return c.text }
 // IsString says whether the constant is a str.
 func (c *Constant) IsString() bool { return c.What == Str }
 
-// StringValue is the value of a str or bytes. A str is UTF-8; lone surrogates stand in it in three bytes each, as in WTF-8.
+// StringValue is the value of a str or bytes. A str is UTF-8; lone surrogates stand in it in three bytes each, as in
+// WTF-8.
 func (c *Constant) StringValue() string {
 	if c.What != Str && c.What != Bytes {
 		return ""

@@ -198,11 +198,12 @@ func keyword(s string) TokenKind {
 	return tName
 }
 
-// statementOnly are keywords that stand in no expression. One of them first on a line inside brackets says that the brackets were
-// never closed.
+// statementOnly are keywords that stand in no expression. One of them first on a line inside brackets says that the
+// brackets were never closed.
 func statementOnly(k TokenKind) bool {
 	switch k {
-	case tAssert, tBreak, tClass, tContinue, tDef, tDel, tElif, tExcept, tFinally, tGlobal, tImport, tNonlocal, tPass, tRaise, tReturn, tTry, tWhile, tWith:
+	case tAssert, tBreak, tClass, tContinue, tDef, tDel, tElif, tExcept, tFinally, tGlobal, tImport, tNonlocal, tPass,
+		tRaise, tReturn, tTry, tWhile, tWith:
 		return true
 	}
 	return false
@@ -447,8 +448,9 @@ func (t *tokenizer) firstOnLine(i int) bool {
 	return true
 }
 
-// again goes back to the end of the line on which the outermost open bracket stands, and ends the logical line there: it was never closed,
-// and what follows may be statements. ok is false where it cannot tell where that is, or has done so often enough.
+// again goes back to the end of the line on which the outermost open bracket stands, and ends the logical line there:
+// it was never closed, and what follows may be statements. ok is false where it cannot tell where that is, or has done
+// so often enough.
 func (t *tokenizer) again() (at int, ok bool) {
 	if t.reread >= maxReread || len(t.modes) > 0 {
 		return 0, false
@@ -483,7 +485,8 @@ func (t *tokenizer) again() (at int, ok bool) {
 	return at, true
 }
 
-// unclosed ends a logical line whose brackets were never closed, before the statement at i. Everything was an error since the bracket.
+// unclosed ends a logical line whose brackets were never closed, before the statement at i. Everything was an error
+// since the bracket.
 func (t *tokenizer) unclosed(i int) {
 	at := i
 	t.fail(at, at, "a bracket was never closed")
@@ -888,12 +891,15 @@ func (t *tokenizer) fstring(i int) int {
 	return t.drop(i)
 }
 
-var one = [128]TokenKind{'(': tLpar, ')': tRpar, '[': tLsqb, ']': tRsqb, '{': tLbrace, '}': tRbrace, ':': tColon, ',': tComma, ';': tSemi, '=': tAssign,
-	'!': tExclamation, '+': tPlus, '-': tMinus, '*': tStar, '/': tSlash, '%': tPercent, '@': tAt, '&': tAmper, '|': tVbar, '^': tCaret, '~': tTilde,
+var one = [128]TokenKind{'(': tLpar, ')': tRpar, '[': tLsqb, ']': tRsqb, '{': tLbrace, '}': tRbrace, ':': tColon,
+	',': tComma, ';': tSemi, '=': tAssign,
+	'!': tExclamation, '+': tPlus, '-': tMinus, '*': tStar, '/': tSlash, '%': tPercent, '@': tAt, '&': tAmper,
+	'|': tVbar, '^': tCaret, '~': tTilde,
 	'<': tLess, '>': tGreater}
 
 // withEq are the kinds of one-character tokens with = behind them.
-var withEq = [128]TokenKind{'+': tPlusEq, '-': tMinusEq, '*': tStarEq, '/': tSlashEq, '%': tPercentEq, '@': tAtEq, '&': tAmperEq, '|': tVbarEq, '^': tCaretEq,
+var withEq = [128]TokenKind{'+': tPlusEq, '-': tMinusEq, '*': tStarEq, '/': tSlashEq, '%': tPercentEq, '@': tAtEq,
+	'&': tAmperEq, '|': tVbarEq, '^': tCaretEq,
 	'=': tEqEq, '!': tNotEq, '<': tLessEq, '>': tGreaterEq, ':': tWalrus}
 
 func (t *tokenizer) punctuation(i int) int {
@@ -1134,7 +1140,8 @@ func (t *tokenizer) number(i int) int {
 // maxIntDigits is sys.int_info.default_max_str_digits.
 const maxIntDigits = 4300
 
-// numberEnds says whether a number may end before i: no letter follows, or a keyword that CPython still lets stand there.
+// numberEnds says whether a number may end before i: no letter follows, or a keyword that CPython still lets stand
+// there.
 func (t *tokenizer) numberEnds(i int) bool {
 	s := t.src
 	if i >= len(s) || s[i] >= 128 || class[s[i]]&cIdent == 0 {

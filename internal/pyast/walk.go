@@ -1,7 +1,7 @@
 package pyast
 
-// Walk calls visit for a node and, where visit is true, for what is below it, in the order of the source but for decorators, which come
-// first, and a comprehension's element, which comes before its clauses.
+// Walk calls visit for a node and, where visit is true, for what is below it, in the order of the source but for
+// decorators, which come first, and a comprehension's element, which comes before its clauses.
 func Walk(n Node, visit func(Node) bool) {
 	var walk func(Node)
 	walk = func(n Node) {

@@ -69,7 +69,8 @@ const (
 )
 
 // CacheDir is where assay keeps what it can make again: $ASSAY_CACHE, else assay in the user's cache folder
-// (~/Library/Caches on a Mac, $XDG_CACHE_HOME or ~/.cache elsewhere). An error means that there is no home folder (file.Home).
+// (~/Library/Caches on a Mac, $XDG_CACHE_HOME or ~/.cache elsewhere). An error means that there is no home folder
+// (file.Home).
 func CacheDir(environ []string) (string, error) {
 	if dir := getenv(environ, "ASSAY_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -90,9 +91,10 @@ func CacheDir(environ []string) (string, error) {
 }
 
 // Ensure returns the interpreter of a virtual environment that holds spec's packages. It is made once, under
-// cache/python/KEY, and found again afterwards; KEY depends on the pins and on the base interpreter. Processes that want
-// the same one wait for each other. Progress goes to log. An environment that is not complete, because a run was killed
-// or ctx ended, is removed and made again. Errors carry a hint: no suitable Python, no venv module, no network, no space.
+// cache/python/KEY, and found again afterwards; KEY depends on the pins and on the base interpreter. Processes that
+// want the same one wait for each other. Progress goes to log. An environment that is not complete, because a run was
+// killed or ctx ended, is removed and made again. Errors carry a hint: no suitable Python, no venv module, no network,
+// no space.
 func Ensure(ctx context.Context, cache string, spec Spec, log io.Writer) (python string, err error) {
 	// An environment that is there serves whatever python3 names today: it holds gigabytes and is assay's own.
 	if dir := existingEnvironment(cache, spec); dir != "" {
@@ -107,7 +109,8 @@ func Ensure(ctx context.Context, cache string, spec Spec, log io.Writer) (python
 
 func ensure(ctx context.Context, cache string, base Interpreter, spec Spec, log io.Writer) (string, error) {
 	root := spec.layers()[0]
-	dir := filepath.Join(cache, "python", fmt.Sprintf("%s-%s-%s", root.Name, minorOf(base.Version), environmentKey(root, base)))
+	dir := filepath.Join(cache, "python", fmt.Sprintf("%s-%s-%s", root.Name, minorOf(base.Version),
+		environmentKey(root, base)))
 	return ensureIn(ctx, dir, base, spec, log)
 }
 
@@ -130,7 +133,8 @@ func existingEnvironment(cache string, spec Spec) string {
 			continue
 		}
 		h, _, err := readHeader(real)
-		if err == nil && (h.Format == "ELF") == (runtime.GOOS == "linux") && slices.ContainsFunc(h.Arch, func(a string) bool { return sameArch(a, runtime.GOARCH) }) {
+		if err == nil && (h.Format == "ELF") == (runtime.GOOS == "linux") &&
+			slices.ContainsFunc(h.Arch, func(a string) bool { return sameArch(a, runtime.GOARCH) }) {
 			return dir
 		}
 	}
@@ -188,7 +192,8 @@ func ensureIn(ctx context.Context, dir string, base Interpreter, spec Spec, log 
 // environmentKey changes with whatever makes an environment unfit for reuse.
 func environmentKey(root Spec, base Interpreter) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%s\n%s %s\n", root.Name, base.Version, base.Real, runtime.GOOS, strings.Join(base.Arch, " "))
+	fmt.Fprintf(h, "%s\n%s\n%s\n%s %s\n", root.Name, base.Version, base.Real, runtime.GOOS,
+		strings.Join(base.Arch, " "))
 	for _, r := range root.Requirements {
 		fmt.Fprintln(h, r)
 	}
@@ -213,7 +218,11 @@ func complete(dir string, layers []Spec) bool {
 
 func writeMarker(dir string, layer Spec) error {
 	list := strings.Join(layer.Requirements, "\n") + "\n"
-	if err := file.Write(marker(dir, layer), 0o600, func(w io.Writer) error { _, err := io.WriteString(w, list); return err }); err != nil {
+	if err := file.Write(marker(dir, layer), 0o600, func(w io.Writer) error {
+		_,
+			err := io.WriteString(w, list)
+		return err
+	}); err != nil {
 		return spaceError(fmt.Errorf("mark %s as complete: %w", dir, err))
 	}
 	return nil
@@ -255,7 +264,8 @@ func makeVenv(ctx context.Context, base Interpreter, dir string, log io.Writer) 
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() == nil && looksLike(out, "ensurepip is not available", "No module named ensurepip", "No module named venv", "No module named 'venv'", "'ensurepip'") {
+	if ctx.Err() == nil && looksLike(out, "ensurepip is not available", "No module named ensurepip",
+		"No module named venv", "No module named 'venv'", "'ensurepip'") {
 		// Debian and Ubuntu split venv and ensurepip off python3.
 		if uv, lookErr := exec.LookPath("uv"); lookErr == nil {
 			os.RemoveAll(dir)
@@ -263,8 +273,10 @@ func makeVenv(ctx context.Context, base Interpreter, dir string, log io.Writer) 
 				return nil
 			}
 		}
-		return fault.Hint(fmt.Errorf("make a virtual environment with %s: it cannot (venv or ensurepip is missing)", base.Path),
-			fmt.Sprintf("on Debian and Ubuntu: apt install python%s-venv; or put another Python %s to %s on PATH", minorOf(base.Version), oldestBase, newestBase))
+		return fault.Hint(fmt.Errorf("make a virtual environment with %s: it cannot (venv or ensurepip is missing)",
+			base.Path),
+			fmt.Sprintf("on Debian and Ubuntu: apt install python%s-venv; or put another Python %s to %s on PATH",
+				minorOf(base.Version), oldestBase, newestBase))
 	}
 	return explain(ctx, "make a virtual environment with "+base.Path, out, err)
 }
@@ -292,7 +304,8 @@ func install(ctx context.Context, dir string, layer Spec, log io.Writer) error {
 		// uv does not read pip's configuration: an index that is set there is only known to pip.
 		fmt.Fprintln(log, "uv could not: trying pip")
 	}
-	out, err := tool(ctx, log, python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "-r", list)
+	out, err := tool(ctx, log, python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input",
+		"--progress-bar", "off", "-r", list)
 	if err != nil {
 		return explain(ctx, doing, out, err)
 	}
@@ -303,8 +316,10 @@ func install(ctx context.Context, dir string, layer Spec, log io.Writer) error {
 func tool(ctx context.Context, log io.Writer, name string, args ...string) (*tail, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	// What would send packages elsewhere than into the environment.
-	cmd.Env = append(without(os.Environ(), "PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV", "CONDA_PREFIX",
-		"PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_DRY_RUN", "PIP_PYTHON"), "LC_ALL=C.UTF-8")
+	cmd.Env = append(without(os.Environ(), "PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV",
+		"CONDA_PREFIX",
+		"PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_DRY_RUN", "PIP_PYTHON"),
+		"LC_ALL=C.UTF-8")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	kept := &tail{limit: 8 << 10}
@@ -322,8 +337,10 @@ func explain(ctx context.Context, doing string, out *tail, err error) error {
 	switch {
 	case looksLike(out, "No space left on device", "Disk quota exceeded", "os error 28"):
 		return fault.Hint(whole, "the disk is full: PyTorch for Linux needs about 8 GB while it is installed, for a Mac about 1 GB; ASSAY_CACHE moves the folder")
-	case looksLike(out, "NewConnectionError", "Failed to establish a new connection", "name resolution", "nodename nor servname",
-		"Network is unreachable", "ConnectTimeout", "Read timed out", "ProxyError", "SSLError", "dns error", "error sending request", "Connection refused", "IncompleteRead"):
+	case looksLike(out, "NewConnectionError", "Failed to establish a new connection", "name resolution",
+		"nodename nor servname",
+		"Network is unreachable", "ConnectTimeout", "Read timed out", "ProxyError", "SSLError", "dns error",
+		"error sending request", "Connection refused", "IncompleteRead"):
 		return fault.Hint(whole, "the package index was not reached: check the network, or the proxy and index in pip's configuration")
 	case looksLike(out, "from versions: none"):
 		return fault.Hint(whole, fmt.Sprintf("the index has no build for this system (%s/%s) and Python, or it was not reached: check the network, or pip's configuration", runtime.GOOS, runtime.GOARCH))
@@ -409,7 +426,8 @@ func chooseBase(ctx context.Context, environ []string) (Interpreter, error) {
 		for _, p := range onPath(environ, dir, "python"+minor) {
 			add(p)
 		}
-		for _, folder := range []string{"/opt/homebrew/bin", "/usr/local/bin", "/usr/bin", "/opt/homebrew/opt/python@" + minor + "/bin",
+		for _, folder := range []string{"/opt/homebrew/bin", "/usr/local/bin", "/usr/bin", "/opt/homebrew/opt/python@" +
+			minor + "/bin",
 			"/Library/Frameworks/Python.framework/Versions/" + minor + "/bin"} {
 			add(filepath.Join(folder, "python"+minor))
 		}
@@ -422,7 +440,10 @@ func chooseBase(ctx context.Context, environ []string) (Interpreter, error) {
 		}
 		for _, g := range globs {
 			found, _ := filepath.Glob(g)
-			slices.SortFunc(found, func(a, b string) int { return -compareVersions(folderVersion(a), folderVersion(b)) })
+			slices.SortFunc(found, func(a, b string) int {
+				return -compareVersions(folderVersion(a),
+					folderVersion(b))
+			})
 			for _, p := range found {
 				add(p)
 			}
@@ -440,7 +461,8 @@ func chooseBase(ctx context.Context, environ []string) (Interpreter, error) {
 			return Interpreter{}, fmt.Errorf("find a Python to build on: %w", ctx.Err())
 		}
 	}
-	err = fmt.Errorf("find a Python %s to %s to build on: none on PATH, nor of pyenv, Homebrew, python.org or uv", oldestBase, newestBase)
+	err = fmt.Errorf("find a Python %s to %s to build on: none on PATH, nor of pyenv, Homebrew, python.org or uv",
+		oldestBase, newestBase)
 	if len(seen) > 0 {
 		err = fmt.Errorf("%w; found %s", err, strings.Join(seen, ", "))
 	}

@@ -29,7 +29,8 @@ func base(t *testing.T) Interpreter {
 	if testing.Short() {
 		t.Skip("makes virtual environments")
 	}
-	if out, err := exec.CommandContext(t.Context(), in.Path, "-I", "-c", "import venv, ensurepip").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), in.Path, "-I", "-c",
+		"import venv, ensurepip").CombinedOutput(); err != nil {
 		t.Skipf("%s cannot make environments: %s", in.Path, out)
 	}
 	return in
@@ -85,7 +86,8 @@ func TestEnsure(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log.String())
 	}
-	if out, err := exec.Command(python, "-c", "import assaylow; print(assaylow.answer)").CombinedOutput(); err != nil || string(out) != "42\n" {
+	if out, err := exec.Command(python, "-c", "import assaylow; print(assaylow.answer)").CombinedOutput(); err != nil ||
+		string(out) != "42\n" {
 		t.Fatalf("%v: %s", err, out)
 	}
 	log.Reset()
@@ -145,7 +147,8 @@ func TestEnsureFails(t *testing.T) {
 	in := base(t)
 	onlyPip(t)
 	cache := t.TempDir()
-	_, err := ensure(t.Context(), cache, in, Spec{Name: "no", Requirements: []string{"assay-no-such-package==1"}}, io.Discard)
+	_, err := ensure(t.Context(), cache, in, Spec{Name: "no", Requirements: []string{"assay-no-such-package==1"}},
+		io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "assay-no-such-package") || fault.HintOf(err) == "" {
 		t.Errorf("error %v, hint %q", err, fault.HintOf(err))
 	}
@@ -192,12 +195,15 @@ func TestEnsureWithoutVenv(t *testing.T) {
 		"broken": "#!/bin/sh\necho 'Error: libpython3.11.so: cannot open shared object file' >&2\nexit 127\n",
 	})
 	for name, want := range map[string]string{"debian": "apt install python3.11-venv", "broken": ""} {
-		_, err := ensure(t.Context(), root, Interpreter{Path: filepath.Join(root, name), Version: "3.11.2"}, Spec{Name: "x"}, io.Discard)
-		if err == nil || !strings.Contains(fault.HintOf(err), want) || want == "" && !strings.Contains(err.Error(), "libpython3.11.so") {
+		_, err := ensure(t.Context(), root, Interpreter{Path: filepath.Join(root, name), Version: "3.11.2"},
+			Spec{Name: "x"}, io.Discard)
+		if err == nil || !strings.Contains(fault.HintOf(err), want) || want == "" &&
+			!strings.Contains(err.Error(), "libpython3.11.so") {
 			t.Errorf("%s: %v, hint %q", name, err, fault.HintOf(err))
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(root, "python", "*")); len(left) != 1 || !strings.HasSuffix(left[0], ".lock") {
+	if left, _ := filepath.Glob(filepath.Join(root, "python", "*")); len(left) != 1 ||
+		!strings.HasSuffix(left[0], ".lock") {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -222,7 +228,8 @@ func TestCacheDir(t *testing.T) {
 	if dir, err := CacheDir([]string{"HOME=" + home, "ASSAY_CACHE=/big/assay"}); err != nil || dir != "/big/assay" {
 		t.Error(dir, err)
 	}
-	if dir, err := CacheDir([]string{"HOME=" + home}); err != nil || !strings.HasPrefix(dir, home+"/") || filepath.Base(dir) != "assay" {
+	if dir, err := CacheDir([]string{"HOME=" + home}); err != nil || !strings.HasPrefix(dir, home+"/") ||
+		filepath.Base(dir) != "assay" {
 		t.Error(dir, err)
 	}
 	if _, err := CacheDir([]string{"HOME=" + home + "/gone"}); fault.HintOf(err) == "" {

@@ -15,7 +15,8 @@ func TestCheckEnviron(t *testing.T) {
 		"shadow/types.py": "", "shadow/random/data.txt": "", "shadow/json/__init__.py": "", "shadow/mine.py": "",
 		"checkout/torch/__init__.py": "", "plain/helpers.py": "", "lib.so": "",
 	})
-	const high, low, fallback = "PYTORCH_MPS_HIGH_WATERMARK_RATIO=", "PYTORCH_MPS_LOW_WATERMARK_RATIO=", "PYTORCH_ENABLE_MPS_FALLBACK="
+	const high, low, fallback = "PYTORCH_MPS_HIGH_WATERMARK_RATIO=", "PYTORCH_MPS_LOW_WATERMARK_RATIO=",
+		"PYTORCH_ENABLE_MPS_FALLBACK="
 	for _, c := range []struct {
 		environ string // separated by spaces
 		release string
@@ -61,10 +62,14 @@ func TestCheckEnviron(t *testing.T) {
 		{"PYTORCH_MPS_LOG_LEVEL=1", "2.15.0", "darwin", "env-unread warning"},
 		{"PYTORCH_MPS_ALLOCATOR_POLICY=x", "2.15.0", "linux", "env-unread warning"},
 		{"PYTORCH_MPS_FAST_ALLOCATION=1", "2.15.0", "darwin", "env-unread warning does nothing"},
-		{"PYTORCH_MPS_ENABLE_FALLBACK=1", "2.15.0", "darwin", "env-near-miss warning did you mean PYTORCH_ENABLE_MPS_FALLBACK"},
-		{"PYTORCH_ENABLE_MPS_FALBACK=1", "2.15.0", "darwin", "env-near-miss warning did you mean PYTORCH_ENABLE_MPS_FALLBACK"},
-		{"MPS_HIGH_WATERMARK_RATIO=1", "2.15.0", "darwin", "env-near-miss warning did you mean PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
-		{"OMP_NUM_THREAD=1 MPI_NUM_THREADS=2 BLIS_NUM_THREADS=2 CUDA_MPS_PIPE_DIRECTORY=/tmp", "2.15.0", "darwin", "env-near-miss warning did you mean OMP_NUM_THREADS"},
+		{"PYTORCH_MPS_ENABLE_FALLBACK=1", "2.15.0", "darwin",
+			"env-near-miss warning did you mean PYTORCH_ENABLE_MPS_FALLBACK"},
+		{"PYTORCH_ENABLE_MPS_FALBACK=1", "2.15.0", "darwin",
+			"env-near-miss warning did you mean PYTORCH_ENABLE_MPS_FALLBACK"},
+		{"MPS_HIGH_WATERMARK_RATIO=1", "2.15.0", "darwin",
+			"env-near-miss warning did you mean PYTORCH_MPS_HIGH_WATERMARK_RATIO"},
+		{"OMP_NUM_THREAD=1 MPI_NUM_THREADS=2 BLIS_NUM_THREADS=2 CUDA_MPS_PIPE_DIRECTORY=/tmp", "2.15.0", "darwin",
+			"env-near-miss warning did you mean OMP_NUM_THREADS"},
 		{"OMP_NUM_THREADS=0", "", "linux", "env-range warning"},
 		{"OMP_NUM_THREADS=4,2", "", "linux", ""},
 		{"OMP_NUM_THREADS=1", "", "linux", "env-threads note one of 8"},
@@ -97,7 +102,8 @@ func TestCheckEnviron(t *testing.T) {
 		{"DYLD_INSERT_LIBRARIES=DIR/no.dylib", "", "darwin", "env-preload error"},
 		{"DYLD_LIBRARY_PATH=/x", "", "darwin", "env-preload note"},
 	} {
-		e := environCheck{environ: strings.Split(strings.ReplaceAll(c.environ, "DIR", dir), " "), release: c.release, goos: c.goos, cores: 8, dir: dir}
+		e := environCheck{environ: strings.Split(strings.ReplaceAll(c.environ, "DIR", dir), " "), release: c.release,
+			goos: c.goos, cores: 8, dir: dir}
 		found := e.run()
 		var want []string
 		if c.want != "" {
@@ -110,7 +116,8 @@ func TestCheckEnviron(t *testing.T) {
 		for i, f := range found {
 			words := strings.SplitN(want[i], " ", 3)
 			all := f.Text + " " + f.Hint
-			if f.Name != words[0] || len(words) > 1 && f.Severity != evidence.Severity(words[1]) || len(words) > 2 && !strings.Contains(all, words[2]) {
+			if f.Name != words[0] || len(words) > 1 && f.Severity != evidence.Severity(words[1]) || len(words) > 2 &&
+				!strings.Contains(all, words[2]) {
 				t.Errorf("%s on %s: %+v, want %s", c.environ, c.goos, f, want[i])
 			}
 			if f.Basis == "" || f.Text == "" || strings.Contains(f.Text, "%!") {
@@ -142,7 +149,8 @@ func TestVariables(t *testing.T) {
 }
 
 func FuzzCheckEnviron(f *testing.F) {
-	for _, s := range []string{"PYTORCH_MPS_HIGH_WATERMARK_RATIO=0x1p-2", "PYTORCH_ENABLE_MPS_FALLBACK=+1", "OMP_NUM_THREADS=,", "=", "PYTHONWARNINGS=:::"} {
+	for _, s := range []string{"PYTORCH_MPS_HIGH_WATERMARK_RATIO=0x1p-2", "PYTORCH_ENABLE_MPS_FALLBACK=+1",
+		"OMP_NUM_THREADS=,", "=", "PYTHONWARNINGS=:::"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

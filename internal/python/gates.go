@@ -61,7 +61,8 @@ func gates(ctx context.Context, in Interpreter, environ []string, limit time.Dur
 	}
 	if in.NotAsked != "" {
 		for _, name := range []string{"mps", "cuda", "mlx", "tensorflow"} {
-			all = append(all, Gate{Name: name, State: Unknown, Detail: "the interpreter does not run here", Basis: evidence.Measured})
+			all = append(all, Gate{Name: name, State: Unknown, Detail: "the interpreter does not run here",
+				Basis: evidence.Measured})
 		}
 		return all
 	}
@@ -222,18 +223,22 @@ func (g *Gate) proven(what string, d gateDevice) {
 	case !d.Finite:
 		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s has values that are not finite, the CPU's has none", what, d.On)
 	case !d.Agrees:
-		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s differs from the CPU's by %.3g of %.3g", what, d.On, d.Worst, d.Largest)
+		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s differs from the CPU's by %.3g of %.3g",
+			what, d.On, d.Worst, d.Largest)
 	default:
-		g.State, g.Detail = Pass, fmt.Sprintf("%s: 64×64 matrix product on %s, equal to the CPU's within %.1e", what, d.On, d.Worst/max(d.Largest, 1e-30))
+		g.State, g.Detail = Pass, fmt.Sprintf("%s: 64×64 matrix product on %s, equal to the CPU's within %.1e", what,
+			d.On, d.Worst/max(d.Largest, 1e-30))
 	}
 }
 
 func mpsGate(in Interpreter, a gateAnswer) Gate {
 	g := Gate{Name: "mps", Basis: evidence.Measured}
 	if in.Platform != "darwin" {
-		g.State, g.Basis, g.Detail = Fail, evidence.Derived, "no Metal on "+strings.TrimRight(in.Platform, "2") // linux2: what Python 2 says
+		// linux2: what Python 2 says
+		g.State, g.Basis, g.Detail = Fail, evidence.Derived, "no Metal on "+strings.TrimRight(in.Platform, "2")
 		if a.Version != "" {
-			g.Detail += fmt.Sprintf("; torch %s is built %s MPS", a.Version, map[bool]string{true: "with", false: "without"}[a.Built])
+			g.Detail += fmt.Sprintf("; torch %s is built %s MPS", a.Version,
+				map[bool]string{true: "with", false: "without"}[a.Built])
 		}
 		return g
 	}
@@ -251,7 +256,8 @@ func mpsGate(in Interpreter, a gateAnswer) Gate {
 	case !a.MPS:
 		g.State, g.Detail = Fail, "torch "+a.Version+" is built with MPS, and torch.backends.mps.is_available() is False"
 		if f, ok := MacFloor(a.Version); ok {
-			g.Hint = fmt.Sprintf("this release needs macOS %s (this is %s) and a Metal device", f.Backend, cmp.Or(in.System, "not known"))
+			g.Hint = fmt.Sprintf("this release needs macOS %s (this is %s) and a Metal device", f.Backend,
+				cmp.Or(in.System, "not known"))
 		}
 	default:
 		g.State, g.Detail = Unknown, "the matrix product was not tried"
@@ -275,7 +281,8 @@ func cudaGate(in Interpreter, a gateAnswer) Gate {
 	}
 	if a.common(&g, "torch") {
 		g.State, g.Detail = Fail, "torch "+a.Version+": torch.cuda.is_available() is False"
-		if !exists("/dev/nvidiactl") && !exists("/dev/kfd") && !exists("/dev/dxg") { // NVIDIA, AMD, and either under WSL
+		if !exists("/dev/nvidiactl") && !exists("/dev/kfd") && !exists("/dev/dxg") {
+			// NVIDIA, AMD, and either under WSL
 			g.Basis = evidence.Derived
 			g.Detail += ", and no driver of a GPU is loaded"
 		}
@@ -325,8 +332,8 @@ type pair struct {
 }
 
 // What is said about pairs. Apple's own table stands in the description of tensorflow-metal 1.2.0 on the package index,
-// the last release (2025-01-31). It lists 1.1.0 up to TensorFlow 2.18; users found that 2.18 does not load it, and 1.2.0
-// is what fixed that.
+// the last release (2025-01-31). It lists 1.1.0 up to TensorFlow 2.18; users found that 2.18 does not load it, and
+// 1.2.0 is what fixed that.
 const (
 	fromPlugin = "table in the description of tensorflow-metal 1.2.0"
 	lastMetal  = "1.2"
@@ -345,13 +352,15 @@ var pairs = []pair{
 	{"2.12", "2.12", "0.8", "12.1", Pass, evidence.Declared, fromPlugin},
 	{"2.13", "2.13", "1.0", "12.1", Pass, evidence.Declared, fromPlugin},
 	{"2.14", "2.17", "1.1", "12.1", Pass, evidence.Declared, fromPlugin},
-	{"2.18", "2.18", "1.1", "12.1", Fail, evidence.Declared, "tensorflow/tensorflow issues #81987, #84167: a symbol is missing when the plug-in is loaded"},
+	{"2.18", "2.18", "1.1", "12.1", Fail, evidence.Declared,
+		"tensorflow/tensorflow issues #81987, #84167: a symbol is missing when the plug-in is loaded"},
 	{"2.18", "2.18", "1.2", "12.1", Pass, evidence.Declared, fromPlugin},
-	{"2.20", "2.20", "1.2", "12.1", Fail, evidence.Declared, "tensorflow/tensorflow pull request #126254: a symbol is missing when the plug-in is loaded"},
+	{"2.20", "2.20", "1.2", "12.1", Fail, evidence.Declared,
+		"tensorflow/tensorflow pull request #126254: a symbol is missing when the plug-in is loaded"},
 }
 
-// MetalPairFails reports whether a tensorflow-metal is known not to load with a tensorflow: such a pair was seen to fail, or each of the two is named
-// with others only.
+// MetalPairFails reports whether a tensorflow-metal is known not to load with a tensorflow: such a pair was seen to
+// fail, or each of the two is named with others only.
 func MetalPairFails(tf, metal string) (bool, string) {
 	knowsTF, knowsMetal := false, false
 	for _, p := range pairs {
@@ -365,7 +374,8 @@ func MetalPairFails(tf, metal string) (bool, string) {
 	return knowsTF && knowsMetal, fromPlugin
 }
 
-// pairGate judges the installed tensorflow against the installed tensorflow-metal; ok is false when there is no plug-in.
+// pairGate judges the installed tensorflow against the installed tensorflow-metal; ok is false when there is no
+// plug-in.
 func pairGate(in Interpreter, packages []Package) (Gate, bool) {
 	metal := Named(packages, "tensorflow-metal")
 	if len(metal) == 0 {
@@ -376,7 +386,8 @@ func pairGate(in Interpreter, packages []Package) (Gate, bool) {
 		tf = Named(packages, "tensorflow-macos") // the name up to 2.12
 	}
 	if len(tf) == 0 {
-		return Gate{Name: "tensorflow-metal", State: Unknown, Detail: "tensorflow-metal " + metal[0].Version + " is installed, tensorflow is not", Basis: evidence.Derived}, true
+		return Gate{Name: "tensorflow-metal", State: Unknown, Detail: "tensorflow-metal " + metal[0].Version +
+			" is installed, tensorflow is not", Basis: evidence.Derived}, true
 	}
 	return judgePair(in.System, in.Version, tf[0].Version, metal[0].Version), true
 }
@@ -385,21 +396,25 @@ func judgePair(macos, python, tf, metal string) Gate {
 	g := Gate{Name: "tensorflow-metal", State: Unknown, Basis: evidence.Derived,
 		Detail: fmt.Sprintf("tensorflow %s with tensorflow-metal %s on Python %s, macOS %s: nothing is known about this pair", tf, metal, python, cmp.Or(macos, "not known"))}
 	for _, p := range pairs {
-		if minorOf(metal) != p.metal || compareVersions(minorOf(tf), p.first) < 0 || compareVersions(minorOf(tf), p.last) > 0 {
+		if minorOf(metal) != p.metal || compareVersions(minorOf(tf), p.first) < 0 ||
+			compareVersions(minorOf(tf), p.last) > 0 {
 			continue
 		}
 		g.State, g.Basis = p.works, p.basis
 		g.Detail = fmt.Sprintf("tensorflow %s with tensorflow-metal %s: %s", tf, metal, p.source)
 		if p.works == Pass && macos != "" && compareVersions(macos, p.macos) < 0 {
-			g.State, g.Detail = Fail, fmt.Sprintf("tensorflow-metal %s needs macOS %s, this is %s (%s)", metal, p.macos, macos, p.source)
+			g.State, g.Detail = Fail, fmt.Sprintf("tensorflow-metal %s needs macOS %s, this is %s (%s)", metal, p.macos,
+				macos, p.source)
 		}
 	}
 	if p := minorOf(python); minorOf(metal) == lastMetal && compareVersions(p, lastMetalPython) > 0 {
 		g.State, g.Basis = Fail, evidence.Derived
-		g.Detail = fmt.Sprintf("tensorflow-metal %s has no wheel for Python %s: its last one is for %s", metal, p, lastMetalPython)
+		g.Detail = fmt.Sprintf("tensorflow-metal %s has no wheel for Python %s: its last one is for %s", metal, p,
+			lastMetalPython)
 	}
 	if g.State != Pass {
-		g.Hint = "the last pair that Apple names is tensorflow 2.18 with tensorflow-metal 1.2.0, on Python 3.9 to " + lastMetalPython
+		g.Hint = "the last pair that Apple names is tensorflow 2.18 with tensorflow-metal 1.2.0, on Python 3.9 to " +
+			lastMetalPython
 	}
 	return g
 }

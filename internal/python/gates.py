@@ -55,7 +55,7 @@ def torch_gate():
     for name in ("mps", "cuda"):
         if said[name + "_available"]:
             say("trying " + name)
-            attempt(name, lambda: prove(name))
+            attempt(name, lambda name=name: prove(name))
     if said["cuda_available"]:
         said["name"] = torch.cuda.get_device_name(0)
 

@@ -68,7 +68,8 @@ def eval(*a): pass
 func TestGates(t *testing.T) {
 	in := realPython(t)
 	root := t.TempDir()
-	tree(t, root, map[string]string{"torch/__init__.py": fakeTorch, "mlx/__init__.py": "", "mlx/core.py": fakeMLX, "empty/x": ""})
+	tree(t, root, map[string]string{"torch/__init__.py": fakeTorch, "mlx/__init__.py": "", "mlx/core.py": fakeMLX,
+		"empty/x": ""})
 	// As if on a Mac: the programs are Python's own, and know nothing of the device.
 	no := false
 	in.Platform, in.Machine, in.System, in.Translated, in.Site = "darwin", "arm64", "15.5", &no, nil
@@ -82,7 +83,8 @@ func TestGates(t *testing.T) {
 		{"", "cuda", Fail, "no CUDA on a Mac"},
 		{"", "mlx", Pass, "mlx 0.32.4"},
 		{"", "tensorflow", Unknown, "is not installed"},
-		{"FAKE_NO_MEMORY=mps", "mps", Fail, "says the device is available, and the matrix product failed: RuntimeError: MPS backend out of memory"},
+		{"FAKE_NO_MEMORY=mps", "mps", Fail,
+			"says the device is available, and the matrix product failed: RuntimeError: MPS backend out of memory"},
 		{"FAKE_WRONG=1.5", "mps", Fail, "differs from the CPU's by 1.5"},
 		{"FAKE_WRONG=nan", "mps", Fail, "not finite"},
 		{"FAKE_DEVICE=cpu", "mps", Fail, "the result is on cpu"},
@@ -105,9 +107,11 @@ func TestGates(t *testing.T) {
 			t.Errorf("%s %s: %+v", c.environ, c.gate, got)
 		}
 	}
-	// A child that never answers is unknown, and says where it stood. On a busy machine it may not have come there: it gets more time.
+	// A child that never answers is unknown, and says where it stood. On a busy machine it may not have come there: it
+	// gets more time.
 	for limit := time.Second; limit < 5*time.Minute; limit *= 2 {
-		g := mpsGate(in, runGate(t.Context(), in, append(os.Environ(), "PYTHONPATH="+root, "FAKE_HANG=1"), "torch", limit))
+		g := mpsGate(in, runGate(t.Context(), in, append(os.Environ(), "PYTHONPATH="+root, "FAKE_HANG=1"), "torch",
+			limit))
 		if g.State != Unknown || !strings.Contains(g.Detail, fmt.Sprintf("no answer within %s", limit)) {
 			t.Errorf("%+v", g)
 		}
@@ -128,7 +132,8 @@ func TestGates(t *testing.T) {
 
 func TestGatesOnLinux(t *testing.T) {
 	in := Interpreter{Platform: "linux", Version: "3.11.7"}
-	if g := mpsGate(in, gateAnswer{Version: "2.15.0+cu132"}); g.State != Fail || g.Basis != evidence.Derived || g.Detail != "no Metal on linux; torch 2.15.0+cu132 is built without MPS" {
+	if g := mpsGate(in, gateAnswer{Version: "2.15.0+cu132"}); g.State != Fail || g.Basis != evidence.Derived ||
+		g.Detail != "no Metal on linux; torch 2.15.0+cu132 is built without MPS" {
 		t.Errorf("%+v", g)
 	}
 	if _, ok := nativeGate(in); ok {

@@ -97,7 +97,8 @@ func parseFat(head []byte, size int64, wide bool) (Header, error) {
 			offset, length = be.Uint64(head[at+8:]), be.Uint64(head[at+16:])
 		}
 		if offset+length < offset || offset+length > uint64(size) {
-			return Header{}, fmt.Errorf("fat header: slice %d ends at %d, past the end of the file (%d bytes)", i+1, offset+length, size)
+			return Header{}, fmt.Errorf("fat header: slice %d ends at %d, past the end of the file (%d bytes)", i+1,
+				offset+length, size)
 		}
 		h.Arch = append(h.Arch, machCPU(be.Uint32(head[at:]), be.Uint32(head[at+4:])))
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // The macho-*.head.bin files are the first 4096 bytes of programs in wheels of the package index: cmake 4.4.4
-// (macosx_10_10_universal2, cmake/data/bin/cmake) and ruff 0.17.5 (macosx_11_0_arm64, macosx_10_12_x86_64, scripts/ruff).
+// (macosx_10_10_universal2, cmake/data/bin/cmake) and ruff 0.17.5 (macosx_11_0_arm64, macosx_10_12_x86_64,
+// scripts/ruff).
 func head(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))

@@ -1,6 +1,6 @@
-// Package python finds Python interpreters, tells what they are from their files, reads what is installed in them, checks
-// the environment that a training run would start in, and makes environments with pinned packages. It never imports
-// torch to find something out; only Gates runs a framework, in a child of its own.
+// Package python finds Python interpreters, tells what they are from their files, reads what is installed in them,
+// checks the environment that a training run would start in, and makes environments with pinned packages. It never
+// imports torch to find something out; only Gates runs a framework, in a child of its own.
 package python
 
 import (
@@ -38,25 +38,27 @@ type Interpreter struct {
 	Arch          []string `json:"arch"`                     // what the binary can run as
 	Machine       string   `json:"machine,omitempty"`        // what it ran as when it was asked (platform.machine())
 	Platform      string   `json:"platform,omitempty"`       // sys.platform, as it was asked
-	System        string   `json:"system,omitempty"`         // macOS release as Python says it, "" where macOS does not tell it the truth; elsewhere the kernel's release
-	Translated    *bool    `json:"translated,omitempty"`     // ran under Rosetta; absent: not a Mac, or not asked
-	Origin        string   `json:"origin"`                   // venv, uv venv, virtualenv, or as BaseOrigin
-	BaseOrigin    string   `json:"base_origin"`              // uv, conda, pyenv, Homebrew, python.org, system, Xcode, …
-	Prefix        string   `json:"prefix,omitempty"`         // sys.prefix: where packages go
-	BasePrefix    string   `json:"base_prefix,omitempty"`    // where the standard library is
-	Site          []string `json:"site"`                     // existing package folders, in import order
-	Stdlib        string   `json:"stdlib,omitempty"`         // folder of the standard library
+	// macOS release as Python says it, "" where macOS does not tell it the truth; elsewhere the kernel's release
+	System     string   `json:"system,omitempty"`
+	Translated *bool    `json:"translated,omitempty"`  // ran under Rosetta; absent: not a Mac, or not asked
+	Origin     string   `json:"origin"`                // venv, uv venv, virtualenv, or as BaseOrigin
+	BaseOrigin string   `json:"base_origin"`           // uv, conda, pyenv, Homebrew, python.org, system, Xcode, …
+	Prefix     string   `json:"prefix,omitempty"`      // sys.prefix: where packages go
+	BasePrefix string   `json:"base_prefix,omitempty"` // where the standard library is
+	Site       []string `json:"site"`                  // existing package folders, in import order
+	Stdlib     string   `json:"stdlib,omitempty"`      // folder of the standard library
 	// ExternallyManaged: the distribution forbids pip to install into it (PEP 668).
 	ExternallyManaged bool   `json:"externally_managed"`
 	NotAsked          string `json:"not_asked,omitempty"` // why it did not answer for itself; empty when it did
 }
 
-// askLimit: a Python that only prints needs some 20 ms; the first start on a cold disk or with an antivirus some seconds.
+// askLimit: a Python that only prints needs some 20 ms; the first start on a cold disk or with an antivirus some
+// seconds.
 const askLimit = 20 * time.Second
 
 // Find chooses the interpreter that a person working in dir would get: the explicit path or name, else $VIRTUAL_ENV,
-// $CONDA_PREFIX, .venv or venv in dir or a parent of it up to the root of the git repository, else python3 and python on
-// the PATH of environ. Its errors carry a hint.
+// $CONDA_PREFIX, .venv or venv in dir or a parent of it up to the root of the git repository, else python3 and python
+// on the PATH of environ. Its errors carry a hint.
 func Find(ctx context.Context, environ []string, dir, explicit string) (Interpreter, error) {
 	if explicit != "" {
 		return findExplicit(ctx, environ, dir, explicit)
@@ -125,7 +127,8 @@ func Find(ctx context.Context, environ []string, dir, explicit string) (Interpre
 
 func findExplicit(ctx context.Context, environ []string, dir, explicit string) (Interpreter, error) {
 	fail := func(err error) (Interpreter, error) {
-		return Interpreter{}, fault.Hint(fmt.Errorf("find python: %w", err), "--python takes an interpreter, its name on PATH, or the folder of an environment")
+		return Interpreter{}, fault.Hint(fmt.Errorf("find python: %w", err),
+			"--python takes an interpreter, its name on PATH, or the folder of an environment")
 	}
 	path := explicit
 	if !strings.ContainsRune(explicit, filepath.Separator) {
@@ -188,8 +191,8 @@ func onPath(environ []string, dir, name string) []string {
 
 // Inspect tells what the interpreter at path is. It resolves links, follows a `#!` once, reads the header and the files
 // that lie round it, and then asks it (`python -I -S -c`, with a time limit, in dir and environ: a shim of pyenv or
-// asdf answers according to both). An interpreter that does not answer is no error: NotAsked then says why, and what the
-// files say stands. An error means that there is no interpreter at path.
+// asdf answers according to both). An interpreter that does not answer is no error: NotAsked then says why, and what
+// the files say stands. An error means that there is no interpreter at path.
 func Inspect(ctx context.Context, environ []string, dir, path string) (Interpreter, error) {
 	in := Interpreter{Path: path}
 	if runtime.GOOS == "darwin" && path == "/usr/bin/python3" {
@@ -216,7 +219,8 @@ func Inspect(ctx context.Context, environ []string, dir, path string) (Interpret
 			if said, err = ask(ctx, environ, dir, path, ""); err != nil {
 				return in, fmt.Errorf("%s is a script, and did not answer as a Python does: %w", path, err)
 			}
-			// The shim is run as another folder or variable may make it lead elsewhere: what it leads to now is fixed here.
+			// The shim is run as another folder or variable may make it lead elsewhere: what it leads to now is fixed
+			// here.
 			in.Path = said.Executable
 			if in.Real, err = filepath.EvalSymlinks(said.Executable); err != nil {
 				return in, err
@@ -240,7 +244,8 @@ func Inspect(ctx context.Context, environ []string, dir, path string) (Interpret
 	if said.Executable == "" || in.Prefix != said.Prefix {
 		said, err = ask(ctx, environ, dir, in.Path, in.Prefix)
 		if err != nil {
-			if name := filepath.Base(in.Real); !strings.HasPrefix(strings.ToLower(name), "py") && in.Prefix == in.BasePrefix {
+			if name := filepath.Base(in.Real); !strings.HasPrefix(strings.ToLower(name), "py") &&
+				in.Prefix == in.BasePrefix {
 				return in, fmt.Errorf("%s is no Python: %w", path, err)
 			}
 			in.NotAsked = err.Error()
@@ -341,7 +346,8 @@ func (in *Interpreter) fromAnswer(said answer) {
 	}
 	site := said.Site
 	if inEnv {
-		// Debian's Python answers with its own dist-packages for an environment too; a venv's folder is fixed (PEP 405).
+		// Debian's Python answers with its own dist-packages for an environment too; a venv's folder is fixed (PEP
+		// 405).
 		for _, folder := range in.Site {
 			if !slices.Contains(site, folder) {
 				site = append(site, folder)
@@ -490,8 +496,8 @@ type answer struct {
 	Translated string   `json:"translated"` // 0, 1, absent, or ""
 }
 
-// question is run by any Python from 2.7 on. Without -S's import of site, sys.prefix of a virtual environment is that of
-// its base until 3.13, so the environment's folder is handed in; site's functions are pure and run nothing.
+// question is run by any Python from 2.7 on. Without -S's import of site, sys.prefix of a virtual environment is that
+// of its base until 3.13, so the environment's folder is handed in; site's functions are pure and run nothing.
 const question = `
 import json, os, platform, sys, sysconfig
 said = {"version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable or "", "prefix": sys.argv[1] or sys.prefix,
@@ -569,7 +575,8 @@ func ask(ctx context.Context, environ []string, dir, path, prefix string) (answe
 		return answer{}, errs.last(1), fmt.Errorf("ask %s: %w", path, err)
 	}
 	said, complaint, err := run("-I", "-S")
-	if err != nil && (strings.Contains(complaint, "-I") || strings.Contains(complaint, "usage") || strings.Contains(complaint, "-h")) {
+	if err != nil && (strings.Contains(complaint, "-I") || strings.Contains(complaint, "usage") ||
+		strings.Contains(complaint, "-h")) {
 		said, complaint, err = run("-E", "-s", "-S") // before 3.4 there was no -I
 	}
 	if err != nil && complaint != "" {
@@ -626,7 +633,10 @@ func existing(folders []string) []string {
 	var seen []fs.FileInfo
 	for _, folder := range folders {
 		st, err := os.Stat(folder)
-		if err != nil || !st.IsDir() || slices.ContainsFunc(seen, func(s fs.FileInfo) bool { return os.SameFile(s, st) }) {
+		if err != nil || !st.IsDir() || slices.ContainsFunc(seen, func(s fs.FileInfo) bool {
+			return os.SameFile(s,
+				st)
+		}) {
 			continue
 		}
 		seen = append(seen, st)

@@ -40,18 +40,21 @@ func TestInspectFromFiles(t *testing.T) {
 		name, path, origin, base, version, source, prefix string
 		files                                             map[string]string
 	}{
-		{"Homebrew", "opt/homebrew/bin/python3.11", "Homebrew", "Homebrew", "3.11.7", "folder name", "opt/homebrew/Cellar/python@3.11/3.11.7_1/Frameworks/Python.framework/Versions/3.11", map[string]string{
-			"opt/homebrew/Cellar/python@3.11/3.11.7_1/Frameworks/Python.framework/Versions/3.11/bin/python3.11": "macho",
-			"opt/homebrew/bin/python3.11": "-> ../Cellar/python@3.11/3.11.7_1/Frameworks/Python.framework/Versions/3.11/bin/python3.11",
-		}},
+		{"Homebrew", "opt/homebrew/bin/python3.11", "Homebrew", "Homebrew", "3.11.7", "folder name",
+			"opt/homebrew/Cellar/python@3.11/3.11.7_1/Frameworks/Python.framework/Versions/3.11", map[string]string{
+				"opt/homebrew/Cellar/python@3.11/3.11.7_1/Frameworks/Python.framework/Versions/3.11/bin/python3.11": "macho",
+				"opt/homebrew/bin/python3.11": "-> ../Cellar/python@3.11/3.11.7_1/Frameworks/Python.framework/Versions/3.11/bin/python3.11",
+			}},
 		{"conda", "miniforge3/bin/python", "conda", "conda", "3.12.4", "conda-meta", "miniforge3", map[string]string{
 			"miniforge3/bin/python3.12": "macho", "miniforge3/bin/python": "-> python3.12",
-			"miniforge3/conda-meta/python-3.12.4-h99e199e_1.json": "{}", "miniforge3/conda-meta/python_abi-3.12-5_cp312.json": "{}",
+			"miniforge3/conda-meta/python-3.12.4-h99e199e_1.json": "{}",
+			"miniforge3/conda-meta/python_abi-3.12-5_cp312.json":  "{}",
 		}},
-		{"uv", ".local/share/uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3", "uv", "uv", "3.13.1", "folder name", ".local/share/uv/python/cpython-3.13.1-macos-aarch64-none", map[string]string{
-			".local/share/uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3.13": "macho",
-			".local/share/uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3":    "-> python3.13",
-		}},
+		{"uv", ".local/share/uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3", "uv", "uv", "3.13.1",
+			"folder name", ".local/share/uv/python/cpython-3.13.1-macos-aarch64-none", map[string]string{
+				".local/share/uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3.13": "macho",
+				".local/share/uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3":    "-> python3.13",
+			}},
 		{"venv of uv", "p/.venv/bin/python", "uv venv", "uv", "3.13.1", "pyvenv.cfg", "p/.venv", map[string]string{
 			"uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3.13": "macho",
 			"p/.venv/bin/python": "-> ../../../uv/python/cpython-3.13.1-macos-aarch64-none/bin/python3.13",
@@ -59,15 +62,17 @@ func TestInspectFromFiles(t *testing.T) {
 		}},
 		{"venv of pyenv", "p/venv/bin/python", "venv", "pyenv", "3.10.13", "pyvenv.cfg", "p/venv", map[string]string{
 			".pyenv/versions/3.10.13/bin/python3.10": "macho", ".pyenv/shims/python3": "#!/bin/sh\n",
-			"p/venv/bin/python": "-> python3", "p/venv/bin/python3": "-> ../../../.pyenv/versions/3.10.13/bin/python3.10",
-			"p/venv/pyvenv.cfg": "home = /u/bin\nversion = 3.10.13\n",
+			"p/venv/bin/python":  "-> python3",
+			"p/venv/bin/python3": "-> ../../../.pyenv/versions/3.10.13/bin/python3.10",
+			"p/venv/pyvenv.cfg":  "home = /u/bin\nversion = 3.10.13\n",
 		}},
 		{"virtualenv", "v/bin/python", "virtualenv", "other", "3.9.18", "pyvenv.cfg", "v", map[string]string{
 			"opt/py/bin/python3.9": "macho", "v/bin/python": "-> ../../opt/py/bin/python3.9",
 			"v/pyvenv.cfg": "home = /opt/py\nvirtualenv = 20.29.1\nversion_info = 3.9.18.final.0\n",
 		}},
 		{"built by hand", "opt/py/bin/python3", "other", "other", "3.12.0", "patchlevel.h", "opt/py", map[string]string{
-			"opt/py/bin/python3": "macho", "opt/py/include/python3.12/patchlevel.h": "#define PY_MAJOR_VERSION\t3\n#define PY_VERSION      \t\"3.12.0+\"\n",
+			"opt/py/bin/python3":                     "macho",
+			"opt/py/include/python3.12/patchlevel.h": "#define PY_MAJOR_VERSION\t3\n#define PY_VERSION      \t\"3.12.0+\"\n",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,7 +85,8 @@ func TestInspectFromFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if in.Origin != c.origin || in.BaseOrigin != c.base || in.Version != c.version || in.VersionSource != c.source || in.Prefix != filepath.Join(root, c.prefix) {
+			if in.Origin != c.origin || in.BaseOrigin != c.base || in.Version != c.version ||
+				in.VersionSource != c.source || in.Prefix != filepath.Join(root, c.prefix) {
 				t.Errorf("%+v", in)
 			}
 			if in.Format != "Mach-O" || len(in.Arch) != 1 || in.Arch[0] != "arm64" || in.NotAsked == "" {
@@ -93,10 +99,12 @@ func TestInspectFromFiles(t *testing.T) {
 func TestInspectRefuses(t *testing.T) {
 	root := t.TempDir()
 	tree(t, root, map[string]string{
-		"python": "print('hello')\n", "empty/python": "", "loop": "-> loop", "bin/script": "#!/bin/sh\nexit 3\n", "ruby": "macho",
+		"python": "print('hello')\n", "empty/python": "", "loop": "-> loop", "bin/script": "#!/bin/sh\nexit 3\n",
+		"ruby":       "macho",
 		"bin/python": "#!" + root + "/bin/python2\n", "bin/python2": "#!/bin/sh\n",
 	})
-	for _, name := range []string{"python", "empty/python", "loop", "nothing", "empty", "bin/script", "ruby", "bin/python"} {
+	for _, name := range []string{"python", "empty/python", "loop", "nothing", "empty", "bin/script", "ruby",
+		"bin/python"} {
 		if in, err := Inspect(t.Context(), os.Environ(), root, filepath.Join(root, name)); err == nil {
 			t.Errorf("%s: %+v", name, in)
 		}
@@ -119,7 +127,8 @@ func realPython(t *testing.T) Interpreter {
 
 func TestInspectAsks(t *testing.T) {
 	in := realPython(t)
-	if in.Version == "" || in.VersionSource != "the interpreter" || in.Machine == "" || in.Stdlib == "" || len(in.Arch) == 0 {
+	if in.Version == "" || in.VersionSource != "the interpreter" || in.Machine == "" || in.Stdlib == "" ||
+		len(in.Arch) == 0 {
 		t.Errorf("%+v", in)
 	}
 	if _, err := os.Stat(filepath.Join(in.Stdlib, "json")); err != nil {
@@ -149,7 +158,8 @@ func TestFind(t *testing.T) {
 	cfg := "home = " + filepath.Dir(in.Real) + "\nversion = " + in.Version + "\n"
 	tree(t, root, map[string]string{
 		"active/bin/python": "-> " + in.Real, "active/pyvenv.cfg": cfg,
-		"repo/.git/HEAD": "ref: refs/heads/main\n", "repo/.venv/bin/python": "-> " + in.Real, "repo/.venv/pyvenv.cfg": cfg, "repo/src/a.py": "",
+		"repo/.git/HEAD": "ref: refs/heads/main\n", "repo/.venv/bin/python": "-> " + in.Real,
+		"repo/.venv/pyvenv.cfg": cfg, "repo/src/a.py": "",
 		"dead/.git/HEAD": "", "dead/.venv/bin/python": "-> /no/such/python", "dead/.venv/pyvenv.cfg": cfg,
 		"outer/.venv/bin/python": "-> " + in.Real, "outer/.venv/pyvenv.cfg": cfg, "outer/inner/.git/HEAD": "",
 		"path/python3": "-> " + in.Real, "empty/x": "",
@@ -161,11 +171,13 @@ func TestFind(t *testing.T) {
 		environ             []string
 		want, chosen        string
 	}{
-		{"active environment", "repo/src", "", []string{path, "VIRTUAL_ENV=" + at("active")}, "active/bin/python", "$VIRTUAL_ENV"},
+		{"active environment", "repo/src", "", []string{path, "VIRTUAL_ENV=" + at("active")}, "active/bin/python",
+			"$VIRTUAL_ENV"},
 		{"conda", "repo/src", "", []string{path, "CONDA_PREFIX=" + at("active")}, "active/bin/python", "$CONDA_PREFIX"},
 		{"of the repository", "repo/src", "", []string{path}, "repo/.venv/bin/python", ".venv in " + at("repo")},
 		{"not past the repository", "outer/inner", "", []string{path}, "path/python3", "python3 on PATH"},
-		{"active environment that is gone", "repo", "", []string{path, "VIRTUAL_ENV=" + at("gone")}, "repo/.venv/bin/python", ".venv in " + at("repo")},
+		{"active environment that is gone", "repo", "", []string{path, "VIRTUAL_ENV=" + at("gone")},
+			"repo/.venv/bin/python", ".venv in " + at("repo")},
 		{"environment whose base is gone", "dead", "", []string{path}, "path/python3", "python3 on PATH"},
 		{"path", "empty", "../path/python3", []string{path}, "path/python3", "--python"},
 		{"name", "empty", "python3", []string{path}, "path/python3", "--python"},
@@ -193,7 +205,8 @@ func TestCompareVersions(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"3.9", "3.10", -1}, {"3.11", "3.11.0", 0}, {"2.15.0", "2.9.1", 1}, {"15.3.1", "15", 1}, {"2.15.0a0", "2.15", 0}} {
+	}{{"3.9", "3.10", -1}, {"3.11", "3.11.0", 0}, {"2.15.0", "2.9.1", 1}, {"15.3.1", "15", 1},
+		{"2.15.0a0", "2.15", 0}} {
 		if got := compareVersions(c.a, c.b); got != c.want {
 			t.Errorf("%s against %s: %d", c.a, c.b, got)
 		}

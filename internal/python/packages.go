@@ -16,15 +16,16 @@ import (
 
 // Package is an installed distribution, as its own records say.
 type Package struct {
-	Name           string   `json:"name"` // as it spells itself
-	Version        string   `json:"version"`
-	Location       string   `json:"location"`                  // the folder of its records
-	Tags           []string `json:"tags,omitempty"`            // of the wheel: cp311-cp311-macosx_14_0_arm64
-	Installer      string   `json:"installer,omitempty"`       // pip, uv, conda, …
-	URL            string   `json:"url,omitempty"`             // where it came from, when that was no index (PEP 610); no password
-	Commit         string   `json:"commit,omitempty"`          // of a version-control URL
-	Editable       bool     `json:"editable,omitempty"`        // a link to a working copy
-	RequiresPython string   `json:"requires_python,omitempty"` // >=3.11
+	Name      string   `json:"name"` // as it spells itself
+	Version   string   `json:"version"`
+	Location  string   `json:"location"`            // the folder of its records
+	Tags      []string `json:"tags,omitempty"`      // of the wheel: cp311-cp311-macosx_14_0_arm64
+	Installer string   `json:"installer,omitempty"` // pip, uv, conda, …
+	// where it came from, when that was no index (PEP 610); no password
+	URL            string `json:"url,omitempty"`
+	Commit         string `json:"commit,omitempty"`          // of a version-control URL
+	Editable       bool   `json:"editable,omitempty"`        // a link to a working copy
+	RequiresPython string `json:"requires_python,omitempty"` // >=3.11
 }
 
 // Bounds of what is read. METADATA carries the whole README, of which only the head is wanted.
@@ -34,8 +35,8 @@ const (
 	maxRecord   = 64 << 10
 )
 
-// Packages reads the dist-info and egg-info records of package folders, in their order, by name within each. What cannot
-// be read is left out. Nothing is imported.
+// Packages reads the dist-info and egg-info records of package folders, in their order, by name within each. What
+// cannot be read is left out. Nothing is imported.
 func Packages(site []string) []Package {
 	var found []Package
 	for _, folder := range site {
@@ -219,9 +220,11 @@ func platformFits(platform, system string, arch []string) (ok bool, why string) 
 		if parts := strings.SplitN(platform, "_", 4); len(parts) == 4 {
 			machine = parts[3]
 		}
-	case strings.HasPrefix(platform, "manylinux"), strings.HasPrefix(platform, "musllinux"), strings.HasPrefix(platform, "linux_"):
+	case strings.HasPrefix(platform, "manylinux"), strings.HasPrefix(platform, "musllinux"),
+		strings.HasPrefix(platform, "linux_"):
 		wants = "linux"
-		for _, m := range []string{"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "s390x", "riscv64", "loongarch64"} {
+		for _, m := range []string{"x86_64", "aarch64", "i686", "armv7l", "ppc64le", "s390x", "riscv64",
+			"loongarch64"} {
 			if strings.HasSuffix(platform, "_"+m) {
 				machine = m
 			}
@@ -245,7 +248,8 @@ func platformFits(platform, system string, arch []string) (ok bool, why string) 
 	if len(arch) == 0 || slices.ContainsFunc(arch, func(a string) bool { return sameArch(a, machine) }) {
 		return true, ""
 	}
-	return false, fmt.Sprintf("built for %s, under an interpreter that runs as %s", platform, strings.Join(arch, " or "))
+	return false, fmt.Sprintf("built for %s, under an interpreter that runs as %s", platform,
+		strings.Join(arch, " or "))
 }
 
 var cpython = regexp.MustCompile(`^cp([23])([0-9]+)$`)
@@ -339,9 +343,10 @@ type Torch struct {
 	Flavour  string `json:"flavour"` // CUDA 13.2, ROCm 6.4, XPU …, CPU, macOS
 	Commit   string `json:"commit,omitempty"`
 	Debug    bool   `json:"debug,omitempty"`
-	Location string `json:"location"`         // folder of the package
-	Origin   string `json:"origin,omitempty"` // what put it there: pip from an index, conda channel, a URL, a working copy
-	Channel  string `json:"channel,omitempty"`
+	Location string `json:"location"` // folder of the package
+	// what put it there: pip from an index, conda channel, a URL, a working copy
+	Origin  string `json:"origin,omitempty"`
+	Channel string `json:"channel,omitempty"`
 }
 
 // ReadTorch reads the first torch on the package folders, as text: nothing is run. ok is false when there is none; an
@@ -389,7 +394,8 @@ func ReadTorch(in Interpreter, packages []Package) (t Torch, ok bool, err error)
 	}
 	// A working copy or a development install: the records exist and the folder is elsewhere.
 	for _, p := range Named(packages, "torch") {
-		return Torch{Version: p.Version, Release: release(p.Version), Flavour: "unknown", Location: p.Location, Origin: p.URL}, true, nil
+		return Torch{Version: p.Version, Release: release(p.Version), Flavour: "unknown", Location: p.Location,
+			Origin: p.URL}, true, nil
 	}
 	return t, false, nil
 }
@@ -412,7 +418,8 @@ func condaChannel(prefix string) string {
 	return ""
 }
 
-// An assignment of a string or None at the start of a line, with or without an annotation, as PyTorch's build writes it.
+// An assignment of a string or None at the start of a line, with or without an annotation, as PyTorch's build writes
+// it.
 var assignment = regexp.MustCompile(`(?m)^([A-Za-z_][A-Za-z0-9_]*)[ \t]*(?::[^=\n]*)?=[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|([A-Za-z0-9_.]+))`)
 
 func parseTorchVersion(text []byte) Torch {

@@ -28,7 +28,8 @@ func TestPackages(t *testing.T) {
 		t.Fatalf("%+v", ps)
 	}
 	p := ps[3]
-	if p.Name != "Torch.Thing" || p.Version != "1.0" || len(p.Tags) != 2 || p.Installer != "uv" || p.Commit != "abc" || p.RequiresPython != ">=3.11" {
+	if p.Name != "Torch.Thing" || p.Version != "1.0" || len(p.Tags) != 2 || p.Installer != "uv" || p.Commit != "abc" ||
+		p.RequiresPython != ">=3.11" {
 		t.Errorf("%+v", p)
 	}
 	if strings.Contains(p.URL, "secret") || !ps[0].Editable {
@@ -43,7 +44,8 @@ func TestArchMismatch(t *testing.T) {
 	arm := Interpreter{Format: "Mach-O", Arch: []string{"arm64"}}
 	intel := Interpreter{Format: "Mach-O", Arch: []string{"x86_64"}}
 	fat := Interpreter{Format: "Mach-O fat", Arch: []string{"x86_64", "arm64"}}
-	translated := Interpreter{Format: "Mach-O fat", Arch: []string{"x86_64", "arm64"}, Platform: "darwin", Machine: "x86_64"}
+	translated := Interpreter{Format: "Mach-O fat", Arch: []string{"x86_64", "arm64"}, Platform: "darwin",
+		Machine: "x86_64"}
 	linux := Interpreter{Format: "ELF", Arch: []string{"x86_64"}, Platform: "linux2", Machine: "x86_64"}
 	pi := Interpreter{Format: "ELF", Arch: []string{"aarch64"}}
 	for _, c := range []struct {
@@ -121,10 +123,12 @@ func TestReadTorch(t *testing.T) {
 	}
 	root := t.TempDir()
 	tree(t, root, map[string]string{
-		"site/torch/version.py": "__version__ = '2.4.1'\ncuda = None\n", "conda-meta/pytorch-2.4.1-py3.11_0.json": `{"channel": "https://conda.anaconda.org/pytorch/osx-arm64"}`,
-		"bad/torch/version.py": "\n",
+		"site/torch/version.py":                  "__version__ = '2.4.1'\ncuda = None\n",
+		"conda-meta/pytorch-2.4.1-py3.11_0.json": `{"channel": "https://conda.anaconda.org/pytorch/osx-arm64"}`,
+		"bad/torch/version.py":                   "\n",
 	})
-	in := Interpreter{Prefix: root, Platform: "darwin", Site: []string{filepath.Join(root, "none"), filepath.Join(root, "site")}}
+	in := Interpreter{Prefix: root, Platform: "darwin", Site: []string{filepath.Join(root, "none"),
+		filepath.Join(root, "site")}}
 	got, ok, err := ReadTorch(in, nil)
 	if err != nil || !ok || got.Flavour != "macOS" || !strings.Contains(got.Origin, "conda") {
 		t.Errorf("%+v %v %v", got, ok, err)
@@ -148,14 +152,16 @@ func TestChecks(t *testing.T) {
 		}
 		return strings.Join(s, "|")
 	}
-	mac := Interpreter{Version: "3.12.1", Platform: "darwin", Machine: "arm64", System: "14.5", Translated: &no, Format: "Mach-O", Arch: []string{"arm64"}}
+	mac := Interpreter{Version: "3.12.1", Platform: "darwin", Machine: "arm64", System: "14.5", Translated: &no,
+		Format: "Mach-O", Arch: []string{"arm64"}}
 	rosetta := mac
 	rosetta.Machine, rosetta.Translated = "x86_64", &yes
 	old := Interpreter{Version: "2.7.18", Platform: "linux2"}
 	for _, c := range []struct {
 		in   Interpreter
 		want string
-	}{{mac, ""}, {rosetta, "interpreter-translated error"}, {old, "interpreter-old error"}, {Interpreter{NotAsked: "exec format error"}, "interpreter-silent error"}} {
+	}{{mac, ""}, {rosetta, "interpreter-translated error"}, {old, "interpreter-old error"},
+		{Interpreter{NotAsked: "exec format error"}, "interpreter-silent error"}} {
 		if got := names(CheckInterpreter(c.in)); got != c.want {
 			t.Errorf("%+v: %s", c.in, got)
 		}
@@ -175,11 +181,13 @@ func TestChecks(t *testing.T) {
 			t.Errorf("torch %s under %s: %s", c.torch, c.in.Machine, got)
 		}
 	}
-	twice := []Package{{Name: "numpy", Version: "2.4.6"}, {Name: "NumPy", Version: "1.26.4"}, {Name: "a", Version: "1"}, {Name: "a", Version: "1"}}
+	twice := []Package{{Name: "numpy", Version: "2.4.6"}, {Name: "NumPy", Version: "1.26.4"}, {Name: "a", Version: "1"},
+		{Name: "a", Version: "1"}}
 	if got := names(CheckPackages(mac, twice, nil)); got != "package-twice warning" {
 		t.Error(got)
 	}
-	for _, c := range []struct{ release, backend, install string }{{"2.0.1", "12.3", "11"}, {"2.8.0", "13.0", "11"}, {"2.11.0", "14.0", "11"}, {"2.12.1", "14.0", "14"}, {"2.15.0", "15.0", "14"}} {
+	for _, c := range []struct{ release, backend, install string }{{"2.0.1", "12.3", "11"}, {"2.8.0", "13.0", "11"},
+		{"2.11.0", "14.0", "11"}, {"2.12.1", "14.0", "14"}, {"2.15.0", "15.0", "14"}} {
 		if f, ok := MacFloor(c.release); !ok || f.Backend != c.backend || f.Install != c.install {
 			t.Errorf("%s: %+v %v", c.release, f, ok)
 		}

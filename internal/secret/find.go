@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// find gives the places of secrets in a text, by shape and by the names before them. learnt, where it is not nil, takes their values.
+// find gives the places of secrets in a text, by shape and by the names before them. learnt, where it is not nil, takes
+// their values.
 func find(s string, learnt *[]string) []span {
 	if len(s) < leastCarried {
 		return nil
@@ -51,7 +52,8 @@ func find(s string, learnt *[]string) []span {
 var brokers = regexp.MustCompile(`^(postgres|postgresql|mysql|mariadb|mongodb|redis|rediss|valkey|amqps?|mssql|sqlserver|oracle|clickhouse|clickhouses|kafka|nats|` +
 	`cockroachdb|snowflake|redshift|trino|presto|sqlite|ldaps?|smtps?|imaps?|mqtts?|neo4j|bolt|cassandra|couchdb|influxdb|rabbitmq|celery|pyamqp)(\+[a-z0-9_+]+)?$`)
 
-// findURLs finds the passwords of addresses, scheme://user:password@host, and names alone that look like a key, scheme://key@host.
+// findURLs finds the passwords of addresses, scheme://user:password@host, and names alone that look like a key,
+// scheme://key@host.
 func findURLs(s string, add func(from, to int)) {
 	for base := 0; ; {
 		at := strings.Index(s[base:], "//")
@@ -68,7 +70,8 @@ func findURLs(s string, add func(from, to int)) {
 			continue
 		}
 		start := colon
-		for start > 0 && colon-start < 32 && (isLetter(s[start-1]) || isDigit(s[start-1]) || strings.IndexByte("+.-_", s[start-1]) >= 0) {
+		for start > 0 && colon-start < 32 && (isLetter(s[start-1]) || isDigit(s[start-1]) ||
+			strings.IndexByte("+.-_", s[start-1]) >= 0) {
 			start--
 		}
 		scheme := strings.ToLower(s[start:colon])
@@ -77,7 +80,8 @@ func findURLs(s string, add func(from, to int)) {
 		}
 		from := at + 2
 		end := from
-		for end < len(s) && end-from < 8192 && !isSpace(s[end]) && !isQuote(s[end]) && s[end] != '<' && s[end] != '>' && s[end] != '|' {
+		for end < len(s) && end-from < 8192 && !isSpace(s[end]) && !isQuote(s[end]) && s[end] != '<' && s[end] != '>' &&
+			s[end] != '|' {
 			end++
 		}
 		segment := s[from:end]
@@ -93,7 +97,8 @@ func findURLs(s string, add func(from, to int)) {
 			}
 			host = strings.LastIndexByte(rest, '@')
 		} else if host < 0 { // a / or a # in the password: what stands between : and / is no port
-			if i := strings.IndexByte(authority, ':'); i >= 0 && !strings.HasPrefix(authority, "[") && strings.Trim(authority[i+1:], "0123456789") != "" {
+			if i := strings.IndexByte(authority, ':'); i >= 0 && !strings.HasPrefix(authority, "[") &&
+				strings.Trim(authority[i+1:], "0123456789") != "" {
 				host = strings.LastIndexByte(segment, '@')
 			}
 		}
@@ -130,7 +135,8 @@ func bareUserinfo(word string, learnt *[]string) []span {
 // headers hold credentials up to the end of their line.
 var headers = set("authorization cookie cookies")
 
-// findNamed finds what stands behind a telling name and = or a colon: api_key='…', "token": "…", ?sig=…, Authorization: ….
+// findNamed finds what stands behind a telling name and = or a colon: api_key='…', "token": "…", ?sig=…, Authorization:
+// ….
 func findNamed(s string, add func(from, to int)) {
 	for i := 0; i < len(s); i++ {
 		pair := s[i] == ',' && i > 0 && isQuote(s[i-1]) && i+2 < len(s) // ('token', 'x')
@@ -145,7 +151,8 @@ func findNamed(s string, add func(from, to int)) {
 			end--
 		}
 		start := end
-		for start > 0 && end-start < 96 && (isLetter(s[start-1]) || isDigit(s[start-1]) || strings.IndexByte("_.-", s[start-1]) >= 0) {
+		for start > 0 && end-start < 96 && (isLetter(s[start-1]) || isDigit(s[start-1]) ||
+			strings.IndexByte("_.-", s[start-1]) >= 0) {
 			start--
 		}
 		for sep+1 < len(s) && (s[sep+1] == '=' || s[sep+1] == '>') {
@@ -156,7 +163,8 @@ func findNamed(s string, add func(from, to int)) {
 		}
 		compared := sep > i && s[sep] == '=' || s[i] == '=' && i > 0 && strings.IndexByte("!<>=", s[i-1]) >= 0
 		i = sep
-		if compared || start == end || sep+1 >= len(s) || strings.HasSuffix(s[start:end], ".py") || s[i] == ':' && (strings.HasPrefix(s[sep+1:], "//") || strings.HasSuffix(s[:start], "//")) {
+		if compared || start == end || sep+1 >= len(s) || strings.HasSuffix(s[start:end], ".py") || s[i] == ':' &&
+			(strings.HasPrefix(s[sep+1:], "//") || strings.HasSuffix(s[:start], "//")) {
 			continue // an address: findURLs sees it
 		}
 		name := s[start:end]
@@ -193,12 +201,14 @@ func findNamed(s string, add func(from, to int)) {
 		value := s[from:to]
 		if header || strings.HasPrefix(value, "Bearer ") || strings.HasPrefix(value, "Basic ") {
 			// Authorization: Bearer …: the scheme stays.
-			if scheme, rest, ok := strings.Cut(value, " "); ok && rest != "" && letters(scheme) && last[len(last)-1] != "cookie" && last[len(last)-1] != "cookies" {
+			if scheme, rest, ok := strings.Cut(value, " "); ok && rest != "" && letters(scheme) &&
+				last[len(last)-1] != "cookie" && last[len(last)-1] != "cookies" {
 				from += len(scheme) + 1
 				value = rest
 			}
 		}
-		if strings.EqualFold(value, name) || inQuotes == 0 && strings.IndexByte("{[(", value[0]) >= 0 && !looksSecret(value[1:]) {
+		if strings.EqualFold(value, name) || inQuotes == 0 && strings.IndexByte("{[(", value[0]) >= 0 &&
+			!looksSecret(value[1:]) {
 			continue // password=password: an argument handed on; auth={…}: what stands within tells by itself
 		}
 		if isSecret(value, t) && !strings.HasPrefix(value, Mark) && !(inQuotes == 0 && strings.Contains(value, "://")) {
@@ -265,7 +275,8 @@ var nextName = regexp.MustCompile(`^[A-Za-z_][\w.-]*=`)
 
 // closes says that what follows a comma or a bracket shows that it ends a value.
 func closes(rest string) bool {
-	return rest == "" || isSpace(rest[0]) || strings.IndexByte(`,;:.)]}"'`, rest[0]) >= 0 || nextName.MatchString(rest[:min(len(rest), 64)])
+	return rest == "" || isSpace(rest[0]) || strings.IndexByte(`,;:.)]}"'`, rest[0]) >= 0 ||
+		nextName.MatchString(rest[:min(len(rest), 64)])
 }
 
 // findFlags finds the values of flags in a line for a shell: --password x, -u user:x.
@@ -279,7 +290,8 @@ func findFlags(s string, add func(from, to int)) {
 			start++
 		}
 		end := start
-		for end < len(s) && end-start < 96 && (isLetter(s[end]) || isDigit(s[end]) || strings.IndexByte("_.-", s[end]) >= 0) {
+		for end < len(s) && end-start < 96 && (isLetter(s[end]) || isDigit(s[end]) ||
+			strings.IndexByte("_.-", s[end]) >= 0) {
 			end++
 		}
 		i = max(i, end-1)
@@ -287,7 +299,8 @@ func findFlags(s string, add func(from, to int)) {
 			continue
 		}
 		from := end
-		for from < len(s) && (isQuote(s[from]) || s[from] == ',') && from-end < 2 { // '--api-key', 'x' as Python prints a list
+		for from < len(s) && (isQuote(s[from]) || s[from] == ',') && from-end < 2 {
+			// '--api-key', 'x' as Python prints a list
 			from++
 		}
 		space := from
@@ -318,10 +331,12 @@ func findFlags(s string, add func(from, to int)) {
 // userFlags take user:password in one word, as curl's -u does.
 var userFlags = set("u U user username proxy-user userpwd creds login auth basic-auth http-auth")
 
-// passwordOf says where in user:password the password begins; 0 where it is none, as in the numbers of 1000:1000 or in an address.
+// passwordOf says where in user:password the password begins; 0 where it is none, as in the numbers of 1000:1000 or in
+// an address.
 func passwordOf(value string) int {
 	user, password, ok := strings.Cut(value, ":")
-	if !ok || password == "" || password == Mark || strings.HasPrefix(password, "//") || strings.Trim(password, "0123456789") == "" && len(password) < 6 ||
+	if !ok || password == "" || password == Mark || strings.HasPrefix(password, "//") ||
+		strings.Trim(password, "0123456789") == "" && len(password) < 6 ||
 		strings.ContainsAny(user, "/ ") || isReference(password) {
 		return 0
 	}

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 )
 
-// JSON takes secrets out of every text of a JSON document or of a line of one, names of fields included. A list of texts is read as a command line.
-// Numbers, and texts in which nothing is found, keep their bytes; where nothing is found at all the document itself is given back.
+// JSON takes secrets out of every text of a JSON document or of a line of one, names of fields included. A list of
+// texts is read as a command line. Numbers, and texts in which nothing is found, keep their bytes; where nothing is
+// found at all the document itself is given back.
 func (set *Set) JSON(doc []byte) []byte {
 	return rewrite(doc, leastCarried, set.Text, func(argv []string) []string { return set.redactWords(argv, nil) })
 }
 
-// rewrite hands texts of so many bytes or more to text, and lists of texts that may be command lines to words, where that is not nil.
+// rewrite hands texts of so many bytes or more to text, and lists of texts that may be command lines to words, where
+// that is not nil.
 func rewrite(doc []byte, least int, text func(string) string, words func([]string) []string) []byte {
 	var out []byte
 	last := 0
@@ -58,7 +60,8 @@ func rewrite(doc []byte, least int, text func(string) string, words func([]strin
 	return append(out, doc[last:]...)
 }
 
-// literalEnd gives where the text that begins with the quote at from ends, behind its quote, and whether it holds escapes.
+// literalEnd gives where the text that begins with the quote at from ends, behind its quote, and whether it holds
+// escapes.
 func literalEnd(doc []byte, from int) (end int, escaped bool) {
 	for i := from + 1; i < len(doc); i++ {
 		switch doc[i] {
@@ -82,8 +85,8 @@ func before(doc []byte, from int) bool {
 	return false
 }
 
-// list reads the rest of a list of texts, from its first on; false where it holds anything else, or nothing that a command line would: most lists,
-// as the kinds of steps, need no more than this look.
+// list reads the rest of a list of texts, from its first on; false where it holds anything else, or nothing that a
+// command line would: most lists, as the kinds of steps, need no more than this look.
 func list(doc []byte, from int) (texts []string, places []span, ok bool) {
 	command := false
 	for i := from; ; {

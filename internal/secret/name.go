@@ -28,7 +28,8 @@ var (
 	// telling are words that say by themselves what stands behind them.
 	telling = set(`password passwd passphrase passcode pw pwd secret secrets credential credentials creds apikey accesskey secretkey privatekey authkey
 		authtoken accesstoken apitoken token bearer jwt cookie cookies webhook authorization userpwd dbpass dbpassword userpass sshpass auth sas`)
-	// hinting are words that often say something else; a variable of the environment that ends in one is taken to be a secret.
+	// hinting are words that often say something else; a variable of the environment that ends in one is taken to be a
+	// secret.
 	hinting = set("key keys pass pat session sessionid private signature sig dsn tokens credstore")
 	// anywhere are words that tell wherever they stand in a name.
 	anywhere = set("password passwd passphrase secret apikey secretkey privatekey accesstoken authtoken credential credentials")
@@ -86,7 +87,8 @@ func tells(name string) tell {
 	return t
 }
 
-// tellsVariable does so for a variable of the environment: what only hints elsewhere is a secret there, at its end or within it.
+// tellsVariable does so for a variable of the environment: what only hints elsewhere is a secret there, at its end or
+// within it.
 func tellsVariable(name string) tell {
 	if name == "PWD" || name == "OLDPWD" {
 		return silent
@@ -163,7 +165,8 @@ func weigh(name string) (tell, []string) {
 	case hinting[last]:
 		return maybe, words
 	}
-	for _, end := range []string{"password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "secret", "pwd"} {
+	for _, end := range []string{"password", "passwd", "passphrase", "apikey", "secretkey", "accesskey", "secret",
+		"pwd"} {
 		if strings.HasSuffix(last, end) {
 			return surely, words
 		}
@@ -191,7 +194,8 @@ func isSecret(value string, t tell) bool {
 var switches = set(`true false yes no on off none null nil auto default undefined enabled disabled always never basic digest ntlm oauth oauth2 bearer kerberos
 	ldap gssapi iam token jwt str string bytes int float bool any required optional optionally prompt stdin keyring`)
 
-// isSwitch says that a value is a choice or a number: --use-auth-token true, HF_HUB_DISABLE_IMPLICIT_TOKEN=1. A number of four digits may be a PIN.
+// isSwitch says that a value is a choice or a number: --use-auth-token true, HF_HUB_DISABLE_IMPLICIT_TOKEN=1. A number
+// of four digits may be a PIN.
 func isSwitch(v string) bool {
 	if v == "" || v == "-" || switches[strings.ToLower(v)] {
 		return true
@@ -214,7 +218,8 @@ var (
 	named = regexp.MustCompile(`(?i)^[\w./\\~ -]+\.(json|pem|key|txt|ya?ml|toml|env|crt|cer|p12|pfx|pub|cfg|ini|conf|py|csv)$`)
 )
 
-// isReference says that a value names where the secret is, or stands for one: $HF_TOKEN, {token}, <pad>, [MASK], args.api_key.
+// isReference says that a value names where the secret is, or stands for one: $HF_TOKEN, {token}, <pad>, [MASK],
+// args.api_key.
 func isReference(v string) bool {
 	return reference.MatchString(v) || chain.MatchString(v) && !looksSecret(v)
 }
@@ -236,8 +241,9 @@ func isPath(v string) bool {
 	return true
 }
 
-// looksSecret says that a value is long, of the characters that keys are made of, and without an order that words would have: from sixteen characters
-// on, letters and digits, three bits or more a character (random hexadecimal has at most four, random base 64 six, of which sixteen show up to four).
+// looksSecret says that a value is long, of the characters that keys are made of, and without an order that words would
+// have: from sixteen characters on, letters and digits, three bits or more a character (random hexadecimal has at most
+// four, random base 64 six, of which sixteen show up to four).
 func looksSecret(v string) bool {
 	if len(v) < 16 || len(v) > 4096 {
 		return false

@@ -1,8 +1,9 @@
-// Package secret takes secrets out of a stranger's text before it is kept: by the names that stand before them (--api-key, HF_TOKEN,
-// Authorization), by their shapes (URLs with a password, keys of known vendors, private keys), and, within one run, by their values: what a
-// telling flag or variable held is taken out wherever it turns up again.
+// Package secret takes secrets out of a stranger's text before it is kept: by the names that stand before them
+// (--api-key, HF_TOKEN, Authorization), by their shapes (URLs with a password, keys of known vendors, private keys),
+// and, within one run, by their values: what a telling flag or variable held is taken out wherever it turns up again.
 //
-// Randomness alone tells nothing: hashes of commits and of data stay. Nothing here fails: what is not recognised stays as it was.
+// Randomness alone tells nothing: hashes of commits and of data stay. Nothing here fails: what is not recognised stays
+// as it was.
 package secret
 
 import (
@@ -12,11 +13,13 @@ import (
 	"sync"
 )
 
-// Mark stands where a secret stood. Its characters are allowed in a URL's user information (RFC 3986, sub-delims), mean nothing to JSON, HTML,
-// CSV and Markdown, and are an error in a shell: a command that lacks its secret is not run by mistake.
+// Mark stands where a secret stood. Its characters are allowed in a URL's user information (RFC 3986, sub-delims), mean
+// nothing to JSON, HTML, CSV and Markdown, and are an error in a shell: a command that lacks its secret is not run by
+// mistake.
 const Mark = "(redacted)"
 
-// Set holds the values that are known to be secret in one run. The zero value knows none. It is safe for use by several goroutines at once.
+// Set holds the values that are known to be secret in one run. The zero value knows none. It is safe for use by several
+// goroutines at once.
 type Set struct {
 	mu     sync.RWMutex
 	values []string // the longest first
@@ -39,7 +42,8 @@ func Text(s string) string { return none.Text(s) }
 // Words does so for a command line, whose words are seen together: the value of a flag stands in the word after it.
 func Words(argv []string) []string { return none.redactWords(argv, nil) }
 
-// JSON does so for every text in a JSON document or a line of one. A list of texts is read as a command line. What does not change keeps its bytes.
+// JSON does so for every text in a JSON document or a line of one. A list of texts is read as a command line. What does
+// not change keeps its bytes.
 func JSON(doc []byte) []byte { return none.JSON(doc) }
 
 // Text takes out of s what the functions of the package do, and the values that the set knows.
@@ -60,7 +64,8 @@ func (set *Set) Words(argv []string) []string {
 	return set.redactWords(argv, nil)
 }
 
-// Learn remembers a value, so that it is taken out wherever it stands. Values too short or too common are not: they would blot out what is none.
+// Learn remembers a value, so that it is taken out wherever it stands. Values too short or too common are not: they
+// would blot out what is none.
 func (set *Set) Learn(value string) {
 	value = strings.TrimSpace(value)
 	if lines := strings.ReplaceAll(value, `\n`, "\n"); lines != value { // as JSON and .env files write it
@@ -99,7 +104,8 @@ func (set *Set) Learn(value string) {
 	}
 }
 
-// Environ remembers the secrets of an environment, NAME=value each: those behind telling names, and those whose shape tells.
+// Environ remembers the secrets of an environment, NAME=value each: those behind telling names, and those whose shape
+// tells.
 func (set *Set) Environ(environ []string) {
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
@@ -126,7 +132,8 @@ func (set *Set) Variable(name, value string) string {
 	return set.Text(value)
 }
 
-// carried says whether a value is looked for elsewhere: it is neither short nor a word or a path that stands there for another reason.
+// carried says whether a value is looked for elsewhere: it is neither short nor a word or a path that stands there for
+// another reason.
 func carried(v string) bool {
 	letters, digits := 0, 0
 	for i := 0; i < len(v); i++ {
@@ -148,10 +155,14 @@ func carried(v string) bool {
 	return letters+digits > 0 && !isPath(v)
 }
 
-// commonValues are passwords that people leave as they were delivered, and words of our own records: looked for everywhere they would spoil a text.
-var commonValues = map[string]bool{"password": true, "postgres": true, "minioadmin": true, "changeme": true, "username": true, "example": true,
-	"anonymous": true, "localhost": true, "administrator": true, "development": true, "production": true, "measured": true, "rehearsed": true,
-	"predicted": true, "declared": true, "backward": true, "optimizer": true, "notebook": true, "complete": true, "installed": true, "fallback": true,
+// commonValues are passwords that people leave as they were delivered, and words of our own records: looked for
+// everywhere they would spoil a text.
+var commonValues = map[string]bool{"password": true, "postgres": true, "minioadmin": true, "changeme": true,
+	"username": true, "example": true,
+	"anonymous": true, "localhost": true, "administrator": true, "development": true, "production": true,
+	"measured": true, "rehearsed": true,
+	"predicted": true, "declared": true, "backward": true, "optimizer": true, "notebook": true, "complete": true,
+	"installed": true, "fallback": true,
 	"training": true, "redacted": true, "framework": true, "pytorch": true, "tensorflow": true, "huggingface": true}
 
 type span struct{ from, to int }

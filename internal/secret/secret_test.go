@@ -15,7 +15,8 @@ import (
 func TestShapes(t *testing.T) {
 	for seed := range uint64(5) {
 		for name, v := range testkit.Secrets(seed) {
-			for _, text := range []string{"%s", "login failed for %s: 401", `{"cause": "%s", "n": 1}`, "fetch('%s')", "at https://api.example.com/v1/%s/x",
+			for _, text := range []string{"%s", "login failed for %s: 401", `{"cause": "%s", "n": 1}`, "fetch('%s')",
+				"at https://api.example.com/v1/%s/x",
 				"bash -c 'curl %s'"} {
 				text = fmt.Sprintf(text, v)
 				got := Text(text)
@@ -30,12 +31,15 @@ func TestShapes(t *testing.T) {
 	}
 	for _, c := range [][2]string{
 		{"postgres://user:pw@db.example.com/train", "postgres://user:(redacted)@db.example.com/train"},
-		{"postgresql+psycopg2://u:p@ss:w/0rd@db:5432/x?sslmode=on", "postgresql+psycopg2://u:(redacted)@db:5432/x?sslmode=on"},
+		{"postgresql+psycopg2://u:p@ss:w/0rd@db:5432/x?sslmode=on",
+			"postgresql+psycopg2://u:(redacted)@db:5432/x?sslmode=on"},
 		{"https://u:p%40ss%3Aw@host/x", "https://u:(redacted)@host/x"},
 		{"https://u:p@ss@host:8080/x y", "https://u:(redacted)@host:8080/x y"},
 		{"redis://:hunter2@cache:6379/0", "redis://:(redacted)@cache:6379/0"},
-		{"clone 'https://x-access-token:abcde@github.com/o/r.git' failed", "clone 'https://x-access-token:(redacted)@github.com/o/r.git' failed"},
-		{"https://0123456789abcdef0123456789abcde1@o1.ingest.sentry.io/42", "https://(redacted)@o1.ingest.sentry.io/42"},
+		{"clone 'https://x-access-token:abcde@github.com/o/r.git' failed",
+			"clone 'https://x-access-token:(redacted)@github.com/o/r.git' failed"},
+		{"https://0123456789abcdef0123456789abcde1@o1.ingest.sentry.io/42",
+			"https://(redacted)@o1.ingest.sentry.io/42"},
 		{"git+https://u:pw12@github.com/o/r@v1.0#egg=r", "git+https://u:(redacted)@github.com/o/r@v1.0#egg=r"},
 		{"Authorization: Bearer abc.def-ghi", "Authorization: Bearer (redacted)"},
 		{`headers={'Authorization': 'token 12345abcde'}`, `headers={'Authorization': 'token (redacted)'}`},
@@ -45,8 +49,10 @@ func TestShapes(t *testing.T) {
 		{"X-Api-Key: 77abc", "X-Api-Key: (redacted)"},
 		{"https://s3.example.com/b/k?X-Amz-Credential=AK%2F2&X-Amz-Signature=0a1b2c&X-Amz-Expires=60",
 			"https://s3.example.com/b/k?X-Amz-Credential=(redacted)&X-Amz-Signature=(redacted)&X-Amz-Expires=60"},
-		{"https://a.blob.core.windows.net/c/b?sv=2022&sig=aB3%2F&se=2026", "https://a.blob.core.windows.net/c/b?sv=2022&sig=(redacted)&se=2026"},
-		{"DefaultEndpointsProtocol=https;AccountName=n;AccountKey=abc+/d==;EndpointSuffix=core", "DefaultEndpointsProtocol=https;AccountName=n;AccountKey=(redacted);EndpointSuffix=core"},
+		{"https://a.blob.core.windows.net/c/b?sv=2022&sig=aB3%2F&se=2026",
+			"https://a.blob.core.windows.net/c/b?sv=2022&sig=(redacted)&se=2026"},
+		{"DefaultEndpointsProtocol=https;AccountName=n;AccountKey=abc+/d==;EndpointSuffix=core",
+			"DefaultEndpointsProtocol=https;AccountName=n;AccountKey=(redacted);EndpointSuffix=core"},
 		{"Server=db;User Id=sa;Password=S3,cret!;Encrypt=yes", "Server=db;User Id=sa;Password=(redacted);Encrypt=yes"},
 		{`{"api_key": "two words", "n": 3}`, `{"api_key": "(redacted)", "n": 3}`},
 		{`"{\"password\": \"a b\", \"n\": 3}"`, `"{\"password\": \"(redacted)\", \"n\": 3}"`},
@@ -55,10 +61,13 @@ func TestShapes(t *testing.T) {
 		{"python t.py --api-key abc --lr 1e-4", "python t.py --api-key (redacted) --lr 1e-4"},
 		{"['python', 't.py', '--api-key', 'abc d', '-v']", "['python', 't.py', '--api-key', '(redacted)', '-v']"},
 		{"curl -u me:pw99 https://x", "curl -u me:(redacted) https://x"},
-		{"machine api.wandb.ai\n  login user\n  password abcd\n", "machine api.wandb.ai\n  login user\n  password (redacted)\n"},
-		{"-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nrest", "-----BEGIN RSA PRIVATE KEY-----(redacted)-----END RSA PRIVATE KEY-----\nrest"},
+		{"machine api.wandb.ai\n  login user\n  password abcd\n",
+			"machine api.wandb.ai\n  login user\n  password (redacted)\n"},
+		{"-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nrest",
+			"-----BEGIN RSA PRIVATE KEY-----(redacted)-----END RSA PRIVATE KEY-----\nrest"},
 		{`-----BEGIN PRIVATE KEY-----\nMIIE\n`, `-----BEGIN PRIVATE KEY-----(redacted)`},
-		{"https://hooks.slack.com/services/T00000000/B00000000/abcdefgh", "https://hooks.slack.com/services/(redacted)"},
+		{"https://hooks.slack.com/services/T00000000/B00000000/abcdefgh",
+			"https://hooks.slack.com/services/(redacted)"},
 		{"https://discord.com/api/webhooks/123456/abcdef-ghijklmnopq", "https://discord.com/api/webhooks/(redacted)"},
 		{"sshpass -p hunter2 ssh box", "sshpass -p (redacted) ssh box"},
 		{"[('token', 'abc d'), ('n', '1')]", "[('token', '(redacted)'), ('n', '1')]"},
@@ -74,20 +83,30 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestWords: on a command line a flag, a variable, a place tells; what is learnt there goes from other texts of the run.
+// TestWords: on a command line a flag, a variable, a place tells; what is learnt there goes from other texts of the
+// run.
 func TestWords(t *testing.T) {
 	for seed := range uint64(4) {
 		for _, v := range testkit.PlainSecrets(seed) {
 			for _, argv := range [][]string{
-				{"python", "t.py", "--api-key", v}, {"python", "t.py", "--api-key=" + v}, {"python", "t.py", "--api_key", v, "--lr", "1"},
-				{"python", "t.py", "--password", v}, {"t", "--hf-token=" + v}, {"t", "--token", v}, {"t", "--db.password=" + v}, {"t", "wandb.api_key=" + v},
-				{"t", "+logger.token=" + v}, {"env", "WANDB_API_KEY=" + v, "python", "t.py"}, {"env", "TF_AUTH=" + v, "python"}, {"t", "--client-secret", v},
-				{"mysql", "-u", "root", "-p" + v}, {"sshpass", "-p", v, "ssh", "box"}, {"t", "-u", "me", "-p", v}, {"curl", "-u", "me:" + v, "x"},
-				{"curl", "-H", "Authorization: Bearer " + v, "x"}, {"curl", "--header=X-Api-Key: " + v}, {"t", "postgres://me:" + v + "@db/x"},
-				{"t", "me:" + v + "@db:5432/x"}, {"t", "--dsn", "mysql://me:" + v + "@db/x"}, {"t", "--passphrase", v}, {"t", "--cookie", v}, {"t", "--secret", v},
-				{"t", "--aws-secret-access-key", v}, {"t", "--proxy-user", "me:" + v}, {"redis-cli", "-a", v}, {"t", "--apiKey", v}, {"t", "--wandbToken", v},
-				{"t", "--config", `{"api_key": "` + v + `"}`}, {"bash", "-c", "export HF_TOKEN='" + v + "'; python t.py"},
-				{"bash", "-lc", `python t.py --password "` + v + `"`}, {"python", "-c", `import x; x.login(token="` + v + `")`}, {"t", "--authorization", v},
+				{"python", "t.py", "--api-key", v}, {"python", "t.py", "--api-key=" + v},
+				{"python", "t.py", "--api_key", v, "--lr", "1"},
+				{"python", "t.py", "--password", v}, {"t", "--hf-token=" + v}, {"t", "--token", v},
+				{"t", "--db.password=" + v}, {"t", "wandb.api_key=" + v},
+				{"t", "+logger.token=" + v}, {"env", "WANDB_API_KEY=" + v, "python", "t.py"},
+				{"env", "TF_AUTH=" + v, "python"}, {"t", "--client-secret", v},
+				{"mysql", "-u", "root", "-p" + v}, {"sshpass", "-p", v, "ssh", "box"}, {"t", "-u", "me", "-p", v},
+				{"curl", "-u", "me:" + v, "x"},
+				{"curl", "-H", "Authorization: Bearer " + v, "x"}, {"curl", "--header=X-Api-Key: " + v},
+				{"t", "postgres://me:" + v + "@db/x"},
+				{"t", "me:" + v + "@db:5432/x"}, {"t", "--dsn", "mysql://me:" + v + "@db/x"}, {"t", "--passphrase", v},
+				{"t", "--cookie", v}, {"t", "--secret", v},
+				{"t", "--aws-secret-access-key", v}, {"t", "--proxy-user", "me:" + v}, {"redis-cli", "-a", v},
+				{"t", "--apiKey", v}, {"t", "--wandbToken", v},
+				{"t", "--config", `{"api_key": "` + v + `"}`}, {"bash", "-c", "export HF_TOKEN='" + v +
+					"'; python t.py"},
+				{"bash", "-lc", `python t.py --password "` + v + `"`}, {"python", "-c", `import x; x.login(token="` +
+					v + `")`}, {"t", "--authorization", v},
 			} {
 				var set Set
 				got := set.Words(slices.Clone(argv))
@@ -109,7 +128,8 @@ func TestWords(t *testing.T) {
 	}
 	var set Set
 	set.Words([]string{"t", "--token", "p@ss w&rd/1", "--password", "line one is long\nline two is long"})
-	for _, text := range []string{"p%40ss+w%26rd%2F1", "p@ss%20w&rd%2F1 x", "it says: line two is long", `'line one is long\nline two is long'`} {
+	for _, text := range []string{"p%40ss+w%26rd%2F1", "p@ss%20w&rd%2F1 x", "it says: line two is long",
+		`'line one is long\nline two is long'`} {
 		if got := set.Text(text); !strings.Contains(got, Mark) {
 			t.Errorf("%q stayed", got)
 		}
@@ -121,19 +141,27 @@ func TestWords(t *testing.T) {
 
 // TestEnvironment: variables by name and by value.
 func TestEnvironment(t *testing.T) {
-	for _, c := range [][3]string{{"HF_PAT", "abc1", Mark}, {"TF_AUTH", "abc1", Mark}, {"HF_TOKEN_READ", "abc1", Mark}, {"TF_SESSION", "abc1", Mark},
-		{"NCCL_SECRET_ID", "abc1x", "abc1x"}, {"HF_ENDPOINT", "https://u:pw@hub.example.com", "https://u:(redacted)@hub.example.com"}, {"MLX_KEY", "abc1", Mark},
-		{"HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", "1"}, {"TOKENIZERS_PARALLELISM", "false", "false"}, {"PYTHONHASHSEED", "12345", "12345"},
-		{"PYTHONPATH", "/a:/b", "/a:/b"}, {"CUDA_VISIBLE_DEVICES", "0,1", "0,1"}, {"HF_TOKEN_PATH", "/home/me/token", "/home/me/token"},
-		{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128", "max_split_size_mb:128"}, {"NCCL_SOCKET_IFNAME", "eth0", "eth0"}, {"TORCH_LOGS", "+dynamo", "+dynamo"},
-		{"KERAS_PASSWORD", "hunter2", Mark}, {"HF_COOKIE", "a=b", Mark}, {"TF_DSN", "abc1def2", Mark}, {"HF_PRIVATE", "abc1def2", Mark}, {"HF_WEBHOOK", "https://x.example.com/abc", Mark},
-		{"TF_DB", "me:hunter2@db/x", "me:(redacted)@db/x"}, {"MASTER_ADDR", "10.0.0.1", "10.0.0.1"}, {"HF_TOKEN", Mark, Mark}} {
+	for _, c := range [][3]string{{"HF_PAT", "abc1", Mark}, {"TF_AUTH", "abc1", Mark}, {"HF_TOKEN_READ", "abc1", Mark},
+		{"TF_SESSION", "abc1", Mark},
+		{"NCCL_SECRET_ID", "abc1x", "abc1x"}, {"HF_ENDPOINT", "https://u:pw@hub.example.com",
+			"https://u:(redacted)@hub.example.com"}, {"MLX_KEY", "abc1", Mark},
+		{"HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", "1"}, {"TOKENIZERS_PARALLELISM", "false", "false"},
+		{"PYTHONHASHSEED", "12345", "12345"},
+		{"PYTHONPATH", "/a:/b", "/a:/b"}, {"CUDA_VISIBLE_DEVICES", "0,1", "0,1"},
+		{"HF_TOKEN_PATH", "/home/me/token", "/home/me/token"},
+		{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128", "max_split_size_mb:128"},
+		{"NCCL_SOCKET_IFNAME", "eth0", "eth0"}, {"TORCH_LOGS", "+dynamo", "+dynamo"},
+		{"KERAS_PASSWORD", "hunter2", Mark}, {"HF_COOKIE", "a=b", Mark}, {"TF_DSN", "abc1def2", Mark},
+		{"HF_PRIVATE", "abc1def2", Mark}, {"HF_WEBHOOK", "https://x.example.com/abc", Mark},
+		{"TF_DB", "me:hunter2@db/x", "me:(redacted)@db/x"}, {"MASTER_ADDR", "10.0.0.1", "10.0.0.1"},
+		{"HF_TOKEN", Mark, Mark}} {
 		if got := new(Set).Variable(c[0], c[1]); got != c[2] {
 			t.Errorf("%s=%s became %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
 	var set Set
-	set.Environ([]string{"DB_PASSWORD=hunter2", "DATABASE_URL=postgres://u:s3same99@h/x", "PWD=/work/hunter3", "MY_TOKEN=true", "DEPLOY_TOKEN=postgres", "A_PIN_SECRET=1234"})
+	set.Environ([]string{"DB_PASSWORD=hunter2", "DATABASE_URL=postgres://u:s3same99@h/x", "PWD=/work/hunter3",
+		"MY_TOKEN=true", "DEPLOY_TOKEN=postgres", "A_PIN_SECRET=1234"})
 	const text = "hunter2 s3same99 /work/hunter3 true postgres 1234 xhunter2x"
 	if got := set.Text(text); got != "(redacted) (redacted) /work/hunter3 true postgres 1234 xhunter2x" {
 		t.Errorf("%q", got)
@@ -158,7 +186,8 @@ func TestOrdinary(t *testing.T) {
 		"python train.py --name resnet50-imagenet-2024-11-21-seed1234567890 --wandb-project risk-model-2024abcdefgh12345 --run-id 1a2b3c4d5e6f7a8b",
 		"python train.py --private-key ~/.ssh/id_ed25519 --credentials key.json --ssh-key ./deploy.pem --author Jane --authors me",
 		"python train.py --monkey 3 --turkey x --passes forward,backward --compass n --bypass cache --passthrough y --keyword loss",
-		"bash -c 'cd /data && python train.py --epochs 3 > log.txt 2>&1'", "python -c 'import torch; print(torch.tensor([1,2]))'",
+		"bash -c 'cd /data && python train.py --epochs 3 > log.txt 2>&1'",
+		"python -c 'import torch; print(torch.tensor([1,2]))'",
 		"python train.py --basic usage --bearer-type none authorization=none",
 	} {
 		argv := strings.Fields(line)
@@ -177,14 +206,21 @@ func TestOrdinary(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"KeyError: 'token'", "SyntaxError: unexpected token: ')'", "size mismatch for layers.0.key.weight: copying a param with shape torch.Size([64, 3])",
-		"RuntimeError: Expected key.size(1) == value.size(1) to be true, but got false", "Basic authentication failed", "bearer of news",
-		"ValueError: tokenizer: unknown token: <pad>", "token: 5, key: 7, session: 3", "missing keys: ['decoder.key.bias', 'token_type_ids']",
+		"KeyError: 'token'", "SyntaxError: unexpected token: ')'",
+		"size mismatch for layers.0.key.weight: copying a param with shape torch.Size([64, 3])",
+		"RuntimeError: Expected key.size(1) == value.size(1) to be true, but got false", "Basic authentication failed",
+		"bearer of news",
+		"ValueError: tokenizer: unknown token: <pad>", "token: 5, key: 7, session: 3",
+		"missing keys: ['decoder.key.bias', 'token_type_ids']",
 		"/home/me/.cache/huggingface/hub/models--bert/snapshots/86b5e0934494bd15c9632b12f734a8a67f723594/config.json",
-		"assert password == expected", "def login(token=None, password: str = ''):", "12:34:56 epoch: 3 loss=0.5 acc=0.7 lr=0.001", "http://localhost:8080/x@2x.png",
-		"float32[64, 3, 224, 224] on mps", "aten::_scaled_dot_product_attention", "hf_transfer.download_file", "commit=d0f2af8b66b20da4baa50644c0cd3f887a2eae2e",
-		"task-2024111212345678abcdef", "the secret is out: nothing", "token = os.environ[\"HF_TOKEN\"]", "api_key=args.api_key, secret=secret",
-		"columns ['token', 'label'] and ('a', 'token', 'b')", "AuthenticationError: invalid API key: provide one", "password: $PASSWORD", "sha256-whole:ad9edd58a3c4c831b5767b49d108be8fc4c9bcc4e8ea4d60f3663944af943aa9",
+		"assert password == expected", "def login(token=None, password: str = ''):",
+		"12:34:56 epoch: 3 loss=0.5 acc=0.7 lr=0.001", "http://localhost:8080/x@2x.png",
+		"float32[64, 3, 224, 224] on mps", "aten::_scaled_dot_product_attention", "hf_transfer.download_file",
+		"commit=d0f2af8b66b20da4baa50644c0cd3f887a2eae2e",
+		"task-2024111212345678abcdef", "the secret is out: nothing", "token = os.environ[\"HF_TOKEN\"]",
+		"api_key=args.api_key, secret=secret",
+		"columns ['token', 'label'] and ('a', 'token', 'b')", "AuthenticationError: invalid API key: provide one",
+		"password: $PASSWORD", "sha256-whole:ad9edd58a3c4c831b5767b49d108be8fc4c9bcc4e8ea4d60f3663944af943aa9",
 	} {
 		if got := Text(text); got != text && text != "the secret is out: nothing" {
 			t.Errorf("%q became %q", text, got)
@@ -196,17 +232,20 @@ func TestOrdinary(t *testing.T) {
 func TestJSON(t *testing.T) {
 	for _, c := range [][2]string{
 		{`{"ev":"steps","number":[1,2,3],"kind":["","sync"],"x":1e5}`, ""},
-		{`{"a": "caf\u00e9 \/ <b>", "b": ["x","y"], "argv":["t","--token","abc1"]}`, `{"a": "caf\u00e9 \/ <b>", "b": ["x","y"], "argv":["t","--token","(redacted)"]}`},
+		{`{"a": "caf\u00e9 \/ <b>", "b": ["x","y"], "argv":["t","--token","abc1"]}`,
+			`{"a": "caf\u00e9 \/ <b>", "b": ["x","y"], "argv":["t","--token","(redacted)"]}`},
 		{`{"text":"line\nAuthorization: Bearer \"x\" abc12345"}`, ""},
 		{`{"e":{"text":"see https:\/\/u:pw1@host\/x"}}`, `{"e":{"text":"see https://u:(redacted)@host/x"}}`},
 		{`{"hf_abcdefghijklmnopqrstuvwxyz012345":1}`, `{"(redacted)":1}`},
-		{`{"cut":"hf_abcdefghijklmnopqrs`, `{"cut":"(redacted)"`}, {`["`, ""}, {`["-`, ""}, {`"\`, ""}, {`[""]`, ""}, {``, ""}, {`[ "a" , "--api-key" , "b" ]`, `[ "a" , "--api-key" , "(redacted)" ]`},
+		{`{"cut":"hf_abcdefghijklmnopqrs`, `{"cut":"(redacted)"`}, {`["`, ""}, {`["-`, ""}, {`"\`, ""}, {`[""]`, ""},
+		{``, ""}, {`[ "a" , "--api-key" , "b" ]`, `[ "a" , "--api-key" , "(redacted)" ]`},
 	} {
 		want := c[1]
 		if want == "" {
 			want = c[0]
 		}
-		if got := string(JSON([]byte(c[0]))); got != want && c[0] != `{"text":"line\nAuthorization: Bearer \"x\" abc12345"}` {
+		if got := string(JSON([]byte(c[0]))); got != want &&
+			c[0] != `{"text":"line\nAuthorization: Bearer \"x\" abc12345"}` {
 			t.Errorf("%s became\n%s, want\n%s", c[0], got, want)
 		}
 	}
@@ -231,7 +270,8 @@ func FuzzJSON(f *testing.F) {
 // BenchmarkSteps is a line of numbers, as the agent sends four times a second: 500 steps.
 func BenchmarkSteps(b *testing.B) {
 	e := map[string]any{"ev": "steps"}
-	for _, name := range []string{"number", "start", "total", "rest", "data", "h2d", "forward", "backward", "optimizer", "epoch", "live", "pool"} {
+	for _, name := range []string{"number", "start", "total", "rest", "data", "h2d", "forward", "backward", "optimizer",
+		"epoch", "live", "pool"} {
 		row := make([]int64, 500)
 		for i := range row {
 			row[i] = int64(i) * 1234567
@@ -252,7 +292,8 @@ func BenchmarkSteps(b *testing.B) {
 func BenchmarkTexts(b *testing.B) {
 	rows := [][]any{}
 	for i := range 1000 {
-		rows = append(rows, []any{"Tensor.item", fmt.Sprintf("/home/me/project/src/train_%d.py:%d", i, i), "", i, 12345, true, 3})
+		rows = append(rows, []any{"Tensor.item", fmt.Sprintf("/home/me/project/src/train_%d.py:%d", i, i), "", i, 12345,
+			true, 3})
 	}
 	line, _ := json.Marshal(map[string]any{"ev": "syncs", "rows": rows})
 	var set Set

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// shape is a form that secrets of one kind have. sign is a text that stands in each of them: the expression is tried only where it is found.
-// Of a match its first group is the secret, or the whole where there is none.
+// shape is a form that secrets of one kind have. sign is a text that stands in each of them: the expression is tried
+// only where it is found. Of a match its first group is the secret, or the whole where there is none.
 type shape struct {
 	sign   string
 	find   *regexp.Regexp
@@ -38,10 +38,11 @@ var rare = func() []byte {
 
 func re(expr string) *regexp.Regexp { return regexp.MustCompile(expr) }
 
-// shapes come from the pages on which each vendor describes its keys, named in the comments; lengths are left open upwards, since vendors say that
-// they may grow (github.blog/changelog/2021-03-31).
+// shapes come from the pages on which each vendor describes its keys, named in the comments; lengths are left open
+// upwards, since vendors say that they may grow (github.blog/changelog/2021-03-31).
 var shapes = []shape{
-	// platform.openai.com/docs, docs.anthropic.com: sk-…, sk-proj-…, sk-ant-…; OpenRouter, DeepSeek and others have taken the form over
+	// platform.openai.com/docs, docs.anthropic.com: sk-…, sk-proj-…, sk-ant-…; OpenRouter, DeepSeek and others have
+	// taken the form over
 	{"sk-", re(`\bsk-[A-Za-z0-9_-]{16,}`), mixed, 0},
 	// huggingface.co/docs/hub/security-tokens
 	{"hf_", re(`\bhf_[A-Za-z0-9]{16,}`), nil, 0},
@@ -79,7 +80,8 @@ var shapes = []shape{
 	{"/api/webhooks/", re(`/api/webhooks/(\d+/[A-Za-z0-9_-]{16,})`), nil, 0},
 	{".", re(`\b[MNO][A-Za-z0-9_-]{22,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}`), nil, 57},
 	{"webhook.office.com/", re(`webhook\.office\.com/webhookb2/([^\s"'<>]{16,})`), nil, 0},
-	// docs.databricks.com/dev-tools/auth/pat, replicate.com/docs, console.groq.com/docs, docs.x.ai, docs.perplexity.ai, docs.fireworks.ai
+	// docs.databricks.com/dev-tools/auth/pat, replicate.com/docs, console.groq.com/docs, docs.x.ai, docs.perplexity.ai,
+	// docs.fireworks.ai
 	{"dapi", re(`\bdapi[0-9a-f]{32}(?:-\d)?`), nil, 0},
 	{"r8_", re(`\br8_[A-Za-z0-9]{20,}`), nil, 0},
 	{"gsk_", re(`\bgsk_[A-Za-z0-9]{20,}`), nil, 0},
@@ -94,7 +96,8 @@ var shapes = []shape{
 	{"SG.", re(`\bSG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`), nil, 0},
 	{"SK", re(`\bSK[0-9a-f]{32}\b`), nil, 0},
 	{"-us", re(`\b[0-9a-f]{32}-us\d{1,2}\b`), nil, 0},
-	// docs.digitalocean.com, docs.docker.com/security/access-tokens, shopify.dev, linear.app/developers, developers.notion.com, learning.postman.com
+	// docs.digitalocean.com, docs.docker.com/security/access-tokens, shopify.dev, linear.app/developers,
+	// developers.notion.com, learning.postman.com
 	{"_v1_", re(`\bdo[opr]_v1_[0-9a-f]{32,}`), nil, 0},
 	{"dckr_", re(`\bdckr_(?:pat|oat)_[A-Za-z0-9_-]{16,}`), nil, 0},
 	{"shp", re(`\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}`), nil, 0},
@@ -121,7 +124,8 @@ var shapes = []shape{
 	{"password", re(`\blogin\s+\S+\s+password\s+(\S+)`), notMarked, 0},
 	// dev.mysql.com/doc, "Password": glued to -p; sshpass and others take it behind
 	{" -p", re(`\b(?:mysql\w*|mariadb[\w-]*)\b[^\n|;&]*?\s-p['"]?([^\s'"]+)`), notSwitch, 0},
-	{" -p", re(`\b(?:sshpass|mongo\w*|docker login|twine upload|podman login)\b[^\n|;&]*?\s-p\s*['"]?([^\s'"]+)`), notSwitch, 0},
+	{" -p", re(`\b(?:sshpass|mongo\w*|docker login|twine upload|podman login)\b[^\n|;&]*?\s-p\s*['"]?([^\s'"]+)`),
+		notSwitch, 0},
 }
 
 func notMarked(s string) bool { return strings.TrimSpace(s) != "" && !strings.Contains(s, Mark) }

@@ -20,7 +20,8 @@ func NewValue(value string) *Value {
 			v.forms = append(v.forms, form)
 		}
 	}
-	for _, form := range []string{value, strings.TrimSpace(value), url.QueryEscape(value), url.PathEscape(value), strings.ReplaceAll(value, "\n", `\n`)} {
+	for _, form := range []string{value, strings.TrimSpace(value), url.QueryEscape(value), url.PathEscape(value),
+		strings.ReplaceAll(value, "\n", `\n`)} {
 		add(form)
 		add(html.EscapeString(form))
 		if data, err := json.Marshal(form); err == nil { // a document within a text of a document

@@ -9,7 +9,8 @@ import (
 // assignment is a word that names its value: --api-key=…, HF_TOKEN=…, +trainer.wandb.api_key=….
 var assignment = regexp.MustCompile(`^(?:-{1,2}|\+{1,2}|~)?([A-Za-z_][\w.\-/@:]*)=`)
 
-// shortPassword are programs whose -p (of redis-cli: -a) takes a password in the next word. Behind docker it does so for login alone.
+// shortPassword are programs whose -p (of redis-cli: -a) takes a password in the next word. Behind docker it does so
+// for login alone.
 var shortPassword = regexp.MustCompile(`^(sshpass|mongo\w*|twine|az|redis-cli|valkey-cli)$`)
 
 // gluedPassword are programs that take it glued to -p; behind a bare -p stands the database.
@@ -42,7 +43,8 @@ func (set *Set) redactWords(argv []string, learnt *[]string) []string {
 		case "--user", "--username", "--login", "-U":
 			named = true
 		case "-u":
-			named = named || i > 0 && !strings.Contains(path.Base(argv[0]), "python") && i+1 < len(argv) && !strings.HasPrefix(argv[i+1], "-")
+			named = named || i > 0 && !strings.Contains(path.Base(argv[0]), "python") && i+1 < len(argv) &&
+				!strings.HasPrefix(argv[i+1], "-")
 		}
 	}
 	next, user, source := silent, false, false // what the word before said of this one
@@ -108,7 +110,8 @@ func (set *Set) redactWords(argv []string, learnt *[]string) []string {
 				if name == "auth" {
 					next = surely
 				}
-			case w == "-c" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c") && i > 0 && shells.MatchString(path.Base(argv[i-1])):
+			case w == "-c" || strings.HasPrefix(w, "-") && !strings.HasPrefix(w, "--") && strings.HasSuffix(w, "c") &&
+				i > 0 && shells.MatchString(path.Base(argv[i-1])):
 				source = true
 			case name == "k":
 				next = maybe

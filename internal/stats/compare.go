@@ -5,7 +5,8 @@ import (
 	"sort"
 )
 
-// trim is the part of a sample that is cut at each end before means are taken, Yuen's usual choice: one run in five may have been disturbed.
+// trim is the part of a sample that is cut at each end before means are taken, Yuen's usual choice: one run in five may
+// have been disturbed.
 const trim = 0.2
 
 // Level of the intervals and tests by which assay tells a difference from noise.
@@ -19,9 +20,9 @@ type Difference struct {
 	Freedom   int     // degrees of freedom
 }
 
-// Compare gives the interval of level (0.95) for the difference between two samples by Yuen's test: trimmed means, winsorised variance,
-// pooled, so that a sample of one can be compared with a larger one (Yuen and Dixon, Biometrika 60, 1973). ok is false where the samples
-// are too small to know a spread.
+// Compare gives the interval of level (0.95) for the difference between two samples by Yuen's test: trimmed means,
+// winsorised variance, pooled, so that a sample of one can be compared with a larger one (Yuen and Dixon, Biometrika
+// 60, 1973). ok is false where the samples are too small to know a spread.
 func Compare(first, second []float64, level float64) (d Difference, ok bool) {
 	a, b := trimmed(first), trimmed(second)
 	d.Freedom = a.kept + b.kept - 2
@@ -59,7 +60,8 @@ func HalfWidth(n, m int, sd, level float64) float64 {
 	return StudentQuantile((1+level)/2, float64(h+k-2)) * sd * math.Sqrt(1/float64(h)+1/float64(k))
 }
 
-// Interval of level for the trimmed mean of one sample (Tukey and McLaughlin 1963). ok is false for fewer than two values that are kept.
+// Interval of level for the trimmed mean of one sample (Tukey and McLaughlin 1963). ok is false for fewer than two
+// values that are kept.
 func Interval(xs []float64, level float64) (mean, low, high float64, ok bool) {
 	t := trimmed(xs)
 	if t.kept < 2 {
@@ -142,7 +144,8 @@ func StudentQuantile(p, freedom float64) float64 {
 	return (low + high) / 2
 }
 
-// beta is the regularised incomplete beta function by its continued fraction (Abramowitz and Stegun 26.5.8), evaluated after Lentz.
+// beta is the regularised incomplete beta function by its continued fraction (Abramowitz and Stegun 26.5.8), evaluated
+// after Lentz.
 func beta(x, a, b float64) float64 {
 	switch {
 	case x <= 0:
@@ -180,9 +183,10 @@ func nonZero(v, tiny float64) float64 {
 	return v
 }
 
-// CompareFew is Compare for samples too small to know their spread. The spread that is expected, a standard deviation, counts like `weight` degrees of
-// freedom of its own beside those that the samples have (a scaled inverse χ² prior of the variance), and Student's t has the sum of both. own is
-// what else is not certain of the difference, a standard error.
+// CompareFew is Compare for samples too small to know their spread. The spread that is expected, a standard deviation,
+// counts like `weight` degrees of freedom of its own beside those that the samples have (a scaled inverse χ² prior of
+// the variance), and Student's t has the sum of both. own is what else is not certain of the difference, a standard
+// error.
 func CompareFew(first, second []float64, expected float64, weight int, own, level float64) (d Difference) {
 	a, b := trimmed(first), trimmed(second)
 	seen := max(0, a.kept-1) + max(0, b.kept-1)
@@ -195,8 +199,9 @@ func CompareFew(first, second []float64, expected float64, weight int, own, leve
 	return d
 }
 
-// BlockError is the standard error of the median of a series whose neighbours hang together: from the medians of `blocks` stretches of equal length,
-// which are taken to be independent, as they are where a stretch is long against the memory of the series. NaN for fewer than two values a block.
+// BlockError is the standard error of the median of a series whose neighbours hang together: from the medians of
+// `blocks` stretches of equal length, which are taken to be independent, as they are where a stretch is long against
+// the memory of the series. NaN for fewer than two values a block.
 func BlockError(xs []float64, blocks int) float64 {
 	n := len(xs) / blocks
 	if n < 2 {

@@ -6,7 +6,8 @@ import (
 	"sort"
 )
 
-// Summary of a sample: linear-interpolation quantiles (type 7 of Hyndman and Fan, 1996, as NumPy's default), mean, size.
+// Summary of a sample: linear-interpolation quantiles (type 7 of Hyndman and Fan, 1996, as NumPy's default), mean,
+// size.
 type Summary struct {
 	N                   int
 	Q1, Median, Q3, P95 float64

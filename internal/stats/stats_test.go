@@ -21,7 +21,8 @@ func TestSummarize(t *testing.T) {
 	} {
 		before := append([]float64(nil), c.xs...)
 		s := Summarize(c.xs)
-		if s.N != len(c.xs) || !near(s.Q1, c.q1) || !near(s.Median, c.median) || !near(s.Q3, c.q3) || !near(s.P95, c.p95) {
+		if s.N != len(c.xs) || !near(s.Q1, c.q1) || !near(s.Median, c.median) || !near(s.Q3, c.q3) ||
+			!near(s.P95, c.p95) {
 			t.Errorf("%v: %+v", c.xs, s)
 		}
 		for i := range before {

@@ -10,7 +10,8 @@ import (
 
 // explain fills a rule in with what its pattern read.
 func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line string) Symptom {
-	sym := Symptom{Rule: r.Name, Topic: r.Topic, Severity: r.Severity, Title: fill(r.Title, groups), Cause: fill(r.Cause, groups), Code: fill(r.Code, groups),
+	sym := Symptom{Rule: r.Name, Topic: r.Topic, Severity: r.Severity, Title: fill(r.Title, groups),
+		Cause: fill(r.Cause, groups), Code: fill(r.Code, groups),
 		Source: r.Source, After: r.After, Likely: r.Likely, Remedy: []string{}}
 	for _, line := range r.Remedy {
 		sym.Remedy = append(sym.Remedy, fill(line, groups))
@@ -56,7 +57,8 @@ func fill(text string, groups map[string]string) string {
 	})
 }
 
-// ofAtlas adds what the atlas says of the conditions behind a text: cause and remedy where the rule has none, releases and sources in any case.
+// ofAtlas adds what the atlas says of the conditions behind a text: cause and remedy where the rule has none, releases
+// and sources in any case.
 func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	if len(r.atlas) == 0 {
 		return
@@ -72,7 +74,8 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 		rows = these
 	}
 	if v := s.rep.Context.Torch; v != "" {
-		if held := slices.DeleteFunc(slices.Clone(rows), func(c atlas.Condition) bool { return !c.Holds(v) }); len(held) > 0 {
+		if held := slices.DeleteFunc(slices.Clone(rows),
+			func(c atlas.Condition) bool { return !c.Holds(v) }); len(held) > 0 {
 			rows = held
 		}
 	}
@@ -209,8 +212,9 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		}
 	}
 	if !ok {
-		sym.Releases = append(sym.Releases, fmt.Sprintf("not known: the atlas does not have %s, which is no operator of torch, torchvision or "+
-			"torchaudio; its own package has to bring a kernel for MPS", name))
+		sym.Releases = append(sym.Releases,
+			fmt.Sprintf("not known: the atlas does not have %s, which is no operator of torch, torchvision or "+
+				"torchaudio; its own package has to bring a kernel for MPS", name))
 		sym.Remedy = append(sym.Remedy, "Ask the package that defines "+name+" for MPS, or take its plain PyTorch path where it has one.")
 		return
 	}
@@ -231,11 +235,15 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		sym.Remedy = []string{"A collective does not fall back to the CPU. Give it CPU tensors under the backend gloo, or train in one process."}
 		sym.Code = ""
 	case since == "":
-		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: %s)", name, op.Package, newest, show))
-		sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU."}, sym.Remedy...)
+		sym.Releases = append(sym.Releases,
+			fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: %s)", name, op.Package, newest,
+				show))
+		sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU."},
+			sym.Remedy...)
 	case since == list[0].Version || mine && atlas.CompareReleases(release, since) >= 0:
-		sym.Releases = append(sym.Releases, fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s): the release that printed this is an "+
-			"older one or another build, or another overload of it was called", name, op.Package, since, show))
+		sym.Releases = append(sym.Releases,
+			fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s): the release that printed this is an "+
+				"older one or another build, or another overload of it was called", name, op.Package, since, show))
 	default:
 		text := fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s)", name, op.Package, since, show)
 		if mine {
@@ -249,7 +257,8 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 func (o *operators) tensorflow(name string, sym *Symptom) {
 	op, ok := o.a.Operator("tf::" + name)
 	if !ok {
-		sym.Releases = append(sym.Releases, "No release of tensorflow-metal up to 1.2.0 has a GPU kernel for "+name+" (derived).")
+		sym.Releases = append(sym.Releases,
+			"No release of tensorflow-metal up to 1.2.0 has a GPU kernel for "+name+" (derived).")
 		return
 	}
 	if since := op.NativeFrom(); since != "" {

@@ -1,7 +1,7 @@
 package symptom
 
-// finder says which of many texts occur in a line, in one pass over its bytes: Aho and Corasick's automaton, without regard to
-// the case of ASCII letters. Bytes that occur in no text share a column, so that the table stays small.
+// finder says which of many texts occur in a line, in one pass over its bytes: Aho and Corasick's automaton, without
+// regard to the case of ASCII letters. Bytes that occur in no text share a column, so that the table stays small.
 type finder struct {
 	class [256]uint8
 	width int

@@ -9,7 +9,8 @@ import (
 	"assay/internal/unit"
 )
 
-// size reads a size as the allocators print it: "9.57 GiB", "896.00 MB", "256 bytes". PyTorch's KB, MB and GB mean powers of 1024.
+// size reads a size as the allocators print it: "9.57 GiB", "896.00 MB", "256 bytes". PyTorch's KB, MB and GB mean
+// powers of 1024.
 func size(text string) (float64, bool) {
 	number, letters, _ := strings.Cut(strings.TrimSpace(text), " ")
 	v, err := strconv.ParseFloat(number, 64)
@@ -46,7 +47,8 @@ func mpsMemory(g map[string]string, c Context, sym *Symptom) {
 		sym.Likely, sym.Title = true, "Metal gave no buffer, though MPS was not full"
 		sym.Source += "; actions/runner-images issue 9918"
 		sym.Remedy = []string{"No batch is small enough where nothing can be had: train on the CPU there (torch.device(\"cpu\")), or on a Mac that is no virtual machine.",
-			"assay doctor proves whether MPS computes at all.", "On a Mac of your own: close what holds Metal memory, and restart."}
+			"assay doctor proves whether MPS computes at all.",
+			"On a Mac of your own: close what holds Metal memory, and restart."}
 		sym.Code = ""
 		return
 	case limited && limit <= 0:
@@ -60,7 +62,8 @@ func mpsMemory(g map[string]string, c Context, sym *Symptom) {
 	if limited {
 		sym.Cause = fmt.Sprintf("PyTorch's allocator held %s, Metal %s beside it (MPSGraph, kernels, other libraries of this process), and %s more "+
 			"was asked for: %s in all, where %s is allowed. "+
-			"That is %s or %s too much.", unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried), unit.Bytes(wants), unit.Bytes(limit),
+			"That is %s or %s too much.", unit.Bytes(allocated), unit.Bytes(other), unit.Bytes(tried),
+			unit.Bytes(wants), unit.Bytes(limit),
 			unit.Bytes(max(0, wants-limit)), percent(max(0, wants/limit-1)))
 		sym.Cause += fmt.Sprintf(" Unless PYTORCH_MPS_HIGH_WATERMARK_RATIO was set, the limit is %.1f times the working set that Metal recommends, "+
 			"here %s: past that macOS compresses and swaps.", ratio, unit.Bytes(limit/ratio))
@@ -98,8 +101,8 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.0f %%", 100*v)
 }
 
-// batchAdvice turns memory wanted and memory there into a batch. Weights, gradients and the optimizer's state do not shrink with the batch,
-// so that what proportion gives is an upper bound.
+// batchAdvice turns memory wanted and memory there into a batch. Weights, gradients and the optimizer's state do not
+// shrink with the batch, so that what proportion gives is an upper bound.
 func batchAdvice(c Context, wanted, room float64) string {
 	share := room / wanted
 	if share >= 1 {
@@ -124,7 +127,8 @@ func batchAdvice(c Context, wanted, room float64) string {
 	}
 	return fmt.Sprintf("Batch %d at most instead of %d (derived: %s names the batch; %d × %s available / %s wanted, as if all that PyTorch "+
 		"holds grew with the batch). Weights, gradients and optimizer state do not shrink, and the step had not ended: "+
-		"begin with %d, and accumulate gradients over %d batches to keep the effective one.", bound, c.Batch, c.BatchFrom, c.Batch, unit.Bytes(room),
+		"begin with %d, and accumulate gradients over %d batches to keep the effective one.", bound, c.Batch,
+		c.BatchFrom, c.Batch, unit.Bytes(room),
 		unit.Bytes(wanted), start, int(math.Ceil(float64(c.Batch)/float64(start))))
 }
 
@@ -147,7 +151,8 @@ func cudaMemory(g map[string]string, c Context, sym *Symptom) {
 		sym.Likely = true
 		return
 	}
-	sym.Cause = fmt.Sprintf("The GPU has %s, of which %s was free, and %s more was asked for: %s too much.", unit.Bytes(total), unit.Bytes(free),
+	sym.Cause = fmt.Sprintf("The GPU has %s, of which %s was free, and %s more was asked for: %s too much.",
+		unit.Bytes(total), unit.Bytes(free),
 		unit.Bytes(tried), unit.Bytes(max(0, tried-free)))
 	if used, ok := size(g["allocated"]); ok && used > 0 {
 		sym.Remedy = append([]string{batchAdvice(c, used+tried, used+free)}, sym.Remedy...)
@@ -182,7 +187,8 @@ func oneBuffer(g map[string]string, c Context, sym *Symptom) {
 	if c.Batch > 1 {
 		if n := int(float64(c.Batch) * limit / asked); n >= 1 && n < c.Batch {
 			sym.Remedy = append([]string{fmt.Sprintf("Batch %d at most instead of %d, if this array grows with the batch (derived: %d × %s / %s; %s "+
-				"names the batch).", n, c.Batch, c.Batch, unit.Bytes(limit), unit.Bytes(asked), c.BatchFrom)}, sym.Remedy...)
+				"names the batch).", n, c.Batch, c.Batch, unit.Bytes(limit), unit.Bytes(asked), c.BatchFrom)},
+				sym.Remedy...)
 		}
 	}
 }

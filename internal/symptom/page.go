@@ -33,7 +33,8 @@ where others print the same words.
 			topic = r.Topic
 			fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(topic[:1])+topic[1:])
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s: %s.\n\n%s\n\n", r.Name, strings.ToUpper(r.Severity[:1])+r.Severity[1:]+likely(r), strings.TrimSuffix(r.Title, "."), r.Cause)
+		fmt.Fprintf(&b, "\n### %s\n\n%s: %s.\n\n%s\n\n", r.Name,
+			strings.ToUpper(r.Severity[:1])+r.Severity[1:]+likely(r), strings.TrimSuffix(r.Title, "."), r.Cause)
 		for _, line := range r.Remedy {
 			b.WriteString("- " + line + "\n")
 		}

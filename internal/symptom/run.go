@@ -11,8 +11,8 @@ import (
 	"assay/internal/unit"
 )
 
-// Run explains the evidence of a run: the error that ended it, what the double refused, what fell back, what its findings say, and the
-// symptoms that show in its figures only.
+// Run explains the evidence of a run: the error that ended it, what the double refused, what fell back, what its
+// findings say, and the symptoms that show in its figures only.
 func Run(name string, run *evidence.Run) *Report {
 	s := newScanner(name)
 	c := &s.rep.Context
@@ -64,7 +64,8 @@ func Run(name string, run *evidence.Run) *Report {
 			continue
 		}
 		if text, ok := o.Sees(run); ok {
-			s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis,
+			s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: o.Name, Topic: "figures", Severity: "warning",
+				Title: o.Title, Cause: o.Hypothesis,
 				Remedy: o.Actions,
 				Source: o.Source, Count: 1, Found: []Found{{Place: "figures", Text: text}}})
 		}
@@ -77,9 +78,11 @@ func Run(name string, run *evidence.Run) *Report {
 		if f.Hint != "" {
 			remedy = append(remedy, sentence(f.Hint))
 		}
-		s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: "finding/" + f.Name, Topic: "findings", Severity: string(f.Severity), Title: f.Name,
+		s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: "finding/" + f.Name, Topic: "findings",
+			Severity: string(f.Severity), Title: f.Name,
 			Cause: f.Text, Remedy: remedy,
-			Source: "the run's finding, " + string(f.Basis), Count: 1, Found: []Found{{Place: "findings", Text: f.Text, Where: f.Where}}})
+			Source: "the run's finding, " + string(f.Basis), Count: 1, Found: []Found{{Place: "findings", Text: f.Text,
+				Where: f.Where}}})
 	}
 	return s.finish()
 }
@@ -120,46 +123,57 @@ type Observation struct {
 	Sees       func(run *evidence.Run) (text string, ok bool)
 }
 
-// Observations are the fallback table and the observability matrix of S4 §5 and §9, as far as one run can show them. Loss drift and a speedup near 1
-// need a second run: gate and verdict compare.
+// Observations are the fallback table and the observability matrix of S4 §5 and §9, as far as one run can show them.
+// Loss drift and a speedup near 1 need a second run: gate and verdict compare.
 var Observations = []Observation{
 	{
-		Name: "starts-fast-then-slow", Timed: true, Title: "Steps became slower as the run went on", Source: "S4 §5: fast start then cliff; the steps of this run",
+		Name: "starts-fast-then-slow", Timed: true, Title: "Steps became slower as the run went on",
+		Source:     "S4 §5: fast start then cliff; the steps of this run",
 		Hypothesis: "Memory fills: the allocator's cache, kept tensors or swap. A Mac that gets hot, or another program on the GPU, looks the same.",
-		Actions: []string{"Lower the batch; gc.collect(); torch.mps.empty_cache() at the end of each epoch.", "Compare memory.growth and " +
-			"swap.used.peak of this run; the retained lines in the report say which tensors stay.",
+		Actions: []string{"Lower the batch; gc.collect(); torch.mps.empty_cache() at the end of each epoch.",
+			"Compare memory.growth and " +
+				"swap.used.peak of this run; the retained lines in the report say which tensors stay.",
 			"Where memory is flat: powermetrics --samplers thermal, Low Power Mode, the list of programs at the run's end."},
 		Sees: slower,
 	},
 	{
-		Name: "one-operator-takes-most", Title: "One operator takes most of the time", Source: "S4 §5: one layer slow; the profile of this run",
+		Name: "one-operator-takes-most", Title: "One operator takes most of the time",
+		Source:     "S4 §5: one layer slow; the profile of this run",
 		Hypothesis: "A gap in the kernels: the operator runs on the CPU, or by a slow way on this device.",
-		Actions: []string{"assay ops NAME says whether it has a kernel in this release, and since when.", "Replace the layer by one with native " +
-			"operators, or move just it to the CPU; compare by --profile."},
+		Actions: []string{"assay ops NAME says whether it has a kernel in this release, and since when.",
+			"Replace the layer by one with native " +
+				"operators, or move just it to the CPU; compare by --profile."},
 		Sees: oneOperator,
 	},
 	{
-		Name: "device-not-used", Title: "The steps did not run on the device that was asked for", Source: "S4 §9: speedup near 1x, check the real device",
+		Name: "device-not-used", Title: "The steps did not run on the device that was asked for",
+		Source:     "S4 §9: speedup near 1x, check the real device",
 		Hypothesis: "The tensors stayed on the CPU.",
-		Actions:    []string{"print(next(model.parameters()).device); model.to(device) and the batch as well.", "assay doctor proves the device."},
+		Actions: []string{"print(next(model.parameters()).device); model.to(device) and the batch as well.",
+			"assay doctor proves the device."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			asked, got := run.Target.Asked, run.Target.Device
-			return fmt.Sprintf("asked for %s, trained on %s", asked, got), (asked == "mps" || asked == "cuda") && got != "" && got != asked
+			return fmt.Sprintf("asked for %s, trained on %s", asked, got), (asked == "mps" || asked == "cuda") &&
+				got != "" && got != asked
 		},
 	},
 	{
-		Name: "waits-for-the-device", Timed: true, Title: "The loop waits for the device", Source: "S4 §9 and §12: sync points",
+		Name: "waits-for-the-device", Timed: true, Title: "The loop waits for the device",
+		Source: "S4 §9 and §12: sync points",
 		Hypothesis: "Reading a value (.item(), print of a tensor, .cpu()) waits until the GPU has done all that was queued, and it idles until " +
 			"more is. Part of the wait is its own work and stays.",
-		Actions: []string{"Gather losses on the device, and read them once an epoch or every hundred steps.", "assay run --only forward shows " +
-			"what the step takes without them."},
+		Actions: []string{"Gather losses on the device, and read them once an epoch or every hundred steps.",
+			"assay run --only forward shows " +
+				"what the step takes without them."},
 		Sees: waits,
 	},
 	{
-		Name: "waits-for-data", Timed: true, Title: "The loop waits for data", Source: "S4 §1 and §12; the steps of this run",
+		Name: "waits-for-data", Timed: true, Title: "The loop waits for data",
+		Source:     "S4 §1 and §12; the steps of this run",
 		Hypothesis: "Decoding, augmentation or collation on the CPU take longer than the step: a faster GPU changes nothing.",
-		Actions: []string{"assay run --only data measures the loader alone.", "Workers, with persistent_workers=True and under the main guard; " +
-			"decode and resize once, ahead; fewer Python-level transforms."},
+		Actions: []string{"assay run --only data measures the loader alone.",
+			"Workers, with persistent_workers=True and under the main guard; " +
+				"decode and resize once, ahead; fewer Python-level transforms."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			f := run.Figure("share.data")
 			if !f.Known() {
@@ -169,10 +183,12 @@ var Observations = []Observation{
 		},
 	},
 	{
-		Name: "memory-grows", Title: "Memory grows from epoch to epoch", Source: "S4 §4: 26 % over ten epochs, and §9: dynamic graph chains",
+		Name: "memory-grows", Title: "Memory grows from epoch to epoch",
+		Source:     "S4 §4: 26 % over ten epochs, and §9: dynamic graph chains",
 		Hypothesis: "Tensors or whole graphs are kept over steps: losses added up with their graph, outputs in a list, hidden states that were not detached.",
-		Actions: []string{"total += loss.item() or loss.detach(); hidden = hidden.detach() between segments.", "The report's table of retained " +
-			"tensors names the lines.", "empty_cache() frees only what no tensor holds."},
+		Actions: []string{"total += loss.item() or loss.detach(); hidden = hidden.detach() between segments.",
+			"The report's table of retained " +
+				"tensors names the lines.", "empty_cache() frees only what no tensor holds."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			f := run.Figure("memory.growth")
 			if pace, known := f.PerEpoch(); !known || pace <= evidence.GrowthPace {
@@ -181,13 +197,15 @@ var Observations = []Observation{
 			text := fmt.Sprintf("memory.growth %.0f %% (%s)", 100**f.Value, f.Basis)
 			if len(run.Retained) > 0 {
 				r := run.Retained[0]
-				text += fmt.Sprintf("; most is kept at %s: %s in %d tensors", r.Where, unit.Bytes(float64(r.Bytes)), r.Tensors)
+				text += fmt.Sprintf("; most is kept at %s: %s in %d tensors", r.Where, unit.Bytes(float64(r.Bytes)),
+					r.Tensors)
 			}
 			return text, true
 		},
 	},
 	{
-		Name: "several-processes-on-mps", Title: "Several processes train on one GPU", Source: "S4 §9 and §16: multi-process oddities",
+		Name: "several-processes-on-mps", Title: "Several processes train on one GPU",
+		Source:     "S4 §9 and §16: multi-process oddities",
 		Hypothesis: "MPS has no collectives and shares no memory between processes; each holds its own model and cache, and they take turns on the GPU.",
 		Actions:    []string{"One process with a larger batch.", "Another machine, or CUDA, for real parallelism."},
 		Sees: func(run *evidence.Run) (string, bool) {
@@ -224,7 +242,8 @@ func slower(run *evidence.Run) (string, bool) {
 	slices.Sort(b)
 	q := func(v []float64, p float64) float64 { return v[int(math.Round(p*float64(len(v)-1)))] }
 	before, after := stats.Median(a), stats.Median(b)
-	text := fmt.Sprintf("median step %s in the first quarter of the steady steps, %s in the last", unit.Seconds(before), unit.Seconds(after))
+	text := fmt.Sprintf("median step %s in the first quarter of the steady steps, %s in the last", unit.Seconds(before),
+		unit.Seconds(after))
 	if f := run.Figure("memory.growth"); f.Known() {
 		text += fmt.Sprintf("; memory.growth %.0f %%", 100**f.Value)
 	}
@@ -249,7 +268,8 @@ func oneOperator(run *evidence.Run) (string, bool) {
 			top = o
 		}
 	}
-	return fmt.Sprintf("%s: %.0f %% of the operators' own time", top.Name, 100*top.Self/sum), sum > 0 && top.Self >= 0.6*sum
+	return fmt.Sprintf("%s: %.0f %% of the operators' own time", top.Name, 100*top.Self/sum), sum > 0 &&
+		top.Self >= 0.6*sum
 }
 
 func waits(run *evidence.Run) (string, bool) {
@@ -271,6 +291,7 @@ func waits(run *evidence.Run) (string, bool) {
 	if total <= 0 || lost < 0.2*total || calls < 2*len(run.Steps.Total)*max(1, run.Steps.Thin) {
 		return "", false
 	}
-	return fmt.Sprintf("%.0f %% of the steps' time is spent waiting, most of it in %s at %s (%d calls)", 100*min(1, lost/total), worst.Call,
+	return fmt.Sprintf("%.0f %% of the steps' time is spent waiting, most of it in %s at %s (%d calls)",
+		100*min(1, lost/total), worst.Call,
 		worst.Where, worst.Count), true
 }

@@ -38,7 +38,8 @@ func Scan(name string, in io.Reader) (*Report, error) {
 	for {
 		n, err := in.Read(buf)
 		for rest := buf[:n]; len(rest) > 0; {
-			i := bytes.IndexAny(rest, "\r\n") // progress bars overwrite themselves: each state is a line, under one number
+			// progress bars overwrite themselves: each state is a line, under one number
+			i := bytes.IndexAny(rest, "\r\n")
 			part := rest
 			if i >= 0 {
 				part = rest[:i]
@@ -88,7 +89,8 @@ type scanner struct {
 }
 
 func newScanner(name string) *scanner {
-	return &scanner{table: must(), rep: &Report{Schema: Schema, Input: name, Symptoms: []Symptom{}, Unknown: []Unknown{}},
+	return &scanner{table: must(), rep: &Report{Schema: Schema, Input: name, Symptoms: []Symptom{},
+		Unknown: []Unknown{}},
 		seen: map[string]int{}, odd: map[string]int{}, atlas: &operators{}}
 }
 
@@ -97,7 +99,8 @@ func (s *scanner) line(raw []byte, number int) {
 	if bytes.IndexByte(raw, 0x1b) >= 0 {
 		raw = clean.WithoutSequences(raw)
 	}
-	if first := bytes.TrimLeft(raw, " \t"); len(first) > 1 && (first[0] == '[' || first[0] == '(' || first[0] == '|' || first[0] == '+' || first[0] == 'E' && first[1] == ' ') {
+	if first := bytes.TrimLeft(raw, " \t"); len(first) > 1 && (first[0] == '[' || first[0] == '(' || first[0] == '|' ||
+		first[0] == '+' || first[0] == 'E' && first[1] == ' ') {
 		raw = raw[len(whose.Find(raw)):]
 	}
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -135,7 +138,8 @@ type hit struct {
 	end   int
 }
 
-// match applies the rules whose literal is in the line. Of rules that match the same words, the one with the longest literal is kept.
+// match applies the rules whose literal is in the line. Of rules that match the same words, the one with the longest
+// literal is kept.
 func (s *scanner) match(line string, where Found) bool {
 	for i, n := range s.found {
 		s.found[i] = s.owner[n]
@@ -232,13 +236,18 @@ var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 func (s *scanner) finish() *Report {
 	s.flush()
 	if s.trace.open { // the log ends in it
-		s.unknown(Found{Line: s.trace.at, Text: "Traceback (most recent call last), and the log ends before the error that it is of", Where: s.trace.user})
+		s.unknown(Found{Line: s.trace.at,
+			Text:  "Traceback (most recent call last), and the log ends before the error that it is of",
+			Where: s.trace.user})
 	}
 	if len(s.rep.Symptoms) == 0 && len(s.rep.Unknown) == 0 && endWords.any(s.last) && sadEnd.Match(s.last) {
 		s.unknown(Found{Line: s.lastAt, Text: shorten(string(s.last))})
 	}
 	for i, sym := range s.rep.Symptoms { // the kind of error says less than the error
-		if sym.general && slices.ContainsFunc(s.rep.Symptoms, func(o Symptom) bool { return o.Topic == sym.Topic && !o.general && !o.After }) {
+		if sym.general && slices.ContainsFunc(s.rep.Symptoms, func(o Symptom) bool {
+			return o.Topic == sym.Topic &&
+				!o.general && !o.After
+		}) {
 			s.rep.Symptoms[i].After = true
 		}
 	}
@@ -283,9 +292,10 @@ func whole(s string) string {
 // What a log says of itself. The numbers of contextAnchors and of contextReaders agree.
 var (
 	contextAnchors = []string{"torch", "macos", "batch_size", "batch-size", "batch size", "batchsize"}
-	torchRelease   = regexp.MustCompile(`(?i)\b(?:py)?torch(?:[ _-]?version)?["']?\s*(?:[:=]{1,2}|[-@ ])\s*["']?v?(2\.\d{1,2}\.\d{1,2})\b`) // all three numbers: prose has two
-	macRelease     = regexp.MustCompile(`(?i)(?:\bOS\s*[:=]\s*macos[ -]|macos-)((?:1[0-9]|2[0-9])(?:\.\d{1,2}){0,2})(?:-arm64|-x86_64| \(|$)`)
-	batchSize      = regexp.MustCompile(`(?i)(?:\b|_|--)(eval_|test_|val_)?batch[_\- ]?size["']?\s*(?:[:=]|\s)\s*["']?(\d{1,6})\b`)
+	// all three numbers: prose has two
+	torchRelease = regexp.MustCompile(`(?i)\b(?:py)?torch(?:[ _-]?version)?["']?\s*(?:[:=]{1,2}|[-@ ])\s*["']?v?(2\.\d{1,2}\.\d{1,2})\b`)
+	macRelease   = regexp.MustCompile(`(?i)(?:\bOS\s*[:=]\s*macos[ -]|macos-)((?:1[0-9]|2[0-9])(?:\.\d{1,2}){0,2})(?:-arm64|-x86_64| \(|$)`)
+	batchSize    = regexp.MustCompile(`(?i)(?:\b|_|--)(eval_|test_|val_)?batch[_\- ]?size["']?\s*(?:[:=]|\s)\s*["']?(\d{1,6})\b`)
 )
 
 func (s *scanner) context(kind int, line string, where Found) {

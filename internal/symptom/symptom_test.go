@@ -47,8 +47,8 @@ func printed(t *testing.T, rep *Report) string {
 	return b.String()
 }
 
-// TestReported puts what people reported to the rules: the one that explains it is found, nothing else is said to be the cause, and no
-// line of it is left unknown. Each rule has such a case.
+// TestReported puts what people reported to the rules: the one that explains it is found, nothing else is said to be
+// the cause, and no line of it is left unknown. Each rule has such a case.
 func TestReported(t *testing.T) {
 	data, err := os.ReadFile("testdata/reported.toml")
 	if err != nil {
@@ -89,7 +89,8 @@ func TestReported(t *testing.T) {
 				t.Errorf("%s: does not say %q:\n%s", c.Source, want, out)
 			}
 		}
-		if m := regexp.MustCompile(`\{[a-z_0-9]+\}`).FindString(s.Cause + strings.Join(s.Remedy, " ")); m != "" && !strings.Contains(c.Text, m) {
+		if m := regexp.MustCompile(`\{[a-z_0-9]+\}`).FindString(s.Cause + strings.Join(s.Remedy, " ")); m != "" &&
+			!strings.Contains(c.Text, m) {
 			t.Errorf("%s: %s is not filled in: %s", c.Source, m, s.Cause)
 		}
 	}
@@ -136,8 +137,9 @@ func TestNearMisses(t *testing.T) {
 	}
 }
 
-// TestWholeNumbers: no rule reads a part of a number or of a name's digits. Each number of what was reported, and of the atlas's texts, is made longer;
-// where a rule is still met, what its groups hold, and what it matched, ends where the number ends.
+// TestWholeNumbers: no rule reads a part of a number or of a name's digits. Each number of what was reported, and of
+// the atlas's texts, is made longer; where a rule is still met, what its groups hold, and what it matched, ends where
+// the number ends.
 func TestWholeNumbers(t *testing.T) {
 	var file struct{ Case []struct{ Text string } }
 	data, err := os.ReadFile("testdata/reported.toml")
@@ -177,7 +179,8 @@ func TestWholeNumbers(t *testing.T) {
 						continue
 					}
 					n++
-					if digit(longer, m[g+1]-1) && digit(longer, m[g+1]) || digit(longer, m[g]) && digit(longer, m[g]-1) {
+					if digit(longer, m[g+1]-1) && digit(longer, m[g+1]) || digit(longer, m[g]) &&
+						digit(longer, m[g]-1) {
 						t.Errorf("%s reads %q of: %s", p.rule.Name, longer[m[g]:m[g+1]], longer)
 					}
 				}
@@ -189,30 +192,47 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// TestLogsThatEndInAnError: a log whose last line says that the program failed is never taken for one in which nothing is wrong: a rule knows it, or it is
-// listed as not known.
+// TestLogsThatEndInAnError: a log whose last line says that the program failed is never taken for one in which nothing
+// is wrong: a rule knows it, or it is listed as not known.
 func TestLogsThatEndInAnError(t *testing.T) {
 	for _, end := range []string{
-		"Killed", "Killed: 9", "zsh: killed     python train.py", "[1]    4711 killed     python train.py", "./run.sh: line 3:  4711 Killed                  python train.py",
-		"Segmentation fault: 11", "Segmentation fault (core dumped)", "zsh: segmentation fault  python train.py", "./run.sh: line 3:  4711 Segmentation fault: 11  python train.py",
-		"Abort trap: 6", "Aborted (core dumped)", "Aborted", "zsh: abort      python train.py", "Trace/BPT trap: 5", "zsh: trace trap  python train.py", "Bus error: 10",
-		"zsh: bus error  python train.py", "Illegal instruction: 4", "Illegal instruction (core dumped)", "zsh: illegal hardware instruction  python train.py",
-		"Floating point exception: 8", "Floating point exception (core dumped)", "Bad system call: 12", "Terminated: 15", "Terminated", "Quit: 3", "User defined signal 1: 30", "Hangup: 1",
+		"Killed", "Killed: 9", "zsh: killed     python train.py", "[1]    4711 killed     python train.py",
+		"./run.sh: line 3:  4711 Killed                  python train.py",
+		"Segmentation fault: 11", "Segmentation fault (core dumped)", "zsh: segmentation fault  python train.py",
+		"./run.sh: line 3:  4711 Segmentation fault: 11  python train.py",
+		"Abort trap: 6", "Aborted (core dumped)", "Aborted", "zsh: abort      python train.py", "Trace/BPT trap: 5",
+		"zsh: trace trap  python train.py", "Bus error: 10",
+		"zsh: bus error  python train.py", "Illegal instruction: 4", "Illegal instruction (core dumped)",
+		"zsh: illegal hardware instruction  python train.py",
+		"Floating point exception: 8", "Floating point exception (core dumped)", "Bad system call: 12",
+		"Terminated: 15", "Terminated", "Quit: 3", "User defined signal 1: 30", "Hangup: 1",
 		"Alarm clock: 14", "Cputime limit exceeded: 24",
-		"libc++abi: terminating due to uncaught exception of type std::runtime_error: frob", "libc++abi.dylib: terminating with uncaught foreign exception", "libc++abi: Pure virtual function called!",
-		"Fatal Python error: init_fs_encoding: failed to get the Python codec", "Fatal Python error: Segmentation fault", "Fatal Python error: _PyInterpreterState_Get: no current thread state",
-		"terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc", "terminate called without an active exception",
+		"libc++abi: terminating due to uncaught exception of type std::runtime_error: frob",
+		"libc++abi.dylib: terminating with uncaught foreign exception", "libc++abi: Pure virtual function called!",
+		"Fatal Python error: init_fs_encoding: failed to get the Python codec",
+		"Fatal Python error: Segmentation fault",
+		"Fatal Python error: _PyInterpreterState_Get: no current thread state",
+		"terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc",
+		"terminate called without an active exception",
 		"*** Terminating app due to uncaught exception 'NSInvalidArgumentException', reason: '-[X y]: unrecognized selector'",
-		"python: frob.cc:12: void frob(): Assertion `x > 0' failed.", "Assertion failed: (x > 0), function frob, file frob.c, line 12.", "F0000 00:00:1700000000.000000  1 frob.cc:3] Check failed: x > 0",
-		"Out of memory: Killed process 4711 (python)", "_pickle.FrobbingError: no", "frob._exceptions._FrobMemoryError: no room", "FrobError", "KeyboardInterrupt", "AssertionError",
-		"[rank0]: FrobError: off by 3", "[default3]:FrobError: off by 3", "(f pid=12, ip=10.0.0.1) FrobError: off by 3", "E       FrobError: off by 3", "  | FrobError: off by 3",
-		"frob.FrobError(ValueError): f() failed", "[rank1]:[E ProcessGroupFrob.cpp:12] something went wrong", "MemoryError", "MemoryError: Unable to frob",
-		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob", "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob.gone: 3",
+		"python: frob.cc:12: void frob(): Assertion `x > 0' failed.",
+		"Assertion failed: (x > 0), function frob, file frob.c, line 12.",
+		"F0000 00:00:1700000000.000000  1 frob.cc:3] Check failed: x > 0",
+		"Out of memory: Killed process 4711 (python)", "_pickle.FrobbingError: no",
+		"frob._exceptions._FrobMemoryError: no room", "FrobError", "KeyboardInterrupt", "AssertionError",
+		"[rank0]: FrobError: off by 3", "[default3]:FrobError: off by 3", "(f pid=12, ip=10.0.0.1) FrobError: off by 3",
+		"E       FrobError: off by 3", "  | FrobError: off by 3",
+		"frob.FrobError(ValueError): f() failed", "[rank1]:[E ProcessGroupFrob.cpp:12] something went wrong",
+		"MemoryError", "MemoryError: Unable to frob",
+		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob",
+		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nfrob.gone: 3",
 		"[rank0]: Traceback (most recent call last):\n[rank0]:   File \"x.py\", line 1, in <module>\n[rank0]: frob.Gone: 3",
 		"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    frob(",
 		"*** Received signal 11 ***", "python(1,0x1) malloc: *** error for object 0x315008234: pointer being freed was not allocated", "free(): invalid pointer",
-		"double free or corruption (!prev)", "*** stack smashing detected ***: terminated", "(W pid=2) [x E 2 2] logging.cc:113: Unhandled exception: what(): x",
-		"The worker group startup timed out after 30.0 seconds waiting for 8 workers.", "Could not find the frob", "training failed", "the frob is not supported here",
+		"double free or corruption (!prev)", "*** stack smashing detected ***: terminated",
+		"(W pid=2) [x E 2 2] logging.cc:113: Unhandled exception: what(): x",
+		"The worker group startup timed out after 30.0 seconds waiting for 8 workers.", "Could not find the frob",
+		"training failed", "the frob is not supported here",
 		"\x1b[31mFrobError: off by 3\x1b[0m", "\x1b]0;t\x07FrobError: off by 3",
 	} {
 		for _, tail := range []string{"", "\n", "\r\n"} {
@@ -257,7 +277,8 @@ func TestDouble(t *testing.T) {
 	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
 		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'", "'mps' is deprecated": "'torch.mps.nope' is deprecated",
 		"mps is only implemented on CPU": "apply_ is only implemented on CPU",
-		"from the 'mps' backend":         "from the 'SparseMPS' backend", "assay: mps mps": "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
+		"from the 'mps' backend":         "from the 'SparseMPS' backend",
+		"assay: mps mps":                 "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
 	n := 0
 	root := "../../agent/assay_agent/double"
 	var files []string
@@ -370,9 +391,12 @@ func TestOrdinaryLogs(t *testing.T) {
 		"Downloading: 100%|##########| 570M/570M [00:12<00:00, 45.1MB/s]",
 		"[INFO] 2026-01-02 10:11:12 errors=0 warnings=0",
 		"GPU 0 has 24 GiB; batch size 64; mps available: True",
-		"Using device: mps", "memory allocated: 9.57 GiB", "pip install triton later", "num_workers=8 spawn", "Test passed: test_error_handling PASSED",
-		"workers terminated: 3", "Terminated: 3 workers, all well", "INFO: trace saved; abort: no", "Quit: 3 of 5 players", "the process was killed by signal: no",
-		"| loss | 0.3 |", "E   12 0.3", "[rank0]: epoch 1 loss 0.3", "(f pid=12) epoch 1 loss 0.3", "  what do you say: nothing", "Assertion rate 0.3",
+		"Using device: mps", "memory allocated: 9.57 GiB", "pip install triton later", "num_workers=8 spawn",
+		"Test passed: test_error_handling PASSED",
+		"workers terminated: 3", "Terminated: 3 workers, all well", "INFO: trace saved; abort: no",
+		"Quit: 3 of 5 players", "the process was killed by signal: no",
+		"| loss | 0.3 |", "E   12 0.3", "[rank0]: epoch 1 loss 0.3", "(f pid=12) epoch 1 loss 0.3",
+		"  what do you say: nothing", "Assertion rate 0.3",
 		"0 errors, 0 failures", "Total parameters: 11.7M", "RMSError 0.4",
 		"Best model saved (val_loss=0.1, error=0.05) to checkpoints/best.pt",
 	} {
@@ -396,7 +420,8 @@ frob.FrobError: the frob is off by 3
 	if rep.Known() || len(rep.Unknown) != 2 {
 		t.Fatalf("%v %v", rules(rep), rep.Unknown)
 	}
-	if u := rep.Unknown[0]; u.Line != 7 || u.Where != "/Users/x/train.py:7, in step" || !strings.Contains(u.Text, "off by 3") {
+	if u := rep.Unknown[0]; u.Line != 7 || u.Where != "/Users/x/train.py:7, in step" ||
+		!strings.Contains(u.Text, "off by 3") {
 		t.Errorf("%+v", u)
 	}
 	if out := printed(t, rep); !strings.Contains(out, "no rule knows them") {
@@ -421,20 +446,23 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestBatch: the batch that is proposed keeps to the proportion that is stated, whatever the unit, and never exceeds what was tried.
+// TestBatch: the batch that is proposed keeps to the proportion that is stated, whatever the unit, and never exceeds
+// what was tried.
 func TestBatch(t *testing.T) {
 	say := func(batch, allocated, other, limit, tried string) string {
 		return printed(t, scan(t, "config: batch_size="+batch+"\nRuntimeError: MPS backend out of memory (MPS allocated: "+allocated+", other allocations: "+other+", max allowed: "+limit+
 			"). Tried to allocate "+tried+" on private pool.\n"))
 	}
 	// (18 - 0) / (17 + 7) = 3/4 of 64
-	if out := say("64", "17.00 GB", "0 bytes", "18.00 GB", "7.00 GB"); !strings.Contains(out, "Batch 48 at most instead of 64") || !strings.Contains(out, "begin with 32") || !strings.Contains(out, "33 %") {
+	if out := say("64", "17.00 GB", "0 bytes", "18.00 GB", "7.00 GB"); !strings.Contains(out,
+		"Batch 48 at most instead of 64") || !strings.Contains(out, "begin with 32") || !strings.Contains(out, "33 %") {
 		t.Error(out)
 	}
 	if out := say("1", "17.00 GiB", "0 bytes", "18.00 GiB", "7.00 GiB"); !strings.Contains(out, "No batch fits") {
 		t.Error(out)
 	}
-	if out := say("64", "1.00 GiB", "0 bytes", "18.00 GiB", "30.00 GiB"); !strings.Contains(out, "larger than the limit") || strings.Contains(out, "at most instead") {
+	if out := say("64", "1.00 GiB", "0 bytes", "18.00 GiB", "30.00 GiB"); !strings.Contains(out,
+		"larger than the limit") || strings.Contains(out, "at most instead") {
 		t.Error(out)
 	}
 	none := printed(t, scan(t, "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.\n"))
@@ -459,7 +487,8 @@ func TestReleases(t *testing.T) {
 		}
 		n++
 		out := printed(t, scan(t, "torch==2.0.0\nNotImplementedError: The operator '"+r.Name+"' is not currently implemented for the MPS device."))
-		if !strings.Contains(out, "from torch "+since) || !strings.Contains(out, "pip install 'torch>="+since) || !strings.Contains(out, "this log says PyTorch 2.0.0") {
+		if !strings.Contains(out, "from torch "+since) || !strings.Contains(out, "pip install 'torch>="+since) ||
+			!strings.Contains(out, "this log says PyTorch 2.0.0") {
 			t.Error(out)
 		}
 	}
@@ -482,7 +511,8 @@ func TestContext(t *testing.T) {
 		{"PyTorch version: 2.4.1\nOS: macOS 14.5 (arm64)\n", "2.4.1", "14.5", 0},
 		{"Ultralytics YOLOv8.1.42 Python-3.9.19 torch-2.2.2 CPU (Apple M2)\nPython platform: macOS-15.2-arm64-arm-64bit", "2.2.2", "15.2", 0},
 		{"[pip3] torch==2.0.0\n[pip3] torchvision==0.15.1", "2.0.0", "", 0},
-		{"In PyTorch 2.6, we changed the default\nMPS: randperm op is supported natively starting from macOS 13.0.", "", "", 0},
+		{"In PyTorch 2.6, we changed the default\nMPS: randperm op is supported natively starting from macOS 13.0.", "",
+			"", 0},
 		{"        Batch size:      16\n", "", "", 16},
 		{"{'per_device_train_batch_size': 8, 'x': 1}", "", "", 8},
 		{"python train.py --batch-size 32 --val-batch-size 99", "", "", 32},
@@ -498,10 +528,13 @@ func TestContext(t *testing.T) {
 func TestHostileInput(t *testing.T) {
 	oom := "MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 1.00 GB, max allowed: 1.00 GB). Tried to allocate 1.00 GB on private pool."
 	for name, text := range map[string]string{
-		"empty": "", "nul": "\x00\x00\n\x00", "no end": oom, "carriage returns": "\r\r\r\n" + oom + "\r", "long": strings.Repeat("x", 3<<20) + oom, "long before": oom + strings.Repeat("y", 3<<20),
-		"latin 1": "caf\xe9 " + oom, "colours": "\x1b[31m" + strings.ReplaceAll(oom, "out", "\x1b[1mout\x1b[0m") + "\x1b[0m", "many": strings.Repeat("FooError: "+oom+"\n", 5000),
-		"numbers": strings.ReplaceAll(oom, "1.00", strings.Repeat("9", 400)), "nested": strings.Repeat("Traceback (most recent call last):\n", 1000) + oom,
-		"braces": "The operator '{op}' is not currently implemented for the MPS device",
+		"empty": "", "nul": "\x00\x00\n\x00", "no end": oom, "carriage returns": "\r\r\r\n" + oom + "\r",
+		"long": strings.Repeat("x", 3<<20) + oom, "long before": oom + strings.Repeat("y", 3<<20),
+		"latin 1": "caf\xe9 " + oom, "colours": "\x1b[31m" + strings.ReplaceAll(oom, "out", "\x1b[1mout\x1b[0m") +
+			"\x1b[0m", "many": strings.Repeat("FooError: "+oom+"\n", 5000),
+		"numbers": strings.ReplaceAll(oom, "1.00", strings.Repeat("9", 400)),
+		"nested":  strings.Repeat("Traceback (most recent call last):\n", 1000) + oom,
+		"braces":  "The operator '{op}' is not currently implemented for the MPS device",
 	} {
 		rep := scan(t, text)
 		var b bytes.Buffer
@@ -512,7 +545,8 @@ func TestHostileInput(t *testing.T) {
 			t.Errorf("%s: %d bytes of JSON", name, b.Len())
 		}
 		printed(t, rep)
-		if want := name != "empty" && name != "nul" && name != "long" && name != "braces"; want && len(rep.Symptoms) == 0 {
+		if want := name != "empty" && name != "nul" && name != "long" && name != "braces"; want &&
+			len(rep.Symptoms) == 0 {
 			t.Errorf("%s: not found", name)
 		}
 		if name == "long" && rep.Cut != 1 {
@@ -547,9 +581,11 @@ func TestRun(t *testing.T) {
 	run.Outcome = evidence.Outcome{Error: "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.", Where: "train.py:12"}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "D", Batch: 64}}
 	run.Fallbacks = []evidence.Fallback{{Operator: "aten::nonzero", Count: 9, Where: "model.py:3"}}
-	run.Figures = []evidence.Figure{{Name: "memory.growth", Value: &growth, Unit: "ratio", N: 11, Basis: evidence.Rehearsed}}
+	run.Figures = []evidence.Figure{{Name: "memory.growth", Value: &growth, Unit: "ratio", N: 11,
+		Basis: evidence.Rehearsed}}
 	run.Retained = []evidence.Retained{{Where: "train.py:9", Tensors: 12, Bytes: 4096}}
-	run.Findings = []evidence.Finding{{Name: "growing", Severity: evidence.Warning, Text: "memory grows", Hint: "detach", Basis: evidence.Rehearsed}}
+	run.Findings = []evidence.Finding{{Name: "growing", Severity: evidence.Warning, Text: "memory grows",
+		Hint: "detach", Basis: evidence.Rehearsed}}
 	for i := range 200 {
 		run.Steps.Number = append(run.Steps.Number, i+1)
 		run.Steps.Kind = append(run.Steps.Kind, "")
@@ -557,7 +593,8 @@ func TestRun(t *testing.T) {
 	}
 	rep := Run("r", run)
 	got := rules(rep)
-	for _, want := range []string{"mps-out-of-memory", "operator-fallback", "memory-grows", "starts-fast-then-slow", "finding/growing"} {
+	for _, want := range []string{"mps-out-of-memory", "operator-fallback", "memory-grows", "starts-fast-then-slow",
+		"finding/growing"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("%s is missing: %v", want, got)
 		}
@@ -572,7 +609,8 @@ func TestRun(t *testing.T) {
 		run.Steps.Total[s-1] = 0.1
 	}
 	run.Figures = nil
-	if got := rules(Run("r", run)); slices.Contains(got, "starts-fast-then-slow") || slices.Contains(got, "memory-grows") {
+	if got := rules(Run("r", run)); slices.Contains(got, "starts-fast-then-slow") ||
+		slices.Contains(got, "memory-grows") {
 		t.Errorf("seen in a run that does not have it: %v", got)
 	}
 }
@@ -603,7 +641,8 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// TestClocksOfARehearsal: what shows in times is said of a run on the device, and not of a rehearsal, whose times are another machine's.
+// TestClocksOfARehearsal: what shows in times is said of a run on the device, and not of a rehearsal, whose times are
+// another machine's.
 func TestClocksOfARehearsal(t *testing.T) {
 	share := 0.9
 	run := evidence.NewRun("r")
@@ -611,7 +650,8 @@ func TestClocksOfARehearsal(t *testing.T) {
 	run.Figures = []evidence.Figure{{Name: "share.data", Value: &share, Unit: "ratio", Basis: evidence.Measured}}
 	run.Operators = []evidence.Operator{{Name: "PythonDispatchMode", Self: 9}, {Name: "aten::mm", Self: 1}}
 	for i := range 200 {
-		run.Steps.Number, run.Steps.Total = append(run.Steps.Number, i+1), append(run.Steps.Total, 0.01*float64(1+i/100))
+		run.Steps.Number, run.Steps.Total = append(run.Steps.Number, i+1),
+			append(run.Steps.Total, 0.01*float64(1+i/100))
 	}
 	clocks := []string{"starts-fast-then-slow", "one-operator-takes-most", "waits-for-data"}
 	for _, name := range clocks {
@@ -627,8 +667,8 @@ func TestClocksOfARehearsal(t *testing.T) {
 	}
 }
 
-// TestSymptomsGoByTheFindingsLimits: what a finding warns of is a symptom as well, and below its limit neither is said. Growth is judged by its pace:
-// 12 % over four epochs' ends are 4 % an epoch, 30 % over forty are less than 1 %.
+// TestSymptomsGoByTheFindingsLimits: what a finding warns of is a symptom as well, and below its limit neither is said.
+// Growth is judged by its pace: 12 % over four epochs' ends are 4 % an epoch, 30 % over forty are less than 1 %.
 func TestSymptomsGoByTheFindingsLimits(t *testing.T) {
 	for _, c := range []struct {
 		figure string
@@ -645,7 +685,8 @@ func TestSymptomsGoByTheFindingsLimits(t *testing.T) {
 	} {
 		run := evidence.NewRun("r")
 		run.Target.Device, run.Outcome.Started = "mps", true
-		run.Figures = []evidence.Figure{{Name: c.figure, Value: &c.value, Unit: "ratio", N: c.n, Basis: evidence.Measured}}
+		run.Figures = []evidence.Figure{{Name: c.figure, Value: &c.value, Unit: "ratio", N: c.n,
+			Basis: evidence.Measured}}
 		if got := slices.Contains(rules(Run("r", run)), c.rule); got != c.said {
 			t.Errorf("%s %g of %d: %s said: %v, want %v", c.figure, c.value, c.n, c.rule, got, c.said)
 		}

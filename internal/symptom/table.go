@@ -1,7 +1,8 @@
-// Package symptom explains errors: lines of a log, or the evidence of a run, by a table of rules. A rule says what a line means,
-// what to do, which releases it concerns and who says so.
+// Package symptom explains errors: lines of a log, or the evidence of a run, by a table of rules. A rule says what a
+// line means, what to do, which releases it concerns and who says so.
 //
-// The rules stand in symptoms.toml. Each condition of the atlas that has a text and that no rule names is a rule by itself.
+// The rules stand in symptoms.toml. Each condition of the atlas that has a text and that no rule names is a rule by
+// itself.
 package symptom
 
 import (
@@ -21,13 +22,16 @@ import (
 //go:embed symptoms.toml
 var tableText []byte
 
-// Rule is what one symptom looks like and what it means. In Cause, Remedy and Code, {name} stands for what the group of that name matched.
+// Rule is what one symptom looks like and what it means. In Cause, Remedy and Code, {name} stands for what the group of
+// that name matched.
 type Rule struct {
-	Name       string   `toml:"name"`
-	Topic      string   `toml:"topic"`
-	Title      string   `toml:"title"`
-	Match      []string `toml:"match"`      // RE2, applied to one line; each has a literal that any line it matches contains
-	Anchor     string   `toml:"anchor"`     // that literal, where the longest one in the pattern would be met in every other line
+	Name  string `toml:"name"`
+	Topic string `toml:"topic"`
+	Title string `toml:"title"`
+	// RE2, applied to one line; each has a literal that any line it matches contains
+	Match []string `toml:"match"`
+	// that literal, where the longest one in the pattern would be met in every other line
+	Anchor     string   `toml:"anchor"`
 	Conditions []string `toml:"conditions"` // of the atlas, whose texts these are
 	Cause      string   `toml:"cause"`
 	Remedy     []string `toml:"remedy"`
@@ -35,11 +39,13 @@ type Rule struct {
 	Releases   string   `toml:"releases"`
 	Source     string   `toml:"source"`
 	Seeds      []string `toml:"seeds"`
-	Reads      string   `toml:"reads"`    // what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
-	After      bool     `toml:"after"`    // only the consequence of another error, which it follows
-	General    bool     `toml:"general"`  // it says less than others that the line may meet as well
-	Likely     bool     `toml:"likely"`   // others print these words too: what the rule says is said to be likely, not certain
-	Severity   string   `toml:"severity"` // error, where it does not say
+	// what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
+	Reads   string `toml:"reads"`
+	After   bool   `toml:"after"`   // only the consequence of another error, which it follows
+	General bool   `toml:"general"` // it says less than others that the line may meet as well
+	// others print these words too: what the rule says is said to be likely, not certain
+	Likely   bool   `toml:"likely"`
+	Severity string `toml:"severity"` // error, where it does not say
 
 	groups []string // of all its patterns
 	atlas  []atlas.Condition
@@ -102,7 +108,10 @@ var load = sync.OnceValues(func() (*table, error) {
 	}
 	for _, c := range conditions { // what a rule explains already, as the operators of one name that are missing
 		sample, _, _ := strings.Cut(sample(c.Text), "\n")
-		if slices.ContainsFunc(t.patterns, func(p pattern) bool { return !p.rule.General && p.re.MatchString(sample) }) {
+		if slices.ContainsFunc(t.patterns, func(p pattern) bool {
+			return !p.rule.General &&
+				p.re.MatchString(sample)
+		}) {
 			taken[c.Name] = true
 		}
 	}
@@ -128,7 +137,8 @@ func (t *table) compile(rules []*Rule, own bool) error {
 	for _, r := range rules {
 		for _, m := range r.Match {
 			text := m
-			if last := m[len(m)-1]; last >= '0' && last <= '9' { // a number is read whole: macOS 14 is not the beginning of macOS 140
+			if last := m[len(m)-1]; last >= '0' && last <= '9' {
+				// a number is read whole: macOS 14 is not the beginning of macOS 140
 				text += `\b`
 			}
 			re, err := regexp.Compile(text)
@@ -155,7 +165,8 @@ func (t *table) compile(rules []*Rule, own bool) error {
 
 // sample is a text as it could be printed.
 func sample(text string) string {
-	return strings.NewReplacer("{op}", "aten::x", "{size}", "1.00 GiB", "{n}", "5", "{device}", "cpu", "{x}", "1.4", "{pool}", "private", "{dtype}",
+	return strings.NewReplacer("{op}", "aten::x", "{size}", "1.00 GiB", "{n}", "5", "{device}", "cpu", "{x}", "1.4",
+		"{pool}", "private", "{dtype}",
 		"Float", "{sizes}", "[1, 2]",
 		"{i}", "3", "{d}", "0", "{reason}", "reason", "{sha}", "0123abc", "{p}", "0.5").Replace(text)
 }
@@ -185,8 +196,10 @@ func ofConditions(conditions []atlas.Condition, taken map[string]bool) []*Rule {
 		}
 		r := byText[text]
 		if r == nil {
-			r = &Rule{Name: "atlas/" + c.Name, Topic: "operators", Title: text, Match: []string{ofText(text)}, Severity: severityOf(c.Outcome)}
-			if !namesDevice.MatchString(text) { // "Input must be complex", "index 3 is out of bounds": only as the message of its error, and likely
+			r = &Rule{Name: "atlas/" + c.Name, Topic: "operators", Title: text, Match: []string{ofText(text)},
+				Severity: severityOf(c.Outcome)}
+			if !namesDevice.MatchString(text) {
+				// "Input must be complex", "index 3 is out of bounds": only as the message of its error, and likely
 				r.Likely = true
 				r.Match[0] = `(?:^\s*|(?:` + strings.Join(classesOf(c.Error), "|") + `|Warning): )` + r.Match[0]
 			}
@@ -208,10 +221,12 @@ func severityOf(outcome string) string {
 // namesDevice: a text without one of these words is one that a CPU, CUDA or another library prints as well.
 var namesDevice = regexp.MustCompile(`(?i)mps|metal|mac ?os`)
 
-// classesOf lists the classes of exceptions under which a text of the atlas is printed: a plain IndexError is not MPS's AcceleratorError.
+// classesOf lists the classes of exceptions under which a text of the atlas is printed: a plain IndexError is not MPS's
+// AcceleratorError.
 func classesOf(class string) []string {
 	switch class {
-	case "", "RuntimeError", "NotImplementedError": // the second is a kind of the first, and which of them is raised changed between releases
+	case "", "RuntimeError", "NotImplementedError":
+		// the second is a kind of the first, and which of them is raised changed between releases
 		return []string{"RuntimeError", "NotImplementedError"}
 	}
 	return []string{class}
@@ -219,13 +234,16 @@ func classesOf(class string) []string {
 
 var hole = regexp.MustCompile(`\{[a-z]+\}`)
 
-// holes are the patterns of what varies in a message, by the name that the atlas gives it; each ends where its value ends.
+// holes are the patterns of what varies in a message, by the name that the atlas gives it; each ends where its value
+// ends.
 var holes = map[string]string{
-	"{op}": `[\w:.]{1,80}`, "{n}": `-?\d[\d,]{0,30}\b`, "{i}": `-?\d{1,30}\b`, "{d}": `-?\d{1,30}\b`, "{dtype}": `[\w:.]{1,80}\b`, "{x}": `[-+\w.]{1,40}\b`,
+	"{op}": `[\w:.]{1,80}`, "{n}": `-?\d[\d,]{0,30}\b`, "{i}": `-?\d{1,30}\b`, "{d}": `-?\d{1,30}\b`,
+	"{dtype}": `[\w:.]{1,80}\b`, "{x}": `[-+\w.]{1,40}\b`,
 	"{p}": `[-+\w.]{1,40}\b`,
 }
 
-// ofText makes the pattern of a message in which {…} stands for what varies. It begins and ends with whole words and whole numbers.
+// ofText makes the pattern of a message in which {…} stands for what varies. It begins and ends with whole words and
+// whole numbers.
 func ofText(text string) string {
 	var b strings.Builder
 	at := 0
@@ -257,7 +275,8 @@ func ofText(text string) string {
 	return b.String()
 }
 
-// literals are texts, in lower case, of which every match of a pattern contains one: the longest that it always has, or one of each branch.
+// literals are texts, in lower case, of which every match of a pattern contains one: the longest that it always has, or
+// one of each branch.
 func literals(re string) []string {
 	tree, err := syntax.Parse(re, syntax.Perl)
 	if err != nil {

@@ -54,7 +54,8 @@ func Text(w io.Writer, rep *Report, width int) error {
 		if rep.More > 0 {
 			fmt.Fprintf(&b, "  and %d more\n", rep.More)
 		}
-		b.WriteString(clean.Wrapped("These look like errors, and no rule knows them. Nothing is guessed.", "  ", "  ", width))
+		b.WriteString(clean.Wrapped("These look like errors, and no rule knows them. Nothing is guessed.", "  ", "  ",
+			width))
 	}
 	if len(rep.Symptoms) == 0 && len(rep.Unknown) == 0 {
 		b.WriteString("nothing found: no line that a rule knows, and none that looks like an error\n")
@@ -117,7 +118,8 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 		}
 	}
 	if len(s.Releases) > 0 {
-		b.WriteString(clean.Wrapped(strings.TrimSuffix(strings.Join(s.Releases, "; "), "."), "  releases  ", "            ", width))
+		b.WriteString(clean.Wrapped(strings.TrimSuffix(strings.Join(s.Releases, "; "), "."), "  releases  ",
+			"            ", width))
 	}
 	b.WriteString(clean.Wrapped(s.Rule+" ["+s.Source+"]", "  rule      ", "            ", width))
 	b.WriteByte('\n')

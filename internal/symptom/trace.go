@@ -18,8 +18,8 @@ var (
 	cellFrame   = regexp.MustCompile(`^(?:Cell )?In ?\[(\d+)\], line (\d+)`)
 	ipythonRow  = regexp.MustCompile(`^File ([^\s:]+):(\d+), in ([\w.<>]+)`)
 	exception   = regexp.MustCompile(`^[A-Za-z_][\w.]*(?:\(\w+\))?(?:: |:?\s*$)`)
-	// What launchers, Ray and pytest put before a line that a process printed: [rank0]: , [default0]:, (f pid=12, ip=…), (raylet), E   , and the
-	// bars of an exception group.
+	// What launchers, Ray and pytest put before a line that a process printed: [rank0]: , [default0]:, (f pid=12,
+	// ip=…), (raylet), E , and the bars of an exception group.
 	whose = regexp.MustCompile(`^(?:\[(?:rank|default|[\w.\-]{1,40}\|)\d{1,6}\]: ?|\([^()]{0,80}\bpid=\d{1,10}[^()]{0,80}\) ?|\(raylet[^()]{0,60}\) ?|E {2,8}|\s*\+?\s*\| )+`)
 )
 
@@ -32,7 +32,8 @@ func (t *trace) line(raw []byte, number int) bool {
 	if !t.open || len(raw) == 0 {
 		return false
 	}
-	if raw[0] != ' ' && raw[0] != '\t' && exception.Match(raw) && !ipythonRow.Match(raw) && !cellFrame.Match(raw) && !bytes.HasPrefix(raw, []byte("File ")) {
+	if raw[0] != ' ' && raw[0] != '\t' && exception.Match(raw) && !ipythonRow.Match(raw) && !cellFrame.Match(raw) &&
+		!bytes.HasPrefix(raw, []byte("File ")) {
 		return true
 	}
 	line := raw
@@ -50,7 +51,8 @@ func (t *trace) line(raw []byte, number int) bool {
 }
 
 func (t *trace) frame(file, line, in string) {
-	for _, lib := range []string{"site-packages", "dist-packages", "/lib/python3", "\\lib\\", "/python3.", "<frozen", "<string>", "<__array_function__", "<eval_with_key>"} {
+	for _, lib := range []string{"site-packages", "dist-packages", "/lib/python3", "\\lib\\", "/python3.", "<frozen",
+		"<string>", "<__array_function__", "<eval_with_key>"} {
 		if strings.Contains(file, lib) {
 			return
 		}
@@ -78,12 +80,14 @@ var (
 		`^(?:Aborted|Bus error|Illegal instruction|Floating point exception|Trace/breakpoint trap|Bad system call|Killed|Terminated)\s*$`,
 		`^(?:\[\d+\] +\d+ |(?:zsh|-?bash|sh|fish): .*)(?:abort|killed|segmentation fault|bus error|trace trap|illegal hardware instruction|floating point exception|` +
 			`Killed|Aborted|[Tt]erminated)`,
-		`^\[?(?:rank\d+\]:)?\[?[EF]\d* ?[\d: .]*(?:ProcessGroup|socket\.cpp|TCPStore)`, // an error that torch.distributed logs
+		// an error that torch.distributed logs
+		`^\[?(?:rank\d+\]:)?\[?[EF]\d* ?[\d: .]*(?:ProcessGroup|socket\.cpp|TCPStore)`,
 	}, "|"))
 	quantity = regexp.MustCompile(`^[-+]?[\d.]+(?:e[-+]?\d+)?\s*(?:[%,;|)\]]|$|[a-zA-Z_ ]+[:=])`)
 )
 
-// sadEnd is how a program says in prose that it failed. It counts only on the last line of a log in which nothing else was found.
+// sadEnd is how a program says in prose that it failed. It counts only on the last line of a log in which nothing else
+// was found.
 var sadEnd = regexp.MustCompile(`(?i)\b(?:failed (?:to|with|due|because|in|on|at|after|while)|(?:has|have|had|is|was) (?:failed|crashed|refused|denied)|(?:execution|training|run|job|task|build|request|test session) failed|timed out|could not|couldn't|cannot|unable to|` +
 	`connection refused|permission denied|not supported|not implemented)\b`)
 
@@ -102,12 +106,17 @@ func looksLikeError(raw []byte) bool {
 
 // Words that the forms above contain: looking for them is much cheaper than the forms.
 var (
-	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error", "Fatal error", "error:", "error|", ".exc.", "exceptions.", "errors.")
-	crashWords = anyOf("failed assertion", "Check failed", "GGML_ASSERT", "Assertion ", "uncaught exception", "libc++abi", "terminate called", "what():",
-		"egmentation fault", "bort", "us error", "rap: ", "race", "nstruction", "loating point exc", "ad system call", "erminated", "Quit: ", "limit exceeded",
-		"timer expired", "User defined", "larm clock", "angup: ", "core dumped", "illed", "of memory: Kill", "ProcessGroup", "socket.cpp", "TCPStore", "Received signal", "handled exception",
+	errorWords = words("Error", "Exception", "Exit", "Interrupt", "ERROR", "FATAL", "CRITICAL", "fatal error",
+		"Fatal error", "error:", "error|", ".exc.", "exceptions.", "errors.")
+	crashWords = anyOf("failed assertion", "Check failed", "GGML_ASSERT", "Assertion ", "uncaught exception",
+		"libc++abi", "terminate called", "what():",
+		"egmentation fault", "bort", "us error", "rap: ", "race", "nstruction", "loating point exc", "ad system call",
+		"erminated", "Quit: ", "limit exceeded",
+		"timer expired", "User defined", "larm clock", "angup: ", "core dumped", "illed", "of memory: Kill",
+		"ProcessGroup", "socket.cpp", "TCPStore", "Received signal", "handled exception",
 		"malloc", "(): ", "double free", "corrupted ", "stack smashing")
-	endWords = anyOf("ailed", "imed out", "ould not", "ouldn't", "annot", "nable to", "crashed", "efused", "denied", "not supported", "not implemented", "killed")
+	endWords = anyOf("ailed", "imed out", "ould not", "ouldn't", "annot", "nable to", "crashed", "efused", "denied",
+		"not supported", "not implemented", "killed")
 )
 
 func words(list ...string) (w [][]byte) {

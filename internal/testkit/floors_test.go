@@ -12,15 +12,20 @@ import (
 	"testing"
 )
 
-// floors are the files of rooms that are built floor upon floor, the ground first: a file uses what the files before it declare. "*" stands for
+// floors are the files of rooms that are built floor upon floor, the ground first: a file uses what the files before
+// it declare. "*" stands for
 // all files that the list does not name; of those none uses another. Tests stand on the roof.
 var floors = map[string][]string{
-	"internal/abstract": {"file.go", "devices.go", "dtypes.go", "value.go", "join.go", "env.go", "class.go", "arguments.go", "finder.go", "interp.go",
-		"facts.go", "names.go", "functions.go", "members.go", "targets.go", "tables.go", "python.go", "torch.go", "numpy.go", "results.go", "calls.go",
+	"internal/abstract": {"file.go", "devices.go", "dtypes.go", "value.go", "join.go", "env.go", "class.go",
+		"arguments.go", "finder.go", "interp.go",
+		"facts.go", "names.go", "functions.go", "members.go", "targets.go", "tables.go", "python.go", "torch.go",
+		"numpy.go", "results.go", "calls.go",
 		"conditions.go", "operators.go", "expressions.go", "statements.go", "program.go"},
-	"internal/audit": {"source.go", "load.go", "discover.go", "rule.go", "pass.go", "allow.go", "forms.go", "baseline.go", "fix.go", "check.go",
+	"internal/audit": {"source.go", "load.go", "discover.go", "rule.go", "pass.go", "allow.go", "forms.go",
+		"baseline.go", "fix.go", "check.go",
 		"settings.go"},
-	"internal/audit/rules": {"names.go", "values.go", "nodes.go", "around.go", "loops.go", "loaders.go", "tensors.go", "operators.go", "environment.go", "log.go", "*",
+	"internal/audit/rules": {"names.go", "values.go", "nodes.go", "around.go", "loops.go", "loaders.go", "tensors.go",
+		"operators.go", "environment.go", "log.go", "*",
 		"all.go"},
 }
 
@@ -33,7 +38,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// arrowsUp lists what the files of a folder use of files that do not stand below them: functions, types, variables, fields, and methods as far as
+// arrowsUp lists what the files of a folder use of files that do not stand below them: functions, types, variables,
+// fields, and methods as far as
 // the folder's own types tell them.
 func arrowsUp(t *testing.T, dir string, order []string) []string {
 	t.Helper()

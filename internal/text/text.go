@@ -1,5 +1,5 @@
-// Package text makes a stranger's text harmless where it is printed: what a log, a source file, a policy, a run's folder or a server says
-// moves no cursor, sets no title, rings no bell and turns no direction of a terminal.
+// Package text makes a stranger's text harmless where it is printed: what a log, a source file, a policy, a run's
+// folder or a server says moves no cursor, sets no title, rings no bell and turns no direction of a terminal.
 package text
 
 import (
@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// mark stands where something was that a terminal would have obeyed, one for one: columns that were counted before stay right.
+// mark stands where something was that a terminal would have obeyed, one for one: columns that were counted before stay
+// right.
 const mark = '\uFFFD'
 
 // harmful reports whether a terminal, or an editor, obeys the character and does not show it:
@@ -22,15 +23,16 @@ const mark = '\uFFFD'
 //	U+E0000–U+E007F                tags, which nothing shows
 func harmful(r rune) bool {
 	switch {
-	case r < 0x20, r >= 0x7f && r <= 0x9f, r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
+	case r < 0x20, r >= 0x7f && r <= 0x9f, r == 0x61c, r == 0x200e, r == 0x200f, r >= 0x2028 && r <= 0x202e,
+		r >= 0x2066 && r <= 0x2069,
 		r == 0xfeff, r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe007f:
 		return true
 	}
 	return false
 }
 
-// Line makes one line of s: line ends and tabs become spaces, each harmful character and each byte that is no UTF-8 becomes U+FFFD. The
-// number of characters stays.
+// Line makes one line of s: line ends and tabs become spaces, each harmful character and each byte that is no UTF-8
+// becomes U+FFFD. The number of characters stays.
 func Line(s string) string {
 	return clean(s, false)
 }
@@ -76,17 +78,19 @@ func clean(s string, several bool) string {
 	return b.String()
 }
 
-// sequence is an escape sequence of ECMA-48 with all that belongs to it: CSI with its parameters; OSC, DCS, SOS, PM and APC with their
-// string up to its end (BEL or ST, or the end of the line where it has none); the other sequences of two or three bytes.
+// sequence is an escape sequence of ECMA-48 with all that belongs to it: CSI with its parameters; OSC, DCS, SOS, PM and
+// APC with their string up to its end (BEL or ST, or the end of the line where it has none); the other sequences of two
+// or three bytes.
 var sequence = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x1b`)
 
-// WithoutSequences takes out of a line the escape sequences with which programs paint, move and name things, so that its words can be
-// read. What is left is not fit to be printed yet: Line makes it so.
+// WithoutSequences takes out of a line the escape sequences with which programs paint, move and name things, so that
+// its words can be read. What is left is not fit to be printed yet: Line makes it so.
 func WithoutSequences(line []byte) []byte {
 	return sequence.ReplaceAll(line, nil)
 }
 
-// Writer passes on what Lines makes of a text that is written in parts. Flush writes the bytes of a character that was never completed.
+// Writer passes on what Lines makes of a text that is written in parts. Flush writes the bytes of a character that was
+// never completed.
 type Writer struct {
 	to   io.Writer
 	rest []byte // the beginning of a character

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks s at its white space into lines of at most width characters, first before the first of them and next before the others. A word
-// that is too long for a line has one of its own, whole. There is one line at least.
+// Wrap breaks s at its white space into lines of at most width characters, first before the first of them and next
+// before the others. A word that is too long for a line has one of its own, whole. There is one line at least.
 func Wrap(s, first, next string, width int) []string {
 	var lines []string
 	line, room := first, width-utf8.RuneCountInString(first)
@@ -30,8 +30,9 @@ func Wrapped(s, first, next string, width int) string {
 	return strings.Join(Wrap(s, first, next, width), "\n") + "\n"
 }
 
-// Distance counts the edits between two short texts, bytes put in, left out and put for others, and neighbours swapped (the optimal string alignment
-// distance, after Damerau and Levenshtein). Where it is more than limit, limit+1 is given: one text may be a stranger's, and long.
+// Distance counts the edits between two short texts, bytes put in, left out and put for others, and neighbours swapped
+// (the optimal string alignment distance, after Damerau and Levenshtein). Where it is more than limit, limit+1 is
+// given: one text may be a stranger's, and long.
 func Distance(a, b string, limit int) int {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1

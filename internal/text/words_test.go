@@ -35,7 +35,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestWrapLosesNothing: the words are there in their order, no line could have taken the next one's first word, and none is longer than it has to be.
+// TestWrapLosesNothing: the words are there in their order, no line could have taken the next one's first word, and
+// none is longer than it has to be.
 func TestWrapLosesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -93,7 +94,8 @@ func TestDistance(t *testing.T) {
 		a, b string
 		d    int
 	}{
-		{"", "", 0}, {"abc", "abc", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"within", "wihtin", 1}, {"ca", "abc", 3},
+		{"", "", 0}, {"abc", "abc", 0}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"within", "wihtin", 1},
+		{"ca", "abc", 3},
 		{"step.time", "step_time", 1}, {"epoch", "epochs", 1},
 	} {
 		if got, back := Distance(c.a, c.b, 9), Distance(c.b, c.a, 9); got != c.d || back != c.d {

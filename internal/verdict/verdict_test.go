@@ -240,6 +240,18 @@ func TestStoppingRule(t *testing.T) {
 			}
 		}
 	}
+	print := func(of string) func(*evidence.Run) {
+		return func(run *evidence.Run) { run.Provenance.Datasets[0].Fingerprint = of }
+	}
+	disturb := func(name string) func(*evidence.Run) {
+		return func(run *evidence.Run) {
+			for i := range run.Figures {
+				if run.Figures[i].Name == name {
+					run.Figures[i].Disturbed = "others"
+				}
+			}
+		}
+	}
 	for _, c := range []struct {
 		name string
 		runs []*evidence.Run
@@ -254,6 +266,16 @@ func TestStoppingRule(t *testing.T) {
 		{"other operators", []*evidence.Run{poor("b", 10, ops("aten::mm", "aten::copy_", "aten::sort")), poor("a", 2), cpu}, "no", "the hottest operators changed"},
 		{"another batch", []*evidence.Run{poor("b", 10, batch(64)), poor("a", 2), cpu}, "no", "batch 32, then 64"},
 		{"data loading moved", []*evidence.Run{poor("b", 10, put("share.data", 0.2, "ratio")), poor("a", 2), cpu}, "no", "data take 5 % of a step, then 20 %"},
+		{"data loading moved by five points, no more", []*evidence.Run{poor("b", 10, put("share.data", 0.1, "ratio")), poor("a", 2), cpu}, "yes", "data loading normalised"},
+		{"other data", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Length = 99 }), poor("a", 2), cpu}, "no", "the data differ"},
+		{"data of another kind", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Type = "e" }), poor("a", 2), cpu}, "no", "the data differ"},
+		{"the same data, changed", []*evidence.Run{poor("b", 10, print("sha256:1")), poor("a", 2, print("sha256:2")), cpu}, "no", "the data differ"},
+		{"data without a fingerprint", []*evidence.Run{poor("b", 10, print("sha256:1")), poor("a", 2), cpu}, "yes", "data loading normalised"},
+		{"no loader", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets = nil }), poor("a", 2), cpu}, "cannot tell", "no loader was seen"},
+		{"more workers", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Workers = 4 }), poor("a", 2), cpu}, "no", "0 workers, then 4"},
+		{"data loading disturbed", []*evidence.Run{poor("b", 10, disturb("share.data")), poor("a", 2), cpu}, "cannot tell", "share.data was disturbed: others"},
+		{"the last of three decides", []*evidence.Run{poor("b", 10), poor("c", 12, put("step.time", 0.05, "s")), poor("a", 2), cpu}, "yes", "8 days apart"},
+		{"the same run twice", []*evidence.Run{poor("a", 2), poor("a", 2), cpu}, "no", "fewer than two"},
 		{"waits for data", []*evidence.Run{poor("b", 10, put("share.data", 0.4, "ratio")), poor("a", 2, put("share.data", 0.4, "ratio")), cpu}, "no", "waiting for data"},
 		{"no longer fails", []*evidence.Run{poor("b", 10, put("step.time", 0.05, "s")), poor("a", 2), cpu}, "no", "no gate fails in both"},
 		{"no profile", []*evidence.Run{poor("b", 10, ops()), poor("a", 2), cpu}, "cannot tell", "a profile of one"},
@@ -278,7 +300,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != Schema || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindVerdict || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
 		t.Errorf("%v %+v", err, back)
 	}
 }
@@ -297,6 +319,69 @@ func TestDisturbedChoosesNoLane(t *testing.T) {
 		var b bytes.Buffer
 		if err := Text(&b, rep, 300); err != nil || rep.Lane != None || !strings.Contains(b.String(), "was disturbed: cpu contention") || len(rep.Needs) == 0 {
 			t.Errorf("%s by %s: %v\n%s", rep.Lane, rep.Rule, err, b.String())
+		}
+	}
+}
+
+// TestTextSaysWhatTheStoppingRuleSaw: both runs with their day and where they lie, why it holds, or what would tell; where it does not hold, nothing.
+func TestTextSaysWhatTheStoppingRuleSaw(t *testing.T) {
+	day := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	refs := []RunRef{{ID: "first-run", Path: "runs/a", Started: day}, {ID: "second-run", Started: day.AddDate(0, 0, 8)}}
+	for outcome, want := range map[string][]string{
+		"yes":         {"stopping rule: so it is\n", "  2026-03-02 runs/a\n", "  2026-03-10 second-run\n", "because: tuning goes on without end"},
+		"cannot tell": {"stopping rule: so it is\n", "  2026-03-02 runs/a\n", "to know: a profile\n"},
+		"no":          nil,
+	} {
+		rep := Judge([]*evidence.Run{on("cpu", "c", 1)}, Options{})
+		rep.Stop = Stop{Outcome: outcome, Text: "so it is", Runs: refs}
+		if outcome == "cannot tell" {
+			rep.Stop.Needs = "a profile"
+		}
+		var b bytes.Buffer
+		if err := Text(&b, rep, 200); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%s: no %q in\n%s", outcome, w, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "stopping rule") != (outcome != "no") || strings.Contains(b.String(), "without end") != (outcome == "yes") ||
+			strings.Contains(b.String(), "to know: \n") {
+			t.Errorf("%s:\n%s", outcome, b.String())
+		}
+	}
+}
+
+// TestTextNamesEachReasonOnce: rules that stay open for the same want of evidence stand on one line.
+func TestTextNamesEachReasonOnce(t *testing.T) {
+	var b bytes.Buffer
+	rep := Judge([]*evidence.Run{on("mps", "m", 0.05)}, Options{})
+	if err := Text(&b, rep, 2000); err != nil || rep.Lane != None {
+		t.Fatalf("%s %v", rep.Lane, err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(b.String()) {
+		if reason, rules, ok := strings.Cut(line, ": cannot tell "); ok {
+			if seen[reason] || reason == "" || rules == "\n" {
+				t.Errorf("%q twice or without a rule", line)
+			}
+			seen[reason] = true
+		}
+	}
+	if len(seen) == 0 || !strings.Contains(b.String(), "to know: ") {
+		t.Errorf("it does not say what is open:\n%s", b.String())
+	}
+}
+
+// TestRulesText: the first condition of a rule stands behind "when", the others behind "and".
+func TestRulesText(t *testing.T) {
+	var b bytes.Buffer
+	RulesText(&b, 2000)
+	for _, want := range []string{"missing-operator\n  when refusals(missing) >= 1\n  then MPS is out\n",
+		"hotspots-fall-back\n  when hot.fallbacks(mps) >= 1\n  and speedup(mps, cpu) < 22 %\n  then MPS is out\n", "\nstopping rule\n"} {
+		if !strings.Contains("\n"+b.String(), "\n"+strings.TrimPrefix(want, "\n")) {
+			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
 }

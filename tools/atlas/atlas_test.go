@@ -29,7 +29,8 @@ func wheelOf(t *testing.T, name, version string, files map[string]string) string
 	}
 	defer f.Close()
 	z := zip.NewWriter(f)
-	files[name+"-"+version+".dist-info/METADATA"] = "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n\nName: not-this\n"
+	files[name+"-"+version+".dist-info/METADATA"] = "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version +
+		"\n\nName: not-this\n"
 	for file, text := range files {
 		w, err := z.CreateHeader(&zip.FileHeader{Name: file}) // stored, not compressed
 		if err == nil {
@@ -64,18 +65,20 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct{ wheel, want string }{
-		"cut off":       {short, "open wheel"},
-		"damaged":       {broken, "checksum"},
-		"no library":    {whole, "invalid magic number"},
-		"for Linux":     {wheelOf(t, "torch", "9.9.9", map[string]string{operatorList: list}), "not a wheel for macOS"},
-		"no list":       {wheelOf(t, "torch", "9.9.9", map[string]string{torchLibrary: "x"}), "no torchgen/packaged"},
-		"another":       {wheelOf(t, "numpy", "2.0.0", map[string]string{}), "a wheel of numpy"},
-		"not there":     {filepath.Join(t.TempDir(), "none.whl"), "no such file"},
-		"list nonsense": {wheelOf(t, "torch", "9.9.9", map[string]string{operatorList: "- func: abs\n", torchLibrary: "x"}), "is no schema"},
+		"cut off":    {short, "open wheel"},
+		"damaged":    {broken, "checksum"},
+		"no library": {whole, "invalid magic number"},
+		"for Linux":  {wheelOf(t, "torch", "9.9.9", map[string]string{operatorList: list}), "not a wheel for macOS"},
+		"no list":    {wheelOf(t, "torch", "9.9.9", map[string]string{torchLibrary: "x"}), "no torchgen/packaged"},
+		"another":    {wheelOf(t, "numpy", "2.0.0", map[string]string{}), "a wheel of numpy"},
+		"not there":  {filepath.Join(t.TempDir(), "none.whl"), "no such file"},
+		"list nonsense": {wheelOf(t, "torch", "9.9.9", map[string]string{operatorList: "- func: abs\n",
+			torchLibrary: "x"}), "is no schema"},
 	} {
 		folder := t.TempDir()
 		err := run(t.Context(), options{tables: folder}, []string{c.wheel}, io.Discard)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "no table was touched") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(),
+			"no table was touched") {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
 		if left, _ := os.ReadDir(folder); len(left) > 0 {
@@ -87,15 +90,19 @@ func TestRefuses(t *testing.T) {
 // TestNoMPS: a library that registers nothing for MPS is not taken for a release in which all is missing.
 func TestNoMPS(t *testing.T) {
 	listed := operators{"abs": {keyImplicit: true}}
-	if _, err := joinTorch(listed, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}, nil); err == nil || !strings.Contains(err.Error(), "no MPS in it") {
+	if _, err := joinTorch(listed, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}},
+		nil); err == nil || !strings.Contains(err.Error(), "no MPS in it") {
 		t.Error(err)
 	}
-	if _, err := joinTorch(operators{"abs": {keyMPS: true}}, nil, &registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}, nil); err == nil || !strings.Contains(err.Error(), "registers 0") {
+	if _, err := joinTorch(operators{"abs": {keyMPS: true}}, nil,
+		&registry{defined: map[string]map[string]bool{"aten": {"abs": true}}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "registers 0") {
 		t.Error(err)
 	}
 }
 
-// TestOperatorList holds our reading of the operator list against torchgen's own, over the list that the installed torch packs.
+// TestOperatorList holds our reading of the operator list against torchgen's own, over the list that the installed
+// torch packs.
 func TestOperatorList(t *testing.T) {
 	const script = `
 import json, os, sys, torchgen
@@ -151,14 +158,15 @@ print(json.dumps({"list": open(os.path.join(base, "native_functions.yaml")).read
 		}
 	}
 	for name := range got {
-		if _, ok := oracle.Ops[name]; !ok && made[name].how != "autogen" { // torchgen leaves out those that would copy a composite
+		if _, ok := oracle.Ops[name]; !ok && made[name].how != "autogen" {
+			// torchgen leaves out those that would copy a composite
 			t.Errorf("%s: torchgen has no such operator", name)
 		}
 	}
 }
 
-// TestComposed holds the table's composed operators against the dispatcher of the installed torch: the kernels for all devices are the same
-// ones on Linux. The states come from the macOS library, so this crosses both systems.
+// TestComposed holds the table's composed operators against the dispatcher of the installed torch: the kernels for all
+// devices are the same ones on Linux. The states come from the macOS library, so this crosses both systems.
 func TestComposed(t *testing.T) {
 	const script = `
 import json, torch
@@ -201,8 +209,8 @@ print(json.dumps({"release": torch.__version__, "ops": {n: any(has(n, k) for k i
 	}
 }
 
-// TestAddRelease: the one command adds a release that the tables do not have yet, and what comes out is what is committed. torchvision's
-// wheel is small enough for every test run; torch's goes the same way.
+// TestAddRelease: the one command adds a release that the tables do not have yet, and what comes out is what is
+// committed. torchvision's wheel is small enough for every test run; torch's goes the same way.
 func TestAddRelease(t *testing.T) {
 	testset.FullOnly(t) // it wants the network
 	folder := t.TempDir()
@@ -245,7 +253,8 @@ func TestAddRelease(t *testing.T) {
 	if err := os.WriteFile(path, without.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), options{tables: folder, wheels: wheels, python: testkit.Python(t)}, []string{"torchvision==0.23.0"}, io.Discard); err != nil {
+	if err := run(t.Context(), options{tables: folder, wheels: wheels, python: testkit.Python(t)},
+		[]string{"torchvision==0.23.0"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"torchvision.txt", "releases.txt", "disagreements.txt", "generated.txt"} {
@@ -255,7 +264,9 @@ func TestAddRelease(t *testing.T) {
 			t.Errorf("%s is not as committed: %d bytes, %d", file, len(got), len(want))
 		}
 	}
-	if err := run(t.Context(), options{tables: folder, wheels: wheels, python: testkit.Python(t)}, []string{"torchvision==0.999.0"}, io.Discard); err == nil || !strings.Contains(err.Error(), "torchvision==0.999.0") {
+	if err := run(t.Context(), options{tables: folder, wheels: wheels, python: testkit.Python(t)},
+		[]string{"torchvision==0.999.0"}, io.Discard); err == nil || !strings.Contains(err.Error(),
+		"torchvision==0.999.0") {
 		t.Errorf("a release that does not exist: %v", err)
 	}
 }
@@ -273,9 +284,10 @@ func code(words ...uint32) []byte {
 func madeUp(fn string, words ...uint32) *image {
 	return &image{
 		code: code(words...), codeAddr: 0x10000,
-		text: []byte("abs.out\x00fill_.Scalar\x00add.Tensor(Tensor self, Tensor other) -> Tensor\x00"), textAddr: 0x20000,
-		syms:  []symbol{{0x10000, fn}},
-		names: map[uint64]string{0x10000: fn, 0x30010: "__ZN2at6native8exp_stubE"},
+		text:     []byte("abs.out\x00fill_.Scalar\x00add.Tensor(Tensor self, Tensor other) -> Tensor\x00"),
+		textAddr: 0x20000,
+		syms:     []symbol{{0x10000, fn}},
+		names:    map[uint64]string{0x10000: fn, 0x30010: "__ZN2at6native8exp_stubE"},
 	}
 }
 
@@ -308,7 +320,8 @@ func TestReferences(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	im := madeUp("__ZN2atL34TORCH_LIBRARY_IMPL_init_aten_MPS_3ERN5torch7LibraryE", adrpX1, addX1, ret)
 	reg := readRegistry(im)
-	if len(reg.registered) != 1 || reg.registered[0].overload != "abs.out" || reg.registered[0].key != "MPS" || reg.registered[0].namespace != "aten" {
+	if len(reg.registered) != 1 || reg.registered[0].overload != "abs.out" || reg.registered[0].key != "MPS" ||
+		reg.registered[0].namespace != "aten" {
 		t.Errorf("%+v", reg.registered)
 	}
 }
@@ -326,7 +339,8 @@ func FuzzReferences(f *testing.F) {
 }
 
 func TestImageRefuses(t *testing.T) {
-	for _, b := range [][]byte{nil, []byte("MZ"), bytes.Repeat([]byte{0xfe, 0xed, 0xfa, 0xcf}, 64), {0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 9}} {
+	for _, b := range [][]byte{nil, []byte("MZ"), bytes.Repeat([]byte{0xfe, 0xed, 0xfa, 0xcf}, 64),
+		{0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 9}} {
 		if _, err := readImage(bytes.NewReader(b)); err == nil {
 			t.Errorf("%x was taken for a library", b)
 		}

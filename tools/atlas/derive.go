@@ -115,7 +115,8 @@ func (w *wheel) release() (atlas.Release, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return atlas.Release{}, fmt.Errorf("read %s: %w", w.path, err)
 	}
-	r := atlas.Release{Package: w.name, Version: w.version, Torch: w.torch, Wheel: filepath.Base(w.path), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	r := atlas.Release{Package: w.name, Version: w.version, Torch: w.torch, Wheel: filepath.Base(w.path),
+		SHA256: hex.EncodeToString(sum.Sum(nil))}
 	if text, err := w.read(strings.ReplaceAll(w.name, "-", "_") + "/version.py"); err == nil {
 		if m := builtFrom.FindSubmatch(text); m != nil {
 			r.Commit = string(m[1])
@@ -139,12 +140,14 @@ func joinTorch(listed operators, made map[string]generated, reg *registry, inPyt
 	}
 	switch inList, inLibrary := native(listed), native(seen); {
 	case inList == 0 && inLibrary == 0:
-		return nil, fmt.Errorf("no MPS in it: neither its list of %d operators nor its library has a kernel for MPS", len(listed))
+		return nil, fmt.Errorf("no MPS in it: neither its list of %d operators nor its library has a kernel for MPS",
+			len(listed))
 	case inLibrary*10 < inList*9:
 		return nil, fmt.Errorf("its list has %d kernels for MPS and its library registers %d: the library was made in a way that this does not read",
 			inList, inLibrary)
 	}
-	d := &derived{cells: map[string]byte{}, autocast: map[string]byte{}, sparse: map[string]byte{}, made: map[string]generated{}}
+	d := &derived{cells: map[string]byte{}, autocast: map[string]byte{}, sparse: map[string]byte{},
+		made: map[string]generated{}}
 	byHand := reg.special()
 	names := slices.AppendSeq(slices.Collect(maps.Keys(listed)), maps.Keys(seen))
 	slices.Sort(names)
@@ -155,7 +158,8 @@ func joinTorch(listed operators, made map[string]generated, reg *registry, inPyt
 			continue
 		}
 		inList, inLibrary := listed.state(op, nil), seen.state(op, byHand)
-		if out := made[op].around; made[op].how == "structured" { // composed only in that it allocates and calls the out variant
+		if out := made[op].around; made[op].how == "structured" {
+			// composed only in that it allocates and calls the out variant
 			if inList == atlas.Composed && listed.bare(op) {
 				inList = listed.state(out, nil)
 			}
@@ -199,8 +203,8 @@ func joinTorch(listed operators, made map[string]generated, reg *registry, inPyt
 	return d, nil
 }
 
-// castPolicy finds the policy among a kernel's template arguments: 0 lower_precision_fp, 1 to 3 fp32 and its two variants for operators
-// that take a dtype, 4 promote (ATen/autocast_mode.h, enum class CastPolicy).
+// castPolicy finds the policy among a kernel's template arguments: 0 lower_precision_fp, 1 to 3 fp32 and its two
+// variants for operators that take a dtype, 4 promote (ATen/autocast_mode.h, enum class CastPolicy).
 var castPolicy = regexp.MustCompile(`CastPolicyE([0-4])E`)
 
 // why explains a difference between the list and the library.
@@ -216,8 +220,8 @@ func (reg *registry) why(op, out string) string {
 	return "listed for generation, but not generated"
 }
 
-// unlisted tells the states of operators that the library defines and the list does not have, those of other namespaces among them, by full
-// name. There is nothing to compare with.
+// unlisted tells the states of operators that the library defines and the list does not have, those of other namespaces
+// among them, by full name. There is nothing to compare with.
 func (reg *registry) unlisted(listed operators) map[string]atlas.State {
 	states := map[string]atlas.State{}
 	for ns, ops := range reg.defined {
@@ -253,7 +257,8 @@ func (d *derived) summary() string {
 		count[atlas.State(cell)]++
 	}
 	text := fmt.Sprintf("%d operators", len(d.cells))
-	for _, s := range []atlas.State{atlas.Native, atlas.Composed, atlas.CPU, atlas.Raises, atlas.NoStub, atlas.Missing, atlas.Unknown} {
+	for _, s := range []atlas.State{atlas.Native, atlas.Composed, atlas.CPU, atlas.Raises, atlas.NoStub, atlas.Missing,
+		atlas.Unknown} {
 		if count[s] > 0 {
 			text += fmt.Sprintf(", %d %s", count[s], s)
 		}
@@ -261,7 +266,8 @@ func (d *derived) summary() string {
 	return fmt.Sprintf("%s; the two readings differ on %d", text, len(d.differ))
 }
 
-// deriveExtension reads a torchvision or torchaudio wheel: what its libraries register, compared with the Metal sources in them.
+// deriveExtension reads a torchvision or torchaudio wheel: what its libraries register, compared with the Metal sources
+// in them.
 func deriveExtension(w *wheel) (*derived, error) {
 	all := &registry{defined: map[string]map[string]bool{}}
 	sources := map[string]bool{} // files of kernels for MPS, and Metal functions, by name
@@ -284,7 +290,8 @@ func deriveExtension(w *wheel) (*derived, error) {
 			maps.Copy(all.defined[ns], ops)
 		}
 		for _, text := range [][]byte{im.text, im.constants} {
-			for _, m := range slices.Concat(mpsSource.FindAllSubmatch(text, -1), metalFunction.FindAllSubmatch(text, -1)) {
+			for _, m := range slices.Concat(mpsSource.FindAllSubmatch(text, -1),
+				metalFunction.FindAllSubmatch(text, -1)) {
 				sources[string(m[1])] = true
 			}
 		}

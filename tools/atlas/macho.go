@@ -103,8 +103,8 @@ type reference struct {
 	call bool // jumped to, not only taken the address of
 }
 
-// references lists what the function at syms[i] takes the address of, in order. Compilers for arm64 load an address by ADRP, the page, and
-// ADD, the offset in it; a near one by ADR alone. What it jumps to, by B or BL, is listed as well.
+// references lists what the function at syms[i] takes the address of, in order. Compilers for arm64 load an address by
+// ADRP, the page, and ADD, the offset in it; a near one by ADR alone. What it jumps to, by B or BL, is listed as well.
 func (im *image) references(i int) []reference {
 	start, end := im.syms[i].addr, im.codeAddr+uint64(len(im.code))
 	for j := i + 1; j < len(im.syms); j++ {
@@ -182,7 +182,8 @@ type registry struct {
 	throughOne int             // how many kernels for MPS go through a stub
 }
 
-// readRegistry reads the functions that register operators. It needs the local symbols, which PyTorch's macOS wheels keep.
+// readRegistry reads the functions that register operators. It needs the local symbols, which PyTorch's macOS wheels
+// keep.
 func readRegistry(im *image) *registry {
 	reg := &registry{defined: map[string]map[string]bool{}, stubs: map[string]bool{}, lacking: map[string]bool{}}
 	at := map[string]int{}
@@ -227,8 +228,9 @@ func readRegistry(im *image) *registry {
 	return reg
 }
 
-// stable reads the registrations that a static initialiser makes through the stable interface (torch/csrc/stable/library.h), where the
-// body of STABLE_TORCH_LIBRARY_IMPL(ns, key) is no function of its own: the object is named first, then what it implements.
+// stable reads the registrations that a static initialiser makes through the stable interface
+// (torch/csrc/stable/library.h), where the body of STABLE_TORCH_LIBRARY_IMPL(ns, key) is no function of its own: the
+// object is named first, then what it implements.
 func (reg *registry) stable(refs []reference, file string) {
 	start, from := func([]reference) {}, 0
 	for i, ref := range refs {
@@ -259,7 +261,8 @@ func (im *image) stubs(at map[string]int, kernel string) (stubs []string) {
 		for _, ref := range im.references(i) {
 			if stub := stubName(ref.name); stub != "" {
 				stubs = append(stubs, stub)
-			} else if strings.Contains(ref.name, "wrapper_MPS") || strings.Contains(name, "wrapper_MPS") && strings.HasPrefix(ref.name, "__ZN2at6native") {
+			} else if strings.Contains(ref.name, "wrapper_MPS") || strings.Contains(name, "wrapper_MPS") &&
+				strings.HasPrefix(ref.name, "__ZN2at6native") {
 				walk(ref.name)
 			}
 		}
@@ -295,14 +298,15 @@ func (reg *registry) implementations(refs []reference, namespace, key, file stri
 			kernel = ref.name
 		case op != nil:
 			ns := cmp.Or(op[1], namespace)
-			reg.registered = append(reg.registered, registration{namespace: ns, overload: op[2], key: key, kernel: kernel, file: file})
+			reg.registered = append(reg.registered, registration{namespace: ns, overload: op[2], key: key,
+				kernel: kernel, file: file})
 			kernel = ""
 		}
 	}
 }
 
-// operators folds the registrations of one namespace into the form that the operator list has. An m.impl of a name that was never
-// defined is something else that looks like one, and is left out.
+// operators folds the registrations of one namespace into the form that the operator list has. An m.impl of a name that
+// was never defined is something else that looks like one, and is left out.
 func (reg *registry) operators(namespace string) operators {
 	ops := operators{}
 	for name := range reg.defined[namespace] {
@@ -316,8 +320,8 @@ func (reg *registry) operators(namespace string) operators {
 	return ops
 }
 
-// fallbackFile registers operators to run on the CPU, whatever PYTORCH_ENABLE_MPS_FALLBACK says, and one, _slow_conv2d_forward, to
-// raise: the only kernel in it that has a name.
+// fallbackFile registers operators to run on the CPU, whatever PYTORCH_ENABLE_MPS_FALLBACK says, and one,
+// _slow_conv2d_forward, to raise: the only kernel in it that has a name.
 const fallbackFile = "MPSFallback.mm"
 
 // special says which registrations for MPS are no kernels for it.
@@ -342,8 +346,8 @@ func (reg *registry) special() map[string]atlas.State {
 
 // stubName returns the name of a dispatch stub from its mangled symbol, __ZN2at6native8exp_stubE, or "".
 func stubName(mangled string) string {
-	inner, ok := strings.CutPrefix(mangled, "__ZN2at6native")
-	if inner, ok = strings.CutSuffix(inner, "_stubE"); !ok {
+	inner, ok := strings.CutSuffix(strings.TrimPrefix(mangled, "__ZN2at6native"), "_stubE")
+	if !ok {
 		return ""
 	}
 	return strings.TrimLeft(inner, "0123456789") + "_stub"

@@ -4,10 +4,11 @@
 //	go run ./tools/atlas FILE.whl...        add releases from wheels at hand
 //	go run ./tools/atlas -all               derive every release that the tables hold anew; the files come out byte for byte
 //
-// A torch wheel is read twice, independently. The operator list that it packs for its code generator (native_functions.yaml) says which
-// kernels were meant to be there; the code of libtorch_cpu.dylib says which are registered when it is loaded: each TORCH_LIBRARY_IMPL makes
-// a function that names the operators it implements, and wheels for macOS keep those functions' symbols. No code of a wheel is run. All
-// wheels are read before the first table is written, and each table is replaced whole.
+// A torch wheel is read twice, independently. The operator list that it packs for its code generator
+// (native_functions.yaml) says which kernels were meant to be there; the code of libtorch_cpu.dylib says which are
+// registered when it is loaded: each TORCH_LIBRARY_IMPL makes a function that names the operators it implements, and
+// wheels for macOS keep those functions' symbols. No code of a wheel is run. All wheels are read before the first table
+// is written, and each table is replaced whole.
 package main
 
 import (
@@ -32,7 +33,8 @@ import (
 func main() {
 	var opts options
 	flag.StringVar(&opts.tables, "tables", "internal/atlas/tables", "folder of the tables")
-	flag.StringVar(&opts.wheels, "wheels", "", "folder in which downloaded wheels are kept; without it they are removed again")
+	flag.StringVar(&opts.wheels, "wheels", "",
+		"folder in which downloaded wheels are kept; without it they are removed again")
 	flag.StringVar(&opts.python, "python", "python3", "interpreter whose pip downloads wheels")
 	flag.BoolVar(&opts.all, "all", false, "derive every release of the tables anew")
 	flag.Parse()
@@ -95,7 +97,8 @@ func run(ctx context.Context, opts options, wanted []string, log io.Writer) erro
 		return fmt.Errorf("%w\nno table was touched", err)
 	}
 	slices.SortFunc(found, func(a, b *derived) int {
-		return cmp.Or(strings.Compare(a.release.Package, b.release.Package), atlas.CompareReleases(a.release.Version, b.release.Version))
+		return cmp.Or(strings.Compare(a.release.Package, b.release.Package),
+			atlas.CompareReleases(a.release.Version, b.release.Version))
 	})
 	if opts.all {
 		releases = nil
@@ -128,16 +131,20 @@ func derive(ctx context.Context, opts options, wanted string) (*derived, error) 
 	return nil, fmt.Errorf("read %s: a wheel of %s: torch, torchvision, torchaudio and tensorflow-metal are what the atlas holds", file, w.name)
 }
 
-// download fetches the macOS wheel of a release for any CPython that has one, with pip and so from where pip is set to look.
+// download fetches the macOS wheel of a release for any CPython that has one, with pip and so from where pip is set to
+// look.
 func download(ctx context.Context, opts options, name, version string) (string, error) {
 	underscored := strings.ReplaceAll(name, "-", "_")
 	var said []byte
 	for _, minor := range []string{"11", "12", "13", "10", "9", "14"} {
-		if have, _ := filepath.Glob(filepath.Join(opts.wheels, underscored+"-"+version+"-cp3"+minor+"-*macosx*arm64.whl")); len(have) > 0 {
+		if have, _ := filepath.Glob(filepath.Join(opts.wheels,
+			underscored+"-"+version+"-cp3"+minor+"-*macosx*arm64.whl")); len(have) > 0 {
 			return have[0], nil
 		}
-		args := []string{"-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--implementation", "cp",
-			"--python-version", "3." + minor, "--abi", "cp3" + minor, "--abi", "abi3", "--abi", "none", "--dest", opts.wheels}
+		args := []string{"-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+			"--only-binary=:all:", "--implementation", "cp",
+			"--python-version", "3." + minor, "--abi", "cp3" + minor, "--abi", "abi3", "--abi", "none", "--dest",
+			opts.wheels}
 		for macos := 11; macos <= 26; macos++ {
 			args = append(args, "--platform", fmt.Sprintf("macosx_%d_0_arm64", macos))
 		}

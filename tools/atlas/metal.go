@@ -16,12 +16,14 @@ import (
 	"assay/internal/atlas"
 )
 
-// metalLibrary is the plugin: where it lies differs, below tensorflow-plugins or below NAME.data/purelib/tensorflow-plugins.
+// metalLibrary is the plugin: where it lies differs, below tensorflow-plugins or below
+// NAME.data/purelib/tensorflow-plugins.
 const metalLibrary = "tensorflow-plugins/libmetal_plugin.dylib"
 
-// deriveMetal reads a tensorflow-metal wheel: what the plugin registers when TensorFlow loads it. The plugin has no list of its
-// operators. It builds each name in code, a short one out of immediates, so the code is followed from TF_InitKernel, the entry that
-// TensorFlow calls, to each call of TF_RegisterKernelBuilder (tensorflow/c/kernels.h). What is registered only on a newer macOS counts.
+// deriveMetal reads a tensorflow-metal wheel: what the plugin registers when TensorFlow loads it. The plugin has no
+// list of its operators. It builds each name in code, a short one out of immediates, so the code is followed from
+// TF_InitKernel, the entry that TensorFlow calls, to each call of TF_RegisterKernelBuilder (tensorflow/c/kernels.h).
+// What is registered only on a newer macOS counts.
 func deriveMetal(w *wheel) (*derived, error) {
 	library := ""
 	for _, f := range w.zip.File {
@@ -30,7 +32,8 @@ func deriveMetal(w *wheel) (*derived, error) {
 		}
 	}
 	if library == "" {
-		return nil, fmt.Errorf("read %s: no %s in it: it is not a wheel of tensorflow-metal for macOS", w.path, metalLibrary)
+		return nil, fmt.Errorf("read %s: no %s in it: it is not a wheel of tensorflow-metal for macOS", w.path,
+			metalLibrary)
 	}
 	p, err := w.plugin(library)
 	if err != nil {
@@ -49,8 +52,8 @@ func deriveMetal(w *wheel) (*derived, error) {
 	return d, err
 }
 
-// joinMetal compares what is registered with the functions that create kernels, by their symbols, which say of what class a kernel is.
-// What is registered is believed: it is what TensorFlow knows.
+// joinMetal compares what is registered with the functions that create kernels, by their symbols, which say of what
+// class a kernel is. What is registered is believed: it is what TensorFlow knows.
 func joinMetal(kernels []*kernel, creators []string) (*derived, error) {
 	d := &derived{cells: map[string]byte{}}
 	registered, idle := map[string]bool{}, []string{}
@@ -64,7 +67,8 @@ func joinMetal(kernels []*kernel, creators []string) (*derived, error) {
 			classes[k.op] = append(classes[k.op], className(k.creator))
 		default:
 			idle = append(idle, k.creator)
-			d.differ = append(d.differ, disagreement{"tf::" + k.op, atlas.Native, atlas.Undefined, "its kernel is made, and not registered"})
+			d.differ = append(d.differ, disagreement{"tf::" + k.op, atlas.Native, atlas.Undefined,
+				"its kernel is made, and not registered"})
 		}
 	}
 	if len(d.cells) == 0 {
@@ -72,12 +76,14 @@ func joinMetal(kernels []*kernel, creators []string) (*derived, error) {
 	}
 	for _, op := range slices.Sorted(maps.Keys(classes)) {
 		if !slices.ContainsFunc(classes[op], func(class string) bool { return akin(op, class) }) {
-			d.differ = append(d.differ, disagreement{"tf::" + op, atlas.Unknown, atlas.Native, "its kernel is a " + classes[op][0]})
+			d.differ = append(d.differ, disagreement{"tf::" + op, atlas.Unknown, atlas.Native, "its kernel is a " +
+				classes[op][0]})
 		}
 	}
 	for _, creator := range creators {
 		if !registered[creator] && !slices.Contains(idle, creator) {
-			d.differ = append(d.differ, disagreement{"tf::" + className(creator), atlas.Native, atlas.Unknown, "a class of kernels that nothing is registered for"})
+			d.differ = append(d.differ, disagreement{"tf::" + className(creator), atlas.Native, atlas.Unknown,
+				"a class of kernels that nothing is registered for"})
 		}
 	}
 	return d, nil
@@ -86,7 +92,8 @@ func joinMetal(kernels []*kernel, creators []string) (*derived, error) {
 // metalDevice is what TensorFlow calls the plugin's device, as any GPU.
 const metalDevice = "GPU"
 
-// creators lists the functions that make a kernel: CreateOpKernel<Class> and the like, which take a TF_OpKernelConstruction.
+// creators lists the functions that make a kernel: CreateOpKernel<Class> and the like, which take a
+// TF_OpKernelConstruction.
 func (p *plugin) creators() (found []string) {
 	for _, s := range p.syms {
 		if creator.MatchString(s.name) {
@@ -108,8 +115,9 @@ func className(symbol string) string {
 	return symbol
 }
 
-// akin says whether the name of a class speaks of an operator: half of the shorter of the two, and no fewer than three letters, occur in
-// the other. MPSSoftmaxXentWithLogitsOp does of SoftmaxCrossEntropyWithLogits, MPSReluOp does not of Tanh.
+// akin says whether the name of a class speaks of an operator: half of the shorter of the two, and no fewer than three
+// letters, occur in the other. MPSSoftmaxXentWithLogitsOp does of SoftmaxCrossEntropyWithLogits, MPSReluOp does not of
+// Tanh.
 func akin(op, class string) bool {
 	op = strings.ToLower(strings.TrimSuffix(strings.TrimRight(strings.TrimPrefix(op, "_"), "V23"), "Op"))
 	class = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(class, "MPS"), "Metal"), "Op"))
@@ -122,9 +130,10 @@ func akin(op, class string) bool {
 	return false
 }
 
-// metalTypes lists for each operator the types of values that its kernels take, those of training first. A kernel says them as a constraint on an
-// attribute, T in most operators; it may have others, on the types of indices or of a result. What has no such constraint is left out:
-// LogicalAnd, whose values are bool by definition, and the random generators' RngSkip.
+// metalTypes lists for each operator the types of values that its kernels take, those of training first. A kernel says
+// them as a constraint on an attribute, T in most operators; it may have others, on the types of indices or of a
+// result. What has no such constraint is left out: LogicalAnd, whose values are bool by definition, and the random
+// generators' RngSkip.
 func metalTypes(kernels []*kernel) map[string]string {
 	found := map[string][]int{}
 	for _, k := range kernels {
@@ -159,11 +168,14 @@ type tensorType struct {
 }
 
 // tensorflow/core/framework/types.proto, enum DataType; tensorflow/c/tf_datatype.h has the same numbers.
-var tensorTypes = []tensorType{{1, "float"}, {19, "half"}, {14, "bfloat16"}, {2, "double"}, {6, "int8"}, {5, "int16"}, {3, "int32"}, {9, "int64"},
-	{4, "uint8"}, {17, "uint16"}, {22, "uint32"}, {23, "uint64"}, {10, "bool"}, {8, "complex64"}, {18, "complex128"}, {7, "string"},
+var tensorTypes = []tensorType{{1, "float"}, {19, "half"}, {14, "bfloat16"}, {2, "double"}, {6, "int8"}, {5, "int16"},
+	{3, "int32"}, {9, "int64"},
+	{4, "uint8"}, {17, "uint16"}, {22, "uint32"}, {23, "uint64"}, {10, "bool"}, {8, "complex64"}, {18, "complex128"},
+	{7, "string"},
 	{20, "resource"}, {21, "variant"}}
 
-// plugin is the library with what following its code needs besides: constants of every kind, and the names of what it imports.
+// plugin is the library with what following its code needs besides: constants of every kind, and the names of what it
+// imports.
 type plugin struct {
 	*image
 	fixed   []section
@@ -213,8 +225,8 @@ func (w *wheel) plugin(library string) (*plugin, error) {
 	return p, nil
 }
 
-// readStubs names the stubs through which a library calls others (mach-o/loader.h, struct section_64: a section of stubs says
-// in reserved1 where its names begin in the table of indirect symbols, in reserved2 how long a stub is).
+// readStubs names the stubs through which a library calls others (mach-o/loader.h, struct section_64: a section of
+// stubs says in reserved1 where its names begin in the table of indirect symbols, in reserved2 how long a stub is).
 func readStubs(m *macho.File) map[uint64]string {
 	const header, entry, symbolStubs = 72, 80, 8
 	stubs := map[uint64]string{}
@@ -285,7 +297,8 @@ func (p *plugin) kernels() ([]*kernel, error) {
 	depth := 0
 	var call func(m *machine, pc, target uint64) (value, error)
 	follow := func(m *machine, fn uint64) error {
-		const deepest = 8 // TF_InitKernel, RegisterDeviceKernels, a family, a template, its block, a template, its block
+		// TF_InitKernel, RegisterDeviceKernels, a family, a template, its block, a template, its block
+		const deepest = 8
 		if depth++; depth > deepest {
 			return fmt.Errorf("calls of %s go deeper than %d", p.names[fn], deepest)
 		}
@@ -304,7 +317,8 @@ func (p *plugin) kernels() ([]*kernel, error) {
 			op, ok := m.text(m.x[0])
 			device, ok2 := m.text(m.x[1])
 			if !ok || !ok2 || !opName.MatchString(op) {
-				return value{}, fmt.Errorf("at %#x a kernel is made whose operator (%q) or device (%q) is not read", pc, op, device)
+				return value{}, fmt.Errorf("at %#x a kernel is made whose operator (%q) or device (%q) is not read", pc,
+					op, device)
 			}
 			k := &kernel{op: op, device: device, creator: p.names[m.x[2].lo], types: map[string][]int{}}
 			made = append(made, k)
@@ -340,8 +354,8 @@ func (p *plugin) kernels() ([]*kernel, error) {
 	return made, nil
 }
 
-// machine follows code for arm64 as far as it works on constants: a register or a byte of memory is known or it is not. There are no
-// loops in it: a function that branches backwards is given up.
+// machine follows code for arm64 as far as it works on constants: a register or a byte of memory is known or it is not.
+// There are no loops in it: a function that branches backwards is given up.
 type machine struct {
 	fixed []section
 	x, v  [32]value // general registers, the last the stack pointer; vector registers
@@ -373,7 +387,8 @@ const (
 
 func newAt(pc uint64) uint64 { return newBase | pc<<16 }
 
-// What a hostile library may cost. 1.2.0 takes 90 180 instructions, 1167 of them in RegisterCastKernels, and 846 bytes are known at most.
+// What a hostile library may cost. 1.2.0 takes 90 180 instructions, 1167 of them in RegisterCastKernels, and 846 bytes
+// are known at most.
 const (
 	maxSteps        = 1 << 20
 	maxInstructions = 1 << 12 // of a function
@@ -415,7 +430,8 @@ func (m *machine) run(im *image, fn uint64, call func(m *machine, pc, target uin
 		return fmt.Errorf("no code at %#x", fn)
 	}
 	code := im.code[fn-im.codeAddr:]
-	if i := sort.Search(len(im.syms), func(i int) bool { return im.syms[i].addr > fn }); i < len(im.syms) { // the next function
+	if i := sort.Search(len(im.syms), func(i int) bool { return im.syms[i].addr > fn }); i < len(im.syms) {
+		// the next function
 		code = code[:min(uint64(len(code)), im.syms[i].addr-fn)]
 	}
 	if len(code) > 4*maxInstructions {
@@ -429,7 +445,8 @@ func (m *machine) run(im *image, fn uint64, call func(m *machine, pc, target uin
 			continue // nothing known leads here: the code that cleans up after an exception
 		}
 		if *m.left--; *m.left < 0 || len(m.mem) > maxKnownBytes {
-			return fmt.Errorf("at %#x more than %d instructions were carried out or %d bytes written", pc, maxSteps, maxKnownBytes)
+			return fmt.Errorf("at %#x more than %d instructions were carried out or %d bytes written", pc, maxSteps,
+				maxKnownBytes)
 		}
 		next := m.step(binary.LittleEndian.Uint32(code), pc)
 		switch {
@@ -585,8 +602,8 @@ func (m *machine) immediate(w uint32, pc uint64) {
 	}
 }
 
-// bitmask decodes the immediate of a logical instruction: a run of ones in an element of 2 to 64 bits, turned and repeated
-// (DecodeBitMasks in the manual).
+// bitmask decodes the immediate of a logical instruction: a run of ones in an element of 2 to 64 bits, turned and
+// repeated (DecodeBitMasks in the manual).
 func bitmask(w uint32) (uint64, bool) {
 	n, turn, ones := w>>22&1, w>>16&63, w>>10&63
 	length := bits.Len32(n<<6|^ones&63) - 1
@@ -630,7 +647,8 @@ func (m *machine) branch(w uint32, pc uint64) flow {
 		return when(1<<(w>>26&32|w>>19&31), to(5, 14))
 	case w&0xfe000000 == 0xd6000000:
 		target := m.general(w >> 5)
-		// A pointer in a constant of the library has 36 bits; above them the loader's list of pointers may go on (mach-o/fixup-chains.h).
+		// A pointer in a constant of the library has 36 bits; above them the loader's list of pointers may go on
+		// (mach-o/fixup-chains.h).
 		addr := target.lo & (1<<36 - 1)
 		if !target.known {
 			addr = 0

@@ -13,8 +13,9 @@ import (
 	"assay/internal/atlas"
 )
 
-// metalProgram is a plugin in small, assembled by llvm-mc: what clang makes of a short name, of one that operator new has room for, of
-// a registration that depends on the version of macOS, and of a block that adds a constraint, with the code after an exception.
+// metalProgram is a plugin in small, assembled by llvm-mc: what clang makes of a short name, of one that operator new
+// has room for, of a registration that depends on the version of macOS, and of a block that adds a constraint, with the
+// code after an exception.
 const metalProgram = `
 _TF_InitKernel:
 10000e40 adr x0, "GPU"
@@ -199,7 +200,8 @@ func TestMetal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(slices.Sorted(maps.Keys(d.cells))), "[tf::AddN tf::MirrorPadGradOfLongNameXY]"; got != want {
+	if got, want := fmt.Sprint(slices.Sorted(maps.Keys(d.cells))),
+		"[tf::AddN tf::MirrorPadGradOfLongNameXY]"; got != want {
 		t.Errorf("operators %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(metalTypes(kernels)), "map[AddN:float MirrorPadGradOfLongNameXY:half]"; got != want {
@@ -245,7 +247,8 @@ func (p *plugin) file() []byte {
 		return append(append(out, name...), make([]byte, 16-len(name))...)
 	}
 	size := uint64(len(p.code))
-	out := words(nil, 0xfeedfacf, 0x0100000c, 0, 6, 3, segment+symtab+dysymtab, 0, 0) // MH_MAGIC_64, CPU_TYPE_ARM64, MH_DYLIB
+	// MH_MAGIC_64, CPU_TYPE_ARM64, MH_DYLIB
+	out := words(nil, 0xfeedfacf, 0x0100000c, 0, 6, 3, segment+symtab+dysymtab, 0, 0)
 	out = name(words(out, 0x19, segment), "__TEXT")
 	for _, n := range []uint64{metalBase, size, start, size} {
 		out = order.AppendUint64(out, n)
@@ -262,7 +265,8 @@ func (p *plugin) file() []byte {
 	}
 	at := start + uint32(size)
 	out = words(out, 0x2, symtab, at, count, at+uint32(len(symbols)+len(indirect)), uint32(len(names)))
-	out = words(out, 0xb, dysymtab, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, at+uint32(len(symbols)), uint32(len(stubs)), 0, 0, 0, 0)
+	out = words(out, 0xb, dysymtab, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, at+uint32(len(symbols)), uint32(len(stubs)), 0,
+		0, 0, 0)
 	return slices.Concat(out, p.code, symbols, indirect, names)
 }
 
@@ -304,11 +308,14 @@ func TestMetalSays(t *testing.T) {
 	}
 
 	made := func(op, class string, registered bool) *kernel {
-		creator := fmt.Sprintf("__ZN12metal_pluginL14CreateOpKernelINS_%d%sIfEEEEPvP23TF_OpKernelConstruction", len(class), class)
+		creator := fmt.Sprintf("__ZN12metal_pluginL14CreateOpKernelINS_%d%sIfEEEEPvP23TF_OpKernelConstruction",
+			len(class), class)
 		return &kernel{op: op, device: "GPU", creator: creator, registered: registered}
 	}
-	relu, not, tanh := made("Relu6", "MetalRelu6Op", true), made("LogicalNot", "MetalLogicalNotOp", false), made("TruncateDiv", "MPSDivisionOp", true)
-	d, err := joinMetal([]*kernel{relu, not, tanh}, []string{relu.creator, not.creator, tanh.creator, made("", "MPSFFTOp", true).creator})
+	relu, not, tanh := made("Relu6", "MetalRelu6Op", true), made("LogicalNot", "MetalLogicalNotOp", false),
+		made("TruncateDiv", "MPSDivisionOp", true)
+	d, err := joinMetal([]*kernel{relu, not, tanh}, []string{relu.creator, not.creator, tanh.creator,
+		made("", "MPSFFTOp", true).creator})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +451,8 @@ func TestMetalRefuses(t *testing.T) {
 	}{
 		{map[string]string{"tensorflow-plugins/__init__.py": ""}, "no tensorflow-plugins/libmetal_plugin.dylib in it"},
 		{map[string]string{metalLibrary: "no library"}, "libmetal_plugin.dylib: "},
-		{map[string]string{"tensorflow_metal-9.9.9.data/purelib/" + metalLibrary: "no library"}, "purelib/tensorflow-plugins/libmetal_plugin.dylib: "},
+		{map[string]string{"tensorflow_metal-9.9.9.data/purelib/" + metalLibrary: "no library"},
+			"purelib/tensorflow-plugins/libmetal_plugin.dylib: "},
 	} {
 		w, err := openWheel(wheelOf(t, "tensorflow_metal", "9.9.9", test.files))
 		if err != nil {

@@ -66,12 +66,14 @@ func (ops operators) bare(overload string) bool {
 
 // generated says how an operator's kernel is made by PyTorch's code generator.
 type generated struct {
-	how    string // structured: it allocates the result and calls the out variant; autogen: it copies to or from the result of the other
+	// structured: it allocates the result and calls the out variant; autogen: it copies to or from the result of the
+	// other
+	how    string
 	around string
 }
 
-// parseOperatorList reads which operators there are and under which keys each has a kernel, by the rules of PyTorch's code
-// generator (torchgen/model.py, torchgen/native_function_generation.py):
+// parseOperatorList reads which operators there are and under which keys each has a kernel, by the rules of PyTorch's
+// code generator (torchgen/model.py, torchgen/native_function_generation.py):
 //
 //   - an entry without a dispatch table, and without a delegate, is CompositeImplicitAutograd;
 //   - a key of the table may be a list, "CPU, CUDA, MPS";
@@ -103,7 +105,8 @@ func parseOperatorList(text []byte) (ops operators, made map[string]generated, e
 		if f.Delegate != "" {
 			to, ok := byName[strings.TrimSpace(f.Delegate)]
 			if !ok {
-				return nil, nil, fmt.Errorf("parse %s: %s delegates to %s, which is not there", operatorList, name, f.Delegate)
+				return nil, nil, fmt.Errorf("parse %s: %s delegates to %s, which is not there", operatorList, name,
+					f.Delegate)
 			}
 			tables = append(tables, to.Dispatch)
 			made[name] = generated{"structured", strings.TrimSpace(f.Delegate)}

@@ -38,7 +38,8 @@ func loadMessages(tables string) (messages, error) {
 	return m, nil
 }
 
-// variablePart is what varies in a message, and where sources like to break a literal in two: after a sentence or a clause.
+// variablePart is what varies in a message, and where sources like to break a literal in two: after a sentence or a
+// clause.
 var variablePart = regexp.MustCompile(`\{[^}]*\}|\n|[.:;,](?: |$)|^[\w.]+: `)
 
 // constantPart is the longest piece of a message that does not vary.

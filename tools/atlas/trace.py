@@ -487,7 +487,7 @@ def run_op(torch, recorder, names, op):
 def run_foreach(torch, recorder, names, op):
     dtype = torch.float32
     samples = spread(op.sample_inputs("cpu", dtype, noncontiguous=False, allow_higher_dtype_scalars=False), 12)
-    for suffix, function in (("", op.method_variant), ("_", op.inplace_variant)):
+    for function in (op.method_variant, op.inplace_variant):
         if function is None:
             continue
         api = "torch." + function.__name__
@@ -890,7 +890,7 @@ def main():
     worker = Worker()
     entries = worker.entries
     apis, calls, failed = {}, {}, {}
-    for number, (kind, name) in enumerate(entries):
+    for number, (_, name) in enumerate(entries):
         answer = worker.run(number)
         if isinstance(answer, str):
             failed.setdefault("torch." + name, answer)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A wheel is a zip file from elsewhere: what is read from it is bounded. The largest library so far, libtorch_cpu.dylib of
-// torch 2.15.0, has 422 MB; the largest operator list 0.7 MB.
+// A wheel is a zip file from elsewhere: what is read from it is bounded. The largest library so far, libtorch_cpu.dylib
+// of torch 2.15.0, has 422 MB; the largest operator list 0.7 MB.
 const (
 	maxText    = 64 << 20
 	maxLibrary = 4 << 30
@@ -37,7 +37,8 @@ func openWheel(file string) (*wheel, error) {
 	}
 	w := &wheel{path: file, zip: z}
 	for _, f := range z.File {
-		if dir, base := path.Split(f.Name); base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") || strings.Count(dir, "/") != 1 {
+		if dir, base := path.Split(f.Name); base != "METADATA" || !strings.HasSuffix(dir, ".dist-info/") ||
+			strings.Count(dir, "/") != 1 {
 			continue
 		}
 		text, err := w.read(f.Name)
@@ -106,7 +107,8 @@ func (w *wheel) unpack(name string) (file string, err error) {
 		return "", fmt.Errorf("unpack %s: no %s in it", w.path, name)
 	}
 	if f.UncompressedSize64 > maxLibrary {
-		return "", fmt.Errorf("unpack %s: %s has %d bytes, more than %d", w.path, name, f.UncompressedSize64, int64(maxLibrary))
+		return "", fmt.Errorf("unpack %s: %s has %d bytes, more than %d", w.path, name, f.UncompressedSize64,
+			int64(maxLibrary))
 	}
 	r, err := f.Open()
 	if err != nil {

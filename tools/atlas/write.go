@@ -60,7 +60,8 @@ type tables struct {
 }
 
 func loadTables(folder string, releases []atlas.Release, anew bool) (*tables, error) {
-	t := &tables{folder: folder, byFile: map[string]*atlas.Table{}, releases: releases, differ: map[string][]string{}, made: map[string]generated{}, types: map[string]string{}}
+	t := &tables{folder: folder, byFile: map[string]*atlas.Table{}, releases: releases, differ: map[string][]string{},
+		made: map[string]generated{}, types: map[string]string{}}
 	for file := range heads {
 		t.byFile[file] = &atlas.Table{}
 		text, err := os.ReadFile(filepath.Join(folder, file))
@@ -148,11 +149,15 @@ func (t *tables) add(d *derived) {
 	if len(d.texts) > 0 {
 		t.byFile["texts.txt"].SetColumn(r.Version, d.texts, byte(atlas.Undefined)) // patch releases differ in these
 	}
-	t.releases = slices.DeleteFunc(t.releases, func(o atlas.Release) bool { return o.Package == r.Package && o.Version == r.Version })
+	t.releases = slices.DeleteFunc(t.releases, func(o atlas.Release) bool {
+		return o.Package == r.Package &&
+			o.Version == r.Version
+	})
 	t.releases = append(t.releases, r)
 	var lines []string
 	for _, x := range d.differ {
-		lines = append(lines, fmt.Sprintf("%-11s %-7s %-42s %-12s %-12s %s", r.Package, r.Column, x.operator, word(x.list), word(x.library), x.why))
+		lines = append(lines, fmt.Sprintf("%-11s %-7s %-42s %-12s %-12s %s", r.Package, r.Column, x.operator,
+			word(x.list), word(x.library), x.why))
 	}
 	t.differ[r.Package+" "+r.Column] = lines
 	for op, types := range d.types {
@@ -190,7 +195,8 @@ func write(folder string, releases []atlas.Release, found []*derived, anew bool)
 	for _, d := range found {
 		t.add(d)
 	}
-	texts := map[string]*bytes.Buffer{"releases.txt": t.releasesText(), "disagreements.txt": t.disagreementsText(), "generated.txt": t.generatedText(),
+	texts := map[string]*bytes.Buffer{"releases.txt": t.releasesText(), "disagreements.txt": t.disagreementsText(),
+		"generated.txt":              t.generatedText(),
 		"tensorflow-metal-types.txt": t.typesText()}
 	for file, table := range t.byFile {
 		if len(table.Columns) == 0 {
@@ -227,7 +233,8 @@ func (t *tables) covered(pkg string) string {
 			}
 		}
 		slices.SortFunc(versions, atlas.CompareReleases)
-		if text += strings.Join(versions, " = "); c != t.byFile[pkg+".txt"].Columns[len(t.byFile[pkg+".txt"].Columns)-1] {
+		if text += strings.Join(versions,
+			" = "); c != t.byFile[pkg+".txt"].Columns[len(t.byFile[pkg+".txt"].Columns)-1] {
 			text += ", "
 		}
 	}
@@ -247,7 +254,8 @@ func (t *tables) releasesText() *bytes.Buffer {
 	const layout = "%-18s %-8s %-7s %-9s %-41s %-65s %s\n"
 	fmt.Fprintf(out, layout, "# package", "release", "column", "torch", "commit", "sha256", "wheel")
 	for _, r := range t.releases {
-		fmt.Fprintf(out, layout, r.Package, r.Version, r.Column, cmp.Or(r.Torch, "-"), cmp.Or(r.Commit, "-"), r.SHA256, r.Wheel)
+		fmt.Fprintf(out, layout, r.Package, r.Version, r.Column, cmp.Or(r.Torch, "-"), cmp.Or(r.Commit, "-"), r.SHA256,
+			r.Wheel)
 	}
 	return out
 }

@@ -53,7 +53,8 @@ func (l *ledger) ask(q ask) ([]answer, error) {
 }
 
 // rank orders what a call comes to, best first.
-var rank = []string{"native", "unknown", "on the CPU for some inputs", "on the CPU", "missing for some inputs", "missing"}
+var rank = []string{"native", "unknown", "on the CPU for some inputs", "on the CPU", "missing for some inputs",
+	"missing"}
 
 // across says what a call comes to in each release of torch, with the packages that go with it.
 func (l *ledger) across(direction string, roots []atlas.Call) answer {
@@ -61,7 +62,8 @@ func (l *ledger) across(direction string, roots []atlas.Call) answer {
 	for _, series := range a.columns {
 		worst, ways := "native", map[string][]string{}
 		for _, n := range l.needs(series, roots) {
-			verdict := map[atlas.State]string{atlas.CPU: "on the CPU", atlas.Missing: "missing", atlas.NoStub: "missing", atlas.Raises: "missing",
+			verdict := map[atlas.State]string{atlas.CPU: "on the CPU", atlas.Missing: "missing",
+				atlas.NoStub: "missing", atlas.Raises: "missing",
 				atlas.Unknown: "unknown", atlas.Undefined: "unknown"}[n.State]
 			if verdict == "" || n.Sometimes && verdict == "unknown" {
 				continue
@@ -86,8 +88,8 @@ func (l *ledger) across(direction string, roots []atlas.Call) answer {
 	return a
 }
 
-// needs follows composed operators down, as atlas.Needs does, but takes operators of other packages from the release that goes with
-// a release of torch, and applies the mends.
+// needs follows composed operators down, as atlas.Needs does, but takes operators of other packages from the release
+// that goes with a release of torch, and applies the mends.
 func (l *ledger) needs(series string, roots []atlas.Call) []atlas.Need {
 	var list []atlas.Need
 	seen := map[atlas.Call]bool{}
@@ -173,7 +175,8 @@ type expected struct{ of, state, from, to string }
 //
 //	[DIRECTION] STATE RANGE
 //
-// RANGE is 2.0..2.7, 2.8.., ..2.7 or one release. DIRECTION is train, backward, predict or forward; without one each answer is meant.
+// RANGE is 2.0..2.7, 2.8.., ..2.7 or one release. DIRECTION is train, backward, predict or forward; without one each
+// answer is meant.
 func parseExpect(s string) (expected, error) {
 	f := strings.Fields(s)
 	if len(f) < 2 {
@@ -213,7 +216,8 @@ func (l *ledger) bears(q ask) error {
 			}
 			for i := first; i <= last; i++ {
 				if a.states[i] != e.state {
-					return fmt.Errorf("expectation %q: in %s the atlas says of %s: %s %s", s, a.columns[i], a.of, a.states[i], a.details[i])
+					return fmt.Errorf("expectation %q: in %s the atlas says of %s: %s %s", s, a.columns[i], a.of,
+						a.states[i], a.details[i])
 				}
 			}
 			met = true

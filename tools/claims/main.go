@@ -1,10 +1,11 @@
-// Command claims writes docs/claims.md: what circulates about training on a Mac, and what is true of it, release by release.
+// Command claims writes docs/claims.md: what circulates about training on a Mac, and what is true of it, release by
+// release.
 //
 //	go run ./tools/claims           write docs/claims.md
 //
-// claims.toml holds the claims, the verdicts and the sources. What a claim says about operators is asked of internal/atlas, and the
-// answers stand in the page: a verdict that the atlas does not bear out fails the test. models.txt holds the operators of detectors,
-// traced by models.py.
+// claims.toml holds the claims, the verdicts and the sources. What a claim says about operators is asked of
+// internal/atlas, and the answers stand in the page: a verdict that the atlas does not bear out fails the test.
+// models.txt holds the operators of detectors, traced by models.py.
 package main
 
 import (
@@ -74,8 +75,8 @@ type guide struct {
 	Is string `toml:"is"`
 }
 
-// mend is what the atlas does not see yet: an operator that runs although no kernel is registered in the library, or that is not
-// called in these releases although it is called in the one that was traced.
+// mend is what the atlas does not see yet: an operator that runs although no kernel is registered in the library, or
+// that is not called in these releases although it is called in the one that was traced.
 type mend struct {
 	Operator string   `toml:"operator"`
 	From     string   `toml:"from"`
@@ -114,8 +115,9 @@ type evidence struct {
 	Source string `toml:"source"`
 }
 
-// ask is a question to the atlas, and what the verdict needs as its answer: "native 2.2..", "missing ..2.1", "train native 2.1..",
-// over the columns of the table that is asked. What is expected of several operators is expected of each.
+// ask is a question to the atlas, and what the verdict needs as its answer: "native 2.2..", "missing ..2.1", "train
+// native 2.1..", over the columns of the table that is asked. What is expected of several operators is expected of
+// each.
 type ask struct {
 	Operators []string `toml:"operators"`
 	API       string   `toml:"api"`

@@ -58,10 +58,12 @@ func TestExpectationsFail(t *testing.T) {
 		q    ask
 		want string
 	}{
-		{ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.15.."}}, "in 0.15 the atlas says of torchvision::roi_align: missing"},
+		{ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.15.."}},
+			"in 0.15 the atlas says of torchvision::roi_align: missing"},
 		{ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.99.."}}, "no such releases"},
 		{ask{Operators: []string{"aten::no_such"}, Expect: []string{"native 2.0.."}}, "no operator aten::no_such"},
-		{ask{API: "torch.logdet", Expect: []string{"backward native 2.0.."}}, "in 2.0 the atlas says of backward: missing"},
+		{ask{API: "torch.logdet", Expect: []string{"backward native 2.0.."}},
+			"in 2.0 the atlas says of backward: missing"},
 		{ask{API: "torch.logdet", Expect: []string{"train native 2.0.."}}, "gives no such answer"},
 		{ask{Model: "no.model"}, "no model no.model"},
 		{ask{Rows: []string{"no-row"}}, "no condition or bug no-row"},
@@ -70,7 +72,8 @@ func TestExpectationsFail(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", x.q, err, x.want)
 		}
 	}
-	if err := l.bears(ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"missing 0.15", "native 0.16.."}}); err != nil {
+	if err := l.bears(ask{Operators: []string{"torchvision::roi_align"},
+		Expect: []string{"missing 0.15", "native 0.16.."}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -107,7 +110,8 @@ evidence = [{ basis = "derived", text = "t", source = "s" }]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = l.check(); x.want == "" && err != nil || x.want != "" && (err == nil || !strings.Contains(err.Error(), x.want)) {
+		if err = l.check(); x.want == "" && err != nil || x.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%q in place of %q: %v, want %q", x.new, x.old, err, x.want)
 		}
 	}

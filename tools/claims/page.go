@@ -29,7 +29,8 @@ func (l *ledger) page() ([]byte, error) {
 	var b bytes.Buffer
 	columns := l.torch()
 	b.WriteString(intro)
-	fmt.Fprintf(&b, "Releases are those of the atlas, torch %s to %s. Of later ones this page knows nothing.\n\n", columns[0], columns[len(columns)-1])
+	fmt.Fprintf(&b, "Releases are those of the atlas, torch %s to %s. Of later ones this page knows nothing.\n\n",
+		columns[0], columns[len(columns)-1])
 	b.WriteString("Claims come from guides that users follow:\n\n")
 	for _, g := range l.Guides {
 		fmt.Fprintf(&b, "- **%s**: %s\n", g.ID, g.Is)
@@ -43,9 +44,11 @@ func (l *ledger) page() ([]byte, error) {
 	for _, v := range verdicts {
 		counts = append(counts, fmt.Sprintf("%d %s", count[v], v))
 	}
-	fmt.Fprintf(&b, "%d claims: %s.\n\n| | claim | said by | verdict | releases |\n| --- | --- | --- | --- | --- |\n", len(l.Claims), strings.Join(counts, ", "))
+	fmt.Fprintf(&b, "%d claims: %s.\n\n| | claim | said by | verdict | releases |\n| --- | --- | --- | --- | --- |\n",
+		len(l.Claims), strings.Join(counts, ", "))
 	for _, c := range l.Claims {
-		fmt.Fprintf(&b, "| %s | [%s](#%s) | %s | %s | %s |\n", c.Row, c.Title, anchor(c), strings.Join(c.Said, " "), c.Verdict, c.releases())
+		fmt.Fprintf(&b, "| %s | [%s](#%s) | %s | %s | %s |\n", c.Row, c.Title, anchor(c), strings.Join(c.Said, " "),
+			c.Verdict, c.releases())
 	}
 	for _, c := range l.Claims {
 		if err := l.claim(&b, c); err != nil {
@@ -110,7 +113,8 @@ func (s span) releases() string {
 }
 
 func (l *ledger) claim(b *bytes.Buffer, c claim) error {
-	fmt.Fprintf(b, "\n## %s\n\n> %s\n\n**%s** · said by %s", heading(c), c.Claim, capital(c.Verdict), strings.Join(c.Said, ", "))
+	fmt.Fprintf(b, "\n## %s\n\n> %s\n\n**%s** · said by %s", heading(c), c.Claim, capital(c.Verdict),
+		strings.Join(c.Said, ", "))
 	if c.About != "" {
 		fmt.Fprintf(b, " · about %s", c.About)
 	}

@@ -106,7 +106,7 @@ def autocast_lists(torch):
 def child(name, options):
     p = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", name]
                        + (["--data"] if options.data else []),
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                       capture_output=True, text=True,
                        env=dict(os.environ, CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"))
     if p.returncode:
         return {"name": name, "error": p.stderr[-2500:]}

@@ -82,13 +82,11 @@ def traced(name, path):
     torch.cuda.synchronize()
     events = torch.cuda.memory._snapshot()["device_traces"][0]
     operators, rows = {}, []
-    labels = {}
     for e in events:
         if e["action"] not in ("alloc", "free_completed"):
             continue
         label = ""
         if e["action"] == "alloc":
-            key = id(e["frames"])
             label = _label(e["frames"])
         rows.append(["a" if e["action"] == "alloc" else "f", e["size"], e["addr"], operators.setdefault(label, len(operators))])
     with gzip.open(path, "wt") as f:
@@ -116,7 +114,7 @@ def _label(frames):
 
 
 def child(*args):
-    p = subprocess.run([sys.executable, os.path.abspath(__file__), *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    p = subprocess.run([sys.executable, os.path.abspath(__file__), *args], capture_output=True, text=True,
                        env=dict(os.environ, OMP_NUM_THREADS="4"))
     if p.returncode:
         return {"error": p.stderr[-1500:]}

@@ -23,11 +23,11 @@ def answer(options, target, release):
         if done.returncode not in (0, 3):
             sys.exit("assay try %s: status %d" % (target, done.returncode))
         if not path:
-            return json.loads(done.stdout)
+            return json.loads(done.stdout)["body"]
         with open(path, "wb") as f:
             f.write(done.stdout)
     with open(path) as f:
-        return json.load(f)
+        return json.load(f)["body"]
 
 
 def percent(share):

@@ -85,8 +85,8 @@ class Modules(Runner):
             return type(value)(map(apart, value)) if type(value) in (list, tuple) else value
 
         m = self.built(module, given, dtype, device)
-        args, kwargs = given.forward_input.args, given.forward_input.kwargs
-        for args, kwargs in ((args, kwargs), (apart(args), apart(kwargs))):
+        given_args, given_kwargs = given.forward_input.args, given.forward_input.kwargs
+        for args, kwargs in ((given_args, given_kwargs), (apart(given_args), apart(given_kwargs))):
             for out in torch.utils._pytree.tree_leaves(m(*args, **kwargs)):
                 if isinstance(out, torch.Tensor) and out.requires_grad:
                     self.gradients += 1

@@ -604,7 +604,10 @@ def grouped(rows):
 
 def write_report(options, torch, truth, out):
     counts, causes, rows, valued, excused = compare(options, truth)
-    put = lambda *lines: out.write("\n".join(lines) + "\n")
+
+    def put(*lines):
+        out.write("\n".join(lines) + "\n")
+
     unexplained = [r for r in rows if not r[5]]
     put("## PyTorch %s, macOS %d.%d" % (options.torch, *options.macos), "",
         "Run with torch %s, its operator database%s." % (torch.__version__.partition("+")[0], ", %d samples of an entry at most" % options.samples
@@ -627,7 +630,7 @@ def write_report(options, torch, truth, out):
     if rows:
         put("### Disagreements, by reason", "")
         by_reason = collections.defaultdict(list)  # reason -> lines
-        for (name, direction, expected, got, why, text, said), dtypes in grouped(rows).items():
+        for (name, direction, expected, got, why, _, said), dtypes in grouped(rows).items():
             by_reason[why].append("- `%s`, %s, %s: %s%s%s" % (
                 name, direction, " ".join(d for d, _ in dtypes),
                 "works on a Mac; the double: " if expected == "works" else "the list expects a failure; ",
@@ -638,7 +641,7 @@ def write_report(options, torch, truth, out):
         bugs = wrong_values(numbers(options.torch))
         put("### Expected to fail by their values", "", "The double computes what a CPU computes; it knows of wrong values from `bugs.toml`.", "")
         seen = collections.OrderedDict()
-        for key, said, got, text in valued:
+        for key, said, _, _ in valued:
             name, variant, dtype, direction = key.split("|")
             seen.setdefault((name + (" " + variant if variant else ""), direction, said), []).append(dtype)
         for (name, direction, said), dtypes in seen.items():

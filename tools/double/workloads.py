@@ -428,7 +428,7 @@ class Audio(nn.Module):
     def __init__(self, width=64):
         super().__init__()
         layers, before = [], 1
-        for i, (size, stride, after) in enumerate([(80, 16, width), (3, 1, width), (3, 1, 2 * width), (3, 1, 4 * width)]):
+        for size, stride, after in [(80, 16, width), (3, 1, width), (3, 1, 2 * width), (3, 1, 4 * width)]:
             layers += [nn.Conv1d(before, after, size, stride), nn.BatchNorm1d(after), nn.ReLU(), nn.MaxPool1d(4)]
             before = after
         self.body, self.head = nn.Sequential(*layers), nn.Linear(before, 35)

@@ -1,9 +1,10 @@
-// Ingest measures how fast points of series go into a logbook, and how large they are there, beside others in the same run.
+// Ingest measures how fast points of series go into a logbook, and how large they are there, beside others in the same
+// run.
 //
 //	go run ./tools/ingest [--python PATH] [--points N] [--batch N] [--rounds N] [--folder PATH] [--json FILE]
 //
-// Each variant is given the same points (ten figures a step, values with noise in every digit of their mantissas, times that jitter) in batches of
-// the same size, and a batch counts when it has been acknowledged:
+// Each variant is given the same points (ten figures a step, values with noise in every digit of their mantissas, times
+// that jitter) in batches of the same size, and a batch counts when it has been acknowledged:
 //
 //	logbook   logbook.Append: on the disk when it returns
 //	sqlite    plain SQLite, a row a point, one transaction a batch, write-ahead log, synchronous=FULL, through the same driver
@@ -11,8 +12,8 @@
 //	mlflow-1  MlflowClient.log_metric, a point at a time
 //	trackio   trackio.log, a dictionary a step, until finish() returns and the points are in its file (peers.py; needs trackio)
 //
-// Rounds go forwards and backwards in turn; the figure is the median. Bytes are those of all files when the writer has closed them.
-// A peer that is slow is given fewer points; the table says how many.
+// Rounds go forwards and backwards in turn; the figure is the median. Bytes are those of all files when the writer has
+// closed them. A peer that is slow is given fewer points; the table says how many.
 package main
 
 import (
@@ -118,7 +119,8 @@ func run(ctx context.Context, o options) error {
 			}
 		}
 	}
-	fmt.Printf("%s/%s, %d CPUs, a 4 KiB write with fsync %.2f ms, batches of %d, %d rounds\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
+	fmt.Printf("%s/%s, %d CPUs, a 4 KiB write with fsync %.2f ms, batches of %d, %d rounds\n\n", runtime.GOOS,
+		runtime.GOARCH, runtime.NumCPU(),
 		1000*syncTime(o.folder), o.batch, o.rounds)
 	fmt.Printf("%-22s %12s %22s %14s %10s\n", "variant", "points/s", "least to most", "bytes/point", "points")
 	for _, v := range variants {
@@ -127,15 +129,17 @@ func run(ctx context.Context, o options) error {
 		for _, r := range results {
 			if r.Variant == v.name {
 				last = r
-				rates, sizes = append(rates, float64(r.Points)/r.Seconds), append(sizes, float64(r.Bytes)/float64(r.Points))
+				rates, sizes = append(rates, float64(r.Points)/r.Seconds),
+					append(sizes, float64(r.Bytes)/float64(r.Points))
 			}
 		}
 		if last.Missing != "" {
 			fmt.Printf("%-22s not measured: %s\n", v.name, last.Missing)
 			continue
 		}
-		fmt.Printf("%-22s %12.0f %22s %14.1f %10d\n", strings.TrimSpace(v.name+" "+last.Version), stats.Median(rates), fmt.Sprintf("%.0f to %.0f",
-			slices.Min(rates), slices.Max(rates)),
+		fmt.Printf("%-22s %12.0f %22s %14.1f %10d\n", strings.TrimSpace(v.name+" "+last.Version), stats.Median(rates),
+			fmt.Sprintf("%.0f to %.0f",
+				slices.Min(rates), slices.Max(rates)),
 			stats.Median(sizes), last.Points)
 	}
 	if o.json != "" {
@@ -151,15 +155,17 @@ func run(ctx context.Context, o options) error {
 // made are points as a training loop has them: ten figures a step.
 func made(n int) []logbook.Point {
 	random := rand.New(rand.NewPCG(1, 2))
-	names := []string{"loss", "accuracy", "lr", "step.time", "step.data", "step.forward", "step.backward", "memory.live", "memory.pool", "grad.norm"}
+	names := []string{"loss", "accuracy", "lr", "step.time", "step.data", "step.forward", "step.backward",
+		"memory.live", "memory.pool", "grad.norm"}
 	points := make([]logbook.Point, 0, n)
 	at := int64(1795244100000)
 	for step := int64(1); len(points) < n; step++ {
 		at += 25 + random.Int64N(12)
 		for i, name := range names {
 			if len(points) < n {
-				points = append(points, logbook.Point{Name: name, Step: step, Time: at, Value: float64(i+1) * math.Exp(-float64(step)/1e5) * (1 +
-					0.05*random.NormFloat64())})
+				points = append(points, logbook.Point{Name: name, Step: step, Time: at,
+					Value: float64(i+1) * math.Exp(-float64(step)/1e5) * (1 +
+						0.05*random.NormFloat64())})
 			}
 		}
 	}
@@ -195,7 +201,8 @@ func runLogbook(ctx context.Context, o options, folder string, points []logbook.
 }
 
 func runSQLite(ctx context.Context, o options, folder string, points []logbook.Point) result {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder, "plain.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(folder,
+		"plain.db")+"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
 	if err != nil {
 		return failed(err)
 	}
@@ -263,7 +270,8 @@ func peer(name string) func(ctx context.Context, o options, folder string, point
 		}
 		cmd := exec.CommandContext(ctx, o.python, "-c", peers, name, input, store, fmt.Sprint(min(o.batch, 1000)))
 		cmd.Dir = folder
-		cmd.Env = append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true", "TRACKIO_DIR="+store, "HF_HUB_OFFLINE=1", "PYTHONWARNINGS=ignore",
+		cmd.Env = append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true", "TRACKIO_DIR="+store, "HF_HUB_OFFLINE=1",
+			"PYTHONWARNINGS=ignore",
 			"HF_HUB_DISABLE_TELEMETRY=1", "GRADIO_ANALYTICS_ENABLED=False")
 		var trouble strings.Builder
 		cmd.Stderr = &trouble

@@ -2,11 +2,11 @@
 //
 //	go run ./tools/overhead [--python PATH] [--assay PATH] [--device cpu|cuda|mps] [--pairs N] [--json FILE] [--peer VENV]
 //
-// The same script (step.py, beside this file) runs bare, under `assay run --profile=off`, under `assay run`, under torch.profiler
-// from the first step to the last and, where --peer names a virtual environment with TraceML, under `traceml run`. The script
-// times its own steps, so that one clock serves every variant. Rounds go forwards and backwards in turn (ABCD DCBA), so that a
-// machine that warms up or slows down does so for all. Each ratio is over the bare run of the same round; the interval is a bootstrap
-// over rounds.
+// The same script (step.py, beside this file) runs bare, under `assay run --profile=off`, under `assay run`, under
+// torch.profiler from the first step to the last and, where --peer names a virtual environment with TraceML, under
+// `traceml run`. The script times its own steps, so that one clock serves every variant. Rounds go forwards and
+// backwards in turn (ABCD DCBA), so that a machine that warms up or slows down does so for all. Each ratio is over the
+// bare run of the same round; the interval is a bootstrap over rounds.
 package main
 
 import (
@@ -35,7 +35,8 @@ import (
 //go:embed step.py
 var stepScript []byte
 
-// floorSource is the least that a static Go binary can do: what is left of a start-up is the system's and the runtime's.
+// floorSource is the least that a static Go binary can do: what is left of a start-up is the system's and the
+// runtime's.
 const floorSource = "package main\n\nfunc main() {}\n"
 
 type options struct {
@@ -139,9 +140,13 @@ type variant struct {
 
 func variants(opts options) []variant {
 	list := []variant{
-		{"bare", func(script, _ string, args []string) []string { return append([]string{opts.python, script}, args...) }},
+		{"bare", func(script, _ string, args []string) []string {
+			return append([]string{opts.python, script},
+				args...)
+		}},
 		{"assay --profile=off", func(script, out string, args []string) []string {
-			return append([]string{opts.assay, "run", "--profile=off", "--quiet", "--out", out, "--", opts.python, script}, args...)
+			return append([]string{opts.assay, "run", "--profile=off", "--quiet", "--out", out, "--", opts.python,
+				script}, args...)
 		}},
 		{"assay", func(script, out string, args []string) []string {
 			return append([]string{opts.assay, "run", "--quiet", "--out", out, "--", opts.python, script}, args...)
@@ -152,7 +157,8 @@ func variants(opts options) []variant {
 	}
 	if opts.peer != "" {
 		list = append(list, variant{"traceml", func(script, out string, args []string) []string {
-			command := []string{filepath.Join(opts.peer, "bin", "traceml"), "run", script, "--logs-dir", out, "--run-name", "run", "--args", "--traceml"}
+			command := []string{filepath.Join(opts.peer, "bin", "traceml"), "run", script, "--logs-dir", out,
+				"--run-name", "run", "--args", "--traceml"}
 			return append(command, args...)
 		}})
 	}
@@ -187,7 +193,8 @@ func run(ctx context.Context, opts options, stdout, stderr io.Writer) error {
 		}
 	}
 
-	rec := record{Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()), Pairs: opts.pairs}
+	rec := record{Machine: fmt.Sprintf("%s/%s, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
+		Pairs: opts.pairs}
 	if out, err := exec.CommandContext(ctx, opts.assay, "version").Output(); err == nil {
 		rec.Assay, _, _ = strings.Cut(string(out), "\n")
 	}
@@ -229,7 +236,8 @@ func build(ctx context.Context, to, from string) error {
 }
 
 // measure calibrates one workload and runs it in every variant, round after round.
-func measure(ctx context.Context, opts options, folder, script string, target float64, stderr io.Writer) (*workload, error) {
+func measure(ctx context.Context, opts options, folder, script string, target float64, stderr io.Writer) (*workload,
+	error) {
 	w := &workload{TargetMS: target, Steps: opts.steps}
 	if w.Steps == 0 {
 		w.Steps = max(100, int(5000/target)/10*10)
@@ -262,7 +270,8 @@ func measure(ctx context.Context, opts options, folder, script string, target fl
 				m = measured{Variant: v.name, Round: round, Missing: err.Error()}
 			}
 			w.Runs = append(w.Runs, m)
-			fmt.Fprintf(stderr, "step of %g ms: round %d of %d: %s: %s\n", target, round+1, opts.pairs, v.name, brief(m))
+			fmt.Fprintf(stderr, "step of %g ms: round %d of %d: %s: %s\n", target, round+1, opts.pairs, v.name,
+				brief(m))
 		}
 	}
 	w.Bare, w.Ratios = compare(list, w.Runs)
@@ -337,7 +346,8 @@ func compare(list []variant, runs []measured) (float64, []comparison) {
 				c.Missing = m.Missing
 				continue
 			}
-			median, mean, extra = append(median, m.Median/b.Median), append(mean, m.Mean/b.Mean), append(extra, m.Wall-b.Wall)
+			median, mean, extra = append(median, m.Median/b.Median), append(mean, m.Mean/b.Mean),
+				append(extra, m.Wall-b.Wall)
 			c.SameLoss = c.SameLoss && m.Loss == b.Loss
 		}
 		if len(median) > 0 {
@@ -377,7 +387,8 @@ func startups(ctx context.Context, opts options, folder string) ([]startup, erro
 	list := []struct {
 		name    string
 		command []string
-	}{{"assay version", []string{opts.assay, "version"}}, {"empty Go program", []string{floor}}, {"true", []string{"true"}}}
+	}{{"assay version", []string{opts.assay, "version"}}, {"empty Go program", []string{floor}},
+		{"true", []string{"true"}}}
 	times := make([][]float64, len(list))
 	for round := range opts.starts + 1 {
 		for _, i := range order(len(list), round) {
@@ -400,10 +411,13 @@ func startups(ctx context.Context, opts options, folder string) ([]startup, erro
 }
 
 func show(w io.Writer, rec *record) {
-	fmt.Fprintf(w, "%s; device %s; PyTorch %s; %s; %d rounds\n", rec.Machine, rec.Device, rec.Torch, rec.Assay, rec.Pairs)
+	fmt.Fprintf(w, "%s; device %s; PyTorch %s; %s; %d rounds\n", rec.Machine, rec.Device, rec.Torch, rec.Assay,
+		rec.Pairs)
 	for _, l := range rec.Workloads {
-		fmt.Fprintf(w, "\nstep of %.3g ms bare (wanted %g; width %d, %d steps)\n", l.Bare*1e3, l.TargetMS, l.Width, l.Steps)
-		fmt.Fprintf(w, "  %-20s  %-24s  %-24s  %-22s  %s\n", "", "steady step / bare", "mean step / bare", "wall − bare", "last loss")
+		fmt.Fprintf(w, "\nstep of %.3g ms bare (wanted %g; width %d, %d steps)\n", l.Bare*1e3, l.TargetMS, l.Width,
+			l.Steps)
+		fmt.Fprintf(w, "  %-20s  %-24s  %-24s  %-22s  %s\n", "", "steady step / bare", "mean step / bare",
+			"wall − bare", "last loss")
 		for _, c := range l.Ratios {
 			if c.Median == nil {
 				fmt.Fprintf(w, "  %-20s  missing: %s\n", c.Variant, c.Missing)
@@ -416,7 +430,8 @@ func show(w io.Writer, rec *record) {
 			if c.Missing != "" {
 				loss += fmt.Sprintf("  (%d of %d rounds: %s)", c.Median.N, rec.Pairs, c.Missing)
 			}
-			fmt.Fprintf(w, "  %-20s  %-24s  %-24s  %-22s  %s\n", c.Variant, ratio(c.Median), ratio(c.Mean), seconds(c.Extra), loss)
+			fmt.Fprintf(w, "  %-20s  %-24s  %-24s  %-22s  %s\n", c.Variant, ratio(c.Median), ratio(c.Mean),
+				seconds(c.Extra), loss)
 		}
 	}
 	if len(rec.Startup) > 0 {

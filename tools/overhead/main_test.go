@@ -24,7 +24,8 @@ func TestBootstrap(t *testing.T) {
 
 func TestLastObject(t *testing.T) {
 	var m measured
-	if err := lastObject([]byte("hello\n{\"median\": 0.002, \"loss\": \"0x1p+0\"}\nsome tool's last word\n"), &m); err != nil || m.Median != 0.002 {
+	if err := lastObject([]byte("hello\n{\"median\": 0.002, \"loss\": \"0x1p+0\"}\nsome tool's last word\n"),
+		&m); err != nil || m.Median != 0.002 {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if err := lastObject([]byte("nothing\n"), &m); err == nil {
@@ -34,8 +35,10 @@ func TestLastObject(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	runs := []measured{
-		{Variant: "bare", Round: 0, Median: 2, Mean: 2, Wall: 5, Loss: "a"}, {Variant: "assay", Round: 0, Median: 2.1, Mean: 2.2, Wall: 6, Loss: "a"},
-		{Variant: "bare", Round: 1, Median: 4, Mean: 4, Wall: 5, Loss: "a"}, {Variant: "assay", Round: 1, Median: 4.2, Mean: 4.4, Wall: 6, Loss: "b"},
+		{Variant: "bare", Round: 0, Median: 2, Mean: 2, Wall: 5, Loss: "a"},
+		{Variant: "assay", Round: 0, Median: 2.1, Mean: 2.2, Wall: 6, Loss: "a"},
+		{Variant: "bare", Round: 1, Median: 4, Mean: 4, Wall: 5, Loss: "a"},
+		{Variant: "assay", Round: 1, Median: 4.2, Mean: 4.4, Wall: 6, Loss: "b"},
 		{Variant: "torch.profiler", Round: 0, Missing: "it broke"},
 	}
 	bare, got := compare([]variant{{name: "bare"}, {name: "assay"}, {name: "torch.profiler"}}, runs)

@@ -1,5 +1,5 @@
-// Command pyast compares our trees with CPython's ast, node by node with positions, over every Python file below the folders named,
-// and says where they differ.
+// Command pyast compares our trees with CPython's ast, node by node with positions, over every Python file below the
+// folders named, and says where they differ.
 //
 //	go run ./tools/pyast -python PATH DIR…
 package main
@@ -44,7 +44,7 @@ func main() {
 type totals struct {
 	sync.Mutex
 	files, bytes, equal, rejected, skipped, differ int
-	ours, theirs                                   time.Duration
+	ours                                           time.Duration
 }
 
 func run(python, oracle string, show, workers int, roots []string) (bool, error) {
@@ -54,7 +54,8 @@ func run(python, oracle string, show, workers int, roots []string) (bool, error)
 			if err != nil {
 				return err
 			}
-			if d.Type().IsRegular() && (strings.HasSuffix(path, ".py") || strings.HasSuffix(path, ".pyi") || path == root) && !strings.Contains(path, "\n") {
+			if d.Type().IsRegular() && (strings.HasSuffix(path, ".py") || strings.HasSuffix(path, ".pyi") ||
+				path == root) && !strings.Contains(path, "\n") {
 				files = append(files, path)
 			}
 			return nil
@@ -82,7 +83,8 @@ func run(python, oracle string, show, workers int, roots []string) (bool, error)
 	}
 	fmt.Printf("%d files, %.1f MB: %d trees equal, %d rejected by both, %d too complex for CPython, %d differ\n",
 		t.files, float64(t.bytes)/1e6, t.equal, t.rejected, t.skipped, t.differ)
-	fmt.Printf("our parser took %.2f s, %.0f MB/s of one core\n", t.ours.Seconds(), float64(t.bytes)/1e6/t.ours.Seconds())
+	fmt.Printf("our parser took %.2f s, %.0f MB/s of one core\n", t.ours.Seconds(),
+		float64(t.bytes)/1e6/t.ours.Seconds())
 	return t.differ == 0, nil
 }
 

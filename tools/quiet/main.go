@@ -2,9 +2,10 @@
 //
 //	go run ./tools/quiet --python PATH [--assay PATH] [--rounds N] [--busy 0,1,2,6,20] [-- ARG…]
 //
-// Each round runs examples/digits (or the script after --) under `assay run --on cpu` once with each number of busy loops beside it, in an order that
-// turns round from one to the next. It prints a row for each run, and then for each number the medians: the step, its ratio to the
-// quietest number's, and what the evidence says of the others. docs/quiet.md has a table of it.
+// Each round runs examples/digits (or the script after --) under `assay run --on cpu` once with each number of busy
+// loops beside it, in an order that turns round from one to the next. It prints a row for each run, and then for each
+// number the medians: the step, its ratio to the quietest number's, and what the evidence says of the others.
+// docs/quiet.md has a table of it.
 package main
 
 import (
@@ -64,7 +65,8 @@ func run() error {
 	}
 	defer os.RemoveAll(dir)
 	all := map[int][]row{}
-	fmt.Printf("%s/%s, %d processors\nbusy\tstep ms\tothers\tlost\tload\tfindings\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	fmt.Printf("%s/%s, %d processors\nbusy\tstep ms\tothers\tlost\tload\tfindings\n", runtime.GOOS, runtime.GOARCH,
+		runtime.NumCPU())
 	for round := range *rounds {
 		order := slices.Clone(counts)
 		if round%2 == 1 {
@@ -96,7 +98,8 @@ func run() error {
 			marked += int(r.found)
 		}
 		step := median(n, func(r row) float64 { return r.step })
-		fmt.Printf("| %d | %.1f ms | %.2f | %.2f | %.0f %% | %d of %d |\n", n, 1e3*step, step/base, median(n, func(r row) float64 { return r.others }),
+		fmt.Printf("| %d | %.1f ms | %.2f | %.2f | %.0f %% | %d of %d |\n", n, 1e3*step, step/base,
+			median(n, func(r row) float64 { return r.others }),
 			100*median(n, func(r row) float64 { return r.lost }), marked, len(all[n]))
 	}
 	return nil
@@ -117,7 +120,8 @@ func measure(assay, python, out string, n int, command []string) (r row, found s
 		defer func() { _ = busy.Process.Kill(); _ = busy.Wait() }()
 	}
 	time.Sleep(time.Second) // the load average and the scheduler follow
-	args := append([]string{"run", "-q", "--on", "cpu", "--profile=off", "--logbook", "off", "--out", out, "--", python}, command...)
+	args := append([]string{"run", "-q", "--on", "cpu", "--profile=off", "--logbook", "off", "--out", out, "--",
+		python}, command...)
 	if said, err := exec.Command(assay, args...).CombinedOutput(); err != nil {
 		return r, "", fmt.Errorf("%v: %w\n%s", args, err, said)
 	}

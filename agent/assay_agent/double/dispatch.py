@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .. import guest
 from . import errors, generators, refuse, shapes
 from .current import current, inside, state
-from .operators import COMPOSED, NO_STUB, MISSING, ON_CPU, UNKNOWN, Operator
+from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -35,8 +35,6 @@ _PLAIN = frozenset((torch.float32, torch.float16, torch.int64, torch.int32, torc
 
 _DEVICES_TEXT = "Expected all tensors to be on the same device, but found at least two devices, mps:0 and cpu!"
 _PLACEHOLDER_TEXT = "Placeholder storage has not been allocated on MPS device!"
-
-_WITHOUT_KERNEL = frozenset((MISSING, ON_CPU, NO_STUB))
 
 # Layouts of sparse tensors, which have dispatch keys of their own: the letter in the table's column, and the key.
 _SPARSE_LAYOUTS = {"sparse_coo": ("O", "SparseMPS"), "sparse_csr": ("R", "SparseCsrMPS"),
@@ -110,7 +108,7 @@ class Dispatch:
 
     def __init__(self, double):
         self.double = double
-        self.on_place = double.place
+        self.on_place, self.live = double.place, double.place.live
         self.series, self.macos = double.series, double.macos
         self.shapes = double.shapes  # None where tensors have data
         self.target = torch.device("cpu" if self.shapes is None else "meta")  # where tensors on MPS are made
@@ -133,7 +131,7 @@ class Dispatch:
             self.sparse_kernel(op, tensors, entering)
         op.counts.calls += 1
         fell = None
-        if op.state in _WITHOUT_KERNEL:
+        if op.kernelless:
             if op.collective:
                 return self.collective(op, func, args, kwargs)
             fell = self.kernel(op)
@@ -156,7 +154,7 @@ class Dispatch:
     def place(self, func, args, kwargs):
         """(tensors among the arguments, how many on MPS, how many not, whether the result is asked for on MPS, whether
         on no device, whether one tensor is sparse, the arguments as they go on)."""
-        live = self.on_place.live
+        live = self.live
         entering = leaving = sparse = False
         device = kwargs.get("device") if kwargs else None
         if device is not None:
@@ -488,20 +486,19 @@ class Dispatch:
 
     def _landed(self, op, out):
         """A result that is new lives on MPS."""
-        place = self.on_place
         try:
             storage = out.untyped_storage()
             key = storage._cdata
         except (NotImplementedError, RuntimeError, AttributeError):
-            place.mark(out)
+            self.on_place.mark(out)
             return
-        if key in place.live and not op.resizes:
+        if key in self.live and not op.resizes:
             return
         dtype = out.dtype
         if dtype not in _PLAIN or out.dim() > 16:
             self._allocatable(op, dtype, out.dim())
         try:
-            place.mark_storage(storage, key)
+            self.on_place.mark_storage(storage, key)
         except RuntimeError as error:
             raise self.double.refused(op.name, "memory", error)
 

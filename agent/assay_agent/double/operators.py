@@ -68,8 +68,8 @@ class Operator:
     """
 
     __slots__ = ("name", "state", "rules", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
-                 "convolution", "attention",
-                 "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse", "decomposes", "collective")
+                 "convolution", "attention", "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse",
+                 "decomposes", "collective", "kernelless")
 
     def __init__(self, double, func):
         schema, table = func._schema, double.table
@@ -106,6 +106,7 @@ class Operator:
         if self.makes_sparse:
             self.state = COMPOSED
         self.draws = _tagged(func, "nondeterministic_seeded")
+        self.kernelless = self.state in (MISSING, ON_CPU, NO_STUB)
         self.rules = self._rules(double, base) if self.state in (NATIVE, COMPOSED) else ()
 
     def _rules(self, double, base):

@@ -38,10 +38,12 @@ func onMetal(at audit.Look) audit.Look {
 	}
 }
 
-// underCUDA reports whether an if around asks for CUDA in a way that the source leaves open: `if device.type == "cuda"`, `if args.cuda`. On a machine
+// underCUDA reports whether an if around asks for CUDA in a way that the source leaves open: `if device.type ==
+// "cuda"`, `if args.cuda`. On a machine
 // without CUDA nobody gets there.
 func underCUDA(p *audit.Pass) bool {
-	// A file or a function that is about CUDA by its name is not reached on a machine without it, unless the file itself calls it.
+	// A file or a function that is about CUDA by its name is not reached on a machine without it, unless the file itself
+	// calls it.
 	if !p.FromTop() {
 		name := ""
 		if f := p.Func(); f != nil {
@@ -60,24 +62,29 @@ func underCUDA(p *audit.Pass) bool {
 				return true
 			}
 		}
-		if name = strings.ToLower(name + path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") || strings.Contains(name, "triton") {
+		if name = strings.ToLower(name + path); strings.Contains(name, "cuda") || strings.Contains(name, "nccl") ||
+			strings.Contains(name, "triton") {
 			return true
 		}
 	}
 	if v := p.Global("pytestmark"); v != nil && saysCUDA(p.Text(v)) {
 		return true
 	}
-	if f := p.Func(); f != nil && f.Node != nil { // @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
+	// @onlyCUDA, @require_torch_gpu, @pytest.mark.skipif(not torch.cuda.is_available()), on the function or its class
+	if f := p.Func(); f != nil && f.Node != nil {
 		if p.Within(f.Node, func(f *abstract.Func) bool {
-			return decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module && decorated(p, f.Class.Node.DecoratorList)
+			return decorated(p, f.Node.DecoratorList) || f.Class != nil && f.Class.Module == f.Module &&
+				decorated(p, f.Class.Node.DecoratorList)
 		}) {
 			return true
 		}
 	}
 	return p.Under(func(test pyast.Expr) bool {
 		text := p.Text(test) // `if device.type in ("cpu", "mps"): return` leaves CUDA as well
-		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") || strings.Contains(text, "is_mps") ||
-			strings.Contains(text, "is_pinned") || strings.Contains(text, "stream is not None") || boundByCUDA(p, test, 2) || asksElsewhere(p, test)
+		return saysCUDA(text) || strings.Contains(text, `"mps"`) || strings.Contains(text, "'mps'") ||
+			strings.Contains(text, "is_mps") ||
+			strings.Contains(text, "is_pinned") || strings.Contains(text, "stream is not None") ||
+			boundByCUDA(p, test, 2) || asksElsewhere(p, test)
 	})
 }
 
@@ -89,7 +96,8 @@ func depends(p *audit.Pass) string {
 	return byRunner(p)
 }
 
-// byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not reach. Its markers, fixtures,
+// byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not
+// reach. Its markers, fixtures,
 // configuration and command line skip tests where CUDA is missing, and little of that stands in the file.
 func byRunner(p *audit.Pass) string {
 	if p.FromTop() && !p.InMain() || !isTests(p.Home()) && !isTests(p.Src()) {
@@ -98,7 +106,8 @@ func byRunner(p *audit.Pass) string {
 	return ", unless the tests' runner leaves it out"
 }
 
-// isTests reports whether a file is one of tests: by a folder, or by its name, as pytest looks for them, if it holds any: a program that evaluates
+// isTests reports whether a file is one of tests: by a folder, or by its name, as pytest looks for them, if it holds
+// any: a program that evaluates
 // a model may be called test_net.py.
 func isTests(src *audit.Source) bool {
 	folders := strings.Split(filepath.ToSlash(src.Path), "/")
@@ -106,16 +115,19 @@ func isTests(src *audit.Source) bool {
 	if filepath.IsAbs(src.Path) { // the project lies somewhere, whose name says nothing of it
 		folders = folders[max(0, len(folders)-3):]
 	}
-	if name == "conftest.py" || slices.ContainsFunc(folders[:len(folders)-1], func(f string) bool { return f == "tests" || f == "test" }) {
+	if name == "conftest.py" || slices.ContainsFunc(folders[:len(folders)-1],
+		func(f string) bool { return f == "tests" || f == "test" }) {
 		return true
 	}
 	if !strings.HasPrefix(name, "test_") && !strings.HasSuffix(name, "_test.py") {
 		return false
 	}
-	return bytes.Contains(src.Text, []byte("def test")) || bytes.Contains(src.Text, []byte("unittest")) || bytes.Contains(src.Text, []byte("absltest"))
+	return bytes.Contains(src.Text, []byte("def test")) || bytes.Contains(src.Text, []byte("unittest")) ||
+		bytes.Contains(src.Text, []byte("absltest"))
 }
 
-// boundByCUDA reports whether a test is a name that the function around binds to what asks for CUDA: on_gpu = x.device.type == "cuda".
+// boundByCUDA reports whether a test is a name that the function around binds to what asks for CUDA: on_gpu =
+// x.device.type == "cuda".
 func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
 	if not, ok := test.(*pyast.UnaryOp); ok {
 		test = not.Operand
@@ -125,7 +137,8 @@ func boundByCUDA(p *audit.Pass, test pyast.Expr, depth int) bool {
 	}
 	name, ok := test.(*pyast.Name)
 	f := p.Func()
-	if !ok || f == nil || f.Node == nil || depth == 0 || f.Module.File != p.File() { // the test of a caller in another file
+	// the test of a caller in another file
+	if !ok || f == nil || f.Node == nil || depth == 0 || f.Module.File != p.File() {
 		return false
 	}
 	found := false
@@ -159,7 +172,8 @@ func asksElsewhere(p *audit.Pass, test pyast.Expr) bool {
 		return false
 	}
 	f := p.Value(c.Func)
-	return f.Kind == abstract.Function && f.Func.Node != nil && strings.Contains(f.Func.Module.File.Source(f.Func.Node), "cuda.is_available()")
+	return f.Kind == abstract.Function && f.Func.Node != nil &&
+		strings.Contains(f.Func.Module.File.Source(f.Func.Node), "cuda.is_available()")
 }
 
 func saysCUDA(text string) bool {
@@ -172,7 +186,8 @@ func decorated(p *audit.Pass, list []pyast.Expr) bool {
 		text := p.Text(d)
 		name, _, _ := strings.Cut(text, "(")
 		name = last(name)
-		return saysCUDA(text) || strings.HasPrefix(name, "skip") || strings.HasPrefix(name, "require") // a test that asks for more than every machine has
+		// a test that asks for more than every machine has
+		return saysCUDA(text) || strings.HasPrefix(name, "skip") || strings.HasPrefix(name, "require")
 	})
 }
 
@@ -180,5 +195,6 @@ const noCUDAText = "PyTorch for macOS is built without CUDA"
 
 // holds reports whether a condition of the atlas holds in the release aimed at.
 func holds(p *audit.Pass, name string) bool {
-	return slices.ContainsFunc(p.Target.Atlas.Conditions(), func(c atlas.Condition) bool { return c.Name == name && c.Holds(p.Target.Torch.Version) })
+	return slices.ContainsFunc(p.Target.Atlas.Conditions(),
+		func(c atlas.Condition) bool { return c.Name == name && c.Holds(p.Target.Torch.Version) })
 }

@@ -9,18 +9,21 @@ import (
 )
 
 // CUDAAmp finds mixed precision of the CUDA kind.
-var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alone", Severity: audit.Warning, Fixable: true, Doc: audit.Doc{
-	Why: "torch.cuda.amp.autocast and GradScaler warn and switch themselves off without CUDA: nothing is cast or scaled on MPS. torch.amp takes the device; " +
-		"autocast knows \"mps\" from PyTorch 2.5 on, GradScaler from 2.3 on as torch.amp.GradScaler.",
-	Bad:    "with torch.cuda.amp.autocast():\n    loss = model(x)\n",
-	Good:   "with torch.amp.autocast(device.type):\n    loss = model(x)\n",
-	Source: "torch/cuda/amp and torch/amp/autocast_mode.py of the releases",
-}, Calls: []audit.Ask{
-	on(named("torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler"), noCUDA(ampOfDevice)),
-	on(named("torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler"), noCUDA(ampOfCUDA)),
-}}
+var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alone", Severity: audit.Warning,
+	Fixable: true, Doc: audit.Doc{
+		Why: "torch.cuda.amp.autocast and GradScaler warn and switch themselves off without CUDA: nothing is cast or " +
+			"scaled on MPS. torch.amp takes the device; " +
+			"autocast knows \"mps\" from PyTorch 2.5 on, GradScaler from 2.3 on as torch.amp.GradScaler.",
+		Bad:    "with torch.cuda.amp.autocast():\n    loss = model(x)\n",
+		Good:   "with torch.amp.autocast(device.type):\n    loss = model(x)\n",
+		Source: "torch/cuda/amp and torch/amp/autocast_mode.py of the releases",
+	}, Calls: []audit.Ask{
+		on(named("torch.autocast", "torch.amp.autocast", "torch.amp.GradScaler"), noCUDA(ampOfDevice)),
+		on(named("torch.cuda.amp.autocast", "torch.cuda.amp.GradScaler"), noCUDA(ampOfCUDA)),
+	}}
 
-// withoutAmp says what is left out where a part of mixed precision is off, and, where the release is too old for MPS, what to do instead.
+// withoutAmp says what is left out where a part of mixed precision is off, and, where the release is too old for MPS,
+// what to do instead.
 func withoutAmp(p *audit.Pass, name string) (left, tooOld string) {
 	left = "nothing is cast to half precision"
 	since := "2.5"
@@ -48,7 +51,8 @@ func ampOfDevice(p *audit.Pass, c *abstract.Call) {
 	if d == nil || d.Kind != abstract.Str || d.Text != "cuda" || d.Soft {
 		return
 	}
-	f := audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")), Text: name + "(\"cuda\") switches itself off without CUDA: " + left, Hint: ownType}
+	f := audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")),
+		Text: name + "(\"cuda\") switches itself off without CUDA: " + left, Hint: ownType}
 	if tooOld != "" {
 		f.Hint = tooOld
 	} else if device := deviceName(p); device != "" {
@@ -64,7 +68,8 @@ func ampOfCUDA(p *audit.Pass, c *abstract.Call) {
 	}
 	name := last(c.Path)
 	left, tooOld := withoutAmp(p, name)
-	f := audit.Finding{Sure: switchedOn(c.Arg(0, "enabled")), Text: "torch.cuda.amp." + name + " switches itself off without CUDA: " + left,
+	f := audit.Finding{Sure: switchedOn(c.Arg(0, "enabled")),
+		Text: "torch.cuda.amp." + name + " switches itself off without CUDA: " + left,
 		Hint: "write torch.amp." + name + " with the device's type"}
 	if tooOld != "" {
 		f.Hint = tooOld

@@ -9,29 +9,33 @@ import (
 )
 
 // CUDACall finds x.cuda().
-var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine without CUDA", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
-	Why:    "`.cuda()` raises AssertionError (\"Torch not compiled with CUDA enabled\") on a Mac. `.to(device)` goes wherever the program was told to run.",
-	Bad:    "model = Net().cuda()\n",
-	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = Net().to(device)\n",
-	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Calls: []audit.Ask{
-	on(named("torch.Tensor.cuda", "torch.nn.Module.cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
-		if c.Node != nil {
-			reportCUDACall(p, c, true)
-		}
-	})),
-	on(named("?.cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
-		if _, method := c.At.(*pyast.Attribute); method && c.Node != nil && p.Imported("torch") {
-			reportCUDACall(p, c, c.Self != nil && c.Self.Kind == abstract.Unknown)
-		}
-	})),
-}}
+var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine without CUDA", Severity: audit.Error,
+	Fixable: true, Doc: audit.Doc{
+		Why: "`.cuda()` raises AssertionError (\"Torch not compiled with CUDA enabled\") on a Mac. `.to(device)` goes " +
+			"wherever the program was told to run.",
+		Bad: "model = Net().cuda()\n",
+		Good: "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = " +
+			"Net().to(device)\n",
+		Source: "torch/cuda/__init__.py, _lazy_init",
+	}, Calls: []audit.Ask{
+		on(named("torch.Tensor.cuda", "torch.nn.Module.cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if c.Node != nil {
+				reportCUDACall(p, c, true)
+			}
+		})),
+		on(named("?.cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if _, method := c.At.(*pyast.Attribute); method && c.Node != nil && p.Imported("torch") {
+				reportCUDACall(p, c, c.Self != nil && c.Self.Kind == abstract.Unknown)
+			}
+		})),
+	}}
 
 func reportCUDACall(p *audit.Pass, c *abstract.Call, sure bool) {
 	if p.Func() != nil && p.Func().Name == "cuda" { // a module's own .cuda() that passes it on
 		return
 	}
-	f := audit.Finding{Sure: true, Text: ".cuda() fails: " + noCUDAText, Hint: "write .to(device), with a device that the program chooses once",
+	f := audit.Finding{Sure: true, Text: ".cuda() fails: " + noCUDAText,
+		Hint:   "write .to(device), with a device that the program chooses once",
 		Source: "torch/cuda/__init__.py"}
 	attr, ok := c.Node.Func.(*pyast.Attribute)
 	if !ok {

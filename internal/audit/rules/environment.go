@@ -11,7 +11,8 @@ import (
 // settings are the calls that set an environment variable.
 var settings = []string{"os.environ.__setitem__", "os.environ.setdefault", "os.putenv", "os.environ.update"}
 
-// eachSetting calls look for each variable that a call sets, with its value, "" where that is not known: os.environ.update sets several.
+// eachSetting calls look for each variable that a call sets, with its value, "" where that is not known:
+// os.environ.update sets several.
 func eachSetting(look func(p *audit.Pass, c *abstract.Call, name, value string)) audit.Look {
 	return func(p *audit.Pass, c *abstract.Call) {
 		one := func(name string, v *abstract.Value) {
@@ -42,6 +43,7 @@ func eachSetting(look func(p *audit.Pass, c *abstract.Call, name, value string))
 
 // importsTorch reports whether torch has been imported, by itself or by a package whose import brings it.
 func importsTorch(p *audit.Pass) bool {
-	return slices.ContainsFunc([]string{"torch", "torchvision", "torchaudio", "pytorch_lightning", "lightning", "timm", "accelerate", "torch_geometric", "kornia", "torchmetrics", "fastai",
+	return slices.ContainsFunc([]string{"torch", "torchvision", "torchaudio", "pytorch_lightning", "lightning", "timm",
+		"accelerate", "torch_geometric", "kornia", "torchmetrics", "fastai",
 		"ultralytics"}, p.Imported)
 }

@@ -10,27 +10,32 @@ import (
 )
 
 // CUDADevice finds devices named "cuda" that the machine does not have.
-var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device that is always CUDA", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
-	Why:    "A tensor or module that is sent to \"cuda\" raises AssertionError on a Mac. A default on the command line that says \"cuda\" must be given otherwise there each time.",
-	Bad:    "x = torch.zeros(3, device=\"cuda\")\n",
-	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, device=device)\n",
-	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Calls: []audit.Ask{
-	on(named("argparse.ArgumentParser.add_argument"), noCUDA(cudaByDefault)),
-	on(named("torch.Tensor.to", "torch.nn.Module.to", "?.to", "torch.set_default_device"), noCUDA(cudaArgument(0, "device"))),
-	on(named("torch.load"), noCUDA(cudaArgument(1, "map_location"))),
-	on(both(under("torch."), not(either(
-		under("torch.cuda."),  // raises or not whatever its argument: cuda-function
-		named("torch.device"), // where it is used is what fails
-		ending("to", "to_empty")))), noCUDA(cudaArgument(-1, "device"))),
-}}
+var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device that is always CUDA",
+	Severity: audit.Error, Fixable: true, Doc: audit.Doc{
+		Why: "A tensor or module that is sent to \"cuda\" raises AssertionError on a Mac. A default on the command " +
+			"line that says \"cuda\" must be given otherwise there each time.",
+		Bad: "x = torch.zeros(3, device=\"cuda\")\n",
+		Good: "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, " +
+			"device=device)\n",
+		Source: "torch/cuda/__init__.py, _lazy_init",
+	}, Calls: []audit.Ask{
+		on(named("argparse.ArgumentParser.add_argument"), noCUDA(cudaByDefault)),
+		on(named("torch.Tensor.to", "torch.nn.Module.to", "?.to", "torch.set_default_device"),
+			noCUDA(cudaArgument(0, "device"))),
+		on(named("torch.load"), noCUDA(cudaArgument(1, "map_location"))),
+		on(both(under("torch."), not(either(
+			under("torch.cuda."),  // raises or not whatever its argument: cuda-function
+			named("torch.device"), // where it is used is what fails
+			ending("to", "to_empty")))), noCUDA(cudaArgument(-1, "device"))),
+	}}
 
 func cudaByDefault(p *audit.Pass, c *abstract.Call) {
 	v := c.Arg(-1, "default")
 	if v == nil || v.Kind != abstract.Str || !strings.HasPrefix(v.Text, "cuda") || !deviceText(v.Text) {
 		return
 	}
-	p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true, Text: "the default device is " + v.Text + ", which a Mac does not have",
+	p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true,
+		Text: "the default device is " + v.Text + ", which a Mac does not have",
 		Hint: "choose the default by what is available: " +
 			"\"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\""})
 }
@@ -48,7 +53,8 @@ func sentToCUDA(p *audit.Pass, v *abstract.Value, node pyast.Expr) {
 		return
 	}
 	sure := !v.Soft
-	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") { // the device comes from the file that calls this one: a test, say
+	// the device comes from the file that calls this one: a test, say
+	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") {
 		sure = false
 	}
 	handed := sure && handedIn(p, node)
@@ -58,7 +64,8 @@ func sentToCUDA(p *audit.Pass, v *abstract.Value, node pyast.Expr) {
 		}
 		sure = false
 	}
-	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText, Hint: "take the device from one place that chooses it by what is available"}
+	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText,
+		Hint: "take the device from one place that chooses it by what is available"}
 	switch {
 	case v.Soft:
 		f.Text = "this is sent to CUDA unless the program is told otherwise: " + noCUDAText
@@ -76,7 +83,8 @@ func sentToCUDA(p *audit.Pass, v *abstract.Value, node pyast.Expr) {
 	p.Report(node, f)
 }
 
-// handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that __init__ takes from one. A
+// handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that
+// __init__ takes from one. A
 // notebook's functions have no other callers.
 func handedIn(p *audit.Pass, node pyast.Expr) bool {
 	if isNotebook(p) {
@@ -118,7 +126,8 @@ func takes(f *abstract.Func, name string) bool {
 		return false
 	}
 	a := f.Node.Args
-	return slices.ContainsFunc(slices.Concat(a.Posonlyargs, a.Args, a.Kwonlyargs), func(p *pyast.Arg) bool { return p.Arg == name })
+	return slices.ContainsFunc(slices.Concat(a.Posonlyargs, a.Args, a.Kwonlyargs),
+		func(p *pyast.Arg) bool { return p.Arg == name })
 }
 
 // defaultsToCUDA reports whether a parameter is CUDA by the function's own default.

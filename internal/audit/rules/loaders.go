@@ -22,7 +22,8 @@ func guarded(p *audit.Pass) bool {
 	return p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src().Path, ".ipynb") || atCall(p)
 }
 
-// isNotebook says, when there is something to report, whether the file runs cell by cell: a notebook, or a script in the percent format, which editors
+// isNotebook says, when there is something to report, whether the file runs cell by cell: a notebook, or a script in
+// the percent format, which editors
 // and jupytext run so.
 func isNotebook(p *audit.Pass) bool {
 	if strings.HasSuffix(p.Src().Path, ".ipynb") {

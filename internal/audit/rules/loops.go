@@ -28,7 +28,8 @@ func batchLoop(p *audit.Pass) bool {
 	return false
 }
 
-// training reports whether the loop around takes gradients: where a device is not known, only there a finding is worth a reader's time.
+// training reports whether the loop around takes gradients: where a device is not known, only there a finding is worth
+// a reader's time.
 func training(p *audit.Pass) bool {
 	for _, l := range own(p) {
 		if f, ok := l.Node.(*pyast.For); ok {
@@ -59,7 +60,8 @@ func sometimes(p *audit.Pass) bool {
 			}
 			if n, ok := n.(*pyast.Name); ok {
 				name := strings.ToLower(n.ID)
-				found = found || strings.Contains(name, "log") || strings.Contains(name, "verbose") || strings.Contains(name, "debug")
+				found = found || strings.Contains(name, "log") || strings.Contains(name, "verbose") ||
+					strings.Contains(name, "debug")
 			}
 			return !found
 		})

@@ -31,5 +31,7 @@ func meets(c *abstract.Call, bug string) bool {
 }
 
 // everywhere are operators that every program has: a note at each would hide the rest.
-var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true, "aten::mul.Tensor": true, "aten::add.Tensor": true,
-	"aten::linear": true, "aten::addmm": true, "aten::mm": true, "aten::bmm": true, "aten::clone": true, "aten::sum": true, "aten::mean": true}
+var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true,
+	"aten::mul.Tensor": true, "aten::add.Tensor": true,
+	"aten::linear": true, "aten::addmm": true, "aten::mm": true, "aten::bmm": true, "aten::clone": true,
+	"aten::sum": true, "aten::mean": true}

@@ -146,11 +146,11 @@ def install(double):
         inner = accelerator.current_accelerator
 
         @functools.wraps(without_check)
-        def current(*args, **kwargs):
+        def by_caller(*args, **kwargs):
             caller = sys._getframe(1).f_globals.get("__name__")
             return (inner if is_torch(caller) else without_check)(*args, **kwargs)
 
-        accelerator.current_accelerator = current
+        accelerator.current_accelerator = by_caller
     clear = getattr(vars(accelerator).get("get_device_capability"), "cache_clear", None)
     if clear is not None:
         clear()

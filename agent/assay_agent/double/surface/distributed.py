@@ -2,8 +2,6 @@
 
 import sys
 
-import torch
-
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 

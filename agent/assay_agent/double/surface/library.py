@@ -5,7 +5,7 @@ import functools
 
 import torch
 
-from ..current import current, state
+from ..current import state
 from ..dispatch import OperatorsOnDouble
 from ..kernels import PLAIN_KEYS, written_for
 from .compiler import touches_mps

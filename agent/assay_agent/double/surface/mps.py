@@ -7,7 +7,6 @@ import types
 
 import torch
 
-from ..current import current
 from .names import have, hide, is_torch
 from .streams import Stream, current_stream, default_stream, in_stream, set_stream
 

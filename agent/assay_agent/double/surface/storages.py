@@ -25,7 +25,6 @@ def _mark_storage(storage):
 
 def install(double):
     Storage = torch.UntypedStorage
-    Base = torch._C.StorageBase
     get_device = Storage.device  # a getset of C++
     new = Storage.__new__
 

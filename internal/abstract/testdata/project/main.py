@@ -7,6 +7,7 @@ from package import thing, submodule
 from stars import *
 from helper import make as again
 import absent
+from str import lower
 
 see(make())  # tensor mps float32 sized
 see(again())  # tensor mps float32 sized
@@ -22,6 +23,7 @@ see(submodule.NAME)  # text "sub"
 see(open_star)  # number 1
 see(_hidden)  # unknown
 see(second_star)  # number 2
+see(lower("A"))  # unknown
 see(absent.x)  # api absent.x
 see(helper.circle())  # unknown
 see(helper.CHOSEN)  # device cpu or mps

@@ -1,4 +1,5 @@
 from probe import see
+import numpy as np
 import torch
 from torch import nn
 
@@ -90,6 +91,14 @@ class Child(First):
 see(Child().which())  # number 1
 
 
+class Lone(nn.Module):
+    def forward(self, x, y: torch.Tensor):
+        see(x)  # tensor open soft
+        see(isinstance(x, torch.Tensor))  # unknown
+        see(isinstance(y, torch.Tensor))  # true
+        see(isinstance(y, np.ndarray))  # false
+
+
 class Point:
     x: int = 3
     y: torch.Tensor
@@ -107,6 +116,12 @@ def local():
 
 
 see(local())  # module cpu Inner
+
+holder = First()
+holder.place = "cpu"
+if unheard_of:
+    holder.place = "mps"
+see(holder.place)  # device cpu or mps
 
 for turn in range(3):  # a class that is its own base, twice
     class Knot(Knot, Knot):

@@ -64,6 +64,46 @@ def fib(n):  # a function that calls itself is not followed again
 
 see(fib(1))  # unknown
 
+
+
+def count(n):
+    see(n)  # number 1
+    return count(n + 1)
+
+
+see(count(1))  # unknown
+
+
+def innermost(x):
+    return x[0][0]
+
+
+see(innermost([["a"]]))  # text "a"
+see(innermost([["b"]]))  # text "b"
+
+
+def made():
+    return torch.zeros(3)
+
+
+see(made())  # tensor cpu float32 sized
+torch.set_default_device("mps")
+see(made())  # tensor mps float32 sized
+torch.set_default_device(None)
+see(made())  # tensor cpu float32 sized
+
+place = "cpu"
+try:
+    place = "mps"
+    unheard_of()
+except RuntimeError:
+    see(place)  # device cpu or mps
+
+place = "cpu"
+for turn in unheard_of:
+    see(place)  # device cpu or mps
+    place = "mps"
+
 counter = 1
 
 

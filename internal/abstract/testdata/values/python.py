@@ -121,6 +121,9 @@ see(args.no_cuda)  # false soft
 see(args.held)  # true soft
 see(args.nothing)  # unknown
 see(args.seed)  # number 1 soft
+see(args.device_name == "cuda")  # unknown
+see(1 if args.no_cuda else 2)  # unknown
+see(1 if args.device_name else 2)  # unknown
 see(args.other)  # unknown
 known, rest = parser.parse_known_args()
 see(known.lr)  # number 0.1 soft
@@ -135,6 +138,14 @@ see(a)  # device cpu or mps
 see(b)  # text "late" or none
 see(c)  # unknown
 see(d)  # text "x"
+see(b and 1)  # unknown
+see(b is None)  # unknown
+if rank:
+    flag = True
+else:
+    flag = False
+see(flag)  # false soft
+see(not flag)  # unknown
 del d
 see(d)  # unknown
 exec(text)

@@ -31,6 +31,9 @@ see(torch.zeros_like(torch.zeros(3, device="mps")))  # tensor mps float32
 see(torch.zeros_like(torch.zeros(3), device="mps", dtype=torch.float16))  # tensor mps float16
 see(torch.normal(0.0, 1.0, (3,)))  # tensor cpu sized
 
+both = (torch.zeros(3, device="mps"), torch.zeros(3).to(unheard_of))
+see(torch.cat(both))  # tensor mps
+
 # Methods of tensors
 x = torch.zeros(3, 4)
 see(x.to("mps"))  # tensor mps float32 sized
