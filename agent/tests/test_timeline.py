@@ -794,3 +794,19 @@ def test_a_phase_is_waited_for(loop):
     loop.spend(2)
     loop.t.took(H2D, t)
     assert loop.t.step.acc[H2D] == 12
+
+
+def test_an_optimizer_within_another(loop):
+    """The outer one's step is not over with the inner one's: what follows is still its own."""
+    loop.fetch(1)
+    loop.module(2)
+    loop.backward(3)
+    loop.t.optimizer_begin(OPT, 1)
+    loop.t.optimizer_begin(OPT, 2)
+    loop.spend(5)
+    loop.t.optimizer_end(OPT)
+    assert loop.t.in_opt == 1 and loop.t.base == OPT
+    loop.spend(4)
+    loop.t.optimizer_end(OPT)
+    loop.t.finish()
+    assert loop.steps() == [(15, [0, 1, 0, 2, 3, 9], 1, 1, 0)] and loop.t.rows[0][10] == 1

@@ -20,7 +20,8 @@ func (p *Process) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads the provenance; a former one names PyTorch's build, and its release once more, which the target has.
+// UnmarshalJSON reads the provenance; a former one names PyTorch's build, and its release once more, which the target
+// has.
 func (p *Provenance) UnmarshalJSON(data []byte) error {
 	type provenance Provenance
 	t := struct {

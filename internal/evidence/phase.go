@@ -8,13 +8,13 @@ type Phase struct {
 	Title string `json:"title"` // for a reader
 	Doc   string `json:"doc"`   // what it is, in a few words
 
-	// Seconds are those of each listed step; 0 where the phase was not seen in it. They can be trusted on a CPU always, on an asynchronous
-	// device where the step's kind is sync.
+	// Seconds are those of each listed step; 0 where the phase was not seen in it. They can be trusted on a CPU always,
+	// on an asynchronous device where the step's kind is sync.
 	Seconds []float64 `json:"seconds"`
 }
 
-// FormerPhases are those that events and documents do not name which were written while there was PyTorch alone. A run that names none
-// has these.
+// FormerPhases are those that events and documents do not name which were written while there was PyTorch alone. A run
+// that names none has these.
 func FormerPhases() []Phase {
 	return []Phase{
 		{Name: "data", Title: "data", Doc: "waiting for the loader"},
@@ -56,7 +56,8 @@ func (s *StepSeries) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		t.Phases = FormerPhases()
-		for i, column := range [][]float64{former.Data, former.H2D, former.Forward, former.Backward, former.Optimizer, former.Rest} {
+		f := former
+		for i, column := range [][]float64{f.Data, f.H2D, f.Forward, f.Backward, f.Optimizer, f.Rest} {
 			if t.Phases[i].Seconds = column; column == nil {
 				t.Phases[i].Seconds = []float64{}
 			}

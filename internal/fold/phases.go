@@ -33,7 +33,8 @@ type phasesEvent struct {
 // phaseColumns are the lengths of phases, by their names: a column each.
 type phaseColumns map[string]integers
 
-// UnmarshalJSON reads an object of columns. Their number is bounded before it is read: a column has no text in it but its name.
+// UnmarshalJSON reads an object of columns. Their number is bounded before it is read: a column has no text in it but
+// its name.
 func (c *phaseColumns) UnmarshalJSON(text []byte) error {
 	if bytes.Count(text, []byte{'"'}) > 2*maxPhases {
 		return errManyPhases
@@ -84,14 +85,15 @@ func (p *processPhases) declare(e phasesEvent) bool {
 	return true
 }
 
-// columns are those of a steps event by their places; nil where the event cannot be read. An event of an earlier agent has PyTorch's,
-// each in a field of its own.
+// columns are those of a steps event by their places; nil where the event cannot be read. An event of an earlier agent
+// has PyTorch's, each in a field of its own.
 func (p *processPhases) columns(e *stepsEvent) []integers {
 	if e.Phases == nil {
 		if p.declared == nil {
 			p.declared = evidence.FormerPhases()
 		}
-		e.Phases = phaseColumns{"data": e.Data, "h2d": e.H2D, "forward": e.Forward, "backward": e.Backward, "optimizer": e.Optimizer, "rest": e.Rest}
+		e.Phases = phaseColumns{"data": e.Data, "h2d": e.H2D, "forward": e.Forward, "backward": e.Backward,
+			"optimizer": e.Optimizer, "rest": e.Rest}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Phases)) {
 		if _, ok := p.number(name); !ok || len(e.Phases[name]) != len(e.Number) {
@@ -105,8 +107,8 @@ func (p *processPhases) columns(e *stepsEvent) []integers {
 	return list
 }
 
-// drawn are the phases in their order: as declared, and before the last of them those that steps named besides. A process that named none
-// has the former ones.
+// drawn are the phases in their order: as declared, and before the last of them those that steps named besides. A
+// process that named none has the former ones.
 func (p *processPhases) drawn() []evidence.Phase {
 	if len(p.numbers) == 0 {
 		return evidence.FormerPhases()

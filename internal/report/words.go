@@ -29,14 +29,15 @@ var (
 	phaseGlyphs  = []string{"█", "▚", "▓", "▒", "░", "▞", "▙", "▟", "▛", "▜", "▌", "▐"}
 )
 
-// phasesOf are the phases of the run's steps in the order in which they are drawn. The last is what lies between the others.
+// phasesOf are the phases of the run's steps in the order in which they are drawn. The last is what lies between the
+// others.
 func phasesOf(run *evidence.Run) []phase {
 	list := run.Steps.Phases
 	drawn := make([]phase, len(list))
 	for i, p := range list {
 		colour := i % len(phaseColours)
-		drawn[i] = phase{Key: p.Name, Name: clean.Line(orElse(p.Title, p.Name)), What: clean.Line(p.Doc), Class: strconv.Itoa(colour + 1), Glyph: phaseGlyphs[i%len(phaseGlyphs)],
-			ANSI: phaseColours[colour]}
+		drawn[i] = phase{Key: p.Name, Name: clean.Line(orElse(p.Title, p.Name)), What: clean.Line(p.Doc),
+			Class: strconv.Itoa(colour + 1), Glyph: phaseGlyphs[i%len(phaseGlyphs)], ANSI: phaseColours[colour]}
 		if i == len(list)-1 {
 			drawn[i].Class, drawn[i].Glyph, drawn[i].ANSI = "rest", "·", "90"
 		}
