@@ -173,7 +173,7 @@ func TestMacFacts(t *testing.T) {
 		"chip": "Apple M4 Max", "model": "Mac16,6", "cpu.cores": "16 physical",
 		"cpu.clusters": "12 Performance, 4 Efficiency",
 		"gpu.cores":    "10", "memory.total": "64.0 GiB", "memory.gpu_limit": "system's choice",
-		"system": "macOS 12.5.1",
+		"system":       "macOS 12.5.1",
 		"system.build": "21G83", "system.virtual": "none seen", "system.translated": "no", "power.source": "AC Power",
 		"power.adapter": "96 W", "power.battery": "80 %, AC attached; not charging", "power.low_power_mode": "off",
 		"power.profile":           "automatic",

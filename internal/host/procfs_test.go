@@ -114,7 +114,7 @@ func TestLinuxFacts(t *testing.T) {
 		"/mnt/data set/x": "nfs4, network, nas:/export/data on /mnt/data set",
 		"/mnt/datas":      "ext4, local, /dev/nvme0n1p1 on /",
 		"/mnt/remote":     "fuse.sshfs, network, server:/data on /mnt/remote",
-		"/scratch/a": "tmpfs, memory on /scratch"} {
+		"/scratch/a":      "tmpfs, memory on /scratch"} {
 		m, _ := onMount(path, all)
 		if got := m.describe(); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
