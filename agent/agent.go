@@ -15,14 +15,14 @@ import (
 
 // A bare folder name would leave out files that begin with an underscore: __init__.py among them.
 //
-//go:embed boot/*.py assay_agent/*.py assay_agent/*/*.py assay_agent/*/*.txt
+//go:embed boot/*.py assay_agent/*.py assay_agent/*/*.py assay_agent/*/*/*.py assay_agent/*/*.txt
 var files embed.FS
 
 // Variable is the environment variable that configures the agent; its value is JSON.
 const Variable = "ASSAY_AGENT"
 
 // Protocol is the version of the event stream that the embedded agent speaks (docs/formats/events.md).
-const Protocol = 1
+const Protocol = 2
 
 // Installed says where the agent lies on disk.
 type Installed struct {

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 // TestAgent runs the agent's own tests, which are written for pytest. conftest.py has what the short set leaves out.
 func TestAgent(t *testing.T) {
 	// go test keeps a result until a file changes that the test itself opened; pytest opens these, and the Go files are the embedded agent.
-	for _, dir := range []string{"tests", "../internal/testkit", "../internal/atlas/tables", "../tools/double", "../tools/double/testdata"} {
+	for _, dir := range []string{"tests", "tests/toy", "tests/toy/adapter", "../internal/testkit", "../internal/atlas/tables", "../tools/double", "../tools/double/testdata"} {
 		if _, err := os.ReadDir(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -43,9 +44,15 @@ func TestInstall(t *testing.T) {
 	if err != nil || again != first {
 		t.Errorf("%+v, %v; first %+v", again, err, first)
 	}
-	for _, path := range []string{filepath.Join(first.Boot, "sitecustomize.py"), first.Notebook, filepath.Join(filepath.Dir(first.Notebook), "__init__.py"), filepath.Join(filepath.Dir(first.Notebook), "watch", "__init__.py")} {
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
+	for _, folder := range []string{"boot", "assay_agent"} {
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && (strings.HasSuffix(path, ".py") || strings.HasSuffix(path, ".txt")) {
+				_, err = os.Stat(filepath.Join(filepath.Dir(first.Boot), path))
+			}
+			return err
+		})
+		if err != nil {
+			t.Errorf("not every file was unpacked: %v", err)
 		}
 	}
 	left, _ := filepath.Glob(filepath.Join(cache, "agent", ".new-*"))

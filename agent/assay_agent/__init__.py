@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-PROTOCOL = 1
+PROTOCOL = 2
 VARIABLE = "ASSAY_AGENT"  # JSON: socket, run folder, and what the run was asked to do
 
 
@@ -20,17 +20,21 @@ def start():
     if not text:
         return
     from . import process, wire
-    from .watch import imports
+    from .watch import frameworks
 
     config = json.loads(text)
     if config.get("tests"):  # a rehearsal's failed tests, once more on the CPU: nothing else is watched
         from .watch import tests
 
         wire.silent = True
-        imports.when_imported("pytest", lambda pytest: tests.again(pytest, config["tests"]))
+        tests.again(config["tests"])
         return
     wire.open(config, PROTOCOL)
     process.install()
-    imports.install(config)
+    frameworks.install(config)
+    if config.get("double"):
+        from .watch import tests
+
+        tests.install()
     if sys.flags.verbose:
         wire.trouble("python -v: the import messages name the agent's modules")

@@ -2,8 +2,9 @@
 
     python attempt.py < REQUEST
 
-The request is a JSON object, made by internal/cli/try.go; each answer is a line of JSON on file descriptor 3. With several models each has a process of its own,
-forked when torch and the package have been imported: a model that crashes, or takes all memory, ends itself alone.
+The request is a JSON object; each answer is a line of JSON on file descriptor 3. docs/formats/attempts.md describes both, and
+internal/attempt is the other end. With several models each has a process of its own, forked when torch and the package have been
+imported: a model that crashes, or takes all memory, ends itself alone.
 """
 
 import importlib
@@ -20,6 +21,68 @@ _SIZES = re.compile(r"^\d+(?:[x,]\d+)*,?$")
 _KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*$")
 _FILE = re.compile(r"\.py:[A-Za-z_][\w.]*$")
 TEXT = 4000  # characters of an error's text
+LINE = 16 << 20  # bytes of an answer, at most
+
+
+# The wire -----------------------------------------------------------------------------------------------------------------
+
+VERSION = 1  # of requests and answers, docs/formats/attempts.md
+
+
+def hello(torch, python):
+    """The first answer: releases of torch, "" where it cannot be imported, and of Python."""
+    return {"answer": "hello", "version": VERSION, "torch": torch, "python": python}
+
+
+def refused(failure):
+    """The answer where nothing can be tried."""
+    return {"answer": "refused", "error": failure}
+
+
+def offered(models):
+    """The models that will be tried, in this order."""
+    return {"answer": "offered", "models": models}
+
+
+def untried(target, data):
+    """An attempt of which nothing is known yet. data: whether tensors have values."""
+    return {"answer": "attempt", "target": target, "phase": "", "model": "", "inputs": [], "parameters": 0, "data": data, "backward": False,
+            "seconds": 0.0, "error": None, "refusal": None, "peak": 0, "stand_ins": 0, "ops": [], "fallbacks": [], "notes": [], "fallback": None}
+
+
+def done():
+    """The last answer."""
+    return {"answer": "done"}
+
+
+def failure(kind, name, text, where="", via=""):
+    """An error. kind is "" for what the model raised; name is the exception's; where is the user's line, via a library's or a tensor."""
+    return {"kind": kind, "type": name, "text": text[:TEXT], "where": where, "via": via}
+
+
+def refusal(op, cause):
+    """The double's refusal behind an error."""
+    return {"op": op, "cause": cause}
+
+
+def op_row(op, n, state, cpu_ns, flops):
+    """An operator's calls; flops is None where they are not counted."""
+    return {"op": op, "n": n, "state": state, "cpu_ns": cpu_ns, "flops": flops}
+
+
+def fallback_row(op, where, n, cpu_ns, nbytes):
+    """Calls of an operator that ran on the CPU, from one line."""
+    return {"op": op, "where": where, "n": n, "cpu_ns": cpu_ns, "bytes": nbytes}
+
+
+def note_row(op, kind, text, where, n):
+    """A remark of the double's."""
+    return {"op": op, "kind": kind, "text": text[:TEXT], "where": where, "n": n}
+
+
+def line(answer):
+    """An answer as it is sent."""
+    return json.dumps(answer, separators=(",", ":")) + "\n"
 
 
 class Refused(Exception):
@@ -348,25 +411,30 @@ class _Attempt:
         self.torch, self.request, self.name, self.make = torch, request, name, make
 
     def answer(self):
-        """What happened, as a dictionary for JSON."""
+        """What happened."""
         a = self.once()
         double = self.request.get("double")
-        if double and a["error"] and (a.get("refused") or {}).get("cause") == "missing":
-            modes = sys.modules["assay_agent.double.modes"]
-            if not modes.fallback:
-                sys.modules["assay_agent.double.install"].clear()
-                modes.fallback = True
-                if sys.modules["assay_agent.double.place"].account is not None:
-                    sys.modules["assay_agent.double.place"].account.reset_peak()
+        if double and a["error"] and (a["refusal"] or {}).get("cause") == "missing":
+            put_up = _double()
+            if not put_up.fallback:
+                put_up.clear()
+                put_up.fallback = True
+                if put_up.account is not None:
+                    put_up.account.reset_peak()
                 try:
-                    a["fallback"] = self.once()
+                    a["fallback"] = again = self.once()
+                    del again["answer"]
                 finally:
-                    modes.fallback = False
+                    put_up.fallback = False
         return a
+
+    def untried(self):
+        return untried(self.name, not (self.request.get("double") or {}).get("shape_only"))
 
     def once(self):
         torch, request = self.torch, self.request
-        a = {"target": self.name, "phase": "build", "error": None, "inputs": [], "parameters": 0, "backward": False, "data": not (request.get("double") or {}).get("shape_only")}
+        a = self.untried()
+        a["phase"] = "build"
         began = time.perf_counter()
         built = 0
         try:
@@ -399,10 +467,10 @@ class _Attempt:
             self.backward(out, a)
             a["phase"] = "done"
         except Refused as error:
-            a["error"] = {"type": "", "text": str(error), "kind": error.kind, "where": "", "via": ""}
+            a["error"] = failure(error.kind, "", str(error))
         except (Exception, SystemExit) as error:
             a["error"] = self.told(error)
-            a["refused"] = self.refusal(error)
+            a["refusal"] = self.refusal(error)
             if a["phase"] == "move":
                 self.not_moved(a, model)
             if a["phase"] == "backward" and not a["error"]["where"]:
@@ -452,16 +520,16 @@ class _Attempt:
             text = str(error)
         except Exception:
             text = "(its message could not be read)"
-        return {"type": type(error).__name__, "text": text[:TEXT], "where": user, "via": library, "kind": ""}
+        return failure("", type(error).__name__, text, user, library)
 
     def refusal(self, error):
         """The double's own refusal behind an exception: the same error, or one that led to it."""
-        modes, seen = sys.modules.get("assay_agent.double.modes"), set()
-        while modes is not None and error is not None and id(error) not in seen:
+        double, seen = _double(), set()
+        while double is not None and error is not None and id(error) not in seen:
             seen.add(id(error))
-            for op, cause, kind, text, where in modes.refusals:
+            for op, cause, kind, text, where in double.refusals:
                 if kind == type(error).__name__ and text == str(error):
-                    return {"op": op, "cause": cause}
+                    return refusal(op, cause)
             error = error.__cause__ or error.__context__
         return None
 
@@ -493,17 +561,23 @@ class _Attempt:
             pass
 
     def stand_ins(self):
-        modes = sys.modules.get("assay_agent.double.modes")
-        return sum(n for (_, kind, _, _), n in modes.notes.items() if kind == "stand-in") if modes is not None else 0
+        double = _double()
+        return sum(n for (_, kind, _, _), n in double.notes.items() if kind == "stand-in") if double is not None else 0
 
     def seen(self, a):
         """What the double has seen: operators, fallbacks, stand-ins, memory."""
-        modes, place = sys.modules["assay_agent.double.modes"], sys.modules["assay_agent.double.place"]
-        a["ops"] = [[name, c[0], c[2], c[1], c[3]] for name, c in sorted(modes.ops.items()) if c[0]]
-        a["fallbacks"] = [[op, where, n, ns, nbytes] for (op, where), (n, ns, nbytes) in sorted(modes.fallbacks.items())]
-        a["notes"] = [[op, kind, text, where, n] for (op, kind, text, where), n in sorted(modes.notes.items())]
-        if place.account is not None:
-            a["peak"] = place.account.peak_driver
+        double = _double()
+        a["ops"] = [op_row(name, c.calls, c.state, c.ns, c.flops) for name, c in sorted(double.operators.items()) if c.calls]
+        a["fallbacks"] = [fallback_row(op, where, f.calls, f.ns, f.nbytes) for (op, where), f in sorted(double.fallbacks.items())]
+        a["notes"] = [note_row(op, kind, text, where, n) for (op, kind, text, where), n in sorted(double.notes.items())]
+        if double.account is not None:
+            a["peak"] = double.account.peak_driver
+
+
+def _double():
+    """The double that the attempt is made on, or None."""
+    from assay_agent.double.current import current
+    return current.double
 
 
 # The process ------------------------------------------------------------------------------------------------------------
@@ -522,7 +596,7 @@ def _agent():
 
 def _failure(error, attempt):
     if isinstance(error, Refused):
-        return {"kind": error.kind, "type": "", "text": str(error), "where": "", "via": ""}
+        return failure(error.kind, "", str(error))
     return dict(attempt.told(error), kind="import")
 
 
@@ -536,45 +610,55 @@ def _apart(attempt, limit, answer):
         os.close(read)
         try:
             with os.fdopen(write, "w") as out:
-                out.write(json.dumps(attempt.answer(), default=str))
+                out.write(line(attempt.answer()))
         finally:
             os._exit(0)
     os.close(write)
-    data, until, late = b"", time.monotonic() + limit, False
-    while True:
+    data, until, kind, text = b"", time.monotonic() + limit, "crash", ""
+    while not text:
         ready, _, _ = select.select([read], [], [], max(0, until - time.monotonic()))
-        if not ready:
-            late = True
-            os.kill(pid, signal.SIGKILL)
-            break
-        chunk = os.read(read, 1 << 16)
-        if not chunk:
-            break
+        chunk = os.read(read, 1 << 16) if ready else b""
         data += chunk
+        if not ready:
+            kind, text = "late", "not done within %g s" % limit
+        elif len(data) > LINE:
+            text = "its answer is longer than %d MiB" % (LINE >> 20)
+        elif not chunk:
+            break
+    if text:
+        os.kill(pid, signal.SIGKILL)
     os.close(read)
     _, status = os.waitpid(pid, 0)
-    try:
-        answer(json.loads(data.decode()))
-    except ValueError:
-        text = "not done within %g s" % limit if late else "its process ended by signal %d" % (status & 127) if status & 127 else "its process ended without an answer"
-        answer({"target": attempt.name, "phase": "", "error": {"type": "", "text": text, "where": "", "via": "", "kind": "late" if late else "crash"}})
+    if len(data) <= LINE:
+        try:
+            answer(json.loads(data.decode()))
+            return
+        except ValueError:
+            pass
+    a = attempt.untried()
+    a["error"] = failure(kind, "", text or ("its process ended by signal %d" % (status & 127) if status & 127 else "its process ended without an answer"))
+    answer(a)
 
 
 def main():
     out = os.fdopen(3, "w", encoding="utf-8")
 
     def answer(value):
-        out.write(json.dumps(value, separators=(",", ":"), default=str) + "\n")
+        out.write(line(value))
         out.flush()
 
     request = json.load(sys.stdin)
+    if request["version"] != VERSION:
+        sys.exit("a request of version %s, and this is version %d" % (request["version"], VERSION))
     _agent()
+    python = sys.version.split()[0]
     try:
         import torch
     except ImportError as error:
-        answer({"fatal": "torch", "text": str(error)})
+        answer(hello("", python))
+        answer(refused(failure("torch", type(error).__name__, str(error))))
         return
-    answer({"torch": torch.__version__, "python": sys.version.split()[0]})
+    answer(hello(torch.__version__, python))
     if request.get("double"):
         from assay_agent.double import install
         install.install(torch, request["double"])
@@ -585,26 +669,27 @@ def main():
                 continue
             _dtype(torch, parse_input(text)[2])
     except Refused as error:
-        answer({"fatal": error.kind, "text": str(error)})
+        answer(refused(failure(error.kind, "", str(error))))
         return
     first = _Attempt(torch, request, request.get("package") or (request.get("targets") or [""])[0], None)
     try:
         if request.get("package"):
-            offered = _offers(torch, request["package"])
+            models = dict(_offers(torch, request["package"])).items()  # a name counts once
             if request.get("targets"):
-                offered = [(n, make) for n, make in offered if n in request["targets"]]
-            attempts = [_Attempt(torch, request, n, lambda make=make: make) for n, make in offered]
+                models = [(n, make) for n, make in models if n in request["targets"]]
+            attempts = [_Attempt(torch, request, n, lambda make=make: make) for n, make in models]
         else:
             attempts = [_Attempt(torch, request, t, lambda value=_attribute(t, "it"): value) for t in request["targets"]]
     except Exception as error:
-        answer({"fatal": "target", "error": _failure(error, first)})
+        answer(refused(_failure(error, first)))
         return
-    answer({"models": [a.name for a in attempts]})
+    answer(offered([a.name for a in attempts]))
     for attempt in attempts:
         if request.get("package"):
-            _apart(attempt, request.get("limit") or 600, answer)
+            _apart(attempt, request["limit"], answer)
         else:
             answer(attempt.answer())
+    answer(done())
 
 
 if __name__ == "__main__":

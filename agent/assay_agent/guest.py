@@ -23,6 +23,10 @@ def is_ours(code):
     return code.co_filename.startswith((_here, _boot))
 
 
+def trouble(what):
+    """Says that a hook has failed: wire.trouble, which takes this one's place when there is a stream."""
+
+
 # -- what passes through a hook -------------------------------------------------------------------------------------------
 
 
@@ -73,9 +77,10 @@ def _interrupts(frame):
 def _raised_by_libraries(kind):
     """Whether the class is one that Python's own library or the framework defines."""
     root = (getattr(kind, "__module__", "") or "").partition(".")[0]
-    return root in ("builtins", "torch", "assay_agent") or root in _standard
+    return root in libraries or root in _standard
 
 
+libraries = {"builtins", "assay_agent"}  # and the frameworks that have been imported (watch.frameworks)
 _standard = getattr(sys, "stdlib_module_names", ("json", "struct", "ctypes", "socket", "ast", "re", "tracemalloc", "pickle"))  # 3.10
 
 
@@ -97,9 +102,7 @@ def hook(work, otherwise=None):
         except Exception as err:
             try:
                 pass_on(err)
-                from . import wire
-
-                wire.trouble("%s.%s: %r" % (work.__module__.rpartition(".")[2], work.__qualname__, err))
+                trouble("%s.%s: %r" % (work.__module__.rpartition(".")[2], work.__qualname__, err))
                 return otherwise
             except BaseException:
                 hide()
@@ -177,9 +180,7 @@ def around(function, begin, end):
     """
     made = _remade(function, begin, _End(end))
     if made is None:
-        from . import wire
-
-        wire.trouble("%s is watched by a wrapper: its source is not the code that runs" % (function.__qualname__,))
+        trouble("%s is watched by a wrapper: its source is not the code that runs" % (function.__qualname__,))
         made = _wrapped(function, begin, end)
     _codes.add(made.__code__)
     return made
@@ -246,7 +247,8 @@ def _remade(function, begin, end):
     names = [a.arg for a in getattr(node.args, "posonlyargs", []) + node.args.args]
     names += [a.arg for a in (node.args.vararg,) if a] + [a.arg for a in node.args.kwonlyargs] + [a.arg for a in (node.args.kwarg,) if a]
     documented = ast.get_docstring(node, clean=False) is not None
-    body = node.body[documented:]
+    declared = _Globals()  # once, before the body, which stands there twice
+    body = [declared.visit(statement) for statement in node.body[documented:]]
 
     def at(new):
         return ast.fix_missing_locations(ast.copy_location(new, body[0]))
@@ -256,7 +258,8 @@ def _remade(function, begin, end):
 
     watched = ast.With(items=[ast.withitem(name("_assay_end"), None)], body=body)
     test = ast.Call(name("_assay_begin"), [name(n) for n in names], [])
-    node.body = node.body[:documented] + [at(ast.If(at(test), [at(watched)], body))]
+    names_first = [at(ast.Global(declared.names))] if declared.names else []
+    node.body = node.body[:documented] + names_first + [at(ast.If(at(test), [at(watched)], body))]
     empty = ast.parse("def _assay(_assay_begin, _assay_end): pass").body[0]
     outer = ast.copy_location(empty, node)
     outer.body = [ast.Global([node.name]), node]  # a function that names itself means the module's
@@ -276,6 +279,22 @@ def _remade(function, begin, end):
         made.__annotations__ = function.__annotations__
     made.__dict__.update(function.__dict__)
     return made
+
+
+class _Globals(ast.NodeTransformer):
+    """Takes the global declarations out of a function's statements; names are what they declare."""
+
+    def __init__(self):
+        self.names = []
+
+    def visit_Global(self, node):
+        self.names += [name for name in node.names if name not in self.names]
+        return ast.copy_location(ast.Pass(), node)
+
+    def _of_another(self, node):
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = _of_another
 
 
 _IMPORT, _IMPORT_INDENTED = (re.compile(r"^%s(?:import|from[ \t]+[\w.]+[ \t]+import)[ \t]+(?:\([^)]*\)|(?:\\\n|[^\n;])*)" % indent, re.M) for indent in ("", r"[ \t]*"))

@@ -1,32 +1,37 @@
 """The training loop as a timeline: which phase the training thread is in, and where one step ends and the next begins.
 
 Hooks report entries and exits of loaders, copies, modules, backward passes and optimizers; this module charges the time
-between them to phases and closes steps. All times are `time.perf_counter_ns()`.
+between them to phases and closes steps. It knows no framework: a hook declares the phase that it sees
+(`Timeline.phase`) and names it in what it reports. All times are `time.perf_counter_ns()`.
 
 A step is one round of optimizer steps. It opens with the first work after the last one and closes
   - when a loader is asked for the next batch, or
-  - when an optimizer that has stepped already steps again with no batch fetched between (loops without a loader): then at
-    the first work after its former step.
+  - when an optimizer that has stepped already steps again with no batch fetched between (loops without a loader): then
+    at the first work after its former step.
 A batch that saw neither backward pass nor optimizer (evaluation) belongs to no step: its time counts as outside.
 
-Forward is the time in top-level module calls with gradients on, and from there to the backward pass: model, loss, and
-what stands between them. Where no module call was seen since the last phase (functional models, compiled functions), all the
-time up to the backward pass is forward. Whatever else is "rest".
+The time between two module calls is the modules' phase, and so is that from there to the backward pass: model, loss,
+and what stands between them. Where no module call was seen since the last phase (functional models, compiled
+functions), all the time up to the backward pass is that phase. Whatever else is "rest".
 """
 
 import time
 from _thread import get_ident
-from collections import deque
+from collections import deque, namedtuple
 
 from . import guest, wire
+from .device import Device
 
-REST, DATA, H2D, FWD, BWD, OPT = range(6)
-PHASES = ("rest", "data", "h2d", "forward", "backward", "optimizer")
 now = time.perf_counter_ns
 
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
-COLUMNS = ("number", "start", "total") + PHASES + (
-    "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside")
+COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside")
+
+# name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
+# shown it.
+Phase = namedtuple("Phase", ("name", "order", "title", "doc"))
+REST = 0  # what no hook claims
+_rest = Phase("rest", float("inf"), "rest", "the script's own code between")
 
 
 class Step:
@@ -34,9 +39,9 @@ class Step:
 
     __slots__ = ("start", "acc", "opts", "refs", "backwards", "micro", "evals", "live", "pool", "batch")
 
-    def __init__(self, start):
+    def __init__(self, start, phases):
         self.start = start
-        self.acc = [0] * 6
+        self.acc = [0] * phases  # ns, by phase
         self.opts = []  # ids of optimizers that have stepped, in order
         self.refs = []  # weak references to them
         self.backwards = 0
@@ -50,6 +55,10 @@ class Timeline:
     """The one training loop that is watched in this process."""
 
     def __init__(self):
+        self.phases = [_rest]  # Phase, by number, as they were declared
+        self.open_hooks = []  # (number, timeline) -> kind of step, or None
+        self.close_hooks = []  # (number, step, timeline)
+        self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.reset()
 
     def reset(self):
@@ -57,12 +66,13 @@ class Timeline:
         self.on = True
         self.owner = None  # thread that trains
         self.busy = 0  # inside a loader, a module or a backward pass: what they call is part of them
-        self.base = REST  # what unaccounted time is: REST, or OPT while an optimizer runs a closure
+        self.base = REST  # what unaccounted time is: REST, or the optimizer's phase while it runs a closure
         self.in_opt = 0
         self.opt_key = self.opt_seen = None
         self.gap = 0  # time since the last phase that is not charged yet
         self.mark = now()
-        self.step = Step(self.mark)
+        self.step = self.new_step(self.mark)
+        self.told = 0  # how many phases this process's stream has been told of
         self.seen_forward = False
         self.waiting = 0  # batches of this pass that no backward pass has used yet: some loops fetch ahead
         self.given = self.used = 0  # batches of this pass in all, and those with a backward pass
@@ -79,9 +89,7 @@ class Timeline:
         self.planned = False  # what the next step is has been decided
         self.coming = ""  # its kind
         self.sync = None  # set on sampled steps: waits for the device
-        self.device = None  # type of the device that trains, once seen
-        self.synchronize = None  # of that device; None where nothing runs asynchronously
-        self.memory = None  # () -> (live, pool) bytes; None where the device keeps no account
+        self.device = Device("")  # that trains, once seen
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
         self.batch = None  # (loader, iterator) serials of the last batch
@@ -101,10 +109,35 @@ class Timeline:
         self.begun = self.mark
         self.sender_before = 0  # CPU time of the sender thread before the first step closed
         self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
-        self.open_hooks = getattr(self, "open_hooks", [])  # (number, timeline) -> kind of step, or None
-        self.close_hooks = getattr(self, "close_hooks", [])  # (number, step, timeline)
-        self.epoch_hooks = getattr(self, "epoch_hooks", [])  # (epoch, timeline): the epoch is over
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def phase(self, name, order, title, doc):
+        """Declare a phase; its number, by which hooks report it. One that is there already keeps what was said of it
+        first."""
+        for number, known in enumerate(self.phases):
+            if known.name == name:
+                return number
+        self.phases.append(Phase(name, order, title, doc))
+        self.step.acc.append(0)
+        if self.snapshot is not None:
+            self.snapshot[0].acc.append(0)
+            self.snapshot[2].append(0)
+        return len(self.phases) - 1
+
+    def use(self, device):
+        """The device that trains is known, or it is another one."""
+        self.device = device
+        if device.limit is not None:
+            wire.put({"ev": "limit", "bytes": device.limit[0], "source": device.limit[1]})
+        event = {"ev": "device", "type": device.kind}
+        if device.name:
+            event["name"] = device.name
+        wire.put(event)
+
+    def new_step(self, start):
+        return Step(start, len(self.phases))
 
     # -- the clock ----------------------------------------------------------------------------------------------------
 
@@ -137,19 +170,20 @@ class Timeline:
             self.step.start += t1 - max(t0, self.mark)
             self.mark = t1
 
-    def phase_over(self, name):
+    def phase_over(self, phase):
         """A phase of a sampled step has ended: look at the memory, outside the step's time."""
         if self.phase_hook is not None:
             t = now()
-            self.phase_hook(name)
+            self.phase_hook(self.phases[phase].name)
             t1 = now()
             self.heavy_ns += t1 - t
             self.skip(t, t1)
 
     def read_memory(self, step):
-        """The device's account, as often as costs a fifth of a per cent of the time; the reading is no part of the step."""
+        """The device's account, as often as costs a fifth of a per cent of the time; the reading is no part of the
+        step."""
         t = now()
-        step.live, step.pool = self.memory()
+        step.live, step.pool = self.device.memory()
         t1 = now()
         self.skip(t, t1)
         self.memory_ns += t1 - t
@@ -178,39 +212,42 @@ class Timeline:
         self.opened = True
         self.looped = self.planned = False
         self.kind = self.decide(self.number + 1)
-        self.step.acc = [0] * 6
+        self.step.acc = [0] * len(self.phases)
         self.gap = 0
         self.step.start = self.mark = now()
 
     def decide(self, number):
-        """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are synchronised, or ""."""
+        """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are
+        synchronised, or ""."""
         self.sync = None
         self.active = self.run_hooks(self.open_hooks, number, self) or ""
-        if self.active or self.synchronize is None or number % SYNC_EVERY:
+        if self.active or self.device.synchronize is None or number % SYNC_EVERY:
             return self.active
-        self.sync = self.synchronize
+        self.sync = self.device.synchronize
         self.sync()
         return "sync"
 
     def plan(self):
-        """Where no fetch opens a step: decide what the next one is as soon as the last optimizer of this one has stepped."""
+        """Where no fetch opens a step: decide what the next one is as soon as the last optimizer of this one has
+        stepped."""
         t = now()
         self.planned = True
         self.coming = self.decide(self.number + 2)
         self.skip(t, now())
 
     def lost(self):
-        """A watched call ended without its end being heard of: the script raised within a hook. What is open is given up."""
+        """A watched call ended without its end being heard of: the script raised within a hook. What is open is given
+        up."""
         self.busy = self.in_opt = 0
         self.base = REST
-        self.step = Step(now())
+        self.step = self.new_step(now())
         self.mark = self.step.start
         self.snapshot, self.opened, self.gap, self.gathered = None, False, 0, 0
         self.sync, self.seen_forward = None, False
 
     def free(self, own=1):
-        """Whether what begins now is the loop's own, and no part of a watched call that is under way. own: calls of guest.around that
-        it is made of itself."""
+        """Whether what begins now is the loop's own, and no part of a watched call that is under way. own: calls of
+        guest.around that it is made of itself."""
         if self.busy and not guest.inside(own):
             self.lost()
         return not self.busy
@@ -237,8 +274,8 @@ class Timeline:
                 self.epoch_step = 0
                 self.epoch_ended = self.pass_over = False
         self.epoch_step += 1
-        self.rows.append((self.number, step.start, t - step.start, *step.acc, self.epoch, step.micro, step.evals, self.kind,
-                          step.live, step.pool, len(step.opts), self.outside))
+        self.rows.append((self.number, step.start, t - step.start, step.acc, self.epoch, step.micro, step.evals,
+                          self.kind, step.live, step.pool, len(step.opts), self.outside))
         self.outside = 0
         self.counts["step"] += 1
         if self.number == 1:
@@ -281,7 +318,7 @@ class Timeline:
     def resume(self):
         """An exec has failed: the script goes on, with a new step."""
         self.on = True
-        self.step = Step(now())
+        self.step = self.new_step(now())
         self.mark = self.step.start
         self.snapshot, self.opened, self.gap = None, False, 0
         self.busy = 0
@@ -295,7 +332,7 @@ class Timeline:
             self.pass_over = True
             if batch == self.batch and self.used >= self.given:
                 self.end_epoch()
-                self.step = Step(self.mark)
+                self.step = self.new_step(self.mark)
                 self.opened = False
 
     def fetch_begin(self, new_pass=False):
@@ -306,27 +343,27 @@ class Timeline:
         if not self.in_opt:
             self.settle(t, REST)
             if step.opts:
-                self.step = Step(t)
+                self.step = self.new_step(t)
                 self.snapshot = None
                 self.close(step, t)
             elif not step.backwards:
                 self.outside += t - step.start
-                self.step = Step(t)
+                self.step = self.new_step(t)
                 self.mark = t
             if new_pass and self.pass_over:
                 self.end_epoch()
             if not self.opened:
                 self.open()
         else:
-            self.settle(t, OPT)
+            self.settle(t, self.base)
         self.seen_forward = False
         self.busy += 1
 
-    def fetch_end(self, batch):
+    def fetch_end(self, phase, batch):
         """batch: (loader serial, iterator serial), or None where no batch came."""
         self.busy -= 1
         t = now()
-        self.step.acc[DATA] += t - self.mark
+        self.step.acc[phase] += t - self.mark
         self.mark = t
         if batch is not None:
             if batch != self.batch:
@@ -335,7 +372,7 @@ class Timeline:
             self.waiting += 1
             self.given += 1
         if self.sync is not None:
-            self.phase_over("data")
+            self.phase_over(phase)
 
     def work_begin(self, t):
         """First work after an optimizer step: where the step will have ended if the same optimizer steps again."""
@@ -358,44 +395,48 @@ class Timeline:
             self.settle(t, self.base)
             self.work_begin(t)
 
-    @staticmethod
-    def copy_of(step):
-        other = Step(step.start)
+    def copy_of(self, step):
+        other = self.new_step(step.start)
         for name in Step.__slots__[1:]:
             value = getattr(step, name)
             setattr(other, name, list(value) if type(value) is list else value)
         return other
 
-    def copied(self, t0):
+    def copied(self, phase, t0):
         """A copy from the host to the device began at t0 and has been issued."""
         self.counts["copy"] += 1
         if not self.opened or (self.step.opts and self.snapshot is None):
             self.settle(t0, self.base)
             self.work_begin(t0)
+        self.took(phase, t0)
+
+    def took(self, phase, t0):
+        """What began at t0 and is over now was of that phase. It opens no step, and closes none."""
         t = self.boundary()
         self.gap += max(0, t0 - self.mark)
-        self.step.acc[H2D] += t - max(t0, self.mark)
+        self.step.acc[phase] += t - max(t0, self.mark)
         self.mark = t
         if self.sync is not None:
-            self.phase_over("h2d")
+            self.phase_over(phase)
 
-    def module_begin(self):
+    def module_begin(self, phase):
         self.counts["module"] += 1
         self.first_work()
         t = self.boundary()
-        self.settle(t, FWD if self.seen_forward else self.base)
+        self.settle(t, phase if self.seen_forward else self.base)
         if self.snapshot is None:
             self.work_begin(t)
         self.busy += 1
 
-    def module_end(self):
+    def module_end(self, phase):
         self.busy -= 1
         t = self.boundary()
-        self.step.acc[FWD] += t - self.mark
+        self.step.acc[phase] += t - self.mark
         self.mark = t
         self.seen_forward = True
 
-    def backward_begin(self):
+    def backward_begin(self, before):
+        """before: the phase of the time up to here."""
         self.counts["backward"] += 1
         self.backwards += 1
         self.first_work()
@@ -406,7 +447,7 @@ class Timeline:
                 self.work_begin(self.opt_end)
             else:
                 self.work_begin(t)
-        self.settle(max(t, self.mark), FWD)
+        self.settle(max(t, self.mark), before)
         self.busy += 1
         step.backwards += 1
         if self.in_opt:
@@ -417,21 +458,21 @@ class Timeline:
         if self.waiting:
             self.waiting -= 1
             self.used += 1
-        if self.memory is not None and self.number % self.memory_every == 0:
+        if self.device.memory is not None and self.number % self.memory_every == 0:
             self.read_memory(step)
         if self.sync is not None:
-            self.phase_over("forward")
+            self.phase_over(before)
 
-    def backward_end(self):
+    def backward_end(self, phase):
         self.busy -= 1
         t = self.boundary()
-        self.step.acc[BWD] += t - self.mark
+        self.step.acc[phase] += t - self.mark
         self.mark = t
         self.seen_forward = False
         if self.sync is not None:
-            self.phase_over("backward")
+            self.phase_over(phase)
 
-    def optimizer_begin(self, key, ref=None):
+    def optimizer_begin(self, phase, key, ref=None):
         """key: id of the optimizer; ref: a weak reference to it."""
         self.counts["optimizer"] += 1
         if key in self.step.opts:
@@ -451,14 +492,15 @@ class Timeline:
                 self.snapshot = (step, t, list(step.acc), step.start)
                 step = self.step = self.copy_of(step)
             closed, at, acc, start = self.snapshot
-            rest = Step(at + step.start - start)  # what was left out since
+            rest = self.new_step(at + step.start - start)  # what was left out since
             rest.acc = [a - b for a, b in zip(step.acc, acc)]
             rest.acc[REST] += t - rest.start - sum(rest.acc)
             rest.backwards = step.backwards - closed.backwards
             rest.evals = step.evals - closed.evals
             rest.live, rest.pool, rest.batch = step.live, step.pool, self.batch
             self.step, self.snapshot = rest, None
-            # What was on until now has touched the step that is half over, whether or not it ends with the one that is closed.
+            # What was on until now has touched the step that is half over, whether or not it ends with
+            # the one that is closed.
             kind = self.active or (self.coming if self.planned else "")
             self.looped, self.round = True, len(closed.opts)
             self.close(closed, at)
@@ -470,14 +512,14 @@ class Timeline:
         step.refs.append(ref)
         self.in_opt = 1  # also where a step of the same optimizer raised before: its end was never heard of
         self.opt_key, self.opt_seen = key, seen
-        self.base = OPT
+        self.base = phase
 
-    def optimizer_end(self):
+    def optimizer_end(self, phase):
         if self.in_opt > 1:
             self.in_opt -= 1
             return
         t = self.boundary()
-        self.settle(t, OPT)
+        self.settle(t, phase)
         self.in_opt = 0
         self.base = REST
         self.seen_forward = False
@@ -486,7 +528,7 @@ class Timeline:
         self.gathered = 0
         self.snapshot = None
         if self.sync is not None:
-            self.phase_over("optimizer")
+            self.phase_over(phase)
         if self.active and not self.kind:
             self.kind = self.active
         if self.looped and not self.planned and len(step.opts) >= self.round:
@@ -498,11 +540,17 @@ T = Timeline()
 
 
 def gather():
-    """For the wire: the steps closed since the last batch of events, as columns."""
+    """For the wire: the phases, once, and the steps closed since the last batch of events, as columns."""
     rows = []
     while T.rows:  # popleft is atomic: the training thread may append meanwhile
         rows.append(T.rows.popleft())
+    phases = sorted(enumerate(T.phases), key=lambda at: at[1].order)
+    if T.told != len(phases):
+        T.told = len(phases)
+        wire.put({"ev": "phases", "rows": [{"name": p.name, "title": p.title, "doc": p.doc} for _, p in phases]})
     if rows:
         event = {"ev": "steps"}
         event.update(zip(COLUMNS, zip(*rows)))
+        # A step that was closed before a phase was declared has no time in it.
+        event["phases"] = {p.name: [acc[n] if n < len(acc) else 0 for acc in event["phases"]] for n, p in phases}
         wire.put(event)

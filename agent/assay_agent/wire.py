@@ -177,6 +177,9 @@ def trouble(what):
     put({"ev": "trouble", "what": str(what)[:2000]})
 
 
+guest.trouble = lambda what: trouble(what)
+
+
 def source(gather):
     """Have gather() called before each batch."""
     _sources.append(gather)

@@ -1,4 +1,5 @@
-"""The double, as a script meets it. Each test is a script of its own process: what is put into torch stays there. conftest.py has rehearse."""
+"""The double, as a script meets it. Each test is a script of its own process: what is put into torch stays there.
+conftest.py has rehearse."""
 
 
 def test_where_tensors_live(rehearse):
@@ -54,7 +55,8 @@ def test_refusals(rehearse):
         """)
     float64 = "TypeError Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead."
     assert lines[:2] == [float64, float64]
-    assert lines[2].startswith("NotImplementedError The operator 'aten::linalg_eig' is not currently implemented for the MPS device. If you want")
+    assert lines[2].startswith("NotImplementedError The operator 'aten::linalg_eig' is not currently implemented for "
+                               "the MPS device. If you want")
     assert lines[3].startswith("NotImplementedError The operator 'aten::_adaptive_avg_pool3d' is not")
     assert lines[4] == "RuntimeError Expected all tensors to be on the same device, but found at least two devices, mps:0 and cpu!"
     assert lines[5] == "RuntimeError Tensor for argument input is on cpu but expected on mps"
@@ -86,11 +88,21 @@ def test_fallback(rehearse, monkeypatch):
                 b = torch.nn.functional.adaptive_avg_pool3d(torch.zeros(1, 2, 5, 5, 5, device="mps"), 3)
         print(a.device, b.device, len(seen))
         print(str(seen[0].message)[:118])
-        print(sorted(op for op, _ in modes.fallbacks))
+        print(sorted(op for op, _ in double.fallbacks))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            double.warned = False
+            def called():
+                torch.linalg.eigvals(torch.eye(3, device="mps"))
+            called()
+        with open(__file__) as f:
+            print(f.readlines()[seen[0].lineno - 1].strip())
         """) == [
         "mps:0 mps:0 1",
-        "The operator 'aten::linalg_eig' is not currently supported on the MPS backend and will fall back to run on the CPU. Th",
-        "['aten::_adaptive_avg_pool3d', 'aten::linalg_eig']"]
+        "The operator 'aten::linalg_eig' is not currently supported on the MPS backend and will fall back to run on "
+        "the CPU. Th",
+        "['aten::_adaptive_avg_pool3d', 'aten::linalg_eig']",
+        "called()"]
 
 
 def test_values_are_the_cpus(rehearse):
@@ -134,7 +146,7 @@ def test_without_data(rehearse):
         print(next(model.parameters()).device, next(model.parameters()).is_meta)
         loss = model(torch.randn(64, 1 << 14).to("mps")).sum()
         loss.backward()
-        print(loss.device, loss.item(), place.account.peak_current > 2 << 30)
+        print(loss.device, loss.item(), double.account.peak_current > 2 << 30)
         fails(lambda: torch.empty(30 << 30, dtype=torch.uint8, device="mps"))
         """, shape_only=True)
     assert lines[:2] == ["mps:0 False", "mps:0 0.0 True"]
@@ -180,8 +192,10 @@ def test_legacy_ways_to_make_a_tensor_like_another(rehearse):
         print(c.apply_(lambda v: v + 1))
         """) == [
         "mps:0 torch.float32 cpu torch.int64 mps:0", "tensor([2., 2., 2.])",
-        "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2]", "mps:0 torch.float32 [2]", "mps:0 torch.float32 [0]",
-        "mps:0 torch.float32 [5]", "cpu torch.int64 [2]", "TypeError apply_ is only implemented on CPU tensors", "tensor([1, 2, 3])"]
+        "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2, 4]", "mps:0 torch.float32 [2]",
+        "mps:0 torch.float32 [2]", "mps:0 torch.float32 [0]",
+        "mps:0 torch.float32 [5]", "cpu torch.int64 [2]", "TypeError apply_ is only implemented on CPU tensors",
+        "tensor([1, 2, 3])"]
 
 
 def test_files_under_a_default_device(rehearse):

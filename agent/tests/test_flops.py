@@ -28,10 +28,12 @@ def attention():
 CASES = {
     "linear": lambda: torch.nn.Linear(8, 5)(torch.randn(4, 8, requires_grad=True)),
     "bmm": lambda: torch.bmm(torch.randn(3, 4, 5, requires_grad=True), torch.randn(3, 5, 6, requires_grad=True)),
-    "baddbmm": lambda: torch.baddbmm(torch.randn(3, 4, 6), torch.randn(3, 4, 5, requires_grad=True), torch.randn(3, 5, 6)),
+    "baddbmm": lambda: torch.baddbmm(torch.randn(3, 4, 6), torch.randn(3, 4, 5, requires_grad=True),
+                                     torch.randn(3, 5, 6)),
     "convolution": lambda: torch.nn.Conv2d(3, 6, 3, stride=2, padding=1)(torch.randn(2, 3, 9, 9, requires_grad=True)),
     "convolution of an input without gradient": lambda: torch.nn.Conv1d(3, 6, 3)(torch.randn(2, 3, 9)),
-    "transposed convolution": lambda: torch.nn.ConvTranspose2d(3, 6, 3, stride=2)(torch.randn(2, 3, 5, 5, requires_grad=True)),
+    "transposed convolution": lambda: torch.nn.ConvTranspose2d(3, 6, 3,
+                                                               stride=2)(torch.randn(2, 3, 5, 5, requires_grad=True)),
     "attention": attention,
 }
 

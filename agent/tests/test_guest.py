@@ -152,6 +152,23 @@ def closure():
 
 def generator():
     yield 1
+
+
+total = last = inner = 0
+
+
+def counts(n):
+    """Adds up."""
+    global total
+    total = total + n
+    if n > 1:
+        global last
+        last = n
+    def within():
+        global inner
+        inner = n
+    within()
+    return total
 '''
 
 
@@ -228,6 +245,15 @@ def test_around_says_where_it_had_to_wrap(module, around, tmp_path):
     with pytest.raises(KeyError):
         guest._wrapped(module.plain, lambda *p: around.log.append(p), None)(0, d=1)
     assert around.log[-1] == (0, 2, (), 3, {"d": 1})
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_around_a_function_that_writes_globals(module, around, watch):
+    """PyTorch's save is one. The body stands in the remade function twice, and a name may be declared once."""
+    made = around(module.counts, watch)
+    assert made(1) == 1 and made(2) == 3 and made.__doc__ == "Adds up."
+    assert (module.total, module.last, module.inner) == (3, 2, 2) and not around.troubles
+    assert len(around.log) == (4 if watch else 2)
 
 
 def test_inside(module, around):
@@ -380,7 +406,7 @@ def broad(kind):
 
 def test_a_failed_reading_costs_the_step_nothing(monkeypatch):
     """What looks at losses and gradients is a hook of its own: the one that times the phase goes on."""
-    from assay_agent.watch import numerics
+    from assay_agent.watch.torch import numerics
 
     said = []
     monkeypatch.setattr(wire, "trouble", said.append)

@@ -1,20 +1,23 @@
-"""What the double refuses, release by release and macOS by macOS: the exceptions that PyTorch's MPS backend raises at these calls.
+"""What the double refuses, release by release and macOS by macOS: the exceptions that PyTorch's MPS backend raises at
+these calls.
 
-Where an expectation comes from stands beside it: a file of PyTorch (below aten/src/ATen/native/mps/operations where no folder is given), whose text
-was compared with the release binaries, or an issue with the exception that a user saw.
+Where an expectation comes from stands beside it: a file of PyTorch (below aten/src/ATen/native/mps/operations where no
+folder is given), whose text was compared with the release binaries, or an issue with the exception that a user saw.
 """
 
 import re
 
 FLOAT64 = "TypeError Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead."
-NO_DTYPE = "TypeError Trying to convert %s to the MPS backend but it does not have support for that dtype."  # OperationUtils.mm, getMPSDataType
-DIVISIBLE = ("RuntimeError Adaptive pool MPS: %s sizes must be divisible by %s sizes. Non-divisible input sizes are not implemented on MPS device "
-             "yet. For now, you can manually transfer tensor to cpu in this case. Please refer to "
-             "[this issue](https://github.com/pytorch/pytorch/issues/96056)")
+# OperationUtils.mm, getMPSDataType
+NO_DTYPE = "TypeError Trying to convert %s to the MPS backend but it does not have support for that dtype."
+DIVISIBLE = ("RuntimeError Adaptive pool MPS: %s sizes must be divisible by %s sizes. Non-divisible input sizes are "
+             "not implemented on MPS device yet. For now, you can manually transfer tensor to cpu in this case. Please "
+             "refer to [this issue](https://github.com/pytorch/pytorch/issues/96056)")
 
 
 def missing(operator, line):
-    return re.match(r"NotImplementedError The operator '%s' is not currently implemented for the MPS device\. " % re.escape(operator), line)
+    return re.match(r"NotImplementedError The operator '%s' is not currently implemented for the MPS device\. "
+                    % re.escape(operator), line)
 
 
 def test_types_and_shapes(rehearse):
@@ -46,25 +49,29 @@ def test_types_and_shapes(rehearse):
         """))
     assert next(lines) == FLOAT64  # reported: pytorch issue 77781
     assert next(lines) == NO_DTYPE % "ComplexDouble"
-    assert next(lines) == "RuntimeError Failed to create function state object for: add_dense_ushort_ushort"  # no such kernel
-    assert next(lines) == "RuntimeError MPS supports tensors with dimensions <= 16, but got 17."  # aten/src/ATen/mps/EmptyTensor.cpp
+    # no such kernel
+    assert next(lines) == "RuntimeError Failed to create function state object for: add_dense_ushort_ushort"
+    # aten/src/ATen/mps/EmptyTensor.cpp
+    assert next(lines) == "RuntimeError MPS supports tensors with dimensions <= 16, but got 17."
     assert next(lines) == "no error"
     assert next(lines) == DIVISIBLE % ("input", "output")  # AdaptivePooling.mm; pytorch issue 96056
     assert next(lines) == "no error"
     assert next(lines) == DIVISIBLE % ("output", "input")
-    assert next(lines) == ("RuntimeError Adaptive pool MPS: Input height and width must both be greater than, or equal to, or lesser than output height "
-                           "and width")
+    assert next(lines) == ("RuntimeError Adaptive pool MPS: Input height and width must both be greater than, or equal "
+                           "to, or lesser than output height and width")
     assert next(lines) == "RuntimeError Convolution is supported only for Floating types"  # Convolution.mm
     assert next(lines) == "RuntimeError MPS device does not support linear for non-float inputs"  # Linear.mm
     assert next(lines) == "no error"  # integer products have a Metal kernel from 2.7 on
-    assert next(lines) == "RuntimeError ConvTranspose 3D with BF16 or FP16 types is not supported on MPS"  # Convolution.mm
+    # Convolution.mm
+    assert next(lines) == "RuntimeError ConvTranspose 3D with BF16 or FP16 types is not supported on MPS"
     assert next(lines) == "RuntimeError MPS: Unsupported Border padding mode"  # GridSampler.mm
     assert next(lines) == "RuntimeError On-going issue on MPSGraph topk when ndims() - axis > 4, see issue #154890"
     assert next(lines) == "no error"
     assert next(lines) == "RuntimeError index_add(): Expected non int64 dtype for source."  # Indexing.mm
     assert next(lines) == "RuntimeError not supported for torch.int64"  # ScatterGather.mm
     assert next(lines) == "RuntimeError LSTM with projections is not currently supported with MPS."  # RnnOps.mm
-    assert next(lines) == "RuntimeError Failed to create function state object for: index_put_accumulate_short"  # no such kernel in 2.8
+    # no such kernel in 2.8
+    assert next(lines) == "RuntimeError Failed to create function state object for: index_put_accumulate_short"
     assert next(lines) == "no error"
 
 
@@ -83,7 +90,8 @@ def test_older_release(rehearse):
     assert next(lines) == "TypeError Complex types are unsupported on MPS"  # BinaryOps.mm
     assert next(lines) == "RuntimeError MPS device does not support mm for non-float inputs"  # LinearAlgebra.mm
     assert next(lines) == "RuntimeError Conv3D is not supported on MPS"  # Convolution.mm
-    assert next(lines) == "RuntimeError Adaptive pool MPS: input sizes must be divisible by output sizes."  # without the advice, which 2.4 added
+    # without the advice, which 2.4 added
+    assert next(lines) == "RuntimeError Adaptive pool MPS: input sizes must be divisible by output sizes."
     assert next(lines) == "RuntimeError MPS does not support sigmoid op with int64 input"  # UnaryOps.mm
 
 
@@ -96,11 +104,13 @@ def test_older_macos(rehearse):
         fails(lambda: torch.nn.functional.conv1d(torch.rand(1, 1, 65538, device="mps"), torch.rand(1, 1, 2, device="mps")))
         """
     lines = iter(rehearse(code, macos=[13, 0]))
-    assert next(lines) == "RuntimeError MPS does not support cumsum_out_mps op with int64 input. Support has been added in macOS 13.3"  # UnaryOps.mm
+    # UnaryOps.mm
+    assert next(lines) == "RuntimeError MPS does not support cumsum_out_mps op with int64 input. Support has been added in macOS 13.3"
     assert next(lines) == "TypeError MPS BFloat16 is only supported on MacOS 14 or newer"
     assert next(lines) == "TypeError Complex types are supported starting from MacOS 14.0+"  # BinaryOps.mm
     assert next(lines) == "RuntimeError FFT operations are only supported on MacOS 14+"  # FastFourierTransform.mm
-    assert next(lines) == "NotImplementedError Output channels > 65536 not supported at the MPS device. "  # Convolution.mm; pytorch PR 140726
+    # Convolution.mm; pytorch PR 140726
+    assert next(lines) == "NotImplementedError Output channels > 65536 not supported at the MPS device. "
     assert rehearse(code, macos=[15, 1]) == ["no error"] * 5
 
 
@@ -127,7 +137,8 @@ def test_newer_release(rehearse):
     assert next(lines) == "RuntimeError geqrf: MPS currently supports float32 only"  # LinearAlgebra.mm
     assert next(lines) == "no error"
     assert next(lines) == "no error"
-    assert next(lines) == "RuntimeError Failed to create function state object for: scatter_prod_dense_long_long"  # no 64-bit atomics in Metal
+    # no 64-bit atomics in Metal
+    assert next(lines) == "RuntimeError Failed to create function state object for: scatter_prod_dense_long_long"
     assert next(lines) == "NotImplementedError softplus not implemented for Long"  # ActivationKernel.mm
     assert next(lines) == "no error"
     assert next(lines) == "True"  # a half kernel that MPS has and a CPU has not
@@ -143,18 +154,21 @@ def test_a_missing_gradient_refuses_at_backward(rehearse):
         fails(lambda: y.backward())  # the first
         fails(lambda: z.backward())  # the second
         import linecache
-        for operator, cause, kind, text, where in modes.refusals:
+        for operator, cause, kind, text, where in double.refusals:
             print(operator, cause, linecache.getline(where.rpartition(":")[0], int(where.rpartition(":")[2])).partition("#")[2].strip())
         """)
     assert lines[0] == "mps:0 mps:0"
-    # torch/testing/_internal/common_mps.py in 2.8: "`_upsample_bilinear2d_aa_backward_out` not implemented for MPS", "missing `aten::lu_solve`"
-    assert missing("aten::_upsample_bilinear2d_aa_backward.grad_input", lines[1]) or missing("aten::_upsample_bilinear2d_aa_backward", lines[1])
+    # torch/testing/_internal/common_mps.py in 2.8: "`_upsample_bilinear2d_aa_backward_out` not implemented for MPS",
+    # "missing `aten::lu_solve`"
+    assert missing("aten::_upsample_bilinear2d_aa_backward.grad_input",
+                   lines[1]) or missing("aten::_upsample_bilinear2d_aa_backward", lines[1])
     assert missing("aten::linalg_lu_solve.out", lines[2])
     assert [line.split(" ", 1)[1] for line in lines[3:]] == ["missing the first", "missing the second"]
 
 
 def test_what_pytorch_composes_stays_where_it_is(rehearse):
-    """Tensors that PyTorch makes inside an operator live where its arguments do; what a script makes on the CPU stays a mistake."""
+    """Tensors that PyTorch makes inside an operator live where its arguments do; what a script makes on the CPU stays a
+    mistake."""
     lines = iter(rehearse("""
         F = torch.nn.functional
         x = torch.rand(4, 3, device="mps")

@@ -1,4 +1,5 @@
-"""What a script meets beyond tensors: names, generators, autocast, files, storages, sparse layouts, processes, TorchScript, torch.func."""
+"""What a script meets beyond tensors: names, generators, autocast, files, storages, sparse layouts, processes,
+TorchScript, torch.func."""
 
 import pytest
 
@@ -20,9 +21,10 @@ def test_names_by_release(rehearse):
         fails(lambda: torch.cuda.Stream())
         fails(lambda: torch.ones(2).pin_memory())
         """
-    common = ["AssertionError Torch not compiled with CUDA enabled"] * 2 + ["RuntimeError Tried to instantiate dummy base class Stream"]
-    pinned = ("RuntimeError Attempted to set the storage of a tensor on device \"cpu\" to a storage on different device \"mps:0\".  "
-              "This is no longer allowed; the devices must match.")
+    common = ["AssertionError Torch not compiled with CUDA enabled"] * 2 + ["RuntimeError Tried to instantiate dummy "
+                                                                            "base class Stream"]
+    pinned = ("RuntimeError Attempted to set the storage of a tensor on device \"cpu\" to a storage on different "
+              "device \"mps:0\".  This is no longer allowed; the devices must match.")
     old, middle, new = rehearse(code, "2.3.0", "0.18"), rehearse(code), rehearse(code, "2.15.0", "0.29")
     assert old[:3] == ["True True False 0 None", "[False, False, False, False, False] [False]", "[True, False]"]
     assert middle[:3] == ["True True False 0 None", "[True, True, True, False, False] [True]", "[True, False]"]
@@ -91,7 +93,8 @@ def test_autocast_and_scaler(rehearse):
         said(step)
         """
     assert rehearse(code, "2.3.0", "0.18") == ["RuntimeError User specified an unsupported autocast device_type 'mps'"] * 3 + [
-        "TypeError Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead."]
+        "TypeError Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please "
+        "use float32 instead."]
     assert rehearse(code) == [
         "torch.float16 torch.float32 torch.float32", "no error",
         "torch.bfloat16 torch.float32 torch.float32", "no error",
@@ -126,8 +129,8 @@ def test_files_and_storages(rehearse, tmp_path):
         with torch.device("mps"):
             print(torch.tensor([1.0]).device, torch.nn.Linear(2, 2).weight.device)
         """.replace("PATH", repr(path)))
-    assert lines == ["mps:0 mps:0", "cpu cpu", "mps:0 mps:0", "cpu cpu", "mps:0 mps:0", "mps:0 mps:0", "mps:0 mps:0 mps:0 mps:0 mps:0",
-                     "cpu [[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]] cpu", "mps:0 cpu",
+    assert lines == ["mps:0 mps:0", "cpu cpu", "mps:0 mps:0", "cpu cpu", "mps:0 mps:0", "mps:0 mps:0",
+                     "mps:0 mps:0 mps:0 mps:0 mps:0", "cpu [[0.0, 1.0, 2.0], [0.0, 0.0, 0.0]] cpu", "mps:0 cpu",
                      "RuntimeError assigned grad has data located on a different device",
                      "RuntimeError indices should be either on cpu or on the same device as the indexed tensor (cpu)",
                      "RuntimeError _share_filename_: only available on CPU", "mps:0 mps:0"]
@@ -148,16 +151,20 @@ def test_sparse_and_nested(rehearse):
         fails(lambda: torch.nested.nested_tensor([torch.ones(2)], device="mps"))
         """
     old, new = rehearse(code), rehearse(code, "2.15.0", "0.29")
-    assert old[0].startswith("NotImplementedError Could not run 'aten::_sparse_coo_tensor_with_dims_and_tensors' with arguments from the 'SparseMPS' backend.")
-    assert old[1].startswith("NotImplementedError Could not run 'aten::empty.memory_format' with arguments from the 'SparseMPS' backend.")
-    assert old[2].startswith("NotImplementedError The operator 'aten::_to_sparse' is not currently implemented for the MPS device.")
+    assert old[0].startswith("NotImplementedError Could not run 'aten::_sparse_coo_tensor_with_dims_and_tensors' with "
+                             "arguments from the 'SparseMPS' backend.")
+    assert old[1].startswith("NotImplementedError Could not run 'aten::empty.memory_format' with arguments from the "
+                             "'SparseMPS' backend.")
+    assert old[2].startswith("NotImplementedError The operator 'aten::_to_sparse' is not currently implemented for the "
+                             "MPS device.")
     assert old[3].startswith("NotImplementedError Could not run 'sparse_compressed_tensor' from the 'mps:0' device")
     assert new[:4] == ["no error"] * 4
     assert old[4] == new[4] == "RuntimeError NestedTensorImpl storage must be either CUDA, CPU, XPU or privateuseone but got mps:0"
 
 
 def test_below_autograd(rehearse):
-    """Inference mode, operators that a script defines, torch.func, subclasses and TorchScript take other ways to an operator."""
+    """Inference mode, operators that a script defines, torch.func, subclasses and TorchScript take other ways to an
+    operator."""
     assert rehearse("""
         import warnings
         warnings.simplefilter("ignore")
@@ -190,7 +197,8 @@ def test_below_autograd(rehearse):
         print(Wrapper(x).device, (Wrapper(x) + 1).device, outcome(lambda: torch.linalg.eigvals(Wrapper(x))))
         layer = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh()).to("mps")
         print(torch.jit.script(layer)(x).device, torch.jit.trace(layer, x)(x).device)
-        """) == ["aten::linalg_eig", "aten::linalg_eig cpu", "mine::plus", "mps:0 mps:0", "mps:0 mps:0 aten::linalg_eig", "mps:0 mps:0"]
+        """) == ["aten::linalg_eig", "aten::linalg_eig cpu", "mine::plus", "mps:0 mps:0",
+                 "mps:0 mps:0 aten::linalg_eig", "mps:0 mps:0"]
 
 
 def test_compile(rehearse):
@@ -204,7 +212,8 @@ def test_compile(rehearse):
         """
     new, old = rehearse(code), rehearse(code, "2.6.0", "0.21")
     assert new[0] == old[0] == "['_orig_mod.weight', '_orig_mod.bias'] 2.0" and new[1] == "no error"
-    assert "".join(old[1:]).startswith("BackendCompilerFailed backend='inductor' raised:AssertionError: Device mps not supported")
+    assert "".join(old[1:]).startswith("BackendCompilerFailed backend='inductor' raised:AssertionError: Device mps not "
+                                       "supported")
     assert new[2] == "InvalidBackend Invalid backend: 'mps'. See `torch._dynamo.list_backends()` for available backends."
     assert new[3].startswith("NotImplementedError assay: tracing of tensors on MPS")  # what cannot be rehearsed says so
 
@@ -229,12 +238,14 @@ def test_processes(rehearse):
         fails(lambda: dist.all_reduce(torch.ones(2, device="mps")))
         """)
     assert lines[:3] == ["spawn file_system 256", "False",
-                         "'pin_memory' argument is set as true but not supported on MPS now, device pinned memory won't be used."]
+                         "'pin_memory' argument is set as true but not supported on MPS now, device pinned memory "
+                         "won't be used."]
     assert "pickle" in lines[3] and "<lambda>" in lines[3]
     assert lines[4] == "RuntimeError _share_filename_: only available on CPU"
     assert lines[5] == "RuntimeError Distributed package doesn't have NCCL built in"
     assert lines[6] == "no error"
-    assert lines[7].startswith("NotImplementedError The operator 'c10d::allreduce_' is not currently implemented for the MPS device.")
+    assert lines[7].startswith("NotImplementedError The operator 'c10d::allreduce_' is not currently implemented for "
+                               "the MPS device.")
 
 
 def test_a_trace_keeps_what_it_ran(rehearse):

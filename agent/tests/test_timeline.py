@@ -3,7 +3,9 @@
 import pytest
 
 from assay_agent import timeline, wire
-from assay_agent.timeline import BWD, FWD
+from assay_agent.device import Device
+
+REST, DATA, H2D, FWD, BWD, OPT = range(6)
 
 
 class Loop:
@@ -15,8 +17,9 @@ class Loop:
         monkeypatch.setattr(wire, "wake", lambda: None)
         monkeypatch.setattr(wire, "say", lambda event: None)
         self.t = timeline.Timeline()
-        self.t.open_hooks, self.t.close_hooks, self.t.epoch_hooks = [], [], []
-        self.t.device = "cpu"
+        for order, name in enumerate(("data", "h2d", "forward", "backward", "optimizer"), 1):
+            assert self.t.phase(name, order, name, "") == order
+        self.t.device = Device("cpu")
 
     def spend(self, ns):
         self.time += ns
@@ -24,40 +27,40 @@ class Loop:
     def fetch(self, ns, batch=(1, 1)):
         self.t.fetch_begin()
         self.spend(ns)
-        self.t.fetch_end(batch)
+        self.t.fetch_end(DATA, batch)
 
     def iterate(self, ns=0):
         self.t.fetch_begin(new_pass=True)
         self.spend(ns)
-        self.t.fetch_end(None)
+        self.t.fetch_end(DATA, None)
 
     def end_pass(self, batch=(1, 1)):
         self.t.fetch_begin()
-        self.t.fetch_end(None)
+        self.t.fetch_end(DATA, None)
         self.t.pass_ended(batch)
 
     def module(self, ns):
-        self.t.module_begin()
+        self.t.module_begin(FWD)
         self.spend(ns)
-        self.t.module_end()
+        self.t.module_end(FWD)
 
     def backward(self, ns):
-        self.t.backward_begin()
+        self.t.backward_begin(FWD)
         self.spend(ns)
-        self.t.backward_end()
+        self.t.backward_end(BWD)
 
     def optimizer(self, ns, key=1, closure=None):
-        self.t.optimizer_begin(key)
+        self.t.optimizer_begin(OPT, key)
         if closure:
             closure()
         self.spend(ns)
-        self.t.optimizer_end()
+        self.t.optimizer_end(OPT)
 
     def steps(self):
         """[(total, [rest, data, h2d, forward, backward, optimizer], epoch, micro, evals)]"""
         for row in self.t.rows:
-            assert row[2] == sum(row[3:9]), "the phases of a step add up to it"
-        return [(r[2], list(r[3:9]), r[9], r[10], r[11]) for r in self.t.rows]
+            assert row[2] == sum(row[3]), "the phases of a step add up to it"
+        return [tuple(row[2:7]) for row in self.t.rows]
 
 
 @pytest.fixture
@@ -92,6 +95,7 @@ def test_no_modules(loop):
         loop.optimizer(5)
     loop.t.finish()
     assert [s[1][FWD] for s in loop.steps()][1:] == [20, 20]
+    assert [s[0] for s in loop.steps()] == [35, 55, 55] and min(min(s[1]) for s in loop.steps()) == 0
     assert len(loop.steps()) == 3
 
 
@@ -172,7 +176,7 @@ def test_evaluation_is_outside(loop):
     loop.optimizer(5)
     loop.t.finish()
     rows = list(loop.t.rows)
-    assert [(r[2], r[9]) for r in rows] == [(11, 1), (11, 1), (11, 2)]
+    assert [(r[2], r[4]) for r in rows] == [(11, 1), (11, 1), (11, 2)]
     assert rows[2][-1] == 4 * 51, "the evaluation is outside, and before the second epoch's first step"
 
 
@@ -206,7 +210,7 @@ def test_an_optimizer_step_that_raised(loop):
     loop.fetch(1)
     loop.module(2)
     loop.backward(3)
-    loop.t.optimizer_begin(1)  # raises; the script catches it and goes on
+    loop.t.optimizer_begin(OPT, 1)  # raises; the script catches it and goes on
     for _ in range(2):
         loop.fetch(1)
         loop.module(2)
@@ -222,11 +226,11 @@ def test_hooked_twice(loop):
         loop.fetch(1)
         loop.module(2)
         loop.backward(3)
-        loop.t.optimizer_begin(1)
-        loop.t.optimizer_begin(1)
+        loop.t.optimizer_begin(OPT, 1)
+        loop.t.optimizer_begin(OPT, 1)
         loop.spend(5)
-        loop.t.optimizer_end()
-        loop.t.optimizer_end()
+        loop.t.optimizer_end(OPT)
+        loop.t.optimizer_end(OPT)
     loop.t.finish()
     assert [s[0] for s in loop.steps()] == [11, 11]
 
@@ -248,7 +252,7 @@ def test_copies(loop):
         loop.fetch(1)
         t = loop.time
         loop.spend(4)
-        loop.t.copied(t)
+        loop.t.copied(H2D, t)
         loop.module(2)
         loop.backward(3)
         loop.optimizer(5)
@@ -279,9 +283,9 @@ def test_second_training(loop):
         for _ in range(3):
             loop.module(2)
             loop.backward(3)
-            loop.t.optimizer_begin(id(optimizer), weakref.ref(optimizer))
+            loop.t.optimizer_begin(OPT, id(optimizer), weakref.ref(optimizer))
             loop.spend(5)
-            loop.t.optimizer_end()
+            loop.t.optimizer_end(OPT)
 
     train()
     kept = Optimizer()  # takes the address that became free
@@ -328,7 +332,7 @@ def looped(loop, steps, optimizers=1):
             loop.optimizer(5, key)
         loop.spend(7)
     loop.t.finish()
-    return [row[12] for row in loop.t.rows]
+    return [row[7] for row in loop.t.rows]
 
 
 @pytest.mark.parametrize("optimizers", [1, 2])
@@ -347,7 +351,7 @@ def test_loader_loop_marks_the_steps_of_the_instrument(loop):
         loop.backward(30)
         loop.optimizer(5)
     loop.t.finish()
-    assert [row[12] for row in loop.t.rows] == [""] * 4 + ["profile"] * 4 + [""] * 22
+    assert [row[7] for row in loop.t.rows] == [""] * 4 + ["profile"] * 4 + [""] * 22
 
 
 @pytest.mark.parametrize("optimizers", [1, 2])
@@ -359,7 +363,7 @@ def test_list_loop_has_synchronised_steps(loop, optimizers):
         waited.append(loop.t.number)
         loop.spend(10)
 
-    loop.t.synchronize, loop.t.device = synchronize, "cuda"
+    loop.t.device = Device("cuda", synchronize=synchronize)
     kinds = looped(loop, 45, optimizers)
     assert [n for n, kind in enumerate(kinds, 1) if kind == "sync"] == [20, 40]
     for n, (total, phases, *_) in enumerate(loop.steps()[:-1], 1):  # the last has no logging behind it
@@ -382,12 +386,12 @@ def test_fetch_after_a_list_loop_decides_anew(loop):
         loop.backward(30)
         loop.optimizer(5)
     loop.t.finish()
-    assert [row[12] for row in loop.t.rows][5:] == ["", ""]
+    assert [row[7] for row in loop.t.rows][5:] == ["", ""]
 
 
 def test_lost_end_of_a_call_is_noticed(loop):
     loop.fetch(10)
-    loop.t.module_begin()  # its end was never heard of: the script raised within a hook
+    loop.t.module_begin(FWD)  # its end was never heard of: the script raised within a hook
     assert loop.t.free() and not loop.t.busy
     loop.fetch(10)
     loop.module(20)
@@ -397,8 +401,264 @@ def test_lost_end_of_a_call_is_noticed(loop):
     assert loop.steps() == [(65, [0, 10, 0, 20, 30, 5], 1, 1, 0)]
 
 
+def test_a_phase_is_declared_once(loop):
+    assert loop.t.phase("forward", 99, "again", "") == FWD and loop.t.phases[FWD].order == 3
+    assert loop.t.phase("saving", 60, "saving", "checkpoints") == OPT + 1
+
+
+def test_a_phase_that_is_declared_in_the_midst_of_a_step(loop):
+    """A second framework is imported while the loop runs; here while a step waits to be closed by its optimizer's next
+    one."""
+    for _ in range(2):
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.work_begin(loop.time)
+    late = loop.t.phase("late", 60, "late", "")
+    for _ in range(2):
+        loop.module(2)
+        loop.t.copied(late, loop.time - 1)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [10] * 4
+    assert [len(s[1]) for s in loop.steps()] == [6, 7, 7, 7]
+
+
+@pytest.fixture
+def sent(monkeypatch, loop):
+    events = []
+    monkeypatch.setattr(timeline, "T", loop.t)
+    monkeypatch.setattr(wire, "put", events.append)
+    return events
+
+
+def test_phases_are_told_in_their_order_and_once(loop, sent):
+    loop.t.phase("before", 0.5, "before", "first of all")
+    timeline.gather()
+    names = [row["name"] for row in sent[0]["rows"]]
+    assert names == ["before", "data", "h2d", "forward", "backward", "optimizer", "rest"]
+    assert sent[0]["rows"][0] == {"name": "before", "title": "before", "doc": "first of all"}
+    timeline.gather()
+    assert len(sent) == 1
+    loop.t.phase("after", 70, "after", "")
+    timeline.gather()
+    assert [row["name"] for row in sent[1]["rows"]][-2:] == ["after", "rest"]
+    loop.t.reset()  # a forked child
+    timeline.gather()
+    assert len(sent) == 3
+
+
+def test_steps_are_sent_as_columns(loop, sent):
+    for number in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+        if number == 0:
+            loop.fetch(1)
+            late = loop.t.phase("late", 60, "late", "")
+            assert late == 6
+    loop.t.finish()
+    timeline.gather()
+    event = sent[-1]
+    assert tuple(event)[1:] == timeline.COLUMNS and event["ev"] == "steps"
+    assert event["number"] == (1, 2) and event["total"] == (11, 11) and event["outside"] == (0, 1)
+    assert event["phases"] == {"data": [1, 1], "h2d": [0, 0], "forward": [2, 2], "backward": [3, 3],
+                               "optimizer": [5, 5], "late": [0, 0], "rest": [0, 0]}
+    assert event["kind"] == ("", "") and event["opts"] == (1, 1)
+    timeline.gather()
+    assert sent[-1] is event, "a step is sent once"
+
+
+def train(loop, batch=(1, 1)):
+    """One step of 11 ns."""
+    loop.fetch(1, batch)
+    loop.module(2)
+    loop.backward(3)
+    loop.optimizer(5)
+
+
+def test_own_work_within_a_call(loop):
+    """What was begun before the phase that is under way stays with the phase before."""
+    loop.fetch(1)
+    began = loop.time - 1
+    loop.t.module_begin(FWD)
+    loop.spend(2)
+    t = loop.time
+    loop.spend(1000)
+    loop.t.skip(t, loop.time)
+    loop.spend(2)
+    loop.t.module_end(FWD)
+    loop.t.backward_begin(FWD)
+    loop.spend(50)
+    loop.t.skip(began, loop.time)  # the whole of the call so far, and a part of the fetch, was the agent's
+    loop.spend(3)
+    loop.t.backward_end(BWD)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(13, [0, 1, 0, 4, 3, 5], 1, 1, 0)]
+
+
+def test_two_backward_passes_of_one_batch(loop):
+    for _ in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[3] for s in loop.steps()] == [1, 1]
+
+
+def test_evaluation_in_the_midst_of_an_epoch_does_not_end_it(loop):
+    ended = []
+    loop.t.epoch_hooks.append(lambda epoch, t: ended.append((epoch, t.number)))
+    loop.iterate()
+    train(loop)
+    loop.iterate()  # the evaluation's loader
+    loop.fetch(1, batch=(9, 9))
+    loop.end_pass((9, 9))
+    train(loop)
+    assert ended == []
+    loop.end_pass()
+    assert ended == [(1, 2)] and loop.t.epoch_length == 2
+    loop.iterate()
+    train(loop, (1, 2))
+    loop.t.finish()
+    assert ended == [(1, 2), (2, 3)] and [s[2] for s in loop.steps()] == [1, 1, 2]
+
+
+def test_a_pass_whose_batches_have_not_been_used_yet(loop):
+    """A loop that fetches ahead hears of the end before it has used the last batch: the step is of the pass that is
+    over."""
+    ended = []
+    loop.t.epoch_hooks.append(lambda epoch, t: ended.append((epoch, t.number)))
+    for epoch in (1, 2):
+        loop.iterate()
+        train(loop, (1, epoch))
+        loop.fetch(1, (1, epoch))
+        loop.end_pass((1, epoch))
+        assert len(ended) == epoch - 1
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert ended == [(1, 2), (2, 4)] and [s[2] for s in loop.steps()] == [1, 1, 2, 2]
+
+
+def test_time_limit(loop):
+    loop.t.limit_at = loop.time + 30
+    with pytest.raises(SystemExit):
+        for _ in range(10):
+            train(loop)
+    assert len(loop.steps()) == 3, "the first that ends after 30 ns"
+
+
+def test_a_step_that_an_instrument_ends_in(loop):
+    """Loops over a list: an instrument that comes on once the last optimizer has stepped is on in the next step, and
+    not in this one."""
+    asked = []
+    loop.t.open_hooks.append(lambda number, t: asked.append(number))
+    looped(loop, 4)
+    assert asked == [1, 3, 4, 5], "of the second nobody knew before its optimizer stepped that no fetch opens it"
+
+
+def test_what_opens_a_step_is_asked_in_turn(loop):
+    """The last instrument that is on names the step; one that is not on takes nothing away."""
+    loop.t.open_hooks += [lambda number, t: "trace", lambda number, t: None]
+    train(loop)
+    loop.t.finish()
+    assert [row[7] for row in loop.t.rows] == ["trace"]
+
+
+def test_hooks_cost_the_agent_and_not_the_step(loop):
+    loop.t.close_hooks.append(lambda number, step, t: loop.spend(1000))
+    for _ in range(3):
+        train(loop)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [11] * 3 and loop.t.heavy_ns == 3000
+
+
+def test_outside_is_told_once(loop):
+    loop.spend(40)
+    for _ in range(2):
+        loop.fetch(1, batch=(9, 9))
+        loop.spend(50)
+    for _ in range(2):
+        train(loop)
+    loop.t.finish()
+    assert [row[-1] for row in loop.t.rows] == [40 + 2 * 51, 0]
+
+
+def test_reading_the_account_is_bounded(loop):
+    """A reading that takes as long as a step is made in one of so many that it costs a five-hundredth of the time, and
+    never in less than one of 64. It is no part of the step."""
+    loop.t.device = Device("abacus", memory=lambda: (loop.spend(11), (7, 9))[1])
+    for _ in range(200):
+        train(loop)
+    loop.t.finish()
+    assert {s[0] for s in loop.steps()} == {11}
+    read = [n for n, row in enumerate(loop.t.rows, 1) if row[8:10] == (7, 9)]
+    assert read[:8] == list(range(1, 9)) and loop.t.memory_every == 64
+    assert [n for n in read if n > 8] == [65, 129, 193]
+    assert loop.t.memory_ns == 11 * len(read)
+
+
+def test_a_failing_exec_goes_on_with_a_new_step(loop, sent):
+    loop.fetch(1)
+    loop.t.module_begin(FWD)
+    loop.t.finish()
+    loop.spend(100)
+    loop.t.resume()
+    assert sent == [{"ev": "resumed"}]
+    train(loop)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [11]
+
+
+def test_finish_within_an_optimizer_step(loop):
+    """os._exit in a closure: the step is not over."""
+    train(loop)
+    loop.fetch(1)
+    loop.t.optimizer_begin(OPT, 1)
+    loop.t.finish()
+    assert len(loop.steps()) == 1
+
+
+def test_a_lost_optimizer_step_leaves_nothing_behind(loop):
+    loop.fetch(1)
+    loop.t.optimizer_begin(OPT, 1)
+    loop.t.module_begin(FWD)  # in a closure; neither end is heard of
+    assert loop.t.free()
+    train(loop)
+    loop.t.finish()
+    assert loop.steps() == [(11, [0, 1, 0, 2, 3, 5], 1, 1, 0)]
+
+
+def test_a_hook_that_fails(loop, monkeypatch):
+    said = []
+    monkeypatch.setattr(wire, "trouble", said.append)
+    loop.t.close_hooks.append(lambda *args: 1 / 0)
+    train(loop)
+    loop.t.finish()
+    assert len(loop.steps()) == 1 and len(said) == 1 and "ZeroDivisionError" in said[0]
+
+
+def test_a_loader_that_takes_over_and_one_that_does_not(loop):
+    """Two batches in a row from another loader, and epochs are counted by that one; one alone changes nothing."""
+    for batch in ((1, 1), (2, 2), (1, 1)):
+        train(loop, batch)
+    assert loop.t.primary in (None, 1)
+    for _ in range(3):
+        train(loop, (2, 2))
+    loop.t.finish()
+    assert [s[2] for s in loop.steps()] == [1, 1, 1, 1, 2, 2]
+
+
 def test_a_loader_that_takes_over_in_the_middle_of_a_pass(loop):
-    """One step of another loader may be an excursion; with the second in a row it is the one that epochs are counted by."""
+    """One step of another loader may be an excursion; with the second in a row it is the one that epochs are counted
+    by."""
     for batch in [(1, 1)] * 3 + [(2, 2)] + [(1, 1)] + [(2, 2)] * 3:
         loop.fetch(1, batch=batch)
         loop.module(2)
@@ -409,7 +669,8 @@ def test_a_loader_that_takes_over_in_the_middle_of_a_pass(loop):
 
 
 def test_own_work_inside_a_watched_call(loop):
-    """The rest of the call stays charged to its phase, before and after the work; work that began before the call is left out from there on."""
+    """The rest of the call stays charged to its phase, before and after the work; work that began before the call is
+    left out from there on."""
     def interrupted(begin, end, before=2, after=3):
         begin()
         loop.spend(before)
@@ -421,9 +682,9 @@ def test_own_work_inside_a_watched_call(loop):
 
     t = loop.t
     for _ in range(2):
-        interrupted(t.fetch_begin, lambda: t.fetch_end((1, 1)))
-        interrupted(t.module_begin, t.module_end)
-        interrupted(t.backward_begin, t.backward_end)
+        interrupted(t.fetch_begin, lambda: t.fetch_end(DATA, (1, 1)))
+        interrupted(lambda: t.module_begin(FWD), lambda: t.module_end(FWD))
+        interrupted(lambda: t.backward_begin(FWD), lambda: t.backward_end(BWD))
         loop.optimizer(5)
     assert loop.t.step.start <= loop.time
     began = loop.time
@@ -432,7 +693,7 @@ def test_own_work_inside_a_watched_call(loop):
     loop.spend(6)
     loop.t.skip(began, loop.time)
     loop.spend(1)
-    loop.t.fetch_end((1, 1))
+    loop.t.fetch_end(DATA, (1, 1))
     loop.module(2)
     loop.backward(3)
     loop.optimizer(5)
@@ -442,3 +703,94 @@ def test_own_work_inside_a_watched_call(loop):
         (24, [4, 5, 0, 5, 5, 5], 1, 1, 0),
         (11, [0, 1, 0, 2, 3, 5], 1, 1, 0),
     ]
+
+
+def test_a_phase_of_its_own_within_a_step(loop):
+    """A hook that says afterwards what it saw: a checkpoint between the backward pass and the optimizer, and one after
+    the step."""
+    saving = loop.t.phase("saving", 60, "saving", "checkpoints")
+    for _ in range(2):
+        loop.fetch(1)
+        loop.module(2)
+        loop.backward(3)
+        t = loop.time
+        loop.spend(7)
+        loop.t.took(saving, t)
+        loop.spend(1)
+        loop.optimizer(5)
+        t = loop.time
+        loop.spend(4)
+        loop.t.took(saving, t)
+    loop.fetch(1)
+    loop.t.finish()
+    assert loop.steps() == [(23, [1, 1, 0, 2, 3, 5, 11], 1, 1, 0)] * 2
+
+
+def test_what_ran_when_an_exec_began_is_given_up(loop, sent):
+    loop.fetch(1)
+    loop.t.module_begin(FWD)
+    loop.t.finish()
+    loop.t.resume()
+    assert loop.t.busy == 0 and loop.t.on
+
+
+def test_own_work_that_was_begun_within_a_phase(loop):
+    """Between two calls: what of it lies before the mark has been charged to that phase already."""
+    loop.fetch(1)
+    began = loop.time - 1
+    loop.spend(9)
+    loop.t.skip(began, loop.time)
+    loop.module(2)
+    loop.backward(3)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert loop.steps() == [(11, [0, 1, 0, 2, 3, 5], 1, 1, 0)]
+
+
+def test_the_first_step_is_where_the_cost_is_counted_from(loop):
+    train(loop)
+    loop.spend(4)
+    loop.t.fetch_begin()
+    assert loop.t.number == 1 and loop.t.begun == loop.time
+
+
+def test_a_batch_that_was_never_used(loop):
+    """A pass is left with a batch unused: it is not waiting in the next one."""
+    loop.iterate()
+    loop.fetch(1, (1, 1))
+    loop.iterate()
+    loop.fetch(1, (1, 2))
+    loop.module(2)
+    loop.backward(3)
+    loop.backward(3)
+    loop.optimizer(5)
+    loop.t.finish()
+    assert [s[3] for s in loop.steps()] == [1]
+
+
+def test_a_module_that_a_closure_calls_last(loop):
+    """What follows the optimizer's step is rest, though a module was the last that it called."""
+
+    def closure():
+        loop.module(2)
+        loop.backward(3)
+        loop.module(2)
+
+    for _ in range(2):
+        loop.fetch(1)
+        loop.optimizer(5, closure=closure)
+        loop.spend(4)
+        loop.module(1)
+    loop.fetch(1)
+    loop.t.finish()
+    assert loop.steps()[0] == (18, [4, 1, 0, 5, 3, 5], 1, 1, 1)
+
+
+def test_a_phase_is_waited_for(loop):
+    """On a synchronised step what was queued belongs to the phase that queued it."""
+    loop.fetch(1)
+    loop.t.sync = lambda: loop.spend(10)
+    t = loop.time
+    loop.spend(2)
+    loop.t.took(H2D, t)
+    assert loop.t.step.acc[H2D] == 12

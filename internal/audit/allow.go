@@ -1,21 +1,15 @@
 package audit
 
 import (
-	"assay/internal/file"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 )
 
-// Suppressions -----------------------------------------------------------------------------------------------------------------
+// Suppressions
+// -----------------------------------------------------------------------------------------------------------------
 //
 //	x = x.double()  # assay: allow float64-on-mps -- summed on the CPU
 //	# assay: allow synchronisation-in-loop -- once an epoch        (for the line below)
@@ -45,10 +39,12 @@ func allows(src *Source, comments [][2]int) []*allow {
 		if m == nil {
 			continue
 		}
-		a := &allow{file: string(m[1]) == "allow-file", reason: strings.TrimSpace(string(m[3])), from: c[0], to: c[1], line: src.line(c[0]), used: map[string]bool{}}
+		a := &allow{file: string(m[1]) == "allow-file", reason: strings.TrimSpace(string(m[3])), from: c[0], to: c[1],
+			line: src.line(c[0]), used: map[string]bool{}}
 		a.rules = strings.FieldsFunc(string(m[2]), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 		start := src.lines[a.line]
-		if len(bytes.TrimSpace(src.Text[start:c[0]])) == 0 { // a comment of its own: it speaks of the next line that is no comment
+		// a comment of its own: it speaks of the next line that is no comment
+		if len(bytes.TrimSpace(src.Text[start:c[0]])) == 0 {
 			for a.line+1 < len(src.lines) {
 				a.line++
 				text, _ := src.Line(src.lines[a.line])
@@ -78,16 +74,19 @@ func allowed(src *Source, list []*allow, f Finding) bool {
 
 // UnusedAllow and BareAllow are about suppressions themselves; the driver reports them.
 var (
-	UnusedAllow = &Rule{Name: "unused-allow", Title: "a comment allows what is not found", Severity: Notice, Fixable: true, Doc: Doc{
-		Why:  "The comment allows a finding that is not there (any more), or names a rule that does not exist. It would hide the next one.",
-		Bad:  "x = x.float()  # assay: allow float64-on-mps -- was double once\n",
-		Good: "x = x.float()\n",
-	}}
-	BareAllow = &Rule{Name: "allow-without-reason", Title: "a comment allows a finding without a reason", Severity: Notice, Doc: Doc{
-		Why:  "Whoever reviews the code must know why the finding does not matter here.",
-		Bad:  "x = x.double()  # assay: allow float64-on-mps\n",
-		Good: "x = x.double()  # assay: allow float64-on-mps -- x stays on the CPU\n",
-	}}
+	UnusedAllow = &Rule{Name: "unused-allow", Title: "a comment allows what is not found", Severity: Notice,
+		Fixable: true, Doc: Doc{
+			Why: "The comment allows a finding that is not there (any more), or names a rule that does not exist. It " +
+				"would hide the next one.",
+			Bad:  "x = x.float()  # assay: allow float64-on-mps -- was double once\n",
+			Good: "x = x.float()\n",
+		}}
+	BareAllow = &Rule{Name: "allow-without-reason", Title: "a comment allows a finding without a reason",
+		Severity: Notice, Doc: Doc{
+			Why:  "Whoever reviews the code must know why the finding does not matter here.",
+			Bad:  "x = x.double()  # assay: allow float64-on-mps\n",
+			Good: "x = x.double()  # assay: allow float64-on-mps -- x stays on the CPU\n",
+		}}
 )
 
 // left are the findings about the suppressions of a file. ran tells which rules were looked for.
@@ -96,7 +95,8 @@ func left(src *Source, list []*allow, ran func(name string) (known, looked bool)
 	for _, a := range list {
 		if len(a.rules) == 0 {
 			found = append(found, Finding{Rule: UnusedAllow, Severity: Warning, Sure: true, From: a.from, To: a.to,
-				Text: "the comment names no rule, and allows nothing", Hint: "write `# assay: allow RULE -- reason`; `assay rule` lists the rules"})
+				Text: "the comment names no rule, and allows nothing",
+				Hint: "write `# assay: allow RULE -- reason`; `assay rule` lists the rules"})
 			continue
 		}
 		unused := 0
@@ -104,14 +104,16 @@ func left(src *Source, list []*allow, ran func(name string) (known, looked bool)
 			known, looked := ran(name)
 			switch {
 			case !known:
-				f := Finding{Rule: UnusedAllow, Severity: Warning, Sure: true, From: a.from, To: a.to, Text: fmt.Sprintf("there is no rule %q", name)}
+				f := Finding{Rule: UnusedAllow, Severity: Warning, Sure: true, From: a.from, To: a.to,
+					Text: fmt.Sprintf("there is no rule %q", name)}
 				if n := near(name); n != "" {
 					f.Hint = fmt.Sprintf("did you mean %s?", n)
 				}
 				found = append(found, f)
 			case looked && !a.used[name]:
 				unused++
-				f := Finding{Rule: UnusedAllow, Severity: Notice, Sure: true, From: a.from, To: a.to, Text: fmt.Sprintf("%s is not found here: the comment allows nothing", name)}
+				f := Finding{Rule: UnusedAllow, Severity: Notice, Sure: true, From: a.from, To: a.to,
+					Text: fmt.Sprintf("%s is not found here: the comment allows nothing", name)}
 				if unused == len(a.rules) {
 					f.Fix = &Fix{Safety: Safe, Title: "remove the comment", Edits: []Edit{removeComment(src, a)}}
 				}
@@ -119,7 +121,8 @@ func left(src *Source, list []*allow, ran func(name string) (known, looked bool)
 			}
 		}
 		if a.reason == "" && len(a.used) > 0 {
-			found = append(found, Finding{Rule: BareAllow, Severity: Notice, Sure: true, From: a.from, To: a.to, Text: "the comment gives no reason",
+			found = append(found, Finding{Rule: BareAllow, Severity: Notice, Sure: true, From: a.from, To: a.to,
+				Text: "the comment gives no reason",
 				Hint: "write it behind two hyphens: # assay: allow " + strings.Join(a.rules, ", ") + " -- why"})
 		}
 	}
@@ -139,102 +142,14 @@ func removeComment(src *Source, a *allow) Edit {
 	return Edit{From: from, To: a.to}
 }
 
-// Baselines --------------------------------------------------------------------------------------------------------------------
-
-// Baseline holds findings of old code that are known. A finding is known again by rule, file and the text of its line, wherever that stands now.
-type Baseline struct {
-	Schema string         `json:"schema"` // assay.baseline/1
-	Known  []BaselineItem `json:"known"`
-	counts map[BaselineItem]int
-	path   string
-	base   string // what a report's files are relative to
-}
-
-// BaselineItem is a finding, Count times.
-type BaselineItem struct {
-	Rule  string `json:"rule"`
-	File  string `json:"file"`        // from the baseline's folder
-	Line  string `json:"line_sha256"` // first half of the hash of the line without surrounding spaces
-	Count int    `json:"count"`
-}
-
-const baselineSchema = "assay.baseline/1"
-
-func lineHash(line string) string {
-	sum := sha256.Sum256([]byte(strings.TrimSpace(line)))
-	return hex.EncodeToString(sum[:16])
-}
-
-// known is the finding as a baseline at path holds it; base is what the report's files are relative to.
-func (i Item) known(path, base string) BaselineItem {
-	file := i.File
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(base, file)
-	}
-	if rel, err := filepath.Rel(filepath.Dir(path), file); err == nil {
-		file = rel
-	}
-	return BaselineItem{Rule: i.Rule, File: filepath.ToSlash(file), Line: lineHash(i.excerpt[0])}
-}
-
-// LoadBaseline reads a baseline for a check whose files are relative to base.
-func LoadBaseline(path, base string) (*Baseline, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the baseline: %w", err)
-	}
-	b := &Baseline{counts: map[BaselineItem]int{}, path: path, base: base}
-	if err := json.Unmarshal(raw, b); err != nil || b.Schema != baselineSchema {
-		if err == nil {
-			err = fmt.Errorf("its schema is %q, not %q", b.Schema, baselineSchema)
+// hashComments are the comments of a file whose comments begin with #.
+func hashComments(text []byte) (list [][2]int) {
+	at := 0
+	for line := range strings.Lines(string(text)) {
+		if i := strings.Index(line, "#"); i >= 0 && strings.Contains(line, "assay:") {
+			list = append(list, [2]int{at + i, at + len(strings.TrimRight(line, "\r\n"))})
 		}
-		return nil, fmt.Errorf("read the baseline %s: %w", path, err)
+		at += len(line)
 	}
-	for _, k := range b.Known {
-		n := k.Count
-		k.Count = 0
-		b.counts[k] += n
-	}
-	return b, nil
-}
-
-// has takes a finding from the baseline, if it is there.
-func (b *Baseline) has(i Item) bool {
-	if b == nil {
-		return false
-	}
-	k := i.known(b.path, b.base)
-	if b.counts[k] == 0 {
-		return false
-	}
-	b.counts[k]--
-	return true
-}
-
-// WriteBaseline writes what a report found, whose files are relative to base, as the new baseline.
-func WriteBaseline(path, base string, r *Report) error {
-	counts := map[BaselineItem]int{}
-	for _, i := range r.Items {
-		counts[i.known(path, base)]++
-	}
-	b := Baseline{Schema: baselineSchema, Known: []BaselineItem{}}
-	for k, n := range counts {
-		k.Count = n
-		b.Known = append(b.Known, k)
-	}
-	sort.Slice(b.Known, func(i, j int) bool {
-		x, y := b.Known[i], b.Known[j]
-		if x.File != y.File {
-			return x.File < y.File
-		}
-		if x.Rule != y.Rule {
-			return x.Rule < y.Rule
-		}
-		return x.Line < y.Line
-	})
-	text, err := json.MarshalIndent(b, "", "  ")
-	if err != nil {
-		return err
-	}
-	return file.Rewrite(path, append(text, '\n'))
+	return list
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestSuppressions: what a comment allows, and what is said of comments that allow nothing, name no rule, or give no reason.
+// TestSuppressions: what a comment allows, and what is said of comments that allow nothing, name no rule, or give no
+// reason.
 func TestSuppressions(t *testing.T) {
 	for _, c := range []struct{ source, want string }{ // want: what is left, as LINE RULE
 		{"BAD  # assay: allow bad-word -- it has to be", ""},
@@ -23,6 +24,7 @@ func TestSuppressions(t *testing.T) {
 		{"BAD  # assay: allow bad-word", "1 allow-without-reason"},
 		{"BAD  # assay: allow bad-word --", "1 allow-without-reason"},
 		{"x = 1  # assay: allow bad-word -- not there", "1 unused-allow"},
+		{"x = 1  # assay: allow bad-word", "1 unused-allow"},
 		{"x = 1  # assay: allow-file bad-word -- not there", "1 unused-allow"},
 		{"BAD  # assay: allow bad-wort -- spelt wrong", "1 bad-word 1 unused-allow"},
 		{"BAD  # assay: allow bad-word, unused-allow -- two", "1 unused-allow"},
@@ -79,7 +81,8 @@ func TestBaseline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Check(&Options{Base: base, Files: []string{name}, Rules: []*Rule{wanted}, Target: Target{Device: "mps"}, Baseline: b})
+		r, err := Check(&Options{Base: base, Files: []string{name}, Rules: []*Rule{wanted},
+			Target: Target{Device: "mps"}, Baseline: b})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +111,11 @@ func TestBaseline(t *testing.T) {
 	if again, err := os.ReadFile(path); err != nil || string(again) != string(first) {
 		t.Errorf("the same findings gave another file: %v\n%s\n%s", err, first, again)
 	}
-	for text, says := range map[string]string{"{": "unexpected end", `{"schema": "assay.baseline/9"}`: "assay.baseline/9", "": "unexpected end"} {
+	for text, says := range map[string]string{"{": "unexpected end",
+		`{"schema": "assay.baseline/9"}`: "assay.baseline/9", "": "unexpected end"} {
 		put(t, path, text)
-		if _, err := LoadBaseline(path, dir); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "known.json") {
+		if _, err := LoadBaseline(path, dir); err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "known.json") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,8 @@ import (
 )
 
 // skipped are folders that hold no source of the project.
-var skipped = []string{".git", ".hg", ".svn", ".venv", "venv", ".tox", ".nox", ".eggs", ".mypy_cache", ".ruff_cache", ".pytest_cache", "__pycache__",
+var skipped = []string{".git", ".hg", ".svn", ".venv", "venv", ".tox", ".nox", ".eggs", ".mypy_cache", ".ruff_cache",
+	".pytest_cache", "__pycache__",
 	"__pypackages__", "node_modules", "site-packages", ".ipynb_checkpoints", ".assay", "_build", "buck-out"}
 
 // Exclude is a list of patterns in gitignore's form, and the folder that they speak of.
@@ -20,8 +20,10 @@ type Exclude struct {
 	Patterns []string
 }
 
-// Discover lists the files below the paths that can be checked, each once, sorted within each path. Folders are searched as git would:
-// what .gitignore and .git/info/exclude name is left out, and what is excluded as well. A file that is named is always taken.
+// Discover lists the files below the paths that can be checked, each once, sorted within each path. Folders are
+// searched as git would:
+// what .gitignore and .git/info/exclude name is left out, and what is excluded as well. A file that is named is always
+// taken.
 func Discover(base string, paths []string, exclude []Exclude) ([]string, error) {
 	var found []string
 	seen := map[string]bool{}
@@ -117,7 +119,8 @@ func unwanted(dir string) bool {
 	return slices.Contains(skipped, filepath.Base(dir)) || isEnvironment(dir)
 }
 
-// ignoring are patterns in the order in which they were read; the last one that matches counts. More of a deeper folder are linked in front.
+// ignoring are patterns in the order in which they were read; the last one that matches counts. More of a deeper
+// folder are linked in front.
 type ignoring struct {
 	rules []ignoreRule
 	outer *ignoring
@@ -133,7 +136,8 @@ type ignoreRule struct {
 	re      *regexp.Regexp
 }
 
-// above are the patterns that hold at the top of a search: those of the repository's folders from its own top down to dir.
+// above are the patterns that hold at the top of a search: those of the repository's folders from its own top down to
+// dir.
 func above(dir string) *ignoring {
 	top := ""
 	for d := dir; ; d = filepath.Dir(d) {
@@ -303,7 +307,8 @@ func wildcard(p string) string {
 // nothing is an expression that never matches.
 const nothing = `[^\s\S]`
 
-// bracket is a set of characters ([a-c], [!a], [[:digit:]]) as a regular expression, and its length; 0 where it has no end.
+// bracket is a set of characters ([a-c], [!a], [[:digit:]]) as a regular expression, and its length; 0 where it has no
+// end.
 func bracket(p string) (string, int) {
 	i := 1
 	set := "["
@@ -371,10 +376,4 @@ func KindOf(name string) string {
 		return "environment"
 	}
 	return ""
-}
-
-// IsPython tells a script without an ending by its first line.
-func IsPython(head []byte) bool {
-	line, _, _ := bytes.Cut(head, []byte("\n"))
-	return bytes.HasPrefix(line, []byte("#!")) && bytes.Contains(line, []byte("python"))
 }

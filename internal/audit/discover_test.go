@@ -35,10 +35,13 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-// TestIgnoredAsGitSays: of a repository with .gitignore files in several folders, what is searched is what `git check-ignore` does not name.
+// TestIgnoredAsGitSays: of a repository with .gitignore files in several folders, what is searched is what `git
+// check-ignore` does not name.
 func TestIgnoredAsGitSays(t *testing.T) {
-	patterns := []string{"*.py", "!keep.py", "a/", "/a", "a/*", "a/**", "**/b", "**/b/", "b/**/c.py", "c?py", "[ab]", "[!a-b].py", "!a/", "\\!x.py", "#no", "\\#x.py", "x.py ", "x.py\\ ",
-		"a/b", "/a/b/", "*", "!*/", "!/keep.py", "b*", "*b*.py", "**", "[[:alpha:]].py", "a/**/c.py", "**/", "/", "[a", "a[/]b", "x.*", "é.py", "d/../a", "!b/keep.py", "[]a].py", "[^x].py", "\r", "c.py\r", "*/c.py", "/*/b"}
+	patterns := []string{"*.py", "!keep.py", "a/", "/a", "a/*", "a/**", "**/b", "**/b/", "b/**/c.py", "c?py", "[ab]",
+		"[!a-b].py", "!a/", "\\!x.py", "#no", "\\#x.py", "x.py ", "x.py\\ ",
+		"a/b", "/a/b/", "*", "!*/", "!/keep.py", "b*", "*b*.py", "**", "[[:alpha:]].py", "a/**/c.py", "**/", "/", "[a",
+		"a[/]b", "x.*", "é.py", "d/../a", "!b/keep.py", "[]a].py", "[^x].py", "\r", "c.py\r", "*/c.py", "/*/b"}
 	names := []string{"keep.py", "x.py", "c.py", "!x.py", "#x.py", "a.py", "é.py", "b.py", "x.py "}
 	dirs := []string{"", "a", "b", "d", "a/b", "a/d", "b/a", "a/b/d", "b/d"}
 	random := rand.New(rand.NewPCG(3, 4))
@@ -72,7 +75,8 @@ func TestIgnoredAsGitSays(t *testing.T) {
 			put(t, filepath.Join(dir, d, name), strings.Join(lines, "\n"))
 			said += fmt.Sprintf("%s/%s: %q\n", d, name, lines)
 		}
-		ignored := strings.Split(strings.TrimSuffix(git(t, dir, strings.Join(all, "\x00")+"\x00", "check-ignore", "-z", "--stdin", "--no-index"), "\x00"), "\x00")
+		ignored := strings.Split(strings.TrimSuffix(git(t, dir, strings.Join(all, "\x00")+"\x00", "check-ignore", "-z",
+			"--stdin", "--no-index"), "\x00"), "\x00")
 		var want []string
 		for _, f := range all {
 			if !slices.Contains(ignored, f) && KindOf(f) != "" {
@@ -105,10 +109,12 @@ func TestIgnoredAsGitSays(t *testing.T) {
 	}
 }
 
-// TestDiscover: what is taken besides: named files always, environments and caches never, exclude's patterns from their own folder on.
+// TestDiscover: what is taken besides: named files always, environments and caches never, exclude's patterns from
+// their own folder on.
 func TestDiscover(t *testing.T) {
 	dir := t.TempDir()
-	for _, f := range []string{"train.py", "n.ipynb", "notes.txt", "requirements-dev.txt", "pyproject.toml", "environment.yml", "src/m.py", "src/gen/g.py", "env/pyvenv.cfg", "env/lib/x.py",
+	for _, f := range []string{"train.py", "n.ipynb", "notes.txt", "requirements-dev.txt", "pyproject.toml",
+		"environment.yml", "src/m.py", "src/gen/g.py", "env/pyvenv.cfg", "env/lib/x.py",
 		"node_modules/x.py", "other/gen/g.py", "run"} {
 		put(t, filepath.Join(dir, f), "")
 	}
@@ -120,9 +126,11 @@ func TestDiscover(t *testing.T) {
 		exclude []Exclude
 		want    string
 	}{
-		{".", nil, "environment.yml n.ipynb other/gen/g.py pyproject.toml requirements-dev.txt src/gen/g.py src/m.py train.py"},
+		{".", nil, "environment.yml n.ipynb other/gen/g.py pyproject.toml requirements-dev.txt src/gen/g.py src/m.py " +
+			"train.py"},
 		{"src run", []Exclude{{dir, []string{"src/gen/"}}}, "src/m.py run"},
-		{".", []Exclude{{filepath.Join(dir, "src"), []string{"gen/"}}, {dir, []string{"*.ipynb", "!n.ipynb", "*.toml", "*.yml", "*.txt"}}}, "n.ipynb other/gen/g.py src/m.py train.py"},
+		{".", []Exclude{{filepath.Join(dir, "src"), []string{"gen/"}},
+			{dir, []string{"*.ipynb", "!n.ipynb", "*.toml", "*.yml", "*.txt"}}}, "n.ipynb other/gen/g.py src/m.py train.py"},
 		{"src src/m.py src/gen/g.py", []Exclude{{dir, []string{"gen"}}}, "src/m.py src/gen/g.py"},
 	} {
 		found, err := Discover(dir, strings.Fields(c.paths), c.exclude)
@@ -132,5 +140,26 @@ func TestDiscover(t *testing.T) {
 	}
 	if _, err := Discover(dir, []string{"none"}, nil); err == nil || strings.Contains(err.Error(), dir) {
 		t.Errorf("a path that is not there: %v", err)
+	}
+}
+
+// TestDiscoverGoesOn: a folder below that cannot be read is passed over, the one that was named is not; a .gitignore
+// that is no such file
+// any more says nothing.
+func TestDiscoverGoesOn(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	if err := (&walker{}).walk(gone, "below", nil); err != nil {
+		t.Errorf("a folder below: %v", err)
+	}
+	if err := (&walker{}).walk(gone, "", nil); err == nil {
+		t.Error("the folder that was named")
+	}
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "x.py"), "")
+	for size, want := range map[int]int{10: 0, maxIgnore: 1} {
+		put(t, filepath.Join(dir, ".gitignore"), "*.py\n"+strings.Repeat("#", size))
+		if found, err := Discover(dir, []string{"."}, nil); err != nil || len(found) != want {
+			t.Errorf("with %d bytes: %v %v", size, found, err)
+		}
 	}
 }

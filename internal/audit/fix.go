@@ -3,19 +3,18 @@ package audit
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 )
 
-// fix applies the fixes that may be applied and do not overlap. The result must parse where the source did; it goes to Changed, and
-// the findings that are left are returned.
-func (o *Options) fix(path string, src *Source, list []Finding) (kept []Finding, fixed int, err error) {
+// fixed applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new content,
+// which parses where the source
+// did, and the findings that are left; nil where there is nothing to apply.
+func fixed(src *Source, list []Finding, trust Safety) (content []byte, left []Finding, err error) {
 	var edits []Edit
-	var taken []Finding
 	for _, f := range list {
-		if f.Fix == nil || f.Fix.Safety == Manual || f.Fix.Safety == Unsafe && o.Fix != Unsafe || !apart(edits, f.Fix.Edits) {
-			kept = append(kept, f)
+		if f.Fix == nil || f.Fix.Safety == Manual || f.Fix.Safety == Unsafe && trust != Unsafe || !apart(edits, f.Fix.Edits) {
+			left = append(left, f)
 			continue
 		}
 		for _, e := range f.Fix.Edits {
@@ -23,26 +22,21 @@ func (o *Options) fix(path string, src *Source, list []Finding) (kept []Finding,
 				edits = append(edits, e)
 			}
 		}
-		taken = append(taken, f)
 	}
-	if len(taken) == 0 {
-		return list, 0, nil
+	if len(left) == len(list) {
+		return nil, list, nil
 	}
-	content, err := src.Apply(edits)
-	if err != nil {
-		return nil, 0, err
+	if content, err = src.Apply(edits); err != nil {
+		return nil, nil, err
 	}
 	if KindOf(src.Path) == "python" || KindOf(src.Path) == "notebook" {
 		before, after := parse(src.Path, src.Raw), parse(src.Path, content)
-		if after.err != nil || len(after.file.Errors) > len(before.file.Errors) {
-			return nil, 0, errors.New("its fixes, by a mistake in assay: the file would not parse any more, and is left as it is; please report it with the file")
+		if after.err != nil || len(after.file.Tree.Errors) > len(before.file.Tree.Errors) {
+			return nil, nil, errors.New("its fixes, by a mistake in assay: the file would not parse any more, and is " +
+				"left as it is; please report it with the file")
 		}
 	}
-	if o.Changed == nil {
-		o.Changed = map[string][]byte{}
-	}
-	o.Changed[path] = content
-	return kept, len(taken), nil
+	return content, left, nil
 }
 
 // apart reports whether edits can be made beside those that are there.
@@ -55,53 +49,6 @@ func apart(there, more []Edit) bool {
 		}
 	}
 	return true
-}
-
-// oncePerPlace keeps one finding of a rule for a place: what is sure hides what is suspected there.
-func oncePerPlace(list []Finding) []Finding {
-	var kept []Finding
-	for _, f := range list {
-		if i := slices.IndexFunc(kept, func(k Finding) bool { return k.Rule == f.Rule && k.From == f.From && k.To == f.To }); i >= 0 {
-			if f.Sure && !kept[i].Sure {
-				kept[i] = f
-			}
-			continue
-		}
-		kept = append(kept, f)
-	}
-	return kept
-}
-
-// hashComments are the comments of a file whose comments begin with #.
-func hashComments(text []byte) (list [][2]int) {
-	at := 0
-	for line := range strings.Lines(string(text)) {
-		if i := strings.Index(line, "#"); i >= 0 && strings.Contains(line, "assay:") {
-			list = append(list, [2]int{at + i, at + len(strings.TrimRight(line, "\r\n"))})
-		}
-		at += len(line)
-	}
-	return list
-}
-
-// plain is an error without the path that is said beside it.
-func plain(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
-
-// firstOwnFrame names where a panic came from.
-func firstOwnFrame(stack []byte) string {
-	for line := range strings.Lines(string(stack)) {
-		if i := strings.Index(line, "internal/"); i >= 0 && strings.Contains(line, ".go:") && !strings.Contains(line, "check.go") {
-			where, _, _ := strings.Cut(strings.TrimSpace(line[i:]), " ")
-			return where
-		}
-	}
-	return "unknown place"
 }
 
 // Diff is a unified diff between two texts, with three lines of context.
@@ -190,7 +137,8 @@ type diffOp struct {
 	text string
 }
 
-// script is the shortest way from a to b, by the longest common subsequence; where that would be too large, all of a goes and all of b comes.
+// script is the shortest way from a to b, by the longest common subsequence; where that would be too large, all of a
+// goes and all of b comes.
 func script(a, b []string) []diffOp {
 	var ops []diffOp
 	if len(a)*len(b) > 1<<24 {

@@ -45,7 +45,8 @@ func TestDiffApplies(t *testing.T) {
 			continue
 		}
 		diff := Diff("x.py", []byte(before), []byte(after))
-		for _, tool := range [][]string{{"patch", "--binary", "-s", "-p0"}, {"git", "apply", "-p0", "--whitespace=nowarn", "-"}} {
+		for _, tool := range [][]string{{"patch", "--binary", "-s", "-p0"},
+			{"git", "apply", "-p0", "--whitespace=nowarn", "-"}} {
 			put(t, filepath.Join(dir, "x.py"), before)
 			cmd := exec.Command(tool[0], tool[1:]...)
 			cmd.Dir, cmd.Stdin = dir, strings.NewReader(diff)

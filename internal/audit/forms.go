@@ -20,7 +20,8 @@ type Form struct {
 }
 
 // Forms are the forms that `assay check --format` knows.
-var Forms = []Form{{"text", writeText}, {"concise", writeConcise}, {"json", writeJSON}, {"sarif", writeSARIF}, {"github", writeGitHub}, {"junit", writeJUnit}}
+var Forms = []Form{{"text", writeText}, {"concise", writeConcise}, {"json", writeJSON}, {"sarif", writeSARIF},
+	{"github", writeGitHub}, {"junit", writeJUnit}}
 
 // Report is what a check found. docs/check.md describes its JSON.
 type Report struct {
@@ -121,7 +122,8 @@ func (i Item) where() string {
 	return fmt.Sprintf("%s:%d:%d", atStart(i.File), i.Line, i.Column)
 }
 
-// atStart is a file's name fit to begin a line: GitHub's runner takes a printed line that begins with :: for a command of the workflow.
+// atStart is a file's name fit to begin a line: GitHub's runner takes a printed line that begins with :: for a command
+// of the workflow.
 func atStart(file string) string {
 	if strings.HasPrefix(strings.TrimSpace(clean.Line(file)), "::") {
 		return "./" + file
@@ -138,7 +140,8 @@ func (i Item) kind() string {
 
 func item(src *Source, f Finding) Item {
 	from, to := src.Place(f.From), src.Place(f.To)
-	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path, Cell: from.Cell, Line: from.Line, Column: from.Column,
+	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
+		Cell: from.Cell, Line: from.Line, Column: from.Column,
 		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source}
 	if f.Sure {
 		i.Certainty = "sure"
@@ -180,7 +183,8 @@ func writeText(w io.Writer, r *Report) error {
 		number := fmt.Sprint(i.Line)
 		fmt.Fprintf(b, "  %s | %s\n", number, string(shown))
 		if n := min(to-cut, len(shown)) - (from - cut); n > 0 {
-			fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", from-cut), strings.Repeat("^", n))
+			fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", from-cut),
+				strings.Repeat("^", n))
 		}
 		if i.Hint != "" {
 			fmt.Fprintf(b, "  do: %s\n", clean.Line(i.Hint))
@@ -218,7 +222,8 @@ func (r *Report) Summary() string {
 	if n := c.Errors + c.Warnings + c.Notes; n == 0 {
 		fmt.Fprintf(b, "Nothing found in %s", count(r.Files, "file"))
 	} else {
-		fmt.Fprintf(b, "%s, %s, %s in %s", count(c.Errors, "error"), count(c.Warnings, "warning"), count(c.Notes, "note"), count(r.Files, "file"))
+		fmt.Fprintf(b, "%s, %s, %s in %s", count(c.Errors, "error"), count(c.Warnings, "warning"),
+			count(c.Notes, "note"), count(r.Files, "file"))
 		if c.Suspected > 0 {
 			fmt.Fprintf(b, "; %d of them suspected", c.Suspected)
 		}
@@ -274,18 +279,22 @@ func writeGitHub(w io.Writer, r *Report) error {
 		if i.Certainty == "suspected" && kind == "error" {
 			kind = "warning"
 		}
-		said := i.Text
+		message := i.Text
 		if i.Hint != "" {
-			said += "\n" + i.Hint
+			message += "\n" + i.Hint
 		}
 		if i.Cell > 0 {
-			fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), i.raw, data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, said)))
+			fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d::%s\n", kind, i.Rule,
+				property.Replace(filepath.ToSlash(i.File)), i.raw,
+				data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, message)))
 			continue
 		}
-		fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d,endLine=%d,col=%d,endColumn=%d::%s\n", kind, i.Rule, property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(said))
+		fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d,endLine=%d,col=%d,endColumn=%d::%s\n", kind, i.Rule,
+			property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(message))
 	}
 	for _, t := range r.Troubles {
-		fmt.Fprintf(b, "::warning title=assay,file=%s,line=%d::not checked: %s\n", property.Replace(filepath.ToSlash(t.File)), max(1, t.Line), data.Replace(t.Text))
+		fmt.Fprintf(b, "::warning title=assay,file=%s,line=%d::not checked: %s\n",
+			property.Replace(filepath.ToSlash(t.File)), max(1, t.Line), data.Replace(t.Text))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -321,7 +330,8 @@ func writeJUnit(w io.Writer, r *Report) error {
 	}
 	s := suite{Name: "assay check"}
 	for _, i := range r.Items {
-		c := testcase{Name: i.Rule + " at " + strings.TrimPrefix(i.where(), i.File+":"), Class: filepath.ToSlash(i.File), File: filepath.ToSlash(i.File), Line: i.Line}
+		c := testcase{Name: i.Rule + " at " + strings.TrimPrefix(i.where(), i.File+":"),
+			Class: filepath.ToSlash(i.File), File: filepath.ToSlash(i.File), Line: i.Line}
 		if i.bad() {
 			c.Failure = &failure{i.Text, i.kind(), i.where() + ": " + i.Text + "\n" + i.Hint}
 			s.Failures++
@@ -331,11 +341,13 @@ func writeJUnit(w io.Writer, r *Report) error {
 		s.Cases = append(s.Cases, c)
 	}
 	for _, t := range r.Troubles {
-		s.Cases = append(s.Cases, testcase{Name: "read", Class: filepath.ToSlash(t.File), File: filepath.ToSlash(t.File), Line: t.Line, Error: &failure{t.Text, "not checked", t.where() + ": " + t.Text}})
+		s.Cases = append(s.Cases, testcase{Name: "read", Class: filepath.ToSlash(t.File),
+			File: filepath.ToSlash(t.File), Line: t.Line, Error: &failure{t.Text, "not checked", t.where() + ": " + t.Text}})
 		s.Errors++
 	}
 	if len(s.Cases) == 0 {
-		s.Cases = append(s.Cases, testcase{Name: fmt.Sprintf("nothing found in %s", count(r.Files, "file")), Class: "assay check"})
+		s.Cases = append(s.Cases, testcase{Name: fmt.Sprintf("nothing found in %s", count(r.Files, "file")),
+			Class: "assay check"})
 	}
 	s.Tests = len(s.Cases)
 	if _, err := io.WriteString(w, xml.Header); err != nil {
@@ -364,7 +376,8 @@ func writeSARIF(w io.Writer, r *Report) error {
 			full := rule.Doc.Why
 			o["fullDescription"] = object{"text": full}
 			o["help"] = object{"text": full + "\n\nBad:\n" + rule.Doc.Bad + "\nGood:\n" + rule.Doc.Good,
-				"markdown": full + "\n\nBad:\n```python\n" + strings.TrimSpace(rule.Doc.Bad) + "\n```\nGood:\n```python\n" + strings.TrimSpace(rule.Doc.Good) + "\n```\n"}
+				"markdown": full + "\n\nBad:\n```python\n" + strings.TrimSpace(rule.Doc.Bad) +
+					"\n```\nGood:\n```python\n" + strings.TrimSpace(rule.Doc.Good) + "\n```\n"}
 		}
 		rules = append(rules, o)
 	}
@@ -385,7 +398,8 @@ func writeSARIF(w io.Writer, r *Report) error {
 		if i.Certainty == "suspected" && kind == "error" {
 			kind = "warning"
 		}
-		o := object{"ruleId": i.Rule, "level": kind, "message": object{"text": text}, "locations": []object{{"physicalLocation": place}},
+		o := object{"ruleId": i.Rule, "level": kind, "message": object{"text": text},
+			"locations":  []object{{"physicalLocation": place}},
 			"properties": object{"certainty": i.Certainty, "basis": i.Basis}}
 		if n, ok := index[i.Rule]; ok {
 			o["ruleIndex"] = n
@@ -398,7 +412,8 @@ func writeSARIF(w io.Writer, r *Report) error {
 		if t.Line > 0 && t.cell == 0 {
 			place["region"] = object{"startLine": t.Line}
 		}
-		notes = append(notes, object{"level": "warning", "message": object{"text": "not checked: " + t.Text}, "locations": []object{{"physicalLocation": place}}})
+		notes = append(notes, object{"level": "warning", "message": object{"text": "not checked: " + t.Text},
+			"locations": []object{{"physicalLocation": place}}})
 	}
 	log := object{"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": []object{{
 		"tool":        object{"driver": object{"name": "assay", "version": r.Version, "rules": rules}},
@@ -426,7 +441,8 @@ func camel(name string) string {
 func uri(path string) string {
 	var b strings.Builder
 	for _, c := range []byte(filepath.ToSlash(path)) {
-		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' {
+		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || c >= '0' && c <= '9' || c|0x20 >= 'a' &&
+			c|0x20 <= 'z' {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)
@@ -479,7 +495,8 @@ func (r *Report) sort() {
 
 // Bad reports whether anything was found that is sure and an error or a warning.
 func (r *Report) Bad() bool {
-	return slices.ContainsFunc(r.Troubles, func(t Trouble) bool { return t.syntax }) || slices.ContainsFunc(r.Items, Item.bad)
+	return slices.ContainsFunc(r.Troubles, func(t Trouble) bool { return t.syntax }) ||
+		slices.ContainsFunc(r.Items, Item.bad)
 }
 
 func (i Item) bad() bool { return i.Certainty == "sure" && i.Severity != Notice }
@@ -491,7 +508,8 @@ func Page(r *Rule) string {
 	if r.Fixable {
 		b.WriteString("; can be fixed")
 	}
-	fmt.Fprintf(b, ").\n\n%s\n\nEarns the finding:\n\n```\n%s\n```\n\nDoes not:\n\n```\n%s\n```\n", r.Doc.Why, strings.TrimSpace(r.Doc.Bad), strings.TrimSpace(r.Doc.Good))
+	fmt.Fprintf(b, ").\n\n%s\n\nEarns the finding:\n\n```\n%s\n```\n\nDoes not:\n\n```\n%s\n```\n", r.Doc.Why,
+		strings.TrimSpace(r.Doc.Bad), strings.TrimSpace(r.Doc.Good))
 	if r.Doc.Source != "" {
 		fmt.Fprintf(b, "\nSource: %s.\n", r.Doc.Source)
 	}

@@ -18,7 +18,8 @@ func everything(t *testing.T) *Report {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "a b,c:é%", "x.py"), "import torch\nx = '<&\"\x01'; BAD\nUGLY\n")
-	put(t, filepath.Join(dir, "n.ipynb"), "{\"metadata\": {}, \"cells\": [\n {\"cell_type\": \"code\",\n  \"source\": [\n   \"import torch\\n\",\n   \"BAD\"]}]}")
+	put(t, filepath.Join(dir, "n.ipynb"), "{\"metadata\": {}, \"cells\": [\n {\"cell_type\": \"code\",\n  "+
+		"\"source\": [\n   \"import torch\\n\",\n   \"BAD\"]}]}")
 	put(t, filepath.Join(dir, "broken.py"), "import torch\ndef (:\nBAD  # assay: allow bad-word\n")
 	r, _ := checked(t, dir, "", "a b,c:é%/x.py", "broken.py", "n.ipynb", "none.py")
 	return r
@@ -149,7 +150,8 @@ func TestJUnit(t *testing.T) {
 				errors++
 			}
 		}
-		if len(s.Cases) == 0 || s.Tests != len(s.Cases) || s.Failures != failures || s.Errors != errors || errors != len(r.Troubles) || (failures > 0) != r.Bad() {
+		if len(s.Cases) == 0 || s.Tests != len(s.Cases) || s.Failures != failures || s.Errors != errors ||
+			errors != len(r.Troubles) || (failures > 0) != r.Bad() {
 			t.Errorf("%d tests, %d failures, %d errors\n%s", s.Tests, s.Failures, s.Errors, text)
 		}
 	}
@@ -183,7 +185,8 @@ func TestGitHub(t *testing.T) {
 			continue
 		}
 		i := r.Items[n]
-		if properties["file"] != i.File || !strings.Contains(data.Replace(m[3]), i.Text) || !strings.HasSuffix(properties["title"], i.Rule) || properties["line"] == "" {
+		if properties["file"] != i.File || !strings.Contains(data.Replace(m[3]), i.Text) ||
+			!strings.HasSuffix(properties["title"], i.Rule) || properties["line"] == "" {
 			t.Errorf("%s\nis %v", line, properties)
 		}
 		if i.Cell > 0 && properties["line"] != "5" { // of the file, which GitHub shows
@@ -207,8 +210,10 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(first), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Schema != "assay.check/1" || len(r.Findings) != 4 || len(r.NotChecked) != 3 || r.Counts["errors"] != 3 || r.Counts["suspected"] != 1 || r.Counts["suppressed"] != 1 ||
-		r.Counts["fixable"] != 2 || r.Counts["unsafe_fixable"] != 1 || r.Findings[3]["cell"] != 1.0 || r.Findings[0]["basis"] != "derived" {
+	if r.Schema != "assay.check/1" || len(r.Findings) != 4 || len(r.NotChecked) != 3 || r.Counts["errors"] != 3 ||
+		r.Counts["suspected"] != 1 || r.Counts["suppressed"] != 1 ||
+		r.Counts["fixable"] != 2 || r.Counts["unsafe_fixable"] != 1 || r.Findings[3]["cell"] != 1.0 ||
+		r.Findings[0]["basis"] != "derived" {
 		t.Errorf("%s", first)
 	}
 }
@@ -216,7 +221,8 @@ func TestJSON(t *testing.T) {
 // TestText: a long line is shown around the finding, and nothing of a source reaches a terminal as a control character.
 func TestText(t *testing.T) {
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "x.py"), "import torch\n"+strings.Repeat("é", 500)+"; BAD; "+strings.Repeat("x", 50000)+"\n# \x1b[31m\u202e\nx = '\x1b[31m\u202e'; BAD\n")
+	put(t, filepath.Join(dir, "x.py"), "import torch\n"+strings.Repeat("é", 500)+"; BAD; "+strings.Repeat("x",
+		50000)+"\n# \x1b[31m\u202e\nx = '\x1b[31m\u202e'; BAD\n")
 	r, _ := checked(t, dir, "", "x.py")
 	for _, name := range []string{"text", "concise"} {
 		text := form(t, name, r)
@@ -225,7 +231,8 @@ func TestText(t *testing.T) {
 		}
 	}
 	lines := strings.Split(form(t, "text", r), "\n")
-	if i := strings.Index(lines[1], "BAD"); i < 0 || !strings.Contains(lines[2], "^^^") { // the text is one line, whatever it holds
+	// the text is one line, whatever it holds
+	if i := strings.Index(lines[1], "BAD"); i < 0 || !strings.Contains(lines[2], "^^^") {
 		t.Errorf("the finding is not shown:\n%s", strings.Join(lines[:4], "\n"))
 	}
 }

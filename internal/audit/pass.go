@@ -1,104 +1,162 @@
 package audit
 
 import (
-	"path/filepath"
+	"slices"
+	"strings"
 
+	"assay/internal/abstract"
+	"assay/internal/atlas"
 	"assay/internal/pyast"
 )
 
-// Pass is the interpretation of one file, with what it calls of others.
-type Pass struct {
-	Target *Target
-	Src    *Source // of the code that is being looked at
-	Main   *Unit   // the file that is checked
+// keepNames bounds the names whose rules are kept.
+const keepNames = 50_000
 
-	rules   *ruleSet
-	memo    *memo
-	rule    *Rule              // that is looking
-	unless  func(*Pass) bool   // where this holds, the rule keeps silent
-	doubt   func(*Pass) string // why a finding of the rule is only suspected here; "" where it is not
-	project *project
-	shared  *answers
-	mod     *Unit
-	modules map[string]*Unit
-	env     *env
-	frame   *currentFrame
-	loops   []Loop
-	blocks  []Block
-	found   map[place]*Finding
-	sources map[string]*Source
-
-	defaultDevice Devices
-	defaultType   string
-	quiet         bool
-	nesting       int
-	steps         int
-	depth         int
-	calls         int
-	maybe         int
-	guarded       int        // try blocks around that take a failed import
-	caughtErrors  int        // and those that take a failed call
-	main          int        // if __name__ == "__main__" around
-	tests         []openTest // of the ifs around whose outcome is open
-	handlers      int        // except clauses around
-	lone          bool       // a function is looked at that the file itself never calls
-	imports       map[string]bool
-	notes         map[string]any // of rules, by name: Note
-	print         []byte         // fingerprint's buffer
-	numbers       map[any]uint32 // and its numbers: identity
-	spare         []*Call        // calls that are done with
-	callRoom      []Call         // room for more
-	argRoom       []*Value
-}
-
-type place struct {
-	path string
-	rule *Rule
-	from int
-	text string
-}
-
-// Package is the path of the code that is being looked at within its outermost package, without its file: "" for a script. Folders that hold the
-// project, whatever they are called, do not count.
-func (p *Pass) Package() string {
-	if p.mod.within == nil {
-		within := p.project.packageOf(filepath.Dir(p.mod.Path))
-		p.mod.within = &within
+// of lists who looks at calls of a name.
+func (s *ruleSet) of(path string) []look {
+	list, known := s.named[path]
+	if !known {
+		for _, r := range s.calls {
+			if i := slices.IndexFunc(r.Calls, func(a Ask) bool { return a.Names(path) }); i >= 0 {
+				list = append(list, look{r, r.Calls[i].Look})
+			}
+		}
+		if len(s.named) >= keepNames {
+			clear(s.named)
+		}
+		s.named[path] = list
 	}
-	return *p.mod.within
+	return list
 }
 
-// Func is the function around, nil at the top of a file.
-func (p *Pass) Func() *Func {
-	if p.frame == nil {
+// sorted sorts rules by what they look at, for one worker.
+func sorted(rules []*Rule) *ruleSet {
+	s := &ruleSet{all: rules, named: map[string][]look{}}
+	for _, r := range rules {
+		if len(r.Calls) > 0 {
+			s.calls = append(s.calls, r)
+		}
+		if r.File != nil {
+			s.files = append(s.files, r)
+		}
+		if r.Text != nil {
+			s.texts = append(s.texts, r)
+		}
+		if r.End != nil {
+			s.ends = append(s.ends, r)
+		}
+		for _, k := range r.Kinds {
+			s.nodes[k] = append(s.nodes[k], r)
+			s.kinds[k] = true
+		}
+	}
+	return s
+}
+
+// operators of a Python name, with their states in the release aimed at.
+func (a *answers) operators(path string) operators {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o, asked := a.ops[path]
+	if !asked {
+		if api, ok := a.target.Atlas.API(path); ok && api.Name == path {
+			o.known = true
+			o.forward, _ = a.target.Atlas.Needs(a.target.Torch, api.Forward)
+			o.backward, _ = a.target.Atlas.Needs(a.target.Torch, api.Backward)
+		}
+		a.ops[path] = o
+	}
+	return o
+}
+
+// Operators that a Python name comes down to, forward and backward, in the release aimed at; false where the atlas
+// does not know the name.
+func (p *Pass) Operators(path string) (forward, backward []atlas.Need, ok bool) {
+	o := p.answers.operators(path)
+	return o.forward, o.backward, o.known
+}
+
+// star is what `from torch.nn import *` binds, as far as the atlas knows.
+func (a *answers) star(name string) []string {
+	if name != "torch.nn" && name != "torch.nn.functional" {
 		return nil
 	}
-	return p.frame.fn
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.names == nil {
+		a.names = a.target.Atlas.APIs()
+	}
+	var list []string
+	for _, n := range a.names {
+		if rest, ok := strings.CutPrefix(n, name+"."); ok && !strings.ContainsAny(rest, ".(") {
+			list = append(list, rest)
+		}
+	}
+	return list
 }
 
-// File is the tree of the code that is being looked at.
-func (p *Pass) File() *pyast.File { return p.mod.File }
+// newPass makes the view of a file, and the interpreter behind it.
+func newPass(target *Target, rules *ruleSet, memo *abstract.Memo, pr *project, a *answers, path string,
+	f *parsed) *Pass {
+	p := &Pass{Target: target, rules: rules, project: pr, answers: a, home: f.src,
+		sources: map[string]*Source{path: f.src},
+		found:   map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{}}
+	world := &abstract.World{Device: target.Device, Since: target.Since,
+		Operator: func(path string) bool { return a.operators(path).known },
+		Exports:  a.star, Finder: pr.finder, Load: p.load}
+	watch := &abstract.Watch{Call: p.seeCall, Kinds: rules.kinds, Node: p.seeNode, End: p.seeEnd}
+	p.Interp = abstract.New(world, watch, memo, path, f.file.Tree)
+	return p
+}
 
-// Loops around, the innermost last: those of callers too. Func says which are the function's own.
-func (p *Pass) Loops() []Loop { return p.loops }
+// load hands a file of the project to the interpreter, and keeps what its tree was read from.
+func (p *Pass) load(path string) *abstract.File {
+	f := p.project.load(path)
+	if f.err != nil {
+		p.sources[path] = &Source{}
+		return &abstract.File{Tree: &pyast.File{}}
+	}
+	p.sources[path] = f.src
+	return f.file
+}
 
-// Blocks are the with blocks around, the innermost last.
-func (p *Pass) Blocks() []Block { return p.blocks }
+func (p *Pass) seeCall(c *abstract.Call) bool {
+	looks := p.rules.of(c.Path)
+	for _, l := range looks {
+		p.rule = l.rule
+		l.at(p, c)
+	}
+	return len(looks) > 0
+}
 
-// Guarded reports whether a failing import is caught here; Caught the same of a failing call.
-func (p *Pass) Guarded() bool { return p.guarded > 0 }
+func (p *Pass) seeNode(n pyast.Node) {
+	for _, r := range p.rules.nodes[n.Kind()] {
+		p.rule = r
+		r.Node(p, n)
+	}
+}
 
-// Caught reports whether an exception of a call is caught here.
-func (p *Pass) Caught() bool { return p.caughtErrors > 0 }
+func (p *Pass) seeEnd(s pyast.Stmt) {
+	for _, r := range p.rules.ends {
+		p.rule = r
+		r.End(p, s)
+	}
+}
 
-// InMain reports whether `if __name__ == "__main__"` stands around, or a function runs that only such code calls.
-func (p *Pass) InMain() bool { return p.main > 0 }
+// whole interprets the file and asks the rules that look at files.
+func (p *Pass) whole() {
+	p.Run()
+	for _, r := range p.rules.files {
+		p.rule = r
+		r.File(p)
+	}
+}
 
-// Maybe reports whether the code runs under a condition that is not known.
-func (p *Pass) Maybe() bool { return p.maybe > 0 }
+// Src is the source of the code that is being looked at.
+func (p *Pass) Src() *Source { return p.sources[p.Unit().Path] }
 
-// Imported reports whether the package has been imported so far, here or in a file that is imported.
-func (p *Pass) Imported(name string) bool { return p.imports[name] }
+// Home is the source of the file that is checked.
+func (p *Pass) Home() *Source { return p.home }
 
 // Note is a place for what a rule must remember through a file; make makes it.
 func Note[T any](p *Pass, make func() T) T {
@@ -112,9 +170,6 @@ func Note[T any](p *Pass, make func() T) T {
 
 // Report keeps a finding. From and To are taken of at, unless they are set.
 func (p *Pass) Report(at pyast.Node, f Finding) {
-	if p.quiet {
-		return
-	}
 	if p.doubt != nil && f.Sure {
 		if why := p.doubt(p); why != "" {
 			f.Sure, f.Text = false, f.Text+why
@@ -130,91 +185,28 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 	}
 	switch { // what is caught, and what is reached by an error alone
 	case !f.Sure:
-	case p.handlers > 0:
+	case p.InHandler():
 		f.Sure, f.Text = false, f.Text+", if the error before it gets here"
-	case p.caughtErrors > 0 && f.Severity == Error:
+	case p.Caught() && f.Severity == Error:
 		f.Sure, f.Text = false, f.Text+"; the error is caught here"
 	}
-	if p.Src.fixed {
-		f.Fix = nil
-	}
-	key := place{p.Src.Path, r, f.From, f.Text}
+	src := p.Src()
+	key := place{src.Path, r, f.From, f.Text}
 	if old := p.found[key]; old != nil && (old.Sure || !f.Sure) {
 		return
 	}
 	if p.unless != nil && p.unless(p) {
 		return
 	}
-	p.sources[p.Src.Path] = p.Src
+	p.reported[src.Path] = src
 	p.found[key] = &f
 }
 
-// Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says why. Both are asked when there is
+// Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says
+// why. Both are asked when there is
 // a finding: most calls have none.
-func (p *Pass) Unless(condition func(*Pass) bool, doubt func(*Pass) string, look func(*Pass, *Call), c *Call) {
+func (p *Pass) Unless(condition func(*Pass) bool, doubt func(*Pass) string, at Look, c *abstract.Call) {
 	p.unless, p.doubt = condition, doubt
-	look(p, c)
+	at(p, c)
 	p.unless, p.doubt = nil, nil
 }
-
-// Text of the source that a node has.
-func (p *Pass) Text(n pyast.Node) string { return p.mod.File.Source(n) }
-
-// Owns reports whether a call stands in the code that is being looked at.
-func (p *Pass) Owns(c *Call) bool { return c.unit == p.mod }
-
-// AtHome reports whether the code that is being looked at stands in the file that is checked.
-func (p *Pass) AtHome() bool { return p.mod == p.Main }
-
-// Global is what the file binds a name to at its top, as it is written; nil if it does not.
-func (p *Pass) Global(name string) pyast.Expr {
-	for _, s := range p.mod.File.Body {
-		if a, ok := s.(*pyast.Assign); ok && len(a.Targets) == 1 {
-			if n, ok := a.Targets[0].(*pyast.Name); ok && n.ID == name {
-				return a.Value
-			}
-		}
-	}
-	return nil
-}
-
-// DefaultDevice is what torch.set_default_device has set, 0 if it was not called.
-func (p *Pass) DefaultDevice() Devices { return p.defaultDevice }
-
-// Place is where a value that is given as a device puts things.
-func (p *Pass) Place(v *Value) Devices { return v.place() }
-
-// Within reports whether one of the functions in whose text the place stands is as asked.
-func (p *Pass) Within(at pyast.Node, is func(*Func) bool) bool {
-	for s, f := range p.mod.funcs {
-		if s.Pos() <= at.Pos() && at.End() <= s.End() && is(f) {
-			return true
-		}
-	}
-	return false
-}
-
-// FromTop reports whether the code that is being looked at was reached from the top of the file, by calls that stand there.
-func (p *Pass) FromTop() bool { return !p.lone }
-
-// Under reports whether one of the tests of the ifs around here, whose outcome is open, is as asked.
-func (p *Pass) Under(test func(pyast.Expr) bool) bool {
-	mod := p.mod
-	defer func() { p.mod = mod }()
-	for _, t := range p.tests {
-		p.mod = t.unit
-		if test(t.Expr) {
-			return true
-		}
-	}
-	return false
-}
-
-// openTest is the test of an if, with the file that it stands in.
-type openTest struct {
-	pyast.Expr
-	unit *Unit
-}
-
-// InHandler reports whether an except clause stands around.
-func (p *Pass) InHandler() bool { return p.handlers > 0 }

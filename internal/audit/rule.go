@@ -1,13 +1,18 @@
-// Package audit reads Python source and finds what will break, fall back, slow down or mislead on the target, before anything runs.
+// Package audit reads Python source and finds what will break, fall back, slow down or mislead on the target, before
+// anything runs.
 //
-// A file is parsed (internal/pyast) and interpreted in the abstract: every expression gets a Value, which says what is known of it: the
-// dotted name of an API, a constant, the devices on which a tensor may live, its dtype. Rules look at nodes with their values and report.
-// What follows from the source alone is reported as sure; what depends on something that the source leaves open is suspected.
+// A file is parsed (internal/pyast) and interpreted in the abstract (internal/abstract): every expression gets a
+// Value, which says what is known of it.
+// Rules look at nodes and calls with their values and report. What follows from the source alone is reported as sure;
+// what depends on something
+// that the source leaves open is suspected.
 package audit
 
 import (
 	"strings"
+	"sync"
 
+	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/pyast"
 )
@@ -29,12 +34,6 @@ const (
 	Unsafe Safety = "unsafe" // may change what the program does; applied by --fix --unsafe-fixes
 	Manual Safety = "manual" // is only shown
 )
-
-// Edit replaces the bytes [From, To) of a source.
-type Edit struct {
-	From, To int
-	Text     string
-}
 
 // Fix is a set of edits that belong together, and what they do, in the imperative: "write float32".
 type Fix struct {
@@ -71,14 +70,25 @@ type Rule struct {
 	Doc      Doc
 	Fixable  bool
 
-	// What the rule looks at; nil ones are not called.
-	Names func(path string) bool  // which names Call asks for: the answer is kept; nil is all
-	Call  func(*Pass, *Call)      // calls whose function has a name: an API's, a method's, or ?.name of an unknown value
-	Node  func(*Pass, pyast.Node) // nodes of Kinds, when their parts have been interpreted; no Kinds: the if where a program gives up for want of CUDA
+	// What the rule looks at; what is left out is not looked at.
+	Calls []Ask
+	Node  func(*Pass, pyast.Node) // nodes of Kinds, when their parts have been interpreted
 	Kinds []pyast.Kind
-	File  func(*Pass)           // once a file, when it has been interpreted
-	Text  func(*Text) []Finding // files that are not Python
+	End   func(*Pass, pyast.Stmt) // the if or assert where a program gives up for want of CUDA
+	File  func(*Pass)             // once a file, when it has been interpreted
+	Text  func(*Text) []Finding   // files that are not Python
 }
+
+// Ask is the calls that a rule asks for, and what looks at one. Of a rule's asks the first whose names fit gets the
+// call.
+type Ask struct {
+	// Names are the functions asked for: an API's, a method's, or ?.name of an unknown value. The answer is kept.
+	Names func(path string) bool
+	Look  Look
+}
+
+// Look is what a rule does with a call.
+type Look func(*Pass, *abstract.Call)
 
 // Text is a file that is not Python: requirements, pyproject, environment.
 type Text struct {
@@ -99,6 +109,62 @@ type Target struct {
 // Since reports whether the release aimed at is this one or later.
 func (t *Target) Since(release string) bool {
 	return atlas.CompareReleases(t.Torch.Version, release) >= 0
+}
+
+// Pass is a rule's view of the file that is checked: where the interpreter is, and what it knows.
+type Pass struct {
+	*abstract.Interp
+	Target *Target
+
+	rules    *ruleSet
+	rule     *Rule              // that is looking
+	unless   func(*Pass) bool   // where this holds, the rule keeps silent
+	doubt    func(*Pass) string // why a finding of the rule is only suspected here; "" where it is not
+	project  *project
+	answers  *answers
+	home     *Source            // of the file that is checked
+	sources  map[string]*Source // by the absolute paths of files
+	found    map[place]*Finding
+	reported map[string]*Source // those that something was found in, by their own paths
+	notes    map[string]any     // of rules, by name: Note
+}
+
+type place struct {
+	path string
+	rule *Rule
+	from int
+	text string
+}
+
+// ruleSet is the rules by what they look at.
+type ruleSet struct {
+	all   []*Rule
+	calls []*Rule
+	nodes [256][]*Rule
+	kinds [256]bool // of nodes that any looks at
+	ends  []*Rule
+	files []*Rule
+	texts []*Rule
+	named map[string][]look // who looks at calls of a name
+}
+
+// look is one rule's way with the calls of a name.
+type look struct {
+	rule *Rule
+	at   Look
+}
+
+// answers are what the atlas says, asked once for all files.
+type answers struct {
+	target *Target
+	mu     sync.Mutex
+	ops    map[string]operators
+	names  []string
+}
+
+type operators struct {
+	forward, backward []atlas.Need
+	known             bool
 }
 
 // Near is the rule whose name is spelt almost so, or "".

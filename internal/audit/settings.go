@@ -13,7 +13,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Settings are what a project says of its checks: the table [check] of assay.toml, or [tool.assay.check] of pyproject.toml.
+// Settings are what a project says of its checks: the table [check] of assay.toml, or [tool.assay.check] of
+// pyproject.toml.
 // The command line goes first.
 type Settings struct {
 	Torch    string   `toml:"torch"`    // release aimed at: "2.8"
@@ -82,7 +83,8 @@ func parseSettings(name string, raw []byte) (s Settings, found bool, err error) 
 		for _, e := range strict.Errors { // other tables belong to others
 			if key := e.Key(); len(key) > len(table) && slices.Equal([]string(key[:len(table)]), table) {
 				row, column := e.Position()
-				return s, false, fmt.Errorf("line %d, column %d: [%s] has no setting %q", row, column, strings.Join(table, "."), strings.Join(key[len(table):], "."))
+				return s, false, fmt.Errorf("line %d, column %d: [%s] has no setting %q", row, column,
+					strings.Join(table, "."), strings.Join(key[len(table):], "."))
 			}
 		}
 	}

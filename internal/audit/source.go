@@ -16,6 +16,12 @@ import (
 // maxSource bounds what is read as one source: larger files are data, not programs.
 const maxSource = 16 << 20
 
+// Edit replaces the bytes [From, To) of a source.
+type Edit struct {
+	From, To int
+	Text     string
+}
+
 // Source is a file's Python: the file itself, or the code cells of a notebook one after the other.
 type Source struct {
 	Path  string
@@ -138,7 +144,8 @@ func (s *Source) Line(offset int) (text string, start int) {
 // coding is the comment that names a source's encoding.
 var coding = regexp.MustCompile(`\A(?:[ \t\f]*(?:#[^\r\n]*)?\r?\n)?[ \t\f]*#[^\r\n]*?(coding)[:=]`)
 
-// HideCoding makes a comment that names an encoding say nothing, by one byte: for texts that are UTF-8 whatever it says.
+// HideCoding makes a comment that names an encoding say nothing, by one byte: for texts that are UTF-8 whatever it
+// says.
 func HideCoding(text []byte) []byte {
 	if m := coding.FindSubmatchIndex(text[:min(len(text), 1<<12)]); m != nil {
 		text = bytes.Clone(text)
@@ -199,7 +206,8 @@ func splice(text []byte, base int, edits []Edit) []byte {
 	return append(out, text[at:]...)
 }
 
-// Notebooks --------------------------------------------------------------------------------------------------------------------
+// Notebooks
+// --------------------------------------------------------------------------------------------------------------------
 
 // jsonReader walks a notebook's JSON and knows where its strings stand.
 type jsonReader struct {
@@ -296,7 +304,8 @@ func (s *Source) readNotebook() error {
 		for _, p := range c.pieces {
 			text = append(text, p.text...)
 			// Half of a pair of surrogates is no text, and would be lost when written back.
-			s.fixed = s.fixed || strings.Contains(p.text, "\uFFFD") && bytes.Contains(bytes.ToLower(s.Raw[p.from:p.to]), []byte(`\ud`))
+			s.fixed = s.fixed || strings.Contains(p.text, "\uFFFD") &&
+				bytes.Contains(bytes.ToLower(s.Raw[p.from:p.to]), []byte(`\ud`))
 		}
 		c.To = c.From + len(text)
 		c.skipped = hideMagics(text)
@@ -363,7 +372,8 @@ func (s *Source) readCells(r *jsonReader) error {
 	return err
 }
 
-// hideMagics overwrites what IPython alone understands, byte for byte, with Python that does nothing: `%matplotlib inline` becomes `0` and spaces.
+// hideMagics overwrites what IPython alone understands, byte for byte, with Python that does nothing: `%matplotlib
+// inline` becomes `0` and spaces.
 // A cell magic whose cell is no Python (%%bash) hides the cell, which is reported.
 func hideMagics(text []byte) (hidden bool) {
 	first := bytes.TrimLeft(text, " \t\r\n")
@@ -415,7 +425,8 @@ func hideMagics(text []byte) (hidden bool) {
 	return false
 }
 
-// isAutomagic reports a line that IPython takes for a magic without its sign, and that people write so: pip install torch.
+// isAutomagic reports a line that IPython takes for a magic without its sign, and that people write so: pip install
+// torch.
 func isAutomagic(body []byte) bool {
 	words := bytes.Fields(body)
 	if len(words) < 2 {
@@ -423,7 +434,8 @@ func isAutomagic(body []byte) bool {
 	}
 	switch string(words[0]) {
 	case "pip", "pip3", "conda", "mamba", "uv":
-		return string(words[1]) == "install" || string(words[1]) == "uninstall" || len(words) > 2 && string(words[1]) == "pip" && string(words[2]) == "install"
+		return string(words[1]) == "install" || string(words[1]) == "uninstall" || len(words) > 2 &&
+			string(words[1]) == "pip" && string(words[2]) == "install"
 	}
 	return false
 }

@@ -12,28 +12,33 @@ import (
 	"unicode/utf8"
 )
 
-// wanted finds the word BAD and can replace it; UGLY unsafely. It stands for a rule in tests of what is around the rules.
-var wanted = &Rule{Name: "bad-word", Title: "the word BAD", Severity: Error, Fixable: true, Doc: Doc{Why: "It <is> \"bad\" & so on.", Bad: "BAD\n", Good: "good\n"}, File: func(p *Pass) {
-	for word, fix := range map[string]Fix{"BAD": {Safety: Safe, Title: "write good"}, "UGLY": {Safety: Unsafe, Title: "write nice"}} {
-		text := string(p.Src.Text)
-		for at := 0; ; {
-			i := strings.Index(text[at:], word)
-			if i < 0 {
-				break
+// wanted finds the word BAD and can replace it; UGLY unsafely. It stands for a rule in tests of what is around the
+// rules.
+var wanted = &Rule{Name: "bad-word", Title: "the word BAD", Severity: Error, Fixable: true,
+	Doc: Doc{Why: "It <is> \"bad\" & so on.", Bad: "BAD\n", Good: "good\n"}, File: func(p *Pass) {
+		for word, fix := range map[string]Fix{"BAD": {Safety: Safe, Title: "write good"},
+			"UGLY": {Safety: Unsafe, Title: "write nice"}} {
+			text := string(p.Src().Text)
+			for at := 0; ; {
+				i := strings.Index(text[at:], word)
+				if i < 0 {
+					break
+				}
+				from := at + i
+				at = from + len(word)
+				f := fix
+				f.Edits = []Edit{{from, at, map[string]string{"BAD": "good", "UGLY": "nice"}[word]}}
+				p.Report(nil, Finding{Sure: word == "BAD", From: from, To: at,
+					Text: word + " stands here: 100 %, a::b\nand more", Hint: "do not", Fix: &f})
 			}
-			from := at + i
-			at = from + len(word)
-			f := fix
-			f.Edits = []Edit{{from, at, map[string]string{"BAD": "good", "UGLY": "nice"}[word]}}
-			p.Report(nil, Finding{Sure: word == "BAD", From: from, To: at, Text: word + " stands here: 100 %, a::b\nand more", Hint: "do not", Fix: &f})
 		}
-	}
-}}
+	}}
 
 // checked checks files of a folder by that rule.
 func checked(t *testing.T, dir string, fix Safety, names ...string) (*Report, *Options) {
 	t.Helper()
-	o := &Options{Base: dir, Files: names, Rules: []*Rule{wanted, UnusedAllow, BareAllow}, Known: []*Rule{wanted, UnusedAllow, BareAllow}, Target: Target{Device: "mps"}, All: true, Fix: fix, Version: "test"}
+	o := &Options{Base: dir, Files: names, Rules: []*Rule{wanted, UnusedAllow, BareAllow},
+		Known: []*Rule{wanted, UnusedAllow, BareAllow}, Target: Target{Device: "mps"}, All: true, Fix: fix, Version: "test"}
 	r, err := Check(o)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +89,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestNotebookCells: cells have numbers of their own; what IPython alone understands is passed over, and what Python understands is not.
+// TestNotebookCells: cells have numbers of their own; what IPython alone understands is passed over, and what Python
+// understands is not.
 func TestNotebookCells(t *testing.T) {
 	for _, c := range []struct{ name, cell, want string }{ // want: the places of BAD, in order
 		{"line magics", "%matplotlib inline\n!pip install x\n?torch\ntorch?\nBAD", "5:1"},
@@ -101,11 +107,12 @@ func TestNotebookCells(t *testing.T) {
 		{"CRLF", "%ls\r\nBAD\r\n", "2:1"},
 	} {
 		dir := t.TempDir()
-		raw, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{}, "cells": []any{
-			map[string]any{"cell_type": "markdown", "source": "BAD"},
-			map[string]any{"cell_type": "code", "source": "import torch\rx = 1", "outputs": []any{}},
-			map[string]any{"cell_type": "code", "source": c.cell, "outputs": []any{}},
-			map[string]any{"cell_type": "code", "source": "\n\nBAD", "outputs": []any{}}}})
+		raw, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{},
+			"cells": []any{
+				map[string]any{"cell_type": "markdown", "source": "BAD"},
+				map[string]any{"cell_type": "code", "source": "import torch\rx = 1", "outputs": []any{}},
+				map[string]any{"cell_type": "code", "source": c.cell, "outputs": []any{}},
+				map[string]any{"cell_type": "code", "source": "\n\nBAD", "outputs": []any{}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,14 +140,29 @@ func TestNotebookCells(t *testing.T) {
 func TestNotebooksNotRead(t *testing.T) {
 	for text, trouble := range map[string]string{
 		`{"cells": [{"cell_type": "code", "source": "BAD"}], "metadata": {"language_info": {"name": "julia"}}}`: "",
-		`{"worksheets": []}`: "nbformat 4", `{"cells": 1}`: "no notebook", `{"cells": [{"source": {}}]}`: "no notebook", `[]`: "nbformat 4", ``: "nbformat 4", `{"cells": [`: "notebook",
+		`{"worksheets": []}`: "nbformat 4", `{"cells": 1}`: "no notebook", `{"cells": [{"source": {}}]}`: "no notebook",
+		`[]`: "nbformat 4", ``: "nbformat 4", `{"cells": [`: "notebook",
 		`{"cells": [], "metadata": 3}`: "", "\xff": "UTF-8", `{"cells": [{"cell_type": "code", "source": [1]}]}`: "notebook",
 	} {
 		dir := t.TempDir()
 		put(t, filepath.Join(dir, "n.ipynb"), text)
 		r, _ := checked(t, dir, "", "n.ipynb")
-		if len(r.Items) > 0 || (trouble == "") != (len(r.Troubles) == 0) || trouble != "" && !strings.Contains(r.Troubles[0].Text, trouble) {
+		if len(r.Items) > 0 || (trouble == "") != (len(r.Troubles) == 0) || trouble != "" &&
+			!strings.Contains(r.Troubles[0].Text, trouble) {
 			t.Errorf("%s: %v %v", text, r.Items, r.Troubles)
+		}
+	}
+}
+
+// TestNotebookLanguages: Python goes by two names, and by none.
+func TestNotebookLanguages(t *testing.T) {
+	for metadata, read := range map[string]bool{`{}`: true, `{"language_info": {"name": "python"}}`: true,
+		`{"language_info": {"name": "ipython"}}`: true, `{"language_info": {"name": "Python"}}`: true,
+		`{"kernelspec": {"language": "python"}}`: true, `{"kernelspec": {"language": "R"}}`: false,
+		`{"language_info": {"name": "julia"}}`: false} {
+		_, err := NewSource("n.ipynb", []byte(`{"cells": [], "metadata": `+metadata+`}`))
+		if (err == nil) != read {
+			t.Errorf("%s: %v", metadata, err)
 		}
 	}
 }
@@ -164,7 +186,8 @@ func randomNotebook(random *rand.Rand) string {
 	for range random.IntN(6) {
 		var lines []string
 		for range random.IntN(6) {
-			lines = append(lines, pick("import torch", "BAD", "x = BAD  # <é> / 𝔘", "", "y = 'é\\t\"'", "if 1: BAD", "%magic BAD", "!ls", "s = \"\u2028\"", "z = '/'; BAD; BAD"))
+			lines = append(lines, pick("import torch", "BAD", "x = BAD  # <é> / 𝔘", "", "y = 'é\\t\"'", "if 1: BAD",
+				"%magic BAD", "!ls", "s = \"\u2028\"", "z = '/'; BAD; BAD"))
 		}
 		text := strings.Join(lines, pick("\n", "\n", "\r\n"))
 		source := quote(text)
@@ -175,17 +198,20 @@ func randomNotebook(random *rand.Rand) string {
 			}
 			source = "[" + space + strings.Join(parts, ","+space) + space + "]"
 		}
-		fields := []string{`"cell_type":` + pick(`"code"`, `"code"`, `"markdown"`), `"source":` + space + source, `"outputs": [{"text": ["BAD\u00e9", 1.0e5, 1E+05]}]`, `"metadata": {"BAD": null}`,
+		fields := []string{`"cell_type":` + pick(`"code"`, `"code"`, `"markdown"`), `"source":` + space + source,
+			`"outputs": [{"text": ["BAD\u00e9", 1.0e5, 1E+05]}]`, `"metadata": {"BAD": null}`,
 			`"execution_count":` + pick("null", "12")}
 		random.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 		cells = append(cells, "{"+space+strings.Join(fields, ","+space)+"}")
 	}
-	top := []string{`"cells":` + space + "[" + space + strings.Join(cells, ", ") + "]", `"metadata": {"kernelspec": {"language": "python"}}`, `"nbformat": 4`, `"nbformat_minor": 5`}
+	top := []string{`"cells":` + space + "[" + space + strings.Join(cells, ", ") + "]",
+		`"metadata": {"kernelspec": {"language": "python"}}`, `"nbformat": 4`, `"nbformat_minor": 5`}
 	random.Shuffle(len(top), func(i, j int) { top[i], top[j] = top[j], top[i] })
 	return space + "{" + strings.Join(top, ","+space) + "}" + pick("", "\n")
 }
 
-// TestNotebookFixes: with encoding/json as oracle, of whatever notebook only the sources of code cells change, and there only the word, its magics
+// TestNotebookFixes: with encoding/json as oracle, of whatever notebook only the sources of code cells change, and
+// there only the word, its magics
 // apart; every byte outside the strings that change stays.
 func TestNotebookFixes(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
@@ -323,7 +349,8 @@ func TestNotebookInsertion(t *testing.T) {
 			t.Errorf("%s: %v, %s", c.source, err, after)
 		}
 	}
-	src, err := NewSource("n.ipynb", []byte(`{"cells": [{"cell_type": "code", "source": "a"}, {"cell_type": "code", "source": "b"}]}`))
+	src, err := NewSource("n.ipynb",
+		[]byte(`{"cells": [{"cell_type": "code", "source": "a"}, {"cell_type": "code", "source": "b"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,16 +368,19 @@ func TestFixThatBreaks(t *testing.T) {
 	put(t, filepath.Join(dir, "a.py"), "import torch\nWORSE\n")
 	put(t, filepath.Join(dir, "b.py"), "import torch\nBAD\n")
 	worse := &Rule{Name: "worse", File: func(p *Pass) {
-		if from := bytes.Index(p.Src.Text, []byte("WORSE")); from >= 0 {
-			p.Report(nil, Finding{Severity: Error, Sure: true, From: from, To: from + 5, Text: "worse", Fix: &Fix{Safety: Safe, Edits: []Edit{{from, from + 5, "((("}}}})
+		if from := bytes.Index(p.Src().Text, []byte("WORSE")); from >= 0 {
+			p.Report(nil, Finding{Severity: Error, Sure: true, From: from, To: from + 5, Text: "worse",
+				Fix: &Fix{Safety: Safe, Edits: []Edit{{from, from + 5, "((("}}}})
 		}
 	}}
-	o := &Options{Base: dir, Files: []string{"a.py", "b.py"}, Rules: []*Rule{wanted, worse}, Target: Target{Device: "mps"}, Fix: Safe}
+	o := &Options{Base: dir, Files: []string{"a.py", "b.py"}, Rules: []*Rule{wanted, worse},
+		Target: Target{Device: "mps"}, Fix: Safe}
 	r, err := Check(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Troubles) != 1 || r.Troubles[0].File != "a.py" || len(r.Items) != 1 || r.Counts.Fixed != 1 || len(o.Changed) != 1 || o.Changed[filepath.Join(dir, "b.py")] == nil {
+	if len(r.Troubles) != 1 || r.Troubles[0].File != "a.py" || len(r.Items) != 1 || r.Counts.Fixed != 1 ||
+		len(o.Changed) != 1 || o.Changed[filepath.Join(dir, "b.py")] == nil {
 		t.Errorf("%v %v %v", r.Troubles, r.Items, r.Counts)
 	}
 }

@@ -120,7 +120,8 @@ func demoMeet(ctx context.Context, env *Env, interpreter, folder, script, torch 
 		if !r.Ended {
 			continue
 		}
-		w, text := width(env), firstLine(r.Text)
+		w := width(env)
+		text, _, _ := strings.Cut(r.Text, "\n")
 		if r.Cause == "missing" {
 			text = "no kernel for MPS in torch " + torch
 		}

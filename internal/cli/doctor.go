@@ -30,30 +30,60 @@ type doctorOptions struct {
 	Require []string
 }
 
-// doctorSchema names the version of the JSON form of `assay doctor`.
-const doctorSchema = "assay.doctor/1"
-
 // doctorLines is how many findings of one name the page shows: an environment of the wrong architecture has a hundred.
 const doctorLines = 6
 
-// doctorReport is what `assay doctor --json` prints.
+// doctorReport is what `assay doctor --json` prints: a document of evidence.
 type doctorReport struct {
-	Schema      string              `json:"schema"`
+	evidence.Envelope
+	doctorBody `json:"body"`
+	found      doctorFindings
+}
+
+// doctorBody is what it has beyond the envelope.
+type doctorBody struct {
 	System      string              `json:"system"`                // darwin/arm64, …: what assay itself was built for
 	Interpreter *python.Interpreter `json:"interpreter,omitempty"` // absent when none was found
 	Torch       *python.Torch       `json:"torch,omitempty"`       // absent when it is not installed
 	Packages    []python.Package    `json:"packages"`
-	Findings    doctorFindings      `json:"findings"`
+	Sections    []doctorSection     `json:"sections"`           // of the page, with the names of their findings
 	Gates       []python.Gate       `json:"gates"`              // empty with --no-gates
 	Required    []string            `json:"required,omitempty"` // gates that must pass, from --require
 	Failed      []string            `json:"failed"`             // names of error findings and of required gates that did not pass; empty: exit status 0
 }
 
+// doctorSection is a part of the page.
+type doctorSection struct {
+	Name     string   `json:"name"`
+	Findings []string `json:"findings"`
+}
+
 // doctorFindings are kept by section, in the order of the printed page. Severity error is what fails the command.
-type doctorFindings struct {
-	Interpreter []evidence.Finding `json:"interpreter"`
-	Wheels      []evidence.Finding `json:"wheels"`
-	Environment []evidence.Finding `json:"environment"`
+type doctorFindings struct{ Interpreter, Wheels, Environment []evidence.Finding }
+
+// document puts into the envelope what was found.
+func (r *doctorReport) document() {
+	r.Sections = []doctorSection{}
+	for _, s := range []struct {
+		name  string
+		found []evidence.Finding
+	}{{"interpreter", r.found.Interpreter}, {"wheels", r.found.Wheels}, {"environment", r.found.Environment}} {
+		section := doctorSection{Name: s.name, Findings: []string{}}
+		for _, f := range s.found {
+			section.Findings = append(section.Findings, f.Name)
+		}
+		r.Sections = append(r.Sections, section)
+		r.Findings = append(r.Findings, s.found...)
+	}
+	r.Subject.Kind, r.Target.Asked, r.Target.System = "interpreter", "auto", r.System
+	if r.Interpreter != nil {
+		r.Subject.Command, r.Target.Python = []string{r.Interpreter.Path}, r.Interpreter.Version
+		r.Provenance.Interpreter = r.Interpreter.Path
+	}
+	if r.Torch != nil {
+		r.Target.Framework, r.Target.Release = "torch", r.Torch.Release
+	}
+	r.Provenance.Assay = Version()
 }
 
 func newDoctorCommand(env *Env) *cobra.Command {
@@ -72,7 +102,7 @@ Exit status 3 when a check finds an error, or when a gate named by --require doe
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.BoolVar(&opts.JSON, "json", false, "print the record ("+doctorSchema+") instead of the page")
+	f.BoolVar(&opts.JSON, "json", false, "print the record ("+evidence.Schema+", a doctor's) instead of the page")
 	f.StringVar(&opts.Python, "python", "", "interpreter to check: a `path`, a name on PATH, or the folder of an environment")
 	f.StringVar(&opts.Record, "record", "", "also write what the host's sources say, raw, to `file`")
 	f.BoolVar(&opts.NoGates, "no-gates", false, "do not import any framework")
@@ -121,11 +151,9 @@ func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
 
 // doctor looks at everything once.
 func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, error) {
-	r := &doctorReport{
-		Schema: doctorSchema, System: runtime.GOOS + "/" + runtime.GOARCH, Packages: []python.Package{}, Gates: []python.Gate{}, Failed: []string{},
-		Findings: doctorFindings{Interpreter: []evidence.Finding{}, Wheels: []evidence.Finding{}, Environment: []evidence.Finding{}},
-		Required: opts.Require,
-	}
+	r := &doctorReport{Envelope: evidence.NewEnvelope(evidence.KindDoctor), doctorBody: doctorBody{System: runtime.GOOS + "/" + runtime.GOARCH,
+		Packages: []python.Package{}, Gates: []python.Gate{}, Failed: []string{}, Required: opts.Require}}
+	r.ID, r.Started = evidence.KindDoctor, env.Now().UTC()
 	in, err := python.Find(ctx, env.Environ, env.Dir, opts.Python)
 	switch {
 	case ctx.Err() != nil:
@@ -133,33 +161,33 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 	case err != nil && opts.Python != "":
 		return nil, err
 	case err != nil:
-		r.Findings.Interpreter = append(r.Findings.Interpreter, evidence.Finding{Name: "interpreter-missing", Severity: evidence.Error,
+		r.found.Interpreter = append(r.found.Interpreter, evidence.Finding{Name: "interpreter-missing", Severity: evidence.Error,
 			Text: err.Error(), Hint: fault.HintOf(err), Basis: evidence.Measured})
 	default:
 		r.Interpreter = &in
-		r.Findings.Interpreter = append(r.Findings.Interpreter, python.CheckInterpreter(in)...)
+		r.found.Interpreter = append(r.found.Interpreter, python.CheckInterpreter(in)...)
 		r.Packages = append(r.Packages, python.Packages(in.Site)...)
 		torch, ok, err := python.ReadTorch(in, r.Packages)
 		if err != nil {
-			r.Findings.Wheels = append(r.Findings.Wheels, evidence.Finding{Name: "torch-unreadable", Severity: evidence.Error, Text: err.Error(), Basis: evidence.Derived,
+			r.found.Wheels = append(r.found.Wheels, evidence.Finding{Name: "torch-unreadable", Severity: evidence.Error, Text: err.Error(), Basis: evidence.Derived,
 				Hint: "the installation is incomplete: install torch again"})
 		} else if ok {
 			r.Torch = &torch
 		}
-		r.Findings.Wheels = append(r.Findings.Wheels, python.CheckPackages(in, r.Packages, r.Torch)...)
+		r.found.Wheels = append(r.found.Wheels, python.CheckPackages(in, r.Packages, r.Torch)...)
 	}
 	release := ""
 	if r.Torch != nil {
 		release = r.Torch.Release
 	}
-	r.Findings.Environment = append(r.Findings.Environment, python.CheckEnviron(env.Environ, release, runtime.GOOS)...)
+	r.found.Environment = append(r.found.Environment, python.CheckEnviron(env.Environ, release, runtime.GOOS)...)
 	if r.Interpreter != nil && !opts.NoGates {
 		r.Gates = append(r.Gates, python.Gates(ctx, in, env.Environ)...)
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("check the devices: %w", ctx.Err())
 	}
-	for _, f := range slices.Concat(r.Findings.Interpreter, r.Findings.Wheels, r.Findings.Environment) {
+	for _, f := range slices.Concat(r.found.Interpreter, r.found.Wheels, r.found.Environment) {
 		if f.Severity == evidence.Error && !slices.Contains(r.Failed, f.Name) {
 			r.Failed = append(r.Failed, f.Name)
 		}
@@ -169,6 +197,8 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 			r.Failed = append(r.Failed, name)
 		}
 	}
+	r.document()
+	r.Ended = env.Now().UTC()
 	return r, nil
 }
 
@@ -268,7 +298,7 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			line("note", "passed over: "+p, evidence.Measured, "")
 		}
 	}
-	findings(r.Findings.Interpreter)
+	findings(r.found.Interpreter)
 
 	fmt.Fprintln(&b, "\nWheels")
 	if r.Interpreter != nil {
@@ -284,11 +314,11 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			if f, ok := python.MacFloor(t.Release); ok && r.Interpreter.Platform == "darwin" {
 				line("note", fmt.Sprintf("torch %s needs macOS %s for MPS; this is %s", t.Release, f.Backend, cmp.Or(r.Interpreter.System, "not known")), evidence.Derived, "")
 			}
-		} else if len(r.Findings.Wheels) == 0 || r.Findings.Wheels[0].Name != "torch-unreadable" {
+		} else if len(r.found.Wheels) == 0 || r.found.Wheels[0].Name != "torch-unreadable" {
 			line("?", "torch is not installed", evidence.Derived, "")
 		}
 		misfits := 0
-		for _, f := range r.Findings.Wheels {
+		for _, f := range r.found.Wheels {
 			if strings.HasPrefix(f.Name, "wheel-") {
 				misfits++
 			}
@@ -299,7 +329,7 @@ func (r *doctorReport) page(opts doctorOptions) string {
 	} else {
 		line("?", "no interpreter to look into", evidence.Derived, "")
 	}
-	findings(r.Findings.Wheels)
+	findings(r.found.Wheels)
 
 	fmt.Fprintln(&b, "\nDevice gates")
 	switch {
@@ -335,10 +365,10 @@ func (r *doctorReport) page(opts doctorOptions) string {
 	}
 
 	fmt.Fprintln(&b, "\nEnvironment")
-	if len(r.Findings.Environment) == 0 {
+	if len(r.found.Environment) == 0 {
 		line("ok", "no variable that would be refused, misread or ignored", evidence.Derived, "")
 	}
-	findings(r.Findings.Environment)
+	findings(r.found.Environment)
 	if len(r.Failed) > 0 {
 		fmt.Fprintf(&b, "\nfailed: %s\n", strings.Join(r.Failed, ", "))
 	}

@@ -76,8 +76,10 @@ func Main(env *Env, args []string) int {
 	case errors.As(err, &s):
 		return int(s)
 	}
-	if strings.HasPrefix(err.Error(), "unknown command") { // cobra's own words
-		err = fault.Exit(fault.Hint(err, "see: assay --help"), fault.Usage)
+	for _, words := range []string{"unknown command", "if any flags in the group"} { // cobra's own
+		if strings.HasPrefix(err.Error(), words) && fault.HintOf(err) == "" {
+			err = fault.Exit(fault.Hint(err, "see: assay --help"), fault.Usage)
+		}
 	}
 	fmt.Fprintf(env.Stderr, "assay: %s\n", text.Lines(err.Error()))
 	if hint := fault.HintOf(err); hint != "" {
@@ -102,7 +104,23 @@ func newRootCommand(env *Env) *cobra.Command {
 		return fault.Exit(fault.Hint(err, "see: "+cmd.CommandPath()+" --help"), usageCode(cmd))
 	})
 	root.AddCommand(commands(env)...)
+	countArguments(root)
 	return root
+}
+
+// countArguments makes a wrong number of arguments a wrong command line, with its status and where to look.
+func countArguments(cmd *cobra.Command) {
+	if right := cmd.Args; right != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := right(cmd, args); err != nil {
+				return fault.Exit(fault.Hint(err, "see: "+cmd.CommandPath()+" --help"), usageCode(cmd))
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		countArguments(sub)
+	}
 }
 
 // usageCode is the status of a wrong command line. Under run, 2 could be the script's own, so that run says 125.

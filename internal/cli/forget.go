@@ -196,7 +196,9 @@ func askValue(env *Env) (string, error) {
 func ownWord(v *secret.Value) string {
 	one := 1.0
 	figure := evidence.Known("step.time", one, "s", evidence.Measured)
-	data, _ := json.Marshal([]any{evidence.Run{Schema: evidence.Schema, Figures: []evidence.Figure{figure}}, logbook.Record{Schema: logbook.RecordSchema},
+	run := evidence.NewRun("")
+	run.Figures = append(run.Figures, figure)
+	data, _ := json.Marshal([]any{run, logbook.Record{Schema: logbook.RecordSchema},
 		evidence.Window{}, evidence.Epoch{}, evidence.Finding{}, evidence.Fallback{}, evidence.SyncPoint{}, evidence.PhaseMem{}, evidence.Operator{}})
 	for _, word := range append(strings.FieldsFunc(string(data), func(r rune) bool { return r != '_' && r != '.' && r != '/' && (r < 'a' || r > 'z') }),
 		string(evidence.Measured), string(evidence.Rehearsed), string(evidence.Predicted), string(evidence.Derived), string(evidence.Declared), logbook.KindRun,

@@ -58,7 +58,7 @@ is no pass, and the answer says what would tell.`,
 	f := cmd.Flags()
 	f.StringVar(&opts.policy, "policy", "", "`file` of gates, or default")
 	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook of earlier runs for baselines; may be given again")
-	f.BoolVar(&opts.json, "json", false, "print the record ("+gate.Schema+")")
+	f.BoolVar(&opts.json, "json", false, "print the record ("+evidence.Schema+", a gate's)")
 	f.StringVar(&opts.junit, "junit", "", "write JUnit XML to a `file`")
 	f.BoolVar(&opts.github, "github", false, "append a summary to the file that $GITHUB_STEP_SUMMARY names")
 	f.BoolVar(&opts.check, "check", false, "only read the policy")

@@ -48,7 +48,8 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	write("x.log", "epoch"+evil+"\nTraceback (most recent call last):\n  File \"/u/"+evil+".py\", line 3, in f\nFrobError: "+evil+"it\n"+
 		"NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device."+evil+"\n[ERROR] "+evil+" gone\n"+
 		"RuntimeError: MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 0 bytes, max allowed: 2.00 GB). Tried to allocate 7.00 GB on "+evil+" pool\n")
-	run := evidence.Run{Schema: evidence.Schema, ID: "r" + evil, Started: time.Now()}
+	run := *evidence.NewRun("r" + evil)
+	run.Started = time.Now()
 	run.Subject = evidence.Subject{Kind: "script", Script: "t" + evil + ".py", Command: []string{"python", evil}}
 	run.Target = evidence.Target{Device: "mps" + evil, Framework: "torch", Release: "2.8.0" + evil, Asked: evil, System: evil}
 	run.Outcome = evidence.Outcome{Started: true, Error: "FrobError: " + evil, Where: evil + ":3", Reason: evil}
@@ -58,7 +59,7 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	run.Fallbacks = []evidence.Fallback{{Operator: evil, Where: evil, Count: 1}}
 	run.Operators = []evidence.Operator{{Name: evil, Self: 1}}
 	run.Profile.Trace = evil + ".json"
-	run.Provenance = evidence.Provenance{Torch: evil, Dirty: evil, Commit: evil}
+	run.Provenance = evidence.Provenance{Build: evil, Dirty: evil, Commit: evil}
 	data, err := json.Marshal(run)
 	if err != nil {
 		t.Fatal(err)
@@ -118,6 +119,7 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 		{"run", "--out", "o" + strings.ReplaceAll(evil, "\x00", ""), "--", "no" + evil}, {"try", evil}, {"try", "m:" + evil, "--input", evil},
 		{"ops", "conv2d", "--torch", evil}, {"ops", "--diff", evil, evil}, {"ops", "--api", evil},
 		{"verdict", "run"}, {"ops", evil}, {"ops", "--diff", "2.7", "2.8" + evil}, {"rule", evil}, {evil}, {"show", "--" + evil},
+		{"try", evil}, {"try", "a:b", "--on", evil}, {"try", "a:b", "--python", "/no/" + strings.ReplaceAll(evil, "\x00", "")},
 		{"log", "reject", "h" + evil, "--because", evil}, {"log", "import", "run"}, {"log"}, {"log", "show", evil}, {"log", "note", "r", "n" + evil},
 		{"log", "query", "SELECT title AS 'a\u202e\x1b[31m', '" + evil + "' FROM record"}, {"log", "query", evil}, {"log", "export", "--markdown"},
 	} {

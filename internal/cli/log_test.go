@@ -81,50 +81,12 @@ func contains(t *testing.T, text string, wants ...string) {
 	}
 }
 
-func TestLogFromImportToVerify(t *testing.T) {
+// TestLogVerifyFindsDamage: one bit of what was kept.
+func TestLogVerifyFindsDamage(t *testing.T) {
 	r := newLogRoom(t)
-	r.run(fault.Failed)
-	contains(t, r.err.String(), "no logbook at", "assay log import .assay/runs")
-	first := r.folder("first", nil)
-	r.folder("second", func(run *evidence.Run) { run.Started = run.Started.Add(time.Hour); run.Target.Release = "2.4.0" })
-	contains(t, r.run(fault.OK, "import", ".assay/runs"), "new: 2 records", "refused: 0")
-	contains(t, r.run(fault.OK, "import", first, filepath.Join(first, "evidence.json")), "0 records", "there already: 2")
-
-	list := r.run(fault.OK)
-	if a, b := strings.Index(list, "2.4.0"), strings.Index(list, "2.3.1"); a < 0 || b < a {
-		t.Errorf("not the newest first:\n%s", list)
-	}
-	contains(t, list, "plain.py", "731 µs", "measured", "ok")
-	contains(t, r.run(fault.OK, "diff", "first", "second"), "2.3.1+cu121 → 2.4.0")
-
-	r.run(fault.Usage, "show", "third")
-	contains(t, r.err.String(), "see: assay log")
-	note := strings.TrimSpace(r.run(fault.OK, "note", "first", "the fan was blocked", "--task", "Classification"))
-	r.run(fault.OK, "reject", "more workers help", "--because", "they do not", "first", "second")
-	r.run(fault.Usage, "reject", "more workers help")
-	contains(t, r.run(fault.OK, "show", "first"), "plain.py", "conditions", "power.source", "other programs", "the fan was blocked",
-		"rejected because: they do not")
-	contains(t, r.run(fault.OK, "show", note[:12]), "the fan was blocked", "Classification")
-	doc, err := os.ReadFile(filepath.Join(first, "evidence.json"))
-	if err != nil || r.run(fault.OK, "show", "--json", "first") != string(doc) {
-		t.Errorf("what is shown is not what was kept (%v)", err)
-	}
-	contains(t, r.run(fault.OK, "query", "SELECT name, torch FROM runs ORDER BY started", "--csv"), "name,torch\nfirst,2.3.1+cu121\nsecond,2.4.0\n")
-	r.run(fault.Usage, "query", "DELETE FROM record")
-	contains(t, r.run(fault.OK, "export", "--markdown"), "Task: Classification (declared)", "## Appendix: rejected hypotheses", "more workers help")
-	r.run(fault.OK, "export", "--parquet", "--out", "figures.parquet", "first")
-	if head, err := os.ReadFile(filepath.Join(r.env.Dir, "figures.parquet")); err != nil || !bytes.HasPrefix(head, []byte("PAR1")) {
-		t.Errorf("no Parquet file: %v", err)
-	}
-
-	data := filepath.Join(r.env.Dir, "data.bin")
-	if err := os.WriteFile(data, []byte("abc"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r.run(fault.OK, "facts", "first", "--checksum", "data.bin", "--rtt", "nowhere")
-	// Python: hashlib.sha256(b"data.bin\x003\x00abc")
-	contains(t, r.run(fault.OK, "show", "first"), "sha256-whole:"+dataSum, "store.rtt: unknown")
-
+	r.folder("first", nil)
+	r.run(fault.OK, "import", ".assay/runs")
+	r.run(fault.OK, "reject", "more workers help", "--because", "they do not", "first")
 	contains(t, r.run(fault.OK, "verify"), "everything is as it was kept")
 	path := filepath.Join(r.env.Dir, ".assay", "logbook.db")
 	whole, err := os.ReadFile(path)
@@ -141,9 +103,6 @@ func TestLogFromImportToVerify(t *testing.T) {
 	}
 	r.run(fault.GateFailed, "verify")
 }
-
-// dataSum is the SHA-256 of data.bin's name, size and content, as a fingerprint has them.
-const dataSum = "ad9edd58a3c4c831b5767b49d108be8fc4c9bcc4e8ea4d60f3663944af943aa9"
 
 func TestRecordRun(t *testing.T) {
 	r := newLogRoom(t)

@@ -48,7 +48,7 @@ Exit status: 0 where a lane is named, 4 where the evidence does not suffice, 3 w
 	f.StringSliceVar(&opts.declared, "declare", nil, "a `word` about the work that no evidence says; may be given again")
 	f.StringVar(&opts.policy, "policy", "", "`file` of gates for the stopping rule, or default")
 	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook of earlier runs; may be given again; default .assay/runs and the logbook")
-	f.BoolVar(&opts.json, "json", false, "print the record ("+verdict.Schema+")")
+	f.BoolVar(&opts.json, "json", false, "print the record ("+evidence.Schema+", a verdict's)")
 	f.BoolVar(&opts.rules, "rules", false, "print the rules")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runVerdict(env, opts, args) }
 	return cmd

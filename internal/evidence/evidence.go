@@ -2,10 +2,12 @@
 // Types and their JSON, no logic. docs/formats/evidence.md describes the file, evidence.schema.json is its schema.
 package evidence
 
-import "time"
-
-// Schema names the version of the JSON form. A change that an existing reader could misread raises the number.
-const Schema = "assay.evidence/1"
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Basis says how a figure is known.
 type Basis string
@@ -22,6 +24,7 @@ const (
 // Exactly one of Value and Missing is set: a figure that is not known has no value and says why.
 type Figure struct {
 	Name    string   `json:"name"`
+	Labels  Labels   `json:"labels,omitempty"` // what tells it apart from others of its name
 	Value   *float64 `json:"value,omitempty"`
 	Unit    string   `json:"unit"`
 	Low     *float64 `json:"low,omitempty"`  // first quartile of the sample
@@ -37,6 +40,26 @@ type Figure struct {
 	Disturbed string `json:"disturbed,omitempty"`
 }
 
+// Labels tell figures of one name apart: batch=32, or layer=conv1 and dtype=float16.
+type Labels map[string]string
+
+// Key is the name with the labels in the order of theirs, as gates and the logbook write it: step.time{batch=32,dtype=float16}. Characters that would
+// make two keys out of one are quoted as in Go.
+func (f Figure) Key() string {
+	if len(f.Labels) == 0 {
+		return f.Name
+	}
+	var b strings.Builder
+	for i, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		value := f.Labels[name]
+		if strings.ContainsAny(value, "{},=\"") || value == "" {
+			value = strconv.Quote(value)
+		}
+		b.WriteString(map[bool]string{true: "{", false: ","}[i == 0] + name + "=" + value)
+	}
+	return f.Name + b.String() + "}"
+}
+
 // Known reports whether the figure has a value.
 func (f Figure) Known() bool { return f.Value != nil }
 
@@ -48,56 +71,6 @@ func Known(name string, value float64, unit string, basis Basis) Figure {
 // Unknown makes a figure that is not known, with the reason.
 func Unknown(name, unit, reason string) Figure {
 	return Figure{Name: name, Unit: unit, Missing: reason}
-}
-
-// Run is the evidence of one run of one subject on one target: the content of evidence.json.
-type Run struct {
-	Schema  string    `json:"schema"`
-	ID      string    `json:"id"` // a name of its own: time, subject and random characters; of earlier assays the name of the run's folder
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"`
-
-	Subject Subject `json:"subject"`
-	Target  Target  `json:"target"`
-	Outcome Outcome `json:"outcome"`
-
-	Figures  []Figure  `json:"figures"`
-	Windows  []Window  `json:"windows"`
-	Epochs   []Epoch   `json:"epochs"`
-	Findings []Finding `json:"findings"`
-	Limits   []Limit   `json:"limits,omitempty"` // that findings were judged by; of earlier assays none
-
-	Fallbacks []Fallback  `json:"fallbacks"`
-	Syncs     []SyncPoint `json:"syncs"`
-	Memory    []PhaseMem  `json:"memory_by_phase"`
-	Retained  []Retained  `json:"retained"`
-	Operators []Operator  `json:"operators"`
-	Profile   Profile     `json:"profile"`
-	Numerics  Numerics    `json:"numerics"`
-	Shapes    []Shape     `json:"shapes"`
-	Only      *Only       `json:"only,omitempty"`
-	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
-
-	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
-	Loss  LossSeries `json:"loss"`
-
-	Host      HostReport `json:"host"`
-	Processes []Process  `json:"processes"`
-
-	Provenance Provenance `json:"provenance"`
-
-	// Document is the SHA-256, in hex, of the bytes that the run was read from or written to: its identity. "" where there are none.
-	Document string `json:"-"`
-}
-
-// Figure returns the figure of that name; where there is none, an unknown one that says so.
-func (r *Run) Figure(name string) Figure {
-	for _, f := range r.Figures {
-		if f.Name == name {
-			return f
-		}
-	}
-	return Unknown(name, "", "not looked at in this run")
 }
 
 // Subject is what was run.
@@ -350,19 +323,13 @@ type Only struct {
 	Verdict string `json:"statement"` // which side waits
 }
 
-// StepSeries is a table by columns; times in seconds. A phase that was not seen in a step is 0, and Split says whether
-// the phases of that step can be trusted (always on a CPU, in the synchronised sample on an asynchronous device).
+// StepSeries is a table by columns; times in seconds.
 type StepSeries struct {
 	Number []int     `json:"number"`
 	Start  []float64 `json:"start"` // since the start of the run
 	Total  []float64 `json:"total"`
-	Data   []float64 `json:"data"`
-	H2D    []float64 `json:"h2d"`
-	Fwd    []float64 `json:"forward"`
-	Bwd    []float64 `json:"backward"`
-	Opt    []float64 `json:"optimizer"`
-	Rest   []float64 `json:"rest"`
-	Epoch  []int     `json:"epoch"` // 0: no loader was seen
+	Phases []Phase   `json:"phases"` // in the order in which they are drawn; the last is what no hook claims
+	Epoch  []int     `json:"epoch"`  // 0: no loader was seen
 	Micro  []int     `json:"micro"`
 	Kind   []string  `json:"kind"` // "", sync, profile, trace
 	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known
@@ -409,24 +376,24 @@ type App struct {
 
 // Process is one Python process that the agent entered.
 type Process struct {
-	PID      int      `json:"pid"`
-	Parent   int      `json:"parent"`
-	Role     string   `json:"role"` // main, rank 1, child
-	Argv     []string `json:"argv"`
-	Python   string   `json:"python"`
-	Steps    int      `json:"steps"`
-	Torch    string   `json:"torch,omitempty"`
-	Ended    string   `json:"ended"` // bye, exec, exit without goodbye, …
-	Trouble  []string `json:"trouble,omitempty"`
-	Dropped  int      `json:"dropped_events,omitempty"`
-	Rank     string   `json:"rank,omitempty"`
-	Observed bool     `json:"observed"` // its steps are the ones in this evidence
+	PID       int      `json:"pid"`
+	Parent    int      `json:"parent"`
+	Role      string   `json:"role"` // main, rank 1, child
+	Argv      []string `json:"argv"`
+	Python    string   `json:"python"`
+	Steps     int      `json:"steps"`
+	Framework string   `json:"framework,omitempty"` // the first that it imported, of those that the agent knows
+	Release   string   `json:"release,omitempty"`   // of it
+	Ended     string   `json:"ended"`               // bye, exec, exit without goodbye, …
+	Trouble   []string `json:"trouble,omitempty"`
+	Dropped   int      `json:"dropped_events,omitempty"`
+	Rank      string   `json:"rank,omitempty"`
+	Observed  bool     `json:"observed"` // its steps are the ones in this evidence
 }
 
 // Provenance is what must be known to run it again.
 type Provenance struct {
-	Torch       string            `json:"torch,omitempty"`
-	TorchBuild  string            `json:"torch_build,omitempty"`
+	Build       string            `json:"build,omitempty"` // of the framework whose release the target names: its commit, where it says it
 	Commit      string            `json:"commit,omitempty"`
 	Dirty       string            `json:"dirty,omitempty"` // clean, dirty (3 files), unknown: why
 	Assay       string            `json:"assay"`

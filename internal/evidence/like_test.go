@@ -6,10 +6,11 @@ import (
 )
 
 func someRun(change func(*Run)) *Run {
-	run := &Run{Subject: Subject{Kind: "script", Command: []string{"/usr/bin/python3", "-u", "/home/u/p/train.py", "--epochs", "4"}, Script: "/home/u/p/train.py"},
-		Target:     Target{Device: "mps", Framework: "torch", Release: "2.8.0", System: "darwin/arm64"},
-		Host:       HostReport{Facts: []Fact{{Name: "chip", Value: "Apple M2"}, {Name: "system", Value: "macOS 15.5"}}},
-		Provenance: Provenance{Datasets: []Dataset{{Batch: 32, Workers: 4}, {Batch: 100}}}}
+	run := NewRun("")
+	run.Subject = Subject{Kind: "script", Command: []string{"/usr/bin/python3", "-u", "/home/u/p/train.py", "--epochs", "4"}, Script: "/home/u/p/train.py"}
+	run.Target = Target{Device: "mps", Framework: "torch", Release: "2.8.0", System: "darwin/arm64"}
+	run.Host = HostReport{Facts: []Fact{{Name: "chip", Value: "Apple M2"}, {Name: "system", Value: "macOS 15.5"}}}
+	run.Provenance = Provenance{Datasets: []Dataset{{Batch: 32, Workers: 4}, {Batch: 100}}}
 	if change != nil {
 		change(run)
 	}
@@ -81,7 +82,8 @@ func TestWordsAndTitle(t *testing.T) {
 	if run.Subject.Command[2] != "/home/u/p/train.py" {
 		t.Error("the run was changed")
 	}
-	tool := &Run{Subject: Subject{Kind: "command", Command: []string{"/usr/bin/make", "train"}}}
+	tool := NewRun("")
+	tool.Subject = Subject{Kind: "command", Command: []string{"/usr/bin/make", "train"}}
 	if got := Words(tool); !slices.Equal(got, []string{"make", "train"}) || Title(tool) != "make train" {
 		t.Errorf("%q, %q", got, Title(tool))
 	}

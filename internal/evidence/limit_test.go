@@ -29,8 +29,9 @@ func TestPerEpoch(t *testing.T) {
 }
 
 func TestLimitAndFigureByName(t *testing.T) {
-	run := &Run{Limits: []Limit{{Name: "data-wait", Value: 0.3, Unit: "ratio"}, {Name: "long-epoch", Value: 60, Unit: "s"}},
-		Figures: []Figure{Known("step.time", 0.5, "s", Measured), Unknown("memory.growth", "ratio", "stopped before epoch 2")}}
+	run := NewRun("")
+	run.Limits = []Limit{{Name: "data-wait", Value: 0.3, Unit: "ratio"}, {Name: "long-epoch", Value: 60, Unit: "s"}}
+	run.Figures = []Figure{Known("step.time", 0.5, "s", Measured), Unknown("memory.growth", "ratio", "stopped before epoch 2")}
 	if l, ok := run.Limit("long-epoch"); !ok || l.Value != 60 {
 		t.Errorf("%+v, %v", l, ok)
 	}

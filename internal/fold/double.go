@@ -2,7 +2,6 @@ package fold
 
 import (
 	"fmt"
-	"regexp"
 	"sort"
 	"strings"
 
@@ -125,64 +124,45 @@ func (b *builder) doubleTables() {
 	r, a := &evidence.Rehearsal{Operators: []evidence.RehearsedOp{}, Refusals: []evidence.Refusal{}, Remarks: []evidence.RehearsedNote{}}, &atlas.Atlas{}
 	b.run.Rehearsal = r
 	release := b.p.rehearsed.double.Release
-	var all, fell struct {
-		calls       int
-		time, flops float64
-	}
-	unknownStates := 0
+	var called []atlas.Called
+	shapeOnly := b.f.start.Double != nil && b.f.start.Double.ShapeOnly
 	for _, row := range b.p.rehearsed.ops.Rows {
 		if row.State == "" || row.N <= 0 {
 			continue
 		}
 		state := atlas.State(row.State[0])
 		op := evidence.RehearsedOp{Operator: row.Op, Calls: row.N, State: state.String(), FLOPs: row.FLOPs}
-		onCPU := state == atlas.Missing || state == atlas.CPU
-		all.calls += row.N
-		if onCPU {
-			fell.calls += row.N
-		}
-		if state == atlas.Unknown || state == atlas.Undefined {
-			unknownStates += row.N
-		}
 		if row.CPU != nil {
 			seconds := float64(*row.CPU) / 1e9
 			op.Seconds = &seconds
-			all.time += seconds
-			if onCPU {
-				fell.time += seconds
-			}
 		}
-		if row.FLOPs != nil {
-			all.flops += *row.FLOPs
-			if onCPU {
-				fell.flops += *row.FLOPs
-			}
+		timed := op.Seconds
+		if shapeOnly { // no operator computed anything
+			timed = nil
 		}
+		called = append(called, atlas.Called{State: state, Calls: row.N, Seconds: timed, FLOPs: row.FLOPs})
 		if len(r.Operators) < maxRows {
 			r.Operators = append(r.Operators, op)
 		}
 	}
+	shares := atlas.SharesOf(called)
 	sort.SliceStable(r.Operators, func(i, j int) bool { return r.Operators[i].Calls > r.Operators[j].Calls })
 	for _, e := range b.p.rehearsed.fallbacks.list {
 		row := evidence.Fallback{Operator: e.Op, Count: e.N, Where: b.place(e.Where), Basis: evidence.Rehearsed}
 		seconds, size := float64(e.CPU)/1e9, e.Bytes
 		row.Seconds, row.Bytes = &seconds, &size
-		if all.time > 0 {
-			share := seconds / all.time
-			row.Share = &share
-		}
-		row.Note = nativeFrom(a, e.Op)
+		row.Share, row.Note = shares.Part(seconds), a.Since(e.Op)
 		b.run.Fallbacks = append(b.run.Fallbacks, row)
 	}
 	sort.SliceStable(b.run.Fallbacks, func(i, j int) bool { return seconds0(b.run.Fallbacks[i]) > seconds0(b.run.Fallbacks[j]) })
-	remedies := &remedies{a: a, release: release}
+	remedies := a.Remedies(release)
 	for _, c := range b.f.order { // a worker's refusal is the run's as well
 		p := b.f.conns[c]
 		if p.hello.PID == 0 {
 			continue
 		}
 		for _, e := range p.rehearsed.refusals.list {
-			row := evidence.Refusal{Operator: e.Op, Cause: e.Cause, Error: e.Error, Text: e.Text, Where: b.place(e.Where), Count: e.N, Remedy: remedies.of(e)}
+			row := evidence.Refusal{Operator: e.Op, Cause: e.Cause, Error: e.Error, Text: e.Text, Where: b.place(e.Where), Count: e.N, Remedy: remedies.Of(e.Op, e.Cause, e.Text)}
 			row.Ended = p == b.p && p.err != nil && strings.HasSuffix(p.err.Type, e.Error) && e.Text != "" && strings.HasPrefix(p.err.Text, e.Text[:min(len(e.Text), maxErrorText)])
 			if len(r.Refusals) < maxRows {
 				r.Refusals = append(r.Refusals, row)
@@ -192,29 +172,31 @@ func (b *builder) doubleTables() {
 	for _, e := range b.p.rehearsed.notes.list {
 		r.Remarks = append(r.Remarks, evidence.RehearsedNote{Operator: e.Op, Kind: e.Kind, Text: e.Text, Where: b.place(e.Where), Count: e.N})
 	}
-	if all.calls == 0 {
+	if shares.OfCalls == nil {
 		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time"} {
 			b.unknown(name, "ratio", "no operator was called with a tensor on the device")
 		}
 		return
 	}
-	note := fmt.Sprintf("of %d calls of operators with tensors on the device, those of an operator without a kernel for it", all.calls)
-	if unknownStates > 0 {
-		note += fmt.Sprintf("; of %d calls the atlas does not know the state", unknownStates)
+	note := fmt.Sprintf("of %d calls of operators with tensors on the device, those of an operator without a kernel for it", shares.Calls)
+	if shares.UnknownState > 0 {
+		note += fmt.Sprintf("; of %d calls the atlas does not know the state", shares.UnknownState)
 	}
-	b.known("fallback.calls", float64(fell.calls)/float64(all.calls), "ratio", evidence.Rehearsed, note)
-	if all.flops > 0 {
-		b.known("fallback.flops", fell.flops/all.flops, "ratio", evidence.Rehearsed, "of the floating-point operations of those calls whose FLOPs are counted")
+	b.known("fallback.calls", *shares.OfCalls, "ratio", evidence.Rehearsed, note)
+	if shares.OfFLOPs != nil {
+		b.known("fallback.flops", *shares.OfFLOPs, "ratio", evidence.Rehearsed, "of the floating-point operations of those calls whose FLOPs are counted")
 	} else {
 		b.unknown("fallback.flops", "ratio", "floating-point operations were not counted")
 	}
 	switch {
-	case all.time <= 0:
-		b.unknown("fallback.time", "ratio", "the operators were not timed")
-	case fell.calls > 0 && fell.time == 0:
+	case shapeOnly:
+		b.unknown("fallback.time", "ratio", "shapes alone were carried (--shape-only): no operator computed")
+	case shares.RefusedAtOnce:
 		b.unknown("fallback.time", "ratio", "the operators without a kernel were refused before they ran: PYTORCH_ENABLE_MPS_FALLBACK=1 lets them run")
+	case shares.OfTime == nil:
+		b.unknown("fallback.time", "ratio", "the operators were not timed")
 	default:
-		b.known("fallback.time", fell.time/all.time, "ratio", evidence.Rehearsed, "of the operators' time on this machine's CPU")
+		b.known("fallback.time", *shares.OfTime, "ratio", evidence.Rehearsed, "of the operators' time on this machine's CPU")
 	}
 }
 
@@ -317,104 +299,8 @@ func (b *builder) noDouble() string {
 		return "the agent never said hello"
 	case len(b.p.trouble) > 0:
 		return b.p.trouble[0]
-	case b.p.torch == nil:
+	case b.p.framework == nil:
 		return "no process imported torch"
 	}
 	return "no reason was given"
-}
-
-// nativeFrom says since when an operator has a kernel; "" where it is not known.
-func nativeFrom(a *atlas.Atlas, operator string) string {
-	op, ok := a.Operator(operator)
-	if !ok {
-		return ""
-	}
-	if from := op.NativeFrom(); from != "" {
-		return "native from " + op.Package + " " + from + " on"
-	}
-	return "no release up to " + op.Columns[len(op.Columns)-1] + " has a kernel"
-}
-
-// Remedies says what to do about a refusal by the double of a release, in the words of a run's findings.
-func Remedies(a *atlas.Atlas, release string) func(operator, cause, text string) string {
-	r := &remedies{a: a, release: release}
-	return func(operator, cause, text string) string {
-		return r.of(refusedEvent{Op: operator, Cause: cause, Text: text})
-	}
-}
-
-// remedies looks up what to do about a refusal.
-type remedies struct {
-	a          *atlas.Atlas
-	release    string
-	conditions []condition
-}
-
-type condition struct {
-	atlas.Condition
-	text *regexp.Regexp
-}
-
-var blank = regexp.MustCompile(`\{[^{}]*\}`)
-
-// minText is how much of a condition's text must be fixed before it is looked for in an error.
-const minText = 12
-
-func (r *remedies) of(e refusedEvent) string {
-	if e.Cause == "missing" {
-		since := nativeFrom(r.a, e.Op)
-		if op, ok := r.a.Operator(e.Op); ok {
-			if column, err := r.a.Release("torch", r.release); err == nil && op.Package == "torch" {
-				if state := op.At(column.Column); state == atlas.NoStub || state == atlas.Raises {
-					return strings.TrimPrefix(since+"; PYTORCH_ENABLE_MPS_FALLBACK does not reach it: call it on CPU tensors", "; ")
-				}
-			}
-		}
-		return strings.TrimPrefix(since+"; PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, runs it on the CPU", "; ")
-	}
-	if r.conditions == nil {
-		for _, c := range r.a.Conditions() {
-			fixed := blank.ReplaceAllString(c.Text, "")
-			if len(fixed) < minText || !c.Holds(r.release) {
-				continue
-			}
-			parts := blank.Split(c.Text, -1)
-			for i := range parts {
-				parts[i] = regexp.QuoteMeta(parts[i])
-			}
-			r.conditions = append(r.conditions, condition{c, regexp.MustCompile(`(?s)` + strings.Join(parts, ".*?"))})
-		}
-	}
-	var best *condition
-	for i, c := range r.conditions {
-		// The longest text that fits says most; a row about this operator goes before one about any.
-		if (c.Remedy != "" || c.Fixed != "") && c.text.MatchString(e.Text) && (best == nil || c.rank(e.Op) > best.rank(e.Op)) {
-			best = &r.conditions[i]
-		}
-	}
-	switch {
-	case best != nil && best.Fixed != "" && best.Remedy != "":
-		return best.Remedy + "; right from torch " + best.Fixed + " on"
-	case best != nil && best.Fixed != "":
-		return "right from torch " + best.Fixed + " on"
-	case best != nil:
-		return best.Remedy
-	}
-	if strings.Contains(e.Text, "CUDA") {
-		return "it asks for CUDA by name: take the device from an option, or from a tensor at hand, as x.to(weight.device)"
-	}
-	return generalRemedy[e.Cause]
-}
-
-func (c condition) rank(operator string) int {
-	rank := len(c.Text)
-	if len(atlas.About([]atlas.Condition{c.Condition}, operator, c.From)) > 0 {
-		rank += 10_000
-	}
-	return rank
-}
-
-var generalRemedy = map[string]string{
-	"device": "move the tensors to one device before the call",
-	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
 }

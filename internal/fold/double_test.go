@@ -11,7 +11,7 @@ import (
 
 // newRehearsal is a stream of a run on the double, up to where torch has been imported.
 func newRehearsal() *stream {
-	s := &stream{New()}
+	s := &stream{f: New(), parts: [6]int64{1, 2, 3, 4, 5, 5}}
 	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "double", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
 		Double: &target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 0}, Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30,
 			Cores: 80, Installed: "2.15.0+cpu", Assumed: []string{"macOS 15, since --macos names none"}}})
@@ -77,6 +77,26 @@ func TestRehearsal(t *testing.T) {
 		if f := finding(run, name); f != nil {
 			t.Errorf("finding %+v", f)
 		}
+	}
+}
+
+// TestRehearsalOfShapes: without data no operator computes, so that there is no share of its time; `assay try` says the same.
+func TestRehearsalOfShapes(t *testing.T) {
+	s := newRehearsal()
+	s.f.start.Double.ShapeOnly = true
+	for _, line := range []string{
+		`{"ev":"double","release":"2.8.0","installed":"2.8.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":null,"recommended_known":"","limits":[]}`,
+		`{"ev":"ops","rows":[{"op":"aten::mm","n":90,"state":"N","cpu_ns":6000000000},{"op":"aten::grid_sampler_3d","n":10,"state":"-","cpu_ns":2000000000}]}`,
+		`{"ev":"fallback_op","op":"aten::grid_sampler_3d","where":"/home/u/p/net.py:3","n":10,"cpu_ns":2000000000,"bytes":4096}`,
+	} {
+		s.f.Add(1, []byte(line))
+	}
+	s.steps(1, 1, 20, 0, plainSteps)
+	run := s.f.Finish()
+	want(t, run, "fallback.calls", 0.1)
+	wantUnknown(t, run, "fallback.time", "shapes alone")
+	if len(run.Fallbacks) != 1 || run.Fallbacks[0].Share != nil {
+		t.Errorf("fallbacks %+v", run.Fallbacks)
 	}
 }
 

@@ -18,7 +18,9 @@ type helloEvent struct {
 	Translated *int     `json:"translated"`
 }
 
-type torchEvent struct {
+// frameworkEvent is sent once for each framework that the script has imported. Before there were several it was called torch.
+type frameworkEvent struct {
+	Name             string `json:"name"`
 	Version          string `json:"version"`
 	Git              string `json:"git"`
 	Cuda             string `json:"cuda"`
@@ -29,29 +31,29 @@ type torchEvent struct {
 
 // stepsEvent holds columns of equal length.
 type stepsEvent struct {
-	Number    integers `json:"number"`
-	Start     integers `json:"start"`
-	Total     integers `json:"total"`
-	Rest      integers `json:"rest"`
-	Data      integers `json:"data"`
-	H2D       integers `json:"h2d"`
-	Forward   integers `json:"forward"`
-	Backward  integers `json:"backward"`
-	Optimizer integers `json:"optimizer"`
-	Epoch     integers `json:"epoch"`
-	Micro     integers `json:"micro"`
-	Evals     integers `json:"evals"`
-	Kind      []string `json:"kind"`
-	Live      integers `json:"live"`
-	Pool      integers `json:"pool"`
-	Opts      integers `json:"opts"`
-	Outside   integers `json:"outside"`
+	Number    integers     `json:"number"`
+	Start     integers     `json:"start"`
+	Total     integers     `json:"total"`
+	Phases    phaseColumns `json:"phases"`
+	Rest      integers     `json:"rest"` // this and the next five instead of phases: of earlier agents
+	Data      integers     `json:"data"`
+	H2D       integers     `json:"h2d"`
+	Forward   integers     `json:"forward"`
+	Backward  integers     `json:"backward"`
+	Optimizer integers     `json:"optimizer"`
+	Epoch     integers     `json:"epoch"`
+	Micro     integers     `json:"micro"`
+	Evals     integers     `json:"evals"`
+	Kind      []string     `json:"kind"`
+	Live      integers     `json:"live"`
+	Pool      integers     `json:"pool"`
+	Opts      integers     `json:"opts"`
+	Outside   integers     `json:"outside"`
 }
 
-// even reports whether every column has the length of the first: what comes over a socket may be anything.
+// even reports whether every column but those of phases has the length of the first: what comes over a socket may be anything.
 func (r stepsEvent) even() bool {
-	for _, l := range []int{len(r.Start), len(r.Total), len(r.Rest), len(r.Data), len(r.H2D), len(r.Forward), len(r.Backward),
-		len(r.Optimizer), len(r.Epoch), len(r.Micro), len(r.Evals), len(r.Kind), len(r.Live), len(r.Pool), len(r.Opts), len(r.Outside)} {
+	for _, l := range []int{len(r.Start), len(r.Total), len(r.Epoch), len(r.Micro), len(r.Evals), len(r.Kind), len(r.Live), len(r.Pool), len(r.Opts), len(r.Outside)} {
 		if l != len(r.Number) {
 			return false
 		}

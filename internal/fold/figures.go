@@ -8,21 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/stats"
 	"assay/internal/unit"
 )
-
-// figures lists, in order, the figures that every run has, known or not.
-var figures = []struct{ name, unit string }{
-	{"step.time", "s"}, {"step.time.synchronised", "s"}, {"step.first_epoch", "s"}, {"step.rate", "1/s"}, {"samples.rate", "1/s"},
-	{"split.data", "s"}, {"split.h2d", "s"}, {"split.forward", "s"}, {"split.backward", "s"}, {"split.optimizer", "s"}, {"split.rest", "s"},
-	{"share.data", "ratio"}, {"share.h2d", "ratio"}, {"share.forward", "ratio"}, {"share.backward", "ratio"}, {"share.optimizer", "ratio"}, {"share.rest", "ratio"},
-	{"epoch.time", "s"}, {"epoch.steps", "1"}, {"epoch.estimate", "s"},
-	{"memory.live.peak", "B"}, {"memory.pool.peak", "B"}, {"memory.watermark", "ratio"}, {"memory.growth", "ratio"},
-	{"loss.first", "1"}, {"loss.last", "1"}, {"agent.step", "s"}, {"agent.share", "ratio"}, {"agent.total", "s"},
-	{"host.cpu.others.mean", "1"}, {"host.cpu.lost", "ratio"},
-}
 
 // builder fills one evidence.Run.
 type builder struct {
@@ -66,6 +56,37 @@ func (b *builder) sample(name, unit string, xs []float64, window, note string) {
 	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &s.Q1, &s.Q3, s.N, window, note
 	b.put(fig)
 }
+
+// leftUnknown adds what every run has and nothing above worked out. Where that is for want of steps the reason is the one given.
+func (b *builder) leftUnknown(noSteps string) {
+	from := []catalogue.From{catalogue.Run}
+	if b.run.Rehearsal != nil {
+		from = append(from, catalogue.Rehearsal)
+	}
+	has := map[string]bool{}
+	for _, fig := range b.run.Figures {
+		has[fig.Name] = true
+	}
+	var phases []string
+	for _, p := range b.run.Steps.Phases {
+		phases = append(phases, p.Name)
+	}
+	for _, f := range from {
+		for _, name := range catalogue.Names(f, phases) {
+			row, _ := catalogue.Find(name)
+			switch {
+			case has[name]:
+			case row.Steps:
+				b.unknown(name, row.Unit, noSteps)
+			default:
+				b.unknown(name, row.Unit, notLookedAt)
+			}
+		}
+	}
+}
+
+// notLookedAt is the reason of a figure that the catalogue has and no part of the fold works out: TestEachFigureIsPut finds it.
+const notLookedAt = "not looked at by this assay"
 
 func (b *builder) find(name string, sev evidence.Severity, basis evidence.Basis, where, hint, format string, args ...any) {
 	b.run.Findings = append(b.run.Findings, evidence.Finding{Name: name, Severity: sev, Text: fmt.Sprintf(format, args...),
@@ -156,8 +177,8 @@ func (b *builder) processes() {
 		if p.bye != nil {
 			row.Ended = p.bye.How
 		}
-		if p.torch != nil {
-			row.Torch = p.torch.Version
+		if p.framework != nil {
+			row.Framework, row.Release = p.framework.Name, p.framework.Version
 		}
 		switch {
 		case i == 0:
@@ -180,8 +201,8 @@ func (b *builder) provenance() {
 	pr.Datasets = b.f.data
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
-		if p.torch != nil {
-			pr.Torch, pr.TorchBuild = p.torch.Version, p.torch.Git
+		if p.framework != nil {
+			pr.Build = p.framework.Git
 		}
 	}
 	if pr.Environment == nil {
@@ -193,8 +214,8 @@ func (b *builder) provenance() {
 func (b *builder) target() {
 	p, t := b.p, &b.run.Target
 	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
-	if p.torch != nil {
-		t.Framework, t.Release = "torch", p.torch.Version
+	if p.framework != nil {
+		t.Framework, t.Release = p.framework.Name, p.framework.Version
 	}
 	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
@@ -287,7 +308,7 @@ func total(s step) int64 { return s.total }
 func (b *builder) noSteps() string {
 	p := b.p
 	switch {
-	case p.torch == nil:
+	case p.framework == nil:
 		return "the script imported no framework that the agent knows (PyTorch)"
 	case len(p.steps) > 0:
 		return fmt.Sprintf("only %d steps were seen", len(p.steps))
@@ -298,6 +319,7 @@ func (b *builder) noSteps() string {
 }
 
 func (b *builder) split() {
+	phases := b.p.phases.drawn()
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
 	if len(b.p.steps) > 0 {
 		b.known("run.startup", run(b.p.steps[0]), "s", b.basis, b.lasting("from the start of Python to the first step: imports, data, model"))
@@ -305,10 +327,7 @@ func (b *builder) split() {
 		b.unknown("run.startup", "s", b.noSteps())
 	}
 	if len(b.steady) == 0 {
-		for _, fig := range figures[:17] {
-			b.unknown(fig.name, fig.unit, b.noSteps())
-		}
-		return
+		return // leftUnknown says why
 	}
 	free := picked(b.steady, func(s step) bool { return !b.async || s.kind != "sync" }) // unsynchronised
 	if len(free) == 0 {
@@ -346,11 +365,11 @@ func (b *builder) split() {
 		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
 	}
 	if len(b.timed) == 0 {
-		for _, name := range phases {
-			b.unknown("split."+name, "s", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+		for _, p := range phases {
+			b.unknown("split."+p.Name, "s", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
 		}
-		for _, name := range phases {
-			b.unknown("share."+name, "ratio", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+		for _, p := range phases {
+			b.unknown("share."+p.Name, "ratio", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
 		}
 		return
 	}
@@ -362,30 +381,31 @@ func (b *builder) split() {
 	for _, s := range b.timed {
 		sum += float64(s.total)
 	}
-	reason := map[string]string{}
+	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
 	if len(b.p.loaders) == 0 {
 		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
 	}
 	if !b.async && !b.rehearsal() {
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
 	}
-	for i, name := range phases {
-		if why := reason[name]; why != "" {
-			b.unknown("split."+name, "s", why)
-			continue
-		}
-		b.sample("split."+name, "s", seconds(b.timed, func(s step) int64 { return s.phase[i] }), window, "")
-	}
-	for i, name := range phases {
-		if why := reason[name]; why != "" {
-			b.unknown("share."+name, "ratio", why)
-			continue
-		}
-		var part float64
+	took := map[string]float64{}
+	for _, p := range phases {
+		of := b.p.phases.part(p.Name)
 		for _, s := range b.timed {
-			part += float64(s.phase[i])
+			took[p.Name] += float64(of(s))
 		}
-		fig := evidence.Known("share."+name, part/sum, "ratio", b.basis)
+		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+			b.unknown("split."+p.Name, "s", why)
+			continue
+		}
+		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
+	}
+	for _, p := range phases {
+		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+			b.unknown("share."+p.Name, "ratio", why)
+			continue
+		}
+		fig := evidence.Known("share."+p.Name, took[p.Name]/sum, "ratio", b.basis)
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
@@ -572,9 +592,8 @@ func (b *builder) memory() {
 		b.unknown("memory.watermark", "ratio", none)
 	}
 	b.growth()
-	order := []string{"data", "h2d", "forward", "backward", "optimizer"}
-	for _, name := range order {
-		rows := p.phaseMem[name]
+	for _, phase := range p.phases.drawn() {
+		rows := p.phaseMem[phase.Name]
 		if len(rows) == 0 {
 			continue
 		}
@@ -591,7 +610,7 @@ func (b *builder) memory() {
 			m := stats.Median(xs)
 			return &m
 		}
-		row := evidence.PhaseMem{Phase: name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
+		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
 	}
 }

@@ -19,7 +19,7 @@ func (b *builder) findings() {
 			break
 		}
 	}
-	if len(p.steps) == 0 && p.torch != nil {
+	if len(p.steps) == 0 && p.framework != nil {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "", "a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
 	}
 	if asked := run.Target.Asked; asked != "auto" && asked != "" && asked != "double" && run.Target.Device != "" && asked != run.Target.Device {

@@ -25,19 +25,17 @@ const (
 type step struct {
 	number, epoch, micro, evals, opts int
 	start, total                      int64
-	phase                             [6]int64 // in the order of phases
+	phase                             []int64 // by processPhases.number
 	live, pool                        int64
 	outside                           int64
 	kind                              string
 }
 
-// phases are the parts of a step, in the order that a step goes through them.
-var phases = [6]string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
-
 // process is what one connection has told.
 type process struct {
 	hello     helloEvent
-	torch     *torchEvent
+	framework *frameworkEvent // the first that was imported
+	phases    processPhases
 	steps     []step
 	lost      int // steps beyond maxSteps
 	loaders   []LoaderEvent
@@ -255,14 +253,26 @@ func (p *process) add(ev string, line []byte) bool {
 	switch ev {
 	case "hello":
 		return into(&p.hello)
-	case "torch":
-		p.torch = &torchEvent{}
-		return into(p.torch)
+	case "framework", "torch":
+		e := frameworkEvent{Name: "torch"}
+		ok := into(&e)
+		if ok && p.framework == nil {
+			p.framework = &e
+		}
+		return ok
+	case "phases":
+		var e phasesEvent
+		return into(&e) && p.phases.declare(e)
 	case "steps":
 		var e stepsEvent
 		if !into(&e) || !e.even() {
 			return false
 		}
+		columns := p.phases.columns(&e)
+		if columns == nil {
+			return false
+		}
+		parts := make([]int64, len(e.Number)*len(columns)) // of all its steps in one piece
 		for i := range e.Number {
 			if len(p.steps) >= maxSteps {
 				p.lost++
@@ -271,9 +281,15 @@ func (p *process) add(ev string, line []byte) bool {
 			if e.Total[i] <= 0 {
 				return false // no step takes no time
 			}
+			phase := parts[i*len(columns) : (i+1)*len(columns) : (i+1)*len(columns)]
+			for n, column := range columns {
+				if column != nil {
+					phase[n] = column[i]
+				}
+			}
 			p.steps = append(p.steps, step{number: int(e.Number[i]), epoch: int(e.Epoch[i]), micro: int(e.Micro[i]), evals: int(e.Evals[i]), opts: int(e.Opts[i]),
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i], kind: e.Kind[i],
-				phase: [6]int64{e.Data[i], e.H2D[i], e.Forward[i], e.Backward[i], e.Optimizer[i], e.Rest[i]}})
+				phase: phase})
 		}
 		return true
 	case "loader":
@@ -359,7 +375,7 @@ func (p *process) add(ev string, line []byte) bool {
 		var e memoryEvent
 		ok := into(&e)
 		for name, rows := range e.Phases {
-			if len(p.phaseMem[name]) < maxSteps && (len(p.phaseMem) < len(phases) || p.phaseMem[name] != nil) {
+			if len(p.phaseMem[name]) < maxSteps && (len(p.phaseMem) < maxPhases || p.phaseMem[name] != nil) {
 				p.phaseMem[name] = append(p.phaseMem[name], rows...)
 			}
 		}
@@ -452,16 +468,13 @@ const (
 )
 
 func (f *Fold) evidence(noExit string) *evidence.Run {
-	run := &evidence.Run{
-		Schema: evidence.Schema, ID: f.start.ID, Started: f.start.Wall, Subject: f.start.Subject,
-		Target:   evidence.Target{Asked: f.start.Asked, System: f.start.System},
-		Figures:  []evidence.Figure{},
-		Windows:  []evidence.Window{},
-		Epochs:   []evidence.Epoch{},
-		Findings: []evidence.Finding{}, Fallbacks: []evidence.Fallback{}, Syncs: []evidence.SyncPoint{}, Memory: []evidence.PhaseMem{},
-		Retained: []evidence.Retained{}, Operators: []evidence.Operator{}, Shapes: []evidence.Shape{}, Processes: []evidence.Process{},
-		Host: evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]},
-	}
+	run := evidence.NewRun(f.start.ID)
+	run.Started, run.Subject = f.start.Wall, f.start.Subject
+	run.Target = evidence.Target{Asked: f.start.Asked, System: f.start.System}
+	run.Windows, run.Epochs, run.Processes = []evidence.Window{}, []evidence.Epoch{}, []evidence.Process{}
+	run.Fallbacks, run.Syncs, run.Memory = []evidence.Fallback{}, []evidence.SyncPoint{}, []evidence.PhaseMem{}
+	run.Retained, run.Operators, run.Shapes = []evidence.Retained{}, []evidence.Operator{}, []evidence.Shape{}
+	run.Host = evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]}
 	p := f.main()
 	b := &builder{run: run, p: p, f: f, basis: evidence.Measured, noExit: noExit}
 	if b.rehearsal() {
@@ -474,9 +487,8 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.host()
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
-		for _, fig := range figures {
-			b.unknown(fig.name, fig.unit, reason)
-		}
+		run.Steps.Phases = evidence.FormerPhases()
+		b.leftUnknown(reason)
 		run.Outcome.Reason = reason
 		if b.f.exit == nil && noExit == underWay {
 			run.Outcome.Reason = underWay + "; " + reason
@@ -502,6 +514,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.only()
 	b.cost()
 	b.quiet()
+	b.leftUnknown(b.noSteps())
 	b.findings()
 	b.complete()
 	empty(run)
@@ -516,7 +529,7 @@ func (f *Fold) main() *process {
 		if p.hello.PID == 0 {
 			continue
 		}
-		if best == nil || len(p.steps) > len(best.steps) || (len(p.steps) == len(best.steps) && best.torch == nil && p.torch != nil) {
+		if best == nil || len(p.steps) > len(best.steps) || (len(p.steps) == len(best.steps) && best.framework == nil && p.framework != nil) {
 			best = p
 		}
 	}
@@ -539,9 +552,14 @@ func empty(run *evidence.Run) {
 		}
 	}
 	s := &run.Steps
-	for _, l := range []*[]float64{&s.Start, &s.Total, &s.Data, &s.H2D, &s.Fwd, &s.Bwd, &s.Opt, &s.Rest, &s.Live, &s.Pool} {
+	for _, l := range []*[]float64{&s.Start, &s.Total, &s.Live, &s.Pool} {
 		if *l == nil {
 			*l = []float64{}
+		}
+	}
+	for i := range s.Phases {
+		if s.Phases[i].Seconds == nil {
+			s.Phases[i].Seconds = []float64{}
 		}
 	}
 	if s.Kind == nil {
@@ -562,16 +580,6 @@ func empty(run *evidence.Run) {
 	}
 	if h.AppsEnd == nil {
 		h.AppsEnd = []evidence.App{}
-	}
-	p := &run.Provenance
-	if p.Packages == nil {
-		p.Packages = []string{}
-	}
-	if p.Datasets == nil {
-		p.Datasets = []evidence.Dataset{}
-	}
-	if p.Environment == nil {
-		p.Environment = map[string]string{}
 	}
 	if run.Subject.Command == nil {
 		run.Subject.Command = []string{}

@@ -8,17 +8,23 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 )
 
 // stream builds the events of a run whose answers can be worked out by hand.
-type stream struct{ f *Fold }
+type stream struct {
+	f     *Fold
+	parts [6]int64 // ms of a step, by former's names
+}
+
+var former = []string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
 
 func newStream() *stream {
-	s := &stream{New()}
+	s := &stream{New(), [6]int64{1, 2, 3, 4, 5, 5}}
 	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "auto", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
-	s.send(1, map[string]any{"ev": "torch", "version": "2.8.0"})
+	s.send(1, map[string]any{"ev": "framework", "name": "torch", "version": "2.8.0"})
 	return s
 }
 
@@ -35,9 +41,9 @@ func (s *stream) own(ev string, body any) {
 	s.f.Add(Supervisor, append([]byte(`{"ev":"`+ev+`",`), data[1:]...))
 }
 
-// steps adds n steps of an epoch, each of 1 + 2 + 3 + 4 + 5 + 5 = 20 ms, the first at start ms.
+// steps adds n steps of an epoch, each of 20 ms, the first at start ms.
 func (s *stream) steps(epoch, first, n int, start float64, kind func(number int) string) {
-	cols := map[string][]any{}
+	cols, parts := map[string][]any{}, map[string][]int64{}
 	put := func(name string, v any) { cols[name] = append(cols[name], v) }
 	for i := range n {
 		number := first + i
@@ -49,8 +55,8 @@ func (s *stream) steps(epoch, first, n int, start float64, kind func(number int)
 		put("number", number)
 		put("start", int64((start+float64(i)*20)*1e6))
 		put("total", 20*scale)
-		for j, name := range []string{"data", "h2d", "forward", "backward", "optimizer", "rest"} {
-			put(name, []int64{1, 2, 3, 4, 5, 5}[j]*scale)
+		for j, name := range former {
+			parts[name] = append(parts[name], s.parts[j]*scale)
 		}
 		put("epoch", epoch)
 		put("micro", 1)
@@ -61,7 +67,7 @@ func (s *stream) steps(epoch, first, n int, start float64, kind func(number int)
 		put("opts", 1)
 		put("outside", 0)
 	}
-	event := map[string]any{"ev": "steps"}
+	event := map[string]any{"ev": "steps", "phases": parts}
 	for name, col := range cols {
 		event[name] = col
 	}
@@ -97,6 +103,7 @@ func finding(run *evidence.Run, name string) *evidence.Finding {
 // TestSplitOnCPU: every step has its split; copies to a device do not exist there.
 func TestSplitOnCPU(t *testing.T) {
 	s := newStream()
+	s.parts = [6]int64{1, 0, 3, 4, 5, 7}
 	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 10, "workers": 0})
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 10, 0, plainSteps)
@@ -138,7 +145,7 @@ func TestSplitOnDevice(t *testing.T) {
 	want(t, run, "memory.live.peak", 80000)
 	want(t, run, "memory.watermark", 0.5)
 	sum := 0.0
-	for _, name := range phases {
+	for _, name := range former {
 		sum += *run.Figure("share." + name).Value
 	}
 	if math.Abs(sum-1) > 1e-9 {
@@ -266,7 +273,7 @@ func TestNonFinite(t *testing.T) {
 
 // TestNoPython: a command that starts no Python has evidence that says so.
 func TestNoPython(t *testing.T) {
-	s := &stream{New()}
+	s := &stream{f: New()}
 	s.own("start", StartEvent{ID: "x", Wall: time.Unix(1000, 0)})
 	s.own("exit", ExitEvent{Wall: time.Unix(1002, 0), Code: 3})
 	run := s.f.Finish()
@@ -284,6 +291,7 @@ func FuzzFold(f *testing.F) {
 		`{"ev":"memory","phases":{"data":[[1,2,3,4]]}}`, `{"ev":"alive","epoch":-1,"retained":[["x"]],"graph":{}}`, `{"ev":"loss","step":[1],"value":["x"]}`,
 		`{"ev":"only","what":"data","ns":[]}`, `{"ev":"gradients","step":[1],"finite":[]}`, `{"ev":5}`, `[]`, `{"ev":"profile","kernels":[[1]]}`,
 		`{"ev":"steps","number":[1,2],"start":[0,-9],"total":[0,0],"rest":[0,0],"data":[0,0],"h2d":[0,0],"forward":[0,0],"backward":[0,0],"optimizer":[0,0],"epoch":[1,1],"micro":[0,0],"evals":[0,0],"kind":["",""],"live":[-1,-1],"pool":[-1,-1],"opts":[1,1],"outside":[0,0]}`,
+		`{"ev":"phases","rows":[{"name":"a"},{"name":"b"}]}`, `{"ev":"steps","number":[1],"start":[0],"total":[5],"phases":{"a":[5]},"epoch":[1],"micro":[0],"evals":[0],"kind":[""],"live":[-1],"pool":[-1],"opts":[1],"outside":[0]}`,
 	} {
 		f.Add([]byte(line))
 	}
@@ -302,6 +310,43 @@ func FuzzFold(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestEachFigureIsPut: each figure that the catalogue has of every run stands in the evidence once, with the catalogue's unit, known or with a reason
+// that is its own; and nothing stands there that the catalogue does not have.
+func TestEachFigureIsPut(t *testing.T) {
+	short := newStream()
+	full := newStream()
+	full.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	full.steps(1, 1, 30, 0, plainSteps)
+	noPython := &stream{f: New()}
+	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Asked: "auto"})
+	rehearsed := newRehearsal()
+	for name, s := range map[string]*stream{"no steps": short, "steps": full, "no Python": noPython, "a rehearsal": rehearsed} {
+		run := s.f.Finish()
+		seen := map[string]bool{}
+		for _, fig := range run.Figures {
+			row, ok := catalogue.Find(fig.Name)
+			if !ok || row.Unit != fig.Unit || row.From != catalogue.Run && row.From != catalogue.Rehearsal || seen[fig.Name] {
+				t.Errorf("%s: %+v is not in the catalogue with that unit, or stands there twice", name, fig)
+			}
+			if fig.Missing == notLookedAt {
+				t.Errorf("%s: nothing works out %s", name, fig.Name)
+			}
+			seen[fig.Name] = true
+		}
+		from := []catalogue.From{catalogue.Run}
+		if run.Rehearsal != nil {
+			from = append(from, catalogue.Rehearsal)
+		}
+		for _, f := range from {
+			for _, figure := range catalogue.Names(f, catalogue.Phases) {
+				if !seen[figure] {
+					t.Errorf("%s: %s is missing", name, figure)
+				}
+			}
+		}
+	}
 }
 
 // TestNoStepTakesNoTime: an event with such a step is none: rates and shares of it would be no numbers. The steps before it stay.

@@ -187,6 +187,11 @@ func (b *builder) series() {
 	if thin > 1 {
 		s.Thin = thin
 	}
+	s.Phases = p.phases.drawn()
+	parts := make([]func(step) int64, len(s.Phases))
+	for i := range s.Phases {
+		parts[i] = p.phases.part(s.Phases[i].Name)
+	}
 	for i, st := range p.steps {
 		if thin > 1 && i%thin != 0 {
 			continue
@@ -194,8 +199,8 @@ func (b *builder) series() {
 		s.Number = append(s.Number, st.number)
 		s.Start = append(s.Start, float64(st.start-b.origin)/1e9)
 		s.Total = append(s.Total, float64(st.total)/1e9)
-		for j, col := range []*[]float64{&s.Data, &s.H2D, &s.Fwd, &s.Bwd, &s.Opt, &s.Rest} {
-			*col = append(*col, float64(st.phase[j])/1e9)
+		for j := range s.Phases {
+			s.Phases[j].Seconds = append(s.Phases[j].Seconds, float64(parts[j](st))/1e9)
 		}
 		s.Epoch = append(s.Epoch, st.epoch)
 		s.Micro = append(s.Micro, st.micro)

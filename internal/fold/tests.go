@@ -2,7 +2,6 @@ package fold
 
 import (
 	"fmt"
-	"regexp"
 	"sort"
 
 	"assay/internal/atlas"
@@ -43,9 +42,6 @@ func (t *testsEvent) add(e testsEvent) {
 	t.XPassed += e.XPassed
 }
 
-// LacksMPS is what a CPU's error says where the code asked for MPS by name: that failure tells nothing about the CPU.
-var LacksMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)
-
 // tests adds how pytest's tests ended; nothing where there were none.
 func (b *builder) tests() {
 	var counts testsEvent
@@ -70,7 +66,7 @@ func (b *builder) tests() {
 	} else if len(failed) > 0 {
 		t.CPU = "the tests that failed were not run on the CPU"
 	}
-	remedies := &remedies{a: &atlas.Atlas{}, release: b.p.rehearsed.double.Release}
+	remedies := (&atlas.Atlas{}).Remedies(b.p.rehearsed.double.Release)
 	causes := map[[2]string]*evidence.TestCause{}
 	var order [][2]string
 	for _, e := range failed {
@@ -81,7 +77,7 @@ func (b *builder) tests() {
 		if again, known := onCPU[e.ID]; known {
 			row.OnCPU = again[1]
 			switch {
-			case again[1] == "failed" && LacksMPS.MatchString(again[2]):
+			case again[1] == "failed" && atlas.NamesMPS(again[2]):
 				row.OnCPU = "unknown" // it asks for MPS by name
 			case again[1] == "failed":
 				row.Cause, row.Operator = "CPU too", ""
@@ -91,7 +87,7 @@ func (b *builder) tests() {
 		if causes[key] == nil {
 			causes[key] = &evidence.TestCause{Cause: row.Cause, Operator: row.Operator, Where: row.Where}
 			if row.Cause != "CPU too" && row.Cause != "other" {
-				causes[key].Remedy = remedies.of(refusedEvent{Op: e.Op, Cause: e.Cause, Text: e.Text})
+				causes[key].Remedy = remedies.Of(e.Op, e.Cause, e.Text)
 			}
 			order = append(order, key)
 		}

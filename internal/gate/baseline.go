@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/stats"
 	clean "assay/internal/text"
@@ -136,7 +137,7 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 	}
 	for _, v := range a.Each {
 		if v <= 0 {
-			cannot("", "%s is %s: only what is above zero can be compared by its ratio", c.Figure, unit.Format(v, c.known.unit))
+			cannot("", "%s is %s: only what is above zero can be compared by its ratio", c.Figure, unit.Format(v, c.known.Unit))
 			return
 		}
 		now = append(now, math.Log(v))
@@ -149,12 +150,12 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 		cannot(fmt.Sprintf("%s more of the state to compare with: %s", count(leastPast-b.Past, "run"), again(s.Runs[0])), "%s", text)
 		return
 	}
-	v := judge(before, now, c.Bound, c.known.better)
+	v := judge(before, now, c.Bound, c.known.Better)
 	b.Baseline, b.Change, b.Spread = math.Exp(v.centre), math.Expm1(v.d.Value), math.Expm1(v.sd)
 	b.Low, b.High = math.Expm1(v.d.Low), math.Expm1(v.d.High)
 	a.Outcome = v.outcome
-	a.Text = fmt.Sprintf("%s %s against %s: %+.1f %%, between %+.1f and %+.1f %% (%d against %d runs)", c.Figure, unit.Format(math.Exp(v.now), c.known.unit),
-		unit.Format(b.Baseline, c.known.unit), 100*b.Change, 100*b.Low, 100*b.High, b.Now, b.Past)
+	a.Text = fmt.Sprintf("%s %s against %s: %+.1f %%, between %+.1f and %+.1f %% (%d against %d runs)", c.Figure, unit.Format(math.Exp(v.now), c.known.Unit),
+		unit.Format(b.Baseline, c.known.Unit), 100*b.Change, 100*b.Low, 100*b.High, b.Now, b.Past)
 	if v.outcome == Unknown {
 		switch {
 		case v.more > 0:
@@ -177,7 +178,7 @@ type judgement struct {
 
 // judge compares by an interval, not by a bare ratio: it fails where the whole 95 % interval of the change is worse than the margin,
 // passes where the whole of it is better, and cannot tell else. So a disturbed run makes the interval wide rather than the gate red.
-func judge(past, now []float64, margin float64, way better) judgement {
+func judge(past, now []float64, margin float64, way catalogue.Better) judgement {
 	v := judgement{outcome: Unknown}
 	d, ok := stats.Compare(past, now, level)
 	if !ok {
@@ -187,7 +188,7 @@ func judge(past, now []float64, margin float64, way better) judgement {
 	v.centre = trimmedMean(past)
 	v.now = v.centre + d.Value
 	up, down := math.Log1p(margin), math.Log1p(-margin)
-	worseUp, worseDown := way != higher, way != lower
+	worseUp, worseDown := way != catalogue.Higher, way != catalogue.Lower
 	inside := (!worseUp || d.High <= up) && (!worseDown || d.Low >= down)
 	outside := worseUp && d.Low > up || worseDown && d.High < down
 	switch {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/stats"
 )
@@ -44,7 +45,7 @@ func (n noise) history(r *rand.Rand, runs int, factor float64, level *float64) [
 func follow(past []float64, draw func(n int) []float64, most int) (judgement, int) {
 	now := draw(3)
 	for {
-		v := judge(past, now, 0.05, lower)
+		v := judge(past, now, 0.05, catalogue.Lower)
 		if v.outcome != Unknown || v.more == 0 || len(now) >= most {
 			return v, len(now)
 		}

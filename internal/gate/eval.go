@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/stats"
 	clean "assay/internal/text"
@@ -105,7 +106,7 @@ func (s *Set) evaluate(c *Condition) Answer {
 		s.againstBaseline(c, &a)
 		return a.leaving()
 	}
-	bound := unit.Format(c.Bound, c.known.unit)
+	bound := unit.Format(c.Bound, c.known.Unit)
 	v := *a.Figure.Value
 	good, bad := 0, 0
 	for _, x := range a.Each {
@@ -115,9 +116,9 @@ func (s *Set) evaluate(c *Condition) Answer {
 			bad++
 		}
 	}
-	shown := c.name() + " is " + unit.Format(v, c.known.unit)
-	if unit.Format(v, c.known.unit) == bound && v != c.Bound {
-		shown = fmt.Sprintf("%s is %.8g %s", c.name(), v, c.known.unit) // 22.0 % is not less than 22.0 %
+	shown := c.name() + " is " + unit.Format(v, c.known.Unit)
+	if unit.Format(v, c.known.Unit) == bound && v != c.Bound {
+		shown = fmt.Sprintf("%s is %.8g %s", c.name(), v, c.known.Unit) // 22.0 % is not less than 22.0 %
 	}
 	limit := c.Compare + " " + bound
 	switch {
@@ -131,7 +132,7 @@ func (s *Set) evaluate(c *Condition) Answer {
 		default:
 			a.Outcome = Unknown
 			a.Text = fmt.Sprintf("%s, and runs differ from one to the next: it lies between %s and %s, on both sides of %s", shown,
-				unit.Format(low, c.known.unit), unit.Format(high, c.known.unit), limit)
+				unit.Format(low, c.known.Unit), unit.Format(high, c.known.Unit), limit)
 			a.Needs = s.morePairs(c, v)
 		}
 	case len(a.Each) < 2 || c.Window == "runs":
@@ -152,7 +153,7 @@ func (s *Set) evaluate(c *Condition) Answer {
 		}
 		a.Text = fmt.Sprintf("%s over %d %s, of which %d are %s", shown, len(a.Each), c.several(), good, limit)
 		if low != nil && high != nil {
-			a.Text += fmt.Sprintf("; the centre lies between %s and %s", unit.Format(*low, c.known.unit), unit.Format(*high, c.known.unit))
+			a.Text += fmt.Sprintf("; the centre lies between %s and %s", unit.Format(*low, c.known.Unit), unit.Format(*high, c.known.Unit))
 		}
 	}
 	return a.leaving()
@@ -233,28 +234,19 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// unknown is the answer where the figure is not known: what would make it so, and why it is not.
+func (c *Condition) unknown(needs, format string, args ...any) Answer {
+	text := fmt.Sprintf(format, args...)
+	return Answer{Outcome: Unknown, Figure: evidence.Unknown(c.Figure, c.known.Unit, text), Runs: []string{}, Text: text, Needs: needs}
+}
+
 // value finds the condition's figure. Outcome is Unknown where there is none; otherwise Figure has a value.
 func (s *Set) value(c *Condition) Answer {
-	unknown := func(needs, format string, args ...any) Answer {
-		text := fmt.Sprintf(format, args...)
-		return Answer{Outcome: Unknown, Figure: evidence.Unknown(c.Figure, c.known.unit, text), Runs: []string{}, Text: text, Needs: needs}
-	}
 	if len(s.Runs) == 0 {
-		return unknown("name a run", "no run was given")
+		return c.unknown("name a run", "no run was given")
 	}
-	switch c.Figure {
-	case "runs":
-		n, ids := 0, []string{}
-		for _, run := range s.Runs {
-			if Device(run) == c.Args[0] {
-				n, ids = n+1, append(ids, run.ID)
-			}
-		}
-		return Answer{Figure: evidence.Known(c.Figure, float64(n), "1", evidence.Derived), Runs: ids}
-	case "speedup":
-		return s.speedup(c, unknown)
-	case "parity.loss":
-		return s.parity(c, unknown)
+	if c.known.all != nil {
+		return c.known.all(s, c)
 	}
 	device := ""
 	if c.known.args == "" && len(c.Args) == 1 {
@@ -265,7 +257,7 @@ func (s *Set) value(c *Condition) Answer {
 	}
 	runs, other := s.On(device)
 	if len(runs) == 0 {
-		return unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
+		return c.unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
 	}
 	a := Answer{Runs: []string{}}
 	var reason, needs string
@@ -287,18 +279,18 @@ func (s *Set) value(c *Condition) Answer {
 		}
 	}
 	if len(a.Each) == 0 {
-		return unknown(needs, "%s", reason)
+		return c.unknown(needs, "%s", reason)
 	}
 	a.Left = leftOut(disturbed)
 	if c.Window == "runs" {
 		if len(a.Each) < c.Over {
-			return unknown(fmt.Sprintf("%s more: %s", count(c.Over-len(a.Each), "run"), again(runs[0])), "%s over %d runs: there are %d", c.Figure, c.Over, len(a.Each))
+			return c.unknown(fmt.Sprintf("%s more: %s", count(c.Over-len(a.Each), "run"), again(runs[0])), "%s over %d runs: there are %d", c.Figure, c.Over, len(a.Each))
 		}
 		a.Each, a.Runs = a.Each[:c.Over], a.Runs[:c.Over]
 	}
 	if len(a.Each) > 1 {
 		mean, low, high, ok := stats.Interval(a.Each, level)
-		fig := evidence.Known(c.Figure, mean, c.known.unit, a.Figure.Basis)
+		fig := evidence.Known(c.Figure, mean, c.known.Unit, a.Figure.Basis)
 		fig.N, fig.Window, fig.Note = len(a.Each), a.Figure.Window, "trimmed mean over runs, with its 95 % interval"
 		if c.Window == "runs" {
 			m := stats.Median(a.Each)
@@ -326,34 +318,31 @@ func leftOut(disturbed int) string {
 func (c *Condition) of(run *evidence.Run) (evidence.Figure, string) {
 	fig, need := c.taken(run)
 	if by := run.Figure(c.Figure).Disturbed; fig.Known() && by != "" {
-		return evidence.Unknown(c.Figure, c.known.unit, fmt.Sprintf("%s of %s was disturbed: %s", c.Figure, clean.Short(run.ID, 80), clean.Short(by, 200))),
+		return evidence.Unknown(c.Figure, c.known.Unit, fmt.Sprintf("%s of %s was disturbed: %s", c.Figure, clean.Short(run.ID, 80), clean.Short(by, 200))),
 			"the same without that: " + again(run)
 	}
 	return fig, need
 }
 
 func (c *Condition) taken(run *evidence.Run) (evidence.Figure, string) {
-	if c.known.timed && Device(run) == "double" {
-		return evidence.Unknown(c.Figure, c.known.unit, notMacs), RunOn(run, "mps")
+	if c.known.Timed && Device(run) == "double" {
+		return evidence.Unknown(c.Figure, c.known.Unit, notMacs), RunOn(run, "mps")
 	}
-	if c.known.doc != "" {
-		return c.counted(run)
-	}
-	if c.Window == "epochs" {
-		return growth(run, c.Over)
+	if c.known.of != nil {
+		return c.known.of(c, run)
 	}
 	fig := run.Figure(c.Figure)
-	switch {
-	case fig.Known() && fig.Unit != c.known.unit:
-		return evidence.Unknown(c.Figure, c.known.unit, fmt.Sprintf("the evidence gives it in %q, and %q is meant", fig.Unit, c.known.unit)), ""
-	case !fig.Known():
-		fig.Unit = c.known.unit
-		if fig.Missing == "" {
-			fig.Missing = "the evidence says nothing of it"
-		}
+	if fig.Known() && fig.Unit != c.known.Unit {
+		return evidence.Unknown(c.Figure, c.known.Unit, fmt.Sprintf("the evidence gives it in %q, and %q is meant", fig.Unit, c.known.Unit)), ""
+	}
+	if !fig.Known() {
+		fig.Unit, fig.Missing = c.known.Unit, cmp.Or(fig.Missing, "the evidence says nothing of it")
+	}
+	if over := c.known.windows[c.Window]; over != nil {
+		return over(run, fig, c.Over)
+	}
+	if !fig.Known() {
 		return fig, hint(c.Figure, run)
-	case c.Window == "steps":
-		return lastSteps(run, fig, c.Over)
 	}
 	return fig, ""
 }
@@ -372,86 +361,108 @@ func hint(figure string, run *evidence.Run) string {
 	return ""
 }
 
-// counted works out what is no figure of the evidence.
-func (c *Condition) counted(run *evidence.Run) (evidence.Figure, string) {
-	n, basis, note := 0.0, evidence.Measured, ""
-	switch c.Figure {
-	case "findings":
-		for _, f := range run.Findings {
-			if string(f.Severity) == c.Args[0] {
-				n++
-				note += "; " + f.Name
-			}
-		}
-	case "fallbacks":
-		if d := Device(run); d != "mps" && d != "double" {
-			return evidence.Unknown(c.Figure, "1", "only MPS falls back to the CPU, and the run was on "+orNone(d)), "a rehearsal: " + RunOn(run, "double")
-		}
-		names := map[string]bool{}
-		for _, f := range run.Fallbacks {
-			if !names[f.Operator] {
-				names[f.Operator] = true
-				note += "; " + f.Operator
-			}
-			basis = f.Basis
-		}
-		n = float64(len(names))
-		if Device(run) == "double" {
-			basis = evidence.Rehearsed
-		}
-	case "failures":
-		if why := interrupted(run); why != "" {
-			return evidence.Unknown(c.Figure, "1", why), "a run that goes through: " + again(run)
-		}
-		if run.Outcome.Exit != 0 || run.Outcome.Error != "" {
-			n, note = 1, run.Outcome.Error
-		}
-	case "refusals":
-		if run.Rehearsal == nil {
-			return evidence.Unknown(c.Figure, "1", "only a rehearsal counts what the device refuses"), RunOn(run, "double")
-		}
-		basis = evidence.Rehearsed
-		for _, r := range run.Rehearsal.Refusals {
-			if len(c.Args) == 0 || r.Cause == c.Args[0] {
-				n++
-				note += "; " + r.Operator
-			}
-		}
-	case "hot.fallbacks":
-		if d := Device(run); d != "mps" {
-			return evidence.Unknown(c.Figure, "1", "it needs a profile taken on MPS, and the run was on "+orNone(d)), RunOn(run, "mps")
-		}
-		top := Hottest(run)
-		if len(top) < 3 {
-			return evidence.Unknown(c.Figure, "1", "the profile is missing: "+run.Profile.Missing), RunOn(run, "mps")
-		}
-		basis = evidence.Derived
-		for _, op := range top {
-			if slices.ContainsFunc(run.Fallbacks, func(f evidence.Fallback) bool { return bare(f.Operator) == bare(op) }) {
-				n++
-				note += "; " + op
-			}
-		}
-	case "pressure.peak":
-		peak, seen := 0.0, false
-		for _, s := range run.Host.Samples {
-			for _, f := range s.Figures {
-				if f.Name == "host.pressure" && f.Known() {
-					peak, seen = max(peak, *f.Value), true
-				}
-			}
-		}
-		if !seen {
-			return evidence.Unknown(c.Figure, "1", "no level of memory pressure was sampled: only macOS has one"), RunOn(run, "mps")
-		}
-		n = peak
-	}
-	if n == 0 && run.Outcome.Exit != 0 && (c.Figure == "refusals" || c.Figure == "fallbacks") {
-		return evidence.Unknown(c.Figure, "1", "none was seen, and the run ended early: "+short(cmp.Or(run.Outcome.Error, run.Outcome.Reason))), "a run that goes through: " + again(run)
-	}
-	fig := evidence.Known(c.Figure, n, "1", basis)
-	fig.Note = strings.TrimPrefix(note, "; ")
+// tally is a number that was counted in a run, with what was counted.
+func tally(c *Condition, basis evidence.Basis, names ...string) (evidence.Figure, string) {
+	fig := evidence.Known(c.Figure, float64(len(names)), "1", basis)
+	fig.Note = strings.Join(names, "; ")
 	return fig, ""
+}
+
+// noTally is a number that nobody could count.
+func noTally(c *Condition, needs, why string) (evidence.Figure, string) {
+	return evidence.Unknown(c.Figure, "1", why), needs
+}
+
+// tallySoFar is a tally of what a run meets as it goes on: of one that ended early, none is no number.
+func tallySoFar(c *Condition, run *evidence.Run, basis evidence.Basis, names []string) (evidence.Figure, string) {
+	if len(names) == 0 && run.Outcome.Exit != 0 {
+		return noTally(c, "a run that goes through: "+again(run), "none was seen, and the run ended early: "+short(cmp.Or(run.Outcome.Error, run.Outcome.Reason)))
+	}
+	return tally(c, basis, names...)
+}
+
+func findings(c *Condition, run *evidence.Run) (evidence.Figure, string) {
+	var names []string
+	for _, f := range run.Findings {
+		if string(f.Severity) == c.Args[0] {
+			names = append(names, f.Name)
+		}
+	}
+	return tally(c, evidence.Measured, names...)
+}
+
+func fallbacks(c *Condition, run *evidence.Run) (evidence.Figure, string) {
+	d := evidence.Device(run)
+	if d != "mps" && d != "double" {
+		return noTally(c, "a rehearsal: "+RunOn(run, "double"), "only MPS falls back to the CPU, and the run was on "+orNone(d))
+	}
+	var names []string
+	basis := evidence.Measured
+	for _, f := range run.Fallbacks {
+		if !slices.Contains(names, f.Operator) {
+			names = append(names, f.Operator)
+		}
+		basis = f.Basis
+	}
+	if d == "double" {
+		basis = evidence.Rehearsed
+	}
+	return tallySoFar(c, run, basis, names)
+}
+
+func failures(c *Condition, run *evidence.Run) (evidence.Figure, string) {
+	if why := interrupted(run); why != "" {
+		return noTally(c, "a run that goes through: "+again(run), why)
+	}
+	if run.Outcome.Exit != 0 || run.Outcome.Error != "" {
+		return tally(c, evidence.Measured, run.Outcome.Error)
+	}
+	return tally(c, evidence.Measured)
+}
+
+func refusals(c *Condition, run *evidence.Run) (evidence.Figure, string) {
+	if run.Rehearsal == nil {
+		return noTally(c, RunOn(run, "double"), "only a rehearsal counts what the device refuses")
+	}
+	var names []string
+	for _, r := range run.Rehearsal.Refusals {
+		if len(c.Args) == 0 || r.Cause == c.Args[0] {
+			names = append(names, r.Operator)
+		}
+	}
+	return tallySoFar(c, run, evidence.Rehearsed, names)
+}
+
+func hotFallbacks(c *Condition, run *evidence.Run) (evidence.Figure, string) {
+	if d := evidence.Device(run); d != "mps" {
+		return noTally(c, RunOn(run, "mps"), "it needs a profile taken on MPS, and the run was on "+orNone(d))
+	}
+	top := Hottest(run)
+	if len(top) < 3 {
+		return noTally(c, RunOn(run, "mps"), "the profile is missing: "+run.Profile.Missing)
+	}
+	var names []string
+	for _, op := range top {
+		if slices.ContainsFunc(run.Fallbacks, func(f evidence.Fallback) bool { return bare(f.Operator) == bare(op) }) {
+			names = append(names, op)
+		}
+	}
+	return tally(c, evidence.Derived, names...)
+}
+
+func pressurePeak(c *Condition, run *evidence.Run) (evidence.Figure, string) {
+	peak, seen := 0.0, false
+	for _, s := range run.Host.Samples {
+		for _, f := range s.Figures {
+			if f.Name == "host.pressure" && f.Known() {
+				peak, seen = max(peak, *f.Value), true
+			}
+		}
+	}
+	if !seen {
+		return noTally(c, RunOn(run, "mps"), "no level of memory pressure was sampled: only macOS has one")
+	}
+	return evidence.Known(c.Figure, peak, "1", evidence.Measured), ""
 }
 
 // interrupted says by what somebody ended a run; "" for one that ended by itself.
@@ -517,6 +528,9 @@ func Hottest(run *evidence.Run) []string {
 
 // lastSteps is the median over the last n steps of the figure's window.
 func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure, string) {
+	if !whole.Known() {
+		return whole, hint(whole.Name, run)
+	}
 	if run.Steps.Thin > 1 {
 		return evidence.Unknown(whole.Name, whole.Unit, fmt.Sprintf("only every %dth step of this long run is listed", run.Steps.Thin)), "leave the window out"
 	}
@@ -543,7 +557,7 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 
 // growth of the memory over n epochs, by the least-squares line through the memory at the ends of n epochs that follow one another, the
 // first epoch's left out as memory.growth does. Of a longer run it is the worst stretch.
-func growth(run *evidence.Run, n int) (evidence.Figure, string) {
+func growth(run *evidence.Run, _ evidence.Figure, n int) (evidence.Figure, string) {
 	name := "memory.growth"
 	var at, live, resident []float64
 	for _, e := range run.Epochs {
@@ -604,19 +618,31 @@ func wasWere(n int) string {
 	return " were"
 }
 
-func (s *Set) speedup(c *Condition, unknown func(string, string, ...any) Answer) Answer {
+// runsOn counts the runs on a device, whatever they are runs of.
+func runsOn(s *Set, c *Condition) Answer {
+	ids := []string{}
+	for _, run := range s.Runs {
+		if evidence.Device(run) == c.Args[0] {
+			ids = append(ids, run.ID)
+		}
+	}
+	return Answer{Figure: evidence.Known(c.Figure, float64(len(ids)), "1", evidence.Derived), Runs: ids}
+}
+
+func speedup(s *Set, c *Condition) Answer {
 	var logs [2][]float64
 	var within float64 // variance of what is known of the steps of lone runs
 	a := Answer{Runs: []string{}}
 	disturbed := 0
-	step := &Condition{Figure: "step.time", known: lookup("step.time")}
+	row, _ := catalogue.Find("step.time")
+	step := &Condition{Figure: row.Name, known: &figure{Figure: row}}
 	for i, device := range c.Args {
 		runs, other := s.On(device)
 		if device == "double" {
-			return unknown(RunOn(s.Runs[0], "mps"), "%s", notMacs)
+			return c.unknown(RunOn(s.Runs[0], "mps"), "%s", notMacs)
 		}
 		if len(runs) == 0 {
-			return unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
+			return c.unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
 		}
 		reason := ""
 		for _, run := range runs {
@@ -634,7 +660,7 @@ func (s *Set) speedup(c *Condition, unknown func(string, string, ...any) Answer)
 			}
 		}
 		if len(logs[i]) == 0 {
-			return unknown(RunOn(s.Runs[0], device), "step.time on %s: %s", device, reason)
+			return c.unknown(RunOn(s.Runs[0], device), "step.time on %s: %s", device, reason)
 		}
 	}
 	for _, x := range logs[0] {
@@ -722,7 +748,7 @@ func (s *Set) morePairs(c *Condition, v float64) string {
 }
 
 // parity of two loss streams.
-func (s *Set) parity(c *Condition, unknown func(string, string, ...any) Answer) Answer {
+func parity(s *Set, c *Condition) Answer {
 	devices := []string{"", "cuda"}
 	if len(c.Args) == 2 {
 		devices = c.Args
@@ -731,7 +757,7 @@ func (s *Set) parity(c *Condition, unknown func(string, string, ...any) Answer) 
 	for i, device := range devices {
 		runs, other := s.On(device)
 		if len(runs) == 0 {
-			return unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
+			return c.unknown(RunOn(s.Runs[0], device), "%s", noRun(device, other))
 		}
 		pair[i] = runs[0]
 	}
@@ -741,7 +767,7 @@ func (s *Set) parity(c *Condition, unknown func(string, string, ...any) Answer) 
 		}
 	}
 	if d := pair[0].Target.Double; d != nil && d.ShapeOnly {
-		return unknown(RunOn(s.Runs[0], "mps"), "a rehearsal with shapes only has no losses")
+		return c.unknown(RunOn(s.Runs[0], "mps"), "a rehearsal with shapes only has no losses")
 	}
 	other := map[int]*float64{}
 	for i, step := range pair[1].Loss.Step {
@@ -775,7 +801,7 @@ func (s *Set) parity(c *Condition, unknown func(string, string, ...any) Answer) 
 		}
 	}
 	if n == 0 {
-		return unknown("run both for the same number of steps", "no step has a loss in both runs")
+		return c.unknown("run both for the same number of steps", "no step has a loss in both runs")
 	}
 	fig := evidence.Known(c.Figure, worst, "ratio", evidence.Derived)
 	fig.N, fig.Note = n, fmt.Sprintf("greatest at step %d, of %d steps that both runs list", at, n)

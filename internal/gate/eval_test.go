@@ -15,7 +15,8 @@ import (
 
 // made is a run with a few figures, for what no machine here can record.
 func made(id, device string, figs ...evidence.Figure) *evidence.Run {
-	run := &evidence.Run{Schema: evidence.Schema, ID: id, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Figures: figs}
+	run := evidence.NewRun(id)
+	run.Started, run.Figures = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), figs
 	run.Subject = evidence.Subject{Kind: "script", Command: []string{"/usr/bin/python3", "code/train.py", "--epochs", "3"}, Script: "code/train.py"}
 	run.Target = evidence.Target{Asked: "auto", Device: device, Framework: "torch", Release: "2.8.0"}
 	run.Host.Facts = []evidence.Fact{{Name: "chip", Value: "Apple M2"}, {Name: "system", Value: "macOS 15.5"}}
@@ -361,7 +362,7 @@ rule = "fallbacks == 0"
 		}
 	}
 	var back Report
-	if err := json.Unmarshal([]byte(out["json"]), &back); err != nil || back.Schema != Schema || len(back.Gates) != 4 || back.Gates[1].Answers[0].Runs[0] != run.ID {
+	if err := json.Unmarshal([]byte(out["json"]), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindGate || len(back.Gates) != 4 || back.Gates[1].Answers[0].Runs[0] != run.ID {
 		t.Errorf("JSON: %v %+v", err, back)
 	}
 	var suite junitSuite

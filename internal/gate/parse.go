@@ -3,6 +3,7 @@ package gate
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"assay/internal/catalogue"
 	clean "assay/internal/text"
 )
 
@@ -261,7 +263,7 @@ func (p *parser) condition() (*Condition, error) {
 	switch {
 	case p.kind == 'c':
 		c.Compare = p.text
-		if c.Compare == "==" && !c.known.counted() {
+		if c.Compare == "==" && !c.known.Counted() {
 			m := p.fail("%s is measured, and no measurement equals a number exactly", c.Figure).(*Mistake)
 			m.Hint = "compare it with <=, <, >= or >"
 			return nil, m
@@ -330,17 +332,17 @@ func (q quantity) possible(c *Condition) error {
 	switch {
 	case c.Compare == "within" && c.Bound < 0:
 		return q.fail("%s within a negative range", c.Figure)
-	case f.most > 0 && c.Bound > f.most:
-		return q.fail("%s is never above %g %%", c.Figure, 100*f.most)
-	case f.most > 0 && c.Bound == f.most && c.Compare == ">":
-		return q.fail("%s is never above %g %%: %s %s never holds", c.Figure, 100*f.most, c.Compare, written)
-	case c.Bound < 0 && f.least != signed:
+	case f.Most > 0 && c.Bound > f.Most:
+		return q.fail("%s is never above %g %%", c.Figure, 100*f.Most)
+	case f.Most > 0 && c.Bound == f.Most && c.Compare == ">":
+		return q.fail("%s is never above %g %%: %s %s never holds", c.Figure, 100*f.Most, c.Compare, written)
+	case c.Bound < 0 && f.Least != catalogue.Signed:
 		m := q.fail("%s is never negative, and %s is", c.Figure, written).(*Mistake)
 		m.Hint = "what may be negative: " + strings.Join(signedFigures(), ", ")
 		return m
-	case c.Bound == 0 && f.least != signed && c.Compare == "<":
+	case c.Bound == 0 && f.Least != catalogue.Signed && c.Compare == "<":
 		return q.fail("%s is never negative: < %s never holds", c.Figure, written)
-	case c.Bound == 0 && f.least == aboveZero && (c.Compare == "<=" || c.Compare == "==" || c.Compare == "within"):
+	case c.Bound == 0 && f.Least == catalogue.AboveZero && (c.Compare == "<=" || c.Compare == "==" || c.Compare == "within"):
 		return q.fail("%s is always more than zero: %s %s never holds", c.Figure, c.Compare, written)
 	case c.Compare == "==" && c.Bound != math.Trunc(c.Bound):
 		return q.fail("%s is a whole number: == %s never holds", c.Figure, written)
@@ -361,7 +363,7 @@ func (p *parser) figure() (*Condition, error) {
 		m.Hint = "assay gate --figures lists them"
 		return nil, m
 	}
-	c := &Condition{Figure: known.name, known: known}
+	c := &Condition{Figure: known.Name, known: known}
 	words, least, most := known.arguments()
 	named := *p
 	p.next()
@@ -408,11 +410,11 @@ func (p *parser) figure() (*Condition, error) {
 func (f *figure) example() string {
 	switch f.args {
 	case "", "one":
-		return f.name + "(mps)"
+		return f.Name + "(mps)"
 	case "two":
-		return f.name + "(mps, cpu)"
+		return f.Name + "(mps, cpu)"
 	}
-	return f.name + "(" + strings.Fields(f.args)[0] + ")"
+	return f.Name + "(" + strings.Fields(f.args)[0] + ")"
 }
 
 // quantity is a number and its unit, with their place.
@@ -483,7 +485,7 @@ var examples = map[string]string{"s": "50 ms or 2 s", "B": "8 GiB", "ratio": "22
 
 // in gives the quantity in the unit of the condition's figure.
 func (q quantity) in(c *Condition) (float64, error) {
-	want := c.known.unit
+	want := c.known.Unit
 	if q.unit == "" {
 		if want == "ratio" && math.Abs(q.value) > 1 { // 26 would be 2600 %, and hold for ever
 			m := q.fail("%s is a ratio, and %s of it would be %s %%", c.Figure, q.text(), strconv.FormatFloat(100*q.value, 'g', 6, 64)).(*Mistake)
@@ -532,7 +534,7 @@ func (p *parser) baseline(c *Condition, q quantity) error {
 		return q.fail("%s: a range about a baseline lies between 0 and 100 %%", strings.TrimSpace(p.rule[q.at:q.end]))
 	case c.known.args == "two":
 		return q.fail("%s already compares two runs: it has no baseline", c.Figure)
-	case c.known.args != "" || c.known.doc != "":
+	case c.known.From == catalogue.Gate:
 		return q.fail("%s is a count: compare it with ==, <= or >=", c.Figure)
 	}
 	c.Baseline, c.Bound = true, q.value/100
@@ -553,7 +555,7 @@ func (p *parser) over(c *Condition) error {
 	if p.kind == 'w' && !strings.HasSuffix(window, "s") { // over 1 epoch
 		window += "s"
 	}
-	allowed := append(slices.Clone(c.known.over), "runs")
+	allowed := append(slices.Sorted(maps.Keys(c.known.windows)), "runs")
 	if c.known.args != "" {
 		return p.fail("%s has no window", c.Figure)
 	}

@@ -3,12 +3,11 @@ package gate
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/fault"
 )
@@ -41,7 +40,7 @@ func TestDefaultThresholds(t *testing.T) {
 			if !ok || c.Bound != w.bound || c.Over != w.over {
 				t.Errorf("gate %s: %s is %g over %d, want %+v", g.Name, c.Figure, c.Bound, c.Over, w)
 			}
-			if said := fmt.Sprintf("%g %%", 100*c.Bound); c.known.unit == "ratio" && c.Figure != "parity.loss" && !strings.Contains(g.Because, said) {
+			if said := fmt.Sprintf("%g %%", 100*c.Bound); c.known.Unit == "ratio" && c.Figure != "parity.loss" && !strings.Contains(g.Because, said) {
 				t.Errorf("gate %s: its reason does not say %s: %s", g.Name, said, g.Because)
 			}
 			seen++
@@ -208,54 +207,75 @@ func shape(e *Expr) string {
 	return "(" + strings.Join(parts, " "+e.Op+" ") + ")"
 }
 
-// TestFiguresAreTheEvidences: what docs/formats/evidence.md lists can be named, with its unit; and what can be named is listed there,
-// unless gates work it out themselves.
-func TestFiguresAreTheEvidences(t *testing.T) {
-	data, err := os.ReadFile("../../docs/formats/evidence.md")
-	if err != nil {
-		t.Fatal(err)
+// TestEachFigureIsWorkedOut: what the catalogue says that gates work out, they do, and nothing else; and what evidence has can be named.
+func TestEachFigureIsWorkedOut(t *testing.T) {
+	for _, name := range catalogue.Names(catalogue.Gate, nil) {
+		if f := lookup(name); f == nil || f.of == nil && f.all == nil {
+			t.Errorf("the catalogue has %s, which nothing here works out: add it to own, or take it out there", name)
+		}
 	}
-	_, page, _ := strings.Cut(string(data), "## Names of figures")
-	page, _, _ = strings.Cut(page, "A name that is not in the list")
-	units := map[string]string{}
-	code := regexp.MustCompile("`([^`]+)`")
-	for line := range strings.Lines(page) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 {
-			continue
+	for name, f := range own {
+		if row, ok := catalogue.Find(name); !ok || row.From != catalogue.Gate {
+			t.Errorf("%s is worked out here, and the catalogue does not have it as a gate's", name)
 		}
-		last := ""
-		for _, m := range code.FindAllStringSubmatch(cells[1], -1) {
-			name := m[1]
-			if strings.HasPrefix(name, ".") { // `split.data` `.h2d`
-				name = last[:strings.LastIndex(last, ".")] + name
-			}
-			last = name
-			units[name] = strings.TrimSpace(cells[2])
+		if (f.of == nil) == (f.all == nil) {
+			t.Errorf("%s is worked out in no way, or in two", name)
 		}
-		if strings.Contains(cells[1], "…") { // share.data … share.rest
-			for _, part := range []string{"h2d", "forward", "backward", "optimizer"} {
-				units["share."+part] = "ratio"
+	}
+	for _, from := range []catalogue.From{catalogue.Run, catalogue.Rehearsal} {
+		for _, name := range catalogue.Names(from, catalogue.Phases) {
+			if f := lookup(name); f == nil || f.of != nil || f.all != nil {
+				t.Errorf("%s is a figure of the evidence, and gates do not read it there", name)
 			}
 		}
 	}
-	if len(units) < 35 {
-		t.Fatalf("%d figures read from the page", len(units))
-	}
-	for name, unit := range units {
-		if strings.HasPrefix(name, "only.") { // stands in only.each, not among the figures
-			continue
-		}
-		switch f := lookup(name); {
-		case f == nil:
-			t.Errorf("%s is a figure of the evidence, and gates do not know it: add it to figures.go", name)
-		case f.unit != unit:
-			t.Errorf("%s: unit %s here, %s in the evidence", name, f.unit, unit)
+	for name := range windows {
+		if f := lookup(name); f == nil || f.windows == nil {
+			t.Errorf("%s has windows, and cannot be named", name)
 		}
 	}
+	for alias, name := range aliases {
+		if lookup(alias) == nil || lookup(alias).Name != name {
+			t.Errorf("%s does not stand for %s", alias, name)
+		}
+	}
+	for _, name := range catalogue.Names(catalogue.Sample, nil) {
+		if f := lookup(name); f != nil && aliases[name] == "" {
+			t.Errorf("%s is a counter over time, and a gate can name it", name)
+		}
+	}
+}
+
+// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate, whatever figure the gate names: but for those that say what was seen.
+func TestNothingKnownIsNoPass(t *testing.T) {
+	unit := map[string]string{"s": "s", "B": "GiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
+	said := []string{"runs", "findings", "fallbacks", "failures"} // a run ended well on MPS, with nothing to remark
+	run := made("m", "mps")
 	for _, f := range figures {
-		if _, listed := units[f.name]; !listed && f.doc == "" {
-			t.Errorf("gates know %s, which the evidence does not have", f.name)
+		name := f.Name
+		if f.need {
+			name = f.example()
+		}
+		for _, rule := range []string{name + " >= 0 " + unit[f.Unit], name + " <= 1 " + unit[f.Unit]} {
+			if out, _ := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); out != Unknown && !slices.Contains(said, f.Name) {
+				t.Errorf("%s: %s, and nothing is known", rule, out)
+			}
+		}
+	}
+}
+
+// TestPhases: the phases of PyTorch can be named, those of another framework as well, and a phase that is misspelt is not taken for one.
+func TestPhases(t *testing.T) {
+	for _, phase := range append([]string{"evaluate", "compile"}, catalogue.Phases...) {
+		for _, rule := range []string{"split." + phase + " <= 1 s", "share." + phase + " <= 50 %"} {
+			if _, err := Parse(rule); err != nil {
+				t.Errorf("%s: %v", rule, err)
+			}
+		}
+	}
+	for _, name := range []string{"split.dta", "split.fwd", "share.optimiser", "split.", "share.a.b", "splits.data"} {
+		if _, err := Parse(name + " <= 1"); err == nil || !strings.Contains(err.Error(), "no figure is called") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -347,15 +367,15 @@ func TestBoundsOfEachFigure(t *testing.T) {
 	mayBeNegative := []string{"memory.growth", "loss.first", "loss.last", "speedup"} // a change, a gain, and losses such as a log likelihood's
 	unit := map[string]string{"s": "ms", "B": "MiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
 	for _, f := range figures {
-		name := f.name
+		name := f.Name
 		if f.need {
 			name = f.example()
 		}
-		_, err := Parse(name + " >= -5 " + unit[f.unit])
-		if want := slices.Contains(mayBeNegative, f.name); (err == nil) != want {
-			t.Errorf("%s >= -5 %s: %v", name, unit[f.unit], err)
+		_, err := Parse(name + " >= -5 " + unit[f.Unit])
+		if want := slices.Contains(mayBeNegative, f.Name); (err == nil) != want {
+			t.Errorf("%s >= -5 %s: %v", name, unit[f.Unit], err)
 		}
-		for _, rule := range []string{name + " >= 0 " + unit[f.unit], name + " <= 5 " + unit[f.unit]} {
+		for _, rule := range []string{name + " >= 0 " + unit[f.Unit], name + " <= 5 " + unit[f.Unit]} {
 			if _, err := Parse(rule); err != nil {
 				t.Errorf("%s: %v", rule, err)
 			}

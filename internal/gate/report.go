@@ -2,24 +2,29 @@ package gate
 
 import (
 	"bufio"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
-// Schema names the version of the JSON form.
-const Schema = "assay.gate/1"
-
-// Report is what a policy says of a set of runs.
+// Report is what a policy says of a set of runs: a document of evidence, whose subject and target are those of the first run. Its figures are those that
+// the gates went by, its findings the gates that do not pass, its limits the bounds.
 type Report struct {
-	Schema  string   `json:"schema"`
+	evidence.Envelope
+	Ruling `json:"body"`
+}
+
+// Ruling is what a report has beyond the envelope.
+type Ruling struct {
 	Policy  string   `json:"policy"`
 	Outcome Outcome  `json:"outcome"` // fail where a gate fails, else cannot tell where one cannot be told, else pass
 	Counts  Counts   `json:"counts"`
@@ -70,7 +75,10 @@ func (r *Result) Needs() []string {
 
 // Judge holds the runs of the set against the policy.
 func Judge(p *Policy, s *Set) *Report {
-	rep := &Report{Schema: Schema, Policy: p.Name, Outcome: Pass, Runs: []RunRef{}, Gates: []Result{}}
+	rep := &Report{Envelope: evidence.NewEnvelope(evidence.KindGate), Ruling: Ruling{Policy: p.Name, Outcome: Pass, Runs: []RunRef{}, Gates: []Result{}}}
+	if len(s.Runs) > 0 {
+		rep.About(s.Runs[0])
+	}
 	for _, run := range s.Runs {
 		rep.Runs = append(rep.Runs, RunRef{ID: run.ID, Document: run.Document, Started: run.Started, Device: Device(run), Judged: unlike(s.Runs[0], run) == ""})
 	}
@@ -103,6 +111,7 @@ func Judge(p *Policy, s *Set) *Report {
 			rep.Counts.NotAsked++
 		}
 		rep.Gates = append(rep.Gates, r)
+		rep.document(g, r)
 	}
 	switch {
 	case rep.Counts.Fail > 0:
@@ -111,6 +120,45 @@ func Judge(p *Policy, s *Set) *Report {
 		rep.Outcome = Unknown
 	}
 	return rep
+}
+
+// document puts into the envelope what a gate says.
+func (rep *Report) document(g *Gate, r Result) {
+	if r.Outcome == NotAsked {
+		return
+	}
+	rep.Figures = append(rep.Figures, Figures("gate", g.Name, r.Answers)...)
+	for _, c := range g.rule.Conditions() {
+		unit := c.known.Unit
+		if c.Baseline {
+			unit = "ratio"
+		}
+		rep.Limits = append(rep.Limits, evidence.Limit{Name: g.Name, Value: c.Bound, Unit: unit, Source: rep.Policy + ": " + c.Text})
+	}
+	if r.Outcome == Pass {
+		return
+	}
+	var texts []string
+	for _, a := range r.Answers {
+		texts = append(texts, a.Text)
+	}
+	severity := evidence.Error
+	if r.Outcome == Unknown {
+		severity = evidence.Warning
+	}
+	rep.Findings = append(rep.Findings, evidence.Finding{Name: g.Name, Severity: severity, Text: strings.Join(texts, "; "),
+		Hint: strings.Join(r.Needs(), "; "), Basis: evidence.Derived})
+}
+
+// Figures are those that answers went by, with a label for what asked.
+func Figures(label, name string, answers []Answer) []evidence.Figure {
+	var all []evidence.Figure
+	for _, a := range answers {
+		fig := a.Figure
+		fig.Labels = evidence.Labels{label: name, "condition": a.Condition}
+		all = append(all, fig)
+	}
+	return all
 }
 
 // Answer evaluates a rule. What is not known counts as neither true nor false: "a or b" holds where a does, whatever b is; where
@@ -264,10 +312,7 @@ func (JSON) Name() string { return "json" }
 
 // Write the report.
 func (JSON) Write(w io.Writer, rep *Report) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(rep)
+	return evidence.Write(w, rep)
 }
 
 // JUnit is the XML that CI servers read. A gate that cannot be told is an error there: it is no pass.
@@ -405,21 +450,17 @@ func markdown(s string) string {
 // FiguresText lists what a rule can name, for `assay gate --figures`.
 func FiguresText(w io.Writer) {
 	for _, f := range figures {
-		way := map[better]string{neither: "", lower: "less is better", higher: "more is better"}[f.better]
-		windows := ""
+		over, note := "", ""
 		if f.args == "" {
-			windows = "over N " + strings.Join(append(append([]string{}, f.over...), "runs"), " or ")
+			over = "over N " + strings.Join(append(slices.Sorted(maps.Keys(f.windows)), "runs"), " or ")
 		}
-		name, note := f.name, ""
-		if f.doc != "" {
-			note = f.doc
+		if f.From == catalogue.Gate {
+			note = f.Doc
 		}
-		for alias, full := range aliases {
-			if full == f.name && alias == "gpu.util" {
-				note = "gpu.util and gpu.busy are the same"
-			}
+		if f.Name == aliases["gpu.util"] {
+			note = "gpu.util and gpu.busy are the same"
 		}
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-24s %-6s %-15s %-22s %s", name, f.unit, way, windows, note), " "))
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-24s %-6s %-15s %-22s %s", f.Name, f.Unit, f.Better, over, note), " "))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 )
 
@@ -201,6 +202,11 @@ func TestMacFacts(t *testing.T) {
 
 func checkFigures(t *testing.T, figures []evidence.Figure, want map[string]float64) {
 	t.Helper()
+	for _, f := range figures { // what the pages, gates and the logbook know it by
+		if row, ok := catalogue.Find(f.Name); !ok || row.From != catalogue.Sample || row.Unit != f.Unit {
+			t.Errorf("%s in %s: the catalogue does not have it so", f.Name, f.Unit)
+		}
+	}
 	got := figuresByName(figures)
 	for name, value := range want {
 		f, ok := got[name]

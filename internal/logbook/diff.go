@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/stats"
 )
@@ -194,11 +195,11 @@ func figureChanges(a, b *Group) []FigureChange {
 	seen := map[string]evidence.Figure{}
 	for _, run := range slices.Concat(a.Runs, b.Runs) {
 		for _, f := range run.Figures {
-			if old, ok := seen[f.Name]; !ok || !old.Known() && f.Known() {
+			if old, ok := seen[f.Key()]; !ok || !old.Known() && f.Known() {
 				if !ok {
-					names = append(names, f.Name)
+					names = append(names, f.Key())
 				}
-				seen[f.Name] = f
+				seen[f.Key()] = f
 			}
 		}
 	}
@@ -252,6 +253,12 @@ func values(runs []*evidence.Run, name string) (xs []float64, basis, why string)
 	return xs, basis, why
 }
 
+// exactly reports whether the figure is counted, so that the same work gives the same number.
+func exactly(name string) bool {
+	row, _ := catalogue.Find(name)
+	return row.Exact
+}
+
 // Grounds of a comparison.
 const (
 	exact   = "a count: nothing in it is by chance"
@@ -263,7 +270,7 @@ const (
 // what is counted where there are enough of them.
 func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	switch {
-	case c.Name == "epoch.steps", c.Basis == string(evidence.Rehearsed) && (c.Name == "fallback.calls" || c.Name == "fallback.flops"):
+	case exactly(c.Name):
 		c.Ground = exact
 		return
 	case c.A == c.B && len(x) == 1 && len(y) == 1:
@@ -347,9 +354,13 @@ func spread(samples ...[]float64) (sd float64, freedom int) {
 
 // blocks are medians of up to twenty stretches of the steady steps, at least four steps each: neighbouring steps are alike, stretches less so.
 func blocks(run *evidence.Run, name string) []float64 {
-	column := map[string][]float64{"step.time": run.Steps.Total, "split.data": run.Steps.Data, "split.h2d": run.Steps.H2D,
-		"split.forward":  run.Steps.Fwd,
-		"split.backward": run.Steps.Bwd, "split.optimizer": run.Steps.Opt, "split.rest": run.Steps.Rest}[name]
+	var column []float64
+	if phase, ok := strings.CutPrefix(name, "split."); ok {
+		p, _ := run.Steps.Phase(phase)
+		column = p.Seconds
+	} else if name == "step.time" {
+		column = run.Steps.Total
+	}
 	first, last := 0, math.MaxInt
 	for _, w := range run.Windows {
 		if w.Name == "steady" {

@@ -1212,3 +1212,64 @@ func TestNotesOfACutOffRun(t *testing.T) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
+
+// TestOtherKinds: evidence of a kind that this logbook has never heard of is kept by its envelope, with figures told apart by their labels; what does
+// not say what and when it is, is not.
+func TestOtherKinds(t *testing.T) {
+	ctx := t.Context()
+	b := mustOpen(t, filepath.Join(t.TempDir(), "l.db"))
+	doc := evidence.Document[map[string]int]{Envelope: evidence.NewEnvelope("sweep"), Body: map[string]int{"tried": 2}}
+	doc.ID, doc.Started, doc.Subject.Script = "sweep-1", time.Unix(1000, 0), "/p/train.py"
+	for _, batch := range []string{"16", "32"} {
+		fig := evidence.Known("step.time", 0.1, "s", evidence.Measured)
+		fig.Labels = evidence.Labels{"batch": batch}
+		doc.Figures = append(doc.Figures, fig)
+	}
+	doc.Findings = append(doc.Findings, evidence.Finding{Name: "too-large", Severity: evidence.Note, Text: "64 does not fit", Basis: evidence.Measured})
+	add := func(doc any) (string, error) {
+		data, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _, err := b.Add(ctx, data)
+		return id, err
+	}
+	id, err := add(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.List(ctx, Filter{})
+	if err != nil || len(list) != 1 || list[0].Kind != "sweep" || list[0].ID != id {
+		t.Errorf("%+v, %v", list, err)
+	}
+	rows, err := b.db.QueryContext(ctx, "SELECT name FROM figures UNION SELECT text FROM findings ORDER BY 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	if err := rows.Err(); err != nil || fmt.Sprint(names) != "[64 does not fit step.time{batch=16} step.time{batch=32}]" {
+		t.Errorf("%q, %v", names, err)
+	}
+	if _, err := b.Run(ctx, id); err == nil {
+		t.Error("a sweep was taken for a run")
+	}
+	for name, change := range map[string]func(*evidence.Envelope){
+		"no kind": func(e *evidence.Envelope) { e.Kind = "" }, "no word": func(e *evidence.Envelope) { e.Kind = "../x" },
+		"a record's kind": func(e *evidence.Envelope) { e.Kind = KindNote }, "no time": func(e *evidence.Envelope) { e.Started = time.Time{} },
+	} {
+		other := doc
+		change(&other.Envelope)
+		if _, err := add(other); err == nil {
+			t.Errorf("%s: kept", name)
+		}
+	}
+	sound(t, b)
+}

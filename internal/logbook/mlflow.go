@@ -153,7 +153,7 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	metrics := []mlflowMetric{}
 	for _, f := range run.Figures {
 		if f.Known() && !math.IsInf(*f.Value, 0) && !math.IsNaN(*f.Value) {
-			metrics = append(metrics, mlflowMetric{mlflowName("figure." + f.Name), *f.Value, run.Ended.UnixMilli(), 0})
+			metrics = append(metrics, mlflowMetric{mlflowName("figure." + f.Key()), *f.Value, run.Ended.UnixMilli(), 0})
 		}
 	}
 	points, err := b.Points(ctx, e.ID, "")
@@ -254,7 +254,7 @@ func mlflowDescribe(e Entry, run *evidence.Run) (params, tags []mlflowPair) {
 	}
 	for _, f := range run.Figures {
 		if f.Known() {
-			add(&tags, "basis."+f.Name, string(f.Basis)) // a rehearsed figure must not be read as a measured one
+			add(&tags, "basis."+f.Key(), string(f.Basis)) // a rehearsed figure must not be read as a measured one
 		}
 	}
 	return params, tags

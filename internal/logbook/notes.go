@@ -192,7 +192,7 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 	if peak.Known() {
 		peakText = md(fmt.Sprintf("%s (%s, %s)", unit.Format(*peak.Value, peak.Unit), peak.Name, peak.Basis))
 	}
-	release := cmp.Or(run.Target.Release, run.Provenance.Torch)
+	release := run.Target.Release
 	if d := run.Target.Double; d != nil {
 		release = d.Release + " as the double stood for it"
 	}

@@ -135,7 +135,7 @@ func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 		return nil, err
 	}
 	var run evidence.Run
-	if err := json.Unmarshal(secret.JSON(doc), &run); err != nil || run.Schema != evidence.Schema {
+	if err := json.Unmarshal(secret.JSON(doc), &run); err != nil || !run.IsRun() {
 		return nil, fault.Exit(fmt.Errorf("record %s is not the evidence of a run", short(id)), fault.Usage)
 	}
 	run.Document = id

@@ -280,6 +280,7 @@ func truth(v bool) int64 {
 func project(doc []byte) (*projection, error) {
 	var head struct {
 		Schema string `json:"schema"`
+		Kind   string `json:"kind"`
 	}
 	if objects, values := weigh(doc); objects > maxObjects || values > maxValues {
 		return nil, fmt.Errorf("keep a record: %d objects and %d values in it, and the most are %d and %d", objects, values, maxObjects, maxValues)
@@ -288,7 +289,10 @@ func project(doc []byte) (*projection, error) {
 		return nil, fault.Hint(fmt.Errorf("keep a record: %w", plainer(err)), "evidence.json of a run's folder can be kept, or the folder")
 	}
 	switch head.Schema {
-	case evidence.Schema:
+	case evidence.Schema, evidence.FormerSchema:
+		if head.Schema == evidence.Schema && head.Kind != evidence.KindRun {
+			return projectDocument(doc)
+		}
 		var run evidence.Run
 		if err := json.Unmarshal(doc, &run); err != nil {
 			return nil, fmt.Errorf("keep a run: not the evidence of a run: %w", plainer(err))
@@ -380,7 +384,7 @@ func (p *projection) add(table string, row ...any) { p.rows[table] = append(p.ro
 
 func (p *projection) figures(list []evidence.Figure) {
 	for _, f := range list {
-		p.add("figure", must0(f.Name), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
+		p.add("figure", must0(f.Key()), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
 			text(noteOf(f)), text(f.Missing))
 	}
 }
@@ -396,6 +400,37 @@ func noteOf(f evidence.Figure) string {
 func (p *projection) facts(part string, list []evidence.Fact) {
 	for _, f := range list {
 		p.add("fact", part, must0(f.Name), text(f.Value), text(f.Source), text(f.Missing))
+	}
+}
+
+// projectDocument reads evidence of another kind than a run, whatever its room put into the body: the envelope says what there is to ask for.
+func projectDocument(doc []byte) (*projection, error) {
+	var e evidence.Envelope
+	if err := json.Unmarshal(doc, &e); err != nil {
+		return nil, fmt.Errorf("keep a document of evidence: %w", plainer(err))
+	}
+	switch {
+	case !kindWord.MatchString(e.Kind) || slices.Contains([]string{KindRehearsal, KindNote, KindRejection, KindFacts, KindSeries}, e.Kind):
+		return nil, fmt.Errorf("keep a document of evidence: %q is no kind of it", e.Kind)
+	case e.Started.IsZero():
+		return nil, fmt.Errorf("keep the %s %s: it does not say when it began", e.Kind, e.ID)
+	}
+	p := &projection{kind: e.Kind, mark: markOf(e.Kind, e.Started, e.ID), rows: map[string][][]any{}}
+	p.record = make([]any, 30)
+	p.record[0], p.record[1], p.record[2], p.record[4] = e.Kind, stamp(e.Started), stamp(e.Ended), text(e.ID)
+	p.record[3] = text(evidence.Title(&evidence.Run{Envelope: e}))
+	p.record[5], p.record[6] = text(e.Subject.Script), text(strings.Join(e.Subject.Command, " "))
+	p.record[7], p.record[8], p.record[9] = text(e.Target.Asked), text(e.Target.Device), text(e.Target.Name)
+	p.record[10], p.record[11], p.record[12], p.record[13] = text(e.Target.Framework), text(e.Target.Release), text(e.Target.Python), text(e.Target.System)
+	p.record[29] = text(e.Provenance.Assay)
+	p.figures(e.Figures)
+	p.findings(e.Findings)
+	return p, nil
+}
+
+func (p *projection) findings(list []evidence.Finding) {
+	for _, f := range list {
+		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
 	}
 }
 
@@ -460,9 +495,7 @@ func projectRun(run *evidence.Run) *projection {
 			p.add("operator", must0(o.Operator), int64(o.Calls), nil, nil, nil, text(o.State), string(evidence.Rehearsed))
 		}
 	}
-	for _, f := range run.Findings {
-		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
-	}
+	p.findings(run.Findings)
 	for _, f := range run.Fallbacks {
 		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator, f.Count)), text(f.Where), nil,
 			text(string(f.Basis)))
@@ -481,12 +514,17 @@ func runPoints(run *evidence.Run) []Point {
 		}
 	}
 	var points []Point
-	for _, column := range []struct {
+	type column struct {
 		name   string
 		values []float64
-	}{{"step.time", run.Steps.Total}, {"step.data", run.Steps.Data}, {"step.h2d", run.Steps.H2D}, {"step.forward", run.Steps.Fwd},
-		{"step.backward", run.Steps.Bwd}, {"step.optimizer", run.Steps.Opt}, {"step.rest", run.Steps.Rest}, {"memory.live", run.Steps.Live}, {"memory.pool",
-			run.Steps.Pool}} {
+	}
+	columns := []column{{"step.time", run.Steps.Total}}
+	for _, p := range run.Steps.Phases {
+		if p.Name != "time" { // the step's own
+			columns = append(columns, column{"step." + p.Name, p.Seconds})
+		}
+	}
+	for _, column := range append(columns, column{"memory.live", run.Steps.Live}, column{"memory.pool", run.Steps.Pool}) {
 		for i, v := range column.values {
 			if i < len(run.Steps.Number) && !(v < 0) { // -1: not known
 				n := run.Steps.Number[i]
@@ -514,7 +552,7 @@ func Peak(run *evidence.Run) evidence.Figure {
 	return evidence.Unknown("memory.peak", "B", "no peak of memory was seen")
 }
 
-// inputShape is what watch/module.py makes of a tensor: float32[64, 3, 224, 224] on mps.
+// inputShape is what watch/torch/module.py makes of a tensor: float32[64, 3, 224, 224] on mps.
 var inputShape = regexp.MustCompile(`\[(\d+(?:, ?\d+)*)\]`)
 
 // Work is the batch and the size of one input: from the first loader and the shape that most steps had. 0 and "" where neither tells.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/audit"
 	"assay/internal/pyast"
@@ -441,9 +442,9 @@ func asDiagnostic(i audit.Item, at span) diagnostic {
 
 // listener is no rule: it notes where Python names are called, for hovers.
 func listener(f *file) *audit.Rule {
-	base := f.path
-	return &audit.Rule{Name: "assay-lsp", Call: func(p *audit.Pass, c *audit.Call) {
-		if c.Node == nil || !p.AtHome() || !p.Owns(c) || !strings.Contains(c.Path, ".") || strings.ContainsAny(c.Path, " ?") || p.Main.Path != base {
+	dottedName := func(path string) bool { return strings.Contains(path, ".") && !strings.ContainsAny(path, " ?") }
+	return &audit.Rule{Name: "assay-lsp", Calls: []audit.Ask{{Names: dottedName, Look: func(p *audit.Pass, c *abstract.Call) {
+		if c.Node == nil || !p.AtHome() || !p.Owns(c) {
 			return
 		}
 		fn := c.Node.Func
@@ -454,7 +455,7 @@ func listener(f *file) *audit.Rule {
 			}
 		}
 		f.calls = append(f.calls, call{strings.TrimSuffix(c.Path, ".__call__"), from, to})
-	}}
+	}}}}
 }
 
 func dotted(e pyast.Expr) (string, bool) {

@@ -46,7 +46,11 @@ func Load(path string) (*evidence.Run, string, error) {
 	if err := json.Unmarshal(data, &run); err != nil {
 		return nil, "", fault.Hint(fmt.Errorf("read the run %s: not the evidence of a run: %w", from, err), "name the folder that assay run printed, or its evidence.json; this file is damaged, or something else")
 	}
-	if run.Schema != evidence.Schema {
+	if run.Schema == evidence.Schema && run.Kind != evidence.KindRun {
+		err := fmt.Errorf("read the run %s: it is evidence of another kind: %q", from, run.Kind)
+		return nil, "", fault.Hint(err, "name the folder that assay run printed, or its evidence.json")
+	}
+	if !run.IsRun() {
 		return nil, "", fault.Hint(fmt.Errorf("read the run %s: schema %q, and this assay reads %q", from, run.Schema, evidence.Schema), "use the assay that wrote it, or a newer one")
 	}
 	run.Document = fmt.Sprintf("%x", sha256.Sum256(data))

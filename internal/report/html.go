@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/internal/catalogue"
 	"assay/internal/evidence"
 	"assay/internal/unit"
 )
@@ -81,8 +82,8 @@ type link struct{ ID, Text string }
 
 // tile is a figure with its label, and how it is known.
 type tile struct {
-	Name, Value, Range, Basis, Detail string
-	Unknown                           bool
+	Name, Doc, Value, Range, Basis, Detail string
+	Unknown                                bool
 }
 
 type finding struct {
@@ -99,7 +100,7 @@ type splitView struct {
 }
 
 type part struct {
-	Key, Name, What        string
+	Class, Name, What      string
 	Value, Range, Share    string
 	Basis, ShareBasis, How string
 	Missing                string
@@ -160,10 +161,11 @@ func tileOf(run *evidence.Run, label, name string) tile {
 }
 
 func tileFrom(label string, f evidence.Figure) tile {
+	row, _ := catalogue.Find(f.Name)
 	if !f.Known() {
-		return tile{Name: label, Value: "unknown", Detail: reason(f), Unknown: true}
+		return tile{Name: label, Doc: row.Doc, Value: "unknown", Detail: reason(f), Unknown: true}
 	}
-	t := tile{Name: label, Value: number(f), Range: spread(f), Basis: string(f.Basis), Detail: remark(f)}
+	t := tile{Name: label, Doc: row.Doc, Value: number(f), Range: spread(f), Basis: string(f.Basis), Detail: remark(f)}
 	if f.N > 1 {
 		t.Range = strings.TrimPrefix(t.Range+", n "+thousands(f.N), ", ")
 	}
@@ -330,18 +332,22 @@ func whyNotDrawn(run *evidence.Run, c *chart) string {
 func splitOf(run *evidence.Run) splitView {
 	var v splitView
 	var splits, shares []evidence.Figure
+	phases := phasesOf(run)
 	for _, p := range phases {
 		splits, shares = append(splits, run.Figure("split."+p.Key)), append(shares, run.Figure("share."+p.Key))
 	}
 	if o := run.Only; o != nil {
 		v.Each = &onlyView{What: o.What, Verdict: o.Verdict, Tiles: []tile{tileFrom("a batch, "+o.What+" alone", o.Each), tileFrom("an ordinary step before it", o.Step)}}
 	}
-	if v.Missing = commonReason(splits...); v.Missing != "" {
+	if v.Missing = commonReason(splits...); len(phases) == 0 {
+		v.Missing = "the run names no phases"
+	}
+	if v.Missing != "" {
 		return v
 	}
 	for i, p := range phases {
 		f, share := splits[i], shares[i]
-		x := part{Key: p.Key, Name: p.Name, What: p.What}
+		x := part{Class: p.Class, Name: p.Name, What: p.What}
 		if !f.Known() {
 			x.Missing = reason(f)
 		} else {
@@ -365,12 +371,12 @@ func splitOf(run *evidence.Run) splitView {
 		}
 		v.Note += "."
 	}
-	v.Bar = splitBar(shares)
+	v.Bar = splitBar(phases, shares)
 	return v
 }
 
 // splitBar is the stacked bar. The numbers on it are HTML, so that they keep their size.
-func splitBar(shares []evidence.Figure) template.HTML {
+func splitBar(phases []phase, shares []evidence.Figure) template.HTML {
 	var sum float64
 	for _, f := range shares {
 		if f.Known() && *f.Value > 0 {
@@ -387,14 +393,14 @@ func splitBar(shares []evidence.Figure) template.HTML {
 			continue
 		}
 		w := *f.Value / sum * plotWidth
-		fmt.Fprintf(&svg, `<rect class="p-%s" x="%s" y="0" width="%s" height="40"/>`, phases[i].Key, num(at), num(w))
+		fmt.Fprintf(&svg, `<rect class="p-%s" x="%s" y="0" width="%s" height="40"/>`, phases[i].Class, num(at), num(w))
 		if at > 0 {
 			fmt.Fprintf(&svg, `<path class="cut" d="M%s 0V40"/>`, num(at))
 		}
 		if w >= 75 {
-			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Key, num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
+			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Class, num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
 		}
-		fmt.Fprintf(&desc, "%s %s, ", phases[i].Name, unit.Format(*f.Value, "ratio"))
+		fmt.Fprintf(&desc, "%s %s, ", template.HTMLEscapeString(phases[i].Name), unit.Format(*f.Value, "ratio"))
 		at += w
 	}
 	return template.HTML(`<div class="bar"><svg viewBox="0 0 1000 40" preserveAspectRatio="none" role="img" aria-labelledby="split-t split-d"><title id="split-t">Split of a step</title><desc id="split-d">` +
@@ -410,12 +416,10 @@ func fiveTuple(run *evidence.Run) table {
 	declared := func(s, small string) cell { return cell{Text: s, Small: small} }
 
 	switch {
-	case p.Torch != "":
-		add("torch", declared(p.Torch, strings.TrimPrefix(p.TorchBuild+", declared by the package", ", ")))
 	case run.Target.Framework != "":
-		add("framework", declared(run.Target.Framework+" "+run.Target.Release, "declared by the package"))
+		add(run.Target.Framework, declared(run.Target.Release, strings.TrimPrefix(p.Build+", declared by the package", ", ")))
 	default:
-		add("torch", missing("no process imported it"))
+		add("framework", missing("no process imported one that the agent knows"))
 	}
 	switch {
 	case p.Commit != "":
@@ -614,7 +618,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-processes", Caption: "Processes", Note: "Python processes that the agent entered", Empty: "The agent entered no Python process.",
-		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"torch", false}, {"steps", true}, {"ended", false}}}
+		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"framework", false}, {"steps", true}, {"ended", false}}}
 	for _, p := range run.Processes {
 		role := text(p.Role)
 		if p.Observed {
@@ -626,7 +630,7 @@ func tables(run *evidence.Run) []table {
 			ended.Small = strings.TrimPrefix(ended.Small+"; "+count(p.Dropped, "event")+" dropped", "; ")
 		}
 		t.Rows = append(t.Rows, []cell{{Text: strconv.Itoa(p.PID), Sort: strconv.Itoa(p.PID), Num: true}, {Text: strconv.Itoa(p.Parent), Sort: strconv.Itoa(p.Parent), Num: true}, role,
-			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(p.Torch, "–")), whole(p.Steps), ended})
+			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(strings.TrimSpace(p.Framework+" "+p.Release), "–")), whole(p.Steps), ended})
 	}
 	add(t)
 

@@ -183,10 +183,14 @@ func TestContrast(t *testing.T) {
 			check(fg, "bg", 4.5)
 			check(fg, "panel", 4.5)
 		}
-		for _, p := range phases {
-			check(p.Key, "bg", 3)
-			check(p.Key, "band", 2.7) // a line over the tint of an epoch; the tint carries no meaning of its own
-			check("on-"+p.Key, p.Key, 4.5)
+		colours := []string{"rest"}
+		for i := range phaseColours {
+			colours = append(colours, fmt.Sprint("p", i+1))
+		}
+		for _, p := range colours {
+			check(p, "bg", 3)
+			check(p, "band", 2.7) // a line over the tint of an epoch; the tint carries no meaning of its own
+			check("on-"+p, p, 4.5)
 		}
 	}
 }

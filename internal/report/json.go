@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -16,10 +15,7 @@ func (JSON) Name() string { return "json" }
 
 // Write the record. Every list is written as a list: an empty one as [], so that a reader needs no case for null.
 func (JSON) Write(w io.Writer, run *evidence.Run) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(listed(run)); err != nil {
+	if err := evidence.Write(w, listed(run)); err != nil {
 		return fmt.Errorf("write evidence as JSON: %w", err)
 	}
 	return nil

@@ -59,12 +59,9 @@ func train(run *evidence.Run, epochs, perEpoch int, mean [6]float64, startup, ou
 			s.Number = append(s.Number, step)
 			s.Start = append(s.Start, round(at))
 			s.Total = append(s.Total, round(total))
-			s.Data = append(s.Data, part[0])
-			s.H2D = append(s.H2D, part[1])
-			s.Fwd = append(s.Fwd, part[2])
-			s.Bwd = append(s.Bwd, part[3])
-			s.Opt = append(s.Opt, part[4])
-			s.Rest = append(s.Rest, part[5])
+			for p := range s.Phases {
+				s.Phases[p].Seconds = append(s.Phases[p].Seconds, part[p])
+			}
 			s.Epoch = append(s.Epoch, e)
 			s.Micro = append(s.Micro, 1)
 			s.Kind = append(s.Kind, k)
@@ -87,22 +84,22 @@ func summary(name, u, window string, basis evidence.Basis, xs []float64) evidenc
 
 // split adds the split.* and share.* figures from the steps that count.
 func split(run *evidence.Run, window string, in func(i int) bool) {
-	cols := [][]float64{run.Steps.Data, run.Steps.H2D, run.Steps.Fwd, run.Steps.Bwd, run.Steps.Opt, run.Steps.Rest}
-	var sums [6]float64
+	phases := run.Steps.Phases
+	sums := make([]float64, len(phases))
 	all := 0.0
-	for p, col := range cols {
+	for p := range phases {
 		var xs []float64
-		for i, v := range col {
+		for i, v := range phases[p].Seconds {
 			if in(i) {
 				xs = append(xs, v)
 				sums[p] += v
 				all += v
 			}
 		}
-		run.Figures = append(run.Figures, summary("split."+phases[p].Key, "s", window, evidence.Measured, xs))
+		run.Figures = append(run.Figures, summary("split."+phases[p].Name, "s", window, evidence.Measured, xs))
 	}
-	for p := range cols {
-		f := evidence.Known("share."+phases[p].Key, round(sums[p]/all), "ratio", evidence.Derived)
+	for p := range phases {
+		f := evidence.Known("share."+phases[p].Name, round(sums[p]/all), "ratio", evidence.Derived)
 		f.Window, f.Note = window, "sum over the window, by sum of the steps"
 		run.Figures = append(run.Figures, f)
 	}
@@ -138,10 +135,18 @@ func hostSamples(run *evidence.Run, seconds, every, resident, swap float64, gpu 
 // digitsRun is an ordinary run: a small network on a CPU, three epochs of 45 steps, everything seen.
 func digitsRun() *evidence.Run {
 	run := &evidence.Run{
-		Schema: evidence.Schema, ID: "20260314-092653-digits", Started: epoch0, Ended: epoch0.Add(9700 * time.Millisecond),
-		Subject: evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "3"}, Script: "train.py", Dir: "/home/ana/digits"},
-		Target:  evidence.Target{Asked: "auto", Device: "cpu", Name: "Apple M2 Max", Framework: "torch", Release: "2.8.0", Python: "3.12.4", System: "macOS 15.5 arm64"},
-		Outcome: evidence.Outcome{Started: true, Complete: true},
+		Envelope: evidence.Envelope{
+			Schema: evidence.Schema, Kind: evidence.KindRun,
+			ID:      "20260314-092653-digits",
+			Started: epoch0,
+			Ended:   epoch0.Add(9700 * time.Millisecond),
+			Subject: evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "3"}, Script: "train.py", Dir: "/home/ana/digits"},
+			Target:  evidence.Target{Asked: "auto", Device: "cpu", Name: "Apple M2 Max", Framework: "torch", Release: "2.8.0", Python: "3.12.4", System: "macOS 15.5 arm64"},
+		},
+		RunBody: evidence.RunBody{
+			Steps:   evidence.StepSeries{Phases: evidence.FormerPhases()},
+			Outcome: evidence.Outcome{Started: true, Complete: true},
+		},
 	}
 	train(run, 3, 45, [6]float64{.0021, .0002, .0093, .0148, .0031, .0009}, 3.1, .11, func(step int) string {
 		switch {
@@ -220,8 +225,8 @@ func digitsRun() *evidence.Run {
 	}
 	run.Host.Apps = []evidence.App{{Name: "Google Chrome", Bytes: 3.1e9, Count: 24}, {Name: "python3.12", Bytes: 2.2e8, Count: 1, Ours: true}}
 	run.Host.AppsEnd = []evidence.App{{Name: "Google Chrome", Bytes: 3.2e9, Count: 24}, {Name: "python3.12", Bytes: 4.3e8, Count: 1, Ours: true}}
-	run.Processes = []evidence.Process{{PID: 4711, Parent: 4700, Role: "main", Argv: []string{"train.py", "--epochs", "3"}, Python: "3.12.4", Steps: 135, Torch: "2.8.0", Ended: "bye", Observed: true}}
-	run.Provenance = evidence.Provenance{Torch: "2.8.0", TorchBuild: "cpu, mps built", Commit: "9f2c1e7d0b", Dirty: "dirty (1 file)", Assay: "0.1.0",
+	run.Processes = []evidence.Process{{PID: 4711, Parent: 4700, Role: "main", Argv: []string{"train.py", "--epochs", "3"}, Python: "3.12.4", Steps: 135, Framework: "torch", Release: "2.8.0", Ended: "bye", Observed: true}}
+	run.Provenance = evidence.Provenance{Build: "cpu, mps built", Commit: "9f2c1e7d0b", Dirty: "dirty (1 file)", Assay: "0.1.0",
 		Interpreter: "/home/ana/.venv/bin/python", Environment: map[string]string{"PYTORCH_ENABLE_MPS_FALLBACK": "1", "OMP_NUM_THREADS": "8"},
 		Packages: []string{"numpy==2.1.0", "torch==2.8.0", "typing_extensions==4.12.2"}, Seeds: "torch 0, numpy not set",
 		Datasets: []evidence.Dataset{{Type: "DigitsDataset", Length: 1437, Batch: 32, Path: "/home/ana/digits/data", Files: 1, Bytes: 57523, Fingerprint: "sha256-first-64k:4a1f09"}}}
@@ -267,10 +272,18 @@ func doubleRun() *evidence.Run {
 // cudaRun has an asynchronous device, a synchronised sample, every list full, and stops because it was asked to.
 func cudaRun() *evidence.Run {
 	run := &evidence.Run{
-		Schema: evidence.Schema, ID: "20260314-092653-resnet", Started: epoch0, Ended: epoch0.Add(214 * time.Second),
-		Subject: evidence.Subject{Kind: "module", Command: []string{"python", "-m", "vision.train", "--arch", "resnet50"}, Dir: "/srv/vision"},
-		Target:  evidence.Target{Asked: "cuda", Device: "cuda", Name: "NVIDIA H200", Framework: "torch", Release: "2.7.1+cu128", Python: "3.11.9", System: "Linux 6.8 x86_64"},
-		Outcome: evidence.Outcome{Started: true, Complete: true, Stopped: "after 800 steps (--steps)"},
+		Envelope: evidence.Envelope{
+			Schema: evidence.Schema, Kind: evidence.KindRun,
+			ID:      "20260314-092653-resnet",
+			Started: epoch0,
+			Ended:   epoch0.Add(214 * time.Second),
+			Subject: evidence.Subject{Kind: "module", Command: []string{"python", "-m", "vision.train", "--arch", "resnet50"}, Dir: "/srv/vision"},
+			Target:  evidence.Target{Asked: "cuda", Device: "cuda", Name: "NVIDIA H200", Framework: "torch", Release: "2.7.1+cu128", Python: "3.11.9", System: "Linux 6.8 x86_64"},
+		},
+		RunBody: evidence.RunBody{
+			Steps:   evidence.StepSeries{Phases: evidence.FormerPhases()},
+			Outcome: evidence.Outcome{Started: true, Complete: true, Stopped: "after 800 steps (--steps)"},
+		},
 	}
 	train(run, 1, 800, [6]float64{.041, .006, .052, .099, .012, .004}, 19.4, 0, func(step int) string {
 		switch {
@@ -351,10 +364,10 @@ func cudaRun() *evidence.Run {
 	hostSamples(run, 210, 2, 5.2*(1<<30), 0, true)
 	run.Host.Facts = []evidence.Fact{{Name: "cpu", Value: "Intel Xeon Platinum 8480C, 16 cores", Source: "/proc/cpuinfo"}, {Name: "memory", Value: "128 GiB", Source: "/proc/meminfo"}, {Name: "driver", Value: "570.86", Source: "nvidia-smi"}}
 	run.Processes = []evidence.Process{
-		{PID: 100, Parent: 99, Role: "main", Argv: []string{"-m", "vision.train", "--arch", "resnet50"}, Python: "3.11.9", Steps: 800, Torch: "2.7.1+cu128", Ended: "bye", Observed: true},
+		{PID: 100, Parent: 99, Role: "main", Argv: []string{"-m", "vision.train", "--arch", "resnet50"}, Python: "3.11.9", Steps: 800, Framework: "torch", Release: "2.7.1+cu128", Ended: "bye", Observed: true},
 		{PID: 101, Parent: 100, Role: "child", Argv: []string{"-c", "from multiprocessing.spawn import spawn_main"}, Python: "3.11.9", Ended: "exit without goodbye", Trouble: []string{"terminated while a batch was being written"}},
 	}
-	run.Provenance = evidence.Provenance{Torch: "2.7.1+cu128", TorchBuild: "CUDA 12.8, cuDNN 9.8", Commit: "1c9d0aa", Dirty: "clean", Assay: "0.1.0", Interpreter: "/opt/py311/bin/python",
+	run.Provenance = evidence.Provenance{Build: "CUDA 12.8, cuDNN 9.8", Commit: "1c9d0aa", Dirty: "clean", Assay: "0.1.0", Interpreter: "/opt/py311/bin/python",
 		Environment: map[string]string{"CUDA_VISIBLE_DEVICES": "0", "TORCH_CUDNN_V8_API_ENABLED": "1"}, Packages: []string{"numpy==1.26.4", "torch==2.7.1+cu128", "torchvision==0.22.1+cu128"},
 		Datasets: []evidence.Dataset{{Type: "ImageFolder", Length: 1281167, Batch: 256, Workers: 8, Path: "/data/imagenet/train", Missing: "1281167 files: more than are read for a fingerprint"}}, Seeds: "not set"}
 	return run
@@ -363,17 +376,25 @@ func cudaRun() *evidence.Run {
 // killedRun is what is left when a process is killed before it came to anything: no torch, no step, no figures.
 func killedRun() *evidence.Run {
 	return &evidence.Run{
-		Schema: evidence.Schema, ID: "20260314-092653-sh", Started: epoch0, Ended: epoch0.Add(1500 * time.Millisecond),
-		Subject: evidence.Subject{Kind: "command", Command: []string{"./prepare.sh", "--all"}, Dir: "/tmp/x"},
-		Target:  evidence.Target{Asked: "auto", System: "Linux 6.8 x86_64"},
-		Outcome: evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL", Reason: "the process was killed before the agent said anything"},
-		Figures: []evidence.Figure{
-			evidence.Unknown("step.time", "s", "no training step was seen"),
-			evidence.Known("run.time", 1.5, "s", evidence.Measured),
+		Envelope: evidence.Envelope{
+			Schema: evidence.Schema, Kind: evidence.KindRun,
+			ID:      "20260314-092653-sh",
+			Started: epoch0,
+			Ended:   epoch0.Add(1500 * time.Millisecond),
+			Subject: evidence.Subject{Kind: "command", Command: []string{"./prepare.sh", "--all"}, Dir: "/tmp/x"},
+			Target:  evidence.Target{Asked: "auto", System: "Linux 6.8 x86_64"},
+			Figures: []evidence.Figure{
+				evidence.Unknown("step.time", "s", "no training step was seen"),
+				evidence.Known("run.time", 1.5, "s", evidence.Measured),
+			},
+			Provenance: evidence.Provenance{Assay: "0.1.0", Dirty: "unknown: not a git repository"},
 		},
-		Profile:    evidence.Profile{Missing: "no training step was seen"},
-		Numerics:   evidence.Numerics{LossScaled: "unknown: no loss was seen"},
-		Loss:       evidence.LossSeries{Note: "no backward was seen"},
-		Provenance: evidence.Provenance{Assay: "0.1.0", Dirty: "unknown: not a git repository"},
+		RunBody: evidence.RunBody{
+			Steps:    evidence.StepSeries{Phases: evidence.FormerPhases()},
+			Outcome:  evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL", Reason: "the process was killed before the agent said anything"},
+			Profile:  evidence.Profile{Missing: "no training step was seen"},
+			Numerics: evidence.Numerics{LossScaled: "unknown: no loss was seen"},
+			Loss:     evidence.LossSeries{Note: "no backward was seen"},
+		},
 	}
 }

@@ -65,14 +65,19 @@ func compareStruct(t *testing.T, doc, schema map[string]any, typ reflect.Type, a
 	}
 	props, _ := schema["properties"].(map[string]any)
 	var names, required []string
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for _, f := range reflect.VisibleFields(typ) {
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" { // its fields stand among these
+			continue
+		}
+		if len(f.Index) > 1 && typ.Field(f.Index[0]).Tag.Get("json") != "" { // of one that has a name
+			continue
+		}
 		if name == "-" { // never written
 			continue
 		}
 		names = append(names, name)
-		if opts != "omitempty" {
+		if opts != "omitempty" && opts != "omitzero" {
 			required = append(required, name)
 		}
 		sub, ok := props[name].(map[string]any)
@@ -148,7 +153,7 @@ func compareType(t *testing.T, doc, schema map[string]any, typ reflect.Type, at 
 func fullRun() *evidence.Run {
 	run := &evidence.Run{}
 	populate(reflect.ValueOf(run).Elem(), "")
-	run.Schema = evidence.Schema
+	run.Schema, run.Kind = evidence.Schema, evidence.KindRun
 	return run
 }
 
@@ -218,7 +223,7 @@ func TestJSONIsValid(t *testing.T) {
 	s := compiled(t)
 	runs := samples()
 	runs["full"] = fullRun()
-	runs["empty"] = &evidence.Run{Schema: evidence.Schema}
+	runs["empty"] = evidence.NewRun("empty")
 	for name, run := range runs {
 		if err := validate(t, s, encode(t, run)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -263,7 +268,7 @@ func TestJSONNotFinite(t *testing.T) {
 func TestSchemaRefuses(t *testing.T) {
 	s := compiled(t)
 	for name, spoil := range map[string]func(*evidence.Run){
-		"another version":           func(r *evidence.Run) { r.Schema = "assay.evidence/2" },
+		"another version":           func(r *evidence.Run) { r.Schema = "assay.evidence/3" },
 		"value and missing":         func(r *evidence.Run) { r.Figures[0].Missing = "why" },
 		"neither value nor missing": func(r *evidence.Run) { r.Figures[0] = evidence.Figure{Name: "a", Unit: "s"} },
 		"value without basis":       func(r *evidence.Run) { r.Figures[0].Basis = "" },

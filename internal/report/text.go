@@ -205,6 +205,10 @@ func (s *screen) step() []string {
 	}
 
 	var splits, shares []evidence.Figure
+	phases := phasesOf(run)
+	if len(phases) == 0 {
+		return out
+	}
 	for _, p := range phases {
 		splits = append(splits, run.Figure("split."+p.Key))
 		shares = append(shares, run.Figure("share."+p.Key))
@@ -232,7 +236,7 @@ func (s *screen) step() []string {
 		}
 		out = append(out, s.row("split", clean.Line(line)))
 	}
-	if bar := s.bar(shares, s.Width-label); bar != "" {
+	if bar := s.bar(phases, shares, s.Width-label); bar != "" {
 		out = append(out, strings.Repeat(" ", label)+bar)
 	}
 	shareMark := s.basisMark(shares[0])
@@ -276,7 +280,7 @@ func (s *screen) basisMark(f evidence.Figure) string {
 }
 
 // bar draws the shares, one glyph a phase. Widths are rounded so that they add up to the whole.
-func (s *screen) bar(shares []evidence.Figure, width int) string {
+func (s *screen) bar(phases []phase, shares []evidence.Figure, width int) string {
 	var sum float64
 	for _, f := range shares {
 		if f.Known() && *f.Value > 0 {

@@ -9,25 +9,39 @@ import (
 	"strings"
 
 	"assay/internal/evidence"
+	clean "assay/internal/text"
 	"assay/internal/unit"
 )
 
-// phase is one part of a step, in the order in which a step goes through them.
+// phase is one part of a step, as it is drawn: by its place among the others.
 type phase struct {
 	Key   string // in the names of figures: split.KEY, share.KEY
 	Name  string // for a reader
 	What  string // one line of explanation
+	Class string // of its colour on the page: page.css
 	Glyph string // how the text bar draws it without colour
 	ANSI  string // and with colour
 }
 
-var phases = []phase{
-	{"data", "data", "waiting for the loader", "█", "33"},
-	{"h2d", "to device", "copies from host to device", "▚", "36"},
-	{"forward", "forward", "model and loss", "▓", "34"},
-	{"backward", "backward", "gradients", "▒", "31"},
-	{"optimizer", "optimizer", "parameter update", "░", "32"},
-	{"rest", "rest", "the script's own code between", "·", "90"},
+// Colours come again after the fifth phase, glyphs after the twelfth.
+var (
+	phaseColours = []string{"33", "36", "34", "31", "32"}
+	phaseGlyphs  = []string{"█", "▚", "▓", "▒", "░", "▞", "▙", "▟", "▛", "▜", "▌", "▐"}
+)
+
+// phasesOf are the phases of the run's steps in the order in which they are drawn. The last is what lies between the others.
+func phasesOf(run *evidence.Run) []phase {
+	list := run.Steps.Phases
+	drawn := make([]phase, len(list))
+	for i, p := range list {
+		colour := i % len(phaseColours)
+		drawn[i] = phase{Key: p.Name, Name: clean.Line(orElse(p.Title, p.Name)), What: clean.Line(p.Doc), Class: strconv.Itoa(colour + 1), Glyph: phaseGlyphs[i%len(phaseGlyphs)],
+			ANSI: phaseColours[colour]}
+		if i == len(list)-1 {
+			drawn[i].Class, drawn[i].Glyph, drawn[i].ANSI = "rest", "·", "90"
+		}
+	}
+	return drawn
 }
 
 // epochLimit is the length of an epoch, in seconds, above which it counts as long: the limit that the run was judged by, and for a reader "30 min".
@@ -310,7 +324,7 @@ func verdict(run *evidence.Run) string {
 
 // heaviest returns the phase with the largest known share.
 func heaviest(run *evidence.Run) (p phase, share float64, ok bool) {
-	for _, x := range phases {
+	for _, x := range phasesOf(run) {
 		if f := run.Figure("share." + x.Key); f.Known() && *f.Value > share {
 			p, share, ok = x, *f.Value, true
 		}

@@ -163,7 +163,7 @@ var commonValues = map[string]bool{"password": true, "postgres": true, "minioadm
 	"measured": true, "rehearsed": true,
 	"predicted": true, "declared": true, "backward": true, "optimizer": true, "notebook": true, "complete": true,
 	"installed": true, "fallback": true,
-	"training": true, "redacted": true, "pytorch": true, "tensorflow": true, "huggingface": true}
+	"training": true, "redacted": true, "framework": true, "pytorch": true, "tensorflow": true, "huggingface": true}
 
 type span struct{ from, to int }
 

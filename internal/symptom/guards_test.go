@@ -77,7 +77,7 @@ func TestRunSaysWhatItKnows(t *testing.T) {
 			r.Target.Device, r.Processes = "mps", []evidence.Process{{Steps: 9}, {Steps: 1}}
 		}, []string{"2 processes made"}, nil},
 	} {
-		run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+		run := evidence.NewRun("r")
 		run.Outcome.Started = true
 		run.Target.Release = "2.8.0"
 		c.change(run)
@@ -95,13 +95,11 @@ func TestRunSaysWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestReleaseOfARun: the release that the double stood for, else the one that ran, else the one that the record names;
-// without its build.
+// TestReleaseOfARun: the release that the double stood for, else the one that ran; without its build.
 func TestReleaseOfARun(t *testing.T) {
-	for _, c := range []struct{ double, ran, recorded, want string }{{"2.3.0", "2.8.0", "2.9.0", "2.3.0"},
-		{"", "2.8.0+cu128", "2.9.0", "2.8.0"}, {"", "", "2.9.0+cpu", "2.9.0"}, {"", "", "", ""}} {
+	for _, c := range []struct{ double, ran, want string }{{"2.3.0", "2.8.0", "2.3.0"}, {"", "2.8.0+cu128", "2.8.0"}, {"", "", ""}} {
 		run := &evidence.Run{}
-		run.Target.Release, run.Provenance.Torch = c.ran, c.recorded
+		run.Target.Framework, run.Target.Release = "torch", c.ran
 		if c.double != "" {
 			run.Target.Double = &evidence.Double{Release: c.double, MacOS: "15"}
 		}
@@ -127,7 +125,7 @@ func TestSlower(t *testing.T) {
 		{"enough", 49, 1, 3, 0, true}, // forty of them from the tenth on
 		{"quartiles overlap", 400, 1, 1.6, 2, false},
 	} {
-		run := &evidence.Run{ID: "r"}
+		run := evidence.NewRun("r")
 		run.Target.Device = "mps"
 		for i := range c.n {
 			v := c.first
@@ -163,7 +161,7 @@ func TestWaits(t *testing.T) {
 		{"of a thinned table", 2, 20, true, 10, false},
 		{"of a thinned table, as often", 20, 200, true, 10, true},
 	} {
-		run := &evidence.Run{ID: "r"}
+		run := evidence.NewRun("r")
 		run.Target.Device, run.Steps.Thin = "mps", c.thin
 		for i := range 10 {
 			run.Steps.Number, run.Steps.Total = append(run.Steps.Number, i+1), append(run.Steps.Total, 1)

@@ -16,12 +16,11 @@ import (
 func Run(name string, run *evidence.Run) *Report {
 	s := newScanner(name)
 	c := &s.rep.Context
-	c.Torch = run.Target.Release
+	if run.Target.Framework == "torch" {
+		c.Torch = run.Target.Release
+	}
 	if d := run.Target.Double; d != nil {
 		c.Torch, c.MacOS = d.Release, d.MacOS
-	}
-	if c.Torch == "" {
-		c.Torch = run.Provenance.Torch
 	}
 	c.Torch, _, _ = strings.Cut(c.Torch, "+")
 	for _, d := range run.Provenance.Datasets { // the training loader's, where there are several the largest

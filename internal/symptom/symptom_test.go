@@ -273,18 +273,24 @@ func TestConditions(t *testing.T) {
 // TestDouble goes through the texts that the double raises or warns with, as they stand in its sources.
 func TestDouble(t *testing.T) {
 	// What a script does not see, or what is no matter of the device.
-	ours := []string{"a heap without room was chosen", "the block is free already", "cannot allocate "}
-	follows := map[string]string{"Undefined type ": "Undefined type Float",
-		"state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
-		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase",
-		"Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'",
-		"'mps' is deprecated":            "'torch.mps.nope' is deprecated",
+	ours := []string{"a heap without room was chosen", "read the double's table ", "put up the double: ", "the block is free already", "cannot allocate "}
+	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
+		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'", "'mps' is deprecated": "'torch.mps.nope' is deprecated",
 		"mps is only implemented on CPU": "apply_ is only implemented on CPU",
 		"from the 'mps' backend":         "from the 'SparseMPS' backend",
 		"assay: mps mps":                 "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
 	n := 0
-	for _, name := range []string{"modes", "refuse", "surface", "allocator", "autocast"} {
-		source, err := os.ReadFile(filepath.Join("../../agent/assay_agent/double", name+".py"))
+	root := "../../agent/assay_agent/double"
+	var files []string
+	for _, pattern := range []string{"*.py", "*/*.py"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +303,7 @@ func TestDouble(t *testing.T) {
 				text = strings.ReplaceAll(text, computed, is)
 			}
 			if rep := scan(t, "RuntimeError: "+text); len(rep.Symptoms) == 0 {
-				t.Errorf("%s.py: not explained: %s", name, text)
+				t.Errorf("%s: not explained: %s", file, text)
 			}
 		}
 	}
@@ -570,9 +576,8 @@ func FuzzScan(f *testing.F) {
 
 func TestRun(t *testing.T) {
 	growth := 0.4
-	run := &evidence.Run{ID: "r"}
-	run.Target = evidence.Target{Asked: "double", Device: "mps", Double: &evidence.Double{Release: "2.3.0",
-		MacOS: "14.5"}}
+	run := evidence.NewRun("r")
+	run.Target = evidence.Target{Asked: "double", Device: "mps", Double: &evidence.Double{Release: "2.3.0", MacOS: "14.5"}}
 	run.Outcome = evidence.Outcome{Error: "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.", Where: "train.py:12"}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "D", Batch: 64}}
 	run.Fallbacks = []evidence.Fallback{{Operator: "aten::nonzero", Count: 9, Where: "model.py:3"}}
@@ -640,7 +645,7 @@ func BenchmarkScan(b *testing.B) {
 // another machine's.
 func TestClocksOfARehearsal(t *testing.T) {
 	share := 0.9
-	run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+	run := evidence.NewRun("r")
 	run.Target.Device, run.Outcome.Started = "mps", true
 	run.Figures = []evidence.Figure{{Name: "share.data", Value: &share, Unit: "ratio", Basis: evidence.Measured}}
 	run.Operators = []evidence.Operator{{Name: "PythonDispatchMode", Self: 9}, {Name: "aten::mm", Self: 1}}
@@ -678,7 +683,7 @@ func TestSymptomsGoByTheFindingsLimits(t *testing.T) {
 		{"memory.growth", 0.30, 40, "memory-grows", false},
 		{"memory.growth", 0.30, 1, "memory-grows", false}, // no pace is known of one epoch
 	} {
-		run := &evidence.Run{Schema: evidence.Schema, ID: "r"}
+		run := evidence.NewRun("r")
 		run.Target.Device, run.Outcome.Started = "mps", true
 		run.Figures = []evidence.Figure{{Name: c.figure, Value: &c.value, Unit: "ratio", N: c.n,
 			Basis: evidence.Measured}}

@@ -2,7 +2,6 @@
 package verdict
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -14,12 +13,15 @@ import (
 	clean "assay/internal/text"
 )
 
-// Schema names the version of the JSON form.
-const Schema = "assay.verdict/1"
-
-// Report is a verdict with its reasons.
+// Report is a verdict with its reasons: a document of evidence, whose subject and target are those of the first run, and whose figures are those that the
+// rules went by.
 type Report struct {
-	Schema   string    `json:"schema"`
+	evidence.Envelope
+	Ruling `json:"body"`
+}
+
+// Ruling is what a verdict has beyond the envelope.
+type Ruling struct {
 	Lane     Lane      `json:"lane"`
 	Rule     string    `json:"rule,omitempty"` // that decided
 	Next     []string  `json:"next"`
@@ -61,7 +63,10 @@ type Options struct {
 
 // Judge applies the rules. The first run names the subject.
 func Judge(runs []*evidence.Run, opts Options) *Report {
-	rep := &Report{Schema: Schema, Lane: None, Next: []string{}, Needs: []string{}, RuledOut: []Lane{}, Declared: append([]string{}, opts.Declared...), Runs: []RunRef{}, Rules: []Applied{}}
+	rep := &Report{Envelope: evidence.NewEnvelope(evidence.KindVerdict), Ruling: Ruling{Lane: None, Next: []string{}, Needs: []string{}, RuledOut: []Lane{}, Declared: append([]string{}, opts.Declared...), Runs: []RunRef{}, Rules: []Applied{}}}
+	if len(runs) > 0 {
+		rep.About(runs[0])
+	}
 	for _, run := range runs {
 		rep.Runs = append(rep.Runs, ref(run, opts.Paths))
 	}
@@ -75,6 +80,7 @@ func Judge(runs []*evidence.Run, opts Options) *Report {
 			a.matters = false
 		}
 		rep.Rules = append(rep.Rules, a)
+		rep.Figures = append(rep.Figures, gate.Figures("rule", a.Name, a.Answers)...)
 		if a.Holds != "yes" {
 			continue
 		}
@@ -192,10 +198,7 @@ func (rep *Report) missing(runs []*evidence.Run) {
 
 // JSON writes the record.
 func JSON(w io.Writer, rep *Report) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(rep)
+	return evidence.Write(w, rep)
 }
 
 // Text writes the verdict for a terminal.

@@ -76,7 +76,8 @@ func load(t *testing.T, name string) *evidence.Run {
 
 // on is a run as it would be on a device: there is no Mac here to record one.
 func on(device, id string, step float64, change ...func(*evidence.Run)) *evidence.Run {
-	run := &evidence.Run{Schema: evidence.Schema, ID: id, Started: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}
+	run := evidence.NewRun(id)
+	run.Started = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	run.Subject = evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "10"}, Script: "train.py"}
 	run.Target = evidence.Target{Device: device, Framework: "torch", Release: "2.8.0"}
 	run.Outcome = evidence.Outcome{Started: true, Complete: true}
@@ -299,7 +300,7 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != Schema || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindVerdict || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
 		t.Errorf("%v %+v", err, back)
 	}
 }

@@ -2,14 +2,17 @@
 
     python tools/double/kernels.py WHEEL... > agent/assay_agent/double/kernels.txt
 
-reads macOS wheels of torch, one of each series, and writes which types each family of Metal kernels has. Where it looks:
-- from 2.6 the compiled libraries in the sections metal_* of libtorch_cpu.dylib, whose functions have names such as
+reads macOS wheels of torch, one of each series, and writes which types each family of Metal kernels has. Where it
+looks: - from 2.6 the compiled libraries in the sections metal_* of libtorch_cpu.dylib, whose functions have names such
+as
   erfinv_dense_float_half (output, input);
-- until 2.6 the sources among the library's constants, which PyTorch compiles when it runs: their macros are expanded by the C
-  preprocessor (cpp) or, where the source is a template for fmt, left out, since such a kernel is made for any type asked for.
+- until 2.6 the sources among the library's constants, which PyTorch compiles when it runs: their macros are expanded by
+the C
+  preprocessor (cpp) or, where the source is a template for fmt, left out, since such a kernel is made for any type
+  asked for.
 
-A family is a name with * in place of each type and # in place of each number. Variants of a family that exist for the same
-types (broadcast, of a scalar, with a cast, and so on) are left out.
+A family is a name with * in place of each type and # in place of each number. Variants of a family that exist for the
+same types (broadcast, of a scalar, with a cast, and so on) are left out.
 """
 
 import collections
@@ -20,11 +23,12 @@ import subprocess
 import sys
 import zipfile
 
-TYPES = {"bfloat16_t", "bfloat", "float2", "half2", "float", "half", "int32_t", "int64_t", "int", "long", "short", "char", "uchar",
-         "bool", "ulong", "uint", "ushort"}
-VARIANTS = {"castout", "cast", "broadcast", "ilp", "ilp4", "scalar", "rhs", "lhs", "flat", "chunk", "combine", "p1", "mpp", "simd",
-            "u64", "u16", "i64", "transposed", "tiny", "narrow", "outer", "small", "vec", "block", "large", "looped", "2pass", "tptg32",
-            "tptg64", "tptg128", "tptg256", "tptg512", "stable", "sorter", "idx64"}
+TYPES = {"bfloat16_t", "bfloat", "float2", "half2", "float", "half", "int32_t", "int64_t", "int", "long", "short",
+         "char", "uchar", "bool", "ulong", "uint", "ushort"}
+VARIANTS = {"castout", "cast", "broadcast", "ilp", "ilp4", "scalar", "rhs", "lhs", "flat", "chunk", "combine", "p1",
+            "mpp", "simd",
+            "u64", "u16", "i64", "transposed", "tiny", "narrow", "outer", "small", "vec", "block", "large", "looped",
+            "2pass", "tptg32", "tptg64", "tptg128", "tptg256", "tptg512", "stable", "sorter", "idx64"}
 NEVER = re.compile(r"radix_|mb_|conv|attention_|gemm|gemv|_mm_|.*_inner_contiguous|.*_strided_block|.*scan_block|.*sdpa|float3|"
                    r"prefill|steel|.*_p\d_tg|cat_.*float8|.*_void")
 
@@ -53,7 +57,8 @@ def compiled(blob):
 def expanded(source):
     """Names that a Metal source gives to its kernels, macros expanded."""
     source = re.sub(r"^\s*#\s*(include|pragma).*", "", source, flags=re.M)
-    text = subprocess.run(["cpp", "-P", "-D__METAL_VERSION__=310", "-w"], input=source, capture_output=True, text=True).stdout
+    text = subprocess.run(["cpp", "-P", "-D__METAL_VERSION__=310", "-w"], input=source, capture_output=True,
+                          text=True).stdout
     for match in re.finditer(r"host_name\(((?:\s*\"[^\"]*\")+)\s*\)", text):
         yield "".join(re.findall(r"\"([^\"]*)\"", match.group(1)))
 
@@ -111,9 +116,9 @@ def main():
             if types and types != after:
                 last = "%d.%d" % series if i + 1 < len(columns) else ""
                 lines["%d.%d" % start, last, types].append(pattern)
-    print("# Element types of PyTorch's Metal kernels, by family and release: first and last series | types | families.\n"
-          "# Types are Metal's (char is int8, uchar uint8, float2 complex64, half2 complex32); of a family with several *, in their order.\n"
-          "# Made by tools/double/kernels.py; do not edit.")
+    print("# Element types of PyTorch's Metal kernels, by family and release: first and last series | types | "
+          "families.\n# Types are Metal's (char is int8, uchar uint8, float2 complex64, half2 complex32); of a family "
+          "with several *, in their order.\n# Made by tools/double/kernels.py; do not edit.")
     for key in sorted(lines, key=lambda k: (lines[k], k)):
         print("%s-%s | %s | %s" % (key[0], key[1], key[2], " ".join(lines[key])))
 

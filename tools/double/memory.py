@@ -2,13 +2,15 @@
 
     python tools/double/memory.py [-j N] [--only PATTERN] [--data] [--write]
 
-Each workload of workloads.py runs on the double, set to CUDA's rules ({"like": "cuda"}), in a process of its own; its peaks are held against those that
-memory_gpu.py measured, kept in testdata/memory-h200.json. No data are carried, unless --data. --write makes docs/double-memory.md.
+Each workload of workloads.py runs on the double with CUDA's rules (cuda_like.py), in a process of its own; its peaks
+are held against those that memory_gpu.py measured, kept in testdata/memory-h200.json. No data are carried, unless
+--data. --write makes docs/double-memory.md.
 """
 
 import argparse
 import concurrent.futures
 import fnmatch
+import importlib.util
 import json
 import os
 import re
@@ -53,41 +55,48 @@ streams, other GPUs than those of compute capability 9.0 (size of cuBLAS's works
 """
 
 
-def rehearsed(name, data, like="cuda"):
-    """A workload on the double, in this process: its peaks."""
-    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]  # kernels.py there is no package of anyone's
+def rehearsed(name, data):
+    """A workload on the double with CUDA's rules, in this process: its peaks."""
+    # kernels.py there is no package of anyone's
+    sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]
     sys.path.insert(0, os.path.join(ROOT, "agent"))
     import torch
-    from assay_agent import wire
-    from assay_agent.double import install, place
-    import importlib.util
-    spec = importlib.util.spec_from_file_location("workloads", os.path.join(HERE, "workloads.py"))
-    workloads = importlib.util.module_from_spec(spec)
-    sys.modules["workloads"] = workloads
-    said = []
-    wire.put = said.append
+    module("cuda_allocator")
+    cuda_like = module("cuda_like")
     series = [int(n) for n in torch.__version__.split(".")[:2]]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as table:
-        json.dump({"ops": {}, "autocast": autocast_lists(torch)}, table)
+        json.dump({"ops": {}, "structured": {}, "lacks": {}, "sparse": {}, "autocast": autocast_lists(torch),
+                   "commit": ""}, table)
         table.flush()
-        install.install(torch, {"release": torch.__version__.split("+")[0], "series": series, "macos": [26, 0], "chip": "", "memory": 1 << 43,
-                                "recommended": 1 << 43, "cores": None, "chip_name": "", "shape_only": not data, "table": table.name, "like": like})
-    spec.loader.exec_module(workloads)
+        double, limits = cuda_like.put_up({
+            "release": torch.__version__.split("+")[0], "series": series, "macos": [26, 0], "chip": "",
+            "memory": 1 << 43,
+            "recommended": 1 << 43, "cores": None, "chip_name": "", "shape_only": not data, "table": table.name})
+    workloads = module("workloads")
     began = time.time()
     workloads.WORKLOADS[name][1]("mps")
-    account = place.account
-    return {"name": name, "allocated": account.peak_current, "reserved": getattr(account, "peak_reserved", 0) or account.driver,
-            "seconds": round(time.time() - began, 1), "torch": torch.__version__, "limits": [e["limits"] for e in said if e["ev"] == "double"][0]}
+    return {"name": name, "allocated": double.account.peak_current, "reserved": double.account.peak_reserved,
+            "seconds": round(time.time() - began, 1), "torch": torch.__version__, "limits": limits}
+
+
+def module(name):
+    """A file of this folder, which is not on sys.path."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, name + ".py"))
+    made = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 def autocast_lists(torch):
-    """The lists of CUDA's autocast, from the header of the installed PyTorch. D: sets `dtype`, unlike any list of MPS."""
+    """The lists of CUDA's autocast, from the header of the installed PyTorch. D: sets `dtype`, unlike any list of
+    MPS."""
     lists, letter = {}, None
     with open(os.path.join(os.path.dirname(torch.__file__), "include", "ATen", "autocast_mode.h")) as header:
         for line in header:
             macro = re.match(r"#define AT_FORALL_(\w+)\(_\)", line)
             if macro:
-                letter = {"LOWER_PRECISION_FP": "L", "FP32": "F", "FP32_SET_OPT_DTYPE": "D", "PROMOTE": "W"}.get(macro.group(1))
+                letter = {"LOWER_PRECISION_FP": "L", "FP32": "F", "FP32_SET_OPT_DTYPE": "D",
+                          "PROMOTE": "W"}.get(macro.group(1))
             operator = re.match(r"  _\((\w+)(?:, (\w+))?\)", line)
             if operator and letter:
                 lists["aten::" + ".".join(filter(None, operator.groups()))] = letter
@@ -95,8 +104,10 @@ def autocast_lists(torch):
 
 
 def child(name, options):
-    p = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", name] + (["--data"] if options.data else []) + ["--like", options.like],
-                       capture_output=True, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"))
+    p = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", name]
+                       + (["--data"] if options.data else []),
+                       capture_output=True, text=True,
+                       env=dict(os.environ, CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"))
     if p.returncode:
         return {"name": name, "error": p.stderr[-2500:]}
     return json.loads(p.stdout.splitlines()[-1])
@@ -109,11 +120,10 @@ def main():
     parser.add_argument("--group")
     parser.add_argument("--data", action="store_true")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--like", default="cuda")
     parser.add_argument("--one")
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(rehearsed(options.one, options.data, options.like)))
+        print(json.dumps(rehearsed(options.one, options.data)))
         return
     with open(MEASURED) as f:
         measured = json.load(f)
@@ -129,7 +139,8 @@ def main():
             row = [name, w["group"], w["peak_allocated"], answer["allocated"], w["peak_reserved"], answer["reserved"]]
             results.append(row)
             print("%-36s %-4s %6.0f MiB %6.0f MiB %+6.2f %%   reserved %6.0f %6.0f %+6.2f %%  %.1f s %s" % (
-                *row[:2], *columns(row[2:4]), *columns(row[4:6]), answer["seconds"], answer["limits"] or ""), flush=True)
+                *row[:2], *columns(row[2:4]), *columns(row[4:6]), answer["seconds"], answer["limits"] or ""),
+                  flush=True)
             version = answer["torch"]
     print(summary(results))
     if options.write:
@@ -146,7 +157,8 @@ def columns(pair):
 def summary(results):
     """Median and largest error, of the groups and of all."""
     said = []
-    for group, chosen in (("fit", ["fit"]), ("held", ["held"]), ("later", ["later"]), ("all", ["fit", "held", "later"])):
+    for group, chosen in (("fit", ["fit"]), ("held", ["held"]), ("later", ["later"]),
+                          ("all", ["fit", "held", "later"])):
         errors = [abs(columns(r[2:4])[2]) for r in results if r[1] in chosen]
         reserved = [abs(columns(r[4:6])[2]) for r in results if r[1] in chosen]
         if errors:
@@ -158,18 +170,22 @@ def summary(results):
 def page(measured, results, version):
     packages = ", ".join("%s %s" % p for p in measured["packages"].items())
     lines = ["# The double's account of memory, held against a GPU", "",
-             "Made by `python tools/double/memory.py --write`, from `tools/double/testdata/memory-h200.json`. Do not edit by hand.", "",
+             "Made by `python tools/double/memory.py --write`, from `tools/double/testdata/memory-h200.json`. Do not "
+             "edit by hand.", "",
              "Measured: %s, driver %s, CUDA %s, cuDNN %s, %s, %s, by `tools/double/memory_gpu.py`." % (
                  measured["gpu"], measured["driver"], measured["cuda"], measured["cudnn"], packages, measured["date"]),
-             "Accounted: the double with `{\"like\": \"cuda\"}`, without data, on PyTorch %s. Sizes are in MiB." % version, "",
-             "Allocated is `torch.cuda.max_memory_allocated()`, reserved `max_memory_reserved()`. The rules (`cuda_like.py`) were developed with the",
+             "Accounted: the double with CUDA's rules (`cuda_like.py`), without data, on PyTorch %s. Sizes are in MiB."
+             % version, "",
+             "Allocated is `torch.cuda.max_memory_allocated()`, reserved `max_memory_reserved()`. The rules were "
+             "developed with the",
              "workloads of group `fit`; those of group `held` were run when they were done.", "",
              "| group | workloads | median error, allocated | largest | median error, reserved | largest |",
              "| --- | ---: | ---: | ---: | ---: | ---: |", summary(results), "",
              "| workload | group | allocated, measured | accounted | error | reserved, measured | accounted | error |",
              "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for r in results:
-        lines.append("| `%s` | %s | %.0f | %.0f | %+.2f %% | %.0f | %.0f | %+.2f %% |" % (*r[:2], *columns(r[2:4]), *columns(r[4:6])))
+        lines.append("| `%s` | %s | %.0f | %.0f | %+.2f %% | %.0f | %.0f | %+.2f %% |"
+                     % (*r[:2], *columns(r[2:4]), *columns(r[4:6])))
     return "\n".join(lines) + "\n\n" + NOTES
 
 

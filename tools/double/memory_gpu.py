@@ -2,9 +2,10 @@
 
     python tools/double/memory_gpu.py OUT.json [-j N] [--only PATTERN] [--traces FOLDER]
 
-Each workload runs in a process of its own: its peaks are torch.cuda.max_memory_allocated() and max_memory_reserved(). A further
-process measures what the libraries hold for good: cuBLAS keeps a workspace for each thread that has used it. --traces also writes,
-for the study of a difference, every allocation of a second run with the operators that asked for it.
+Each workload runs in a process of its own: its peaks are torch.cuda.max_memory_allocated() and max_memory_reserved(). A
+further process measures what the libraries hold for good: cuBLAS keeps a workspace for each thread that has used it.
+--traces also writes, for the study of a difference, every allocation of a second run with the operators that asked for
+it.
 """
 
 import argparse
@@ -24,7 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def load(name):
-    """A module beside this one, without the folder on the path: transformers would take kernels.py there for the package of that name."""
+    """A module beside this one, without the folder on the path: transformers would take kernels.py there for the
+    package of that name."""
     spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, name + ".py"))
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -51,7 +53,8 @@ def workspace():
 
     def after(what):
         torch.cuda.synchronize()
-        held[what] = torch.cuda.memory_allocated() - sum(t.untyped_storage().nbytes() + -t.untyped_storage().nbytes() % 512 for t in alive)
+        held[what] = torch.cuda.memory_allocated() - sum(t.untyped_storage().nbytes() + -t.untyped_storage().nbytes()
+                                                         % 512 for t in alive)
 
     a = torch.ones(512, 512, device="cuda", requires_grad=True)
     bias = torch.ones(512, device="cuda")
@@ -88,9 +91,11 @@ def traced(name, path):
         label = ""
         if e["action"] == "alloc":
             label = _label(e["frames"])
-        rows.append(["a" if e["action"] == "alloc" else "f", e["size"], e["addr"], operators.setdefault(label, len(operators))])
+        rows.append(["a" if e["action"] == "alloc" else "f", e["size"], e["addr"],
+                     operators.setdefault(label, len(operators))])
     with gzip.open(path, "wt") as f:
-        json.dump({"operators": list(operators), "rows": rows, "peak": torch.cuda.max_memory_allocated()}, f, separators=(",", ":"))
+        json.dump({"operators": list(operators), "rows": rows, "peak": torch.cuda.max_memory_allocated()}, f,
+                  separators=(",", ":"))
 
 
 _OPERATOR = re.compile(r"at::_ops::(\w+)::")
@@ -140,15 +145,20 @@ def main():
     packages = {}
     for package in ("torch", "torchvision", "transformers"):
         packages[package] = __import__(package).__version__
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], stdout=subprocess.PIPE, text=True).stdout
-    result = {"gpu": torch.cuda.get_device_name(), "capability": list(torch.cuda.get_device_capability()), "driver": driver.strip(),
+    driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+                            stdout=subprocess.PIPE, text=True).stdout
+    result = {"gpu": torch.cuda.get_device_name(), "capability": list(torch.cuda.get_device_capability()),
+              "driver": driver.strip(),
               "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), "multiprocessors":
               torch.cuda.get_device_properties(0).multi_processor_count, "packages": packages,
               "date": datetime.date.today().isoformat(), "workspace": child("--workspace", "-"), "workloads": []}
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         if options.traces:
             os.makedirs(options.traces, exist_ok=True)
-            for name, answer in zip(names, pool.map(lambda n: child("--traced", n, os.path.join(os.path.abspath(options.traces), n + ".json.gz")), names)):
+            for name, answer in zip(names,
+                                    pool.map(lambda n: child("--traced", n,
+                                                             os.path.join(os.path.abspath(options.traces),
+                                                                          n + ".json.gz")), names)):
                 print(name, answer, flush=True)
             return
         for name, answer in zip(names, pool.map(lambda n: child("--one", n), names)):

@@ -2,15 +2,16 @@
 
     python tools/double/modules.py [--torch 2.15] [--out docs/double-modules.md]
 
-runs torch.testing._internal.common_modules.module_db of the torch installed (torch.nn's modules, with constructor arguments and inputs) on the
-double, in the types that the database gives for MPS, in training and evaluation mode where they differ, and compares with the marks that two tests of
-PyTorch's test/test_modules.py go by on a Mac: test_forward (a forward pass, and a comparison with a reference where there is one) and
-test_non_contiguous_tensors (forward and backward, with inputs that are contiguous and not). What the tests do is done here as well.
+runs torch.testing._internal.common_modules.module_db of the torch installed (torch.nn's modules, with constructor
+arguments and inputs) on the double, in the types that the database gives for MPS, in training and evaluation mode where
+they differ, and compares with the marks that two tests of PyTorch's test/test_modules.py go by on a Mac: test_forward
+(a forward pass, and a comparison with a reference where there is one) and test_non_contiguous_tensors (forward and
+backward, with inputs that are contiguous and not). What the tests do is done here as well.
 
-A mark of expected failure says that the test fails on a Mac, no mark that it passes. A mark of a skip says less: the test is not run, and the mark
-may be older than the operator. Those are counted apart, with what the double has to say of each.
-An older torch's database is run with that torch: PYTHON tools/double/modules.py --torch 2.8. Where the page has it, its part is kept.
-The command ends with status 1 if a disagreement has no reason.
+A mark of expected failure says that the test fails on a Mac, no mark that it passes. A mark of a skip says less: the
+test is not run, and the mark may be older than the operator. Those are counted apart, with what the double has to say
+of each. An older torch's database is run with that torch: PYTHON tools/double/modules.py --torch 2.8. Where the page
+has it, its part is kept. The command ends with status 1 if a disagreement has no reason.
 """
 
 import argparse
@@ -41,9 +42,9 @@ class Module:
 class Modules(Runner):
     def __init__(self, series, macos, work, samples):
         super().__init__(series, macos, work, samples)
-        from assay_agent.double import place
+        from assay_agent.double.current import inside
         from torch.testing._internal import common_modules, common_utils
-        self.place, self.modules = place, common_modules
+        self.inside, self.modules = inside, common_modules
         self.case = common_utils.TestCase()
         self.case.precision = self.case.rel_tol = 1e-5  # test_modules.py, TestModule
 
@@ -99,19 +100,21 @@ class Modules(Runner):
         try:
             samples = self.inputs(module, dtype, "mps:0", grad)
         except Exception as error:
-            return {"n": 0, "outcomes": {"samples": 1}, "errors": [["samples", type(error).__name__, str(error).strip().split("\n")[0][:300]]]}
+            return {"n": 0, "outcomes": {"samples": 1},
+                    "errors": [["samples", type(error).__name__, str(error).strip().split("\n")[0][:300]]]}
         for i, given in enumerate(samples):
             values = []
 
             def on_cpu(i=i):
-                with self.place.inside():
+                with self.inside():
                     try:
                         do(module, self.inputs(module, dtype, "cpu", grad)[i], dtype, "cpu")
                     except Exception:
                         return True
                 return False
 
-            row = self.attempt(lambda given=given, values=values: values.append(do(module, given, dtype, "mps:0")), on_cpu)
+            row = self.attempt(lambda given=given, values=values: values.append(do(module, given, dtype, "mps:0")),
+                               on_cpu)
             if row is None and values[0] is not None:
                 row = self.compared(module, dtype, *values[0])
             outcomes[row[0] if row else "ok"] += 1
@@ -120,14 +123,15 @@ class Modules(Runner):
         return {"n": len(samples), "gradients": self.gradients, "outcomes": outcomes, "errors": errors[:8]}
 
     def compared(self, module, dtype, out, reference):
-        """The test's own comparison, with values that are the CPU's: where it fails, a mark of expected failure need have no other cause."""
+        """The test's own comparison, with values that are the CPU's: where it fails, a mark of expected failure need
+        have no other cause."""
         from torch.testing._internal.common_device_type import toleranceOverride
         tolerance = {}
         for mark in active(module, dtype, FORWARD):
             if isinstance(mark, toleranceOverride) and dtype in mark.d:
                 tolerance = {"atol": mark.d[dtype].atol, "rtol": mark.d[dtype].rtol}
         try:
-            with self.place.inside():
+            with self.inside():
                 self.case.assertEqual(out, reference, **tolerance)
         except AssertionError as error:
             return ["values", "AssertionError", " ".join(str(error).split())[:160]]
@@ -135,7 +139,8 @@ class Modules(Runner):
 
 
 def active(module, dtype, test):
-    return module.info.get_decorators("TestModule", test, "mps", dtype, {"module_info": module.info, "dtype": dtype, "training": module.training})
+    return module.info.get_decorators("TestModule", test, "mps", dtype,
+                                      {"module_info": module.info, "dtype": dtype, "training": module.training})
 
 
 def expected(module, dtype, test, macos, said):
@@ -165,11 +170,14 @@ def remarks(common_modules):
             while lines[line - 2].strip().startswith("#"):
                 line -= 1
                 above.insert(0, lines[line - 1].strip().lstrip("# "))
-            found[ast.unparse(call.args[0]).replace("torch.", "")].append((mark.args[2].value if len(mark.args) > 2 else "", " ".join(above)))
+            found[ast.unparse(call.args[0]).replace("torch.",
+                                                    "")].append((mark.args[2].value if len(mark.args) > 2 else "",
+                                                                 " ".join(above)))
     return found
 
 
-# Why the double and the marks disagree: (what the key matches, what the disagreement matches, series from, until, the reason).
+# Why the double and the marks disagree: (what the key matches, what the disagreement matches, series from, until, the
+# reason).
 REASONS = []
 
 
@@ -196,7 +204,8 @@ def compare(options, runner):
         samples[direction].update(result.get("outcomes") or {"died": 1})
         cause, text = first(result)
         got = "works" if not cause else "values" if cause == "values" else "raises"
-        want = expected(module, getattr(runner.torch, dtype), BACKWARD if grad else FORWARD, options.macos, said[module.name])
+        want = expected(module, getattr(runner.torch, dtype), BACKWARD if grad else FORWARD, options.macos,
+                        said[module.name])
         if not result["n"] and got == "works":
             counts[direction]["no sample"] += 1
         elif want == "skipped":
@@ -210,7 +219,8 @@ def compare(options, runner):
             counts[direction]["agree " + want] += 1
         else:
             counts[direction]["differ " + want] += 1
-            why = next((w for pattern, what, since, until, w in REASONS if re.search(pattern, key) and re.search(what, got + " " + text)
+            why = next((w for pattern, what, since, until,
+                        w in REASONS if re.search(pattern, key) and re.search(what, got + " " + text)
                         and truth.numbers(since) <= series and (not until or series <= truth.numbers(until))), "")
             rows.append((key, want, text, why))
     return counts, samples, rows, skipped, valued
@@ -233,52 +243,66 @@ def write_report(options, runner, put):
     counts, samples, rows, skipped, valued = compare(options, runner)
     unexplained = [r for r in rows if not r[3]]
     put("## PyTorch %s, macOS %d.%d" % (options.torch, *options.macos), "",
-        "Run with torch %s and its module database. A row of the database in one mode, type and direction is one test; it fails if one sample does." %
+        "Run with torch %s and its module database. A row of the database in one mode, type and direction is one test; "
+        "it fails if one sample does." %
         runner.torch.__version__.partition("+")[0], "",
-        "| | tests | agree | share | fail on both | pass on both | double refuses, no mark | marked as failing, double runs |",
+        "| | tests | agree | share | fail on both | pass on both | double refuses, no mark | marked as failing, double "
+        "runs |",
         "| --- | --: | --: | --: | --: | --: | --: | --: |")
     total = collections.Counter()
     for direction in ("forward", "backward", "both"):
         c = counts.get(direction, total)
         total.update(c if direction != "both" else {})
         whole, agree, percent = truth.share(c)
-        put("| %s | %d | %d | %.2f %% | %d | %d | %d | %d |" % (direction, whole, agree, percent, c["agree raises"], c["agree works"],
+        put("| %s | %d | %d | %.2f %% | %d | %d | %d | %d |"
+            % (direction, whole, agree, percent, c["agree raises"], c["agree works"],
                                                               c["differ works"], c["differ raises"]))
     told = collections.Counter(got for _, got, _ in skipped)
-    put("", "Counted apart: %d tests marked to be skipped (the double refuses %d, runs %d); %d marked as failing by their values "
-        "(a remark of the developers says so, or the test's comparison with a reference fails with the CPU's own values too, as %d do); "
-        "%d whose comparison fails with the CPU's values and is not marked; %d without a sample." %
+    put("", "Counted apart: %d tests marked to be skipped (the double refuses %d, runs %d); %d marked as failing by "
+        "their values (a remark of the developers says so, or the test's comparison with a reference fails with the "
+        "CPU's own values too, as %d do); %d whose comparison fails with the CPU's values and is not marked; %d "
+        "without a sample." %
         (total["skipped"], told["raises"], total["skipped"] - told["raises"], total["values raises"],
-                                                    total["both values"], total["values works"], total["no sample"]), "",
-        "Samples by outcome:", "", "| | samples | %s |" % " | ".join(WORDS[c] for c in WORDS if samples["forward"][c] + samples["backward"][c]),
+                                                    total["both values"], total["values works"], total["no sample"]),
+        "",
+        "Samples by outcome:", "", "| | samples | %s |"
+        % " | ".join(WORDS[c] for c in WORDS if samples["forward"][c] + samples["backward"][c]),
         "| --- | --: |" + " --: |" * len([c for c in WORDS if samples["forward"][c] + samples["backward"][c]]))
     for direction, c in samples.items():
         put("| %s | %d | %s |" % (direction, sum(c.values()),
-                                  " | ".join(str(c[w]) for w in WORDS if samples["forward"][w] + samples["backward"][w])))
+                                  " | ".join(str(c[w]) for w in WORDS
+                                             if samples["forward"][w] + samples["backward"][w])))
     put("")
     if rows:
         put("### Disagreements, by reason", "")
         by_reason = collections.defaultdict(list)
         for (name, want, text, why), where in together(rows).items():
-            by_reason[why].append("- `%s` (%s): %s" % (name, "; ".join(where), "no mark; the double: " + text[:200] if want == "works"
+            by_reason[why].append("- `%s` (%s): %s"
+                                  % (name, "; ".join(where), "no mark; the double: " + text[:200] if want == "works"
                                                       else "marked as failing; the double runs it"))
         for why in sorted(by_reason):
             put("**%s**" % (why or "UNEXPLAINED"), "", *by_reason[why], "")
     said = remarks(runner.modules)
     if skipped:
-        put("### Skipped by the tests", "", "With the developers' remark, where there is one right above a mark. What says "
+        put("### Skipped by the tests", "",
+            "With the developers' remark, where there is one right above a mark. What says "
             "\"not broadcast compatible\" ends the process in Metal's graph compiler,",
             "with no exception (issue 119108): the double runs such a call.", "")
         for (name, got, text), where in together(skipped).items():
             remark = "; ".join(s for at, s in said[name] if at in ("", FORWARD, BACKWARD) and s)
-            put("- `%s` (%s): the double %s%s" % (name, "; ".join(where), {"raises": "refuses: " + text[:160]}.get(got, "runs it"),
+            put("- `%s` (%s): the double %s%s"
+                % (name, "; ".join(where), {"raises": "refuses: " + text[:160]}.get(got, "runs it"),
                                                   ". Remark: " + remark if remark else ""))
         put("")
     if valued:
         put("### Failing by their values", "",
-            "What becomes of the comparison that test_forward makes, in the type of the test, with the CPU's values.", "")
-        for (name, want, text), where in together((k, w, re.sub(r" *\(?up to .*| at index.*", "", t)) for k, w, t in valued).items():
-            put("- `%s` (%s): %s; %s" % (name, "; ".join(where), "not marked" if want == "works" else "marked as failing", text[:140] or "passes"))
+            "What becomes of the comparison that test_forward makes, in the type of the test, with the CPU's values.",
+            "")
+        for (name, want, text), where in together((k, w, re.sub(r" *\(?up to .*| at index.*", "", t)) for k, w,
+                                                  t in valued).items():
+            put("- `%s` (%s): %s; %s" % (name, "; ".join(where),
+                                         "not marked" if want == "works" else "marked as failing",
+                                         text[:140] or "passes"))
         put("")
     return truth.share(total), unexplained
 
@@ -294,7 +318,8 @@ did what two of those tests do: test_forward and, with gradients, test_non_conti
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--torch", default="2.15", help="series of PyTorch that the double is to be, and that is installed (default 2.15)")
+    parser.add_argument("--torch", default="2.15", help="series of PyTorch that the double is to be, and that is "
+                                                        "installed (default 2.15)")
     parser.add_argument("--macos", default="15.5")
     parser.add_argument("--out", default=os.path.join(ROOT, "docs", "double-modules.md"))
     parser.add_argument("--processes", type=int, default=2)
@@ -303,7 +328,8 @@ def main():
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.passed, options.samples = sys.argv[1:], 0
-    options.work = options.work or os.path.join(tempfile.gettempdir(), "assay-modules-%s-%s" % (options.torch, options.macos))
+    options.work = options.work or os.path.join(tempfile.gettempdir(),
+                                                "assay-modules-%s-%s" % (options.torch, options.macos))
     options.macos = [int(n) for n in (options.macos + ".0").split(".")[:2]]
     os.makedirs(options.work, exist_ok=True)
     if options.worker is not None:
@@ -312,7 +338,8 @@ def main():
     truth.run_all(options)
     runner = Modules(options.torch, options.macos, options.work, 0)
     if not runner.torch.__version__.startswith(options.torch + "."):
-        raise SystemExit("torch %s is installed: its database is not that of %s" % (runner.torch.__version__, options.torch))
+        raise SystemExit("torch %s is installed: its database is not that of %s"
+                         % (runner.torch.__version__, options.torch))
     parts = {}
     if os.path.exists(options.out):
         with open(options.out) as f:

@@ -2,19 +2,22 @@
 
     python tools/double/truth.py [--torch 2.15] [--out docs/double-truth.md] [--samples N]
 
-runs PyTorch's operator database (op_db: operators, their dtypes, sample inputs) on the double, forward and backward, and compares each operator and
-dtype with the lists of expected failures that PyTorch's own tests of MPS go by (torch/testing/_internal/common_mps.py, and the marks in the database
-itself). Those tests run on Macs: what is listed fails there, what is not listed works.
+runs PyTorch's operator database (op_db: operators, their dtypes, sample inputs) on the double, forward and backward,
+and compares each operator and dtype with the lists of expected failures that PyTorch's own tests of MPS go by
+(torch/testing/_internal/common_mps.py, and the marks in the database itself). Those tests run on Macs: what is listed
+fails there, what is not listed works.
 
-The installed torch gives the database, and its lists where its series is the one asked for; --lists takes another release's common_mps.py.
-An operator and dtype is one pair, and fails if one of its samples does. The database's dtypes for MPS are looked at as well, from the release on
-in which a test holds them to what a Mac does: a dtype that a CPU has and MPS is not said to have must be refused.
+The installed torch gives the database, and its lists where its series is the one asked for; --lists takes another
+release's common_mps.py. An operator and dtype is one pair, and fails if one of its samples does. The database's dtypes
+for MPS are looked at as well, from the release on in which a test holds them to what a Mac does: a dtype that a CPU has
+and MPS is not said to have must be refused.
 
-Lists do not say why a test fails. An entry is taken as one of wrong values where its list is called so or a comment of the developers says so
-(VALUES below); those are counted apart, since the double's values are the CPU's. What is left must agree, or have its reason in REASONS.
-The command ends with status 1 if a disagreement has none.
+Lists do not say why a test fails. An entry is taken as one of wrong values where its list is called so or a comment of
+the developers says so (VALUES below); those are counted apart, since the double's values are the CPU's. What is left
+must agree, or have its reason in REASONS. The command ends with status 1 if a disagreement has none.
 
-Work goes on in several processes and is kept in a folder (--work), so that a second call goes on where the first was stopped.
+Work goes on in several processes and is kept in a folder (--work), so that a second call goes on where the first was
+stopped.
 """
 
 import argparse
@@ -40,12 +43,13 @@ except ImportError:  # Python 3.10: an older torch, and a report without bugs.to
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TABLES = os.path.join(ROOT, "internal", "atlas", "tables")
-DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "complex64")  # test_mps.py, MPS_DTYPES
+# test_mps.py, MPS_DTYPES
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "complex64")
 GRADIENTS = ("float32", "float16")  # test_mps.py, MPS_GRAD_DTYPES
 SECONDS = 120  # one operator and dtype, before it counts as hanging
 
 
-# ---- the double -------------------------------------------------------------------------------------------------------------------
+# ---- the double ------------------------------------------------------------------------------------------------------
 
 def table(series):
     """What the Go side writes for a release, from the same files: internal/target/target.go."""
@@ -89,7 +93,8 @@ def table(series):
 
 
 def start(series, macos, work):
-    """Import torch, put the double up, import the database: on a Mac it looks different in places."""
+    """(torch, the Double, the database): import torch, put the double up, import the database; on a Mac it looks
+    different in places."""
     sys.path.insert(0, os.path.join(ROOT, "agent"))
     warnings.simplefilter("ignore")
     try:
@@ -100,25 +105,26 @@ def start(series, macos, work):
         sys.modules["expecttest"] = stub
     import torch
     from assay_agent import wire
-    from assay_agent.double import install, modes
+    from assay_agent.double import install
     wire.put = lambda event: None
     torch.set_num_threads(1)
     path = os.path.join(work, "table-%d.json" % os.getpid())
     with open(path, "w") as f:
         json.dump(table(series), f)
     try:
-        install.install(torch, {
-            "release": series + ".0", "series": [int(n) for n in series.split(".")], "macos": macos, "chip": "m3-ultra-96gb", "memory": 96 << 30,
+        double = install.install(torch, {
+            "release": series + ".0", "series": [int(n) for n in series.split(".")], "macos": macos,
+            "chip": "m3-ultra-96gb", "memory": 96 << 30,
             "recommended": None, "cores": 60, "chip_name": "Apple M3 Ultra", "shape_only": False, "table": path})
     finally:
         os.unlink(path)
     from torch.testing._internal import common_utils
     common_utils.MACOS_VERSION = float("%d.%d" % tuple(macos))
     from torch.testing._internal import common_methods_invocations as database
-    return torch, modes, database
+    return torch, double, database
 
 
-# ---- running it -----------------------------------------------------------------------------------------------------------------
+# ---- running it ------------------------------------------------------------------------------------------------------
 
 def moved(torch, value, to):
     """A sample's value on another device, as a leaf; test_mps.py, transform_opinfo_sample_to_cpu."""
@@ -135,7 +141,7 @@ def moved(torch, value, to):
 
 class Runner:
     def __init__(self, series, macos, work, samples):
-        self.torch, self.modes, self.database = start(series, macos, work)
+        self.torch, self.double, self.database = start(series, macos, work)
         self.series = tuple(int(n) for n in series.split("."))
         self.device = "mps:0" if self.series >= (2, 8) else "cpu"
         self.most = samples
@@ -145,7 +151,8 @@ class Runner:
         device = self.device
         conjugated = {"include_conjugated_inputs": True} if dtype.is_complex and op.test_conjugated_samples else {}
         self.torch.manual_seed(1234)
-        return op.sample_inputs(device, dtype, requires_grad=grad and (dtype.is_floating_point or dtype.is_complex), **conjugated)
+        return op.sample_inputs(device, dtype, requires_grad=grad and (dtype.is_floating_point or dtype.is_complex),
+                                **conjugated)
 
     def call(self, op, x, args, kwargs, grad):
         torch = self.torch
@@ -161,22 +168,23 @@ class Runner:
 
     def on_cpu(self, op, sample, grad):
         """Whether the sample fails on a CPU as well."""
-        from assay_agent.double import place
+        from assay_agent.double.current import inside
         try:
             x, args, kwargs = (moved(self.torch, v, "cpu") for v in (sample.input, sample.args, sample.kwargs))
-            with place.inside():
+            with inside():
                 self.call(op, x, args, kwargs, grad)
         except Exception as error:
             return "%s: %s" % (type(error).__name__, str(error).strip().split("\n")[0][:200])
         return ""
 
     def attempt(self, call, on_cpu):
-        """None, or [where, exception, text] of what a call raises: where is double:CAUSE, or cpu if a CPU raises as well."""
-        before = dict(self.modes.refusals)
+        """None, or [where, exception, text] of what a call raises: where is double:CAUSE, or cpu if a CPU raises as
+        well."""
+        before = dict(self.double.refusals)
         try:
             call()
         except Exception as error:
-            new = [k for k in self.modes.refusals if self.modes.refusals[k] != before.get(k)]
+            new = [k for k in self.double.refusals if self.double.refusals[k] != before.get(k)]
             where = "cpu" if on_cpu() else "double:" + (new[-1][1] if new else "")
             return [where, type(error).__name__, str(error).strip().split("\n")[0][:300]]
         return None
@@ -230,7 +238,8 @@ def key_of(op, dtype, grad):
 
 
 def worker(options, part, runner=None):
-    """Do every n-th job that is not done; a line on the standard output before each, and its result in a file after it."""
+    """Do every n-th job that is not done; a line on the standard output before each, and its result in a file after
+    it."""
     runner = (runner or Runner)(options.torch, options.macos, options.work, options.samples)
     done = results(options)
     wanted = re.compile(options.only) if options.only else None
@@ -276,9 +285,12 @@ def run_all(options):
         if how is None and process.returncode == 0:
             return
         if not at:
-            raise SystemExit("a worker ended before its first operator: see %s" % os.path.join(options.work, "part-%d.log" % part))
+            raise SystemExit("a worker ended before its first operator: see %s"
+                             % os.path.join(options.work, "part-%d.log" % part))
         with open(os.path.join(options.work, "died-%d.jsonl" % part), "a") as out:
-            out.write(json.dumps([at, {"n": 0, "errors": [["died", "", how or "ended with status %d" % process.returncode]]}]) + "\n")
+            out.write(json.dumps([at, {"n": 0,
+                                       "errors": [["died", "", how or "ended with status %d" % process.returncode]]}])
+                      + "\n")
         begin(part)
 
     for part in range(options.processes):
@@ -303,11 +315,13 @@ def run_all(options):
             print("%d pairs; at %s" % (count, "; ".join(e[1] for e in running.values())), file=sys.stderr)
 
 
-# ---- what the developers' lists say -------------------------------------------------------------------------------------------------
+# ---- what the developers' lists say ----------------------------------------------------------------------------------
 
 # Words by which developers say that values differ, and not that an exception is raised.
-VALUES = re.compile(r"precision|correctness|mismatch|undefined behavio|random|inconsisten|tolerance|diverge|wrong|ambiguous|disagree|different|"
-                    r"uninitiali|flaky|duplicate|is not iterable|non-empty inputs|not working properly|overflow|fast-math|edge case|rounding|"
+VALUES = re.compile(r"precision|correctness|mismatch|undefined "
+                    r"behavio|random|inconsisten|tolerance|diverge|wrong|ambiguous|disagree|different|"
+                    r"uninitiali|flaky|duplicate|is not iterable|non-empty inputs|not working "
+                    r"properly|overflow|fast-math|edge case|rounding|"
                     r"in the range|atol|slightly|"
                     r"cpu result|cpu error|cpu output|cpu only|missing index|topk.*return", re.I)
 
@@ -323,7 +337,8 @@ class Entry:
 
 
 def read_lists(source):
-    """{function: {key: [Entry]}} from the text of common_mps.py (or test_mps.py): dictionaries and sets in its modifiers."""
+    """{function: {key: [Entry]}} from the text of common_mps.py (or test_mps.py): dictionaries and sets in its
+    modifiers."""
     lines = source.split("\n")
     found = collections.defaultdict(lambda: collections.defaultdict(list))
 
@@ -375,7 +390,8 @@ class Truth:
             if "mps_ops_grad_modifier" in names:
                 names["mps_ops_grad_modifier"]([backward])
             self.ops[op.name + "|" + op.variant_test_name] = (op, forward, backward)
-        # The test that holds the database's dtypes for MPS to what a Mac does ran if some operators are excused from it.
+        # The test that holds the database's dtypes for MPS to what a Mac does ran if some operators are excused from
+        # it.
         self.device = "mps" if numbers(series) >= (2, 8) else "cpu"
         self.held = any(self.marks(op, op, "test_dtypes", "TestCommon") for op, _, _ in self.ops.values())
 
@@ -406,7 +422,8 @@ class Truth:
             return "raises", "not among the database's dtypes for MPS"
         marked = backward if direction == "backward" else forward
         expected, said = "works", ""
-        for mark, listed in self.marks(op, marked, "test_output_grad_match" if direction == "backward" else "test_output_match"):
+        for mark, listed in self.marks(op, marked,
+                                       "test_output_grad_match" if direction == "backward" else "test_output_match"):
             if mark.dtypes is not None and dtype not in mark.dtypes:
                 continue
             kinds = [getattr(d, "__name__", "") for d in mark.decorators]
@@ -414,7 +431,8 @@ class Truth:
                 if any("skip" in repr(d) or "decorator" in k for d, k in zip(mark.decorators, kinds)):
                     return "skipped", "skipped by the tests"
                 continue
-            expected, said = "raises", self.say(name + variant, dtype, direction) if listed else "a mark in the database"
+            expected, said = "raises", self.say(name + variant, dtype,
+                                                direction) if listed else "a mark in the database"
             if said.startswith("values: "):
                 return "values", said[8:]
         return expected, said
@@ -426,7 +444,8 @@ class Truth:
                 continue
             for entry in lists.get(key, ()):
                 names = ast.unparse(entry.dtypes) if entry.dtypes is not None else "None"
-                if "SKIP" in entry.where or "SPARSE" in entry.where or "SUPPORTED" in entry.where and "UNSUPPORTED" not in entry.where:
+                supported = "SUPPORTED" in entry.where and "UNSUPPORTED" not in entry.where
+                if supported or "SKIP" in entry.where or "SPARSE" in entry.where:
                     continue
                 if names == "None" or str(dtype) in names or dtype.is_complex and "COMPLEX" in entry.where:
                     entries.append(entry)
@@ -440,61 +459,68 @@ class Truth:
         return ("values: " if entry.of_values() else "") + said[:160]
 
 
-# ---- comparing ----------------------------------------------------------------------------------------------------------------------
+# ---- comparing -------------------------------------------------------------------------------------------------------
 
 NO_GRADIENT = re.compile(r"derivative for|cannot resize variables that require grad")
 
-# Why the double and a list disagree: (what the pair's key matches, what the disagreement matches, series from, until, the reason).
+# Why the double and a list disagree: (what the pair's key matches, what the disagreement matches, series from, until,
+# the reason).
 REASONS = [
     (r"^log_softmax\|with_dtype",
      "works", "2.9", "",
-     "The samples ask for bfloat16 on MPS (sample_inputs_softmax_variant). Every operator on the way has a kernel for these types, and "
-     "float16 and bfloat16 inputs are not listed: results that differ by bfloat16's rounding, no refusal."),
+     "The samples ask for bfloat16 on MPS (sample_inputs_softmax_variant). Every operator on the way has a kernel for "
+     "these types, and float16 and bfloat16 inputs are not listed: results that differ by bfloat16's rounding, no "
+     "refusal."),
     (r"^(softmax\|with_dtype|nn.functional.softmin\|with_dtype|native_group_norm\|).*backward",
      "a mark in the database", "2.9", "",
-     "Marked in the database: \"Tensor-likes are not close!\", or likely to differ by another formula of the gradient. Wrong values, no "
-     "refusal."),
+     "Marked in the database: \"Tensor-likes are not close!\", or likely to differ by another formula of the gradient. "
+     "Wrong values, no refusal."),
     (r"^svd_lowrank\|",
      "works", "2.14", "",
-     "Starts from random numbers, and its vectors have any sign; the list says so of pca_lowrank. _linalg_svd has a kernel since 2.14. Other "
-     "values, no refusal."),
+     "Starts from random numbers, and its vectors have any sign; the list says so of pca_lowrank. _linalg_svd has a "
+     "kernel since 2.14. Other values, no refusal."),
     (r"^linalg.(householder_product|lstsq)\|.*backward",
      "works", "2.11", "",
-     "Listed for a missing operator, which has a kernel since. The gradient is composed of operators that all have kernels for float32 "
-     "(matrix products, tril, sums; pinv): what is left is values, no refusal that the binaries would show."),
+     "Listed for a missing operator, which has a kernel since. The gradient is composed of operators that all have "
+     "kernels for float32 (matrix products, tril, sums; pinv): what is left is values, no refusal that the binaries "
+     "would show."),
     (r"^nn.functional.conv_transpose2d\|\|bfloat16",
      "works", "2.8", "",
-     "Listed since 2.8 beside conv_transpose3d, whose refusal of bfloat16 names 3-D alone; no text in the binaries refuses a 2-D one. On "
-     "which side of the test it fails is not known."),
+     "Listed since 2.8 beside conv_transpose3d, whose refusal of bfloat16 names 3-D alone; no text in the binaries "
+     "refuses a 2-D one. On which side of the test it fails is not known."),
     (r"^nn.functional.max_pool1d\|",
      "works", "2.11", "",
-     "It calls max_pool2d_with_indices, which the list has working for these types, with kernels in the binaries. The CPU has a way of its "
-     "own for one dimension (aten/src/ATen/native/MaxPooling.cpp), with other padding for integers: values."),
+     "It calls max_pool2d_with_indices, which the list has working for these types, with kernels in the binaries. The "
+     "CPU has a way of its own for one dimension (aten/src/ATen/native/MaxPooling.cpp), with other padding for "
+     "integers: values."),
     (r"^max_pool2d_with_indices_backward\|\|bool",
      "max_pool_backward", "2.12", "",
-     "The binaries have no kernel max_pool_backward_bool. The test compares with a CPU, which has neither; that it is not listed does not say "
-     "that it works."),
+     "The binaries have no kernel max_pool_backward_bool. The test compares with a CPU, which has neither; that it is "
+     "not listed does not say that it works."),
     (r"^(nan)?quantile\|\|float32\|backward",
      "float64", "2.13", "",
      "The CPU's formula keeps ranks in float64 for the gradient; on MPS they are float32 (a branch by device in "
      "aten/src/ATen/native/Sorting.cpp). The double sees it in the forward pass only: a fault of the double."),
     (r"\|bool\|",
      "cpu .* not implemented for 'Bool'", "2.0", "",
-     "The CPU has no kernel for bool, and the double computes in a wider type only where it knows that the binaries have a Metal kernel; "
-     "these go by MPSGraph or by another operator: a limit of the double."),
+     "The CPU has no kernel for bool, and the double computes in a wider type only where it knows that the binaries "
+     "have a Metal kernel; these go by MPSGraph or by another operator: a limit of the double."),
     (r"^renorm\|.*backward",
      "float64", "2.0", "",
      "renorm_backward adds up in the accumulate type of the device, float64 on a CPU and float32 on MPS "
-     "(torch/csrc/autograd/FunctionsManual.cpp). The double cannot tell it from a script's own float64: a fault of the double."),
+     "(torch/csrc/autograd/FunctionsManual.cpp). The double cannot tell it from a script's own float64: a fault of the "
+     "double."),
     (r"^linalg.pinv\|hermitian",
      "works", "2.0", "2.12",
      "pinv is one operator on a CPU, so that the eigenvalues that it asks for are not seen: a fault of the double."),
     (r"^linalg.pinv\|singular",
      "linalg_qr", "2.0", "2.11",
-     "Its samples are made by torch.linalg.qr, which the binaries of the release lack; why the list does not name it is not settled."),
+     "Its samples are made by torch.linalg.qr, which the binaries of the release lack; why the list does not name it "
+     "is not settled."),
     (r"^histc\|",
      "works", "2.8", "2.12",
-     "The list says: unsupported dtypes. The binaries have a kernel histogramdd_half; which side of the test refuses is not settled."),
+     "The list says: unsupported dtypes. The binaries have a kernel histogramdd_half; which side of the test refuses "
+     "is not settled."),
     (r"^arange\|\|uint8",
      "works", "2.8", "2.11",
      "A sample takes a negative float as uint8, which is undefined in C++: it raises on a Mac, and not here."),
@@ -503,18 +529,20 @@ REASONS = [
      "nanmedian has a kernel from 2.8 on, without a check that the masked inputs would meet: values."),
     (r"^linalg.(lu_solve)\||^lu_solve\||^(linalg.(det|slogdet)|logdet)\|\|float32\|backward",
      "linalg_lu_solve", "2.9", "2.13",
-     "The binaries of these releases have no MPS kernel of linalg_lu_solve; the list no longer names what needs it. Not settled."),
+     "The binaries of these releases have no MPS kernel of linalg_lu_solve; the list no longer names what needs it. "
+     "Not settled."),
     (r"^(linalg.)?cholesky(_ex)?\|\|complex64",
      "works", "2.8", "2.13",
      "No check in the binaries: the kernels read float32 whatever they are given. Values."),
     (r"\|complex64\|",
      "not among the operators with complex numbers", "2.3", "2.12",
-     "The lists name what works with complex numbers; all else is expected to fail, by whatever cause. This operator is built as an MPSGraph, "
-     "and no check or text in the binaries refuses complex numbers."),
+     "The lists name what works with complex numbers; all else is expected to fail, by whatever cause. This operator "
+     "is built as an MPSGraph, and no check or text in the binaries refuses complex numbers."),
 ]
 
 
-CAUSES = {"double:missing": "for a missing operator", "double:dtype": "by dtype", "double:argument": "by another check of the operator",
+CAUSES = {"double:missing": "for a missing operator", "double:dtype": "by dtype",
+          "double:argument": "by another check of the operator",
           "double:device": "by placement", "double:rank": "by rank", "double:memory": "for memory",
           "double:": "by Python code that asks for the device",
           "samples": "in making the samples", "cpu": "as on a CPU", "died": "by ending the process"}
@@ -541,7 +569,8 @@ def first(result):
 
 def reason(key, text, series):
     for pattern, what, since, until, why in REASONS:
-        if re.search(pattern, key) and re.search(what, text) and numbers(since) <= series and (not until or series <= numbers(until)):
+        in_time = numbers(since) <= series and (not until or series <= numbers(until))
+        if in_time and re.search(pattern, key) and re.search(what, text):
             return why
     return ""
 
@@ -551,7 +580,8 @@ def numbers(series):
 
 
 def compare(options, truth):
-    """Counters of outcomes and of causes by direction; the disagreements: (key, expected, said, got, error text, reason); what is set aside."""
+    """Counters of outcomes and of causes by direction; the disagreements: (key, expected, said, got, error text,
+    reason); what is set aside."""
     counts = {"forward": collections.Counter(), "backward": collections.Counter()}
     causes = {"forward": collections.Counter(), "backward": collections.Counter()}
     rows, valued, excused = [], [], []
@@ -564,8 +594,10 @@ def compare(options, truth):
         got = outcome(result)
         cause, text = first(result)
         if expected in ("unsaid", "skipped") or got == "none":
-            counts[direction]["unsaid" if expected == "unsaid" else "skipped" if expected == "skipped" else "no samples"] += 1
-        elif direction == "backward" and (not result.get("gradients") and got == "works" or got == "cpu" and NO_GRADIENT.search(text)):
+            counts[direction]["unsaid" if expected == "unsaid" else "skipped" if expected == "skipped"
+                              else "no samples"] += 1
+        elif direction == "backward" and (not result.get("gradients") and got == "works" or got == "cpu"
+                                          and NO_GRADIENT.search(text)):
             counts[direction]["no gradient"] += 1
         elif expected == "raises" and got == "works" and result.get("cpu"):
             counts[direction]["cpu fails"] += 1
@@ -597,7 +629,8 @@ def grouped(rows):
     for key, expected, said, got, text, why in rows:
         name, variant, dtype, direction = key.split("|")
         text = re.sub(r"_(bfloat|half|float|uchar|char|short|int|long|bool)\b", "_T", text)
-        at = (name + (" " + variant if variant else ""), direction, expected, got, why, text if not why else "", said if not why else "")
+        at = (name + (" " + variant if variant else ""), direction, expected, got, why, text if not why else "",
+              said if not why else "")
         found.setdefault(at, []).append((dtype, text))
     return found
 
@@ -610,23 +643,29 @@ def write_report(options, torch, truth, out):
 
     unexplained = [r for r in rows if not r[5]]
     put("## PyTorch %s, macOS %d.%d" % (options.torch, *options.macos), "",
-        "Run with torch %s, its operator database%s." % (torch.__version__.partition("+")[0], ", %d samples of an entry at most" % options.samples
+        "Run with torch %s, its operator database%s."
+        % (torch.__version__.partition("+")[0], ", %d samples of an entry at most" % options.samples
                                                         if options.samples else " and all its samples"), "",
-        "| | pairs | agree | share | fail on both | work on both | double refuses, list does not | list expects failure, double works |",
+        "| | pairs | agree | share | fail on both | work on both | double refuses, list does not | list expects "
+        "failure, double works |",
         "| --- | --: | --: | --: | --: | --: | --: | --: |")
     total = collections.Counter()
     for direction in ("forward", "backward", "both"):
         c = counts.get(direction, total)
         total.update(c if direction != "both" else {})
         whole, agree, percent = share(c)
-        put("| %s | %d | %d | %.2f %% | %d | %d | %d | %d |" % (direction, whole, agree, percent, c["agree raises"], c["agree works"],
+        put("| %s | %d | %d | %.2f %% | %d | %d | %d | %d |"
+            % (direction, whole, agree, percent, c["agree raises"], c["agree works"],
                                                               c["differ works"],
                                                               c["differ raises"]))
-    put("", "Not counted: %d pairs expected to fail by their values, %d whose test fails by its CPU side, which refuses the type, "
-        "%d that the tests skip, %d without a gradient or a sample, %d about which nothing is said." %
-        (total["values"], total["cpu fails"], total["skipped"], total["no gradient"] + total["no samples"], total["unsaid"]),
+    put("", "Not counted: %d pairs expected to fail by their values, %d whose test fails by its CPU side, which "
+        "refuses the type, %d that the tests skip, %d without a gradient or a sample, %d about which nothing is said." %
+        (total["values"], total["cpu fails"], total["skipped"], total["no gradient"] + total["no samples"],
+         total["unsaid"]),
         "Of the refusals that agree: " + ", ".join("%d %s" % (n, CAUSES.get(cause, cause))
-                                                  for cause, n in (causes["forward"] + causes["backward"]).most_common()) + ".", "")
+                                                  for cause,
+                                                   n in (causes["forward"] + causes["backward"]).most_common()) + ".",
+        "")
     if rows:
         put("### Disagreements, by reason", "")
         by_reason = collections.defaultdict(list)  # reason -> lines
@@ -634,22 +673,26 @@ def write_report(options, torch, truth, out):
             by_reason[why].append("- `%s`, %s, %s: %s%s%s" % (
                 name, direction, " ".join(d for d, _ in dtypes),
                 "works on a Mac; the double: " if expected == "works" else "the list expects a failure; ",
-                dtypes[0][1][:200] if got in ("raises", "cpu") else "the double works", " (the list: %s)" % said if said and not why else ""))
+                dtypes[0][1][:200] if got in ("raises", "cpu") else "the double works",
+                " (the list: %s)" % said if said and not why else ""))
         for why in sorted(by_reason):
             put("**%s**" % (why or "UNEXPLAINED"), "", *by_reason[why], "")
     if valued:
         bugs = wrong_values(numbers(options.torch))
-        put("### Expected to fail by their values", "", "The double computes what a CPU computes; it knows of wrong values from `bugs.toml`.", "")
+        put("### Expected to fail by their values", "",
+            "The double computes what a CPU computes; it knows of wrong values from `bugs.toml`.", "")
         seen = collections.OrderedDict()
         for key, said, _, _ in valued:
             name, variant, dtype, direction = key.split("|")
             seen.setdefault((name + (" " + variant if variant else ""), direction, said), []).append(dtype)
         for (name, direction, said), dtypes in seen.items():
             known = bugs.get(name.split(" ")[0].split(".")[-1])
-            put("- `%s`, %s, %s: %s%s" % (name, direction, " ".join(dtypes), said, "; bugs.toml: " + ", ".join(known) if known else ""))
+            put("- `%s`, %s, %s: %s%s" % (name, direction, " ".join(dtypes), said,
+                                          "; bugs.toml: " + ", ".join(known) if known else ""))
         put("")
     if excused:
-        put("### Expected to fail, where a CPU refuses", "", "The tests compare with a CPU: where it raises, they fail whatever MPS does. "
+        put("### Expected to fail, where a CPU refuses", "",
+            "The tests compare with a CPU: where it raises, they fail whatever MPS does. "
             "The double computes these in a wider type, since nothing in the backend refuses them.", "")
         seen = collections.OrderedDict()
         for key, text in excused:
@@ -670,7 +713,9 @@ def wrong_values(series):
     with open(os.path.join(TABLES, "bugs.toml"), "rb") as f:
         for bug in tomllib.load(f)["bug"]:
             since, until, fixed = (bug.get(k) for k in ("from", "until", "fixed"))
-            if since and numbers(since)[:2] > series or until and numbers(until)[:2] < series or fixed and numbers(fixed)[:2] <= series:
+            if since and numbers(since)[:2] > series or until and numbers(until)[:2] < series:
+                continue
+            if fixed and numbers(fixed)[:2] <= series:
                 continue
             for op in bug["operators"]:
                 found[op.partition("::")[2].partition(".")[0].rstrip("_")].append(bug["name"])
@@ -700,7 +745,9 @@ def main():
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.passed = sys.argv[1:]
-    options.work = options.work or os.path.join(tempfile.gettempdir(), "assay-truth-%s-%s-%d" % (options.torch, options.macos, options.samples))
+    options.work = options.work or os.path.join(tempfile.gettempdir(),
+                                                "assay-truth-%s-%s-%d"
+                                                % (options.torch, options.macos, options.samples))
     options.macos = [int(n) for n in (options.macos + ".0").split(".")[:2]]
     os.makedirs(options.work, exist_ok=True)
     if options.worker is not None:
@@ -709,7 +756,8 @@ def main():
     run_all(options)
     torch, _, database = start(options.torch, options.macos, options.work)
     if not options.lists and not torch.__version__.startswith(options.torch + "."):
-        raise SystemExit("torch %s is installed: its lists are not those of %s; --lists takes them" % (torch.__version__, options.torch))
+        raise SystemExit("torch %s is installed: its lists are not those of %s; --lists takes them"
+                         % (torch.__version__, options.torch))
     truth = Truth(torch, database, options.lists, options.torch)
     with open(options.out, "w") as out:
         out.write(HEAD)

@@ -1,8 +1,10 @@
-"""Training workloads whose peak memory is measured on a GPU and accounted on the double: three steps each, no downloads.
+"""Training workloads whose peak memory is measured on a GPU and accounted on the double: three steps each, no
+downloads.
 
 WORKLOADS is {name: (group, function)}; function(device) trains. A name says model, optimizer, what else, and batch:
-`vit_b_16-adamw-bf16-64`. Groups are `fit`, which the rules in cuda_like.py were developed with, `held`, which were only looked
-at when those rules were done, and `later`, written and measured after that, of kinds that neither of the others has.
+`vit_b_16-adamw-bf16-64`. Groups are `fit`, which the rules in cuda_like.py were developed with, `held`, which were only
+looked at when those rules were done, and `later`, written and measured after that, of kinds that neither of the others
+has.
 """
 
 import math
@@ -16,7 +18,7 @@ WORKLOADS = {}
 STEPS = 3
 
 
-# Training ---------------------------------------------------------------------------------------------------------------
+# Training -------------------------------------------------------------------------------------------------------------
 
 
 def optimizer_for(kind, parameters):
@@ -36,7 +38,8 @@ def optimizer_for(kind, parameters):
 
 
 def train(device, model, batch, loss_of, optimizer, amp=None, clip=None, late_zero=False):
-    """Three steps. amp: None, "bf16", or "fp16" with a scaler. late_zero: gradients are dropped after the forward pass, not before."""
+    """Three steps. amp: None, "bf16", or "fp16" with a scaler. late_zero: gradients are dropped after the forward pass,
+    not before."""
     device = torch.device(device)
     torch.manual_seed(0)
     model = model().to(device)
@@ -72,7 +75,7 @@ def workload(group, name, *args, **kwargs):
     WORKLOADS[name] = (group, lambda device: train(device, *args, **kwargs))
 
 
-# Images -----------------------------------------------------------------------------------------------------------------
+# Images ---------------------------------------------------------------------------------------------------------------
 
 
 def images(n, side=224, classes=1000):
@@ -126,11 +129,12 @@ def masks(n, side):
 def segmentation(name, **kwargs):
     def make():
         import torchvision
-        return getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=21, **kwargs)
+        return getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None, num_classes=21,
+                                                              **kwargs)
     return make
 
 
-# Language ---------------------------------------------------------------------------------------------------------------
+# Language -------------------------------------------------------------------------------------------------------------
 
 
 def bert(checkpointing=False, **kwargs):
@@ -157,8 +161,8 @@ def llama(**kwargs):
     def make():
         import transformers
         return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-            vocab_size=32000, hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8, num_key_value_heads=4,
-            use_cache=False, **kwargs))
+            vocab_size=32000, hidden_size=512, intermediate_size=1376, num_hidden_layers=8, num_attention_heads=8,
+            num_key_value_heads=4, use_cache=False, **kwargs))
     return make
 
 
@@ -185,7 +189,8 @@ class PlainGPT(nn.Module):
         self.drop = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(nn.ModuleDict({
             "before": nn.LayerNorm(width), "qkv": nn.Linear(width, 3 * width), "out": nn.Linear(width, width),
-            "after": nn.LayerNorm(width), "up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width)}) for _ in range(depth))
+            "after": nn.LayerNorm(width), "up": nn.Linear(width, 4 * width), "down": nn.Linear(4 * width, width)})
+                                    for _ in range(depth))
         self.last = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.token.weight
@@ -206,7 +211,7 @@ def next_token(model, ids):
     return F.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), ids[:, 1:].reshape(-1))
 
 
-# Diffusion --------------------------------------------------------------------------------------------------------------
+# Diffusion ------------------------------------------------------------------------------------------------------------
 
 
 class Residual(nn.Module):
@@ -228,7 +233,8 @@ class Attention(nn.Module):
     def __init__(self, width, heads=4):
         super().__init__()
         self.heads = heads
-        self.norm, self.qkv, self.out = nn.GroupNorm(32, width), nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
+        self.norm, self.qkv, self.out = nn.GroupNorm(32, width), nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width,
+                                                                                                           1)
 
     def forward(self, x):
         n, c, h, w = x.shape
@@ -238,7 +244,8 @@ class Attention(nn.Module):
 
 
 class UNet(nn.Module):
-    """The denoiser of a diffusion model: residual blocks with a time embedding, attention at the lower resolutions, skip connections."""
+    """The denoiser of a diffusion model: residual blocks with a time embedding, attention at the lower resolutions,
+    skip connections."""
 
     def __init__(self, width=128, factors=(1, 2, 2, 4), attention=(2, 3), checkpointing=False):
         super().__init__()
@@ -250,7 +257,8 @@ class UNet(nn.Module):
         widths, c = [width], width
         for level, factor in enumerate(factors):
             for _ in range(2):
-                self.down.append(nn.ModuleList([Residual(c, width * factor, e), Attention(width * factor) if level in attention else nn.Identity()]))
+                self.down.append(nn.ModuleList([Residual(c, width * factor, e),
+                                                Attention(width * factor) if level in attention else nn.Identity()]))
                 c = width * factor
                 widths.append(c)
             if level < len(factors) - 1:
@@ -298,7 +306,7 @@ def noised(n, side):
     return lambda: (torch.randn(n, 3, side, side), torch.randint(0, 1000, (n,)), alphas)
 
 
-# The list ---------------------------------------------------------------------------------------------------------------
+# The list -------------------------------------------------------------------------------------------------------------
 
 # CNN
 workload("fit", "resnet18-sgd-8", vision("resnet18"), images(8), classified, "sgd")
@@ -307,7 +315,8 @@ workload("fit", "resnet50-adamw-8", vision("resnet50"), images(8), classified, "
 workload("fit", "resnet50-sgd-bf16-64", vision("resnet50"), images(64), classified, "sgd", "bf16")
 workload("held", "resnet50-adamw-fp16-8", vision("resnet50"), images(8), classified, "adamw", "fp16")
 workload("held", "resnet50-sgd-bf16-channels_last-64", channels_last_resnet, lambda: (
-    torch.randn(64, 3, 224, 224).to(memory_format=torch.channels_last), torch.randint(0, 1000, (64,))), classified, "sgd", "bf16")
+    torch.randn(64, 3, 224, 224).to(memory_format=torch.channels_last), torch.randint(0, 1000, (64,))), classified,
+         "sgd", "bf16")
 workload("fit", "resnet50-sgd-checkpoint-64", checkpointed_resnet, images(64), classified, "sgd")
 workload("held", "resnet101-sgd-64", vision("resnet101"), images(64), classified, "sgd")
 workload("fit", "mobilenet_v3_large-sgd-64", vision("mobilenet_v3_large"), images(64), classified, "sgd")
@@ -332,25 +341,31 @@ workload("fit", "bert-adamw-8", bert(), tokens(8, 128, 30522), language, "adamw"
 workload("fit", "bert-adamw-64", bert(), tokens(64, 128, 30522), language, "adamw", clip=1.0)
 workload("held", "bert-sgd-64", bert(num_hidden_layers=4), tokens(64, 256, 30522), language, "plainsgd")
 workload("fit", "bert-adamw-fp16-64", bert(), tokens(64, 128, 30522), language, "adamw", "fp16", clip=1.0)
-workload("held", "bert-adamw-bf16-checkpoint-64", bert(checkpointing=True), tokens(64, 128, 30522), language, "adamw", "bf16", clip=1.0)
+workload("held", "bert-adamw-bf16-checkpoint-64", bert(checkpointing=True), tokens(64, 128, 30522), language, "adamw",
+         "bf16", clip=1.0)
 # GPT
 workload("fit", "gpt2-adamw-8", gpt2(), tokens(8, 256, 50257), language, "adamw", clip=1.0)
 workload("fit", "gpt2-adamw-bf16-64", gpt2(n_layer=6), tokens(64, 256, 50257), language, "adamw", "bf16", clip=1.0)
-workload("held", "gpt2-fusedadamw-checkpoint-8", gpt2(checkpointing=True), tokens(8, 512, 50257), language, "fusedadamw", clip=1.0)
+workload("held", "gpt2-fusedadamw-checkpoint-8", gpt2(checkpointing=True), tokens(8, 512, 50257), language,
+         "fusedadamw", clip=1.0)
 workload("fit", "plain_gpt-adamw-8", PlainGPT, tokens(8, 512, 16000), next_token, "loopadamw", clip=1.0)
-workload("fit", "plain_gpt-fusedadamw-bf16-64", PlainGPT, tokens(64, 512, 16000), next_token, "fusedadamw", "bf16", clip=1.0)
+workload("fit", "plain_gpt-fusedadamw-bf16-64", PlainGPT, tokens(64, 512, 16000), next_token, "fusedadamw", "bf16",
+         clip=1.0)
 workload("fit", "llama-adamw-bf16-8", llama(), tokens(8, 512, 32000), language, "adamw", "bf16", clip=1.0)
 workload("held", "t5-adamw-8", t5, lambda: (torch.randint(0, 32128, (8, 256)),), language, "adamw")
 # Segmentation
 workload("fit", "fcn_resnet50-sgd-8", segmentation("fcn_resnet50", aux_loss=True), masks(8, 256), segmented, "sgd")
-workload("fit", "deeplabv3_resnet50-sgd-bf16-8", segmentation("deeplabv3_resnet50"), masks(8, 320), segmented, "sgd", "bf16")
-workload("held", "lraspp_mobilenet_v3_large-adamw-64", segmentation("lraspp_mobilenet_v3_large"), masks(64, 224), segmented, "adamw")
+workload("fit", "deeplabv3_resnet50-sgd-bf16-8", segmentation("deeplabv3_resnet50"), masks(8, 320), segmented, "sgd",
+         "bf16")
+workload("held", "lraspp_mobilenet_v3_large-adamw-64", segmentation("lraspp_mobilenet_v3_large"), masks(64, 224),
+         segmented, "adamw")
 workload("held", "deeplabv3_resnet50-adamw-64", segmentation("deeplabv3_resnet50"), masks(64, 160), segmented, "adamw")
 # Diffusion
 workload("fit", "unet-adamw-8", UNet, noised(8, 64), denoised, "adamw", late_zero=True)
 workload("held", "unet-adamw-64", UNet, noised(64, 32), denoised, "adamw")
 workload("fit", "unet-adamw-bf16-64", UNet, noised(64, 64), denoised, "adamw", "bf16")
-workload("held", "unet-adamw-checkpoint-64", lambda: UNet(checkpointing=True), noised(64, 32), denoised, "adamw", late_zero=True)
+workload("held", "unet-adamw-checkpoint-64", lambda: UNet(checkpointing=True), noised(64, 32), denoised, "adamw",
+         late_zero=True)
 
 # Written later: other kinds
 
@@ -359,18 +374,24 @@ class Generator(nn.Sequential):
     """A DCGAN's generator and discriminator as one module, for one optimizer step of both losses."""
 
     def __init__(self, width=64):
-        up = lambda a, b: (nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(True))  # noqa: E731
-        super().__init__(nn.ConvTranspose2d(100, 8 * width, 4, 1, 0, bias=False), nn.BatchNorm2d(8 * width), nn.ReLU(True),
-                         *up(8 * width, 4 * width), *up(4 * width, 2 * width), *up(2 * width, width), nn.ConvTranspose2d(width, 3, 4, 2, 1), nn.Tanh())
+        # noqa: E731
+        up = lambda a, b: (nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(True))
+        super().__init__(nn.ConvTranspose2d(100, 8 * width, 4, 1, 0, bias=False), nn.BatchNorm2d(8 * width),
+                         nn.ReLU(True),
+                         *up(8 * width, 4 * width), *up(4 * width, 2 * width), *up(2 * width, width),
+                         nn.ConvTranspose2d(width, 3, 4, 2, 1), nn.Tanh())
 
 
 class DCGAN(nn.Module):
     def __init__(self, width=64):
         super().__init__()
-        down = lambda a, b: (nn.Conv2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2, True))  # noqa: E731
+        # noqa: E731
+        down = lambda a, b: (nn.Conv2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2, True))
         self.generator = Generator(width)
-        self.discriminator = nn.Sequential(nn.Conv2d(3, width, 4, 2, 1), nn.LeakyReLU(0.2, True), *down(width, 2 * width),
-                                           *down(2 * width, 4 * width), *down(4 * width, 8 * width), nn.Conv2d(8 * width, 1, 4, 1, 0), nn.Flatten())
+        self.discriminator = nn.Sequential(nn.Conv2d(3, width, 4, 2, 1), nn.LeakyReLU(0.2, True),
+                                           *down(width, 2 * width),
+                                           *down(2 * width, 4 * width), *down(4 * width, 8 * width),
+                                           nn.Conv2d(8 * width, 1, 4, 1, 0), nn.Flatten())
 
 
 def adversarial(model, real, z):
@@ -399,14 +420,17 @@ def translated(model, source, target):
 
 
 class OldAttention(nn.Module):
-    """A GPT's block with attention written out, as before scaled_dot_product_attention: the scores are kept for the backward pass."""
+    """A GPT's block with attention written out, as before scaled_dot_product_attention: the scores are kept for the
+    backward pass."""
 
     def __init__(self, width=384, heads=6, depth=6, vocabulary=8000, length=256):
         super().__init__()
         self.heads = heads
         self.token, self.place = nn.Embedding(vocabulary, width), nn.Parameter(torch.zeros(1, length, width))
-        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width), nn.LayerNorm(width),
-                                                   nn.Linear(width, 4 * width), nn.Linear(4 * width, width)]) for _ in range(depth))
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(width), nn.Linear(width, 3 * width),
+                                                   nn.Linear(width, width), nn.LayerNorm(width),
+                                                   nn.Linear(width, 4 * width), nn.Linear(4 * width, width)])
+                                    for _ in range(depth))
         self.register_buffer("mask", torch.tril(torch.ones(length, length)).view(1, 1, length, length))
         self.head = nn.Linear(width, vocabulary)
 
@@ -459,8 +483,10 @@ class Mixer(nn.Module):
     def __init__(self, width=512, patches=196, depth=8):
         super().__init__()
         self.stem = nn.Conv2d(3, width, 16, 16)
-        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(width), nn.Linear(patches, 256), nn.Linear(256, patches), nn.LayerNorm(width),
-                                                   nn.Linear(width, 2048), nn.Linear(2048, width)]) for _ in range(depth))
+        self.blocks = nn.ModuleList(nn.ModuleList([nn.LayerNorm(width), nn.Linear(patches, 256),
+                                                   nn.Linear(256, patches), nn.LayerNorm(width),
+                                                   nn.Linear(width, 2048), nn.Linear(2048, width)])
+                                    for _ in range(depth))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 1000)
 
     def forward(self, x):
@@ -476,11 +502,12 @@ class AutoEncoder(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.encoder = nn.Sequential(nn.Conv2d(3, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 4, 2, 1), nn.ReLU(), nn.Conv2d(64, 128, 4, 2, 1), nn.ReLU(), nn.Flatten())
+        self.encoder = nn.Sequential(nn.Conv2d(3, 32, 4, 2, 1), nn.ReLU(), nn.Conv2d(32, 64, 4, 2, 1), nn.ReLU(),
+                                     nn.Conv2d(64, 128, 4, 2, 1), nn.ReLU(), nn.Flatten())
         self.mean, self.spread = nn.Linear(128 * 64, 128), nn.Linear(128 * 64, 128)
         self.back = nn.Linear(128, 128 * 64)
-        self.decoder = nn.Sequential(nn.Unflatten(1, (128, 8, 8)), nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(64, 32, 4, 2, 1),
-                                     nn.ReLU(), nn.ConvTranspose2d(32, 3, 4, 2, 1))
+        self.decoder = nn.Sequential(nn.Unflatten(1, (128, 8, 8)), nn.ConvTranspose2d(128, 64, 4, 2, 1), nn.ReLU(),
+                                     nn.ConvTranspose2d(64, 32, 4, 2, 1), nn.ReLU(), nn.ConvTranspose2d(32, 3, 4, 2, 1))
 
 
 def elbo(model, x):
@@ -490,13 +517,17 @@ def elbo(model, x):
     return F.mse_loss(out, x, reduction="sum") - 0.5 * torch.sum(1 + spread - mean.pow(2) - spread.exp())
 
 
-workload("later", "dcgan-adam-64", DCGAN, lambda: (torch.randn(64, 3, 64, 64), torch.randn(64, 100, 1, 1)), adversarial, "adam")
-workload("later", "transformer-adamw-64", Seq2Seq, lambda: (torch.randint(0, 10000, (64, 64)), torch.randint(0, 10000, (64, 64))), translated, "adamw", clip=1.0)
+workload("later", "dcgan-adam-64", DCGAN, lambda: (torch.randn(64, 3, 64, 64), torch.randn(64, 100, 1, 1)), adversarial,
+         "adam")
+workload("later", "transformer-adamw-64", Seq2Seq,
+         lambda: (torch.randint(0, 10000, (64, 64)), torch.randint(0, 10000, (64, 64))), translated, "adamw", clip=1.0)
 workload("later", "old_gpt-adamw-8", OldAttention, tokens(8, 256, 8000), next_token, "adamw")
 workload("later", "old_gpt-adamw-bf16-64", OldAttention, tokens(64, 256, 8000), next_token, "adamw", "bf16")
-workload("later", "audio-sgd-64", Audio, lambda: (torch.randn(64, 1, 16000), torch.randint(0, 35, (64,))), classified, "sgd")
+workload("later", "audio-sgd-64", Audio, lambda: (torch.randn(64, 1, 16000), torch.randint(0, 35, (64,))), classified,
+         "sgd")
 workload("later", "frozen_resnet50-adamw-64", frozen("resnet50"), images(64, 224, 10), classified, "adamw")
-workload("later", "r3d_18-sgd-8", video("r3d_18"), lambda: (torch.randn(8, 3, 16, 112, 112), torch.randint(0, 400, (8,))), classified, "sgd")
+workload("later", "r3d_18-sgd-8", video("r3d_18"),
+         lambda: (torch.randn(8, 3, 16, 112, 112), torch.randint(0, 400, (8,))), classified, "sgd")
 workload("later", "mixer-adamw-64", Mixer, images(64), classified, "adamw")
 workload("later", "vae-adam-64", AutoEncoder, lambda: (torch.randn(64, 3, 64, 64),), elbo, "adam")
 workload("later", "regnet_y_1_6gf-sgd-64", vision("regnet_y_1_6gf"), images(64), classified, "sgd")

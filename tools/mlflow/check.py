@@ -81,7 +81,8 @@ try:
         document = assay("show", "--json", record)
         evidence = json.loads(document)
         compared["runs"] += 1
-        outcome = evidence["outcome"]
+        body = evidence["body"]
+        outcome = body["outcome"]
         same("status of " + record[:10], run.info.status,
              "KILLED" if outcome.get("signal") else "FAILED" if outcome["exit"] or not outcome["started"] else "FINISHED")
         same("name of " + record[:10], run.info.run_name, evidence["id"])
@@ -93,8 +94,8 @@ try:
             compared["figures"] += 1
             same("%s of %s" % (name, record[:10]), run.data.metrics.get(name), figure["value"])
             same("basis of " + name, run.data.tags.get("basis." + figure["name"]), figure["basis"])
-        series = {"loss": zip(evidence["loss"]["step"], evidence["loss"]["value"]),
-                  "step.time": zip(evidence["steps"]["number"], evidence["steps"]["total"])}
+        series = {"loss": zip(body["loss"]["step"], body["loss"]["value"]),
+                  "step.time": zip(body["steps"]["number"], body["steps"]["total"])}
         for name, points in series.items():
             want = [(s, v) for s, v in points if v is not None and math.isfinite(v)]
             got = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)] if want else []

@@ -1,41 +1,43 @@
-"""The memory account of the double: what PyTorch's allocators would hold, keep and refuse, byte by byte.
+"""The memory account of the double: what PyTorch's allocator would hold, keep and refuse, byte by byte.
 
-All sizes are bytes, ratios are shares of `recommended` (Metal's recommendedMaxWorkingSetSize), releases are tuples of ints
-such as (2, 8). Nothing is allocated here; nothing imports torch.
+All sizes are bytes, ratios are shares of `recommended` (Metal's recommendedMaxWorkingSetSize), releases are tuples of
+ints such as (2, 8). Nothing is allocated here; nothing imports torch.
 
 `MetalAllocator` follows aten/src/ATen/mps/MPSAllocator.{h,mm} of PyTorch, as three generations:
   2.0 to 2.13   a freed buffer keeps its size, is cached, and is used again by best fit; Metal places buffers in heaps
   2.13          the same, but all memory is shared between CPU and GPU: no private pools
   2.14, 2.15    sizes are rounded into buckets (PR #187441); PyTorch places blocks itself, splits and merges them
                 (PR #190438, #188045)
-`CudaAllocator` follows c10/cuda/CUDACachingAllocator.cpp (2.8 to 2.11, default settings), so that the same account can be
-held against a real GPU.
 
 Read in the source: size classes, pools, search order, limits, texts, what is released when, what each counter counts.
 Not established, and what stands here instead:
-  - Metal's own rounding (heapBufferSizeAndAlign) is taken as 256 bytes at every size. Published out-of-memory texts of Apple
+  - Metal's own rounding (heapBufferSizeAndAlign) is taken as 256 bytes at every size. Published out-of-memory texts of
+  Apple
     silicon ask for 256 bytes, 21.50 KiB and 30.25 KB (the last is 121 x 256) and for 26.79 MiB, which is
     no multiple of a 16 KiB page: so neither small nor large buffers are rounded to pages. Apple does not document it.
-  - Where Metal puts a buffer inside one of its heaps (to 2.13): the first gap that is large enough. Only which heap becomes
+  - Where Metal puts a buffer inside one of its heaps (to 2.13): the first gap that is large enough. Only which heap
+  becomes
     empty first depends on it.
-  - Which of several cached blocks of one size is used: the one freed last. PyTorch takes the lowest address of an object.
-  - A block is never "still in use by the GPU": there is no GPU. PyTorch may release a busy block later, or pass it over.
-  - A heap of the size asked for can always be made. A Mac swaps; when it gives up is not known.
-  - `min_split` in 2.14 (256 bytes below 1 MiB, else 1 MiB): taken from a port of that allocator to another project; the header
+  - Which of several cached blocks of one size is used: the one freed last. PyTorch takes the lowest address of an
+  object. - A block is never "still in use by the GPU": there is no GPU. PyTorch may release a busy block later, or pass
+  it over. - A heap of the size asked for can always be made. A Mac swaps; when it gives up is not known.
+  - `min_split` in 2.14 (256 bytes below 1 MiB, else 1 MiB): taken from a port of that allocator to another project; the
+  header
     that holds it was not available. 2.14 and 2.15 are taken to share the one version of the code that was.
-  - From 2.1 "MPS allocated" is taken to count heaps, and requests up to 8 bytes to come from the shared pool. The older of two
-    versions of the source does neither; both were changed in a fork in mid 2023 (kulinseth/pytorch #453, #433), after 2.0 and
-    before 2.1 was cut. In which release they arrived is not established.
+  - From 2.1 "MPS allocated" is taken to count heaps, and requests up to 8 bytes to come from the shared pool. The older
+  of two
+    versions of the source does neither; both were changed in a fork in mid 2023 (kulinseth/pytorch #453, #433), after
+    2.0 and before 2.1 was cut. In which release they arrived is not established.
 """
 
-import math
 import re
 import struct
 from bisect import bisect_left, insort
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
-# MPSAllocator.h: kMaxSmallAlloc, kMinLargeAlloc, kRoundLarge, kSmallHeap, kLargeHeap, kXLargeHeap (unified memory), kMaxScalarAlloc
+# MPSAllocator.h: kMaxSmallAlloc, kMinLargeAlloc, kRoundLarge, kSmallHeap, kLargeHeap, kXLargeHeap (unified memory),
+# kMaxScalarAlloc
 MAX_SMALL, MIN_LARGE, ROUND_LARGE = MIB, 10 * MIB, 2 * MIB
 SMALL_HEAP, LARGE_HEAP, XLARGE_HEAP = 8 * MIB, 32 * MIB, GIB
 MAX_SCALAR = 8
@@ -196,7 +198,8 @@ class _Heap:
 
 
 def heap_size(size, pressure=False):
-    """(bytes, whether several buffers share it) of the heap made for a block: HeapBlock::createHeapBlock, unified memory."""
+    """(bytes, whether several buffers share it) of the heap made for a block: HeapBlock::createHeapBlock, unified
+    memory."""
     if size <= MAX_SMALL:
         return SMALL_HEAP, True
     if size < MIN_LARGE:
@@ -210,30 +213,37 @@ def heap_size(size, pressure=False):
 
 
 class MetalAllocator:
-    """PyTorch's MPS allocator in `release`, on a Mac whose working set is recommended to stay below `recommended` bytes.
+    """PyTorch's MPS allocator in `release`, on a Mac whose working set is recommended to stay below `recommended`
+    bytes.
 
     recommended  None where it is not known: then there is no limit, and no pressure.
-    environ      read once, as PyTorch does at the first allocation: PYTORCH_MPS_{HIGH,LOW}_WATERMARK_RATIO. An unusable pair
-                 raises PyTorch's RuntimeError here. PyTorch tries again at the next allocation: so should the caller.
+    environ      read once, as PyTorch does at the first allocation: PYTORCH_MPS_{HIGH,LOW}_WATERMARK_RATIO. An unusable
+                 pair raises PyTorch's RuntimeError here. PyTorch tries again at the next allocation: so should the
+                 caller.
     macos        kept for the record; the allocator itself does not ask for it.
-    max_buffer   Metal's maxBufferLength, None where it is not known: then a request of any size passes. See max_buffer_length.
+    max_buffer   Metal's maxBufferLength, None where it is not known: then a request of any size passes.
 
-    current, peak_current    torch.mps.current_allocated_memory(): the sizes of blocks in use. To 2.13 a larger cached block that
-                             is used again counts with its own size; from 2.14 the rest is split off unless it is below min_split.
+    current, peak_current    torch.mps.current_allocated_memory(): the sizes of blocks in use. To 2.13 a larger cached
+                             block that is used again counts with its own size; from 2.14 the rest is split off unless
+                             it is below min_split.
     reserved, peak_reserved  all heaps; from 2.13 torch.accelerator's reserved bytes
     driver, peak_driver      torch.mps.driver_allocated_memory(): heaps and `other`
-    other                    what Metal holds outside the allocator's heaps; may be set, by whoever models MPSGraph and kernels
+    other                    what Metal holds outside the allocator's heaps; may be set, by whoever models MPSGraph and
+                             kernels
     cached                   free blocks kept for later; from 2.14 with the unused room of heaps, so that
                              current + cached == reserved (before, <=)
     Before 2.13 PyTorch had no peaks: they are ours.
 
-    Callers take turns. free() alone may also come from a finalizer that runs inside allocate(): it is then done at its end.
+    Callers take turns. free() alone may also come from a finalizer that runs inside allocate(): it is then done at its
+    end.
     """
 
     __slots__ = (
-        "release", "recommended", "macos", "max_buffer", "current", "peak_current", "reserved", "peak_reserved", "peak_driver",
-        "high_ratio", "low_ratio", "limit", "low_limit", "garbage_collections", "new_blocks", "new_heaps", "released_heaps",
-        "refusals", "_other", "_kinds", "_pools", "_small", "_large", "_shared_small", "_shared_large", "_scalar", "_nothing",
+        "release", "recommended", "macos", "max_buffer", "current", "peak_current", "reserved", "peak_reserved",
+        "peak_driver",
+        "high_ratio", "low_ratio", "limit", "low_limit", "garbage_collections", "new_blocks", "new_heaps",
+        "released_heaps",
+        "refusals", "_other", "_kinds", "_pools", "_small", "_large", "_shared_small", "_shared_large", "_nothing",
         "_busy", "_late", "_places", "_buckets")
 
     def __init__(self, release, recommended, environ, macos=None, max_buffer=None):
@@ -257,8 +267,7 @@ class MetalAllocator:
 
     def _make_pools(self):
         self._shared_small, self._shared_large = _Pool("shared", True), _Pool("shared", False)
-        self._scalar = _Pool("shared", True)
-        self._pools = [self._shared_small, self._shared_large, self._scalar]
+        self._pools = [self._shared_small, self._shared_large]
         if self.release < (2, 13):
             self._small, self._large = _Pool("private", True), _Pool("private", False)
             self._pools[:0] = [self._small, self._large]
@@ -330,7 +339,8 @@ class MetalAllocator:
     # Allocation
 
     def allocate(self, nbytes):
-        """The Block that a tensor of `nbytes` bytes would stand in, or PyTorch's RuntimeError. Nothing is charged for 0 bytes."""
+        """The Block that a tensor of `nbytes` bytes would stand in, or PyTorch's RuntimeError. Nothing is charged for 0
+        bytes."""
         kind = self._kinds.get(nbytes)
         if kind is not None:
             blocks = kind.blocks
@@ -355,28 +365,14 @@ class MetalAllocator:
             kind = self._kind_of(nbytes)
         return self._allocate(kind, nbytes)
 
-    def allocate_shared(self, nbytes):
-        """From the shared pools: pinned memory. From 2.13 no different from allocate()."""
-        if nbytes == 0:
-            return self._nothing
-        size = self.block_size(nbytes)
-        pool = self._shared_small if size <= MAX_SMALL else self._shared_large
-        return self._allocate(pool.kind(size), nbytes)
-
-    def allocate_scalar(self, nbytes):
-        """From the scalar pool: a CPU scalar on its way into a kernel."""
-        if nbytes == 0:
-            return self._nothing
-        return self._allocate(self._scalar.kind(self.block_size(nbytes, scalar=True)), nbytes)
-
-    def block_size(self, nbytes, scalar=False):
+    def block_size(self, nbytes):
         """What a request counts as: get_allocation_size. RuntimeError when it is not below Metal's largest buffer."""
         if nbytes < 0:
             raise ValueError(f"cannot allocate {nbytes} bytes")
         if self.max_buffer is not None and nbytes >= self.max_buffer:
             raise RuntimeError("Invalid buffer size: " + format_size(nbytes, self.release))
         size = nbytes + ALIGNMENT - 1 & -ALIGNMENT
-        if not self._buckets or scalar or size <= MAX_SMALL:
+        if not self._buckets or size <= MAX_SMALL:
             return size
         grain = max(1 << size.bit_length() - 1 >> 5, PAGE)  # 32 buckets to a power of two
         rounded = size + grain - 1 & -grain
@@ -438,8 +434,8 @@ class MetalAllocator:
     def empty_cache(self):
         """torch.mps.empty_cache(): heaps in which no block is in use go back to Metal.
 
-        To 2.13 it goes by cached blocks: a heap that garbage collection has left without any is not seen, until it has been
-        used once more.
+        To 2.13 it goes by cached blocks: a heap that garbage collection has left without any is not seen, until it has
+        been used once more.
         """
         self._busy = True
         try:
@@ -593,7 +589,8 @@ class MetalAllocator:
             self._release(block)
         return 0 < size <= released
 
-    # From 2.14: get_free_buffer, split_free_block, merge_free_blocks, coalesce_free_blocks, alloc_heap, release_free_heaps
+    # From 2.14: get_free_buffer, split_free_block, merge_free_blocks, coalesce_free_blocks, alloc_heap,
+    # release_free_heaps
 
     def _place(self, kind):
         pool, size = kind.pool, kind.size
@@ -695,7 +692,8 @@ class MetalAllocator:
         return self._split(heap.first, kind)
 
     def _release_free_heaps(self, pool, target):
-        """Heaps in which nothing is in use, oldest first, until they add up to `target`. Returns the bytes given back."""
+        """Heaps in which nothing is in use, oldest first, until they add up to `target`. Returns the bytes given
+        back."""
         released = 0
         kept = []
         for heap in pool.heaps:
@@ -746,54 +744,17 @@ def format_size(size, release):
     return "%.2f %s" % (number / unit, letter + ("B" if old else "iB"))
 
 
-_SIZE = r"(-?[\d.]+) (bytes|[KMG]i?B)"
-_OOM = re.compile(
-    r"MPS backend out of memory \(MPS allocated: " + _SIZE + r", other allocations: " + _SIZE
-    + r"(?:, max allowed: " + _SIZE + r")?\)\.(?:\s+Tried to allocate " + _SIZE + r" on (private|shared) pool)?")
-_UNIT = {"b": 1, "K": KIB, "M": MIB, "G": GIB}
-
-
-def explain_oom(text):
-    """The figures of an MPS out-of-memory message anywhere in `text`, in bytes, or {} when there is none.
-
-    allocated  heaps of PyTorch's allocator: in use, cached and unused (2.0: buffers in use and cached)
-    other      Metal memory outside of them: MPSGraph, kernels, buffers made by others
-    limit      high ratio x recommended working set; None when the limit was off
-    requested, pool, short (bytes above the limit, at least 0; None without limit)
-    wanted     the smallest high ratio, for the default of 1.7, that would have let this one request pass; None without limit
-    within     the message has two decimals: every figure is known to +- this much, the coarsest of them
-    """
-    match = _OOM.search(text)
-    if match is None:
-        return {}
-    group = match.groups()
-    sizes, within = [], 0.0
-    for number, unit in zip(group[0:8:2], group[1:8:2]):
-        if number is None:
-            sizes.append(None)
-            continue
-        scale = _UNIT[unit[0]]
-        sizes.append(round(float(number) * scale))
-        if scale > 1:
-            within = max(within, 0.005 * scale)
-    allocated, other, limit, requested = sizes
-    short = wanted = None
-    if limit and requested is not None:
-        short = max(0, allocated + other + requested - limit)
-        wanted = (allocated + other + requested) / (limit / HIGH_RATIO)
-    return {"allocated": allocated, "other": other, "limit": limit, "requested": requested, "pool": group[8], "short": short,
-            "wanted": wanted, "within": math.ceil(within)}
-
-
 # The working set of a Mac ---------------------------------------------------------------------------------------------
 
-# (GiB of unified memory, macOS it was seen on or before (15) or from (26), what was printed, where). `MB` in llama.cpp's newer
-# logs is 10^6 bytes, in its older ones 2^20 (here MiB). "max allowed" is 1.7 times the value, as PyTorch prints it. Where a log
-# names no macOS, the figure itself says which: both rules are met by several machines whose macOS is named.
+# (GiB of unified memory, macOS it was seen on or before (15) or from (26), what was printed, where). `MB` in
+# llama.cpp's newer logs is 10^6 bytes, in its older ones 2^20 (here MiB). "max allowed" is 1.7 times the value, as
+# PyTorch prints it. Where a log names no macOS, the figure itself says which: both rules are met by several machines
+# whose macOS is named.
 OBSERVED = (
     (8, 15, "max allowed: 9.07 GB", "datalab-to/surya #254; lllyasviel/Fooocus #980 (macOS 14)"),
     (16, 15, "10922.67 MiB", "abetlen/llama-cpp-python #687"),
-    (16, 15, "max allowed: 18.13 GB", "pinokiocomputer/pinokio #941 (macOS 14.7.5); Langchain-Chatchat #533 (macOS 13.2.1)"),
+    (16, 15, "max allowed: 18.13 GB", "pinokiocomputer/pinokio #941 (macOS 14.7.5); Langchain-Chatchat #533 (macOS "
+                                      "13.2.1)"),
     (18, 15, "12884.92 MB", "log of whisper.cpp, M3 Pro"),
     (24, 15, "17179.89 MB", "logs of llama.cpp"),
     (24, 15, "max allowed: 27.20 GiB", "Comfy-Org/ComfyUI #7440"),
@@ -822,14 +783,16 @@ def recommended_max(memory, macos, wired_limit_mb=0):
     """(bytes, how it is known) of Metal's recommendedMaxWorkingSetSize, for so many bytes of unified memory.
 
     macos           (15, 5), 26, "14.7"
-    wired_limit_mb  the sysctl iogpu.wired_limit_mb, in MiB: when it is not 0 it replaces the default (ds4 #893: 114688 gave
-                    112.00 GiB)
-    "observed"      this size was seen on that macOS, and the value prints as what was seen (see OBSERVED for how finely)
-    "derived"       between sizes that follow one rule, or above the last one that was seen to (to macOS 15: three quarters)
+    wired_limit_mb  the sysctl iogpu.wired_limit_mb, in MiB: when it is not 0 it replaces the default (ds4 #893: 114688
+                    gave 112.00 GiB)
+    "observed"      this size was seen on that macOS, and the value prints as what was seen (see OBSERVED for how
+                    finely)
+    "derived"       between sizes that follow one rule, or above the last one that was seen to (to macOS 15: three
+                    quarters)
     (None, None)    no ground: ask the machine
 
-    The rules were found in the figures, they are not Apple's: to macOS 15 two thirds up to 32 GiB (and one page over) and
-    three quarters from 36 GiB; from macOS 26 shares of 74, 78, 81 and 84 %, rounded up to a page.
+    The rules were found in the figures, they are not Apple's: to macOS 15 two thirds up to 32 GiB (and one page over)
+    and three quarters from 36 GiB; from macOS 26 shares of 74, 78, 81 and 84 %, rounded up to a page.
     """
     if wired_limit_mb > 0:
         return wired_limit_mb * MIB, "derived"
@@ -845,19 +808,14 @@ def recommended_max(memory, macos, wired_limit_mb=0):
         else:
             return None, None
     else:
-        share = next((s for low, high, s in ((16, 24, 74), (32, 48, 78), (64, 64, 81), (128, 128, 84)) if low <= gib <= high), None)
+        share = next((s for low, high, s in ((16, 24, 74), (32, 48, 78), (64, 64, 81), (128, 128, 84))
+                      if low <= gib <= high), None)
         if share is None:
             return None, None
         value = -(-memory * share // (100 * PAGE)) * PAGE
     era = 15 if major < 26 else 26
     seen = any(row[0] == gib and row[1] == era for row in OBSERVED)
     return value, "observed" if seen else "derived"
-
-
-def max_buffer_length(recommended):
-    """Metal's maxBufferLength as far as it was seen: three quarters of the working set, down to a page. 9534832640 of
-    12713115648 (16 GiB, macOS 26) and 55296 of 73728 MiB (llama.cpp #3213). Not a documented rule."""
-    return recommended * 3 // 4 // PAGE * PAGE
 
 
 def _major(macos):
@@ -869,126 +827,3 @@ def _major(macos):
         return int(macos)
     except (TypeError, ValueError):
         return None
-
-
-# CUDA -----------------------------------------------------------------------------------------------------------------
-
-# CUDACachingAllocator.cpp: kMinBlockSize, kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge
-CUDA_BLOCK, CUDA_SMALL, CUDA_SMALL_SEGMENT, CUDA_LARGE_SEGMENT = 512, MIB, 2 * MIB, 20 * MIB
-
-
-class CudaBlock:
-    """A piece of a segment; its neighbours in the segment are `left` and `right`."""
-
-    __slots__ = ("size", "address", "used", "pool", "left", "right")
-
-    def __init__(self, size, address, pool):
-        self.size = size
-        self.address = address
-        self.used = False
-        self.pool = pool  # free blocks: (size, address, block), ascending
-        self.left = self.right = None
-
-
-class CudaAllocator:
-    """PyTorch's caching allocator on one CUDA stream, with default settings (no expandable segments, no roundup, no graphs).
-
-    total  bytes that segments may take together, None for no limit. What the CUDA context, libraries and other processes hold
-           is for the caller to take off.
-    current, peak_current    allocated_bytes.all.{current,peak}: torch.cuda.memory_allocated, max_memory_allocated
-    reserved, peak_reserved  reserved_bytes.all.{current,peak}
-
-    Best fit by (size, address), as in the source; that cudaMalloc hands out ascending addresses is assumed.
-    """
-
-    __slots__ = ("total", "current", "peak_current", "reserved", "peak_reserved", "segments", "_small", "_large", "_address",
-                 "_nothing")
-
-    def __init__(self, total=None):
-        self.total = total
-        self.current = self.peak_current = self.reserved = self.peak_reserved = 0
-        self.segments = 0  # held now
-        self._small, self._large = [], []
-        self._address = 0
-        self._nothing = CudaBlock(0, 0, None)
-
-    def allocate(self, nbytes):
-        if nbytes == 0:
-            return self._nothing
-        size = nbytes + CUDA_BLOCK - 1 & -CUDA_BLOCK
-        small = size <= CUDA_SMALL
-        pool = self._small if small else self._large
-        at = bisect_left(pool, (size,))
-        block = pool.pop(at)[2] if at < len(pool) else self._segment(size, pool)
-        rest = block.size - size
-        # should_split: at least 512 bytes left of a small segment, more than 1 MiB of a large one
-        if rest >= CUDA_BLOCK and (small or rest > CUDA_SMALL):
-            right = CudaBlock(rest, block.address + size, pool)
-            right.left = block
-            right.right = block.right
-            if block.right is not None:
-                block.right.left = right
-            block.right = right
-            block.size = size
-            insort(pool, (rest, right.address, right))
-        block.used = True
-        current = self.current + block.size
-        self.current = current
-        if current > self.peak_current:
-            self.peak_current = current
-        return block
-
-    def free(self, block):
-        if not block.used:
-            if block is self._nothing:
-                return
-            raise ValueError("the block is free already")
-        block.used = False
-        self.current -= block.size
-        pool = block.pool
-        left, right = block.left, block.right
-        if left is not None and not left.used:
-            del pool[bisect_left(pool, (left.size, left.address))]
-            block.address = left.address
-            block.size += left.size
-            block.left = left.left
-            if block.left is not None:
-                block.left.right = block
-        if right is not None and not right.used:
-            del pool[bisect_left(pool, (right.size, right.address))]
-            block.size += right.size
-            block.right = right.right
-            if block.right is not None:
-                block.right.left = block
-        insort(pool, (block.size, block.address, block))
-
-    def empty_cache(self):
-        """Segments that are one free block go back to the driver."""
-        for pool in (self._small, self._large):
-            kept = [entry for entry in pool if entry[2].left is not None or entry[2].right is not None]
-            self.reserved -= sum(entry[0] for entry in pool) - sum(entry[0] for entry in kept)
-            self.segments -= len(pool) - len(kept)
-            pool[:] = kept
-
-    def reset_peak(self):
-        self.peak_current = self.current
-        self.peak_reserved = self.reserved
-
-    def _segment(self, size, pool):
-        if size <= CUDA_SMALL:
-            nbytes = CUDA_SMALL_SEGMENT
-        elif size < MIN_LARGE:
-            nbytes = CUDA_LARGE_SEGMENT
-        else:
-            nbytes = -(-size // ROUND_LARGE) * ROUND_LARGE
-        if self.total is not None and self.reserved + nbytes > self.total:
-            self.empty_cache()
-            if self.reserved + nbytes > self.total:
-                raise RuntimeError("CUDA out of memory. Tried to allocate " + format_size(nbytes, (2, 8)) + ".")
-        block = CudaBlock(nbytes, self._address, pool)
-        self._address += nbytes
-        self.segments += 1
-        self.reserved += nbytes
-        if self.reserved > self.peak_reserved:
-            self.peak_reserved = self.reserved
-        return block

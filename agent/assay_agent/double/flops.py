@@ -1,5 +1,6 @@
-"""Floating-point operations of the operators that do nearly all of them, by the rules of torch.utils.flop_counter: a multiplication and an addition count
-as two, biases and elementwise operators as none. Written out here because that module walks trees at each call, and differs from release to release."""
+"""Floating-point operations of the operators that do nearly all of them, by the rules of torch.utils.flop_counter: a
+multiplication and an addition count as two, biases and elementwise operators as none. Written out here because that
+module walks trees at each call, and differs from release to release."""
 
 
 def _mm(args, out):
@@ -35,7 +36,8 @@ def _convolution(args, out):
 
 
 def _convolution_backward(args, out):
-    # With groups flop_counter counts the weight's gradient as if there were none; it is as much work as the forward pass.
+    # With groups flop_counter counts the weight's gradient as if there were none; it is as much work as the forward
+    # pass.
     return _convolved((args[1] if args[7] else args[0]).shape, args[2].shape) * (bool(args[10][0]) + bool(args[10][1]))
 
 
@@ -50,7 +52,8 @@ def _attention_backward(args, out):
 
 
 _formulas = {
-    "aten::mm": _mm, "aten::addmm": _addmm, "aten::bmm": _bmm, "aten::baddbmm": _baddbmm, "aten::convolution": _convolution,
+    "aten::mm": _mm, "aten::addmm": _addmm, "aten::bmm": _bmm, "aten::baddbmm": _baddbmm,
+    "aten::convolution": _convolution,
     "aten::_convolution": _convolution, "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
@@ -58,5 +61,6 @@ _formulas = {
 
 
 def formula(schema):
-    """What counts an operator's floating-point operations: a function of its arguments and result; None where they are not counted."""
+    """What counts an operator's floating-point operations: a function of its arguments and result; None where they are
+    not counted."""
     return _formulas.get(schema.name) if schema.overload_name in ("", "default") else None

@@ -1,60 +1,98 @@
-"""Puts the double into the script's process, when its torch has been imported."""
+"""Puts a double into the script's process, when its torch has been imported."""
 
-import json
+import functools
+import threading
 
-from .. import wire
-from . import allocator, modes, place, surface
+from .. import guest, wire
+from .current import current
+from .dispatch import OperatorsOnDouble
+from .double import Double
+from .surface import (
+    accelerator, autocast, backend, compiler, cuda, descriptors, distributed, generators, library, loader, mps,
+    optimizers, processes, scaler, storages, streams, tensors, tracing)
+
+# The parts of torch's Python surface, in the order in which they are put up. Each by itself: one that fails leaves the
+# others.
+PARTS = (
+    ("torch.autocast", autocast.install),
+    ("torch.backends.mps", backend.install),
+    ("generators", generators.install),
+    ("streams", streams.install),
+    ("torch.mps", mps.install),
+    ("torch.accelerator", accelerator.install),
+    ("storages", storages.install),
+    ("torch.cuda", cuda.install),
+    ("GradScaler", scaler.install),
+    ("processes", processes.install),
+    ("file descriptors", descriptors.install),
+    ("DataLoader", loader.install),
+    ("torch.compile", compiler.install),
+    ("torch.distributed", distributed.install),
+    ("optimizers", optimizers.install),
+    ("torch.library", library.install),
+    ("torch.jit.trace", tracing.install),
+)
 
 
 def install(torch, settings):
-    """Install everything; settings are those of docs/formats/double.md. What could not be installed is evidence, not an error."""
-    with open(settings["table"]) as f:
-        settings["loaded"] = json.load(f)
-    recommended = settings.get("recommended")
-    known = "declared"
-    if recommended is None:
-        recommended, known = allocator.recommended_max(settings["memory"], tuple(settings["macos"]))
-        settings["recommended"] = recommended
-
-    def make():
-        if settings.get("like") == "cuda":  # to hold the account against a real NVIDIA GPU: tools/double/memory.py
-            return allocator.CudaAllocator()
-        return allocator.MetalAllocator(tuple(settings["series"]), recommended, _environ(), tuple(settings["macos"]))
-
-    place.install(torch, settings, make)
-    limits = list(surface.install(torch, settings, place) or ())
-    modes.install(torch, settings)
-    if settings.get("like") == "cuda":
-        from . import cuda_like
-        cuda_like.install(torch, settings)
-    wire.put({"ev": "double", "release": settings["release"], "installed": torch.__version__, "macos": list(settings["macos"]),
-              "chip": settings.get("chip", ""), "memory": settings.get("memory"), "recommended": recommended, "recommended_known": known or "",
-              "limits": limits})
+    """Put up a double of these settings (docs/formats/double.md), and say so: the event `double`. What could not be put
+    up is evidence, not an error. Gives the Double."""
+    double = Double(settings)
+    limits = put_up(torch, double)
+    wire.put({"ev": "double", "release": double.release, "installed": torch.__version__, "macos": list(double.macos),
+              "chip": double.chip, "memory": double.memory, "recommended": double.recommended,
+              "recommended_known": double.recommended_known or "", "limits": limits})
+    return double
 
 
-def _environ():
-    import os
-    return os.environ
+def put_up(torch, double, parts=PARTS):
+    """Put the double in use, and into torch, once for the whole process, what asks the one in use; the names that a
+    release has are those of this one. Lines of text that say what could not be done; RuntimeError where it has been
+    done already."""
+    if current.double is not None:
+        raise RuntimeError("put up the double: one of PyTorch %s stands in this process already; another is put in use "
+                           "by Double.use"
+                           % current.double.release)
+    current.put(double)
+    failed = []
+    for name, part in parts:
+        try:
+            part(double)
+        except Exception as error:
+            guest.pass_on(error)
+            failed.append("%s: %s: %s" % (name, type(error).__name__, error))
+    if double.series >= (2, 5) and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_fused_adam_", "CPU"):
+        failed.append("fused optimizers: PyTorch %s has no fused kernels for a CPU; fused=True cannot be rehearsed "
+                      "with it"
+                      % torch.__version__)
+    tensors.install(double)
+    _put_mode_up()
+    return failed
+
+
+# PyTorch keeps no reference to a mode while it is off the stack, as when a tensor is printed
+_mode = OperatorsOnDouble()
+
+
+def _put_mode_up():
+    """In this thread, for good, and in those that are started later."""
+    _mode.__enter__()
+    bootstrap = threading.Thread._bootstrap_inner
+
+    @functools.wraps(bootstrap)
+    def _bootstrap_inner(self):
+        with OperatorsOnDouble():
+            return bootstrap(self)
+
+    threading.Thread._bootstrap_inner = _bootstrap_inner
 
 
 def clear():
     """A forked child tells of itself alone."""
-    for counts in modes.ops.values():
-        counts[0] = counts[1] = 0
-        if counts[3] is not None:
-            counts[3] = 0
-    modes.fallbacks.clear()
-    modes.refusals.clear()
-    modes.notes.clear()
+    current.double.clear()
 
 
 def report():
-    """The events of what was seen so far: operators, fallbacks, refusals, notes."""
-    wire.put({"ev": "ops", "rows": [dict({"op": name, "n": c[0], "state": c[2], "cpu_ns": c[1]}, **({} if c[3] is None else {"flops": c[3]}))
-                                    for name, c in sorted(modes.ops.items()) if c[0]]})
-    for (op, where), (n, ns, nbytes) in sorted(modes.fallbacks.items()):
-        wire.put({"ev": "fallback_op", "op": op, "where": where, "n": n, "cpu_ns": ns, "bytes": nbytes})
-    for (op, cause, kind, text, where), n in sorted(modes.refusals.items()):
-        wire.put({"ev": "refused", "op": op, "cause": cause, "error": kind, "text": text, "where": where, "n": n})
-    for (op, kind, text, where), n in sorted(modes.notes.items()):
-        wire.put({"ev": "note", "op": op, "kind": kind, "text": text, "where": where, "n": n})
+    """The events of what was seen so far."""
+    for event in current.double.events():
+        wire.put(event)

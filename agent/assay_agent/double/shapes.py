@@ -1,46 +1,47 @@
 """Rehearsal without data: tensors have shapes, types and memory, and no values.
 
-Every tensor on MPS is one of PyTorch's meta tensors, and so is every large one on the CPU, so that a model larger than this machine can be built,
-moved and trained. What needs a value gets a stand-in, which is counted as a note: item() gives 0 (False for bool), a copy to the CPU gives
-zeros. What cannot have one (boolean indexing, nonzero: shapes that depend on values) raises PyTorch's own error for meta tensors.
+Every tensor on MPS is one of PyTorch's meta tensors, and so is every large one on the CPU, so that a model larger than
+this machine can be built, moved and trained. What needs a value gets a stand-in, which is counted as a note: item()
+gives 0 (False for bool), a copy to the CPU gives zeros. What cannot have one (boolean indexing, nonzero: shapes that
+depend on values) raises PyTorch's own error for meta tensors.
 """
 
-from . import place
+import weakref
+
+import torch
+
+from .current import inside
 
 LARGE = 1 << 16  # elements: from here on a tensor on the CPU has no data either
 
-torch = None
-_cpu = {}  # address of a StorageImpl -> weak reference: meta tensors that stand for ones on the CPU
-_Tensor = ()
-is_meta = None  # torch.Tensor.is_meta as PyTorch has it; the patched one says what a tensor stands for
+# as PyTorch has it; once the double is put in, the attribute says what a tensor stands for
+is_meta = torch.Tensor.is_meta.__get__
 
 
-class _Ref(place.weakref.ref):
+class _Ref(weakref.ref):
     __slots__ = ("key",)
 
 
-def _gone(ref):
-    if _cpu.get(ref.key) is ref:
-        del _cpu[ref.key]
+class Shapes:
+    """The meta tensors that stand for tensors on the CPU, of one double."""
 
+    def __init__(self):
+        self._cpu = {}  # address of a StorageImpl -> _Ref
+        self._freed = self._on_freed
 
-def install(the_torch):
-    global torch, _Tensor, is_meta
-    torch = the_torch
-    _Tensor = torch.Tensor
-    is_meta = torch.Tensor.is_meta.__get__
+    def _on_freed(self, ref):
+        if self._cpu.get(ref.key) is ref:
+            del self._cpu[ref.key]
 
+    def pretends(self, tensor):
+        """Whether a meta tensor stands for one on the CPU."""
+        return tensor.untyped_storage()._cdata in self._cpu
 
-def pretends(tensor):
-    """Whether a meta tensor stands for one on the CPU."""
-    return tensor.untyped_storage()._cdata in _cpu
-
-
-def pretend(tensor):
-    storage = tensor.untyped_storage()
-    ref = _Ref(storage, _gone)
-    ref.key = storage._cdata
-    _cpu[ref.key] = ref
+    def pretend(self, tensor):
+        storage = tensor.untyped_storage()
+        ref = _Ref(storage, self._freed)
+        ref.key = storage._cdata
+        self._cpu[ref.key] = ref
 
 
 def large(args):
@@ -57,7 +58,7 @@ def large(args):
 
 def emptied(value):
     """CPU tensors with data, as meta tensors: an operator takes one kind."""
-    if isinstance(value, _Tensor):
+    if isinstance(value, torch.Tensor):
         return value if is_meta(value) else value.to("meta")
     if value.__class__ in (list, tuple):
         return value.__class__(emptied(v) for v in value)
@@ -65,8 +66,9 @@ def emptied(value):
 
 
 def computed(func, args, kwargs):
-    """What the operator gives for shapes alone. Many of PyTorch's kernels for them are Python, which must see meta tensors."""
-    with place.inside():
+    """What the operator gives for shapes alone. Many of PyTorch's kernels for them are Python, which must see meta
+    tensors."""
+    with inside():
         return func(*emptied(args), **{k: emptied(v) for k, v in kwargs.items()})
 
 

@@ -1,1 +1,2 @@
-"""What is watched, one file per hook. Each has install(torch, config), called once when the framework has been imported."""
+"""What is watched. A folder for each framework, one file per hook (frameworks.py); what is watched of any script
+stands here."""

@@ -8,23 +8,24 @@ from ..timeline import T, Timeline
 _per_call = {}
 
 
-def install(torch, config):
+def install(framework, config):
     _calibrate()
     process.finisher(report)
     wire.source(_gather)
 
 
 def _calibrate():
-    """Time the timeline's own entry points on a timeline of their own: nanoseconds a call, best of five rounds of 200."""
+    """Time the timeline's own entry points on a timeline of their own: nanoseconds a call, best of five rounds of
+    200."""
     t = Timeline()
-    t.open_hooks, t.close_hooks, t.epoch_hooks = [], [], []
+    phase = t.phase("any", 0, "", "")
     t.mine()
     t.opened = True
     rounds = {
-        "fetch": lambda: (t.fetch_begin(), t.fetch_end((1, 1))),
-        "module": lambda: (t.mine(), t.module_begin(), t.module_end()),
-        "backward": lambda: (t.mine(), t.backward_begin(), t.backward_end()),
-        "optimizer": lambda: (t.mine(), t.optimizer_begin(1), t.optimizer_end()),
+        "fetch": lambda: (t.fetch_begin(), t.fetch_end(phase, (1, 1))),
+        "module": lambda: (t.mine(), t.module_begin(phase), t.module_end(phase)),
+        "backward": lambda: (t.mine(), t.backward_begin(phase), t.backward_end(phase)),
+        "optimizer": lambda: (t.mine(), t.optimizer_begin(phase, 1), t.optimizer_end(phase)),
     }
     for name, call in rounds.items():
         best = None
@@ -53,8 +54,18 @@ def _gather(force=False):
         return
     _last[0] = T.number
     hooks = sum(_per_call.get(name, 0) * count for name, count in T.counts.items())
-    wire.put({"ev": "cost", "steps": T.number, "hooks_ns": int(hooks) + T.memory_ns, "heavy_ns": T.heavy_ns, "thread_ns": wire.sender_ns() - T.sender_before,
-              "per_call": {k: round(v) for k, v in _per_call.items()}, "counts": dict(T.counts), "bytes": wire.sent_bytes})
+    wire.put(
+        {
+            "ev": "cost",
+            "steps": T.number,
+            "hooks_ns": int(hooks) + T.memory_ns,
+            "heavy_ns": T.heavy_ns,
+            "thread_ns": wire.sender_ns() - T.sender_before,
+            "per_call": {k: round(v) for k, v in _per_call.items()},
+            "counts": dict(T.counts),
+            "bytes": wire.sent_bytes,
+        }
+    )
 
 
 _last = [0]

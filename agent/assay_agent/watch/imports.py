@@ -1,12 +1,9 @@
-"""Notices when the script has imported a framework, and installs the hooks then: nothing is imported on its behalf."""
+"""Notices when the script has imported a module: nothing is imported on its behalf."""
 
 import importlib.abc
 import sys
-import time
 
-from .. import guest, process, wire
-
-_config = {}
+from .. import guest, wire
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -59,46 +56,3 @@ def when_imported(name, hook):
         hook(sys.modules[name])
     else:
         sys.meta_path.insert(0, _Finder(name, hook))
-
-
-def install(config):
-    global _config
-    _config = config
-    when_imported("torch", installed)
-    if config.get("double"):
-        from . import tests
-        when_imported("pytest", tests.install)
-        process.after_fork(tests.clear)
-
-
-def installed(torch):
-    """Install every hook. One that fails is a line of evidence; the others stand."""
-    from ..timeline import T, gather
-    from . import (autograd, cost, dataloader, environment, memory, module, numerics, only, optimizer, profile, retained,
-                   scaler, transfer, warned)
-
-    began = time.perf_counter_ns()
-    if _config.get("double"):
-        from ..double import install as double
-        double.install(torch, _config["double"])
-        process.finisher(double.report)
-        process.after_fork(double.clear)
-    environment.report(torch, _config)
-    T.limit_steps = int(_config.get("steps") or 0)
-    if _config.get("for"):
-        T.limit_at = time.perf_counter_ns() + int((float(_config["for"]) - (time.time() - float(_config["wall"]))) * 1e9)
-    wire.source(gather)
-    for hook in (dataloader, module, autograd, optimizer, scaler, transfer, memory, numerics, retained, profile, warned, only,
-                 cost):
-        try:
-            hook.install(torch, _config)
-        except Exception as err:
-            guest.pass_on(err)
-            wire.trouble("%s not installed: %r" % (hook.__name__.rpartition(".")[2], err))
-    process.finisher(T.finish)
-    process.when_back(T.resume)
-    process.finisher(environment.late)
-    process.after_fork(T.reset)
-    for hook in (transfer, numerics, memory, module, retained, profile):
-        process.after_fork(hook.clear)
-    wire.put({"ev": "installed", "ns": time.perf_counter_ns() - began})

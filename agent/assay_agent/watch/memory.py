@@ -6,16 +6,13 @@ import sys
 from .. import wire
 from ..timeline import T
 
-_torch = None
 _phases = {}  # phase -> list of (live, pool, resident, swap)
-SAMPLE_EVERY = 20  # steps; on a CPU, where no step is synchronised
+SAMPLE_EVERY = 20  # steps; on a device where no step is synchronised
 
 
-def install(torch, config):
-    global _torch
-    _torch = torch
+def install(framework, config):
     T.phase_hook = _phase
-    T.open_hooks.insert(0, _cpu_sample)
+    T.open_hooks.append(_sample)
     T.epoch_hooks.append(_epoch)
     wire.source(_gather)
 
@@ -25,43 +22,13 @@ def clear():
     _phases.clear()
 
 
-def use(kind):
-    """Read the counters of that device from now on."""
-    if kind == "cuda":
-        T.memory = _cuda()
-    elif kind == "mps":
-        live, pool = _torch.mps.current_allocated_memory, _torch.mps.driver_allocated_memory
-        T.memory = lambda: (live(), pool())
-        limit = getattr(_torch.mps, "recommended_max_memory", None)  # 2.5
-        if limit is not None:
-            wire.put({"ev": "limit", "bytes": limit(), "source": "torch.mps.recommended_max_memory"})
-    else:
-        T.memory = None
-    if kind == "cuda":
-        wire.put({"ev": "limit", "bytes": _torch.cuda.get_device_properties(_torch.cuda.current_device()).total_memory,
-                  "source": "torch.cuda.get_device_properties"})
-
-
-def _cuda():
-    """(allocated, reserved) from one reading: torch.cuda.memory_allocated() flattens the whole account in Python each time."""
-    raw = getattr(_torch._C, "_cuda_memoryStats", None)
-    device = _torch.cuda.current_device()
-    if raw is None:
-        return lambda: (_torch.cuda.memory_allocated(), _torch.cuda.memory_reserved())
-
-    def read():
-        stats = raw(device)
-        return stats["allocated_bytes"]["all"]["current"], stats["reserved_bytes"]["all"]["current"]
-
-    return read
-
-
 _page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _usage = None
 
 
 def _read(path):
-    """A file of /proc, by descriptor: a file object that is left open, as where the script raises just then, would warn."""
+    """A file of /proc, by descriptor: a file object that is left open, as where the script raises just then, would
+    warn."""
     fd = os.open(path, os.O_RDONLY)
     try:
         return os.read(fd, 1 << 16)
@@ -95,7 +62,7 @@ def _footprint():
 
 
 def _phase(name):
-    live, pool = T.memory() if T.memory is not None else (-1, -1)
+    live, pool = _account()
     _phases.setdefault(name, []).append((live, pool, resident(), swap()))
 
 
@@ -123,9 +90,15 @@ def swap():
     return -1
 
 
-def _cpu_sample(number, timeline):
-    """On a CPU the phases of one step in SAMPLE_EVERY are noted; waiting costs nothing there."""
-    if timeline.device == "cpu" and number % SAMPLE_EVERY == 0:
+def _account():
+    """(live, pool) of the device, bytes; -1: not known."""
+    return T.device.memory() if T.device.memory is not None else (-1, -1)
+
+
+def _sample(number, timeline):
+    """Where nothing runs asynchronously, the phases of one step in SAMPLE_EVERY are noted; waiting costs nothing
+    there."""
+    if timeline.device.kind and timeline.device.synchronize is None and number % SAMPLE_EVERY == 0:
         timeline.sync = _nothing
     return None
 
@@ -135,16 +108,13 @@ def _nothing():
 
 
 def _epoch(epoch, timeline):
-    live, pool = timeline.memory() if timeline.memory is not None else (-1, -1)
-    wire.put({"ev": "epoch", "number": epoch, "step": timeline.number, "live": live, "pool": pool, "resident": resident()})
-    _peaks()
-
-
-def _peaks():
-    """The allocator's own peaks, where it keeps them; never reset, since the script may read them too."""
-    if T.device == "cuda":
-        wire.put({"ev": "peak", "live": _torch.cuda.max_memory_allocated(), "pool": _torch.cuda.max_memory_reserved(),
-                  "source": "torch.cuda.max_memory_allocated"})
+    live, pool = _account()
+    wire.put(
+        {"ev": "epoch", "number": epoch, "step": timeline.number, "live": live, "pool": pool, "resident": resident()}
+    )
+    if timeline.device.peak is not None:
+        live, pool, source = timeline.device.peak()
+        wire.put({"ev": "peak", "live": live, "pool": pool, "source": source})
 
 
 def _gather():

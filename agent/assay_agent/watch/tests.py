@@ -1,7 +1,7 @@
 """What becomes of each of pytest's tests in a rehearsal, and which of the double's refusals a failed one met.
 
-A plugin that looks on: what pytest prints, and how it ends, stays as it is. A second process may then run the failed tests once more on the CPU
-(`again`), to tell those apart that fail there as well.
+A plugin that looks on: what pytest prints, and how it ends, stays as it is. A second process may then run the failed
+tests once more on the CPU (`again`), to tell those apart that fail there as well.
 """
 
 import json
@@ -9,13 +9,20 @@ import os
 import sys
 
 from .. import guest, place, process, wire
+from ..double.current import current
+from .imports import when_imported
 
 _totals = {}
 _sent = {}
 
 
-def install(pytest):
-    """Called when pytest has been imported."""
+def install():
+    """Wait for pytest."""
+    when_imported("pytest", _imported)
+    process.after_fork(clear)
+
+
+def _imported(pytest):
     _register(pytest, _Watcher(pytest))
     wire.source(_gather)
 
@@ -48,8 +55,7 @@ def clear():
 
 
 def _refusals():
-    modes = sys.modules.get("assay_agent.double.modes")
-    return modes.refusals if modes is not None else {}
+    return current.double.refusals if current.double is not None else {}
 
 
 def _where(error):
@@ -63,7 +69,8 @@ def _where(error):
 
 
 def _cause(error, before):
-    """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met during the test."""
+    """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met
+    during the test."""
     seen, refusals = set(), _refusals()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -120,18 +127,31 @@ class _Watcher(_Outcomes):
         self.before = dict(_refusals())
 
     def done(self):
-        process.handled = getattr(sys, "last_value", None)  # pytest sets it for post-mortem debugging: no exception that ended the script
+        process.handled = getattr(
+            sys, "last_value", None
+        )  # pytest sets it for post-mortem debugging: no exception that ended the script
         _totals[self.outcome] = _totals.get(self.outcome, 0) + 1
         if self.outcome != "failed":
             return
         op, cause, how = _cause(self.error, self.before)
-        wire.put({"ev": "test_failed", "id": self.id, "op": op, "cause": cause, "how": how, "error": type(self.error).__name__,
-                  "text": str(self.error)[:1000], "where": _where(self.error) if self.error is not None else ""})
+        wire.put(
+            {
+                "ev": "test_failed",
+                "id": self.id,
+                "op": op,
+                "cause": cause,
+                "how": how,
+                "error": type(self.error).__name__,
+                "text": str(self.error)[:1000],
+                "where": _where(self.error) if self.error is not None else "",
+            }
+        )
 
 
-def again(pytest, settings):
-    """Run the tests named in a file, and write what becomes of them to another; whatever pytest would keep of this run is not kept."""
-    _register(pytest, _Again(pytest, settings))
+def again(settings):
+    """Have pytest run the tests named in a file, and write what becomes of them to another; whatever pytest would keep
+    of this run is not kept."""
+    when_imported("pytest", lambda pytest: _register(pytest, _Again(pytest, settings)))
 
 
 class _Again(_Outcomes):
@@ -155,7 +175,13 @@ class _Again(_Outcomes):
         items[:] = [i for i in items if i.nodeid in self.only]
 
     def done(self):
-        line = json.dumps([self.id, self.outcome, "" if self.error is None else "%s: %s" % (type(self.error).__name__, str(self.error)[:1000])])
+        line = json.dumps(
+            [
+                self.id,
+                self.outcome,
+                "" if self.error is None else "%s: %s" % (type(self.error).__name__, str(self.error)[:1000]),
+            ]
+        )
         fd = os.open(self.out, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(fd, (line + "\n").encode("utf-8", "replace"))

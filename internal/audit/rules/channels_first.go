@@ -1,35 +1,45 @@
 package rules
 
 import (
-	"strings"
-
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
 
 // ChannelsFirst finds channels_first in Keras and TensorFlow code.
-var ChannelsFirst = &audit.Rule{Name: "channels-first", Title: "channels_first in TensorFlow", Severity: audit.Warning, Fixable: true, Doc: audit.Doc{
-	Why: "TensorFlow's convolutions on the CPU take NHWC alone, and those of tensorflow-metal are written for it: with channels_first a model raises, or copies each input to the other order. " +
-		"Weights have the same shape in both, so that a model saved with one can be loaded by the other.",
-	Bad: "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_first\")\n", Good: "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_last\")\n",
-	Source: "tensorflow/core/kernels/conv_ops.cc: the CPU implementation supports NHWC",
-}, Names: under("keras.", "tensorflow."), Call: onMetal(func(p *audit.Pass, c *audit.Call) {
-	if strings.HasPrefix(c.Path, "keras.") && strings.HasSuffix(c.Path, "set_image_data_format") {
-		if v := c.Arg(0, "data_format"); v != nil && v.Kind == audit.Str && v.Text == "channels_first" {
-			f := audit.Finding{Sure: true, Text: "channels_first for the whole program: convolutions raise on the CPU and copy on Metal", Hint: "channels_last is what both are written for"}
-			if _, written := c.ArgNode(0, "data_format").(*pyast.Constant); !written { // K.set_image_data_format(old)
-				f.Sure, f.Text = false, f.Text+", unless this only sets it back"
-			}
-			p.Report(c.At, f)
-		}
+var ChannelsFirst = &audit.Rule{Name: "channels-first", Title: "channels_first in TensorFlow", Severity: audit.Warning,
+	Fixable: true, Doc: audit.Doc{
+		Why: "TensorFlow's convolutions on the CPU take NHWC alone, and those of tensorflow-metal are written for it: " +
+			"with channels_first a model raises, or copies each input to the other order. " +
+			"Weights have the same shape in both, so that a model saved with one can be loaded by the other.",
+		Bad:    "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_first\")\n",
+		Good:   "import keras\nlayer = keras.layers.Conv2D(8, 3, data_format=\"channels_last\")\n",
+		Source: "tensorflow/core/kernels/conv_ops.cc: the CPU implementation supports NHWC",
+	}, Calls: []audit.Ask{
+		on(both(under("keras."), ending("set_image_data_format")), onMetal(channelsForAll)),
+		on(under("keras.", "tensorflow."), onMetal(channelsOfLayer)),
+	}}
+
+func channelsForAll(p *audit.Pass, c *abstract.Call) {
+	v := c.Arg(0, "data_format")
+	if v == nil || v.Kind != abstract.Str || v.Text != "channels_first" {
 		return
 	}
-	if !strings.HasPrefix(c.Path, "keras.") && !strings.HasPrefix(c.Path, "tensorflow.") {
-		return
+	f := audit.Finding{Sure: true,
+		Text: "channels_first for the whole program: convolutions raise on the CPU and copy on Metal",
+		Hint: "channels_last is what both are written for"}
+	if _, written := c.ArgNode(0, "data_format").(*pyast.Constant); !written { // K.set_image_data_format(old)
+		f.Sure, f.Text = false, f.Text+", unless this only sets it back"
 	}
+	p.Report(c.At, f)
+}
+
+func channelsOfLayer(p *audit.Pass, c *abstract.Call) {
 	v := c.Arg(-1, "data_format")
-	if v == nil || v.Kind != audit.Str || v.Text != "channels_first" && v.Text != "NCHW" {
+	if v == nil || v.Kind != abstract.Str || v.Text != "channels_first" && v.Text != "NCHW" {
 		return
 	}
-	p.Report(c.ArgNode(-1, "data_format"), audit.Finding{Sure: !v.Soft, Text: v.Text + ": convolutions raise on the CPU and copy on Metal", Hint: "write the model channels_last (NHWC), and turn the input once"})
-})}
+	p.Report(c.ArgNode(-1, "data_format"), audit.Finding{Sure: !v.Soft,
+		Text: v.Text + ": convolutions raise on the CPU and copy on Metal",
+		Hint: "write the model channels_last (NHWC), and turn the input once"})
+}

@@ -3,41 +3,48 @@ package rules
 import (
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
 
 // CUDACall finds x.cuda().
-var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine without CUDA", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
-	Why:    "`.cuda()` raises AssertionError (\"Torch not compiled with CUDA enabled\") on a Mac. `.to(device)` goes wherever the program was told to run.",
-	Bad:    "model = Net().cuda()\n",
-	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = Net().to(device)\n",
-	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Names: ending("cuda"), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
-	if last(c.Path) != "cuda" || c.Node == nil || p.Func() != nil && p.Func().Name == "cuda" { // a module's own .cuda() that passes it on
+var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine without CUDA", Severity: audit.Error,
+	Fixable: true, Doc: audit.Doc{
+		Why: "`.cuda()` raises AssertionError (\"Torch not compiled with CUDA enabled\") on a Mac. `.to(device)` goes " +
+			"wherever the program was told to run.",
+		Bad: "model = Net().cuda()\n",
+		Good: "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nmodel = " +
+			"Net().to(device)\n",
+		Source: "torch/cuda/__init__.py, _lazy_init",
+	}, Calls: []audit.Ask{
+		on(named("torch.Tensor.cuda", "torch.nn.Module.cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if c.Node != nil {
+				reportCUDACall(p, c, true)
+			}
+		})),
+		on(named("?.cuda"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if _, method := c.At.(*pyast.Attribute); method && c.Node != nil && p.Imported("torch") {
+				reportCUDACall(p, c, c.Self != nil && c.Self.Kind == abstract.Unknown)
+			}
+		})),
+	}}
+
+func reportCUDACall(p *audit.Pass, c *abstract.Call, sure bool) {
+	if p.Func() != nil && p.Func().Name == "cuda" { // a module's own .cuda() that passes it on
 		return
 	}
+	f := audit.Finding{Sure: true, Text: ".cuda() fails: " + noCUDAText,
+		Hint:   "write .to(device), with a device that the program chooses once",
+		Source: "torch/cuda/__init__.py"}
 	attr, ok := c.Node.Func.(*pyast.Attribute)
 	if !ok {
-		if by, ok := c.Node.Func.(*pyast.Call); ok && p.Text(by.Func) == "getattr" && (c.Path == "torch.Tensor.cuda" || c.Path == "torch.nn.Module.cuda") { // getattr(model, "cuda")()
-			p.Report(c.At, audit.Finding{Sure: true, Text: ".cuda() fails: " + noCUDAText, Hint: "write .to(device), with a device that the program chooses once", Source: "torch/cuda/__init__.py"})
+		if by, ok := c.Node.Func.(*pyast.Call); ok && p.Text(by.Func) == "getattr" { // getattr(model, "cuda")()
+			p.Report(c.At, f)
 		}
 		return
 	}
-	sure := true
-	switch c.Path {
-	case "torch.Tensor.cuda", "torch.nn.Module.cuda":
-	case "?.cuda":
-		sure = c.Self != nil && c.Self.Kind == audit.Unknown && torchFile(p)
-		if !torchFile(p) {
-			return
-		}
-	case "torch.nn.Module.__call__":
-		return
-	default:
-		return
-	}
-	if p.Within(attr, func(f *audit.Func) bool { return f.Name == "cuda" }) { // lambda x: x.cuda(device), passed on
+	if p.Within(attr, func(f *abstract.Func) bool { return f.Name == "cuda" }) { // lambda x: x.cuda(device), passed on
 		return
 	}
 	receiver := p.Text(attr.Value)
@@ -47,12 +54,11 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 			return false
 		}
 		class := p.Value(is.Args[1])
-		return class.Kind != audit.API || !strings.HasPrefix(class.Path, "torch.")
+		return class.Kind != abstract.API || !strings.HasPrefix(class.Path, "torch.")
 	}) {
 		sure = false
 	}
-	f := audit.Finding{Sure: sure, Text: ".cuda() fails: " + noCUDAText, Hint: "write .to(device), with a device that the program chooses once", Source: "torch/cuda/__init__.py"}
-	f.From, f.To = int(attr.At)-1, c.Node.End()
+	f.Sure, f.From, f.To = sure, int(attr.At)-1, c.Node.End()
 	if name := deviceName(p); name != "" {
 		rest := ""
 		for _, k := range c.Node.Keywords {
@@ -60,9 +66,8 @@ var CUDACall = &audit.Rule{Name: "cuda-call", Title: ".cuda() on a machine witho
 				rest = ", " + p.Text(k)
 			}
 		}
-		f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "write .to(" + name + ")", Edits: []audit.Edit{{From: int(attr.At), To: c.Node.End(), Text: "to(" + name + rest + ")"}}}
+		f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "write .to(" + name + ")",
+			Edits: []audit.Edit{{From: int(attr.At), To: c.Node.End(), Text: "to(" + name + rest + ")"}}}
 	}
 	p.Report(c.At, f)
-})}
-
-func torchFile(p *audit.Pass) bool { return p.Imported("torch") }
+}

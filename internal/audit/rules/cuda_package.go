@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
@@ -35,8 +36,10 @@ var cudaPackages = map[string]string{
 	"torch_tensorrt.dynamo": "",
 }
 
-// cudaKernels are functions and classes of packages that can be imported on a Mac, and what of them has kernels for other devices alone.
-// bitsandbytes: backends/*/ops.py of 0.50.2, where optimizer_update_8bit_blockwise is registered for cuda and xpu; functional.get_paged is CUDA's
+// cudaKernels are functions and classes of packages that can be imported on a Mac, and what of them has kernels for
+// other devices alone.
+// bitsandbytes: backends/*/ops.py of 0.50.2, where optimizer_update_8bit_blockwise is registered for cuda and xpu;
+// functional.get_paged is CUDA's
 // managed memory. xformers: device_types in ops/fmha of 0.0.35.
 func cudaKernels(path string) (what, instead string) {
 	rest, name := "", last(path)
@@ -53,7 +56,8 @@ func cudaKernels(path string) (what, instead string) {
 			return "paged optimizers of bitsandbytes take CUDA's managed memory", "torch.optim"
 		}
 	case path == "xformers.ops.memory_efficient_attention":
-		return "memory_efficient_attention of xformers has no kernel for MPS: NotImplementedError", "torch.nn.functional.scaled_dot_product_attention"
+		return "memory_efficient_attention of xformers has no kernel for MPS: NotImplementedError",
+			"torch.nn.functional.scaled_dot_product_attention"
 	}
 	return "", ""
 }
@@ -61,24 +65,47 @@ func cudaKernels(path string) (what, instead string) {
 func lower(name string) bool { return name != "" && name[0] >= 'a' && name[0] <= 'z' }
 
 // CUDAPackage finds imports of packages that need CUDA.
-var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs CUDA", Severity: audit.Error, Doc: audit.Doc{
-	Why:    "The package has no build for macOS, or none that uses its GPU: the import fails on a Mac. An import in a `try` with `except ImportError` is fine.",
-	Bad:    "from flash_attn import flash_attn_func\n",
-	Good:   "import torch.nn.functional as F\nout = F.scaled_dot_product_attention(q, k, v)\n",
-	Source: "the packages' own pages: Linux or Windows with NVIDIA GPUs",
-}, Names: under("import ", "torch.utils.cpp_extension.", "bitsandbytes.", "xformers."), Call: noCUDA(func(p *audit.Pass, c *audit.Call) {
-	name, ok := strings.CutPrefix(c.Path, "import ")
-	if !ok {
-		if what, instead := cudaKernels(c.Path); what != "" && c.Node != nil {
-			p.Report(c.At, audit.Finding{Sure: !p.Maybe() && p.FromTop(), Text: what, Hint: "a Mac has " + instead, Source: "the packages' sources"})
-			return
-		}
-		if c.Path == "torch.utils.cpp_extension.CUDAExtension" || c.Path == "torch.utils.cpp_extension.load_inline" && c.Arg(-1, "cuda_sources") != nil ||
-			c.Path == "torch.utils.cpp_extension.load" && namesKernels(c.Arg(1, "sources")) {
-			p.Report(c.At, audit.Finding{Sure: true, Text: "an extension in CUDA cannot be built on a Mac", Hint: "build CppExtension there, or write the kernel in Metal (torch.mps.compile_shader, from 2.7 on)", Source: "torch/utils/cpp_extension.py"})
-		}
-		return
-	}
+var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs CUDA", Severity: audit.Error,
+	Doc: audit.Doc{
+		Why: "The package has no build for macOS, or none that uses its GPU: the import fails on a Mac. An import in " +
+			"a `try` with `except ImportError` is fine.",
+		Bad:    "from flash_attn import flash_attn_func\n",
+		Good:   "import torch.nn.functional as F\nout = F.scaled_dot_product_attention(q, k, v)\n",
+		Source: "the packages' own pages: Linux or Windows with NVIDIA GPUs",
+	}, Calls: []audit.Ask{
+		on(under("import "), noCUDA(cudaImport)),
+		on(hasCUDAKernels, noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if what, instead := cudaKernels(c.Path); c.Node != nil {
+				p.Report(c.At, audit.Finding{Sure: !p.Maybe() && p.FromTop(), Text: what, Hint: "a Mac has " + instead,
+					Source: "the packages' sources"})
+			}
+		})),
+		on(named("torch.utils.cpp_extension.CUDAExtension"), noCUDA(cudaExtension)),
+		on(named("torch.utils.cpp_extension.load_inline"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if c.Arg(-1, "cuda_sources") != nil {
+				cudaExtension(p, c)
+			}
+		})),
+		on(named("torch.utils.cpp_extension.load"), noCUDA(func(p *audit.Pass, c *abstract.Call) {
+			if namesKernels(c.Arg(1, "sources")) {
+				cudaExtension(p, c)
+			}
+		})),
+	}}
+
+func hasCUDAKernels(path string) bool {
+	what, _ := cudaKernels(path)
+	return what != ""
+}
+
+func cudaExtension(p *audit.Pass, c *abstract.Call) {
+	p.Report(c.At, audit.Finding{Sure: true, Text: "an extension in CUDA cannot be built on a Mac",
+		Hint:   "build CppExtension there, or write the kernel in Metal (torch.mps.compile_shader, from 2.7 on)",
+		Source: "torch/utils/cpp_extension.py"})
+}
+
+func cudaImport(p *audit.Pass, c *abstract.Call) {
+	name := strings.TrimPrefix(c.Path, "import ")
 	top, _, _ := strings.Cut(name, ".")
 	instead, known := cudaPackages[name]
 	if !known {
@@ -89,11 +116,13 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 	}
 	if p.Guarded() || p.Under(func(test pyast.Expr) bool { // if IS_SPCONV_AVAILABLE, if find_spec("triton")
 		text := strings.ToLower(p.Text(test))
-		return strings.Contains(text, "avail") || strings.Contains(text, "installed") || strings.Contains(text, "find_spec") || strings.HasPrefix(text, "has_")
+		return strings.Contains(text, "avail") || strings.Contains(text, "installed") ||
+			strings.Contains(text, "find_spec") || strings.HasPrefix(text, "has_")
 	}) {
 		return
 	}
-	f := audit.Finding{Sure: !p.Maybe() && p.Func() == nil, Text: fmt.Sprintf("%s needs CUDA: it cannot be used on a Mac", name), Source: "the package's requirements"}
+	f := audit.Finding{Sure: !p.Maybe() && p.Func() == nil,
+		Text: fmt.Sprintf("%s needs CUDA: it cannot be used on a Mac", name), Source: "the package's requirements"}
 	if !f.Sure {
 		f.Severity = audit.Warning
 		f.Text = fmt.Sprintf("%s needs CUDA: this import fails on a Mac if it is reached", name)
@@ -102,12 +131,12 @@ var CUDAPackage = &audit.Rule{Name: "cuda-package", Title: "a package that needs
 		f.Hint = "a Mac has " + instead
 	}
 	p.Report(c.At, f)
-})}
+}
 
 // namesKernels reports whether a list of sources has one in CUDA.
-func namesKernels(v *audit.Value) bool {
+func namesKernels(v *abstract.Value) bool {
 	if v == nil {
 		return false
 	}
-	return v.Kind == audit.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
+	return v.Kind == abstract.Str && strings.HasSuffix(v.Text, ".cu") || slices.ContainsFunc(v.Items, namesKernels)
 }

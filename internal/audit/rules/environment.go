@@ -4,26 +4,32 @@ import (
 	"maps"
 	"slices"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 )
 
 // settings are the calls that set an environment variable.
 var settings = []string{"os.environ.__setitem__", "os.environ.setdefault", "os.putenv", "os.environ.update"}
 
-// eachSetting calls look for each variable that a call sets: os.environ.update sets several.
-func eachSetting(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.Call) {
-	return func(p *audit.Pass, c *audit.Call) {
-		if c.Path != "os.environ.update" {
-			look(p, c)
+// eachSetting calls look for each variable that a call sets, with its value, "" where that is not known:
+// os.environ.update sets several.
+func eachSetting(look func(p *audit.Pass, c *abstract.Call, name, value string)) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) {
+		one := func(name string, v *abstract.Value) {
+			if v.Kind != abstract.Str || v.Soft {
+				look(p, c, name, "")
+				return
+			}
+			look(p, c, name, v.Text)
+		}
+		if last(c.Path) != "update" {
+			if n, v := c.Arg(0), c.Arg(1); n != nil && v != nil && n.Kind == abstract.Str && !n.Soft {
+				one(n.Text, v)
+			}
 			return
 		}
-		one := func(name string, v *audit.Value) {
-			d := *c
-			d.Path, d.Args, d.Named = "os.environ.__setitem__", []*audit.Value{{Kind: audit.Str, Text: name}, v}, nil
-			look(p, &d)
-		}
 		for _, a := range c.Args {
-			if a.Kind == audit.Dict {
+			if a.Kind == abstract.Dict {
 				for _, name := range slices.Sorted(maps.Keys(a.Attrs)) {
 					one(name, a.Attrs[name])
 				}
@@ -37,21 +43,7 @@ func eachSetting(look func(*audit.Pass, *audit.Call)) func(*audit.Pass, *audit.C
 
 // importsTorch reports whether torch has been imported, by itself or by a package whose import brings it.
 func importsTorch(p *audit.Pass) bool {
-	return slices.ContainsFunc([]string{"torch", "torchvision", "torchaudio", "pytorch_lightning", "lightning", "timm", "accelerate", "torch_geometric", "kornia", "torchmetrics", "fastai",
+	return slices.ContainsFunc([]string{"torch", "torchvision", "torchaudio", "pytorch_lightning", "lightning", "timm",
+		"accelerate", "torch_geometric", "kornia", "torchmetrics", "fastai",
 		"ultralytics"}, p.Imported)
-}
-
-// setting is an environment variable that a call sets.
-func setting(c *audit.Call) (name, value string, ok bool) {
-	if !slices.Contains(settings, c.Path) {
-		return "", "", false
-	}
-	n, v := c.Arg(0), c.Arg(1)
-	if n == nil || v == nil || n.Kind != audit.Str || n.Soft {
-		return "", "", false
-	}
-	if v.Kind == audit.Str && !v.Soft {
-		return n.Text, v.Text, true
-	}
-	return n.Text, "", true
 }

@@ -4,59 +4,57 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
 )
 
 // CUDADevice finds devices named "cuda" that the machine does not have.
-var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device that is always CUDA", Severity: audit.Error, Fixable: true, Doc: audit.Doc{
-	Why:    "A tensor or module that is sent to \"cuda\" raises AssertionError on a Mac. A default on the command line that says \"cuda\" must be given otherwise there each time.",
-	Bad:    "x = torch.zeros(3, device=\"cuda\")\n",
-	Good:   "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, device=device)\n",
-	Source: "torch/cuda/__init__.py, _lazy_init",
-}, Names: either(named("argparse.ArgumentParser.add_argument"), ending("to", "to_empty"), under("torch.")), Call: noCUDA(runCUDADevice)}
+var CUDADevice = &audit.Rule{Name: "hard-coded-cuda-device", Title: "a device that is always CUDA",
+	Severity: audit.Error, Fixable: true, Doc: audit.Doc{
+		Why: "A tensor or module that is sent to \"cuda\" raises AssertionError on a Mac. A default on the command " +
+			"line that says \"cuda\" must be given otherwise there each time.",
+		Bad: "x = torch.zeros(3, device=\"cuda\")\n",
+		Good: "device = torch.device(\"mps\" if torch.backends.mps.is_available() else \"cpu\")\nx = torch.zeros(3, " +
+			"device=device)\n",
+		Source: "torch/cuda/__init__.py, _lazy_init",
+	}, Calls: []audit.Ask{
+		on(named("argparse.ArgumentParser.add_argument"), noCUDA(cudaByDefault)),
+		on(named("torch.Tensor.to", "torch.nn.Module.to", "?.to", "torch.set_default_device"),
+			noCUDA(cudaArgument(0, "device"))),
+		on(named("torch.load"), noCUDA(cudaArgument(1, "map_location"))),
+		on(both(under("torch."), not(either(
+			under("torch.cuda."),  // raises or not whatever its argument: cuda-function
+			named("torch.device"), // where it is used is what fails
+			ending("to", "to_empty")))), noCUDA(cudaArgument(-1, "device"))),
+	}}
 
-func runCUDADevice(p *audit.Pass, c *audit.Call) {
-	var v *audit.Value
-	var node pyast.Expr
-	name := last(c.Path)
-	switch {
-	case c.Path == "argparse.ArgumentParser.add_argument":
-		if v = c.Arg(-1, "default"); v == nil || v.Kind != audit.Str || !strings.HasPrefix(v.Text, "cuda") || !deviceText(v.Text) {
-			return
-		}
-		p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true, Text: "the default device is " + v.Text + ", which a Mac does not have",
-			Hint: "choose the default by what is available: \"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\""})
-		return
-	case c.Path == "torch.device":
-		return // where it is used is what fails
-	case name == "to" || name == "to_empty":
-		if c.Path != "torch.Tensor.to" && c.Path != "torch.nn.Module.to" && c.Path != "?.to" {
-			return
-		}
-		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
-		if v == nil || c.Path == "?.to" && v.Kind == audit.Str && !deviceText(v.Text) {
-			return
-		}
-	case c.Path == "torch.load":
-		if v, node = c.Arg(1, "map_location"), c.ArgNode(1, "map_location"); v == nil {
-			return
-		}
-	case c.Path == "torch.set_default_device":
-		v, node = c.Arg(0, "device"), c.ArgNode(0, "device")
-	case strings.HasPrefix(c.Path, "torch.cuda."): // raises or not whatever its argument: cuda-function
-		return
-	case strings.HasPrefix(c.Path, "torch."):
-		v, node = c.Arg(-1, "device"), c.ArgNode(-1, "device")
-	}
-	if v == nil || node == nil || v.Kind != audit.Str && v.Kind != audit.Device {
+func cudaByDefault(p *audit.Pass, c *abstract.Call) {
+	v := c.Arg(-1, "default")
+	if v == nil || v.Kind != abstract.Str || !strings.HasPrefix(v.Text, "cuda") || !deviceText(v.Text) {
 		return
 	}
-	if v.Kind == audit.Str && !deviceText(v.Text) || !onCUDA(v) || v.Path == audit.Follows {
+	p.Report(c.ArgNode(-1, "default"), audit.Finding{Severity: audit.Notice, Sure: true,
+		Text: "the default device is " + v.Text + ", which a Mac does not have",
+		Hint: "choose the default by what is available: " +
+			"\"cuda\" if torch.cuda.is_available() else \"mps\" if torch.backends.mps.is_available() else \"cpu\""})
+}
+
+// cudaArgument looks at the argument at a position, or of a name, that says where something goes.
+func cudaArgument(at int, name string) audit.Look {
+	return func(p *audit.Pass, c *abstract.Call) { sentToCUDA(p, c.Arg(at, name), c.ArgNode(at, name)) }
+}
+
+func sentToCUDA(p *audit.Pass, v *abstract.Value, node pyast.Expr) {
+	if v == nil || node == nil || v.Kind != abstract.Str && v.Kind != abstract.Device {
+		return
+	}
+	if v.Kind == abstract.Str && !deviceText(v.Text) || !onCUDA(v) || v.Follows {
 		return
 	}
 	sure := !v.Soft
-	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") { // the device comes from the file that calls this one: a test, say
+	// the device comes from the file that calls this one: a test, say
+	if !p.AtHome() && !strings.Contains(p.Text(node), "cuda") {
 		sure = false
 	}
 	handed := sure && handedIn(p, node)
@@ -66,7 +64,8 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 		}
 		sure = false
 	}
-	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText, Hint: "take the device from one place that chooses it by what is available"}
+	f := audit.Finding{Sure: sure, Text: "this is sent to CUDA, which fails: " + noCUDAText,
+		Hint: "take the device from one place that chooses it by what is available"}
 	switch {
 	case v.Soft:
 		f.Text = "this is sent to CUDA unless the program is told otherwise: " + noCUDAText
@@ -74,7 +73,7 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 	case handed:
 		f.Text = "a caller gives CUDA as this device, which fails: " + noCUDAText
 	case !sure:
-		f.Text = "this is sent to CUDA where " + p.Main.Src.Path + " calls it: " + noCUDAText
+		f.Text = "this is sent to CUDA where " + p.Home().Path + " calls it: " + noCUDAText
 	}
 	if c, literal := node.(*pyast.Constant); literal && c.IsString() {
 		if name := deviceName(p); name != "" {
@@ -84,7 +83,8 @@ func runCUDADevice(p *audit.Pass, c *audit.Call) {
 	p.Report(node, f)
 }
 
-// handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that __init__ takes from one. A
+// handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that
+// __init__ takes from one. A
 // notebook's functions have no other callers.
 func handedIn(p *audit.Pass, node pyast.Expr) bool {
 	if isNotebook(p) {
@@ -92,7 +92,9 @@ func handedIn(p *audit.Pass, node pyast.Expr) bool {
 	}
 	switch n := node.(type) {
 	case *pyast.Name:
-		return p.Within(node, func(f *audit.Func) bool { return takes(f, n.ID) && !binds(p, f, n.ID) && !defaultsToCUDA(p, f, n.ID) })
+		return p.Within(node, func(f *abstract.Func) bool {
+			return takes(f, n.ID) && !binds(p, f, n.ID) && !defaultsToCUDA(p, f, n.ID)
+		})
 	case *pyast.Attribute:
 		self, ok := n.Value.(*pyast.Name)
 		f := p.Func()
@@ -119,16 +121,17 @@ func handedIn(p *audit.Pass, node pyast.Expr) bool {
 }
 
 // takes reports whether a function has a parameter of that name.
-func takes(f *audit.Func, name string) bool {
+func takes(f *abstract.Func, name string) bool {
 	if f.Node == nil {
 		return false
 	}
 	a := f.Node.Args
-	return slices.ContainsFunc(slices.Concat(a.Posonlyargs, a.Args, a.Kwonlyargs), func(p *pyast.Arg) bool { return p.Arg == name })
+	return slices.ContainsFunc(slices.Concat(a.Posonlyargs, a.Args, a.Kwonlyargs),
+		func(p *pyast.Arg) bool { return p.Arg == name })
 }
 
 // defaultsToCUDA reports whether a parameter is CUDA by the function's own default.
-func defaultsToCUDA(p *audit.Pass, f *audit.Func, name string) bool {
+func defaultsToCUDA(p *audit.Pass, f *abstract.Func, name string) bool {
 	a := f.Node.Args
 	all := slices.Concat(a.Posonlyargs, a.Args)
 	for i, d := range a.Defaults {
@@ -145,7 +148,7 @@ func defaultsToCUDA(p *audit.Pass, f *audit.Func, name string) bool {
 }
 
 // binds reports whether the function itself gives a name a value.
-func binds(p *audit.Pass, f *audit.Func, name string) bool {
+func binds(p *audit.Pass, f *abstract.Func, name string) bool {
 	found := false
 	for _, s := range f.Node.Body {
 		pyast.Walk(s, func(s pyast.Node) bool {
@@ -163,9 +166,9 @@ func deviceText(s string) bool {
 	return kind == "cuda" || kind == "cpu" || kind == "mps"
 }
 
-func onCUDA(v *audit.Value) bool {
-	if v.Kind == audit.Str {
+func onCUDA(v *abstract.Value) bool {
+	if v.Kind == abstract.Str {
 		return strings.HasPrefix(v.Text, "cuda")
 	}
-	return v.Where == audit.OnCUDA
+	return v.Where == abstract.OnCUDA
 }

@@ -5,20 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/audit"
 )
 
 // MissingOperator is about operators that MPS does not have in the release aimed at.
-var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator that MPS does not have", Severity: audit.Error, Doc: audit.Doc{
-	Why: "PyTorch's MPS backend has no kernel for an operator that this call comes down to, in the release aimed at. It raises NotImplementedError, or runs " +
-		"on the CPU where PYTORCH_ENABLE_MPS_FALLBACK=1 is set, with a copy there and back.",
-	Bad:    "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x)\n",
-	Good:   "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x.cpu())\n",
-	Source: "the atlas: `assay ops --api NAME` shows the operators",
-}, Names: either(under("torch."), isThirdParty), Call: mpsOnly(runMissingOperator)}
+var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator that MPS does not have",
+	Severity: audit.Error, Doc: audit.Doc{
+		Why: "PyTorch's MPS backend has no kernel for an operator that this call comes down to, in the release aimed at. " +
+			"It raises NotImplementedError, or runs " +
+			"on the CPU where PYTORCH_ENABLE_MPS_FALLBACK=1 is set, with a copy there and back.",
+		Bad:    "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x)\n",
+		Good:   "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x.cpu())\n",
+		Source: "the atlas: `assay ops --api NAME` shows the operators",
+	}, Calls: asks(either(under("torch."), isThirdParty), mpsOnly(runMissingOperator))}
 
-// thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the libraries' own code.
+// thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the
+// libraries' own code.
 var thirdParty = map[string][]string{
 	"torchvision.ops.deform_conv2d":      {"torchvision::deform_conv2d"},
 	"torchvision.ops.DeformConv2d":       {"torchvision::deform_conv2d"},
@@ -67,47 +71,60 @@ func isThirdParty(path string) bool {
 	return known
 }
 
-func runMissingOperator(p *audit.Pass, c *audit.Call) {
+func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 	path := c.Path
 	made := strings.HasSuffix(path, ".__call__")
 	path = strings.TrimSuffix(path, ".__call__")
 	where := c.Tensors()
-	if c.Self != nil && c.Self.Kind == audit.Made && c.Self.Made != nil && strings.HasPrefix(path, "torch.distributions.") {
+	if c.Self != nil && c.Self.Kind == abstract.Made && c.Self.Made != nil &&
+		strings.HasPrefix(path, "torch.distributions.") {
 		where = c.Self.Made.Tensors() // a distribution is where its parameters are
 	}
-	if len(c.Args) > 0 && c.Args[0].Kind == audit.Tensor && c.Args[0].Where.Surely(audit.OnMPS) { // lengths and the like may lie on the CPU
-		where = audit.OnMPS
+	// lengths and the like may lie on the CPU
+	if len(c.Args) > 0 && c.Args[0].Kind == abstract.Tensor && c.Args[0].Where.Surely(abstract.OnMPS) {
+		where = abstract.OnMPS
 	}
-	if where == 0 || where.Surely(audit.OnCPU) || where.Surely(audit.OnCUDA) || where.Surely(audit.OnOther) {
+	if where == 0 || where.Surely(abstract.OnCPU) || where.Surely(abstract.OnCUDA) || where.Surely(abstract.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
 		}
 		where = c.Arg(-1, "device").Where
 	}
-	if where&(audit.OnMPS|audit.Open) == 0 {
+	if where&(abstract.OnMPS|abstract.Open) == 0 {
 		return
 	}
-	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil { // the traces have the one with a reduction, which is another operator
+	// the traces have the one with a reduction, which is another operator
+	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil {
 		return
 	}
 	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
 		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !c.Self.Soft, Text: "an LSTM with projections is not supported on MPS: RuntimeError",
+			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !c.Self.Soft,
+				Text: "an LSTM with projections is not supported on MPS: RuntimeError",
 				Hint: "apply a Linear layer to the output instead", Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
 			return
 		}
 	}
-	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" || path == "torch.conv_transpose3d" {
+	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" ||
+		path == "torch.conv_transpose3d" {
 		if holds(p, "conv-transpose3d") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft), Text: "a 3-D transposed convolution is not supported on MPS: RuntimeError",
-				Hint: "torch 2.8 and later have it; or run it on the CPU", Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
+			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft),
+				Text:   "a 3-D transposed convolution is not supported on MPS: RuntimeError",
+				Hint:   "torch 2.8 and later have it; or run it on the CPU",
+				Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
 			return
 		}
 	}
 	missing, sometimes, backward := lacking(p, path)
 	if mode := upsampling(c, path); mode != "" {
-		sometimes = slices.DeleteFunc(sometimes, func(op string) bool { return !strings.Contains(op, "upsample_"+mode) || strings.HasSuffix(op, "_aa") })
-		backward = slices.DeleteFunc(backward, func(op string) bool { return !strings.Contains(op, "upsample_"+mode) || strings.Contains(op, "_aa") })
+		sometimes = slices.DeleteFunc(sometimes, func(op string) bool {
+			return !strings.Contains(op,
+				"upsample_"+mode) || strings.HasSuffix(op, "_aa")
+		})
+		backward = slices.DeleteFunc(backward, func(op string) bool {
+			return !strings.Contains(op, "upsample_"+mode) ||
+				strings.Contains(op, "_aa")
+		})
 		if !isTrue(c.Arg(-1, "antialias")) {
 			missing, sometimes = append(missing, sometimes...), nil
 		}
@@ -116,7 +133,7 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 		missing, sometimes = sometimes, nil
 	}
 	if len(missing) == 0 && len(sometimes) > 0 {
-		if where.Surely(audit.OnMPS) || made {
+		if where.Surely(abstract.OnMPS) || made {
 			reportMissing(p, c, made, false, sometimes, "for some inputs ")
 		}
 		return
@@ -124,26 +141,28 @@ func runMissingOperator(p *audit.Pass, c *audit.Call) {
 	if len(missing) == 0 && len(backward) == 0 {
 		return
 	}
-	sure := where.Surely(audit.OnMPS) && !(c.Self != nil && c.Self.Soft) && !softArguments(c)
+	sure := where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft) && !softArguments(c)
 	if len(missing) > 0 {
 		reportMissing(p, c, made, sure, missing, "")
 		return
 	}
-	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) { // layers: elsewhere few gradients are asked for
+	// layers: elsewhere few gradients are asked for
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) {
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
 }
 
 // upsampling is the kind of interpolation where a call names one that stands for one operator.
-func upsampling(c *audit.Call, path string) string {
-	var v *audit.Value
+func upsampling(c *abstract.Call, path string) string {
+	var v *abstract.Value
 	switch {
 	case path == "torch.nn.functional.interpolate":
 		v = c.Arg(3, "mode")
 	case path == "torch.nn.Upsample" && c.Self != nil && c.Self.Made != nil:
 		v = c.Self.Made.Arg(2, "mode")
 	}
-	if v == nil || v.Kind != audit.Str || v.Soft || v.Text != "bilinear" && v.Text != "bicubic" && v.Text != "trilinear" {
+	if v == nil || v.Kind != abstract.Str || v.Soft || v.Text != "bilinear" && v.Text != "bicubic" &&
+		v.Text != "trilinear" {
 		return ""
 	}
 	return v.Text
@@ -155,7 +174,7 @@ func inForward(p *audit.Pass) bool {
 }
 
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
-func certain(c *audit.Call, path string) bool {
+func certain(c *abstract.Call, path string) bool {
 	switch path {
 	case "torch.nn.AdaptiveAvgPool3d", "torch.nn.functional.adaptive_avg_pool3d": // a size of 1 is a mean
 		size := c.Arg(1, "output_size")
@@ -168,7 +187,7 @@ func certain(c *audit.Call, path string) bool {
 		if n, ok := number(size); ok {
 			return n != 1
 		}
-		if size != nil && size.Kind == audit.Seq {
+		if size != nil && size.Kind == abstract.Seq {
 			for _, i := range size.Items {
 				if n, ok := number(i); ok && n != 1 {
 					return true
@@ -179,16 +198,16 @@ func certain(c *audit.Call, path string) bool {
 	return false
 }
 
-func deviceArgument(c *audit.Call) bool {
+func deviceArgument(c *abstract.Call) bool {
 	d := c.Arg(-1, "device")
-	return d != nil && d.Kind == audit.Device
+	return d != nil && d.Kind == abstract.Device
 }
 
-func softArguments(c *audit.Call) bool {
-	return slices.ContainsFunc(c.Args, func(v *audit.Value) bool { return v.Kind == audit.Tensor && v.Soft })
+func softArguments(c *abstract.Call) bool {
+	return slices.ContainsFunc(c.Args, func(v *abstract.Value) bool { return v.Kind == abstract.Tensor && v.Soft })
 }
 
-func reportMissing(p *audit.Pass, c *audit.Call, made, sure bool, ops []string, when string) {
+func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []string, when string) {
 	name := c.Path
 	at := c.At
 	if made { // a module: what to change is where it was made
@@ -198,7 +217,8 @@ func reportMissing(p *audit.Pass, c *audit.Call, made, sure bool, ops []string, 
 		}
 	}
 	short := strings.TrimPrefix(strings.TrimPrefix(name, "torch.nn.functional."), "torch.")
-	text := fmt.Sprintf("%s %suses %s, which MPS does not have in torch %s", short, when, strings.Join(ops, " and "), p.Target.Torch.Version)
+	text := fmt.Sprintf("%s %suses %s, which MPS does not have in torch %s", short, when, strings.Join(ops, " and "),
+		p.Target.Torch.Version)
 	if !sure && when == "" {
 		text += ", if it runs there"
 	}
@@ -214,7 +234,8 @@ func hintMissing(p *audit.Pass, ops []string) string {
 		}
 		n := o.NativeFrom()
 		if n == "" {
-			return fmt.Sprintf("no release up to torch %s has it: run this call on the CPU, or write it with other operators", newest(p.Target.Atlas))
+			return fmt.Sprintf("no release up to torch %s has it: run this call on the CPU, or write it with other "+
+				"operators", newest(p.Target.Atlas))
 		}
 		if from == "" || atlas.CompareReleases(n, from) > 0 {
 			from = n
@@ -228,7 +249,8 @@ func newest(a *atlas.Atlas) string {
 	return r[len(r)-1].Version
 }
 
-// lacking lists the operators that a Python name comes down to and MPS lacks: whatever its inputs, for some of them, and backward.
+// lacking lists the operators that a Python name comes down to and MPS lacks: whatever its inputs, for some of them,
+// and backward.
 func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string) {
 	if ops, known := thirdParty[path]; known && ops != nil {
 		for _, name := range ops {
@@ -280,7 +302,8 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 	return
 }
 
-// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf, torch.special.zeta.
+// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf,
+// torch.special.zeta.
 func namesake(path string) string {
 	rest, _ := strings.CutPrefix(path, "torch.")
 	rest, _ = strings.CutPrefix(rest, "Tensor.")

@@ -1,14 +1,13 @@
 package rules
 
 import (
+	"assay/internal/abstract"
 	"strings"
-
-	"assay/internal/audit"
 )
 
 // meets reports whether a call's arguments are those under which a known bug shows.
-func meets(c *audit.Call, bug string) bool {
-	made := func(at int, name string) *audit.Value {
+func meets(c *abstract.Call, bug string) bool {
+	made := func(at int, name string) *abstract.Value {
 		if c.Self == nil || c.Self.Made == nil {
 			return nil
 		}
@@ -26,11 +25,13 @@ func meets(c *audit.Call, bug string) bool {
 		if v == nil {
 			v = c.Arg(0, "input")
 		}
-		return v != nil && v.Kind == audit.Tensor && (strings.HasPrefix(v.Type, "int") || v.Type == "bool")
+		return v != nil && v.Kind == abstract.Tensor && (strings.HasPrefix(v.Type, "int") || v.Type == "bool")
 	}
 	return false
 }
 
 // everywhere are operators that every program has: a note at each would hide the rest.
-var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true, "aten::mul.Tensor": true, "aten::add.Tensor": true,
-	"aten::linear": true, "aten::addmm": true, "aten::mm": true, "aten::bmm": true, "aten::clone": true, "aten::sum": true, "aten::mean": true}
+var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true,
+	"aten::mul.Tensor": true, "aten::add.Tensor": true,
+	"aten::linear": true, "aten::addmm": true, "aten::mm": true, "aten::bmm": true, "aten::clone": true,
+	"aten::sum": true, "aten::mean": true}

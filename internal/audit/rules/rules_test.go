@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,8 @@ func check(t *testing.T, name, source string, fix audit.Safety) (*audit.Report, 
 	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	o := audit.Options{Base: dir, Files: []string{name}, Rules: All, Known: All, Target: target(t, "2.8"), All: true, Fix: fix}
+	o := audit.Options{Base: dir, Files: []string{name}, Rules: All, Known: All, Target: target(t, "2.8"), All: true,
+		Fix: fix}
 	var report *audit.Report
 	for range 5 {
 		var err error
@@ -48,16 +50,19 @@ func header(r *audit.Rule) string {
 	switch r.Name {
 	case "fallback-switched-on", "variable-set-too-late", "variable-value", "unread-variable":
 		return "import os\n"
-	case "requirement", "channels-first", "tensorflow-v1-graph", "tensorflow-complex", "mlx-without-eval", "mlx-channels-first", "unused-allow":
+	case "requirement", "channels-first", "tensorflow-v1-graph", "tensorflow-complex", "mlx-without-eval",
+		"mlx-channels-first", "unused-allow":
 		return ""
 	case "allow-without-reason":
 		return "import torch\nx = torch.zeros(3, device=\"mps\")\n"
 	}
-	return "import contextlib\nimport numpy as np\nimport torch\nfrom torch.utils.data import DataLoader\nmodel = torch.nn.Linear(4, 4).to(\"mps\")\nx = torch.zeros(2, 4, device=\"mps\")\n" +
+	return "import contextlib\nimport numpy as np\nimport torch\nfrom torch.utils.data import DataLoader\nmodel = " +
+		"torch.nn.Linear(4, 4).to(\"mps\")\nx = torch.zeros(2, 4, device=\"mps\")\n" +
 		"class Net(torch.nn.Module):\n    pass\noptimizer = torch.optim.SGD(model.parameters())\n"
 }
 
-// TestPages: what a rule's page calls bad earns the finding, and what it calls good does not. Fixes leave sources that parse and earn it no more.
+// TestPages: what a rule's page calls bad earns the finding, and what it calls good does not. Fixes leave sources that
+// parse and earn it no more.
 func TestPages(t *testing.T) {
 	for _, r := range All {
 		t.Run(r.Name, func(t *testing.T) {
@@ -154,7 +159,8 @@ func TestRequirementPairs(t *testing.T) {
 	}
 }
 
-// TestRequirementElsewhere: a file that is named for another system, an extra and a group are asked for by those who can meet them.
+// TestRequirementElsewhere: a file that is named for another system, an extra and a group are asked for by those who
+// can meet them.
 func TestRequirementElsewhere(t *testing.T) {
 	for name, source := range map[string]string{
 		"requirements-linux.txt":       "triton==3.0.0\n",
@@ -186,9 +192,78 @@ func TestFolderName(t *testing.T) {
 		if err := os.WriteFile(path, source, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		report, err := audit.Check(&audit.Options{Base: t.TempDir(), Files: []string{path}, Rules: All, Known: All, Target: target(t, "2.8")})
+		report, err := audit.Check(&audit.Options{Base: t.TempDir(), Files: []string{path}, Rules: All, Known: All,
+			Target: target(t, "2.8")})
 		if err != nil || len(report.Items) != 1 || report.Items[0].Certainty != "sure" {
 			t.Errorf("%s: %+v, %v", folder, report, err)
+		}
+	}
+}
+
+// found lists the rules that find something in a source on a target, each once, in order.
+func found(t *testing.T, on audit.Target, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "x.py"), []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	report, err := audit.Check(&audit.Options{Base: dir, Files: []string{"x.py"}, Rules: All, Known: All, Target: on,
+		All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, i := range report.Items {
+		names = append(names, i.Rule)
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
+}
+
+// TestTargets: what is wrong on one target is right on another, and in another release.
+func TestTargets(t *testing.T) {
+	const move = "import torch\nx = torch.zeros(3, dtype=torch.float64).to(\"mps\")\n"
+	const cuda = "import torch\nx = torch.zeros(3).cuda()\n"
+	const load = "import torch\nx = torch.load(\"a.pt\", map_location=\"cpu\")\n"
+	const spread = "import torch\nx = torch.load(*names)\n"
+	const within = "import torch\nwith torch.device(\"cpu\"):\n    x = torch.load(\"a.pt\", weights_only=True)\n"
+	const bare = "import torch\nx = torch.load(\"a.pt\", weights_only=True)\n"
+	const half = "import torch\nx = torch.cuda.is_bf16_supported()\n"
+	const pinned = "import torch\nfrom torch.utils.data import DataLoader\nDataLoader(data, pin_memory=True)\n"
+	const step = "import torch\nfrom torch.utils.data import DataLoader\nfor x in DataLoader(data):\n" +
+		"    torch.zeros(3, device=\"mps\").sum().item()\n"
+	for _, c := range []struct{ device, release, source, want string }{
+		{"mps", "2.8", step, "synchronisation-in-loop"}, {"cpu", "2.8", step, ""},
+		{"mps", "2.8", move, "float64-on-mps"}, {"cpu", "2.8", move, ""}, {"cuda", "2.8", move, ""},
+		{"mps", "2.8", cuda, "cuda-call"}, {"cpu", "2.8", cuda, "cuda-call"}, {"cuda", "2.8", cuda, ""},
+		{"mps", "2.8", load, ""}, {"mps", "2.3", load, "unsafe-pickle"}, {"mps", "2.3", spread, ""},
+		{"mps", "2.8", within, ""}, {"mps", "2.8", bare, "checkpoint-without-map-location"}, {"cuda", "2.8", bare, ""},
+		{"mps", "2.8", half, ""}, {"mps", "2.3", half, "cuda-function"}, {"cuda", "2.3", half, ""},
+		{"mps", "2.8", pinned, "pinned-memory"}, {"cpu", "2.8", pinned, ""}, {"cuda", "2.8", pinned, ""},
+	} {
+		on := target(t, c.release)
+		on.Device = c.device
+		if got := found(t, on, c.source); got != c.want {
+			t.Errorf("for %s, torch %s: %q, want %q in\n%s", c.device, c.release, got, c.want, c.source)
+		}
+	}
+}
+
+// TestAmpHints: GradScaler takes MPS from 2.3 on, autocast from 2.5 on.
+func TestAmpHints(t *testing.T) {
+	for _, c := range []struct{ release, name, want string }{
+		{"2.4", "GradScaler", "device's own type"}, {"2.4", "autocast", "from torch 2.5 on"},
+		{"2.5", "autocast", "device's own type"},
+	} {
+		dir := t.TempDir()
+		source := "import torch\nx = torch.amp." + c.name + "(\"cuda\")\n"
+		if err := os.WriteFile(filepath.Join(dir, "x.py"), []byte(source), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		o := audit.Options{Base: dir, Files: []string{"x.py"}, Rules: All, Known: All, Target: target(t, c.release)}
+		report, err := audit.Check(&o)
+		if err != nil || len(report.Items) != 1 || !strings.Contains(report.Items[0].Hint, c.want) {
+			t.Errorf("%s in %s: %v %+v", c.name, c.release, err, report.Items)
 		}
 	}
 }

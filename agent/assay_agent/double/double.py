@@ -1,0 +1,157 @@
+"""A double: one Mac, as one release of PyTorch's MPS backend finds it. Several can stand in a process; one is in use
+(current.py)."""
+
+import contextlib
+import json
+import os
+
+from .. import place as source_line
+from . import allocator, errors
+from .current import current
+from .dispatch import Dispatch
+from .generators import Stream
+from .place import Place
+from .shapes import Shapes
+
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
+
+class Table:
+    """What the atlas has of the release: docs/formats/double.md. ValueError where the file lacks a part."""
+
+    PARTS = ("ops", "structured", "lacks", "autocast", "sparse", "commit")
+
+    def __init__(self, path):
+        with open(path) as f:
+            read = json.load(f)
+        lacking = [part for part in self.PARTS if part not in read]
+        if lacking:
+            raise ValueError("read the double's table %s: it has no %s" % (path, ", ".join(lacking)))
+        self.ops, self.structured, self.lacks = read["ops"], read["structured"], read["lacks"]
+        self.autocast, self.sparse, self.commit = read["autocast"], read["sparse"], read["commit"]
+
+
+class Fallback:
+    """What was seen of an operator that fell back to the CPU on a line: calls, nanoseconds, bytes copied."""
+
+    __slots__ = ("calls", "ns", "nbytes")
+
+    def __init__(self):
+        self.calls = self.ns = self.nbytes = 0
+
+
+class Double:
+    """settings: those of docs/formats/double.md. environ: read once, as PyTorch reads it.
+
+    What it was told   release, series, macos, chip, chip_name, memory, cores, recommended (bytes; None: not known),
+                       recommended_known (how), table (a Table), fallback (whether PYTORCH_ENABLE_MPS_FALLBACK is on)
+    What it is made of dispatch (an operator's way), place (where tensors live), shapes (None where tensors have data),
+    stream (random numbers) What it has seen   operators: name -> Counts
+                       fallbacks: (operator, user's line) -> Fallback
+                       refusals: (operator, cause, class of the exception, text, user's line) -> times
+                       notes: (operator, kind, text, user's line) -> times
+                       used: what the script used that is imitated in part or not at all -> times
+    """
+
+    dispatch_class = Dispatch
+
+    def __init__(self, settings, environ=os.environ):
+        self.settings = settings
+        self.release, self.chip, self.chip_name = settings["release"], settings["chip"], settings["chip_name"]
+        self.series, self.macos = tuple(settings["series"]), tuple(settings["macos"])
+        self.memory, self.cores = settings["memory"], settings["cores"]
+        self.recommended, self.recommended_known = settings["recommended"], "declared"
+        if self.recommended is None:
+            self.recommended, self.recommended_known = allocator.recommended_max(self.memory, self.macos)
+        self.table = Table(settings["table"])
+        self.environ = environ
+        self.fallback = _is_on(environ.get("PYTORCH_ENABLE_MPS_FALLBACK"))
+        self.warned = False  # that an operator falls back
+        self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
+        self.shapes = Shapes() if settings["shape_only"] else None
+        self.place = Place(self.make_account)
+        self.stream = Stream()
+        self.dispatch = self.dispatch_class(self)
+
+    def make_account(self):
+        """The account of memory; RuntimeError where the environment has watermarks that PyTorch does not take."""
+        return allocator.MetalAllocator(self.series, self.recommended, self.environ, self.macos)
+
+    @property
+    def account(self):
+        """The account of memory, None before the first tensor."""
+        return self.place.account
+
+    @contextlib.contextmanager
+    def use(self):
+        """Have torch ask this double, until the block ends."""
+        before = current.double
+        current.put(self)
+        try:
+            yield self
+        finally:
+            current.put(before)
+
+    def check_available(self):
+        """Raises what the first use of the device raises on a macOS that is too old for the release."""
+        error = errors.availability_error(self.series, self.macos)
+        if error is not None:
+            raise error
+
+    # What was seen
+
+    def refused(self, name, cause, error):
+        """Keep a refusal for the evidence, and hand the error back."""
+        _count(self.refusals, (name, cause, type(error).__name__, str(error), source_line.where(1)[0]))
+        return error
+
+    def fell_back(self, name):
+        """Keep a fallback to the CPU: its Fallback, with this call counted."""
+        fell = self.fallbacks.setdefault((name, source_line.where(1)[0]), Fallback())
+        fell.calls += 1
+        return fell
+
+    def stood_in(self, name):
+        """Keep that a value was made up."""
+        _count(self.notes, (name, "stand-in", "a value was asked for, and zero was given", source_line.where(1)[0]))
+
+    def note_use(self, text):
+        """Keep that the script used what is imitated in part or not at all."""
+        _count(self.used, text)
+
+    def clear(self):
+        """Forget what was seen: a forked child tells of itself alone."""
+        for counts in self.operators.values():
+            counts.clear()
+        self.fallbacks.clear()
+        self.refusals.clear()
+        self.notes.clear()
+
+    def events(self):
+        """What was seen so far, as events: operators, fallbacks, refusals, notes (docs/formats/events.md)."""
+        rows = []
+        for name, counts in sorted(self.operators.items()):
+            if counts.calls:
+                rows.append({"op": name, "n": counts.calls, "state": counts.state, "cpu_ns": counts.ns})
+                if counts.flops is not None:
+                    rows[-1]["flops"] = counts.flops
+        yield {"ev": "ops", "rows": rows}
+        for (op, where), fell in sorted(self.fallbacks.items()):
+            yield {"ev": "fallback_op", "op": op, "where": where, "n": fell.calls, "cpu_ns": fell.ns,
+                   "bytes": fell.nbytes}
+        for (op, cause, kind, text, where), n in sorted(self.refusals.items()):
+            yield {"ev": "refused", "op": op, "cause": cause, "error": kind, "text": text, "where": where, "n": n}
+        for (op, kind, text, where), n in sorted(self.notes.items()):
+            yield {"ev": "note", "op": op, "kind": kind, "text": text, "where": where, "n": n}
+
+
+def _count(seen, key):
+    seen[key] = seen.get(key, 0) + 1
+
+
+def _is_on(flag):
+    """PYTORCH_ENABLE_MPS_FALLBACK as PyTorch reads it: a number other than 0."""
+    try:
+        return flag is not None and int(flag) != 0
+    except ValueError:
+        return False

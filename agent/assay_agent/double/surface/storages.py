@@ -1,0 +1,108 @@
+"""Storages and files: storages say where they live, and so do the files that torch.save writes."""
+
+import functools
+
+import torch
+
+from ..current import current, inside
+from ..errors import cuda_error
+from ..place import DEVICE
+from .names import device_type
+
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
+
+def _storage_on_mps(storage):
+    return storage._cdata in current.double.place.live
+
+
+def _mark_storage(storage):
+    with inside():
+        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+    current.double.place.mark(whole)
+    return storage
+
+
+def install(double):
+    Storage = torch.UntypedStorage
+    get_device = Storage.device  # a getset of C++
+    new = Storage.__new__
+
+    def get(self):
+        return DEVICE if _storage_on_mps(self) else get_device.__get__(self)
+
+    def __new__(cls, *args, **kwargs):
+        kind = device_type(kwargs.get("device"))
+        if kind == "mps":
+            current.double.check_available()
+            return _mark_storage(new(cls, *args, **dict(kwargs, device="cpu")))
+        if kind == "cuda":
+            raise cuda_error()
+        return new(cls, *args, **kwargs)
+
+    def mps(self):
+        """A copy on MPS, or the storage itself where it is there."""
+        if _storage_on_mps(self):
+            return self
+        with inside():
+            copy = Storage(self.nbytes()).copy_(self, False)
+        return _mark_storage(copy)
+
+    def cpu(self):
+        """A copy on the CPU, or the storage itself where it is there."""
+        if not _storage_on_mps(self):
+            return self
+        with inside():
+            return Storage(self.nbytes()).copy_(self, False)
+
+    share_memory = Storage.share_memory_
+
+    @functools.wraps(share_memory)
+    def share_memory_(self):
+        if not _storage_on_mps(self):
+            return share_memory(self)
+        if current.double.series < (2, 13):  # from then on nothing happens where a storage is on no CPU
+            by_name = torch.multiprocessing.get_sharing_strategy() == "file_system"
+            self._share_filename_cpu_() if by_name else self._share_fd_cpu_()
+        return self
+
+    def only_on_cpu(name):
+        share = getattr(Storage, name)
+        text = name.replace("_cpu_", "_") + ": only available on CPU"
+
+        @functools.wraps(share)
+        def sharing(self, *args, **kwargs):
+            if _storage_on_mps(self):
+                raise RuntimeError(text)
+            return share(self, *args, **kwargs)
+        return sharing
+
+    for name in ("_share_fd_cpu_", "_share_filename_cpu_"):
+        if hasattr(Storage, name):
+            setattr(Storage, name, only_on_cpu(name))
+    Storage.device = property(get)
+    Storage.__new__ = staticmethod(__new__)
+    Storage.mps, Storage.share_memory_ = mps, share_memory_
+    Storage.cpu = cpu
+    if double.series < (2, 1):
+        _equality_of_locations()
+    if double.series < (2, 6) and hasattr(torch.serialization, "_default_to_weights_only"):
+        # the default of torch.load's weights_only, from 2.6 on True
+        torch.serialization._default_to_weights_only = lambda pickle_module: False
+    load = torch.jit.load
+
+    @functools.wraps(load)
+    def jit_load(f, map_location=None, *args, **kwargs):
+        if device_type(map_location) != "mps":
+            return load(f, map_location, *args, **kwargs)
+        return load(f, "cpu", *args, **kwargs).to(map_location)
+
+    torch.jit.load = jit_load
+
+
+def _equality_of_locations():
+    """2.0 compared the location with 'mps': 'mps:0' was not found."""
+    registry = torch.serialization._package_registry
+    for at, entry in enumerate(registry):
+        if getattr(entry[-1], "__name__", "") == "_mps_deserialize":
+            registry[at] = entry[:-1] + (lambda storage, location: storage.mps() if location == "mps" else None,)

@@ -1,0 +1,44 @@
+"""PyTorch 2.0 or later."""
+
+from ..adapter import Adapter
+from . import (
+    autograd,
+    dataloader,
+    environment,
+    module,
+    numerics,
+    only,
+    optimizer,
+    profile,
+    rehearsal,
+    retained,
+    scaler,
+    transfer,
+    warned,
+)
+
+
+class _PyTorch(Adapter):
+    hooks = (
+        environment,
+        dataloader,
+        module,
+        autograd,
+        optimizer,
+        scaler,
+        transfer,
+        numerics,
+        retained,
+        profile,
+        warned,
+        only,
+    )
+
+    def prepare(self, framework, config):
+        rehearsal.prepare(framework, config)
+
+    def build(self, framework):
+        return environment.build(framework)
+
+
+ADAPTER = _PyTorch()

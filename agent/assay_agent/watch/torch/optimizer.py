@@ -1,0 +1,40 @@
+"""Optimizers: PyTorch's own hooks around every Optimizer.step, whatever class it is of."""
+
+import weakref
+
+from ... import guest
+from ...timeline import T
+from . import numerics
+from .autograd import compiling_test
+
+OPTIMIZER = T.phase("optimizer", 50, "optimizer", "parameter update")
+
+
+def install(torch, config):
+    from torch.optim import optimizer as module
+
+    compiling = compiling_test(torch)
+
+    @guest.hook
+    def steps(optimizer):
+        T.free(0)
+        numerics.on_step(optimizer)
+        T.optimizer_begin(OPTIMIZER, id(optimizer), weakref.ref(optimizer))
+
+    @guest.hook
+    def stepped():
+        T.optimizer_end(OPTIMIZER)
+
+    def begin(optimizer, args, kwargs):
+        # First of all: a compiled step traces this hook, and must find nothing in it.
+        if compiling() or not T.on or not T.mine():
+            return None
+        return steps(optimizer)
+
+    def end(optimizer, args, kwargs):
+        if compiling() or not T.in_opt or not T.mine():
+            return
+        stepped()
+
+    module.register_optimizer_step_pre_hook(begin)
+    module.register_optimizer_step_post_hook(end)

@@ -1,0 +1,3 @@
+open_star = 1
+_hidden = 2
+from more_stars import *

@@ -1,0 +1,264 @@
+// Package attempt tries models on the double, a CPU or MPS: whether one can be built, moved, run forward and backward,
+// and by which cause not. attempt.py, under the user's Python, tries; this package tells it what, reads what happened
+// (wire.go, docs/formats/attempts.md), and judges it.
+package attempt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"assay/agent"
+	"assay/internal/atlas"
+	"assay/internal/evidence"
+	"assay/internal/fault"
+	"assay/internal/file"
+	"assay/internal/target"
+	"assay/internal/text"
+	"assay/internal/unit"
+)
+
+// Options say what to try, and where.
+type Options struct {
+	Name   string   // MODULE:MODEL or FILE.py:MODEL; with All a module or FILE.py
+	All    bool     // every model of a package
+	Device string   // Double, CPU or MPS
+	Double *Double  // what the double stands for; nil with the other devices
+	Inputs []string // as --input takes them
+	Args   []string // KEY=VALUE
+	Eval   bool     // call the model's eval() first
+	Limit  time.Duration
+
+	Interpreter string // path
+	Cache       string // folder that the agent is unpacked in
+	Environ     []string
+	Dir         string // working folder of the attempts
+	Narration   io.Writer
+
+	program string           // attempt.py
+	graceIs time.Duration    // 0: grace; a test's
+	Now     func() time.Time // nil: the result does not say when it was
+}
+
+// The devices.
+const (
+	OnDouble = "double"
+	OnCPU    = "cpu"
+	OnMPS    = "mps"
+)
+
+// Double is the Mac that the double stands for, and what the atlas has of its release.
+type Double struct {
+	Settings target.Settings
+	Table    target.Table
+}
+
+// needsValues is how many parameters a model may have to be tried once more with data, when its shapes turned out to
+// depend on values.
+const needsValues = 500_000_000
+
+func (o *Options) grace() time.Duration {
+	if o.graceIs > 0 {
+		return o.graceIs
+	}
+	return grace
+}
+
+func (o *Options) say(format string, a ...any) {
+	fmt.Fprintln(o.Narration, text.Lines(fmt.Sprintf(format, a...)))
+}
+
+// where says which device that is.
+func (o *Options) where() string {
+	if o.Double != nil {
+		return doubleText(&o.Double.Settings)
+	}
+	return "on " + o.Device
+}
+
+// Run tries the models; those that need values once more with data, and those that fail once more on the CPU. The error
+// says why nothing could be tried; a model that fails is no error.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	installed, err := agent.Install(o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	o.program = installed.Attempt
+	var settings *target.Settings
+	if o.Double != nil {
+		folder, err := file.Temp(o.Environ, o.Dir, "try")
+		if err != nil {
+			return nil, fmt.Errorf("keep the double's table: %w", err)
+		}
+		defer folder.Remove()
+		if settings, err = o.Double.in(folder.Path); err != nil {
+			return nil, fmt.Errorf("keep the double's table: %w", err)
+		}
+	}
+	return o.run(ctx, settings)
+}
+
+// in writes the table into a folder, and says of the settings where it lies.
+func (d *Double) in(folder string) (*target.Settings, error) {
+	settings := d.Settings
+	settings.Table = filepath.Join(folder, "double.json")
+	data, err := json.Marshal(d.Table)
+	if err != nil {
+		return nil, err
+	}
+	return &settings, os.WriteFile(settings.Table, data, 0o600)
+}
+
+// run does what Run says once all is prepared; settings are the double's.
+func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, error) {
+	var began time.Time
+	if o.Now != nil {
+		began = o.Now().UTC()
+	}
+	var names []string
+	if !o.All {
+		names = []string{o.Name}
+	}
+	first, err := o.try(ctx, o.Device, settings, names)
+	if err != nil {
+		return nil, err
+	}
+	notes := map[string]string{} // by model
+	if settings != nil && settings.ShapeOnly {
+		if err := o.withData(ctx, first, *settings, notes); err != nil {
+			return nil, err
+		}
+	}
+	if e := first.attempts[0].Error; !o.All && e != nil && (e.Kind == kindTarget || e.Kind == kindInput) {
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("try %s: %s", o.Name, e.Text), "see: assay try --help"),
+			fault.Usage)
+	}
+	onCPU, err := o.onCPU(ctx, first, notes)
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.Device, Torch: first.torch,
+		Python: first.python, Counts: map[string]int{}, Models: []*Attempt{}}}
+	release := first.torch
+	if settings != nil {
+		shown := *settings
+		shown.Table, shown.Installed = "", first.torch
+		result.Basis, result.Double, release = evidence.Rehearsed, &shown, settings.Release
+	}
+	if o.All {
+		result.Package = o.Name
+	}
+	judge := newJudge(&atlas.Atlas{}, release)
+	for _, a := range first.attempts {
+		m := judge.attempt(a, onCPU[a.Target])
+		if n := notes[a.Target]; n != "" {
+			m.Notes = append(m.Notes, n)
+		}
+		result.Counts[m.Outcome]++
+		result.Models = append(result.Models, m)
+	}
+	result.document()
+	if o.Now != nil {
+		result.Ended = o.Now().UTC()
+	}
+	return result, nil
+}
+
+// envelope is that of the result: what was tried, and where.
+func (o *Options) envelope(first *heard, began time.Time) evidence.Envelope {
+	e := evidence.NewEnvelope(evidence.KindAttempt)
+	e.ID, e.Started = "attempt-"+o.Name, began
+	e.Subject = evidence.Subject{Kind: "model", Command: []string{o.Name}, Dir: o.Dir}
+	e.Target = evidence.Target{Asked: o.Device, Framework: "torch", Release: first.torch, Python: first.python,
+		System: runtime.GOOS + "/" + runtime.GOARCH}
+	return e
+}
+
+// withData tries those of the models again whose shapes depend on values, and puts the new attempts in the place of the
+// old ones.
+func (o *Options) withData(ctx context.Context, first *heard, settings target.Settings, notes map[string]string) error {
+	var again []string
+	for _, a := range first.attempts {
+		switch {
+		case !a.asksForValues():
+		case a.Parameters > needsValues:
+			notes[a.Target] = "without data, and a value was asked for: it was taken for 0"
+		default:
+			notes[a.Target] = "with data: without, a value was asked for"
+			again = append(again, a.Target)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	o.say("%d of them ask for values: those with data", len(again))
+	settings.ShapeOnly = false
+	more, err := o.try(ctx, o.Device, &settings, again)
+	if err != nil {
+		return err
+	}
+	by := more.byTarget()
+	for i, a := range first.attempts {
+		if b := by[a.Target]; b != nil {
+			first.attempts[i] = b
+		}
+	}
+	return nil
+}
+
+// asksForValues: a value was asked for that was not there, or the passes ended in an error that the device does not
+// explain, which may be for the want of one.
+func (a *attemptAnswer) asksForValues() bool {
+	ran := a.Phase == phaseForward || a.Phase == phaseBackward
+	return a.StandIns > 0 || a.Error != nil && a.Refusal == nil && a.Error.Kind == "" && ran
+}
+
+// onCPU tries on the CPU, with data, what failed on another device.
+func (o *Options) onCPU(ctx context.Context, first *heard, notes map[string]string) (map[string]*attemptAnswer, error) {
+	if o.Device == OnCPU {
+		return nil, nil
+	}
+	var failed []string
+	for _, a := range first.attempts {
+		switch {
+		case a.Error == nil || a.Error.Kind != "" && a.Error.Kind != kindCrash:
+		case !a.Data && a.Parameters > needsValues:
+			notes[a.Target] = "not tried on the CPU: too large with data"
+		default:
+			failed = append(failed, a.Target)
+		}
+	}
+	if len(failed) == 0 {
+		return nil, nil
+	}
+	if o.All {
+		o.say("%d failed: those on the CPU", len(failed))
+	}
+	more, err := o.try(ctx, OnCPU, nil, failed)
+	if err != nil {
+		return nil, err
+	}
+	return more.byTarget(), nil
+}
+
+func (h *heard) byTarget() map[string]*attemptAnswer {
+	by := make(map[string]*attemptAnswer, len(h.attempts))
+	for _, a := range h.attempts {
+		by[a.Target] = a
+	}
+	return by
+}
+
+func doubleText(s *target.Settings) string {
+	text := fmt.Sprintf("on a double of torch %s MPS, %s with %s, macOS %s", s.Release, s.ChipName,
+		unit.Bytes(float64(s.Memory)), s.MacOS)
+	if s.ShapeOnly {
+		text += ", shapes alone"
+	}
+	return text
+}

@@ -1,0 +1,166 @@
+package attempt
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"assay/internal/atlas"
+)
+
+// The outcomes of an attempt. Where the double refuses, the outcome is its cause.
+const (
+	outcomeOK       = "ok"
+	outcomeMissing  = "missing operator"
+	outcomeDtype    = "dtype"
+	outcomeArgument = "argument"
+	outcomeDevice   = "device"
+	outcomeMemory   = "memory"
+	outcomeOther    = "other"
+	outcomeCrash    = "crash"
+	outcomeLate     = "not done in time"
+	outcomeCPU      = "CPU too"
+	outcomeNotBuilt = "not built"
+)
+
+// outcomes is the order in which they are counted.
+var outcomes = []string{outcomeOK, outcomeMissing, outcomeDtype, outcomeArgument, outcomeDevice, outcomeMemory,
+	outcomeOther, outcomeCrash,
+	outcomeLate, outcomeCPU, outcomeNotBuilt}
+
+// mpsErrors tell the cause of a real device's error, whose texts are PyTorch's.
+var mpsErrors = []struct {
+	outcome string
+	text    *regexp.Regexp
+}{
+	{outcomeMissing, regexp.MustCompile(`is not currently implemented for the MPS device|` +
+		`missing (MPS kernel|kernel for mps)`)},
+	{outcomeMemory, regexp.MustCompile(`MPS backend out of memory|Invalid buffer size`)},
+	{outcomeDtype, regexp.MustCompile(`Cannot convert a MPS Tensor to|MPS framework doesn't support|` +
+		`not supported on MPS`)},
+	{outcomeDevice, regexp.MustCompile(`on the same device|Placeholder storage`)},
+}
+
+// outcome names the cause of an attempt's end, before the CPU was asked.
+func (a *attemptAnswer) outcome() string {
+	switch {
+	case a.Error == nil:
+		return outcomeOK
+	case a.Error.Kind == kindCrash:
+		return outcomeCrash
+	case a.Error.Kind == kindLate:
+		return outcomeLate
+	case a.Error.Kind != "":
+		return outcomeNotBuilt
+	case a.Refusal != nil && a.Refusal.Cause == causeMissing:
+		return outcomeMissing
+	case a.Refusal != nil && a.Refusal.Cause == causeRank:
+		return outcomeArgument
+	case a.Refusal != nil:
+		return a.Refusal.Cause
+	case a.Phase == phaseBuild || a.Phase == phaseInputs:
+		return outcomeNotBuilt
+	}
+	for _, e := range mpsErrors {
+		if e.text.MatchString(a.Error.Text) {
+			return e.outcome
+		}
+	}
+	return outcomeOther
+}
+
+// judge makes outcomes of what attempt.py told, by the atlas.
+type judge struct {
+	atlas    *atlas.Atlas
+	remedies *atlas.Remedies
+}
+
+func newJudge(a *atlas.Atlas, release string) *judge { return &judge{a, a.Remedies(release)} }
+
+// attempt judges a model; onCPU is what happened there, nil where it was not tried.
+func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
+	m := &Attempt{Name: a.Target, Outcome: a.outcome(), Phase: a.Phase, Model: a.Model,
+		Inputs:     append([]string{}, a.Inputs...),
+		Parameters: a.Parameters, Data: a.Data, Backward: a.Backward, Seconds: a.Seconds, Peak: a.Peak}
+	if len(a.Ops) > 0 {
+		shares := sharesOf(a)
+		m.Ran = &shares
+	}
+	for _, n := range a.Notes {
+		if n.Kind != standIn {
+			m.Notes = append(m.Notes, n.Op+": "+n.Text)
+		}
+	}
+	if a.Error == nil {
+		if !a.Backward {
+			m.Notes = append(m.Notes, "forward alone: no float of its output needs a gradient")
+		}
+		if len(a.Fallbacks) > 0 { // the user has set PYTORCH_ENABLE_MPS_FALLBACK
+			m.Fallback = fallbackOf(a)
+		}
+		return m
+	}
+	m.Error, m.Text, m.Where = a.Error.Type, a.Error.Text, a.Error.at()
+	if a.Refusal != nil {
+		m.Operator, m.Remedy = a.Refusal.Op, j.remedy(a)
+		if op, ok := j.atlas.Operator(m.Operator); ok && m.Outcome == outcomeMissing {
+			m.NativeFrom = op.NativeFrom()
+		}
+	}
+	if a.Fallback != nil {
+		m.Fallback = fallbackOf(a.Fallback)
+	}
+	if onCPU == nil {
+		return m
+	}
+	m.CPU = outcomeOK
+	if onCPU.Error != nil {
+		m.CPU = onCPU.Error.told()
+		if !atlas.NamesMPS(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
+			m.Outcome, m.Remedy = outcomeCPU, "it fails on the CPU as well: mend it there first"
+			if a.Refusal != nil && strings.Contains(a.Error.Text, "CUDA") {
+				m.Remedy = j.remedy(a)
+			}
+		}
+	}
+	return m
+}
+
+// remedy is what to do about the attempt's refusal.
+func (j *judge) remedy(a *attemptAnswer) string {
+	return j.remedies.Of(a.Refusal.Op, a.Refusal.Cause, a.Error.Text)
+}
+
+func fallbackOf(a *attemptAnswer) *Fallback {
+	f := &Fallback{Outcome: a.outcome(), Shares: sharesOf(a), Operators: []FellBack{}}
+	if a.Error != nil {
+		f.Text = a.Error.told()
+	}
+	for _, row := range a.Fallbacks {
+		f.Operators = append(f.Operators, FellBack{row.Op, row.N, row.Where})
+	}
+	slices.SortStableFunc(f.Operators, func(x, y FellBack) int { return y.Calls - x.Calls })
+	return f
+}
+
+// told says how an attempt with the fallback went.
+func (f *Fallback) told() string {
+	text := f.Outcome
+	if f.Text != "" {
+		text += " (" + f.Text + ")"
+	}
+	if len(f.Operators) == 0 {
+		return text
+	}
+	operators := make([]string, len(f.Operators))
+	for i, op := range f.Operators {
+		operators[i] = fmt.Sprintf("%s %d×", op.Operator, op.Calls)
+	}
+	return text + "; on the CPU: " + strings.Join(operators, ", ") + ": " + f.Shares.told()
+}
+
+func sharesOf(a *attemptAnswer) Shares {
+	s := a.shares()
+	return Shares{s.Operators, s.Calls, s.OfCalls, s.OfFLOPs, s.OfTime, s.FLOPs}
+}

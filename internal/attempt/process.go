@@ -1,0 +1,263 @@
+package attempt
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"assay/agent"
+	"assay/internal/fault"
+	"assay/internal/target"
+	"assay/internal/text"
+)
+
+// Times that a process of ours gets beyond what it was asked for.
+const (
+	// grace is for reporting a model whose time is up, and for forking the next one.
+	grace = 30 * time.Second
+	// afterEnd is for reading what was written before it ended: a program that the model started may hold the pipes
+	// open.
+	afterEnd = 2 * time.Second
+)
+
+// heard is what one process told.
+type heard struct {
+	torch, python string
+	attempts      []*attemptAnswer // of each model offered, in their order
+}
+
+// try has attempt.py try models once: those named, of the package or by themselves, or all of the package.
+func (o *Options) try(ctx context.Context, device string, double *target.Settings, names []string) (*heard, error) {
+	if names == nil {
+		names = []string{}
+	}
+	asked := request{Version: Version, Device: device, Double: double, Targets: names, Inputs: o.Inputs, Args: o.Args,
+		Eval:  o.Eval,
+		Limit: o.Limit.Seconds()}
+	if o.All {
+		asked.Package = o.Name
+	}
+	data, err := json.Marshal(asked)
+	if err != nil {
+		return nil, fmt.Errorf("try %s: %w", o.Name, err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("try %s: %w", o.Name, err)
+	}
+	defer read.Close()
+	var said tail
+	cmd := o.command(ctx, data, &said, device)
+	cmd.ExtraFiles = []*os.File{write}
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Interpreter, err)
+	}
+	ended := make(chan struct{})
+	var how error
+	go func() {
+		how = cmd.Wait()
+		close(ended)
+	}()
+	c := &conversation{}
+	broken := o.listen(c, read, ended, func() {
+		if o.All && len(names) == 0 {
+			o.say("%d models of %s, %s", len(c.offered), o.Name, o.where())
+		}
+	})
+	if broken == nil {
+		select {
+		case <-ended:
+		case <-time.After(o.grace()): // all is told; what keeps it, a thread of the model's, is not waited for
+		}
+	}
+	cmd.Process.Kill()
+	<-ended
+	if f, ok := cmd.Stderr.(*shownWriter); ok {
+		f.shown.Flush()
+	}
+	switch {
+	case broken != nil:
+		return nil, fmt.Errorf("try %s: its answer cannot be read: %w", o.Name, broken)
+	case c.refused != nil:
+		return nil, o.refusal(c.refused)
+	case c.hello == nil || c.offered == nil || o.All && len(c.offered) > 0 && len(c.untold()) == len(c.offered):
+		return nil, fmt.Errorf("try %s: %s ended without an answer (%s): %s", o.Name, o.Interpreter, endedBy(how),
+			said.last())
+	case len(c.offered) == 0:
+		err := fmt.Errorf("%s offers no model that can be built without arguments", o.Name)
+		return nil, fault.Hint(err, "name one: assay try MODULE:MODEL --args KEY=VALUE")
+	}
+	h := &heard{torch: c.hello.Torch, python: c.hello.Python}
+	for _, name := range c.offered {
+		a := c.told[name]
+		if a == nil {
+			a = &attemptAnswer{Target: name, Data: double == nil || !double.ShapeOnly,
+				Error: &failurePart{Kind: kindCrash, Text: "the process ended without an answer: " + endedBy(how)}}
+		}
+		h.attempts = append(h.attempts, a)
+	}
+	return h, nil
+}
+
+// command is attempt.py under the user's Python. What a model of the user's own prints is shown; of the others, and of
+// what is tried on the CPU beside the device, the end is kept.
+func (o *Options) command(ctx context.Context, request []byte, said *tail, device string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, o.Interpreter, o.program)
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = o.Dir, bytes.NewReader(request), afterEnd
+	for _, e := range o.Environ {
+		if name, _, _ := strings.Cut(e, "="); name != agent.Variable && name != "CUDA_VISIBLE_DEVICES" {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES=")
+	cmd.Stdout, cmd.Stderr = said, said
+	if !o.All && device == o.Device {
+		shown := &shownWriter{shown: text.NewWriter(o.Narration), said: said}
+		cmd.Stdout, cmd.Stderr = shown, shown // one writer, so that neither stream writes while the other does
+	}
+	return cmd
+}
+
+// shownWriter shows what is said, made harmless, and keeps its end.
+type shownWriter struct {
+	shown *text.Writer
+	said  *tail
+}
+
+func (w *shownWriter) Write(p []byte) (int, error) {
+	w.said.Write(p)
+	w.shown.Write(p) // what nobody reads any more does not end the attempt
+	return len(p), nil
+}
+
+// listen follows the answers until the last one, or until nothing more can come. An error is an answer that departs
+// from the wire's page. offered is called when the models are known. Where models have a limit of time, silence beyond
+// it is an error: attempt.py has to end a model that is late.
+func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{}, offered func()) error {
+	type next struct {
+		line []byte
+		err  error
+	}
+	lines, enough := make(chan next), make(chan struct{})
+	defer close(enough)
+	go func() {
+		r := bufio.NewReaderSize(from, 64<<10)
+		for {
+			line, err := readLine(r)
+			select {
+			case lines <- next{line, err}:
+			case <-enough:
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	var silence, over <-chan time.Time
+	for !c.done {
+		if o.All && c.offered != nil {
+			silence = time.After(o.Limit + o.grace())
+		}
+		select {
+		case n := <-lines:
+			switch {
+			case errors.Is(n.err, errLong):
+				return n.err
+			case n.err != nil: // it has ended
+				return nil
+			}
+			first := c.offered == nil
+			if err := c.take(n.line); err != nil {
+				return err
+			}
+			if first && c.offered != nil {
+				offered()
+			}
+		case <-ended:
+			ended, over = nil, time.After(afterEnd)
+		case <-over:
+			return nil
+		case <-silence:
+			return fmt.Errorf("nothing was told of %s for %s, and a model has %s", c.untold()[0], o.Limit+o.grace(),
+				o.Limit)
+		}
+	}
+	return nil
+}
+
+// refusal is the error where nothing can be tried.
+func (o *Options) refusal(f *failurePart) error {
+	switch f.Kind {
+	case kindTorch:
+		err := fmt.Errorf("try %s: import torch in %s: %s", o.Name, o.Interpreter, f.Text)
+		return fault.Hint(err, "name an interpreter that has it: --python PATH")
+	case kindInput, kindArgs:
+		return fault.Exit(fault.Hint(errors.New(f.Text), "see: assay try --help"), fault.Usage)
+	case kindTarget:
+		return fault.Hint(fmt.Errorf("try %s: %s", o.Name, f.Text),
+			"looked for with "+o.Interpreter+"; --python names another")
+	}
+	at := f.at()
+	if at != "" {
+		at = " at " + at
+	}
+	return fmt.Errorf("try %s: importing it raised %s%s: %s", o.Name, f.Type, at, f.Text)
+}
+
+// at is where it happened: the user's line, else a library's.
+func (f *failurePart) at() string {
+	if f.Where != "" {
+		return f.Where
+	}
+	return f.Via
+}
+
+// told is the error as Python would print it.
+func (f *failurePart) told() string { return strings.TrimPrefix(f.Type+": "+f.Text, ": ") }
+
+// endedBy says how a process ended.
+func endedBy(err error) string {
+	var exit *exec.ExitError
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return "exit status 0"
+	case errors.As(err, &exit):
+		return exit.Error()
+	}
+	return err.Error()
+}
+
+// tail keeps the end of what a process has said.
+type tail struct{ data []byte }
+
+// tailKept is how many bytes of it are kept, at least.
+const tailKept = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	n := len(p)
+	if n > 2*tailKept {
+		p = p[n-2*tailKept:]
+	}
+	if t.data = append(t.data, p...); len(t.data) > 2*tailKept {
+		t.data = slices.Clone(t.data[len(t.data)-tailKept:])
+	}
+	return n, nil
+}
+
+// last is the last line that says something.
+func (t *tail) last() string {
+	lines := strings.Split(strings.TrimSpace(string(t.data)), "\n")
+	return lines[len(lines)-1]
+}

@@ -1,0 +1,136 @@
+package attempt
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"assay/internal/text"
+	"assay/internal/unit"
+)
+
+// Text writes one model at length, or a line for each and the counts, in lines of at most width columns where their
+// words allow. What strangers wrote moves no cursor and begins no line.
+func (r *Result) Text(out io.Writer, width int) error {
+	var b strings.Builder
+	if r.Package == "" && len(r.Models) == 1 {
+		r.one(&b, r.Models[0], width)
+	} else {
+		r.list(&b)
+	}
+	_, err := io.WriteString(out, text.Lines(b.String()))
+	return err
+}
+
+// basis says where what is printed was seen.
+func (r *Result) basis() string {
+	if r.Double != nil {
+		return fmt.Sprintf("%s, torch %s installed", doubleText(r.Double), r.Torch)
+	}
+	return fmt.Sprintf("on %s with torch %s", r.On, r.Torch)
+}
+
+func (r *Result) one(b *strings.Builder, m *Attempt, width int) {
+	head := fmt.Sprintf("%s: %s; %s, %s.", m.Name, m.Outcome, r.Basis, r.basis())
+	b.WriteString(text.Wrapped(head, "", "  ", width))
+	row := func(name, said string) {
+		if said != "" {
+			b.WriteString(text.Wrapped(said, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width))
+		}
+	}
+	model := strings.Join(m.Inputs, "; ")
+	if m.Model != "" {
+		model = strings.TrimPrefix(fmt.Sprintf("%s; %s, %d parameters", model, m.Model, m.Parameters), "; ")
+	}
+	row("input", model)
+	row("operator", m.Operator)
+	if m.Outcome != outcomeOK {
+		at := m.Phase
+		if m.Where != "" {
+			at += " at " + m.Where
+		}
+		row("where", at)
+		row("error", strings.TrimPrefix(m.Error+": "+m.Text, ": "))
+		row("do", m.Remedy)
+	}
+	if f := m.Fallback; f != nil {
+		row("fallback", "with PYTORCH_ENABLE_MPS_FALLBACK=1: "+f.told())
+	}
+	row("CPU", m.CPU)
+	if m.Ran != nil && m.Outcome == outcomeOK && m.Fallback == nil {
+		row("called", fmt.Sprintf("%d operators %d times, each with a kernel", m.Ran.Operators, m.Ran.Calls))
+	}
+	if m.Peak > 0 && m.Outcome == outcomeOK {
+		row("memory", unit.Bytes(float64(m.Peak))+" at the peak, as Metal's driver counts")
+	}
+	for _, n := range m.Notes {
+		row("note", n)
+	}
+}
+
+// told names the shares that are known.
+func (s Shares) told() string {
+	var parts []string
+	for _, x := range []struct {
+		share *float64
+		of    string
+	}{{s.OfCalls, "calls"}, {s.OfFLOPs, "FLOPs"}, {s.OfTime, "CPU time"}} {
+		if x.share != nil {
+			parts = append(parts, unit.Format(*x.share, "ratio")+" of the "+x.of)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// listWidth is where the last line of a list is broken; the others, a model each, are not.
+const listWidth = 100
+
+func (r *Result) list(b *strings.Builder) {
+	name, outcome := 0, 0
+	for _, m := range r.Models {
+		name, outcome = max(name, len(m.Name)), max(outcome, len(m.Outcome))
+	}
+	for _, m := range r.Models {
+		line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcome, m.Outcome,
+			strings.Join(append(m.why(), m.Notes...), "; "))
+		fmt.Fprintln(b, strings.TrimRight(text.Line(line), " "))
+	}
+	var counts []string
+	for _, o := range outcomes {
+		if r.Counts[o] > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", r.Counts[o], o))
+		}
+	}
+	fmt.Fprintln(b)
+	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(),
+		strings.Join(counts, ", "))
+	b.WriteString(text.Wrapped(sum, "", "  ", listWidth))
+}
+
+// why is a model's outcome in a list, in a few words each.
+func (m *Attempt) why() []string {
+	switch {
+	case m.Outcome == outcomeOK:
+		return nil
+	case m.Operator == "" || m.Outcome == outcomeCPU:
+		return []string{strings.TrimPrefix(m.Error+": "+firstLine(m.Text), ": ")}
+	}
+	why := []string{m.Operator + " in " + m.Phase}
+	switch {
+	case m.Outcome != outcomeMissing:
+		why = append(why, firstLine(m.Text))
+	case m.NativeFrom != "":
+		why = append(why, "native from "+m.NativeFrom)
+	default:
+		why = append(why, "in no release")
+	}
+	if m.Fallback != nil {
+		why = append(why, "with the fallback: "+m.Fallback.Outcome)
+	}
+	return why
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

@@ -1,0 +1,3 @@
+import multiprocessing
+
+multiprocessing.set_start_method("fork")
