@@ -19,7 +19,7 @@ func TestLoopNotRecognised(t *testing.T) {
 	if f := finding(s.f.Finish(), "loop-not-recognised"); f != nil {
 		t.Errorf("ten steps: %+v", f)
 	}
-	bare := &stream{New()}
+	bare := &stream{f: New()}
 	bare.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0)})
 	bare.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "wall": 1000.0, "clock": 0})
 	run := bare.f.Finish()

@@ -1,7 +1,7 @@
 import toy
 
 batches, line = toy.Batches(15), toy.Line()
-for epoch in range(3):
+for _ in range(3):
     for batch in batches:
         line.descend(batch)
         line.update(0.05)
