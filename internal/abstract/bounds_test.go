@@ -76,11 +76,13 @@ func TestBounds(t *testing.T) {
 		maxNesting+50)+"see(2)\nsee(3)\n")),
 		"number 1", "-", "number 3")
 	expect(t, "many calls", seenOf(t, one(many(maxCalls+1, "def f#(): return #\n")+many(maxCalls-1, "f#()\n")+
-		fmt.Sprintf("see(f%d())\nsee(f%d())\n", maxCalls-1, maxCalls))), fmt.Sprintf("number %d", maxCalls-1), "unknown")
+		fmt.Sprintf("see(f%d())\nsee(f%d())\n", maxCalls-1, maxCalls))), fmt.Sprintf("number %d", maxCalls-1),
+		"unknown")
 	expect(t, "many arguments", seenOf(t, one("def f(x): return x\n"+many(maxContexts-1,
 		"f(#)\n")+"see(f(100))\nsee(f(101))\nsee(f(0))\n")),
 		"number 100", "unknown", "number 0")
-	expect(t, "a long list", seenOf(t, one("x = ["+many(100, "#,")+"]\nsee(x[63])\nsee(x[64])\n")), "number 63", "unknown")
+	expect(t, "a long list", seenOf(t, one("x = ["+many(100, "#,")+"]\nsee(x[63])\nsee(x[64])\n")), "number 63",
+		"unknown")
 	expect(t, "a list that grows", seenOf(t, one("x = ['a']\n"+many(maxItems-1,
 		"x.append('a')\n")+"x.append(1)\nsee(x[0])\n")), `text "a"`)
 	expect(t, "a list that holds itself", seenOf(t, one(`
@@ -102,7 +104,8 @@ see(c is None)
 		"else:\n    def less(): return 1\nsee(less())\n")), "unknown", "number 1")
 	expect(t, "a statement too long", seenOf(t, one("x = ["+many(maxSteps, "1,")+"\nsee(2)]\n")), "-")
 	way := map[string]string{"main.py": "from m0 import x\nsee(x)\n", "m0.py": "from m1 import x",
-		"m1.py": "from m2 import x", "m2.py": "from m3 import x", "m3.py": "from m4 import x", "m4.py": "from m5 import x",
+		"m1.py": "from m2 import x", "m2.py": "from m3 import x", "m3.py": "from m4 import x",
+		"m4.py": "from m5 import x",
 		"m5.py": "from m6 import x", "m6.py": "from m7 import x", "m7.py": "from m8 import x", "m8.py": "x = 1"}
 	expect(t, "a long way", seenOf(t, way), "unknown")
 	way["main.py"] = "from m1 import x\nsee(x)\n"
@@ -242,7 +245,8 @@ func TestOnlyWhatRuns(t *testing.T) {
 
 // TestKeptCalls: a call that somebody has kept stays what it was, however many come after it.
 func TestKeptCalls(t *testing.T) {
-	tree := pyast.Parse([]byte("import lib\n"+many(100, "lib.other(x, #)\nlib.kept(#)\nlib.other(#)\n")), pyast.Options{})
+	tree := pyast.Parse([]byte("import lib\n"+many(100, "lib.other(x, #)\nlib.kept(#)\nlib.other(#)\n")),
+		pyast.Options{})
 	var kept []*Call
 	watch := &Watch{Call: func(c *Call) bool {
 		if c.Path == "lib.kept" {

@@ -211,7 +211,8 @@ func (in *Interp) joined(e *pyast.JoinedStr) *Value {
 			case v.Kind == Device && b.Len() == 0 && len(e.Values) == 1:
 				return v
 			default:
-				if s := b.String(); len(s) > 1 && strings.HasSuffix(s, ":") && isDevice(s[:len(s)-1]) { // f"cuda:{rank}"
+				if s := b.String(); len(s) > 1 && strings.HasSuffix(s, ":") && isDevice(s[:len(s)-1]) {
+					// f"cuda:{rank}"
 					b.WriteString("0")
 				} else {
 					known = false
@@ -315,7 +316,8 @@ func (in *Interp) compare(e *pyast.Compare) *Value {
 		case a.Kind == None && b.mayBeNone() || b.Kind == None && a.mayBeNone():
 		case a.Kind == None || b.Kind == None:
 			known = a.Kind != Str && b.Kind != Str && a.Kind != Number && b.Kind != Number
-		case a.Kind == Device && b.Kind == Str || a.Kind == Str && b.Kind == Device || a.Kind == Device && b.Kind == Device:
+		case a.Kind == Device && b.Kind == Str || a.Kind == Str && b.Kind == Device || a.Kind == Device &&
+			b.Kind == Device:
 			x, y := a.Place(), b.Place()
 			if single(x) && single(y) {
 				equal, known = x == y, true
@@ -343,7 +345,8 @@ func (in *Interp) compare(e *pyast.Compare) *Value {
 	case pyast.Gt, pyast.Lt, pyast.GtE, pyast.LtE:
 		if a.Kind == Number && b.Kind == Number && (a.Text != "" || b.Text != "") && a.Type+b.Type != "" {
 			x, y := a.Num, b.Num
-			return boolean(map[pyast.Op]bool{pyast.Gt: x > y, pyast.Lt: x < y, pyast.GtE: x >= y, pyast.LtE: x <= y}[e.Ops[0]])
+			return boolean(map[pyast.Op]bool{pyast.Gt: x > y, pyast.Lt: x < y, pyast.GtE: x >= y,
+				pyast.LtE: x <= y}[e.Ops[0]])
 		}
 	}
 	return unknown
@@ -384,7 +387,8 @@ func (in *Interp) subscript(e *pyast.Subscript) *Value {
 			return unknown
 		}
 	case Module:
-		if base.Path == "torch.nn.ModuleList" || base.Path == "torch.nn.Sequential" || base.Path == "torch.nn.ModuleDict" {
+		if base.Path == "torch.nn.ModuleList" || base.Path == "torch.nn.Sequential" ||
+			base.Path == "torch.nn.ModuleDict" {
 			if index.Kind == Number && len(base.Items) > int(index.Num) && index.Num >= 0 {
 				if m := base.Items[int(index.Num)]; m.Kind == Module {
 					return in.child(base, m)

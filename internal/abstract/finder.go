@@ -60,7 +60,8 @@ func (f *Finder) locate(folder, name string) string {
 		return path
 	}
 	below := strings.ReplaceAll(name, ".", string(filepath.Separator))
-	for dir := folder; path == "" && (len(dir) >= len(f.base) || strings.HasPrefix(f.base, dir)); dir = filepath.Dir(dir) {
+	for dir := folder; path == "" && (len(dir) >= len(f.base) || strings.HasPrefix(f.base,
+		dir)); dir = filepath.Dir(dir) {
 		path = f.find(filepath.Join(dir, below))
 		if dir == f.base || dir == filepath.Dir(dir) {
 			break

@@ -14,8 +14,8 @@ const (
 	maxSteps    = 400_000 // expressions, for each file
 	maxNesting  = 400     // expressions and statements within each other
 
-	// A function that its file never calls is a library's: what it calls in other files is followed less far than what a
-	// program calls.
+	// A function that its file never calls is a library's: what it calls in other files is followed less far than what
+	// a program calls.
 	loneDepth    = 2
 	loneContexts = 3
 	loneBytes    = 1500 // of source: longer functions of other files are left to the check of those files

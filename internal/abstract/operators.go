@@ -49,7 +49,8 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 	case a.Kind == Str && b.Kind == Str && op == pyast.Add:
 		return &Value{Kind: Str, Text: a.Text + b.Text, Soft: a.Soft || b.Soft}
 	// "cuda:" + str(rank)
-	case a.Kind == Str && op == pyast.Add && isDevice(strings.TrimSuffix(a.Text, ":")) && strings.HasSuffix(a.Text, ":"):
+	case a.Kind == Str && op == pyast.Add && isDevice(strings.TrimSuffix(a.Text, ":")) &&
+		strings.HasSuffix(a.Text, ":"):
 		return &Value{Kind: Str, Text: a.Text + "0", Soft: a.Soft}
 	case a.Kind == Number && b.Kind == Number && a.Text != "" && b.Text != "":
 		v := &Value{Kind: Number, Type: a.Type, Soft: a.Soft || b.Soft}
@@ -79,7 +80,8 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		v.Text = strconv.FormatFloat(v.Num, 'g', -1, 64)
 		return v
 	case a.Kind == Seq && b.Kind == Seq && op == pyast.Add:
-		return &Value{Kind: Seq, Items: append(append([]*Value{}, a.Items...), b.Items...), Form: strung(a.Form, b.Form)}
+		return &Value{Kind: Seq, Items: append(append([]*Value{}, a.Items...), b.Items...),
+			Form: strung(a.Form, b.Form)}
 	case a.Kind == Seq && op == pyast.Mult:
 		return &Value{Kind: Seq, Items: a.Items, Form: Loose}
 	}

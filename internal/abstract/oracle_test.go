@@ -50,7 +50,10 @@ func TestAgainstPyTorch(t *testing.T) {
 		code, _, _ := strings.Cut(lines[name][n-1], "  #")
 		for _, ours := range met[name][n] {
 			words := strings.Fields(ours)
-			elsewhere := func(word string) bool { return word == "soft" || word == "none" || word == "mps" || word == "cuda" }
+			elsewhere := func(word string) bool {
+				return word == "soft" || word == "none" || word == "mps" ||
+					word == "cuda"
+			}
 			if slices.ContainsFunc(words, elsewhere) {
 				continue
 			}

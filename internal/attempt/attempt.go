@@ -142,7 +142,8 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.Device, Torch: first.torch,
+	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.Device,
+		Torch:  first.torch,
 		Python: first.python, Counts: map[string]int{}, Models: []*Attempt{}}}
 	release := first.torch
 	if settings != nil {

@@ -10,7 +10,8 @@ import (
 	"assay/internal/target"
 )
 
-// Result is what came of all models: a document of evidence, and the JSON of `assay try`. Figures of a model are labelled with it.
+// Result is what came of all models: a document of evidence, and the JSON of `assay try`. Figures of a model are
+// labelled with it.
 type Result struct {
 	evidence.Envelope
 	Tried `json:"body"`
@@ -83,7 +84,8 @@ func (r *Result) document() {
 		labels := evidence.Labels{"model": m.Name}
 		add := func(name, unit string, v *float64) {
 			if v != nil {
-				r.Figures = append(r.Figures, evidence.Figure{Name: name, Labels: labels, Value: v, Unit: unit, Basis: r.Basis})
+				r.Figures = append(r.Figures, evidence.Figure{Name: name, Labels: labels, Value: v, Unit: unit,
+					Basis: r.Basis})
 			}
 		}
 		if m.Peak > 0 {
@@ -100,7 +102,8 @@ func (r *Result) document() {
 			if m.Outcome == outcomeCPU || m.Outcome == outcomeNotBuilt {
 				severity = evidence.Note // it says nothing about the device
 			}
-			r.Findings = append(r.Findings, evidence.Finding{Name: "try-" + strings.ReplaceAll(strings.ToLower(m.Outcome), " ", "-"), Severity: severity,
+			r.Findings = append(r.Findings, evidence.Finding{Name: "try-" +
+				strings.ReplaceAll(strings.ToLower(m.Outcome), " ", "-"), Severity: severity,
 				Text: m.Name + ": " + cmp.Or(m.Text, m.Outcome), Where: m.Where, Hint: m.Remedy, Basis: r.Basis})
 		}
 	}

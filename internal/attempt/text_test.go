@@ -15,28 +15,29 @@ func share(x float64) *float64 { return &x }
 
 // result is one of each kind of outcome, on the double.
 func result() *Result {
-	return &Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt), Tried: Tried{Basis: evidence.Rehearsed, On: OnDouble, Torch: "2.15.0", Python: "3.11.7",
-		Package: "net", Counts: map[string]int{"ok": 1, "missing operator": 2, "dtype": 1, "CPU too": 1},
-		Double: &target.Settings{Release: "2.8.0", ChipName: "Apple M1", Memory: 16 << 30, MacOS: target.MacOS{15, 0},
-			ShapeOnly: true},
-		Models: []*Attempt{
-			{Name: "Fine", Outcome: "ok", Phase: "done", Model: "Net", Inputs: []string{"2,3 float32"}, Parameters: 6,
-				Data: true, Peak: 1 << 20,
-				Ran: &Shares{Operators: 4, Calls: 9, OfCalls: share(0)}, Notes: []string{"aten::std: another value"}},
-			{Name: "Lacks", Peak: 1 << 20, Ran: &Shares{Operators: 1, Calls: 2}, Outcome: "missing operator",
-				Phase: "forward", Operator: "aten::frob", NativeFrom: "2.9", Error: "NotImplementedError",
-				Text:  "The operator\nis not there",
-				Where: "net.py:7", Remedy: "native from torch 2.9 on", CPU: "ok",
-				Fallback: &Fallback{Outcome: "ok", Shares: Shares{OfCalls: share(0.25), OfTime: share(0.5)},
-					Operators: []FellBack{{"aten::frob", 3, "net.py:7"}}}},
-			{Name: "Never", Outcome: "missing operator", Phase: "backward", Operator: "aten::gone",
-				Error: "NotImplementedError", Text: "no",
-				Fallback: &Fallback{Outcome: "other", Text: "RuntimeError: no"}},
-			{Name: "Wide", Outcome: "dtype", Phase: "move", Operator: "aten::_to_copy", Error: "TypeError",
-				Text: "no float64\nat all"},
-			{Name: "Wrong", Outcome: "CPU too", Phase: "forward", Operator: "aten::mm", Error: "RuntimeError",
-				Text: "shapes\nmore", CPU: "RuntimeError: shapes"},
-		}}}
+	return &Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt),
+		Tried: Tried{Basis: evidence.Rehearsed, On: OnDouble, Torch: "2.15.0", Python: "3.11.7",
+			Package: "net", Counts: map[string]int{"ok": 1, "missing operator": 2, "dtype": 1, "CPU too": 1},
+			Double: &target.Settings{Release: "2.8.0", ChipName: "Apple M1", Memory: 16 << 30, MacOS: target.MacOS{15, 0},
+				ShapeOnly: true},
+			Models: []*Attempt{
+				{Name: "Fine", Outcome: "ok", Phase: "done", Model: "Net", Inputs: []string{"2,3 float32"}, Parameters: 6,
+					Data: true, Peak: 1 << 20,
+					Ran: &Shares{Operators: 4, Calls: 9, OfCalls: share(0)}, Notes: []string{"aten::std: another value"}},
+				{Name: "Lacks", Peak: 1 << 20, Ran: &Shares{Operators: 1, Calls: 2}, Outcome: "missing operator",
+					Phase: "forward", Operator: "aten::frob", NativeFrom: "2.9", Error: "NotImplementedError",
+					Text:  "The operator\nis not there",
+					Where: "net.py:7", Remedy: "native from torch 2.9 on", CPU: "ok",
+					Fallback: &Fallback{Outcome: "ok", Shares: Shares{OfCalls: share(0.25), OfTime: share(0.5)},
+						Operators: []FellBack{{"aten::frob", 3, "net.py:7"}}}},
+				{Name: "Never", Outcome: "missing operator", Phase: "backward", Operator: "aten::gone",
+					Error: "NotImplementedError", Text: "no",
+					Fallback: &Fallback{Outcome: "other", Text: "RuntimeError: no"}},
+				{Name: "Wide", Outcome: "dtype", Phase: "move", Operator: "aten::_to_copy", Error: "TypeError",
+					Text: "no float64\nat all"},
+				{Name: "Wrong", Outcome: "CPU too", Phase: "forward", Operator: "aten::mm", Error: "RuntimeError",
+					Text: "shapes\nmore", CPU: "RuntimeError: shapes"},
+			}}}
 }
 
 func shown(t *testing.T, r *Result, width int) string {
@@ -102,8 +103,9 @@ func TestText(t *testing.T) {
 		!strings.Contains(got, "on the CPU: aten::frob 3×") {
 		t.Errorf("%s", got)
 	}
-	one := Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt), Tried: Tried{Basis: evidence.Measured, On: OnCPU, Torch: "2.15.0",
-		Models: []*Attempt{{Name: "Net", Outcome: "ok", Phase: "done"}}}}
+	one := Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt),
+		Tried: Tried{Basis: evidence.Measured, On: OnCPU, Torch: "2.15.0",
+			Models: []*Attempt{{Name: "Net", Outcome: "ok", Phase: "done"}}}}
 	if got := shown(t, &one, 100); got != "Net: ok; measured, on cpu with torch 2.15.0.\n" {
 		t.Errorf("%q", got)
 	}
@@ -170,7 +172,8 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%+v", document)
 	}
 	for _, f := range document.Figures {
-		if row, ok := catalogue.Find(f.Name); !ok || row.Unit != f.Unit || f.Labels["model"] == "" || f.Basis != evidence.Rehearsed {
+		if row, ok := catalogue.Find(f.Name); !ok || row.Unit != f.Unit || f.Labels["model"] == "" ||
+			f.Basis != evidence.Rehearsed {
 			t.Errorf("%+v: not as the catalogue has it, or of no model", f)
 		}
 	}

@@ -97,7 +97,8 @@ func TestRunSaysWhatItKnows(t *testing.T) {
 
 // TestReleaseOfARun: the release that the double stood for, else the one that ran; without its build.
 func TestReleaseOfARun(t *testing.T) {
-	for _, c := range []struct{ double, ran, want string }{{"2.3.0", "2.8.0", "2.3.0"}, {"", "2.8.0+cu128", "2.8.0"}, {"", "", ""}} {
+	for _, c := range []struct{ double, ran, want string }{{"2.3.0", "2.8.0", "2.3.0"}, {"", "2.8.0+cu128", "2.8.0"},
+		{"", "", ""}} {
 		run := &evidence.Run{}
 		run.Target.Framework, run.Target.Release = "torch", c.ran
 		if c.double != "" {

@@ -273,9 +273,13 @@ func TestConditions(t *testing.T) {
 // TestDouble goes through the texts that the double raises or warns with, as they stand in its sources.
 func TestDouble(t *testing.T) {
 	// What a script does not see, or what is no matter of the device.
-	ours := []string{"a heap without room was chosen", "read the double's table ", "put up the double: ", "the block is free already", "cannot allocate "}
-	follows := map[string]string{"Undefined type ": "Undefined type Float", "state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
-		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase", "Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'", "'mps' is deprecated": "'torch.mps.nope' is deprecated",
+	ours := []string{"a heap without room was chosen", "read the double's table ", "put up the double: ",
+		"the block is free already", "cannot allocate "}
+	follows := map[string]string{"Undefined type ": "Undefined type Float",
+		"state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
+		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase",
+		"Tried to allocate ": "Tried to allocate 1.00 GiB", "module 'mps'": "module 'torch.mps'",
+		"'mps' is deprecated":            "'torch.mps.nope' is deprecated",
 		"mps is only implemented on CPU": "apply_ is only implemented on CPU",
 		"from the 'mps' backend":         "from the 'SparseMPS' backend",
 		"assay: mps mps":                 "assay: torch.mps.compile_shader runs Metal code, which cannot be rehearsed without a Mac's GPU"}
@@ -577,7 +581,8 @@ func FuzzScan(f *testing.F) {
 func TestRun(t *testing.T) {
 	growth := 0.4
 	run := evidence.NewRun("r")
-	run.Target = evidence.Target{Asked: "double", Device: "mps", Double: &evidence.Double{Release: "2.3.0", MacOS: "14.5"}}
+	run.Target = evidence.Target{Asked: "double", Device: "mps", Double: &evidence.Double{Release: "2.3.0",
+		MacOS: "14.5"}}
 	run.Outcome = evidence.Outcome{Error: "RuntimeError: MPS backend out of memory (MPS allocated: 17.00 GB, other allocations: 0 bytes, max allowed: 18.00 GB). Tried to allocate 7.00 GB on private pool.", Where: "train.py:12"}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "D", Batch: 64}}
 	run.Fallbacks = []evidence.Fallback{{Operator: "aten::nonzero", Count: 9, Where: "model.py:3"}}

@@ -374,8 +374,9 @@ class Generator(nn.Sequential):
     """A DCGAN's generator and discriminator as one module, for one optimizer step of both losses."""
 
     def __init__(self, width=64):
-        # noqa: E731
-        up = lambda a, b: (nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(True))
+        def up(a, b):
+            return (nn.ConvTranspose2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(True))
+
         super().__init__(nn.ConvTranspose2d(100, 8 * width, 4, 1, 0, bias=False), nn.BatchNorm2d(8 * width),
                          nn.ReLU(True),
                          *up(8 * width, 4 * width), *up(4 * width, 2 * width), *up(2 * width, width),
@@ -385,8 +386,9 @@ class Generator(nn.Sequential):
 class DCGAN(nn.Module):
     def __init__(self, width=64):
         super().__init__()
-        # noqa: E731
-        down = lambda a, b: (nn.Conv2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2, True))
+        def down(a, b):
+            return (nn.Conv2d(a, b, 4, 2, 1, bias=False), nn.BatchNorm2d(b), nn.LeakyReLU(0.2, True))
+
         self.generator = Generator(width)
         self.discriminator = nn.Sequential(nn.Conv2d(3, width, 4, 2, 1), nn.LeakyReLU(0.2, True),
                                            *down(width, 2 * width),
