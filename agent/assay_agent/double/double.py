@@ -84,7 +84,7 @@ class Double:
 
     @contextlib.contextmanager
     def use(self):
-        """Have torch ask this double, until the block ends."""
+        """Have torch ask this double until the block ends, in every thread of the process."""
         before = current.double
         current.put(self)
         try:
