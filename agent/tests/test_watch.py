@@ -331,8 +331,6 @@ def test_an_asynchronous_device(watch, double_settings):
     seen = watch(
         TRAIN
         + """
-    from assay_agent.watch.torch import numerics
-    numerics.overridden = lambda: False  # the stand-in is a mode itself, and the hooks ask nothing where a mode is on
     model.to("mps")
     train(4, "mps")
     """,
@@ -459,7 +457,7 @@ def test_many_losses_wait_on_the_device_and_are_read_when_the_script_waits(watch
         TRAIN
         + """
     from assay_agent.watch.torch import numerics
-    numerics.overridden = lambda: False
+    numerics.observed = lambda: False
     numerics._on_double = False  # as on a Mac: what lies on the device cannot be read without waiting
     model.to("mps")
     fetches = []

@@ -27,13 +27,15 @@ _scaled = []  # the loss that a GradScaler was given since the last backward pas
 _thinned = 0
 _accumulation = {}  # what the graph says about loss / k: ground -> count
 _readers = {}
+_modes = 0  # that are no mode of the script's: the double stands in by one
 _on_double = False  # what lives on MPS lies in this machine's memory
 
 
 def install(torch, config):
-    global _torch, _cpu, _on_double
+    global _torch, _cpu, _on_double, _modes
     _torch, _cpu = torch, torch.Tensor.cpu
     double = config.get("double")
+    _modes = 1 if double else 0
     _on_double = bool(double) and not double.get("shape_only")
     _readers.update(
         {
@@ -60,7 +62,7 @@ def clear():
 def overridden():
     """Whether the script has a dispatch or function mode on: it would see what the agent asks a tensor."""
     try:
-        return _torch._C._len_torch_dispatch_stack() > 0 or _torch._C._len_torch_function_stack() > 0
+        return _torch._C._len_torch_dispatch_stack() > _modes or _torch._C._len_torch_function_stack() > 0
     except AttributeError:
         return False
 
@@ -68,8 +70,8 @@ def overridden():
 def observed():
     """Whether the script would see an operation of the agent's: by a mode, a profiler, CUDA's mode that reports what
     waits, or in a graph that it captures. Then the agent makes none."""
-    if overridden() or not own_window and _profiled():
-        return True
+    if _modes or overridden() or not own_window and _profiled():
+        return True  # what is asked of the double it would count as the script's
     if T.device.kind != "cuda":
         return False
     return bool(_torch.cuda.get_sync_debug_mode()) or _torch.cuda.is_current_stream_capturing()
