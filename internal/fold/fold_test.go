@@ -10,6 +10,7 @@ import (
 
 	"assay/internal/catalogue"
 	"assay/internal/evidence"
+	"assay/internal/target"
 )
 
 // stream builds the events of a run whose answers can be worked out by hand.
@@ -22,7 +23,7 @@ var former = []string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
 
 func newStream() *stream {
 	s := &stream{New(), [6]int64{1, 2, 3, 4, 5, 5}}
-	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "auto", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}, Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
 	s.send(1, map[string]any{"ev": "framework", "name": "torch", "version": "2.8.0"})
 	return s
@@ -320,7 +321,7 @@ func TestEachFigureIsPut(t *testing.T) {
 	full.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	full.steps(1, 1, 30, 0, plainSteps)
 	noPython := &stream{f: New()}
-	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Asked: "auto"})
+	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}})
 	rehearsed := newRehearsal()
 	for name, s := range map[string]*stream{"no steps": short, "steps": full, "no Python": noPython, "a rehearsal": rehearsed} {
 		run := s.f.Finish()

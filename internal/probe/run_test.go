@@ -15,13 +15,14 @@ import (
 	"assay/internal/fold"
 	"assay/internal/launch"
 	"assay/internal/secret"
+	"assay/internal/target"
 )
 
 func options(t *testing.T, command ...string) Options {
 	t.Helper()
 	local := launch.NewLocal(nil)
 	t.Cleanup(local.Close)
-	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: "auto", Profile: "off", Cache: t.TempDir(),
+	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: target.Target{Device: target.Auto}, Profile: "off", Cache: t.TempDir(),
 		Out: filepath.Join(t.TempDir(), "run"), Now: time.Now, Launcher: local}
 }
 

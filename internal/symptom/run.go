@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/stats"
+	"assay/internal/target"
 	"assay/internal/unit"
 )
 
@@ -143,8 +144,8 @@ var Observations = []Observation{
 		Hypothesis: "The tensors stayed on the CPU.",
 		Actions:    []string{"print(next(model.parameters()).device); model.to(device) and the batch as well.", "assay doctor proves the device."},
 		Sees: func(run *evidence.Run) (string, bool) {
-			asked, got := run.Target.Asked, run.Target.Device
-			return fmt.Sprintf("asked for %s, trained on %s", asked, got), (asked == "mps" || asked == "cuda") && got != "" && got != asked
+			asked, got := target.Asked(run.Target), run.Target.Device
+			return fmt.Sprintf("asked for %s, trained on %s", asked.Device, got), asked.NeedsProof() && got != "" && got != asked.MustShow()
 		},
 	},
 	{
