@@ -5,10 +5,8 @@ package attempt
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -25,13 +23,13 @@ import (
 
 // Options say what to try, and where.
 type Options struct {
-	Name   string   // MODULE:MODEL or FILE.py:MODEL; with All a module or FILE.py
-	All    bool     // every model of a package
-	Device string   // Double, CPU or MPS
-	Double *Double  // what the double stands for; nil with the other devices
-	Inputs []string // as --input takes them
-	Args   []string // KEY=VALUE
-	Eval   bool     // call the model's eval() first
+	Name   string // MODULE:MODEL or FILE.py:MODEL; with All a module or FILE.py
+	All    bool   // every model of a package
+	On     target.Target
+	Double *target.Double // what the double stands for, where On is a rehearsal; else nil
+	Inputs []string       // as --input takes them
+	Args   []string       // KEY=VALUE
+	Eval   bool           // call the model's eval() first
 	Limit  time.Duration
 
 	Interpreter string // path
@@ -43,19 +41,6 @@ type Options struct {
 	program string           // attempt.py
 	graceIs time.Duration    // 0: grace; a test's
 	Now     func() time.Time // nil: the result does not say when it was
-}
-
-// The devices.
-const (
-	OnDouble = "double"
-	OnCPU    = "cpu"
-	OnMPS    = "mps"
-)
-
-// Double is the Mac that the double stands for, and what the atlas has of its release.
-type Double struct {
-	Settings target.Settings
-	Table    target.Table
 }
 
 // needsValues is how many parameters a model may have to be tried once more with data, when its shapes turned out to
@@ -78,7 +63,7 @@ func (o *Options) where() string {
 	if o.Double != nil {
 		return doubleText(&o.Double.Settings)
 	}
-	return "on " + o.Device
+	return "on " + o.On.Device
 }
 
 // Run tries the models; those that need values once more with data, and those that fail once more on the CPU. The error
@@ -96,22 +81,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			return nil, fmt.Errorf("keep the double's table: %w", err)
 		}
 		defer folder.Remove()
-		if settings, err = o.Double.in(folder.Path); err != nil {
+		kept, err := o.Double.Keep(filepath.Join(folder.Path, "double.json"))
+		if err != nil {
 			return nil, fmt.Errorf("keep the double's table: %w", err)
 		}
+		settings = &kept
 	}
 	return o.run(ctx, settings)
-}
-
-// in writes the table into a folder, and says of the settings where it lies.
-func (d *Double) in(folder string) (*target.Settings, error) {
-	settings := d.Settings
-	settings.Table = filepath.Join(folder, "double.json")
-	data, err := json.Marshal(d.Table)
-	if err != nil {
-		return nil, err
-	}
-	return &settings, os.WriteFile(settings.Table, data, 0o600)
 }
 
 // run does what Run says once all is prepared; settings are the double's.
@@ -124,7 +100,7 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 	if !o.All {
 		names = []string{o.Name}
 	}
-	first, err := o.try(ctx, o.Device, settings, names)
+	first, err := o.try(ctx, o.On, settings, names)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +118,7 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.Device,
+	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.On.Device,
 		Torch:  first.torch,
 		Python: first.python, Counts: map[string]int{}, Models: []*Attempt{}}}
 	release := first.torch
@@ -175,8 +151,9 @@ func (o *Options) envelope(first *heard, began time.Time) evidence.Envelope {
 	e := evidence.NewEnvelope(evidence.KindAttempt)
 	e.ID, e.Started = "attempt-"+o.Name, began
 	e.Subject = evidence.Subject{Kind: "model", Command: []string{o.Name}, Dir: o.Dir}
-	e.Target = evidence.Target{Asked: o.Device, Framework: "torch", Release: first.torch, Python: first.python,
+	e.Target = evidence.Target{Framework: "torch", Release: first.torch, Python: first.python,
 		System: runtime.GOOS + "/" + runtime.GOARCH}
+	o.On.In(&e.Target)
 	return e
 }
 
@@ -199,7 +176,7 @@ func (o *Options) withData(ctx context.Context, first *heard, settings target.Se
 	}
 	o.say("%d of them ask for values: those with data", len(again))
 	settings.ShapeOnly = false
-	more, err := o.try(ctx, o.Device, &settings, again)
+	more, err := o.try(ctx, o.On, &settings, again)
 	if err != nil {
 		return err
 	}
@@ -221,7 +198,7 @@ func (a *attemptAnswer) asksForValues() bool {
 
 // onCPU tries on the CPU, with data, what failed on another device.
 func (o *Options) onCPU(ctx context.Context, first *heard, notes map[string]string) (map[string]*attemptAnswer, error) {
-	if o.Device == OnCPU {
+	if o.On == target.CPU() {
 		return nil, nil
 	}
 	var failed []string
@@ -240,7 +217,7 @@ func (o *Options) onCPU(ctx context.Context, first *heard, notes map[string]stri
 	if o.All {
 		o.say("%d failed: those on the CPU", len(failed))
 	}
-	more, err := o.try(ctx, OnCPU, nil, failed)
+	more, err := o.try(ctx, target.CPU(), nil, failed)
 	if err != nil {
 		return nil, err
 	}

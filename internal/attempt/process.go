@@ -36,11 +36,11 @@ type heard struct {
 }
 
 // try has attempt.py try models once: those named, of the package or by themselves, or all of the package.
-func (o *Options) try(ctx context.Context, device string, double *target.Settings, names []string) (*heard, error) {
+func (o *Options) try(ctx context.Context, on target.Target, double *target.Settings, names []string) (*heard, error) {
 	if names == nil {
 		names = []string{}
 	}
-	asked := request{Version: Version, Device: device, Double: double, Targets: names, Inputs: o.Inputs, Args: o.Args,
+	asked := request{Version: Version, Device: on.Device, Double: double, Targets: names, Inputs: o.Inputs, Args: o.Args,
 		Eval:  o.Eval,
 		Limit: o.Limit.Seconds()}
 	if o.All {
@@ -56,7 +56,7 @@ func (o *Options) try(ctx context.Context, device string, double *target.Setting
 	}
 	defer read.Close()
 	var said tail
-	cmd := o.command(ctx, data, &said, device)
+	cmd := o.command(ctx, data, &said, on)
 	cmd.ExtraFiles = []*os.File{write}
 	err = cmd.Start()
 	write.Close()
@@ -112,7 +112,7 @@ func (o *Options) try(ctx context.Context, device string, double *target.Setting
 
 // command is attempt.py under the user's Python. What a model of the user's own prints is shown; of the others, and of
 // what is tried on the CPU beside the device, the end is kept.
-func (o *Options) command(ctx context.Context, request []byte, said *tail, device string) *exec.Cmd {
+func (o *Options) command(ctx context.Context, request []byte, said *tail, on target.Target) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, o.Interpreter, o.program)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = o.Dir, bytes.NewReader(request), afterEnd
 	for _, e := range o.Environ {
@@ -122,7 +122,7 @@ func (o *Options) command(ctx context.Context, request []byte, said *tail, devic
 	}
 	cmd.Env = append(cmd.Env, "CUDA_VISIBLE_DEVICES=")
 	cmd.Stdout, cmd.Stderr = said, said
-	if !o.All && device == o.Device {
+	if !o.All && on == o.On {
 		shown := &shownWriter{shown: text.NewWriter(o.Narration), said: said}
 		cmd.Stdout, cmd.Stderr = shown, shown // one writer, so that neither stream writes while the other does
 	}

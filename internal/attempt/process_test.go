@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/target"
 )
@@ -91,7 +92,7 @@ var scenarios = map[string]func(*stand){
 		s.begin()
 		for i, n := range s.names() {
 			switch {
-			case s.request.Device == OnCPU || i == 2:
+			case s.request.Device == evidence.OnCPU || i == 2:
 				s.send(told(n))
 			case i == 0:
 				s.send(raised(n, kindCrash, "its process ended by signal 11"))
@@ -123,7 +124,7 @@ var scenarios = map[string]func(*stand){
 	"fails on the double": func(s *stand) {
 		s.begin()
 		for i, n := range s.names() {
-			if s.request.Device == OnDouble && i < 2 {
+			if s.request.Device == evidence.OnDouble && i < 2 {
 				s.send(raised(n, "", "shape '[2]' is invalid"))
 			} else {
 				s.send(told(n))
@@ -177,7 +178,7 @@ func with(t *testing.T, scenario string, change func(*Options)) (Options, *bytes
 		t.Fatal(err)
 	}
 	var narration bytes.Buffer
-	o := Options{Name: "net.py:Net", Device: OnCPU, Limit: time.Minute, Interpreter: binary, Cache: t.TempDir(),
+	o := Options{Name: "net.py:Net", On: target.CPU(), Limit: time.Minute, Interpreter: binary, Cache: t.TempDir(),
 		Dir: t.TempDir(), Narration: &narration,
 		Environ: append(os.Environ(), scenarioVariable+"="+scenario, "TMPDIR="+t.TempDir())}
 	if change != nil {
@@ -189,7 +190,8 @@ func with(t *testing.T, scenario string, change func(*Options)) (Options, *bytes
 func all(o *Options) { o.Name, o.All = "net", true }
 
 func onDouble(o *Options) {
-	o.Device, o.Double = OnDouble, &Double{Settings: target.Settings{Release: "2.8.0", ChipName: "Apple M1",
+	o.On = target.Target{Device: evidence.OnDouble}
+	o.Double = &target.Double{Settings: target.Settings{Release: "2.8.0", ChipName: "Apple M1",
 		Memory: 16 << 30, MacOS: target.MacOS{15, 0}}}
 }
 

@@ -73,7 +73,7 @@ func real(t *testing.T, torch, name string, inputs, args []string) (Options, *by
 		t.Fatal(err)
 	}
 	var narration bytes.Buffer
-	o := Options{Name: name, Device: OnCPU, Inputs: inputs, Args: args, Limit: 10 * time.Minute,
+	o := Options{Name: name, On: target.CPU(), Inputs: inputs, Args: args, Limit: 10 * time.Minute,
 		Interpreter: testkit.Python(t), Cache: t.TempDir(),
 		Environ: os.Environ(), Dir: dir, Narration: &narration}
 	if torch == "" {
@@ -88,8 +88,9 @@ func real(t *testing.T, torch, name string, inputs, args []string) (Options, *by
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Device, o.Double = OnDouble, &Double{target.NewSettings(release, chip, target.DefaultMacOS),
-		target.NewTable(a, release, "")}
+	o.On = target.Target{Device: evidence.OnDouble}
+	o.Double = &target.Double{Settings: target.NewSettings(release, chip, target.DefaultMacOS),
+		Table: target.NewTable(a, release, "")}
 	return o, &narration
 }
 

@@ -16,7 +16,7 @@ func share(x float64) *float64 { return &x }
 // result is one of each kind of outcome, on the double.
 func result() *Result {
 	return &Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt),
-		Tried: Tried{Basis: evidence.Rehearsed, On: OnDouble, Torch: "2.15.0", Python: "3.11.7",
+		Tried: Tried{Basis: evidence.Rehearsed, On: evidence.OnDouble, Torch: "2.15.0", Python: "3.11.7",
 			Package: "net", Counts: map[string]int{"ok": 1, "missing operator": 2, "dtype": 1, "CPU too": 1},
 			Double: &target.Settings{Release: "2.8.0", ChipName: "Apple M1", Memory: 16 << 30, MacOS: target.MacOS{15, 0},
 				ShapeOnly: true},
@@ -104,7 +104,7 @@ func TestText(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	one := Result{Envelope: evidence.NewEnvelope(evidence.KindAttempt),
-		Tried: Tried{Basis: evidence.Measured, On: OnCPU, Torch: "2.15.0",
+		Tried: Tried{Basis: evidence.Measured, On: evidence.OnCPU, Torch: "2.15.0",
 			Models: []*Attempt{{Name: "Net", Outcome: "ok", Phase: "done"}}}}
 	if got := shown(t, &one, 100); got != "Net: ok; measured, on cpu with torch 2.15.0.\n" {
 		t.Errorf("%q", got)

@@ -13,10 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"assay/examples"
+	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
 	"assay/internal/probe"
 	"assay/internal/python"
+	"assay/internal/target"
 )
 
 func newDemoCommand(env *Env) *cobra.Command {
@@ -75,10 +77,10 @@ func runDemo(ctx context.Context, env *Env, epochs int, out string) error {
 		return nil
 	}
 	fmt.Fprintf(env.Stderr, "assay run -- python examples/digits/train.py --epochs %d\n\n", epochs)
-	if err := train(runOptions{on: "auto", profile: "auto", warnEpoch: defaultWarnEpoch, out: out}, epochs); err != nil {
+	if err := train(runOptions{asked: target.Words{On: target.Auto}, profile: "auto", warnEpoch: defaultWarnEpoch, out: out}, epochs); err != nil {
 		return err
 	}
-	double := runOptions{on: "double", torch: demoRelease, profile: "off", warnEpoch: defaultWarnEpoch, out: out}
+	double := runOptions{asked: target.Words{On: evidence.OnDouble, Torch: demoRelease}, profile: "off", warnEpoch: defaultWarnEpoch, out: out}
 	if out != "" {
 		double.out = filepath.Clean(out) + "-double"
 	}
@@ -107,7 +109,8 @@ func demoMeet(ctx context.Context, env *Env, interpreter, folder, script, torch 
 	var said bytes.Buffer
 	apart := *env
 	apart.Dir, apart.Stdin, apart.Stdout, apart.Stderr = folder, nil, io.Discard, &said
-	opts := runOptions{on: "double", torch: torch, profile: "off", warnEpoch: defaultWarnEpoch, out: filepath.Join(folder, script+"-run"), quiet: true}
+	opts := runOptions{asked: target.Words{On: evidence.OnDouble, Torch: torch}, profile: "off", warnEpoch: defaultWarnEpoch,
+		out: filepath.Join(folder, script+"-run"), quiet: true}
 	var res *probe.Result
 	if res, err = runSubject(ctx, &apart, opts, []string{interpreter, script}); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/fault"
+	"assay/internal/target"
 	"assay/internal/text"
 )
 
@@ -164,20 +165,16 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 	return answer.text(env.Stdout, a, width(env))
 }
 
-// opsRelease finds the release of torch that is asked about.
+// releaseOf finds the release of torch that is asked about.
 func releaseOf(a *atlas.Atlas, version string) (atlas.Release, error) {
 	if version == "" {
 		all := a.Releases("torch")
 		return all[len(all)-1], nil
 	}
-	r, err := a.Release("torch", version)
+	r, err := target.ParseRelease(a, version)
 	var unknown *atlas.UnknownRelease
 	if errors.As(err, &unknown) {
-		var known []string
-		for _, r := range unknown.Known {
-			known = append(known, r.Version)
-		}
-		err = fault.Exit(fault.Hint(err, fmt.Sprintf("the nearest it has is %s; all: %s", unknown.Nearest(), strings.Join(known, " "))), fault.Usage)
+		err = fault.Exit(err, fault.Usage)
 	}
 	return r, err
 }

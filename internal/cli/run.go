@@ -36,21 +36,21 @@ import (
 
 // runOptions are the flags of `assay run`.
 type runOptions struct {
-	on, python, out, profile, only string
-	steps                          int
-	forTime, warnEpoch             string
-	quiet                          bool
-	logbook                        string // "": $ASSAY_LOGBOOK or .assay/logbook.db; off: none
-	torch, chip, macOS             string // of the Mac that a rehearsal stands for
-	shapeOnly, noCPU               bool
-	policy                         string // of the gates at the end
+	asked                      target.Words
+	python, out, profile, only string
+	steps                      int
+	forTime, warnEpoch         string
+	quiet                      bool
+	logbook                    string // "": $ASSAY_LOGBOOK or .assay/logbook.db; off: none
+	noCPU                      bool
+	policy                     string // of the gates at the end
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
 var defaultWarnEpoch = strings.TrimSuffix(time.Duration(evidence.LongEpoch*float64(time.Second)).String(), "0s")
 
 func newRunCommand(env *Env) *cobra.Command {
-	opts := runOptions{on: "auto", profile: "auto", warnEpoch: defaultWarnEpoch}
+	opts := runOptions{asked: target.Words{On: target.Auto}, profile: "auto", warnEpoch: defaultWarnEpoch}
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Run a training script, unmodified, and measure it",
@@ -74,7 +74,7 @@ Exit status: the script's own; 125 where assay failed before the script was star
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.on, "on", opts.on, "`device` to run on: auto, cpu, mps, cuda, double")
+	f.StringVar(&opts.asked.On, "on", opts.asked.On, "`device` to run on: auto, cpu, mps, cuda, double")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter for scripts, modules and notebooks")
 	f.IntVar(&opts.steps, "steps", 0, "end the run after so many training `steps`")
 	f.StringVar(&opts.forTime, "for", "", "end the run after a `time`: 90s, 2m")
@@ -82,10 +82,10 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.StringVar(&opts.profile, "profile", opts.profile, "hot operators over fifty steps after warm-up, `auto|off`")
 	f.StringVar(&opts.only, "only", "", "after some ordinary steps, run one `side` alone: data or forward")
 	f.StringVar(&opts.warnEpoch, "warn-epoch", opts.warnEpoch, "warn of epochs longer than this `time`")
-	f.StringVar(&opts.torch, "torch", "", "with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
-	f.StringVar(&opts.chip, "chip", "", "with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
-	f.StringVar(&opts.macOS, "macos", "", "with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
-	f.BoolVar(&opts.shapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
+	f.StringVar(&opts.asked.Torch, "torch", "", "with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
+	f.StringVar(&opts.asked.Chip, "chip", "", "with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
+	f.StringVar(&opts.asked.MacOS, "macos", "", "with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
+	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
 	f.BoolVar(&opts.noCPU, "no-cpu", false, "with --on double and pytest: do not run the tests that failed once more on the CPU")
 	f.StringVar(&opts.policy, "policy", "", "hold the run against the gates of a `file`, or of default, when it has ended")
 	f.StringVar(&opts.logbook, "logbook", "", "`file` of the logbook to record in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
@@ -120,20 +120,12 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	usage := func(format string, a ...any) error {
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay run --help"), fault.NotStarted)
 	}
-	switch opts.on {
-	case "auto", "cpu", "mps", "cuda", "double":
-	default:
-		return nil, usage("--on %s: the devices are auto, cpu, mps, cuda and double", opts.on)
+	on, err := target.Run.Parse(opts.asked)
+	if err == nil {
+		err = target.Run.OfDouble(on, "--no-cpu", opts.noCPU)
 	}
-	if opts.on != "double" {
-		for _, flag := range []struct {
-			name  string
-			given bool
-		}{{"--torch", opts.torch != ""}, {"--chip", opts.chip != ""}, {"--macos", opts.macOS != ""}, {"--shape-only", opts.shapeOnly}, {"--no-cpu", opts.noCPU}} {
-			if flag.given {
-				return nil, usage("%s describes the Mac that a rehearsal stands for, and the run is --on %s: it goes with --on double", flag.name, opts.on)
-			}
-		}
+	if err != nil {
+		return nil, fault.Exit(err, fault.NotStarted)
 	}
 	if opts.profile != "auto" && opts.profile != "off" {
 		return nil, usage("--profile=%s: auto or off", opts.profile)
@@ -141,14 +133,13 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if opts.only != "" && opts.only != "data" && opts.only != "forward" {
 		return nil, usage("--only %s: data or forward", opts.only)
 	}
-	if opts.only != "" && opts.on == "double" {
+	if opts.only != "" && on.Rehearsal() {
 		return nil, usage("--only %s compares times, and those of a rehearsal say nothing about the Mac", opts.only)
 	}
 	if opts.steps < 0 {
 		return nil, usage("--steps %d: a number of steps above 0", opts.steps)
 	}
 	limit, warn := 0.0, 0.0
-	var err error
 	if opts.forTime != "" {
 		if limit, err = unit.ParseSeconds(opts.forTime); err != nil || limit == 0 {
 			return nil, usage("--for %s: a time such as 90s or 2m", opts.forTime)
@@ -168,15 +159,15 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if err != nil {
 		return nil, err
 	}
-	if opts.on == "mps" || opts.on == "cuda" {
-		if err := requireDevice(ctx, env, opts.on, command); err != nil {
+	if on.NeedsProof() {
+		if err := requireDevice(ctx, env, on.Device, command); err != nil {
 			return nil, err
 		}
 	}
-	var double *probe.Double
-	if opts.on == "double" {
-		if double, err = rehearsal(ctx, env, opts, command); err != nil {
-			return nil, err
+	var double *target.Double
+	if on.Rehearsal() {
+		if double, err = rehearsal(ctx, env, on, command); err != nil {
+			return nil, fault.Exit(err, fault.NotStarted)
 		}
 	}
 	id, own := runName(env, subject), []string{env.Path(ownFolder), logbookPath(env, opts.logbook)}
@@ -193,7 +184,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	here := launch.NewLocal(env.Witness)
 	defer here.Close()
 	res, err := probe.Run(probe.Options{
-		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: opts.on, Steps: opts.steps, For: limit, Only: opts.only,
+		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps, For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache, NoAgent: noAgent,
 		Launcher: here, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"assay/internal/attempt"
+	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/python"
 	"assay/internal/target"
@@ -17,16 +18,17 @@ import (
 
 // tryOptions are the flags of `assay try`.
 type tryOptions struct {
-	on, python, torch, chip, macOS, limit string
-	inputs, args                          []string
-	shapeOnly, all, eval, json            bool
+	asked           target.Words
+	python, limit   string
+	inputs, args    []string
+	all, eval, json bool
 }
 
 // maxLimit is the most that --limit can mean: beyond it no clock of Python's counts.
 const maxLimit = 365 * 24 * time.Hour
 
 func newTryCommand(env *Env) *cobra.Command {
-	opts := tryOptions{on: "double", limit: "10m"}
+	opts := tryOptions{asked: target.Words{On: evidence.OnDouble}, limit: "10m"}
 	cmd := &cobra.Command{
 		Use:   "try [flags] MODULE:MODEL | FILE.py:MODEL | PACKAGE --all",
 		Short: "Try a model, forward and backward, on the double, a CPU or MPS: what happens, and by which cause",
@@ -50,20 +52,20 @@ tried; 2 where the command line is wrong.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.on, "on", opts.on, "`device` to try it on: double, cpu, mps")
+	f.StringVar(&opts.asked.On, "on", opts.asked.On, "`device` to try it on: double, cpu, mps")
 	f.StringArrayVar(&opts.inputs, "input", nil,
 		"an `input` of the model: 1,3,224,224 or ids:8x128 or inputs.py:make; more than once for more")
 	f.StringArrayVar(&opts.args, "args", nil,
 		"`key=value` for the class or function that makes the model; the value is a Python literal or a word")
 	f.BoolVar(&opts.all, "all", false, "every model that the package offers")
 	f.BoolVar(&opts.eval, "eval", false, "call the model's eval() first")
-	f.StringVar(&opts.torch, "torch", "",
+	f.StringVar(&opts.asked.Torch, "torch", "",
 		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
-	f.StringVar(&opts.chip, "chip", "",
+	f.StringVar(&opts.asked.Chip, "chip", "",
 		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
-	f.StringVar(&opts.macOS, "macos", "",
+	f.StringVar(&opts.asked.MacOS, "macos", "",
 		"with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
-	f.BoolVar(&opts.shapeOnly, "shape-only", false,
+	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false,
 		"with --on double: carry shapes and no data, where the model allows")
 	f.StringVar(&opts.limit, "limit", opts.limit, "with --all: end a model after this `time`")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter")
@@ -82,21 +84,18 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 		return err
 	}
 	o.Interpreter = in.Path
-	if o.Device == attempt.OnMPS {
-		if err := requireDevice(ctx, env, "mps", []string{in.Path}); err != nil {
+	if o.On.NeedsProof() {
+		if err := requireDevice(ctx, env, o.On.Device, []string{in.Path}); err != nil {
 			return fault.Exit(err, fault.Failed)
 		}
 	}
 	if o.Cache, err = agentCache(env); err != nil {
 		return err
 	}
-	if o.Device == attempt.OnDouble {
-		mac := runOptions{torch: opts.torch, chip: opts.chip, macOS: opts.macOS, shapeOnly: opts.shapeOnly}
-		double, err := rehearsal(ctx, env, mac, []string{in.Path})
-		if err != nil {
+	if o.On.Rehearsal() {
+		if o.Double, err = rehearsal(ctx, env, o.On, []string{in.Path}); err != nil {
 			return fault.Exit(err, fault.Usage)
 		}
-		o.Double = &attempt.Double{Settings: double.Settings, Table: double.Table}
 	}
 	result, err := attempt.Run(ctx, o)
 	if err != nil {
@@ -118,14 +117,13 @@ func (opts tryOptions) attempt(env *Env, args []string) (attempt.Options, error)
 	usage := func(format string, a ...any) (attempt.Options, error) {
 		return attempt.Options{}, fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay try --help"), fault.Usage)
 	}
-	onDouble := opts.on == attempt.OnDouble
-	switch {
-	case len(args) != 1:
+	if len(args) != 1 {
 		return usage("one model or package to try, not %d", len(args))
-	case !onDouble && opts.on != attempt.OnCPU && opts.on != attempt.OnMPS:
-		return usage("--on %s: the devices are double, cpu and mps", opts.on)
-	case !onDouble && (opts.torch != "" || opts.chip != "" || opts.macOS != "" || opts.shapeOnly):
-		return usage("--torch, --chip, --macos and --shape-only describe the Mac that the double stands for, and the try is --on %s", opts.on)
+	}
+	on, err := target.Try.Parse(opts.asked)
+	switch {
+	case err != nil:
+		return attempt.Options{}, fault.Exit(err, fault.Usage)
 	case !opts.all && !strings.Contains(args[0], ":"):
 		return usage("%s: write MODULE:MODEL or FILE.py:MODEL, or add --all for every model of the package", args[0])
 	case opts.all && strings.Contains(args[0], ":"):
@@ -137,7 +135,7 @@ func (opts tryOptions) attempt(env *Env, args []string) (attempt.Options, error)
 		return usage("--limit %s: a time such as 90s or 10m", opts.limit)
 	}
 	return attempt.Options{
-		Name: args[0], All: opts.all, Device: opts.on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval, Limit: limit,
+		Name: args[0], All: opts.all, On: on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval, Limit: limit,
 		Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr, Now: env.Now,
 	}, nil
 }

@@ -83,7 +83,15 @@ type Subject struct {
 
 // Target is where it ran: what was asked for, and what was seen.
 type Target struct {
-	Asked     string `json:"asked"`            // the --on flag: auto, cpu, mps, cuda, double
+	Asked string `json:"asked"` // the --on flag: auto, cpu, mps, cuda, double
+
+	// The rest of what was asked for, as internal/target reads it. Earlier assays kept the device alone.
+	AskedRelease   string `json:"asked_release,omitempty"`    // of the framework: the --torch flag
+	AskedChip      string `json:"asked_chip,omitempty"`       // the --chip flag
+	AskedMacOS     string `json:"asked_macos,omitempty"`      // the --macos flag
+	AskedShapeOnly bool   `json:"asked_shape_only,omitempty"` // the --shape-only flag
+	AskedHost      string `json:"asked_host,omitempty"`       // the machine to run on; absent: the one that assay was started on
+
 	Device    string `json:"device,omitempty"` // type of the device that the training steps used; empty when none was seen
 	Name      string `json:"name,omitempty"`   // the device's own name
 	Framework string `json:"framework,omitempty"`

@@ -20,10 +20,22 @@ import (
 // MostAlike is how many runs that are alike are compared with, the newest: older ones belong to another state of the machine.
 const MostAlike = 30
 
-// Device that a run was on: mps, cuda, cpu; double for a rehearsal; "" where no training step was seen.
+// The devices that a run can have been on, as Device names them.
+const (
+	OnCPU    = "cpu"
+	OnMPS    = "mps"
+	OnCUDA   = "cuda"
+	OnMLX    = "mlx"
+	OnDouble = "double" // a rehearsal
+)
+
+// Devices lists them.
+func Devices() []string { return []string{OnCPU, OnMPS, OnCUDA, OnMLX, OnDouble} }
+
+// Device that a run was on, one of Devices; "" where no training step was seen.
 func Device(run *Run) string {
 	if run.Rehearsal != nil {
-		return "double"
+		return OnDouble
 	}
 	return run.Target.Device
 }
@@ -97,7 +109,7 @@ func Unlike(here, there *Run) string {
 		chip, system, release := Place(run)
 		all := []trait{{"command", strings.Join(Words(run), " ")}, {"device", Device(run)}, {"chip", chip}, {"system", system},
 			{run.Target.Framework + " release", release}}
-		if Device(run) == "cuda" {
+		if Device(run) == OnCUDA {
 			all = append(all, trait{"GPU", run.Target.Name})
 		}
 		return append(all, loading(run)...)

@@ -91,3 +91,21 @@ func TestWordsAndTitle(t *testing.T) {
 		t.Errorf("of nothing: %q", got)
 	}
 }
+
+// TestDevices: what Device names a run's device by is in the list that gates and targets take theirs from.
+func TestDevices(t *testing.T) {
+	run := NewRun("r")
+	if Device(run) != "" || len(Devices()) != 5 {
+		t.Errorf("nothing seen is %q; %v", Device(run), Devices())
+	}
+	for _, device := range []string{"cpu", "cuda", "mlx", "mps"} {
+		run.Target.Device = device
+		if Device(run) != device || !slices.Contains(Devices(), device) {
+			t.Errorf("%s is %s of %v", device, Device(run), Devices())
+		}
+	}
+	run.Rehearsal = &Rehearsal{}
+	if Device(run) != "double" || !slices.Contains(Devices(), "double") {
+		t.Errorf("a rehearsal is on %s", Device(run))
+	}
+}

@@ -12,7 +12,7 @@ import (
 // newRehearsal is a stream of a run on the double, up to where torch has been imported.
 func newRehearsal() *stream {
 	s := &stream{f: New(), parts: [6]int64{1, 2, 3, 4, 5, 5}}
-	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "double", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "double"}, Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
 		Double: &target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 0}, Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30,
 			Cores: 80, Installed: "2.15.0+cpu", Assumed: []string{"macOS 15, since --macos names none"}}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})

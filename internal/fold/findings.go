@@ -22,9 +22,10 @@ func (b *builder) findings() {
 	if len(p.steps) == 0 && p.framework != nil {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "", "a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
 	}
-	if asked := run.Target.Asked; asked != "auto" && asked != "" && asked != "double" && run.Target.Device != "" && asked != run.Target.Device {
+	asked := b.f.start.Target
+	if want, got := asked.MustShow(), run.Target.Device; want != "" && got != "" && got != want && !asked.Rehearsal() {
 		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",
-			"%s was asked for, and the losses were on %s", asked, run.Target.Device)
+			"%s was asked for, and the losses were on %s", want, got)
 	}
 	if share := run.Figure("share.data"); share.Known() && *share.Value >= evidence.DataWait && !b.rehearsal() {
 		workers := 0

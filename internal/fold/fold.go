@@ -96,7 +96,7 @@ type StartEvent struct {
 	ID       string            `json:"id"`
 	Wall     time.Time         `json:"wall"`
 	Subject  evidence.Subject  `json:"subject"`
-	Asked    string            `json:"asked"`
+	target.Target
 	System   string            `json:"system"`
 	Assay    string            `json:"assay"`
 	Environ  map[string]string `json:"environ"`
@@ -470,7 +470,8 @@ const (
 func (f *Fold) evidence(noExit string) *evidence.Run {
 	run := evidence.NewRun(f.start.ID)
 	run.Started, run.Subject = f.start.Wall, f.start.Subject
-	run.Target = evidence.Target{Asked: f.start.Asked, System: f.start.System}
+	run.Target = evidence.Target{System: f.start.System}
+	f.start.Target.In(&run.Target)
 	run.Windows, run.Epochs, run.Processes = []evidence.Window{}, []evidence.Epoch{}, []evidence.Process{}
 	run.Fallbacks, run.Syncs, run.Memory = []evidence.Fallback{}, []evidence.SyncPoint{}, []evidence.PhaseMem{}
 	run.Retained, run.Operators, run.Shapes = []evidence.Retained{}, []evidence.Operator{}, []evidence.Shape{}

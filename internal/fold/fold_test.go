@@ -10,6 +10,7 @@ import (
 
 	"assay/internal/catalogue"
 	"assay/internal/evidence"
+	"assay/internal/target"
 )
 
 // stream builds the events of a run whose answers can be worked out by hand.
@@ -22,7 +23,7 @@ var former = []string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
 
 func newStream() *stream {
 	s := &stream{New(), [6]int64{1, 2, 3, 4, 5, 5}}
-	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Asked: "auto", Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}, Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
 	s.send(1, map[string]any{"ev": "framework", "name": "torch", "version": "2.8.0"})
 	return s
@@ -320,7 +321,7 @@ func TestEachFigureIsPut(t *testing.T) {
 	full.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	full.steps(1, 1, 30, 0, plainSteps)
 	noPython := &stream{f: New()}
-	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Asked: "auto"})
+	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}})
 	rehearsed := newRehearsal()
 	for name, s := range map[string]*stream{"no steps": short, "steps": full, "no Python": noPython, "a rehearsal": rehearsed} {
 		run := s.f.Finish()
@@ -400,5 +401,43 @@ func TestNoFigureIsNoNumber(t *testing.T) {
 	}
 	if _, err := json.Marshal(run); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAskedFor: what was asked for goes whole into the evidence, of earlier assays' files the word that they have, and a run on another
+// device is found.
+func TestAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		start, seen, wrong string
+		want               target.Target
+	}{
+		{`"asked":"mps"`, "cpu", "mps was asked for, and the losses were on cpu", target.Target{Device: "mps"}},
+		{`"asked":"cpu"`, "cuda", "cpu was asked for, and the losses were on cuda", target.Target{Device: "cpu"}},
+		{`"asked":"cuda"`, "cuda", "", target.Target{Device: "cuda"}},
+		{`"asked":"cuda"`, "", "", target.Target{Device: "cuda"}},
+		{`"asked":"auto"`, "mps", "", target.Target{Device: "auto"}},
+		{`"asked":""`, "mps", "", target.Target{}},
+		{`"asked":"double","asked_release":"2.8","asked_chip":"m3-ultra","asked_macos":"15.5","asked_shape_only":true,"asked_host":"mac"`, "cpu", "",
+			target.Target{Device: "double", Release: "2.8", Chip: "m3-ultra", MacOS: "15.5", ShapeOnly: true, Host: "mac"}},
+	} {
+		s := &stream{New(), [6]int64{1, 2, 3, 4, 5, 5}}
+		s.f.Add(Supervisor, []byte(`{"ev":"start","id":"r","wall":"2026-01-02T03:04:05Z","system":"linux/amd64",`+c.start+`}`))
+		s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
+		s.send(1, map[string]any{"ev": "framework", "name": "torch", "version": "2.8.0"})
+		if c.seen != "" {
+			s.send(1, map[string]any{"ev": "device", "type": c.seen})
+		}
+		s.steps(1, 1, 20, 0, plainSteps)
+		run := s.f.Finish()
+		if got := target.Asked(run.Target); got != c.want || run.Target.System != "linux/amd64" {
+			t.Errorf("%s: %+v", c.start, run.Target)
+		}
+		f, text := finding(run, "other-device"), ""
+		if f != nil {
+			text = f.Text
+		}
+		if text != c.wrong {
+			t.Errorf("%s, seen on %q: %q, want %q", c.start, c.seen, text, c.wrong)
+		}
 	}
 }

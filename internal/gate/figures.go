@@ -79,8 +79,8 @@ func signedFigures() []string {
 // aliases are other names in use.
 var aliases = map[string]string{"gpu.util": "gpu.busy.mean", "gpu.busy": "gpu.busy.mean", "gpu.power": "gpu.power.mean", "host.cpu": "host.cpu.mean"}
 
-// devices that a run can have been on; double is a rehearsal.
-var devices = []string{"cpu", "mps", "cuda", "mlx", "double"}
+// devices that a figure can be asked of.
+var devices = evidence.Devices()
 
 // lookup finds the figure that a name stands for; nil where there is none. What phases a framework other than PyTorch has, its adapter says: a phase that
 // resembles none of PyTorch's is taken for one of those.

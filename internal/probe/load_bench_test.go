@@ -12,6 +12,7 @@ import (
 
 	"assay/internal/events"
 	"assay/internal/fold"
+	"assay/internal/target"
 )
 
 // manyEvents are events.jsonl files of any size, by what they are full of.
@@ -91,7 +92,7 @@ func writeEvents(tb testing.TB, path string, size int, line func(i int) (int, st
 	}
 	defer f.Close()
 	w := bufio.NewWriter(f)
-	start, _ := json.Marshal(fold.StartEvent{ID: "big", Wall: time.Unix(1000, 0), Asked: "auto"})
+	start, _ := json.Marshal(fold.StartEvent{ID: "big", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}})
 	fmt.Fprintf(w, `{"c":0,"e":{"ev":"start",%s}`+"\n", start[1:])
 	fmt.Fprintln(w, `{"c":1,"e":{"ev":"hello","version":1,"pid":7,"python":"3.12.1","wall":1000.0,"clock":0}}`)
 	fmt.Fprintln(w, `{"c":1,"e":{"ev":"torch","version":"2.8.0"}}`)

@@ -65,8 +65,8 @@ type Options struct {
 	Command   []string // as executed; the first word is looked up on PATH of Environ
 	Environ   []string
 	Dir       string
-	On        string                 // auto, cpu, mps, cuda, double
-	Double    *Double                // the Mac to rehearse on, with On double
+	On        target.Target
+	Double    *target.Double         // the Mac to rehearse on, where On is a rehearsal
 	CPUToo    bool                   // run pytest's tests that failed on the double once more on the CPU
 	Quiet     bool                   // say nothing of that
 	Steps     int                    // end the run after so many steps; 0: never
@@ -87,12 +87,6 @@ type Options struct {
 	Stderr    io.Writer
 	Now       func() time.Time
 	Outside   Outside
-}
-
-// Double is what the agent is told of the Mac that a rehearsal stands for.
-type Double struct {
-	Settings target.Settings
-	Table    target.Table
 }
 
 // Result is a run that was started.
@@ -161,7 +155,7 @@ func Run(o Options) (*Result, error) {
 		rec.blamed = append(rec.blamed, "the script ran unwatched: "+err.Error())
 	}
 	defer agents.close()
-	rec.own("start", fold.StartEvent{ID: o.ID, Wall: started.UTC(), Subject: o.Subject, Asked: o.On,
+	rec.own("start", fold.StartEvent{ID: o.ID, Wall: started.UTC(), Subject: o.Subject, Target: o.On,
 		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ, secrets), WarnLong: o.WarnEpoch,
 		Options: map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
 
@@ -266,7 +260,7 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 		return none(fmt.Errorf("open a socket for the agent: %w", err))
 	}
 	server.Guard = rec.guard
-	config := map[string]any{"socket": server.Socket(), "run": o.Out, "on": o.On, "profile": o.Profile,
+	config := map[string]any{"socket": server.Socket(), "run": o.Out, "on": o.On.Device, "profile": o.Profile,
 		"wall": float64(started.UnixNano()) / 1e9}
 	if o.Out == "" {
 		config["profile"] = "off" // its trace would have no place
@@ -282,12 +276,7 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 	}
 	var double *target.Settings
 	if o.Double != nil {
-		settings := o.Double.Settings
-		settings.Table = server.Path("double.json")
-		data, err := json.Marshal(o.Double.Table)
-		if err == nil {
-			err = os.WriteFile(settings.Table, data, 0o600)
-		}
+		settings, err := o.Double.Keep(server.Path("double.json"))
 		if err != nil {
 			server.Close()
 			return none(fmt.Errorf("write the double's table: %w", err))
@@ -396,7 +385,7 @@ func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pi
 const evidenceFile = "evidence.json"
 
 // childEnviron is the script's environment: the agent's folder first on PYTHONPATH and its configuration.
-func childEnviron(environ []string, boot string, config map[string]any, on string) []string {
+func childEnviron(environ []string, boot string, config map[string]any, on target.Target) []string {
 	data, _ := json.Marshal(config)
 	path := boot
 	out := slices.DeleteFunc(withoutAgent(environ, on), func(e string) bool {
@@ -409,10 +398,10 @@ func childEnviron(environ []string, boot string, config map[string]any, on strin
 	return append(out, "PYTHONPATH="+path, agent.Variable+"="+string(data))
 }
 
-// withoutAgent is the environment as assay got it, without the settings of an agent around it, and for --on cpu and --on double with
-// no CUDA device to be seen.
-func withoutAgent(environ []string, on string) []string {
-	hide := on == "cpu" || on == "double"
+// withoutAgent is the environment as assay got it, without the settings of an agent around it, and for a target that hides CUDA devices
+// with none to be seen.
+func withoutAgent(environ []string, on target.Target) []string {
+	hide := on.HidesCUDA()
 	out := make([]string, 0, len(environ)+3)
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")

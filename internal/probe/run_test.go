@@ -10,18 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"assay/agent"
 	"assay/internal/events"
 	"assay/internal/evidence"
 	"assay/internal/fold"
 	"assay/internal/launch"
 	"assay/internal/secret"
+	"assay/internal/target"
 )
 
 func options(t *testing.T, command ...string) Options {
 	t.Helper()
 	local := launch.NewLocal(nil)
 	t.Cleanup(local.Close)
-	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: "auto", Profile: "off", Cache: t.TempDir(),
+	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: target.Target{Device: target.Auto}, Profile: "off", Cache: t.TempDir(),
 		Out: filepath.Join(t.TempDir(), "run"), Now: time.Now, Launcher: local}
 }
 
@@ -123,5 +125,21 @@ func TestUnwatched(t *testing.T) {
 	}
 	if _, err := os.Stat(o.Out); err == nil {
 		t.Error("a run that was not started left a folder")
+	}
+}
+
+// TestWithoutAgent: the environment is the user's, but for an agent around us; on the CPU and on the double no CUDA device is seen.
+func TestWithoutAgent(t *testing.T) {
+	environ := []string{"A=1", agent.Variable + "={}", "CUDA_VISIBLE_DEVICES=0,1", "B=2"}
+	for device, want := range map[string][]string{
+		"auto":   {"A=1", "CUDA_VISIBLE_DEVICES=0,1", "B=2"},
+		"mps":    {"A=1", "CUDA_VISIBLE_DEVICES=0,1", "B=2"},
+		"cuda":   {"A=1", "CUDA_VISIBLE_DEVICES=0,1", "B=2"},
+		"cpu":    {"A=1", "B=2", "CUDA_VISIBLE_DEVICES="},
+		"double": {"A=1", "B=2", "CUDA_VISIBLE_DEVICES="},
+	} {
+		if got := withoutAgent(environ, target.Target{Device: device}); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", device, got)
+		}
 	}
 }

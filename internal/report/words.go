@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"assay/internal/evidence"
+	"assay/internal/target"
 	clean "assay/internal/text"
 	"assay/internal/unit"
 )
@@ -224,8 +225,8 @@ func setting(run *evidence.Run) string {
 		s = "on " + doubleName(t.Double)
 	} else if d := deviceName(t); d != "" {
 		s = "on " + d
-	} else if t.Asked != "" && t.Asked != "auto" {
-		s = "asked for " + t.Asked + ", no device seen in use,"
+	} else if want := target.Asked(t).MustShow(); want != "" {
+		s = "asked for " + want + ", no device seen in use,"
 	} else {
 		s = "with no device seen in use,"
 	}

@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/stats"
+	"assay/internal/target"
 	"assay/internal/unit"
 )
 
@@ -152,9 +153,8 @@ var Observations = []Observation{
 		Actions: []string{"print(next(model.parameters()).device); model.to(device) and the batch as well.",
 			"assay doctor proves the device."},
 		Sees: func(run *evidence.Run) (string, bool) {
-			asked, got := run.Target.Asked, run.Target.Device
-			return fmt.Sprintf("asked for %s, trained on %s", asked, got), (asked == "mps" || asked == "cuda") &&
-				got != "" && got != asked
+			asked, got := target.Asked(run.Target), run.Target.Device
+			return fmt.Sprintf("asked for %s, trained on %s", asked.Device, got), asked.NeedsProof() && got != "" && got != asked.MustShow()
 		},
 	},
 	{
