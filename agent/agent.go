@@ -31,8 +31,8 @@ type Installed struct {
 	Attempt  string // program that tries models
 }
 
-// Install writes the agent below cache, in a folder named by its content, unless it is there already. The folder appears whole:
-// it is written under a temporary name and renamed.
+// Install writes the agent below cache, in a folder named by its content, unless it is there already. The folder
+// appears whole: it is written under a temporary name and renamed.
 func Install(cache string) (Installed, error) {
 	names, err := list()
 	if err != nil {
@@ -48,7 +48,8 @@ func Install(cache string) (Installed, error) {
 		sum.Write(data)
 	}
 	root := filepath.Join(cache, "agent", hex.EncodeToString(sum.Sum(nil))[:16])
-	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"), Attempt: filepath.Join(root, "assay_agent", "attempt.py")}
+	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"),
+		Attempt: filepath.Join(root, "assay_agent", "attempt.py")}
 	if _, err := os.Stat(filepath.Join(root, "boot", "sitecustomize.py")); err == nil {
 		return at, nil
 	}

@@ -15,8 +15,10 @@ import (
 
 // TestAgent runs the agent's own tests, which are written for pytest. conftest.py has what the short set leaves out.
 func TestAgent(t *testing.T) {
-	// go test keeps a result until a file changes that the test itself opened; pytest opens these, and the Go files are the embedded agent.
-	for _, dir := range []string{"tests", "tests/toy", "tests/toy/adapter", "../internal/testkit", "../internal/atlas/tables", "../tools/double", "../tools/double/testdata"} {
+	// go test keeps a result until a file changes that the test itself opened; pytest opens these, and the Go files are
+	// the embedded agent.
+	for _, dir := range []string{"tests", "tests/toy", "tests/toy/adapter", "../internal/testkit",
+		"../internal/atlas/tables", "../tools/double", "../tools/double/testdata"} {
 		if _, err := os.ReadDir(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +66,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstallSweeps: what a killed unpacking left is removed when it is old, and left alone while it may still be going on.
+// TestInstallSweeps: what a killed unpacking left is removed when it is old, and left alone while it may still be going
+// on.
 func TestInstallSweeps(t *testing.T) {
 	cache := t.TempDir()
 	old, young := filepath.Join(cache, "agent", ".new-1"), filepath.Join(cache, "agent", ".new-2")

@@ -40,7 +40,8 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 	if names == nil {
 		names = []string{}
 	}
-	asked := request{Version: Version, Device: on.Device, Double: double, Targets: names, Inputs: o.Inputs, Args: o.Args,
+	asked := request{Version: Version, Device: on.Device, Double: double, Targets: names, Inputs: o.Inputs,
+		Args:  o.Args,
 		Eval:  o.Eval,
 		Limit: o.Limit.Seconds()}
 	if o.All {

@@ -103,7 +103,8 @@ func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr
 	defer func() { // a mistake of ours in one file must not hide what was found in the others
 		if r := recover(); r != nil {
 			out.trouble = append(out.trouble, Trouble{File: path,
-				Text: fmt.Sprintf("a mistake in assay: %v (%s); please report it with the file", r, firstOwnFrame(debug.Stack()))})
+				Text: fmt.Sprintf("a mistake in assay: %v (%s); please report it with the file", r,
+					firstOwnFrame(debug.Stack()))})
 		}
 	}()
 	name := path

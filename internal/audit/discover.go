@@ -73,7 +73,8 @@ func Excluded(base, path string, exclude []Exclude) bool {
 			ignored = ignored.read(dir)
 		}
 		dir = filepath.Join(dir, name)
-		if isDir := i < len(names)-1; isDir && unwanted(dir) || ignored.match(dir, isDir) || w.exclude.match(dir, isDir) {
+		if isDir := i < len(names)-1; isDir && unwanted(dir) || ignored.match(dir, isDir) ||
+			w.exclude.match(dir, isDir) {
 			return true
 		}
 	}
@@ -372,7 +373,8 @@ func KindOf(name string) string {
 		return "pyproject"
 	case ext == ".txt" && (strings.Contains(name, "requirements") || strings.HasPrefix(name, "constraints")):
 		return "requirements"
-	case (ext == ".yml" || ext == ".yaml") && (strings.HasPrefix(name, "environment") || strings.HasPrefix(name, "conda")):
+	case (ext == ".yml" || ext == ".yaml") && (strings.HasPrefix(name, "environment") ||
+		strings.HasPrefix(name, "conda")):
 		return "environment"
 	}
 	return ""

@@ -130,7 +130,8 @@ func TestDiscover(t *testing.T) {
 			"train.py"},
 		{"src run", []Exclude{{dir, []string{"src/gen/"}}}, "src/m.py run"},
 		{".", []Exclude{{filepath.Join(dir, "src"), []string{"gen/"}},
-			{dir, []string{"*.ipynb", "!n.ipynb", "*.toml", "*.yml", "*.txt"}}}, "n.ipynb other/gen/g.py src/m.py train.py"},
+			{dir, []string{"*.ipynb", "!n.ipynb", "*.toml", "*.yml", "*.txt"}}},
+			"n.ipynb other/gen/g.py src/m.py train.py"},
 		{"src src/m.py src/gen/g.py", []Exclude{{dir, []string{"gen"}}}, "src/m.py src/gen/g.py"},
 	} {
 		found, err := Discover(dir, strings.Fields(c.paths), c.exclude)

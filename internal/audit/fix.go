@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// applyFixes applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new content,
-// which parses where the source
-// did, and the findings that are left; nil where there is nothing to apply.
+// applyFixes applies the fixes that may be applied (Safe: those alone) and do not overlap. It gives the file's new
+// content, which parses where the source did, and the findings that are left; nil where there is nothing to apply.
 func applyFixes(src *Source, list []Finding, trust Safety) (content []byte, left []Finding, err error) {
 	var edits []Edit
 	for _, f := range list {
-		if f.Fix == nil || f.Fix.Safety == Manual || f.Fix.Safety == Unsafe && trust != Unsafe || !apart(edits, f.Fix.Edits) {
+		if f.Fix == nil || f.Fix.Safety == Manual || f.Fix.Safety == Unsafe && trust != Unsafe ||
+			!apart(edits, f.Fix.Edits) {
 			left = append(left, f)
 			continue
 		}
@@ -43,7 +43,8 @@ func applyFixes(src *Source, list []Finding, trust Safety) (content []byte, left
 func apart(there, more []Edit) bool {
 	for _, e := range more {
 		for _, f := range there {
-			if e != f && e.From < f.To && f.From < e.To || e != f && e.From == f.From && (e.To == e.From || f.To == f.From) {
+			if e != f && e.From < f.To && f.From < e.To || e != f && e.From == f.From &&
+				(e.To == e.From || f.To == f.From) {
 				return false
 			}
 		}

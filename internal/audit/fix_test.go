@@ -31,7 +31,8 @@ func TestDiffApplies(t *testing.T) {
 	for round := range 40 {
 		var old []string
 		for range random.IntN(50) {
-			old = append(old, []string{"a\n", "b\n", "\n", "a\n", "-- x\n", "+c\r\n", "\tlong line é\n"}[random.IntN(7)])
+			old = append(old, []string{"a\n", "b\n", "\n", "a\n", "-- x\n", "+c\r\n",
+				"\tlong line é\n"}[random.IntN(7)])
 		}
 		before := strings.Join(old, "")
 		after := strings.Join(text(old), "")

@@ -342,7 +342,8 @@ func writeJUnit(w io.Writer, r *Report) error {
 	}
 	for _, t := range r.Troubles {
 		s.Cases = append(s.Cases, testcase{Name: "read", Class: filepath.ToSlash(t.File),
-			File: filepath.ToSlash(t.File), Line: t.Line, Error: &failure{t.Text, "not checked", t.where() + ": " + t.Text}})
+			File: filepath.ToSlash(t.File), Line: t.Line, Error: &failure{t.Text, "not checked", t.where() + ": " +
+				t.Text}})
 		s.Errors++
 	}
 	if len(s.Cases) == 0 {

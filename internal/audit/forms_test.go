@@ -95,7 +95,8 @@ func TestSARIF(t *testing.T) {
 	var got []string
 	for _, r := range run.Results {
 		at := r.Locations[0].PhysicalLocation
-		got = append(got, strings.Join([]string{r.RuleID, r.Level, at.ArtifactLocation.URI, jsonText(t, at.Region)}, " "))
+		got = append(got, strings.Join([]string{r.RuleID, r.Level, at.ArtifactLocation.URI, jsonText(t, at.Region)},
+			" "))
 		if r.RuleIndex == nil || run.Tool.Driver.Rules[*r.RuleIndex].ID != r.RuleID {
 			t.Errorf("%s has the index %v", r.RuleID, r.RuleIndex)
 		}

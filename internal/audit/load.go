@@ -113,7 +113,8 @@ func readBounded(path string) ([]byte, error) {
 		return nil, errors.New("no regular file")
 	}
 	if info.Size() > maxSource {
-		return nil, fmt.Errorf("%d MB is more than a program has: at most %d MB are read", info.Size()>>20, maxSource>>20)
+		return nil, fmt.Errorf("%d MB is more than a program has: at most %d MB are read", info.Size()>>20,
+			maxSource>>20)
 	}
 	raw := make([]byte, info.Size()+1) // one more, to see that it ends there
 	n, err := io.ReadFull(f, raw)

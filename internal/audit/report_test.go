@@ -173,7 +173,8 @@ func TestManySyntaxErrors(t *testing.T) {
 // checked.
 func TestNotRead(t *testing.T) {
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "good.py"), "import torch, lib, large\nlarge.f()\nfrom large import g\ng()\nlib.error()\n")
+	put(t, filepath.Join(dir, "good.py"),
+		"import torch, lib, large\nlarge.f()\nfrom large import g\ng()\nlib.error()\n")
 	large := filepath.Join(dir, "large.py")
 	put(t, large, "import torch\n")
 	if err := os.Truncate(large, maxSource+1); err != nil {

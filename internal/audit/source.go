@@ -381,7 +381,8 @@ func hideMagics(text []byte) (hidden bool) {
 		name, _, _ := strings.Cut(strings.TrimLeft(firstLine(first), "%"), " ")
 		at := len(text) - len(first)
 		switch name {
-		case "time", "timeit", "capture", "prun", "python", "python3", "mypy", "memit", "mprun", "lprun", "script python":
+		case "time", "timeit", "capture", "prun", "python", "python3", "mypy", "memit", "mprun", "lprun",
+			"script python":
 			head := at + len(firstLine(first))
 			blank(text[at:head])
 			hideMagics(text[head:]) // the rest is a cell like others
@@ -547,7 +548,8 @@ func (s *Source) applyToNotebook(edits []Edit) ([]byte, error) {
 				}
 				span := s.Raw[c.pieces[j].from:c.pieces[last].to]
 				raw = append(raw, Edit{c.pieces[j].from, c.pieces[last].to,
-					s.literals(string(splice([]byte(old.String()), from, mine)), c.array, c.pieces[j].from, isASCII(span))})
+					s.literals(string(splice([]byte(old.String()), from, mine)), c.array, c.pieces[j].from,
+						isASCII(span))})
 			}
 			at, j = to, last+1
 		}

@@ -38,7 +38,8 @@ var wanted = &Rule{Name: "bad-word", Title: "the word BAD", Severity: Error, Fix
 func checked(t *testing.T, dir string, fix Safety, names ...string) (*Report, *Options) {
 	t.Helper()
 	o := &Options{Base: dir, Files: names, Rules: []*Rule{wanted, UnusedAllow, BareAllow},
-		Known: []*Rule{wanted, UnusedAllow, BareAllow}, Target: Target{Device: "mps"}, All: true, Fix: fix, Version: "test"}
+		Known: []*Rule{wanted, UnusedAllow, BareAllow}, Target: Target{Device: "mps"}, All: true, Fix: fix,
+		Version: "test"}
 	r, err := Check(o)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +143,8 @@ func TestNotebooksNotRead(t *testing.T) {
 		`{"cells": [{"cell_type": "code", "source": "BAD"}], "metadata": {"language_info": {"name": "julia"}}}`: "",
 		`{"worksheets": []}`: "nbformat 4", `{"cells": 1}`: "no notebook", `{"cells": [{"source": {}}]}`: "no notebook",
 		`[]`: "nbformat 4", ``: "nbformat 4", `{"cells": [`: "notebook",
-		`{"cells": [], "metadata": 3}`: "", "\xff": "UTF-8", `{"cells": [{"cell_type": "code", "source": [1]}]}`: "notebook",
+		`{"cells": [], "metadata": 3}`: "", "\xff": "UTF-8",
+		`{"cells": [{"cell_type": "code", "source": [1]}]}`: "notebook",
 	} {
 		dir := t.TempDir()
 		put(t, filepath.Join(dir, "n.ipynb"), text)

@@ -1,5 +1,5 @@
-// Package catalogue is the one list of figures: what each is called, its unit, which way is better, what it can be, and what it says. Evidence is made,
-// judged, kept and shown by it. docs/figures.md is made from it.
+// Package catalogue is the one list of figures: what each is called, its unit, which way is better, what it can be, and
+// what it says. Evidence is made, judged, kept and shown by it. docs/figures.md is made from it.
 package catalogue
 
 import (
@@ -55,7 +55,8 @@ type Figure struct {
 	Doc    string
 }
 
-// Counted reports whether the figure is a whole number, which can be compared with ==. A loss has no unit, and is measured.
+// Counted reports whether the figure is a whole number, which can be compared with ==. A loss has no unit, and is
+// measured.
 func (f Figure) Counted() bool { return f.Unit == "1" && f.Least != Signed }
 
 // Covers reports whether the row is that of the figure of this name.
@@ -92,7 +93,8 @@ func Unit(name string) string {
 // All lists the figures, those of a run first, in the order in which a reader wants them.
 func All() []Figure { return slices.Clone(figures) }
 
-// Phases that the evidence of PyTorch has, in their order. A framework's adapter may declare others, which have split.NAME and share.NAME as well.
+// Phases that the evidence of PyTorch has, in their order. A framework's adapter may declare others, which have
+// split.NAME and share.NAME as well.
 var Phases = []string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
 
 // phaseOf is the phase that a figure is of, where it is of one.

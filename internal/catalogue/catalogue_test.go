@@ -18,7 +18,8 @@ func TestPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(strings.ReplaceAll("# Figures\n\nMade from 'internal/catalogue' by 'go test ./internal/catalogue -update'. Units are base units: 's', 'B' (bytes), 'W', 'Hz',\n"+
 		"'1/s', 'ratio' (1 is 100 %), '1' (a count or a plain number), 'B/s', 'level' (a step of a scale that the system has). PHASE is a phase\n"+
-		"of a training step as the framework’s adapter declares it; of PyTorch they are "+strings.Join(Phases, ", ")+".\n", "'", "`"))
+		"of a training step as the framework’s adapter declares it; of PyTorch they are "+strings.Join(Phases,
+		", ")+".\n", "'", "`"))
 	for _, part := range []struct {
 		from  From
 		title string
@@ -39,7 +40,8 @@ func TestPage(t *testing.T) {
 				steps = "yes"
 			}
 			better := map[Better]string{Lower: "less", Higher: "more"}[f.Better]
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", strings.Replace(f.Name, "*", "PHASE", 1), f.Unit, better, steps, strings.ReplaceAll(f.Doc, "|", "\\|"))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", strings.Replace(f.Name, "*", "PHASE", 1), f.Unit, better,
+				steps, strings.ReplaceAll(f.Doc, "|", "\\|"))
 		}
 	}
 	if *update {
@@ -66,8 +68,10 @@ func TestRows(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	for name, want := range map[string]string{"step.time": "step.time", "split.forward": "split.forward", "share.forward": "share.forward",
-		"share.data": "share.data", "step.time{batch=32}": "step.time", "split.": "", "split.a.b": "", "step": "", "": "", "split.*": "split.*"} {
+	for name, want := range map[string]string{"step.time": "step.time", "split.forward": "split.forward",
+		"share.forward": "share.forward",
+		"share.data":    "share.data", "step.time{batch=32}": "step.time", "split.": "", "split.a.b": "", "step": "",
+		"": "", "split.*": "split.*"} {
 		if f, ok := Find(name); f.Name != want || ok != (want != "") {
 			t.Errorf("%q: %+v, %v", name, f, ok)
 		}
@@ -78,7 +82,8 @@ func TestFind(t *testing.T) {
 	if f, _ := Find("share.data"); f.Better != Lower {
 		t.Errorf("%+v: a row of its own goes before the pattern", f)
 	}
-	if gates := Names(Gate, Phases); slices.Contains(gates, "step.time") || !slices.Contains(gates, "speedup") || slices.Contains(gates, "split.data") {
+	if gates := Names(Gate, Phases); slices.Contains(gates, "step.time") || !slices.Contains(gates, "speedup") ||
+		slices.Contains(gates, "split.data") {
 		t.Errorf("%v", gates)
 	}
 	names := Names(Run, []string{"data", "solve", "rest"})

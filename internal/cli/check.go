@@ -70,13 +70,15 @@ Exit status: 0 nothing found that is an error or a warning and sure, 3 something
 	f.StringSliceVar(&opts.Select, "select", nil, "only these `rules`")
 	f.StringSliceVar(&opts.Ignore, "ignore", nil, "not these `rules`")
 	f.StringSliceVar(&opts.Exclude, "exclude", nil, "leave out files by `pattern`, as in .gitignore")
-	f.BoolVar(&opts.Force, "force-exclude", false, "leave out what is excluded even where it is named, as pre-commit names every file")
+	f.BoolVar(&opts.Force, "force-exclude", false,
+		"leave out what is excluded even where it is named, as pre-commit names every file")
 	f.StringVar(&opts.Format, "format", opts.Format, "text, concise, json, sarif, github or junit")
 	f.BoolVar(&opts.JSON, "json", false, "the same as --format json")
 	f.BoolVar(&opts.Sure, "sure", false, "leave out what is only suspected")
 	f.BoolVar(&opts.All, "all", false, "notes that are only suspected, too")
 	f.BoolVar(&opts.Fix, "fix", false, "apply the safe fixes")
-	f.BoolVar(&opts.Unsafe, "unsafe-fixes", false, "with --fix or --diff: those that may change what the program does, too")
+	f.BoolVar(&opts.Unsafe, "unsafe-fixes", false,
+		"with --fix or --diff: those that may change what the program does, too")
 	f.BoolVar(&opts.Diff, "diff", false, "show what --fix would change, and change nothing")
 	f.StringVar(&opts.Baseline, "baseline", "", "`file` of findings that are known")
 	f.StringVar(&opts.NewBase, "write-baseline", "", "write what is found as known to a `file`")
@@ -156,13 +158,15 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	}
 	at := slices.IndexFunc(audit.Forms, func(f audit.Form) bool { return f.Name == opts.Format })
 	if at < 0 {
-		return usage(fmt.Errorf("check: there is no format %q", opts.Format), "text, concise, json, sarif, github or junit")
+		return usage(fmt.Errorf("check: there is no format %q", opts.Format),
+			"text, concise, json, sarif, github or junit")
 	}
 	if opts.Watch && (opts.Fix || opts.Diff || opts.NewBase != "" || slices.Contains(args, "-")) {
 		return usage(errors.New("check: --watch only looks: not with --fix, --diff, --write-baseline or standard input"), "leave one of them out")
 	}
 	if opts.Unsafe && !opts.Fix && !opts.Diff {
-		return usage(errors.New("check: --unsafe-fixes does nothing by itself"), "add --diff to look at them, or --fix to apply them")
+		return usage(errors.New("check: --unsafe-fixes does nothing by itself"),
+			"add --diff to look at them, or --fix to apply them")
 	}
 	if len(args) == 0 {
 		args = []string{"."}
@@ -185,7 +189,8 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	if err != nil {
 		return err
 	}
-	o := audit.Options{Base: env.Dir, Rules: chosen, Known: rules.All, Target: target, Sure: opts.Sure || settings.Sure, All: opts.All, Version: Version(),
+	o := audit.Options{Base: env.Dir, Rules: chosen, Known: rules.All, Target: target, Sure: opts.Sure || settings.Sure,
+		All: opts.All, Version: Version(),
 		Stdin: env.Stdin, StdinAs: opts.StdinAs}
 	if opts.Fix || opts.Diff {
 		o.Fix = audit.Safe
@@ -232,7 +237,8 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	return nil
 }
 
-func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, exclude []audit.Exclude, baseline string) (*audit.Report, error) {
+func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, exclude []audit.Exclude,
+	baseline string) (*audit.Report, error) {
 	o.Files = nil
 	var paths []string
 	for _, a := range args {
@@ -316,8 +322,10 @@ func checkOnce(env *Env, opts checkOptions, o audit.Options, args []string, excl
 	return report, nil
 }
 
-// watchFiles calls again whenever a file that is checked appears, goes or changes, until the context ends. It looks at each tick.
-func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Exclude, ticks <-chan time.Time, again func() error) error {
+// watchFiles calls again whenever a file that is checked appears, goes or changes, until the context ends. It looks at
+// each tick.
+func watchFiles(ctx context.Context, env *Env, args []string, exclude []audit.Exclude, ticks <-chan time.Time,
+	again func() error) error {
 	state := func() string {
 		files, err := audit.Discover(env.Dir, args, exclude)
 		if err != nil {

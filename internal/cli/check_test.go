@@ -19,7 +19,8 @@ import (
 
 const onCUDA = "import torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\nx = torch.zeros(2)  # assay: allow cuda-call -- not any more\n"
 
-// TestCheckFix: --diff changes nothing and applies as a patch; --fix makes the same of the file, and a second time nothing.
+// TestCheckFix: --diff changes nothing and applies as a patch; --fix makes the same of the file, and a second time
+// nothing.
 func TestCheckFix(t *testing.T) {
 	dir, patched := t.TempDir(), t.TempDir()
 	source := "import torch\r\n\r\nif torch.cuda.is_available():\r\n    device = \"cuda\"\r\nelse:\r\n    device = \"cpu\"\r\nx = torch.zeros(2).double().to(\"mps\")\r\n" +
@@ -45,7 +46,8 @@ func TestCheckFix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) || bytes.Count(got, []byte("\r\n")) != bytes.Count(got, []byte("\n")) && name == "a.py" {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) ||
+			bytes.Count(got, []byte("\r\n")) != bytes.Count(got, []byte("\n")) && name == "a.py" {
 			t.Errorf("%s: %v: fixed\n%q\npatched\n%q", name, err, got, want)
 		}
 	}
@@ -134,12 +136,14 @@ func TestInitEntry(t *testing.T) {
 			Hooks []struct{ ID, Entry, Language string }
 		}
 	}
-	if err := yaml.Unmarshal(raw, &config); err != nil || len(config.Repos) != 1 || config.Repos[0].Hooks[0].ID != "assay" {
+	if err := yaml.Unmarshal(raw, &config); err != nil || len(config.Repos) != 1 ||
+		config.Repos[0].Hooks[0].ID != "assay" {
 		t.Errorf("%v: %+v", err, config)
 	}
 }
 
-// TestHeaderRuns: under CPython with a torch without MPS the header says what is wrong, and before that what else can be.
+// TestHeaderRuns: under CPython with a torch without MPS the header says what is wrong, and before that what else can
+// be.
 func TestHeaderRuns(t *testing.T) {
 	python := testkit.Python(t)
 	dir := t.TempDir()

@@ -33,15 +33,18 @@ double of MPS, and shows what three small scripts of examples/double meet there:
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&epochs, "epochs", epochs, "`epochs` to train")
-	cmd.Flags().StringVar(&out, "out", "", "`folder` of the run; default .assay/runs/TIME-NAME; the rehearsal's has -double behind it")
+	cmd.Flags().StringVar(&out, "out", "",
+		"`folder` of the run; default .assay/runs/TIME-NAME; the rehearsal's has -double behind it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runDemo(cmd.Context(), env, epochs, out) }
 	return cmd
 }
 
-// demoRelease is what the demo rehearses, and demoMeets the scripts that meet something: the detector on a release before torchvision's kernels.
+// demoRelease is what the demo rehearses, and demoMeets the scripts that meet something: the detector on a release
+// before torchvision's kernels.
 const demoRelease = "2.8"
 
-var demoMeets = []struct{ script, torch string }{{"rcnn.py", "2.0"}, {"float64.py", demoRelease}, {"nvidia.py", demoRelease}}
+var demoMeets = []struct{ script, torch string }{{"rcnn.py", "2.0"}, {"float64.py", demoRelease},
+	{"nvidia.py", demoRelease}}
 
 func runDemo(ctx context.Context, env *Env, epochs int, out string) error {
 	if epochs < 1 {
@@ -77,14 +80,17 @@ func runDemo(ctx context.Context, env *Env, epochs int, out string) error {
 		return nil
 	}
 	fmt.Fprintf(env.Stderr, "assay run -- python examples/digits/train.py --epochs %d\n\n", epochs)
-	if err := train(runOptions{asked: target.Words{On: target.Auto}, profile: "auto", warnEpoch: defaultWarnEpoch, out: out}, epochs); err != nil {
+	if err := train(runOptions{asked: target.Words{On: target.Auto}, profile: "auto", warnEpoch: defaultWarnEpoch,
+		out: out}, epochs); err != nil {
 		return err
 	}
-	double := runOptions{asked: target.Words{On: evidence.OnDouble, Torch: demoRelease}, profile: "off", warnEpoch: defaultWarnEpoch, out: out}
+	double := runOptions{asked: target.Words{On: evidence.OnDouble, Torch: demoRelease}, profile: "off",
+		warnEpoch: defaultWarnEpoch, out: out}
 	if out != "" {
 		double.out = filepath.Clean(out) + "-double"
 	}
-	fmt.Fprintf(env.Stderr, "\nassay run --on double --torch %s -- python examples/digits/train.py --epochs %d\n\n", demoRelease, min(epochs, 2))
+	fmt.Fprintf(env.Stderr, "\nassay run --on double --torch %s -- python examples/digits/train.py --epochs %d\n\n",
+		demoRelease, min(epochs, 2))
 	if err := train(double, min(epochs, 2)); err != nil {
 		return err
 	}
@@ -109,15 +115,17 @@ func demoMeet(ctx context.Context, env *Env, interpreter, folder, script, torch 
 	var said bytes.Buffer
 	apart := *env
 	apart.Dir, apart.Stdin, apart.Stdout, apart.Stderr = folder, nil, io.Discard, &said
-	opts := runOptions{asked: target.Words{On: evidence.OnDouble, Torch: torch}, profile: "off", warnEpoch: defaultWarnEpoch,
-		out: filepath.Join(folder, script+"-run"), quiet: true}
+	opts := runOptions{asked: target.Words{On: evidence.OnDouble, Torch: torch}, profile: "off",
+		warnEpoch: defaultWarnEpoch,
+		out:       filepath.Join(folder, script+"-run"), quiet: true}
 	var res *probe.Result
 	if res, err = runSubject(ctx, &apart, opts, []string{interpreter, script}); err != nil {
 		return err
 	}
 	res.LetGo()
 	if res.Run.Rehearsal == nil || len(res.Run.Rehearsal.Refusals) == 0 {
-		return fmt.Errorf("the double refused nothing to examples/double/%s, which ended with status %d: %s", script, res.Exit, said.String())
+		return fmt.Errorf("the double refused nothing to examples/double/%s, which ended with status %d: %s", script,
+			res.Exit, said.String())
 	}
 	for _, r := range res.Run.Rehearsal.Refusals {
 		if !r.Ended {

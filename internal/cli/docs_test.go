@@ -95,7 +95,8 @@ func TestExitStatusesAreDocumented(t *testing.T) {
 			rows[n] = true
 		}
 	}
-	known := []int{fault.OK, fault.Failed, fault.Usage, fault.GateFailed, fault.CannotTell, fault.NotStarted, fault.NotRunnable, fault.NotFound}
+	known := []int{fault.OK, fault.Failed, fault.Usage, fault.GateFailed, fault.CannotTell, fault.NotStarted,
+		fault.NotRunnable, fault.NotFound}
 	for _, code := range known {
 		if !rows[code] {
 			t.Errorf("README.md: no row for exit status %d", code)
@@ -129,7 +130,8 @@ var (
 // TestPagesPointSomewhere: what a page links to is there, and the flags in its examples exist.
 func TestPagesPointSomewhere(t *testing.T) {
 	var pages []string
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../changes/*.md", "../../examples/*/*.md"} {
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../changes/*.md",
+		"../../examples/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -49,7 +49,8 @@ type doctorBody struct {
 	Sections    []doctorSection     `json:"sections"`           // of the page, with the names of their findings
 	Gates       []python.Gate       `json:"gates"`              // empty with --no-gates
 	Required    []string            `json:"required,omitempty"` // gates that must pass, from --require
-	Failed      []string            `json:"failed"`             // names of error findings and of required gates that did not pass; empty: exit status 0
+	// names of error findings and of required gates that did not pass; empty: exit status 0
+	Failed []string `json:"failed"`
 }
 
 // doctorSection is a part of the page.
@@ -103,10 +104,12 @@ Exit status 3 when a check finds an error, or when a gate named by --require doe
 	}
 	f := cmd.Flags()
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+evidence.Schema+", a doctor's) instead of the page")
-	f.StringVar(&opts.Python, "python", "", "interpreter to check: a `path`, a name on PATH, or the folder of an environment")
+	f.StringVar(&opts.Python, "python", "",
+		"interpreter to check: a `path`, a name on PATH, or the folder of an environment")
 	f.StringVar(&opts.Record, "record", "", "also write what the host's sources say, raw, to `file`")
 	f.BoolVar(&opts.NoGates, "no-gates", false, "do not import any framework")
-	f.StringSliceVar(&opts.Require, "require", nil, "`gate` that must pass, may be repeated: "+strings.Join(python.GateNames(), ", "))
+	f.StringSliceVar(&opts.Require, "require", nil,
+		"`gate` that must pass, may be repeated: "+strings.Join(python.GateNames(), ", "))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), env, opts) }
 	return cmd
 }
@@ -119,7 +122,8 @@ func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
 		}
 	}
 	if opts.NoGates && len(opts.Require) > 0 {
-		return fault.Exit(fmt.Errorf("--require %s needs the gates that --no-gates leaves out", opts.Require[0]), fault.Usage)
+		return fault.Exit(fmt.Errorf("--require %s needs the gates that --no-gates leaves out", opts.Require[0]),
+			fault.Usage)
 	}
 	r, err := doctor(ctx, env, opts)
 	if err != nil {
@@ -151,8 +155,9 @@ func runDoctor(ctx context.Context, env *Env, opts doctorOptions) error {
 
 // doctor looks at everything once.
 func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, error) {
-	r := &doctorReport{Envelope: evidence.NewEnvelope(evidence.KindDoctor), doctorBody: doctorBody{System: runtime.GOOS + "/" + runtime.GOARCH,
-		Packages: []python.Package{}, Gates: []python.Gate{}, Failed: []string{}, Required: opts.Require}}
+	r := &doctorReport{Envelope: evidence.NewEnvelope(evidence.KindDoctor),
+		doctorBody: doctorBody{System: runtime.GOOS + "/" + runtime.GOARCH,
+			Packages: []python.Package{}, Gates: []python.Gate{}, Failed: []string{}, Required: opts.Require}}
 	r.ID, r.Started = evidence.KindDoctor, env.Now().UTC()
 	in, err := python.Find(ctx, env.Environ, env.Dir, opts.Python)
 	switch {
@@ -161,15 +166,17 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 	case err != nil && opts.Python != "":
 		return nil, err
 	case err != nil:
-		r.found.Interpreter = append(r.found.Interpreter, evidence.Finding{Name: "interpreter-missing", Severity: evidence.Error,
-			Text: err.Error(), Hint: fault.HintOf(err), Basis: evidence.Measured})
+		r.found.Interpreter = append(r.found.Interpreter, evidence.Finding{Name: "interpreter-missing",
+			Severity: evidence.Error,
+			Text:     err.Error(), Hint: fault.HintOf(err), Basis: evidence.Measured})
 	default:
 		r.Interpreter = &in
 		r.found.Interpreter = append(r.found.Interpreter, python.CheckInterpreter(in)...)
 		r.Packages = append(r.Packages, python.Packages(in.Site)...)
 		torch, ok, err := python.ReadTorch(in, r.Packages)
 		if err != nil {
-			r.found.Wheels = append(r.found.Wheels, evidence.Finding{Name: "torch-unreadable", Severity: evidence.Error, Text: err.Error(), Basis: evidence.Derived,
+			r.found.Wheels = append(r.found.Wheels, evidence.Finding{Name: "torch-unreadable", Severity: evidence.Error,
+				Text: err.Error(), Basis: evidence.Derived,
 				Hint: "the installation is incomplete: install torch again"})
 		} else if ok {
 			r.Torch = &torch
@@ -252,7 +259,8 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			if times[f.Name]++; times[f.Name] > doctorLines {
 				continue
 			}
-			mark := map[evidence.Severity]string{evidence.Error: "FAIL", evidence.Warning: "warn", evidence.Note: "note"}[f.Severity]
+			mark := map[evidence.Severity]string{evidence.Error: "FAIL", evidence.Warning: "warn",
+				evidence.Note: "note"}[f.Severity]
 			text := f.Text
 			if f.Where != "" && (r.Interpreter == nil || f.Where != r.Interpreter.Path) {
 				text += " [" + f.Where + "]"
@@ -312,7 +320,8 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			}
 			line("ok", text, evidence.Declared, "")
 			if f, ok := python.MacFloor(t.Release); ok && r.Interpreter.Platform == "darwin" {
-				line("note", fmt.Sprintf("torch %s needs macOS %s for MPS; this is %s", t.Release, f.Backend, cmp.Or(r.Interpreter.System, "not known")), evidence.Derived, "")
+				line("note", fmt.Sprintf("torch %s needs macOS %s for MPS; this is %s", t.Release, f.Backend,
+					cmp.Or(r.Interpreter.System, "not known")), evidence.Derived, "")
 			}
 		} else if len(r.found.Wheels) == 0 || r.found.Wheels[0].Name != "torch-unreadable" {
 			line("?", "torch is not installed", evidence.Derived, "")
@@ -324,7 +333,8 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			}
 		}
 		if misfits == 0 {
-			line("ok", fmt.Sprintf("%d packages, none built for another system, architecture or Python", len(r.Packages)), evidence.Derived, "")
+			line("ok", fmt.Sprintf("%d packages, none built for another system, architecture or Python",
+				len(r.Packages)), evidence.Derived, "")
 		}
 	} else {
 		line("?", "no interpreter to look into", evidence.Derived, "")

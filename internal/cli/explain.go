@@ -94,7 +94,8 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 	}
 	if err != nil {
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("explain: %w", err),
-			"name a log, a run's folder, a record of the logbook, - for standard input, or give the message in quotes"), fault.Usage)
+			"name a log, a run's folder, a record of the logbook, - for standard input, or give the message in quotes"),
+			fault.Usage)
 	}
 	if info.IsDir() {
 		run, _, err := probe.Load(path)
@@ -109,7 +110,8 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 64<<10)
-	if head, _ := in.Peek(4096); bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) && bytes.Contains(head, []byte(`"assay.evidence/`)) {
+	if head, _ := in.Peek(4096); bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) &&
+		bytes.Contains(head, []byte(`"assay.evidence/`)) {
 		run, _, err := probe.Load(path)
 		if err != nil {
 			return nil, err

@@ -42,7 +42,8 @@ type forgetOptions struct {
 
 func newLogForget(env *Env, opts *logOptions) *cobra.Command {
 	var own forgetOptions
-	cmd := &cobra.Command{Use: "forget [RECORD…] --because REASON", Short: "Take a record, or a value, out of everything",
+	cmd := &cobra.Command{Use: "forget [RECORD…] --because REASON",
+		Short: "Take a record, or a value, out of everything",
 		Long: `Takes records out of the logbook and out of the folders of their runs, or takes one value out of all records and folders. A tombstone stays: that
 there was a record, when and why it went, which one stands in its place. It does not tell what was taken out.
 
@@ -73,7 +74,8 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 	case strings.TrimSpace(own.because) == "":
 		return usage("it is kept with the tombstone", "--because gives the reason")
 	case own.value != "" && own.value != "-":
-		return usage("write --value - and give it on standard input", "a value on a command line is kept by the shell, and seen by every user of the machine")
+		return usage("write --value - and give it on standard input",
+			"a value on a command line is kept by the shell, and seen by every user of the machine")
 	case len(args) == 0 && own.value == "" && !own.secrets:
 		return usage("see: assay log forget --help", "name a record, or --value -, or --secrets")
 	case len(args) > 0 && (own.value != "" || own.secrets):
@@ -89,11 +91,14 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 			return err
 		}
 		if len(value) < leastForgotten {
-			return usage("forget the records whole", "the value has %d bytes: one shorter than %d stands in every record by chance", len(value), leastForgotten)
+			return usage("forget the records whole",
+				"the value has %d bytes: one shorter than %d stands in every record by chance", len(value),
+				leastForgotten)
 		}
 		v := secret.NewValue(value)
 		if word := ownWord(v); word != "" {
-			return usage("forget the records whole", "the value stands in a name of the records' own form (%s): without it they cannot be read", word)
+			return usage("forget the records whole",
+				"the value stands in a name of the records' own form (%s): without it they cannot be read", word)
 		}
 		clean = &cleaner{json: v.JSON, text: v.Text}
 	}
@@ -158,14 +163,17 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 	done, err := book.Forget(ctx, f)
 	if done != nil {
 		for _, e := range done.Gone {
-			fmt.Fprintf(env.Stdout, "forgotten: %s  %s  %s  %s\n", e.ID[:10], e.At.Local().Format("2006-01-02 15:04"), e.Kind, text.Short(secret.Text(e.Title), 60))
+			fmt.Fprintf(env.Stdout, "forgotten: %s  %s  %s  %s\n", e.ID[:10], e.At.Local().Format("2006-01-02 15:04"),
+				e.Kind, text.Short(secret.Text(e.Title), 60))
 		}
-		fmt.Fprintf(env.Stdout, "%d records forgotten, %d changed; %d folders of runs changed\n", len(done.Gone), len(done.Changed), touched)
+		fmt.Fprintf(env.Stdout, "%d records forgotten, %d changed; %d folders of runs changed\n", len(done.Gone),
+			len(done.Changed), touched)
 	}
 	return err
 }
 
-// askValue reads the value from standard input, less the end of its line. On a terminal it asks for one line, which is not shown.
+// askValue reads the value from standard input, less the end of its line. On a terminal it asks for one line, which is
+// not shown.
 func askValue(env *Env) (string, error) {
 	if f, ok := env.Stdin.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 && info.Name() != "null" {
@@ -199,9 +207,14 @@ func ownWord(v *secret.Value) string {
 	run := evidence.NewRun("")
 	run.Figures = append(run.Figures, figure)
 	data, _ := json.Marshal([]any{run, logbook.Record{Schema: logbook.RecordSchema},
-		evidence.Window{}, evidence.Epoch{}, evidence.Finding{}, evidence.Fallback{}, evidence.SyncPoint{}, evidence.PhaseMem{}, evidence.Operator{}})
-	for _, word := range append(strings.FieldsFunc(string(data), func(r rune) bool { return r != '_' && r != '.' && r != '/' && (r < 'a' || r > 'z') }),
-		string(evidence.Measured), string(evidence.Rehearsed), string(evidence.Predicted), string(evidence.Derived), string(evidence.Declared), logbook.KindRun,
+		evidence.Window{}, evidence.Epoch{}, evidence.Finding{}, evidence.Fallback{}, evidence.SyncPoint{},
+		evidence.PhaseMem{}, evidence.Operator{}})
+	for _, word := range append(strings.FieldsFunc(string(data), func(r rune) bool {
+		return r != '_' && r != '.' &&
+			r != '/' && (r < 'a' || r > 'z')
+	}),
+		string(evidence.Measured), string(evidence.Rehearsed), string(evidence.Predicted), string(evidence.Derived),
+		string(evidence.Declared), logbook.KindRun,
 		logbook.KindRehearsal, logbook.KindNote, logbook.KindRejection, logbook.KindFacts, logbook.KindSeries) {
 		if v.In(word) {
 			return word
@@ -235,7 +248,8 @@ func runFolders(env *Env, book string, named []string) ([]string, error) {
 	return all, nil
 }
 
-// removeRun takes the files of a run's folder away where it is that of one of the runs, and the folder, where nothing else lies in it.
+// removeRun takes the files of a run's folder away where it is that of one of the runs, and the folder, where nothing
+// else lies in it.
 func removeRun(dir string, runs []*evidence.Run) (bool, error) {
 	run, _, err := probe.Load(dir)
 	if err != nil {
@@ -245,7 +259,8 @@ func removeRun(dir string, runs []*evidence.Run) (bool, error) {
 		return false, nil
 	}
 	// Those by which it is known last: where this is cut off, the same command finds it again.
-	for _, name := range []string{"report.html", "gates.json", "trace.json", "trace.json.gz", "events.jsonl", "evidence.json"} {
+	for _, name := range []string{"report.html", "gates.json", "trace.json", "trace.json.gz", "events.jsonl",
+		"evidence.json"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
 		}
@@ -276,10 +291,13 @@ func (c *cleaner) folder(dir string) (changed bool, err error) {
 		case name == "report.html":
 			continue // made anew of the evidence, below
 		case strings.HasSuffix(name, ".gz"):
-			done, err = c.file(path, true, func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }, func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+			done, err = c.file(path, true, func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) },
+				func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
 		default:
-			lines := name == "events.jsonl" || name == "trace.json" // a document a line; a trace is too large to be read whole
-			done, err = c.file(path, lines, func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil }, func(w io.Writer) io.WriteCloser { return keepOpen{w} })
+			// a document a line; a trace is too large to be read whole
+			lines := name == "events.jsonl" || name == "trace.json"
+			done, err = c.file(path, lines, func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(r), nil },
+				func(w io.Writer) io.WriteCloser { return keepOpen{w} })
 		}
 		if err != nil {
 			return changed, fmt.Errorf("%s: %w", name, err)
@@ -310,7 +328,8 @@ type keepOpen struct{ io.Writer }
 func (keepOpen) Close() error { return nil }
 
 // file cleans one file, whole or line by line, and writes it anew where something changed.
-func (c *cleaner) file(path string, lines bool, open func(io.Reader) (io.ReadCloser, error), pack func(io.Writer) io.WriteCloser) (bool, error) {
+func (c *cleaner) file(path string, lines bool, open func(io.Reader) (io.ReadCloser, error),
+	pack func(io.Writer) io.WriteCloser) (bool, error) {
 	pass := func(w io.Writer) (changed bool, err error) {
 		f, err := os.Open(path)
 		if err != nil {

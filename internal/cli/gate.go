@@ -57,7 +57,8 @@ is no pass, and the answer says what would tell.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.policy, "policy", "", "`file` of gates, or default")
-	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook of earlier runs for baselines; may be given again")
+	f.StringArrayVar(&opts.against, "against", nil,
+		"`folder` or logbook of earlier runs for baselines; may be given again")
 	f.BoolVar(&opts.json, "json", false, "print the record ("+evidence.Schema+", a gate's)")
 	f.StringVar(&opts.junit, "junit", "", "write JUnit XML to a `file`")
 	f.BoolVar(&opts.github, "github", false, "append a summary to the file that $GITHUB_STEP_SUMMARY names")
@@ -87,11 +88,13 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 		return err
 	}
 	if len(args) == 0 {
-		return fault.Exit(fault.Hint(errors.New("gate: no run to judge"), "name the folder that assay run printed"), fault.Usage)
+		return fault.Exit(fault.Hint(errors.New("gate: no run to judge"), "name the folder that assay run printed"),
+			fault.Usage)
 	}
 	summary := env.Getenv("GITHUB_STEP_SUMMARY")
 	if opts.github && summary == "" {
-		return fault.Exit(errors.New("gate --github: GITHUB_STEP_SUMMARY is not set: this is no job of GitHub Actions"), fault.Usage)
+		return fault.Exit(errors.New("gate --github: GITHUB_STEP_SUMMARY is not set: this is no job of GitHub Actions"),
+			fault.Usage)
 	}
 	if err := checkAgainst(env, opts.against); err != nil {
 		return err
@@ -109,7 +112,10 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 		}
 	}
 	if opts.github {
-		if err := appendTo(env.Path(summary), func(w io.Writer) error { return gate.GitHub{}.Write(w, rep) }); err != nil {
+		if err := appendTo(env.Path(summary), func(w io.Writer) error {
+			return gate.GitHub{}.Write(w,
+				rep)
+		}); err != nil {
 			return fmt.Errorf("gate --github: %w", err)
 		}
 	}
@@ -158,7 +164,8 @@ func loadPolicy(env *Env, name string) (*gate.Policy, error) {
 	}
 	f, err := os.Open(env.Path(name))
 	if err != nil {
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("read the policy: %w", err), "assay gate --default prints one to begin with"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("read the policy: %w", err),
+			"assay gate --default prints one to begin with"), fault.Usage)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, 1<<20)) // more is refused by its size
@@ -171,7 +178,8 @@ func loadPolicy(env *Env, name string) (*gate.Policy, error) {
 // gateRun holds a run that has just ended against the policy, and keeps the answer in its folder.
 func gateRun(env *Env, policy *gate.Policy, res *probe.Result, book string) error {
 	rep := gate.Judge(policy, &gate.Set{Runs: []*evidence.Run{res.Run}, History: runHistory(env, nil, book)})
-	if err := file.Write(filepath.Join(res.Dir, "gates.json"), 0o600, func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
+	if err := file.Write(filepath.Join(res.Dir, "gates.json"), 0o600,
+		func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
 		fmt.Fprintf(env.Stderr, "assay: gates.json was not written: %s\n", text.Lines(err.Error()))
 	}
 	fmt.Fprintln(env.Stderr)

@@ -50,12 +50,14 @@ func write(t *testing.T, path, text string) {
 
 // TestDefaultPolicyIsPrinted: what --default prints is the policy that is used.
 func TestDefaultPolicyIsPrinted(t *testing.T) {
-	if out, errs, code := command(t, t.TempDir(), nil, "gate", "--default"); code != 0 || out != string(gate.DefaultText) {
+	if out, errs, code := command(t, t.TempDir(), nil, "gate", "--default"); code != 0 ||
+		out != string(gate.DefaultText) {
 		t.Errorf("status %d\n%s%s", code, out, errs)
 	}
 }
 
-// TestGateBaseline: earlier runs of the folder are the baseline; a slower one fails, an unchanged one passes, too few cannot tell.
+// TestGateBaseline: earlier runs of the folder are the baseline; a slower one fails, an unchanged one passes, too few
+// cannot tell.
 func TestGateBaseline(t *testing.T) {
 	dir := t.TempDir()
 	data, err := os.ReadFile(recordedRuns + "digits-runs.json")
@@ -100,7 +102,8 @@ func TestGateBaseline(t *testing.T) {
 		{slower[:1], 4, "more runs would tell"},
 		{unchanged, 0, "against 12 runs"},
 	} {
-		if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml"}, c.runs...)...); code != c.code || !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
+		if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml"},
+			c.runs...)...); code != c.code || !strings.Contains(strings.Join(strings.Fields(out), " "), c.says) {
 			t.Errorf("%d runs: status %d, want %d\n%s%s", len(c.runs), code, c.code, out, errs)
 		}
 	}
@@ -125,27 +128,37 @@ func TestGateBaseline(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml", "--against", "team.db", "--against", ".assay/runs"}, slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out), " "), "against 12 runs") {
+	if out, errs, code := command(t, dir, nil, append([]string{"gate", "--policy", "p.toml", "--against", "team.db",
+		"--against", ".assay/runs"}, slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out),
+		" "), "against 12 runs") {
 		t.Errorf("from the logbook, each run once: status %d\n%s%s", code, out, errs)
 	}
 	// The logbook that a team shares is a baseline without being named again, and its records can be judged by name.
 	elsewhere := t.TempDir()
-	write(t, filepath.Join(elsewhere, "p.toml"), "[[gate]]\nname = \"speed\"\nrule = \"step.time within 5 % of baseline\"\n")
+	write(t, filepath.Join(elsewhere, "p.toml"),
+		"[[gate]]\nname = \"speed\"\nrule = \"step.time within 5 % of baseline\"\n")
 	shared := append(os.Environ(), "ASSAY_LOGBOOK="+filepath.Join(dir, "team.db"))
-	if out, errs, code := command(t, elsewhere, shared, append([]string{"gate", "--policy", "p.toml"}, slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out), " "), "against 12 runs") {
+	if out, errs, code := command(t, elsewhere, shared, append([]string{"gate", "--policy", "p.toml"},
+		slower...)...); code != 3 || !strings.Contains(strings.Join(strings.Fields(out), " "), "against 12 runs") {
 		t.Errorf("from $ASSAY_LOGBOOK: status %d\n%s%s", code, out, errs)
 	}
 	record := filepath.Base(filepath.Dir(names[11]))
-	if out, errs, code := command(t, elsewhere, shared, "gate", "--policy", "p.toml", record); code != 4 || !strings.Contains(out, "more runs would tell") || !strings.Contains(strings.Join(strings.Fields(out), " "), "of "+record) {
+	if out, errs, code := command(t, elsewhere, shared, "gate", "--policy", "p.toml", record); code != 4 ||
+		!strings.Contains(out, "more runs would tell") || !strings.Contains(strings.Join(strings.Fields(out), " "),
+		"of "+record) {
 		t.Errorf("a record: status %d\n%s%s", code, out, errs)
 	}
-	if _, errs, code := command(t, elsewhere, shared, "gate", "--policy", "p.toml", "ffff"); code != 2 || !strings.Contains(errs, "no file or folder") || !strings.Contains(errs, "see: assay log") {
+	if _, errs, code := command(t, elsewhere, shared, "gate", "--policy", "p.toml", "ffff"); code != 2 ||
+		!strings.Contains(errs, "no file or folder") || !strings.Contains(errs, "see: assay log") {
 		t.Errorf("no record: status %d\n%s", code, errs)
 	}
-	if out, _, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against", filepath.Join(dir, ".assay/runs/as-is-03"), unchanged[0]); code != 4 || !strings.Contains(out, "4 runs more of the state to compare with") {
+	if out, _, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against",
+		filepath.Join(dir, ".assay/runs/as-is-03"), unchanged[0]); code != 4 ||
+		!strings.Contains(out, "4 runs more of the state to compare with") {
 		t.Errorf("status %d\n%s", code, out)
 	}
-	if _, errs, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against", "nowhere", unchanged[0]); code != 2 || !strings.Contains(errs, "no such file") {
+	if _, errs, code := command(t, dir, nil, "gate", "--policy", "p.toml", "--against", "nowhere",
+		unchanged[0]); code != 2 || !strings.Contains(errs, "no such file") {
 		t.Errorf("status %d\n%s", code, errs)
 	}
 }
@@ -159,14 +172,16 @@ func TestRunWithPolicy(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "typo.toml"), "[[gate]]\nname = \"x\"\nrule = \"step.tme <= 1 s\"\n")
 	write(t, filepath.Join(dir, "fail.toml"), "[[gate]]\nname = \"x\"\nrule = \"loss.last <= -1e6\"\n")
-	write(t, filepath.Join(dir, "pass.toml"), "[[gate]]\nname = \"x\"\nrule = \"epoch.steps >= 1 and loss.last <= 1e6\"\n")
+	write(t, filepath.Join(dir, "pass.toml"),
+		"[[gate]]\nname = \"x\"\nrule = \"epoch.steps >= 1 and loss.last <= 1e6\"\n")
 	write(t, filepath.Join(dir, "open.toml"), "[[gate]]\nname = \"x\"\nrule = \"gpu.util(mps) >= 18 %\"\n")
 	ran := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
 	environ := os.Environ()
-	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "typo.toml", "--out", "t", "--", python, plain); code != 125 || ran("t") || !strings.Contains(errs, "did you mean step.time?") {
+	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "typo.toml", "--out", "t", "--", python,
+		plain); code != 125 || ran("t") || !strings.Contains(errs, "did you mean step.time?") {
 		t.Errorf("a mistake: status %d, ran %v\n%s", code, ran("t"), errs)
 	}
 	for policy, want := range map[string]int{"fail": 3, "pass": 0, "open": 4} {
@@ -174,19 +189,22 @@ func TestRunWithPolicy(t *testing.T) {
 			if policy != "fail" {
 				testset.FullOnly(t)
 			}
-			_, errs, code := command(t, dir, environ, "run", "-q", "--profile=off", "--policy", policy+".toml", "--out", policy, "--", python, plain)
+			_, errs, code := command(t, dir, environ, "run", "-q", "--profile=off", "--policy", policy+".toml", "--out",
+				policy, "--", python, plain)
 			if code != want || !strings.Contains(errs, "policy "+policy+".toml") || !ran(policy+"/gates.json") {
 				t.Errorf("%s: status %d, want %d\n%s", policy, code, want, errs)
 			}
 		})
 	}
-	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "fail.toml", "--out", "own", "--", python, "-c", "raise SystemExit(7)"); code != 7 {
+	if _, errs, code := command(t, dir, environ, "run", "-q", "--policy", "fail.toml", "--out", "own", "--", python,
+		"-c", "raise SystemExit(7)"); code != 7 {
 		t.Errorf("the script's own status comes first: %d\n%s", code, errs)
 	}
 }
 
-// TestTwoRunsOfOneName: earlier assays named a run after its folder, so that d1/report and d2/report have one name. They are two runs all the same:
-// neither takes the other's place in a history, and a run that lies in a folder and in the logbook is one.
+// TestTwoRunsOfOneName: earlier assays named a run after its folder, so that d1/report and d2/report have one name.
+// They are two runs all the same: neither takes the other's place in a history, and a run that lies in a folder and in
+// the logbook is one.
 func TestTwoRunsOfOneName(t *testing.T) {
 	dir := t.TempDir()
 	var runs []*evidence.Run
@@ -226,27 +244,32 @@ func TestTwoRunsOfOneName(t *testing.T) {
 	if _, errs, code := command(t, dir, nil, "log", "import", ".assay/runs"); code != 0 {
 		t.Fatal(errs)
 	}
-	if rep, text = judge(".assay/runs/d6"); rep.Gates[0].Answers[0].Compared == nil || rep.Gates[0].Answers[0].Compared.Past != 6 {
+	if rep, text = judge(".assay/runs/d6"); rep.Gates[0].Answers[0].Compared == nil ||
+		rep.Gates[0].Answers[0].Compared.Past != 6 {
 		t.Errorf("kept in the logbook as well: %s", text)
 	}
-	if rep, _ = judge(".assay/runs/d5", ".assay/runs/d6"); len(rep.Runs) != 2 || rep.Runs[0].Document == rep.Runs[1].Document {
+	if rep, _ = judge(".assay/runs/d5", ".assay/runs/d6"); len(rep.Runs) != 2 ||
+		rep.Runs[0].Document == rep.Runs[1].Document {
 		t.Errorf("two runs of one name were taken for one: %+v", rep.Runs)
 	}
 	out, errs, code := command(t, dir, nil, "log", "show", ".assay/runs/d3")
 	if code != 0 || !strings.Contains(out, "record ") {
 		t.Errorf("status %d\n%s%s", code, out, errs)
 	}
-	if _, errs, code := command(t, dir, nil, "log", "show", "report"); code != 2 || !strings.Contains(errs, "ambiguous") {
+	if _, errs, code := command(t, dir, nil, "log", "show", "report"); code != 2 ||
+		!strings.Contains(errs, "ambiguous") {
 		t.Errorf("status %d\n%s", code, errs)
 	}
 }
 
-// TestEachRunHasItsOwnName: wherever --out puts a run, its name is its own, in its events, its evidence and the logbook.
+// TestEachRunHasItsOwnName: wherever --out puts a run, its name is its own, in its events, its evidence and the
+// logbook.
 func TestEachRunHasItsOwnName(t *testing.T) {
 	python, dir := testkit.Python(t), t.TempDir()
 	names := map[string]bool{}
 	for _, out := range []string{"d1/report", "d2/report"} {
-		if _, errs, code := command(t, dir, os.Environ(), "run", "-q", "--logbook", "all.db", "--out", out, "--", python, "-c", "pass"); code != 0 {
+		if _, errs, code := command(t, dir, os.Environ(), "run", "-q", "--logbook", "all.db", "--out", out, "--",
+			python, "-c", "pass"); code != 0 {
 			t.Fatal(errs)
 		}
 		run := testkit.LoadRun(t, filepath.Join(dir, out))

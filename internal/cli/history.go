@@ -83,8 +83,8 @@ func runKey(run *evidence.Run) string {
 	return gate.Key(run)
 }
 
-// runHistory gives the runs below the folders and in the logbooks named; without any, those of .assay/runs and of the logbook: the one named,
-// else $ASSAY_LOGBOOK, else .assay/logbook.db. nil where there is none of them.
+// runHistory gives the runs below the folders and in the logbooks named; without any, those of .assay/runs and of the
+// logbook: the one named, else $ASSAY_LOGBOOK, else .assay/logbook.db. nil where there is none of them.
 func runHistory(env *Env, places []string, book string) gate.History {
 	h := pastOf(env, places, book)
 	if h == nil {
@@ -142,8 +142,8 @@ type past struct {
 	paths   map[string]string // runKey → where it is
 }
 
-// Past gives every run below the folders, and of the logbooks those of the same subject; without a subject the newest of each. What does not
-// belong to a baseline is left out by the gate.
+// Past gives every run below the folders, and of the logbooks those of the same subject; without a subject the newest
+// of each. What does not belong to a baseline is left out by the gate.
 func (h *past) Past(of *evidence.Run) ([]*evidence.Run, error) {
 	if !h.done {
 		h.done = true
@@ -256,7 +256,8 @@ func slim(run *evidence.Run) *evidence.Run {
 	all := run.Steps
 	run.Steps = evidence.StepSeries{Number: all.Number, Total: all.Total, Kind: all.Kind, Thin: all.Thin}
 	for i, sample := range run.Host.Samples {
-		run.Host.Samples[i].Figures = slices.DeleteFunc(sample.Figures, func(f evidence.Figure) bool { return f.Name != "host.pressure" })
+		run.Host.Samples[i].Figures = slices.DeleteFunc(sample.Figures,
+			func(f evidence.Figure) bool { return f.Name != "host.pressure" })
 	}
 	run.Provenance.Packages, run.Processes, run.Shapes = nil, nil, nil
 	return run

@@ -16,14 +16,16 @@ import (
 	"assay/internal/fault"
 )
 
-// evil is what a stranger's text may hold against a terminal: a title, a clipboard, a bell, a backspace, colours, C1, direction, lines of
-// its own, and bytes that are no UTF-8.
+// evil is what a stranger's text may hold against a terminal: a title, a clipboard, a bell, a backspace, colours, C1,
+// direction, lines of its own, and bytes that are no UTF-8.
 const evil = "\x1b]0;owned\x07\x1b]52;c;cm0=\x1b\\\x1b[2J\x1b[31m\a\b\b\x7f\u009b31m\u0085\u202e\u2066\u200f\u061c\u2028\u2029\r\xff\x9d"
 
 func harmless(t *testing.T, name, out string) {
 	t.Helper()
 	at := strings.IndexFunc(out, func(r rune) bool {
-		return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || strings.ContainsRune("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r)
+		return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 ||
+			strings.ContainsRune("\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
+				r)
 	})
 	if at >= 0 || !utf8.ValidString(out) {
 		from := max(0, at-80)
@@ -31,8 +33,8 @@ func harmless(t *testing.T, name, out string) {
 	}
 }
 
-// TestNothingStrangeReachesTheTerminal: whatever a log, a run, a source, a policy, a record or an argument holds, the text forms show it and a
-// terminal does not obey it.
+// TestNothingStrangeReachesTheTerminal: whatever a log, a run, a source, a policy, a record or an argument holds, the
+// text forms show it and a terminal does not obey it.
 func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -51,10 +53,12 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	run := *evidence.NewRun("r" + evil)
 	run.Started = time.Now()
 	run.Subject = evidence.Subject{Kind: "script", Script: "t" + evil + ".py", Command: []string{"python", evil}}
-	run.Target = evidence.Target{Device: "mps" + evil, Framework: "torch", Release: "2.8.0" + evil, Asked: evil, System: evil}
+	run.Target = evidence.Target{Device: "mps" + evil, Framework: "torch", Release: "2.8.0" + evil, Asked: evil,
+		System: evil}
 	run.Outcome = evidence.Outcome{Started: true, Error: "FrobError: " + evil, Where: evil + ":3", Reason: evil}
 	run.Figures = []evidence.Figure{evidence.Unknown("step.time", "s", evil)}
-	run.Findings = []evidence.Finding{{Name: "n" + evil, Severity: evidence.Warning, Text: evil, Hint: evil, Where: evil, Basis: evidence.Measured}}
+	run.Findings = []evidence.Finding{{Name: "n" + evil, Severity: evidence.Warning, Text: evil, Hint: evil,
+		Where: evil, Basis: evidence.Measured}}
 	run.Syncs = []evidence.SyncPoint{{Call: evil, Where: evil, Count: 3}}
 	run.Fallbacks = []evidence.Fallback{{Operator: evil, Where: evil, Count: 1}}
 	run.Operators = []evidence.Operator{{Name: evil, Self: 1}}
@@ -74,19 +78,27 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	}
 	write("trace/evidence.json", string(data))
 	rehearsal := run
-	rehearsal.Target.Double = &evidence.Double{Release: evil, Installed: evil, MacOS: evil, Chip: evil, Memory: 1 << 34, Assumed: []string{evil}, Limits: []string{evil}}
+	rehearsal.Target.Double = &evidence.Double{Release: evil, Installed: evil, MacOS: evil, Chip: evil, Memory: 1 << 34,
+		Assumed: []string{evil}, Limits: []string{evil}}
 	rehearsal.Rehearsal = &evidence.Rehearsal{
 		Operators: []evidence.RehearsedOp{{Operator: evil, Calls: 1, State: evil}},
-		Refusals: []evidence.Refusal{{Operator: evil, Cause: "missing" + evil, Error: evil, Text: evil, Where: evil, Count: 1, Remedy: evil, Ended: true},
-			{Operator: "aten::frob", Cause: "missing", Error: "NotImplementedError", Text: evil + "\n" + evil, Where: evil, Count: 1}},
+		Refusals: []evidence.Refusal{{Operator: evil, Cause: "missing" + evil, Error: evil, Text: evil, Where: evil,
+			Count: 1, Remedy: evil, Ended: true},
+			{Operator: "aten::frob", Cause: "missing", Error: "NotImplementedError", Text: evil + "\n" + evil,
+				Where: evil, Count: 1}},
 		Remarks: []evidence.RehearsedNote{{Operator: evil, Kind: evil, Text: evil, Where: evil, Count: 1}},
-		Tests: &evidence.Tests{Failed: 1, Causes: []evidence.TestCause{{Cause: evil, Operator: evil, Tests: 1, Where: evil, Remedy: evil}},
-			Failures: []evidence.TestFailure{{ID: evil, Cause: evil, Operator: evil, Error: evil, Text: evil, Where: evil, OnCPU: "passed"}}, CPU: evil}}
-	rehearsal.Host = evidence.HostReport{Facts: []evidence.Fact{{Name: "chip", Value: evil, Source: evil}, {Name: evil, Missing: evil}},
+		Tests: &evidence.Tests{Failed: 1, Causes: []evidence.TestCause{{Cause: evil, Operator: evil, Tests: 1,
+			Where: evil, Remedy: evil}},
+			Failures: []evidence.TestFailure{{ID: evil, Cause: evil, Operator: evil, Error: evil, Text: evil,
+				Where: evil, OnCPU: "passed"}}, CPU: evil}}
+	rehearsal.Host = evidence.HostReport{Facts: []evidence.Fact{{Name: "chip", Value: evil, Source: evil},
+		{Name: evil, Missing: evil}},
 		Apps: []evidence.App{{Name: evil, Bytes: 1}}, AppsEnd: []evidence.App{{Name: evil, Bytes: 1}}}
-	rehearsal.Limits = []evidence.Limit{{Name: evil, Unit: evil, Source: evil}, {Name: "long-epoch", Value: 1, Unit: evil, Source: evil}}
+	rehearsal.Limits = []evidence.Limit{{Name: evil, Unit: evil, Source: evil},
+		{Name: "long-epoch", Value: 1, Unit: evil, Source: evil}}
 	rehearsal.Windows = []evidence.Window{{Name: "steady", First: 1, Last: 2, Steps: 2, Excluded: evil}}
-	rehearsal.Figures = []evidence.Figure{{Name: "step.time", Value: new(float64), Unit: "s", Window: "steady", Note: evil, Disturbed: evil, Basis: evidence.Basis(evil)},
+	rehearsal.Figures = []evidence.Figure{{Name: "step.time", Value: new(float64), Unit: "s", Window: "steady",
+		Note: evil, Disturbed: evil, Basis: evidence.Basis(evil)},
 		{Name: "x" + evil, Value: new(float64), Unit: evil, Basis: evidence.Measured}}
 	if data, err = json.Marshal(rehearsal); err != nil {
 		t.Fatal(err)
@@ -108,24 +120,38 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	write("keys.toml", "[[gate]]\nname = \"a\"\n\"\\u001b[31m\\u202e\" = 3\n")
 
 	for _, args := range [][]string{
-		{"explain", "x.log"}, {"explain", "run"}, {"explain", "no such " + evil}, {"explain", "nothing" + strings.ReplaceAll(evil, "\x00", "")},
+		{"explain", "x.log"}, {"explain", "run"}, {"explain", "no such " + evil},
+		{"explain", "nothing" + strings.ReplaceAll(evil, "\x00", "")},
 		{"show", "run"}, {"show", "--trace", "run"}, {"show", "--trace", "trace"}, {"show", "no" + evil},
 		{"check", "src"}, {"check", "--format", "concise", "src"}, {"check", "no" + evil},
-		{"gate", "run", "--policy", "bad.toml"}, {"gate", "run", "--policy", "gates.toml"}, {"gate", "run", "--policy", "keys.toml"}, {"gate", "run", "--policy", evil},
-		{"show", "rehearsal"}, {"explain", "rehearsal"}, {"gate", "rehearsal", "run"}, {"verdict", "rehearsal", "run"}, {"log", "import", "rehearsal"},
-		{"log", "diff", "run", "rehearsal"}, {"log", "verify"}, {"gate", "--against", evil, "run"}, {"verdict", "--declare", evil, "run"},
-		{"doctor", "--require", evil}, {"doctor", "--python", evil}, {"doctor"}, {"check", "requirements.txt"}, {"check", "--baseline", "baseline.json", "src"},
-		{"check", "--torch", evil, "src"}, {"init", "--torch", evil}, {"run", "--on", evil, "--", "true"}, {"run", "--warn-epoch", evil, "--", "true"},
-		{"run", "--out", "o" + strings.ReplaceAll(evil, "\x00", ""), "--", "no" + evil}, {"try", evil}, {"try", "m:" + evil, "--input", evil},
+		{"gate", "run", "--policy", "bad.toml"}, {"gate", "run", "--policy", "gates.toml"},
+		{"gate", "run", "--policy", "keys.toml"}, {"gate", "run", "--policy", evil},
+		{"show", "rehearsal"}, {"explain", "rehearsal"}, {"gate", "rehearsal", "run"}, {"verdict", "rehearsal", "run"},
+		{"log", "import", "rehearsal"},
+		{"log", "diff", "run", "rehearsal"}, {"log", "verify"}, {"gate", "--against", evil, "run"},
+		{"verdict", "--declare", evil, "run"},
+		{"doctor", "--require", evil}, {"doctor", "--python", evil}, {"doctor"}, {"check", "requirements.txt"},
+		{"check", "--baseline", "baseline.json", "src"},
+		{"check", "--torch", evil, "src"}, {"init", "--torch", evil}, {"run", "--on", evil, "--", "true"},
+		{"run", "--warn-epoch", evil, "--", "true"},
+		{"run", "--out", "o" + strings.ReplaceAll(evil, "\x00", ""), "--", "no" + evil}, {"try", evil},
+		{"try", "m:" + evil, "--input", evil},
 		{"ops", "conv2d", "--torch", evil}, {"ops", "--diff", evil, evil}, {"ops", "--api", evil},
-		{"verdict", "run"}, {"ops", evil}, {"ops", "--diff", "2.7", "2.8" + evil}, {"rule", evil}, {evil}, {"show", "--" + evil},
-		{"try", evil}, {"try", "a:b", "--on", evil}, {"try", "a:b", "--python", "/no/" + strings.ReplaceAll(evil, "\x00", "")},
-		{"log", "reject", "h" + evil, "--because", evil}, {"log", "import", "run"}, {"log"}, {"log", "show", evil}, {"log", "note", "r", "n" + evil},
-		{"log", "query", "SELECT title AS 'a\u202e\x1b[31m', '" + evil + "' FROM record"}, {"log", "query", evil}, {"log", "export", "--markdown"},
+		{"verdict", "run"}, {"ops", evil}, {"ops", "--diff", "2.7", "2.8" + evil}, {"rule", evil}, {evil},
+		{"show", "--" + evil},
+		{"try", evil}, {"try", "a:b", "--on", evil}, {"try", "a:b", "--python", "/no/" +
+			strings.ReplaceAll(evil, "\x00", "")},
+		{"log", "reject", "h" + evil, "--because", evil}, {"log", "import", "run"}, {"log"}, {"log", "show", evil},
+		{"log", "note", "r", "n" + evil},
+		{"log", "query", "SELECT title AS 'a\u202e\x1b[31m', '" + evil + "' FROM record"}, {"log", "query", evil},
+		{"log", "export", "--markdown"},
 	} {
 		var out, errs bytes.Buffer
-		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now, Environ: []string{"PATH=" + os.Getenv("PATH"),
-			"HOME=" + dir, "TMPDIR=" + t.TempDir(), "PYTORCH_ENABLE_MPS_FALLBACK=" + evil, "PYTORCH_MPS_" + evil + "=1", "PYTHONPATH=" + evil, "COLUMNS=" + evil}}
+		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now,
+			Environ: []string{"PATH=" + os.Getenv("PATH"),
+				"HOME=" + dir, "TMPDIR=" + t.TempDir(), "PYTORCH_ENABLE_MPS_FALLBACK=" + evil, "PYTORCH_MPS_" + evil +
+					"=1",
+				"PYTHONPATH=" + evil, "COLUMNS=" + evil}}
 		Main(env, args)
 		name := args[0]
 		if len(args) > 1 && len(args[1]) < 12 {
@@ -158,7 +184,8 @@ func TestReportNotWritten(t *testing.T) {
 		dir := t.TempDir()
 		script := "for f in " + c.inTheWay + "; do mkdir -p r/$f/x; done"
 		var out, errs bytes.Buffer
-		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now, Environ: append(os.Environ(), "ASSAY_CACHE="+t.TempDir())}
+		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now,
+			Environ: append(os.Environ(), "ASSAY_CACHE="+t.TempDir())}
 		if got := Main(env, []string{"run", "--logbook", "off", "--out", "r", "--", "sh", "-c", script}); got != 0 {
 			t.Fatalf("%q: status %d: %s", c.inTheWay, got, errs.String())
 		}
@@ -180,10 +207,12 @@ func TestReportNotWritten(t *testing.T) {
 	}
 }
 
-// TestNothingStrangeInFormsForMachines: whatever a source and its name hold, GitHub gets one command a finding, JUnit is XML, SARIF and JSON are JSON.
+// TestNothingStrangeInFormsForMachines: whatever a source and its name hold, GitHub gets one command a finding, JUnit
+// is XML, SARIF and JSON are JSON.
 func TestNothingStrangeInFormsForMachines(t *testing.T) {
 	dir := t.TempDir()
-	names := []string{"a.py", "::error ::y.py", "a,b=c:d.py", "a%0A::error::x.py", "a\n::error::z.py", "a\r::error::z.py", "]]>&<x a=\"b\">.py", "a\x1b[31m\u202e.py", "a\xff\u2028.py", "a\x01\ufffe.py"}
+	names := []string{"a.py", "::error ::y.py", "a,b=c:d.py", "a%0A::error::x.py", "a\n::error::z.py",
+		"a\r::error::z.py", "]]>&<x a=\"b\">.py", "a\x1b[31m\u202e.py", "a\xff\u2028.py", "a\x01\ufffe.py"}
 	for _, name := range names {
 		source := "import torch\n# ]]> <x> ::error::x \x1b[31m\nx = torch.zeros(3, dtype=torch.float64).to('mps')\n"
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(source), 0o644); err != nil {
@@ -204,7 +233,8 @@ func TestNothingStrangeInFormsForMachines(t *testing.T) {
 	}
 	for _, line := range lines {
 		properties, _, _ := strings.Cut(strings.TrimPrefix(line, "::"), "::")
-		if !strings.HasPrefix(line, "::error ") || strings.ContainsAny(line, "\r\n") || strings.Count(properties, ",") != 5 {
+		if !strings.HasPrefix(line, "::error ") || strings.ContainsAny(line, "\r\n") ||
+			strings.Count(properties, ",") != 5 {
 			t.Errorf("no command of one finding: %q", line)
 		}
 	}

@@ -50,7 +50,8 @@ func runInit(env *Env, opts initOptions, dir string) error {
 		return err
 	}
 	stem, isPython := strings.CutSuffix(opts.Module, ".py")
-	if !isPython || stem == "" || strings.Trim(stem, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || stem[0] >= '0' && stem[0] <= '9' {
+	if !isPython || stem == "" || strings.Trim(stem,
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || stem[0] >= '0' && stem[0] <= '9' {
 		return usage(fmt.Errorf("init: %q is no name of a module", opts.Module), "for example mps_header.py")
 	}
 	full := env.Path(dir)
@@ -146,7 +147,8 @@ func headerModule(t audit.Target, name string) string {
 		o, known := t.Atlas.Operator(op)
 		r, beside := t.Atlas.Beside("torchvision", t.Torch.Version)
 		if known && beside && (o.At(r.Column) == atlas.Missing || o.At(r.Column) == atlas.NoStub) {
-			roi += "\n- torchvision.ops." + strings.TrimPrefix(op, "torchvision::") + ": torchvision beside this release has no kernel for MPS."
+			roi += "\n- torchvision.ops." + strings.TrimPrefix(op, "torchvision::") +
+				": torchvision beside this release has no kernel for MPS."
 		}
 	}
 	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI\n", roi+"\n\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.

@@ -57,12 +57,14 @@ docs/logbook.md describes it.`,
   assay log query "SELECT name, torch, peak_memory FROM runs ORDER BY started"`,
 		Args: cobra.NoArgs,
 	}
-	cmd.PersistentFlags().StringVar(&opts.logbook, "logbook", "", "`file` of the logbook; default $ASSAY_LOGBOOK or .assay/logbook.db")
+	cmd.PersistentFlags().StringVar(&opts.logbook, "logbook", "",
+		"`file` of the logbook; default $ASSAY_LOGBOOK or .assay/logbook.db")
 	filterFlags(cmd, &opts)
 	cmd.Flags().BoolVar(&opts.json, "json", false, "print the list as JSON")
 	cmd.Flags().BoolVar(&opts.filter.All, "all", false, "also the facts that were found out beside runs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runLog(cmd.Context(), env, &opts) }
-	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts), newLogFacts(env, &opts),
+	cmd.AddCommand(newLogShow(env, &opts), newLogDiff(env, &opts), newLogNote(env, &opts), newLogReject(env, &opts),
+		newLogFacts(env, &opts),
 		newLogQuery(env, &opts),
 		newLogExport(env, &opts), newLogImport(env, &opts), newLogVerify(env, &opts), newLogForget(env, &opts))
 	return cmd
@@ -93,7 +95,8 @@ func logbookPath(env *Env, named string) string {
 func openLogbook(ctx context.Context, env *Env, opts *logOptions) (*logbook.Book, error) {
 	path := logbookPath(env, opts.logbook)
 	if !logbook.Exists(path) {
-		return nil, fault.Hint(fmt.Errorf("no logbook at %s", path), "assay run makes it, and assay log import .assay/runs takes in earlier runs")
+		return nil, fault.Hint(fmt.Errorf("no logbook at %s", path),
+			"assay run makes it, and assay log import .assay/runs takes in earlier runs")
 	}
 	book, err := writeLogbook(ctx, env, path)
 	if err == nil {
@@ -105,7 +108,8 @@ func openLogbook(ctx context.Context, env *Env, opts *logOptions) (*logbook.Book
 	return nil, err
 }
 
-// writeLogbook opens a logbook for writing, and makes it where there is none; the one in assay's own folder together with that.
+// writeLogbook opens a logbook for writing, and makes it where there is none; the one in assay's own folder together
+// with that.
 func writeLogbook(ctx context.Context, env *Env, path string) (*logbook.Book, error) {
 	if path == env.Path(logbookFile) {
 		if err := probe.OwnFolder(env.Path(ownFolder)); err != nil {
@@ -155,7 +159,8 @@ func (opts *logOptions) parse(env *Env) error {
 	}
 	ago, err := unit.ParseSeconds(opts.since)
 	if err != nil {
-		return fault.Exit(fmt.Errorf("--since %s: a date such as 2026-11-08, or a time such as 36h", opts.since), fault.Usage)
+		return fault.Exit(fmt.Errorf("--since %s: a date such as 2026-11-08, or a time such as 36h", opts.since),
+			fault.Usage)
 	}
 	opts.filter.Since = env.Now().Add(-time.Duration(ago * float64(time.Second)))
 	return nil
@@ -223,7 +228,8 @@ func listText(w io.Writer, list []logbook.Entry) error {
 		if len(e.About) > 0 {
 			title += " (about " + e.About[0][:10] + ")"
 		}
-		line := []string{e.ID[:10], e.At.Local().Format("2006-01-02 15:04"), e.Kind, title, e.Device, e.Torch, step, peak, strings.Join(bases, "/"), ended}
+		line := []string{e.ID[:10], e.At.Local().Format("2006-01-02 15:04"), e.Kind, title, e.Device, e.Torch, step,
+			peak, strings.Join(bases, "/"), ended}
 		for i, cell := range line {
 			line[i] = text.Short(cell, 64)
 		}
@@ -348,7 +354,8 @@ func printFigures(w io.Writer, figures []evidence.Figure) {
 		}
 		fmt.Fprintf(w, "  %s: %s", text.Short(f.Name, 80), text.Short(unit.Format(*f.Value, f.Unit), 40))
 		if f.Low != nil && f.High != nil {
-			fmt.Fprintf(w, ", %s to %s, n=%d", text.Short(unit.Format(*f.Low, f.Unit), 40), text.Short(unit.Format(*f.High, f.Unit), 40), f.N)
+			fmt.Fprintf(w, ", %s to %s, n=%d", text.Short(unit.Format(*f.Low, f.Unit), 40),
+				text.Short(unit.Format(*f.High, f.Unit), 40), f.N)
 		}
 		fmt.Fprintf(w, " (%s; %s)\n", text.Short(string(f.Basis), 20), text.Short(f.Note, 200))
 	}
@@ -497,7 +504,8 @@ func diffText(w io.Writer, d *logbook.Diff, all bool) error {
 
 func newLogNote(env *Env, opts *logOptions) *cobra.Command {
 	fields := map[string]*string{}
-	cmd := &cobra.Command{Use: "note RECORD [TEXT]", Short: "Note something about a record", Args: cobra.RangeArgs(1, 2),
+	cmd := &cobra.Command{Use: "note RECORD [TEXT]", Short: "Note something about a record",
+		Args:    cobra.RangeArgs(1, 2),
 		Long:    `Keeps a note about a record. Its flags declare what no evidence tells and the project notes ask for (assay log export --markdown).`,
 		Example: "  assay log note 3f2a91 \"the fan was blocked\"\n  assay log note 3f2a91 --task Detection --solution \"switched to YOLO\""}
 	for _, f := range logbook.NoteFields {
@@ -532,7 +540,8 @@ func printKept(env *Env, id string, err error) error {
 
 func newLogReject(env *Env, opts *logOptions) *cobra.Command {
 	var because string
-	cmd := &cobra.Command{Use: "reject HYPOTHESIS --because REASON [RUN…]", Short: "Keep a hypothesis that was tried and rejected",
+	cmd := &cobra.Command{Use: "reject HYPOTHESIS --because REASON [RUN…]",
+		Short:   "Keep a hypothesis that was tried and rejected",
 		Args:    cobra.MinimumNArgs(1),
 		Example: `  assay log reject "pin_memory makes the copies faster" --because "no difference over five runs, p=0.6" 3f2a91 77bc02`}
 	cmd.Flags().StringVar(&because, "because", "", "the `reason`")
@@ -541,7 +550,8 @@ func newLogReject(env *Env, opts *logOptions) *cobra.Command {
 			return fault.Exit(errors.New("log reject: --because gives the reason"), fault.Usage)
 		}
 		ctx := cmd.Context()
-		book, err := writeLogbook(ctx, env, logbookPath(env, opts.logbook)) // a hypothesis can be the first thing that is kept
+		// a hypothesis can be the first thing that is kept
+		book, err := writeLogbook(ctx, env, logbookPath(env, opts.logbook))
 		if err != nil {
 			return err
 		}
@@ -717,7 +727,8 @@ func newLogExport(env *Env, opts *logOptions) *cobra.Command {
 	var mlflow, out string
 	experiment := "assay"
 	own := *opts
-	cmd := &cobra.Command{Use: "export [RUN…]", Short: "Write records as Markdown, CSV, Parquet, or to an MLflow server",
+	cmd := &cobra.Command{Use: "export [RUN…]",
+		Short: "Write records as Markdown, CSV, Parquet, or to an MLflow server",
 		Long: `Writes the runs named, or those that the filters choose, or all.
 
 --markdown writes project notes, an entry a run, with the appendix of rejected hypotheses. --csv and --parquet write a row for each figure, with
@@ -762,7 +773,10 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 					}
 					wanted = append(wanted, id)
 				}
-				entries = slices.DeleteFunc(entries, func(e logbook.Entry) bool { return !slices.Contains(wanted, e.ID) })
+				entries = slices.DeleteFunc(entries, func(e logbook.Entry) bool {
+					return !slices.Contains(wanted,
+						e.ID)
+				})
 			}
 			if mlflow != "" {
 				return exportMLflow(ctx, env, book, entries, mlflow, experiment)
@@ -793,8 +807,10 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 	return cmd
 }
 
-func exportMLflow(ctx context.Context, env *Env, book *logbook.Book, entries []logbook.Entry, address, experiment string) error {
-	m := &logbook.MLflow{URI: address, Experiment: experiment, Token: env.Getenv("MLFLOW_TRACKING_TOKEN"), User: env.Getenv("MLFLOW_TRACKING_USERNAME"),
+func exportMLflow(ctx context.Context, env *Env, book *logbook.Book, entries []logbook.Entry, address,
+	experiment string) error {
+	m := &logbook.MLflow{URI: address, Experiment: experiment, Token: env.Getenv("MLFLOW_TRACKING_TOKEN"),
+		User: env.Getenv("MLFLOW_TRACKING_USERNAME"),
 		Pass: env.Getenv("MLFLOW_TRACKING_PASSWORD")}
 	if u, err := url.Parse(address); err == nil && u.User != nil {
 		pass, _ := u.User.Password()
@@ -807,14 +823,16 @@ func exportMLflow(ctx context.Context, env *Env, book *logbook.Book, entries []l
 		for _, r := range done.Remarks {
 			fmt.Fprintln(env.Stderr, text.Short(r, 300))
 		}
-		fmt.Fprintf(env.Stdout, "%d runs sent with %d figures and points and %d files; %d were there already\n", done.Runs, done.Points, done.Artifacts,
+		fmt.Fprintf(env.Stdout, "%d runs sent with %d figures and points and %d files; %d were there already\n",
+			done.Runs, done.Points, done.Artifacts,
 			done.Known)
 	}
 	return err
 }
 
 func newLogImport(env *Env, opts *logOptions) *cobra.Command {
-	cmd := &cobra.Command{Use: "import PATH…", Short: "Take in runs, folders of runs, or another logbook", Args: cobra.MinimumNArgs(1),
+	cmd := &cobra.Command{Use: "import PATH…", Short: "Take in runs, folders of runs, or another logbook",
+		Args: cobra.MinimumNArgs(1),
 		Long: `Takes in evidence.json files, the folders of runs, folders that hold such folders (.assay/runs), and other logbooks. What is
 there already is not taken in again, so that two machines can exchange their logbooks as often as they like. What is damaged is refused, and said.`}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -934,7 +952,8 @@ func importFile(ctx context.Context, book *logbook.Book, path string, sum *logbo
 
 // readEvidence reads a file that may be a stranger's, within the bound of a document.
 func readEvidence(path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		// before it is opened: a pipe would be waited for
 		return nil, fmt.Errorf("%s: not a file", path)
 	}
 	f, err := os.Open(path)
@@ -949,8 +968,8 @@ func readEvidence(path string) ([]byte, error) {
 	return doc, err
 }
 
-// addRunFolder keeps the evidence of a run's folder, byte for byte. Of a run that was cut off before its evidence was written, what its events
-// add up to. The error is ErrNotExist where the folder holds neither.
+// addRunFolder keeps the evidence of a run's folder, byte for byte. Of a run that was cut off before its evidence was
+// written, what its events add up to. The error is ErrNotExist where the folder holds neither.
 func addRunFolder(ctx context.Context, book *logbook.Book, dir string) (string, bool, error) {
 	doc, err := readEvidence(filepath.Join(dir, "evidence.json"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -991,7 +1010,8 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		path := logbookPath(env, opts.logbook)
 		if !logbook.Exists(path) {
-			return fault.Exit(fault.Hint(fmt.Errorf("no logbook at %s", path), "--logbook or $ASSAY_LOGBOOK names another file"), fault.Usage)
+			return fault.Exit(fault.Hint(fmt.Errorf("no logbook at %s", path),
+				"--logbook or $ASSAY_LOGBOOK names another file"), fault.Usage)
 		}
 		problems, err := logbook.CheckWAL(path) // before anybody opens the file
 		if err != nil {
@@ -1007,10 +1027,12 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 			return err
 		}
 		check.Problems = append(problems, check.Problems...)
-		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records, unit.Bytes(float64(check.Bytes)),
+		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records,
+			unit.Bytes(float64(check.Bytes)),
 			check.Points, check.Chunks, check.Head)
 		if check.Unused > 0 {
-			fmt.Fprintf(env.Stdout, "%s of the file's %s hold nothing, and have no hash\n", unit.Bytes(float64(check.Unused)), unit.Bytes(float64(check.Size)))
+			fmt.Fprintf(env.Stdout, "%s of the file's %s hold nothing, and have no hash\n",
+				unit.Bytes(float64(check.Unused)), unit.Bytes(float64(check.Size)))
 		}
 		if check.Forgotten > 0 {
 			fmt.Fprintf(env.Stdout, "%d tombstones of what was forgotten; assay log query \"SELECT * FROM forgotten\" lists them\n", check.Forgotten)
@@ -1033,7 +1055,8 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 	return cmd
 }
 
-// recordRun keeps a run that has just ended in the logbook. A run whose folder lies elsewhere (--out) is kept where a logbook was named or is there.
+// recordRun keeps a run that has just ended in the logbook. A run whose folder lies elsewhere (--out) is kept where a
+// logbook was named or is there.
 func recordRun(ctx context.Context, env *Env, opts runOptions, res *probe.Result) {
 	path := logbookPath(env, opts.logbook)
 	named := opts.logbook != "" || env.Getenv("ASSAY_LOGBOOK") != ""

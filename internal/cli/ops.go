@@ -30,8 +30,8 @@ const opsSchema = "assay.ops/1"
 // opsDetailed is how many operators are still told about one by one; longer lists are a table.
 const opsDetailed = 6
 
-// opsAnswer is what `assay ops --json` prints. Everything in it is derived: from wheels, from PyTorch's own databases traced on a CPU, from
-// sources and issues that each row names.
+// opsAnswer is what `assay ops --json` prints. Everything in it is derived: from wheels, from PyTorch's own databases
+// traced on a CPU, from sources and issues that each row names.
 type opsAnswer struct {
 	Schema    string       `json:"schema"`
 	Torch     string       `json:"torch"` // the release that states speak of
@@ -50,15 +50,19 @@ type opsRelease struct {
 }
 
 type opsState struct {
-	Name       string            `json:"name"`
-	Package    string            `json:"package"`
-	State      string            `json:"state"`
-	History    []atlas.Span      `json:"history"`
-	NativeFrom string            `json:"native_from,omitempty"` // first release series with a kernel; absent when the newest has none
-	Lacks      string            `json:"lacks,omitempty"`       // a missing operator that a composed one calls whatever its inputs
-	ErrorNames string            `json:"error_names,omitempty"` // the operator that the error of a missing one names, where it is another
-	Needs      []opsNeed         `json:"needs,omitempty"`       // of a composed operator
-	Untraced   []string          `json:"untraced,omitempty"`    // composed operators of which it is not known what they call
+	Name    string       `json:"name"`
+	Package string       `json:"package"`
+	State   string       `json:"state"`
+	History []atlas.Span `json:"history"`
+	// first release series with a kernel; absent when the newest has none
+	NativeFrom string `json:"native_from,omitempty"`
+	// a missing operator that a composed one calls whatever its inputs
+	Lacks string `json:"lacks,omitempty"`
+	// the operator that the error of a missing one names, where it is another
+	ErrorNames string    `json:"error_names,omitempty"`
+	Needs      []opsNeed `json:"needs,omitempty"` // of a composed operator
+	// composed operators of which it is not known what they call
+	Untraced   []string          `json:"untraced,omitempty"`
 	Autocast   string            `json:"autocast,omitempty"`
 	Sparse     string            `json:"sparse,omitempty"`
 	Types      []string          `json:"types,omitempty"` // element types of a TensorFlow kernel
@@ -135,11 +139,14 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 	case opts.Diff:
 		answer, err = diffOps(a, opts, args)
 	case opts.API != "" && len(args) > 0:
-		err = fault.Exit(fmt.Errorf("ops --api %s: a pattern as well, %q: ask one at a time", opts.API, args[0]), fault.Usage)
+		err = fault.Exit(fmt.Errorf("ops --api %s: a pattern as well, %q: ask one at a time", opts.API, args[0]),
+			fault.Usage)
 	case len(args) > 1:
-		err = fault.Exit(fault.Hint(fmt.Errorf("ops: %d patterns, one is taken", len(args)), "quote a pattern with * in it: 'linalg_*'"), fault.Usage)
+		err = fault.Exit(fault.Hint(fmt.Errorf("ops: %d patterns, one is taken", len(args)),
+			"quote a pattern with * in it: 'linalg_*'"), fault.Usage)
 	case len(args) == 0 && opts.API == "" && !opts.Missing:
-		err = fault.Exit(fault.Hint(errors.New("ops: no pattern"), "name an operator, as `assay ops sgn`, or ask for all with '*'"), fault.Usage)
+		err = fault.Exit(fault.Hint(errors.New("ops: no pattern"),
+			"name an operator, as `assay ops sgn`, or ask for all with '*'"), fault.Usage)
 	case opts.API != "":
 		answer, err = apiOps(a, opts, opts.API)
 	default:
@@ -147,7 +154,8 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 		if len(args) == 1 {
 			pattern = args[0]
 		}
-		if _, isAPI := a.API(pattern); isAPI && strings.Contains(pattern, ".") && len(a.Find(pattern)) == 0 || strings.HasPrefix(pattern, "torch.") {
+		if _, isAPI := a.API(pattern); isAPI && strings.Contains(pattern, ".") && len(a.Find(pattern)) == 0 ||
+			strings.HasPrefix(pattern, "torch.") {
 			answer, err = apiOps(a, opts, pattern)
 		} else {
 			answer, err = findOps(a, opts, pattern)
@@ -191,7 +199,8 @@ func newAnswer(a *atlas.Atlas, version string) (*opsAnswer, map[string]atlas.Rel
 			beside[pkg] = other
 		}
 	}
-	return &opsAnswer{Schema: opsSchema, Torch: r.Version, Basis: "derived", Operators: []opsState{}, Sources: []opsRelease{}}, beside, nil
+	return &opsAnswer{Schema: opsSchema, Torch: r.Version, Basis: "derived", Operators: []opsState{},
+		Sources: []opsRelease{}}, beside, nil
 }
 
 func (o *opsAnswer) source(r atlas.Release) {
@@ -226,7 +235,8 @@ func findOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 		if opts.Missing && state != atlas.Missing && state != atlas.NoStub && lacks == "" {
 			continue
 		}
-		s := opsState{Lacks: lacks, Name: op.Name, Package: op.Package, State: state.String(), History: op.Spans, NativeFrom: op.NativeFrom()}
+		s := opsState{Lacks: lacks, Name: op.Name, Package: op.Package, State: state.String(), History: op.Spans,
+			NativeFrom: op.NativeFrom()}
 		if how, around := a.Generated(op.Name); how == "structured" && state == atlas.Missing {
 			s.ErrorNames = around
 		}
@@ -286,7 +296,8 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 		return nil, fault.Hint(err, "ask for the operator itself: assay ops NAME")
 	}
 	torch := beside["torch"]
-	o.API = &opsAPI{Name: api.Name, Forward: direction(a, torch, api.Forward), Backward: direction(a, torch, api.Backward)}
+	o.API = &opsAPI{Name: api.Name, Forward: direction(a, torch, api.Forward),
+		Backward: direction(a, torch, api.Backward)}
 	seen := map[string]bool{}
 	for _, d := range []*opsDirection{o.API.Forward, o.API.Backward} {
 		if d == nil {
@@ -295,7 +306,8 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 		for _, n := range d.Needs {
 			if op, ok := a.Operator(n.Operator); ok && !seen[n.Operator] {
 				seen[n.Operator] = true
-				o.Operators = append(o.Operators, opsState{Name: op.Name, Package: op.Package, State: n.State, History: op.Spans, NativeFrom: op.NativeFrom()})
+				o.Operators = append(o.Operators, opsState{Name: op.Name, Package: op.Package, State: n.State,
+					History: op.Spans, NativeFrom: op.NativeFrom()})
 				o.source(beside[op.Package])
 			}
 		}
@@ -322,7 +334,8 @@ func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDire
 		d.Calls = append(d.Calls, name)
 	}
 	worse := func(verdict string) {
-		order := []string{"native", "unknown", "on the CPU for some inputs", "on the CPU", "missing for some inputs", "missing"}
+		order := []string{"native", "unknown", "on the CPU for some inputs", "on the CPU", "missing for some inputs",
+			"missing"}
 		if slices.Index(order, verdict) > slices.Index(order, d.Verdict) {
 			d.Verdict = verdict
 		}
@@ -331,7 +344,8 @@ func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDire
 		worse("unknown")
 	}
 	for _, n := range needs {
-		verdict := map[atlas.State]string{atlas.Native: "native", atlas.CPU: "on the CPU", atlas.Missing: "missing", atlas.NoStub: "missing", atlas.Raises: "missing",
+		verdict := map[atlas.State]string{atlas.Native: "native", atlas.CPU: "on the CPU", atlas.Missing: "missing",
+			atlas.NoStub: "missing", atlas.Raises: "missing",
 			atlas.Undefined: "unknown", atlas.Unknown: "unknown"}[n.State]
 		if n.Sometimes && (verdict == "missing" || verdict == "on the CPU") {
 			verdict += " for some inputs"
@@ -406,7 +420,8 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 		sources = append(sources, s.Package+" "+s.Version)
 	}
 	if b.WriteString("\n"); len(sources) > 0 {
-		wrapTo(&b, "derived from the macOS wheels of "+strings.Join(sources, ", ")+": what they list and what their libraries register", "", "  ", w)
+		wrapTo(&b, "derived from the macOS wheels of "+strings.Join(sources,
+			", ")+": what they list and what their libraries register", "", "  ", w)
 	}
 	_, err := io.WriteString(out, text.Lines(b.String()))
 	return err
@@ -453,7 +468,8 @@ func (o *opsAnswer) table(b *strings.Builder) {
 	}
 	if len(o.Operators) > opsDetailed {
 		fmt.Fprintf(b, "\n%d operators:", len(o.Operators))
-		for _, s := range []atlas.State{atlas.Native, atlas.Composed, atlas.CPU, atlas.Raises, atlas.NoStub, atlas.Missing, atlas.Unknown, atlas.Undefined} {
+		for _, s := range []atlas.State{atlas.Native, atlas.Composed, atlas.CPU, atlas.Raises, atlas.NoStub,
+			atlas.Missing, atlas.Unknown, atlas.Undefined} {
 			if count[s.String()] > 0 {
 				fmt.Fprintf(b, " %d %s", count[s.String()], s)
 			}

@@ -28,8 +28,8 @@ while time.time() < until:
     optimizer.step()
 `
 
-// TestRunBesideBusyPrograms: two busy programs for each processor are seen, the step bears the mark in every form, and a gate on it cannot be told,
-// while one on the losses is as before.
+// TestRunBesideBusyPrograms: two busy programs for each processor are seen, the step bears the mark in every form, and
+// a gate on it cannot be told, while one on the losses is as before.
 func TestRunBesideBusyPrograms(t *testing.T) {
 	testset.FullOnly(t)
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
@@ -37,7 +37,8 @@ func TestRunBesideBusyPrograms(t *testing.T) {
 	}
 	python, dir := testkit.Python(t), t.TempDir()
 	write(t, filepath.Join(dir, "busy.py"), quietScript)
-	write(t, filepath.Join(dir, "p.toml"), "[[gate]]\nname = \"time\"\nrule = \"step.time <= 1 h\"\n[[gate]]\nname = \"loss\"\nrule = \"loss.last <= 1e6\"\n")
+	write(t, filepath.Join(dir, "p.toml"),
+		"[[gate]]\nname = \"time\"\nrule = \"step.time <= 1 h\"\n[[gate]]\nname = \"loss\"\nrule = \"loss.last <= 1e6\"\n")
 	if err := syscall.Mkfifo(filepath.Join(dir, "ready"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func TestRunBesideBusyPrograms(t *testing.T) {
 		}
 		<-ended
 	})
-	_, errs, code := command(t, dir, os.Environ(), "run", "--profile=off", "--policy", "p.toml", "--out", "out", "--logbook", "off", "--", python, "busy.py")
+	_, errs, code := command(t, dir, os.Environ(), "run", "--profile=off", "--policy", "p.toml", "--out", "out",
+		"--logbook", "off", "--", python, "busy.py")
 	close(ended)
 	_, _ = pipe.WriteString("x") // where the script did not come so far
 	beside.Wait()

@@ -82,20 +82,27 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.StringVar(&opts.profile, "profile", opts.profile, "hot operators over fifty steps after warm-up, `auto|off`")
 	f.StringVar(&opts.only, "only", "", "after some ordinary steps, run one `side` alone: data or forward")
 	f.StringVar(&opts.warnEpoch, "warn-epoch", opts.warnEpoch, "warn of epochs longer than this `time`")
-	f.StringVar(&opts.asked.Torch, "torch", "", "with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
-	f.StringVar(&opts.asked.Chip, "chip", "", "with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
-	f.StringVar(&opts.asked.MacOS, "macos", "", "with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
+	f.StringVar(&opts.asked.Torch, "torch", "",
+		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
+	f.StringVar(&opts.asked.Chip, "chip", "",
+		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
+	f.StringVar(&opts.asked.MacOS, "macos", "",
+		"with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
 	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
-	f.BoolVar(&opts.noCPU, "no-cpu", false, "with --on double and pytest: do not run the tests that failed once more on the CPU")
-	f.StringVar(&opts.policy, "policy", "", "hold the run against the gates of a `file`, or of default, when it has ended")
-	f.StringVar(&opts.logbook, "logbook", "", "`file` of the logbook to record in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
+	f.BoolVar(&opts.noCPU, "no-cpu", false,
+		"with --on double and pytest: do not run the tests that failed once more on the CPU")
+	f.StringVar(&opts.policy, "policy", "",
+		"hold the run against the gates of a `file`, or of default, when it has ended")
+	f.StringVar(&opts.logbook, "logbook", "",
+		"`file` of the logbook to record in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
 	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")
 	f.SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var policy *gate.Policy
 		if opts.policy != "" {
 			var err error
-			if policy, err = loadPolicy(env, opts.policy); err != nil { // before the run: a mistake in it must not cost one
+			if policy, err = loadPolicy(env, opts.policy); err != nil {
+				// before the run: a mistake in it must not cost one
 				return fault.Exit(err, fault.NotStarted)
 			}
 		}
@@ -105,7 +112,10 @@ Exit status: the script's own; 125 where assay failed before the script was star
 		}
 		var gates error
 		if policy != nil {
-			survive(env, "holding the run against the gates", func() { gates = gateRun(env, policy, res, opts.logbook) })
+			survive(env, "holding the run against the gates", func() {
+				gates = gateRun(env, policy, res,
+					opts.logbook)
+			})
 		}
 		if err := endAs(res); err != nil { // the script's own ending comes first
 			return err
@@ -177,15 +187,18 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		out, home = env.Path(filepath.Join(runsFolder, id)), env.Path(ownFolder)
 		elsewhere = func(why error) string { return keptElsewhere(env, id, why) }
 	}
-	// A reader of our output who goes away ends us by SIGPIPE, where it is not caught: the script's status would be lost.
+	// A reader of our output who goes away ends us by SIGPIPE, where it is not caught: the script's status would be
+	// lost.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 	here := launch.NewLocal(env.Witness)
 	defer here.Close()
 	res, err := probe.Run(probe.Options{
-		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps, For: limit, Only: opts.only,
-		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache, NoAgent: noAgent,
+		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
+		For: limit, Only: opts.only,
+		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
+		NoAgent:  noAgent,
 		Launcher: here, Version: Version(), Double: double,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
@@ -210,7 +223,10 @@ func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 			continue
 		}
 		path, sum := filepath.Join(res.Dir, kept.name), sha256.New()
-		if err := file.Write(path, 0o600, func(w io.Writer) error { return kept.form.Write(io.MultiWriter(w, sum), res.Run) }); err != nil {
+		if err := file.Write(path, 0o600, func(w io.Writer) error {
+			return kept.form.Write(io.MultiWriter(w, sum),
+				res.Run)
+		}); err != nil {
 			res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", kept.name, err))
 			continue
 		}
@@ -236,7 +252,8 @@ func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 	}
 }
 
-// survive does something of ours beside a script. An error in assay itself is told, and does not take the script's status away.
+// survive does something of ours beside a script. An error in assay itself is told, and does not take the script's
+// status away.
 func survive(env *Env, doing string, do func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -246,8 +263,8 @@ func survive(env *Env, doing string, do func()) {
 	do()
 }
 
-// keptElsewhere is the folder of a run where the default one cannot be made, as in many containers: below the user's own temporary
-// one. "" where there is none either: the run goes on, and is not kept.
+// keptElsewhere is the folder of a run where the default one cannot be made, as in many containers: below the user's
+// own temporary one. "" where there is none either: the run goes on, and is not kept.
 func keptElsewhere(env *Env, name string, why error) string {
 	private, err := file.Private(env.Environ, env.Dir)
 	if err != nil {
@@ -259,8 +276,8 @@ func keptElsewhere(env *Env, name string, why error) string {
 	return folder
 }
 
-// agentCache is a folder in which the agent lies unpacked: assay's cache, or where that cannot be written, as without a home folder, the
-// user's own temporary one.
+// agentCache is a folder in which the agent lies unpacked: assay's cache, or where that cannot be written, as without a
+// home folder, the user's own temporary one.
 func agentCache(env *Env) (string, error) {
 	cache, err := python.CacheDir(env.Environ)
 	if err == nil {
@@ -273,13 +290,14 @@ func agentCache(env *Env) (string, error) {
 		_, err2 = agent.Install(private)
 	}
 	if err2 != nil {
-		return "", fault.Hint(fmt.Errorf("unpack the agent: %w", errors.Join(err, err2)), "set ASSAY_CACHE to a folder that can be written")
+		return "", fault.Hint(fmt.Errorf("unpack the agent: %w", errors.Join(err, err2)),
+			"set ASSAY_CACHE to a folder that can be written")
 	}
 	return private, nil
 }
 
-// endAs ends assay as the script ended: with its exit status, or by the signal that ended it. Where the signal does not end
-// assay, it ends with 128 + n, as a shell would say it.
+// endAs ends assay as the script ended: with its exit status, or by the signal that ended it. Where the signal does not
+// end assay, it ends with 128 + n, as a shell would say it.
 func endAs(res *probe.Result) error {
 	if res.Signal != 0 {
 		launch.EndBy(res.Signal)
@@ -311,7 +329,8 @@ func outside() probe.Outside {
 }
 
 // resolve makes of the words after -- what is executed, and names the subject.
-func resolve(ctx context.Context, env *Env, interpreter string, args []string, cache string) (evidence.Subject, []string, error) {
+func resolve(ctx context.Context, env *Env, interpreter string, args []string, cache string) (evidence.Subject,
+	[]string, error) {
 	subject := evidence.Subject{Kind: "command", Command: args, Dir: env.Dir}
 	python3 := func() (string, error) {
 		in, err := python.Find(ctx, env.Environ, env.Dir, interpreter)
@@ -334,7 +353,8 @@ func resolve(ctx context.Context, env *Env, interpreter string, args []string, c
 			return subject, nil, err
 		}
 		if cache == "" {
-			return subject, nil, fault.Exit(errors.New("run a notebook: its runner could not be unpacked"), fault.NotStarted)
+			return subject, nil, fault.Exit(errors.New("run a notebook: its runner could not be unpacked"),
+				fault.NotStarted)
 		}
 		installed, err := agent.Install(cache)
 		if err != nil {
@@ -425,7 +445,8 @@ func interpreterOf(ctx context.Context, env *Env, command []string) (python.Inte
 	return python.Find(ctx, env.Environ, env.Dir, explicit)
 }
 
-// pythonScript is the program of that name on PATH where its first line names a Python, as pytest's and torchrun's does; else "".
+// pythonScript is the program of that name on PATH where its first line names a Python, as pytest's and torchrun's
+// does; else "".
 func pythonScript(env *Env, name string) string {
 	for _, folder := range filepath.SplitList(env.Getenv("PATH")) {
 		path := filepath.Join(folder, name)

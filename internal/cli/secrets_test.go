@@ -26,8 +26,8 @@ import (
 	"assay/internal/testkit"
 )
 
-// tells is a script that says whatever it was given in the ways in which assay hears of it: its own arguments, those of a Python that it starts,
-// the names of files that a dataset reads, a warning, and the exception that ends it.
+// tells is a script that says whatever it was given in the ways in which assay hears of it: its own arguments, those of
+// a Python that it starts, the names of files that a dataset reads, a warning, and the exception that ends it.
 const tells = `
 import os, subprocess, sys, warnings
 import torch
@@ -58,7 +58,8 @@ raise ConnectionError("denied: " + " | ".join(given))
 `
 
 // scan looks into every file below a folder, compressed ones opened, and calls found for each text that stands in one.
-func scan(t *testing.T, dir string, texts []string, skip func(path string) bool, found func(path, text string)) (files int) {
+func scan(t *testing.T, dir string, texts []string, skip func(path string) bool,
+	found func(path, text string)) (files int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || skip(path) {
@@ -91,8 +92,8 @@ func scan(t *testing.T, dir string, texts []string, skip func(path string) bool,
 	return files
 }
 
-// TestNoSecretInAnyFile: a hundred secrets and more, on the command line, in the environment and in what a script says, stand in no file that assay
-// writes, and in nothing that it sends. The script itself gets them as they are.
+// TestNoSecretInAnyFile: a hundred secrets and more, on the command line, in the environment and in what a script says,
+// stand in no file that assay writes, and in nothing that it sends. The script itself gets them as they are.
 func TestNoSecretInAnyFile(t *testing.T) {
 	python, assay := testkit.Python(t), testkit.Assay(t)
 	dir := t.TempDir()
@@ -117,17 +118,20 @@ func TestNoSecretInAnyFile(t *testing.T) {
 			}
 		}
 		plain := func(n int) []string { return testkit.PlainSecrets(100*seed + uint64(n)) }
-		for i, flag := range []string{"--api-key", "--password", "--wandb_token", "--client-secret", "--db.password", "--passphrase"} {
+		for i, flag := range []string{"--api-key", "--password", "--wandb_token", "--client-secret", "--db.password",
+			"--passphrase"} {
 			for _, v := range plain(i) {
 				argv = append(argv, flag, use(v))
 				given = append(given, v) // learnt from the command line
 			}
 		}
 		for _, v := range plain(20)[:3] {
-			argv = append(argv, "--auth-token="+use(v), "postgres://me:"+use("x"+v)+"@db.example.com/train", "https://u:"+use("y"+v)+"%40z@hub.example.com/a")
+			argv = append(argv, "--auth-token="+use(v), "postgres://me:"+use("x"+v)+"@db.example.com/train",
+				"https://u:"+use("y"+v)+"%40z@hub.example.com/a")
 			given = append(given, "y"+v+"@z")
 		}
-		for i, name := range []string{"HF_PAT", "TF_AUTH", "HF_TOKEN", "MLX_KEY", "KERAS_SECRET", "MY_DATABASE_PASSWORD"} {
+		for i, name := range []string{"HF_PAT", "TF_AUTH", "HF_TOKEN", "MLX_KEY", "KERAS_SECRET",
+			"MY_DATABASE_PASSWORD"} {
 			v := use(plain(30 + i)[2])
 			environ = append(environ, fmt.Sprintf("%s_%d=%s", name, seed, v))
 			given = append(given, "from "+name+": "+v)
@@ -160,7 +164,8 @@ func TestNoSecretInAnyFile(t *testing.T) {
 	}))
 	defer server.Close()
 	var said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Dir: dir, Now: time.Now, Environ: []string{"PATH=" + os.Getenv("PATH")}}
+	env := &Env{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Dir: dir, Now: time.Now,
+		Environ: []string{"PATH=" + os.Getenv("PATH")}}
 	shaped := slices.Sorted(maps.Values(testkit.Secrets(77)))
 	secrets = append(secrets, shaped...)
 	runs, _ := filepath.Glob(filepath.Join(dir, ".assay", "runs", "*"))
@@ -171,9 +176,12 @@ func TestNoSecretInAnyFile(t *testing.T) {
 		{"log", "note", filepath.Base(runs[0]), "it was " + shaped[0], "--issue", shaped[1]},
 		{"log", "reject", "the key " + shaped[2], "--because", "curl -u me:" + shaped[3], filepath.Base(runs[0])},
 		{"log", "facts", filepath.Base(runs[0]), "--rtt", "me:" + shaped[4] + "@nowhere:x"},
-		{"log", "export", "--csv", "--out", "figures.csv"}, {"log", "export", "--csv", "--points", "--out", "points.csv"},
-		{"log", "export", "--parquet", "--out", "figures.parquet"}, {"log", "export", "--markdown", "--out", "NOTES.md"}, {"log", "export", "--mlflow", server.URL},
-		{"log", "verify"}, {"log", "show", filepath.Base(runs[0])}, {"show", runs[0]}, {"show", "--json", runs[0]}, {"explain", runs[0]},
+		{"log", "export", "--csv", "--out", "figures.csv"}, {"log", "export", "--csv", "--points", "--out",
+			"points.csv"},
+		{"log", "export", "--parquet", "--out", "figures.parquet"}, {"log", "export", "--markdown", "--out",
+			"NOTES.md"}, {"log", "export", "--mlflow", server.URL},
+		{"log", "verify"}, {"log", "show", filepath.Base(runs[0])}, {"show", runs[0]}, {"show", "--json", runs[0]},
+		{"explain", runs[0]},
 	} {
 		if code := Main(env, args); code != fault.OK {
 			t.Errorf("%v: %d\n%s", args, code, testkit.Tail(said.String()))
@@ -210,7 +218,8 @@ func TestNoSecretInAnyFile(t *testing.T) {
 		}
 	}
 	for _, folder := range []string{dir, kept} {
-		n := scan(t, folder, secrets, func(path string) bool { return path == script }, func(path, text string) { t.Errorf("%s holds %q", path, text) })
+		n := scan(t, folder, secrets, func(path string) bool { return path == script },
+			func(path, text string) { t.Errorf("%s holds %q", path, text) })
 		if n < 6 {
 			t.Errorf("%d files looked at in %s", n, folder)
 		}
@@ -219,9 +228,11 @@ func TestNoSecretInAnyFile(t *testing.T) {
 	// What is no secret is there, and so is the whole run.
 	run := testkit.LoadRun(t, runs[0])
 	command := strings.Join(run.Subject.Command, " ")
-	contains(t, command, "--api-key "+secret.Mark, "postgres://me:"+secret.Mark+"@db.example.com/train", "Authorization: Bearer "+secret.Mark,
+	contains(t, command, "--api-key "+secret.Mark, "postgres://me:"+secret.Mark+"@db.example.com/train",
+		"Authorization: Bearer "+secret.Mark,
 		"--tokenizer bert-base", "--commit d0f2af8b66b20da4baa50644c0cd3f887a2eae2e")
-	if run.Provenance.Environment["HF_PAT_0"] != secret.Mark || len(run.Steps.Number) != 8 || !strings.Contains(run.Outcome.Error, "denied: by "+secret.Mark) {
+	if run.Provenance.Environment["HF_PAT_0"] != secret.Mark || len(run.Steps.Number) != 8 ||
+		!strings.Contains(run.Outcome.Error, "denied: by "+secret.Mark) {
 		t.Errorf("%q, %d steps, %q", run.Provenance.Environment["HF_PAT_0"], len(run.Steps.Number), run.Outcome.Error)
 	}
 	if len(run.Processes) != 2 {
@@ -248,13 +259,15 @@ func TestNoSecretInAnyFile(t *testing.T) {
 	}
 }
 
-// TestCleanCommit: assay's own folder is no change of the project, in the first run and the second, and with --out inside it.
+// TestCleanCommit: assay's own folder is no change of the project, in the first run and the second, and with --out
+// inside it.
 func TestCleanCommit(t *testing.T) {
 	assay := testkit.Assay(t)
 	dir := t.TempDir()
 	git := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "commit.gpgsign=false"}, args...)...)
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=x", "-c", "user.email=x@example.com",
+			"-c", "commit.gpgsign=false"}, args...)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -275,7 +288,8 @@ func TestCleanCommit(t *testing.T) {
 	head := git("rev-parse", "HEAD")
 	state := func(in string, args ...string) string {
 		t.Helper()
-		got := testkit.Execute(t, filepath.Join(dir, in), nil, append(append([]string{assay, "run", "-q"}, args...), "--", "sh", "-c", "true")...)
+		got := testkit.Execute(t, filepath.Join(dir, in), nil, append(append([]string{assay, "run", "-q"}, args...),
+			"--", "sh", "-c", "true")...)
 		if got.Code != 0 || got.Stderr != "" {
 			t.Fatalf("%d %s", got.Code, got.Stderr)
 		}
@@ -298,7 +312,8 @@ func TestCleanCommit(t *testing.T) {
 		in   string
 		args []string
 		want string
-	}{{"", nil, "clean"}, {"", nil, "clean"}, {"sub", nil, "clean"}, {"", []string{"--out", "out/1"}, "clean"}, {"", []string{"--logbook", "book.db"}, "dirty (1 files)"}} {
+	}{{"", nil, "clean"}, {"", nil, "clean"}, {"sub", nil, "clean"}, {"", []string{"--out", "out/1"}, "clean"},
+		{"", []string{"--logbook", "book.db"}, "dirty (1 files)"}} {
 		if got := state(c.in, c.args...); got != c.want {
 			t.Errorf("run %d: %s, want %s", i, got, c.want)
 		}
@@ -355,14 +370,16 @@ func TestForget(t *testing.T) {
 		run.Outcome.Error = "ValueError: " + hushed
 	})
 	other := r.folder("second", func(run *evidence.Run) { run.Started = run.Started.Add(time.Hour) })
-	start, _ := json.Marshal(map[string]any{"c": 0, "e": map[string]any{"ev": "start", "id": "first", "subject": map[string]any{"command": []string{"x", hushed}}}})
+	start, _ := json.Marshal(map[string]any{"c": 0, "e": map[string]any{"ev": "start", "id": "first",
+		"subject": map[string]any{"command": []string{"x", hushed}}}})
 	trace := bytes.Buffer{}
 	z := gzip.NewWriter(&trace)
 	escaped, _ := json.Marshal(hushed)
 	fmt.Fprintf(z, "{\"traceEvents\": [\n{\"name\": %s}\n]}\n", escaped)
 	z.Close()
 	page := strings.NewReplacer("&", "&amp;", `"`, "&#34;").Replace(hushed)
-	for name, data := range map[string][]byte{"events.jsonl": append(start, '\n'), "trace.json.gz": trace.Bytes(), "report.html": []byte("<p>" + page), "mine.txt": []byte("x")} {
+	for name, data := range map[string][]byte{"events.jsonl": append(start, '\n'), "trace.json.gz": trace.Bytes(),
+		"report.html": []byte("<p>" + page), "mine.txt": []byte("x")} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +393,8 @@ func TestForget(t *testing.T) {
 	r.run(fault.Usage, "forget", "--value", hushed, "--because", "x")
 	contains(t, r.err.String(), "write --value -")
 	r.run(fault.Usage, "forget", "--because", "x")
-	for value, why := range map[string]string{"ab\n": "the value has 2 bytes", "figures": "in a name", "": "0 bytes", "measured": "measured"} {
+	for value, why := range map[string]string{"ab\n": "the value has 2 bytes", "figures": "in a name",
+		"": "0 bytes", "measured": "measured"} {
 		r.env.Stdin = strings.NewReader(value)
 		r.run(fault.Usage, "forget", "--value", "-", "--because", "x")
 		contains(t, r.err.String(), why)
@@ -388,7 +406,8 @@ func TestForget(t *testing.T) {
 	texts := []string{hushed, string(inner[1 : len(inner)-1]), page, "plum &", `plum \u0026`}
 	skip := func(string) bool { return false }
 	scan(t, r.env.Dir, texts, skip, func(path, text string) { t.Errorf("%s holds %q", path, text) })
-	if said := r.run(fault.OK, "show", "--json", "first"); strings.Contains(said, "Orchard") || !strings.Contains(said, secret.Mark) {
+	said := r.run(fault.OK, "show", "--json", "first")
+	if strings.Contains(said, "Orchard") || !strings.Contains(said, secret.Mark) {
 		t.Errorf("%s", testkit.Tail(said))
 	}
 	contains(t, r.run(fault.OK, "verify"), "3 tombstones", "everything is as it was kept")
@@ -431,7 +450,8 @@ func TestForgetSecrets(t *testing.T) {
 	indented(filepath.Join(dir, "evidence.json")) // as assay run writes it: a command's words on lines of their own
 	r.run(fault.OK, "import", ".assay/runs")
 	contains(t, r.run(fault.OK, "forget", "--secrets", "--because", "kept earlier"), "1 folders of runs changed")
-	scan(t, r.env.Dir, []string{key, "plumOrchard"}, func(string) bool { return false }, func(path, text string) { t.Errorf("%s holds %q", path, text) })
+	held := func(path, text string) { t.Errorf("%s holds %q", path, text) }
+	scan(t, r.env.Dir, []string{key, "plumOrchard"}, func(string) bool { return false }, held)
 	contains(t, r.run(fault.OK, "import", ".assay/runs"), "new: 0 records", "there already: 1")
 }
 

@@ -47,7 +47,8 @@ whenever an epoch has ended, and once more as a whole when the run has ended. Ct
 		switch {
 		case trace:
 			if run.Profile.Trace == "" {
-				return fault.Hint(fmt.Errorf("show %s: no trace: %s", args[0], run.Profile.Missing), "a trace is written unless --profile=off")
+				return fault.Hint(fmt.Errorf("show %s: no trace: %s", args[0], run.Profile.Missing),
+					"a trace is written unless --profile=off")
 			}
 			// The name comes from a file: only its last part is used.
 			name := filepath.Base(run.Profile.Trace)
@@ -77,7 +78,8 @@ const (
 	evidenceBy = 10 * time.Second // from a run's last event to its evidence: assay run reads the trace and the packages
 )
 
-// followRun draws the run in dir as it goes on. It returns when the run has ended, its evidence is written, and the whole can be shown.
+// followRun draws the run in dir as it goes on. It returns when the run has ended, its evidence is written, and the
+// whole can be shown.
 func followRun(ctx context.Context, env *Env, dir string) error {
 	run, err := probe.Follow(dir)
 	if err != nil {

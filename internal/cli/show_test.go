@@ -30,7 +30,8 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// TestFollow: a run that is under way is drawn from its file as epochs end, and as a whole when it has ended; nobody but the file is asked.
+// TestFollow: a run that is under way is drawn from its file as epochs end, and as a whole when it has ended; nobody
+// but the file is asked.
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	file, err := os.Create(filepath.Join(dir, "events.jsonl"))

@@ -45,9 +45,11 @@ Exit status: 0 where a lane is named, 4 where the evidence does not suffice, 3 w
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&opts.declared, "declare", nil, "a `word` about the work that no evidence says; may be given again")
+	f.StringSliceVar(&opts.declared, "declare", nil,
+		"a `word` about the work that no evidence says; may be given again")
 	f.StringVar(&opts.policy, "policy", "", "`file` of gates for the stopping rule, or default")
-	f.StringArrayVar(&opts.against, "against", nil, "`folder` or logbook of earlier runs; may be given again; default .assay/runs and the logbook")
+	f.StringArrayVar(&opts.against, "against", nil,
+		"`folder` or logbook of earlier runs; may be given again; default .assay/runs and the logbook")
 	f.BoolVar(&opts.json, "json", false, "print the record ("+evidence.Schema+", a verdict's)")
 	f.BoolVar(&opts.rules, "rules", false, "print the rules")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runVerdict(env, opts, args) }
@@ -69,7 +71,8 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	}
 	for _, word := range opts.declared {
 		if !slices.ContainsFunc(verdict.Declarations, func(d [2]string) bool { return d[0] == word }) {
-			return fault.Exit(fmt.Errorf("verdict --declare %s: what can be declared is %s", word, declarationList()), fault.Usage)
+			return fault.Exit(fmt.Errorf("verdict --declare %s: what can be declared is %s", word, declarationList()),
+				fault.Usage)
 		}
 	}
 	policy, err := loadPolicy(env, opts.policy)

@@ -12,7 +12,8 @@ import (
 	"assay/internal/logbook"
 )
 
-// TestStoppingRuleHasLinks: of the two iterations that end the tuning, one lies in a folder and one in the logbook; both are pointed at.
+// TestStoppingRuleHasLinks: of the two iterations that end the tuning, one lies in a folder and one in the logbook;
+// both are pointed at.
 func TestStoppingRuleHasLinks(t *testing.T) {
 	dir := t.TempDir()
 	data, err := os.ReadFile("../gate/testdata/cuda.json")
@@ -50,7 +51,8 @@ func TestStoppingRuleHasLinks(t *testing.T) {
 	write(t, filepath.Join(dir, "gates.toml"), "[[gate]]\nname = \"fast\"\nrule = \"step.time <= 1 ns\"\n")
 	out, errs, code := command(t, dir, nil, "verdict")
 	text := strings.Join(strings.Fields(out), " ")
-	if code != 3 || !strings.Contains(text, "change the contract") || !strings.Contains(text, "record "+id[:12]) || !strings.Contains(text, folder) {
+	if code != 3 || !strings.Contains(text, "change the contract") || !strings.Contains(text, "record "+id[:12]) ||
+		!strings.Contains(text, folder) {
 		t.Errorf("status %d\n%s%s", code, out, errs)
 	}
 }

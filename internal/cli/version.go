@@ -37,7 +37,8 @@ func newVersionCommand(env *Env) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(env.Stdout, "assay %s %s/%s %s, evidence %s\n", Version(), runtime.GOOS, runtime.GOARCH, runtime.Version(), evidence.Schema)
+			_, err := fmt.Fprintf(env.Stdout, "assay %s %s/%s %s, evidence %s\n", Version(), runtime.GOOS,
+				runtime.GOARCH, runtime.Version(), evidence.Schema)
 			return err
 		},
 	}

@@ -180,8 +180,8 @@ func (t *Tail) hand(sink Sink, line []byte) {
 	}
 }
 
-// envelope reads a line of the file, {"c":1,"e":{…}}: the connection, and the event's text. The form in which assay writes it is taken
-// apart without being read twice; the event itself is checked where it is decoded.
+// envelope reads a line of the file, {"c":1,"e":{…}}: the connection, and the event's text. The form in which assay
+// writes it is taken apart without being read twice; the event itself is checked where it is decoded.
 func envelope(line []byte) (conn int, event []byte, ok bool) {
 	const head, mid = `{"c":`, `,"e":`
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte{'\n'}), []byte{'\r'})
@@ -192,7 +192,8 @@ func envelope(line []byte) (conn int, event []byte, ok bool) {
 			i++
 		}
 		number := n > 0 && line[len(head)] != '0' || i == len(head)+1
-		if i > len(head) && len(line) > i+len(mid)+1 && string(line[i:i+len(mid)]) == mid && line[len(line)-1] == '}' && number {
+		if i > len(head) && len(line) > i+len(mid)+1 && string(line[i:i+len(mid)]) == mid && line[len(line)-1] == '}' &&
+			number {
 			if event = line[i+len(mid) : len(line)-1]; json.Valid(event) {
 				return n, event, true
 			}

@@ -10,9 +10,11 @@ import (
 )
 
 // envelopeTexts are lines as assay writes them, and as nobody does.
-var envelopeTexts = []string{`{"c":1,"e":{"ev":"hello"}}`, `{"c":0,"e":{"ev":"start","id":"x"}}`, `{"c":123456789012,"e":{}}`,
+var envelopeTexts = []string{`{"c":1,"e":{"ev":"hello"}}`, `{"c":0,"e":{"ev":"start","id":"x"}}`,
+	`{"c":123456789012,"e":{}}`,
 	`{"c":01,"e":{}}`, `{"c":-1,"e":{}}`, `{"c":1.5,"e":{}}`,
-	`{"e":{"ev":"x"},"c":3}`, ` {"c":1,"e":{}} `, `{"c":1,"e":{},"z":{}}`, `{"c":1,"e":{}`, `{"c":1}`, `{"e":{}}`, `{"c":1,"e":}`,
+	`{"e":{"ev":"x"},"c":3}`, ` {"c":1,"e":{}} `, `{"c":1,"e":{},"z":{}}`, `{"c":1,"e":{}`, `{"c":1}`, `{"e":{}}`,
+	`{"c":1,"e":}`,
 	`{"c":1,"e":{"ev":"a"},"e":{"ev":"b"}}`, `{"c":1,"e":[1]}`, `{"c":1,"e":null}`, ``, `{`, `null`,
 	`{"c":null,"e":{}}`, `{"c":"1","e":{}}`, `{"c":1,"e":{"ev":"st\u0065ps"}}`, `{"c":1,"e":{"ev":"é"}}`,
 	`{"c":1,"e":{"ev":3}}`, `{"c":1,"e":{"ev":""}}`, `{"c":1,"e":{"n":1,"ev":"late"}}`, `{"c":1,"e":"x"}`}
@@ -65,7 +67,8 @@ func TestLog(t *testing.T) {
 	}
 	defer tail.Close()
 	var got sunk
-	if n, err := tail.More(&got); n != 2 || err != nil || fmt.Sprint(got) != `{[0 {"ev":"start"} 12 {"ev":"hello"}] 0}` {
+	if n, err := tail.More(&got); n != 2 || err != nil ||
+		fmt.Sprint(got) != `{[0 {"ev":"start"} 12 {"ev":"hello"}] 0}` {
 		t.Errorf("%d %v %v", n, err, got)
 	}
 	log.Append(1, []byte(`{"ev":"late"}`))
@@ -81,7 +84,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogThatFails: the first error stays, and what comes after it is not written: a file with a hole in it would be folded wrongly.
+// TestLogThatFails: the first error stays, and what comes after it is not written: a file with a hole in it would be
+// folded wrongly.
 func TestLogThatFails(t *testing.T) {
 	log, err := Create(t.TempDir())
 	if err != nil {
@@ -108,10 +112,12 @@ func TestLogThatFails(t *testing.T) {
 	}
 }
 
-// TestTailOfPieces: whatever the pieces are in which a file grows, the same events come out of it, each once and when it is whole.
+// TestTailOfPieces: whatever the pieces are in which a file grows, the same events come out of it, each once and when
+// it is whole.
 func TestTailOfPieces(t *testing.T) {
 	long := `{"c":2,"e":{"ev":"` + strings.Repeat("x", 1<<17) + `"}}`
-	whole := `{"c":1,"e":{"ev":"a"}}` + "\n" + long + "\r\nno event\n" + `{"c":3,"e":{"ev":"b"}}` + "\n" + `{"c":4,"e":{"ev":"cut`
+	whole := `{"c":1,"e":{"ev":"a"}}` + "\n" + long + "\r\nno event\n" + `{"c":3,"e":{"ev":"b"}}` + "\n" +
+		`{"c":4,"e":{"ev":"cut`
 	for _, size := range []int{1, 7, 1000, 1 << 16, 1 << 20} {
 		if size == 1 {
 			whole = strings.Replace(whole, strings.Repeat("x", 1<<16), "", 1)
@@ -136,7 +142,8 @@ func TestTailOfPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(got.events) != 3 || got.unreadable != 1 || !strings.HasPrefix(got.events[1], `2 {"ev":"xxx`) || got.events[2] != `3 {"ev":"b"}` {
+		if len(got.events) != 3 || got.unreadable != 1 || !strings.HasPrefix(got.events[1], `2 {"ev":"xxx`) ||
+			got.events[2] != `3 {"ev":"b"}` {
 			t.Errorf("in pieces of %d: %d events, %d unreadable", size, len(got.events), got.unreadable)
 		}
 		tail.Rest(&got)

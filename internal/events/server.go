@@ -14,8 +14,8 @@ import (
 	"assay/internal/file"
 )
 
-// stillFor is how long nothing may come before a connection that is open is taken for one that has nothing more to say: what a process sent
-// before it ended is there at once.
+// stillFor is how long nothing may come before a connection that is open is taken for one that has nothing more to say:
+// what a process sent before it ended is there at once.
 const stillFor = 100 * time.Millisecond
 
 // Server takes events in over a Unix socket, from any number of processes at once. A nil one has no connections.
@@ -40,9 +40,10 @@ const (
 	ownSocketFile = "o"
 )
 
-// Listen opens a socket in a folder of its own that only this user can enter: in the first place for temporary files, as the environment and the
-// working folder name them, that can be written. The path is short: 104 bytes with the zero at its end is all that macOS allows (sys/un.h).
-// Streams that do not begin with a hello of this version of the protocol are not read.
+// Listen opens a socket in a folder of its own that only this user can enter: in the first place for temporary files,
+// as the environment and the working folder name them, that can be written. The path is short: 104 bytes with the zero
+// at its end is all that macOS allows (sys/un.h). Streams that do not begin with a hello of this version of the
+// protocol are not read.
 func Listen(environ []string, dir string, protocol int, sink Sink) (*Server, error) {
 	var all []error
 	for _, parent := range file.Temps(environ, dir) {
@@ -54,7 +55,8 @@ func Listen(environ []string, dir string, protocol int, sink Sink) (*Server, err
 			} else {
 				var l net.Listener
 				if l, err = net.Listen("unix", path); err == nil {
-					s := &Server{protocol: protocol, sink: sink, listener: l, folder: folder, caughtUp: make(chan struct{})}
+					s := &Server{protocol: protocol, sink: sink, listener: l, folder: folder,
+						caughtUp: make(chan struct{})}
 					s.idle = sync.NewCond(&s.mu)
 					return s, nil
 				}
@@ -151,9 +153,11 @@ func (s *Server) welcome(line []byte) bool {
 	return json.Unmarshal(line, &hello) == nil && hello.Ev == "hello" && hello.Version == s.protocol
 }
 
-// catchUp waits until every connection that was made so far is accepted: they come in order, so that one of our own is the last.
+// catchUp waits until every connection that was made so far is accepted: they come in order, so that one of our own is
+// the last.
 func (s *Server) catchUp(limit time.Duration) {
-	own, err := net.DialUnix("unix", &net.UnixAddr{Name: s.Path(ownSocketFile), Net: "unix"}, &net.UnixAddr{Name: s.Socket(), Net: "unix"})
+	own, err := net.DialUnix("unix", &net.UnixAddr{Name: s.Path(ownSocketFile), Net: "unix"},
+		&net.UnixAddr{Name: s.Socket(), Net: "unix"})
 	if err != nil {
 		return
 	}
@@ -164,8 +168,8 @@ func (s *Server) catchUp(limit time.Duration) {
 	}
 }
 
-// Drain waits until every agent has hung up, at most that long, and no longer than some of them still tell something: children
-// that outlive the script go on without us. It is called once.
+// Drain waits until every agent has hung up, at most that long, and no longer than some of them still tell something:
+// children that outlive the script go on without us. It is called once.
 func (s *Server) Drain(limit time.Duration) {
 	if s == nil {
 		return

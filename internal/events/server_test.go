@@ -31,7 +31,8 @@ func (s *shared) Unreadable() {
 
 const hello = `{"ev":"hello","version":1}` + "\n"
 
-// TestServer: what several processes sent before they hung up is there when the server is drained, and nothing of a stranger's.
+// TestServer: what several processes sent before they hung up is there when the server is drained, and nothing of a
+// stranger's.
 func TestServer(t *testing.T) {
 	for _, c := range []struct {
 		name, sent string
@@ -39,7 +40,8 @@ func TestServer(t *testing.T) {
 		unreadable int
 	}{
 		{"an agent", hello + `{"ev":"bye"}` + "\n", []string{strings.TrimSpace(hello), `{"ev":"bye"}`}, 0},
-		{"no JSON, an empty line", hello + "{\n\n" + `{"ev":"bye"}` + "\n", []string{strings.TrimSpace(hello), `{"ev":"bye"}`}, 2},
+		{"no JSON, an empty line", hello + "{\n\n" + `{"ev":"bye"}` + "\n",
+			[]string{strings.TrimSpace(hello), `{"ev":"bye"}`}, 2},
 		{"another protocol", `{"ev":"hello","version":2}` + "\n" + `{"ev":"bye"}` + "\n", nil, 0},
 		{"no version", `{"ev":"hello"}` + "\n" + `{"ev":"bye"}` + "\n", nil, 0},
 		{"no hello", `{"ev":"steps","version":1}` + "\n", nil, 0},
@@ -79,7 +81,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestDrainEnds: a process that holds its connection open and says nothing, as a child that outlives the script, is not waited for.
+// TestDrainEnds: a process that holds its connection open and says nothing, as a child that outlives the script, is not
+// waited for.
 func TestDrainEnds(t *testing.T) {
 	var sink shared
 	server, err := Listen([]string{"TMPDIR=" + t.TempDir()}, "", 1, &sink)

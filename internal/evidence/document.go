@@ -12,7 +12,8 @@ const Schema = "assay.evidence/2"
 // FormerSchema is the form before: a run alone, without the envelope. It is read on.
 const FormerSchema = "assay.evidence/1"
 
-// Kinds of document. A room that makes another kind says its own word; whoever reads one it does not know still has the envelope.
+// Kinds of document. A room that makes another kind says its own word; whoever reads one it does not know still has the
+// envelope.
 const (
 	KindRun     = "run"     // a run or a rehearsal: Run
 	KindAttempt = "attempt" // assay try
@@ -23,10 +24,12 @@ const (
 
 // Envelope is what every document of evidence has, whatever it is evidence of.
 type Envelope struct {
-	Schema  string    `json:"schema"`
-	Kind    string    `json:"kind"`
-	ID      string    `json:"id,omitempty"`     // a name of its own; of a run time, subject and random characters, of earlier assays the name of its folder
-	Started time.Time `json:"started,omitzero"` // zero where no clock was asked: what is judged is the same whenever it is judged
+	Schema string `json:"schema"`
+	Kind   string `json:"kind"`
+	// a name of its own; of a run time, subject and random characters, of earlier assays the name of its folder
+	ID string `json:"id,omitempty"`
+	// zero where no clock was asked: what is judged is the same whenever it is judged
+	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 
 	Subject  Subject   `json:"subject"`
@@ -71,11 +74,12 @@ func (e *Envelope) fill() {
 	}
 }
 
-// About takes over what a document says of the run that it is about: subject, target, and from which state of the project it comes. Its name is the
-// kind and that of the run.
+// About takes over what a document says of the run that it is about: subject, target, and from which state of the
+// project it comes. Its name is the kind and that of the run.
 func (e *Envelope) About(run *Run) {
 	e.ID, e.Subject, e.Target = e.Kind+"-"+run.ID, run.Subject, run.Target
-	e.Provenance.Commit, e.Provenance.Dirty, e.Provenance.Assay = run.Provenance.Commit, run.Provenance.Dirty, run.Provenance.Assay
+	e.Provenance.Commit, e.Provenance.Dirty, e.Provenance.Assay = run.Provenance.Commit, run.Provenance.Dirty,
+		run.Provenance.Assay
 	e.fill()
 }
 
@@ -100,7 +104,8 @@ type Run struct {
 	Envelope
 	RunBody `json:"body"`
 
-	// Document is the SHA-256, in hex, of the bytes that the run was read from or written to: its identity. "" where there are none.
+	// Document is the SHA-256, in hex, of the bytes that the run was read from or written to: its identity. "" where
+	// there are none.
 	Document string `json:"-"`
 }
 
@@ -144,7 +149,8 @@ func NewRun(id string) *Run {
 	return run
 }
 
-// UnmarshalJSON reads a run as it is written today, or as the form before wrote it. What has another schema is left as it stands, for the caller to refuse.
+// UnmarshalJSON reads a run as it is written today, or as the form before wrote it. What has another schema is left as
+// it stands, for the caller to refuse.
 func (r *Run) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Schema string `json:"schema"`

@@ -21,14 +21,16 @@ func formerDocument(t *testing.T) (data []byte, flat map[string]json.RawMessage)
 	return data, flat
 }
 
-// TestFormerRun: a document of the former form is read whole. What is written of it in today's form has the same fields, each in its place.
+// TestFormerRun: a document of the former form is read whole. What is written of it in today's form has the same
+// fields, each in its place.
 func TestFormerRun(t *testing.T) {
 	data, flat := formerDocument(t)
 	var run Run
 	if err := json.Unmarshal(data, &run); err != nil {
 		t.Fatal(err)
 	}
-	if !run.IsRun() || run.ID == "" || run.Started.IsZero() || len(run.Figures) < 30 || run.Outcome.Exit != 0 || len(run.Epochs) != 3 {
+	if !run.IsRun() || run.ID == "" || run.Started.IsZero() || len(run.Figures) < 30 || run.Outcome.Exit != 0 ||
+		len(run.Epochs) != 3 {
 		t.Fatalf("%+v", run.Envelope)
 	}
 	again, err := json.Marshal(&run)
@@ -46,7 +48,8 @@ func TestFormerRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range flat {
-		if name == "schema" || name == "steps" || name == "processes" || name == "provenance" { // TestFormerSteps, TestFormerFramework
+		if name == "schema" || name == "steps" || name == "processes" || name == "provenance" {
+			// TestFormerSteps, TestFormerFramework
 			continue
 		}
 		got, enveloped := top[name]
@@ -66,28 +69,33 @@ func TestFormerRun(t *testing.T) {
 	}
 }
 
-// TestOtherForms: what is neither form is not taken for a run, and no field of one form is read in a document of the other.
+// TestOtherForms: what is neither form is not taken for a run, and no field of one form is read in a document of the
+// other.
 func TestOtherForms(t *testing.T) {
-	for _, text := range []string{`{}`, `{"schema":"assay.evidence/3","kind":"run"}`, `{"schema":"assay.evidence/2"}`, `{"schema":"assay.evidence/2","kind":"sweep"}`,
+	for _, text := range []string{`{}`, `{"schema":"assay.evidence/3","kind":"run"}`, `{"schema":"assay.evidence/2"}`,
+		`{"schema":"assay.evidence/2","kind":"sweep"}`,
 		`{"schema":"assay.gate/1"}`, `{"schema":""}`} {
 		var run Run
 		if err := json.Unmarshal([]byte(text), &run); err != nil || run.IsRun() {
 			t.Errorf("%s: taken for a run, or %v", text, err)
 		}
 	}
-	for _, text := range []string{`[]`, `{"schema":3}`, `{"schema":"assay.evidence/1","figures":"x"}`, `{"schema":"assay.evidence/1","epochs":"x"}`,
+	for _, text := range []string{`[]`, `{"schema":3}`, `{"schema":"assay.evidence/1","figures":"x"}`,
+		`{"schema":"assay.evidence/1","epochs":"x"}`,
 		`{"schema":"assay.evidence/2","body":[]}`, `{"schema":"assay.evidence/2","body":{"epochs":3}}`} {
 		if err := json.Unmarshal([]byte(text), new(Run)); err == nil {
 			t.Errorf("%s: read", text)
 		}
 	}
 	var run Run
-	if err := json.Unmarshal([]byte(`{"schema":"assay.evidence/2","kind":"run","outcome":{"exit":7}}`), &run); err != nil || run.Outcome.Exit != 0 {
+	if err := json.Unmarshal([]byte(`{"schema":"assay.evidence/2","kind":"run","outcome":{"exit":7}}`),
+		&run); err != nil || run.Outcome.Exit != 0 {
 		t.Errorf("a field of the body was read beside it: %+v, %v", run.Outcome, err)
 	}
 }
 
-// TestDocument: evidence of a kind that is still to come has the same envelope, and whoever does not know the kind reads that.
+// TestDocument: evidence of a kind that is still to come has the same envelope, and whoever does not know the kind
+// reads that.
 func TestDocument(t *testing.T) {
 	type sweep struct {
 		Batches []int `json:"batches"`
@@ -101,7 +109,8 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"schema":"assay.evidence/2"`, `"kind":"sweep"`, `"findings":[]`, `"limits":[]`, `"packages":[]`,
+	for _, want := range []string{`"schema":"assay.evidence/2"`, `"kind":"sweep"`, `"findings":[]`, `"limits":[]`,
+		`"packages":[]`,
 		`"labels":{"batch":"16","dtype":"float16"}`, `"body":{"batches":[8,16]}`} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("%s is not in %s", want, data)
@@ -128,8 +137,10 @@ func TestDocument(t *testing.T) {
 // TestKey: two figures have one key where name and labels are the same, and only there.
 func TestKey(t *testing.T) {
 	seen := map[string]bool{}
-	for _, f := range []Figure{{Name: "a"}, {Name: "a", Labels: Labels{"x": "1"}}, {Name: "a", Labels: Labels{"x": "1", "y": "2"}}, {Name: "a", Labels: Labels{"x": "1,y=2"}},
-		{Name: "a", Labels: Labels{"x": ""}}, {Name: "a", Labels: Labels{"x": "1}"}}, {Name: "a", Labels: Labels{"x": `"1"`}}} {
+	for _, f := range []Figure{{Name: "a"}, {Name: "a", Labels: Labels{"x": "1"}},
+		{Name: "a", Labels: Labels{"x": "1", "y": "2"}}, {Name: "a", Labels: Labels{"x": "1,y=2"}},
+		{Name: "a", Labels: Labels{"x": ""}}, {Name: "a", Labels: Labels{"x": "1}"}},
+		{Name: "a", Labels: Labels{"x": `"1"`}}} {
 		if seen[f.Key()] {
 			t.Errorf("%s twice: %+v", f.Key(), f)
 		}

@@ -20,8 +20,8 @@ const (
 	Declared  Basis = "declared"  // said by a person, a file or a program, and taken at its word
 )
 
-// Figure is one number with its unit and basis. Units are base units: s, B, B/s, W, Hz, 1/s, ratio (1 = 100 %), 1 (a count), level, °C.
-// Exactly one of Value and Missing is set: a figure that is not known has no value and says why.
+// Figure is one number with its unit and basis. Units are base units: s, B, B/s, W, Hz, 1/s, ratio (1 = 100 %), 1 (a
+// count), level, °C. Exactly one of Value and Missing is set: a figure that is not known has no value and says why.
 type Figure struct {
 	Name    string   `json:"name"`
 	Labels  Labels   `json:"labels,omitempty"` // what tells it apart from others of its name
@@ -35,16 +35,16 @@ type Figure struct {
 	Note    string   `json:"note,omitempty"`   // what a reader must know to use the figure
 	Missing string   `json:"missing,omitempty"`
 
-	// Disturbed says what else on the machine changed the figure while it was taken, and how much of that there was: contention, throttling, swap,
-	// power. "" where nothing is known to have.
+	// Disturbed says what else on the machine changed the figure while it was taken, and how much of that there was:
+	// contention, throttling, swap, power. "" where nothing is known to have.
 	Disturbed string `json:"disturbed,omitempty"`
 }
 
 // Labels tell figures of one name apart: batch=32, or layer=conv1 and dtype=float16.
 type Labels map[string]string
 
-// Key is the name with the labels in the order of theirs, as gates and the logbook write it: step.time{batch=32,dtype=float16}. Characters that would
-// make two keys out of one are quoted as in Go.
+// Key is the name with the labels in the order of theirs, as gates and the logbook write it:
+// step.time{batch=32,dtype=float16}. Characters that would make two keys out of one are quoted as in Go.
 func (f Figure) Key() string {
 	if len(f.Labels) == 0 {
 		return f.Name
@@ -90,10 +90,12 @@ type Target struct {
 	AskedChip      string `json:"asked_chip,omitempty"`       // the --chip flag
 	AskedMacOS     string `json:"asked_macos,omitempty"`      // the --macos flag
 	AskedShapeOnly bool   `json:"asked_shape_only,omitempty"` // the --shape-only flag
-	AskedHost      string `json:"asked_host,omitempty"`       // the machine to run on; absent: the one that assay was started on
+	// the machine to run on; absent: the one that assay was started on
+	AskedHost string `json:"asked_host,omitempty"`
 
-	Device    string `json:"device,omitempty"` // type of the device that the training steps used; empty when none was seen
-	Name      string `json:"name,omitempty"`   // the device's own name
+	// type of the device that the training steps used; empty when none was seen
+	Device    string `json:"device,omitempty"`
+	Name      string `json:"name,omitempty"` // the device's own name
 	Framework string `json:"framework,omitempty"`
 	Release   string `json:"release,omitempty"`
 	Python    string `json:"python,omitempty"`
@@ -137,7 +139,8 @@ type Tests struct {
 	CPU      string        `json:"cpu,omitempty"` // why it is not known of all of them whether they fail on the CPU
 }
 
-// TestCause is a cause for which tests failed: those of refusals, "CPU too" for tests that fail there as well, "other" where no refusal was met.
+// TestCause is a cause for which tests failed: those of refusals, "CPU too" for tests that fail there as well, "other"
+// where no refusal was met.
 type TestCause struct {
 	Cause    string `json:"cause"`
 	Operator string `json:"operator,omitempty"`
@@ -178,7 +181,8 @@ type Refusal struct {
 	Ended    bool   `json:"ended"` // it ended the script
 }
 
-// RehearsedNote is what runs on the device otherwise than on a CPU, without an error: a known wrong result, a detour, a warning.
+// RehearsedNote is what runs on the device otherwise than on a CPU, without an error: a known wrong result, a detour, a
+// warning.
 type RehearsedNote struct {
 	Operator string `json:"operator"`
 	Kind     string `json:"kind"`
@@ -189,8 +193,9 @@ type RehearsedNote struct {
 
 // Outcome says how the run ended. Complete is false when evidence is missing, and Reason then says why.
 type Outcome struct {
-	Started  bool   `json:"started"`
-	Exit     int    `json:"exit"`             // exit status of the script; 128+n where a signal ended it, as a shell says it; -1: no end was seen
+	Started bool `json:"started"`
+	// exit status of the script; 128+n where a signal ended it, as a shell says it; -1: no end was seen
+	Exit     int    `json:"exit"`
 	Signal   string `json:"signal,omitempty"` // SIGKILL, …
 	Complete bool   `json:"complete"`
 	Reason   string `json:"reason,omitempty"`
@@ -268,9 +273,11 @@ type SyncPoint struct {
 
 // PhaseMem is memory at the end of a phase, medians over the sampled steps, bytes; a missing column is absent.
 type PhaseMem struct {
-	Phase    string   `json:"phase"`
-	Live     *float64 `json:"live,omitempty"`     // the allocator's tensors (torch.mps.current_allocated_memory, torch.cuda.memory_allocated)
-	Pool     *float64 `json:"pool,omitempty"`     // what the allocator holds from the driver (driver_allocated_memory, memory_reserved)
+	Phase string `json:"phase"`
+	// the allocator's tensors (torch.mps.current_allocated_memory, torch.cuda.memory_allocated)
+	Live *float64 `json:"live,omitempty"`
+	// what the allocator holds from the driver (driver_allocated_memory, memory_reserved)
+	Pool     *float64 `json:"pool,omitempty"`
 	Resident *float64 `json:"resident,omitempty"` // the process: footprint on macOS, resident set on Linux
 	Swap     *float64 `json:"swap,omitempty"`     // machine-wide swap in use
 	N        int      `json:"n"`
@@ -342,7 +349,8 @@ type StepSeries struct {
 	Kind   []string  `json:"kind"` // "", sync, profile, trace
 	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known
 	Pool   []float64 `json:"pool"`
-	Thin   int       `json:"thin,omitempty"` // >1: only every Thin-th step is listed; figures were computed from all of them
+	// >1: only every Thin-th step is listed; figures were computed from all of them
+	Thin int `json:"thin,omitempty"`
 }
 
 // LossSeries is the loss as passed to backward, unscaled. A value that was not finite is null in JSON.
@@ -401,7 +409,8 @@ type Process struct {
 
 // Provenance is what must be known to run it again.
 type Provenance struct {
-	Build       string            `json:"build,omitempty"` // of the framework whose release the target names: its commit, where it says it
+	// of the framework whose release the target names: its commit, where it says it
+	Build       string            `json:"build,omitempty"`
 	Commit      string            `json:"commit,omitempty"`
 	Dirty       string            `json:"dirty,omitempty"` // clean, dirty (3 files), unknown: why
 	Assay       string            `json:"assay"`

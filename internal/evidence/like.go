@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What two runs have in common is asked here and nowhere else: by baselines, by runs that are judged together, by speedups, by the stopping
-// rule of the verdict, and by the logbook where it tells a difference from noise.
+// What two runs have in common is asked here and nowhere else: by baselines, by runs that are judged together, by
+// speedups, by the stopping rule of the verdict, and by the logbook where it tells a difference from noise.
 //
 //	same subject   the same Title: the script's name without its folder, or else the command
 //	same work      the same subject with the same batch and workers, those of the loader that was read first: step times of two devices can be compared
@@ -17,7 +17,8 @@ import (
 //
 // What is not known of either run is the same as what is not known of the other, and as nothing else.
 
-// MostAlike is how many runs that are alike are compared with, the newest: older ones belong to another state of the machine.
+// MostAlike is how many runs that are alike are compared with, the newest: older ones belong to another state of the
+// machine.
 const MostAlike = 30
 
 // The devices that a run can have been on, as Device names them.
@@ -53,7 +54,10 @@ func Title(run *Run) string {
 func Words(run *Run) []string {
 	words := slices.Clone(run.Subject.Command)
 	if script := run.Subject.Script; script != "" {
-		if i := slices.IndexFunc(words, func(w string) bool { return w == script || path.Base(w) == path.Base(script) }); i >= 0 {
+		if i := slices.IndexFunc(words, func(w string) bool {
+			return w == script ||
+				path.Base(w) == path.Base(script)
+		}); i >= 0 {
 			words = words[i:]
 		}
 	}
@@ -76,7 +80,8 @@ func (r *Run) Fact(name string) string {
 // trait is something that runs have in common or not.
 type trait struct{ name, value string }
 
-// Place is on what a run was: its chip, its system and the release of its framework, of a rehearsal those that it stood for. "" is not known.
+// Place is on what a run was: its chip, its system and the release of its framework, of a rehearsal those that it stood
+// for. "" is not known.
 func Place(run *Run) (chip, system, release string) {
 	chip, system, release = run.Fact("chip"), run.Fact("system"), run.Target.Release
 	if d := run.Target.Double; d != nil && run.Rehearsal != nil {
@@ -97,7 +102,8 @@ func loading(run *Run) []trait {
 	return []trait{{"batch", fmt.Sprint(d.Batch)}, {"workers", fmt.Sprint(d.Workers)}}
 }
 
-// OtherWork says in what the work of two runs differs: "batch 32 there, 64 here", there being the second; "" for the same work.
+// OtherWork says in what the work of two runs differs: "batch 32 there, 64 here", there being the second; "" for the
+// same work.
 func OtherWork(here, there *Run) string {
 	traits := func(run *Run) []trait { return append([]trait{{"script", Title(run)}}, loading(run)...) }
 	return differ(traits(here), traits(there))
@@ -107,7 +113,8 @@ func OtherWork(here, there *Run) string {
 func Unlike(here, there *Run) string {
 	traits := func(run *Run) []trait {
 		chip, system, release := Place(run)
-		all := []trait{{"command", strings.Join(Words(run), " ")}, {"device", Device(run)}, {"chip", chip}, {"system", system},
+		all := []trait{{"command", strings.Join(Words(run), " ")}, {"device", Device(run)}, {"chip", chip},
+			{"system", system},
 			{run.Target.Framework + " release", release}}
 		if Device(run) == OnCUDA {
 			all = append(all, trait{"GPU", run.Target.Name})

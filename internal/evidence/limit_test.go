@@ -31,7 +31,8 @@ func TestPerEpoch(t *testing.T) {
 func TestLimitAndFigureByName(t *testing.T) {
 	run := NewRun("")
 	run.Limits = []Limit{{Name: "data-wait", Value: 0.3, Unit: "ratio"}, {Name: "long-epoch", Value: 60, Unit: "s"}}
-	run.Figures = []Figure{Known("step.time", 0.5, "s", Measured), Unknown("memory.growth", "ratio", "stopped before epoch 2")}
+	run.Figures = []Figure{Known("step.time", 0.5, "s", Measured), Unknown("memory.growth", "ratio",
+		"stopped before epoch 2")}
 	if l, ok := run.Limit("long-epoch"); !ok || l.Value != 60 {
 		t.Errorf("%+v, %v", l, ok)
 	}
@@ -53,9 +54,12 @@ func TestLimitAndFigureByName(t *testing.T) {
 func TestPagesNameTheThresholds(t *testing.T) {
 	percent := func(v float64) string { return fmt.Sprintf("%g %%", 100*v) }
 	for file, says := range map[string][]string{
-		"../../docs/quiet.md": {"| " + percent(LostCPU) + " of the processor time that the run could have had |", "| `cpu-quota` | " + percent(QuotaTime) + " of the time |",
-			"| `thermal-throttling` | " + percent(HeatTime) + " of the time |", fmt.Sprintf("| `swapping` | %d MiB a second, in and out |", SwapRate>>20)},
-		"../../docs/gates.md":    {fmt.Sprintf("memory.growth <= %s over %d epochs", percent(MemoryGrowth), GrowthEpochs), "speedup(mps, cpu) >= " + percent(Speedup)},
+		"../../docs/quiet.md": {"| " + percent(LostCPU) + " of the processor time that the run could have had |",
+			"| `cpu-quota` | " + percent(QuotaTime) + " of the time |",
+			"| `thermal-throttling` | " + percent(HeatTime) + " of the time |",
+			fmt.Sprintf("| `swapping` | %d MiB a second, in and out |", SwapRate>>20)},
+		"../../docs/gates.md": {fmt.Sprintf("memory.growth <= %s over %d epochs", percent(MemoryGrowth),
+			GrowthEpochs), "speedup(mps, cpu) >= " + percent(Speedup)},
 		"../../docs/commands.md": {fmt.Sprintf("--warn-epoch time    warn of epochs longer than this time (default \"%gm\")", LongEpoch/60)},
 		"../../docs/verdict.md":  {"data below " + percent(DataWait) + " of the step"},
 		"../../README.md":        {fmt.Sprintf("a warning above %g minutes", LongEpoch/60)},

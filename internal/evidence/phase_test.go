@@ -44,8 +44,9 @@ func TestSteps(t *testing.T) {
 	for name, c := range map[string]struct{ text, phases string }{
 		"declared":      {`{"number":[1],"phases":[{"name":"load","title":"Load","doc":"d","seconds":[1.5]},{"name":"rest"}],"data":[9]}`, "load rest"},
 		"none declared": {`{"number":[],"phases":[]}`, ""},
-		"former":        {`{"number":[1],"data":[1],"h2d":[2],"forward":[3],"backward":[4],"optimizer":[5],"rest":[6]}`, "data h2d forward backward optimizer rest"},
-		"nothing":       {`{}`, "data h2d forward backward optimizer rest"},
+		"former": {`{"number":[1],"data":[1],"h2d":[2],"forward":[3],"backward":[4],"optimizer":[5],"rest":[6]}`,
+			"data h2d forward backward optimizer rest"},
+		"nothing": {`{}`, "data h2d forward backward optimizer rest"},
 	} {
 		var s StepSeries
 		if err := json.Unmarshal([]byte(c.text), &s); err != nil {
@@ -59,12 +60,14 @@ func TestSteps(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.phases)
 		}
 		written, err := json.Marshal(s)
-		if err != nil || strings.Contains(string(written), `"seconds":null`) != (name == "declared") || strings.Contains(string(written), `"h2d":`) {
+		if err != nil || strings.Contains(string(written), `"seconds":null`) != (name == "declared") ||
+			strings.Contains(string(written), `"h2d":`) {
 			t.Errorf("%s: %s %v", name, written, err)
 		}
 	}
 	var s StepSeries
-	if err := json.Unmarshal([]byte(`{"data":[1],"h2d":[2],"forward":[3],"backward":[4],"optimizer":[5],"rest":[6]}`), &s); err != nil {
+	if err := json.Unmarshal([]byte(`{"data":[1],"h2d":[2],"forward":[3],"backward":[4],"optimizer":[5],"rest":[6]}`),
+		&s); err != nil {
 		t.Fatal(err)
 	}
 	for i, p := range s.Phases {
@@ -106,7 +109,8 @@ func TestFormerFramework(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	var again Run
-	if written, err := json.Marshal(&run); err != nil || json.Unmarshal(written, &again) != nil || !reflect.DeepEqual(again.Processes, run.Processes) ||
+	if written, err := json.Marshal(&run); err != nil || json.Unmarshal(written, &again) != nil ||
+		!reflect.DeepEqual(again.Processes, run.Processes) ||
 		!reflect.DeepEqual(again.Provenance, run.Provenance) {
 		t.Errorf("written and read again it is another: %s, %v", written, err)
 	}
@@ -114,7 +118,8 @@ func TestFormerFramework(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"build":"new","torch_build":"old"}`), &p); err != nil || p.Build != "new" {
 		t.Errorf("%+v %v", p, err)
 	}
-	for _, broken := range []string{`{"schema":"assay.evidence/1","processes":[{"torch":3}]}`, `{"schema":"assay.evidence/1","provenance":{"torch_build":3}}`,
+	for _, broken := range []string{`{"schema":"assay.evidence/1","processes":[{"torch":3}]}`,
+		`{"schema":"assay.evidence/1","provenance":{"torch_build":3}}`,
 		`{"schema":"assay.evidence/2","provenance":{"packages":3}}`} {
 		if json.Unmarshal([]byte(broken), &run) == nil {
 			t.Errorf("%s: read", broken)

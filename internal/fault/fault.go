@@ -47,8 +47,8 @@ func HintOf(err error) string {
 	return hint
 }
 
-// CodeOf returns the outermost exit status in the chain, of joined errors that of the first which has one; Failed where none was given,
-// OK for nil.
+// CodeOf returns the outermost exit status in the chain, of joined errors that of the first which has one; Failed where
+// none was given, OK for nil.
 func CodeOf(err error) int {
 	if err == nil {
 		return OK

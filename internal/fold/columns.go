@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// integers is a column of an event: most of what a long run sends. encoding/json checks the text and hands it over; reading it here costs a
-// fifth of what reflection on each number does.
+// integers is a column of an event: most of what a long run sends. encoding/json checks the text and hands it over;
+// reading it here costs a fifth of what reflection on each number does.
 type integers []int64
 
 var errNoColumn = errors.New("a column of whole numbers is expected")
@@ -41,8 +41,10 @@ func (c *integers) UnmarshalJSON(text []byte) error {
 			v = v*10 + int64(text[i]-'0')
 			i++
 		}
-		if end := text[i]; i == from || i-from > 18 || end != ',' && end != ']' && end != ' ' { // a sign, a fraction, null, a long number
-			for text[i] != ',' && text[i] != ']' && text[i] != ' ' && text[i] != '\t' && text[i] != '\n' && text[i] != '\r' {
+		if end := text[i]; i == from || i-from > 18 || end != ',' && end != ']' && end != ' ' {
+			// a sign, a fraction, null, a long number
+			for text[i] != ',' && text[i] != ']' && text[i] != ' ' && text[i] != '\t' && text[i] != '\n' &&
+				text[i] != '\r' {
 				i++
 			}
 			var err error
@@ -56,7 +58,8 @@ func (c *integers) UnmarshalJSON(text []byte) error {
 	}
 }
 
-// losses is a column of numbers, in which "nan", "inf" and "-inf" stand for what JSON cannot write. What is no number is NaN.
+// losses is a column of numbers, in which "nan", "inf" and "-inf" stand for what JSON cannot write. What is no number
+// is NaN.
 type losses []float64
 
 // UnmarshalJSON reads a list of anything.
@@ -113,7 +116,8 @@ func lossOf(v any) float64 {
 	return math.NaN()
 }
 
-// KindOf is the "ev" of an event that is valid JSON. Where it stands first, as the agent writes it, and nothing like it follows, the rest is not read.
+// KindOf is the "ev" of an event that is valid JSON. Where it stands first, as the agent writes it, and nothing like it
+// follows, the rest is not read.
 func KindOf(event []byte) (string, bool) {
 	const head = `{"ev":"`
 	if len(event) > len(head) && string(event[:len(head)]) == head {

@@ -10,8 +10,11 @@ import (
 )
 
 // columnTexts are lists as encoding/json takes them or refuses them, which is the oracle.
-var columnTexts = []string{`[]`, `[ ]`, `[1]`, `[1,2,3]`, ` [ 1 , 22 ,	-3 ] `, `[0,-0,9223372036854775807,-9223372036854775808]`, `[9223372036854775808]`, `[1.5]`, `[1e3]`, `[null,1]`,
-	`["1"]`, `[[1]]`, `[{}]`, `null`, `{}`, `3`, `"x"`, `[true]`, `[123456789012345678901234567890]`, `[1,"nan","inf","-inf",2.5e-3]`, `["a,b",1]`, `["\"",1]`, `["na\u006e"]`, `[1e400]`, `[0.1, -7]`, `["inf" , 1]`, `["]"]`}
+var columnTexts = []string{`[]`, `[ ]`, `[1]`, `[1,2,3]`, ` [ 1 , 22 ,	-3 ] `,
+	`[0,-0,9223372036854775807,-9223372036854775808]`, `[9223372036854775808]`, `[1.5]`, `[1e3]`, `[null,1]`,
+	`["1"]`, `[[1]]`, `[{}]`, `null`, `{}`, `3`, `"x"`, `[true]`, `[123456789012345678901234567890]`,
+	`[1,"nan","inf","-inf",2.5e-3]`, `["a,b",1]`, `["\"",1]`, `["na\u006e"]`, `[1e400]`, `[0.1, -7]`, `["inf" , 1]`,
+	`["]"]`}
 
 func TestColumns(t *testing.T) {
 	for _, text := range columnTexts {
@@ -45,7 +48,8 @@ func checkColumn(t *testing.T, text []byte) {
 }
 
 // kindTexts are events as the agent writes them, and as nobody does.
-var kindTexts = []string{`{"ev":"hello"}`, `{"ev":"start","id":"x"}`, `{}`, `[1]`, `null`, `{"ev":"st\u0065ps"}`, `{"ev":"é"}`, `{"ev":3}`, `{"ev":""}`,
+var kindTexts = []string{`{"ev":"hello"}`, `{"ev":"start","id":"x"}`, `{}`, `[1]`, `null`, `{"ev":"st\u0065ps"}`,
+	`{"ev":"é"}`, `{"ev":3}`, `{"ev":""}`,
 	`{"n":1,"ev":"late"}`, `"x"`, `{"ev":null}`}
 
 func TestKindOf(t *testing.T) {
@@ -60,7 +64,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// twice: of an event that names its kind again, the first name counts here, and the last one in encoding/json. No agent sends one.
+// twice: of an event that names its kind again, the first name counts here, and the last one in encoding/json. No agent
+// sends one.
 func twice(event []byte) bool {
 	var all map[string]json.RawMessage
 	n := 0
@@ -85,13 +90,15 @@ func FuzzColumns(f *testing.F) {
 	})
 }
 
-// TestManyOfEach: a stream of ten thousand connections, and one whose epoch is a number near 2^63, is folded; what is kept is bounded.
+// TestManyOfEach: a stream of ten thousand connections, and one whose epoch is a number near 2^63, is folded; what is
+// kept is bounded.
 func TestManyOfEach(t *testing.T) {
 	s := newStream()
 	for i := range maxProcesses + 50 {
 		s.send(i+2, map[string]any{"ev": "hello", "version": 1, "token": fmt.Sprint("t", i), "pid": i + 10})
 	}
-	s.send(maxProcesses+1000, map[string]any{"ev": "hello", "version": 1, "token": "t7", "pid": 99}) // the stream of one of them goes on
+	// the stream of one of them goes on
+	s.send(maxProcesses+1000, map[string]any{"ev": "hello", "version": 1, "token": "t7", "pid": 99})
 	if s.f.conns[maxProcesses+1000] == nil || s.f.conns[maxProcesses+1000] != s.f.conns[9] {
 		t.Error("a stream that goes on under its token is not known again")
 	}

@@ -100,7 +100,8 @@ func (b *builder) doubleTarget() {
 	d := &evidence.Double{Assumed: []string{}, Limits: []string{}}
 	if asked != nil {
 		d.Release, d.Installed, d.MacOS, d.Chip = asked.Release, asked.Installed, asked.MacOS.String(), asked.ChipName
-		d.Memory, d.Recommended, d.Cores, d.ShapeOnly, d.Assumed = asked.Memory, asked.Recommended, asked.Cores, asked.ShapeOnly, append(d.Assumed, asked.Assumed...)
+		d.Memory, d.Recommended, d.Cores, d.ShapeOnly, d.Assumed = asked.Memory, asked.Recommended, asked.Cores,
+			asked.ShapeOnly, append(d.Assumed, asked.Assumed...)
 	}
 	if b.rehearsal() {
 		said := b.p.rehearsed.double
@@ -121,7 +122,8 @@ func (b *builder) doubleTables() {
 	if !b.rehearsal() {
 		return
 	}
-	r, a := &evidence.Rehearsal{Operators: []evidence.RehearsedOp{}, Refusals: []evidence.Refusal{}, Remarks: []evidence.RehearsedNote{}}, &atlas.Atlas{}
+	r, a := &evidence.Rehearsal{Operators: []evidence.RehearsedOp{}, Refusals: []evidence.Refusal{},
+		Remarks: []evidence.RehearsedNote{}}, &atlas.Atlas{}
 	b.run.Rehearsal = r
 	release := b.p.rehearsed.double.Release
 	var called []atlas.Called
@@ -154,7 +156,10 @@ func (b *builder) doubleTables() {
 		row.Share, row.Note = shares.Part(seconds), a.Since(e.Op)
 		b.run.Fallbacks = append(b.run.Fallbacks, row)
 	}
-	sort.SliceStable(b.run.Fallbacks, func(i, j int) bool { return seconds0(b.run.Fallbacks[i]) > seconds0(b.run.Fallbacks[j]) })
+	sort.SliceStable(b.run.Fallbacks, func(i,
+		j int) bool {
+		return seconds0(b.run.Fallbacks[i]) > seconds0(b.run.Fallbacks[j])
+	})
 	remedies := a.Remedies(release)
 	for _, c := range b.f.order { // a worker's refusal is the run's as well
 		p := b.f.conns[c]
@@ -162,15 +167,18 @@ func (b *builder) doubleTables() {
 			continue
 		}
 		for _, e := range p.rehearsed.refusals.list {
-			row := evidence.Refusal{Operator: e.Op, Cause: e.Cause, Error: e.Error, Text: e.Text, Where: b.place(e.Where), Count: e.N, Remedy: remedies.Of(e.Op, e.Cause, e.Text)}
-			row.Ended = p == b.p && p.err != nil && strings.HasSuffix(p.err.Type, e.Error) && e.Text != "" && strings.HasPrefix(p.err.Text, e.Text[:min(len(e.Text), maxErrorText)])
+			row := evidence.Refusal{Operator: e.Op, Cause: e.Cause, Error: e.Error, Text: e.Text,
+				Where: b.place(e.Where), Count: e.N, Remedy: remedies.Of(e.Op, e.Cause, e.Text)}
+			row.Ended = p == b.p && p.err != nil && strings.HasSuffix(p.err.Type, e.Error) && e.Text != "" &&
+				strings.HasPrefix(p.err.Text, e.Text[:min(len(e.Text), maxErrorText)])
 			if len(r.Refusals) < maxRows {
 				r.Refusals = append(r.Refusals, row)
 			}
 		}
 	}
 	for _, e := range b.p.rehearsed.notes.list {
-		r.Remarks = append(r.Remarks, evidence.RehearsedNote{Operator: e.Op, Kind: e.Kind, Text: e.Text, Where: b.place(e.Where), Count: e.N})
+		r.Remarks = append(r.Remarks, evidence.RehearsedNote{Operator: e.Op, Kind: e.Kind, Text: e.Text,
+			Where: b.place(e.Where), Count: e.N})
 	}
 	if shares.OfCalls == nil {
 		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time"} {
@@ -184,7 +192,8 @@ func (b *builder) doubleTables() {
 	}
 	b.known("fallback.calls", *shares.OfCalls, "ratio", evidence.Rehearsed, note)
 	if shares.OfFLOPs != nil {
-		b.known("fallback.flops", *shares.OfFLOPs, "ratio", evidence.Rehearsed, "of the floating-point operations of those calls whose FLOPs are counted")
+		b.known("fallback.flops", *shares.OfFLOPs, "ratio", evidence.Rehearsed,
+			"of the floating-point operations of those calls whose FLOPs are counted")
 	} else {
 		b.unknown("fallback.flops", "ratio", "floating-point operations were not counted")
 	}
@@ -192,11 +201,13 @@ func (b *builder) doubleTables() {
 	case shapeOnly:
 		b.unknown("fallback.time", "ratio", "shapes alone were carried (--shape-only): no operator computed")
 	case shares.RefusedAtOnce:
-		b.unknown("fallback.time", "ratio", "the operators without a kernel were refused before they ran: PYTORCH_ENABLE_MPS_FALLBACK=1 lets them run")
+		b.unknown("fallback.time", "ratio",
+			"the operators without a kernel were refused before they ran: PYTORCH_ENABLE_MPS_FALLBACK=1 lets them run")
 	case shares.OfTime == nil:
 		b.unknown("fallback.time", "ratio", "the operators were not timed")
 	default:
-		b.known("fallback.time", *shares.OfTime, "ratio", evidence.Rehearsed, "of the operators' time on this machine's CPU")
+		b.known("fallback.time", *shares.OfTime, "ratio", evidence.Rehearsed,
+			"of the operators' time on this machine's CPU")
 	}
 }
 
@@ -219,7 +230,8 @@ func (b *builder) doubleFindings() {
 		return
 	}
 	if !b.rehearsal() {
-		b.find("not-rehearsed", evidence.Error, evidence.Measured, "", "", "a rehearsal was asked for, and the double was not put in: %s", b.noDouble())
+		b.find("not-rehearsed", evidence.Error, evidence.Measured, "", "",
+			"a rehearsal was asked for, and the double was not put in: %s", b.noDouble())
 		return
 	}
 	b.find("rehearsed", evidence.Note, evidence.Declared, "", strings.Join(d.Assumed, "; "),
@@ -229,27 +241,33 @@ func (b *builder) doubleFindings() {
 		if atlas.Series(before) == atlas.Series(d.Release) {
 			sev = evidence.Note
 		}
-		b.find("other-release", sev, evidence.Measured, "", "install torch=="+d.Release+" to rehearse with its own code",
+		b.find("other-release", sev, evidence.Measured, "",
+			"install torch=="+d.Release+" to rehearse with its own code",
 			"torch %s is installed, and the rehearsal is of %s: the Python code, what operators call and their values are those of the one installed", d.Installed, d.Release)
 	}
 	if d.Recommended == nil {
-		b.find("memory-unlimited", evidence.Note, evidence.Derived, "", "", "Metal's recommended working set for %s under macOS %s is not known: the rehearsal ran without a limit of memory", unit.Bytes(float64(d.Memory)), d.MacOS)
+		b.find("memory-unlimited", evidence.Note, evidence.Derived, "", "",
+			"Metal's recommended working set for %s under macOS %s is not known: the rehearsal ran without a limit of memory", unit.Bytes(float64(d.Memory)), d.MacOS)
 	}
 	if run.Target.Device != "" && run.Target.Device != "mps" {
-		b.find("other-device", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well", "a Mac was rehearsed, and the losses were on %s", run.Target.Device)
+		b.find("other-device", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well",
+			"a Mac was rehearsed, and the losses were on %s", run.Target.Device)
 	} else if len(run.Rehearsal.Operators) == 0 && len(run.Rehearsal.Refusals) == 0 {
-		b.find("device-unused", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well", "no operator was called with a tensor on MPS")
+		b.find("device-unused", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well",
+			"no operator was called with a tensor on MPS")
 	}
 	for i, fb := range run.Fallbacks {
 		if i == shownRefusals {
-			b.find("fallbacks", evidence.Warning, evidence.Rehearsed, "", "", "%d more fallbacks are in the table", len(run.Fallbacks)-i)
+			b.find("fallbacks", evidence.Warning, evidence.Rehearsed, "", "", "%d more fallbacks are in the table",
+				len(run.Fallbacks)-i)
 			break
 		}
 		share := ""
 		if fb.Share != nil {
 			share = ", " + unit.Format(*fb.Share, "ratio") + " of the operators' time on this machine"
 		}
-		b.find("fallback", evidence.Warning, evidence.Rehearsed, fb.Where, fb.Note, "%s falls back to the CPU%s%s", fb.Operator, times(fb.Count), share)
+		b.find("fallback", evidence.Warning, evidence.Rehearsed, fb.Where, fb.Note, "%s falls back to the CPU%s%s",
+			fb.Operator, times(fb.Count), share)
 	}
 	b.tests()
 	refusals := append([]evidence.Refusal(nil), run.Rehearsal.Refusals...)
@@ -259,7 +277,8 @@ func (b *builder) doubleFindings() {
 	sort.SliceStable(refusals, func(i, j int) bool { return refusals[i].Ended && !refusals[j].Ended })
 	for i, r := range refusals {
 		if i == shownRefusals {
-			b.find("refusals", evidence.Warning, evidence.Rehearsed, "", "", "%d more refusals are in the table", len(refusals)-i)
+			b.find("refusals", evidence.Warning, evidence.Rehearsed, "", "", "%d more refusals are in the table",
+				len(refusals)-i)
 			break
 		}
 		sev, then := evidence.Warning, "the script went on"
@@ -270,11 +289,13 @@ func (b *builder) doubleFindings() {
 		if r.Cause == "missing" {
 			text = "no kernel for MPS in torch " + d.Release
 		}
-		b.find("refused-"+r.Cause, sev, evidence.Rehearsed, r.Where, r.Remedy, "%s raised %s%s: %s; %s", r.Operator, r.Error, times(r.Count), text, then)
+		b.find("refused-"+r.Cause, sev, evidence.Rehearsed, r.Where, r.Remedy, "%s raised %s%s: %s; %s", r.Operator,
+			r.Error, times(r.Count), text, then)
 	}
 	for i, n := range run.Rehearsal.Remarks {
 		if i == shownRefusals {
-			b.find("remarks", evidence.Note, evidence.Rehearsed, "", "", "%d more remarks are in the table", len(run.Rehearsal.Remarks)-i)
+			b.find("remarks", evidence.Note, evidence.Rehearsed, "", "", "%d more remarks are in the table",
+				len(run.Rehearsal.Remarks)-i)
 			break
 		}
 		sev := evidence.Note

@@ -12,8 +12,10 @@ import (
 // newRehearsal is a stream of a run on the double, up to where torch has been imported.
 func newRehearsal() *stream {
 	s := &stream{f: New(), parts: [6]int64{1, 2, 3, 4, 5, 5}}
-	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "double"}, Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
-		Double: &target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 0}, Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30,
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "double"},
+		Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"},
+		Double: &target.Settings{Release: "2.8.0", Series: [2]int{2, 8}, MacOS: target.MacOS{15, 0},
+			Chip: "m3-ultra-96gb", ChipName: "Apple M3 Ultra", Memory: 96 << 30,
 			Cores: 80, Installed: "2.15.0+cpu", Assumed: []string{"macOS 15, since --macos names none"}}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
 	s.send(1, map[string]any{"ev": "torch", "version": "2.15.0+cpu"})
@@ -41,12 +43,18 @@ func TestRehearsal(t *testing.T) {
 	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 10})
 	s.steps(1, 1, 10, 0, plainSteps)
 	s.steps(2, 11, 10, 200, plainSteps)
-	s.own("host", HostEvent{Sample: &evidence.Sample{At: 1, Figures: []evidence.Figure{evidence.Known("gpu.busy", .9, "ratio", evidence.Measured)}}})
-	s.send(1, map[string]any{"ev": "error", "type": "NotImplementedError", "text": "The operator 'aten::_cummax_helper' is not currently implemented for the MPS device.", "where": "/home/u/p/train.py:12"})
+	s.own("host", HostEvent{Sample: &evidence.Sample{At: 1, Figures: []evidence.Figure{evidence.Known("gpu.busy", .9,
+		"ratio", evidence.Measured)}}})
+	s.send(1, map[string]any{"ev": "error", "type": "NotImplementedError",
+		"text":  "The operator 'aten::_cummax_helper' is not currently implemented for the MPS device.",
+		"where": "/home/u/p/train.py:12"})
 	run := s.f.Finish()
 
-	for _, name := range []string{"step.time", "split.h2d", "share.backward", "epoch.estimate", "memory.live.peak", "run.time"} {
-		if fig := run.Figure(name); !fig.Known() || fig.Basis != map[bool]evidence.Basis{false: evidence.Rehearsed, true: evidence.Derived}[name == "epoch.estimate"] || fig.Unit == "s" && !strings.Contains(fig.Note, "nothing about the Mac") {
+	for _, name := range []string{"step.time", "split.h2d", "share.backward", "epoch.estimate", "memory.live.peak",
+		"run.time"} {
+		if fig := run.Figure(name); !fig.Known() || fig.Basis != map[bool]evidence.Basis{false: evidence.Rehearsed,
+			true: evidence.Derived}[name == "epoch.estimate"] || fig.Unit == "s" &&
+			!strings.Contains(fig.Note, "nothing about the Mac") {
 			t.Errorf("%s: %+v", name, fig)
 		}
 	}
@@ -58,16 +66,21 @@ func TestRehearsal(t *testing.T) {
 	want(t, run, "memory.watermark", 5000.0/77309411328)
 	wantUnknown(t, run, "gpu.busy.mean", "no GPU")
 	wantUnknown(t, run, "step.time.synchronised", "double")
-	if d := run.Target.Double; d == nil || d.Release != "2.8.0" || d.MacOS != "15" || d.Chip != "Apple M3 Ultra" || *d.Recommended != 77309411328 || d.Ground != "observed" || len(d.Limits) != 1 {
+	if d := run.Target.Double; d == nil || d.Release != "2.8.0" || d.MacOS != "15" || d.Chip != "Apple M3 Ultra" ||
+		*d.Recommended != 77309411328 || d.Ground != "observed" || len(d.Limits) != 1 {
 		t.Errorf("double %+v", d)
 	}
-	if len(run.Fallbacks) != 1 || run.Fallbacks[0].Count != 10 || *run.Fallbacks[0].Share != 0.25 || run.Fallbacks[0].Where != "net.py:3" || run.Fallbacks[0].Note != "native from torch 2.9 on" {
+	if len(run.Fallbacks) != 1 || run.Fallbacks[0].Count != 10 || *run.Fallbacks[0].Share != 0.25 ||
+		run.Fallbacks[0].Where != "net.py:3" || run.Fallbacks[0].Note != "native from torch 2.9 on" {
 		t.Errorf("fallbacks %+v", run.Fallbacks)
 	}
-	if r := run.Rehearsal.Refusals; len(r) != 2 || r[0].Ended || r[0].Count != 2 || !strings.Contains(r[0].Remedy, "float32") || !r[1].Ended || !strings.Contains(r[1].Remedy, "PYTORCH_ENABLE_MPS_FALLBACK=1") {
+	if r := run.Rehearsal.Refusals; len(r) != 2 || r[0].Ended || r[0].Count != 2 ||
+		!strings.Contains(r[0].Remedy, "float32") || !r[1].Ended || !strings.Contains(r[1].Remedy,
+		"PYTORCH_ENABLE_MPS_FALLBACK=1") {
 		t.Errorf("refusals %+v", run.Rehearsal.Refusals)
 	}
-	for name, sev := range map[string]evidence.Severity{"rehearsed": evidence.Note, "other-release": evidence.Warning, "fallback": evidence.Warning, "refused-missing": evidence.Error,
+	for name, sev := range map[string]evidence.Severity{"rehearsed": evidence.Note, "other-release": evidence.Warning,
+		"fallback": evidence.Warning, "refused-missing": evidence.Error,
 		"refused-dtype": evidence.Warning, "remark-wrong": evidence.Warning, "synchronisation": evidence.Note} {
 		if f := finding(run, name); f == nil || f.Severity != sev {
 			t.Errorf("finding %s: %+v", name, f)
@@ -80,7 +93,8 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
-// TestRehearsalOfShapes: without data no operator computes, so that there is no share of its time; `assay try` says the same.
+// TestRehearsalOfShapes: without data no operator computes, so that there is no share of its time; `assay try` says the
+// same.
 func TestRehearsalOfShapes(t *testing.T) {
 	s := newRehearsal()
 	s.f.start.Double.ShapeOnly = true
@@ -126,13 +140,15 @@ func TestNoDouble(t *testing.T) {
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 20, 0, plainSteps)
 	run := s.f.Finish()
-	if f := finding(run, "not-rehearsed"); f == nil || f.Severity != evidence.Error || !strings.Contains(f.Text, "no table") {
+	if f := finding(run, "not-rehearsed"); f == nil || f.Severity != evidence.Error ||
+		!strings.Contains(f.Text, "no table") {
 		t.Errorf("%+v", f)
 	}
 	if fig := run.Figure("step.time"); fig.Basis != evidence.Measured {
 		t.Errorf("%+v", fig)
 	}
-	if run.Rehearsal != nil || run.Target.Double == nil || run.Outcome.Complete || !strings.Contains(run.Outcome.Reason, "double was not put in") {
+	if run.Rehearsal != nil || run.Target.Double == nil || run.Outcome.Complete ||
+		!strings.Contains(run.Outcome.Reason, "double was not put in") {
 		t.Errorf("rehearsal %+v, outcome %+v", run.Rehearsal, run.Outcome)
 	}
 }

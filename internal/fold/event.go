@@ -1,7 +1,7 @@
 package fold
 
-// The events of a stream, one struct each; docs/formats/events.md describes them. Times named ns or clock are nanoseconds
-// of the sending process's monotonic clock.
+// The events of a stream, one struct each; docs/formats/events.md describes them. Times named ns or clock are
+// nanoseconds of the sending process's monotonic clock.
 
 type helloEvent struct {
 	Version    int      `json:"version"`
@@ -18,7 +18,8 @@ type helloEvent struct {
 	Translated *int     `json:"translated"`
 }
 
-// frameworkEvent is sent once for each framework that the script has imported. Before there were several it was called torch.
+// frameworkEvent is sent once for each framework that the script has imported. Before there were several it was called
+// torch.
 type frameworkEvent struct {
 	Name             string `json:"name"`
 	Version          string `json:"version"`
@@ -51,9 +52,11 @@ type stepsEvent struct {
 	Outside   integers     `json:"outside"`
 }
 
-// even reports whether every column but those of phases has the length of the first: what comes over a socket may be anything.
+// even reports whether every column but those of phases has the length of the first: what comes over a socket may be
+// anything.
 func (r stepsEvent) even() bool {
-	for _, l := range []int{len(r.Start), len(r.Total), len(r.Epoch), len(r.Micro), len(r.Evals), len(r.Kind), len(r.Live), len(r.Pool), len(r.Opts), len(r.Outside)} {
+	for _, l := range []int{len(r.Start), len(r.Total), len(r.Epoch), len(r.Micro), len(r.Evals), len(r.Kind),
+		len(r.Live), len(r.Pool), len(r.Opts), len(r.Outside)} {
 		if l != len(r.Number) {
 			return false
 		}

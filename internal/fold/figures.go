@@ -57,7 +57,8 @@ func (b *builder) sample(name, unit string, xs []float64, window, note string) {
 	b.put(fig)
 }
 
-// leftUnknown adds what every run has and nothing above worked out. Where that is for want of steps the reason is the one given.
+// leftUnknown adds what every run has and nothing above worked out. Where that is for want of steps the reason is the
+// one given.
 func (b *builder) leftUnknown(noSteps string) {
 	from := []catalogue.From{catalogue.Run}
 	if b.run.Rehearsal != nil {
@@ -85,11 +86,14 @@ func (b *builder) leftUnknown(noSteps string) {
 	}
 }
 
-// notLookedAt is the reason of a figure that the catalogue has and no part of the fold works out: TestEachFigureIsPut finds it.
+// notLookedAt is the reason of a figure that the catalogue has and no part of the fold works out: TestEachFigureIsPut
+// finds it.
 const notLookedAt = "not looked at by this assay"
 
-func (b *builder) find(name string, sev evidence.Severity, basis evidence.Basis, where, hint, format string, args ...any) {
-	b.run.Findings = append(b.run.Findings, evidence.Finding{Name: name, Severity: sev, Text: fmt.Sprintf(format, args...),
+func (b *builder) find(name string, sev evidence.Severity, basis evidence.Basis, where, hint, format string,
+	args ...any) {
+	b.run.Findings = append(b.run.Findings, evidence.Finding{Name: name, Severity: sev,
+		Text:  fmt.Sprintf(format, args...),
 		Where: where, Hint: hint, Basis: basis})
 }
 
@@ -169,7 +173,8 @@ func (b *builder) processes() {
 			break
 		}
 		p := b.f.conns[c]
-		row := evidence.Process{PID: p.hello.PID, Parent: p.hello.PPID, Argv: p.hello.Argv, Python: p.hello.Python, Steps: len(p.steps),
+		row := evidence.Process{PID: p.hello.PID, Parent: p.hello.PPID, Argv: p.hello.Argv, Python: p.hello.Python,
+			Steps:   len(p.steps),
 			Trouble: p.trouble, Dropped: p.dropped, Rank: p.hello.Rank, Observed: p == b.p, Ended: "no goodbye"}
 		if row.Argv == nil {
 			row.Argv = []string{}
@@ -227,7 +232,8 @@ func (b *builder) windows() {
 	plain := func(s step) bool { return s.kind == "" || s.kind == "sync" }
 	add := func(name string, in []step, excluded string) {
 		if len(in) > 0 {
-			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number, Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
+			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number,
+				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
 		}
 	}
 	pick := func(test func(step) bool) []step { return picked(steps, test) }
@@ -268,7 +274,8 @@ func (b *builder) windows() {
 	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "")
 }
 
-// picked are the steps that pass the test: a part of the list where they follow one another, as they mostly do, else a copy.
+// picked are the steps that pass the test: a part of the list where they follow one another, as they mostly do, else a
+// copy.
 func picked(steps []step, test func(step) bool) []step {
 	from, to, n := -1, 0, 0
 	for i := range steps {
@@ -322,7 +329,8 @@ func (b *builder) split() {
 	phases := b.p.phases.drawn()
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
 	if len(b.p.steps) > 0 {
-		b.known("run.startup", run(b.p.steps[0]), "s", b.basis, b.lasting("from the start of Python to the first step: imports, data, model"))
+		b.known("run.startup", run(b.p.steps[0]), "s", b.basis,
+			b.lasting("from the start of Python to the first step: imports, data, model"))
 	} else {
 		b.unknown("run.startup", "s", b.noSteps())
 	}
@@ -340,7 +348,8 @@ func (b *builder) split() {
 	}
 	b.sample("step.time", "s", whole, "steady", note)
 	if b.async && len(b.timed) > 0 {
-		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised", "with the device waited for at each phase boundary; the split is of these")
+		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised",
+			"with the device waited for at each phase boundary; the split is of these")
 	} else if b.async {
 		b.unknown("step.time.synchronised", "s", "no step was synchronised: the run was shorter than twenty steps")
 	} else if b.rehearsal() {
@@ -360,16 +369,19 @@ func (b *builder) split() {
 	b.put(rate)
 	if n, ok := b.batch(); ok {
 		micro := float64(max(1, medianMicro(b.steady)))
-		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived, b.lasting(fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro)))
+		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived,
+			b.lasting(fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro)))
 	} else {
 		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
 	}
 	if len(b.timed) == 0 {
 		for _, p := range phases {
-			b.unknown("split."+p.Name, "s", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("split."+p.Name, "s",
+				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
 		}
 		for _, p := range phases {
-			b.unknown("share."+p.Name, "ratio", "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("share."+p.Name, "ratio",
+				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
 		}
 		return
 	}
@@ -430,8 +442,8 @@ func (b *builder) batch() (int, bool) {
 	return 0, false
 }
 
-// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few exceptions;
-// where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
+// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few
+// exceptions; where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
 func (b *builder) trainingLoader() (LoaderEvent, bool) {
 	if len(b.p.loaders) == 0 {
 		return LoaderEvent{}, false
@@ -483,14 +495,16 @@ func (b *builder) epochs() {
 			break
 		}
 		first, end := steps[0], steps[len(steps)-1]
-		row := evidence.Epoch{Number: e, First: first.number, Last: end.number, Seconds: float64(end.start+end.total-first.start) / 1e9}
+		row := evidence.Epoch{Number: e, First: first.number, Last: end.number,
+			Seconds: float64(end.start+end.total-first.start) / 1e9}
 		for _, s := range steps {
 			row.Outside += float64(s.outside) / 1e9
 		}
 		ended, known := p.epochs[e]
 		row.Complete = known && (e < last || b.wholePass(len(steps)))
 		if known {
-			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool), bytesOrNil(ended.Resident)
+			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool),
+				bytesOrNil(ended.Resident)
 		}
 		if a, ok := p.alive[e]; ok {
 			n := a.Tensors
@@ -510,7 +524,8 @@ func (b *builder) epochs() {
 	}
 	switch {
 	case len(lengths) > 0:
-		b.sample("epoch.time", "s", lengths, "", "training part of a whole epoch, the first left out where there are others")
+		b.sample("epoch.time", "s", lengths, "",
+			"training part of a whole epoch, the first left out where there are others")
 	case last > 0:
 		b.unknown("epoch.time", "s", "no epoch was run to its end")
 	default:
@@ -530,7 +545,8 @@ func (b *builder) epochs() {
 		for _, s := range b.steady {
 			sum += float64(s.total) / 1e9
 		}
-		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived, b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
+		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived,
+			b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
 	} else {
 		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
 	}
@@ -581,13 +597,16 @@ func (b *builder) memory() {
 	put("memory.live.peak", live)
 	put("memory.pool.peak", pool)
 	if d := b.run.Target.Double; b.rehearsal() && p.limit.Bytes == 0 && d.Recommended != nil {
-		p.limit = limitEvent{Bytes: float64(*d.Recommended), Source: "Metal's recommended working set"} // torch says it from 2.5 on
+		// torch says it from 2.5 on
+		p.limit = limitEvent{Bytes: float64(*d.Recommended), Source: "Metal's recommended working set"}
 	}
 	switch {
 	case pool >= 0 && p.limit.Bytes > 0:
-		b.known("memory.watermark", float64(pool)/p.limit.Bytes, "ratio", evidence.Derived, "memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")
+		b.known("memory.watermark", float64(pool)/p.limit.Bytes, "ratio", evidence.Derived,
+			"memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")
 	case pool >= 0:
-		b.unknown("memory.watermark", "ratio", "this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)")
+		b.unknown("memory.watermark", "ratio",
+			"this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)")
 	default:
 		b.unknown("memory.watermark", "ratio", none)
 	}
@@ -610,17 +629,19 @@ func (b *builder) memory() {
 			m := stats.Median(xs)
 			return &m
 		}
-		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2), Swap: column(3), N: len(rows)}
+		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2),
+			Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
 	}
 }
 
-// growth fits a line through the memory at the end of each whole epoch, from the second on: the ratio of what the line gains
-// from the first of them to the last, to where it starts.
+// growth fits a line through the memory at the end of each whole epoch, from the second on: the ratio of what the line
+// gains from the first of them to the last, to where it starts.
 func (b *builder) growth() {
 	var x, y []float64
 	what := "live"
-	for _, pick := range []func(evidence.Epoch) *float64{func(e evidence.Epoch) *float64 { return e.Live }, func(e evidence.Epoch) *float64 { return e.Resident }} {
+	for _, pick := range []func(evidence.Epoch) *float64{func(e evidence.Epoch) *float64 { return e.Live },
+		func(e evidence.Epoch) *float64 { return e.Resident }} {
 		x, y = nil, nil
 		for _, e := range b.run.Epochs {
 			if v := pick(e); v != nil && e.Number >= 2 {
@@ -633,7 +654,8 @@ func (b *builder) growth() {
 		what = "resident"
 	}
 	if len(x) < 3 {
-		b.unknown("memory.growth", "ratio", fmt.Sprintf("needs the ends of three epochs after the first; there are %d", len(x)))
+		b.unknown("memory.growth", "ratio", fmt.Sprintf("needs the ends of three epochs after the first; there are %d",
+			len(x)))
 		return
 	}
 	a, slope, ok := stats.Line(x, y)

@@ -14,13 +14,15 @@ func (b *builder) findings() {
 	warn := b.limits()
 	for _, name := range []string{"epoch.time", "epoch.estimate"} {
 		if fig := run.Figure(name); fig.Known() && *fig.Value > warn && !b.rehearsal() {
-			b.find("long-epoch", evidence.Warning, fig.Basis, "", "try a smaller resolution or subset first, or another lane; --warn-epoch sets the limit",
+			b.find("long-epoch", evidence.Warning, fig.Basis, "",
+				"try a smaller resolution or subset first, or another lane; --warn-epoch sets the limit",
 				"an epoch takes %s, more than %s", unit.Seconds(*fig.Value), unit.Seconds(warn))
 			break
 		}
 	}
 	if len(p.steps) == 0 && p.framework != nil {
-		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "", "a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
+		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
+			"a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
 	}
 	asked := b.f.start.Target
 	if want, got := asked.MustShow(), run.Target.Device; want != "" && got != "" && got != want && !asked.Rehearsal() {
@@ -32,12 +34,14 @@ func (b *builder) findings() {
 		if l, ok := b.trainingLoader(); ok {
 			workers = l.Workers
 		}
-		b.find("data-wait", evidence.Warning, share.Basis, "", "assay run --only data tells what the loader can give alone; num_workers is worth trying",
+		b.find("data-wait", evidence.Warning, share.Basis, "",
+			"assay run --only data tells what the loader can give alone; num_workers is worth trying",
 			"%.0f %% of the step is spent waiting for data (num_workers=%d)", 100**share.Value, workers)
 	}
 	n := run.Numerics
 	if len(n.NonFiniteLosses) > 0 {
-		b.find("non-finite-loss", evidence.Error, b.basis, "", "look at the step before it: learning rate, half precision, log or division",
+		b.find("non-finite-loss", evidence.Error, b.basis, "",
+			"look at the step before it: learning rate, half precision, log or division",
 			"the loss is not finite at step %s", few(n.NonFiniteLosses))
 	}
 	if len(n.NonFiniteGrads) > 0 {
@@ -45,18 +49,24 @@ func (b *builder) findings() {
 		if n.Scaler {
 			sev = evidence.Note // a GradScaler finds its scale by overflowing now and then
 		}
-		b.find("non-finite-gradient", sev, b.basis, "", "", "gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
+		b.find("non-finite-gradient", sev, b.basis, "", "",
+			"gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
 	}
 	if len(n.SkippedSteps) > 0 {
-		b.find("skipped-steps", evidence.Note, b.basis, "", "", "the GradScaler skipped %d steps: %s", len(n.SkippedSteps), few(n.SkippedSteps))
+		b.find("skipped-steps", evidence.Note, b.basis, "", "", "the GradScaler skipped %d steps: %s",
+			len(n.SkippedSteps), few(n.SkippedSteps))
 	}
 	if strings.HasPrefix(n.LossScaled, "not seen") {
-		b.find("unscaled-accumulation", evidence.Warning, evidence.Derived, "", fmt.Sprintf("divide the loss by %g before backward, or scale the learning rate knowingly", n.MicroSteps),
-			"%g batches are gathered for one optimizer step, and the loss was not seen to be divided to match (%s)", n.MicroSteps, n.LossScaled)
+		b.find("unscaled-accumulation", evidence.Warning, evidence.Derived, "",
+			fmt.Sprintf("divide the loss by %g before backward, or scale the learning rate knowingly", n.MicroSteps),
+			"%g batches are gathered for one optimizer step, and the loss was not seen to be divided to match (%s)",
+			n.MicroSteps, n.LossScaled)
 	}
 	for _, r := range run.Retained {
-		b.find("retained-tensors", evidence.Warning, b.basis, r.Where, "keep numbers (loss.item(), now and then) or detached copies on the CPU",
-			"%d tensors (%s) made in %d traced steps were still alive at the end of the epoch", r.Tensors, unit.Bytes(float64(r.Bytes)), r.Steps)
+		b.find("retained-tensors", evidence.Warning, b.basis, r.Where,
+			"keep numbers (loss.item(), now and then) or detached copies on the CPU",
+			"%d tensors (%s) made in %d traced steps were still alive at the end of the epoch", r.Tensors,
+			unit.Bytes(float64(r.Bytes)), r.Steps)
 	}
 	var ends []int
 	for e := range p.alive {
@@ -65,14 +75,17 @@ func (b *builder) findings() {
 	sort.Ints(ends)
 	for i := len(ends) - 1; i >= 0; i-- {
 		if g := p.alive[ends[i]].Graph; g != nil {
-			b.find("retained-graph", evidence.Warning, b.basis, b.place(g.Name), "add loss.detach(), or loss.item() now and then",
-				"a tensor holds the graph of %d additions: a running total of losses keeps every step's graph alive", g.Additions)
+			b.find("retained-graph", evidence.Warning, b.basis, b.place(g.Name),
+				"add loss.detach(), or loss.item() now and then",
+				"a tensor holds the graph of %d additions: a running total of losses keeps every step's graph alive",
+				g.Additions)
 			break
 		}
 	}
 	g := run.Figure("memory.growth")
 	if pace, known := g.PerEpoch(); known && pace > evidence.GrowthPace { // here it only earns a line; gates judge
-		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors", "memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
+		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors",
+			"memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
 	waits, lost := 0, 0.0
 	for _, s := range run.Syncs {
@@ -82,11 +95,14 @@ func (b *builder) findings() {
 		}
 	}
 	if steps := len(p.steps); waits > 0 && steps > 0 && b.rehearsal() {
-		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where, "read values every so many steps, or keep them on the device until the end of the epoch",
+		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where,
+			"read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step would make the host wait for the device", float64(waits)/float64(steps))
 	} else if waits > 0 && steps > 0 {
-		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where, "read values every so many steps, or keep them on the device until the end of the epoch",
-			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps), unit.Seconds(lost))
+		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where,
+			"read values every so many steps, or keep them on the device until the end of the epoch",
+			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps),
+			unit.Seconds(lost))
 	}
 	for _, fb := range run.Fallbacks {
 		if fb.Basis == evidence.Measured {
@@ -95,17 +111,23 @@ func (b *builder) findings() {
 	}
 	b.doubleFindings()
 	for _, l := range p.late {
-		b.find("variable-too-late", evidence.Warning, evidence.Measured, "", "set it before import torch, or in the shell",
+		b.find("variable-too-late", evidence.Warning, evidence.Measured, "",
+			"set it before import torch, or in the shell",
 			"%s was set to %q after PyTorch had read it (as %q): it has no effect", l.Name, l.Now, l.Then)
 	}
 	if p.compiled {
-		b.find("compiled", evidence.Note, evidence.Measured, "", "", "torch.compile is in use: forward is the compiled module's call, or all the time up to the backward pass")
+		b.find("compiled", evidence.Note, evidence.Measured, "", "",
+			"torch.compile is in use: forward is the compiled module's call, or all the time up to the backward pass")
 	}
 	if p.hello.Translated != nil && *p.hello.Translated == 1 {
-		b.find("translated", evidence.Error, evidence.Measured, "", "install an arm64 Python; Rosetta has no Metal for PyTorch", "Python runs translated by Rosetta")
+		b.find("translated", evidence.Error, evidence.Measured, "",
+			"install an arm64 Python; Rosetta has no Metal for PyTorch", "Python runs translated by Rosetta")
 	}
 	order := map[evidence.Severity]int{evidence.Error: 0, evidence.Warning: 1, evidence.Note: 2}
-	sort.SliceStable(run.Findings, func(i, j int) bool { return order[run.Findings[i].Severity] < order[run.Findings[j].Severity] })
+	sort.SliceStable(run.Findings, func(i,
+		j int) bool {
+		return order[run.Findings[i].Severity] < order[run.Findings[j].Severity]
+	})
 }
 
 // limits keeps what the findings are judged by, and gives the length of an epoch, in seconds, above which one is long.
@@ -118,7 +140,8 @@ func (b *builder) limits() (epoch float64) {
 		{Name: "long-epoch", Value: epoch, Unit: "s", Source: source},
 		{Name: "data-wait", Value: evidence.DataWait, Unit: "ratio", Source: "default"},
 		{Name: "memory-growth", Value: evidence.GrowthPace, Unit: "ratio",
-			Source: fmt.Sprintf("default, an epoch: %s over %d (S4 §4)", unit.Format(evidence.MemoryGrowth, "ratio"), evidence.GrowthEpochs)},
+			Source: fmt.Sprintf("default, an epoch: %s over %d (S4 §4)", unit.Format(evidence.MemoryGrowth, "ratio"),
+				evidence.GrowthEpochs)},
 		{Name: "cpu-contention", Value: evidence.LostCPU, Unit: "ratio", Source: "default (docs/quiet.md)"},
 		{Name: "cpu-quota", Value: evidence.QuotaTime, Unit: "ratio", Source: "default (docs/quiet.md)"},
 		{Name: "thermal-throttling", Value: evidence.HeatTime, Unit: "ratio", Source: "default (docs/quiet.md)"},

@@ -1,5 +1,6 @@
-// Package fold adds the events of a run up to its evidence. It is pure: the same events in the same order give the same evidence, whether they
-// come over a socket while the run goes on or from a file later. It opens nothing, starts nothing, and asks no clock.
+// Package fold adds the events of a run up to its evidence. It is pure: the same events in the same order give the same
+// evidence, whether they come over a socket while the run goes on or from a file later. It opens nothing, starts
+// nothing, and asks no clock.
 package fold
 
 import (
@@ -11,12 +12,13 @@ import (
 )
 
 const (
-	maxSteps   = 5_000_000 // steps kept of one process
-	maxRows    = 2000      // rows of one table
-	listed     = 20_000    // steps and losses listed in evidence.json; figures are computed from all
-	warmup     = 10        // steps before the steady window of a run with one epoch or none: caches, kernels and threads settle
-	minSteady  = 5         // fewer steps make no window
-	maxSamples = 5000      // host samples kept
+	maxSteps = 5_000_000 // steps kept of one process
+	maxRows  = 2000      // rows of one table
+	listed   = 20_000    // steps and losses listed in evidence.json; figures are computed from all
+	// steps before the steady window of a run with one epoch or none: caches, kernels and threads settle
+	warmup     = 10
+	minSteady  = 5    // fewer steps make no window
+	maxSamples = 5000 // host samples kept
 
 	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them
 )
@@ -74,8 +76,9 @@ type lossPoint struct {
 	value float64
 }
 
-// Fold adds up the events of a run. Add is called once an event, in the order of arrival; Finish makes the evidence of what came so far, and may
-// be called again when more has come. What it does not know or cannot read it counts and reports; it never fails.
+// Fold adds up the events of a run. Add is called once an event, in the order of arrival; Finish makes the evidence of
+// what came so far, and may be called again when more has come. What it does not know or cannot read it counts and
+// reports; it never fails.
 type Fold struct {
 	start   StartEvent
 	exit    *ExitEvent
@@ -93,9 +96,9 @@ type Fold struct {
 
 // StartEvent is the supervisor's first line.
 type StartEvent struct {
-	ID       string            `json:"id"`
-	Wall     time.Time         `json:"wall"`
-	Subject  evidence.Subject  `json:"subject"`
+	ID      string           `json:"id"`
+	Wall    time.Time        `json:"wall"`
+	Subject evidence.Subject `json:"subject"`
 	target.Target
 	System   string            `json:"system"`
 	Assay    string            `json:"assay"`
@@ -159,7 +162,8 @@ func (f *Fold) Add(conn int, line []byte) {
 			return
 		}
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
-			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{}, phaseMem: map[string][][4]int64{}}
+			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{},
+			phaseMem: map[string][][4]int64{}}
 		f.conns[conn] = p
 		f.order = append(f.order, conn)
 	}
@@ -287,8 +291,10 @@ func (p *process) add(ev string, line []byte) bool {
 					phase[n] = column[i]
 				}
 			}
-			p.steps = append(p.steps, step{number: int(e.Number[i]), epoch: int(e.Epoch[i]), micro: int(e.Micro[i]), evals: int(e.Evals[i]), opts: int(e.Opts[i]),
-				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i], kind: e.Kind[i],
+			p.steps = append(p.steps, step{number: int(e.Number[i]), epoch: int(e.Epoch[i]), micro: int(e.Micro[i]),
+				evals: int(e.Evals[i]), opts: int(e.Opts[i]),
+				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i],
+				kind:  e.Kind[i],
 				phase: phase})
 		}
 		return true
@@ -444,7 +450,8 @@ func (p *process) addSync(row []any) {
 	text := func(i int) string { s, _ := row[i].(string); return s }
 	number := func(i int) float64 { v, _ := row[i].(float64); return v }
 	waits, _ := row[5].(bool)
-	s := evidence.SyncPoint{Call: text(0), Where: text(1), Via: text(2), Count: int(number(3)), Lost: number(4) / 1e9, Waits: waits, Steps: int(number(6))}
+	s := evidence.SyncPoint{Call: text(0), Where: text(1), Via: text(2), Count: int(number(3)), Lost: number(4) / 1e9,
+		Waits: waits, Steps: int(number(6))}
 	key := s.Call + "\x00" + s.Where + "\x00" + s.Via
 	if _, known := p.syncs[key]; !known {
 		if len(p.syncKeys) >= maxRows {
@@ -530,14 +537,16 @@ func (f *Fold) main() *process {
 		if p.hello.PID == 0 {
 			continue
 		}
-		if best == nil || len(p.steps) > len(best.steps) || (len(p.steps) == len(best.steps) && best.framework == nil && p.framework != nil) {
+		if best == nil || len(p.steps) > len(best.steps) || (len(p.steps) == len(best.steps) && best.framework == nil &&
+			p.framework != nil) {
 			best = p
 		}
 	}
 	// Of ranks that train alike, the first speaks for all.
 	for _, c := range f.order {
 		p := f.conns[c]
-		if best != nil && p.hello.Rank == "0" && best.hello.Rank != "0" && len(p.steps) >= len(best.steps)*9/10 && len(p.steps) > 0 {
+		if best != nil && p.hello.Rank == "0" && best.hello.Rank != "0" && len(p.steps) >= len(best.steps)*9/10 &&
+			len(p.steps) > 0 {
 			best = p
 		}
 	}
@@ -547,7 +556,8 @@ func (f *Fold) main() *process {
 // empty makes every list of the run one: JSON readers get [] and never null.
 func empty(run *evidence.Run) {
 	n := &run.Numerics
-	for _, l := range []*[]int{&n.NonFiniteLosses, &n.NonFiniteGrads, &n.SkippedSteps, &run.Steps.Number, &run.Steps.Epoch, &run.Steps.Micro, &run.Loss.Step} {
+	for _, l := range []*[]int{&n.NonFiniteLosses, &n.NonFiniteGrads, &n.SkippedSteps, &run.Steps.Number,
+		&run.Steps.Epoch, &run.Steps.Micro, &run.Loss.Step} {
 		if *l == nil {
 			*l = []int{}
 		}

@@ -23,7 +23,8 @@ var former = []string{"data", "h2d", "forward", "backward", "optimizer", "rest"}
 
 func newStream() *stream {
 	s := &stream{New(), [6]int64{1, 2, 3, 4, 5, 5}}
-	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}, Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
+	s.own("start", StartEvent{ID: "test", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"},
+		Subject: evidence.Subject{Kind: "script", Dir: "/home/u/p"}})
 	s.send(1, map[string]any{"ev": "hello", "version": 1, "pid": 7, "python": "3.12.1", "wall": 1000.0, "clock": 0})
 	s.send(1, map[string]any{"ev": "framework", "name": "torch", "version": "2.8.0"})
 	return s
@@ -165,7 +166,8 @@ func TestShortDeviceRun(t *testing.T) {
 	wantUnknown(t, run, "share.forward", "no step was synchronised")
 }
 
-// TestGrowth: a line through 100, 110, 120, 130 from the second epoch on gains 30 % of its start; the first is left out.
+// TestGrowth: a line through 100, 110, 120, 130 from the second epoch on gains 30 % of its start; the first is left
+// out.
 func TestGrowth(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "mps"})
@@ -207,15 +209,18 @@ func TestLongEpoch(t *testing.T) {
 	}
 }
 
-// TestLimits: each finding that compares with a number has that number in the evidence, the default where nothing else was asked for.
+// TestLimits: each finding that compares with a number has that number in the evidence, the default where nothing else
+// was asked for.
 func TestLimits(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	s.steps(1, 1, 30, 0, plainSteps)
 	run := s.f.Finish()
-	for name, value := range map[string]float64{"long-epoch": 1800, "data-wait": 0.30, "memory-growth": 0.026, "cpu-contention": 0.05, "cpu-quota": 0.05,
+	for name, value := range map[string]float64{"long-epoch": 1800, "data-wait": 0.30, "memory-growth": 0.026,
+		"cpu-contention": 0.05, "cpu-quota": 0.05,
 		"thermal-throttling": 0.05, "swapping": 1 << 20} {
-		if l, ok := run.Limit(name); !ok || math.Abs(l.Value-value) > 1e-12 || l.Unit == "" || !strings.HasPrefix(l.Source, "default") {
+		if l, ok := run.Limit(name); !ok || math.Abs(l.Value-value) > 1e-12 || l.Unit == "" ||
+			!strings.HasPrefix(l.Source, "default") {
 			t.Errorf("%s: %+v, want %g by default", name, l, value)
 		}
 	}
@@ -225,11 +230,15 @@ func TestLimits(t *testing.T) {
 func TestFallbacks(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "mps"})
-	s.send(1, map[string]any{"ev": "fallback", "operator": "aten::_linalg_eigh", "where": "/home/u/p/train.py:3", "count": 1})
-	s.send(1, map[string]any{"ev": "profile", "first": 11, "last": 60, "file": "trace.json", "kernels": []any{[]any{"aten::mode", 50}}})
+	s.send(1, map[string]any{"ev": "fallback", "operator": "aten::_linalg_eigh", "where": "/home/u/p/train.py:3",
+		"count": 1})
+	s.send(1, map[string]any{"ev": "profile", "first": 11, "last": 60, "file": "trace.json",
+		"kernels": []any{[]any{"aten::mode", 50}}})
 	run := s.f.Finish()
-	if len(run.Fallbacks) != 2 || run.Fallbacks[0].Where != "train.py:3" || run.Fallbacks[0].Basis != evidence.Measured ||
-		run.Fallbacks[1].Operator != "aten::mode" || run.Fallbacks[1].Count != 50 || run.Fallbacks[1].Basis != evidence.Derived {
+	if len(run.Fallbacks) != 2 || run.Fallbacks[0].Where != "train.py:3" ||
+		run.Fallbacks[0].Basis != evidence.Measured ||
+		run.Fallbacks[1].Operator != "aten::mode" || run.Fallbacks[1].Count != 50 ||
+		run.Fallbacks[1].Basis != evidence.Derived {
 		t.Errorf("%+v", run.Fallbacks)
 	}
 }
@@ -238,7 +247,8 @@ func TestFallbacks(t *testing.T) {
 func TestWhichProcess(t *testing.T) {
 	s := newStream()
 	for conn, rank := range map[int]string{2: "1", 3: "0"} {
-		s.send(conn, map[string]any{"ev": "hello", "version": 1, "pid": 10 + conn, "rank": rank, "wall": 1000.0, "token": fmt.Sprint(conn)})
+		s.send(conn, map[string]any{"ev": "hello", "version": 1, "pid": 10 + conn, "rank": rank, "wall": 1000.0,
+			"token": fmt.Sprint(conn)})
 		for n := range 20 {
 			s.send(conn, map[string]any{"ev": "loss", "step": []int{n}, "value": []any{1.5}})
 		}
@@ -288,11 +298,15 @@ func TestNoPython(t *testing.T) {
 // FuzzFold: whatever comes over the socket, the fold neither fails nor makes evidence that is no JSON.
 func FuzzFold(f *testing.F) {
 	for _, line := range []string{
-		`{"ev":"hello","pid":1}`, `{"ev":"steps","number":[1],"start":[0]}`, `{"ev":"syncs","rows":[["item",3],[1,2,3,4,5,6,7]]}`,
-		`{"ev":"memory","phases":{"data":[[1,2,3,4]]}}`, `{"ev":"alive","epoch":-1,"retained":[["x"]],"graph":{}}`, `{"ev":"loss","step":[1],"value":["x"]}`,
-		`{"ev":"only","what":"data","ns":[]}`, `{"ev":"gradients","step":[1],"finite":[]}`, `{"ev":5}`, `[]`, `{"ev":"profile","kernels":[[1]]}`,
+		`{"ev":"hello","pid":1}`, `{"ev":"steps","number":[1],"start":[0]}`,
+		`{"ev":"syncs","rows":[["item",3],[1,2,3,4,5,6,7]]}`,
+		`{"ev":"memory","phases":{"data":[[1,2,3,4]]}}`, `{"ev":"alive","epoch":-1,"retained":[["x"]],"graph":{}}`,
+		`{"ev":"loss","step":[1],"value":["x"]}`,
+		`{"ev":"only","what":"data","ns":[]}`, `{"ev":"gradients","step":[1],"finite":[]}`, `{"ev":5}`, `[]`,
+		`{"ev":"profile","kernels":[[1]]}`,
 		`{"ev":"steps","number":[1,2],"start":[0,-9],"total":[0,0],"rest":[0,0],"data":[0,0],"h2d":[0,0],"forward":[0,0],"backward":[0,0],"optimizer":[0,0],"epoch":[1,1],"micro":[0,0],"evals":[0,0],"kind":["",""],"live":[-1,-1],"pool":[-1,-1],"opts":[1,1],"outside":[0,0]}`,
-		`{"ev":"phases","rows":[{"name":"a"},{"name":"b"}]}`, `{"ev":"steps","number":[1],"start":[0],"total":[5],"phases":{"a":[5]},"epoch":[1],"micro":[0],"evals":[0],"kind":[""],"live":[-1],"pool":[-1],"opts":[1],"outside":[0]}`,
+		`{"ev":"phases","rows":[{"name":"a"},{"name":"b"}]}`,
+		`{"ev":"steps","number":[1],"start":[0],"total":[5],"phases":{"a":[5]},"epoch":[1],"micro":[0],"evals":[0],"kind":[""],"live":[-1],"pool":[-1],"opts":[1],"outside":[0]}`,
 	} {
 		f.Add([]byte(line))
 	}
@@ -313,8 +327,8 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// TestEachFigureIsPut: each figure that the catalogue has of every run stands in the evidence once, with the catalogue's unit, known or with a reason
-// that is its own; and nothing stands there that the catalogue does not have.
+// TestEachFigureIsPut: each figure that the catalogue has of every run stands in the evidence once, with the
+// catalogue's unit, known or with a reason that is its own; and nothing stands there that the catalogue does not have.
 func TestEachFigureIsPut(t *testing.T) {
 	short := newStream()
 	full := newStream()
@@ -323,12 +337,14 @@ func TestEachFigureIsPut(t *testing.T) {
 	noPython := &stream{f: New()}
 	noPython.own("start", StartEvent{ID: "none", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}})
 	rehearsed := newRehearsal()
-	for name, s := range map[string]*stream{"no steps": short, "steps": full, "no Python": noPython, "a rehearsal": rehearsed} {
+	for name, s := range map[string]*stream{"no steps": short, "steps": full, "no Python": noPython,
+		"a rehearsal": rehearsed} {
 		run := s.f.Finish()
 		seen := map[string]bool{}
 		for _, fig := range run.Figures {
 			row, ok := catalogue.Find(fig.Name)
-			if !ok || row.Unit != fig.Unit || row.From != catalogue.Run && row.From != catalogue.Rehearsal || seen[fig.Name] {
+			if !ok || row.Unit != fig.Unit || row.From != catalogue.Run && row.From != catalogue.Rehearsal ||
+				seen[fig.Name] {
 				t.Errorf("%s: %+v is not in the catalogue with that unit, or stands there twice", name, fig)
 			}
 			if fig.Missing == notLookedAt {
@@ -350,33 +366,40 @@ func TestEachFigureIsPut(t *testing.T) {
 	}
 }
 
-// TestNoStepTakesNoTime: an event with such a step is none: rates and shares of it would be no numbers. The steps before it stay.
+// TestNoStepTakesNoTime: an event with such a step is none: rates and shares of it would be no numbers. The steps
+// before it stay.
 func TestNoStepTakesNoTime(t *testing.T) {
 	for _, total := range []int64{0, -1, math.MinInt64} {
 		s := newStream()
 		s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 		s.steps(1, 1, 30, 0, plainSteps)
 		column := func(v any) []any { return []any{v} }
-		s.send(1, map[string]any{"ev": "steps", "number": column(31), "start": column(600e6), "total": column(total), "data": column(0), "h2d": column(0),
-			"forward": column(0), "backward": column(0), "optimizer": column(0), "rest": column(0), "epoch": column(1), "micro": column(1), "evals": column(0),
+		s.send(1, map[string]any{"ev": "steps", "number": column(31), "start": column(600e6), "total": column(total),
+			"data": column(0), "h2d": column(0),
+			"forward": column(0), "backward": column(0), "optimizer": column(0), "rest": column(0), "epoch": column(1),
+			"micro": column(1), "evals": column(0),
 			"kind": column(""), "live": column(-1), "pool": column(-1), "opts": column(1), "outside": column(0)})
 		run := s.f.Finish()
-		if run.Outcome.Complete || !strings.Contains(run.Outcome.Reason, "1 lines of the event stream could not be read") || run.Processes[0].Steps != 30 {
+		if run.Outcome.Complete || !strings.Contains(run.Outcome.Reason,
+			"1 lines of the event stream could not be read") || run.Processes[0].Steps != 30 {
 			t.Errorf("a step of %d ns: %d steps, %+v", total, run.Processes[0].Steps, run.Outcome)
 		}
 		want(t, run, "step.time", 0.02)
 	}
 }
 
-// TestNoFigureIsNoNumber: what would be infinite or no number is unknown, with the reason, in its value and in its quartiles; JSON could not write it.
+// TestNoFigureIsNoNumber: what would be infinite or no number is unknown, with the reason, in its value and in its
+// quartiles; JSON could not write it.
 func TestNoFigureIsNoNumber(t *testing.T) {
 	finite, nan, inf, minus := 1.0, math.NaN(), math.Inf(1), math.Inf(-1)
 	for _, bad := range []*float64{&nan, &inf, &minus} {
-		for _, fig := range []evidence.Figure{{Value: bad}, {Value: &finite, Low: bad, High: &finite}, {Value: &finite, Low: &finite, High: bad}} {
+		for _, fig := range []evidence.Figure{{Value: bad}, {Value: &finite, Low: bad, High: &finite},
+			{Value: &finite, Low: &finite, High: bad}} {
 			fig.Name, fig.Unit = "step.time", "s"
 			b := &builder{run: &evidence.Run{}}
 			b.put(fig)
-			if got := b.run.Figures[0]; got.Known() || got.Missing == "" || got.Low != nil || got.High != nil || got.Unit != "s" {
+			if got := b.run.Figures[0]; got.Known() || got.Missing == "" || got.Low != nil || got.High != nil ||
+				got.Unit != "s" {
 				t.Errorf("%g: %+v", *bad, got)
 			}
 		}
@@ -404,8 +427,8 @@ func TestNoFigureIsNoNumber(t *testing.T) {
 	}
 }
 
-// TestAskedFor: what was asked for goes whole into the evidence, of earlier assays' files the word that they have, and a run on another
-// device is found.
+// TestAskedFor: what was asked for goes whole into the evidence, of earlier assays' files the word that they have, and
+// a run on another device is found.
 func TestAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		start, seen, wrong string
@@ -418,7 +441,8 @@ func TestAskedFor(t *testing.T) {
 		{`"asked":"auto"`, "mps", "", target.Target{Device: "auto"}},
 		{`"asked":""`, "mps", "", target.Target{}},
 		{`"asked":"double","asked_release":"2.8","asked_chip":"m3-ultra","asked_macos":"15.5","asked_shape_only":true,"asked_host":"mac"`, "cpu", "",
-			target.Target{Device: "double", Release: "2.8", Chip: "m3-ultra", MacOS: "15.5", ShapeOnly: true, Host: "mac"}},
+			target.Target{Device: "double", Release: "2.8", Chip: "m3-ultra", MacOS: "15.5", ShapeOnly: true,
+				Host: "mac"}},
 	} {
 		s := &stream{New(), [6]int64{1, 2, 3, 4, 5, 5}}
 		s.f.Add(Supervisor, []byte(`{"ev":"start","id":"r","wall":"2026-01-02T03:04:05Z","system":"linux/amd64",`+c.start+`}`))

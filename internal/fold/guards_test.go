@@ -9,10 +9,12 @@ import (
 	"assay/internal/evidence"
 )
 
-// TestLoopNotRecognised: a script with PyTorch of which no step was seen is warned about, one without is not, nor one whose steps were seen.
+// TestLoopNotRecognised: a script with PyTorch of which no step was seen is warned about, one without is not, nor one
+// whose steps were seen.
 func TestLoopNotRecognised(t *testing.T) {
 	s := newStream()
-	if f := finding(s.f.Finish(), "loop-not-recognised"); f == nil || f.Severity != evidence.Warning || !strings.Contains(f.Text, "no training step was seen") {
+	if f := finding(s.f.Finish(), "loop-not-recognised"); f == nil || f.Severity != evidence.Warning ||
+		!strings.Contains(f.Text, "no training step was seen") {
 		t.Errorf("PyTorch, and no step: %+v", f)
 	}
 	s.steps(1, 1, 10, 0, plainSteps)
@@ -44,13 +46,15 @@ func TestWhyNothingIsSynchronised(t *testing.T) {
 	wantUnknown(t, cpu.f.Finish(), "step.time.synchronised", "the device is synchronous")
 }
 
-// TestSteadyWindow: with too few steps of later epochs, then behind the warm-up, then behind the first: five make a window.
+// TestSteadyWindow: with too few steps of later epochs, then behind the warm-up, then behind the first: five make a
+// window.
 func TestSteadyWindow(t *testing.T) {
 	for _, c := range []struct {
 		epochs []int // steps of each
 		first  int
 		steps  int
-	}{{[]int{12, 5}, 13, 5}, {[]int{12, 4}, 11, 6}, {[]int{15}, 11, 5}, {[]int{14}, 2, 13}, {[]int{6}, 2, 5}, {[]int{3}, 2, 2}} {
+	}{{[]int{12, 5}, 13, 5}, {[]int{12, 4}, 11, 6}, {[]int{15}, 11, 5}, {[]int{14}, 2, 13}, {[]int{6}, 2, 5},
+		{[]int{3}, 2, 2}} {
 		s := newStream()
 		s.send(1, map[string]any{"ev": "device", "type": "cpu"})
 		next := 1
@@ -59,7 +63,8 @@ func TestSteadyWindow(t *testing.T) {
 			next += n
 		}
 		run := s.f.Finish()
-		if len(run.Windows) == 0 || run.Windows[0].Name != "steady" || run.Windows[0].First != c.first || run.Windows[0].Steps != c.steps {
+		if len(run.Windows) == 0 || run.Windows[0].Name != "steady" || run.Windows[0].First != c.first ||
+			run.Windows[0].Steps != c.steps {
 			t.Errorf("%v: %+v, want %d steps from %d on", c.epochs, run.Windows, c.steps, c.first)
 		}
 	}
@@ -69,7 +74,8 @@ func TestSteadyWindow(t *testing.T) {
 	wantUnknown(t, one.f.Finish(), "step.time", "only 1 steps were seen")
 }
 
-// TestFoldIsBounded: a hostile or a very long stream is kept in part, the rest counted or left out; a row of another form is no row.
+// TestFoldIsBounded: a hostile or a very long stream is kept in part, the rest counted or left out; a row of another
+// form is no row.
 func TestFoldIsBounded(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "mps"})
@@ -99,7 +105,8 @@ func TestFoldIsBounded(t *testing.T) {
 	}
 }
 
-// TestPeak: the allocator's own peak counts beside the readings, and says whence it is; without any of it the reason stands there.
+// TestPeak: the allocator's own peak counts beside the readings, and says whence it is; without any of it the reason
+// stands there.
 func TestPeak(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cuda"})
@@ -114,7 +121,8 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestRetest: what failed on the CPU as well is not the device's; what asks for MPS by name, or was not run again, is not known.
+// TestRetest: what failed on the CPU as well is not the device's; what asks for MPS by name, or was not run again, is
+// not known.
 func TestRetest(t *testing.T) {
 	rehearse := func(retest any) *evidence.Tests {
 		s := newRehearsal()
@@ -123,19 +131,22 @@ func TestRetest(t *testing.T) {
 			s.f.Add(1, []byte(line))
 		}
 		for _, id := range []string{"both", "device", "named", "open"} {
-			s.send(1, map[string]any{"ev": "test_failed", "id": id, "op": "aten::frob", "cause": "missing", "error": "NotImplementedError", "text": "x"})
+			s.send(1, map[string]any{"ev": "test_failed", "id": id, "op": "aten::frob", "cause": "missing",
+				"error": "NotImplementedError", "text": "x"})
 		}
 		if retest != nil {
 			s.own("retest", retest)
 		}
 		return s.f.Finish().Rehearsal.Tests
 	}
-	tests := rehearse(RetestEvent{Rows: [][3]string{{"both", "failed", "ValueError: x"}, {"device", "passed", ""}, {"named", "failed", "no MPS device"}}})
+	tests := rehearse(RetestEvent{Rows: [][3]string{{"both", "failed", "ValueError: x"}, {"device", "passed", ""},
+		{"named", "failed", "no MPS device"}}})
 	got := map[string]string{}
 	for _, f := range tests.Failures {
 		got[f.ID] = f.OnCPU + ", " + f.Cause
 	}
-	want := map[string]string{"both": "failed, CPU too", "device": "passed, missing", "named": "unknown, missing", "open": "unknown, missing"}
+	want := map[string]string{"both": "failed, CPU too", "device": "passed, missing", "named": "unknown, missing",
+		"open": "unknown, missing"}
 	if fmt.Sprint(got) != fmt.Sprint(want) || tests.CPU != "" {
 		t.Errorf("%v %q, want %v", got, tests.CPU, want)
 	}

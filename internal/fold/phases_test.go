@@ -60,8 +60,10 @@ func TestFormerStream(t *testing.T) {
 		}
 		return list
 	}
-	for what, pair := range map[string][2]any{"steps": {then.Steps, run.Steps}, "names of figures": {names(&then), names(run)}, "figures": {then.Figures, run.Figures},
-		"memory": {then.Memory, run.Memory}, "epochs": {then.Epochs, run.Epochs}, "findings": {then.Findings, run.Findings}, "windows": {then.Windows, run.Windows},
+	for what, pair := range map[string][2]any{"steps": {then.Steps, run.Steps},
+		"names of figures": {names(&then), names(run)}, "figures": {then.Figures, run.Figures},
+		"memory": {then.Memory, run.Memory}, "epochs": {then.Epochs, run.Epochs},
+		"findings": {then.Findings, run.Findings}, "windows": {then.Windows, run.Windows},
 		"framework": {then.Target.Framework + then.Target.Release, run.Target.Framework + run.Target.Release}} {
 		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
 			t.Errorf("%s, then and now: %s", what, diff)
@@ -83,7 +85,8 @@ func columnsOf(first int, phases map[string][]int64) string {
 		n = max(n, len(column))
 	}
 	event := map[string]any{"ev": "steps"}
-	for _, name := range []string{"number", "start", "total", "epoch", "micro", "evals", "live", "pool", "opts", "outside"} {
+	for _, name := range []string{"number", "start", "total", "epoch", "micro", "evals", "live", "pool", "opts",
+		"outside"} {
 		event[name] = make([]int64, n)
 	}
 	event["kind"] = make([]string, n)
@@ -119,10 +122,12 @@ func TestPhasesAsDeclared(t *testing.T) {
 	s := newStream()
 	s.lines(`{"ev":"device","type":"cpu"}`,
 		`{"ev":"phases","rows":[{"name":"load","title":"Load","doc":"waits"},{"name":"learn","title":"Learn","doc":"updates"},{"name":"between","title":"Rest","doc":""}]}`,
-		columnsOf(1, map[string][]int64{"learn": {9, 3, 3, 3, 3, 3, 3}, "load": {9, 1, 1, 1, 1, 1, 1}, "between": {9, 0, 0, 0, 0, 0, 0}}),
+		columnsOf(1, map[string][]int64{"learn": {9, 3, 3, 3, 3, 3, 3}, "load": {9, 1, 1, 1, 1, 1, 1},
+			"between": {9, 0, 0, 0, 0, 0, 0}}),
 		`{"ev":"memory","phases":{"learn":[[7,8,9,0]],"load":[[1,2,3,0]]}}`)
 	run := s.f.Finish()
-	if got := phaseNames(run); got != "load learn between" || run.Steps.Phases[1].Title != "Learn" || run.Steps.Phases[1].Doc != "updates" {
+	if got := phaseNames(run); got != "load learn between" || run.Steps.Phases[1].Title != "Learn" ||
+		run.Steps.Phases[1].Doc != "updates" {
 		t.Errorf("%+v", run.Steps.Phases)
 	}
 	if got := run.Steps.Phases[1].Seconds; !slices.Equal(got, []float64{.009, .003, .003, .003, .003, .003, .003}) {
@@ -160,17 +165,21 @@ func TestPhasesOfARunWithoutSteps(t *testing.T) {
 	}
 }
 
-// TestPhaseThatComesLater: a second framework declares another phase while steps are told. Earlier steps have no time in it.
+// TestPhaseThatComesLater: a second framework declares another phase while steps are told. Earlier steps have no time
+// in it.
 func TestPhaseThatComesLater(t *testing.T) {
 	s := newStream()
-	s.lines(`{"ev":"device","type":"cpu"}`, `{"ev":"phases","rows":[{"name":"load"},{"name":"rest"}]}`, columnsOf(1, map[string][]int64{"load": {1, 1}, "rest": {1, 1}}),
-		`{"ev":"phases","rows":[{"name":"early"},{"name":"load"},{"name":"rest"}]}`, columnsOf(3, map[string][]int64{"early": {5}, "load": {1}, "rest": {1}}),
+	s.lines(`{"ev":"device","type":"cpu"}`, `{"ev":"phases","rows":[{"name":"load"},{"name":"rest"}]}`,
+		columnsOf(1, map[string][]int64{"load": {1, 1}, "rest": {1, 1}}),
+		`{"ev":"phases","rows":[{"name":"early"},{"name":"load"},{"name":"rest"}]}`,
+		columnsOf(3, map[string][]int64{"early": {5}, "load": {1}, "rest": {1}}),
 		columnsOf(4, map[string][]int64{"unsaid": {2}, "load": {1}, "rest": {1}}))
 	run := s.f.Finish()
 	if got := phaseNames(run); got != "early load unsaid rest" {
 		t.Errorf("%s: what was not declared stands before the last", got)
 	}
-	for name, want := range map[string][]float64{"early": {0, 0, .005, 0}, "load": {.001, .001, .001, .001}, "unsaid": {0, 0, 0, .002}, "rest": {.001, .001, .001, .001}} {
+	for name, want := range map[string][]float64{"early": {0, 0, .005, 0}, "load": {.001, .001, .001, .001},
+		"unsaid": {0, 0, 0, .002}, "rest": {.001, .001, .001, .001}} {
 		if p, ok := run.Steps.Phase(name); !ok || !slices.Equal(p.Seconds, want) {
 			t.Errorf("%s: %v, want %v", name, p.Seconds, want)
 		}
@@ -197,21 +206,24 @@ func TestPhasesThatAreNone(t *testing.T) {
 		event  string
 		unread int
 	}{
-		"as many as are read":     {rows(maxPhases), 0},
-		"one more":                {rows(maxPhases + 1), 1},
-		"none":                    {`{"ev":"phases","rows":[]}`, 1},
-		"no name":                 {`{"ev":"phases","rows":[{"title":"x"}]}`, 1},
-		"a path":                  {`{"ev":"phases","rows":[{"name":"../x"}]}`, 1},
-		"a capital":               {`{"ev":"phases","rows":[{"name":"Load"}]}`, 1},
-		"a long name":             {`{"ev":"phases","rows":[{"name":"` + strings.Repeat("a", 33) + `"}]}`, 1},
-		"a long title":            {`{"ev":"phases","rows":[{"name":"a","title":"` + strings.Repeat("a", 201) + `"}]}`, 1},
-		"a long explanation":      {`{"ev":"phases","rows":[{"name":"a","doc":"` + strings.Repeat("a", 201) + `"}]}`, 1},
-		"twice":                   {`{"ev":"phases","rows":[{"name":"a"},{"name":"a"}]}`, 1},
-		"columns":                 {columnsOf(1, many(maxPhases)), 0},
-		"too many columns":        {columnsOf(1, many(maxPhases+1)), 1},
-		"columns of two lengths":  {columnsOf(1, map[string][]int64{"a": {1, 2}, "b": {1}}), 1},
-		"a column with no name":   {columnsOf(1, map[string][]int64{"": {1}}), 1},
-		"phases that are no list": {strings.Replace(columnsOf(1, map[string][]int64{"a": {1}}), `[1000000]}`, `"x"}`, 1), 1},
+		"as many as are read": {rows(maxPhases), 0},
+		"one more":            {rows(maxPhases + 1), 1},
+		"none":                {`{"ev":"phases","rows":[]}`, 1},
+		"no name":             {`{"ev":"phases","rows":[{"title":"x"}]}`, 1},
+		"a path":              {`{"ev":"phases","rows":[{"name":"../x"}]}`, 1},
+		"a capital":           {`{"ev":"phases","rows":[{"name":"Load"}]}`, 1},
+		"a long name":         {`{"ev":"phases","rows":[{"name":"` + strings.Repeat("a", 33) + `"}]}`, 1},
+		"a long title": {`{"ev":"phases","rows":[{"name":"a","title":"` + strings.Repeat("a", 201) + `"}]}`,
+			1},
+		"a long explanation": {`{"ev":"phases","rows":[{"name":"a","doc":"` + strings.Repeat("a", 201) + `"}]}`,
+			1},
+		"twice":                  {`{"ev":"phases","rows":[{"name":"a"},{"name":"a"}]}`, 1},
+		"columns":                {columnsOf(1, many(maxPhases)), 0},
+		"too many columns":       {columnsOf(1, many(maxPhases+1)), 1},
+		"columns of two lengths": {columnsOf(1, map[string][]int64{"a": {1, 2}, "b": {1}}), 1},
+		"a column with no name":  {columnsOf(1, map[string][]int64{"": {1}}), 1},
+		"phases that are no list": {strings.Replace(columnsOf(1, map[string][]int64{"a": {1}}), `[1000000]}`, `"x"}`,
+			1), 1},
 	} {
 		s := newStream()
 		s.lines(c.event)
@@ -223,14 +235,15 @@ func TestPhasesThatAreNone(t *testing.T) {
 		}
 	}
 	s := newStream()
-	s.lines(rows(10), columnsOf(1, map[string][]int64{"q1": {1}, "q2": {1}, "q3": {1}, "q4": {1}, "q5": {1}, "q6": {1}}), columnsOf(2, map[string][]int64{"q7": {1}}))
+	s.lines(rows(10), columnsOf(1, map[string][]int64{"q1": {1}, "q2": {1}, "q3": {1}, "q4": {1}, "q5": {1},
+		"q6": {1}}), columnsOf(2, map[string][]int64{"q7": {1}}))
 	if s.f.unread != 1 || len(s.f.Finish().Steps.Phases) != maxPhases {
 		t.Errorf("declared and named together: %d unread", s.f.unread)
 	}
 }
 
-// TestFrameworkOfAStranger: a framework that was added as CONTRIBUTING says, in agent/tests/toy, trains, and the evidence has its phases, its device
-// and its release. No line of this package knows it.
+// TestFrameworkOfAStranger: a framework that was added as CONTRIBUTING says, in agent/tests/toy, trains, and the
+// evidence has its phases, its device and its release. No line of this package knows it.
 func TestFrameworkOfAStranger(t *testing.T) {
 	// go test keeps a result until a file changes that the test itself opened.
 	for _, dir := range []string{"tests/toy", "tests/toy/adapter", "assay_agent", "assay_agent/watch"} {
@@ -244,7 +257,8 @@ func TestFrameworkOfAStranger(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	run := folded(t, path).Finish()
-	if run.Target.Framework != "toy" || run.Target.Release != "1.2.3" || run.Target.Device != "abacus" || run.Target.Name != "Abacus 1" {
+	if run.Target.Framework != "toy" || run.Target.Release != "1.2.3" || run.Target.Device != "abacus" ||
+		run.Target.Name != "Abacus 1" {
 		t.Errorf("%+v", run.Target)
 	}
 	if got := phaseNames(run); got != "load learn rest" || len(run.Steps.Number) != 45 || len(run.Epochs) != 3 {

@@ -8,12 +8,14 @@ import (
 	"assay/internal/unit"
 )
 
-// How a disturbance is told, beside the limits in evidence/limit.go. A mark takes a figure out of gates, baselines and verdicts; docs/quiet.md has the measurements.
+// How a disturbance is told, beside the limits in evidence/limit.go. A mark takes a figure out of gates, baselines and
+// verdicts; docs/quiet.md has the measurements.
 const (
-	othersLeast   = 0.05 // processors that others kept busy: below it nobody took anything, whatever the scheduler did
-	thermalHeavy  = 2    // thermal.pressure: "system performance may be impacted" (NSProcessInfo.h, thermal state serious)
-	sampledShare  = 0.5  // of a window: less was looked at, and it is not known
-	saturatedFree = 0.1  // of the processors free: with more nobody had to wait, where waiting itself is not known
+	othersLeast = 0.05 // processors that others kept busy: below it nobody took anything, whatever the scheduler did
+	// thermal.pressure: "system performance may be impacted" (NSProcessInfo.h, thermal state serious)
+	thermalHeavy  = 2
+	sampledShare  = 0.5 // of a window: less was looked at, and it is not known
+	saturatedFree = 0.1 // of the processors free: with more nobody had to wait, where waiting itself is not known
 )
 
 // disturbance is a condition that times taken meanwhile do not come through unharmed.
@@ -25,8 +27,8 @@ type disturbance struct {
 	memory  bool // touches resident memory as well
 }
 
-// mean of a figure of the samples over a stretch of the run, in seconds since its start. A sample's rates are those of the time since the one
-// before it. covered is the part of the stretch that samples with the figure cover.
+// mean of a figure of the samples over a stretch of the run, in seconds since its start. A sample's rates are those of
+// the time since the one before it. covered is the part of the stretch that samples with the figure cover.
 func (b *builder) mean(name string, from, to float64) (mean, covered float64) {
 	var sum, weight float64
 	before := 0.0
@@ -50,8 +52,9 @@ func (b *builder) mean(name string, from, to float64) (mean, covered float64) {
 	return sum / weight, weight / (to - from)
 }
 
-// lost is the share of the processor time that the run could have used and others had; others is how many processors those kept busy. Missing says
-// why it is not known. What the run's own threads and workers take from one another is not lost: it could not have used more processors than there are.
+// lost is the share of the processor time that the run could have used and others had; others is how many processors
+// those kept busy. Missing says why it is not known. What the run's own threads and workers take from one another is
+// not lost: it could not have used more processors than there are.
 func (b *builder) lost(from, to float64) (lost, others, processors float64, missing string) {
 	others, covered := b.mean("host.cpu.others", from, to)
 	own, _ := b.mean("process.cpu", from, to)
@@ -101,8 +104,10 @@ func (b *builder) disturbances(from, to float64) (all []disturbance) {
 			"other programs kept %.2g of %.2g processors busy, and the run lost %.0f %% of the processor time that it could have used (%s to %s)",
 			others, processors, 100*lost, unit.Seconds(from), unit.Seconds(to))
 	}
-	if share, covered := b.mean("host.cpu.throttled", from, to); covered >= sampledShare && share >= evidence.QuotaTime {
-		add("cpu-quota", fmt.Sprintf("cpu quota: used up for %.0f %% of the time", 100*share), "raise the container's quota, or lower the number of threads and workers",
+	if share, covered := b.mean("host.cpu.throttled", from, to); covered >= sampledShare &&
+		share >= evidence.QuotaTime {
+		add("cpu-quota", fmt.Sprintf("cpu quota: used up for %.0f %% of the time", 100*share),
+			"raise the container's quota, or lower the number of threads and workers",
 			"the cgroup's quota of processor time was used up for %.0f %% of the time", 100*share)
 	}
 	heat := ""
@@ -118,14 +123,16 @@ func (b *builder) disturbances(from, to float64) (all []disturbance) {
 	in, coveredIn := b.mean("host.swap.in", from, to)
 	if max(covered, coveredIn) >= sampledShare && in+out >= evidence.SwapRate {
 		rate := unit.Bytes(in+out) + "/s"
-		add("swapping", "swap: "+rate, "close other programs, or lower the batch; then measure again", "memory was swapped at %s (%s/s out, %s/s in)", rate,
+		add("swapping", "swap: "+rate, "close other programs, or lower the batch; then measure again",
+			"memory was swapped at %s (%s/s out, %s/s in)", rate,
 			unit.Bytes(out), unit.Bytes(in))
 		all[len(all)-1].memory = true
 	}
 	for _, f := range b.f.host {
 		switch {
 		case f.Name == "power.low_power_mode" && strings.HasPrefix(f.Value, "on"):
-			add("low-power", "low power mode", "switch it off, and measure again", "low power mode was on: the machine runs slower to save energy")
+			add("low-power", "low power mode", "switch it off, and measure again",
+				"low power mode was on: the machine runs slower to save energy")
 		case f.Name == "power.source" && strings.HasPrefix(strings.ToLower(f.Value), "battery"):
 			add("battery", "on battery", "plug it in, and measure again", "the machine ran on its battery")
 		}
@@ -169,7 +176,8 @@ func (b *builder) stretch(name string) (from, to float64, ok bool) {
 	switch {
 	case name == "run.startup" && len(steps) > 0:
 		return 0, float64(steps[0].start-b.origin) / 1e9, true
-	case name == "run.time", name == "gpu.busy.mean", name == "gpu.power.mean", name == "memory.resident.peak", name == "memory.growth":
+	case name == "run.time", name == "gpu.busy.mean", name == "gpu.power.mean", name == "memory.resident.peak",
+		name == "memory.growth":
 		return 0, b.run.Ended.Sub(b.run.Started).Seconds(), true
 	case name == "step.first_epoch":
 		var first []step
@@ -181,13 +189,15 @@ func (b *builder) stretch(name string) (from, to float64, ok bool) {
 		return span(first)
 	case name == "epoch.steps":
 		return 0, 0, false
-	case group == "step", group == "samples", group == "split", group == "share", group == "epoch", group == "agent", group == "only":
+	case group == "step", group == "samples", group == "split", group == "share", group == "epoch", group == "agent",
+		group == "only":
 		return span(b.steady)
 	}
 	return 0, 0, false
 }
 
-// quiet says what others took of the machine during the steady window, marks the figures that something disturbed, and finds what it was.
+// quiet says what others took of the machine during the steady window, marks the figures that something disturbed, and
+// finds what it was.
 func (b *builder) quiet() {
 	from, to, ok := b.stretch("step.time")
 	lost, others, _, missing := 0.0, 0.0, 0.0, b.noSteps()
@@ -198,10 +208,12 @@ func (b *builder) quiet() {
 		b.unknown("host.cpu.others.mean", "1", missing)
 		b.unknown("host.cpu.lost", "ratio", missing)
 	} else {
-		b.put(evidence.Figure{Name: "host.cpu.others.mean", Value: &others, Unit: "1", Basis: evidence.Measured, Window: "steady",
-			Note: "processors, of those that the run may use, that others than the run and assay kept busy"})
-		b.put(evidence.Figure{Name: "host.cpu.lost", Value: &lost, Unit: "ratio", Basis: evidence.Derived, Window: "steady",
-			Note: "of the processor time that the run could have used, what others had"})
+		b.put(evidence.Figure{Name: "host.cpu.others.mean", Value: &others, Unit: "1", Basis: evidence.Measured,
+			Window: "steady",
+			Note:   "processors, of those that the run may use, that others than the run and assay kept busy"})
+		b.put(evidence.Figure{Name: "host.cpu.lost", Value: &lost, Unit: "ratio", Basis: evidence.Derived,
+			Window: "steady",
+			Note:   "of the processor time that the run could have used, what others had"})
 	}
 	told := map[string]bool{}
 	type marks struct{ times, memory string }
@@ -238,7 +250,8 @@ func (b *builder) quiet() {
 	for _, d := range b.disturbances(from, to) {
 		if !told[d.finding] {
 			told[d.finding] = true
-			b.find(d.finding, evidence.Warning, evidence.Measured, "", d.hint, "%s: the times are not the program's own", d.text)
+			b.find(d.finding, evidence.Warning, evidence.Measured, "", d.hint,
+				"%s: the times are not the program's own", d.text)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"assay/internal/evidence"
 )
 
-// sampled makes a run of 2 epochs of 400 steps of 20 ms, 16 s, on two processors, with a sample each second. own, others, free and waited are what
-// a sample says at that second; a nil function leaves the counters out.
+// sampled makes a run of 2 epochs of 400 steps of 20 ms, 16 s, on two processors, with a sample each second. own,
+// others, free and waited are what a sample says at that second; a nil function leaves the counters out.
 func sampled(device string, facts []evidence.Fact, at func(second int) map[string]float64) *stream {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 400, "workers": 2})
@@ -30,10 +30,12 @@ func sampled(device string, facts []evidence.Fact, at func(second int) map[strin
 }
 
 func shares(own, others, free, waited float64) map[string]float64 {
-	return map[string]float64{"process.cpu": own, "host.cpu.others": others, "host.cpu.free": free, "process.waiting": waited}
+	return map[string]float64{"process.cpu": own, "host.cpu.others": others, "host.cpu.free": free,
+		"process.waiting": waited}
 }
 
-// TestDisturbed: each condition is found, marks the times it touched and no others, and says how much of it there was; what is the run's own is none.
+// TestDisturbed: each condition is found, marks the times it touched and no others, and says how much of it there was;
+// what is the run's own is none.
 func TestDisturbed(t *testing.T) {
 	always := func(m map[string]float64) func(int) map[string]float64 {
 		return func(int) map[string]float64 { return m }
@@ -50,8 +52,10 @@ func TestDisturbed(t *testing.T) {
 		says    string
 	}{
 		{"quiet", always(shares(1.9, 0.03, 0.07, 0.02)), nil, "", ""},
-		{"a busy program beside a run of one thread, and a processor for each", always(shares(1, 0.98, 0.02, 0.01)), nil, "", ""},
-		{"its own workers and threads, more than there are processors", always(shares(1.98, 0.01, 0.01, 6.5)), nil, "", ""},
+		{"a busy program beside a run of one thread, and a processor for each", always(shares(1, 0.98, 0.02, 0.01)),
+			nil, "", ""},
+		{"its own workers and threads, more than there are processors", always(shares(1.98, 0.01, 0.01, 6.5)), nil, "",
+			""},
 		{"torchrun: four ranks of two threads", always(shares(1.97, 0.04, 0, 14)), nil, "", ""},
 		{"a browser for one second", func(second int) map[string]float64 {
 			if second == 12 {
@@ -59,26 +63,36 @@ func TestDisturbed(t *testing.T) {
 			}
 			return shares(1.95, 0.02, 0.03, 0.01)
 		}, nil, "", ""},
-		{"one busy loop on two processors", always(shares(1.15, 0.85, 0, 0.8)), nil, "cpu-contention", "kept 0.85 of 2 processors busy, and the run lost 41 %"},
-		{"twenty busy loops", always(shares(0.15, 1.85, 0, 2.5)), nil, "cpu-contention", "processors busy, and the run lost 92 %"},
+		{"one busy loop on two processors", always(shares(1.15, 0.85, 0, 0.8)), nil, "cpu-contention",
+			"kept 0.85 of 2 processors busy, and the run lost 41 %"},
+		{"twenty busy loops", always(shares(0.15, 1.85, 0, 2.5)), nil, "cpu-contention",
+			"processors busy, and the run lost 92 %"},
 		{"busy during the first epoch alone", func(second int) map[string]float64 {
 			if second <= 8 {
 				return shares(0.5, 1.5, 0, 1.5)
 			}
 			return shares(1.95, 0.02, 0.03, 0.01)
 		}, nil, "", ""},
-		{"a Mac that says nothing of waiting, drowned", always(map[string]float64{"process.cpu": 2, "host.cpu.others": 6, "host.cpu.free": 0}), nil,
+		{"a Mac that says nothing of waiting, drowned", always(map[string]float64{"process.cpu": 2,
+			"host.cpu.others": 6, "host.cpu.free": 0}), nil,
 			"cpu-contention", "lost 75 %"},
-		{"the same with processors to spare", always(map[string]float64{"process.cpu": 2, "host.cpu.others": 4, "host.cpu.free": 2}), nil, "", ""},
-		{"quota", always(with(shares(0.5, 0, 1.5, 0.1), "host.cpu.throttled", 0.4)), nil, "cpu-quota", "40 % of the time"},
-		{"heat, Linux", always(with(shares(1.9, 0, 0.1, 0), "thermal.throttled", 0.2)), nil, "thermal-throttling", "20 % of the time"},
-		{"heat, Mac", always(with(shares(1.9, 0, 0.1, 0), "thermal.pressure", 2)), nil, "thermal-throttling", "100 % of the time"},
+		{"the same with processors to spare", always(map[string]float64{"process.cpu": 2, "host.cpu.others": 4,
+			"host.cpu.free": 2}), nil, "", ""},
+		{"quota", always(with(shares(0.5, 0, 1.5, 0.1), "host.cpu.throttled", 0.4)), nil, "cpu-quota",
+			"40 % of the time"},
+		{"heat, Linux", always(with(shares(1.9, 0, 0.1, 0), "thermal.throttled", 0.2)), nil, "thermal-throttling",
+			"20 % of the time"},
+		{"heat, Mac", always(with(shares(1.9, 0, 0.1, 0), "thermal.pressure", 2)), nil, "thermal-throttling",
+			"100 % of the time"},
 		{"moderate, Mac", always(with(shares(1.9, 0, 0.1, 0), "thermal.pressure", 1)), nil, "", ""},
-		{"swap", always(with(with(shares(1.9, 0, 0.1, 0), "host.swap.out", 3<<20), "host.swap.in", 1<<20)), nil, "swapping", "4.00 MiB/s"},
+		{"swap", always(with(with(shares(1.9, 0, 0.1, 0), "host.swap.out", 3<<20), "host.swap.in", 1<<20)), nil,
+			"swapping", "4.00 MiB/s"},
 		{"a little swap", always(with(shares(1.9, 0, 0.1, 0), "host.swap.out", 1<<18)), nil, "", ""},
 		{"battery", nil, []evidence.Fact{{Name: "power.source", Value: "Battery Power"}}, "battery", "battery"},
-		{"mains", nil, []evidence.Fact{{Name: "power.source", Value: "AC Power"}, {Name: "power.low_power_mode", Value: "off"}}, "", ""},
-		{"low power mode", nil, []evidence.Fact{{Name: "power.source", Value: "AC Power"}, {Name: "power.low_power_mode", Value: "on (profile quiet)"}},
+		{"mains", nil, []evidence.Fact{{Name: "power.source", Value: "AC Power"},
+			{Name: "power.low_power_mode", Value: "off"}}, "", ""},
+		{"low power mode", nil, []evidence.Fact{{Name: "power.source", Value: "AC Power"},
+			{Name: "power.low_power_mode", Value: "on (profile quiet)"}},
 			"low-power", "low power"},
 	} {
 		for _, device := range []string{"cpu", "mps"} {
@@ -118,7 +132,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestNotKnownWhetherQuiet: where the host does not say, nothing is marked, and it is said that it is not known; a rehearsal is not asked.
+// TestNotKnownWhetherQuiet: where the host does not say, nothing is marked, and it is said that it is not known; a
+// rehearsal is not asked.
 func TestNotKnownWhetherQuiet(t *testing.T) {
 	run := sampled("cpu", nil, nil).f.Finish()
 	wantUnknown(t, run, "host.cpu.lost", "sampled")
@@ -132,8 +147,10 @@ func TestNotKnownWhetherQuiet(t *testing.T) {
 		return shares(0.2, 1.8, 0, 2)
 	}).f.Finish()
 	wantUnknown(t, half, "host.cpu.lost", "% of the")
-	s := sampled("mps", []evidence.Fact{{Name: "power.source", Value: "battery"}}, func(int) map[string]float64 { return shares(0.2, 1.8, 0, 2) })
-	s.send(1, map[string]any{"ev": "double", "release": "2.8.0", "installed": "2.15.0", "macos": []int{15, 0}, "chip": "m2", "memory": 1 << 34})
+	s := sampled("mps", []evidence.Fact{{Name: "power.source", Value: "battery"}},
+		func(int) map[string]float64 { return shares(0.2, 1.8, 0, 2) })
+	s.send(1, map[string]any{"ev": "double", "release": "2.8.0", "installed": "2.15.0", "macos": []int{15, 0},
+		"chip": "m2", "memory": 1 << 34})
 	rehearsed := s.f.Finish()
 	for _, fig := range rehearsed.Figures {
 		if fig.Disturbed != "" {

@@ -38,8 +38,9 @@ func (b *builder) tables() {
 			continue
 		}
 		seen[key] = len(run.Fallbacks)
-		run.Fallbacks = append(run.Fallbacks, evidence.Fallback{Operator: e.Operator, Count: e.Count, Where: where, Basis: evidence.Measured,
-			Note: "PyTorch warns once a process: later calls and other operators fall back in silence"})
+		run.Fallbacks = append(run.Fallbacks, evidence.Fallback{Operator: e.Operator, Count: e.Count, Where: where,
+			Basis: evidence.Measured,
+			Note:  "PyTorch warns once a process: later calls and other operators fall back in silence"})
 	}
 	if p.profile != nil && !b.rehearsal() {
 		for _, row := range p.profile.Kernels {
@@ -48,13 +49,15 @@ func (b *builder) tables() {
 			}
 			name, _ := row[0].(string)
 			count, _ := row[1].(float64)
-			run.Fallbacks = append(run.Fallbacks, evidence.Fallback{Operator: name, Count: int(count), Basis: evidence.Derived,
-				Note: "calls in the profiled window; the dispatcher of this build has no MPS kernel for it"})
+			run.Fallbacks = append(run.Fallbacks, evidence.Fallback{Operator: name, Count: int(count),
+				Basis: evidence.Derived,
+				Note:  "calls in the profiled window; the dispatcher of this build has no MPS kernel for it"})
 		}
 	}
 	for _, key := range p.shapeKeys {
 		e := p.shapes[key]
-		run.Shapes = append(run.Shapes, evidence.Shape{Model: e.Model, Inputs: e.Inputs, Steps: e.Calls, First: e.First})
+		run.Shapes = append(run.Shapes, evidence.Shape{Model: e.Model, Inputs: e.Inputs, Steps: e.Calls,
+			First: e.First})
 	}
 	retained := map[string]*evidence.Retained{}
 	var lines []string
@@ -230,7 +233,8 @@ func (b *builder) only() {
 	e := b.p.only
 	if e == nil {
 		if what := b.f.start.Options["only"]; what != "" {
-			b.find("only-not-reached", evidence.Warning, evidence.Measured, "", "the loop must read a torch DataLoader and run some thirty steps, or a whole epoch",
+			b.find("only-not-reached", evidence.Warning, evidence.Measured, "",
+				"the loop must read a torch DataLoader and run some thirty steps, or a whole epoch",
 				"--only %s was asked for, and the run ended before the loop could be taken over", what)
 		}
 		return
@@ -256,23 +260,27 @@ func (b *builder) only() {
 		o.Verdict = dataVerdict(s.Mean*micro, *o.Step.Value)
 	default:
 		o.Verdict = fmt.Sprintf("the forward pass alone takes %s of a step of %s (%.0f %%); backward, optimizer, data and the rest share %s",
-			unit.Seconds(s.Median), unit.Seconds(*o.Step.Value), 100*s.Median / *o.Step.Value, unit.Seconds(max(0, *o.Step.Value-s.Median)))
+			unit.Seconds(s.Median), unit.Seconds(*o.Step.Value), 100*s.Median / *o.Step.Value,
+			unit.Seconds(max(0, *o.Step.Value-s.Median)))
 	}
 	b.run.Only = o
 	b.find("only-"+e.What, evidence.Note, b.basis, "", "", "%s", o.Verdict)
 }
 
-// dataVerdict compares what the loader needs for a step's batches, alone, with the step. With workers the two overlap, without
-// they add up; either way a loader that alone is slower than nine tenths of the step is what the step waits for.
+// dataVerdict compares what the loader needs for a step's batches, alone, with the step. With workers the two overlap,
+// without they add up; either way a loader that alone is slower than nine tenths of the step is what the step waits
+// for.
 func dataVerdict(data, step float64) string {
 	ratio := data / step
 	switch {
 	case ratio >= 0.9:
-		return fmt.Sprintf("the loader alone needs %s for a step of %s: the device waits for the data", unit.Seconds(data), unit.Seconds(step))
+		return fmt.Sprintf("the loader alone needs %s for a step of %s: the device waits for the data",
+			unit.Seconds(data), unit.Seconds(step))
 	case ratio >= 0.3:
 		return fmt.Sprintf("the loader alone needs %s of a step of %s (%.0f %%): both sides count; workers that load ahead would hide it", unit.Seconds(data), unit.Seconds(step), 100*ratio)
 	}
-	return fmt.Sprintf("the loader alone needs %s for a step of %s (%.0f %%): the compute is what takes the time", unit.Seconds(data), unit.Seconds(step), 100*ratio)
+	return fmt.Sprintf("the loader alone needs %s for a step of %s (%.0f %%): the compute is what takes the time",
+		unit.Seconds(data), unit.Seconds(step), 100*ratio)
 }
 
 func (b *builder) cost() {
@@ -285,7 +293,8 @@ func (b *builder) cost() {
 		return
 	}
 	per := float64(c.HooksNS+c.ThreadNS) / float64(c.Steps) / 1e9
-	b.known("agent.step", per, "s", evidence.Derived, "hook calls × the time of one, calibrated in this process, and the sender thread's CPU time, per step")
+	b.known("agent.step", per, "s", evidence.Derived,
+		"hook calls × the time of one, calibrated in this process, and the sender thread's CPU time, per step")
 	if f := b.run.Figure("step.time"); f.Known() {
 		b.known("agent.share", per / *f.Value, "ratio", evidence.Derived, "agent.step / step.time")
 	} else {
@@ -295,8 +304,8 @@ func (b *builder) cost() {
 		"with the profiler's start and end, the traced windows and the looks at memory, which stand between steps")
 }
 
-// resident is the highest of all readings: the sampler's of the process tree, the kernel's own maximum of the first process,
-// and the agent's.
+// resident is the highest of all readings: the sampler's of the process tree, the kernel's own maximum of the first
+// process, and the agent's.
 func (b *builder) resident() {
 	best, n := -1.0, 0
 	take := func(v float64) {

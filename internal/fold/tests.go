@@ -54,8 +54,9 @@ func (b *builder) tests() {
 	if b.run.Rehearsal == nil || counts == (testsEvent{}) && len(failed) == 0 {
 		return
 	}
-	t := &evidence.Tests{Passed: counts.Passed, Failed: counts.Failed, Skipped: counts.Skipped, XFailed: counts.XFailed, XPassed: counts.XPassed,
-		Causes: []evidence.TestCause{}, Failures: []evidence.TestFailure{}}
+	t := &evidence.Tests{Passed: counts.Passed, Failed: counts.Failed, Skipped: counts.Skipped, XFailed: counts.XFailed,
+		XPassed: counts.XPassed,
+		Causes:  []evidence.TestCause{}, Failures: []evidence.TestFailure{}}
 	b.run.Rehearsal.Tests = t
 	onCPU := map[string][3]string{}
 	if b.f.retest != nil {
@@ -70,7 +71,8 @@ func (b *builder) tests() {
 	causes := map[[2]string]*evidence.TestCause{}
 	var order [][2]string
 	for _, e := range failed {
-		row := evidence.TestFailure{ID: e.ID, Cause: e.Cause, Operator: e.Op, Error: e.Error, Text: e.Text, Where: b.place(e.Where), OnCPU: "unknown"}
+		row := evidence.TestFailure{ID: e.ID, Cause: e.Cause, Operator: e.Op, Error: e.Error, Text: e.Text,
+			Where: b.place(e.Where), OnCPU: "unknown"}
 		if row.Cause == "" {
 			row.Cause = "other"
 		}
@@ -102,7 +104,8 @@ func (b *builder) tests() {
 	sort.SliceStable(t.Causes, func(i, j int) bool { return t.Causes[i].Tests > t.Causes[j].Tests })
 	for i, c := range t.Causes {
 		if i == shownRefusals {
-			b.find("tests-failed", evidence.Warning, evidence.Rehearsed, "", "", "%d more causes of failed tests are in the table", len(t.Causes)-i)
+			b.find("tests-failed", evidence.Warning, evidence.Rehearsed, "", "",
+				"%d more causes of failed tests are in the table", len(t.Causes)-i)
 			break
 		}
 		what, n := c.Cause, fmt.Sprintf("%d tests fail", c.Tests)
@@ -111,7 +114,8 @@ func (b *builder) tests() {
 		}
 		switch {
 		case c.Cause == "CPU too":
-			b.find("tests-cpu", evidence.Note, evidence.Measured, c.Where, "", "%s on the CPU as well: they say nothing about the device", n)
+			b.find("tests-cpu", evidence.Note, evidence.Measured, c.Where, "",
+				"%s on the CPU as well: they say nothing about the device", n)
 			continue
 		case c.Cause == "other":
 			what = "no refusal by the device was met"
@@ -120,6 +124,7 @@ func (b *builder) tests() {
 		case c.Operator != "":
 			what = c.Operator + " refused by " + c.Cause
 		}
-		b.find("tests-"+c.Cause, evidence.Warning, evidence.Rehearsed, c.Where, c.Remedy, "%s on the double: %s", n, what)
+		b.find("tests-"+c.Cause, evidence.Warning, evidence.Rehearsed, c.Where, c.Remedy, "%s on the double: %s", n,
+			what)
 	}
 }

@@ -40,9 +40,9 @@ type span struct {
 
 // ReadTrace sums a Chrome trace that PyTorch's profiler wrote into a table of operators, most self time first.
 //
-// Self time is a host operator's duration less that of the operators it calls on the same thread. Device time is the duration
-// of the kernels that an operator launched; queueing time runs from the launch call's start on the host to the kernel's start
-// on the device (both from CUPTI, on one clock). Times in the trace are microseconds.
+// Self time is a host operator's duration less that of the operators it calls on the same thread. Device time is the
+// duration of the kernels that an operator launched; queueing time runs from the launch call's start on the host to the
+// kernel's start on the device (both from CUPTI, on one clock). Times in the trace are microseconds.
 func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<20))
 	if err := seekArray(dec, "traceEvents"); err != nil {
@@ -76,7 +76,8 @@ func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 		}
 		switch e.Cat {
 		case "cpu_op":
-			host = append(host, span{thread: string(e.PID) + "/" + string(e.TID), start: e.TS, end: e.TS + e.Dur, name: e.Name, external: external})
+			host = append(host, span{thread: string(e.PID) + "/" + string(e.TID), start: e.TS, end: e.TS + e.Dur,
+				name: e.Name, external: external})
 		case "cuda_runtime", "cuda_driver":
 			launches[correlation] = e.TS
 		case "kernel", "gpu_memcpy", "gpu_memset":
@@ -97,7 +98,8 @@ func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 	byExternal := map[int64]string{}
 	for i := range host {
 		s := &host[i]
-		for len(stack) > 0 && (host[stack[len(stack)-1]].thread != s.thread || host[stack[len(stack)-1]].end <= s.start) {
+		for len(stack) > 0 && (host[stack[len(stack)-1]].thread != s.thread ||
+			host[stack[len(stack)-1]].end <= s.start) {
 			stack = stack[:len(stack)-1]
 		}
 		if len(stack) > 0 {

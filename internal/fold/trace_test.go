@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A trace worked out by hand: on one thread linear (100 µs) calls addmm (60 µs) which calls empty (10 µs); addmm launches a
-// kernel of 200 µs that starts 30 µs after its launch.
+// A trace worked out by hand: on one thread linear (100 µs) calls addmm (60 µs) which calls empty (10 µs); addmm
+// launches a kernel of 200 µs that starts 30 µs after its launch.
 const handTrace = `{"schemaVersion": 1, "traceEvents": [
  {"ph":"X","cat":"cpu_op","name":"aten::linear","pid":1,"tid":1,"ts":1000,"dur":100,"args":{"External id":1}},
  {"ph":"X","cat":"cpu_op","name":"aten::empty","pid":1,"tid":1,"ts":1020,"dur":10,"args":{"External id":3}},
@@ -40,7 +40,8 @@ func TestReadTrace(t *testing.T) {
 		if op.Device != nil {
 			device, queue = *op.Device*1e6, *op.Queue*1e6
 		}
-		if op.Calls != w.calls || !near(op.Self*1e6, w.self) || !near(op.Total*1e6, w.total) || !near(device, w.device) || !near(queue, w.queue) {
+		if op.Calls != w.calls || !near(op.Self*1e6, w.self) || !near(op.Total*1e6, w.total) ||
+			!near(device, w.device) || !near(queue, w.queue) {
 			t.Errorf("%+v (device %g, queue %g), want %+v", op, device, queue, w)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"assay/internal/unit"
 )
 
-// How many runs a comparison takes. Times of one machine differ more from run to run than from step to step, so what is counted is runs.
+// How many runs a comparison takes. Times of one machine differ more from run to run than from step to step, so what is
+// counted is runs.
 const (
 	leastPast = 5 // of the baseline: fewer say nothing of how runs scatter
 	leastNow  = 4 // to fail: with three, two disturbed ones would do it. One is enough to pass
@@ -44,7 +45,8 @@ func Key(run *evidence.Run) string {
 // unlike says in what two runs differ that must not differ in a baseline; "" where they are alike.
 func unlike(a, b *evidence.Run) string { return clean.Lines(evidence.Unlike(a, b)) }
 
-// past gives the newest runs of the history that are like the one judged, older than it, and ended well; and why others were left out.
+// past gives the newest runs of the history that are like the one judged, older than it, and ended well; and why others
+// were left out.
 func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 	if s.History == nil {
 		return nil, nil, nil
@@ -98,7 +100,9 @@ func (s *Set) past() (runs []*evidence.Run, left []string, err error) {
 
 func (s *Set) againstBaseline(c *Condition, a *Answer) {
 	if len(c.Args) > 0 && c.Args[0] != Device(s.Runs[0]) {
-		a.Outcome, a.Text, a.Needs = Unknown, "a baseline is kept for the run that is judged, which was on "+orNone(Device(s.Runs[0])), "name a run on "+c.Args[0]+" first"
+		a.Outcome, a.Text, a.Needs = Unknown,
+			"a baseline is kept for the run that is judged, which was on "+orNone(Device(s.Runs[0])),
+			"name a run on "+c.Args[0]+" first"
 		return
 	}
 	cannot := func(needs, format string, args ...any) {
@@ -109,7 +113,8 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 		return
 	}
 	chip, system, release := evidence.Place(s.Runs[0])
-	for _, bound := range [][2]string{{"chip", chip}, {"system", system}, {strings.TrimSpace(s.Runs[0].Target.Framework + " release"), release}} {
+	for _, bound := range [][2]string{{"chip", chip}, {"system", system},
+		{strings.TrimSpace(s.Runs[0].Target.Framework + " release"), release}} {
 		if strings.TrimSpace(bound[1]) == "" {
 			cannot("", "the %s of %s is not known, and a baseline is bound to it", bound[0], clean.Lines(s.Runs[0].ID))
 			return
@@ -137,24 +142,28 @@ func (s *Set) againstBaseline(c *Condition, a *Answer) {
 	}
 	for _, v := range a.Each {
 		if v <= 0 {
-			cannot("", "%s is %s: only what is above zero can be compared by its ratio", c.Figure, unit.Format(v, c.known.Unit))
+			cannot("", "%s is %s: only what is above zero can be compared by its ratio", c.Figure,
+				unit.Format(v, c.known.Unit))
 			return
 		}
 		now = append(now, math.Log(v))
 	}
 	if b.Past = len(before); b.Past < leastPast {
-		text := fmt.Sprintf("%s of this subject on this chip, system and release, and a baseline takes %d", count(b.Past, "earlier run"), leastPast)
+		text := fmt.Sprintf("%s of this subject on this chip, system and release, and a baseline takes %d",
+			count(b.Past, "earlier run"), leastPast)
 		if len(left) > 0 {
 			text += " (left out: " + strings.Join(left, "; ") + ")"
 		}
-		cannot(fmt.Sprintf("%s more of the state to compare with: %s", count(leastPast-b.Past, "run"), again(s.Runs[0])), "%s", text)
+		cannot(fmt.Sprintf("%s more of the state to compare with: %s", count(leastPast-b.Past, "run"),
+			again(s.Runs[0])), "%s", text)
 		return
 	}
 	v := judge(before, now, c.Bound, c.known.Better)
 	b.Baseline, b.Change, b.Spread = math.Exp(v.centre), math.Expm1(v.d.Value), math.Expm1(v.sd)
 	b.Low, b.High = math.Expm1(v.d.Low), math.Expm1(v.d.High)
 	a.Outcome = v.outcome
-	a.Text = fmt.Sprintf("%s %s against %s: %+.1f %%, between %+.1f and %+.1f %% (%d against %d runs)", c.Figure, unit.Format(math.Exp(v.now), c.known.Unit),
+	a.Text = fmt.Sprintf("%s %s against %s: %+.1f %%, between %+.1f and %+.1f %% (%d against %d runs)", c.Figure,
+		unit.Format(math.Exp(v.now), c.known.Unit),
 		unit.Format(b.Baseline, c.known.Unit), 100*b.Change, 100*b.Low, 100*b.High, b.Now, b.Past)
 	if v.outcome == Unknown {
 		switch {
@@ -176,8 +185,9 @@ type judgement struct {
 	more        int // runs that would tell, 0: none would
 }
 
-// judge compares by an interval, not by a bare ratio: it fails where the whole 95 % interval of the change is worse than the margin,
-// passes where the whole of it is better, and cannot tell else. So a disturbed run makes the interval wide rather than the gate red.
+// judge compares by an interval, not by a bare ratio: it fails where the whole 95 % interval of the change is worse
+// than the margin, passes where the whole of it is better, and cannot tell else. So a disturbed run makes the interval
+// wide rather than the gate red.
 func judge(past, now []float64, margin float64, way catalogue.Better) judgement {
 	v := judgement{outcome: Unknown}
 	d, ok := stats.Compare(past, now, level)
@@ -206,8 +216,9 @@ func judge(past, now []float64, margin float64, way catalogue.Better) judgement 
 	if worseDown {
 		distance = math.Min(distance, math.Abs(d.Value-down))
 	}
-	// The distance seen so far is itself uncertain: no more is planned for than narrows the interval by a third. Where it is narrower than a
-	// quarter of the margin already, the change does lie at the margin, and more runs would not move it.
+	// The distance seen so far is itself uncertain: no more is planned for than narrows the interval by a third. Where
+	// it is narrower than a quarter of the margin already, the change does lie at the margin, and more runs would not
+	// move it.
 	half := (d.High - d.Low) / 2
 	if len(now) >= leastNow && half <= up/4 {
 		return v

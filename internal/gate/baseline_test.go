@@ -53,8 +53,9 @@ func follow(past []float64, draw func(n int) []float64, most int) (judgement, in
 	}
 }
 
-// TestRegressionFoundAndNoneInvented: over 200 trials each, a step that is 10 % longer is found and an unchanged one passed, by a gate
-// of 5 %, where runs scatter as they do. What a bare ratio of one run to the last would have said stands beside it.
+// TestRegressionFoundAndNoneInvented: over 200 trials each, a step that is 10 % longer is found and an unchanged one
+// passed, by a gate of 5 %, where runs scatter as they do. What a bare ratio of one run to the last would have said
+// stands beside it.
 func TestRegressionFoundAndNoneInvented(t *testing.T) {
 	const trials = 200
 	for _, c := range []struct {
@@ -96,13 +97,15 @@ func TestRegressionFoundAndNoneInvented(t *testing.T) {
 			t.Logf("10 %% longer: found %d, passed %d of %d; unchanged: passed %d, failed %d; %.1f runs a trial; a bare 10 %% rule would have failed %d",
 				found, missed, trials, passed, invented, float64(runs)/(2*trials), bare)
 			if found < c.found || missed > 1 || passed < c.told || invented > c.invented {
-				t.Errorf("wanted at least %d found, %d passed, at most %d invented and 1 missed", c.found, c.told, c.invented)
+				t.Errorf("wanted at least %d found, %d passed, at most %d invented and 1 missed", c.found, c.told,
+					c.invented)
 			}
 		})
 	}
 }
 
-// recorded are 48 runs of examples/digits on a Linux machine with two cores, on which other jobs ran; testdata/SOURCES.md.
+// recorded are 48 runs of examples/digits on a Linux machine with two cores, on which other jobs ran;
+// testdata/SOURCES.md.
 func recorded(t *testing.T) (asIs, slower []*evidence.Run) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/digits-runs.json")
@@ -127,7 +130,8 @@ type past []*evidence.Run
 
 func (p past) Past(*evidence.Run) ([]*evidence.Run, error) { return p, nil }
 
-// TestRecordedRuns puts histories drawn from real runs to the gate as a user would: through a policy, with runs added as it asks.
+// TestRecordedRuns puts histories drawn from real runs to the gate as a user would: through a policy, with runs added
+// as it asks.
 func TestRecordedRuns(t *testing.T) {
 	asIs, slower := recorded(t)
 	expr, err := Parse("step.time within 5 % of baseline")
@@ -189,7 +193,8 @@ func TestRecordedRuns(t *testing.T) {
 	}
 }
 
-// TestBaselineOfAnUnknownMachine: a baseline is bound to chip, system and release; where one of them is not known there is none.
+// TestBaselineOfAnUnknownMachine: a baseline is bound to chip, system and release; where one of them is not known there
+// is none.
 func TestBaselineOfAnUnknownMachine(t *testing.T) {
 	for _, what := range []string{"chip", "system", "release"} {
 		blank := func(run *evidence.Run) *evidence.Run {

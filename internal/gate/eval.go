@@ -28,12 +28,14 @@ const (
 // level of every interval here.
 const level = stats.Level
 
-// History gives earlier runs of a subject, newest first or in any order; those of other machines and releases are left out here.
+// History gives earlier runs of a subject, newest first or in any order; those of other machines and releases are left
+// out here.
 type History interface {
 	Past(of *evidence.Run) ([]*evidence.Run, error)
 }
 
-// Set is what a policy is held against: the first run and those like it are judged, the others are there to compare with.
+// Set is what a policy is held against: the first run and those like it are judged, the others are there to compare
+// with.
 type Set struct {
 	Runs    []*evidence.Run
 	History History // nil: there is no baseline
@@ -140,7 +142,8 @@ func (s *Set) evaluate(c *Condition) Answer {
 		a.Text = shown + asAsked(a.Outcome, limit)
 	case bad == 0 || good == 0:
 		a.Outcome = outcome(bad == 0)
-		a.Text = fmt.Sprintf("%s over %d %s, each%s", shown, len(a.Each), c.several(), strings.TrimPrefix(asAsked(a.Outcome, limit), ","))
+		a.Text = fmt.Sprintf("%s over %d %s, each%s", shown, len(a.Each), c.several(),
+			strings.TrimPrefix(asAsked(a.Outcome, limit), ","))
 	default: // runs disagree: what counts is where their centre lies
 		low, high := a.Figure.Low, a.Figure.High
 		switch {
@@ -153,7 +156,8 @@ func (s *Set) evaluate(c *Condition) Answer {
 		}
 		a.Text = fmt.Sprintf("%s over %d %s, of which %d are %s", shown, len(a.Each), c.several(), good, limit)
 		if low != nil && high != nil {
-			a.Text += fmt.Sprintf("; the centre lies between %s and %s", unit.Format(*low, c.known.Unit), unit.Format(*high, c.known.Unit))
+			a.Text += fmt.Sprintf("; the centre lies between %s and %s", unit.Format(*low, c.known.Unit),
+				unit.Format(*high, c.known.Unit))
 		}
 	}
 	return a.leaving()
@@ -220,7 +224,9 @@ func (s *Set) moreRuns(c *Condition, each []float64, centre float64) string {
 	sd := stats.Spread(each)
 	for k := 1; k <= mostRuns && !math.IsNaN(sd); k++ {
 		n := len(each) + k
-		if stats.StudentQuantile((1+level)/2, math.Max(1, 0.6*float64(n)-1))*sd/math.Sqrt(0.6*float64(n)) < math.Abs(centre-c.Bound) {
+		kept := 0.6 * float64(n) // by the trimmed mean
+		half := stats.StudentQuantile((1+level)/2, math.Max(1, kept-1)) * sd / math.Sqrt(kept)
+		if half < math.Abs(centre-c.Bound) {
 			return fmt.Sprintf("about %s would tell: %s", count(k, "more run"), again(s.Runs[0]))
 		}
 	}
@@ -237,7 +243,8 @@ func count(n int, what string) string {
 // unknown is the answer where the figure is not known: what would make it so, and why it is not.
 func (c *Condition) unknown(needs, format string, args ...any) Answer {
 	text := fmt.Sprintf(format, args...)
-	return Answer{Outcome: Unknown, Figure: evidence.Unknown(c.Figure, c.known.Unit, text), Runs: []string{}, Text: text, Needs: needs}
+	return Answer{Outcome: Unknown, Figure: evidence.Unknown(c.Figure, c.known.Unit, text), Runs: []string{},
+		Text: text, Needs: needs}
 }
 
 // value finds the condition's figure. Outcome is Unknown where there is none; otherwise Figure has a value.
@@ -284,7 +291,8 @@ func (s *Set) value(c *Condition) Answer {
 	a.Left = leftOut(disturbed)
 	if c.Window == "runs" {
 		if len(a.Each) < c.Over {
-			return c.unknown(fmt.Sprintf("%s more: %s", count(c.Over-len(a.Each), "run"), again(runs[0])), "%s over %d runs: there are %d", c.Figure, c.Over, len(a.Each))
+			return c.unknown(fmt.Sprintf("%s more: %s", count(c.Over-len(a.Each), "run"), again(runs[0])),
+				"%s over %d runs: there are %d", c.Figure, c.Over, len(a.Each))
 		}
 		a.Each, a.Runs = a.Each[:c.Over], a.Runs[:c.Over]
 	}
@@ -314,11 +322,13 @@ func leftOut(disturbed int) string {
 	return count(disturbed, "run") + " left out: disturbed while it was measured"
 }
 
-// of gives the figure of one run, and what would make it known. One that something else on the machine changed is not known.
+// of gives the figure of one run, and what would make it known. One that something else on the machine changed is not
+// known.
 func (c *Condition) of(run *evidence.Run) (evidence.Figure, string) {
 	fig, need := c.taken(run)
 	if by := run.Figure(c.Figure).Disturbed; fig.Known() && by != "" {
-		return evidence.Unknown(c.Figure, c.known.Unit, fmt.Sprintf("%s of %s was disturbed: %s", c.Figure, clean.Short(run.ID, 80), clean.Short(by, 200))),
+		return evidence.Unknown(c.Figure, c.known.Unit, fmt.Sprintf("%s of %s was disturbed: %s", c.Figure,
+				clean.Short(run.ID, 80), clean.Short(by, 200))),
 			"the same without that: " + again(run)
 	}
 	return fig, need
@@ -333,7 +343,8 @@ func (c *Condition) taken(run *evidence.Run) (evidence.Figure, string) {
 	}
 	fig := run.Figure(c.Figure)
 	if fig.Known() && fig.Unit != c.known.Unit {
-		return evidence.Unknown(c.Figure, c.known.Unit, fmt.Sprintf("the evidence gives it in %q, and %q is meant", fig.Unit, c.known.Unit)), ""
+		return evidence.Unknown(c.Figure, c.known.Unit, fmt.Sprintf("the evidence gives it in %q, and %q is meant",
+			fig.Unit, c.known.Unit)), ""
 	}
 	if !fig.Known() {
 		fig.Unit, fig.Missing = c.known.Unit, cmp.Or(fig.Missing, "the evidence says nothing of it")
@@ -376,7 +387,8 @@ func noTally(c *Condition, needs, why string) (evidence.Figure, string) {
 // tallySoFar is a tally of what a run meets as it goes on: of one that ended early, none is no number.
 func tallySoFar(c *Condition, run *evidence.Run, basis evidence.Basis, names []string) (evidence.Figure, string) {
 	if len(names) == 0 && run.Outcome.Exit != 0 {
-		return noTally(c, "a run that goes through: "+again(run), "none was seen, and the run ended early: "+short(cmp.Or(run.Outcome.Error, run.Outcome.Reason)))
+		return noTally(c, "a run that goes through: "+again(run),
+			"none was seen, and the run ended early: "+short(cmp.Or(run.Outcome.Error, run.Outcome.Reason)))
 	}
 	return tally(c, basis, names...)
 }
@@ -394,7 +406,8 @@ func findings(c *Condition, run *evidence.Run) (evidence.Figure, string) {
 func fallbacks(c *Condition, run *evidence.Run) (evidence.Figure, string) {
 	d := evidence.Device(run)
 	if d != "mps" && d != "double" {
-		return noTally(c, "a rehearsal: "+RunOn(run, "double"), "only MPS falls back to the CPU, and the run was on "+orNone(d))
+		return noTally(c, "a rehearsal: "+RunOn(run, "double"),
+			"only MPS falls back to the CPU, and the run was on "+orNone(d))
 	}
 	var names []string
 	basis := evidence.Measured
@@ -503,7 +516,8 @@ func bare(op string) string {
 	return op
 }
 
-// Hottest are the three operators with most time of their own in the profile: on the device where its time is known, on the host else.
+// Hottest are the three operators with most time of their own in the profile: on the device where its time is known, on
+// the host else.
 func Hottest(run *evidence.Run) []string {
 	ops := slices.Clone(run.Operators)
 	device := slices.ContainsFunc(ops, func(o evidence.Operator) bool { return o.Device != nil && *o.Device > 0 })
@@ -532,7 +546,8 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 		return whole, hint(whole.Name, run)
 	}
 	if run.Steps.Thin > 1 {
-		return evidence.Unknown(whole.Name, whole.Unit, fmt.Sprintf("only every %dth step of this long run is listed", run.Steps.Thin)), "leave the window out"
+		return evidence.Unknown(whole.Name, whole.Unit, fmt.Sprintf("only every %dth step of this long run is listed",
+			run.Steps.Thin)), "leave the window out"
 	}
 	var xs []float64
 	for _, w := range run.Windows {
@@ -540,23 +555,26 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 			continue
 		}
 		for i, number := range run.Steps.Number {
-			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == "" {
+			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
+				run.Steps.Kind[i] == "" {
 				xs = append(xs, run.Steps.Total[i])
 			}
 		}
 	}
 	if len(xs) < n {
-		return evidence.Unknown(whole.Name, whole.Unit, fmt.Sprintf("%d ordinary steps in the window, and %d are asked for", len(xs), n)),
+		return evidence.Unknown(whole.Name, whole.Unit,
+				fmt.Sprintf("%d ordinary steps in the window, and %d are asked for", len(xs), n)),
 			fmt.Sprintf("a run that is longer by %d steps", n-len(xs))
 	}
 	sum := stats.Summarize(xs[len(xs)-n:])
 	fig := evidence.Known(whole.Name, sum.Median, whole.Unit, whole.Basis)
-	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &sum.Q1, &sum.Q3, n, whole.Window, fmt.Sprintf("the last %d of them", n)
+	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &sum.Q1, &sum.Q3, n, whole.Window,
+		fmt.Sprintf("the last %d of them", n)
 	return fig, ""
 }
 
-// growth of the memory over n epochs, by the least-squares line through the memory at the ends of n epochs that follow one another, the
-// first epoch's left out as memory.growth does. Of a longer run it is the worst stretch.
+// growth of the memory over n epochs, by the least-squares line through the memory at the ends of n epochs that follow
+// one another, the first epoch's left out as memory.growth does. Of a longer run it is the worst stretch.
 func growth(run *evidence.Run, _ evidence.Figure, n int) (evidence.Figure, string) {
 	name := "memory.growth"
 	var at, live, resident []float64
@@ -577,7 +595,8 @@ func growth(run *evidence.Run, _ evidence.Figure, n int) (evidence.Figure, strin
 		what, ys = "resident", resident
 	}
 	if len(ys) != len(at) || len(at) == 0 {
-		return evidence.Unknown(name, "ratio", "no memory was read at the ends of whole epochs after the first"), fmt.Sprintf("a run of %d epochs", n)
+		return evidence.Unknown(name, "ratio", "no memory was read at the ends of whole epochs after the first"),
+			fmt.Sprintf("a run of %d epochs", n)
 	}
 	over := func(i, j int) (float64, bool) { // the gain of the line over n epochs / its start
 		a, slope, ok := stats.Line(at[i:j], ys[i:j])
@@ -607,7 +626,8 @@ func growth(run *evidence.Run, _ evidence.Figure, n int) (evidence.Figure, strin
 			so = fmt.Sprintf("; so far it changes by %+.2g %% an epoch", 100*slope/ys[0])
 		}
 	}
-	return evidence.Unknown(name, "ratio", fmt.Sprintf("growth over %d epochs: %s run to the end%s", n, count(1+len(at), "epoch")+wasWere(1+len(at)), so)),
+	return evidence.Unknown(name, "ratio", fmt.Sprintf("growth over %d epochs: %s run to the end%s", n,
+			count(1+len(at), "epoch")+wasWere(1+len(at)), so)),
 		fmt.Sprintf("a run of %d epochs: %s", n, more)
 }
 
@@ -681,17 +701,17 @@ func speedup(s *Set, c *Condition) Answer {
 	return a
 }
 
-// What is expected of a step's median from one run to the next, where the runs given are too few to tell: the standard deviation of its
-// logarithm, and as how many degrees of freedom that counts. It is the laptop of the table in docs/gates.md; the same page has how often the
-// interval is wrong where machines are quieter or less quiet than that.
+// What is expected of a step's median from one run to the next, where the runs given are too few to tell: the standard
+// deviation of its logarithm, and as how many degrees of freedom that counts. It is the laptop of the table in
+// docs/gates.md; the same page has how often the interval is wrong where machines are quieter or less quiet than that.
 const (
 	expectedSpread = 0.025
 	expectedWeight = 10
 	ownFreedom     = 4 // degrees of freedom from which on runs speak for themselves: three on each side
 )
 
-// comparePairs is the interval of the difference of two samples of log step times. With enough degrees of freedom of their own the runs speak for
-// themselves, as in a baseline; with fewer, what is expected of runs speaks with them.
+// comparePairs is the interval of the difference of two samples of log step times. With enough degrees of freedom of
+// their own the runs speak for themselves, as in a baseline; with fewer, what is expected of runs speaks with them.
 func comparePairs(first, second []float64, within float64) stats.Difference {
 	if d, ok := stats.Compare(first, second, level); ok && d.Freedom >= ownFreedom {
 		return d
@@ -702,8 +722,8 @@ func comparePairs(first, second []float64, within float64) stats.Difference {
 // stepBlocks is in how many stretches the steps of a run are cut, to see how far its median is certain.
 const stepBlocks = 10
 
-// stepError is the standard error of the logarithm of a run's median step, from its own steps; 0 where they do not tell, since what runs differ by
-// is larger.
+// stepError is the standard error of the logarithm of a run's median step, from its own steps; 0 where they do not
+// tell, since what runs differ by is larger.
 func stepError(run *evidence.Run, fig evidence.Figure) float64 {
 	var logs []float64
 	for _, w := range run.Windows {
@@ -711,7 +731,8 @@ func stepError(run *evidence.Run, fig evidence.Figure) float64 {
 			continue
 		}
 		for i, number := range run.Steps.Number {
-			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == "" && run.Steps.Total[i] > 0 {
+			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
+				run.Steps.Kind[i] == "" && run.Steps.Total[i] > 0 {
 				logs = append(logs, math.Log(run.Steps.Total[i]))
 			}
 		}
@@ -741,7 +762,8 @@ func (s *Set) morePairs(c *Condition, v float64) string {
 	}
 	for k := 1; k <= mostRuns; k++ {
 		if stats.HalfWidth(len(logs[0])+k, len(logs[1])+k, sd, level) < distance {
-			return fmt.Sprintf("about %s on each side would tell: %s; %s", count(k, "more run"), RunOn(s.Runs[0], c.Args[0]), RunOn(s.Runs[0], c.Args[1]))
+			return fmt.Sprintf("about %s on each side would tell: %s; %s", count(k, "more run"),
+				RunOn(s.Runs[0], c.Args[0]), RunOn(s.Runs[0], c.Args[1]))
 		}
 	}
 	return "it lies too close to the limit for a number of runs that anybody would make"
@@ -793,8 +815,10 @@ func parity(s *Set, c *Condition) Answer {
 			d = math.Abs(*x-*b) / math.Max(math.Abs(*b), 1e-12)
 		}
 		if math.IsInf(d, 1) {
-			return Answer{Figure: evidence.Figure{Name: c.Figure, Value: ptr(math.MaxFloat64), Unit: "ratio", N: n, Basis: evidence.Derived,
-				Note: fmt.Sprintf("at step %d the loss of one run is not finite", step)}, Runs: []string{pair[0].ID, pair[1].ID}}
+			return Answer{Figure: evidence.Figure{Name: c.Figure, Value: ptr(math.MaxFloat64), Unit: "ratio", N: n,
+				Basis: evidence.Derived,
+				Note:  fmt.Sprintf("at step %d the loss of one run is not finite", step)},
+				Runs: []string{pair[0].ID, pair[1].ID}}
 		}
 		if d > worst {
 			worst, at = d, step
@@ -842,7 +866,8 @@ func RunOn(run *evidence.Run, device string) string {
 	}
 	b.WriteString(" --")
 	command := run.Subject.Command
-	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") && !strings.HasSuffix(command[0], ".ipynb") && len(evidence.Words(run)) < len(command) {
+	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") &&
+		!strings.HasSuffix(command[0], ".ipynb") && len(evidence.Words(run)) < len(command) {
 		command = append([]string{"python"}, command[len(command)-len(evidence.Words(run)):]...)
 	}
 	for i, word := range command {
@@ -850,7 +875,8 @@ func RunOn(run *evidence.Run, device string) string {
 			b.WriteString(" …")
 			break
 		}
-		if i > 0 && (command[i-1] == "--device" || command[i-1] == "-d") || strings.HasPrefix(word, "--device=") { // the script's own option
+		if i > 0 && (command[i-1] == "--device" || command[i-1] == "-d") || strings.HasPrefix(word, "--device=") {
+			// the script's own option
 			name, value, joined := strings.Cut(word, "=")
 			to := strings.Replace(device, "double", "mps", 1)
 			switch {

@@ -17,7 +17,8 @@ import (
 func made(id, device string, figs ...evidence.Figure) *evidence.Run {
 	run := evidence.NewRun(id)
 	run.Started, run.Figures = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), figs
-	run.Subject = evidence.Subject{Kind: "script", Command: []string{"/usr/bin/python3", "code/train.py", "--epochs", "3"}, Script: "code/train.py"}
+	run.Subject = evidence.Subject{Kind: "script", Command: []string{"/usr/bin/python3", "code/train.py", "--epochs",
+		"3"}, Script: "code/train.py"}
 	run.Target = evidence.Target{Asked: "auto", Device: device, Framework: "torch", Release: "2.8.0"}
 	run.Host.Facts = []evidence.Fact{{Name: "chip", Value: "Apple M2"}, {Name: "system", Value: "macOS 15.5"}}
 	run.Outcome = evidence.Outcome{Started: true, Complete: true}
@@ -43,10 +44,12 @@ func ask(t *testing.T, rule string, s *Set) (Outcome, []Answer) {
 }
 
 func TestOutcomes(t *testing.T) {
-	cpu := made("c", "cpu", measured("step.time", 0.100, "s"), measured("loss.last", 2, "1"), evidence.Unknown("memory.live.peak", "B", "the device is the CPU"))
+	cpu := made("c", "cpu", measured("step.time", 0.100, "s"), measured("loss.last", 2, "1"),
+		evidence.Unknown("memory.live.peak", "B", "the device is the CPU"))
 	mps := made("m", "mps", measured("step.time", 0.070, "s"), measured("gpu.busy.mean", 0.10, "ratio"))
 	slow := made("s", "mps", measured("step.time", 0.090, "s"), measured("gpu.busy.mean", 0.10, "ratio"))
-	double := made("d", "double", measured("step.time", 0.001, "s"), evidence.Known("memory.watermark", 0.4, "ratio", evidence.Rehearsed))
+	double := made("d", "double", measured("step.time", 0.001, "s"), evidence.Known("memory.watermark", 0.4, "ratio",
+		evidence.Rehearsed))
 	broken := made("b", "double")
 	broken.Outcome.Exit, broken.Outcome.Error = 1, "KeyError: 'x'"
 	other := made("o", "cpu", measured("step.time", 9, "s"))
@@ -102,7 +105,8 @@ func TestCommandThatWouldTell(t *testing.T) {
 	cpu := made("c", "cpu", measured("step.time", 0.1, "s"))
 	cpu.Subject.Command = append(cpu.Subject.Command, "--name", "a b; rm -rf 'x'")
 	_, answers := ask(t, "speedup(mps, cpu) >= 22 %", &Set{Runs: []*evidence.Run{cpu}})
-	if want := `assay run --on cpu -- python code/train.py --epochs 3 --name 'a b; rm -rf '\''x'\'''`; RunOn(cpu, "cpu") != want || answers[0].Needs != strings.Replace(want, "cpu", "mps", 1) {
+	if want := `assay run --on cpu -- python code/train.py --epochs 3 --name 'a b; rm -rf '\''x'\'''`; RunOn(cpu,
+		"cpu") != want || answers[0].Needs != strings.Replace(want, "cpu", "mps", 1) {
 		t.Errorf("needs %q, want %q", answers[0].Needs, want)
 	}
 }
@@ -147,10 +151,12 @@ func TestSeveralRuns(t *testing.T) {
 			t.Errorf("%v: %s, want %s (%s; %s)", answers[0].Each, got, c.want, answers[0].Text, answers[0].Needs)
 		}
 	}
-	if got, answers := ask(t, "step.time <= 100 ms over 3 runs", set(0.09, 0.2, 0.08, 0.3)); got != Pass || *answers[0].Figure.Value != 0.09 {
+	if got, answers := ask(t, "step.time <= 100 ms over 3 runs", set(0.09, 0.2, 0.08, 0.3)); got != Pass ||
+		*answers[0].Figure.Value != 0.09 {
 		t.Errorf("the median of the first three: %s %+v", got, answers[0].Figure)
 	}
-	if got, answers := ask(t, "step.time <= 100 ms over 3 runs", set(0.09, 0.2)); got != Unknown || !strings.Contains(answers[0].Needs, "1 run more") {
+	if got, answers := ask(t, "step.time <= 100 ms over 3 runs", set(0.09, 0.2)); got != Unknown ||
+		!strings.Contains(answers[0].Needs, "1 run more") {
 		t.Errorf("%s %+v", got, answers[0])
 	}
 }
@@ -177,8 +183,10 @@ func TestGrowth(t *testing.T) {
 		{"steady", run(leak(0), 10), Pass, 0},
 		{"2 % an epoch", run(leak(0.02), 10), Pass, 0.2},
 		{"3 % an epoch", run(leak(0.03), 10), Fail, 0.3},
-		{"first epoch left out", run(func(e int) float64 { return map[bool]float64{true: 1, false: 1e9}[e == 1] }, 10), Pass, 0},
-		{"a leak that begins late", run(func(e int) float64 { return 1e9 * (1 + 0.05*math.Max(0, float64(e-20))) }, 40), Fail, 0.5},
+		{"first epoch left out", run(func(e int) float64 { return map[bool]float64{true: 1, false: 1e9}[e == 1] }, 10),
+			Pass, 0},
+		{"a leak that begins late", run(func(e int) float64 { return 1e9 * (1 + 0.05*math.Max(0, float64(e-20))) }, 40),
+			Fail, 0.5},
 		{"too few", run(leak(0.01), 9), Unknown, 0},
 		{"one", run(leak(0.5), 1), Unknown, 0},
 		{"none", made("n", "mps"), Unknown, 0},
@@ -228,10 +236,12 @@ func TestParity(t *testing.T) {
 func TestHottest(t *testing.T) {
 	dev := func(v float64) *float64 { return &v }
 	r := made("h", "mps")
-	r.Operators = []evidence.Operator{{Name: "aten::a", Self: 5}, {Name: "aten::b", Self: 1}, {Name: "aten::c.out", Self: 9}, {Name: "aten::d", Self: 2}}
+	r.Operators = []evidence.Operator{{Name: "aten::a", Self: 5}, {Name: "aten::b", Self: 1},
+		{Name: "aten::c.out", Self: 9}, {Name: "aten::d", Self: 2}}
 	r.Fallbacks = []evidence.Fallback{{Operator: "aten::c"}, {Operator: "aten::b"}}
 	if got, answers := ask(t, "hot.fallbacks == 1", &Set{Runs: []*evidence.Run{r}}); got != Pass {
-		t.Errorf("%s %+v: aten::c is among the three hottest and fell back, aten::b fell back and is not", got, answers[0])
+		t.Errorf("%s %+v: aten::c is among the three hottest and fell back, aten::b fell back and is not", got,
+			answers[0])
 	}
 	for i, v := range []float64{0.1, 7, 0.2, 8} { // where the device's own time is known, that counts
 		r.Operators[i].Device = dev(v)
@@ -241,7 +251,8 @@ func TestHottest(t *testing.T) {
 	}
 }
 
-// TestBaselineIsBound: runs of another chip, system, release, batch or command are no baseline, nor are failed ones or the run itself.
+// TestBaselineIsBound: runs of another chip, system, release, batch or command are no baseline, nor are failed ones or
+// the run itself.
 func TestBaselineIsBound(t *testing.T) {
 	run := made("new", "mps", measured("step.time", 0.1, "s"))
 	facts := func(r *evidence.Run, chip, system string) *evidence.Run {
@@ -262,7 +273,8 @@ func TestBaselineIsBound(t *testing.T) {
 		func(r *evidence.Run) { r.ID, r.Document = "another name", "d0" },
 		func(r *evidence.Run) {},
 		func(r *evidence.Run) { // the same script by another path and interpreter
-			r.Subject.Command, r.Subject.Script = []string{"/opt/python", "/home/x/train.py", "--epochs", "3"}, "/home/x/train.py"
+			r.Subject.Command, r.Subject.Script = []string{"/opt/python", "/home/x/train.py", "--epochs", "3"},
+				"/home/x/train.py"
 		},
 	} {
 		r := facts(made(string(rune('a'+i)), "mps", measured("step.time", 0.1, "s")), "Apple M3 Ultra", "macOS 15.5")
@@ -272,10 +284,12 @@ func TestBaselineIsBound(t *testing.T) {
 	}
 	_, answers := ask(t, "step.time within 5 % of baseline", &Set{Runs: []*evidence.Run{run}, History: history})
 	a := answers[0]
-	if a.Outcome != Unknown || a.Compared == nil || a.Compared.Past != 2 || len(a.Compared.Left) != 7 || !strings.Contains(a.Needs, "3 runs more") {
+	if a.Outcome != Unknown || a.Compared == nil || a.Compared.Past != 2 || len(a.Compared.Left) != 7 ||
+		!strings.Contains(a.Needs, "3 runs more") {
 		t.Errorf("%+v %+v", a, a.Compared)
 	}
-	for _, why := range []string{"chip Apple M2 there, Apple M3 Ultra here", "system macOS 15.4 there", "torch release 2.7.0 there", "batch 16 there", "did not end well", "began later"} {
+	for _, why := range []string{"chip Apple M2 there, Apple M3 Ultra here", "system macOS 15.4 there",
+		"torch release 2.7.0 there", "batch 16 there", "did not end well", "began later"} {
 		if !strings.Contains(strings.Join(a.Compared.Left, "\n"), why) {
 			t.Errorf("does not say that one was left out for %q: %v", why, a.Compared.Left)
 		}
@@ -287,14 +301,16 @@ func TestFasterIsNoRegression(t *testing.T) {
 	var history past
 	for i := range 10 {
 		v := 0.1 + 0.0005*float64(i%3)
-		r := made(string(rune('a'+i)), "cpu", measured("step.time", v, "s"), measured("samples.rate", 3.2/v, "1/s"), measured("epoch.steps", 45, "1"))
+		r := made(string(rune('a'+i)), "cpu", measured("step.time", v, "s"), measured("samples.rate", 3.2/v, "1/s"),
+			measured("epoch.steps", 45, "1"))
 		r.Started = r.Started.Add(time.Duration(-1-i) * time.Hour)
 		history = append(history, r)
 	}
 	fresh := func(v float64, n int) (runs []*evidence.Run) {
 		for i := range n {
 			x := v * (1 + 0.001*float64(i))
-			runs = append(runs, made("n"+string(rune('a'+i)), "cpu", measured("step.time", x, "s"), measured("samples.rate", 3.2/x, "1/s")))
+			runs = append(runs, made("n"+string(rune('a'+i)), "cpu", measured("step.time", x, "s"),
+				measured("samples.rate", 3.2/x, "1/s")))
 		}
 		return runs
 	}
@@ -313,7 +329,8 @@ func TestFasterIsNoRegression(t *testing.T) {
 	} {
 		got, answers := ask(t, c.rule, &Set{Runs: fresh(c.v, c.n), History: history})
 		if got != c.want || got == Unknown && !strings.Contains(answers[0].Needs, "more runs would tell") {
-			t.Errorf("%s at %v with %d runs: %s, want %s (%s; %s)", c.rule, c.v, c.n, got, c.want, answers[0].Text, answers[0].Needs)
+			t.Errorf("%s at %v with %d runs: %s, want %s (%s; %s)", c.rule, c.v, c.n, got, c.want, answers[0].Text,
+				answers[0].Needs)
 		}
 	}
 }
@@ -340,7 +357,8 @@ rule = "fallbacks == 0"
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := made("r\x1b[31m|<b>", "cpu", measured("step.time", 0.1, "s"), evidence.Unknown("memory.pool.peak", "B", "<none> | `here`"))
+	run := made("r\x1b[31m|<b>", "cpu", measured("step.time", 0.1, "s"),
+		evidence.Unknown("memory.pool.peak", "B", "<none> | `here`"))
 	rep := Judge(p, &Set{Runs: []*evidence.Run{run}})
 	if rep.Outcome != Fail || rep.Counts != (Counts{1, 1, 1, 1}) {
 		t.Fatalf("%s %+v", rep.Outcome, rep.Counts)
@@ -356,21 +374,25 @@ rule = "fallbacks == 0"
 			t.Errorf("%s: an escape sequence comes through", form.Name())
 		}
 	}
-	for _, line := range []string{"pass         good", "fail         bad", "cannot tell  open", "not asked    not-here", "because: a | b <script> [ours]", "policy p.toml: fail (1 failed, 1 cannot be told, 1 passed, 1 not asked)"} {
+	for _, line := range []string{"pass         good", "fail         bad", "cannot tell  open", "not asked    not-here",
+		"because: a | b <script> [ours]", "policy p.toml: fail (1 failed, 1 cannot be told, 1 passed, 1 not asked)"} {
 		if !strings.Contains(out["text"], line) {
 			t.Errorf("text lacks %q:\n%s", line, out["text"])
 		}
 	}
 	var back Report
-	if err := json.Unmarshal([]byte(out["json"]), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindGate || len(back.Gates) != 4 || back.Gates[1].Answers[0].Runs[0] != run.ID {
+	if err := json.Unmarshal([]byte(out["json"]), &back); err != nil || back.Schema != evidence.Schema ||
+		back.Kind != evidence.KindGate || len(back.Gates) != 4 || back.Gates[1].Answers[0].Runs[0] != run.ID {
 		t.Errorf("JSON: %v %+v", err, back)
 	}
 	var suite junitSuite
-	if err := xml.Unmarshal([]byte(out["junit"]), &suite); err != nil || suite.Tests != 4 || suite.Failures != 1 || suite.Errors != 1 || suite.Skipped != 1 || suite.Cases[2].Error == nil {
+	if err := xml.Unmarshal([]byte(out["junit"]), &suite); err != nil || suite.Tests != 4 || suite.Failures != 1 ||
+		suite.Errors != 1 || suite.Skipped != 1 || suite.Cases[2].Error == nil {
 		t.Errorf("JUnit: %v %+v", err, suite)
 	}
 	for line := range strings.Lines(out["github"]) {
-		if strings.HasPrefix(line, "|") && strings.Count(line, "|") != 5 || strings.Contains(line, "<b>") || strings.Contains(line, "<script") {
+		if strings.HasPrefix(line, "|") && strings.Count(line, "|") != 5 || strings.Contains(line, "<b>") ||
+			strings.Contains(line, "<script") {
 			t.Errorf("GitHub: %q", line)
 		}
 	}
@@ -400,8 +422,8 @@ func recordedRun(t *testing.T, name string) *evidence.Run {
 	return &run
 }
 
-// TestRecordedOnAGPU: a model too small for its GPU gains little and leaves it idle, which is what the first threshold is about; its
-// losses follow those of the CPU.
+// TestRecordedOnAGPU: a model too small for its GPU gains little and leaves it idle, which is what the first threshold
+// is about; its losses follow those of the CPU.
 func TestRecordedOnAGPU(t *testing.T) {
 	set := &Set{Runs: []*evidence.Run{recordedRun(t, "cuda.json"), recordedRun(t, "cpu.json")}}
 	for rule, want := range map[string]Outcome{
@@ -424,15 +446,19 @@ func TestRecordedOnAGPU(t *testing.T) {
 
 // TestInterrupted: a run that somebody ended proves neither that the script fails nor that it runs.
 func TestInterrupted(t *testing.T) {
-	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"}, {Started: true, Exit: 143, Signal: "SIGTERM"},
-		{Started: true, Exit: 129, Signal: "SIGHUP"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"}, {Started: true, Exit: -1, Reason: "assay was killed"}} {
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 130, Signal: "SIGINT"},
+		{Started: true, Exit: 143, Signal: "SIGTERM"},
+		{Started: true, Exit: 129, Signal: "SIGHUP"}, {Started: true, Exit: 1, Error: "KeyboardInterrupt"},
+		{Started: true, Exit: -1, Reason: "assay was killed"}} {
 		run := made("m", "mps")
 		run.Outcome = end
-		if out, answers := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{run}}); out != Unknown || answers[0].Needs == "" {
+		if out, answers := ask(t, "failures(mps) >= 1", &Set{Runs: []*evidence.Run{run}}); out != Unknown ||
+			answers[0].Needs == "" {
 			t.Errorf("%+v: %s, %+v", end, out, answers)
 		}
 	}
-	for _, end := range []evidence.Outcome{{Started: true, Exit: 137, Signal: "SIGKILL"}, {Started: true, Exit: 139, Signal: "SIGSEGV"},
+	for _, end := range []evidence.Outcome{{Started: true, Exit: 137, Signal: "SIGKILL"},
+		{Started: true, Exit: 139, Signal: "SIGSEGV"},
 		{Started: true, Exit: 1, Error: "RuntimeError: KeyboardInterrupt"}} { // of its own, or for its memory
 		failed := made("m", "mps")
 		failed.Outcome = end

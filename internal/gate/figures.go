@@ -9,11 +9,14 @@ import (
 	"assay/internal/text"
 )
 
-// figure is one that a gate can name: what the catalogue says of it, and how gates come by it. There is none that nothing works out: a figure of
-// the catalogue is read off the evidence, where it stands or is not known; one that is found nowhere can be named only with a function in worked.
+// figure is one that a gate can name: what the catalogue says of it, and how gates come by it. There is none that
+// nothing works out: a figure of the catalogue is read off the evidence, where it stands or is not known; one that is
+// found nowhere can be named only with a function in worked.
 type figure struct {
 	catalogue.Figure
-	args    string            // what stands in the brackets: "" a device, "two" two devices, "one" a device that has to be named, else a list of words
+	// what stands in the brackets: "" a device, "two" two devices, "one" a device that has to be named, else a list of
+	// words
+	args    string
 	need    bool              // the brackets may not be left out
 	windows map[string]window // that can be asked for besides "runs"
 	worked
@@ -21,7 +24,8 @@ type figure struct {
 
 // worked is how gates work a figure out: of each run, or of all runs given. Both nil: it stands in the evidence.
 type worked struct {
-	of  func(c *Condition, run *evidence.Run) (evidence.Figure, string) // the figure of one run; where it is not known, what would make it so
+	// the figure of one run; where it is not known, what would make it so
+	of  func(c *Condition, run *evidence.Run) (evidence.Figure, string)
 	all func(s *Set, c *Condition) Answer
 }
 
@@ -77,13 +81,14 @@ func signedFigures() []string {
 }
 
 // aliases are other names in use.
-var aliases = map[string]string{"gpu.util": "gpu.busy.mean", "gpu.busy": "gpu.busy.mean", "gpu.power": "gpu.power.mean", "host.cpu": "host.cpu.mean"}
+var aliases = map[string]string{"gpu.util": "gpu.busy.mean", "gpu.busy": "gpu.busy.mean", "gpu.power": "gpu.power.mean",
+	"host.cpu": "host.cpu.mean"}
 
 // devices that a figure can be asked of.
 var devices = evidence.Devices()
 
-// lookup finds the figure that a name stands for; nil where there is none. What phases a framework other than PyTorch has, its adapter says: a phase that
-// resembles none of PyTorch's is taken for one of those.
+// lookup finds the figure that a name stands for; nil where there is none. What phases a framework other than PyTorch
+// has, its adapter says: a phase that resembles none of PyTorch's is taken for one of those.
 func lookup(name string) *figure {
 	if full, ok := aliases[name]; ok {
 		name = full
@@ -94,7 +99,8 @@ func lookup(name string) *figure {
 		}
 	}
 	row, ok := catalogue.Find(name)
-	if _, phase, of := strings.Cut(name, "."); ok && row.From == catalogue.Run && of && near(phase, catalogue.Phases) == "" {
+	if _, phase, of := strings.Cut(name, "."); ok && row.From == catalogue.Run && of &&
+		near(phase, catalogue.Phases) == "" {
 		return &figure{Figure: row}
 	}
 	return nil

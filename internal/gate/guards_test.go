@@ -10,7 +10,8 @@ import (
 	"assay/internal/evidence"
 )
 
-// TestOn: the runs of a device are those of the same work that are alike among themselves; of the device that is judged, those like the first run.
+// TestOn: the runs of a device are those of the same work that are alike among themselves; of the device that is
+// judged, those like the first run.
 func TestOn(t *testing.T) {
 	changed := func(id, device string, change func(*evidence.Run)) *evidence.Run {
 		run := made(id, device)
@@ -18,7 +19,8 @@ func TestOn(t *testing.T) {
 		return run
 	}
 	set := &Set{Runs: []*evidence.Run{made("a", "mps"), made("b", "mps"),
-		changed("newer", "mps", func(r *evidence.Run) { r.Target.Release = "2.9.0" }), // the same work, and another release
+		// the same work, and another release
+		changed("newer", "mps", func(r *evidence.Run) { r.Target.Release = "2.9.0" }),
 		changed("other", "cpu", func(r *evidence.Run) { r.Provenance.Datasets[0].Batch = 64 }),
 		made("c", "cpu"), changed("d", "cpu", func(r *evidence.Run) { r.Host.Facts[0].Value = "Apple M4" })}}
 	for device, want := range map[string][]string{"": {"a", "b"}, "mps": {"a", "b"}, "cpu": {"c"}, "cuda": nil} {
@@ -39,16 +41,19 @@ func TestOn(t *testing.T) {
 	}
 }
 
-// TestTextOfOneAndOfSeveral: the outcome stands before each condition where there are several, and before none where there is one.
+// TestTextOfOneAndOfSeveral: the outcome stands before each condition where there are several, and before none where
+// there is one.
 func TestTextOfOneAndOfSeveral(t *testing.T) {
 	run := made("a", "mps", measured("loss.last", 2, "1"), measured("step.time", 0.1, "s"))
-	for rule, want := range map[string]string{"loss.last <= 1": "\n             loss.last is 2", "loss.last <= 1 and step.time <= 50 ms": "\n             fail: loss.last is 2"} {
+	for rule, want := range map[string]string{"loss.last <= 1": "\n             loss.last is 2",
+		"loss.last <= 1 and step.time <= 50 ms": "\n             fail: loss.last is 2"} {
 		policy, err := Load("p", []byte("[[gate]]\nname = \"g\"\nrule = \""+rule+"\"\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := (Text{Width: 200}).Write(&b, Judge(policy, &Set{Runs: []*evidence.Run{run}})); err != nil || !strings.Contains(b.String(), want) {
+		if err := (Text{Width: 200}).Write(&b, Judge(policy, &Set{Runs: []*evidence.Run{run}})); err != nil ||
+			!strings.Contains(b.String(), want) {
 			t.Errorf("%s: no %q in\n%s%v", rule, want, b.String(), err)
 		}
 	}

@@ -26,8 +26,8 @@ import (
 //	quantity  = [ "-" ] NUMBER [ UNIT ] .
 //	over      = "over" NUMBER ( "epochs" | "steps" | "runs" ) .
 //
-// NAME is a figure of evidence (step.time) or one that gates work out (speedup). A quantity has the unit of its figure; a ratio may be
-// written as 26 % or 0.26. "and" binds closer than "or".
+// NAME is a figure of evidence (step.time) or one that gates work out (speedup). A quantity has the unit of its figure;
+// a ratio may be written as 26 % or 0.26. "and" binds closer than "or".
 
 // What a policy may not exceed. Nobody writes so much, and whoever is handed a policy should not have to wait for it.
 const (
@@ -63,7 +63,8 @@ func (m *Mistake) Show() string {
 	room := 110 - utf8.RuneCountInString(m.Rule[from:at])
 	marks := min(max(1, utf8.RuneCountInString(m.Rule[at:end])), max(1, room))
 	return cutLeft + clean.Line(shown) + cutRight + "\n" +
-		strings.Repeat(" ", utf8.RuneCountInString(cutLeft)+utf8.RuneCountInString(m.Rule[from:at])) + strings.Repeat("^", marks)
+		strings.Repeat(" ", utf8.RuneCountInString(cutLeft)+utf8.RuneCountInString(m.Rule[from:at])) +
+		strings.Repeat("^", marks)
 }
 
 // Expr is a parsed rule: a condition, or several joined by and or or.
@@ -103,7 +104,8 @@ func (e *Expr) Conditions() []*Condition {
 func Parse(rule string) (*Expr, error) {
 	p := &parser{rule: rule}
 	if len(rule) > maxRule {
-		return nil, &Mistake{Rule: rule, At: maxRule, Len: 1, Text: fmt.Sprintf("the rule is longer than %d characters", maxRule), Hint: "make several gates of it"}
+		return nil, &Mistake{Rule: rule, At: maxRule, Len: 1, Text: fmt.Sprintf("the rule is longer than %d characters",
+			maxRule), Hint: "make several gates of it"}
 	}
 	if !utf8.ValidString(rule) {
 		return nil, &Mistake{Rule: strings.ToValidUTF8(rule, "?"), Text: "the rule is not UTF-8"}
@@ -164,7 +166,8 @@ func (p *parser) next() {
 			c := trimmed[n]
 			exponent := n > 0 && (trimmed[n-1] == 'e' || trimmed[n-1] == 'E')
 			digits := c >= '0' && c <= '9' || c == '.'
-			if !digits && !(exponent && (c == '-' || c == '+')) && !((c == 'e' || c == 'E') && startsExponent(trimmed[n+1:])) {
+			if !digits && !(exponent && (c == '-' || c == '+')) && !((c == 'e' || c == 'E') &&
+				startsExponent(trimmed[n+1:])) {
 				break
 			}
 			n++
@@ -297,7 +300,8 @@ func (p *parser) condition() (*Condition, error) {
 	}
 	if p.isWord("of") {
 		if c.Compare != "within" {
-			return nil, p.fail("%s of: only within goes with a baseline: %s within 5 %% of baseline", c.Compare, c.Figure)
+			return nil, p.fail("%s of: only within goes with a baseline: %s within 5 %% of baseline", c.Compare,
+				c.Figure)
 		}
 		p.next()
 		if !p.isWord("baseline") {
@@ -325,8 +329,8 @@ func (p *parser) condition() (*Condition, error) {
 	return c, nil
 }
 
-// possible refuses a bound that says nothing of its figure: one that it can never have, and a rule that no value fulfils. What always holds for a known
-// figure (>= 0) is allowed: it asks that the figure is known.
+// possible refuses a bound that says nothing of its figure: one that it can never have, and a rule that no value
+// fulfils. What always holds for a known figure (>= 0) is allowed: it asks that the figure is known.
 func (q quantity) possible(c *Condition) error {
 	f, written := c.known, strings.Join(strings.Fields(q.rule[q.at:q.end]), " ")
 	switch {
@@ -342,7 +346,8 @@ func (q quantity) possible(c *Condition) error {
 		return m
 	case c.Bound == 0 && f.Least != catalogue.Signed && c.Compare == "<":
 		return q.fail("%s is never negative: < %s never holds", c.Figure, written)
-	case c.Bound == 0 && f.Least == catalogue.AboveZero && (c.Compare == "<=" || c.Compare == "==" || c.Compare == "within"):
+	case c.Bound == 0 && f.Least == catalogue.AboveZero && (c.Compare == "<=" || c.Compare == "==" ||
+		c.Compare == "within"):
 		return q.fail("%s is always more than zero: %s %s never holds", c.Figure, c.Compare, written)
 	case c.Compare == "==" && c.Bound != math.Trunc(c.Bound):
 		return q.fail("%s is a whole number: == %s never holds", c.Figure, written)
@@ -474,21 +479,26 @@ var units = []struct {
 	name, base string
 	size       float64
 }{
-	{"ns", "s", 1e-9}, {"µs", "s", 1e-6}, {"μs", "s", 1e-6}, {"us", "s", 1e-6}, {"ms", "s", 1e-3}, {"s", "s", 1}, {"min", "s", 60}, {"h", "s", 3600},
+	{"ns", "s", 1e-9}, {"µs", "s", 1e-6}, {"μs", "s", 1e-6}, {"us", "s", 1e-6}, {"ms", "s", 1e-3}, {"s", "s", 1},
+	{"min", "s", 60}, {"h", "s", 3600},
 	{"B", "B", 1}, {"KiB", "B", 1 << 10}, {"MiB", "B", 1 << 20}, {"GiB", "B", 1 << 30}, {"TiB", "B", 1 << 40},
 	{"kB", "B", 1e3}, {"KB", "B", 1e3}, {"MB", "B", 1e6}, {"GB", "B", 1e9}, {"TB", "B", 1e12},
-	{"%", "ratio", 0.01}, {"/s", "1/s", 1}, {"mW", "W", 1e-3}, {"W", "W", 1}, {"kW", "W", 1e3}, {"MHz", "Hz", 1e6}, {"GHz", "Hz", 1e9},
+	{"%", "ratio", 0.01}, {"/s", "1/s", 1}, {"mW", "W", 1e-3}, {"W", "W", 1}, {"kW", "W", 1e3}, {"MHz", "Hz", 1e6},
+	{"GHz", "Hz", 1e9},
 }
 
-var kinds = map[string]string{"s": "a time", "B": "a size", "ratio": "a ratio", "1/s": "a rate", "W": "a power", "1": "a count or a plain number"}
-var examples = map[string]string{"s": "50 ms or 2 s", "B": "8 GiB", "ratio": "22 %", "1/s": "100 /s", "W": "20 W", "1": "a number without a unit"}
+var kinds = map[string]string{"s": "a time", "B": "a size", "ratio": "a ratio", "1/s": "a rate", "W": "a power",
+	"1": "a count or a plain number"}
+var examples = map[string]string{"s": "50 ms or 2 s", "B": "8 GiB", "ratio": "22 %", "1/s": "100 /s", "W": "20 W",
+	"1": "a number without a unit"}
 
 // in gives the quantity in the unit of the condition's figure.
 func (q quantity) in(c *Condition) (float64, error) {
 	want := c.known.Unit
 	if q.unit == "" {
 		if want == "ratio" && math.Abs(q.value) > 1 { // 26 would be 2600 %, and hold for ever
-			m := q.fail("%s is a ratio, and %s of it would be %s %%", c.Figure, q.text(), strconv.FormatFloat(100*q.value, 'g', 6, 64)).(*Mistake)
+			m := q.fail("%s is a ratio, and %s of it would be %s %%", c.Figure, q.text(),
+				strconv.FormatFloat(100*q.value, 'g', 6, 64)).(*Mistake)
 			m.Hint = fmt.Sprintf("write %s %%, or %s", q.text(), strconv.FormatFloat(q.value/100, 'g', 6, 64))
 			return 0, m
 		}

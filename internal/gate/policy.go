@@ -1,5 +1,5 @@
-// Package gate holds evidence against thresholds: a policy is a list of rules, each of which passes, fails or cannot be told.
-// parse.go has the grammar, figures.go what can be named, baseline.go how a run is compared with earlier ones.
+// Package gate holds evidence against thresholds: a policy is a list of rules, each of which passes, fails or cannot be
+// told. parse.go has the grammar, figures.go what can be named, baseline.go how a run is compared with earlier ones.
 package gate
 
 import (
@@ -99,7 +99,8 @@ func Load(name string, data []byte) (*Policy, error) {
 				text, hint = "gate is no table", "each gate is headed [[gate]], on a line of its own"
 			}
 			row, _ := decode.Position()
-			return nil, fault.Hint(wrong(" line %d: %s\n%s", row, strings.TrimPrefix(text, "toml: "), clean.Lines(caret(data, decode))), hint)
+			return nil, fault.Hint(wrong(" line %d: %s\n%s", row, strings.TrimPrefix(text, "toml: "),
+				clean.Lines(caret(data, decode))), hint)
 		}
 		return nil, wrong(" %v", err)
 	}
@@ -121,9 +122,11 @@ func Load(name string, data []byte) (*Policy, error) {
 		called := g.Name
 		if !gateName.MatchString(g.Name) {
 			called = fmt.Sprintf("number %d", i+1)
-			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: a name of letters, digits, dots and dashes is missing", called, onLine(at.head, "name", at)))
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: a name of letters, digits, dots and dashes is missing",
+				called, onLine(at.head, "name", at)))
 		} else if first, twice := seen[g.Name]; twice {
-			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: there are two of that name; the first is on line %d", called,
+			mistakes = append(mistakes, fmt.Sprintf("gate %s%s: there are two of that name; the first is on line %d",
+				called,
 				onLine(at.head, "name", at), first))
 		} else {
 			seen[g.Name] = max(at.head, at.keys["name"])
@@ -146,7 +149,8 @@ func Load(name string, data []byte) (*Policy, error) {
 				if at.broken[part.key] { // a text of several lines
 					line = onLine(at.keys[part.key]+strings.Count(m.Rule[:min(m.At, len(m.Rule))], "\n"), "", at)
 				}
-				text := fmt.Sprintf("gate %s%s: %s: %s\n%s", called, line, part.key, clean.Lines(m.Text), indent(m.Show()))
+				text := fmt.Sprintf("gate %s%s: %s: %s\n%s", called, line, part.key, clean.Lines(m.Text),
+					indent(m.Show()))
 				if m.Hint != "" {
 					text += "\n    (" + clean.Lines(m.Hint) + ")"
 				}
@@ -187,7 +191,8 @@ func placesOf(data []byte) []place {
 		case unstable.Table, unstable.ArrayTable:
 			key := e.Key()
 			key.Next()
-			all = append(all, place{head: line(p.Range(key.Node().Data)), keys: map[string]int{}, broken: map[string]bool{}})
+			all = append(all, place{head: line(p.Range(key.Node().Data)), keys: map[string]int{},
+				broken: map[string]bool{}})
 		case unstable.KeyValue:
 			key := e.Key()
 			if !key.Next() || len(all) == 0 {
@@ -228,7 +233,8 @@ func caret(data []byte, e *toml.DecodeError) string {
 	if len(text) > 110 {
 		text = strings.ToValidUTF8(text[:110], "") + " …"
 	}
-	return fmt.Sprintf("  %s\n  %s^", strings.ReplaceAll(text, "\t", " "), strings.Repeat(" ", min(max(0, column-1), 112)))
+	before := strings.Repeat(" ", min(max(0, column-1), 112))
+	return fmt.Sprintf("  %s\n  %s^", strings.ReplaceAll(text, "\t", " "), before)
 }
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }

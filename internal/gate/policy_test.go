@@ -26,13 +26,15 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 }
 
-// TestDefaultThresholds: the policy that comes with assay asks what findings, symptoms and verdicts go by, in its rules and in its words.
+// TestDefaultThresholds: the policy that comes with assay asks what findings, symptoms and verdicts go by, in its rules
+// and in its words.
 func TestDefaultThresholds(t *testing.T) {
 	want := map[string]struct {
 		bound float64
 		over  int
-	}{"speedup": {evidence.Speedup, 0}, "gpu.busy.mean": {evidence.GPUBusy, 0}, "memory.growth": {evidence.MemoryGrowth, evidence.GrowthEpochs},
-		"parity.loss": {evidence.LossDrift, 0}}
+	}{"speedup": {evidence.Speedup, 0}, "gpu.busy.mean": {evidence.GPUBusy, 0},
+		"memory.growth": {evidence.MemoryGrowth, evidence.GrowthEpochs},
+		"parity.loss":   {evidence.LossDrift, 0}}
 	seen := 0
 	for _, g := range Default().Gates {
 		for _, c := range g.rule.Conditions() {
@@ -40,7 +42,8 @@ func TestDefaultThresholds(t *testing.T) {
 			if !ok || c.Bound != w.bound || c.Over != w.over {
 				t.Errorf("gate %s: %s is %g over %d, want %+v", g.Name, c.Figure, c.Bound, c.Over, w)
 			}
-			if said := fmt.Sprintf("%g %%", 100*c.Bound); c.known.Unit == "ratio" && c.Figure != "parity.loss" && !strings.Contains(g.Because, said) {
+			if said := fmt.Sprintf("%g %%", 100*c.Bound); c.known.Unit == "ratio" && c.Figure != "parity.loss" &&
+				!strings.Contains(g.Because, said) {
 				t.Errorf("gate %s: its reason does not say %s: %s", g.Name, said, g.Because)
 			}
 			seen++
@@ -153,8 +156,11 @@ func TestMistakes(t *testing.T) {
 // TestCaret: the caret stands below the place, also behind letters of several bytes and in a long rule.
 func TestCaret(t *testing.T) {
 	for _, c := range []struct{ rule, want string }{
-		{"step.time ≤ 5 µs and memory.grwth ≤ 26 %", "step.time ≤ 5 µs and memory.grwth ≤ 26 %\n                     ^^^^^^^^^^^^"},
-		{strings.Repeat("fallbacks == 0 or ", 8) + "step.tim <= 1 s", "…  0 or fallbacks == 0 or fallbacks == 0 or fallbacks == 0 or step.tim <= 1 s\n" + strings.Repeat(" ", 62) + "^^^^^^^^"},
+		{"step.time ≤ 5 µs and memory.grwth ≤ 26 %",
+			"step.time ≤ 5 µs and memory.grwth ≤ 26 %\n                     ^^^^^^^^^^^^"},
+		{strings.Repeat("fallbacks == 0 or ", 8) + "step.tim <= 1 s",
+			"…  0 or fallbacks == 0 or fallbacks == 0 or fallbacks == 0 or step.tim <= 1 s\n" +
+				strings.Repeat(" ", 62) + "^^^^^^^^"},
 	} {
 		_, err := Parse(c.rule)
 		var m *Mistake
@@ -207,7 +213,8 @@ func shape(e *Expr) string {
 	return "(" + strings.Join(parts, " "+e.Op+" ") + ")"
 }
 
-// TestEachFigureIsWorkedOut: what the catalogue says that gates work out, they do, and nothing else; and what evidence has can be named.
+// TestEachFigureIsWorkedOut: what the catalogue says that gates work out, they do, and nothing else; and what evidence
+// has can be named.
 func TestEachFigureIsWorkedOut(t *testing.T) {
 	for _, name := range catalogue.Names(catalogue.Gate, nil) {
 		if f := lookup(name); f == nil || f.of == nil && f.all == nil {
@@ -246,7 +253,8 @@ func TestEachFigureIsWorkedOut(t *testing.T) {
 	}
 }
 
-// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate, whatever figure the gate names: but for those that say what was seen.
+// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate, whatever figure the gate names: but for
+// those that say what was seen.
 func TestNothingKnownIsNoPass(t *testing.T) {
 	unit := map[string]string{"s": "s", "B": "GiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
 	said := []string{"runs", "findings", "fallbacks", "failures"} // a run ended well on MPS, with nothing to remark
@@ -257,14 +265,16 @@ func TestNothingKnownIsNoPass(t *testing.T) {
 			name = f.example()
 		}
 		for _, rule := range []string{name + " >= 0 " + unit[f.Unit], name + " <= 1 " + unit[f.Unit]} {
-			if out, _ := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); out != Unknown && !slices.Contains(said, f.Name) {
+			if out, _ := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); out != Unknown &&
+				!slices.Contains(said, f.Name) {
 				t.Errorf("%s: %s, and nothing is known", rule, out)
 			}
 		}
 	}
 }
 
-// TestPhases: the phases of PyTorch can be named, those of another framework as well, and a phase that is misspelt is not taken for one.
+// TestPhases: the phases of PyTorch can be named, those of another framework as well, and a phase that is misspelt is
+// not taken for one.
 func TestPhases(t *testing.T) {
 	for _, phase := range append([]string{"evaluate", "compile"}, catalogue.Phases...) {
 		for _, rule := range []string{"split." + phase + " <= 1 s", "share." + phase + " <= 50 %"} {
@@ -292,9 +302,12 @@ func TestPolicyFiles(t *testing.T) {
 		{"no rule", "[[gate]]\nname = \"a\"\n", "gate a, line 1: it has no rule"},
 		{"type", "[[gate]]\nname = \"a\"\nrule = 5\n", "line 3: rule is no text"},
 		{"no table", "# ours\ngate = \"fallbacks == 0\"\n", "line 2: gate is no table"},
-		{"several lines", "[[gate]]\nname = \"a\"\nrule = \"\"\"\nfallbacks == 0\nor memory.grwth <= 1 %\"\"\"\n", "gate a, line 5: rule: no figure is called memory.grwth"},
-		{"escapes", "[[gate]]\nname = \"a\"\nrule = \"memory.grwth <= 1 \\u0025\"\n", "gate a, line 3: rule: no figure is called memory.grwth"},
-		{"byte order mark", "\ufeff[[gate]]\nname = \"a\"\nrule = \"memory.grwth <= 1 %\"\n", "gate a, line 3: rule: no figure"},
+		{"several lines", "[[gate]]\nname = \"a\"\nrule = \"\"\"\nfallbacks == 0\nor memory.grwth <= 1 %\"\"\"\n",
+			"gate a, line 5: rule: no figure is called memory.grwth"},
+		{"escapes", "[[gate]]\nname = \"a\"\nrule = \"memory.grwth <= 1 \\u0025\"\n",
+			"gate a, line 3: rule: no figure is called memory.grwth"},
+		{"byte order mark", "\ufeff[[gate]]\nname = \"a\"\nrule = \"memory.grwth <= 1 %\"\n",
+			"gate a, line 3: rule: no figure"},
 		{"large", strings.Repeat("#", maxPolicy+1), "larger than"},
 		{"many", strings.Repeat("[[gate]]\nname = \"a\"\nrule = \"x\"\n", 501), "501 gates"},
 		{"many mistakes", manyMistakes(), "and 380 more"},
@@ -334,7 +347,8 @@ func FuzzParse(f *testing.F) {
 		e, err := Parse(rule)
 		if err != nil {
 			var m *Mistake
-			if !errors.As(err, &m) || m.At < 0 || m.At > len(rule) || m.Text == "" || strings.Count(m.Show(), "\n") != 1 {
+			if !errors.As(err, &m) || m.At < 0 || m.At > len(rule) || m.Text == "" ||
+				strings.Count(m.Show(), "\n") != 1 {
 				t.Fatalf("%q: %#v", rule, err)
 			}
 			return
@@ -345,7 +359,8 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, c := range e.Conditions() { // each condition reads the same by itself
 			again, err := Parse(c.Text)
-			if err != nil || again.Cond == nil || again.Cond.Figure != c.Figure || again.Cond.Bound != c.Bound || again.Cond.Over != c.Over {
+			if err != nil || again.Cond == nil || again.Cond.Figure != c.Figure || again.Cond.Bound != c.Bound ||
+				again.Cond.Over != c.Over {
 				t.Fatalf("%q: its condition %q reads as %+v, %v", rule, c.Text, again, err)
 			}
 		}
@@ -362,9 +377,11 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// TestBoundsOfEachFigure: a negative bound is taken for the figures that may be negative, and for no other; 0 and what is above it as before.
+// TestBoundsOfEachFigure: a negative bound is taken for the figures that may be negative, and for no other; 0 and what
+// is above it as before.
 func TestBoundsOfEachFigure(t *testing.T) {
-	mayBeNegative := []string{"memory.growth", "loss.first", "loss.last", "speedup"} // a change, a gain, and losses such as a log likelihood's
+	// a change, a gain, and losses such as a log likelihood's
+	mayBeNegative := []string{"memory.growth", "loss.first", "loss.last", "speedup"}
 	unit := map[string]string{"s": "ms", "B": "MiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
 	for _, f := range figures {
 		name := f.Name

@@ -16,8 +16,9 @@ import (
 	"assay/internal/unit"
 )
 
-// Report is what a policy says of a set of runs: a document of evidence, whose subject and target are those of the first run. Its figures are those that
-// the gates went by, its findings the gates that do not pass, its limits the bounds.
+// Report is what a policy says of a set of runs: a document of evidence, whose subject and target are those of the
+// first run. Its figures are those that the gates went by, its findings the gates that do not pass, its limits the
+// bounds.
 type Report struct {
 	evidence.Envelope
 	Ruling `json:"body"`
@@ -42,8 +43,9 @@ type Counts struct {
 
 // RunRef points at a run.
 type RunRef struct {
-	ID       string    `json:"id"`
-	Document string    `json:"document,omitempty"` // SHA-256 of the evidence: two runs of earlier assays may have one id
+	ID string `json:"id"`
+	// SHA-256 of the evidence: two runs of earlier assays may have one id
+	Document string    `json:"document,omitempty"`
 	Started  time.Time `json:"started"`
 	Device   string    `json:"device"`
 	Judged   bool      `json:"judged"` // false: there to compare with
@@ -75,12 +77,14 @@ func (r *Result) Needs() []string {
 
 // Judge holds the runs of the set against the policy.
 func Judge(p *Policy, s *Set) *Report {
-	rep := &Report{Envelope: evidence.NewEnvelope(evidence.KindGate), Ruling: Ruling{Policy: p.Name, Outcome: Pass, Runs: []RunRef{}, Gates: []Result{}}}
+	rep := &Report{Envelope: evidence.NewEnvelope(evidence.KindGate), Ruling: Ruling{Policy: p.Name, Outcome: Pass,
+		Runs: []RunRef{}, Gates: []Result{}}}
 	if len(s.Runs) > 0 {
 		rep.About(s.Runs[0])
 	}
 	for _, run := range s.Runs {
-		rep.Runs = append(rep.Runs, RunRef{ID: run.ID, Document: run.Document, Started: run.Started, Device: Device(run), Judged: unlike(s.Runs[0], run) == ""})
+		rep.Runs = append(rep.Runs, RunRef{ID: run.ID, Document: run.Document, Started: run.Started,
+			Device: Device(run), Judged: unlike(s.Runs[0], run) == ""})
 	}
 	for i := range p.Gates {
 		g := &p.Gates[i]
@@ -133,7 +137,8 @@ func (rep *Report) document(g *Gate, r Result) {
 		if c.Baseline {
 			unit = "ratio"
 		}
-		rep.Limits = append(rep.Limits, evidence.Limit{Name: g.Name, Value: c.Bound, Unit: unit, Source: rep.Policy + ": " + c.Text})
+		rep.Limits = append(rep.Limits, evidence.Limit{Name: g.Name, Value: c.Bound, Unit: unit, Source: rep.Policy +
+			": " + c.Text})
 	}
 	if r.Outcome == Pass {
 		return
@@ -146,7 +151,8 @@ func (rep *Report) document(g *Gate, r Result) {
 	if r.Outcome == Unknown {
 		severity = evidence.Warning
 	}
-	rep.Findings = append(rep.Findings, evidence.Finding{Name: g.Name, Severity: severity, Text: strings.Join(texts, "; "),
+	rep.Findings = append(rep.Findings, evidence.Finding{Name: g.Name, Severity: severity,
+		Text: strings.Join(texts, "; "),
 		Hint: strings.Join(r.Needs(), "; "), Basis: evidence.Derived})
 }
 
@@ -161,8 +167,8 @@ func Figures(label, name string, answers []Answer) []evidence.Figure {
 	return all
 }
 
-// Answer evaluates a rule. What is not known counts as neither true nor false: "a or b" holds where a does, whatever b is; where
-// neither is known to hold and one is not known, neither is the whole.
+// Answer evaluates a rule. What is not known counts as neither true nor false: "a or b" holds where a does, whatever b
+// is; where neither is known to hold and one is not known, neither is the whole.
 func (s *Set) Answer(e *Expr) (Outcome, []Answer) {
 	if e.Cond != nil {
 		a := s.evaluate(e.Cond)
@@ -347,7 +353,8 @@ type junitText struct {
 
 // Write the report.
 func (JUnit) Write(w io.Writer, rep *Report) error {
-	suite := junitSuite{Name: "assay gate " + clean.Lines(rep.Policy), Tests: len(rep.Gates), Failures: rep.Counts.Fail, Errors: rep.Counts.Unknown, Skipped: rep.Counts.NotAsked}
+	suite := junitSuite{Name: "assay gate " + clean.Lines(rep.Policy), Tests: len(rep.Gates), Failures: rep.Counts.Fail,
+		Errors: rep.Counts.Unknown, Skipped: rep.Counts.NotAsked}
 	for _, r := range rep.Gates {
 		c := junitCase{Name: r.Name, Class: "assay.gate"}
 		detail := clean.Lines(details(&r))
@@ -404,10 +411,13 @@ func (GitHub) Name() string { return "github" }
 // Write the report.
 func (GitHub) Write(w io.Writer, rep *Report) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "### assay: %s\n\n| gate | outcome | rule | evidence |\n| --- | --- | --- | --- |\n", markdown(rep.Summary()))
+	fmt.Fprintf(out, "### assay: %s\n\n| gate | outcome | rule | evidence |\n| --- | --- | --- | --- |\n",
+		markdown(rep.Summary()))
 	for _, r := range rep.Gates {
-		mark := map[Outcome]string{Pass: "✅ pass", Fail: "❌ **fail**", Unknown: "❔ **cannot tell**", NotAsked: "not asked"}[r.Outcome]
-		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", markdown(r.Name), mark, markdown(oneLine(r.Rule)), markdown(details(&r)))
+		mark := map[Outcome]string{Pass: "✅ pass", Fail: "❌ **fail**", Unknown: "❔ **cannot tell**",
+			NotAsked: "not asked"}[r.Outcome]
+		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", markdown(r.Name), mark, markdown(oneLine(r.Rule)),
+			markdown(details(&r)))
 	}
 	fmt.Fprintf(out, "\nRuns: %s\n\n", markdown(runList(rep.Runs)))
 	return out.Flush()
@@ -460,7 +470,8 @@ func FiguresText(w io.Writer) {
 		if f.Name == aliases["gpu.util"] {
 			note = "gpu.util and gpu.busy are the same"
 		}
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-24s %-6s %-15s %-22s %s", f.Name, f.Unit, f.Better, over, note), " "))
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%-24s %-6s %-15s %-22s %s", f.Name, f.Unit, f.Better, over,
+			note), " "))
 	}
 }
 

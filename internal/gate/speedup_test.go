@@ -34,8 +34,9 @@ func (n noise) timed(r *rand.Rand, id, device string, base float64) *evidence.Ru
 	return run
 }
 
-// TestSpeedupOfFewRuns: at the limit, speedup of one run a side says that it cannot tell, and away from it says what is so. Each row is how many of
-// 200 trials passed and failed `speedup(mps, cpu) >= 22 %`, with what the bare ratio would have said; docs/gates.md has the table.
+// TestSpeedupOfFewRuns: at the limit, speedup of one run a side says that it cannot tell, and away from it says what is
+// so. Each row is how many of 200 trials passed and failed `speedup(mps, cpu) >= 22 %`, with what the bare ratio would
+// have said; docs/gates.md has the table.
 func TestSpeedupOfFewRuns(t *testing.T) {
 	const trials = 200
 	expr, err := Parse("speedup(mps, cpu) >= 22 %")
@@ -72,7 +73,8 @@ func TestSpeedupOfFewRuns(t *testing.T) {
 						t.Fatalf("cannot tell, and does not say what would: %+v", a)
 					}
 				}
-				t.Logf("| %s | %d | %.0f %% | %d | %d | %d | %d |", c.name, side, 100*true_, counts[Pass], counts[Fail], counts[Unknown], bare)
+				t.Logf("| %s | %d | %.0f %% | %d | %d | %d | %d |", c.name, side, 100*true_, counts[Pass], counts[Fail],
+					counts[Unknown], bare)
 				told, wrong := counts[Pass], counts[Fail]
 				if true_ < 0.22 {
 					told, wrong = wrong, told
@@ -93,13 +95,15 @@ func TestSpeedupOfFewRuns(t *testing.T) {
 	}
 }
 
-// TestSpeedupNearItsLimit: 21.9 and 22.1 % are the same to one run a side; what is told names the interval and what would tell.
+// TestSpeedupNearItsLimit: 21.9 and 22.1 % are the same to one run a side; what is told names the interval and what
+// would tell.
 func TestSpeedupNearItsLimit(t *testing.T) {
 	for _, c := range []struct {
 		speedup float64
 		want    Outcome
 	}{{0.05, Fail}, {0.219, Unknown}, {0.22, Unknown}, {0.221, Unknown}, {0.40, Pass}} {
-		set := &Set{Runs: []*evidence.Run{made("m", "mps", measured("step.time", 0.1*(1-c.speedup), "s")), made("c", "cpu", measured("step.time", 0.1, "s"))}}
+		set := &Set{Runs: []*evidence.Run{made("m", "mps", measured("step.time", 0.1*(1-c.speedup), "s")),
+			made("c", "cpu", measured("step.time", 0.1, "s"))}}
 		for rule, want := range map[string]Outcome{"speedup(mps, cpu) >= 22 %": c.want,
 			"speedup(mps, cpu) < 22 %": map[Outcome]Outcome{Pass: Fail, Fail: Pass, Unknown: Unknown}[c.want]} {
 			got, answers := ask(t, rule, set)
@@ -113,8 +117,8 @@ func TestSpeedupNearItsLimit(t *testing.T) {
 	}
 }
 
-// TestDisturbedIsNotJudged: a figure that something else on the machine changed neither passes nor fails, nor speaks in a speedup or a baseline;
-// what did not change is judged as before.
+// TestDisturbedIsNotJudged: a figure that something else on the machine changed neither passes nor fails, nor speaks in
+// a speedup or a baseline; what did not change is judged as before.
 func TestDisturbedIsNotJudged(t *testing.T) {
 	const by = "cpu contention: others took 1.9 of 2 processors"
 	disturbed := func(id, device string, v float64) *evidence.Run {
@@ -126,7 +130,8 @@ func TestDisturbedIsNotJudged(t *testing.T) {
 		return made(id, device, measured("step.time", v, "s"), measured("memory.live.peak", 5e9, "B"))
 	}
 	swapped := made("s", "mps")
-	swapped.Figures = []evidence.Figure{{Name: "memory.resident.peak", Value: ptr(1e9), Unit: "B", Basis: evidence.Measured, Disturbed: "swap: 5 MB/s"}}
+	swapped.Figures = []evidence.Figure{{Name: "memory.resident.peak", Value: ptr(1e9), Unit: "B",
+		Basis: evidence.Measured, Disturbed: "swap: 5 MB/s"}}
 	var history past
 	for i := range 8 {
 		v, id := 0.1, string(rune('a'+i))
@@ -145,11 +150,14 @@ func TestDisturbedIsNotJudged(t *testing.T) {
 	}{
 		{"step.time <= 50 ms", []*evidence.Run{disturbed("m", "mps", 0.2)}, Unknown, by},
 		{"step.time <= 500 ms", []*evidence.Run{disturbed("m", "mps", 0.2)}, Unknown, by},
-		{"step.time <= 500 ms", []*evidence.Run{disturbed("m", "mps", 0.2), quiet("n", "mps", 0.1)}, Pass, "1 run left out: disturbed"},
+		{"step.time <= 500 ms", []*evidence.Run{disturbed("m", "mps", 0.2), quiet("n", "mps", 0.1)}, Pass,
+			"1 run left out: disturbed"},
 		{"memory.live.peak <= 8 GB", []*evidence.Run{disturbed("m", "mps", 0.2)}, Pass, ""},
 		{"memory.resident.peak <= 8 GB", []*evidence.Run{swapped}, Unknown, "swap"},
-		{"speedup(mps, cpu) >= 22 %", []*evidence.Run{quiet("m", "mps", 0.01), disturbed("c", "cpu", 0.2)}, Unknown, by},
-		{"step.time within 5 % of baseline", []*evidence.Run{quiet("n", "cpu", 0.1)}, Unknown, "4 runs: disturbed while step.time was measured"},
+		{"speedup(mps, cpu) >= 22 %", []*evidence.Run{quiet("m", "mps", 0.01), disturbed("c", "cpu", 0.2)}, Unknown,
+			by},
+		{"step.time within 5 % of baseline", []*evidence.Run{quiet("n", "cpu", 0.1)}, Unknown,
+			"4 runs: disturbed while step.time was measured"},
 		{"step.time within 5 % of baseline", []*evidence.Run{disturbed("n", "cpu", 0.1)}, Unknown, by},
 	} {
 		got, answers := ask(t, c.rule, &Set{Runs: c.runs, History: history})

@@ -187,9 +187,10 @@ func TestMacFacts(t *testing.T) {
 	f.sysctls["hw.nperflevels"] = u32(2)
 	f.sysctls["kern.osproductversion"], f.sysctls["kern.osversion"] = []byte("10.16\x00"), []byte("21G83\x00")
 	checkFacts(t, (&macHost{f}).facts(t.Context(), nil), map[string]string{"cpu.clusters": "4 level 0, 4 level 1",
-		"memory.total": "16.0 GiB",
-		"system":       "macOS 10.16 (told for compatibility: the build says the release)", "power.low_power_mode": "on",
-		"power.profile": ""})
+		"memory.total":         "16.0 GiB",
+		"system":               "macOS 10.16 (told for compatibility: the build says the release)",
+		"power.low_power_mode": "on",
+		"power.profile":        ""})
 	f = &fakeMac{sysctls: sysctlsOf(fixture(t, "sysctl-hw-cpu-bigsur-m1.txt")), tools: map[string][]byte{
 		"system_profiler -json SPHardwareDataType SPDisplaysDataType": []byte(`{"SPHardwareDataType":[{"chip_type":"Apple M1"}]}`)}}
 	checkFacts(t, (&macHost{f}).facts(t.Context(), nil), map[string]string{"chip": "Apple M1", "gpu.cores": "",

@@ -13,5 +13,6 @@ const marker = syscall.Signal(0)
 // EndBy ends this process by the signal. It returns only where that could not be done.
 func EndBy(s syscall.Signal) { endByShell(s) }
 
-// stopBy stops this process until SIGCONT comes. It stops by SIGSTOP: Go's runtime keeps its handler of every other signal.
+// stopBy stops this process until SIGCONT comes. It stops by SIGSTOP: Go's runtime keeps its handler of every other
+// signal.
 func stopBy(syscall.Signal) { _ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }

@@ -1,5 +1,5 @@
-// Package launch starts a command on a machine and says how it ended. What is done beside the command (watching, adding up) is not its
-// business. Local, this machine, is the one Launcher there is.
+// Package launch starts a command on a machine and says how it ended. What is done beside the command (watching, adding
+// up) is not its business. Local, this machine, is the one Launcher there is.
 package launch
 
 import (
@@ -17,16 +17,18 @@ type Command struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 
-	// Guard is deferred in each goroutine that goes on beside the command, with what it was doing: recover() in it sees a panic of ours,
-	// which must not happen to the command. nil: none.
+	// Guard is deferred in each goroutine that goes on beside the command, with what it was doing: recover() in it sees
+	// a panic of ours, which must not happen to the command. nil: none.
 	Guard func(doing string)
 }
 
 // Launcher starts commands on one machine, one after another.
 type Launcher interface {
-	// Look finds a program by the PATH and the folder that it is to run with; its error carries the exit status of a shell (126, 127).
+	// Look finds a program by the PATH and the folder that it is to run with; its error carries the exit status of a
+	// shell (126, 127).
 	Look(name string, environ []string, dir string) (path string, err error)
-	// Start starts a command. From then on until Release signals that reach assay are the command's, and end assay no more.
+	// Start starts a command. From then on until Release signals that reach assay are the command's, and end assay no
+	// more.
 	Start(c Command) (Process, error)
 	Release()
 	Close()

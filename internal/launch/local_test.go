@@ -43,7 +43,8 @@ func beLocal() int {
 	if err != nil {
 		return 1
 	}
-	p, err := local.Start(Command{Path: path, Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	p, err := local.Start(Command{Path: path, Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin,
+		Stdout: os.Stdout, Stderr: os.Stderr})
 	if err != nil {
 		return 1
 	}
@@ -71,7 +72,8 @@ func beScript() int {
 
 func TestLook(t *testing.T) {
 	dir := t.TempDir()
-	for name, mode := range map[string]os.FileMode{"bin/tool": 0o755, "plain/tool": 0o644, "plain/notes": 0o644, "tool": 0o755} {
+	for name, mode := range map[string]os.FileMode{"bin/tool": 0o755, "plain/tool": 0o644, "plain/notes": 0o644,
+		"tool": 0o755} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -113,7 +115,8 @@ func TestEnding(t *testing.T) {
 	local := NewLocal(nil)
 	defer local.Close()
 	defer local.Release()
-	for script, want := range map[string]Ending{"exit 7": {Exit: 7}, "true": {}, "kill -TERM $$": {Exit: 128 + 15, Signal: syscall.SIGTERM}} {
+	for script, want := range map[string]Ending{"exit 7": {Exit: 7}, "true": {},
+		"kill -TERM $$": {Exit: 128 + 15, Signal: syscall.SIGTERM}} {
 		p, err := local.Start(Command{Path: "/bin/sh", Args: []string{"sh", "-c", script}})
 		if err != nil {
 			t.Fatal(err)
@@ -124,12 +127,14 @@ func TestEnding(t *testing.T) {
 		}
 		p.Signal(syscall.SIGKILL) // its number may be another process's by now: nobody is hit
 	}
-	if _, err := local.Start(Command{Path: "/nothing/here"}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "start /nothing/here") {
+	if _, err := local.Start(Command{Path: "/nothing/here"}); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "start /nothing/here") {
 		t.Error(err)
 	}
 }
 
-// TestSignals: a signal to the launcher alone reaches the command once, and so does one to the whole group, which the command has already.
+// TestSignals: a signal to the launcher alone reaches the command once, and so does one to the whole group, which the
+// command has already.
 func TestSignals(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -174,7 +179,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestWitnessEnds: it ends with its input, and where it is asked what no signal is, so that none is left behind when assay is killed.
+// TestWitnessEnds: it ends with its input, and where it is asked what no signal is, so that none is left behind when
+// assay is killed.
 func TestWitnessEnds(t *testing.T) {
 	for _, asked := range []string{"", "\xff", "\x01\x02"} {
 		var answers bytes.Buffer
@@ -201,8 +207,8 @@ func TestWitnessEnds(t *testing.T) {
 	}
 }
 
-// TestStops: what stops the command as a terminal stops a job stops the launcher too, so that a shell sees its job stopped, and it goes on with it; where
-// somebody stops the command alone, the launcher waits.
+// TestStops: what stops the command as a terminal stops a job stops the launcher too, so that a shell sees its job
+// stopped, and it goes on with it; where somebody stops the command alone, the launcher waits.
 func TestStops(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "/usr/bin/env", "ASSAY_TEST_LAUNCH=script", os.Args[0])
 	cmd.Env = append(os.Environ(), "ASSAY_TEST_LAUNCH=local")

@@ -13,15 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Local is the Launcher of this machine. What it starts stands in our own process group and session: what is sent to the group, by a
-// terminal, a shell, timeout or the end of a session, reaches it as it would without assay. Signals that reach assay alone are passed on.
+// Local is the Launcher of this machine. What it starts stands in our own process group and session: what is sent to
+// the group, by a terminal, a shell, timeout or the end of a session, reaches it as it would without assay. Signals
+// that reach assay alone are passed on.
 type Local struct {
 	signals chan os.Signal
 	witness *witness
 	caught  bool // signals come to us
 }
 
-// NewLocal makes one. The command runs Witness; an empty one runs none: then a signal that went to the whole group arrives twice. Close ends it.
+// NewLocal makes one. The command runs Witness; an empty one runs none: then a signal that went to the whole group
+// arrives twice. Close ends it.
 func NewLocal(witnessCommand []string) *Local {
 	return &Local{signals: make(chan os.Signal, 64), witness: newWitness(witnessCommand)}
 }
@@ -38,7 +40,8 @@ func (l *Local) Release() {
 // Start starts the command.
 func (l *Local) Start(c Command) (Process, error) {
 	l.catch()
-	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Environ, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}
+	cmd := &exec.Cmd{Path: c.Path, Args: c.Args, Env: c.Environ, Dir: c.Dir, Stdin: c.Stdin, Stdout: c.Stdout,
+		Stderr: c.Stderr}
 	script, err := startChild(cmd)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
@@ -55,10 +58,11 @@ func (l *Local) Start(c Command) (Process, error) {
 	return script, nil
 }
 
-// catch catches what can be caught, from now on until Release. Not SIGCHLD, which tells of our own children; nor SIGURG and SIGPROF, which Go's runtime sends itself
-// and never hands on; nor 32 to 34, which C libraries keep for threads and Go leaves alone; nor a signal that was ignored when assay was started, as
-// SIGHUP is under nohup: it stays ignored in the script. Go tells of SIGHUP and SIGINT alone whether they were; a shell without
-// job control that ignores SIGINT for what it puts into the background ignores SIGQUIT as well (POSIX, sh, asynchronous lists).
+// catch catches what can be caught, from now on until Release. Not SIGCHLD, which tells of our own children; nor SIGURG
+// and SIGPROF, which Go's runtime sends itself and never hands on; nor 32 to 34, which C libraries keep for threads and
+// Go leaves alone; nor a signal that was ignored when assay was started, as SIGHUP is under nohup: it stays ignored in
+// the script. Go tells of SIGHUP and SIGINT alone whether they were; a shell without job control that ignores SIGINT
+// for what it puts into the background ignores SIGQUIT as well (POSIX, sh, asynchronous lists).
 func (l *Local) catch() {
 	if l.caught {
 		return
@@ -93,7 +97,8 @@ type child struct {
 }
 
 func startChild(cmd *exec.Cmd) (*child, error) {
-	cmd.WaitDelay = time.Second // where output goes through us (not to a file), one that outlives the child may hold it open
+	// where output goes through us (not to a file), one that outlives the child may hold it open
+	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -157,8 +162,8 @@ func (c *child) Ending() (Ending, error) {
 	return Ending{Exit: c.status.ExitStatus()}, nil
 }
 
-// jobs follows the job control of a child: where a terminal or a shell stops it and us, we stop as it does, so that the shell sees
-// its job stopped.
+// jobs follows the job control of a child: where a terminal or a shell stops it and us, we stop as it does, so that the
+// shell sees its job stopped.
 type jobs struct {
 	by syscall.Signal // what has stopped the child; 0: it runs
 }
@@ -168,9 +173,11 @@ func jobStop(s syscall.Signal) bool {
 	return s == syscall.SIGTSTP || s == syscall.SIGTTIN || s == syscall.SIGTTOU
 }
 
-// heard takes a signal that reached us, and hands it to the child unless it went to our whole process group: then the child has it already.
+// heard takes a signal that reached us, and hands it to the child unless it went to our whole process group: then the
+// child has it already.
 func (j *jobs) heard(l *Local, c *child, s syscall.Signal) {
-	if !l.witness.saw(s) && !(jobStop(s) && j.stopped(c)) { // of several that came at once the witness may have seen fewer than we
+	if !l.witness.saw(s) && !(jobStop(s) && j.stopped(c)) {
+		// of several that came at once the witness may have seen fewer than we
 		c.Signal(s)
 	}
 }
@@ -186,8 +193,9 @@ func (j *jobs) stopped(c *child) bool {
 	}
 }
 
-// follow stops us where the child has stopped as a job does, or in whatever way while a shell waits for the foreground job that we are.
-// A child in the background that somebody stops by SIGSTOP, to continue it later, is not followed: nobody would continue us.
+// follow stops us where the child has stopped as a job does, or in whatever way while a shell waits for the foreground
+// job that we are. A child in the background that somebody stops by SIGSTOP, to continue it later, is not followed:
+// nobody would continue us.
 func (j *jobs) follow(l *Local, c *child) {
 	if j.by == 0 || !jobStop(j.by) && !foreground() {
 		return
@@ -202,7 +210,8 @@ func (j *jobs) follow(l *Local, c *child) {
 	by := j.by
 	j.by = 0
 	stopBy(by)
-	// What stopped us is behind us, even where this process hears of it only now: handed on, it would stop the child once more, and us with it.
+	// What stopped us is behind us, even where this process hears of it only now: handed on, it would stop the child
+	// once more, and us with it.
 	time.Sleep(settle)
 	for range len(l.signals) {
 		if s := (<-l.signals).(syscall.Signal); !jobStop(s) {
@@ -226,8 +235,8 @@ func (l *Local) passOn(c *child) {
 	}
 }
 
-// passOnWaiting hands on what came while the child was being started: it was no member of the group yet, or may not have been. One that
-// was gets it twice, which is better than never.
+// passOnWaiting hands on what came while the child was being started: it was no member of the group yet, or may not
+// have been. One that was gets it twice, which is better than never.
 func (l *Local) passOnWaiting(c *child) {
 	for {
 		select {

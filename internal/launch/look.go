@@ -30,7 +30,8 @@ func (*Local) Look(name string, environ []string, dir string) (string, error) {
 			path = filepath.Join(dir, path)
 		}
 		if _, err := try(path); errors.Is(err, os.ErrNotExist) {
-			return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: no such file", name), "check the path; the command stands after --"), fault.NotFound)
+			return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: no such file", name),
+				"check the path; the command stands after --"), fault.NotFound)
 		} else if err != nil {
 			return "", fault.Exit(fmt.Errorf("run %s: cannot be executed: %w", name, err), fault.NotRunnable)
 		}
@@ -61,5 +62,6 @@ func (*Local) Look(name string, environ []string, dir string) (string, error) {
 	if refused != nil {
 		return "", fault.Exit(fmt.Errorf("run %s: cannot be executed: %w", name, refused), fault.NotRunnable)
 	}
-	return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: not found on PATH", name), "name the program by its path, or the interpreter with --python"), fault.NotFound)
+	return "", fault.Exit(fault.Hint(fmt.Errorf("run %s: not found on PATH", name),
+		"name the program by its path, or the interpreter with --python"), fault.NotFound)
 }

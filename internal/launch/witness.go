@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// A signal that assay gets may have been sent to it alone, and then the script is to have it; or to the whole process group, or to
-// every process of a unit, and then the script has it already. The kernel does not tell which. A witness does: a process
-// of ours that stands in the same group and does nothing but say what reached it too.
+// A signal that assay gets may have been sent to it alone, and then the script is to have it; or to the whole process
+// group, or to every process of a unit, and then the script has it already. The kernel does not tell which. A witness
+// does: a process of ours that stands in the same group and does nothing but say what reached it too.
 
 const (
 	settle   = 20 * time.Millisecond // from the question to the answer: senders signal one process after the other
@@ -20,8 +20,8 @@ const (
 	startBy  = 10 * time.Second      // and the script does not wait longer for one to start, on however busy a machine
 )
 
-// Witness is the witness's own program: for each signal number that it reads it answers 1 where that signal reached it, else 0. It ends
-// with the input, and so with the process that holds the other end, however that ends.
+// Witness is the witness's own program: for each signal number that it reads it answers 1 where that signal reached it,
+// else 0. It ends with the input, and so with the process that holds the other end, however that ends.
 func Witness(in io.Reader, out io.Writer) {
 	signals := make(chan os.Signal, 1024)
 	for s := syscall.Signal(1); s <= lastSignal; s++ {
@@ -66,8 +66,8 @@ func Witness(in io.Reader, out io.Writer) {
 	}
 }
 
-// awaitMarker sends this process the signal that the kernel hands out last, and waits until it is there: on a busy machine the threads that
-// take those before it may not have run yet.
+// awaitMarker sends this process the signal that the kernel hands out last, and waits until it is there: on a busy
+// machine the threads that take those before it may not have run yet.
 func awaitMarker(signals <-chan os.Signal, note func(os.Signal)) {
 	if marker == 0 || signal.Ignored(marker) || syscall.Kill(os.Getpid(), marker) != nil {
 		return
@@ -94,8 +94,8 @@ type witness struct {
 	ended     chan struct{} // closed when its process has been waited for
 }
 
-// newWitness starts the command, which runs Witness. nil where there is none: then every signal is passed on, and one that went to
-// the group arrives twice, rather than not at all.
+// newWitness starts the command, which runs Witness. nil where there is none: then every signal is passed on, and one
+// that went to the group arrives twice, rather than not at all.
 func newWitness(command []string) *witness {
 	if len(command) == 0 {
 		return nil

@@ -35,10 +35,11 @@ type FigureChange struct {
 	AWhy, BWhy     string // why one is not known
 	Basis          string
 	Change         float64 // ratio; NaN where A is 0
-	P              float64 // that such a difference is noise, adjusted for the number of figures compared; NaN: cannot be told
-	N              [2]int
-	Noise          bool   // may be noise
-	Ground         string // how P is known, or why it is not
+	// that such a difference is noise, adjusted for the number of figures compared; NaN: cannot be told
+	P      float64
+	N      [2]int
+	Noise  bool   // may be noise
+	Ground string // how P is known, or why it is not
 }
 
 // OperatorChange is an operator that came, went, or changed.
@@ -51,7 +52,9 @@ const compared = 1 - stats.Level
 type Group struct {
 	IDs  []string
 	Runs []*evidence.Run
-	Like map[string][]float64 // by figure: of the runs in the logbook that are alike (evidence.Unlike) and of the same source, the group's first among them
+	// by figure: of the runs in the logbook that are alike (evidence.Unlike) and of the same source, the group's first
+	// among them
+	Like map[string][]float64
 }
 
 // Group reads the runs, and finds the others in the logbook that are like the first.
@@ -64,8 +67,8 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 		}
 		g.IDs, g.Runs = append(g.IDs, id), append(g.Runs, run)
 	}
-	// Of the same source: what a change of it did is the question, and not noise. A run that failed says nothing about how long one takes, nor does
-	// one that something else on the machine slowed down.
+	// Of the same source: what a change of it did is the question, and not noise. A run that failed says nothing about
+	// how long one takes, nor does one that something else on the machine slowed down.
 	var like []string
 	err := each(ctx, b.db, `SELECT r.id FROM record a JOIN record r ON r.kind = a.kind AND r.title IS a.title AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
 		AND r.python IS a.python AND r.resolution IS a.resolution AND r.exit = 0 WHERE a.id = ?1
@@ -110,11 +113,13 @@ func Compare(a, b *Group) *Diff {
 		d.Remarks = append(d.Remarks, "one is a rehearsal: its times are those of this machine's CPU and say nothing about the Mac")
 	}
 	if !x.Outcome.Complete || !y.Outcome.Complete {
-		d.Remarks = append(d.Remarks, "the evidence of one is not complete: "+cmp.Or(x.Outcome.Reason, y.Outcome.Reason))
+		d.Remarks = append(d.Remarks, "the evidence of one is not complete: "+cmp.Or(x.Outcome.Reason,
+			y.Outcome.Reason))
 	}
 	for _, run := range slices.Concat(a.Runs, b.Runs) {
 		if by := run.Figure("step.time").Disturbed; by != "" {
-			d.Remarks = append(d.Remarks, fmt.Sprintf("the times of %s were disturbed (%s): what changed may be the machine's", run.ID, by))
+			d.Remarks = append(d.Remarks,
+				fmt.Sprintf("the times of %s were disturbed (%s): what changed may be the machine's", run.ID, by))
 		}
 	}
 	return d
@@ -143,7 +148,8 @@ func environment(a, b *evidence.Run) []Changed {
 	add("subject", "commit", a.Provenance.Commit, b.Provenance.Commit)
 	add("subject", "working copy", a.Provenance.Dirty, b.Provenance.Dirty)
 	add("target", "asked", a.Target.Asked, b.Target.Asked)
-	add("target", "device", strings.TrimSpace(a.Target.Device+" "+a.Target.Name), strings.TrimSpace(b.Target.Device+" "+b.Target.Name))
+	add("target", "device", strings.TrimSpace(a.Target.Device+" "+a.Target.Name),
+		strings.TrimSpace(b.Target.Device+" "+b.Target.Name))
 	add("target", cmp.Or(a.Target.Framework, b.Target.Framework, "framework"), a.Target.Release, b.Target.Release)
 	add("target", "python", a.Target.Python, b.Target.Python)
 	add("target", "system", a.Target.System, b.Target.System)
@@ -160,7 +166,8 @@ func double(run *evidence.Run) map[string]string {
 	if d == nil {
 		return nil
 	}
-	return map[string]string{"release": d.Release, "macOS": d.MacOS, "chip": d.Chip, "memory": fmt.Sprint(d.Memory), "GPU cores": fmt.Sprint(d.Cores),
+	return map[string]string{"release": d.Release, "macOS": d.MacOS, "chip": d.Chip, "memory": fmt.Sprint(d.Memory),
+		"GPU cores":   fmt.Sprint(d.Cores),
 		"shapes only": fmt.Sprint(d.ShapeOnly)}
 }
 
@@ -185,7 +192,8 @@ func datasets(run *evidence.Run) map[string]string {
 	m := map[string]string{}
 	for i, s := range run.Provenance.Datasets {
 		at := fmt.Sprintf("%d ", i)
-		m[at+"type"], m[at+"fingerprint"], m[at+"batch"], m[at+"workers"] = s.Type, s.Fingerprint, fmt.Sprint(s.Batch), fmt.Sprint(s.Workers)
+		m[at+"type"], m[at+"fingerprint"], m[at+"batch"], m[at+"workers"] = s.Type, s.Fingerprint, fmt.Sprint(s.Batch),
+			fmt.Sprint(s.Workers)
 	}
 	return m
 }
@@ -237,7 +245,8 @@ func figureChanges(a, b *Group) []FigureChange {
 	adjust(all)
 	for i := range all {
 		c := &all[i]
-		c.Noise = c.AKnown && c.BKnown && c.A != c.B && c.Ground != exact && (math.IsNaN(c.P) || c.P >= compared || c.Ground == within)
+		c.Noise = c.AKnown && c.BKnown && c.A != c.B && c.Ground != exact &&
+			(math.IsNaN(c.P) || c.P >= compared || c.Ground == within)
 	}
 	return all
 }
@@ -266,8 +275,8 @@ const (
 	noSigns = "one value a side: no spread is known"
 )
 
-// judge finds the probability that the difference is noise. Runs differ more from one to the next than steps of one run do, so that runs are
-// what is counted where there are enough of them.
+// judge finds the probability that the difference is noise. Runs differ more from one to the next than steps of one run
+// do, so that runs are what is counted where there are enough of them.
 func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	switch {
 	case exactly(c.Name):
@@ -282,7 +291,8 @@ func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	}
 	if len(x) > 1 && len(y) > 1 {
 		if d, ok := stats.Compare(each1(x, scale), each1(y, scale), 1-compared); ok {
-			c.P, c.Ground = pValue(d.Value, d.Error, float64(d.Freedom)), fmt.Sprintf("%d against %d runs", len(x), len(y))
+			c.P, c.Ground = pValue(d.Value, d.Error, float64(d.Freedom)),
+				fmt.Sprintf("%d against %d runs", len(x), len(y))
 			return
 		}
 	}
@@ -297,15 +307,17 @@ func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	if slices.Equal(lx, ly) {
 		ly = nil // the same way: not to be counted twice
 	}
-	if sd, freedom := spread(each1(lx, scale), each1(ly, scale)); freedom >= 2 && !slices.ContainsFunc(slices.Concat(lx, ly),
-		func(v float64) bool { return v <= 0 }) {
+	if sd, freedom := spread(each1(lx, scale), each1(ly, scale)); freedom >= 2 &&
+		!slices.ContainsFunc(slices.Concat(lx, ly),
+			func(v float64) bool { return v <= 0 }) {
 		d := stats.Summarize(each1(y, scale)).Mean - stats.Summarize(each1(x, scale)).Mean
 		c.P = pValue(d, sd*math.Sqrt(1/float64(len(x))+1/float64(len(y))), float64(freedom))
 		c.Ground = fmt.Sprintf("by the spread of %d runs like them", len(lx)+len(ly))
 		return
 	}
 	bx, by := blocks(a.Runs[0], c.Name), blocks(b.Runs[0], c.Name)
-	if d, ok := stats.Compare(each1(bx, math.Log), each1(by, math.Log), 1-compared); ok && len(bx) >= 4 && len(by) >= 4 {
+	if d, ok := stats.Compare(each1(bx, math.Log), each1(by, math.Log), 1-compared); ok && len(bx) >= 4 &&
+		len(by) >= 4 {
 		c.P, c.Ground = pValue(d.Value, d.Error, float64(d.Freedom)), within
 		return
 	}
@@ -352,7 +364,8 @@ func spread(samples ...[]float64) (sd float64, freedom int) {
 	return math.Sqrt(squares / float64(freedom)), freedom
 }
 
-// blocks are medians of up to twenty stretches of the steady steps, at least four steps each: neighbouring steps are alike, stretches less so.
+// blocks are medians of up to twenty stretches of the steady steps, at least four steps each: neighbouring steps are
+// alike, stretches less so.
 func blocks(run *evidence.Run, name string) []float64 {
 	var column []float64
 	if phase, ok := strings.CutPrefix(name, "split."); ok {
@@ -373,7 +386,8 @@ func blocks(run *evidence.Run, name string) []float64 {
 	}
 	var xs []float64
 	for i, v := range column {
-		if i < len(run.Steps.Number) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == kind && run.Steps.Number[i] >= first &&
+		if i < len(run.Steps.Number) && i < len(run.Steps.Kind) && run.Steps.Kind[i] == kind &&
+			run.Steps.Number[i] >= first &&
 			run.Steps.Number[i] <= last && v > 0 {
 			xs = append(xs, v)
 		}
@@ -386,8 +400,9 @@ func blocks(run *evidence.Run, name string) []float64 {
 	return out
 }
 
-// adjust accounts for the number of figures: of thirty, one or two would otherwise differ by chance alone. Of the differences that are then called
-// real, one in twenty is not (Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995; it holds for figures that move together, too).
+// adjust accounts for the number of figures: of thirty, one or two would otherwise differ by chance alone. Of the
+// differences that are then called real, one in twenty is not (Benjamini and Hochberg, J. R. Statist. Soc. B 57, 1995;
+// it holds for figures that move together, too).
 func adjust(all []FigureChange) {
 	var with []*FigureChange
 	for i := range all {
@@ -403,7 +418,8 @@ func adjust(all []FigureChange) {
 	}
 }
 
-// operatorChanges tells which operators came and went, and which were called another number of times a step, or changed their state.
+// operatorChanges tells which operators came and went, and which were called another number of times a step, or changed
+// their state.
 func operatorChanges(a, b *evidence.Run) []OperatorChange {
 	type seen struct {
 		calls float64
@@ -446,11 +462,13 @@ func operatorChanges(a, b *evidence.Run) []OperatorChange {
 		q, is := y[n]
 		switch {
 		case !was:
-			out = append(out, OperatorChange{n, strings.TrimSpace(fmt.Sprintf("appeared: %.3g %s %s", q.calls, unit, q.state))})
+			out = append(out, OperatorChange{n, strings.TrimSpace(fmt.Sprintf("appeared: %.3g %s %s", q.calls, unit,
+				q.state))})
 		case !is:
 			out = append(out, OperatorChange{n, fmt.Sprintf("vanished: %.3g %s before", p.calls, unit)})
 		case p.state != q.state:
-			out = append(out, OperatorChange{n, fmt.Sprintf("%s, was %s", cmp.Or(q.state, "no fallback"), cmp.Or(p.state, "no fallback"))})
+			out = append(out, OperatorChange{n, fmt.Sprintf("%s, was %s", cmp.Or(q.state, "no fallback"),
+				cmp.Or(p.state, "no fallback"))})
 		case math.Abs(p.calls-q.calls) > 0.02*max(p.calls, q.calls):
 			out = append(out, OperatorChange{n, fmt.Sprintf("%.3g %s, were %.3g", q.calls, unit, p.calls)})
 		}

@@ -23,7 +23,8 @@ import (
 
 const rttProbes = 9
 
-// RTT measures the time of a round trip to a store by opening connections to it: host:port, or an address with http or https.
+// RTT measures the time of a round trip to a store by opening connections to it: host:port, or an address with http or
+// https.
 func RTT(ctx context.Context, store string) evidence.Figure {
 	const name = "store.rtt"
 	address, err := storeAddress(store)
@@ -60,10 +61,12 @@ func storeAddress(store string) (string, error) {
 	if u, err := url.Parse(store); err == nil && u.Host != "" {
 		port := u.Port()
 		if port == "" {
-			port = map[string]string{"http": "80", "https": "443", "ssh": "22", "sftp": "22", "nfs": "2049", "smb": "445"}[u.Scheme]
+			port = map[string]string{"http": "80", "https": "443", "ssh": "22", "sftp": "22", "nfs": "2049",
+				"smb": "445"}[u.Scheme]
 		}
 		if port == "" {
-			return "", fmt.Errorf("the store %s: no port is known for %s: write host:port", clean.Short(u.Redacted(), 80), u.Scheme)
+			return "", fmt.Errorf("the store %s: no port is known for %s: write host:port",
+				clean.Short(u.Redacted(), 80), u.Scheme)
 		}
 		return net.JoinHostPort(u.Hostname(), port), nil
 	}
@@ -71,13 +74,15 @@ func storeAddress(store string) (string, error) {
 		if at := strings.LastIndexByte(store, '@'); at >= 0 { // a name and a password, with no scheme to tell them by
 			store = store[at+1:]
 		}
-		return "", fmt.Errorf("the store %q: write host:port, or an address with https", clean.Short(secret.Text(store), 80))
+		return "", fmt.Errorf("the store %q: write host:port, or an address with https",
+			clean.Short(secret.Text(store), 80))
 	}
 	return store, nil
 }
 
-// Checksum reads every file below the path: SHA-256 over each file's name below it, its size and its content, in the order of the names. It is what a
-// run's fingerprint says where that is called sha256-whole and the dataset is that folder.
+// Checksum reads every file below the path: SHA-256 over each file's name below it, its size and its content, in the
+// order of the names. It is what a run's fingerprint says where that is called sha256-whole and the dataset is that
+// folder.
 func Checksum(ctx context.Context, path string) (sum string, files int, bytes int64, err error) {
 	var all []string
 	root := path
@@ -138,7 +143,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// Conditions are the facts of a run that reviewers ask for, in words: power, mode, mounts, data, other programs, and what records of facts add.
+// Conditions are the facts of a run that reviewers ask for, in words: power, mode, mounts, data, other programs, and
+// what records of facts add.
 func Conditions(run *evidence.Run, extra []*Record) []evidence.Fact {
 	var all []evidence.Fact
 	for _, f := range run.Host.Facts {
@@ -159,7 +165,8 @@ func Conditions(run *evidence.Run, extra []*Record) []evidence.Fact {
 			apps = append(apps, fmt.Sprintf("%s %.0f MiB", a.Name, a.Bytes/(1<<20)))
 		}
 	}
-	f := evidence.Fact{Name: "other programs", Value: strings.Join(apps, ", "), Source: "largest by memory when the run began"}
+	f := evidence.Fact{Name: "other programs", Value: strings.Join(apps, ", "),
+		Source: "largest by memory when the run began"}
 	if f.Value == "" {
 		f.Missing = "could not be listed"
 	}

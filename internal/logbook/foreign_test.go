@@ -74,7 +74,8 @@ func strangers(t *testing.T) []stranger {
 	made(at("no-tables", other), "VACUUM").Close()
 	made(at("wal-closed", other), "PRAGMA journal_mode=WAL", browser).Close()
 	alive(at("wal-pending", other), "PRAGMA journal_mode=WAL", browser)
-	alive(at("wal-all-in-it", other), "PRAGMA journal_mode=WAL", "PRAGMA wal_autocheckpoint=0", browser, "PRAGMA user_version=3")
+	alive(at("wal-all-in-it", other), "PRAGMA journal_mode=WAL", "PRAGMA wal_autocheckpoint=0", browser,
+		"PRAGMA user_version=3")
 	alive(at("journal-hot", other), browser, "PRAGMA cache_size=2", "BEGIN", "INSERT INTO moz_places(url) "+
 		"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 3000) SELECT hex(zeroblob(200)) FROM n")
 	if _, err := os.Stat(all[len(all)-1].path + "-journal"); err != nil {
@@ -89,7 +90,8 @@ func strangers(t *testing.T) []stranger {
 	if err := syscall.Mkfifo(at("pipe", "not a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	newer := at("newer", fmt.Sprintf("its schema is version %d, and this assay knows %d", len(schema())+1, len(schema())))
+	newer := at("newer", fmt.Sprintf("its schema is version %d, and this assay knows %d", len(schema())+1,
+		len(schema())))
 	b := mustOpen(t, newer)
 	if _, err := b.db.Exec(fmt.Sprintf("PRAGMA user_version=%d", len(schema())+1)); err != nil {
 		t.Fatal(err)
@@ -130,7 +132,8 @@ func photograph(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// TestForeignFilesStayAsTheyAre: whatever is pointed at, what is no logbook of ours is byte for byte as it was, and nothing new lies beside it.
+// TestForeignFilesStayAsTheyAre: whatever is pointed at, what is no logbook of ours is byte for byte as it was, and
+// nothing new lies beside it.
 func TestForeignFilesStayAsTheyAre(t *testing.T) {
 	mine := mustOpen(t, filepath.Join(t.TempDir(), "mine.db"))
 	for _, s := range strangers(t) {
@@ -146,7 +149,8 @@ func TestForeignFilesStayAsTheyAre(t *testing.T) {
 				t.Errorf("%s, %s: changed\n%s\nto\n%s", s.name, what, before, after)
 			}
 		}
-		for name, open := range map[string]func(context.Context, string) (*Book, error){"Open": Open, "OpenRead": OpenRead} {
+		for name, open := range map[string]func(context.Context, string) (*Book, error){"Open": Open,
+			"OpenRead": OpenRead} {
 			b, err := open(ctx, s.path)
 			check(name, err)
 			if b != nil {
@@ -158,7 +162,8 @@ func TestForeignFilesStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestMergeTouchesNothing: another logbook is read without a trace, also while its owner writes to it, and what it has committed is taken over.
+// TestMergeTouchesNothing: another logbook is read without a trace, also while its owner writes to it, and what it has
+// committed is taken over.
 func TestMergeTouchesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", t.TempDir())
@@ -207,7 +212,8 @@ func TestMergeTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestCommittedInTheLogAlone: a logbook whose writer was killed before anything was moved into the file is known by its log.
+// TestCommittedInTheLogAlone: a logbook whose writer was killed before anything was moved into the file is known by its
+// log.
 func TestCommittedInTheLogAlone(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "new.db")

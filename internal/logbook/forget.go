@@ -45,9 +45,10 @@ type Forgot struct {
 	Changed []string // identifiers, as they are now, of records that something was taken out of, or that are about such
 }
 
-// A tombstone must not tell what was forgotten. The SHA-256 of a document does, where all of it but a short secret is still known: whoever tries
-// values finds the one that fits. So nothing that such a hash went into stays: not the identifier, not those of its points, not the ledger's
-// hashes from there on. Records that something was taken out of are known again by their mark, over parts that stay.
+// A tombstone must not tell what was forgotten. The SHA-256 of a document does, where all of it but a short secret is
+// still known: whoever tries values finds the one that fits. So nothing that such a hash went into stays: not the
+// identifier, not those of its points, not the ledger's hashes from there on. Records that something was taken out of
+// are known again by their mark, over parts that stay.
 
 // markOfRun tells a run from others by when it began and what its folder was called.
 func markOfRun(run *evidence.Run) string {
@@ -55,7 +56,8 @@ func markOfRun(run *evidence.Run) string {
 }
 
 func markOf(kind string, at time.Time, name string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "assay.mark/1\x00%s\x00%s\x00%s", kind, at.UTC().Format(time.RFC3339Nano), name))
+	sum := sha256.Sum256(fmt.Appendf(nil, "assay.mark/1\x00%s\x00%s\x00%s", kind, at.UTC().Format(time.RFC3339Nano),
+		name))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -63,31 +65,33 @@ func markOf(kind string, at time.Time, name string) string {
 func tombstone(ctx context.Context, q queryer, p *projection, id string) (*Forgotten, error) {
 	var found *Forgotten
 	allowed := false
-	err := each(ctx, q, "SELECT at, because, instead, spared FROM tombstone WHERE mark IN (?, ?) ORDER BY at", func(scan func(...any) error) error {
-		var at, instead string
-		f := &Forgotten{}
-		var spared bool
-		if err := scan(&at, &f.Because, &instead, &spared); err != nil {
-			return err
-		}
-		allowed = allowed || instead == id
-		if !spared {
-			f.At, _ = time.Parse(time.RFC3339Nano, at)
-			f.Instead = instead
-			found = f
-		}
-		return nil
-	}, p.mark, id)
+	err := each(ctx, q, "SELECT at, because, instead, spared FROM tombstone WHERE mark IN (?, ?) ORDER BY at",
+		func(scan func(...any) error) error {
+			var at, instead string
+			f := &Forgotten{}
+			var spared bool
+			if err := scan(&at, &f.Because, &instead, &spared); err != nil {
+				return err
+			}
+			allowed = allowed || instead == id
+			if !spared {
+				f.At, _ = time.Parse(time.RFC3339Nano, at)
+				f.Instead = instead
+				found = f
+			}
+			return nil
+		}, p.mark, id)
 	if err != nil || allowed {
 		return nil, err
 	}
 	return found, nil
 }
 
-// Forget takes records, or what Without takes out, from the logbook: from documents, tables, series and the ledger, all in one transaction. When the
-// error is nil, nothing of it is left in the file or beside it. Where the file could not be cleaned, since another program reads it or assay was
-// killed, the records are gone already, and Scrub, or any later Forget, does the rest. Records of kinds note, facts and series that are about
-// nothing but records that go, go with them.
+// Forget takes records, or what Without takes out, from the logbook: from documents, tables, series and the ledger, all
+// in one transaction. When the error is nil, nothing of it is left in the file or beside it. Where the file could not
+// be cleaned, since another program reads it or assay was killed, the records are gone already, and Scrub, or any later
+// Forget, does the rest. Records of kinds note, facts and series that are about nothing but records that go, go with
+// them.
 func (b *Book) Forget(ctx context.Context, f Forgetting) (*Forgot, error) {
 	if f.Without == nil {
 		f.Without = func(doc []byte) []byte { return doc }
@@ -141,8 +145,8 @@ func (b *Book) Unscrubbed(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Scrub writes the file anew, without what tables no longer name, and empties the write-ahead log. What the disk, a snapshot or a backup has kept of
-// the old bytes is beyond it.
+// Scrub writes the file anew, without what tables no longer name, and empties the write-ahead log. What the disk, a
+// snapshot or a backup has kept of the old bytes is beyond it.
 func (b *Book) Scrub(ctx context.Context) error {
 	err := b.retry(ctx, func() error {
 		_, err := b.db.ExecContext(ctx, "VACUUM")
@@ -151,7 +155,8 @@ func (b *Book) Scrub(ctx context.Context) error {
 	passed("vacuumed")
 	for deadline := time.Now().Add(b.wait()); err == nil; {
 		var blocked, frames, done int
-		if err = b.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &frames, &done); err == nil && blocked == 0 {
+		if err = b.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&blocked, &frames,
+			&done); err == nil && blocked == 0 {
 			break
 		}
 		if err == nil && time.Now().After(deadline) {
@@ -189,7 +194,8 @@ type mark struct {
 }
 
 func newEdit(ctx context.Context, tx *sql.Tx, at time.Time, because string) *edit {
-	return &edit{ctx: ctx, tx: tx, event: rand.Text(), at: at, because: because, moved: map[string]string{}, gone: map[string]bool{}, marks: map[string]mark{}}
+	return &edit{ctx: ctx, tx: tx, event: rand.Text(), at: at, because: because, moved: map[string]string{},
+		gone: map[string]bool{}, marks: map[string]mark{}}
 }
 
 func (e *edit) exec(query string, args ...any) error {
@@ -208,7 +214,8 @@ func (e *edit) withCompanions(ids []string) ([]Entry, error) {
 	}
 	for _, id := range ids {
 		var kind, at, title string
-		if err := e.tx.QueryRowContext(e.ctx, "SELECT kind, at, coalesce(title, '') FROM record WHERE id = ?", id).Scan(&kind, &at, &title); err != nil {
+		if err := e.tx.QueryRowContext(e.ctx, "SELECT kind, at, coalesce(title, '') FROM record WHERE id = ?",
+			id).Scan(&kind, &at, &title); err != nil {
 			return nil, fmt.Errorf("record %s: %w", short(id), err)
 		}
 		if !going[id] {
@@ -302,17 +309,20 @@ func (e *edit) drop(id string) error {
 // bury adds a tombstone.
 func (e *edit) bury(s stone) error {
 	var before int
-	if err := e.tx.QueryRowContext(e.ctx, "SELECT count(*) FROM tombstone WHERE event = ? AND mark = ?", s.event, s.mark).Scan(&before); err != nil {
+	if err := e.tx.QueryRowContext(e.ctx, "SELECT count(*) FROM tombstone WHERE event = ? AND mark = ?", s.event,
+		s.mark).Scan(&before); err != nil {
 		return err
 	}
 	if before == 0 {
 		e.stones = append(e.stones, s.ref())
 	}
-	return e.exec("INSERT INTO tombstone(event, mark, kind, at, because, instead, spared) VALUES(?,?,?,?,?,?,?)", s.event, s.mark, s.kind, s.at, s.because,
+	return e.exec("INSERT INTO tombstone(event, mark, kind, at, because, instead, spared) VALUES(?,?,?,?,?,?,?)",
+		s.event, s.mark, s.kind, s.at, s.because,
 		s.instead, truth(s.spared))
 }
 
-// spare says of other records with the mark of one that something was taken out of that they stay: notes of one moment, say.
+// spare says of other records with the mark of one that something was taken out of that they stay: notes of one moment,
+// say.
 func (e *edit) spare(s stone, at any) error {
 	var ids []string
 	if err := each(e.ctx, e.tx, `SELECT id FROM record r WHERE kind = ? AND at = ? AND NOT EXISTS (SELECT 1 FROM tombstone t WHERE t.mark = ? AND t.instead = r.id)`,
@@ -339,9 +349,11 @@ func (e *edit) spare(s stone, at any) error {
 	return nil
 }
 
-// ref is what the ledger says of a tombstone. What stands in the place of a record may change later, and is no part of it.
+// ref is what the ledger says of a tombstone. What stands in the place of a record may change later, and is no part of
+// it.
 func (s stone) ref() []byte {
-	sum := sha256.Sum256([]byte("assay.tombstone/1\x00" + strings.Join([]string{s.event, s.mark, s.kind, s.at, s.because}, "\x00")))
+	sum := sha256.Sum256([]byte("assay.tombstone/1\x00" + strings.Join([]string{s.event, s.mark, s.kind, s.at,
+		s.because}, "\x00")))
 	return sum[:]
 }
 
@@ -359,7 +371,8 @@ func (e *edit) replace(id string, p *projection, doc []byte, name func(string) s
 	return e.bury(s)
 }
 
-// put puts a document in the place of another: it keeps its number and its points, as name calls them, or without those that it calls "".
+// put puts a document in the place of another: it keeps its number and its points, as name calls them, or without those
+// that it calls "".
 func (e *edit) put(id string, p *projection, doc []byte, name func(string) string) error {
 	now, err := project(doc)
 	if err != nil || now.kind != p.kind || now.record[1] != p.record[1] {
@@ -378,7 +391,8 @@ func (e *edit) put(id string, p *projection, doc []byte, name func(string) strin
 	}
 	if there > 0 { // a copy without it was kept before
 		err = e.exec("DELETE FROM content WHERE id = ?", id)
-	} else if err = e.exec("UPDATE content SET id = ?, size = ?, data = ? WHERE id = ?", fresh, len(doc), packer.EncodeAll(doc, nil), id); err == nil {
+	} else if err = e.exec("UPDATE content SET id = ?, size = ?, data = ? WHERE id = ?", fresh, len(doc),
+		packer.EncodeAll(doc, nil), id); err == nil {
 		e.records = append(e.records, sum[:])
 		err = insertRows(e.ctx, e.tx, number, fresh, now)
 	}
@@ -390,12 +404,13 @@ func (e *edit) put(id string, p *projection, doc []byte, name func(string) strin
 		c      chunk
 	}
 	var rows []row
-	if err := each(e.ctx, e.tx, "SELECT chunk, id, name, n, first, last, data FROM chunk WHERE owner = ?", func(scan func(...any) error) error {
-		var r row
-		err := scan(&r.number, &r.c.id, &r.c.name, &r.c.n, &r.c.first, &r.c.last, &r.c.data)
-		rows = append(rows, r)
-		return err
-	}, id); err != nil {
+	if err := each(e.ctx, e.tx, "SELECT chunk, id, name, n, first, last, data FROM chunk WHERE owner = ?",
+		func(scan func(...any) error) error {
+			var r row
+			err := scan(&r.number, &r.c.id, &r.c.name, &r.c.n, &r.c.first, &r.c.last, &r.c.data)
+			rows = append(rows, r)
+			return err
+		}, id); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -420,7 +435,8 @@ func (e *edit) put(id string, p *projection, doc []byte, name func(string) strin
 	return e.exec("UPDATE tombstone SET instead = ?, spared = 0 WHERE instead = ?", fresh, id)
 }
 
-// rewrite puts in the place of every document what without makes of it, and of records about such ones what names them as they are called now.
+// rewrite puts in the place of every document what without makes of it, and of records about such ones what names them
+// as they are called now.
 func (e *edit) rewrite(without func([]byte) []byte, name func(string) string) error {
 	for again := true; again; {
 		again = false
@@ -471,8 +487,8 @@ func repoint(doc []byte, moved map[string]string) []byte {
 	return doc
 }
 
-// finish chains the ledger anew from the first entry that is gone, and enters what is new. The entries stay, so that their number tells; what
-// they named does not.
+// finish chains the ledger anew from the first entry that is gone, and enters what is new. The entries stay, so that
+// their number tells; what they named does not.
 func (e *edit) finish() error {
 	for _, m := range e.marks {
 		if err := e.spare(m.stone, m.at); err != nil {
@@ -489,29 +505,31 @@ func (e *edit) finish() error {
 	}
 	var rest []entry // from the first that is gone
 	var hash []byte
-	if err := each(e.ctx, e.tx, "SELECT entry, kind, ref, hash FROM ledger ORDER BY entry", func(scan func(...any) error) error {
-		var n entry
-		var is []byte
-		if err := scan(&n.number, &n.kind, &n.ref, &is); err != nil {
-			return err
-		}
-		if e.gone[n.kind+" "+hex.EncodeToString(n.ref)] {
-			n.kind, n.ref = goneEntry, make([]byte, sha256.Size)
-			if _, err := rand.Read(n.ref); err != nil {
+	if err := each(e.ctx, e.tx, "SELECT entry, kind, ref, hash FROM ledger ORDER BY entry",
+		func(scan func(...any) error) error {
+			var n entry
+			var is []byte
+			if err := scan(&n.number, &n.kind, &n.ref, &is); err != nil {
 				return err
 			}
-		} else if len(rest) == 0 {
-			hash = is
+			if e.gone[n.kind+" "+hex.EncodeToString(n.ref)] {
+				n.kind, n.ref = goneEntry, make([]byte, sha256.Size)
+				if _, err := rand.Read(n.ref); err != nil {
+					return err
+				}
+			} else if len(rest) == 0 {
+				hash = is
+				return nil
+			}
+			rest = append(rest, n)
 			return nil
-		}
-		rest = append(rest, n)
-		return nil
-	}); err != nil {
+		}); err != nil {
 		return err
 	}
 	for _, n := range rest {
 		hash = link(hash, n.kind, n.ref)
-		if err := e.exec("UPDATE ledger SET kind = ?, ref = ?, hash = ? WHERE entry = ?", n.kind, n.ref, hash, n.number); err != nil {
+		if err := e.exec("UPDATE ledger SET kind = ?, ref = ?, hash = ? WHERE entry = ?", n.kind, n.ref, hash,
+			n.number); err != nil {
 			return err
 		}
 	}
@@ -548,7 +566,8 @@ const mostStones = 1 << 20
 
 var eventWord = regexp.MustCompile(`^[A-Z2-7]{20,64}$`) // of rand.Text
 
-// stones reads the tombstones of another logbook, by mark. They are a stranger's: what has not the form of one is passed over.
+// stones reads the tombstones of another logbook, by mark. They are a stranger's: what has not the form of one is
+// passed over.
 func (b *Book) stones(ctx context.Context) (map[string][]stone, error) {
 	all := map[string][]stone{}
 	var there int
@@ -563,7 +582,8 @@ func (b *Book) stones(ctx context.Context) (map[string][]stone, error) {
 			return err
 		}
 		_, timeErr := time.Parse(time.RFC3339Nano, s.at)
-		if eventWord.MatchString(s.event) && fullID.MatchString(s.mark) && kindWord.MatchString(s.kind) && timeErr == nil && (s.instead == "" || fullID.MatchString(s.instead)) {
+		if eventWord.MatchString(s.event) && fullID.MatchString(s.mark) && kindWord.MatchString(s.kind) &&
+			timeErr == nil && (s.instead == "" || fullID.MatchString(s.instead)) {
 			s.because = secret.Text(s.because)
 			all[s.mark] = append(all[s.mark], s)
 		}
@@ -572,10 +592,11 @@ func (b *Book) stones(ctx context.Context) (map[string][]stone, error) {
 	return all, err
 }
 
-// adopt forgets what another logbook has forgotten. Where both forgot, and neither knows what the other took out, the record goes whole: each copy
-// still holds what was taken out of the other. document and series give what the other has by an identifier, and are not to be trusted. It says how
-// many records went or changed.
-func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document func(id string) []byte, series func(id string) []string) (n int, err error) {
+// adopt forgets what another logbook has forgotten. Where both forgot, and neither knows what the other took out, the
+// record goes whole: each copy still holds what was taken out of the other. document and series give what the other has
+// by an identifier, and are not to be trusted. It says how many records went or changed.
+func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document func(id string) []byte,
+	series func(id string) []string) (n int, err error) {
 	if len(theirs) == 0 {
 		return 0, nil
 	}
@@ -672,7 +693,8 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 		for mark, list := range news {
 			for instead := range allowed[mark] { // ours that they do not let stand
 				if !slices.ContainsFunc(list, func(s stone) bool { return s.instead == instead }) {
-					if err := e.exec("UPDATE tombstone SET instead = '', spared = 0 WHERE mark = ? AND instead = ?", mark, instead); err != nil {
+					if err := e.exec("UPDATE tombstone SET instead = '', spared = 0 WHERE mark = ? AND instead = ?",
+						mark, instead); err != nil {
 						return err
 					}
 				}
@@ -688,7 +710,8 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 		}
 		if len(e.moved) > 0 {
 			e.event, e.because = rand.Text(), "what it is about was forgotten in another logbook"
-			if err := e.rewrite(func(doc []byte) []byte { return doc }, func(s string) string { return s }); err != nil {
+			if err := e.rewrite(func(doc []byte) []byte { return doc },
+				func(s string) string { return s }); err != nil {
 				return err
 			}
 		}

@@ -45,7 +45,8 @@ func forgetAndDie(path string) error {
 
 func without(value string) Forgetting {
 	v := secret.NewValue(value)
-	return Forgetting{Without: v.JSON, Text: v.Text, At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Because: "it was " + value}
+	return Forgetting{Without: v.JSON, Text: v.Text, At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		Because: "it was " + value}
 }
 
 // leaves looks for a text in a logbook's files, byte by byte, and in what they keep compressed.
@@ -100,7 +101,8 @@ func scatter(t *testing.T, b *Book) (run, plain string) {
 		r.Subject.Command = append(r.Subject.Command, "--name", hushed)
 		r.Provenance.Environment["TORCH_NOTE"] = hushed
 		r.Outcome.Error = "ValueError: cannot use " + hushed
-		r.Findings = append(r.Findings, evidence.Finding{Name: "x", Severity: evidence.Note, Text: hushed, Basis: evidence.Measured})
+		r.Findings = append(r.Findings, evidence.Finding{Name: "x", Severity: evidence.Note, Text: hushed,
+			Basis: evidence.Measured})
 		r.Figures = append(r.Figures, evidence.Unknown("x.y", "s", "failed: "+hushed))
 	}))
 	plain = keep(t, b, another(t, "without", func(r *evidence.Run) { r.Started = r.Started.Add(time.Hour) }))
@@ -120,7 +122,8 @@ func scatter(t *testing.T, b *Book) (run, plain string) {
 	return run, plain
 }
 
-// TestForgetAValue: nothing of it is left, in the clear or compressed, nor a hash that could tell whether a guess is right; all else stays.
+// TestForgetAValue: nothing of it is left, in the clear or compressed, nor a hash that could tell whether a guess is
+// right; all else stays.
 func TestForgetAValue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	b := mustOpen(t, path)
@@ -182,12 +185,14 @@ func TestForgetAValue(t *testing.T) {
 	if done, err = b.Forget(ctx, without(hushed)); err != nil || len(done.Changed) != 0 || sound(t, b).Forgotten != 4 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if c, err := b.Verify(ctx, head); err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0], "something was forgotten since") {
+	if c, err := b.Verify(ctx, head); err != nil || len(c.Problems) != 1 ||
+		!strings.Contains(c.Problems[0], "something was forgotten since") {
 		t.Errorf("%v, %v", c.Problems, err)
 	}
 	// Neither the document nor a logbook that holds it brings it back.
 	var forgotten *Forgotten
-	if _, _, err := b.Add(ctx, before); !errors.As(err, &forgotten) || forgotten.Instead != now || strings.Contains(err.Error(), hushed) {
+	if _, _, err := b.Add(ctx, before); !errors.As(err, &forgotten) || forgotten.Instead != now ||
+		strings.Contains(err.Error(), hushed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -209,7 +214,8 @@ func TestForgetARecord(t *testing.T) {
 	if _, err := b.Document(ctx, plain); err != nil {
 		t.Error(err)
 	}
-	if leaves(t, path, "cannot use "+hushed) || leaves(t, path, "about it, and free of it") || leaves(t, path, "metric of") {
+	if leaves(t, path, "cannot use "+hushed) || leaves(t, path, "about it, and free of it") ||
+		leaves(t, path, "metric of") {
 		t.Error("something of the record is still there")
 	}
 	if sum := sha256.Sum256(doc); bytes.Contains(mustRead(t, path), sum[:]) {
@@ -339,12 +345,14 @@ func TestForgetKilled(t *testing.T) {
 			b.Close()
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), forgetVariable+"="+path, "ASSAY_TEST_FORGET_STEP="+step)
-			if out, err := cmd.CombinedOutput(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			if out, err := cmd.CombinedOutput(); err == nil ||
+				cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("not killed: %v %s", err, out)
 			}
 			b = mustOpen(t, path)
 			c := sound(t, b)
-			if c.Records != records || (c.Forgotten > 0) != (step != "rewritten") || (c.Unscrubbed > 0) != (step != "rewritten") {
+			if c.Records != records || (c.Forgotten > 0) != (step != "rewritten") ||
+				(c.Unscrubbed > 0) != (step != "rewritten") {
 				t.Errorf("after the kill: %+v", c)
 			}
 			if _, err := b.Forget(ctx, without(hushed)); err != nil {
@@ -360,7 +368,8 @@ func TestForgetKilled(t *testing.T) {
 	}
 }
 
-// TestForgetWhileRead: a program that reads an older state holds the bytes; that is said, and the next forgetting does the rest.
+// TestForgetWhileRead: a program that reads an older state holds the bytes; that is said, and the next forgetting does
+// the rest.
 func TestForgetWhileRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	b := mustOpen(t, path)
@@ -382,7 +391,8 @@ func TestForgetWhileRead(t *testing.T) {
 	if _, err := b.db.Exec("PRAGMA busy_timeout = 1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Forget(ctx, without(hushed)); err == nil || !strings.Contains(err.Error(), "may still lie in the file") {
+	if _, err := b.Forget(ctx, without(hushed)); err == nil || !strings.Contains(err.Error(),
+		"may still lie in the file") {
 		t.Errorf("%v", err)
 	}
 	if n, err := b.Unscrubbed(ctx); n != 1 || err != nil {
@@ -425,13 +435,17 @@ func TestForgetAmongWriters(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsKept: by whatever way a document comes, secrets that can be told are not in what is kept, and links hold.
+// TestNoSecretIsKept: by whatever way a document comes, secrets that can be told are not in what is kept, and links
+// hold.
 func TestNoSecretIsKept(t *testing.T) {
 	const key = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.db")
 	b := mustOpen(t, old)
-	run := keep(t, b, another(t, "r", func(r *evidence.Run) { r.Subject.Command = []string{"python", "t.py", "--name", hushed} }))
+	run := keep(t, b, another(t, "r", func(r *evidence.Run) {
+		r.Subject.Command = []string{"python", "t.py", "--name",
+			hushed}
+	}))
 	if _, err := b.Note(ctx, time.Now(), "with "+key+" and postgres://u:"+hushed+"@h/x", nil, run); err != nil {
 		t.Fatal(err)
 	}
@@ -439,9 +453,13 @@ func TestNoSecretIsKept(t *testing.T) {
 		t.Error("a note holds a key")
 	}
 	// As an earlier assay kept it: the same rows, without the rule.
-	doc := another(t, "raw", func(r *evidence.Run) { r.Subject.Command = []string{"python", "t.py", "--api-key", hushed, "--x", key} })
+	doc := another(t, "raw", func(r *evidence.Run) {
+		r.Subject.Command = []string{"python", "t.py", "--api-key", hushed,
+			"--x", key}
+	})
 	plantRaw(t, b, doc)
-	note, _ := json.Marshal(Record{Schema: RecordSchema, Kind: KindNote, At: time.Now(), Title: "about the raw one", About: []string{sumOf(doc)}})
+	note, _ := json.Marshal(Record{Schema: RecordSchema, Kind: KindNote, At: time.Now(), Title: "about the raw one",
+		About: []string{sumOf(doc)}})
 	plantRaw(t, b, note)
 	if c := sound(t, b); c.Secrets != 1 {
 		t.Errorf("%d records with secrets, want 1", c.Secrets)
@@ -469,7 +487,8 @@ func TestNoSecretIsKept(t *testing.T) {
 	if run, err := b.Run(ctx, sumOf(doc)); err != nil || slices.Contains(run.Subject.Command, hushed) {
 		t.Errorf("an export would hold it: %v, %v", run, err)
 	}
-	if _, err := b.Forget(ctx, Forgetting{Without: secret.JSON, Text: secret.Text, At: time.Now(), Because: "kept earlier"}); err != nil {
+	if _, err := b.Forget(ctx, Forgetting{Without: secret.JSON, Text: secret.Text, At: time.Now(),
+		Because: "kept earlier"}); err != nil {
 		t.Fatal(err)
 	}
 	if leaves(t, old, key) || sound(t, b).Secrets != 0 {
@@ -495,7 +514,8 @@ func plantRaw(t *testing.T, b *Book, doc []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO content(id, size, data) VALUES(?,?,?)", id, len(doc), packer.EncodeAll(doc, nil)); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO content(id, size, data) VALUES(?,?,?)", id, len(doc),
+		packer.EncodeAll(doc, nil)); err != nil {
 		t.Fatal(err)
 	}
 	if err := insertRows(ctx, tx, 0, id, p); err != nil {

@@ -1,12 +1,14 @@
 // Package logbook keeps what was observed, in one SQLite file that several programs and people can write at once.
 //
-// What is kept is a document: the evidence of a run (evidence.json, byte for byte), or a record in the common form (Record), as a note is.
-// Its identifier is the SHA-256 of its bytes, so that the same document is kept once, wherever it comes from, and two logbooks can be
-// merged. Figures, facts and operators are read out of the document into tables to query. Series of points lie beside it, by columns
-// (series.go). Every document and every chunk of points has an entry in a chain of hashes; Verify holds the whole to it.
+// What is kept is a document: the evidence of a run (evidence.json, byte for byte), or a record in the common form
+// (Record), as a note is. Its identifier is the SHA-256 of its bytes, so that the same document is kept once, wherever
+// it comes from, and two logbooks can be merged. Figures, facts and operators are read out of the document into tables
+// to query. Series of points lie beside it, by columns (series.go). Every document and every chunk of points has an
+// entry in a chain of hashes; Verify holds the whole to it.
 //
-// Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed or deleted but by Forget, which
-// leaves a tombstone (forget.go). Secrets that can be told as such are taken out of a document before it is kept.
+// Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed
+// or deleted but by Forget, which leaves a tombstone (forget.go). Secrets that can be told as such are taken out of a
+// document before it is kept.
 package logbook
 
 import (
@@ -56,8 +58,8 @@ type Book struct {
 	patience time.Duration // 0: patience; shorter in tests
 }
 
-// Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema. A file that is no logbook is refused
-// before anything is written to it or beside it.
+// Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema. A file that
+// is no logbook is refused before anything is written to it or beside it.
 func Open(ctx context.Context, path string) (*Book, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("open the logbook: %w", err)
@@ -72,7 +74,8 @@ func Open(ctx context.Context, path string) (*Book, error) {
 		return nil, err
 	}
 	if is == absent {
-		return nil, fault.Hint(fmt.Errorf("open the logbook %s: a link to a file that is not there", path), "remove the link, or make what it points to")
+		return nil, fault.Hint(fmt.Errorf("open the logbook %s: a link to a file that is not there", path),
+			"remove the link, or make what it points to")
 	}
 	if is == blank { // in one transaction, before the log is turned on: a kill leaves it empty or whole
 		if err := migrateBlank(ctx, path); err != nil {
@@ -96,7 +99,8 @@ func migrateBlank(ctx context.Context, path string) error {
 }
 
 func openWrite(ctx context.Context, path string) (*Book, error) {
-	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)") // the last: F_FULLFSYNC, on macOS
+	// the last: F_FULLFSYNC, on macOS
+	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)")
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +111,8 @@ func openWrite(ctx context.Context, path string) (*Book, error) {
 	return b, nil
 }
 
-// create makes a logbook under a temporary name and links it to its own: whoever sees the name sees a whole logbook. Where the name is taken
-// meanwhile, what has taken it stays.
+// create makes a logbook under a temporary name and links it to its own: whoever sees the name sees a whole logbook.
+// Where the name is taken meanwhile, what has taken it stays.
 func create(ctx context.Context, path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {
@@ -139,8 +143,9 @@ func create(ctx context.Context, path string) error {
 	return nil
 }
 
-// closeToOthers closes a logbook that others may read because SQLite makes files so (0644, what earlier assays left); any other mode was
-// somebody's choice, as of a team that shares it. A new one is its owner's from the start, and SQLite gives the files beside it its permissions.
+// closeToOthers closes a logbook that others may read because SQLite makes files so (0644, what earlier assays left);
+// any other mode was somebody's choice, as of a team that shares it. A new one is its owner's from the start, and
+// SQLite gives the files beside it its permissions.
 func closeToOthers(path string) {
 	for _, name := range []string{path, path + "-wal", path + "-shm"} {
 		if info, err := os.Stat(name); err == nil && info.Mode() == 0o644 {
@@ -149,7 +154,8 @@ func closeToOthers(path string) {
 	}
 }
 
-// OpenRead opens a logbook that is there already and changes nothing in it. Its connections cannot write, attach files or load code.
+// OpenRead opens a logbook that is there already and changes nothing in it. Its connections cannot write, attach files
+// or load code.
 func OpenRead(ctx context.Context, path string) (*Book, error) {
 	if err := MustBe(path); err != nil {
 		return nil, err
@@ -169,7 +175,8 @@ func OpenRead(ctx context.Context, path string) (*Book, error) {
 		return nil, fault.Hint(fmt.Errorf("open the logbook %s: %w", path, err), hintOf(err))
 	case version < len(schema()):
 		b.Close()
-		return nil, fault.Hint(fmt.Errorf("open the logbook %s: its schema is version %d, and this assay reads %d", path, version, len(schema())),
+		return nil, fault.Hint(fmt.Errorf("open the logbook %s: its schema is version %d, and this assay reads %d",
+			path, version, len(schema())),
 			"assay log, where it can be written, brings it up to date")
 	}
 	return b, nil
@@ -183,7 +190,8 @@ func MustBe(path string) error {
 	case is == absent:
 		return fmt.Errorf("open the logbook %s: %w", path, fs.ErrNotExist)
 	case is == blank:
-		return fault.Hint(fmt.Errorf("open the logbook %s: an empty file", path), "--logbook or $ASSAY_LOGBOOK names another; assay run would make a logbook of it")
+		return fault.Hint(fmt.Errorf("open the logbook %s: an empty file", path),
+			"--logbook or $ASSAY_LOGBOOK names another; assay run would make a logbook of it")
 	}
 	return nil
 }
@@ -196,15 +204,17 @@ func Exists(path string) bool {
 
 // IsSQLite reports whether the file is a SQLite database, a logbook or another.
 func IsSQLite(path string) bool {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // before it is opened: a pipe would be waited for
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		// before it is opened: a pipe would be waited for
 		return false
 	}
 	head, err := readHeader(path)
 	return err == nil && strings.HasPrefix(string(head), magic)
 }
 
-// openForeign opens a logbook to read, also where nothing can be written beside it, as on a share: SQLite wants to put its index of the write-ahead
-// log there. Where nothing is pending beside it, nobody can be writing from here, and the file is taken to stay as it is; else a copy is read.
+// openForeign opens a logbook to read, also where nothing can be written beside it, as on a share: SQLite wants to put
+// its index of the write-ahead log there. Where nothing is pending beside it, nobody can be writing from here, and the
+// file is taken to stay as it is; else a copy is read.
 func openForeign(ctx context.Context, path string, pragmas ...string) (*Book, error) {
 	b, err := open(path, "ro", pragmas...)
 	if err != nil {
@@ -231,9 +241,9 @@ func size(path string) int64 {
 	return info.Size()
 }
 
-// openCopy opens a copy of a logbook, so that neither the file nor its folder is touched, also while somebody writes to it. The copy is of one moment:
-// a writer adds to the log's end, whose last transaction counts only when it is whole, and moves the log into the file now and then; where the
-// file has changed while it was copied, it is copied again.
+// openCopy opens a copy of a logbook, so that neither the file nor its folder is touched, also while somebody writes to
+// it. The copy is of one moment: a writer adds to the log's end, whose last transaction counts only when it is whole,
+// and moves the log into the file now and then; where the file has changed while it was copied, it is copied again.
 func openCopy(ctx context.Context, path string, pragmas ...string) (*Book, error) {
 	dir, err := os.MkdirTemp("", "assay-logbook-") // for this user alone
 	if err != nil {
@@ -264,7 +274,8 @@ func openCopy(ctx context.Context, path string, pragmas ...string) (*Book, error
 	if err == nil {
 		err = errors.New("somebody keeps writing to it")
 	}
-	return nil, fault.Hint(fmt.Errorf("copy the logbook %s to read it: %w", path, err), "try again; $TMPDIR names the folder that the copy is made in")
+	return nil, fault.Hint(fmt.Errorf("copy the logbook %s to read it: %w", path, err),
+		"try again; $TMPDIR names the folder that the copy is made in")
 }
 
 // copyDatabase copies the file and what is pending beside it, and says whether the file changed meanwhile.
@@ -273,7 +284,8 @@ func copyDatabase(path, to string) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if age := time.Since(before.ModTime()); age >= 0 && age < 20*time.Millisecond { // kernels stamp files by a clock of 1 to 10 ms
+	if age := time.Since(before.ModTime()); age >= 0 && age < 20*time.Millisecond {
+		// kernels stamp files by a clock of 1 to 10 ms
 		return true, nil
 	}
 	for _, end := range []string{"-wal", "-journal", ""} {
@@ -306,11 +318,13 @@ func copyFile(from, to string) error {
 	return out.Close()
 }
 
-// open makes connections that share no state. Each BEGIN takes the write lock at once, so that a transaction never fails half way for want of it.
+// open makes connections that share no state. Each BEGIN takes the write lock at once, so that a transaction never
+// fails half way for want of it.
 func open(path, mode string, pragmas ...string) (*Book, error) {
 	mode, immutable := strings.CutSuffix(mode, "&immutable=1")
-	query := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds())},
-		pragmas...)}
+	query := url.Values{"mode": {mode}, "_txlock": {"immediate"},
+		"_pragma": append([]string{fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds())},
+			pragmas...)}
 	if immutable {
 		query.Set("immutable", "1")
 	}
@@ -351,8 +365,8 @@ func (b *Book) write(ctx context.Context, f func(tx *sql.Tx) error) error {
 	})
 }
 
-// retry repeats f while somebody else holds the file. SQLite itself waits at most locks; not while another process turns the write-ahead log
-// on, or recovers after a kill.
+// retry repeats f while somebody else holds the file. SQLite itself waits at most locks; not while another process
+// turns the write-ahead log on, or recovers after a kill.
 func (b *Book) retry(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(patience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
@@ -422,7 +436,8 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// version reads which schema the file has; 0 for an empty file. One that this assay does not know, and somebody else's database, are errors.
+// version reads which schema the file has; 0 for an empty file. One that this assay does not know, and somebody else's
+// database, are errors.
 func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	var version, app, tables int
 	// In one statement, and so of one state of the file: another process may just be making it.
@@ -432,7 +447,8 @@ func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	}
 	switch {
 	case app != application && (tables > 0 || version > 0 || app != 0):
-		return 0, fault.Hint(errors.New("a SQLite database, and not a logbook of assay"), "--logbook names another file; nothing was changed in this one")
+		return 0, fault.Hint(errors.New("a SQLite database, and not a logbook of assay"),
+			"--logbook names another file; nothing was changed in this one")
 	case version > len(schema()):
 		return 0, fault.Hint(fmt.Errorf("its schema is version %d, and this assay knows %d", version, len(schema())),
 			"a newer assay wrote it: use that one; nothing was changed")
@@ -442,7 +458,8 @@ func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 	return version, nil
 }
 
-// migrate brings the file to the last of the migrations, all in one transaction: a kill leaves the old version or the new one.
+// migrate brings the file to the last of the migrations, all in one transaction: a kill leaves the old version or the
+// new one.
 func (b *Book) migrate(ctx context.Context, migrations []string) error {
 	if version, err := b.version(ctx, b.db); err != nil || version == len(migrations) {
 		return err
@@ -468,7 +485,8 @@ func (b *Book) migrate(ctx context.Context, migrations []string) error {
 			return err
 		}
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application, len(migrations))); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application,
+		len(migrations))); err != nil {
 		return err
 	}
 	return tx.Commit()

@@ -31,7 +31,8 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 var ctx = context.Background()
 
-// writerVariable makes this test binary a program that writes to the logbook it names, and says a line for each thing that was acknowledged.
+// writerVariable makes this test binary a program that writes to the logbook it names, and says a line for each thing
+// that was acknowledged.
 const writerVariable = "ASSAY_TEST_LOGBOOK_WRITER"
 
 func TestMain(m *testing.M) {
@@ -66,8 +67,9 @@ func write(path, who, rounds string) error {
 		return err
 	}
 	for i := range most {
-		id, err := b.Put(ctx, Record{Kind: KindNote, At: time.Unix(int64(i), 0), Title: fmt.Sprintf("note %d of %s, with enough words to fill a page: %s",
-			i, who, strings.Repeat("x", i%3000))})
+		id, err := b.Put(ctx, Record{Kind: KindNote, At: time.Unix(int64(i), 0),
+			Title: fmt.Sprintf("note %d of %s, with enough words to fill a page: %s",
+				i, who, strings.Repeat("x", i%3000))})
 		if err != nil {
 			return err
 		}
@@ -124,7 +126,8 @@ func mustOpen(t *testing.T, path string) *Book {
 	return b
 }
 
-// TestKilled: a writer is killed after the n-th acknowledged line, the first time while it makes the file. Whatever it acknowledged is there.
+// TestKilled: a writer is killed after the n-th acknowledged line, the first time while it makes the file. Whatever it
+// acknowledged is there.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logbook.db")
 	random := rand.New(rand.NewPCG(7, 1))
@@ -260,7 +263,8 @@ func dump(path string) (string, error) {
 	return out.String(), nil
 }
 
-// TestVerifyFindsAFlippedBit: bits are flipped all over the file. Wherever that changes what a reader would be told, Verify says so.
+// TestVerifyFindsAFlippedBit: bits are flipped all over the file. Wherever that changes what a reader would be told,
+// Verify says so.
 func TestVerifyFindsAFlippedBit(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "logbook.db")
@@ -354,7 +358,8 @@ func TestVerifyFindsWhatSQLCanDo(t *testing.T) {
 	}
 }
 
-// TestVerifyHead: the newest record taken away with its entry leaves a sound logbook; only the hash that was noted before tells.
+// TestVerifyHead: the newest record taken away with its entry leaves a sound logbook; only the hash that was noted
+// before tells.
 func TestVerifyHead(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 	for i := range 2 {
@@ -428,9 +433,11 @@ func TestMergeRefusesWhatIsNotWhatItSays(t *testing.T) {
 		{"INSERT INTO content VALUES('" + strings.Repeat("ab", 32) + "', 3, x'00')", nil},
 		{"INSERT INTO content VALUES('" + strings.Repeat("cd", 32) + "', 100, ?)", []any{bomb}},
 		{"INSERT INTO content VALUES('../../etc/passwd', 3, x'00')", nil},
-		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(x'01', '" + good + "', 'loss', 60000, 0, 0, ?)", []any{bomb}},
-		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, '" + good + "', 'loss', 60000, 0, 0, ?)", []any{chunkID(good, "loss", 60000, 0,
-			0, bomb), bomb}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(x'01', '" + good +
+			"', 'loss', 60000, 0, 0, ?)", []any{bomb}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, '" + good + "', 'loss', 60000, 0, 0, ?)",
+			[]any{chunkID(good, "loss", 60000, 0,
+				0, bomb), bomb}},
 	} {
 		if _, err := theirs.db.Exec(change.text, change.args...); err != nil {
 			t.Fatal(err)
@@ -443,7 +450,8 @@ func TestMergeRefusesWhatIsNotWhatItSays(t *testing.T) {
 	sound(t, mine)
 }
 
-// TestMergeComparesHashes: a whole document under a hash that is not its own is refused, and so are points of a record that is not there.
+// TestMergeComparesHashes: a whole document under a hash that is not its own is refused, and so are points of a record
+// that is not there.
 func TestMergeComparesHashes(t *testing.T) {
 	folder := t.TempDir()
 	mine, theirs := mustOpen(t, filepath.Join(folder, "mine.db")), mustOpen(t, filepath.Join(folder, "theirs.db"))
@@ -456,8 +464,10 @@ func TestMergeComparesHashes(t *testing.T) {
 		args []any
 	}{
 		{"INSERT INTO content(id, size, data) VALUES(?, ?, ?)", []any{forged, len(doc), packer.EncodeAll(doc, nil)}},
-		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, ?, 'extra', 1, 1, 1, ?)", []any{chunkID(orphan, "extra", 1, 1, 1, points), orphan, points}},
-		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, ?, 'extra', 1, 1, 1, ?)", []any{chunkID(good, "extra", 1, 1, 2, points), good, points}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, ?, 'extra', 1, 1, 1, ?)",
+			[]any{chunkID(orphan, "extra", 1, 1, 1, points), orphan, points}},
+		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, ?, 'extra', 1, 1, 1, ?)",
+			[]any{chunkID(good, "extra", 1, 1, 2, points), good, points}},
 	} {
 		if _, err := theirs.db.Exec(change.text, change.args...); err != nil {
 			t.Fatal(err)
@@ -489,7 +499,8 @@ func TestAddIsWhole(t *testing.T) {
 	for _, table := range append([]string{"content", "record", "ledger", "chunk"}, tables...) {
 		b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 		about := keep(t, b, another(t, "before", nil))
-		if _, err := b.db.Exec("CREATE TRIGGER full BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'no space left'); END"); err != nil {
+		if _, err := b.db.Exec("CREATE TRIGGER full BEFORE INSERT ON " + table +
+			" BEGIN SELECT RAISE(ABORT, 'no space left'); END"); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -497,7 +508,8 @@ func TestAddIsWhole(t *testing.T) {
 			_, err = b.Note(ctx, time.Unix(1, 0), "about", nil, about)
 		} else {
 			_, _, err = b.Add(ctx, another(t, "after", func(run *evidence.Run) {
-				run.Findings = []evidence.Finding{{Name: "x", Severity: evidence.Note, Text: "x", Basis: evidence.Measured}}
+				run.Findings = []evidence.Finding{{Name: "x", Severity: evidence.Note, Text: "x",
+					Basis: evidence.Measured}}
 			}))
 		}
 		if err == nil || !strings.Contains(err.Error(), "no space left") {
@@ -517,11 +529,13 @@ func TestNotKnownIsNoPoint(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 	id := keep(t, b, another(t, "x", func(run *evidence.Run) {
 		n := 4
-		run.Steps = evidence.StepSeries{Number: []int{1, 2, 3, 4}, Start: make([]float64, n), Total: []float64{1, 1, 1, 1}, Live: []float64{-1, 5, 0, -1},
+		run.Steps = evidence.StepSeries{Number: []int{1, 2, 3, 4}, Start: make([]float64, n),
+			Total: []float64{1, 1, 1, 1}, Live: []float64{-1, 5, 0, -1},
 			Pool: []float64{-1, -1, -1, -1}}
 	}))
 	live, err := b.Points(ctx, id, "memory.live")
-	if err != nil || len(live) != 2 || live[0].Step != 2 || live[0].Value != 5 || live[1].Step != 3 || live[1].Value != 0 {
+	if err != nil || len(live) != 2 || live[0].Step != 2 || live[0].Value != 5 || live[1].Step != 3 ||
+		live[1].Value != 0 {
 		t.Errorf("memory.live: %+v %v", live, err)
 	}
 	if pool, err := b.Points(ctx, id, "memory.pool"); err != nil || len(pool) != 0 {
@@ -557,14 +571,16 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		newer:                                 fmt.Sprintf("its schema is version %d, and this assay knows %d", len(schema())+1, len(schema())),
-		made("other.db", "CREATE TABLE x(y)"): "not a logbook of assay",
+		newer: fmt.Sprintf("its schema is version %d, and this assay knows %d",
+			len(schema())+1, len(schema())),
+		made("other.db", "CREATE TABLE x(y)"):     "not a logbook of assay",
 		made("app.db", "PRAGMA application_id=5"): "not a logbook of assay",
 		text: "not a SQLite database",
 	} {
 		before, _ := os.ReadFile(path)
 		for _, open := range []func(context.Context, string) (*Book, error){Open, OpenRead} {
-			if b, err := open(ctx, path); err == nil || !strings.Contains(err.Error(), want) || fault.HintOf(err) == "" {
+			if b, err := open(ctx, path); err == nil || !strings.Contains(err.Error(), want) ||
+				fault.HintOf(err) == "" {
 				t.Errorf("%s: %v, want %q and a hint", filepath.Base(path), err, want)
 				if b != nil {
 					b.Close()
@@ -583,14 +599,15 @@ func TestOpenRefuses(t *testing.T) {
 	sound(t, mustOpen(t, empty))
 }
 
-// TestEarlierVersions: testdata/vN.db was made by the assay that had schema N (-update makes that of the newest, once). Each opens, and
-// says what it said.
+// TestEarlierVersions: testdata/vN.db was made by the assay that had schema N (-update makes that of the newest, once).
+// Each opens, and says what it said.
 func TestEarlierVersions(t *testing.T) {
 	newest := fmt.Sprintf("testdata/v%d.db", len(schema()))
 	if _, err := os.Stat(newest); *update && errors.Is(err, os.ErrNotExist) {
 		b := mustOpen(t, newest)
 		id := keep(t, b, sample(t))
-		if _, err := b.Reject(ctx, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), "more workers help", "they do not", id); err != nil {
+		if _, err := b.Reject(ctx, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), "more workers help", "they do not",
+			id); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Append(ctx, id, []Point{{"extra", 7, 0, 1.5}}); err != nil {
@@ -662,7 +679,8 @@ func TestMigrate(t *testing.T) {
 	if err := b.db.QueryRow("SELECT count(*) FROM added").Scan(&n); err != nil {
 		t.Error(err)
 	}
-	if err := b.db.QueryRow("SELECT torch, (SELECT count(*) FROM figures f WHERE f.id = r.id) FROM runs r WHERE id = ?", id).Scan(&torch,
+	if err := b.db.QueryRow("SELECT torch, (SELECT count(*) FROM figures f WHERE f.id = r.id) FROM runs r WHERE id = ?",
+		id).Scan(&torch,
 		&n); err != nil || torch == "wrong" || n < 20 {
 		t.Errorf("%s, %d figures, %v", torch, n, err)
 	}
@@ -689,11 +707,13 @@ func TestResolve(t *testing.T) {
 		if len(of) == 1 && !strings.HasPrefix(run, prefix) && (err != nil || got != of[0]) {
 			t.Errorf("%s: %s %v", prefix, got, err)
 		}
-		if len(of) > 1 && (err == nil || !strings.Contains(fault.HintOf(err), of[0][:16]) || !strings.Contains(fault.HintOf(err), of[1][:16])) {
+		if len(of) > 1 && (err == nil || !strings.Contains(fault.HintOf(err), of[0][:16]) ||
+			!strings.Contains(fault.HintOf(err), of[1][:16])) {
 			t.Errorf("%s names %d records: %q %v %s", prefix, len(of), got, err, fault.HintOf(err))
 		}
 	}
-	for word, want := range map[string]string{ids[0]: ids[0], strings.ToUpper(ids[1][:20]): ids[1], "20261121-train-1f2e3d": run} {
+	for word, want := range map[string]string{ids[0]: ids[0], strings.ToUpper(ids[1][:20]): ids[1],
+		"20261121-train-1f2e3d": run} {
 		if got, err := b.Resolve(ctx, word); err != nil || got != want {
 			t.Errorf("%s: %s %v", word, got, err)
 		}
@@ -735,9 +755,12 @@ func TestQuery(t *testing.T) {
 	if table, err = b.Query(ctx, "SELECT * FROM points", 5); err != nil || len(table.Rows) != 5 || !table.Cut {
 		t.Errorf("%d rows, cut %v, %v", len(table.Rows), table.Cut, err)
 	}
-	for text, hint := range map[string]string{"": "SELECT * FROM runs", "PRAGMA user_version=9": "nothing in a logbook is ever changed",
-		"SELECT zeroblob(900000000)": "at a time", "SELECT " + strings.Repeat("zeroblob(8000000), ", 64) + "1": "the views are"} {
-		if _, err := b.Query(ctx, text, 10); err == nil || !strings.Contains(fault.HintOf(err), hint) || fault.CodeOf(err) != fault.Usage {
+	for text, hint := range map[string]string{"": "SELECT * FROM runs",
+		"PRAGMA user_version=9":      "nothing in a logbook is ever changed",
+		"SELECT zeroblob(900000000)": "at a time", "SELECT " + strings.Repeat("zeroblob(8000000), ", 64) +
+			"1": "the views are"} {
+		if _, err := b.Query(ctx, text, 10); err == nil || !strings.Contains(fault.HintOf(err), hint) ||
+			fault.CodeOf(err) != fault.Usage {
 			t.Errorf("%.40q: %v (%s)", text, err, fault.HintOf(err))
 		}
 	}
@@ -746,10 +769,12 @@ func TestQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := filepath.Join(t.TempDir(), "other.db")
-	for _, text := range []string{"DELETE FROM record", "PRAGMA query_only=0; DELETE FROM record", "SELECT 1; DROP TABLE record", "ATTACH '" + other +
-		"' AS o",
+	for _, text := range []string{"DELETE FROM record", "PRAGMA query_only=0; DELETE FROM record",
+		"SELECT 1; DROP TABLE record", "ATTACH '" + other +
+			"' AS o",
 		"VACUUM INTO '" + other +
-			"'", "CREATE TEMP TABLE x AS SELECT 1", "PRAGMA user_version=9", "PRAGMA journal_mode=DELETE; DELETE FROM record", "SELECT load_extension('x')",
+			"'", "CREATE TEMP TABLE x AS SELECT 1", "PRAGMA user_version=9",
+		"PRAGMA journal_mode=DELETE; DELETE FROM record", "SELECT load_extension('x')",
 		"SELECT zeroblob(900000000)"} {
 		_, _ = b.Query(ctx, text, 10)
 	}
@@ -779,8 +804,9 @@ func TestPack(t *testing.T) {
 		for i := range n {
 			p := Point{Step: int64(i), Time: 1795244100000 + int64(i)*31, Value: random.NormFloat64()}
 			if i%97 == 5 {
-				p = Point{Step: int64(random.Uint64()), Time: int64(random.Uint64()), Value: []float64{math.NaN(), math.Inf(-1), math.MaxFloat64, math.Copysign(0,
-					-1)}[i%4]}
+				p = Point{Step: int64(random.Uint64()), Time: int64(random.Uint64()),
+					Value: []float64{math.NaN(), math.Inf(-1), math.MaxFloat64, math.Copysign(0,
+						-1)}[i%4]}
 			}
 			points = append(points, p)
 		}
@@ -789,7 +815,8 @@ func TestPack(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range got {
-			if got[i].Step != points[i].Step || got[i].Time != points[i].Time || math.Float64bits(got[i].Value) != math.Float64bits(points[i].Value) {
+			if got[i].Step != points[i].Step || got[i].Time != points[i].Time ||
+				math.Float64bits(got[i].Value) != math.Float64bits(points[i].Value) {
 				t.Fatalf("point %d of %d: %v, was %v", i, n, got[i], points[i])
 			}
 		}
@@ -825,15 +852,16 @@ func stepChange(d *Diff) FigureChange {
 	return d.Figures[slices.IndexFunc(d.Figures, func(f FigureChange) bool { return f.Name == "step.time" })]
 }
 
-// TestDiffByRuns: five runs a side whose times scatter by 2 %. A slow-down of 10 % is found, and of pairs without any at most one in ten is called
-// one.
+// TestDiffByRuns: five runs a side whose times scatter by 2 %. A slow-down of 10 % is found, and of pairs without any
+// at most one in ten is called one.
 func TestDiffByRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 5))
 	group := func(slower float64) *Group {
 		g := &Group{Like: map[string][]float64{}}
 		for i := range 5 {
 			var run evidence.Run
-			if err := json.Unmarshal(scaled(t, fmt.Sprint(i), slower*math.Exp(0.02*random.NormFloat64()), nil), &run); err != nil {
+			if err := json.Unmarshal(scaled(t, fmt.Sprint(i), slower*math.Exp(0.02*random.NormFloat64()), nil),
+				&run); err != nil {
 				t.Fatal(err)
 			}
 			g.IDs, g.Runs = append(g.IDs, fmt.Sprint(i)), append(g.Runs, &run)
@@ -852,7 +880,8 @@ func TestDiffByRuns(t *testing.T) {
 		}
 	}
 	if found < trials*9/10 || wrong > trials/10 {
-		t.Errorf("of %d slow-downs %d found; of %d pairs that are alike %d called different", trials, found, trials, wrong)
+		t.Errorf("of %d slow-downs %d found; of %d pairs that are alike %d called different", trials, found, trials,
+			wrong)
 	}
 }
 
@@ -886,7 +915,8 @@ func TestDiff(t *testing.T) {
 	d := diff(x, y)
 	said := fmt.Sprint(d.Environment, d.Operators)
 	gone, _, _ := strings.Cut(run.Provenance.Packages[0], "==")
-	for _, want := range []string{"{target torch 2.3.1+cu121 2.4.0}", "feedbeef}", "{package newcomer  1.0}", "{package " + gone + " ",
+	for _, want := range []string{"{target torch 2.3.1+cu121 2.4.0}", "feedbeef}", "{package newcomer  1.0}",
+		"{package " + gone + " ",
 		"{environment PYTORCH_ENABLE_MPS_FALLBACK  1}",
 		"{" + run.Operators[0].Name + " vanished", "{aten::newcomer appeared"} {
 		if !strings.Contains(said, want) {
@@ -907,13 +937,14 @@ func TestDiff(t *testing.T) {
 		t.Errorf("five runs differ by 1 %%, and this one by 10 %%: %+v", f)
 	}
 	// The same run against itself.
-	if d := diff(x, x); len(d.Environment) != 0 || len(d.Operators) != 0 || stepChange(d).Noise || stepChange(d).Change != 0 {
+	if d := diff(x, x); len(d.Environment) != 0 || len(d.Operators) != 0 || stepChange(d).Noise ||
+		stepChange(d).Change != 0 {
 		t.Errorf("a run against itself: %+v", d)
 	}
 }
 
-// TestGroupTakesRunsThatAreAlike: the noise of a figure is taken from runs of the same source that are alike and ended well, from undisturbed figures,
-// and from the newest, however many others a team keeps.
+// TestGroupTakesRunsThatAreAlike: the noise of a figure is taken from runs of the same source that are alike and ended
+// well, from undisturbed figures, and from the newest, however many others a team keeps.
 func TestGroupTakesRunsThatAreAlike(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 	first := keep(t, b, another(t, "first", nil))
@@ -965,10 +996,13 @@ func TestGroupTakesRunsThatAreAlike(t *testing.T) {
 		t.Errorf("the step times of runs like it are %v, want %v", got, want)
 	}
 	for i := range evidence.MostAlike + 3 {
-		keep(t, b, another(t, fmt.Sprint("ours ", i), step(2, func(run *evidence.Run) { run.Started = run.Started.Add(time.Duration(i+1) * time.Hour) })))
+		keep(t, b, another(t, fmt.Sprint("ours ", i), step(2,
+			func(run *evidence.Run) { run.Started = run.Started.Add(time.Duration(i+1) * time.Hour) })))
 	}
-	if g, err = b.Group(ctx, first); err != nil || len(g.Like["step.time"]) != evidence.MostAlike || slices.Contains(g.Like["step.time"], 1) {
-		t.Errorf("%d step times, %v: want the newest %d", len(g.Like["step.time"]), g.Like["step.time"], evidence.MostAlike)
+	if g, err = b.Group(ctx, first); err != nil || len(g.Like["step.time"]) != evidence.MostAlike ||
+		slices.Contains(g.Like["step.time"], 1) {
+		t.Errorf("%d step times, %v: want the newest %d", len(g.Like["step.time"]), g.Like["step.time"],
+			evidence.MostAlike)
 	}
 }
 
@@ -1025,11 +1059,14 @@ func TestMarkdown(t *testing.T) {
 		run.Figures = []evidence.Figure{evidence.Unknown("step.time", "s", "ended before its first step")}
 	}))
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	if _, err := b.Note(ctx, at, "", map[string]string{"project": "Object Detection", "task": "Detection", "architecture": "YOLOv8",
-		"issue": "Initially tried Faster RCNN, got ROI operation error", "solution": "Switched to YOLO, trained successfully"}, id); err != nil {
+	if _, err := b.Note(ctx, at, "", map[string]string{"project": "Object Detection", "task": "Detection",
+		"architecture": "YOLOv8",
+		"issue":        "Initially tried Faster RCNN, got ROI operation error",
+		"solution":     "Switched to YOLO, trained successfully"}, id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Reject(ctx, at, "pin_memory makes copies faster", "no difference over five runs", id, failed); err != nil {
+	if _, err := b.Reject(ctx, at, "pin_memory makes copies faster", "no difference over five runs", id,
+		failed); err != nil {
 		t.Fatal(err)
 	}
 	list, err := b.List(ctx, Filter{})
@@ -1072,7 +1109,8 @@ func TestParquet(t *testing.T) {
 	}
 	for i, r := range rows {
 		f := run.Figures[i]
-		if r.Name != f.Name || r.Unit != f.Unit || r.Basis != string(f.Basis) || r.Missing != f.Missing || (r.Value == nil) != (f.Value == nil) ||
+		if r.Name != f.Name || r.Unit != f.Unit || r.Basis != string(f.Basis) || r.Missing != f.Missing ||
+			(r.Value == nil) != (f.Value == nil) ||
 			r.Value != nil && *r.Value != *f.Value {
 			t.Errorf("%+v, kept %+v", r, f)
 		}
@@ -1168,8 +1206,8 @@ func (q *interrupted) QueryRowContext(ctx context.Context, query string, args ..
 	return q.queryer.QueryRowContext(ctx, query, args...)
 }
 
-// TestMadeMeanwhile: a logbook that another process makes while this one looks at the file is found empty or whole, and not taken for
-// somebody else's.
+// TestMadeMeanwhile: a logbook that another process makes while this one looks at the file is found empty or whole, and
+// not taken for somebody else's.
 func TestMadeMeanwhile(t *testing.T) {
 	for i := range 12 {
 		path := filepath.Join(t.TempDir(), fmt.Sprint(i, ".db"))
@@ -1208,13 +1246,14 @@ func TestNotesOfACutOffRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := b.Markdown(ctx, &out, list); err != nil || strings.Contains(out.String(), "Failed") || !strings.Contains(out.String(), "nobody saw how it ended") {
+	if err := b.Markdown(ctx, &out, list); err != nil || strings.Contains(out.String(), "Failed") ||
+		!strings.Contains(out.String(), "nobody saw how it ended") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 
-// TestOtherKinds: evidence of a kind that this logbook has never heard of is kept by its envelope, with figures told apart by their labels; what does
-// not say what and when it is, is not.
+// TestOtherKinds: evidence of a kind that this logbook has never heard of is kept by its envelope, with figures told
+// apart by their labels; what does not say what and when it is, is not.
 func TestOtherKinds(t *testing.T) {
 	ctx := t.Context()
 	b := mustOpen(t, filepath.Join(t.TempDir(), "l.db"))
@@ -1225,7 +1264,8 @@ func TestOtherKinds(t *testing.T) {
 		fig.Labels = evidence.Labels{"batch": batch}
 		doc.Figures = append(doc.Figures, fig)
 	}
-	doc.Findings = append(doc.Findings, evidence.Finding{Name: "too-large", Severity: evidence.Note, Text: "64 does not fit", Basis: evidence.Measured})
+	doc.Findings = append(doc.Findings, evidence.Finding{Name: "too-large", Severity: evidence.Note,
+		Text: "64 does not fit", Basis: evidence.Measured})
 	add := func(doc any) (string, error) {
 		data, err := json.Marshal(doc)
 		if err != nil {
@@ -1262,8 +1302,10 @@ func TestOtherKinds(t *testing.T) {
 		t.Error("a sweep was taken for a run")
 	}
 	for name, change := range map[string]func(*evidence.Envelope){
-		"no kind": func(e *evidence.Envelope) { e.Kind = "" }, "no word": func(e *evidence.Envelope) { e.Kind = "../x" },
-		"a record's kind": func(e *evidence.Envelope) { e.Kind = KindNote }, "no time": func(e *evidence.Envelope) { e.Started = time.Time{} },
+		"no kind":         func(e *evidence.Envelope) { e.Kind = "" },
+		"no word":         func(e *evidence.Envelope) { e.Kind = "../x" },
+		"a record's kind": func(e *evidence.Envelope) { e.Kind = KindNote },
+		"no time":         func(e *evidence.Envelope) { e.Started = time.Time{} },
 	} {
 		other := doc
 		change(&other.Envelope)

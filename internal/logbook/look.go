@@ -12,9 +12,10 @@ import (
 	"assay/internal/fault"
 )
 
-// A file is looked at before SQLite opens it: to open a file for writing is to change it (PRAGMA journal_mode=WAL rewrites its header for good), and
-// to open one that has a write-ahead log, also for reading, makes files beside it. So the header is read here, from the file and from the log beside
-// it: sqlite.org/fileformat2.html, 1.3 the database header and 4 the write-ahead log. Offsets in the header, big-endian:
+// A file is looked at before SQLite opens it: to open a file for writing is to change it (PRAGMA journal_mode=WAL
+// rewrites its header for good), and to open one that has a write-ahead log, also for reading, makes files beside it.
+// So the header is read here, from the file and from the log beside it: sqlite.org/fileformat2.html, 1.3 the database
+// header and 4 the write-ahead log. Offsets in the header, big-endian:
 const (
 	headerSize    = 100
 	atPageSize    = 16 // 2 bytes; 1 is 65536
@@ -34,8 +35,8 @@ const (
 	ours
 )
 
-// look says what stands at the path, and changes nothing there. Whatever cannot be opened is an error: what is no file, no SQLite database, another
-// program's, a newer assay's, or cut off.
+// look says what stands at the path, and changes nothing there. Whatever cannot be opened is an error: what is no file,
+// no SQLite database, another program's, a newer assay's, or cut off.
 func look(path string) (state, error) {
 	refuse := func(hint, format string, args ...any) (state, error) {
 		return absent, fault.Hint(fmt.Errorf("open the logbook %s: "+format, append([]any{path}, args...)...), hint)
@@ -71,21 +72,25 @@ func look(path string) (state, error) {
 		}
 		if log = page != nil; log {
 			head = page
-		} else if head, err = readHeader(path); err != nil || len(head) < headerSize { // a log that was moved into the file meanwhile
+		} else if head, err = readHeader(path); err != nil || len(head) < headerSize {
+			// a log that was moved into the file meanwhile
 			return absent, fmt.Errorf("open the logbook %s: it could not be read: %v", path, err)
 		}
 	}
 	if app, version := word(atApplication), word(atUserVersion); app != application {
-		return refuse(other, "a SQLite database, and not a logbook of assay (application_id %d, user_version %d)", int32(app), int32(version))
+		return refuse(other, "a SQLite database, and not a logbook of assay (application_id %d, user_version %d)",
+			int32(app), int32(version))
 	} else if version > uint32(len(schema())) {
-		return refuse("a newer assay wrote it: use that one; nothing was changed", "its schema is version %d, and this assay knows %d", version, len(schema()))
+		return refuse("a newer assay wrote it: use that one; nothing was changed",
+			"its schema is version %d, and this assay knows %d", version, len(schema()))
 	}
 	size := int64(binary.BigEndian.Uint16(head[atPageSize:]))
 	if size == 1 {
 		size = 65536
 	}
 	whole := size * int64(word(atPages))
-	if beside, err := os.Stat(path + "-wal"); (err != nil || beside.Size() == 0) && !log && word(atChange) == word(atValidFor) && info.Size() < whole {
+	if beside, err := os.Stat(path + "-wal"); (err != nil || beside.Size() == 0) && !log &&
+		word(atChange) == word(atValidFor) && info.Size() < whole {
 		return refuse("restore it from a copy, or assay log import .assay/runs into a new one: what folders of runs still hold is kept anew",
 			"damaged: cut off after %d of %d bytes; nothing was changed in it", info.Size(), whole)
 	}
@@ -107,8 +112,8 @@ func readHeader(path string) ([]byte, error) {
 	return head[:n], err
 }
 
-// firstPageInLog is the beginning of the database's first page as the last transaction of the write-ahead log left it; nil where no transaction in
-// it wrote that page, or there is no log.
+// firstPageInLog is the beginning of the database's first page as the last transaction of the write-ahead log left it;
+// nil where no transaction in it wrote that page, or there is no log.
 func firstPageInLog(path string) (page []byte, err error) {
 	f, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,8 +21,9 @@ type Merged struct {
 	Refused         []string
 }
 
-// Merge takes every record and every chunk of another logbook into this one. The other is a stranger's: only documents and chunks are read, each is
-// held to its hash, and the rest is made from them. Doing it again changes nothing. Neither the other file nor its folder is touched, also where somebody is writing to it.
+// Merge takes every record and every chunk of another logbook into this one. The other is a stranger's: only documents
+// and chunks are read, each is held to its hash, and the rest is made from them. Doing it again changes nothing.
+// Neither the other file nor its folder is touched, also where somebody is writing to it.
 func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 	if err := MustBe(path); err != nil {
 		return nil, err
@@ -63,17 +64,19 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 		}
 		return nil
 	}, func(id string) (names []string) {
-		_ = each(ctx, other.db, "SELECT DISTINCT substr(name, 1, 300) FROM chunk WHERE owner = ?", func(scan func(...any) error) error {
-			var name string
-			err := scan(&name)
-			names = append(names, name)
-			return err
-		}, id)
+		_ = each(ctx, other.db, "SELECT DISTINCT substr(name, 1, 300) FROM chunk WHERE owner = ?",
+			func(scan func(...any) error) error {
+				var name string
+				err := scan(&name)
+				names = append(names, name)
+				return err
+			}, id)
 		return names
 	}); err != nil {
 		return m, wrap(err)
 	}
-	here, moved := map[string]string{}, map[string]string{} // identifier there → identifier here; the second also of what was forgotten here
+	// identifier there → identifier here; the second also of what was forgotten here
+	here, moved := map[string]string{}, map[string]string{}
 	err = each(ctx, other.db, fmt.Sprintf("SELECT id, size, CASE WHEN length(data) <= %d THEN data END FROM content ORDER BY rowid", MaxContent),
 		func(scan func(...any) error) error {
 			var id string
@@ -145,8 +148,10 @@ func (b *Book) Merge(ctx context.Context, path string) (*Merged, error) {
 			case !seen:
 				refuse("points of %s, of which there is no record", clean.Short(owner, 10))
 				return nil
-			case c.name == "" || len(c.name) > maxName || string(c.id) != string(chunkID(owner, c.name, c.n, c.first, c.last, c.data)):
-				refuse("points of %s: the chunk %s is not what was kept", short(owner), hex.EncodeToString(c.id[:min(5, len(c.id))]))
+			case c.name == "" || len(c.name) > maxName || string(c.id) != string(chunkID(owner, c.name, c.n, c.first,
+				c.last, c.data)):
+				refuse("points of %s: the chunk %s is not what was kept", short(owner),
+					hex.EncodeToString(c.id[:min(5, len(c.id))]))
 				return nil
 			}
 			if _, err := unpack(c.data, c.n); err != nil {

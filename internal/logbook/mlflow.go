@@ -50,7 +50,8 @@ const (
 	tagDone = "assay.done" // set last: a run without it was cut off
 )
 
-// Export sends the records that are runs. One that the server has already is not sent again; one that was cut off is sent again into the same run.
+// Export sends the records that are runs. One that the server has already is not sent again; one that was cut off is
+// sent again into the same run.
 func (m *MLflow) Export(ctx context.Context, b *Book, entries []Entry) (*Exported, error) {
 	base, err := url.Parse(m.URI)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
@@ -126,8 +127,9 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	var found struct {
 		Runs []mlflowRun `json:"runs"`
 	}
-	if err := m.call(ctx, "POST", "runs/search", map[string]any{"experiment_ids": []string{experiment}, "filter": "tags.`" + tagID + "` = '" + e.ID +
-		"'", "max_results": 1}, &found); err != nil {
+	if err := m.call(ctx, "POST", "runs/search", map[string]any{"experiment_ids": []string{experiment},
+		"filter": "tags.`" + tagID + "` = '" + e.ID +
+			"'", "max_results": 1}, &found); err != nil {
 		return err
 	}
 	var into mlflowRun
@@ -143,7 +145,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 		var made struct {
 			Run mlflowRun `json:"run"`
 		}
-		if err := m.call(ctx, "POST", "runs/create", map[string]any{"experiment_id": experiment, "start_time": run.Started.UnixMilli(), "run_name": run.ID,
+		if err := m.call(ctx, "POST", "runs/create", map[string]any{"experiment_id": experiment,
+			"start_time": run.Started.UnixMilli(), "run_name": run.ID,
 			"tags": []mlflowPair{{tagID, e.ID}}}, &made); err != nil {
 			return err
 		}
@@ -172,7 +175,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	for rest := metrics; len(rest) > 0; {
 		part := rest[:min(len(rest), mlflowMetrics)]
 		rest = rest[len(part):]
-		if err := m.call(ctx, "POST", "runs/log-batch", map[string]any{"run_id": into.Info.ID, "metrics": part}, nil); err != nil {
+		if err := m.call(ctx, "POST", "runs/log-batch", map[string]any{"run_id": into.Info.ID, "metrics": part},
+			nil); err != nil {
 			return err
 		}
 	}
@@ -180,7 +184,8 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	for len(params) > 0 || len(tags) > 0 {
 		p, t := params[:min(len(params), mlflowParams)], tags[:min(len(tags), mlflowTags)]
 		params, tags = params[len(p):], tags[len(t):]
-		if err := m.call(ctx, "POST", "runs/log-batch", map[string]any{"run_id": into.Info.ID, "params": p, "tags": t}, nil); err != nil {
+		if err := m.call(ctx, "POST", "runs/log-batch", map[string]any{"run_id": into.Info.ID, "params": p, "tags": t},
+			nil); err != nil {
 			return err
 		}
 	}
@@ -190,9 +195,11 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	}
 	switch path, ok := strings.CutPrefix(into.Info.Artifact, "mlflow-artifacts:/"); {
 	case !ok:
-		out.Remarks = append(out.Remarks, fmt.Sprintf("%s: evidence.json was not sent: the server does not take artifacts itself", short(e.ID)))
+		out.Remarks = append(out.Remarks,
+			fmt.Sprintf("%s: evidence.json was not sent: the server does not take artifacts itself", short(e.ID)))
 	default:
-		if err := m.do(ctx, "PUT", "/api/2.0/mlflow-artifacts/artifacts/"+strings.TrimLeft(path, "/")+"/evidence.json", "application/json",
+		if err := m.do(ctx, "PUT", "/api/2.0/mlflow-artifacts/artifacts/"+strings.TrimLeft(path, "/")+"/evidence.json",
+			"application/json",
 			secret.JSON(doc), nil); err != nil {
 			return fmt.Errorf("the artifact evidence.json: %w", err)
 		}
@@ -205,11 +212,13 @@ func (m *MLflow) send(ctx context.Context, b *Book, experiment string, e Entry, 
 	case run.Outcome.Exit != 0 || !run.Outcome.Started:
 		status = "FAILED"
 	}
-	if err := m.call(ctx, "POST", "runs/update", map[string]any{"run_id": into.Info.ID, "status": status, "end_time": run.Ended.UnixMilli()},
+	if err := m.call(ctx, "POST", "runs/update", map[string]any{"run_id": into.Info.ID, "status": status,
+		"end_time": run.Ended.UnixMilli()},
 		nil); err != nil {
 		return err
 	}
-	if err := m.call(ctx, "POST", "runs/set-tag", map[string]any{"run_id": into.Info.ID, "key": tagDone, "value": "1"}, nil); err != nil {
+	if err := m.call(ctx, "POST", "runs/set-tag", map[string]any{"run_id": into.Info.ID, "key": tagDone, "value": "1"},
+		nil); err != nil {
 		return err
 	}
 	out.Runs++

@@ -16,11 +16,13 @@ import (
 )
 
 // NoteFields are what a note can declare beside its text: the headings of the project notes that no evidence can fill.
-var NoteFields = [][2]string{{"project", "type of project: Object Detection"}, {"task", "task: Detection"}, {"architecture", "model that was used"},
+var NoteFields = [][2]string{{"project", "type of project: Object Detection"}, {"task", "task: Detection"},
+	{"architecture", "model that was used"},
 	{"issue", "problem that was met"}, {"solution", "how it was solved"}, {"by", "who says so"}}
 
 // Note keeps a person's words about records.
-func (b *Book) Note(ctx context.Context, at time.Time, text string, fields map[string]string, about ...string) (string, error) {
+func (b *Book) Note(ctx context.Context, at time.Time, text string, fields map[string]string, about ...string) (string,
+	error) {
 	if strings.TrimSpace(text) == "" && len(fields) == 0 {
 		return "", errors.New("keep a note: it has no text")
 	}
@@ -82,7 +84,8 @@ func (b *Book) Markdown(ctx context.Context, w io.Writer, entries []Entry) error
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&out, "- %s: %s  \n  Rejected because: %s", e.At.Format(time.DateOnly), md(r.Title), md(r.Because()))
+			fmt.Fprintf(&out, "- %s: %s  \n  Rejected because: %s", e.At.Format(time.DateOnly), md(r.Title),
+				md(r.Because()))
 			if len(r.About) > 0 {
 				out.WriteString("  \n  Runs:")
 				for _, id := range r.About {
@@ -199,8 +202,10 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
 	commit := clean.Short(strings.ReplaceAll(short(run.Provenance.Commit), "`", ""), 12)
 	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
-		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")), known(commit != "", "`"+commit+"`"),
-		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText, known(fallback != "", md(fallback), "not set"))
+		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")),
+		known(commit != "", "`"+commit+"`"),
+		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText,
+		known(fallback != "", md(fallback), "not set"))
 	return b.String()
 }
 

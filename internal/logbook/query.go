@@ -72,9 +72,11 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 		var at, about, missing string
 		var value *float64
 		step := &e.Step
-		if err := rows.Scan(&e.ID, &e.Kind, &at, &e.Title, &e.Name, &e.Device, &e.Torch, &e.Chip, &e.Resolution, &e.PeakFigure, &e.Signal, &e.Error,
+		if err := rows.Scan(&e.ID, &e.Kind, &at, &e.Title, &e.Name, &e.Device, &e.Torch, &e.Chip, &e.Resolution,
+			&e.PeakFigure, &e.Signal, &e.Error,
 			&e.Batch,
-			&e.Peak, &e.PeakBasis, &e.Exit, &e.Complete, &value, &step.Low, &step.High, &step.N, &step.Basis, &missing, &about); err != nil {
+			&e.Peak, &e.PeakBasis, &e.Exit, &e.Complete, &value, &step.Low, &step.High, &step.N, &step.Basis, &missing,
+			&about); err != nil {
 			return nil, fmt.Errorf("read the logbook: %w", err)
 		}
 		step.Name, step.Unit, step.Value, step.Missing = "step.time", "s", value, missing
@@ -87,7 +89,8 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 	return all, rows.Err()
 }
 
-// Resolve finds the one record that a word names: the beginning of its identifier, four characters at least, or the name of a run's folder.
+// Resolve finds the one record that a word names: the beginning of its identifier, four characters at least, or the
+// name of a run's folder.
 func (b *Book) Resolve(ctx context.Context, word string) (string, error) {
 	prefix := strings.ToLower(word)
 	isHex := len(prefix) >= 4 && strings.Trim(prefix, "0123456789abcdef") == ""
@@ -105,20 +108,24 @@ func (b *Book) Resolve(ctx context.Context, word string) (string, error) {
 			return "", fmt.Errorf("look for record %s: %w", word, err)
 		}
 		ids = append(ids, id)
-		lines = append(lines, fmt.Sprintf("%s  %s  %s  %s", id[:16], at[:min(16, len(at))], kind, clean.Short(title, 50)))
+		lines = append(lines, fmt.Sprintf("%s  %s  %s  %s", id[:16], at[:min(16, len(at))], kind,
+			clean.Short(title, 50)))
 	}
 	switch {
 	case rows.Err() != nil:
 		return "", rows.Err()
 	case len(ids) == 0 && len(word) < 4:
-		return "", fault.Exit(fault.Hint(fmt.Errorf("no record is called %q", word), "write at least four characters of an identifier"), fault.Usage)
+		return "", fault.Exit(fault.Hint(fmt.Errorf("no record is called %q", word),
+			"write at least four characters of an identifier"), fault.Usage)
 	case len(ids) == 0:
-		return "", fault.Exit(fault.Hint(fmt.Errorf("no record begins with, or is called, %q", word), "see: assay log"), fault.Usage)
+		return "", fault.Exit(fault.Hint(fmt.Errorf("no record begins with, or is called, %q", word), "see: assay log"),
+			fault.Usage)
 	case len(ids) > 1:
 		if len(lines) > 20 {
 			lines[20] = "and more"
 		}
-		return "", fault.Exit(fault.Hint(fmt.Errorf("%q is ambiguous", word), "candidates:\n  "+strings.Join(lines, "\n  ")), fault.Usage)
+		return "", fault.Exit(fault.Hint(fmt.Errorf("%q is ambiguous", word),
+			"candidates:\n  "+strings.Join(lines, "\n  ")), fault.Usage)
 	}
 	return ids[0], nil
 }
@@ -145,8 +152,9 @@ func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 // mostPast is how many earlier runs Past reads of each device.
 const mostPast = 100
 
-// Past gives earlier runs and rehearsals of the same subject, whatever the device, and their identifiers: of each device so many, those of the same
-// chip, system and release first, then the newest. It is a gate's and a verdict's history. A logbook that a team shares may hold many others.
+// Past gives earlier runs and rehearsals of the same subject, whatever the device, and their identifiers: of each
+// device so many, those of the same chip, system and release first, then the newest. It is a gate's and a verdict's
+// history. A logbook that a team shares may hold many others.
 func (b *Book) Past(ctx context.Context, run *evidence.Run) ([]*evidence.Run, []string, error) {
 	record := projectRun(run).record // kind, …, device, …, torch, python, system, chip as in the table
 	torch, system, chip := record[11], record[13], record[14]
@@ -197,7 +205,8 @@ const (
 	maxAnswer  = 256 << 20 // bytes of all values
 )
 
-// Query answers SQL. The book must have been opened by OpenRead: its connection cannot write. No other file can be attached.
+// Query answers SQL. The book must have been opened by OpenRead: its connection cannot write. No other file can be
+// attached.
 func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, error) {
 	noTime := func() bool { return errors.Is(ctx.Err(), context.DeadlineExceeded) }
 	late := fault.Hint(errors.New("query the logbook: no answer in the time allowed"), "--timeout allows more")
@@ -221,15 +230,18 @@ func (b *Book) Query(ctx context.Context, query string, limit int) (*Table, erro
 	case noTime():
 		return nil, late
 	case errors.As(err, &e) && e.Code()&0xff == 8: // READONLY
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err), "a query reads, and nothing in a logbook is ever changed by one"), fault.Usage)
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
+			"a query reads, and nothing in a logbook is ever changed by one"), fault.Usage)
 	case errors.As(err, &e) && e.Code()&0xff == 18: // TOOBIG
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
 			fmt.Sprintf("one value may have %d MiB: ask for less at a time", maxCell>>20)), fault.Usage)
 	case err == nil && len(t.Columns) == 0:
-		return nil, fault.Exit(fault.Hint(errors.New("query the logbook: that asks for nothing"), "for example: assay log query \"SELECT * FROM runs\""), fault.Usage)
+		return nil, fault.Exit(fault.Hint(errors.New("query the logbook: that asks for nothing"),
+			"for example: assay log query \"SELECT * FROM runs\""), fault.Usage)
 	case err != nil:
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("query the logbook: %w", err),
-			"the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"), fault.Usage)
+			"the views are runs, figures, facts, operators, findings, notes, records and points: docs/logbook.md"),
+			fault.Usage)
 	}
 	return t, nil
 }

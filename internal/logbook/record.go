@@ -75,9 +75,9 @@ func (b *Book) Put(ctx context.Context, r Record) (string, error) {
 	return id, err
 }
 
-// Add keeps a document: an evidence.json, or a record in the common form. added is false where it was there already. When the error is nil
-// the document is on the disk. Secrets are taken out first: the identifier is that of what is kept. The error is a *Forgotten where the record was
-// forgotten here.
+// Add keeps a document: an evidence.json, or a record in the common form. added is false where it was there already.
+// When the error is nil the document is on the disk. Secrets are taken out first: the identifier is that of what is
+// kept. The error is a *Forgotten where the record was forgotten here.
 func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err error) {
 	doc = secret.JSON(doc)
 	if len(doc) > MaxContent {
@@ -99,7 +99,8 @@ func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err 
 		if forgotten, err = tombstone(ctx, tx, p, id); err != nil || forgotten != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO content(id, size, data) VALUES(?,?,?)", id, len(doc), packed)
+		res, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO content(id, size, data) VALUES(?,?,?)", id, len(doc),
+			packed)
 		if err != nil {
 			return err
 		}
@@ -125,7 +126,8 @@ func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err 
 	return id, added, nil
 }
 
-// projection is what of a document stands in tables: the row of record less its number and id, and the rows of the others less the number.
+// projection is what of a document stands in tables: the row of record less its number and id, and the rows of the
+// others less the number.
 type projection struct {
 	kind   string
 	mark   string // tells the record from others by parts that no secret stands in; forget.go
@@ -224,7 +226,8 @@ func content(ctx context.Context, q queryer, id string) ([]byte, error) {
 }
 
 func unpackContent(id string, size int64, data []byte) ([]byte, error) {
-	damaged := fault.Hint(fmt.Errorf("read record %s: the document is not what was kept: its SHA-256 differs", short(id)),
+	damaged := fault.Hint(fmt.Errorf("read record %s: the document is not what was kept: its SHA-256 differs",
+		short(id)),
 		"assay log verify tells what else is damaged")
 	if size < 0 || size > MaxContent {
 		return nil, damaged
@@ -276,17 +279,20 @@ func truth(v bool) int64 {
 	return 0
 }
 
-// project reads a document. It is a function of the document alone: a change to what it gives needs a migration that begins with "-- reproject".
+// project reads a document. It is a function of the document alone: a change to what it gives needs a migration that
+// begins with "-- reproject".
 func project(doc []byte) (*projection, error) {
 	var head struct {
 		Schema string `json:"schema"`
 		Kind   string `json:"kind"`
 	}
 	if objects, values := weigh(doc); objects > maxObjects || values > maxValues {
-		return nil, fmt.Errorf("keep a record: %d objects and %d values in it, and the most are %d and %d", objects, values, maxObjects, maxValues)
+		return nil, fmt.Errorf("keep a record: %d objects and %d values in it, and the most are %d and %d", objects,
+			values, maxObjects, maxValues)
 	}
 	if err := json.Unmarshal(doc, &head); err != nil {
-		return nil, fault.Hint(fmt.Errorf("keep a record: %w", plainer(err)), "evidence.json of a run's folder can be kept, or the folder")
+		return nil, fault.Hint(fmt.Errorf("keep a record: %w", plainer(err)),
+			"evidence.json of a run's folder can be kept, or the folder")
 	}
 	switch head.Schema {
 	case evidence.Schema, evidence.FormerSchema:
@@ -305,11 +311,13 @@ func project(doc []byte) (*projection, error) {
 		}
 		return projectRecord(r), nil
 	}
-	return nil, fault.Hint(fmt.Errorf("keep a record: schema %q, and this assay reads %s and %s", head.Schema, evidence.Schema, RecordSchema),
+	return nil, fault.Hint(fmt.Errorf("keep a record: schema %q, and this assay reads %s and %s", head.Schema,
+		evidence.Schema, RecordSchema),
 		"use the assay that wrote it, or a newer one")
 }
 
-// weigh counts the objects and the values of JSON without making anything of them: a few bytes each can become hundreds in memory.
+// weigh counts the objects and the values of JSON without making anything of them: a few bytes each can become hundreds
+// in memory.
 func weigh(doc []byte) (objects, values int) {
 	text, escaped := false, false
 	for _, c := range doc {
@@ -352,7 +360,8 @@ func parseRecord(doc []byte) (*Record, error) {
 	}
 	switch {
 	case !kindWord.MatchString(r.Kind) || r.Kind == KindRun || r.Kind == KindRehearsal:
-		return nil, fmt.Errorf("keep a record: the kind %q: a lower-case word, and run and rehearsal are for evidence", r.Kind)
+		return nil, fmt.Errorf("keep a record: the kind %q: a lower-case word, and run and rehearsal are for evidence",
+			r.Kind)
 	case len(r.Title) > maxText:
 		return nil, fmt.Errorf("keep a record: a title of %d bytes, and the most is %d", len(r.Title), maxText)
 	}
@@ -384,7 +393,8 @@ func (p *projection) add(table string, row ...any) { p.rows[table] = append(p.ro
 
 func (p *projection) figures(list []evidence.Figure) {
 	for _, f := range list {
-		p.add("figure", must0(f.Key()), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N), text(string(f.Basis)), text(f.Window),
+		p.add("figure", must0(f.Key()), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N),
+			text(string(f.Basis)), text(f.Window),
 			text(noteOf(f)), text(f.Missing))
 	}
 }
@@ -403,14 +413,16 @@ func (p *projection) facts(part string, list []evidence.Fact) {
 	}
 }
 
-// projectDocument reads evidence of another kind than a run, whatever its room put into the body: the envelope says what there is to ask for.
+// projectDocument reads evidence of another kind than a run, whatever its room put into the body: the envelope says
+// what there is to ask for.
 func projectDocument(doc []byte) (*projection, error) {
 	var e evidence.Envelope
 	if err := json.Unmarshal(doc, &e); err != nil {
 		return nil, fmt.Errorf("keep a document of evidence: %w", plainer(err))
 	}
 	switch {
-	case !kindWord.MatchString(e.Kind) || slices.Contains([]string{KindRehearsal, KindNote, KindRejection, KindFacts, KindSeries}, e.Kind):
+	case !kindWord.MatchString(e.Kind) || slices.Contains([]string{KindRehearsal, KindNote, KindRejection, KindFacts,
+		KindSeries}, e.Kind):
 		return nil, fmt.Errorf("keep a document of evidence: %q is no kind of it", e.Kind)
 	case e.Started.IsZero():
 		return nil, fmt.Errorf("keep the %s %s: it does not say when it began", e.Kind, e.ID)
@@ -421,7 +433,8 @@ func projectDocument(doc []byte) (*projection, error) {
 	p.record[3] = text(evidence.Title(&evidence.Run{Envelope: e}))
 	p.record[5], p.record[6] = text(e.Subject.Script), text(strings.Join(e.Subject.Command, " "))
 	p.record[7], p.record[8], p.record[9] = text(e.Target.Asked), text(e.Target.Device), text(e.Target.Name)
-	p.record[10], p.record[11], p.record[12], p.record[13] = text(e.Target.Framework), text(e.Target.Release), text(e.Target.Python), text(e.Target.System)
+	p.record[10], p.record[11], p.record[12], p.record[13] = text(e.Target.Framework), text(e.Target.Release),
+		text(e.Target.Python), text(e.Target.System)
 	p.record[29] = text(e.Provenance.Assay)
 	p.figures(e.Figures)
 	p.findings(e.Findings)
@@ -430,7 +443,8 @@ func projectDocument(doc []byte) (*projection, error) {
 
 func (p *projection) findings(list []evidence.Finding) {
 	for _, f := range list {
-		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint), text(string(f.Basis)))
+		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint),
+			text(string(f.Basis)))
 	}
 }
 
@@ -460,12 +474,15 @@ func projectRun(run *evidence.Run) *projection {
 	if len(run.Provenance.Datasets) > 0 {
 		print = text(run.Provenance.Datasets[0].Fingerprint)
 	}
-	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(evidence.Title(run)), text(run.ID), text(run.Subject.Script),
+	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(evidence.Title(run)), text(run.ID),
+		text(run.Subject.Script),
 		text(strings.Join(run.Subject.Command, " ")),
 		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name),
 		text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
-		text(run.Provenance.Commit), text(run.Provenance.Dirty), batchCell, text(resolution), number(peak.Value), peakName, text(string(peak.Basis)),
-		text(run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]), int64(len(run.Fallbacks)), int64(run.Outcome.Exit), text(run.Outcome.Signal),
+		text(run.Provenance.Commit), text(run.Provenance.Dirty), batchCell, text(resolution), number(peak.Value),
+		peakName, text(string(peak.Basis)),
+		text(run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]), int64(len(run.Fallbacks)),
+		int64(run.Outcome.Exit), text(run.Outcome.Signal),
 		truth(run.Outcome.Complete), text(run.Outcome.Error), print, text(run.Provenance.Assay)}
 	p.figures(run.Figures)
 
@@ -484,20 +501,24 @@ func projectRun(run *evidence.Run) *projection {
 	}
 	for _, a := range run.Host.Apps {
 		if !a.Ours {
-			p.add("fact", "app", must0(a.Name), strconv.FormatFloat(a.Bytes, 'f', 0, 64), "bytes held when the run began", nil)
+			p.add("fact", "app", must0(a.Name), strconv.FormatFloat(a.Bytes, 'f', 0, 64),
+				"bytes held when the run began", nil)
 		}
 	}
 	for _, o := range run.Operators {
-		p.add("operator", must0(o.Name), int64(o.Calls), number(&o.Self), number(&o.Total), number(o.Device), nil, string(evidence.Measured))
+		p.add("operator", must0(o.Name), int64(o.Calls), number(&o.Self), number(&o.Total), number(o.Device), nil,
+			string(evidence.Measured))
 	}
 	if run.Rehearsal != nil {
 		for _, o := range run.Rehearsal.Operators {
-			p.add("operator", must0(o.Operator), int64(o.Calls), nil, nil, nil, text(o.State), string(evidence.Rehearsed))
+			p.add("operator", must0(o.Operator), int64(o.Calls), nil, nil, nil, text(o.State),
+				string(evidence.Rehearsed))
 		}
 	}
 	p.findings(run.Findings)
 	for _, f := range run.Fallbacks {
-		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator, f.Count)), text(f.Where), nil,
+		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator,
+			f.Count)), text(f.Where), nil,
 			text(string(f.Basis)))
 	}
 	p.points = runPoints(run)
@@ -524,7 +545,8 @@ func runPoints(run *evidence.Run) []Point {
 			columns = append(columns, column{"step." + p.Name, p.Seconds})
 		}
 	}
-	for _, column := range append(columns, column{"memory.live", run.Steps.Live}, column{"memory.pool", run.Steps.Pool}) {
+	for _, column := range append(columns, column{"memory.live", run.Steps.Live},
+		column{"memory.pool", run.Steps.Pool}) {
 		for i, v := range column.values {
 			if i < len(run.Steps.Number) && !(v < 0) { // -1: not known
 				n := run.Steps.Number[i]
@@ -544,7 +566,8 @@ func runPoints(run *evidence.Run) []Point {
 
 // Peak is the peak of memory that says most about the device: the allocator's pool, its tensors, the process.
 func Peak(run *evidence.Run) evidence.Figure {
-	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak", "memory.resident.peak"} {
+	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak",
+		"memory.resident.peak"} {
 		if f := run.Figure(name); f.Known() {
 			return f
 		}
@@ -555,7 +578,8 @@ func Peak(run *evidence.Run) evidence.Figure {
 // inputShape is what watch/torch/module.py makes of a tensor: float32[64, 3, 224, 224] on mps.
 var inputShape = regexp.MustCompile(`\[(\d+(?:, ?\d+)*)\]`)
 
-// Work is the batch and the size of one input: from the first loader and the shape that most steps had. 0 and "" where neither tells.
+// Work is the batch and the size of one input: from the first loader and the shape that most steps had. 0 and "" where
+// neither tells.
 func Work(run *evidence.Run) (batch int, resolution string) {
 	if len(run.Provenance.Datasets) > 0 {
 		batch = run.Provenance.Datasets[0].Batch

@@ -29,7 +29,8 @@ const (
 	maxName  = 250     // bytes of the name of a series
 )
 
-// The two are safe for use by several goroutines at once. A decoder without a bound would let a few bytes of a stranger's file fill the memory.
+// The two are safe for use by several goroutines at once. A decoder without a bound would let a few bytes of a
+// stranger's file fill the memory.
 var (
 	packer   = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1)))
 	unpacker = must(zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxContent+1), zstd.WithDecoderConcurrency(1)))
@@ -42,8 +43,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// pack puts points of one series into columns: steps and times as differences of differences in variable length, then the values, byte by byte of
-// all values together (neighbours share their exponents), all in zstd.
+// pack puts points of one series into columns: steps and times as differences of differences in variable length, then
+// the values, byte by byte of all values together (neighbours share their exponents), all in zstd.
 func pack(points []Point) []byte {
 	raw := make([]byte, 0, 12*len(points))
 	var last, gap int64
@@ -98,7 +99,8 @@ func unpack(data []byte, n int) ([]Point, error) {
 		}
 		return true
 	}
-	if !column(func(p *Point, v int64) { p.Step = v }) || !column(func(p *Point, v int64) { p.Time = v }) || len(rest) != 8*n {
+	if !column(func(p *Point, v int64) { p.Step = v }) || !column(func(p *Point, v int64) { p.Time = v }) ||
+		len(rest) != 8*n {
 		return nil, errChunk
 	}
 	for i := range points {
@@ -162,7 +164,8 @@ func (b *Book) Append(ctx context.Context, id string, points []Point) error {
 	if err == nil {
 		err = b.write(ctx, func(tx *sql.Tx) error {
 			var known int
-			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM content WHERE id = ?", id).Scan(&known); err != nil {
+			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM content WHERE id = ?",
+				id).Scan(&known); err != nil {
 				return err
 			}
 			if known == 0 {
@@ -183,7 +186,8 @@ func addChunks(ctx context.Context, tx *sql.Tx, owner string, all []chunk) (int,
 	if len(all) == 0 {
 		return 0, nil
 	}
-	insert, err := tx.PrepareContext(ctx, "INSERT OR IGNORE INTO chunk(id, owner, name, n, first, last, data) VALUES(?,?,?,?,?,?,?)")
+	insert, err := tx.PrepareContext(ctx,
+		"INSERT OR IGNORE INTO chunk(id, owner, name, n, first, last, data) VALUES(?,?,?,?,?,?,?)")
 	if err != nil {
 		return 0, err
 	}
@@ -207,7 +211,8 @@ func enter(ctx context.Context, tx *sql.Tx, kind string, refs ...[]byte) error {
 		return nil
 	}
 	var hash []byte
-	if err := tx.QueryRowContext(ctx, "SELECT hash FROM ledger ORDER BY entry DESC LIMIT 1").Scan(&hash); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := tx.QueryRowContext(ctx, "SELECT hash FROM ledger ORDER BY entry DESC LIMIT 1").Scan(&hash); err != nil &&
+		!errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	insert, err := tx.PrepareContext(ctx, "INSERT INTO ledger(kind, ref, hash) VALUES(?,?,?)")
@@ -266,9 +271,11 @@ func (b *Book) Points(ctx context.Context, id, name string) ([]Point, error) {
 	return all, rows.Err()
 }
 
-// points_json(n, data) makes a chunk readable for SQL: [[step, milliseconds, value], …], with null for what is not finite.
+// points_json(n, data) makes a chunk readable for SQL: [[step, milliseconds, value], …], with null for what is not
+// finite.
 func init() {
-	sqlite.MustRegisterDeterministicScalarFunction("points_json", 2, func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+	sqlite.MustRegisterDeterministicScalarFunction("points_json", 2, func(_ *sqlite.FunctionContext,
+		args []driver.Value) (driver.Value, error) {
 		n, isInt := args[0].(int64)
 		data, isBlob := args[1].([]byte)
 		if !isInt || !isBlob || n < 1 || n > maxChunk {

@@ -64,7 +64,8 @@ func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) 
 			coalesce(f.steps, ''), coalesce(f.note, ''), coalesce(f.missing, '') FROM record r JOIN figure f USING (record) WHERE r.id = ? ORDER BY f.rowid`,
 			func(scan func(...any) error) error {
 				var r FigureRow
-				err := scan(&r.ID, &r.Kind, &r.At, &r.Title, &r.Run, &r.Device, &r.Torch, &r.Chip, &r.System, &r.Commit, &r.Batch, &r.Resolution, &r.Exit,
+				err := scan(&r.ID, &r.Kind, &r.At, &r.Title, &r.Run, &r.Device, &r.Torch, &r.Chip, &r.System, &r.Commit,
+					&r.Batch, &r.Resolution, &r.Exit,
 					&r.Name, &r.Value,
 					&r.Unit, &r.Low, &r.High, &r.N, &r.Basis, &r.Window, &r.Note, &r.Missing)
 				rows = append(rows, r)
@@ -74,7 +75,8 @@ func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) 
 			return fmt.Errorf("export %s: %w", short(id), err)
 		}
 		for i := range rows {
-			for _, text := range []*string{&rows[i].Title, &rows[i].Note, &rows[i].Missing} { // an earlier assay kept secrets
+			for _, text := range []*string{&rows[i].Title, &rows[i].Note, &rows[i].Missing} {
+				// an earlier assay kept secrets
 				*text = secret.Text(*text)
 			}
 			if err := f(&rows[i]); err != nil {
@@ -88,11 +90,13 @@ func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) 
 // FiguresCSV writes a line for each figure of the records.
 func (b *Book) FiguresCSV(ctx context.Context, w io.Writer, ids []string) error {
 	out := csv.NewWriter(w)
-	out.Write([]string{"id", "kind", "at", "title", "run", "device", "torch", "chip", "system", "commit", "batch", "resolution", "exit", "name", "value",
+	out.Write([]string{"id", "kind", "at", "title", "run", "device", "torch", "chip", "system", "commit", "batch",
+		"resolution", "exit", "name", "value",
 		"unit", "low", "high", "n",
 		"basis", "window", "note", "missing"})
 	err := b.eachFigure(ctx, ids, func(r *FigureRow) error {
-		return out.Write([]string{Cell(r.ID), Cell(r.Kind), Cell(r.At), Cell(r.Title), Cell(r.Run), Cell(r.Device), Cell(r.Torch), Cell(r.Chip), Cell(r.System),
+		return out.Write([]string{Cell(r.ID), Cell(r.Kind), Cell(r.At), Cell(r.Title), Cell(r.Run), Cell(r.Device),
+			Cell(r.Torch), Cell(r.Chip), Cell(r.System),
 			Cell(r.Commit), whole(r.Batch), Cell(r.Resolution), whole(r.Exit),
 			Cell(r.Name), real(r.Value), Cell(r.Unit), real(r.Low), real(r.High), strconv.FormatInt(r.N,
 				10), Cell(r.Basis), Cell(r.Window), Cell(r.Note), Cell(r.Missing)})
@@ -118,7 +122,8 @@ func (b *Book) PointsCSV(ctx context.Context, w io.Writer, ids []string) error {
 			if !math.IsNaN(p.Value) {
 				value = real(&p.Value)
 			}
-			if err := out.Write([]string{Cell(id), Cell(p.Name), strconv.FormatInt(p.Step, 10), strconv.FormatInt(p.Time, 10), value}); err != nil {
+			if err := out.Write([]string{Cell(id), Cell(p.Name), strconv.FormatInt(p.Step, 10),
+				strconv.FormatInt(p.Time, 10), value}); err != nil {
 				return err
 			}
 		}
@@ -159,12 +164,17 @@ func (b *Book) PointsParquet(ctx context.Context, w io.Writer, ids []string) err
 	return out.Close()
 }
 
-// Cell keeps a spreadsheet from taking a text for a formula (OWASP, CSV Injection): one that begins with = + - @, their wide forms, a tab or a line end, with
-// or without blanks and what nothing shows before it, gets an apostrophe in front. A text that is a number, as -1.5, stays as it is.
+// Cell keeps a spreadsheet from taking a text for a formula (OWASP, CSV Injection): one that begins with = + - @, their
+// wide forms, a tab or a line end, with or without blanks and what nothing shows before it, gets an apostrophe in
+// front. A text that is a number, as -1.5, stays as it is.
 func Cell(s string) string {
-	first := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) })
+	first := strings.TrimLeftFunc(s, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) ||
+			unicode.Is(unicode.Cf, r)
+	})
 	r, _ := utf8.DecodeRuneInString(first)
-	if strings.ContainsRune("=+-@\uFF1D\uFF0B\uFF0D\uFF20\u2212", r) && first != "" && !numeral.MatchString(s) || s != "" && strings.ContainsRune("\t\r\n", rune(s[0])) {
+	if strings.ContainsRune("=+-@\uFF1D\uFF0B\uFF0D\uFF20\u2212", r) && first != "" && !numeral.MatchString(s) ||
+		s != "" && strings.ContainsRune("\t\r\n", rune(s[0])) {
 		return "'" + s
 	}
 	return s

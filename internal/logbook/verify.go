@@ -17,20 +17,21 @@ import (
 // Check is what Verify found.
 type Check struct {
 	Records, Chunks, Points int
-	Bytes                   int64  // of documents
-	Head                    string // last hash of the ledger: whoever notes it down can tell later that nothing before it is gone
-	Size, Unused            int64  // bytes of the file, and those of them that hold nothing
-	Forgotten               int    // tombstones
-	Unscrubbed              int    // times that something was forgotten of which the file may still hold bytes: Scrub
-	Secrets                 int    // records with secrets in them, kept by an assay that did not take them out
-	Problems                []string
+	Bytes                   int64 // of documents
+	// last hash of the ledger: whoever notes it down can tell later that nothing before it is gone
+	Head         string
+	Size, Unused int64 // bytes of the file, and those of them that hold nothing
+	Forgotten    int   // tombstones
+	Unscrubbed   int   // times that something was forgotten of which the file may still hold bytes: Scrub
+	Secrets      int   // records with secrets in them, kept by an assay that did not take them out
+	Problems     []string
 }
 
 const mostProblems = 100
 
-// Verify holds every byte that means something to the hashes: documents and chunks to their identifiers, tables to the documents that they were
-// read out of, all of them to the ledger, the schema to this assay's. head, if not "", is a hash that the ledger must hold: one that an earlier
-// Verify gave.
+// Verify holds every byte that means something to the hashes: documents and chunks to their identifiers, tables to the
+// documents that they were read out of, all of them to the ledger, the schema to this assay's. head, if not "", is a
+// hash that the ledger must hold: one that an earlier Verify gave.
 func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 	c := &Check{}
 	problem := func(format string, args ...any) {
@@ -38,7 +39,8 @@ func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 			c.Problems = append(c.Problems, fmt.Sprintf(format, args...))
 		}
 	}
-	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one state of the file, whatever others write meanwhile
+	// one state of the file, whatever others write meanwhile
+	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, fault.Hint(fmt.Errorf("verify %s: %w", b.path, err), hintOf(err))
 	}
@@ -51,7 +53,8 @@ func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 	if err := tx.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM tombstone WHERE NOT spared), (SELECT count(*) FROM unscrubbed)").Scan(&c.Forgotten, &c.Unscrubbed); err != nil {
 		problem("the tombstones: %v", err)
 	}
-	steps := []func(context.Context, *sql.Tx, *Check, func(string, ...any)) error{checkPages, checkSchema, checkDocuments, checkChunks,
+	steps := []func(context.Context, *sql.Tx, *Check, func(string, ...any)) error{checkPages, checkSchema,
+		checkDocuments, checkChunks,
 		func(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
 			return checkLedger(ctx, tx, c, problem, head)
 		}}
@@ -180,27 +183,28 @@ func compareRows(ctx context.Context, tx *sql.Tx, id string, p *projection, prob
 	}
 	compare := func(table string, want [][]any) error {
 		i, differ := 0, false
-		err := each(ctx, tx, fmt.Sprintf("SELECT * FROM %s WHERE record = %d ORDER BY rowid", table, number), func(scan func(...any) error) error {
-			if i >= len(want) {
-				differ = true
-				return nil
-			}
-			row := make([]any, len(want[i]))
-			into := make([]any, len(row))
-			for j := range row {
-				into[j] = &row[j]
-			}
-			if err := scan(into...); err != nil {
-				return err
-			}
-			for j := 1; j < len(row); j++ { // the first is the number
-				if row[j] != want[i][j] {
+		err := each(ctx, tx, fmt.Sprintf("SELECT * FROM %s WHERE record = %d ORDER BY rowid", table, number),
+			func(scan func(...any) error) error {
+				if i >= len(want) {
 					differ = true
+					return nil
 				}
-			}
-			i++
-			return nil
-		})
+				row := make([]any, len(want[i]))
+				into := make([]any, len(row))
+				for j := range row {
+					into[j] = &row[j]
+				}
+				if err := scan(into...); err != nil {
+					return err
+				}
+				for j := 1; j < len(row); j++ { // the first is the number
+					if row[j] != want[i][j] {
+						differ = true
+					}
+				}
+				i++
+				return nil
+			})
 		if err == nil && (differ || i != len(want)) {
 			problem("record %s: the table %s does not say what the document says", short(id), table)
 		}
@@ -235,7 +239,8 @@ func checkChunks(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 			c.Chunks++
 			c.Points += n
 			if !bytes.Equal(id, chunkID(owner, name, n, first, last, data)) {
-				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number, clean.Short(name, 60))
+				problem("points of %s: chunk %d of series %s is not what was kept", short(owner), number,
+					clean.Short(name, 60))
 			} else if _, err := unpack(data, n); err != nil {
 				problem("points of %s: chunk %d of series %s: %v", short(owner), number, clean.Short(name, 60), err)
 			}
@@ -250,29 +255,30 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 	var hash []byte
 	next, found, gone := int64(1), head == "", int64(0)
 	seen := map[string]int{}
-	err := each(ctx, tx, "SELECT entry, kind, ref, hash FROM ledger ORDER BY entry", func(scan func(...any) error) error {
-		var entry int64
-		var kind string
-		var ref, is []byte
-		if err := scan(&entry, &kind, &ref, &is); err != nil {
-			return err
-		}
-		if entry != next {
-			problem("the ledger: entry %d follows %d", entry, next-1)
-		}
-		next = entry + 1
-		if hash = link(hash, kind, ref); !bytes.Equal(hash, is) {
-			problem("the ledger: entry %d does not follow from the one before it", entry)
-			hash = is
-		}
-		if kind == goneEntry {
-			gone = cmp.Or(gone, entry)
-		} else {
-			seen[kind+" "+hex.EncodeToString(ref)]++
-		}
-		found = found || hex.EncodeToString(is) == head
-		return nil
-	})
+	err := each(ctx, tx, "SELECT entry, kind, ref, hash FROM ledger ORDER BY entry",
+		func(scan func(...any) error) error {
+			var entry int64
+			var kind string
+			var ref, is []byte
+			if err := scan(&entry, &kind, &ref, &is); err != nil {
+				return err
+			}
+			if entry != next {
+				problem("the ledger: entry %d follows %d", entry, next-1)
+			}
+			next = entry + 1
+			if hash = link(hash, kind, ref); !bytes.Equal(hash, is) {
+				problem("the ledger: entry %d does not follow from the one before it", entry)
+				hash = is
+			}
+			if kind == goneEntry {
+				gone = cmp.Or(gone, entry)
+			} else {
+				seen[kind+" "+hex.EncodeToString(ref)]++
+			}
+			found = found || hex.EncodeToString(is) == head
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -298,18 +304,19 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		}); err != nil {
 		return err
 	}
-	if err := each(ctx, tx, "SELECT DISTINCT event, mark, kind, at, because FROM tombstone", func(scan func(...any) error) error {
-		var s stone
-		if err := scan(&s.event, &s.mark, &s.kind, &s.at, &s.because); err != nil {
-			return err
-		}
-		what := stoneEntry + " " + hex.EncodeToString(s.ref())
-		if seen[what] != 1 {
-			problem("the ledger: the tombstone of %s stands in it %d times", clean.Short(s.at, 30), seen[what])
-		}
-		delete(seen, what)
-		return nil
-	}); err != nil {
+	if err := each(ctx, tx, "SELECT DISTINCT event, mark, kind, at, because FROM tombstone",
+		func(scan func(...any) error) error {
+			var s stone
+			if err := scan(&s.event, &s.mark, &s.kind, &s.at, &s.because); err != nil {
+				return err
+			}
+			what := stoneEntry + " " + hex.EncodeToString(s.ref())
+			if seen[what] != 1 {
+				problem("the ledger: the tombstone of %s stands in it %d times", clean.Short(s.at, 30), seen[what])
+			}
+			delete(seen, what)
+			return nil
+		}); err != nil {
 		return err
 	}
 	for what := range seen {

@@ -10,11 +10,13 @@ import (
 	"os"
 )
 
-// CheckWAL looks at the write-ahead log beside a logbook, before anything opens that: SQLite ends its recovery at the first frame that is not as it
-// was written, without a word, and what was committed behind it is gone. The format: sqlite.org/fileformat2.html#walformat.
+// CheckWAL looks at the write-ahead log beside a logbook, before anything opens that: SQLite ends its recovery at the
+// first frame that is not as it was written, without a word, and what was committed behind it is gone. The format:
+// sqlite.org/fileformat2.html#walformat.
 //
-// A frame that does not follow from the one before is normal at the end of the log, where a writer was cut off or frames of an earlier round lie. It
-// is none where a frame of this round that ends a transaction stands there or behind it.
+// A frame that does not follow from the one before is normal at the end of the log, where a writer was cut off or
+// frames of an earlier round lie. It is none where a frame of this round that ends a transaction stands there or behind
+// it.
 func CheckWAL(path string) ([]string, error) {
 	f, err := os.Open(path + "-wal")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +49,8 @@ func CheckWAL(path string) ([]string, error) {
 		}
 		if same && word(frame, 1) != 0 {
 			return []string{fmt.Sprintf("the write-ahead log: frame %d is not what was written, and SQLite drops what was committed from there on "+
-				"(up to frame %d at least); only where a writer was killed in its last commit is that no change", broken, n)}, nil
+				"(up to frame %d at least); only where a writer was killed in its last commit is that no change",
+				broken, n)}, nil
 		}
 	}
 }
@@ -60,7 +63,8 @@ type walReader struct {
 	a, b  uint32 // the running checksum
 }
 
-// readWALHeader reads the header of a log. ok is false where there is no good one; then the reader is nil if the file ends before its header does.
+// readWALHeader reads the header of a log. ok is false where there is no good one; then the reader is nil if the file
+// ends before its header does.
 func readWALHeader(f io.Reader) (w *walReader, ok bool) {
 	w = &walReader{order: binary.LittleEndian}
 	if _, err := io.ReadFull(f, w.head[:]); err != nil {
@@ -92,5 +96,6 @@ func (w *walReader) sum(data []byte) {
 func (w *walReader) follows(frame []byte) bool {
 	w.sum(frame[:8])
 	w.sum(frame[24:])
-	return bytes.Equal(frame[8:16], w.head[16:24]) && w.a == binary.BigEndian.Uint32(frame[16:]) && w.b == binary.BigEndian.Uint32(frame[20:])
+	return bytes.Equal(frame[8:16], w.head[16:24]) && w.a == binary.BigEndian.Uint32(frame[16:]) &&
+		w.b == binary.BigEndian.Uint32(frame[20:])
 }

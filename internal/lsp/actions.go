@@ -15,7 +15,8 @@ const (
 
 // wants reports whether a client that asks for some kinds of actions (all, where it names none) takes one.
 func wants(only []string, kind string) bool {
-	return len(only) == 0 && kind == quickFix || slices.ContainsFunc(only, func(k string) bool { return k == kind || strings.HasPrefix(kind, k+".") })
+	return len(only) == 0 && kind == quickFix || slices.ContainsFunc(only,
+		func(k string) bool { return k == kind || strings.HasPrefix(kind, k+".") })
 }
 
 // actions are the fixes of what is found in a range, and for each finding a comment that allows it.
@@ -41,10 +42,12 @@ func (s *Server) actions(p actionParams) (any, error) {
 			if i.Fix.Safety == audit.Unsafe {
 				title += " (may change what the program does)"
 			}
-			list = append(list, codeAction{title, quickFix, about, i.Fix.Safety == audit.Safe, s.edit(f.edits(i.Fix.Edits))})
+			list = append(list, codeAction{title, quickFix, about, i.Fix.Safety == audit.Safe,
+				s.edit(f.edits(i.Fix.Edits))})
 		}
 		if edit := s.allow(f, d, i, at); edit != nil {
-			allowing = append(allowing, codeAction{"assay: allow " + i.Rule + " here with a comment", quickFix, about, false, s.edit(map[*document][]textEdit{d: {*edit}})})
+			allowing = append(allowing, codeAction{"assay: allow " + i.Rule + " here with a comment", quickFix, about,
+				false, s.edit(map[*document][]textEdit{d: {*edit}})})
 		}
 	}
 	list = append(list, allowing...)
@@ -71,12 +74,16 @@ func (s *Server) edit(of map[*document][]textEdit) *workspaceEdit {
 		}
 		e.Changes[d.uri] = edits
 	}
-	slices.SortFunc(e.DocumentChanges, func(a, b textDocumentEdit) int { return strings.Compare(a.TextDocument.URI, b.TextDocument.URI) })
+	slices.SortFunc(e.DocumentChanges, func(a, b textDocumentEdit) int {
+		return strings.Compare(a.TextDocument.URI,
+			b.TextDocument.URI)
+	})
 	return e
 }
 
-// allow is the edit that adds a comment: behind the finding, or where that would stand in a string or behind a backslash, on a line before it. Each is
-// tried, and the first taken that leaves a source without the finding. The reason is the user's to write: without one, the comment is itself noted.
+// allow is the edit that adds a comment: behind the finding, or where that would stand in a string or behind a
+// backslash, on a line before it. Each is tried, and the first taken that leaves a source without the finding. The
+// reason is the user's to write: without one, the comment is itself noted.
 func (s *Server) allow(f *file, d *document, i audit.Item, at span) *textEdit {
 	if i.Rule == audit.UnusedAllow.Name || i.Rule == audit.BareAllow.Name {
 		return nil
@@ -86,7 +93,8 @@ func (s *Server) allow(f *file, d *document, i audit.Item, at span) *textEdit {
 	for _, n := range []int{at.End.Line, at.Start.Line} {
 		text, start := d.line(n)
 		end := d.position(start + len(bytes.TrimRight(text, " \t\r\n")))
-		places = append(places, textEdit{span{end, d.position(start + len(bytes.TrimRight(text, "\r\n")))}, "  " + comment})
+		places = append(places, textEdit{span{end, d.position(start + len(bytes.TrimRight(text, "\r\n")))}, "  " +
+			comment})
 	}
 	text, start := d.line(at.Start.Line)
 	begin := d.position(start)
@@ -110,7 +118,8 @@ func (s *Server) allow(f *file, d *document, i audit.Item, at span) *textEdit {
 	return nil
 }
 
-// fixAll is what all safe fixes together make of the file, as one edit of each document from the first to the last byte that changes.
+// fixAll is what all safe fixes together make of the file, as one edit of each document from the first to the last byte
+// that changes.
 func (s *Server) fixAll(f *file) map[*document][]textEdit {
 	o := s.options(f, f.content())
 	o.Rules, o.Fix = f.config.Rules, audit.Safe
@@ -152,7 +161,8 @@ func (s *Server) fixAll(f *file) map[*document][]textEdit {
 			last--
 		}
 		if string(d.text) != string(text) {
-			edits[d] = []textEdit{{span{d.position(first), d.position(len(d.text) - last)}, string(text[first : len(text)-last])}}
+			edits[d] = []textEdit{{span{d.position(first), d.position(len(d.text) - last)},
+				string(text[first : len(text)-last])}}
 		}
 	}
 	if len(edits) == 0 {

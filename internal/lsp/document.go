@@ -161,7 +161,8 @@ func (f *file) content() []byte {
 	for _, d := range f.parts {
 		list = append(list, cell{"code", string(d.text)})
 	}
-	raw, err := json.Marshal(map[string]any{"cells": list, "metadata": map[string]any{}, "nbformat": 4, "nbformat_minor": 5})
+	raw, err := json.Marshal(map[string]any{"cells": list, "metadata": map[string]any{}, "nbformat": 4,
+		"nbformat_minor": 5})
 	if err != nil {
 		panic(fmt.Sprintf("lsp: a notebook of texts: %v", err)) // texts can always be encoded
 	}

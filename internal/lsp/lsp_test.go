@@ -77,7 +77,8 @@ func (c *client) send(message object) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.raw(fmt.Sprintf("Content-Length: %d\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n%s", len(text), text))
+	c.raw(fmt.Sprintf("Content-Length: %d\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n%s",
+		len(text), text))
 }
 
 func (c *client) raw(text string) {
@@ -173,7 +174,8 @@ func (c *client) initialize(dir string) {
 
 func (c *client) open(uri, text string) {
 	c.t.Helper()
-	c.notify("textDocument/didOpen", object{"textDocument": object{"uri": uri, "languageId": "python", "version": 1, "text": text}})
+	c.notify("textDocument/didOpen", object{"textDocument": object{"uri": uri, "languageId": "python", "version": 1,
+		"text": text}})
 }
 
 // end ends the session in order, and gives the exit status.
@@ -240,7 +242,8 @@ func apply(text string, edits []edit) string {
 		return at + len(string(utf16.Decode(utf16.Encode([]rune(rest))[:character])))
 	}
 	for _, e := range slices.Backward(edits) {
-		text = text[:units(e.Range.Start.Line, e.Range.Start.Character)] + e.NewText + text[units(e.Range.End.Line, e.Range.End.Character):]
+		text = text[:units(e.Range.Start.Line, e.Range.Start.Character)] + e.NewText +
+			text[units(e.Range.End.Line, e.Range.End.Character):]
 	}
 	return text
 }
@@ -248,7 +251,8 @@ func apply(text string, edits []edit) string {
 const training = "import torch\ns = '𝔘é'; x = torch.zeros(3, device='mps').double()\ny = torch.linalg.eigvals(torch.zeros(2, 2, device='mps'))\n" +
 	"m = torch.nn.Linear(2, 2).cuda()\n"
 
-// TestSession: diagnostics with UTF-16 places, a hover with the atlas's answer, actions whose edits take the finding away, changes in part, an end in order.
+// TestSession: diagnostics with UTF-16 places, a hover with the atlas's answer, actions whose edits take the finding
+// away, changes in part, an end in order.
 func TestSession(t *testing.T) {
 	dir := t.TempDir()
 	uri := uriOf(filepath.Join(dir, "a b", "train.py"))
@@ -260,30 +264,39 @@ func TestSession(t *testing.T) {
 		t.Fatalf("found %q", got)
 	}
 
-	h := c.ask("textDocument/hover", object{"textDocument": object{"uri": uri}, "position": object{"line": 2, "character": 18}})
-	for _, says := range []string{"torch.linalg.eigvals", "aten::linalg_eig`: missing", "native in no release", "assay missing-operator", "assay rule missing-operator"} {
+	h := c.ask("textDocument/hover", object{"textDocument": object{"uri": uri},
+		"position": object{"line": 2, "character": 18}})
+	for _, says := range []string{"torch.linalg.eigvals", "aten::linalg_eig`: missing", "native in no release",
+		"assay missing-operator", "assay rule missing-operator"} {
 		if !strings.Contains(string(h.Result), says) {
 			t.Errorf("the hover lacks %q: %s", says, h.Result)
 		}
 	}
-	h = c.ask("textDocument/hover", object{"textDocument": object{"uri": uri}, "position": object{"line": 3, "character": 15}})
-	if !strings.Contains(string(h.Result), "torch.nn.Linear") || !strings.Contains(string(h.Result), "native since 2.0") || strings.Contains(string(h.Result), "cuda-call") {
+	h = c.ask("textDocument/hover", object{"textDocument": object{"uri": uri},
+		"position": object{"line": 3, "character": 15}})
+	if !strings.Contains(string(h.Result), "torch.nn.Linear") || !strings.Contains(string(h.Result),
+		"native since 2.0") || strings.Contains(string(h.Result), "cuda-call") {
 		t.Errorf("the hover on Linear: %s", h.Result)
 	}
-	if h = c.ask("textDocument/hover", object{"textDocument": object{"uri": uri}, "position": object{"line": 0, "character": 0}}); string(h.Result) != "null" {
+	if h = c.ask("textDocument/hover", object{"textDocument": object{"uri": uri},
+		"position": object{"line": 0, "character": 0}}); string(h.Result) != "null" {
 		t.Errorf("a hover on nothing: %s", h.Result)
 	}
 
 	for line := 1; line <= 3; line++ {
 		for _, a := range c.actions(uri, line) {
-			if len(a.Edit.DocumentChanges) != 1 || a.Edit.DocumentChanges[0].TextDocument.Version != 1 || a.Kind != "quickfix" {
+			if len(a.Edit.DocumentChanges) != 1 || a.Edit.DocumentChanges[0].TextDocument.Version != 1 ||
+				a.Kind != "quickfix" {
 				t.Errorf("%s: %+v", a.Title, a)
 				continue
 			}
 			after := apply(training, a.Edit.DocumentChanges[0].Edits)
 			other := uriOf(filepath.Join(dir, fmt.Sprintf("%d-%s.py", line, a.Title[:12])))
 			c.open(other, after)
-			if got := c.found(other, 1); slices.ContainsFunc(got, func(f string) bool { return strings.HasSuffix(f, strings.Fields(want[line-1])[2]) }) {
+			if got := c.found(other, 1); slices.ContainsFunc(got, func(f string) bool {
+				return strings.HasSuffix(f,
+					strings.Fields(want[line-1])[2])
+			}) {
 				t.Errorf("%s leaves the finding:\n%s\n%q", a.Title, after, got)
 			}
 			if strings.Contains(a.Title, "allow") != strings.Contains(after, "# assay: allow") {
@@ -294,17 +307,22 @@ func TestSession(t *testing.T) {
 
 	// A part of a line is replaced, by its UTF-16 place; then all of it.
 	c.notify("textDocument/didChange", object{"textDocument": object{"uri": uri, "version": 2}, "contentChanges": []any{
-		object{"range": object{"start": object{"line": 1, "character": 4}, "end": object{"line": 1, "character": 9}}, "text": "'é𝔘𝔘'"},
-		object{"range": object{"start": object{"line": 3, "character": 0}, "end": object{"line": 4, "character": 0}}, "text": ""}}})
-	if got := c.found(uri, 2); !slices.Equal(got, []string{"1:17-1:52 1 float64-on-mps", "2:4-2:24 1 missing-operator"}) {
+		object{"range": object{"start": object{"line": 1, "character": 4}, "end": object{"line": 1, "character": 9}},
+			"text": "'é𝔘𝔘'"},
+		object{"range": object{"start": object{"line": 3, "character": 0}, "end": object{"line": 4, "character": 0}},
+			"text": ""}}})
+	if got := c.found(uri, 2); !slices.Equal(got, []string{"1:17-1:52 1 float64-on-mps",
+		"2:4-2:24 1 missing-operator"}) {
 		t.Errorf("after a change: %q", got)
 	}
-	c.notify("textDocument/didChange", object{"textDocument": object{"uri": uri, "version": 3}, "contentChanges": []any{object{"text": "import torch\n"}}})
+	c.notify("textDocument/didChange", object{"textDocument": object{"uri": uri, "version": 3},
+		"contentChanges": []any{object{"text": "import torch\n"}}})
 	if got := c.found(uri, 3); len(got) > 0 {
 		t.Errorf("found in nothing: %q", got)
 	}
 	c.notify("textDocument/didClose", object{"textDocument": object{"uri": uri}})
-	if a := c.ask("textDocument/hover", object{"textDocument": object{"uri": uri}, "position": object{"line": 0, "character": 0}}); a.Error == nil {
+	if a := c.ask("textDocument/hover", object{"textDocument": object{"uri": uri},
+		"position": object{"line": 0, "character": 0}}); a.Error == nil {
 		t.Error("a hover in a closed document is answered")
 	}
 	if code := c.end(); code != 0 {
@@ -312,7 +330,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestSettings: those of the workspace hold; wrong ones are said, with their line, and take effect again once they are right.
+// TestSettings: those of the workspace hold; wrong ones are said, with their line, and take effect again once they are
+// right.
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
 	settings := filepath.Join(dir, "assay.toml")
@@ -335,10 +354,12 @@ func TestSettings(t *testing.T) {
 	}
 	write("[check]\n\nignored = []\n")
 	change := func(version int) []string {
-		c.notify("textDocument/didChange", object{"textDocument": object{"uri": uri, "version": version}, "contentChanges": []any{object{"text": training}}})
+		c.notify("textDocument/didChange", object{"textDocument": object{"uri": uri, "version": version},
+			"contentChanges": []any{object{"text": training}}})
 		return c.found(uri, version)
 	}
-	if got := change(2); len(got) > 0 || len(c.said) != 1 || !strings.Contains(c.said[0], "line 3") || !strings.Contains(c.said[0], "ignored") {
+	if got := change(2); len(got) > 0 || len(c.said) != 1 || !strings.Contains(c.said[0], "line 3") ||
+		!strings.Contains(c.said[0], "ignored") {
 		t.Errorf("found %q, said %q", got, c.said)
 	}
 	write("[check]\n")
@@ -361,10 +382,13 @@ func TestNotebook(t *testing.T) {
 	code := func(n int) object { return object{"kind": 2, "document": cell(n)} }
 	c := start(t)
 	c.initialize(dir)
-	c.notify("notebookDocument/didOpen", object{"notebookDocument": object{"uri": notebook, "notebookType": "jupyter-notebook", "version": 1,
+	c.notify("notebookDocument/didOpen", object{"notebookDocument": object{"uri": notebook,
+		"notebookType": "jupyter-notebook", "version": 1,
 		"cells": []any{code(1), object{"kind": 1, "document": cell(9)}, code(2)}},
-		"cellTextDocuments": []any{text(1, 1, "%matplotlib é\nimport torch"), text(2, 1, "x = '𝔘'\nm = torch.nn.Linear(2, 2).cuda()")}})
-	if got := c.found(cell(2), 1); !slices.Equal(got, []string{"1:25-1:32 1 cuda-call"}) || len(c.found(cell(1), 1)) > 0 {
+		"cellTextDocuments": []any{text(1, 1, "%matplotlib é\nimport torch"),
+			text(2, 1, "x = '𝔘'\nm = torch.nn.Linear(2, 2).cuda()")}})
+	if got := c.found(cell(2), 1); !slices.Equal(got, []string{"1:25-1:32 1 cuda-call"}) ||
+		len(c.found(cell(1), 1)) > 0 {
 		t.Errorf("found %q", got)
 	}
 	list := c.actions(cell(2), 1)
@@ -377,17 +401,22 @@ func TestNotebook(t *testing.T) {
 		}
 	}
 	// A cell comes between, the first one loses its import; the last one is untouched.
-	c.notify("notebookDocument/didChange", object{"notebookDocument": object{"uri": notebook, "version": 2}, "change": object{"cells": object{
-		"structure": object{"array": object{"start": 2, "deleteCount": 0, "cells": []any{code(3)}}, "didOpen": []any{text(3, 1, "t = torch.zeros(3).cuda()")}}}}})
+	c.notify("notebookDocument/didChange", object{"notebookDocument": object{"uri": notebook, "version": 2},
+		"change": object{"cells": object{
+			"structure": object{"array": object{"start": 2, "deleteCount": 0, "cells": []any{code(3)}},
+				"didOpen": []any{text(3, 1, "t = torch.zeros(3).cuda()")}}}}})
 	if got := c.found(cell(3), 1); !slices.Equal(got, []string{"0:18-0:25 1 cuda-call"}) {
 		t.Errorf("found %q", got)
 	}
-	c.notify("notebookDocument/didChange", object{"notebookDocument": object{"uri": notebook, "version": 3}, "change": object{"cells": object{
-		"textContent": []any{object{"document": object{"uri": cell(3), "version": 2}, "changes": []any{object{"text": "t = 1"}}}}}}})
+	c.notify("notebookDocument/didChange", object{"notebookDocument": object{"uri": notebook, "version": 3},
+		"change": object{"cells": object{
+			"textContent": []any{object{"document": object{"uri": cell(3), "version": 2},
+				"changes": []any{object{"text": "t = 1"}}}}}}})
 	if got := c.found(cell(3), 2); len(got) > 0 {
 		t.Errorf("found %q", got)
 	}
-	c.notify("notebookDocument/didClose", object{"notebookDocument": object{"uri": notebook}, "cellTextDocuments": []any{}})
+	c.notify("notebookDocument/didClose", object{"notebookDocument": object{"uri": notebook},
+		"cellTextDocuments": []any{}})
 	if code := c.end(); code != 0 {
 		t.Errorf("status %d", code)
 	}
@@ -427,7 +456,8 @@ func TestProtocol(t *testing.T) {
 		method string
 		params any
 		code   int
-	}{{"textDocument/rename", object{}, -32601}, {"textDocument/hover", []int{1}, -32602}, {"initialize", object{}, -32600},
+	}{{"textDocument/rename", object{}, -32601}, {"textDocument/hover", []int{1}, -32602},
+		{"initialize", object{}, -32600},
 		{"textDocument/codeAction", object{"textDocument": object{"uri": "file:///none.py"}}, -32602}} {
 		if a := c.ask(m.method, m.params); a.Error == nil || a.Error.Code != m.code {
 			t.Errorf("%s: %+v", m.method, a.Error)
@@ -465,7 +495,8 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// TestMessagesAreHarmless: what a source holds and a message quotes turns no direction of the editor that shows it, and moves no cursor of a terminal's.
+// TestMessagesAreHarmless: what a source holds and a message quotes turns no direction of the editor that shows it, and
+// moves no cursor of a terminal's.
 func TestMessagesAreHarmless(t *testing.T) {
 	c := start(t)
 	c.initialize(t.TempDir())

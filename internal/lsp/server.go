@@ -1,7 +1,8 @@
-// Package lsp is `assay lsp`: a language server that shows an editor what the audit finds, with hovers from the atlas and fixes to apply.
+// Package lsp is `assay lsp`: a language server that shows an editor what the audit finds, with hovers from the atlas
+// and fixes to apply.
 //
-// Messages are taken one after the other. What changed is checked when no message waits, so that typing is not slowed down by checks of
-// texts that are gone already; an answer to a request is always of the texts as they stand.
+// Messages are taken one after the other. What changed is checked when no message waits, so that typing is not slowed
+// down by checks of texts that are gone already; an answer to a request is always of the texts as they stand.
 package lsp
 
 import (
@@ -35,8 +36,9 @@ type Config struct {
 
 // Server talks to one client.
 type Server struct {
-	Version   string
-	Configure func(folder string) (Config, error) // from the settings of a folder; asked before each check, as settings change
+	Version string
+	// from the settings of a folder; asked before each check, as settings change
+	Configure func(folder string) (Config, error)
 
 	out      io.Writer
 	folders  []string
@@ -123,7 +125,8 @@ func (s *Server) Run(ctx context.Context, in io.Reader, out io.Writer) (status i
 		if r.ID != nil {
 			err = s.answer(r.ID, result, err)
 		} else if err != nil {
-			err = s.notify("window/logMessage", map[string]any{"type": 2, "message": "assay: " + text.Lines(r.Method+": "+err.Error())})
+			err = s.notify("window/logMessage", map[string]any{"type": 2, "message": "assay: " +
+				text.Lines(r.Method+": "+err.Error())})
 		}
 		if err != nil {
 			return 1, err
@@ -190,7 +193,8 @@ func (s *Server) handle(r *request) (result any, err error) {
 		return with(r, s.changeNotebook)
 	case "notebookDocument/didClose":
 		return with(r, func(p notebookCloseParams) (any, error) { return nil, s.closed(p.Notebook.URI) })
-	case "textDocument/didSave", "notebookDocument/didSave", "workspace/didChangeConfiguration", "workspace/didChangeWatchedFiles":
+	case "textDocument/didSave", "notebookDocument/didSave", "workspace/didChangeConfiguration",
+		"workspace/didChangeWatchedFiles":
 		for _, f := range s.order { // what one file says depends on those that it imports
 			f.dirty = true
 		}
@@ -235,7 +239,8 @@ func (s *Server) initialize(p initializeParams) (any, error) {
 	}
 	s.versions = p.Capabilities.Workspace.WorkspaceEdit.DocumentChanges
 	s.state = ready
-	return map[string]any{"capabilities": capabilities, "serverInfo": map[string]string{"name": "assay", "version": s.Version}}, nil
+	return map[string]any{"capabilities": capabilities, "serverInfo": map[string]string{"name": "assay",
+		"version": s.Version}}, nil
 }
 
 // root is the innermost folder of the workspace that holds a file; its own where none does.
@@ -257,7 +262,8 @@ func (s *Server) root(path string) string {
 	return string(filepath.Separator)
 }
 
-// Documents --------------------------------------------------------------------------------------------------------------------
+// Documents
+// --------------------------------------------------------------------------------------------------------------
 
 func (s *Server) open(i documentItem) *document {
 	d := &document{uri: i.URI, version: i.Version, text: []byte(i.Text), python: i.Language == "python"}
@@ -303,7 +309,8 @@ func (s *Server) closed(uri string) error {
 	s.forget(uri)
 	for _, d := range f.parts {
 		delete(s.docs, d.uri)
-		if err := s.notify("textDocument/publishDiagnostics", publishDiagnostics{URI: d.uri, Diagnostics: []diagnostic{}}); err != nil {
+		if err := s.notify("textDocument/publishDiagnostics", publishDiagnostics{URI: d.uri,
+			Diagnostics: []diagnostic{}}); err != nil {
 			return err
 		}
 	}
@@ -317,7 +324,8 @@ func (s *Server) openNotebook(p notebookOpenParams) (any, error) {
 	for _, i := range p.Documents {
 		s.open(i)
 	}
-	f := &file{uri: p.Notebook.URI, path: pathOf(p.Notebook.URI, s.root("")), cells: append([]notebookCell{}, p.Notebook.Cells...)}
+	f := &file{uri: p.Notebook.URI, path: pathOf(p.Notebook.URI, s.root("")),
+		cells: append([]notebookCell{}, p.Notebook.Cells...)}
 	s.gather(f)
 	s.track(f)
 	return nil, nil
@@ -350,7 +358,8 @@ func (s *Server) changeNotebook(p notebookChangeParams) (any, error) {
 		}
 		for _, id := range c.Close {
 			delete(s.docs, id.URI)
-			if err := s.notify("textDocument/publishDiagnostics", publishDiagnostics{URI: id.URI, Diagnostics: []diagnostic{}}); err != nil {
+			if err := s.notify("textDocument/publishDiagnostics", publishDiagnostics{URI: id.URI,
+				Diagnostics: []diagnostic{}}); err != nil {
 				return nil, err
 			}
 		}
@@ -372,7 +381,8 @@ func (s *Server) changeNotebook(p notebookChangeParams) (any, error) {
 	return nil, nil
 }
 
-// Checks -----------------------------------------------------------------------------------------------------------------------
+// Checks
+// --------------------------------------------------------------------------------------------------------------
 
 func (s *Server) next() *file {
 	for _, f := range s.order {
@@ -388,14 +398,16 @@ func (s *Server) publish(f *file) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			f.report, f.calls = nil, nil
-			err = s.notify("window/logMessage", map[string]any{"type": 1, "message": "assay: " + text.Lines(fmt.Sprintf("a mistake in assay: %v, in %s", p, f.path))})
+			err = s.notify("window/logMessage", map[string]any{"type": 1, "message": "assay: " +
+				text.Lines(fmt.Sprintf("a mistake in assay: %v, in %s", p, f.path))})
 		}
 	}()
 	if err := s.check(f); err != nil {
 		f.report, f.calls = nil, nil
 		if err.Error() != s.troubled { // settings that are being written are wrong for a while: it is said once
 			s.troubled = err.Error()
-			if err := s.notify("window/showMessage", map[string]any{"type": 1, "message": "assay: " + text.Lines(err.Error())}); err != nil {
+			if err := s.notify("window/showMessage", map[string]any{"type": 1, "message": "assay: " +
+				text.Lines(err.Error())}); err != nil {
 				return err
 			}
 		}
@@ -411,7 +423,8 @@ func (s *Server) publish(f *file) (err error) {
 		for _, t := range f.report.Troubles {
 			i := audit.Item{Cell: t.Cell(), Line: max(1, t.Line), Column: 1, EndLine: max(1, t.Line) + 1, EndColumn: 1}
 			d, at := f.place(i)
-			lists[d] = append(lists[d], diagnostic{Range: at, Severity: 2, Source: "assay", Message: "not checked: " + text.Lines(t.Text)})
+			lists[d] = append(lists[d], diagnostic{Range: at, Severity: 2, Source: "assay", Message: "not checked: " +
+				text.Lines(t.Text)})
 		}
 	}
 	for _, d := range f.parts {
@@ -428,7 +441,8 @@ func (s *Server) publish(f *file) (err error) {
 }
 
 func asDiagnostic(i audit.Item, at span) diagnostic {
-	d := diagnostic{Range: at, Code: i.Rule, Source: "assay", Message: i.Text, Severity: map[audit.Severity]int{audit.Error: 1, audit.Warning: 2, audit.Notice: 3}[i.Severity]}
+	d := diagnostic{Range: at, Code: i.Rule, Source: "assay", Message: i.Text,
+		Severity: map[audit.Severity]int{audit.Error: 1, audit.Warning: 2, audit.Notice: 3}[i.Severity]}
 	if i.Certainty == "suspected" {
 		d.Severity = min(d.Severity+1, 3)
 		d.Message = "suspected: " + d.Message
@@ -443,19 +457,20 @@ func asDiagnostic(i audit.Item, at span) diagnostic {
 // listener is no rule: it notes where Python names are called, for hovers.
 func listener(f *file) *audit.Rule {
 	dottedName := func(path string) bool { return strings.Contains(path, ".") && !strings.ContainsAny(path, " ?") }
-	return &audit.Rule{Name: "assay-lsp", Calls: []audit.Ask{{Names: dottedName, Look: func(p *audit.Pass, c *abstract.Call) {
-		if c.Node == nil || !p.AtHome() || !p.Owns(c) {
-			return
-		}
-		fn := c.Node.Func
-		from, to := fn.Pos(), fn.End()
-		if a, ok := fn.(*pyast.Attribute); ok { // the name itself, not the object of a method
-			if _, plain := dotted(a); !plain {
-				from = to - len(a.Attr)
+	return &audit.Rule{Name: "assay-lsp", Calls: []audit.Ask{{Names: dottedName,
+		Look: func(p *audit.Pass, c *abstract.Call) {
+			if c.Node == nil || !p.AtHome() || !p.Owns(c) {
+				return
 			}
-		}
-		f.calls = append(f.calls, call{strings.TrimSuffix(c.Path, ".__call__"), from, to})
-	}}}}
+			fn := c.Node.Func
+			from, to := fn.Pos(), fn.End()
+			if a, ok := fn.(*pyast.Attribute); ok { // the name itself, not the object of a method
+				if _, plain := dotted(a); !plain {
+					from = to - len(a.Attr)
+				}
+			}
+			f.calls = append(f.calls, call{strings.TrimSuffix(c.Path, ".__call__"), from, to})
+		}}}}
 }
 
 func dotted(e pyast.Expr) (string, bool) {
@@ -477,7 +492,8 @@ func (s *Server) check(f *file) (err error) {
 		return nil
 	}
 	kind := audit.KindOf(f.path)
-	if f.cells == nil && (kind == "notebook" || kind == "" && !f.parts[0].python) || f.cells != nil && kind != "notebook" {
+	if f.cells == nil && (kind == "notebook" || kind == "" && !f.parts[0].python) || f.cells != nil &&
+		kind != "notebook" {
 		return nil
 	}
 	if f.config, err = s.Configure(s.root(f.path)); err != nil {
@@ -509,7 +525,8 @@ func (s *Server) options(f *file, content []byte) *audit.Options {
 	if rel, err := filepath.Rel(f.config.Base, f.path); err == nil && filepath.IsLocal(rel) {
 		name = rel
 	}
-	o := &audit.Options{Base: f.config.Base, Files: []string{name}, Known: f.config.Known, Target: f.config.Target, Sure: f.config.Sure, Version: s.Version,
+	o := &audit.Options{Base: f.config.Base, Files: []string{name}, Known: f.config.Known, Target: f.config.Target,
+		Sure: f.config.Sure, Version: s.Version,
 		Changed: map[string][]byte{}}
 	for _, g := range s.order {
 		if len(g.parts) > 0 {
@@ -520,7 +537,8 @@ func (s *Server) options(f *file, content []byte) *audit.Options {
 	return o
 }
 
-// Hovers -----------------------------------------------------------------------------------------------------------------------
+// Hovers
+// --------------------------------------------------------------------------------------------------------------
 
 func (s *Server) current(uri string) (*document, *file, error) {
 	d := s.docs[uri]
@@ -618,7 +636,8 @@ func About(t audit.Target, path string) string {
 			continue
 		}
 		lists++
-		missing := slices.DeleteFunc(slices.Clone(part.needs), func(n atlas.Need) bool { return n.State != atlas.Missing && n.State != atlas.NoStub })
+		missing := slices.DeleteFunc(slices.Clone(part.needs),
+			func(n atlas.Need) bool { return n.State != atlas.Missing && n.State != atlas.NoStub })
 		if len(missing) == 0 {
 			fmt.Fprintf(&b, "\n%s: native, %s.\n", part.name, operators(len(part.needs)))
 		} else {

@@ -42,7 +42,8 @@ const (
 	notInitialized = -32002
 )
 
-// read takes one message off the stream. An error means that the stream is of no more use: it ended, or its framing is lost.
+// read takes one message off the stream. An error means that the stream is of no more use: it ended, or its framing is
+// lost.
 func read(r *bufio.Reader) ([]byte, error) {
 	length, size := -1, 0
 	for {
@@ -66,7 +67,8 @@ func read(r *bufio.Reader) ([]byte, error) {
 		}
 		if strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
 			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || length < 0 || length > maxMessage {
-				return nil, fmt.Errorf("read a message's header: length %.40q: at most %d bytes are read", value, maxMessage)
+				return nil, fmt.Errorf("read a message's header: length %.40q: at most %d bytes are read", value,
+					maxMessage)
 			}
 		}
 	}

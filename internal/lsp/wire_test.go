@@ -9,7 +9,8 @@ import (
 
 // FuzzRead: whatever comes, a message is what the header promised, or an error; what write writes, read reads.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{"Content-Length: 2\r\n\r\n{}", "content-length:2\n\n{}", "Content-Length: -1\r\n\r\n", "Content-Length: 1e9\r\n\r\n", "x\r\n\r\n", "Content-Length: 99999999\r\n\r\n{", "\r\n"} {
+	for _, s := range []string{"Content-Length: 2\r\n\r\n{}", "content-length:2\n\n{}", "Content-Length: -1\r\n\r\n",
+		"Content-Length: 1e9\r\n\r\n", "x\r\n\r\n", "Content-Length: 99999999\r\n\r\n{", "\r\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, stream string) {
@@ -39,8 +40,10 @@ func TestWants(t *testing.T) {
 		only string
 		kind string
 		want bool
-	}{{"", quickFix, true}, {"", fixAll, false}, {"quickfix", quickFix, true}, {"source", fixAll, true}, {"source.fixAll", fixAll, true}, {"source.fixAll.assay", fixAll, true},
-		{"source.fixAll.ruff", fixAll, false}, {"refactor", quickFix, false}, {"source.organizeImports quickfix", quickFix, true}} {
+	}{{"", quickFix, true}, {"", fixAll, false}, {"quickfix", quickFix, true}, {"source", fixAll, true},
+		{"source.fixAll", fixAll, true}, {"source.fixAll.assay", fixAll, true},
+		{"source.fixAll.ruff", fixAll, false}, {"refactor", quickFix, false},
+		{"source.organizeImports quickfix", quickFix, true}} {
 		if got := wants(strings.Fields(c.only), c.kind); got != c.want {
 			t.Errorf("%q of %s: %v", c.only, c.kind, got)
 		}

@@ -11,11 +11,13 @@ import (
 	"assay/internal/fault"
 )
 
-// OwnFolder makes assay's own folder (.assay), which only its owner can enter and git passes over: what is kept there is no change of the project's.
-// One that an earlier assay left open to others is closed. A .gitignore that is there stays as it is.
+// OwnFolder makes assay's own folder (.assay), which only its owner can enter and git passes over: what is kept there
+// is no change of the project's. One that an earlier assay left open to others is closed. A .gitignore that is there
+// stays as it is.
 func OwnFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Hint(fmt.Errorf("make the folder %s: %w", dir, err), "choose another place with --out, or --logbook")
+		return fault.Hint(fmt.Errorf("make the folder %s: %w", dir, err),
+			"choose another place with --out, or --logbook")
 	}
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o077 != 0 && isMine(info) {
 		_ = os.Chmod(dir, 0o700) // a file system without permissions has none to change
@@ -57,7 +59,8 @@ func newRunDir(home, dir string) error {
 		return fmt.Errorf("read the run's folder: %w", err)
 	}
 	if len(entries) > 0 {
-		return fault.Hint(fmt.Errorf("the run's folder %s is not empty", dir), "name a new one with --out; what is recorded is never written over")
+		return fault.Hint(fmt.Errorf("the run's folder %s is not empty", dir),
+			"name a new one with --out; what is recorded is never written over")
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 	"assay/internal/secret"
 )
 
-// operators reads the profiler's trace into the table and keeps it compressed, without secrets. What fails is said in the evidence.
+// operators reads the profiler's trace into the table and keeps it compressed, without secrets. What fails is said in
+// the evidence.
 func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 	name := run.Profile.Trace
 	if name == "" {
@@ -50,7 +51,8 @@ func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 	run.Profile.Trace = name
 }
 
-// copyWithout copies JSON without the secrets in its texts, line by line: the profiler's engine writes a field a line, and no text over two.
+// copyWithout copies JSON without the secrets in its texts, line by line: the profiler's engine writes a field a line,
+// and no text over two.
 func copyWithout(w io.Writer, r io.Reader, secrets *secret.Set) error {
 	in := bufio.NewReaderSize(r, 1<<20)
 	for {

@@ -16,12 +16,13 @@ import (
 	"assay/internal/secret"
 )
 
-// Load reads the evidence of a run's folder, or of an evidence.json itself. Where a run was cut off before its evidence was
-// written, its events are folded now, and the evidence says that it is incomplete.
+// Load reads the evidence of a run's folder, or of an evidence.json itself. Where a run was cut off before its evidence
+// was written, its events are folded now, and the evidence says that it is incomplete.
 func Load(path string) (*evidence.Run, string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, "", fault.Hint(fmt.Errorf("read the run %s: %w", path, err), "name a run's folder, or an evidence.json")
+		return nil, "", fault.Hint(fmt.Errorf("read the run %s: %w", path, err),
+			"name a run's folder, or an evidence.json")
 	}
 	from, dir := path, filepath.Dir(path)
 	if info.IsDir() {
@@ -31,7 +32,8 @@ func Load(path string) (*evidence.Run, string, error) {
 	if errors.Is(err, os.ErrNotExist) && info.IsDir() {
 		run, err := loadEvents(path)
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, "", fault.Hint(fmt.Errorf("read the run %s: no %s and no %s in it", path, evidenceFile, events.FileName), "name the folder that assay run printed")
+			return nil, "", fault.Hint(fmt.Errorf("read the run %s: no %s and no %s in it", path, evidenceFile,
+				events.FileName), "name the folder that assay run printed")
 		}
 		if err != nil {
 			return nil, "", err
@@ -44,14 +46,16 @@ func Load(path string) (*evidence.Run, string, error) {
 	}
 	var run evidence.Run
 	if err := json.Unmarshal(data, &run); err != nil {
-		return nil, "", fault.Hint(fmt.Errorf("read the run %s: not the evidence of a run: %w", from, err), "name the folder that assay run printed, or its evidence.json; this file is damaged, or something else")
+		return nil, "", fault.Hint(fmt.Errorf("read the run %s: not the evidence of a run: %w", from, err),
+			"name the folder that assay run printed, or its evidence.json; this file is damaged, or something else")
 	}
 	if run.Schema == evidence.Schema && run.Kind != evidence.KindRun {
 		err := fmt.Errorf("read the run %s: it is evidence of another kind: %q", from, run.Kind)
 		return nil, "", fault.Hint(err, "name the folder that assay run printed, or its evidence.json")
 	}
 	if !run.IsRun() {
-		return nil, "", fault.Hint(fmt.Errorf("read the run %s: schema %q, and this assay reads %q", from, run.Schema, evidence.Schema), "use the assay that wrote it, or a newer one")
+		return nil, "", fault.Hint(fmt.Errorf("read the run %s: schema %q, and this assay reads %q", from, run.Schema,
+			evidence.Schema), "use the assay that wrote it, or a newer one")
 	}
 	run.Document = fmt.Sprintf("%x", sha256.Sum256(data))
 	return &run, dir, nil
@@ -94,7 +98,8 @@ func noRun(dir string) error {
 	return fault.Hint(err, "name the folder that assay run printed")
 }
 
-// Following reads a run while it goes on, from its folder alone: in another process than assay's, by another user's leave.
+// Following reads a run while it goes on, from its folder alone: in another process than assay's, by another user's
+// leave.
 type Following struct {
 	dir  string
 	tail *events.Tail
@@ -105,7 +110,8 @@ type Following struct {
 func Follow(dir string) (*Following, error) {
 	tail, err := events.Open(dir)
 	if err != nil {
-		return nil, fault.Hint(fmt.Errorf("follow the run %s: %w", dir, err), "name the folder of a run that assay run has begun")
+		return nil, fault.Hint(fmt.Errorf("follow the run %s: %w", dir, err),
+			"name the folder of a run that assay run has begun")
 	}
 	return &Following{dir, tail, fold.New()}, nil
 }
@@ -113,7 +119,8 @@ func Follow(dir string) (*Following, error) {
 // Close ends it.
 func (f *Following) Close() { f.tail.Close() }
 
-// More reads what was written since it was last called, and says whether anything was. The error: the file is not that of a run.
+// More reads what was written since it was last called, and says whether anything was. The error: the file is not that
+// of a run.
 func (f *Following) More() (bool, error) {
 	lines, err := f.tail.More(f.fold)
 	if err != nil {

@@ -36,9 +36,13 @@ var manyEvents = []struct {
 		}
 		return 1, `{"ev":"loss","step":[` + strings.Join(steps, ",") + `],"value":[` + strings.Join(values, ",") + `]}`
 	}},
-	{"gradients", func(i int) (int, string) { return 1, fmt.Sprintf(`{"ev":"gradients","step":[%d],"finite":[true]}`, i) }},
+	{"gradients", func(i int) (int, string) {
+		return 1, fmt.Sprintf(`{"ev":"gradients","step":[%d],"finite":[true]}`,
+			i)
+	}},
 	{"shapes", func(i int) (int, string) {
-		return 1, fmt.Sprintf(`{"ev":"shape","model":"Net","inputs":"(64, 3, %d, 32) float32","first":%d,"calls":1}`, i, i)
+		return 1, fmt.Sprintf(`{"ev":"shape","model":"Net","inputs":"(64, 3, %d, 32) float32","first":%d,"calls":1}`, i,
+			i)
 	}},
 	{"memory", func(i int) (int, string) {
 		return 1, fmt.Sprintf(`{"ev":"memory","phases":{"data":[[%d,2,3,4]],"forward":[[1,2,3,4]],"backward":[[1,2,3,4]]}}`, i)
@@ -64,11 +68,18 @@ func stepsLine(first, n int) string {
 		name  string
 		value func(i int) string
 	}{
-		{"number", func(i int) string { return fmt.Sprint(i + 1) }}, {"start", func(i int) string { return fmt.Sprint(i * 5_000_000) }}, {"total", func(i int) string { return fmt.Sprint(4_900_000 + i%1000) }},
-		{"rest", func(int) string { return "100000" }}, {"data", func(int) string { return "200000" }}, {"h2d", func(int) string { return "0" }},
-		{"forward", func(int) string { return "2000000" }}, {"backward", func(int) string { return "2000000" }}, {"optimizer", func(int) string { return "600000" }},
-		{"epoch", func(i int) string { return fmt.Sprint(i / 1000) }}, {"micro", func(int) string { return "1" }}, {"evals", func(int) string { return "0" }}, {"kind", func(int) string { return `""` }},
-		{"live", func(i int) string { return fmt.Sprint(1_000_000 + i) }}, {"pool", func(int) string { return "5000000" }}, {"opts", func(int) string { return "1" }}, {"outside", func(int) string { return "0" }},
+		{"number", func(i int) string { return fmt.Sprint(i + 1) }}, {"start",
+			func(i int) string { return fmt.Sprint(i * 5_000_000) }}, {"total",
+			func(i int) string { return fmt.Sprint(4_900_000 + i%1000) }},
+		{"rest", func(int) string { return "100000" }}, {"data", func(int) string { return "200000" }},
+		{"h2d", func(int) string { return "0" }},
+		{"forward", func(int) string { return "2000000" }}, {"backward", func(int) string { return "2000000" }},
+		{"optimizer", func(int) string { return "600000" }},
+		{"epoch", func(i int) string { return fmt.Sprint(i / 1000) }}, {"micro", func(int) string { return "1" }},
+		{"evals", func(int) string { return "0" }}, {"kind", func(int) string { return `""` }},
+		{"live", func(i int) string { return fmt.Sprint(1_000_000 + i) }},
+		{"pool", func(int) string { return "5000000" }}, {"opts", func(int) string { return "1" }},
+		{"outside", func(int) string { return "0" }},
 	} {
 		b.WriteString(`,"` + c.name + `":[`)
 		for i := range n {
@@ -92,7 +103,8 @@ func writeEvents(tb testing.TB, path string, size int, line func(i int) (int, st
 	}
 	defer f.Close()
 	w := bufio.NewWriter(f)
-	start, _ := json.Marshal(fold.StartEvent{ID: "big", Wall: time.Unix(1000, 0), Target: target.Target{Device: "auto"}})
+	start, _ := json.Marshal(fold.StartEvent{ID: "big", Wall: time.Unix(1000, 0),
+		Target: target.Target{Device: "auto"}})
 	fmt.Fprintf(w, `{"c":0,"e":{"ev":"start",%s}`+"\n", start[1:])
 	fmt.Fprintln(w, `{"c":1,"e":{"ev":"hello","version":1,"pid":7,"python":"3.12.1","wall":1000.0,"clock":0}}`)
 	fmt.Fprintln(w, `{"c":1,"e":{"ev":"torch","version":"2.8.0"}}`)
@@ -107,7 +119,8 @@ func writeEvents(tb testing.TB, path string, size int, line func(i int) (int, st
 	}
 }
 
-// BenchmarkFold reads events of each kind, and says how many times as long it takes as one plain pass of encoding/json over the same lines (×json).
+// BenchmarkFold reads events of each kind, and says how many times as long it takes as one plain pass of encoding/json
+// over the same lines (×json).
 func BenchmarkFold(b *testing.B) {
 	const size = 16 << 20
 	for _, c := range manyEvents {

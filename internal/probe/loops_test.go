@@ -13,18 +13,20 @@ import (
 	"assay/internal/testset"
 )
 
-// shortLoops are the subjects of the short set, and what each of them stands for; that of a plain loop is in cli's TestFlags, of calls that
-// wait in TestSyncPoints. A subject that is not named here runs in the full set alone.
+// shortLoops are the subjects of the short set, and what each of them stands for; that of a plain loop is in cli's
+// TestFlags, of calls that wait in TestSyncPoints. A subject that is not named here runs in the full set alone.
 var shortLoops = map[string]string{
-	"accumulate": "several backward passes a step", "amp": "GradScaler, skipped steps", "compiled": "torch.compile", "evaluate": "passes without training; pickle, copy",
-	"functional": "no module, no loader", "lbfgs": "a closure: several evaluations a step", "leak": "retained tensors and graph",
+	"accumulate": "several backward passes a step", "amp": "GradScaler, skipped steps", "compiled": "torch.compile",
+	"evaluate":   "passes without training; pickle, copy",
+	"functional": "no module, no loader", "lbfgs": "a closure: several evaluations a step",
+	"leak":      "retained tensors and graph",
 	"nonfinite": "losses that are not finite", "workers": "processes of a loader",
 }
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
-// TestLoops: scripts of every shape behave as without assay, bit for bit, and are understood. What is to be seen stands in the
-// first line of each, counted by hand from its source.
+// TestLoops: scripts of every shape behave as without assay, bit for bit, and are understood. What is to be seen stands
+// in the first line of each, counted by hand from its source.
 func TestLoops(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(testkit.Subjects(), "*.py"))
 	if err != nil || len(scripts) < 15 {
@@ -117,7 +119,8 @@ func checkSplit(t *testing.T, run *evidence.Run) {
 // TestSyncPoints: each call that would wait for a device, by its line.
 func TestSyncPoints(t *testing.T) {
 	run := testkit.SameTraining(t, "syncs.py")
-	want := map[string]string{"item": "17", "numpy": "18", "tolist": "19", "bool(tensor)": "20", "print(tensor)": "21", "float(tensor)": "22", "format(tensor)": "23"}
+	want := map[string]string{"item": "17", "numpy": "18", "tolist": "19", "bool(tensor)": "20", "print(tensor)": "21",
+		"float(tensor)": "22", "format(tensor)": "23"}
 	for _, s := range run.Syncs {
 		if s.Where == "syncs.py:"+want[s.Call] && s.Count == 10 && !s.Waits {
 			delete(want, s.Call)

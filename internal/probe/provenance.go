@@ -26,13 +26,14 @@ const (
 	fingerprintEnds  = 64 << 10 // bytes of each end of a file that are read otherwise
 )
 
-// gitState returns the commit of the working copy at dir and whether it is clean. Unknown is said, never guessed. What lies in assay's own files
-// and folders (absolute paths) is no change of the project's.
+// gitState returns the commit of the working copy at dir and whether it is clean. Unknown is said, never guessed. What
+// lies in assay's own files and folders (absolute paths) is no change of the project's.
 func gitState(ctx context.Context, dir string, own []string) (commit, dirty string) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...)
 		cmd.Env = append(os.Environ(), "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
-		// Out of our group: stopped with it while it is being started, it would keep our own thread, which waits for its exec, from stopping.
+		// Out of our group: stopped with it while it is being started, it would keep our own thread, which waits for
+		// its exec, from stopping.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		out, err := cmd.Output()
 		return strings.TrimRight(string(out), "\n"), err
@@ -60,7 +61,8 @@ func gitState(ctx context.Context, dir string, own []string) (commit, dirty stri
 	}
 	isOurs := func(name string) bool {
 		for _, o := range ours {
-			if rest, ok := strings.CutPrefix(name, o); ok && (rest == "" || rest[0] == '/' || rest == "-wal" || rest == "-shm") {
+			if rest, ok := strings.CutPrefix(name, o); ok && (rest == "" || rest[0] == '/' || rest == "-wal" ||
+				rest == "-shm") {
 				return true
 			}
 		}
@@ -80,7 +82,8 @@ func gitState(ctx context.Context, dir string, own []string) (commit, dirty stri
 		switch {
 		case isOurs(strings.TrimSuffix(name, "/")):
 		case strings.HasSuffix(name, "/") && slices.ContainsFunc(ours, holds): // a new folder with ours in it
-			files, err := git("-C", top, "ls-files", "--others", "--exclude-standard", "-z", "--", ":(top,literal)"+name)
+			files, err := git("-C", top, "ls-files", "--others", "--exclude-standard", "-z", "--",
+				":(top,literal)"+name)
 			if err != nil {
 				return commit, "unknown: git status failed"
 			}
@@ -112,16 +115,22 @@ func resolved(path string) string {
 }
 
 // relevantPrefixes name the environment variables that can change a run.
-var relevantPrefixes = []string{"PYTORCH_", "TORCH", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "KMP_", "VECLIB_", "OPENBLAS_",
-	"NUMEXPR_", "TOKENIZERS_", "PYTHON", "MTL_", "MLX_", "TF_", "KERAS_", "ACCELERATE_", "HF_", "TRANSFORMERS_", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_",
+var relevantPrefixes = []string{"PYTORCH_", "TORCH", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "KMP_",
+	"VECLIB_", "OPENBLAS_",
+	"NUMEXPR_", "TOKENIZERS_", "PYTHON", "MTL_", "MLX_", "TF_", "KERAS_", "ACCELERATE_", "HF_", "TRANSFORMERS_",
+	"LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_",
 	"VIRTUAL_ENV", "CONDA_PREFIX", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_"}
 
-// relevant gives the variables that can change a run. Of one that holds a secret the name stays: that it was set may matter.
+// relevant gives the variables that can change a run. Of one that holds a secret the name stays: that it was set may
+// matter.
 func relevant(environ []string, secrets *secret.Set) map[string]string {
 	out := map[string]string{}
 	for _, e := range environ {
 		name, value, ok := strings.Cut(e, "=")
-		if ok && slices.ContainsFunc(relevantPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		if ok && slices.ContainsFunc(relevantPrefixes, func(prefix string) bool {
+			return strings.HasPrefix(name,
+				prefix)
+		}) {
 			out[name] = secrets.Variable(name, value)
 		}
 	}
@@ -162,8 +171,9 @@ func fingerprints(ctx context.Context, rec *recorder, dir string) {
 	}
 }
 
-// fingerprint hashes the files that a dataset names: SHA-256 over each file's path below the common folder, its size, and its
-// content; of more than 64 MiB in all only the first and last 64 KiB of each file are read, and the method's name says so.
+// fingerprint hashes the files that a dataset names: SHA-256 over each file's path below the common folder, its size,
+// and its content; of more than 64 MiB in all only the first and last 64 KiB of each file are read, and the method's
+// name says so.
 func fingerprint(ctx context.Context, set *evidence.Dataset, paths []string, dir string) {
 	var files []string
 	var total int64
@@ -230,7 +240,8 @@ func fingerprint(ctx context.Context, set *evidence.Dataset, paths []string, dir
 			} else {
 				_, err = io.Copy(sum, io.LimitReader(f, fingerprintEnds))
 				if err == nil && info.Size() > fingerprintEnds {
-					_, err = io.Copy(sum, io.NewSectionReader(f, max(fingerprintEnds, info.Size()-fingerprintEnds), fingerprintEnds))
+					_, err = io.Copy(sum, io.NewSectionReader(f, max(fingerprintEnds, info.Size()-fingerprintEnds),
+						fingerprintEnds))
 				}
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"assay/internal/secret"
 )
 
-// recorder keeps the events of a run: in the file, and in the fold. Secrets are taken out before either sees them. Its methods may be called
-// from several goroutines.
+// recorder keeps the events of a run: in the file, and in the fold. Secrets are taken out before either sees them. Its
+// methods may be called from several goroutines.
 type recorder struct {
 	secrets  *secret.Set
 	log      *events.Log
@@ -40,7 +40,8 @@ func newRecorder(dir string, secrets *secret.Set) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &recorder{secrets: secrets, log: log, fold: fold.New(), stopping: make(chan struct{}, 1), loaders: make(chan fold.LoaderEvent, 64)}, nil
+	return &recorder{secrets: secrets, log: log, fold: fold.New(), stopping: make(chan struct{}, 1),
+		loaders: make(chan fold.LoaderEvent, 64)}, nil
 }
 
 // troubles are what of the evidence could not be kept, and why.
@@ -64,7 +65,8 @@ func (r *recorder) guard(doing string) {
 }
 
 func (r *recorder) blame(doing string, p any) {
-	if why := fmt.Sprintf("%s ended with an error in assay itself: %v", doing, p); !slices.Contains(r.blamed, why) && len(r.blamed) < 20 {
+	if why := fmt.Sprintf("%s ended with an error in assay itself: %v", doing, p); !slices.Contains(r.blamed, why) &&
+		len(r.blamed) < 20 {
 		r.blamed = append(r.blamed, why)
 	}
 }

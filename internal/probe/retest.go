@@ -34,8 +34,10 @@ func retest(o Options, path, boot string, ids []string) fold.RetestEvent {
 		return fold.RetestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
 	}
 	config := map[string]any{"tests": map[string]string{"only": only, "out": out}}
-	environ := append(childEnviron(o.Environ, boot, config, target.CPU()), "COVERAGE_FILE="+filepath.Join(dir, "coverage"))
-	again, err := o.Launcher.Start(launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir, Stdout: io.Discard, Stderr: io.Discard})
+	environ := append(childEnviron(o.Environ, boot, config, target.CPU()),
+		"COVERAGE_FILE="+filepath.Join(dir, "coverage"))
+	again, err := o.Launcher.Start(launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir,
+		Stdout: io.Discard, Stderr: io.Discard})
 	if err != nil {
 		return fold.RetestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
 	}

@@ -7,8 +7,8 @@
 //	report.html      the same for a reader
 //	trace.json.gz    the profiled steps as a Chrome trace, which Perfetto opens
 //
-// events.jsonl grows while the run goes on; the other files appear whole (temporary name, sync, rename) or not at all. What a
-// killed run left behind is folded by Load.
+// events.jsonl grows while the run goes on; the other files appear whole (temporary name, sync, rename) or not at all.
+// What a killed run left behind is folded by Load.
 package probe
 
 import (
@@ -66,17 +66,18 @@ type Options struct {
 	Environ   []string
 	Dir       string
 	On        target.Target
-	Double    *target.Double         // the Mac to rehearse on, where On is a rehearsal
-	CPUToo    bool                   // run pytest's tests that failed on the double once more on the CPU
-	Quiet     bool                   // say nothing of that
-	Steps     int                    // end the run after so many steps; 0: never
-	For       float64                // end it after so many seconds; 0: never
-	Only      string                 // "", data, forward
-	Profile   string                 // auto, off
-	WarnEpoch float64                // seconds
-	Out       string                 // the run's folder; must not exist or be empty. "": nothing is kept
-	Home      string                 // assay's own folder, which holds Out; "": Out lies elsewhere
-	Own       []string               // other files and folders of assay's: what lies there is no change of the project's
+	Double    *target.Double // the Mac to rehearse on, where On is a rehearsal
+	CPUToo    bool           // run pytest's tests that failed on the double once more on the CPU
+	Quiet     bool           // say nothing of that
+	Steps     int            // end the run after so many steps; 0: never
+	For       float64        // end it after so many seconds; 0: never
+	Only      string         // "", data, forward
+	Profile   string         // auto, off
+	WarnEpoch float64        // seconds
+	Out       string         // the run's folder; must not exist or be empty. "": nothing is kept
+	Home      string         // assay's own folder, which holds Out; "": Out lies elsewhere
+	// other files and folders of assay's: what lies there is no change of the project's
+	Own       []string
 	Elsewhere func(why error) string // where to keep the run if Out cannot be made; nil: it is not started then
 	Cache     string                 // where the agent is unpacked
 	NoAgent   error                  // why there is no such place
@@ -99,8 +100,8 @@ type Result struct {
 	release func()
 }
 
-// LetGo gives signals their effect on assay back. Until then, from the script's start on, none of them ends assay: what was seen is
-// still to be kept when the script has ended.
+// LetGo gives signals their effect on assay back. Until then, from the script's start on, none of them ends assay: what
+// was seen is still to be kept when the script has ended.
 func (r *Result) LetGo() {
 	if r.release != nil {
 		r.release()
@@ -156,8 +157,9 @@ func Run(o Options) (*Result, error) {
 	}
 	defer agents.close()
 	rec.own("start", fold.StartEvent{ID: o.ID, Wall: started.UTC(), Subject: o.Subject, Target: o.On,
-		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ, secrets), WarnLong: o.WarnEpoch,
-		Options: map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
+		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ, secrets),
+		WarnLong: o.WarnEpoch,
+		Options:  map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
 
 	script, err := o.Launcher.Start(launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir,
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Guard: rec.guard})
@@ -206,7 +208,8 @@ func Run(o Options) (*Result, error) {
 			rec.own("host", fold.HostEvent{At: "end", Apps: apps})
 		}
 	}()
-	if failed := rec.failedTests(); len(failed) > 0 && o.CPUToo && res.Signal == 0 && exit.Stopped == "" && res.Exit != interrupted {
+	if failed := rec.failedTests(); len(failed) > 0 && o.CPUToo && res.Signal == 0 && exit.Stopped == "" &&
+		res.Exit != interrupted {
 		if !o.Quiet {
 			fmt.Fprintf(o.Stderr, "assay: %d tests failed on the double: the same on the CPU, to tell which fail there as well\n", len(failed))
 		}
@@ -318,7 +321,8 @@ func steer(o Options, script launch.Process, rec *recorder, why *string) {
 	}
 }
 
-// watch starts what is looked at beside the script: the host's facts and samples, the largest programs, the commit, the data.
+// watch starts what is looked at beside the script: the host's facts and samples, the largest programs, the commit, the
+// data.
 func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pid int, started time.Time) {
 	spawn := func(what string, f func()) {
 		wg.Add(1)
@@ -330,13 +334,14 @@ func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pi
 	}
 	spawn("sweeping up after killed runs", func() { file.Sweep(o.Environ, o.Dir) })
 	spawn("asking git for the commit", func() {
-		// Not while the script starts: whoever stops it then, as a test or a shell that has thought better of it, could catch git before its
-		// exec, and us with it (gitState).
+		// Not while the script starts: whoever stops it then, as a test or a shell that has thought better of it, could
+		// catch git before its exec, and us with it (gitState).
 		select {
 		case <-ctx.Done():
 		case <-time.After(gitAfter):
 		}
-		limited, stop := context.WithTimeout(context.WithoutCancel(ctx), factsLimit) // a script may be over before git has answered
+		// a script may be over before git has answered
+		limited, stop := context.WithTimeout(context.WithoutCancel(ctx), factsLimit)
 		defer stop()
 		commit, dirty := gitState(limited, o.Dir, append([]string{o.Out}, o.Own...))
 		rec.own("host", fold.HostEvent{Commit: commit, Dirty: dirty})
@@ -368,7 +373,8 @@ func watch(ctx context.Context, wg *sync.WaitGroup, rec *recorder, o Options, pi
 		defer ticker.Stop()
 		for n := 0; ; n++ {
 			if figs := sampler.Sample(ctx); figs != nil && ctx.Err() == nil {
-				rec.own("host", fold.HostEvent{Sample: &evidence.Sample{At: o.Now().Sub(started).Seconds(), Figures: figs}})
+				rec.own("host", fold.HostEvent{Sample: &evidence.Sample{At: o.Now().Sub(started).Seconds(),
+					Figures: figs}})
 			}
 			if n == 600 {
 				ticker.Reset(10 * sampleEvery) // a run of hours needs no second-by-second record
@@ -398,8 +404,8 @@ func childEnviron(environ []string, boot string, config map[string]any, on targe
 	return append(out, "PYTHONPATH="+path, agent.Variable+"="+string(data))
 }
 
-// withoutAgent is the environment as assay got it, without the settings of an agent around it, and for a target that hides CUDA devices
-// with none to be seen.
+// withoutAgent is the environment as assay got it, without the settings of an agent around it, and for a target that
+// hides CUDA devices with none to be seen.
 func withoutAgent(environ []string, on target.Target) []string {
 	hide := on.HidesCUDA()
 	out := make([]string, 0, len(environ)+3)

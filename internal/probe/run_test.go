@@ -23,7 +23,8 @@ func options(t *testing.T, command ...string) Options {
 	t.Helper()
 	local := launch.NewLocal(nil)
 	t.Cleanup(local.Close)
-	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: target.Target{Device: target.Auto}, Profile: "off", Cache: t.TempDir(),
+	return Options{Command: command, Environ: os.Environ(), Dir: t.TempDir(), On: target.Target{Device: target.Auto},
+		Profile: "off", Cache: t.TempDir(),
 		Out: filepath.Join(t.TempDir(), "run"), Now: time.Now, Launcher: local}
 }
 
@@ -32,7 +33,8 @@ type brokenSampler struct{}
 func (brokenSampler) Sample(context.Context) []evidence.Figure { panic("the sampler is broken") }
 func (brokenSampler) Close()                                   {}
 
-// TestErrorsInAssay: whatever of assay fails beside a script, and however badly, the script ends as it does, and the evidence names what failed.
+// TestErrorsInAssay: whatever of assay fails beside a script, and however badly, the script ends as it does, and the
+// evidence names what failed.
 func TestErrorsInAssay(t *testing.T) {
 	broken := func() { panic("broken") }
 	for _, c := range []struct {
@@ -40,9 +42,18 @@ func TestErrorsInAssay(t *testing.T) {
 		outside    Outside
 	}{
 		{"sampler", "sampling the host", Outside{Sampler: func(int) Sampler { return brokenSampler{} }}},
-		{"sampler that cannot be made", "sampling the host", Outside{Sampler: func(int) Sampler { broken(); return nil }}},
-		{"facts", "reading the host's facts", Outside{Facts: func(context.Context, ...string) []evidence.Fact { broken(); return nil }}},
-		{"programs", "looking at the host", Outside{Apps: func(context.Context, int, int) ([]evidence.App, error) { broken(); return nil, nil }}},
+		{"sampler that cannot be made", "sampling the host",
+			Outside{Sampler: func(int) Sampler { broken(); return nil }}},
+		{"facts", "reading the host's facts", Outside{Facts: func(context.Context,
+			...string) []evidence.Fact {
+			broken()
+			return nil
+		}}},
+		{"programs", "looking at the host", Outside{Apps: func(context.Context, int, int) ([]evidence.App,
+			error) {
+			broken()
+			return nil, nil
+		}}},
 		{"packages", "the packages", Outside{Packages: func([]string) []string { broken(); return nil }}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,8 +114,8 @@ func TestErrorInTheFold(t *testing.T) {
 	}
 }
 
-// TestUnwatched: a run whose agent has no place is started all the same, says so at once and in its evidence; one whose flags are the
-// agent's doing is not.
+// TestUnwatched: a run whose agent has no place is started all the same, says so at once and in its evidence; one whose
+// flags are the agent's doing is not.
 func TestUnwatched(t *testing.T) {
 	o := options(t, "sh", "-c", `echo "[$ASSAY_AGENT]"; exit 7`)
 	var stdout, stderr bytes.Buffer
@@ -114,7 +125,8 @@ func TestUnwatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.LetGo()
-	if res.Exit != 7 || stdout.String() != "[]\n" || !strings.HasPrefix(stderr.String(), "assay: the script runs unwatched: ") ||
+	if res.Exit != 7 || stdout.String() != "[]\n" || !strings.HasPrefix(stderr.String(),
+		"assay: the script runs unwatched: ") ||
 		!strings.Contains(res.Run.Outcome.Reason, "the script ran unwatched") {
 		t.Errorf("%+v %q %q", res.Run.Outcome, stdout.String(), stderr.String())
 	}
@@ -128,7 +140,8 @@ func TestUnwatched(t *testing.T) {
 	}
 }
 
-// TestWithoutAgent: the environment is the user's, but for an agent around us; on the CPU and on the double no CUDA device is seen.
+// TestWithoutAgent: the environment is the user's, but for an agent around us; on the CPU and on the double no CUDA
+// device is seen.
 func TestWithoutAgent(t *testing.T) {
 	environ := []string{"A=1", agent.Variable + "={}", "CUDA_VISIBLE_DEVICES=0,1", "B=2"}
 	for device, want := range map[string][]string{

@@ -18,14 +18,16 @@ var volatile = regexp.MustCompile(`in \d+\.\d+s|0x[0-9a-f]+`)
 func suite(t *testing.T, environ []string, args ...string) (testkit.Outcome, string) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	command := append([]string{testkit.Assay(t), "run", "--on", "double", "--torch", "2.8", "--out", out, "--", testkit.Python(t)}, args...)
-	return testkit.Execute(t, filepath.Join(testkit.Subjects(), "suite"), append(environ, "CUDA_VISIBLE_DEVICES="), command...), out
+	command := append([]string{testkit.Assay(t), "run", "--on", "double", "--torch", "2.8", "--out", out, "--",
+		testkit.Python(t)}, args...)
+	return testkit.Execute(t, filepath.Join(testkit.Subjects(), "suite"), append(environ, "CUDA_VISIBLE_DEVICES="),
+		command...), out
 }
 
 var pytest = []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short"}
 
-// TestSuiteByCause: what fails is put down to what it met, apart from what fails on a CPU as well. The outcomes were written down from
-// PyTorch 2.8's MPS: linalg.eig has no kernel, float64 does not exist, a pool wants divisible sizes.
+// TestSuiteByCause: what fails is put down to what it met, apart from what fails on a CPU as well. The outcomes were
+// written down from PyTorch 2.8's MPS: linalg.eig has no kernel, float64 does not exist, a pool wants divisible sizes.
 func TestSuiteByCause(t *testing.T) {
 	t.Parallel()
 	o, out := suite(t, nil, pytest...)
@@ -38,7 +40,8 @@ func TestSuiteByCause(t *testing.T) {
 	}
 	tests := run.Rehearsal.Tests
 	// test_teardown_fails passes and then errs: pytest counts it as both, and here it is one test that failed.
-	if tests.Passed != 8 || tests.Failed != 13 || tests.Skipped != 2 || tests.XFailed != 2 || tests.XPassed != 1 || tests.CPU != "" {
+	if tests.Passed != 8 || tests.Failed != 13 || tests.Skipped != 2 || tests.XFailed != 2 || tests.XPassed != 1 ||
+		tests.CPU != "" {
 		t.Errorf("%+v", tests)
 	}
 	if !strings.Contains(o.Stdout, "11 failed, 9 passed, 2 skipped, 2 xfailed, 1 xpassed, 2 errors") {
@@ -75,7 +78,8 @@ func TestSuiteByCause(t *testing.T) {
 		t.Errorf("%+v", tests.Causes)
 	}
 	plain := strings.Join(strings.Fields(o.Stderr), " ")
-	for _, told := range []string{"8 passed, 13 failed, 2 skipped, 2 failed as expected, 1 passed unexpectedly", "4 missing operator aten::linalg_eig", "2 on the CPU too"} {
+	for _, told := range []string{"8 passed, 13 failed, 2 skipped, 2 failed as expected, 1 passed unexpectedly",
+		"4 missing operator aten::linalg_eig", "2 on the CPU too"} {
 		if !strings.Contains(plain, told) {
 			t.Errorf("the summary lacks %q:\n%s", told, o.Stderr)
 		}
@@ -83,7 +87,8 @@ func TestSuiteByCause(t *testing.T) {
 	if strings.Contains(o.Stdout, "assay_agent") {
 		t.Errorf("pytest shows frames that a Mac has not:\n%s", o.Stdout)
 	}
-	if len(run.Fallbacks) != 1 && len(run.Fallbacks) != 2 || run.Fallbacks[0].Operator != "aten::_linalg_svd.U" && run.Fallbacks[0].Operator != "aten::linalg_svd" {
+	if len(run.Fallbacks) != 1 && len(run.Fallbacks) != 2 || run.Fallbacks[0].Operator != "aten::_linalg_svd.U" &&
+		run.Fallbacks[0].Operator != "aten::linalg_svd" {
 		t.Errorf("fallbacks %+v", run.Fallbacks)
 	}
 }
@@ -93,23 +98,29 @@ func TestSuiteAsBare(t *testing.T) {
 	testset.FullOnly(t)
 	t.Parallel()
 	environ := []string{"SUITE_DEVICE=cpu", "CUDA_VISIBLE_DEVICES="}
-	args := append(append([]string{}, pytest...), "-k", "not cuda") // torch for Macs and torch for Linux say no to CUDA in other words
-	bare := testkit.Execute(t, filepath.Join(testkit.Subjects(), "suite"), environ, append([]string{testkit.Python(t)}, args...)...)
+	// torch for Macs and torch for Linux say no to CUDA in other words
+	args := append(append([]string{}, pytest...), "-k", "not cuda")
+	bare := testkit.Execute(t, filepath.Join(testkit.Subjects(), "suite"), environ,
+		append([]string{testkit.Python(t)}, args...)...)
 	o, out := suite(t, environ, args...)
-	if b, w := volatile.ReplaceAllString(bare.Stdout, ""), volatile.ReplaceAllString(o.Stdout, ""); b != w || bare.Code != o.Code || o.Code != 1 {
+	if b, w := volatile.ReplaceAllString(bare.Stdout, ""), volatile.ReplaceAllString(o.Stdout, ""); b != w ||
+		bare.Code != o.Code || o.Code != 1 {
 		t.Errorf("bare, status %d:\n%s\nrehearsed, status %d:\n%s", bare.Code, testkit.Tail(b), o.Code, testkit.Tail(w))
 	}
-	if tests := testkit.LoadRun(t, out).Rehearsal.Tests; tests == nil || tests.Failed != 1 || tests.Causes[0].Cause != "CPU too" {
+	if tests := testkit.LoadRun(t, out).Rehearsal.Tests; tests == nil || tests.Failed != 1 ||
+		tests.Causes[0].Cause != "CPU too" {
 		t.Errorf("%+v", tests)
 	}
 }
 
-// TestSuiteStopsWhereItIsTold: the second run, on the CPU, keeps to what had failed; nothing that pytest keeps is written twice.
+// TestSuiteStopsWhereItIsTold: the second run, on the CPU, keeps to what had failed; nothing that pytest keeps is
+// written twice.
 func TestSuiteStopsWhereItIsTold(t *testing.T) {
 	testset.FullOnly(t)
 	t.Parallel()
 	xml := filepath.Join(t.TempDir(), "junit.xml")
-	o, out := suite(t, nil, append(append([]string{}, pytest...), "--maxfail=2", "--junitxml", xml, "-k", "missing or wrong")...)
+	o, out := suite(t, nil, append(append([]string{}, pytest...), "--maxfail=2", "--junitxml", xml, "-k",
+		"missing or wrong")...)
 	tests := testkit.LoadRun(t, out).Rehearsal.Tests
 	if o.Code != 1 || tests.Failed != 2 || tests.CPU != "" || !strings.Contains(o.Stdout, "stopping after 2 failures") {
 		t.Errorf("status %d, %+v\n%s", o.Code, tests, testkit.Tail(o.Stdout))
@@ -119,7 +130,8 @@ func TestSuiteStopsWhereItIsTold(t *testing.T) {
 		t.Errorf("%v %s", err, data)
 	}
 	o, out = suite(t, nil, append(append([]string{}, pytest...), "-k", "passes or skip")...)
-	if tests := testkit.LoadRun(t, out).Rehearsal.Tests; o.Code != 0 || tests.Failed != 0 || tests.Passed != 1 || tests.Skipped != 2 {
+	if tests := testkit.LoadRun(t, out).Rehearsal.Tests; o.Code != 0 || tests.Failed != 0 || tests.Passed != 1 ||
+		tests.Skipped != 2 {
 		t.Errorf("status %d, %+v", o.Code, tests)
 	}
 }

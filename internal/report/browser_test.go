@@ -50,7 +50,8 @@ func browse(t *testing.T, html string) *tab {
 		fmt.Fprint(w, html)
 	}))
 	t.Cleanup(server.Close)
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(bin), chromedp.NoSandbox, chromedp.DisableGPU)
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(bin), chromedp.NoSandbox,
+		chromedp.DisableGPU)
 	alloc, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	t.Cleanup(stop)
 	ctx, stopTab := chromedp.NewContext(alloc)
@@ -140,11 +141,13 @@ func TestBrowser(t *testing.T) {
 		}
 		// A heading is a button: it has the focus now, and Enter presses it.
 		b.do(t, chromedp.KeyEvent("\r"))
-		if got := eval[string](t, b, fmt.Sprintf(firstColumn, 1)); got == before || !strings.HasPrefix(got, "170|210|") {
+		if got := eval[string](t, b, fmt.Sprintf(firstColumn, 1)); got == before ||
+			!strings.HasPrefix(got, "170|210|") {
 			t.Errorf("smallest first: %s", got)
 		}
 		b.do(t, chromedp.Click(chromedp.CSS(`#t-operators th:nth-child(1) button`)))
-		if got := eval[string](t, b, fmt.Sprintf(firstColumn, 0)); !strings.HasPrefix(got, "aten::_foreach_mul_|aten::add_|") {
+		if got := eval[string](t, b, fmt.Sprintf(firstColumn, 0)); !strings.HasPrefix(got,
+			"aten::_foreach_mul_|aten::add_|") {
 			t.Errorf("by name: %s", got)
 		}
 		if n := eval[int](t, b, `document.querySelectorAll('#t-operators th:not([aria-sort="none"])').length`); n != 1 {
@@ -155,7 +158,8 @@ func TestBrowser(t *testing.T) {
 	t.Run("unknown sorts last", func(t *testing.T) {
 		for range 2 {
 			b.do(t, chromedp.Click(chromedp.CSS(`#t-figures th:nth-child(2) button`)))
-			if got := eval[string](t, b, `document.querySelector("#t-figures tbody tr:last-child td:nth-child(2)").textContent`); got != "–" {
+			if got := eval[string](t, b,
+				`document.querySelector("#t-figures tbody tr:last-child td:nth-child(2)").textContent`); got != "–" {
 				t.Errorf("last is %s", got)
 			}
 		}
@@ -164,7 +168,8 @@ func TestBrowser(t *testing.T) {
 	t.Run("plot answers the pointer", func(t *testing.T) {
 		b.do(t, chromedp.Evaluate[chromedp.Void](`{ const a = document.querySelector("#plot-steps .area"), r = a.getBoundingClientRect();
 			a.dispatchEvent(new PointerEvent("pointermove", {clientX: r.left + r.width / 2, clientY: r.top + 5})) }`))
-		if got := eval[string](t, b, `document.querySelector("#plot-steps .read").textContent`); !strings.HasPrefix(got, "step 40") || !strings.Contains(got, "step time 2") {
+		if got := eval[string](t, b, `document.querySelector("#plot-steps .read").textContent`); !strings.HasPrefix(got,
+			"step 40") || !strings.Contains(got, "step time 2") {
 			t.Errorf("reads %q", got)
 		}
 	})
@@ -186,7 +191,8 @@ func TestBrowser(t *testing.T) {
 
 	t.Run("dark", func(t *testing.T) {
 		scheme := func(v string) string {
-			b.media(t, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v}}})
+			b.media(t, emulation.SetEmulatedMediaParams{
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v}}})
 			return eval[string](t, b, `getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("#plot-steps .line")).stroke`)
 		}
 		if light, dark := scheme("light"), scheme("dark"); light == dark {
@@ -196,7 +202,8 @@ func TestBrowser(t *testing.T) {
 
 	t.Run("paper", func(t *testing.T) {
 		b.media(t, emulation.SetEmulatedMediaParams{Media: "print"})
-		b.do(t, chromedp.EmulateViewport(700, 1000), chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event("beforeprint"))`))
+		b.do(t, chromedp.EmulateViewport(700, 1000),
+			chromedp.Evaluate[chromedp.Void](`dispatchEvent(new Event("beforeprint"))`))
 		if eval[bool](t, b, `[...document.querySelectorAll("details")].some(d => !d.open)`) {
 			t.Error("closed details on paper")
 		}

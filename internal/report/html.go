@@ -203,7 +203,8 @@ func lead(run *evidence.Run) string {
 		case *f.Value > 0:
 			s += fmt.Sprintf(" Memory grows by %s from the second epoch to the last.", number(f))
 		default:
-			s += fmt.Sprintf(" Memory shrinks by %s from the second epoch to the last.", unit.Format(-*f.Value, "ratio"))
+			s += fmt.Sprintf(" Memory shrinks by %s from the second epoch to the last.",
+				unit.Format(-*f.Value, "ratio"))
 		}
 	}
 	if t := tally(run.Findings); t != "" {
@@ -236,15 +237,18 @@ func state(run *evidence.Run) string {
 func pageOf(run *evidence.Run) *pageData {
 	d := &pageData{
 		Title: base(subjectName(run)), Lead: lead(run), State: state(run), Run: run,
-		Started: run.Started.Format("2006-01-02 15:04:05 -07:00"), Ended: run.Ended.Format("2006-01-02 15:04:05 -07:00"),
-		CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Numerics: numerics(run), Command: strings.Join(run.Subject.Command, " "),
-		Tables: map[string]table{}, Basis: string(usualBasis(run)),
+		Started: run.Started.Format("2006-01-02 15:04:05 -07:00"),
+		Ended:   run.Ended.Format("2006-01-02 15:04:05 -07:00"),
+		CSS:     template.CSS(pageCSS), JS: template.JS(pageJS), Numerics: numerics(run),
+		Command: strings.Join(run.Subject.Command, " "),
+		Tables:  map[string]table{}, Basis: string(usualBasis(run)),
 	}
 	if run.Rehearsal != nil {
 		d.Rehearsed = sentence(rehearsedText(run))
 	}
 	sum := sha256.Sum256([]byte(pageJS))
-	d.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	d.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	if !run.Outcome.Complete {
 		d.Incomplete = orElse(run.Outcome.Reason, "no reason was recorded")
 	}
@@ -264,7 +268,8 @@ func pageOf(run *evidence.Run) *pageData {
 	}
 
 	for _, f := range bySeverity(run.Findings) {
-		d.Findings = append(d.Findings, finding{string(f.Severity), f.Text, place(run, f.Where), f.Hint, string(f.Basis), f.Name})
+		d.Findings = append(d.Findings, finding{string(f.Severity), f.Text, place(run, f.Where), f.Hint,
+			string(f.Basis), f.Name})
 	}
 	d.NoFindings = sentence(noFindings(run))
 	d.Split = splitOf(run)
@@ -277,29 +282,35 @@ func pageOf(run *evidence.Run) *pageData {
 	if c := lossChart(run); c.drawn() {
 		d.Loss = c.render()
 	} else {
-		d.NoLoss = "No plot of the loss: " + orElse(run.Loss.Note, orElse(blind(run), "fewer than two values were recorded")) + "."
+		d.NoLoss = "No plot of the loss: " + orElse(run.Loss.Note, orElse(blind(run),
+			"fewer than two values were recorded")) + "."
 	}
 	for _, c := range timeCharts(run) {
 		if n, zero := c.allZero(); zero {
-			d.NoTime = append(d.NoTime, fmt.Sprintf("%s: %s throughout, in %s", c.Title, quantity(0, c.Unit), count(n, "sample")))
+			d.NoTime = append(d.NoTime, fmt.Sprintf("%s: %s throughout, in %s", c.Title, quantity(0, c.Unit),
+				count(n, "sample")))
 		} else if c.drawn() {
 			d.Time = append(d.Time, c.render())
 		} else {
 			d.NoTime = append(d.NoTime, whyNotDrawn(run, c))
 		}
 	}
-	for _, e := range [][2]string{{"first epoch, a step", "step.first_epoch"}, {"epoch", "epoch.time"}, {"steps of an epoch", "epoch.steps"}, {"estimate", "epoch.estimate"}} {
+	for _, e := range [][2]string{{"first epoch, a step", "step.first_epoch"}, {"epoch", "epoch.time"},
+		{"steps of an epoch", "epoch.steps"}, {"estimate", "epoch.estimate"}} {
 		d.Epoch = append(d.Epoch, tileOf(run, e[0], e[1]))
 	}
-	if why := commonReason(run.Figure("step.first_epoch"), run.Figure("epoch.time"), run.Figure("epoch.steps"), run.Figure("epoch.estimate")); why != "" {
+	if why := commonReason(run.Figure("step.first_epoch"), run.Figure("epoch.time"), run.Figure("epoch.steps"),
+		run.Figure("epoch.estimate")); why != "" {
 		d.NoEpoch = "The length of an epoch is unknown: " + why + "."
 	}
 	for _, t := range tables(run) {
 		d.Tables[t.ID] = t
 	}
 	d.Five = []table{fiveTuple(run)}
-	d.Nav = []link{{"findings", "Findings"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"}, {"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"},
-		{"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"}, {"host", "Host"}, {"provenance", "Provenance"}, {"figures", "All figures"}}
+	d.Nav = []link{{"findings", "Findings"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"},
+		{"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"},
+		{"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"}, {"host", "Host"},
+		{"provenance", "Provenance"}, {"figures", "All figures"}}
 	if run.Rehearsal == nil {
 		d.Nav = slices.Delete(d.Nav, 1, 2)
 	}
@@ -337,7 +348,8 @@ func splitOf(run *evidence.Run) splitView {
 		splits, shares = append(splits, run.Figure("split."+p.Key)), append(shares, run.Figure("share."+p.Key))
 	}
 	if o := run.Only; o != nil {
-		v.Each = &onlyView{What: o.What, Verdict: o.Verdict, Tiles: []tile{tileFrom("a batch, "+o.What+" alone", o.Each), tileFrom("an ordinary step before it", o.Step)}}
+		v.Each = &onlyView{What: o.What, Verdict: o.Verdict, Tiles: []tile{tileFrom("a batch, "+o.What+" alone",
+			o.Each), tileFrom("an ordinary step before it", o.Step)}}
 	}
 	if v.Missing = commonReason(splits...); len(phases) == 0 {
 		v.Missing = "the run names no phases"
@@ -365,7 +377,8 @@ func splitOf(run *evidence.Run) splitView {
 		v.Parts = append(v.Parts, x)
 	}
 	if f := run.Figure("step.time.synchronised"); f.Known() {
-		v.Note = "A step of this window takes " + number(f) + " in the median, because it waits for the device at its boundaries"
+		v.Note = "A step of this window takes " + number(f) +
+			" in the median, because it waits for the device at its boundaries"
 		if g := run.Figure("step.time"); g.Known() {
 			v.Note += "; an ordinary one takes " + number(g)
 		}
@@ -398,13 +411,15 @@ func splitBar(phases []phase, shares []evidence.Figure) template.HTML {
 			fmt.Fprintf(&svg, `<path class="cut" d="M%s 0V40"/>`, num(at))
 		}
 		if w >= 75 {
-			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Class, num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
+			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Class,
+				num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
 		}
 		fmt.Fprintf(&desc, "%s %s, ", template.HTMLEscapeString(phases[i].Name), unit.Format(*f.Value, "ratio"))
 		at += w
 	}
 	return template.HTML(`<div class="bar"><svg viewBox="0 0 1000 40" preserveAspectRatio="none" role="img" aria-labelledby="split-t split-d"><title id="split-t">Split of a step</title><desc id="split-d">` +
-		strings.TrimSuffix(desc.String(), ", ") + `</desc>` + svg.String() + `</svg><div aria-hidden="true">` + labels.String() + `</div></div>`)
+		strings.TrimSuffix(desc.String(), ", ") + `</desc>` + svg.String() + `</svg><div aria-hidden="true">` +
+		labels.String() + `</div></div>`)
 }
 
 // fiveTuple comes first in the provenance: what a second run must share before it can be compared with this one.
@@ -417,7 +432,8 @@ func fiveTuple(run *evidence.Run) table {
 
 	switch {
 	case run.Target.Framework != "":
-		add(run.Target.Framework, declared(run.Target.Release, strings.TrimPrefix(p.Build+", declared by the package", ", ")))
+		add(run.Target.Framework, declared(run.Target.Release, strings.TrimPrefix(p.Build+", declared by the package",
+			", ")))
 	default:
 		add("framework", missing("no process imported one that the agent knows"))
 	}
@@ -443,7 +459,8 @@ func fiveTuple(run *evidence.Run) table {
 	batch := "batch " + strings.Join(batches, ", ")
 	switch {
 	case len(batches) > 0 && len(inputs) > 0:
-		add("batch and inputs", declared(batch+"; "+strings.Join(inputs, ", "), "declared by the loader; inputs measured"))
+		add("batch and inputs", declared(batch+"; "+strings.Join(inputs, ", "),
+			"declared by the loader; inputs measured"))
 	case len(batches) > 0:
 		add("batch and inputs", declared(batch+"; inputs unknown", "declared by the loader"))
 	case len(inputs) > 0:
@@ -460,7 +477,8 @@ func fiveTuple(run *evidence.Run) table {
 		}
 		add("peak memory", declared(number(live)+" allocator", small))
 	case resident.Known():
-		add("peak memory", declared(number(resident)+" process", string(resident.Basis)+"; allocator unknown: "+reason(live)))
+		add("peak memory", declared(number(resident)+" process",
+			string(resident.Basis)+"; allocator unknown: "+reason(live)))
 	default:
 		add("peak memory", missing(reason(live)))
 	}
@@ -478,8 +496,10 @@ func tables(run *evidence.Run) []table {
 	add := func(t table) { out = append(out, t) }
 	basis := string(usualBasis(run))
 
-	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: basis + "; memory at the end of the epoch", Empty: "No epoch: " + orElse(blind(run), "no training loader was seen") + ".",
-		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true}, {"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
+	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: basis + "; memory at the end of the epoch",
+		Empty: "No epoch: " + orElse(blind(run), "no training loader was seen") + ".",
+		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true},
+			{"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
 	for _, e := range run.Epochs {
 		tensors := unknownCell()
 		if e.Tensors != nil {
@@ -489,27 +509,37 @@ func tables(run *evidence.Run) []table {
 		if text, long := beyond(run, e.Seconds); long && run.Rehearsal == nil {
 			length.Small = text
 		}
-		t.Rows = append(t.Rows, []cell{whole(e.Number), {Text: fmt.Sprintf("%s–%s", thousands(e.First), thousands(e.Last)), Sort: strconv.Itoa(e.First), Num: true},
-			length, measure(e.Outside, "s"), maybe(e.Live, "B"), maybe(e.Pool, "B"), maybe(e.Resident, "B"), tensors, yes(e.Complete)})
+		t.Rows = append(t.Rows, []cell{whole(e.Number), {Text: fmt.Sprintf("%s–%s", thousands(e.First),
+			thousands(e.Last)), Sort: strconv.Itoa(e.First), Num: true},
+			length, measure(e.Outside, "s"), maybe(e.Live, "B"), maybe(e.Pool, "B"), maybe(e.Resident, "B"), tensors,
+			yes(e.Complete)})
 	}
 	add(t)
 
-	t = table{ID: "t-memory", Caption: "Memory by phase", Note: basis + "; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " + orElse(blind(run), "no step was sampled for it") + ".",
-		Cols: []column{{"phase", false}, {"live", true}, {"pool", true}, {"resident", true}, {"swap of the machine", true}, {"n", true}}}
+	t = table{ID: "t-memory", Caption: "Memory by phase", Note: basis +
+		"; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " +
+		orElse(blind(run), "no step was sampled for it") + ".",
+		Cols: []column{{"phase", false}, {"live", true}, {"pool", true}, {"resident", true},
+			{"swap of the machine", true}, {"n", true}}}
 	for _, m := range run.Memory {
-		t.Rows = append(t.Rows, []cell{text(m.Phase), maybe(m.Live, "B"), maybe(m.Pool, "B"), maybe(m.Resident, "B"), maybe(m.Swap, "B"), whole(m.N)})
+		t.Rows = append(t.Rows, []cell{text(m.Phase), maybe(m.Live, "B"), maybe(m.Pool, "B"), maybe(m.Resident, "B"),
+			maybe(m.Swap, "B"), whole(m.N)})
 	}
 	add(t)
 
-	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: basis + " in the traced steps", Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
-		Cols: []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
+	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: basis + " in the traced steps",
+		Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
+		Cols:  []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
 	for _, r := range run.Retained {
-		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"), whole(r.Steps), text(intList(r.Epochs, 6))})
+		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"),
+			whole(r.Steps), text(intList(r.Epochs, 6))})
 	}
 	add(t)
 
-	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: basis + "; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
-		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true}, {"waits for the device", false}}}
+	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: basis +
+		"; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
+		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true},
+			{"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {
 		waits := text("yes")
 		if run.Rehearsal != nil {
@@ -522,14 +552,18 @@ func tables(run *evidence.Run) []table {
 		if s.Via != "" {
 			where.Small = "via " + place(run, s.Via)
 		}
-		t.Rows = append(t.Rows, []cell{code(s.Call), where, whole(s.Count), whole(s.Steps), measure(s.Lost, "s"), waits})
+		t.Rows = append(t.Rows, []cell{code(s.Call), where, whole(s.Count), whole(s.Steps), measure(s.Lost, "s"),
+			waits})
 	}
 	add(t)
 
-	t = table{ID: "t-fallbacks", Alone: true, Caption: "Fallbacks", Note: "operators that ran on the CPU because the device has no kernel for them", Empty: sentence(noFallbacks(run)),
-		Cols: []column{{"operator", false}, {"line", false}, {"count", true}, {"basis", false}, {"note", false}}}
+	t = table{ID: "t-fallbacks", Alone: true, Caption: "Fallbacks",
+		Note:  "operators that ran on the CPU because the device has no kernel for them",
+		Empty: sentence(noFallbacks(run)),
+		Cols:  []column{{"operator", false}, {"line", false}, {"count", true}, {"basis", false}, {"note", false}}}
 	if run.Rehearsal != nil {
-		t.Cols = append(t.Cols, column{"time, this machine", true}, column{"of all operators", true}, column{"copied", true})
+		t.Cols = append(t.Cols, column{"time, this machine", true}, column{"of all operators", true},
+			column{"copied", true})
 	}
 	for _, f := range run.Fallbacks {
 		row := []cell{code(f.Operator), code(place(run, f.Where)), whole(f.Count), text(string(f.Basis)), text(f.Note)}
@@ -547,8 +581,11 @@ func tables(run *evidence.Run) []table {
 		out = append(out, rehearsed(run)...)
 	}
 
-	t = table{ID: "t-operators", Alone: true, Caption: "Operators", Note: basis + "; sums over " + stepRange(run.Profile.First, run.Profile.Last) + ". Profiling slows these steps down: read the order, not the length.",
-		Empty: sentence(profileText(run.Profile)), Cols: []column{{"operator", false}, {"calls", true}, {"self, host", true}, {"total, host", true}}}
+	t = table{ID: "t-operators", Alone: true, Caption: "Operators", Note: basis + "; sums over " +
+		stepRange(run.Profile.First, run.Profile.Last) +
+		". Profiling slows these steps down: read the order, not the length.",
+		Empty: sentence(profileText(run.Profile)), Cols: []column{{"operator", false}, {"calls", true},
+			{"self, host", true}, {"total, host", true}}}
 	var device, queue bool
 	top := 0.0
 	for _, o := range run.Operators {
@@ -577,14 +614,16 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: basis, Empty: "No input shape: " + orElse(blind(run), "none was seen") + ".",
+	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: basis, Empty: "No input shape: " +
+		orElse(blind(run), "none was seen") + ".",
 		Cols: []column{{"model", false}, {"inputs", false}, {"steps", true}, {"first in step", true}}}
 	for _, s := range run.Shapes {
 		t.Rows = append(t.Rows, []cell{code(s.Model), code(s.Inputs), whole(s.Steps), whole(s.First)})
 	}
 	add(t)
 
-	t = table{ID: "t-facts", Caption: "Facts", Note: "declared by the source named", Empty: "No fact about the host was read.", Cols: []column{{"fact", false}, {"value", false}, {"source", false}}}
+	t = table{ID: "t-facts", Caption: "Facts", Note: "declared by the source named",
+		Empty: "No fact about the host was read.", Cols: []column{{"fact", false}, {"value", false}, {"source", false}}}
 	for _, f := range run.Host.Facts {
 		v := text(f.Value)
 		if f.Value == "" {
@@ -595,8 +634,10 @@ func tables(run *evidence.Run) []table {
 	add(t)
 	add(counters(run))
 
-	t = table{ID: "t-apps", Caption: "Largest programs", Note: "measured; memory at the start and at the end of the run", Empty: "No list of programs was taken.",
-		Cols: []column{{"program", false}, {"at the start", true}, {"at the end", true}, {"processes", true}, {"part of the run", false}}}
+	t = table{ID: "t-apps", Caption: "Largest programs",
+		Note: "measured; memory at the start and at the end of the run", Empty: "No list of programs was taken.",
+		Cols: []column{{"program", false}, {"at the start", true}, {"at the end", true}, {"processes", true},
+			{"part of the run", false}}}
 	end := map[string]evidence.App{}
 	for _, a := range run.Host.AppsEnd {
 		end[a.Name] = a
@@ -612,13 +653,16 @@ func tables(run *evidence.Run) []table {
 	}
 	for _, a := range run.Host.AppsEnd {
 		if !seen[a.Name] {
-			t.Rows = append(t.Rows, []cell{text(a.Name), unknownCell(), measure(a.Bytes, "B"), whole(a.Count), yes(a.Ours)})
+			t.Rows = append(t.Rows, []cell{text(a.Name), unknownCell(), measure(a.Bytes, "B"), whole(a.Count),
+				yes(a.Ours)})
 		}
 	}
 	add(t)
 
-	t = table{ID: "t-processes", Caption: "Processes", Note: "Python processes that the agent entered", Empty: "The agent entered no Python process.",
-		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false}, {"framework", false}, {"steps", true}, {"ended", false}}}
+	t = table{ID: "t-processes", Caption: "Processes", Note: "Python processes that the agent entered",
+		Empty: "The agent entered no Python process.",
+		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false},
+			{"framework", false}, {"steps", true}, {"ended", false}}}
 	for _, p := range run.Processes {
 		role := text(p.Role)
 		if p.Observed {
@@ -629,13 +673,17 @@ func tables(run *evidence.Run) []table {
 		if p.Dropped > 0 {
 			ended.Small = strings.TrimPrefix(ended.Small+"; "+count(p.Dropped, "event")+" dropped", "; ")
 		}
-		t.Rows = append(t.Rows, []cell{{Text: strconv.Itoa(p.PID), Sort: strconv.Itoa(p.PID), Num: true}, {Text: strconv.Itoa(p.Parent), Sort: strconv.Itoa(p.Parent), Num: true}, role,
-			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(strings.TrimSpace(p.Framework+" "+p.Release), "–")), whole(p.Steps), ended})
+		t.Rows = append(t.Rows, []cell{{Text: strconv.Itoa(p.PID), Sort: strconv.Itoa(p.PID), Num: true},
+			{Text: strconv.Itoa(p.Parent), Sort: strconv.Itoa(p.Parent), Num: true}, role,
+			code(strings.Join(p.Argv, " ")), text(p.Python), text(orElse(strings.TrimSpace(p.Framework+" "+p.Release),
+				"–")), whole(p.Steps), ended})
 	}
 	add(t)
 
-	t = table{ID: "t-datasets", Caption: "Data", Note: "declared by the loader; fingerprint measured", Empty: "No training loader was seen.",
-		Cols: []column{{"dataset", false}, {"items", true}, {"batch", true}, {"workers", true}, {"path", false}, {"size", true}, {"fingerprint", false}}}
+	t = table{ID: "t-datasets", Caption: "Data", Note: "declared by the loader; fingerprint measured",
+		Empty: "No training loader was seen.",
+		Cols: []column{{"dataset", false}, {"items", true}, {"batch", true}, {"workers", true}, {"path", false},
+			{"size", true}, {"fingerprint", false}}}
 	for _, s := range run.Provenance.Datasets {
 		size, print := unknownCell(), code(s.Fingerprint)
 		if s.Bytes > 0 {
@@ -645,11 +693,13 @@ func tables(run *evidence.Run) []table {
 		if s.Fingerprint == "" {
 			print = cell{Text: "unknown: " + orElse(s.Missing, "no reason was recorded"), Faint: true}
 		}
-		t.Rows = append(t.Rows, []cell{code(s.Type), orUnknown(s.Length), orUnknown(s.Batch), whole(s.Workers), code(orElse(s.Path, "–")), size, print})
+		t.Rows = append(t.Rows, []cell{code(s.Type), orUnknown(s.Length), orUnknown(s.Batch), whole(s.Workers),
+			code(orElse(s.Path, "–")), size, print})
 	}
 	add(t)
 
-	t = table{ID: "t-environment", Caption: "Environment", Empty: "No variable that changes how training runs was set.", Cols: []column{{Name: "variable"}, {Name: "value"}}}
+	t = table{ID: "t-environment", Caption: "Environment", Empty: "No variable that changes how training runs was set.",
+		Cols: []column{{Name: "variable"}, {Name: "value"}}}
 	var names []string
 	for k := range run.Provenance.Environment {
 		names = append(names, k)
@@ -660,18 +710,23 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-windows", Caption: "Windows", Note: "the steps that figures were taken from", Empty: "No window: " + orElse(blind(run), "none was set") + ".",
-		Cols: []column{{"window", false}, {"first", true}, {"last", true}, {"steps that count", true}, {"excluded", false}}}
+	t = table{ID: "t-windows", Caption: "Windows", Note: "the steps that figures were taken from",
+		Empty: "No window: " + orElse(blind(run), "none was set") + ".",
+		Cols: []column{{"window", false}, {"first", true}, {"last", true}, {"steps that count", true},
+			{"excluded", false}}}
 	for _, w := range run.Windows {
 		t.Rows = append(t.Rows, []cell{text(w.Name), whole(w.First), whole(w.Last), whole(w.Steps), text(w.Excluded)})
 	}
 	add(t)
 
-	t = table{ID: "t-figures", Alone: true, Caption: "All figures", Note: "Q1 and Q3 are the quartiles of the sample of n", Empty: "No figure was recorded.",
-		Cols: []column{{"figure", false}, {"value", true}, {"Q1–Q3", true}, {"n", true}, {"window", false}, {"basis", false}, {"note", false}}}
+	t = table{ID: "t-figures", Alone: true, Caption: "All figures",
+		Note: "Q1 and Q3 are the quartiles of the sample of n", Empty: "No figure was recorded.",
+		Cols: []column{{"figure", false}, {"value", true}, {"Q1–Q3", true}, {"n", true}, {"window", false},
+			{"basis", false}, {"note", false}}}
 	for _, f := range run.Figures {
 		if !f.Known() {
-			t.Rows = append(t.Rows, []cell{code(f.Name), unknownCell(), text(""), text(""), text(f.Window), text(string(f.Basis)), {Text: "unknown: " + reason(f), Faint: true}})
+			t.Rows = append(t.Rows, []cell{code(f.Name), unknownCell(), text(""), text(""), text(f.Window),
+				text(string(f.Basis)), {Text: "unknown: " + reason(f), Faint: true}})
 			continue
 		}
 		v := cell{Text: number(f), Sort: full(*f.Value), Num: true}
@@ -692,41 +747,54 @@ func tables(run *evidence.Run) []table {
 // rehearsed are the tables of what the double saw, and of what it stood for.
 func rehearsed(run *evidence.Run) []table {
 	r := run.Rehearsal
-	refusals := table{ID: "t-refusals", Caption: "Refusals", Note: "errors that the device would raise", Empty: "No operator was refused.",
-		Cols: []column{{"operator", false}, {"cause", false}, {"line", false}, {"count", true}, {"error", false}, {"ended the script", false}, {"what to do", false}}}
+	refusals := table{ID: "t-refusals", Caption: "Refusals", Note: "errors that the device would raise",
+		Empty: "No operator was refused.",
+		Cols: []column{{"operator", false}, {"cause", false}, {"line", false}, {"count", true}, {"error", false},
+			{"ended the script", false}, {"what to do", false}}}
 	for _, x := range r.Refusals {
-		refusals.Rows = append(refusals.Rows, []cell{code(x.Operator), text(x.Cause), code(place(run, x.Where)), whole(x.Count), {Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
+		refusals.Rows = append(refusals.Rows, []cell{code(x.Operator), text(x.Cause), code(place(run, x.Where)),
+			whole(x.Count), {Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
 	}
-	remarks := table{ID: "t-remarks", Caption: "Remarks", Note: "what the device does otherwise, without an error", Empty: "Nothing to remark.",
-		Cols: []column{{"operator", false}, {"kind", false}, {"line", false}, {"count", true}, {"what", false}}}
+	remarks := table{ID: "t-remarks", Caption: "Remarks", Note: "what the device does otherwise, without an error",
+		Empty: "Nothing to remark.",
+		Cols:  []column{{"operator", false}, {"kind", false}, {"line", false}, {"count", true}, {"what", false}}}
 	for _, x := range r.Remarks {
-		remarks.Rows = append(remarks.Rows, []cell{code(x.Operator), text(x.Kind), code(place(run, x.Where)), whole(x.Count), text(x.Text)})
+		remarks.Rows = append(remarks.Rows, []cell{code(x.Operator), text(x.Kind), code(place(run, x.Where)),
+			whole(x.Count), text(x.Text)})
 	}
-	ops := table{ID: "t-rehearsed", Caption: "Operators on the device", Note: "calls with tensors on MPS; the state is the release's; times are this machine's", Empty: "No operator was called with a tensor on MPS.",
-		Cols: []column{{"operator", false}, {"state", false}, {"calls", true}, {"time, this machine", true}, {"FLOPs", true}}}
+	ops := table{ID: "t-rehearsed", Caption: "Operators on the device",
+		Note:  "calls with tensors on MPS; the state is the release's; times are this machine's",
+		Empty: "No operator was called with a tensor on MPS.",
+		Cols: []column{{"operator", false}, {"state", false}, {"calls", true}, {"time, this machine", true},
+			{"FLOPs", true}}}
 	for _, x := range r.Operators {
 		flops := unknownCell()
 		if x.FLOPs != nil {
 			flops = cell{Text: fmt.Sprintf("%.3g", *x.FLOPs), Sort: full(*x.FLOPs), Num: true}
 		}
-		ops.Rows = append(ops.Rows, []cell{code(x.Operator), text(x.State), whole(x.Calls), maybe(x.Seconds, "s"), flops})
+		ops.Rows = append(ops.Rows, []cell{code(x.Operator), text(x.State), whole(x.Calls), maybe(x.Seconds, "s"),
+			flops})
 	}
 	out := []table{refusals, remarks, ops}
 	if r.Tests != nil {
 		tests := table{ID: "t-tests", Caption: "Tests that failed", Note: testsText(r.Tests), Empty: "No test failed.",
-			Cols: []column{{"test", false}, {"cause", false}, {"operator", false}, {"on the CPU", false}, {"line", false}, {"error", false}}}
+			Cols: []column{{"test", false}, {"cause", false}, {"operator", false}, {"on the CPU", false},
+				{"line", false}, {"error", false}}}
 		for _, x := range r.Tests.Failures {
-			tests.Rows = append(tests.Rows, []cell{code(x.ID), text(x.Cause), code(x.Operator), text(x.OnCPU), code(place(run, x.Where)), {Text: x.Error, Small: x.Text}})
+			tests.Rows = append(tests.Rows, []cell{code(x.ID), text(x.Cause), code(x.Operator), text(x.OnCPU),
+				code(place(run, x.Where)), {Text: x.Error, Small: x.Text}})
 		}
 		out = append([]table{tests}, out...)
 	}
 	if d := run.Target.Double; d != nil {
-		t := table{ID: "t-double", Plain: true, Caption: "What it stood for", Cols: []column{{Name: "what"}, {Name: "value"}}}
+		t := table{ID: "t-double", Plain: true, Caption: "What it stood for",
+			Cols: []column{{Name: "what"}, {Name: "value"}}}
 		add := func(name, value, small string) {
 			t.Rows = append(t.Rows, []cell{text(name), {Text: value, Small: small}})
 		}
 		add("release", "torch "+d.Release, orElse(d.Installed, "another")+" installed")
-		add("Mac", fmt.Sprintf("%s with %s, %s", d.Chip, quantity(float64(d.Memory), "B"), count(d.Cores, "GPU core")), "macOS "+d.MacOS)
+		add("Mac", fmt.Sprintf("%s with %s, %s", d.Chip, quantity(float64(d.Memory), "B"), count(d.Cores, "GPU core")),
+			"macOS "+d.MacOS)
 		if d.Recommended != nil {
 			add("recommended working set", quantity(float64(*d.Recommended), "B"), d.Ground)
 		} else {
@@ -750,8 +818,10 @@ func rehearsed(run *evidence.Run) []table {
 
 // counters sums the host's samples up: a row for each figure in them.
 func counters(run *evidence.Run) table {
-	t := table{ID: "t-counters", Caption: "Counters", Note: fmt.Sprintf("over %s", count(len(run.Host.Samples), "host sample")), Empty: "No host sample was taken.",
-		Cols: []column{{"counter", false}, {"lowest", true}, {"highest", true}, {"last", true}, {"n", true}, {"basis", false}, {"note", false}}}
+	t := table{ID: "t-counters", Caption: "Counters", Note: fmt.Sprintf("over %s",
+		count(len(run.Host.Samples), "host sample")), Empty: "No host sample was taken.",
+		Cols: []column{{"counter", false}, {"lowest", true}, {"highest", true}, {"last", true}, {"n", true},
+			{"basis", false}, {"note", false}}}
 	type row struct {
 		lo, hi, last float64
 		n            int
@@ -779,10 +849,12 @@ func counters(run *evidence.Run) table {
 	for _, name := range names {
 		r := rows[name]
 		if r.n == 0 {
-			t.Rows = append(t.Rows, []cell{code(name), unknownCell(), unknownCell(), unknownCell(), whole(0), text(""), {Text: "unknown: " + r.why, Faint: true}})
+			t.Rows = append(t.Rows, []cell{code(name), unknownCell(), unknownCell(), unknownCell(), whole(0), text(""),
+				{Text: "unknown: " + r.why, Faint: true}})
 			continue
 		}
-		t.Rows = append(t.Rows, []cell{code(name), measure(r.lo, r.f.Unit), measure(r.hi, r.f.Unit), measure(r.last, r.f.Unit), whole(r.n), text(string(r.f.Basis)), text(r.f.Note)})
+		t.Rows = append(t.Rows, []cell{code(name), measure(r.lo, r.f.Unit), measure(r.hi, r.f.Unit),
+			measure(r.last, r.f.Unit), whole(r.n), text(string(r.f.Basis)), text(r.f.Note)})
 	}
 	return t
 }

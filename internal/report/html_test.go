@@ -67,7 +67,8 @@ func spoil(run *evidence.Run, s string) {
 	run.ID, run.Subject.Script, run.Subject.Command = s, s, []string{s}
 	run.Outcome.Error, run.Outcome.Where, run.Outcome.Reason = s, s, s
 	run.Target.Name, run.Target.Device, run.Target.System = s, s, s
-	run.Findings = []evidence.Finding{{Name: s, Severity: evidence.Severity(s), Text: s, Where: s, Hint: s, Basis: evidence.Basis(s)}}
+	run.Findings = []evidence.Finding{{Name: s, Severity: evidence.Severity(s), Text: s, Where: s,
+		Hint: s, Basis: evidence.Basis(s)}}
 	run.Operators = []evidence.Operator{{Name: s, Calls: 1}}
 	run.Syncs = []evidence.SyncPoint{{Call: s, Where: s}}
 	run.Shapes = []evidence.Shape{{Model: s, Inputs: s}}
@@ -104,7 +105,8 @@ func TestHTMLOfAMillionSteps(t *testing.T) {
 	run.Steps = *s
 	run.Epochs = nil
 	for e := range 1000 {
-		run.Epochs = append(run.Epochs, evidence.Epoch{Number: e + 1, First: e*1000 + 1, Last: (e + 1) * 1000, Seconds: 30, Complete: true})
+		run.Epochs = append(run.Epochs, evidence.Epoch{Number: e + 1, First: e*1000 + 1, Last: (e + 1) * 1000,
+			Seconds: 30, Complete: true})
 	}
 	run.Host.Samples = nil
 	hostSamples(run, at, at/20000, 4e8, 1e9, true)
@@ -160,7 +162,7 @@ func TestHTMLOfPartialEvidence(t *testing.T) {
 	}
 }
 
-// Text and lines keep the contrast that WCAG 2.2 asks for at level AA, in both modes: 4.5 for text, 3 for what is drawn.
+// Text and lines keep the contrast that WCAG 2.2 asks for at level AA, in both modes: 4.5 for text, 3 for drawings.
 func TestContrast(t *testing.T) {
 	vars := func(css string) map[string]string {
 		out := map[string]string{}
@@ -223,7 +225,8 @@ func TestTicksAreRoundAndCover(t *testing.T) {
 	for _, c := range []struct {
 		lo, hi float64
 		unit   string
-	}{{0, .0309, "s"}, {0, 1e-7, "s"}, {0, 5400, "s"}, {0, 24.9 * (1 << 30), "B"}, {0, 0, "B"}, {1, 135, "1"}, {1, 1e6, "1"}, {0, 1, "ratio"}, {-3, 2.5, "1"}, {7, 7, "1"}, {260, 320, "W"}} {
+	}{{0, .0309, "s"}, {0, 1e-7, "s"}, {0, 5400, "s"}, {0, 24.9 * (1 << 30), "B"}, {0, 0, "B"}, {1, 135, "1"},
+		{1, 1e6, "1"}, {0, 1, "ratio"}, {-3, 2.5, "1"}, {7, 7, "1"}, {260, 320, "W"}} {
 		lo, hi, ticks := ticksOf(c.lo, c.hi, c.unit, 4)
 		if lo > c.lo || hi < c.hi || hi <= lo || len(ticks) < 2 || len(ticks) > 9 {
 			t.Errorf("%v…%v %s: %v…%v in %v", c.lo, c.hi, c.unit, lo, hi, ticks)

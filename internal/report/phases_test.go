@@ -15,9 +15,11 @@ func phasesRun(names ...string) *evidence.Run {
 	run.Steps = evidence.StepSeries{}
 	run.Figures = []evidence.Figure{evidence.Known("step.time", .001*float64(len(names)), "s", evidence.Measured)}
 	for _, name := range names {
-		run.Steps.Phases = append(run.Steps.Phases, evidence.Phase{Name: name, Title: "the " + name, Doc: "doc of " + name})
+		run.Steps.Phases = append(run.Steps.Phases, evidence.Phase{Name: name, Title: "the " + name, Doc: "doc of " +
+			name})
 		for kind, value := range map[string]float64{"split.": .001, "share.": 1 / float64(len(names))} {
-			run.Figures = append(run.Figures, evidence.Known(kind+name, value, map[string]string{"split.": "s", "share.": "ratio"}[kind], evidence.Measured))
+			run.Figures = append(run.Figures, evidence.Known(kind+name, value,
+				map[string]string{"split.": "s", "share.": "ratio"}[kind], evidence.Measured))
 		}
 	}
 	return run
@@ -45,7 +47,8 @@ func TestPhasesAsTheyCome(t *testing.T) {
 		at = next
 	}
 	page := written(t, HTML{}, run)
-	for _, want := range []string{`swatch p-1"></i>the load`, `swatch p-2"></i>the learn`, `swatch p-rest"></i>the rest`, "doc of learn"} {
+	for _, want := range []string{`swatch p-1"></i>the load`, `swatch p-2"></i>the learn`,
+		`swatch p-rest"></i>the rest`, "doc of learn"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q on the page", want)
 		}
@@ -79,7 +82,8 @@ func TestPhaseOfAStranger(t *testing.T) {
 	run := phasesRun("load", "rest")
 	run.Steps.Phases[0].Title, run.Steps.Phases[0].Doc = "<b>x</b>\x1b[31m", "<script>"
 	page, out := written(t, HTML{}, run), written(t, Text{}, run)
-	if strings.Contains(page, "<b>x") || strings.Contains(page, "<script>\"") || strings.Contains(page, "\x1b") || strings.Contains(out, "\x1b[31m") {
+	if strings.Contains(page, "<b>x") || strings.Contains(page, "<script>\"") ||
+		strings.Contains(page, "\x1b") || strings.Contains(out, "\x1b[31m") {
 		t.Error("a title is printed as it came")
 	}
 	if !strings.Contains(page, "&lt;b&gt;x") {

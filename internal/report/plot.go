@@ -12,8 +12,8 @@ import (
 	"assay/internal/evidence"
 )
 
-// A plot is geometry in an SVG that stretches with the page, and labels in HTML beside it, which do not: so the text of a
-// plot keeps its size on a phone, and every colour is a CSS variable that follows dark mode.
+// A plot is geometry in an SVG that stretches with the page, and labels in HTML beside it, which do not: so the text of
+// a plot keeps its size on a phone, and every colour is a CSS variable that follows dark mode.
 const (
 	plotWidth  = 1000.0 // of the viewBox; all x are in it
 	plotHeight = 200.0
@@ -149,12 +149,14 @@ func (c *chart) render() template.HTML {
 	}
 	b.WriteString("</div>\n")
 	fmt.Fprintf(&b, `<div class="area" data-x0="%s" data-x1="%s" data-y0="%s" data-y1="%s" data-unit="%s" data-xunit="%s" data-xname="%s"%s>`,
-		full(c.XMin), full(c.XMax), full(lo), full(hi), html.EscapeString(c.Unit), html.EscapeString(c.XUnit), html.EscapeString(c.XName), map[bool]string{true: " data-log"}[c.log])
+		full(c.XMin), full(c.XMax), full(lo), full(hi), html.EscapeString(c.Unit), html.EscapeString(c.XUnit),
+		html.EscapeString(c.XName), map[bool]string{true: " data-log"}[c.log])
 	fmt.Fprintf(&b, `<svg viewBox="0 0 1000 200" preserveAspectRatio="none" role="img" aria-labelledby="%s-t %s-d"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>`,
 		c.ID, c.ID, c.ID, html.EscapeString(c.Title), c.ID, html.EscapeString(c.Desc))
 	for i, s := range c.Bands {
 		if i%2 == 1 {
-			fmt.Fprintf(&b, `<rect class="band" x="%s" y="0" width="%s" height="200"/>`, num(x(s.From)), num(x(s.To)-x(s.From)))
+			fmt.Fprintf(&b, `<rect class="band" x="%s" y="0" width="%s" height="200"/>`, num(x(s.From)),
+				num(x(s.To)-x(s.From)))
 		}
 	}
 	b.WriteString(`<path class="gridline" d="`)
@@ -177,7 +179,8 @@ func (c *chart) render() template.HTML {
 			if i%2 == 1 || s.Faint {
 				kind = "span odd"
 			}
-			fmt.Fprintf(&b, `<rect class="%s" x="%s" y="0" width="%s" height="10"/>`, kind, num(x(s.From)), num(math.Max(.5, x(s.To)-x(s.From))))
+			fmt.Fprintf(&b, `<rect class="%s" x="%s" y="0" width="%s" height="10"/>`, kind, num(x(s.From)),
+				num(math.Max(.5, x(s.To)-x(s.From))))
 		}
 		if len(l.Ticks) > 0 {
 			b.WriteString(`<path class="tick" d="`)
@@ -193,13 +196,15 @@ func (c *chart) render() template.HTML {
 		b.WriteString("</svg>")
 		for _, s := range l.Spans {
 			if w := x(s.To) - x(s.From); s.Label != "" && w >= 22 {
-				fmt.Fprintf(&b, `<span style="left:%s%%;width:%s%%">%s</span>`, num(x(s.From)/10), num(w/10), html.EscapeString(s.Label))
+				fmt.Fprintf(&b, `<span style="left:%s%%;width:%s%%">%s</span>`, num(x(s.From)/10), num(w/10),
+					html.EscapeString(s.Label))
 			}
 		}
 		b.WriteString("</div>\n")
 	}
 
-	fmt.Fprintf(&b, `<div class="xname" aria-hidden="true">%s</div><div class="xax" aria-hidden="true">`, html.EscapeString(c.XName))
+	fmt.Fprintf(&b, `<div class="xname" aria-hidden="true">%s</div><div class="xax" aria-hidden="true">`,
+		html.EscapeString(c.XName))
 	_, _, xt := ticksOf(c.XMin, c.XMax, c.XUnit, 8)
 	for _, t := range xt {
 		if t.At >= c.XMin && t.At <= c.XMax {
@@ -428,7 +433,8 @@ func stepChart(run *evidence.Run) *chart {
 func lossChart(run *evidence.Run) *chart {
 	l := run.Loss
 	c := &chart{ID: "plot-loss", Title: "Loss", Unit: "1", XUnit: "1", XName: "step", Low: true, Bands: epochSpans(run),
-		XMin: 1, XMax: float64(max(2, stepsSeen(run))), Note: l.Note, Desc: "The loss as passed to backward, over the number of the step."}
+		XMin: 1, XMax: float64(max(2, stepsSeen(run))), Note: l.Note,
+		Desc: "The loss as passed to backward, over the number of the step."}
 	var ys, bad []float64
 	for i, v := range l.Value {
 		if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
@@ -458,7 +464,8 @@ type hostPanel struct {
 }
 
 var hostPanels = []hostPanel{
-	{"plot-process", "Memory of the process", "B", []string{"process.footprint", "process.resident", "process.workers"}, []string{"footprint", "resident", "workers"}},
+	{"plot-process", "Memory of the process", "B", []string{"process.footprint", "process.resident", "process.workers"},
+		[]string{"footprint", "resident", "workers"}},
 	{"plot-swap", "Swap of the machine", "B", []string{"host.swap.used"}, []string{"swap in use"}},
 	{"plot-busy", "Utilisation of the machine", "ratio", []string{"host.cpu", "gpu.busy"}, []string{"CPU", "GPU"}},
 	{"plot-power", "Power", "W", []string{"power.system", "gpu.power", "cpu.power"}, []string{"machine", "GPU", "CPU"}},
@@ -474,13 +481,16 @@ func timeCharts(run *evidence.Run) []*chart {
 	}
 	bands := epochTimes(run, end)
 	steps := run.Steps
-	out := []*chart{{ID: "plot-allocator", Title: "Memory of the allocator", Unit: "B", Zero: true, Low: true, Note: "at the start of backward, each step",
+	out := []*chart{{ID: "plot-allocator", Title: "Memory of the allocator", Unit: "B", Zero: true, Low: true,
+		Note: "at the start of backward, each step",
 		Desc: "Bytes of live tensors and of the pool that the allocator holds, at each step, over seconds since the start of the run."}}
 	if len(steps.Live) == len(steps.Start) && len(steps.Pool) == len(steps.Start) {
-		out[0].Series = []series{{Name: "live", X: steps.Start, Y: nonNegative(steps.Live)}, {Name: "pool", X: steps.Start, Y: nonNegative(steps.Pool)}}
+		out[0].Series = []series{{Name: "live", X: steps.Start, Y: nonNegative(steps.Live)},
+			{Name: "pool", X: steps.Start, Y: nonNegative(steps.Pool)}}
 	}
 	for _, p := range hostPanels {
-		c := &chart{ID: p.id, Title: p.title, Unit: p.unit, Zero: true, Low: true, Desc: p.title + " over seconds since the start of the run."}
+		c := &chart{ID: p.id, Title: p.title, Unit: p.unit, Zero: true, Low: true, Desc: p.title +
+			" over seconds since the start of the run."}
 		for i, name := range p.names {
 			s := series{Name: p.labels[i]}
 			for _, sample := range run.Host.Samples {
@@ -547,7 +557,8 @@ func epochSpans(run *evidence.Run) []span {
 	var out []span
 	for _, e := range run.Epochs {
 		if e.Last >= e.First && e.First > 0 {
-			out = append(out, span{From: float64(e.First) - .5, To: float64(e.Last) + .5, Label: strconv.Itoa(e.Number)})
+			out = append(out, span{From: float64(e.First) - .5, To: float64(e.Last) + .5,
+				Label: strconv.Itoa(e.Number)})
 		}
 	}
 	return out

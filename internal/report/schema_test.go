@@ -121,8 +121,10 @@ func compareType(t *testing.T, doc, schema map[string]any, typ reflect.Type, at 
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	want := map[reflect.Kind]string{reflect.Struct: "object", reflect.Map: "object", reflect.Slice: "array", reflect.String: "string",
-		reflect.Int: "integer", reflect.Int64: "integer", reflect.Float64: "number", reflect.Bool: "boolean"}[typ.Kind()]
+	want := map[reflect.Kind]string{reflect.Struct: "object", reflect.Map: "object", reflect.Slice: "array",
+		reflect.String: "string",
+		reflect.Int:    "integer", reflect.Int64: "integer", reflect.Float64: "number",
+		reflect.Bool: "boolean"}[typ.Kind()]
 	if typ == reflect.TypeFor[time.Time]() {
 		want = "string"
 	}
@@ -163,7 +165,8 @@ func populate(v reflect.Value, field string) {
 		v.Set(reflect.ValueOf(epoch0))
 		return
 	case reflect.TypeFor[evidence.Figure]():
-		v.Set(reflect.ValueOf(evidence.Figure{Name: "a.b", Value: ptr(1.5), Unit: "s", Low: ptr(1.0), High: ptr(2.0), N: 3,
+		v.Set(reflect.ValueOf(evidence.Figure{Name: "a.b", Value: ptr(1.5), Unit: "s", Low: ptr(1.0), High: ptr(2.0),
+			N:     3,
 			Basis: evidence.Rehearsed, Window: "steady", Note: "note"}))
 		return
 	case reflect.TypeFor[evidence.Basis]():

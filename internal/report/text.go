@@ -245,7 +245,8 @@ func (s *screen) step() []string {
 			shareMark = "" // they differ: each row carries its own
 		}
 	}
-	out = append(out, s.row("", s.paint("2", "  "+pad("phase", 11)+padLeft("median", 9)+"   "+pad("Q1–Q3", 18)+"  share"+shareMark)))
+	out = append(out, s.row("", s.paint("2", "  "+pad("phase", 11)+padLeft("median", 9)+"   "+pad("Q1–Q3",
+		18)+"  share"+shareMark)))
 	for i, p := range phases {
 		f, share := splits[i], shares[i]
 		line := s.paint(p.ANSI, p.Glyph) + " " + pad(p.Name, 11)
@@ -261,7 +262,8 @@ func (s *screen) step() []string {
 			}
 		}
 		out = append(out, strings.Repeat(" ", label)+line+
-			cut(padLeft(number(f), 9)+s.basisMark(f)+"   "+pad(orElse(spread(f), "no spread"), 18)+padLeft(part, 7), s.Width-label-13))
+			cut(padLeft(number(f), 9)+s.basisMark(f)+"   "+pad(orElse(spread(f), "no spread"), 18)+padLeft(part, 7),
+				s.Width-label-13))
 	}
 	return out
 }
@@ -358,13 +360,15 @@ func (s *screen) time() []string {
 
 func (s *screen) memory() []string {
 	run := s.run
-	live, pool, resident := run.Figure("memory.live.peak"), run.Figure("memory.pool.peak"), run.Figure("memory.resident.peak")
+	live, pool, resident := run.Figure("memory.live.peak"), run.Figure("memory.pool.peak"),
+		run.Figure("memory.resident.peak")
 	mark, growth, swap := run.Figure("memory.watermark"), run.Figure("memory.growth"), run.Figure("swap.used.peak")
 	if why := commonReason(live, pool, resident, mark, growth); why != "" {
 		return []string{s.row("memory", "unknown: "+clean.Line(why))}
 	}
 	text := s.join(named{"peak live", live, ""}, named{"peak pool", pool, ""}, named{"peak resident", resident, ""},
-		named{"swap", swap, ""}, named{"watermark", mark, " of the recommended maximum"}, named{"growth", growth, " from the second epoch to the last"})
+		named{"swap", swap, ""}, named{"watermark", mark, " of the recommended maximum"},
+		named{"growth", growth, " from the second epoch to the last"})
 	if at := epochEnds(run.Epochs); at != "" {
 		text += "; " + at
 	}
@@ -375,7 +379,8 @@ func (s *screen) memory() []string {
 	return out
 }
 
-// epochEnds lists memory at the end of each epoch, in the most telling column there is: "live at epoch ends 3.1, 3.2 GiB".
+// epochEnds lists memory at the end of each epoch, in the most telling column there is: "live at epoch ends 3.1, 3.2
+// GiB".
 func epochEnds(epochs []evidence.Epoch) string {
 	for _, col := range []struct {
 		name string
@@ -413,7 +418,8 @@ func (s *screen) syncs() []string {
 		} else if p.Waits {
 			waits = "host waited " + unit.Seconds(p.Lost)
 		}
-		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18), pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),
+		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18),
+			pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),
 			padLeft(thousands(p.Count), 6), count(p.Steps, "step"), waits))
 	}
 	return out
@@ -422,7 +428,8 @@ func (s *screen) syncs() []string {
 func (s *screen) fallbacks() []string {
 	var out []string
 	for _, f := range s.run.Fallbacks {
-		line := fmt.Sprintf("%s %s %s×", pad(cut(clean.Line(f.Operator), 34), 18), pad(tailOf(clean.Line(place(s.run, f.Where)), 30), 22), padLeft(thousands(f.Count), 6))
+		line := fmt.Sprintf("%s %s %s×", pad(cut(clean.Line(f.Operator), 34), 18),
+			pad(tailOf(clean.Line(place(s.run, f.Where)), 30), 22), padLeft(thousands(f.Count), 6))
 		if f.Basis != usualBasis(s.run) && f.Basis != "" {
 			line += " (" + string(f.Basis) + ")"
 		}
@@ -490,7 +497,8 @@ func (s *screen) tail() []string {
 	out := []string{s.row("assay cost", line)}
 	beside := s.Report != "" && s.Evidence != "" && path.Dir(s.Report) == path.Dir(s.Evidence)
 	if beside {
-		return append(out, s.row("report", clean.Line(s.Report)+", and "+clean.Line(path.Base(s.Evidence))+" beside it"))
+		return append(out, s.row("report",
+			clean.Line(s.Report)+", and "+clean.Line(path.Base(s.Evidence))+" beside it"))
 	}
 	if s.Report != "" {
 		out = append(out, s.row("report", clean.Line(s.Report)))

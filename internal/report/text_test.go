@@ -9,7 +9,8 @@ import (
 	"assay/internal/evidence"
 )
 
-var sampleText = Text{Width: 100, Report: "runs/20260314-092653/report.html", Evidence: "runs/20260314-092653/evidence.json"}
+var sampleText = Text{Width: 100, Report: "runs/20260314-092653/report.html",
+	Evidence: "runs/20260314-092653/evidence.json"}
 
 func TestTextGolden(t *testing.T) {
 	for name, run := range samples() {
@@ -52,7 +53,8 @@ func TestTextFoldsLongLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	fits(t, b.String())
-	for _, want := range []string{"more in report.html", "fallbacks", "the loss was not finite", "assay cost", "report     runs/", "evidence.json beside it"} {
+	for _, want := range []string{"more in report.html", "fallbacks", "the loss was not finite", "assay cost",
+		"report     runs/", "evidence.json beside it"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -117,9 +119,11 @@ func TestUnknownIsNeverZero(t *testing.T) {
 	}
 }
 
-// TestEpochLimit: summary and page say of an epoch what the run's own limit says of it, and nothing beside a finding that says otherwise.
+// TestEpochLimit: summary and page say of an epoch what the run's own limit says of it, and nothing beside a finding
+// that says otherwise.
 func TestEpochLimit(t *testing.T) {
-	finding := evidence.Finding{Name: "long-epoch", Severity: evidence.Warning, Text: "an epoch takes 90.0 s, more than 60.0 s", Basis: evidence.Measured}
+	finding := evidence.Finding{Name: "long-epoch", Severity: evidence.Warning,
+		Text: "an epoch takes 90.0 s, more than 60.0 s", Basis: evidence.Measured}
 	limit := func(seconds float64) []evidence.Limit {
 		return []evidence.Limit{{Name: "long-epoch", Value: seconds, Unit: "s", Source: "--warn-epoch"}}
 	}
@@ -131,13 +135,16 @@ func TestEpochLimit(t *testing.T) {
 		has, lack string
 		page      string // in the row of the epoch; "": nothing is said there
 	}{
-		{"a minute, crossed", 90, limit(60), []evidence.Finding{finding}, "warning: longer than 60 s", "below", "longer than 60 s"},
+		{"a minute, crossed", 90, limit(60), []evidence.Finding{finding}, "warning: longer than 60 s", "below",
+			"longer than 60 s"},
 		{"ten minutes, kept", 90, limit(600), nil, "; below 10 min", "longer", ""},
 		{"exactly", 600, limit(600), nil, "; below 10 min", "longer", ""},
 		{"three hours, kept", 7200, limit(3 * 3600), nil, "; below 3 h", "longer", ""},
 		{"an earlier assay, nothing found", 90, nil, nil, "; below 30 min", "longer", ""},
-		{"an earlier assay, long", 1801, nil, []evidence.Finding{finding}, "warning: longer than 30 min", "below", "longer than 30 min"},
-		{"an earlier assay, found by a limit that it did not keep", 90, nil, []evidence.Finding{finding}, "", "30 min", ""},
+		{"an earlier assay, long", 1801, nil, []evidence.Finding{finding}, "warning: longer than 30 min", "below",
+			"longer than 30 min"},
+		{"an earlier assay, found by a limit that it did not keep", 90, nil, []evidence.Finding{finding}, "", "30 min",
+			""},
 	} {
 		run := digitsRun()
 		run.Limits, run.Findings = c.limits, c.findings

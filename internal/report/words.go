@@ -46,8 +46,8 @@ func phasesOf(run *evidence.Run) []phase {
 	return drawn
 }
 
-// epochLimit is the length of an epoch, in seconds, above which it counts as long: the limit that the run was judged by, and for a reader "30 min".
-// Evidence of an earlier assay does not keep its limit: there it is the default.
+// epochLimit is the length of an epoch, in seconds, above which it counts as long: the limit that the run was judged
+// by, and for a reader "30 min". Evidence of an earlier assay does not keep its limit: there it is the default.
 func epochLimit(run *evidence.Run) (seconds float64, text string) {
 	seconds = evidence.LongEpoch
 	if limit, ok := run.Limit("long-epoch"); ok {
@@ -59,14 +59,15 @@ func epochLimit(run *evidence.Run) (seconds float64, text string) {
 // roundZeros are the digits of 30.0 min and 3.00 h that a limit, which is exact, does not need.
 var roundZeros = regexp.MustCompile(`\.0+ `)
 
-// beyond says how an epoch of so many seconds compares with the limit: long where it lies above; "" where that is not known, since an earlier assay
-// kept no limit and found by another one that the epoch is long.
+// beyond says how an epoch of so many seconds compares with the limit: long where it lies above; "" where that is not
+// known, since an earlier assay kept no limit and found by another one that the epoch is long.
 func beyond(run *evidence.Run, seconds float64) (text string, long bool) {
 	limit, name := epochLimit(run)
 	if seconds > limit {
 		return "longer than " + name, true
 	}
-	if _, kept := run.Limit("long-epoch"); !kept && slices.ContainsFunc(run.Findings, func(f evidence.Finding) bool { return f.Name == "long-epoch" }) {
+	if _, kept := run.Limit("long-epoch"); !kept && slices.ContainsFunc(run.Findings,
+		func(f evidence.Finding) bool { return f.Name == "long-epoch" }) {
 		return "", false
 	}
 	return "below " + name, false
@@ -153,7 +154,8 @@ func usualBasis(run *evidence.Run) evidence.Basis {
 
 // doubleName names what a rehearsal stood for.
 func doubleName(d *evidence.Double) string {
-	s := fmt.Sprintf("a double of torch %s MPS, %s with %s, macOS %s", d.Release, d.Chip, unit.Bytes(float64(d.Memory)), d.MacOS)
+	s := fmt.Sprintf("a double of torch %s MPS, %s with %s, macOS %s", d.Release, d.Chip, unit.Bytes(float64(d.Memory)),
+		d.MacOS)
 	if d.ShapeOnly {
 		s += ", shapes alone"
 	}
@@ -169,9 +171,11 @@ func rehearsedText(run *evidence.Run) string {
 	for _, r := range run.Rehearsal.Refusals {
 		refused += r.Count
 	}
-	s := fmt.Sprintf("%s of %s, %s refused", count(calls, "call"), count(len(run.Rehearsal.Operators), "operator"), thousands(refused))
+	s := fmt.Sprintf("%s of %s, %s refused", count(calls, "call"), count(len(run.Rehearsal.Operators), "operator"),
+		thousands(refused))
 	var parts []string
-	for _, x := range [][2]string{{"fallback.calls", " of calls"}, {"fallback.flops", " of FLOPs"}, {"fallback.time", " of CPU time"}} {
+	for _, x := range [][2]string{{"fallback.calls", " of calls"}, {"fallback.flops", " of FLOPs"},
+		{"fallback.time", " of CPU time"}} {
 		if f := run.Figure(x[0]); f.Known() {
 			parts = append(parts, number(f)+x[1])
 		}
@@ -306,7 +310,8 @@ func happened(run *evidence.Run) string {
 		return subjectName(run) + " was not started."
 	}
 	if run.Rehearsal != nil {
-		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(run.Outcome), extent(run))
+		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(run.Outcome),
+			extent(run))
 	}
 	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
 }
@@ -460,7 +465,8 @@ func numerics(run *evidence.Run) string {
 	}
 	switch bad := len(n.NonFiniteLosses); {
 	case bad > 0:
-		parts = append(parts, fmt.Sprintf("loss not finite in %s: %s", count(bad, "step"), intList(n.NonFiniteLosses, 5)))
+		parts = append(parts, fmt.Sprintf("loss not finite in %s: %s", count(bad, "step"),
+			intList(n.NonFiniteLosses, 5)))
 	case known > 0:
 		parts = append(parts, "all losses seen finite")
 	default:
@@ -472,7 +478,8 @@ func numerics(run *evidence.Run) string {
 	}
 	switch {
 	case len(n.NonFiniteGrads) > 0:
-		parts = append(parts, fmt.Sprintf("gradients not finite in %s: %s", count(len(n.NonFiniteGrads), "step"), intList(n.NonFiniteGrads, 5)))
+		parts = append(parts, fmt.Sprintf("gradients not finite in %s: %s", count(len(n.NonFiniteGrads), "step"),
+			intList(n.NonFiniteGrads, 5)))
 	case n.GradSteps > 0:
 		parts = append(parts, fmt.Sprintf("gradients finite in %s checked", count(n.GradSteps, "step")))
 	default:
@@ -566,7 +573,10 @@ func noFindings(run *evidence.Run) string {
 	if !run.Outcome.Complete {
 		none = "none, on incomplete evidence"
 	}
-	if slices.ContainsFunc(run.Figures, func(f evidence.Figure) bool { return f.Name == "host.cpu.lost" && !f.Known() }) && run.Rehearsal == nil &&
+	if slices.ContainsFunc(run.Figures, func(f evidence.Figure) bool {
+		return f.Name == "host.cpu.lost" &&
+			!f.Known()
+	}) && run.Rehearsal == nil &&
 		run.Figure("step.time").Known() {
 		none += "; not known whether the machine was quiet: " + reason(run.Figure("host.cpu.lost"))
 	}

@@ -154,7 +154,8 @@ var Observations = []Observation{
 			"assay doctor proves the device."},
 		Sees: func(run *evidence.Run) (string, bool) {
 			asked, got := target.Asked(run.Target), run.Target.Device
-			return fmt.Sprintf("asked for %s, trained on %s", asked.Device, got), asked.NeedsProof() && got != "" && got != asked.MustShow()
+			return fmt.Sprintf("asked for %s, trained on %s", asked.Device, got), asked.NeedsProof() && got != "" &&
+				got != asked.MustShow()
 		},
 	},
 	{

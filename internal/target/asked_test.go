@@ -61,14 +61,18 @@ func TestParseRefuses(t *testing.T) {
 		noDouble(Run, Words{On: "auto", Torch: "2.8", Chip: "m9"}, "--torch"+ofRun+"auto: it goes with --on double"),
 		{Run, Words{On: "double", Chip: "m9"}, "--on double: chip m9: no such chip is known",
 			"known: " + strings.Join(ChipNames(), " ")},
-		{Run, Words{On: "double", Chip: "m3-ultra-64gb"}, "--on double: chip m3-ultra-64gb: M3 Ultra was not sold with 64 GiB of memory",
+		{Run, Words{On: "double", Chip: "m3-ultra-64gb"},
+			"--on double: chip m3-ultra-64gb: M3 Ultra was not sold with 64 GiB of memory",
 			"known: m3-ultra-96gb m3-ultra-256gb m3-ultra-512gb"},
-		{Try, Words{On: "double", MacOS: "9"}, "--on double: macOS 9 has no MPS in PyTorch: it begins with 12.3", "as --macos 15.5"},
+		{Try, Words{On: "double", MacOS: "9"}, "--on double: macOS 9 has no MPS in PyTorch: it begins with 12.3",
+			"as --macos 15.5"},
 		{Run, Words{On: "double", MacOS: "17"}, "--on double: there is no macOS 17: 26 followed 15", "as --macos 15.5"},
-		{Run, Words{On: "double", MacOS: "new"}, `--on double: macOS "new" is no release: write 15 or 15.5`, "as --macos 15.5"},
+		{Run, Words{On: "double", MacOS: "new"}, `--on double: macOS "new" is no release: write 15 or 15.5`,
+			"as --macos 15.5"},
 	}
 	for _, device := range []string{"auto", "cpu", "mps", "cuda"} {
-		for flag, w := range map[string]Words{"--torch": {Torch: "2.8"}, "--chip": {Chip: "m2"}, "--macos": {MacOS: "15"}, "--shape-only": {ShapeOnly: true}} {
+		for flag, w := range map[string]Words{"--torch": {Torch: "2.8"}, "--chip": {Chip: "m2"},
+			"--macos": {MacOS: "15"}, "--shape-only": {ShapeOnly: true}} {
 			w.On = device
 			cases = append(cases, noDouble(Run, w, flag+ofRun+device+": it goes with --on double"))
 			if slices.Contains(Try.Devices, device) {
@@ -79,7 +83,8 @@ func TestParseRefuses(t *testing.T) {
 	for _, c := range cases {
 		got, err := c.command.Parse(c.words)
 		if err == nil || err.Error() != c.text || fault.HintOf(err) != c.hint || got != (Target{}) {
-			t.Errorf("%s %+v: %+v, %v (%s); want %q (%s)", c.command.Name, c.words, got, err, fault.HintOf(err), c.text, c.hint)
+			t.Errorf("%s %+v: %+v, %v (%s); want %q (%s)", c.command.Name, c.words, got, err, fault.HintOf(err), c.text,
+				c.hint)
 		}
 	}
 }
@@ -90,7 +95,8 @@ func TestOfDouble(t *testing.T) {
 		device string
 		given  bool
 		want   string
-	}{{"double", true, ""}, {"double", false, ""}, {"auto", false, ""}, {"cpu", true, "--no-cpu" + ofRun + "cpu: it goes with --on double"}} {
+	}{{"double", true, ""}, {"double", false, ""}, {"auto", false, ""},
+		{"cpu", true, "--no-cpu" + ofRun + "cpu: it goes with --on double"}} {
 		got := ""
 		if err := Run.OfDouble(Target{Device: c.device}, "--no-cpu", c.given); err != nil {
 			got = err.Error()
@@ -127,7 +133,8 @@ func TestQuestions(t *testing.T) {
 			if _, asked := want[device]; !asked {
 				t.Errorf("%s takes %s, of which nothing is asked here", command.Name, device)
 			}
-			if on := (Target{Device: device}); on.MustShow() != "" && !slices.Contains(evidence.Devices(), on.MustShow()) {
+			if on := (Target{Device: device}); on.MustShow() != "" && !slices.Contains(evidence.Devices(),
+				on.MustShow()) {
 				t.Errorf("%s: no evidence names its device so", device)
 			}
 		}
@@ -137,7 +144,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestWholeInEvidence: every field goes into the evidence and comes back, under the name that the event start has for it.
+// TestWholeInEvidence: every field goes into the evidence and comes back, under the name that the event start has for
+// it.
 func TestWholeInEvidence(t *testing.T) {
 	asked := Target{Device: "double", Release: "2.8", Chip: "m3-ultra", MacOS: "15.5", ShapeOnly: true, Host: "mac"}
 	for i := range reflect.TypeFor[Target]().NumField() {
@@ -195,7 +203,8 @@ func TestDouble(t *testing.T) {
 	}{
 		{Target{Release: "2.8"}, "2.15.0+cpu", "", "2.8.0", "m1-16gb", "15", 16,
 			[]string{"the Mac: m1-16gb, since --chip names none", "macOS 15, since --macos names none"}},
-		{Target{Chip: "m4-max-128gb", MacOS: "15.5", ShapeOnly: true}, "2.8.0", "14.0", "2.8.0", "m4-max-128gb", "15.5", 128, []string{}},
+		{Target{Chip: "m4-max-128gb", MacOS: "15.5", ShapeOnly: true}, "2.8.0", "14.0", "2.8.0", "m4-max-128gb", "15.5",
+			128, []string{}},
 		{Target{Release: "2.8.0", Chip: "m2-pro", MacOS: "14"}, "", "14.0", "2.8.0", "m2-pro-16gb", "14", 16,
 			[]string{"16 GiB, the smallest of 16, 32 GiB; 19 GPU cores, the most of 16, 19 cores"}},
 		{Target{Release: "2.8", Chip: "m4-max-128gb"}, "", "26.1", "2.8.0", "m4-max-128gb", "26.1", 128,
@@ -207,7 +216,8 @@ func TestDouble(t *testing.T) {
 			continue
 		}
 		s := d.Settings
-		if s.Release != c.release || s.Chip != c.chip || s.MacOS.String() != c.macOS || s.Memory != c.memory<<30 || s.Installed != c.installed ||
+		if s.Release != c.release || s.Chip != c.chip || s.MacOS.String() != c.macOS || s.Memory != c.memory<<30 ||
+			s.Installed != c.installed ||
 			s.ShapeOnly != c.on.ShapeOnly || !slices.Equal(s.Assumed, c.assumed) {
 			t.Errorf("%+v: %+v", c.on, s)
 		}
@@ -219,9 +229,11 @@ func TestDouble(t *testing.T) {
 		on         Target
 		text, hint string
 	}{
-		{Target{Release: "2.8", MacOS: "13"}, "--on double: torch 2.8.0 has no MPS on macOS 13: it needs 14.0", "name a newer --macos, or an older --torch"},
+		{Target{Release: "2.8", MacOS: "13"}, "--on double: torch 2.8.0 has no MPS on macOS 13: it needs 14.0",
+			"name a newer --macos, or an older --torch"},
 		{Target{Release: "2.8", Chip: "x"}, "--on double: chip x: no such chip is known", ""},
-		{Target{Release: "2.8", MacOS: "x"}, `--on double: macOS "x" is no release: write 15 or 15.5`, "as --macos 15.5"},
+		{Target{Release: "2.8", MacOS: "x"}, `--on double: macOS "x" is no release: write 15 or 15.5`,
+			"as --macos 15.5"},
 	} {
 		_, err := c.on.Double(a, "", floor("14.0"))
 		if err == nil || err.Error() != c.text || c.hint != "" && fault.HintOf(err) != c.hint {

@@ -77,7 +77,8 @@ type Chip struct {
 	Chosen string // what was chosen where the name left it open; "" where it said all
 }
 
-// DefaultChip is the Mac that is assumed where none is named: the oldest chip, in its larger size. What runs there runs on most.
+// DefaultChip is the Mac that is assumed where none is named: the oldest chip, in its larger size. What runs there runs
+// on most.
 const DefaultChip = "m1-16gb"
 
 // ChipError says that a name is no chip that was sold.
@@ -95,8 +96,8 @@ var (
 	coresWord  = regexp.MustCompile(`^(\d+)(core|cores)$`)
 )
 
-// ParseChip reads a name such as m1, m2-pro-16gb or m3-ultra-60core-96gb. Without a memory the smallest that the chip was sold with is
-// taken, without cores the most that were sold with that memory; Chosen says so.
+// ParseChip reads a name such as m1, m2-pro-16gb or m3-ultra-60core-96gb. Without a memory the smallest that the chip
+// was sold with is taken, without cores the most that were sold with that memory; Chosen says so.
 func ParseChip(name string) (Chip, error) {
 	var words []string
 	memory, cores := 0, 0
@@ -119,7 +120,8 @@ func ParseChip(name string) (Chip, error) {
 	}
 	if len(sold) == 0 {
 		if cores != 0 && slices.Contains(ChipNames(), short) {
-			return Chip{}, &ChipError{name, fmt.Sprintf("%s was not sold with %d GPU cores", short, cores), partNames(short)}
+			return Chip{}, &ChipError{name, fmt.Sprintf("%s was not sold with %d GPU cores", short, cores),
+				partNames(short)}
 		}
 		return Chip{}, &ChipError{name, "no such chip is known", nearChips(short)}
 	}
@@ -144,9 +146,12 @@ func ParseChip(name string) (Chip, error) {
 			names = append(names, fmt.Sprintf("%s-%dgb", short, size))
 		}
 		if cores != 0 {
-			return Chip{}, &ChipError{name, fmt.Sprintf("%s with %d GPU cores is not known to have been sold with %d GiB of memory", sold[0].Chip, cores, memory), partNames(short)}
+			return Chip{}, &ChipError{name,
+				fmt.Sprintf("%s with %d GPU cores is not known to have been sold with %d GiB of memory", sold[0].Chip,
+					cores, memory), partNames(short)}
 		}
-		return Chip{}, &ChipError{name, fmt.Sprintf("%s was not sold with %d GiB of memory", sold[0].Chip, memory), names}
+		return Chip{}, &ChipError{name, fmt.Sprintf("%s was not sold with %d GiB of memory", sold[0].Chip, memory),
+			names}
 	}
 	var counts []int
 	for _, p := range sold {
@@ -157,9 +162,11 @@ func ParseChip(name string) (Chip, error) {
 	slices.Sort(counts)
 	counts = slices.Compact(counts)
 	if len(counts) > 1 {
-		chosen = append(chosen, fmt.Sprintf("%d GPU cores, the most of %s", counts[len(counts)-1], listed(counts, "cores")))
+		chosen = append(chosen, fmt.Sprintf("%d GPU cores, the most of %s", counts[len(counts)-1],
+			listed(counts, "cores")))
 	}
-	chip := Chip{Name: "Apple " + sold[0].Chip, Short: fmt.Sprintf("%s-%dgb", short, memory), Memory: memory, Cores: counts[len(counts)-1],
+	chip := Chip{Name: "Apple " + sold[0].Chip, Short: fmt.Sprintf("%s-%dgb", short, memory), Memory: memory,
+		Cores:  counts[len(counts)-1],
 		Chosen: strings.Join(chosen, "; ")}
 	return chip, nil
 }

@@ -17,8 +17,9 @@ type Double struct {
 	Table    Table
 }
 
-// Double makes what the double is told. installed is the release of the framework in the subject's environment, "" where it is not
-// known; it is taken where no release was asked for. floor says which macOS a release needs to have MPS, "" where that is not known.
+// Double makes what the double is told. installed is the release of the framework in the subject's environment, ""
+// where it is not known; it is taken where no release was asked for. floor says which macOS a release needs to have
+// MPS, "" where that is not known.
 func (t Target) Double(a *atlas.Atlas, installed string, floor func(release string) string) (*Double, error) {
 	wanted := t.Release
 	if wanted == "" {
@@ -39,7 +40,8 @@ func (t Target) Double(a *atlas.Atlas, installed string, floor func(release stri
 	least := floor(release.Version)
 	if needed, err := ParseMacOS(least); err == nil && macOS.Before(needed) {
 		if t.MacOS != "" {
-			return nil, fault.Hint(fmt.Errorf("--on double: torch %s has no MPS on macOS %s: it needs %s", release.Version, macOS, least),
+			return nil, fault.Hint(fmt.Errorf("--on double: torch %s has no MPS on macOS %s: it needs %s",
+				release.Version, macOS, least),
 				"name a newer --macos, or an older --torch")
 		}
 		macOS = needed
@@ -77,7 +79,8 @@ func ParseRelease(a *atlas.Atlas, version string) (atlas.Release, error) {
 		for _, r := range unknown.Known {
 			known = append(known, r.Version)
 		}
-		err = fault.Hint(err, fmt.Sprintf("the nearest it has is %s; all: %s", unknown.Nearest(), strings.Join(known, " ")))
+		err = fault.Hint(err, fmt.Sprintf("the nearest it has is %s; all: %s", unknown.Nearest(),
+			strings.Join(known, " ")))
 	}
 	return r, err
 }

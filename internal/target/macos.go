@@ -12,7 +12,8 @@ type MacOS [2]int
 // DefaultMacOS is taken where none is named, and raised to what the release of PyTorch needs.
 var DefaultMacOS = MacOS{15, 0}
 
-// The releases for which something about MPS is known: from the first with MPS in PyTorch, 12.3, on. Apple named no release 16 to 25.
+// The releases for which something about MPS is known: from the first with MPS in PyTorch, 12.3, on. Apple named no
+// release 16 to 25.
 var (
 	oldestMacOS = MacOS{12, 3}
 	newestMacOS = 26

@@ -29,7 +29,8 @@ func TestParseChip(t *testing.T) {
 	}{
 		{"m3-ultra-96gb", "m3-ultra-96gb", "Apple M3 Ultra", "80 GPU cores, the most of 60, 80 cores", 96, 80},
 		{"M3-Ultra-60core-96GB", "m3-ultra-96gb", "Apple M3 Ultra", "", 96, 60},
-		{"Apple M2 Pro", "m2-pro-16gb", "Apple M2 Pro", "16 GiB, the smallest of 16, 32 GiB; 19 GPU cores, the most of 16, 19 cores", 16, 19},
+		{"Apple M2 Pro", "m2-pro-16gb", "Apple M2 Pro",
+			"16 GiB, the smallest of 16, 32 GiB; 19 GPU cores, the most of 16, 19 cores", 16, 19},
 		{"m4-max-36gb", "m4-max-36gb", "Apple M4 Max", "", 36, 32},
 		{"m4-max-128gb", "m4-max-128gb", "Apple M4 Max", "", 128, 40},
 		{DefaultChip, "m1-16gb", "Apple M1", "8 GPU cores, the most of 7, 8 cores", 16, 8},
@@ -40,7 +41,8 @@ func TestParseChip(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"m3-ulta": "no such chip is known; m3 m3-pro m3-max m3-ultra", "x1": "no such chip is known; m1 m1-pro", "": "no such chip is known; m1",
+		"m3-ulta": "no such chip is known; m3 m3-pro m3-max m3-ultra", "x1": "no such chip is known; m1 m1-pro",
+		"":                      "no such chip is known; m1",
 		"m3-ultra-64gb":         "M3 Ultra was not sold with 64 GiB of memory; m3-ultra-96gb m3-ultra-256gb m3-ultra-512gb",
 		"m3-ultra-60core-512gb": "M3 Ultra with 60 GPU cores is not known to have been sold with 512 GiB of memory; m3-ultra-60core-96gb m3-ultra-80core-96gb",
 		"m3-ultra-70core":       "m3-ultra was not sold with 70 GPU cores; m3-ultra-60core-96gb",
@@ -55,12 +57,14 @@ func TestParseChip(t *testing.T) {
 }
 
 func TestParseMacOS(t *testing.T) {
-	for text, want := range map[string]string{"15": "15", "15.5": "15.5", "14.7.5": "14.7", "12": "12.3", "26": "26", "26.1": "26.1"} {
+	for text, want := range map[string]string{"15": "15", "15.5": "15.5", "14.7.5": "14.7", "12": "12.3", "26": "26",
+		"26.1": "26.1"} {
 		if got, err := ParseMacOS(text); err != nil || got.String() != want {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
 	}
-	for text, want := range map[string]string{"": "no release", "x": "no release", "15.": "no release", "-1": "no release", "15.1.2.3": "no release",
+	for text, want := range map[string]string{"": "no release", "x": "no release", "15.": "no release",
+		"-1": "no release", "15.1.2.3": "no release",
 		"12.2": "begins with 12.3", "11": "begins with 12.3", "17": "26 followed 15", "99": "newest is 26"} {
 		if got, err := ParseMacOS(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %s, %v; want …%s…", text, got, err, want)
@@ -74,7 +78,8 @@ func TestTable(t *testing.T) {
 	for _, r := range a.Releases("torch") {
 		table := NewTable(a, r, "")
 		if len(table.Ops) < 2500 || table.Commit == "" || table.Structured["aten::sgn"] != "aten::sgn.out" {
-			t.Errorf("%s: %d operators, commit %q, sgn's error names %q", r.Version, len(table.Ops), table.Commit, table.Structured["aten::sgn"])
+			t.Errorf("%s: %d operators, commit %q, sgn's error names %q", r.Version, len(table.Ops), table.Commit,
+				table.Structured["aten::sgn"])
 		}
 		for op, missing := range table.Lacks {
 			if table.Ops[op] != "C" || table.Ops[missing] != "-" && table.Ops[missing] != "S" {
@@ -87,8 +92,10 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := NewTable(a, r, "2.15.0+cpu")
-	if table.Ops["aten::grid_sampler_3d"] != "-" || table.Ops["torchvision::nms"] != "N" || table.Autocast["aten::conv2d"] != "L" || table.Beside["torchvision"] != "0.23.0" {
-		t.Errorf("grid_sampler_3d %q, nms %q, autocast of conv2d %q, beside %v", table.Ops["aten::grid_sampler_3d"], table.Ops["torchvision::nms"], table.Autocast["aten::conv2d"], table.Beside)
+	if table.Ops["aten::grid_sampler_3d"] != "-" || table.Ops["torchvision::nms"] != "N" ||
+		table.Autocast["aten::conv2d"] != "L" || table.Beside["torchvision"] != "0.23.0" {
+		t.Errorf("grid_sampler_3d %q, nms %q, autocast of conv2d %q, beside %v", table.Ops["aten::grid_sampler_3d"],
+			table.Ops["torchvision::nms"], table.Autocast["aten::conv2d"], table.Beside)
 	}
 	for _, letter := range table.Autocast {
 		if letter == "." {

@@ -18,40 +18,54 @@ const root = "../.."
 
 // arrows says which rooms a room may import. Nothing imports internal/cli but the command itself.
 var arrows = map[string][]string{
-	"agent":                {},
-	"examples":             {},
-	"cmd/assay":            {"internal/cli"},
-	"internal/atlas":       {"internal/text"},
-	"internal/audit":       {"internal/abstract", "internal/atlas", "internal/file", "internal/pyast", "internal/text"},
-	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence", "internal/pyast", "internal/python"},
-	"internal/cli":         {"agent", "examples", "internal/atlas", "internal/attempt", "internal/audit", "internal/audit/rules", "internal/evidence", "internal/fault", "internal/file", "internal/fold", "internal/gate", "internal/host", "internal/launch", "internal/logbook", "internal/lsp", "internal/probe", "internal/python", "internal/report", "internal/secret", "internal/stats", "internal/symptom", "internal/target", "internal/text", "internal/unit", "internal/verdict"},
-	"internal/abstract":    {"internal/pyast"},
-	"internal/attempt":     {"internal/catalogue", "agent", "internal/atlas", "internal/evidence", "internal/fault", "internal/file", "internal/target", "internal/text", "internal/unit"},
-	"internal/cli/guest":   {"internal/evidence", "internal/target"},
-	"internal/evidence":    {},
-	"internal/fault":       {},
-	"internal/secret":      {},
-	"internal/file":        {},
-	"internal/stats":       {},
-	"internal/text":        {},
-	"internal/unit":        {},
-	"internal/catalogue":   {},
-	"internal/gate":        {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats", "internal/text", "internal/unit"},
-	"internal/verdict":     {"internal/evidence", "internal/gate", "internal/text", "internal/unit"},
-	"internal/symptom":     {"internal/atlas", "internal/evidence", "internal/stats", "internal/target", "internal/text", "internal/unit"},
-	"internal/host":        {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret", "internal/stats", "internal/unit"},
-	"internal/logbook":     {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret", "internal/stats", "internal/text", "internal/unit"},
-	"internal/lsp":         {"internal/abstract", "internal/atlas", "internal/audit", "internal/pyast", "internal/text"},
-	"internal/events":      {"internal/file"},
-	"internal/fold":        {"internal/atlas", "internal/catalogue", "internal/evidence", "internal/stats", "internal/target", "internal/unit"},
-	"internal/launch":      {"internal/fault"},
-	"internal/probe":       {"agent", "internal/events", "internal/evidence", "internal/fault", "internal/file", "internal/fold", "internal/launch", "internal/secret", "internal/target"},
-	"internal/pyast":       {},
-	"internal/python":      {"internal/evidence", "internal/fault", "internal/file", "internal/text", "internal/unit"},
-	"internal/report":      {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats", "internal/target", "internal/text", "internal/unit"},
-	"internal/target":      {"internal/atlas", "internal/evidence", "internal/fault"},
-	"internal/testkit":     {"internal/evidence", "internal/python", "internal/testset"},
-	"internal/testset":     {},
+	"agent":          {},
+	"examples":       {},
+	"cmd/assay":      {"internal/cli"},
+	"internal/atlas": {"internal/text"},
+	"internal/audit": {"internal/abstract", "internal/atlas", "internal/file", "internal/pyast", "internal/text"},
+	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence",
+		"internal/pyast", "internal/python"},
+	"internal/cli": {"agent", "examples", "internal/atlas", "internal/attempt", "internal/audit",
+		"internal/audit/rules", "internal/evidence", "internal/fault", "internal/file", "internal/fold",
+		"internal/gate", "internal/host", "internal/launch", "internal/logbook", "internal/lsp", "internal/probe",
+		"internal/python", "internal/report", "internal/secret", "internal/stats", "internal/symptom",
+		"internal/target", "internal/text", "internal/unit", "internal/verdict"},
+	"internal/abstract": {"internal/pyast"},
+	"internal/attempt": {"internal/catalogue", "agent", "internal/atlas", "internal/evidence", "internal/fault",
+		"internal/file", "internal/target", "internal/text", "internal/unit"},
+	"internal/cli/guest": {"internal/evidence", "internal/target"},
+	"internal/evidence":  {},
+	"internal/fault":     {},
+	"internal/secret":    {},
+	"internal/file":      {},
+	"internal/stats":     {},
+	"internal/text":      {},
+	"internal/unit":      {},
+	"internal/catalogue": {},
+	"internal/gate": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats",
+		"internal/text", "internal/unit"},
+	"internal/verdict": {"internal/evidence", "internal/gate", "internal/text", "internal/unit"},
+	"internal/symptom": {"internal/atlas", "internal/evidence", "internal/stats", "internal/target",
+		"internal/text", "internal/unit"},
+	"internal/host": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret",
+		"internal/stats", "internal/unit"},
+	"internal/logbook": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret",
+		"internal/stats", "internal/text", "internal/unit"},
+	"internal/lsp": {"internal/abstract", "internal/atlas", "internal/audit", "internal/pyast",
+		"internal/text"},
+	"internal/events": {"internal/file"},
+	"internal/fold": {"internal/atlas", "internal/catalogue", "internal/evidence", "internal/stats",
+		"internal/target", "internal/unit"},
+	"internal/launch": {"internal/fault"},
+	"internal/probe": {"agent", "internal/events", "internal/evidence", "internal/fault", "internal/file",
+		"internal/fold", "internal/launch", "internal/secret", "internal/target"},
+	"internal/pyast":  {},
+	"internal/python": {"internal/evidence", "internal/fault", "internal/file", "internal/text", "internal/unit"},
+	"internal/report": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats",
+		"internal/target", "internal/text", "internal/unit"},
+	"internal/target":  {"internal/atlas", "internal/evidence", "internal/fault"},
+	"internal/testkit": {"internal/evidence", "internal/python", "internal/testset"},
+	"internal/testset": {},
 }
 
 // outside says which modules a room may import. Tests may use any that go.mod names.
@@ -84,12 +98,16 @@ func TestArrows(t *testing.T) {
 			name, ours := strings.CutPrefix(path, "assay/")
 			switch {
 			case ours && (name == room || slices.Contains(allowed, name)):
-			case ours && test && (name == "internal/testkit" || name == "internal/testset" || room == "internal/testkit" && name == "agent"):
+			case ours && test && (name == "internal/testkit" || name == "internal/testset" ||
+				room == "internal/testkit" && name == "agent"):
 			case ours:
 				t.Errorf("%s imports %s: %s may import %v", file, path, room, allowed)
 			case !strings.Contains(strings.Split(path, "/")[0], "."): // the standard library
 			case test:
-			case !slices.ContainsFunc(outside[room], func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") }):
+			case !slices.ContainsFunc(outside[room], func(m string) bool {
+				return path == m ||
+					strings.HasPrefix(path, m+"/")
+			}):
 				t.Errorf("%s imports %s: %s may import %v", file, path, room, outside[room])
 			}
 		}
@@ -144,11 +162,13 @@ func goImports(t *testing.T) map[string][]string {
 
 var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za-z0-9_.]*)|from[ \t]+([A-Za-z_][A-Za-z0-9_.]*)[ \t]+import)`)
 
-// agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch, which
-// the script has imported before. difflib, select and signal are attempt.py's, whose process is assay's own; dis and inspect are imported where the
-// framework has done so long before.
-var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib", "ctypes", "difflib", "dis", "functools", "gc",
-	"importlib", "inspect", "itertools", "json", "linecache", "math", "multiprocessing", "os", "platform", "re", "resource", "select", "signal", "sitecustomize",
+// agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch,
+// which the script has imported before. difflib, select and signal are attempt.py's, whose process is assay's own; dis
+// and inspect are imported where the framework has done so long before.
+var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib",
+	"ctypes", "difflib", "dis", "functools", "gc",
+	"importlib", "inspect", "itertools", "json", "linecache", "math", "multiprocessing", "os", "platform", "re",
+	"resource", "select", "signal", "sitecustomize",
 	"socket", "struct", "sys", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
@@ -175,7 +195,8 @@ func TestAgentImports(t *testing.T) {
 func agentSources(t *testing.T) map[string]string {
 	t.Helper()
 	sources := map[string]string{}
-	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py", "agent/assay_agent/*/*/*.py"} {
+	for _, pattern := range []string{"agent/boot/*.py", "agent/assay_agent/*.py", "agent/assay_agent/*/*.py",
+		"agent/assay_agent/*/*/*.py"} {
 		names, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

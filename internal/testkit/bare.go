@@ -15,9 +15,9 @@ import (
 	"assay/internal/testset"
 )
 
-// Bare runs a training script of a folder without assay, with variables added to the environment: the oracle of what it does under assay.
-// In the full set that is a start of its own; in the short one it is Forked, which takes a second less. A script that looks at its process,
-// or whose traceback is read, wants Execute.
+// Bare runs a training script of a folder without assay, with variables added to the environment: the oracle of what it
+// does under assay. In the full set that is a start of its own; in the short one it is Forked, which takes a second
+// less. A script that looks at its process, or whose traceback is read, wants Execute.
 func Bare(t *testing.T, dir string, environ []string, script string) Outcome {
 	t.Helper()
 	if testset.IsFull() {
@@ -26,7 +26,8 @@ func Bare(t *testing.T, dir string, environ []string, script string) Outcome {
 	return Forked(t, dir, environ, script)
 }
 
-// Forked runs a script in a fork of an interpreter that has imported torch: forks.py says what differs from a start of its own.
+// Forked runs a script in a fork of an interpreter that has imported torch: forks.py says what differs from a start of
+// its own.
 func Forked(t *testing.T, dir string, environ []string, script string) Outcome {
 	t.Helper()
 	python := Python(t)
@@ -54,7 +55,8 @@ type forks struct {
 }
 
 func (f *forks) start(python string) error {
-	cmd := exec.Command(python, filepath.Join(repository(), "internal", "testkit", "forks.py"), "torch", "torch._dynamo")
+	cmd := exec.Command(python, filepath.Join(repository(), "internal", "testkit", "forks.py"), "torch",
+		"torch._dynamo")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

@@ -79,15 +79,16 @@ func LoadRun(t *testing.T, dir string) *evidence.Run {
 // volatile is what differs between two runs of the same script: process ids, clocks, addresses.
 var volatile = regexp.MustCompile(`0x[0-9a-f]{6,}|\d{10,}|[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ \d+|\d\d:\d\d:\d\d|\d{3,}:\d{3,}`)
 
-// SameBehaviour runs a subject bare and under assay, each in a start of its own, and compares what came out, byte for byte.
+// SameBehaviour runs a subject bare and under assay, each in a start of its own, and compares what came out, byte for
+// byte.
 func SameBehaviour(t *testing.T, script string, environ ...string) *evidence.Run {
 	t.Helper()
 	dir := filepath.Dir(filepath.Join(Subjects(), script))
 	return sameAs(t, Execute(t, dir, environ, Python(t), filepath.Base(script)), script, environ...)
 }
 
-// SameTraining is SameBehaviour for a script that trains, and neither looks at its process nor leaves a traceback: in the short set the
-// bare half is a fork (Bare).
+// SameTraining is SameBehaviour for a script that trains, and neither looks at its process nor leaves a traceback: in
+// the short set the bare half is a fork (Bare).
 func SameTraining(t *testing.T, script string, environ ...string) *evidence.Run {
 	t.Helper()
 	dir := filepath.Dir(filepath.Join(Subjects(), script))
@@ -103,9 +104,11 @@ func sameAs(t *testing.T, bare Outcome, script string, environ ...string) *evide
 	name := filepath.Base(script)
 	watched := Execute(t, dir, environ, assay, "run", "-q", "--out", out, "--", python, name)
 	if bare.Code != watched.Code || bare.Signal != watched.Signal {
-		t.Errorf("status: bare %d %v, watched %d %v\n%s", bare.Code, bare.Signal, watched.Code, watched.Signal, watched.Stderr)
+		t.Errorf("status: bare %d %v, watched %d %v\n%s", bare.Code, bare.Signal, watched.Code, watched.Signal,
+			watched.Stderr)
 	}
-	for _, s := range []struct{ name, bare, watched string }{{"stdout", bare.Stdout, watched.Stdout}, {"stderr", bare.Stderr, watched.Stderr}} {
+	for _, s := range []struct{ name, bare, watched string }{{"stdout", bare.Stdout, watched.Stdout},
+		{"stderr", bare.Stderr, watched.Stderr}} {
 		if s.bare == s.watched { // the ordinary case, and 100 MB of it take the expression many seconds
 			continue
 		}

@@ -11,7 +11,8 @@ type endsSoon struct{ testing.TB }
 
 func (endsSoon) Deadline() (time.Time, bool) { return time.Now().Add(patience), true }
 
-// TestNoTimeForTheEnvironment: where go test would end the package first, the test says how the environment is made, and leaves none half made.
+// TestNoTimeForTheEnvironment: where go test would end the package first, the test says how the environment is made,
+// and leaves none half made.
 func TestNoTimeForTheEnvironment(t *testing.T) {
 	t.Setenv("ASSAY_CACHE", t.TempDir())
 	_, err := makeEnvironment(endsSoon{t})

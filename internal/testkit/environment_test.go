@@ -13,9 +13,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
-// TestEnvironment: the environment of the tests is there, or is made now. CI runs it alone first, with time enough for a slow network.
+// TestEnvironment: the environment of the tests is there, or is made now. CI runs it alone first, with time enough for
+// a slow network.
 func TestEnvironment(t *testing.T) {
-	out, err := exec.Command(testkit.Python(t), "-c", "import sys; print(sys.prefix != sys.base_prefix)").CombinedOutput()
+	out, err := exec.Command(testkit.Python(t), "-c",
+		"import sys; print(sys.prefix != sys.base_prefix)").CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "True" {
 		t.Errorf("%v: %s", err, out)
 	}
@@ -34,7 +36,8 @@ func TestForked(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, script), []byte(c.source), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		forked, alone := testkit.Forked(t, dir, []string{"ONE=1"}, script), testkit.Execute(t, dir, []string{"ONE=1"}, testkit.Python(t), script)
+		forked, alone := testkit.Forked(t, dir, []string{"ONE=1"}, script),
+			testkit.Execute(t, dir, []string{"ONE=1"}, testkit.Python(t), script)
 		if forked != alone {
 			t.Errorf("%s: forked %+v, alone %+v", c.name, forked, alone)
 		}

@@ -48,7 +48,8 @@ func page(t *testing.T) (whole string, sections map[string]string) {
 	return whole, sections
 }
 
-// TestEventsAreDescribed: every event that is sent has its section in docs/formats/events.md, and every section its event.
+// TestEventsAreDescribed: every event that is sent has its section in docs/formats/events.md, and every section its
+// event.
 func TestEventsAreDescribed(t *testing.T) {
 	_, sections := page(t)
 	sent := map[string]string{}
@@ -91,11 +92,15 @@ func TestEventFieldsAreDescribed(t *testing.T) {
 			}
 			ev, named := strings.CutSuffix(spec.Name.Name, "Event")
 			body, isStruct := spec.Type.(*ast.StructType)
-			if !named || !isStruct || ev == "text" || ev == "trace" { // a line of the profiler's trace is no event of the stream
+			if !named || !isStruct || ev == "text" || ev == "trace" {
+				// a line of the profiler's trace is no event of the stream
 				return true
 			}
 			structs++
-			ev = strings.TrimPrefix(capital.ReplaceAllStringFunc(ev, func(c string) string { return "_" + strings.ToLower(c) }), "_")
+			ev = strings.TrimPrefix(capital.ReplaceAllStringFunc(ev, func(c string) string {
+				return "_" +
+					strings.ToLower(c)
+			}), "_")
 			text, ok := sections[ev]
 			if !ok {
 				t.Errorf("%s: %s reads an event that events.md does not describe", name, spec.Name.Name)
@@ -128,7 +133,8 @@ func TestProtocolVersion(t *testing.T) {
 	if want := fmt.Sprintf("version is %d", agent.Protocol); !strings.Contains(whole, want) {
 		t.Errorf("events.md does not say %q", want)
 	}
-	if want := fmt.Sprintf("\nPROTOCOL = %d\n", agent.Protocol); !strings.Contains(agentSources(t)["agent/assay_agent/__init__.py"], want) {
+	if want := fmt.Sprintf("\nPROTOCOL = %d\n",
+		agent.Protocol); !strings.Contains(agentSources(t)["agent/assay_agent/__init__.py"], want) {
 		t.Errorf("assay_agent/__init__.py does not say %q", strings.TrimSpace(want))
 	}
 }

@@ -79,7 +79,8 @@ func arrowsUp(t *testing.T, dir string, order []string) []string {
 			list = append(list, name+" is not in the list: say where it stands")
 		}
 	}
-	// What other packages declare stays unknown: only this one's names matter, so that nothing outside it has to be read.
+	// What other packages declare stays unknown: only this one's names matter, so that nothing outside it has to be
+	// read.
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: nothingElse{}, Error: func(error) {}, FakeImportC: true}
 	pkg, _ := config.Check(filepath.Base(dir), fset, files, info)
@@ -88,7 +89,8 @@ func arrowsUp(t *testing.T, dir string, order []string) []string {
 		if object.Pkg() != pkg || !object.Pos().IsValid() {
 			continue
 		}
-		from, to := filepath.Base(fset.Position(ident.Pos()).Filename), filepath.Base(fset.Position(object.Pos()).Filename)
+		from, to := filepath.Base(fset.Position(ident.Pos()).Filename),
+			filepath.Base(fset.Position(object.Pos()).Filename)
 		if from != to && floor(from) <= floor(to) {
 			used[from+" uses "+object.Name()+" of "+to+", which does not stand below it"] = true
 		}

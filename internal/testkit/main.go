@@ -9,7 +9,8 @@ import (
 	"assay/internal/testset"
 )
 
-// Main runs the tests of a package that starts programs, and removes what was made for them. It returns the status for os.Exit.
+// Main runs the tests of a package that starts programs, and removes what was made for them. It returns the status for
+// os.Exit.
 func Main(m *testing.M) int {
 	if os.Getenv("OMP_NUM_THREADS") == "" {
 		// What the scripts compute is small. Beside other programs PyTorch's threads would wait for each other.

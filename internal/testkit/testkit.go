@@ -18,8 +18,8 @@ import (
 	"assay/internal/python"
 )
 
-// patience is what is kept of a test's time for saying why there is no environment: go test ends a package after ten minutes, and a
-// package that is ended says only where it stood.
+// patience is what is kept of a test's time for saying why there is no environment: go test ends a package after ten
+// minutes, and a package that is ended says only where it stood.
 const patience = time.Minute
 
 var (
@@ -28,9 +28,10 @@ var (
 	environmentErr  error
 )
 
-// Python is the interpreter of an environment with pinned packages: PyTorch, transformers, accelerate, Lightning. It is made
-// once below the user's cache folder (or $ASSAY_CACHE) and reused by every later test and by `assay demo`; the first time it
-// takes minutes and, on Linux, some 6 GB. Where go test's limit comes first, the test fails and says how to have it made.
+// Python is the interpreter of an environment with pinned packages: PyTorch, transformers, accelerate, Lightning. It is
+// made once below the user's cache folder (or $ASSAY_CACHE) and reused by every later test and by `assay demo`; the
+// first time it takes minutes and, on Linux, some 6 GB. Where go test's limit comes first, the test fails and says how
+// to have it made.
 func Python(t testing.TB) string {
 	t.Helper()
 	environmentMu.Lock()
@@ -62,7 +63,8 @@ func makeEnvironment(t testing.TB) (string, error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "", fmt.Errorf("the environment of the tests was not ready in the time that go test gives a package: %w\n"+
-			"  make it without that limit, once: go test -timeout 60m -run TestEnvironment ./internal/testkit\n%s", err, log.String())
+			"  make it without that limit, once: go test -timeout 60m -run TestEnvironment ./internal/testkit\n%s", err,
+			log.String())
 	case err != nil:
 		return "", fmt.Errorf("%w\n%s", err, log.String())
 	}
@@ -91,10 +93,12 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, seeSources()
 })
 
-// seeSources opens every folder that the binary is built of: go test keeps a result until something changes that the test itself opened.
+// seeSources opens every folder that the binary is built of: go test keeps a result until something changes that the
+// test itself opened.
 func seeSources() error {
 	for _, folder := range []string{"cmd", "internal", "agent", "examples", "testdata"} {
-		err := filepath.WalkDir(filepath.Join(repository(), folder), func(path string, entry fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(repository(), folder), func(path string, entry fs.DirEntry,
+			err error) error {
 			if entry != nil && entry.IsDir() && entry.Name() == "__pycache__" {
 				return filepath.SkipDir
 			}

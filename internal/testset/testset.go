@@ -1,5 +1,5 @@
-// Package testset says how much is tested: what plain `go test ./...` leaves out, and how all of it is run. It stands apart from testkit,
-// whose imports the rooms below it cannot take.
+// Package testset says how much is tested: what plain `go test ./...` leaves out, and how all of it is run. It stands
+// apart from testkit, whose imports the rooms below it cannot take.
 package testset
 
 import (
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Variable chooses the set: Full runs every test, and no value, as in plain `go test ./...`, the short set: each hook, each kind of
-// fault, each outcome of a command once.
+// Variable chooses the set: Full runs every test, and no value, as in plain `go test ./...`, the short set: each hook,
+// each kind of fault, each outcome of a command once.
 const (
 	Variable = "ASSAY_TEST"
 	Full     = "full"
@@ -22,7 +22,8 @@ const command = Variable + "=" + Full + " go test -timeout 60m ./..."
 // leftOut counts the tests of this process that the short set leaves out.
 var leftOut atomic.Int32
 
-// IsFull tells whether every test is to run. It panics where the variable has a value that means nothing: a misspelt one would leave tests out.
+// IsFull tells whether every test is to run. It panics where the variable has a value that means nothing: a misspelt
+// one would leave tests out.
 func IsFull() bool {
 	switch set := os.Getenv(Variable); set {
 	case "":

@@ -57,7 +57,8 @@ func TestFormat(t *testing.T) {
 }
 
 func TestParseSeconds(t *testing.T) {
-	for text, want := range map[string]float64{"90": 90, "90s": 90, "2m": 120, "1h30m": 5400, "0.5": 0.5, " 2 m ": 120, "0": 0, "250ms": 0.25} {
+	for text, want := range map[string]float64{"90": 90, "90s": 90, "2m": 120, "1h30m": 5400, "0.5": 0.5, " 2 m ": 120,
+		"0": 0, "250ms": 0.25} {
 		if got, err := ParseSeconds(text); err != nil || got != want {
 			t.Errorf("ParseSeconds(%q) = %v, %v; want %v", text, got, err, want)
 		}

@@ -44,7 +44,8 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 	var iterations []*evidence.Run
 	for _, run := range runs {
 		same := func(other *evidence.Run) bool { return gate.Key(other) == gate.Key(run) }
-		if gate.Device(run) == "mps" && !slices.ContainsFunc(iterations, same) && evidence.Title(runs[0]) == evidence.Title(run) {
+		if gate.Device(run) == "mps" && !slices.ContainsFunc(iterations, same) &&
+			evidence.Title(runs[0]) == evidence.Title(run) {
 			iterations = append(iterations, run)
 		}
 	}
@@ -80,22 +81,27 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 			refs := []RunRef{ref(first, paths), ref(last, paths)}
 			cannot := func(needs, format string, args ...any) {
 				if open == nil {
-					open = &Stop{Outcome: "cannot tell", Text: fmt.Sprintf(format, args...), Operators: top, Gates: []string{}, Runs: refs, Needs: needs}
+					open = &Stop{Outcome: "cannot tell", Text: fmt.Sprintf(format, args...), Operators: top,
+						Gates: []string{}, Runs: refs, Needs: needs}
 				}
 			}
 			if len(top) < 3 || len(other) < 3 {
-				cannot("two runs with a profile (--profile=auto)", "a profile of one of two runs a week apart is missing")
+				cannot("two runs with a profile (--profile=auto)",
+					"a profile of one of two runs a week apart is missing")
 				continue
 			}
 			if !sameSet(top, other) {
-				why = fmt.Sprintf("the hottest operators changed: %s, then %s", strings.Join(other, ", "), strings.Join(top, ", "))
+				why = fmt.Sprintf("the hottest operators changed: %s, then %s", strings.Join(other, ", "),
+					strings.Join(top, ", "))
 				continue
 			}
 			if different, unknown := normalised(first, last); different != "" {
 				why = "the same three operators, and data loading is not normalised: " + different
 				continue
 			} else if unknown != "" {
-				cannot(gate.RunOn(last, "mps"), "the same three operators are on top, and whether data loading was normalised is not known: %s", unknown)
+				cannot(gate.RunOn(last, "mps"),
+					"the same three operators are on top, and whether data loading was normalised is not known: %s",
+					unknown)
 				continue
 			}
 			var both []string
@@ -105,7 +111,8 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 				switch was := before.Gates[k].Outcome; {
 				case r.Outcome == gate.Fail && was == gate.Fail:
 					both = append(both, r.Name)
-				case r.Outcome == gate.Unknown && was != gate.Pass && was != gate.NotAsked, was == gate.Unknown && r.Outcome == gate.Fail:
+				case r.Outcome == gate.Unknown && was != gate.Pass && was != gate.NotAsked, was == gate.Unknown &&
+					r.Outcome == gate.Fail:
 					unknown = r.Name
 					for _, need := range append(before.Gates[k].Needs(), r.Needs()...) {
 						unknown += "; " + need
@@ -117,7 +124,8 @@ func StoppingRule(runs []*evidence.Run, policy *gate.Policy, paths map[string]st
 			case len(both) > 0:
 				return Stop{Outcome: "yes", Operators: top, Gates: both, Runs: refs,
 					Text: fmt.Sprintf("change the contract: %.0f days apart, data loading normalised, %s failing in both, the same three operators take most of the time: %s",
-						last.Started.Sub(first.Started).Hours()/24, strings.Join(both, " and "), strings.Join(top, ", "))}
+						last.Started.Sub(first.Started).Hours()/24, strings.Join(both, " and "),
+						strings.Join(top, ", "))}
 			case unknown != "":
 				name, needs, _ := strings.Cut(unknown, "; ")
 				cannot(needs, "the same three operators are on top a week apart, and the gate %s cannot be told", name)
@@ -154,7 +162,8 @@ func normalised(a, b *evidence.Run) (different, unknown string) {
 	}
 	x, y := a.Provenance.Datasets[0], b.Provenance.Datasets[0]
 	switch {
-	case x.Type != y.Type || x.Length != y.Length || x.Fingerprint != "" && y.Fingerprint != "" && x.Fingerprint != y.Fingerprint:
+	case x.Type != y.Type || x.Length != y.Length || x.Fingerprint != "" && y.Fingerprint != "" &&
+		x.Fingerprint != y.Fingerprint:
 		return "the data differ", ""
 	case x.Batch != y.Batch:
 		return fmt.Sprintf("batch %d, then %d", x.Batch, y.Batch), ""

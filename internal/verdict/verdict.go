@@ -1,4 +1,5 @@
-// Package verdict says in which lane training belongs, by a table of rules (rules.go) over evidence, and when to stop tuning (stop.go).
+// Package verdict says in which lane training belongs, by a table of rules (rules.go) over evidence, and when to stop
+// tuning (stop.go).
 package verdict
 
 import (
@@ -13,8 +14,8 @@ import (
 	clean "assay/internal/text"
 )
 
-// Report is a verdict with its reasons: a document of evidence, whose subject and target are those of the first run, and whose figures are those that the
-// rules went by.
+// Report is a verdict with its reasons: a document of evidence, whose subject and target are those of the first run,
+// and whose figures are those that the rules went by.
 type Report struct {
 	evidence.Envelope
 	Ruling `json:"body"`
@@ -63,7 +64,9 @@ type Options struct {
 
 // Judge applies the rules. The first run names the subject.
 func Judge(runs []*evidence.Run, opts Options) *Report {
-	rep := &Report{Envelope: evidence.NewEnvelope(evidence.KindVerdict), Ruling: Ruling{Lane: None, Next: []string{}, Needs: []string{}, RuledOut: []Lane{}, Declared: append([]string{}, opts.Declared...), Runs: []RunRef{}, Rules: []Applied{}}}
+	rep := &Report{Envelope: evidence.NewEnvelope(evidence.KindVerdict),
+		Ruling: Ruling{Lane: None, Next: []string{}, Needs: []string{}, RuledOut: []Lane{},
+			Declared: append([]string{}, opts.Declared...), Runs: []RunRef{}, Rules: []Applied{}}}
 	if len(runs) > 0 {
 		rep.About(runs[0])
 	}
@@ -74,7 +77,8 @@ func Judge(runs []*evidence.Run, opts Options) *Report {
 	for _, rule := range Rules {
 		a := rep.apply(set, rule)
 		// Once MPS is out, what would have been measured on it no longer matters.
-		a.matters = !slices.Contains(rep.RuledOut, MPS) || slices.ContainsFunc(rule.When, func(c Condition) bool { return c.Out == MPS })
+		a.matters = !slices.Contains(rep.RuledOut, MPS) || slices.ContainsFunc(rule.When,
+			func(c Condition) bool { return c.Out == MPS })
 		// MLX is a rewrite: nobody is sent there unasked.
 		if rule.Lane == MLX && !slices.Contains(opts.Declared, Inference) && !slices.Contains(opts.Declared, Rewrite) {
 			a.matters = false
@@ -103,7 +107,8 @@ func Judge(runs []*evidence.Run, opts Options) *Report {
 }
 
 func (rep *Report) apply(set *gate.Set, rule Rule) Applied {
-	a := Applied{Name: rule.Name, Holds: "yes", Then: rule.Then(), Because: rule.Because, Source: rule.Source, Answers: []gate.Answer{}}
+	a := Applied{Name: rule.Name, Holds: "yes", Then: rule.Then(), Because: rule.Because, Source: rule.Source,
+		Answers: []gate.Answer{}}
 	for _, c := range rule.When {
 		out := gate.Fail
 		var answers []gate.Answer
@@ -117,13 +122,15 @@ func (rep *Report) apply(set *gate.Set, rule Rule) Applied {
 			if slices.Contains(rep.RuledOut, c.Out) {
 				out = gate.Pass
 			}
-			answers = []gate.Answer{{Condition: c.String(), Outcome: out, Text: string(c.Out) + ruled(out), Runs: []string{}}}
+			answers = []gate.Answer{{Condition: c.String(), Outcome: out, Text: string(c.Out) + ruled(out),
+				Runs: []string{}}}
 		case c.Unless != "":
 			if !slices.ContainsFunc(rep.Rules, func(a Applied) bool { return a.Name == c.Unless && a.Holds == "yes" }) {
 				out = gate.Pass
 			}
 			if out != gate.Pass {
-				answers = []gate.Answer{{Condition: c.String(), Outcome: out, Text: c.Unless + " holds", Runs: []string{}}}
+				answers = []gate.Answer{{Condition: c.String(), Outcome: out, Text: c.Unless + " holds",
+					Runs: []string{}}}
 			}
 		default:
 			if c.Said != "" && said(c.Said) || c.NotSaid != "" && !said(c.NotSaid) {
@@ -192,7 +199,8 @@ func (rep *Report) missing(runs []*evidence.Run) {
 		}
 	}
 	if len(runs) == 0 {
-		rep.Needs = []string{"assay run --on double -- python train.py", "assay run --on cpu -- python train.py", "on a Mac: assay run --on mps -- python train.py --epochs 10"}
+		rep.Needs = []string{"assay run --on double -- python train.py", "assay run --on cpu -- python train.py",
+			"on a Mac: assay run --on mps -- python train.py --epochs 10"}
 	}
 }
 

@@ -45,7 +45,8 @@ func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	lanes := false
 	for _, r := range Rules {
-		if seen[r.Name] || r.Because == "" || r.Source == "" || r.Next == "" || len(r.When) == 0 || (r.Lane == "") == (r.RuleOut == "") {
+		if seen[r.Name] || r.Because == "" || r.Source == "" || r.Next == "" || len(r.When) == 0 ||
+			(r.Lane == "") == (r.RuleOut == "") {
 			t.Errorf("rule %+v", r)
 		}
 		lanes = lanes || r.Lane != ""
@@ -78,7 +79,8 @@ func load(t *testing.T, name string) *evidence.Run {
 func on(device, id string, step float64, change ...func(*evidence.Run)) *evidence.Run {
 	run := evidence.NewRun(id)
 	run.Started = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	run.Subject = evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "10"}, Script: "train.py"}
+	run.Subject = evidence.Subject{Kind: "script", Command: []string{"python", "train.py", "--epochs", "10"},
+		Script: "train.py"}
 	run.Target = evidence.Target{Device: device, Framework: "torch", Release: "2.8.0"}
 	run.Outcome = evidence.Outcome{Started: true, Complete: true}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "d", Length: 1437, Batch: 32}}
@@ -86,7 +88,8 @@ func on(device, id string, step float64, change ...func(*evidence.Run)) *evidenc
 	if device == "mps" {
 		gpu(0.6)(run)
 		growing(0)(run)
-		run.Operators = []evidence.Operator{{Name: "aten::mm", Self: 9}, {Name: "aten::copy_", Self: 8}, {Name: "aten::conv", Self: 7}, {Name: "aten::add", Self: 1}}
+		run.Operators = []evidence.Operator{{Name: "aten::mm", Self: 9}, {Name: "aten::copy_", Self: 8},
+			{Name: "aten::conv", Self: 7}, {Name: "aten::add", Self: 1}}
 		run.Figures = append(run.Figures, evidence.Known("share.data", 0.05, "ratio", evidence.Measured))
 	}
 	for _, c := range change {
@@ -129,7 +132,8 @@ func batch(n int) func(*evidence.Run) {
 }
 
 func pressure(run *evidence.Run) {
-	run.Host.Samples = []evidence.Sample{{Figures: []evidence.Figure{evidence.Known("host.pressure", 2, "level", evidence.Measured)}}}
+	run.Host.Samples = []evidence.Sample{{Figures: []evidence.Figure{evidence.Known("host.pressure", 2, "level",
+		evidence.Measured)}}}
 }
 
 func TestLanes(t *testing.T) {
@@ -151,41 +155,66 @@ func TestLanes(t *testing.T) {
 	}{
 		{"nothing", nil, nil, None, "", false, "assay run --on double"},
 		{"cpu alone", []*evidence.Run{cpu}, nil, None, "", false, "assay run --on mps -- python train.py"},
-		{"a rehearsal that fits proves no speed", []*evidence.Run{fits, same(on("cpu", "c", 9), fits)}, nil, None, "", false, "assay run --on mps"},
-		{"missing operator, nothing else", []*evidence.Run{missing}, nil, None, "", true, "assay run --on cpu -- python eigen.py"},
-		{"missing operator, short on the CPU", []*evidence.Run{missing, same(on("cpu", "c", 1, put("epoch.estimate", 60, "s")), missing)}, nil, CPU, "cpu-is-enough", true, ""},
-		{"missing operator, long on the CPU", []*evidence.Run{missing, same(on("cpu", "c", 1, put("epoch.estimate", 7200, "s")), missing)}, nil, None, "", true, "assay run --on cuda"},
-		{"missing operator, ran on CUDA", []*evidence.Run{missing, same(on("cuda", "c", 1), missing)}, nil, CUDA, "cuda-instead", true, ""},
-		{"missing operator, ran in MLX", []*evidence.Run{missing, same(on("mlx", "c", 1), missing)}, nil, MLX, "mlx-instead", true, ""},
+		{"a rehearsal that fits proves no speed", []*evidence.Run{fits, same(on("cpu", "c", 9), fits)}, nil, None, "",
+			false, "assay run --on mps"},
+		{"missing operator, nothing else", []*evidence.Run{missing}, nil, None, "", true,
+			"assay run --on cpu -- python eigen.py"},
+		{"missing operator, short on the CPU", []*evidence.Run{missing,
+			same(on("cpu", "c", 1, put("epoch.estimate", 60, "s")), missing)}, nil, CPU, "cpu-is-enough", true, ""},
+		{"missing operator, long on the CPU", []*evidence.Run{missing, same(on("cpu", "c", 1,
+			put("epoch.estimate", 7200, "s")), missing)}, nil, None, "", true, "assay run --on cuda"},
+		{"missing operator, ran on CUDA", []*evidence.Run{missing, same(on("cuda", "c", 1), missing)}, nil, CUDA,
+			"cuda-instead", true, ""},
+		{"missing operator, ran in MLX", []*evidence.Run{missing, same(on("mlx", "c", 1), missing)}, nil, MLX,
+			"mlx-instead", true, ""},
 		{"missing operator: another Mac lacks it too", []*evidence.Run{missing}, []string{Service}, None, "", true, ""},
 		{"too large", []*evidence.Run{large}, nil, Remote, "more-memory", true, ""},
 		{"faster on MPS", []*evidence.Run{on("mps", "m", 0.05), cpu}, nil, MPS, "mps", false, ""},
 		{"little faster, GPU at work", []*evidence.Run{on("mps", "m", 0.09), cpu}, nil, MPS, "mps", false, ""},
-		{"little faster, GPU idle", []*evidence.Run{on("mps", "m", 0.09, gpu(0.1)), cpu}, nil, None, "data-plane", false, ""},
+		{"little faster, GPU idle", []*evidence.Run{on("mps", "m", 0.09, gpu(0.1)), cpu}, nil, None, "data-plane",
+			false, ""},
 		{"slower, GPU at work", []*evidence.Run{on("mps", "m", 0.12), cpu}, nil, CPU, "cpu-is-faster", false, ""},
-		{"another batch is no comparison", []*evidence.Run{on("mps", "m", 0.05, batch(64)), cpu}, nil, None, "", false, "assay run --on cpu"},
-		{"memory grows", []*evidence.Run{on("mps", "m", 0.05, growing(0.05)), cpu}, nil, Remote, "memory-grows", false, ""},
-		{"too few epochs", []*evidence.Run{on("mps", "m", 0.05, func(r *evidence.Run) { r.Epochs = r.Epochs[:3] }), cpu}, nil, None, "", false, "a run of 10 epochs"},
-		{"short of memory, long", []*evidence.Run{on("mps", "m", 0.05, pressure, put("epoch.estimate", 7200, "s")), cpu}, nil, Remote, "shared-memory", false, ""},
-		{"short of memory, short", []*evidence.Run{on("mps", "m", 0.05, pressure, put("epoch.estimate", 60, "s")), cpu}, nil, MPS, "mps", false, ""},
-		{"fails on MPS, runs on CUDA", []*evidence.Run{on("mps", "m", 0.05, failed), cpu, on("cuda", "u", 0.01)}, nil, CUDA, "cuda-instead", true, ""},
-		{"hotspot on the CPU", []*evidence.Run{on("mps", "m", 0.09, fallback), cpu, on("cuda", "u", 0.01)}, nil, CUDA, "cuda-instead", true, ""},
-		{"hotspot on the CPU, and fast all the same", []*evidence.Run{on("mps", "m", 0.05, fallback), cpu}, nil, MPS, "mps", false, ""},
-		{"has to follow CUDA, and does", []*evidence.Run{on("mps", "m", 0.05, losses(2, 1)), cpu, on("cuda", "u", 0.01, losses(2, 1.0001))}, []string{MatchCUDA}, MPS, "mps", false, ""},
-		{"has to follow CUDA, and drifts", []*evidence.Run{on("mps", "m", 0.05, losses(2, 1)), cpu, on("cuda", "u", 0.01, losses(2, 1.1))}, []string{MatchCUDA}, CUDA, "drift-to-cuda", true, ""},
-		{"drifts, and need not follow", []*evidence.Run{on("mps", "m", 0.05, losses(2, 1)), cpu, on("cuda", "u", 0.01, losses(2, 1.1))}, nil, MPS, "mps", false, ""},
-		{"has to follow CUDA, never compared", []*evidence.Run{on("mps", "m", 0.05), cpu}, []string{MatchCUDA}, None, "", false, "assay run --on cuda"},
+		{"another batch is no comparison", []*evidence.Run{on("mps", "m", 0.05, batch(64)), cpu}, nil, None, "", false,
+			"assay run --on cpu"},
+		{"memory grows", []*evidence.Run{on("mps", "m", 0.05, growing(0.05)), cpu}, nil, Remote, "memory-grows", false,
+			""},
+		{"too few epochs", []*evidence.Run{on("mps", "m", 0.05, func(r *evidence.Run) { r.Epochs = r.Epochs[:3] }),
+			cpu}, nil, None, "", false, "a run of 10 epochs"},
+		{"short of memory, long", []*evidence.Run{on("mps", "m", 0.05, pressure, put("epoch.estimate", 7200, "s")),
+			cpu}, nil, Remote, "shared-memory", false, ""},
+		{"short of memory, short", []*evidence.Run{on("mps", "m", 0.05, pressure, put("epoch.estimate", 60, "s")), cpu},
+			nil, MPS, "mps", false, ""},
+		{"fails on MPS, runs on CUDA", []*evidence.Run{on("mps", "m", 0.05, failed), cpu, on("cuda", "u", 0.01)}, nil,
+			CUDA, "cuda-instead", true, ""},
+		{"hotspot on the CPU", []*evidence.Run{on("mps", "m", 0.09, fallback), cpu, on("cuda", "u", 0.01)}, nil, CUDA,
+			"cuda-instead", true, ""},
+		{"hotspot on the CPU, and fast all the same", []*evidence.Run{on("mps", "m", 0.05, fallback), cpu}, nil, MPS,
+			"mps", false, ""},
+		{"has to follow CUDA, and does", []*evidence.Run{on("mps", "m", 0.05, losses(2, 1)), cpu,
+			on("cuda", "u", 0.01, losses(2, 1.0001))}, []string{MatchCUDA}, MPS, "mps", false, ""},
+		{"has to follow CUDA, and drifts", []*evidence.Run{on("mps", "m", 0.05, losses(2, 1)), cpu,
+			on("cuda", "u", 0.01, losses(2, 1.1))}, []string{MatchCUDA}, CUDA, "drift-to-cuda", true, ""},
+		{"drifts, and need not follow", []*evidence.Run{on("mps", "m", 0.05, losses(2, 1)), cpu,
+			on("cuda", "u", 0.01, losses(2, 1.1))}, nil, MPS, "mps", false, ""},
+		{"has to follow CUDA, never compared", []*evidence.Run{on("mps", "m", 0.05), cpu}, []string{MatchCUDA}, None,
+			"", false, "assay run --on cuda"},
 		{"queues", []*evidence.Run{on("mps", "m", 0.05), cpu}, []string{Service}, Remote, "service", false, ""},
-		{"inference, MLX faster", []*evidence.Run{on("mps", "m", 0.05), on("mlx", "x", 0.04)}, []string{Inference}, MLX, "mlx-inference", false, ""},
-		{"inference, MLX faster, portable", []*evidence.Run{on("mps", "m", 0.05), cpu, on("mlx", "x", 0.04)}, []string{Inference, Portable}, None, "", false, ""},
-		{"training, MLX faster, not asked to rewrite", []*evidence.Run{on("mps", "m", 0.05), cpu, on("mlx", "x", 0.01)}, nil, MPS, "mps", false, ""},
-		{"training, MLX faster, may be rewritten", []*evidence.Run{on("mps", "m", 0.05), cpu, on("mlx", "x", 0.01)}, []string{Rewrite}, MLX, "mlx-training", false, ""},
+		{"inference, MLX faster", []*evidence.Run{on("mps", "m", 0.05), on("mlx", "x", 0.04)}, []string{Inference}, MLX,
+			"mlx-inference", false, ""},
+		{"inference, MLX faster, portable", []*evidence.Run{on("mps", "m", 0.05), cpu, on("mlx", "x", 0.04)},
+			[]string{Inference, Portable}, None, "", false, ""},
+		{"training, MLX faster, not asked to rewrite", []*evidence.Run{on("mps", "m", 0.05), cpu, on("mlx", "x", 0.01)},
+			nil, MPS, "mps", false, ""},
+		{"training, MLX faster, may be rewritten", []*evidence.Run{on("mps", "m", 0.05), cpu, on("mlx", "x", 0.01)},
+			[]string{Rewrite}, MLX, "mlx-training", false, ""},
 	} {
 		rep := Judge(c.runs, Options{Declared: c.declared})
 		if rep.Lane != c.lane || rep.Rule != c.rule || slices.Contains(rep.RuledOut, MPS) != c.out {
-			t.Errorf("%s: %s by %q, out %v; want %s by %q, out %v", c.name, rep.Lane, rep.Rule, rep.RuledOut, c.lane, c.rule, c.out)
+			t.Errorf("%s: %s by %q, out %v; want %s by %q, out %v", c.name, rep.Lane, rep.Rule, rep.RuledOut, c.lane,
+				c.rule, c.out)
 		}
-		if all := strings.Join(rep.Needs, "\n"); !strings.Contains(all, c.needs) || rep.Lane != None && len(rep.Needs) > 0 {
+		if all := strings.Join(rep.Needs, "\n"); !strings.Contains(all, c.needs) || rep.Lane != None &&
+			len(rep.Needs) > 0 {
 			t.Errorf("%s: needs %q, want %q", c.name, all, c.needs)
 		}
 		if c.out && strings.Contains(strings.Join(rep.Needs, "\n"), "--on mps") {
@@ -218,12 +247,14 @@ func TestReasonsPointAtEvidence(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := Text(&b, rep, 300); err != nil || !strings.Contains(b.String(), "speedup(mps, cpu) is 50.0 %, as asked (>= 22.0 %) (derived; 1 − step.time(mps) / step.time(cpu): 50.0 ms against 100 ms; of m-run, c-run)") {
+	if err := Text(&b, rep, 300); err != nil || !strings.Contains(b.String(),
+		"speedup(mps, cpu) is 50.0 %, as asked (>= 22.0 %) (derived; 1 − step.time(mps) / step.time(cpu): 50.0 ms against 100 ms; of m-run, c-run)") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 }
 
-// TestStoppingRule: two iterations a week apart that fail alike for the same operators end the tuning; nothing less does.
+// TestStoppingRule: two iterations a week apart that fail alike for the same operators end the tuning; nothing less
+// does.
 func TestStoppingRule(t *testing.T) {
 	cpu := on("cpu", "cpu", 0.100)
 	at := func(day int) func(*evidence.Run) {
@@ -258,37 +289,58 @@ func TestStoppingRule(t *testing.T) {
 		want string
 		says string
 	}{
-		{"two iterations", []*evidence.Run{poor("b", 10), poor("a", 2), cpu}, "yes", "change the contract: 8 days apart"},
-		{"in another order of time", []*evidence.Run{poor("b", 10, ops("aten::conv", "aten::mm", "aten::copy_")), poor("a", 2), cpu}, "yes", "data-plane failing in both"},
+		{"two iterations", []*evidence.Run{poor("b", 10), poor("a", 2), cpu}, "yes",
+			"change the contract: 8 days apart"},
+		{"in another order of time", []*evidence.Run{poor("b", 10, ops("aten::conv", "aten::mm", "aten::copy_")),
+			poor("a", 2), cpu}, "yes", "data-plane failing in both"},
 		{"six days", []*evidence.Run{poor("b", 8), poor("a", 2), cpu}, "no", "no two runs on MPS lie a week apart"},
 		{"a week to the hour", []*evidence.Run{poor("b", 9), poor("a", 2), cpu}, "yes", "7 days apart"},
 		{"one", []*evidence.Run{poor("a", 2), cpu}, "no", "fewer than two"},
-		{"other operators", []*evidence.Run{poor("b", 10, ops("aten::mm", "aten::copy_", "aten::sort")), poor("a", 2), cpu}, "no", "the hottest operators changed"},
+		{"other operators", []*evidence.Run{poor("b", 10, ops("aten::mm", "aten::copy_", "aten::sort")), poor("a", 2),
+			cpu}, "no", "the hottest operators changed"},
 		{"another batch", []*evidence.Run{poor("b", 10, batch(64)), poor("a", 2), cpu}, "no", "batch 32, then 64"},
-		{"data loading moved", []*evidence.Run{poor("b", 10, put("share.data", 0.2, "ratio")), poor("a", 2), cpu}, "no", "data take 5 % of a step, then 20 %"},
-		{"data loading moved by five points, no more", []*evidence.Run{poor("b", 10, put("share.data", 0.1, "ratio")), poor("a", 2), cpu}, "yes", "data loading normalised"},
-		{"other data", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Length = 99 }), poor("a", 2), cpu}, "no", "the data differ"},
-		{"data of another kind", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Type = "e" }), poor("a", 2), cpu}, "no", "the data differ"},
-		{"the same data, changed", []*evidence.Run{poor("b", 10, print("sha256:1")), poor("a", 2, print("sha256:2")), cpu}, "no", "the data differ"},
-		{"data without a fingerprint", []*evidence.Run{poor("b", 10, print("sha256:1")), poor("a", 2), cpu}, "yes", "data loading normalised"},
-		{"no loader", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets = nil }), poor("a", 2), cpu}, "cannot tell", "no loader was seen"},
-		{"more workers", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Workers = 4 }), poor("a", 2), cpu}, "no", "0 workers, then 4"},
-		{"data loading disturbed", []*evidence.Run{poor("b", 10, disturb("share.data")), poor("a", 2), cpu}, "cannot tell", "share.data was disturbed: others"},
-		{"the last of three decides", []*evidence.Run{poor("b", 10), poor("c", 12, put("step.time", 0.05, "s")), poor("a", 2), cpu}, "yes", "8 days apart"},
+		{"data loading moved", []*evidence.Run{poor("b", 10, put("share.data", 0.2, "ratio")), poor("a", 2), cpu}, "no",
+			"data take 5 % of a step, then 20 %"},
+		{"data loading moved by five points, no more", []*evidence.Run{poor("b", 10, put("share.data", 0.1, "ratio")),
+			poor("a", 2), cpu}, "yes", "data loading normalised"},
+		{"other data", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Length = 99 }),
+			poor("a", 2), cpu}, "no", "the data differ"},
+		{"data of another kind", []*evidence.Run{poor("b", 10,
+			func(r *evidence.Run) { r.Provenance.Datasets[0].Type = "e" }), poor("a", 2), cpu}, "no",
+			"the data differ"},
+		{"the same data, changed", []*evidence.Run{poor("b", 10, print("sha256:1")), poor("a", 2, print("sha256:2")),
+			cpu}, "no", "the data differ"},
+		{"data without a fingerprint", []*evidence.Run{poor("b", 10, print("sha256:1")), poor("a", 2), cpu}, "yes",
+			"data loading normalised"},
+		{"no loader", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets = nil }),
+			poor("a", 2), cpu}, "cannot tell", "no loader was seen"},
+		{"more workers", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Provenance.Datasets[0].Workers = 4 }),
+			poor("a", 2), cpu}, "no", "0 workers, then 4"},
+		{"data loading disturbed", []*evidence.Run{poor("b", 10, disturb("share.data")), poor("a", 2), cpu},
+			"cannot tell", "share.data was disturbed: others"},
+		{"the last of three decides", []*evidence.Run{poor("b", 10), poor("c", 12, put("step.time", 0.05, "s")),
+			poor("a", 2), cpu}, "yes", "8 days apart"},
 		{"the same run twice", []*evidence.Run{poor("a", 2), poor("a", 2), cpu}, "no", "fewer than two"},
-		{"waits for data", []*evidence.Run{poor("b", 10, put("share.data", 0.4, "ratio")), poor("a", 2, put("share.data", 0.4, "ratio")), cpu}, "no", "waiting for data"},
-		{"no longer fails", []*evidence.Run{poor("b", 10, put("step.time", 0.05, "s")), poor("a", 2), cpu}, "no", "no gate fails in both"},
+		{"waits for data", []*evidence.Run{poor("b", 10, put("share.data", 0.4, "ratio")),
+			poor("a", 2, put("share.data", 0.4, "ratio")), cpu}, "no", "waiting for data"},
+		{"no longer fails", []*evidence.Run{poor("b", 10, put("step.time", 0.05, "s")), poor("a", 2), cpu}, "no",
+			"no gate fails in both"},
 		{"no profile", []*evidence.Run{poor("b", 10, ops()), poor("a", 2), cpu}, "cannot tell", "a profile of one"},
-		{"no run on the CPU", []*evidence.Run{poor("b", 10), poor("a", 2)}, "cannot tell", "the gate data-plane cannot be told"},
-		{"share of data unknown", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Figures = r.Figures[:1] }), poor("a", 2), cpu}, "cannot tell", "whether data loading was normalised"},
-		{"another script", []*evidence.Run{poor("b", 10), poor("a", 2, func(r *evidence.Run) { r.Subject.Script = "other.py" }), cpu}, "no", "fewer than two"},
-		{"on a CPU", []*evidence.Run{on("cpu", "b", 1, at(10), ops("a", "b", "c")), on("cpu", "a", 1, at(2), ops("a", "b", "c"))}, "no", "fewer than two"},
+		{"no run on the CPU", []*evidence.Run{poor("b", 10), poor("a", 2)}, "cannot tell",
+			"the gate data-plane cannot be told"},
+		{"share of data unknown", []*evidence.Run{poor("b", 10, func(r *evidence.Run) { r.Figures = r.Figures[:1] }),
+			poor("a", 2), cpu}, "cannot tell", "whether data loading was normalised"},
+		{"another script", []*evidence.Run{poor("b", 10), poor("a", 2,
+			func(r *evidence.Run) { r.Subject.Script = "other.py" }), cpu}, "no", "fewer than two"},
+		{"on a CPU", []*evidence.Run{on("cpu", "b", 1, at(10), ops("a", "b", "c")),
+			on("cpu", "a", 1, at(2), ops("a", "b", "c"))}, "no", "fewer than two"},
 	} {
 		s := StoppingRule(c.runs, nil, map[string]string{"a": "runs/a", "b": "runs/b"})
 		if s.Outcome != c.want || !strings.Contains(s.Text, c.says) {
 			t.Errorf("%s: %s %q, want %s %q", c.name, s.Outcome, s.Text, c.want, c.says)
 		}
-		if s.Outcome == "yes" && (len(s.Runs) != 2 || s.Runs[0].Path != "runs/a" || s.Runs[1].Path != "runs/b" || len(s.Operators) != 3 || len(s.Gates) == 0) {
+		if s.Outcome == "yes" && (len(s.Runs) != 2 || s.Runs[0].Path != "runs/a" || s.Runs[1].Path != "runs/b" ||
+			len(s.Operators) != 3 || len(s.Gates) == 0) {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 	}
@@ -300,7 +352,9 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Report
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != evidence.Schema || back.Kind != evidence.KindVerdict || back.Lane != Remote || len(back.Rules) != len(Rules) || strings.Contains(b.String(), "null") {
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back.Schema != evidence.Schema ||
+		back.Kind != evidence.KindVerdict || back.Lane != Remote || len(back.Rules) != len(Rules) ||
+		strings.Contains(b.String(), "null") {
 		t.Errorf("%v %+v", err, back)
 	}
 }
@@ -314,21 +368,25 @@ func TestDisturbedChoosesNoLane(t *testing.T) {
 			}
 		}
 	}
-	for _, runs := range [][]*evidence.Run{{on("mps", "m", 0.05), on("cpu", "c", 0.1, mark)}, {on("mps", "m", 0.2, mark), on("cpu", "c", 0.1)}} {
+	for _, runs := range [][]*evidence.Run{{on("mps", "m", 0.05), on("cpu", "c", 0.1, mark)},
+		{on("mps", "m", 0.2, mark), on("cpu", "c", 0.1)}} {
 		rep := Judge(runs, Options{})
 		var b bytes.Buffer
-		if err := Text(&b, rep, 300); err != nil || rep.Lane != None || !strings.Contains(b.String(), "was disturbed: cpu contention") || len(rep.Needs) == 0 {
+		if err := Text(&b, rep, 300); err != nil || rep.Lane != None ||
+			!strings.Contains(b.String(), "was disturbed: cpu contention") || len(rep.Needs) == 0 {
 			t.Errorf("%s by %s: %v\n%s", rep.Lane, rep.Rule, err, b.String())
 		}
 	}
 }
 
-// TestTextSaysWhatTheStoppingRuleSaw: both runs with their day and where they lie, why it holds, or what would tell; where it does not hold, nothing.
+// TestTextSaysWhatTheStoppingRuleSaw: both runs with their day and where they lie, why it holds, or what would tell;
+// where it does not hold, nothing.
 func TestTextSaysWhatTheStoppingRuleSaw(t *testing.T) {
 	day := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	refs := []RunRef{{ID: "first-run", Path: "runs/a", Started: day}, {ID: "second-run", Started: day.AddDate(0, 0, 8)}}
 	for outcome, want := range map[string][]string{
-		"yes":         {"stopping rule: so it is\n", "  2026-03-02 runs/a\n", "  2026-03-10 second-run\n", "because: tuning goes on without end"},
+		"yes": {"stopping rule: so it is\n", "  2026-03-02 runs/a\n", "  2026-03-10 second-run\n",
+			"because: tuning goes on without end"},
 		"cannot tell": {"stopping rule: so it is\n", "  2026-03-02 runs/a\n", "to know: a profile\n"},
 		"no":          nil,
 	} {
@@ -346,7 +404,8 @@ func TestTextSaysWhatTheStoppingRuleSaw(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", outcome, w, b.String())
 			}
 		}
-		if strings.Contains(b.String(), "stopping rule") != (outcome != "no") || strings.Contains(b.String(), "without end") != (outcome == "yes") ||
+		if strings.Contains(b.String(), "stopping rule") != (outcome != "no") ||
+			strings.Contains(b.String(), "without end") != (outcome == "yes") ||
 			strings.Contains(b.String(), "to know: \n") {
 			t.Errorf("%s:\n%s", outcome, b.String())
 		}
@@ -379,7 +438,8 @@ func TestRulesText(t *testing.T) {
 	var b bytes.Buffer
 	RulesText(&b, 2000)
 	for _, want := range []string{"missing-operator\n  when refusals(missing) >= 1\n  then MPS is out\n",
-		"hotspots-fall-back\n  when hot.fallbacks(mps) >= 1\n  and speedup(mps, cpu) < 22 %\n  then MPS is out\n", "\nstopping rule\n"} {
+		"hotspots-fall-back\n  when hot.fallbacks(mps) >= 1\n  and speedup(mps, cpu) < 22 %\n  then MPS is out\n",
+		"\nstopping rule\n"} {
 		if !strings.Contains("\n"+b.String(), "\n"+strings.TrimPrefix(want, "\n")) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -1,10 +1,10 @@
-// Command audit measures `assay check` against ruff, uncached, over one corpus, by turns and on two cores, and says how long each takes and
-// how much memory.
+// Command audit measures `assay check` against ruff, uncached, over one corpus, by turns and on two cores, and says how
+// long each takes and how much memory.
 //
 //	go run ./tools/audit [-out docs/audit-speed.md] [-ruff PATH] [-machine TEXT] DIR…
 //
-// Without DIR the packages of the interpreter named by -python are read. ruff comes from -ruff, the PATH, or PyPI (into a folder that is
-// removed again).
+// Without DIR the packages of the interpreter named by -python are read. ruff comes from -ruff, the PATH, or PyPI (into
+// a folder that is removed again).
 package main
 
 import (
@@ -102,7 +102,8 @@ func run(out, ruff, python, machine string, runs int, dirs []string) error {
 	}
 	for i := range runs + 1 { // the first counts for nothing: it finds the files on the disk
 		for _, p := range pairs {
-			first, second := func() error { return p.us.take(assay, p.ours, io.Discard, i > 0) }, func() error { return p.them.take(ruff, p.lint, io.Discard, i > 0) }
+			first, second := func() error { return p.us.take(assay, p.ours, io.Discard, i > 0) },
+				func() error { return p.them.take(ruff, p.lint, io.Discard, i > 0) }
 			if i%2 == 1 { // neither is always the one that comes after the other
 				first, second = second, first
 			}
@@ -138,11 +139,13 @@ func run(out, ruff, python, machine string, runs int, dirs []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Speed of the audit\n\nWritten by `go run ./tools/audit`; every figure is measured.\n\n")
 	fmt.Fprintf(&b, "`assay check --all` and %s with its default rules, uncached, by turns over the same %d Python files (%.0f MB), GOMAXPROCS and RAYON_NUM_THREADS at %s. Machine: %s. "+
-		"Findings: %d and %d.\n\n", strings.TrimSpace(string(version)), files, float64(size)/1e6, cores, machine, ours, len(theirs))
+		"Findings: %d and %d.\n\n", strings.TrimSpace(string(version)), files, float64(size)/1e6, cores, machine, ours,
+		len(theirs))
 	fmt.Fprintf(&b, "| | median of %d | fastest | CPU time | peak memory |\n|---|---|---|---|---|\n", runs)
 	for _, p := range pairs {
 		for _, m := range []*measured{p.us, p.them} {
-			fmt.Fprintf(&b, "| %s | %.2f s | %.2f s | %.2f s | %.0f MB |\n", m.name, median(m.wall).Seconds(), slices.Min(m.wall).Seconds(), median(m.cpu).Seconds(), float64(m.memory)/1e6)
+			fmt.Fprintf(&b, "| %s | %.2f s | %.2f s | %.2f s | %.0f MB |\n", m.name, median(m.wall).Seconds(),
+				slices.Min(m.wall).Seconds(), median(m.cpu).Seconds(), float64(m.memory)/1e6)
 		}
 	}
 	fmt.Fprintln(&b)
@@ -150,8 +153,10 @@ func run(out, ruff, python, machine string, runs int, dirs []string) error {
 		if i > 0 {
 			fmt.Fprint(&b, " ")
 		}
-		fmt.Fprintf(&b, "With %s `assay check` takes %.2f times as long as ruff by the clock, %.2f times by CPU time.", p.form,
-			median(p.us.wall).Seconds()/median(p.them.wall).Seconds(), median(p.us.cpu).Seconds()/median(p.them.cpu).Seconds())
+		fmt.Fprintf(&b, "With %s `assay check` takes %.2f times as long as ruff by the clock, %.2f times by CPU time.",
+			p.form,
+			median(p.us.wall).Seconds()/median(p.them.wall).Seconds(),
+			median(p.us.cpu).Seconds()/median(p.them.cpu).Seconds())
 	}
 	fmt.Fprintf(&b, "\n\n%s\n", many)
 	fmt.Print(b.String())
@@ -219,7 +224,8 @@ func manyFindings(assay, work string) (string, error) {
 	}
 	m := &measured{name: "assay check"}
 	var report bytes.Buffer
-	if err := m.take(assay, []string{"check", "--all", "--exit-zero", "--format", "json", dir}, &report, true); err != nil {
+	if err := m.take(assay, []string{"check", "--all", "--exit-zero", "--format", "json", dir}, &report,
+		true); err != nil {
 		return "", err
 	}
 	n, err := items(report.Bytes())
@@ -229,7 +235,8 @@ func manyFindings(assay, work string) (string, error) {
 	if n != files*each {
 		return "", fmt.Errorf("%d findings of %d were reported", n, files*each)
 	}
-	return fmt.Sprintf("A generated project with %d findings in %d files: all reported, in %.2f s with %.0f MB.", n, files, m.wall[0].Seconds(), float64(m.memory)/1e6), nil
+	return fmt.Sprintf("A generated project with %d findings in %d files: all reported, in %.2f s with %.0f MB.", n,
+		files, m.wall[0].Seconds(), float64(m.memory)/1e6), nil
 }
 
 // count says how many Python files there are below the folders, and their bytes.
@@ -262,7 +269,8 @@ func findRuff(named, python, work string) (string, error) {
 		return path, nil
 	}
 	venv := filepath.Join(work, "ruff")
-	for _, args := range [][]string{{python, "-m", "venv", venv}, {filepath.Join(venv, "bin", "pip"), "install", "-q", "ruff==" + ruffVersion}} {
+	for _, args := range [][]string{{python, "-m", "venv", venv}, {filepath.Join(venv, "bin", "pip"), "install", "-q",
+		"ruff==" + ruffVersion}} {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Stdout, cmd.Stderr = io.Discard, os.Stderr
 		if err := cmd.Run(); err != nil {

@@ -42,8 +42,8 @@ func onMetal(at audit.Look) audit.Look {
 // "cuda"`, `if args.cuda`. On a machine
 // without CUDA nobody gets there.
 func underCUDA(p *audit.Pass) bool {
-	// A file or a function that is about CUDA by its name is not reached on a machine without it, unless the file itself
-	// calls it.
+	// A file or a function that is about CUDA by its name is not reached on a machine without it, unless the file
+	// itself calls it.
 	if !p.FromTop() {
 		name := ""
 		if f := p.Func(); f != nil {

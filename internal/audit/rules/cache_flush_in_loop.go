@@ -22,7 +22,8 @@ var CacheFlushInLoop = &audit.Rule{Name: "cache-flush-in-loop", Title: "memory c
 			return
 		}
 		f := audit.Finding{Sure: true, Text: strings.TrimPrefix(c.Path, "torch.") +
-			"() in every step: memory goes back to the system and is asked for again", Hint: "call it between phases at most"}
+			"() in every step: memory goes back to the system and is asked for again",
+			Hint: "call it between phases at most"}
 		if c.Path == "gc.collect" {
 			f.Text = "gc.collect() in every step walks through every object, and frees no tensor that is still held"
 		}

@@ -18,7 +18,8 @@ var CheckpointWithoutMap = &audit.Rule{Name: "checkpoint-without-map-location",
 			return
 		}
 		f := audit.Finding{Sure: false, Severity: audit.Notice,
-			Text: "if the file was saved on a CUDA machine, this raises here", Hint: "say map_location=\"cpu\", or the device"}
+			Text: "if the file was saved on a CUDA machine, this raises here",
+			Hint: "say map_location=\"cpu\", or the device"}
 		if end := c.Node.Args; len(end) == 1 {
 			f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "load to the CPU",
 				Edits: []audit.Edit{{From: end[0].End(), To: end[0].End(), Text: ", map_location=\"cpu\""}}}

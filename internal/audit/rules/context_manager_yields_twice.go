@@ -38,8 +38,10 @@ var GeneratorManager = &audit.Rule{Name: "context-manager-yields-twice",
 				}
 				for _, h := range t.Handlers {
 					if y := yields(h.Body); y != nil {
-						p.Report(y, audit.Finding{Sure: true, Text: "after an error in the block this yields a second " +
-							"time: RuntimeError, and the block is not run again", Hint: "put the retry into a loop around the block"})
+						p.Report(y, audit.Finding{Sure: true,
+							Text: "after an error in the block this yields a second " +
+								"time: RuntimeError, and the block is not run again",
+							Hint: "put the retry into a loop around the block"})
 					}
 				}
 				return true

@@ -46,7 +46,8 @@ func ampOfDevice(p *audit.Pass, c *abstract.Call) {
 	d := c.Arg(0, "device_type", "device")
 	if d == nil && name == "GradScaler" && !c.Open && c.Node != nil {
 		p.Report(c.At, audit.Finding{Sure: switchedOn(c.Arg(-1, "enabled")),
-			Text: "GradScaler is CUDA's unless told otherwise, and switches itself off without it: " + left, Hint: ownType})
+			Text: "GradScaler is CUDA's unless told otherwise, and switches itself off without it: " + left,
+			Hint: ownType})
 	}
 	if d == nil || d.Kind != abstract.Str || d.Text != "cuda" || d.Soft {
 		return
@@ -75,7 +76,8 @@ func ampOfCUDA(p *audit.Pass, c *abstract.Call) {
 		f.Hint = tooOld
 	}
 	device := deviceName(p)
-	if device != "" && p.Target.Since("2.5") && len(c.Node.Args) == 0 && strings.HasPrefix(p.Text(c.Node.Func), "torch.") {
+	if device != "" && p.Target.Since("2.5") && len(c.Node.Args) == 0 &&
+		strings.HasPrefix(p.Text(c.Node.Func), "torch.") {
 		arguments := device + ".type"
 		for _, k := range c.Node.Keywords {
 			arguments += ", " + p.Text(k)

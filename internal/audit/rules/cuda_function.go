@@ -25,7 +25,8 @@ var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torc
 			return
 		}
 		// None, or less than 0, does nothing
-		if d := c.Arg(0, "device"); rest == "device" && (d == nil || d.Kind != abstract.Number && d.Kind != abstract.Str ||
+		if d := c.Arg(0, "device"); rest == "device" && (d == nil || d.Kind != abstract.Number &&
+			d.Kind != abstract.Str ||
 			d.Soft) {
 			return
 		}

@@ -50,7 +50,8 @@ func cudaKernels(path string) (what, instead string) {
 			return "", ""
 		}
 		if strings.HasSuffix(name, "8bit") {
-			return "8-bit optimizers of bitsandbytes have kernels for CUDA and XPU alone: the first step fails", "torch.optim"
+			return "8-bit optimizers of bitsandbytes have kernels for CUDA and XPU alone: the first step fails",
+				"torch.optim"
 		}
 		if strings.HasPrefix(name, "Paged") {
 			return "paged optimizers of bitsandbytes take CUDA's managed memory", "torch.optim"

@@ -21,8 +21,10 @@ var CUDATensorType = &audit.Rule{Name: "cuda-tensor-type", Title: "a tensor type
 			if v == nil || v.Soft {
 				return
 			}
-			if v.Kind == abstract.Str && strings.HasPrefix(v.Text, "torch.cuda.") && strings.HasSuffix(v.Text, "Tensor") ||
-				v.Kind == abstract.API && strings.HasPrefix(v.Path, "torch.cuda.") && strings.HasSuffix(v.Path, "Tensor") {
+			if v.Kind == abstract.Str && strings.HasPrefix(v.Text, "torch.cuda.") &&
+				strings.HasSuffix(v.Text, "Tensor") ||
+				v.Kind == abstract.API && strings.HasPrefix(v.Path, "torch.cuda.") &&
+					strings.HasSuffix(v.Path, "Tensor") {
 				p.Report(c.At, audit.Finding{Sure: true, Text: "a tensor type of CUDA: " + noCUDAText,
 					Hint: "say device and dtype apart: torch.set_default_device(device), .to(device, dtype)"})
 			}

@@ -23,7 +23,8 @@ var DeviceIndex = &audit.Rule{Name: "device-index", Title: "a device index that 
 		}
 		if n, ok := number(c.Args[1]); ok && n != 0 && !c.Args[1].Soft {
 			p.Report(c.Node, audit.Finding{Sure: true,
-				Text: fmt.Sprintf("mps:%d is taken for mps:0: a Mac has one MPS device", int(n)), Hint: "write \"mps\""})
+				Text: fmt.Sprintf("mps:%d is taken for mps:0: a Mac has one MPS device", int(n)),
+				Hint: "write \"mps\""})
 		}
 	}), Kinds: []pyast.Kind{pyast.KindConstant}, Node: func(p *audit.Pass, n pyast.Node) {
 		k := n.(*pyast.Constant)

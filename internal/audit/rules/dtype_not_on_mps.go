@@ -21,7 +21,8 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 		case "complex128":
 			hint = "complex64 is there"
 			switch last(c.Path) {
-			case "to", "tensor", "as_tensor", "asarray": // a copy makes its place by empty_strided, which looks at float64 alone
+			case "to", "tensor", "as_tensor", "asarray":
+				// a copy makes its place by empty_strided, which looks at float64 alone
 				kept = true
 			default:
 				kept = !p.Target.Since("2.12")
@@ -45,7 +46,8 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 		// a conversion there is a kernel
 		if kept && !(c.Self != nil && c.Self.Kind == abstract.Tensor && c.Self.Where.Surely(abstract.OnMPS)) {
 			p.Report(c.At, audit.Finding{Sure: sure, Severity: audit.Warning,
-				Text: dtype + " reaches MPS here: it can lie there, and almost every operation on it raises", Hint: hint})
+				Text: dtype + " reaches MPS here: it can lie there, and almost every operation on it raises",
+				Hint: hint})
 			return
 		}
 		p.Report(c.At, audit.Finding{Sure: sure, Text: dtype + " reaches MPS here, which does not have it: TypeError",

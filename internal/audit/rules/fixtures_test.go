@@ -60,7 +60,8 @@ func TestFixtures(t *testing.T) {
 				t.Errorf("not checked: %s: %s", trouble.File, trouble.Text)
 			}
 			for _, i := range report.Items {
-				got = append(got, fmt.Sprintf("%s:%d %s %s", i.File, i.Line, strings.TrimSuffix(string(i.Certainty), "ed"), i.Rule))
+				got = append(got, fmt.Sprintf("%s:%d %s %s", i.File, i.Line,
+					strings.TrimSuffix(string(i.Certainty), "ed"), i.Rule))
 			}
 			slices.Sort(want)
 			slices.Sort(got)

@@ -23,7 +23,8 @@ var ForkStart = &audit.Rule{Name: "fork-start", Title: "processes are started by
 				startByFork(p, c, false)
 			})),
 		on(named("os.fork"), besideTorch(func(p *audit.Pass, c *abstract.Call) {
-			p.Report(c.At, audit.Finding{Sure: false, Text: "a forked process crashes or hangs on macOS once it uses Metal",
+			p.Report(c.At, audit.Finding{Sure: false,
+				Text: "a forked process crashes or hangs on macOS once it uses Metal",
 				Hint: "start a fresh process: subprocess, or multiprocessing by spawn"})
 		})),
 		on(named(dataLoader), besideTorch(func(p *audit.Pass, c *abstract.Call) {

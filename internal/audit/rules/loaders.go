@@ -19,7 +19,8 @@ func workers(c *abstract.Call) (n float64, soft, ok bool) {
 
 // guarded reports that processes may start here, or that it is not known from where this is called.
 func guarded(p *audit.Pass) bool {
-	return p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src().Path, ".ipynb") || atCall(p)
+	return p.Target.Device == "cuda" || p.InMain() || !p.AtHome() || strings.HasSuffix(p.Src().Path, ".ipynb") ||
+		atCall(p)
 }
 
 // isNotebook says, when there is something to report, whether the file runs cell by cell: a notebook, or a script in

@@ -100,8 +100,9 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
 		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
 			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !c.Self.Soft,
-				Text: "an LSTM with projections is not supported on MPS: RuntimeError",
-				Hint: "apply a Linear layer to the output instead", Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
+				Text:   "an LSTM with projections is not supported on MPS: RuntimeError",
+				Hint:   "apply a Linear layer to the output instead",
+				Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
 			return
 		}
 	}
@@ -277,7 +278,8 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 	}
 	lists := 0
 	for _, n := range forward {
-		if strings.HasPrefix(n.Operator, "aten::_foreach") && !strings.Contains(path, "foreach") { // for lists of tensors
+		if strings.HasPrefix(n.Operator, "aten::_foreach") && !strings.Contains(path, "foreach") {
+			// for lists of tensors
 			lists++
 			continue
 		}

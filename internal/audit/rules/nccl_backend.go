@@ -33,7 +33,8 @@ func reportBackend(p *audit.Pass, c *abstract.Call, at int) {
 	}
 	node := c.ArgNode(at, "backend")
 	f := audit.Finding{Sure: !v.Soft && !v.OrNone,
-		Text: "NCCL is not in PyTorch for macOS: the start of the group fails", Hint: "gloo works, with tensors on the CPU"}
+		Text: "NCCL is not in PyTorch for macOS: the start of the group fails",
+		Hint: "gloo works, with tensors on the CPU"}
 	if v.OrNone {
 		f.Text = "NCCL is not in PyTorch for macOS: the start of the group fails where it is chosen"
 	}

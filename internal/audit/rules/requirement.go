@@ -49,16 +49,19 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 				continue
 			}
 			if strings.Contains(r.version, "+cu") || strings.Contains(r.version, "+rocm") {
-				at(true, audit.Error, fmt.Sprintf("%s %s is a build for GPUs that a Mac does not have", r.name, r.version),
+				at(true, audit.Error, fmt.Sprintf("%s %s is a build for GPUs that a Mac does not have", r.name,
+					r.version),
 					"leave the part behind + out", "")
 			}
 			instead, noBuild := noWheel[r.name]
 			switch {
 			case strings.Contains(r.text, ".whl") && !strings.Contains(r.text, "macosx") &&
-				(strings.Contains(r.text, "linux_") || strings.Contains(r.text, "manylinux") || strings.Contains(r.text, "-win_")):
+				(strings.Contains(r.text, "linux_") || strings.Contains(r.text, "manylinux") ||
+					strings.Contains(r.text, "-win_")):
 				at(true, audit.Error, "a wheel for another system", "name the release, or the wheel for macosx", "")
 			case strings.HasPrefix(r.name, "nvidia-") && r.name != "nvidia-ml-py":
-				at(true, audit.Error, r.name+" has no build for macOS", "leave it out, or add: ; sys_platform == \"linux\"", "")
+				at(true, audit.Error, r.name+" has no build for macOS",
+					"leave it out, or add: ; sys_platform == \"linux\"", "")
 			case noBuild:
 				at(true, audit.Error, r.name+" has no build for macOS",
 					strings.TrimPrefix(instead+"; or add: ; sys_platform == \"linux\"", "; "), "")
@@ -196,7 +199,8 @@ func requirements(t *audit.Text) []requirementLine {
 				v, _, _ := strings.Cut(version, "=")
 				item = name + "==" + v
 				if normal(name) == "cudatoolkit" || normal(name) == "pytorch-cuda" {
-					list = append(list, requirementLine{name: "nvidia-" + normal(name), from: from, to: from + len(item)})
+					list = append(list, requirementLine{name: "nvidia-" + normal(name), from: from, to: from +
+						len(item)})
 					continue
 				}
 				if normal(name) == "pytorch" {
@@ -211,7 +215,8 @@ func requirements(t *audit.Text) []requirementLine {
 					strings.HasPrefix(trimmed, "[dependency-groups") || strings.HasPrefix(trimmed, "[tool.poetry.group")
 			}
 			if strings.Contains(trimmed, "dependencies") && strings.Contains(trimmed, "=") ||
-				strings.HasPrefix(trimmed, "[project.optional-dependencies") || strings.HasPrefix(trimmed, "[dependency-groups") {
+				strings.HasPrefix(trimmed, "[project.optional-dependencies") ||
+				strings.HasPrefix(trimmed, "[dependency-groups") {
 				inside = true
 			}
 			if strings.HasPrefix(trimmed, "[tool.poetry") && strings.Contains(trimmed, "dependencies]") {

@@ -13,7 +13,8 @@ var ScalerWithoutUpdate = &audit.Rule{Name: "scaler-without-update", Title: "a G
 		Good: "scaler = torch.amp.GradScaler(\"mps\")\nscaler.scale(loss).backward()\n" +
 			"scaler.step(optimizer)\nscaler.update()\n",
 		Source: "torch/amp/grad_scaler.py",
-	}, Calls: asks(either(both(isScaler, ending("step", "update")), named("?.update")), note), File: func(p *audit.Pass) {
+	}, Calls: asks(either(both(isScaler, ending("step", "update")), named("?.update")), note),
+	File: func(p *audit.Pass) {
 		l := audit.Note(p, newLog)
 		updates := false
 		for _, s := range l.calls {

@@ -36,10 +36,11 @@ var SynchronisationInLoop = &audit.Rule{Name: "synchronisation-in-loop",
 					}
 				}
 			})),
-		on(named("torch.mps.synchronize", "torch.accelerator.synchronize"), eachStep(func(p *audit.Pass, c *abstract.Call) {
-			p.Report(c.At, audit.Finding{Sure: true, Text: last(c.Path) + "() waits for the GPU in every step",
-				Hint: "leave it to the end of the epoch, or to measurements"})
-		})),
+		on(named("torch.mps.synchronize", "torch.accelerator.synchronize"),
+			eachStep(func(p *audit.Pass, c *abstract.Call) {
+				p.Report(c.At, audit.Finding{Sure: true, Text: last(c.Path) + "() waits for the GPU in every step",
+					Hint: "leave it to the end of the epoch, or to measurements"})
+			})),
 	}, Kinds: []pyast.Kind{pyast.KindJoinedStr, pyast.KindIf}, Node: waitingNode}
 
 // eachStep makes a rule look at what runs in every step of a loop over batches.

@@ -12,7 +12,8 @@ var ComplexOnMetal = &audit.Rule{Name: "tensorflow-complex", Title: "complex num
 	Severity: audit.Warning, Doc: audit.Doc{
 		Why: "tensorflow-metal has no kernels for complex types: such operators run on the CPU, with copies, or raise " +
 			"where they were placed on the GPU.",
-		Bad: "import tensorflow as tf\nx = tf.complex(a, b)\n", Good: "import tensorflow as tf\nx = tf.stack([a, b], -1)\n",
+		Bad:    "import tensorflow as tf\nx = tf.complex(a, b)\n",
+		Good:   "import tensorflow as tf\nx = tf.stack([a, b], -1)\n",
 		Source: "Apple, Getting started with tensorflow-metal; the kernels registered in its binaries (`assay ops`)",
 	}, Calls: []audit.Ask{
 		on(either(named("tensorflow.complex", "tensorflow.signal.stft", "tensorflow.signal.inverse_stft",

@@ -18,6 +18,7 @@ var SessionGraph = &audit.Rule{Name: "tensorflow-v1-graph", Title: "graphs and s
 		"tensorflow.compat.v1.train.MonitoredTrainingSession",
 		"tensorflow.compat.v1.disable_eager_execution", "tensorflow.compat.v1.disable_v2_behavior"),
 		onMetal(func(p *audit.Pass, c *abstract.Call) {
-			p.Report(c.At, audit.Finding{Sure: true, Text: "a graph of TensorFlow 1: tensorflow-metal does not support it",
+			p.Report(c.At, audit.Finding{Sure: true,
+				Text: "a graph of TensorFlow 1: tensorflow-metal does not support it",
 				Hint: "write it with tf.function"})
 		}))}

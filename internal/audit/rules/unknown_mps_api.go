@@ -62,10 +62,13 @@ var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mp
 		on(both(under("torch.mps.", "torch.backends.mps.", "import torch.mps.", "import torch.backends.mps."), public),
 			unknownName),
 		on(named("torch.autocast", "torch.amp.autocast"), func(p *audit.Pass, c *abstract.Call) {
-			if d := c.Arg(0, "device_type"); !p.Target.Since("2.5") && d != nil && d.Kind == abstract.Str && d.Text == "mps" {
+			if d := c.Arg(0, "device_type"); !p.Target.Since("2.5") && d != nil && d.Kind == abstract.Str &&
+				d.Text == "mps" {
 				p.Report(c.At, audit.Finding{Sure: !d.Soft,
-					Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s", p.Target.Torch.Version),
-					Hint: "cast model and inputs by hand, or train in float32", Source: "torch/amp/autocast_mode.py of the releases"})
+					Text: fmt.Sprintf("autocast knows \"mps\" from torch 2.5 on: RuntimeError in %s",
+						p.Target.Torch.Version),
+					Hint:   "cast model and inputs by hand, or train in float32",
+					Source: "torch/amp/autocast_mode.py of the releases"})
 			}
 		}),
 	}}

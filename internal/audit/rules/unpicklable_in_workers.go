@@ -71,7 +71,8 @@ func unpicklable(v *abstract.Value, depth int) string {
 			}
 		}
 	case abstract.Made:
-		if v.Made == nil || !strings.HasPrefix(v.Path, "torchvision.") && !strings.HasPrefix(v.Path, "torch.utils.data.") {
+		if v.Made == nil || !strings.HasPrefix(v.Path, "torchvision.") &&
+			!strings.HasPrefix(v.Path, "torch.utils.data.") {
 			return ""
 		}
 		for _, a := range v.Made.Args {

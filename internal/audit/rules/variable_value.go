@@ -47,7 +47,8 @@ func variableValue(p *audit.Pass, c *abstract.Call, name, value string) {
 			before[f.Text] = true
 		}
 	}
-	*set = append(slices.DeleteFunc(*set, func(s string) bool { return strings.HasPrefix(s, name+"=") }), name+"="+value)
+	*set = append(slices.DeleteFunc(*set, func(s string) bool { return strings.HasPrefix(s, name+"=") }),
+		name+"="+value)
 	environ := []string{name + "=" + value}
 	if strings.Contains(name, "WATERMARK") {
 		environ = *set

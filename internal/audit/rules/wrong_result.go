@@ -43,10 +43,12 @@ func runWrongResult(p *audit.Pass, c *abstract.Call) {
 			at := c.At
 			severity, sure := audit.Notice, false
 			if meets(c, b.Name) { // shown without --all; sure where the row says when it ended
-				severity, sure = audit.Warning, (b.Until != "" || b.Fixed != "") && b.MacOS == "" && !(c.Self != nil && c.Self.Soft)
+				severity, sure = audit.Warning, (b.Until != "" || b.Fixed != "") && b.MacOS == "" &&
+					!(c.Self != nil && c.Self.Soft)
 			}
 			p.Report(at, audit.Finding{Severity: severity, Sure: sure,
-				Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong, b.When),
+				Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong,
+					b.When),
 				Hint: "compare with the CPU where the condition may hold", Source: b.Source})
 		}
 	}

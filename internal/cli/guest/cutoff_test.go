@@ -19,14 +19,16 @@ import (
 	"assay/internal/testset"
 )
 
-// outliving runs faults/outlives.py in dir, by the words before it. assay's end would hide how the script ended: a shell between them tells.
+// outliving runs faults/outlives.py in dir, by the words before it. assay's end would hide how the script ended: a
+// shell between them tells.
 func outliving(t *testing.T, dir string, before []string, args ...string) *talk {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join(testkit.Subjects(), "faults", "outlives.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := append(append([]string{}, before...), "bash", "-c", `"$@" 2>stderr; echo "status $?"`, "bash", testkit.Python(t), script)
+	words := append(append([]string{}, before...), "bash", "-c", `"$@" 2>stderr; echo "status $?"`, "bash",
+		testkit.Python(t), script)
 	return startTalk(t, dir, append(words, args...)...)
 }
 
@@ -46,7 +48,8 @@ func leftIn(t *testing.T, dir, stdout string) leftBehind {
 	return leftBehind{stdout, string(stderr), string(checkpoint)}
 }
 
-// TestCutOff: assay itself is killed. The script goes on as it would have, and what was recorded until then can be shown.
+// TestCutOff: assay itself is killed. The script goes on as it would have, and what was recorded until then can be
+// shown.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	assay, dir := testkit.Assay(t), t.TempDir()
@@ -72,7 +75,8 @@ func TestCutOff(t *testing.T) {
 			k := outliving(t, dir, unrecorded(t, dir), "wait")
 			for { // the script waits at its twentieth step, so that what is looked for comes
 				data, _ := os.ReadFile(events)
-				if bytes.Contains(data, []byte(c.event)) || c.name == "in the profiled window" && bytes.Contains(data, []byte(`"number":[19]`)) {
+				if bytes.Contains(data, []byte(c.event)) || c.name == "in the profiled window" &&
+					bytes.Contains(data, []byte(`"number":[19]`)) {
 					break
 				}
 				if err := syscall.Kill(k.cmd.Process.Pid, 0); err != nil {
@@ -87,7 +91,8 @@ func TestCutOff(t *testing.T) {
 			_, _ = k.in.Write(bytes.Repeat([]byte("\n"), 100))
 			out, _ := io.ReadAll(k.lines)
 			if got := leftIn(t, dir, string(out)); got != bare {
-				t.Errorf("bare: %s%s\nassay killed: %s%s\ncheckpoints equal: %v", testkit.Tail(bare.stdout), bare.stderr,
+				t.Errorf("bare: %s%s\nassay killed: %s%s\ncheckpoints equal: %v", testkit.Tail(bare.stdout),
+					bare.stderr,
 					testkit.Tail(got.stdout), got.stderr, bare.checkpoint == got.checkpoint)
 			}
 			shown := testkit.Execute(t, dir, nil, assay, "show", "run", "--json")
@@ -131,7 +136,8 @@ func TestKills(t *testing.T) {
 				return // killed before the script was started
 			}
 			if got := leftIn(t, dir, string(out)); got != bare {
-				t.Errorf("bare: %s%s\nassay killed: %s%s", testkit.Tail(bare.stdout), bare.stderr, testkit.Tail(got.stdout), got.stderr)
+				t.Errorf("bare: %s%s\nassay killed: %s%s", testkit.Tail(bare.stdout), bare.stderr,
+					testkit.Tail(got.stdout), got.stderr)
 			}
 		})
 	}

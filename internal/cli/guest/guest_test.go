@@ -8,8 +8,8 @@ import (
 	"assay/internal/testset"
 )
 
-// TestGuest: what a script can see of its own process, by its stack, its warnings, its modes, its profiler, the methods of
-// its own that are asked, is what it sees without assay; and no deadline that a signal sets is lost in a hook.
+// TestGuest: what a script can see of its own process, by its stack, its warnings, its modes, its profiler, the methods
+// of its own that are asked, is what it sees without assay; and no deadline that a signal sets is lost in a hook.
 func TestGuest(t *testing.T) {
 	for _, c := range []struct {
 		script  string

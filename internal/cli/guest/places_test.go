@@ -42,7 +42,8 @@ func TestPlaces(t *testing.T) {
 			for _, e := range c.environ {
 				environ = append(environ, strings.ReplaceAll(e, "{dir}", dir))
 			}
-			got := bareEnviron(t, dir, environ, append(unrecorded(t, dir), python, "-c", "print('trained'); raise SystemExit(6)")...)
+			got := bareEnviron(t, dir, environ, append(unrecorded(t, dir), python, "-c",
+				"print('trained'); raise SystemExit(6)")...)
 			if got.Code != 6 || got.Stdout != "trained\n" || got.Stderr != "" {
 				t.Errorf("%+v", got)
 			}
@@ -76,7 +77,8 @@ func TestPlaces(t *testing.T) {
 		}
 		private := "/tmp/assay-uid-54321"
 		defer os.RemoveAll(private)
-		if info, err := os.Lstat(private); err != nil || info.Mode().Perm() != 0o700 || info.Sys().(*syscall.Stat_t).Uid != 54321 {
+		if info, err := os.Lstat(private); err != nil || info.Mode().Perm() != 0o700 ||
+			info.Sys().(*syscall.Stat_t).Uid != 54321 {
 			t.Errorf("%v %v", info, err)
 		}
 		if kept, _ := filepath.Glob(filepath.Join(private, "runs", "*", "evidence.json")); len(kept) != 1 {
@@ -92,7 +94,8 @@ func TestPlaces(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := testkit.Execute(t, dir, nil, append(as, binary, "run", "--", "sh", "-c", "echo trained; exit 6")...)
-			if got.Code != 6 || strings.Contains(got.Stderr, " "+private) && !strings.Contains(got.Stderr, "another user's") && !strings.Contains(got.Stderr, "no folder") {
+			if got.Code != 6 || strings.Contains(got.Stderr, " "+private) &&
+				!strings.Contains(got.Stderr, "another user's") && !strings.Contains(got.Stderr, "no folder") {
 				t.Errorf("%d: %+v", i, got)
 			}
 			if entries, _ := os.ReadDir(private); i == 0 && len(entries) > 0 {
@@ -103,7 +106,8 @@ func TestPlaces(t *testing.T) {
 	})
 }
 
-// TestUnwatched: where nothing can be written anywhere the training starts all the same, and assay says at once that it will know nothing.
+// TestUnwatched: where nothing can be written anywhere the training starts all the same, and assay says at once that it
+// will know nothing.
 func TestUnwatched(t *testing.T) {
 	assay := testkit.Assay(t)
 	unshare, err := exec.LookPath("unshare")
@@ -111,18 +115,22 @@ func TestUnwatched(t *testing.T) {
 		t.Skip("needs root and unshare to mount everything read-only")
 	}
 	const readOnly = `for m in $(awk '{print $2}' /proc/mounts | sort -r); do mount -o remount,bind,ro "$m" 2>/dev/null; done; cd /; exec "$@"`
-	got := testkit.Execute(t, "/", nil, unshare, "-m", "--", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c",
-		"touch /tmp/probe-assay 2>/dev/null; "+readOnly, "sh", "sh", "-c", `if touch /tmp/assay-probe 2>/dev/null; then rm /tmp/assay-probe; exit 99; fi; exec "$@"`, "sh",
+	got := testkit.Execute(t, "/", nil, unshare, "-m", "--", "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh",
+		"-c",
+		"touch /tmp/probe-assay 2>/dev/null; "+readOnly, "sh", "sh", "-c",
+		`if touch /tmp/assay-probe 2>/dev/null; then rm /tmp/assay-probe; exit 99; fi; exec "$@"`, "sh",
 		assay, "run", "--", "sh", "-c", "echo trained; exit 6")
 	if got.Code == 99 || strings.Contains(got.Stderr, "unshare") {
 		t.Skip("nothing can be mounted read-only here: ", got.Stderr)
 	}
-	if got.Code != 6 || got.Stdout != "trained\n" || !strings.Contains(got.Stderr, "\nassay: the script runs unwatched: ") {
+	if got.Code != 6 || got.Stdout != "trained\n" || !strings.Contains(got.Stderr,
+		"\nassay: the script runs unwatched: ") {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestSwept: what a killed run left in the folder for temporary files is removed by the next; what lives, and what is not assay's, stays.
+// TestSwept: what a killed run left in the folder for temporary files is removed by the next; what lives, and what is
+// not assay's, stays.
 func TestSwept(t *testing.T) {
 	python, dir := testkit.Python(t), t.TempDir()
 	temp := filepath.Join(dir, "t")
@@ -142,7 +150,8 @@ func TestSwept(t *testing.T) {
 		return found
 	}
 	start := func(name string) *talk {
-		k := startTalk(t, dir, testkit.Assay(t), "run", "-q", "--logbook", "off", "--out", name, "--", python, "-c", "print('ready', flush=True); input()")
+		k := startTalk(t, dir, testkit.Assay(t), "run", "-q", "--logbook", "off", "--out", name, "--", python, "-c",
+			"print('ready', flush=True); input()")
 		k.line(t)
 		return k
 	}
@@ -179,7 +188,8 @@ func TestSwept(t *testing.T) {
 	}
 }
 
-// TestDetached: started as a long run is, without a terminal, a home or an end of the session, the run is watched and kept.
+// TestDetached: started as a long run is, without a terminal, a home or an end of the session, the run is watched and
+// kept.
 func TestDetached(t *testing.T) {
 	python := testkit.Python(t)
 	for _, c := range []struct{ name, shell string }{
@@ -199,7 +209,8 @@ func TestDetached(t *testing.T) {
 				args = append([]string{"bash", "-c", c.shell, "bash"}, args...)
 				got := testkit.Execute(t, dir, nil, append(args, python, "-c", script)...)
 				out, _ := os.ReadFile(filepath.Join(dir, "out"))
-				return fmt.Sprintf("%s%s%d", strings.ReplaceAll(string(out), "nohup: ignoring input\n", ""), got.Stderr, got.Code)
+				return fmt.Sprintf("%s%s%d", strings.ReplaceAll(string(out), "nohup: ignoring input\n", ""), got.Stderr,
+					got.Code)
 			}
 			bare, watched := run(), run(unrecorded(t, dir)...)
 			if bare != watched {

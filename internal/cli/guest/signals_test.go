@@ -64,7 +64,8 @@ func startTalk(t *testing.T, dir string, args ...string) *talk {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	end := time.AfterFunc(5*time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }) // what hangs fails
+	// what hangs fails
+	end := time.AfterFunc(5*time.Minute, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	t.Cleanup(func() { end.Stop(); _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	return &talk{cmd: cmd, lines: bufio.NewReader(out), in: in}
 }
@@ -110,7 +111,8 @@ func stopping(s syscall.Signal) bool {
 	return s == syscall.SIGSTOP || s == syscall.SIGTSTP || s == syscall.SIGTTIN || s == syscall.SIGTTOU
 }
 
-// TestSignalOfTheScript: a script that ends itself by a signal, whatever it was started with, ends assay by that signal.
+// TestSignalOfTheScript: a script that ends itself by a signal, whatever it was started with, ends assay by that
+// signal.
 func TestSignalOfTheScript(t *testing.T) {
 	const script = `
 import os, signal, sys
@@ -216,12 +218,13 @@ raise SystemExit(7)
 	}
 }
 
-// TestSignalOnce: a signal reaches the script as often as it would without assay, whether it was sent to assay alone, to its
-// process group, as terminals, shells and timeout do, or to every process there is, as systemd does.
+// TestSignalOnce: a signal reaches the script as often as it would without assay, whether it was sent to assay alone,
+// to its process group, as terminals, shells and timeout do, or to every process there is, as systemd does.
 func TestSignalOnce(t *testing.T) {
 	python := quickPython(t)
 	for _, to := range []string{"process", "group", "each"} {
-		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGALRM, syscall.SIGWINCH} {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
+			syscall.SIGUSR1, syscall.SIGALRM, syscall.SIGWINCH} {
 			if signal.Ignored(s) {
 				continue
 			}
@@ -272,8 +275,8 @@ func membersOf(t *testing.T, group int) []int {
 	return members
 }
 
-// TestStops: a signal that stops assay stops the script with it, one that continues it continues the script; what stops and
-// continues the script alone leaves assay as it is.
+// TestStops: a signal that stops assay stops the script with it, one that continues it continues the script; what stops
+// and continues the script alone leaves assay as it is.
 func TestStops(t *testing.T) {
 	python := quickPython(t)
 	for _, s := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
@@ -281,7 +284,8 @@ func TestStops(t *testing.T) {
 			t.Run(fmt.Sprintf("%v to the %s", s, to), func(t *testing.T) {
 				dir := t.TempDir()
 				drive := func(args ...string) string {
-					k := startTalk(t, dir, append(args, "-c", "import os\nprint(os.getpid(), flush=True)\ninput()\nprint('on', flush=True)\nraise SystemExit(5)")...)
+					k := startTalk(t, dir, append(args, "-c",
+						"import os\nprint(os.getpid(), flush=True)\ninput()\nprint('on', flush=True)\nraise SystemExit(5)")...)
 					var script int
 					_, _ = fmt.Sscan(k.line(t), &script)
 					pid := k.cmd.Process.Pid
@@ -305,7 +309,8 @@ func TestStops(t *testing.T) {
 	}
 	t.Run("the script alone", func(t *testing.T) {
 		dir := t.TempDir()
-		k := startTalk(t, dir, append(append(unrecorded(t, dir), python...), "-c", "import os\nprint(os.getpid(), flush=True)\ninput()\nraise SystemExit(5)")...)
+		k := startTalk(t, dir, append(append(unrecorded(t, dir), python...), "-c",
+			"import os\nprint(os.getpid(), flush=True)\ninput()\nraise SystemExit(5)")...)
 		var script int
 		_, _ = fmt.Sscan(k.line(t), &script)
 		_ = syscall.Kill(script, syscall.SIGSTOP)
@@ -329,7 +334,8 @@ func stateOf(t *testing.T, pid int) string {
 // TestSignalsWhileWriting: once the script has ended, a signal loses neither its status nor the evidence.
 func TestSignalsWhileWriting(t *testing.T) {
 	python, dir := quickPython(t), t.TempDir()
-	// The page and the evidence are written when the script has ended: its last line comes before, by its own end of the pipe.
+	// The page and the evidence are written when the script has ended: its last line comes before, by its own end of
+	// the pipe.
 	script := "import os\nprint('ready', flush=True)\nos._exit(9)"
 	k := startTalk(t, dir, append(append(unrecorded(t, dir), python...), "-c", script)...)
 	k.line(t)
@@ -346,7 +352,8 @@ func TestSignalsWhileWriting(t *testing.T) {
 			break
 		}
 		if _, err := os.Stat(filepath.Join(dir, "run", "evidence.json")); err == nil || i > 0 {
-			for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGPIPE, syscall.SIGSEGV, syscall.SIGABRT} {
+			for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGPIPE,
+				syscall.SIGSEGV, syscall.SIGABRT} {
 				_ = k.cmd.Process.Signal(s)
 			}
 		} else {
@@ -370,7 +377,8 @@ func TestBrokenOutput(t *testing.T) {
 				t.Skip("no /dev/full here")
 			}
 			dir := t.TempDir()
-			args := []string{"bash", "-c", c.shell, "bash", testkit.Assay(t), "run", "--out", "run", "--logbook", "book.db", "--"}
+			args := []string{"bash", "-c", c.shell, "bash", testkit.Assay(t), "run", "--out", "run", "--logbook",
+				"book.db", "--"}
 			testkit.Execute(t, dir, nil, append(append(args, python...), "-c", "raise SystemExit(9)")...)
 			status, _ := os.ReadFile(filepath.Join(dir, "status"))
 			if strings.TrimSpace(string(status)) != "9" {
@@ -455,7 +463,8 @@ import os
 os._exit(4)
 `
 
-// terminalDriver plays a person before a terminal: it types when the words that it waits for have come, and prints those.
+// terminalDriver plays a person before a terminal: it types when the words that it waits for have come, and prints
+// those.
 const terminalDriver = `
 import os, pty, shlex, sys, re, time, signal
 signal.alarm(300)
