@@ -90,7 +90,7 @@ type Target struct {
 	AskedChip      string `json:"asked_chip,omitempty"`       // the --chip flag
 	AskedMacOS     string `json:"asked_macos,omitempty"`      // the --macos flag
 	AskedShapeOnly bool   `json:"asked_shape_only,omitempty"` // the --shape-only flag
-	AskedHost      string `json:"asked_host,omitempty"`       // the machine to run on; absent: the one that assay was started on
+	AskedHost      string `json:"asked_host,omitempty"`       // the machine to run on; absent: this one
 
 	Device    string `json:"device,omitempty"` // type of the device that the training steps used; empty when none was seen
 	Name      string `json:"name,omitempty"`   // the device's own name

@@ -93,9 +93,9 @@ type Fold struct {
 
 // StartEvent is the supervisor's first line.
 type StartEvent struct {
-	ID       string            `json:"id"`
-	Wall     time.Time         `json:"wall"`
-	Subject  evidence.Subject  `json:"subject"`
+	ID      string           `json:"id"`
+	Wall    time.Time        `json:"wall"`
+	Subject evidence.Subject `json:"subject"`
 	target.Target
 	System   string            `json:"system"`
 	Assay    string            `json:"assay"`
