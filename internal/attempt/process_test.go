@@ -18,6 +18,18 @@ import (
 // forever is longer than any test waits: what waits for it hangs.
 const forever = time.Hour
 
+func failsOnDouble(s *stand) {
+	s.begin()
+	for i, n := range s.names() {
+		if s.request.Device == evidence.OnDouble && i < 2 {
+			s.send(raised(n, "", "shape '[2]' is invalid"))
+		} else {
+			s.send(told(n))
+		}
+	}
+	s.send(done)
+}
+
 // scenarios are what a process at the other end of the wire may do.
 var scenarios = map[string]func(*stand){
 	"ran": ran,
@@ -25,6 +37,10 @@ var scenarios = map[string]func(*stand){
 		fmt.Println("\x1b]0;owned\x07loss \u202e0.5")
 		fmt.Fprint(os.Stderr, "warning\r")
 		ran(s)
+	},
+	"prints and fails on the double": func(s *stand) {
+		fmt.Println("printed on " + s.request.Device)
+		failsOnDouble(s)
 	},
 	"environment": func(s *stand) {
 		for _, name := range []string{"ASSAY_AGENT", "CUDA_VISIBLE_DEVICES", "KEPT"} {
@@ -120,18 +136,8 @@ var scenarios = map[string]func(*stand){
 		s.begin()
 		s.send(raised(s.names()[0], kindInput, "no --input, and none is known for a Net"), done)
 	},
-	"no models": func(s *stand) { s.send(hello, `{"answer":"offered","models":[]}`, done) },
-	"fails on the double": func(s *stand) {
-		s.begin()
-		for i, n := range s.names() {
-			if s.request.Device == evidence.OnDouble && i < 2 {
-				s.send(raised(n, "", "shape '[2]' is invalid"))
-			} else {
-				s.send(told(n))
-			}
-		}
-		s.send(done)
-	},
+	"no models":           func(s *stand) { s.send(hello, `{"answer":"offered","models":[]}`, done) },
+	"fails on the double": failsOnDouble,
 	"asks for values": func(s *stand) {
 		s.begin()
 		shapes := s.request.Double.ShapeOnly
@@ -268,6 +274,18 @@ func TestWhatModelsPrint(t *testing.T) {
 	o, narration = with(t, "prints", all)
 	if _, err := Run(t.Context(), o); err != nil || strings.Contains(narration.String(), "loss") {
 		t.Errorf("%v %q", err, narration)
+	}
+}
+
+// TestPrintedOnce: what a model prints again, when it is tried on the CPU beside the device, is not shown.
+func TestPrintedOnce(t *testing.T) {
+	o, narration := with(t, "prints and fails on the double", onDouble)
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Models[0].CPU != "ok" {
+		t.Fatalf("%v, %+v", err, r)
+	}
+	if got := narration.String(); !strings.Contains(got, "printed on double\n") || strings.Contains(got, "on cpu") {
+		t.Errorf("%q", got)
 	}
 }
 

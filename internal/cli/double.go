@@ -24,8 +24,8 @@ func rehearsal(ctx context.Context, env *Env, on target.Target, command []string
 		if why == nil {
 			why = fmt.Errorf("none is installed for %s", in.Path)
 		}
-		return nil, fault.Hint(fmt.Errorf("--on double: which release of PyTorch? None is named, and %w", why),
-			"name one, as --torch 2.8")
+		err := fmt.Errorf("--on double: which release of PyTorch? None is named, and %w", why)
+		return nil, fault.Hint(err, "name one, as --torch 2.8")
 	}
 	return on.Double(&atlas.Atlas{}, installed, func(release string) string {
 		floor, _ := python.MacFloor(release) // of one that was not looked at it is empty

@@ -90,8 +90,7 @@ type Target struct {
 	AskedChip      string `json:"asked_chip,omitempty"`       // the --chip flag
 	AskedMacOS     string `json:"asked_macos,omitempty"`      // the --macos flag
 	AskedShapeOnly bool   `json:"asked_shape_only,omitempty"` // the --shape-only flag
-	// the machine to run on; absent: the one that assay was started on
-	AskedHost string `json:"asked_host,omitempty"`
+	AskedHost      string `json:"asked_host,omitempty"`       // the machine to run on; absent: this one
 
 	// type of the device that the training steps used; empty when none was seen
 	Device    string `json:"device,omitempty"`

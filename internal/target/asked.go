@@ -3,22 +3,21 @@ package target
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
 )
 
-// Target is on what a command runs something, as the user asked for it. The chip and what follows it describe the Mac
-// that the double stands for, and are empty with every other device. As JSON it stands in the event start;
+// Target is on what a command runs something, as the user asked for it. Release, Chip, MacOS and ShapeOnly describe the
+// Mac that the double stands for, and are empty with every other device. As JSON it stands in the event start;
 // evidence.Target has the same fields.
 type Target struct {
-	// Auto, or one of evidence.Devices; "" in what nobody asked for is Auto
-	Device  string `json:"asked"`
-	Release string `json:"asked_release,omitempty"` // of the framework, as it was typed; "": the one installed
-	Chip    string `json:"asked_chip,omitempty"`    // as ParseChip takes it; "": DefaultChip
-	// as ParseMacOS takes it; "": DefaultMacOS, or what the release needs
-	MacOS     string `json:"asked_macos,omitempty"`
+	Device    string `json:"asked"`                      // Auto, or one of evidence.Devices; "" is Auto
+	Release   string `json:"asked_release,omitempty"`    // of the framework, as it was typed; "": the one installed
+	Chip      string `json:"asked_chip,omitempty"`       // as ParseChip takes it; "": DefaultChip
+	MacOS     string `json:"asked_macos,omitempty"`      // as ParseMacOS takes it; "": as Double says
 	ShapeOnly bool   `json:"asked_shape_only,omitempty"` // shapes and no data
 	Host      string `json:"asked_host,omitempty"`       // the machine; "": this one, the only one so far
 }
@@ -54,14 +53,10 @@ var (
 // are known is asked by Double, since none may have been named.
 func (c Command) Parse(w Words) (Target, error) {
 	t := Target{Device: w.On, Release: w.Torch, Chip: w.Chip, MacOS: w.MacOS, ShapeOnly: w.ShapeOnly}
-	known := false
-	for _, device := range c.Devices {
-		known = known || device == w.On
-	}
-	if !known {
+	if !slices.Contains(c.Devices, w.On) {
 		last := len(c.Devices) - 1
-		return Target{}, c.usage("--on %s: the devices are %s and %s", w.On, strings.Join(c.Devices[:last], ", "),
-			c.Devices[last])
+		devices := strings.Join(c.Devices[:last], ", ") + " and " + c.Devices[last]
+		return Target{}, c.usage("--on %s: the devices are %s", w.On, devices)
 	}
 	for _, flag := range []struct {
 		name  string
@@ -121,7 +116,7 @@ func (t Target) macOS() (MacOS, error) {
 // Rehearsal says whether the double was asked for.
 func (t Target) Rehearsal() bool { return t.Device == evidence.OnDouble }
 
-// HidesCUDA says whether no CUDA device is to be seen: a script on the CPU takes one where it finds one, and a Mac has
+// HidesCUDA says whether no CUDA device is to be seen: a script for the CPU would take one that it finds, and a Mac has
 // none.
 func (t Target) HidesCUDA() bool { return t.Device == evidence.OnCPU || t.Rehearsal() }
 

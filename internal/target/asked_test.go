@@ -2,6 +2,8 @@ package target
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -239,5 +241,46 @@ func TestDouble(t *testing.T) {
 		if err == nil || err.Error() != c.text || c.hint != "" && fault.HintOf(err) != c.hint {
 			t.Errorf("%+v: %v (%s)", c.on, err, fault.HintOf(err))
 		}
+	}
+}
+
+// TestKeep: the table lies where the settings say, for this user alone, and reads back; the double itself names no
+// place.
+func TestKeep(t *testing.T) {
+	d, err := Target{Release: "2.8"}.Double(&atlas.Atlas{}, "2.8.0", func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "double.json")
+	settings, err := d.Keep(path)
+	if err != nil || settings.Table != path || settings.Release != "2.8.0" || d.Settings.Table != "" {
+		t.Errorf("%+v, %v; the double's own table is at %q", settings, err, d.Settings.Table)
+	}
+	data, err := os.ReadFile(path)
+	var table Table
+	if err != nil || json.Unmarshal(data, &table) != nil || !reflect.DeepEqual(table, d.Table) {
+		t.Errorf("the table reads back otherwise: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if _, err := d.Keep(filepath.Join(path, "below")); err == nil {
+		t.Error("a table that cannot be written is no error")
+	}
+}
+
+// TestParseRelease: a release that is not known is an error that names those that are.
+func TestParseRelease(t *testing.T) {
+	a := &atlas.Atlas{}
+	if r, err := ParseRelease(a, "2.8"); err != nil || r.Version != "2.8.0" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_, err := ParseRelease(a, "2.99")
+	if hint := fault.HintOf(err); err == nil || !strings.HasPrefix(hint, "the nearest it has is ") ||
+		!strings.Contains(hint, " 2.8.0 ") {
+		t.Errorf("%v (%s)", err, hint)
+	}
+	if _, err := ParseRelease(a, "banana"); err == nil {
+		t.Error("banana is a release")
 	}
 }

@@ -19,7 +19,8 @@ type Double struct {
 
 // Double makes what the double is told. installed is the release of the framework in the subject's environment, ""
 // where it is not known; it is taken where no release was asked for. floor says which macOS a release needs to have
-// MPS, "" where that is not known.
+// MPS, "" where that is not known. Where no macOS was asked for it is DefaultMacOS, or what the release needs if that
+// is newer.
 func (t Target) Double(a *atlas.Atlas, installed string, floor func(release string) string) (*Double, error) {
 	wanted := t.Release
 	if wanted == "" {
@@ -40,9 +41,9 @@ func (t Target) Double(a *atlas.Atlas, installed string, floor func(release stri
 	least := floor(release.Version)
 	if needed, err := ParseMacOS(least); err == nil && macOS.Before(needed) {
 		if t.MacOS != "" {
-			return nil, fault.Hint(fmt.Errorf("--on double: torch %s has no MPS on macOS %s: it needs %s",
-				release.Version, macOS, least),
-				"name a newer --macos, or an older --torch")
+			err := fmt.Errorf("--on double: torch %s has no MPS on macOS %s: it needs %s", release.Version, macOS,
+				least)
+			return nil, fault.Hint(err, "name a newer --macos, or an older --torch")
 		}
 		macOS = needed
 	}
