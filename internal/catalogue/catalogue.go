@@ -69,15 +69,18 @@ func (f Figure) Covers(name string) bool {
 	return ok && rest != "" && !strings.Contains(rest, ".")
 }
 
-// Find gives the row of a figure.
+// Find gives the row of a figure: its own, or else that of the pattern that covers it.
 func Find(name string) (Figure, bool) {
 	name, _, _ = strings.Cut(name, "{") // labels
-	i := slices.IndexFunc(figures, func(f Figure) bool { return f.Covers(name) })
+	i := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(figures, func(f Figure) bool { return f.Covers(name) })
+	}
 	if i < 0 {
 		return Figure{}, false
 	}
 	f := figures[i]
-	if strings.HasSuffix(f.Name, "*") {
+	if strings.HasSuffix(f.Name, "*") && f.Name != name {
 		phase := name[len(f.Name)-1:]
 		f.Name, f.Doc = name, strings.ReplaceAll(f.Doc, "PHASE", phase)
 	}

@@ -4,7 +4,6 @@ import (
 	"assay/internal/abstract"
 	"assay/internal/audit"
 	"assay/internal/pyast"
-	"fmt"
 )
 
 // deviceName is a name in scope that holds the device to use; "" if there is none.
@@ -64,9 +63,4 @@ func keyword(c *abstract.Call, names ...string) *pyast.Keyword {
 		}
 	}
 	return nil
-}
-
-// where says on which line something stands, for messages.
-func line(p *audit.Pass, n pyast.Node) string {
-	return fmt.Sprintf("line %d", p.Src().Place(n.Pos()).Line)
 }
