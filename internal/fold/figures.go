@@ -77,7 +77,7 @@ func (b *builder) leftUnknown(noSteps string) {
 			row, _ := catalogue.Find(name)
 			switch {
 			case has[name]:
-			case row.Steps:
+			case row.Steps && len(b.steady) == 0:
 				b.unknown(name, row.Unit, noSteps)
 			default:
 				b.unknown(name, row.Unit, notLookedAt)

@@ -253,20 +253,22 @@ func TestEachFigureIsWorkedOut(t *testing.T) {
 	}
 }
 
-// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate, whatever figure the gate names: but for
-// those that say what was seen.
+// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate about a figure of the evidence, nor one about
+// two runs or about what it was not looked at for. What was counted in it may be none.
 func TestNothingKnownIsNoPass(t *testing.T) {
 	unit := map[string]string{"s": "s", "B": "GiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
-	said := []string{"runs", "findings", "fallbacks", "failures"} // a run ended well on MPS, with nothing to remark
+	unseen := []string{"speedup", "parity.loss", "refusals", "hot.fallbacks", "pressure.peak"}
 	run := made("m", "mps")
 	for _, f := range figures {
 		name := f.Name
+		if _, worked := own[name]; worked && !slices.Contains(unseen, name) {
+			continue
+		}
 		if f.need {
 			name = f.example()
 		}
 		for _, rule := range []string{name + " >= 0 " + unit[f.Unit], name + " <= 1 " + unit[f.Unit]} {
-			if out, _ := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); out != Unknown &&
-				!slices.Contains(said, f.Name) {
+			if out, _ := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); out != Unknown {
 				t.Errorf("%s: %s, and nothing is known", rule, out)
 			}
 		}
