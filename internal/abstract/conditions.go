@@ -7,9 +7,8 @@ import (
 )
 
 // asksForCUDA reports whether a test that holds asks for CUDA by name: x.is_cuda, device.type == "cuda". It holds for
-// a device that the program has
-// set before, and which a machine without CUDA does not get: what stands under it is guarded, whatever device another
-// run has.
+// a device that the program has set before, and which a machine without CUDA does not get: what stands under it is
+// guarded, whatever device another run has.
 func (in *Interp) asksForCUDA(test pyast.Expr) bool {
 	if in.quiet || in.world.Device == "cuda" {
 		return false

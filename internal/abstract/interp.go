@@ -22,8 +22,7 @@ const (
 )
 
 // World is what an interpretation has to be told: the target, the libraries, the project's files. Interpreters share
-// it; its functions may be
-// called by several at once.
+// it; its functions may be called by several at once.
 type World struct {
 	Device   string                       // that the program is to run on: mps, cpu, cuda
 	Since    func(release string) bool    // whether the PyTorch aimed at is that release or a later one
@@ -313,8 +312,7 @@ func (in *Interp) newCall(e *pyast.Call, f *Value) *Call {
 }
 
 // Package is the path of the code that is being looked at within its outermost package, without its file: "" for a
-// script. Folders that hold the
-// project, whatever they are called, do not count.
+// script. Folders that hold the project, whatever they are called, do not count.
 func (in *Interp) Package() string {
 	if in.unit.within == nil {
 		within := in.world.Finder.Package(filepath.Dir(in.unit.Path))

@@ -107,9 +107,8 @@ func surroundings(in *Interp) string {
 	return strings.Join(words, ", ")
 }
 
-// seenIn interprets a file of a folder and says, line by line, what its calls of see(value) and here() come to. A line
-// that is interpreted in
-// several ways has one entry for each, in their order.
+// seenIn interprets a file of a folder and says, line by line, what its calls of see(value) and here() come to. A
+// line that is interpreted in several ways has one entry for each, in their order.
 func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 	t.Helper()
 	base, err := filepath.Abs(dir)
@@ -172,8 +171,8 @@ func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 const elsewhere = 0
 
 // TestSeen: the files of testdata/values say in comments what is known of values, those of testdata/places where the
-// interpreter is, and those of
-// testdata/project what is known across files. Several ways to come there are parted by "; then".
+// interpreter is, and those of testdata/project what is known across files. Several ways to come there are parted by
+// "; then".
 func TestSeen(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.py")
 	if err != nil || len(files) < 8 {

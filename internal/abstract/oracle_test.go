@@ -20,9 +20,8 @@ var inexact = map[string]string{
 }
 
 // TestAgainstPyTorch runs the same lines with PyTorch and NumPy: what is taken for a tensor is one, on the CPU and of
-// that dtype, and the same of
-// arrays, modules, numbers and texts. Where nothing is known, or the value is on a device that is not here, anything
-// may be.
+// that dtype, and the same of arrays, modules, numbers and texts. Where nothing is known, or the value is on a device
+// that is not here, anything may be.
 func TestAgainstPyTorch(t *testing.T) {
 	atLeast := map[string]int{"torch.py": 60, "numpy.py": 25, "python.py": 60}
 	met, lines, compared := map[string]map[int][]string{}, map[string][]string{}, map[string]int{}

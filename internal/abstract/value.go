@@ -156,8 +156,7 @@ type Unit struct {
 }
 
 // Call is a call whose function is known: an API by its dotted name, or a method of a known value, which has the name
-// that the class gives it
-// (torch.Tensor.to, torch.nn.Module.to, torch.optim.Optimizer.step).
+// that the class gives it (torch.Tensor.to, torch.nn.Module.to, torch.optim.Optimizer.step).
 type Call struct {
 	Node   *pyast.Call // nil for what is no call in the source
 	At     pyast.Node  // the function's expression, or what stands for the call: where a finding points
@@ -180,8 +179,8 @@ type Named struct {
 }
 
 // env is a scope: names and what they are bound to, so far. The names that have been met stay in their order, so that
-// what they are bound to on one
-// way through the program is a list, and a branch is taken and joined without looking names up.
+// what they are bound to on one way through the program is a list, and a branch is taken and joined without looking
+// names up.
 type env struct {
 	keys   []string
 	index  map[string]int // of keys, where there are many

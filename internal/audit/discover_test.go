@@ -145,8 +145,7 @@ func TestDiscover(t *testing.T) {
 }
 
 // TestDiscoverGoesOn: a folder below that cannot be read is passed over, the one that was named is not; a .gitignore
-// that is no such file
-// any more says nothing.
+// that is no such file any more says nothing.
 func TestDiscoverGoesOn(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	if err := (&walker{}).walk(gone, "below", nil); err != nil {

@@ -147,10 +147,9 @@ var relevant = strings.Fields(`torch tensorflow keras cuda PYTORCH multiprocessi
 	contextmanager pickle assay: "mps 'mps`)
 
 // A search for all words at once (Wu and Manber, A fast algorithm for multi-pattern searching, 1994, with the words
-// cut to four bytes): skips says
-// how far it may go on where a pair of bytes ends a window of four; 0 is a place where a word may be. Bytes of no word
-// share a class, so that the
-// table stays small. The one shorter word is sought by its rarest letter.
+// cut to four bytes): skips says how far it may go on where a pair of bytes ends a window of four; 0 is a place where
+// a word may be. Bytes of no word share a class, so that the table stays small. The one shorter word is sought by its
+// rarest letter.
 var (
 	classes [256]uint8
 	skips   [32 * 32]uint8

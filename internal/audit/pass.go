@@ -203,8 +203,7 @@ func (p *Pass) Report(at pyast.Node, f Finding) {
 }
 
 // Unless calls look, whose findings are kept where the condition does not hold, and are suspected where doubt says
-// why. Both are asked when there is
-// a finding: most calls have none.
+// why. Both are asked when there is a finding: most calls have none.
 func (p *Pass) Unless(condition func(*Pass) bool, doubt func(*Pass) string, at Look, c *abstract.Call) {
 	p.unless, p.doubt = condition, doubt
 	at(p, c)

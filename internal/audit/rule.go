@@ -2,10 +2,8 @@
 // anything runs.
 //
 // A file is parsed (internal/pyast) and interpreted in the abstract (internal/abstract): every expression gets a
-// Value, which says what is known of it.
-// Rules look at nodes and calls with their values and report. What follows from the source alone is reported as sure;
-// what depends on something
-// that the source leaves open is suspected.
+// Value, which says what is known of it. Rules look at nodes and calls with their values and report. What follows
+// from the source alone is reported as sure; what depends on something that the source leaves open is suspected.
 package audit
 
 import (

@@ -213,8 +213,7 @@ func randomNotebook(random *rand.Rand) string {
 }
 
 // TestNotebookFixes: with encoding/json as oracle, of whatever notebook only the sources of code cells change, and
-// there only the word, its magics
-// apart; every byte outside the strings that change stays.
+// there only the word, its magics apart; every byte outside the strings that change stays.
 func TestNotebookFixes(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 )
 
 // floors are the files of rooms that are built floor upon floor, the ground first: a file uses what the files before
-// it declare. "*" stands for
-// all files that the list does not name; of those none uses another. Tests stand on the roof.
+// it declare. "*" stands for all files that the list does not name; of those none uses another. Tests stand on the
+// roof.
 var floors = map[string][]string{
 	"internal/abstract": {"file.go", "devices.go", "dtypes.go", "value.go", "join.go", "env.go", "class.go",
 		"arguments.go", "finder.go", "interp.go",
@@ -39,8 +39,7 @@ func TestFloors(t *testing.T) {
 }
 
 // arrowsUp lists what the files of a folder use of files that do not stand below them: functions, types, variables,
-// fields, and methods as far as
-// the folder's own types tell them.
+// fields, and methods as far as the folder's own types tell them.
 func arrowsUp(t *testing.T, dir string, order []string) []string {
 	t.Helper()
 	fset := token.NewFileSet()

@@ -39,8 +39,7 @@ func onMetal(at audit.Look) audit.Look {
 }
 
 // underCUDA reports whether an if around asks for CUDA in a way that the source leaves open: `if device.type ==
-// "cuda"`, `if args.cuda`. On a machine
-// without CUDA nobody gets there.
+// "cuda"`, `if args.cuda`. On a machine without CUDA nobody gets there.
 func underCUDA(p *audit.Pass) bool {
 	// A file or a function that is about CUDA by its name is not reached on a machine without it, unless the file
 	// itself calls it.
@@ -96,9 +95,9 @@ func depends(p *audit.Pass) string {
 	return byRunner(p)
 }
 
-// byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does not
-// reach. Its markers, fixtures,
-// configuration and command line skip tests where CUDA is missing, and little of that stands in the file.
+// byRunner says that a test runner decides whether the code runs: in a file of tests, what the file's own top does
+// not reach. Its markers, fixtures, configuration and command line skip tests where CUDA is missing, and little of
+// that stands in the file.
 func byRunner(p *audit.Pass) string {
 	if p.FromTop() && !p.InMain() || !isTests(p.Home()) && !isTests(p.Src()) {
 		return ""
@@ -107,8 +106,7 @@ func byRunner(p *audit.Pass) string {
 }
 
 // isTests reports whether a file is one of tests: by a folder, or by its name, as pytest looks for them, if it holds
-// any: a program that evaluates
-// a model may be called test_net.py.
+// any: a program that evaluates a model may be called test_net.py.
 func isTests(src *audit.Source) bool {
 	folders := strings.Split(filepath.ToSlash(src.Path), "/")
 	name := folders[len(folders)-1]

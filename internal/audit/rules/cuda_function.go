@@ -8,8 +8,8 @@ import (
 )
 
 // CUDAFunction finds functions of torch.cuda that raise where there is no CUDA. Those that answer all the same
-// (is_available, device_count,
-// empty_cache, memory_allocated, manual_seed…) are left alone: tried with PyTorch 2.3.1 and 2.8.0 without a GPU.
+// (is_available, device_count, empty_cache, memory_allocated, manual_seed…) are left alone: tried with PyTorch 2.3.1
+// and 2.8.0 without a GPU.
 var CUDAFunction = &audit.Rule{Name: "cuda-function", Title: "a function of torch.cuda that fails without CUDA",
 	Severity: audit.Error, Fixable: true, Doc: audit.Doc{
 		Why: "The function needs a CUDA device and raises without one: AssertionError (\"Torch not compiled with CUDA " +

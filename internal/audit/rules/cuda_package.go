@@ -37,10 +37,8 @@ var cudaPackages = map[string]string{
 }
 
 // cudaKernels are functions and classes of packages that can be imported on a Mac, and what of them has kernels for
-// other devices alone.
-// bitsandbytes: backends/*/ops.py of 0.50.2, where optimizer_update_8bit_blockwise is registered for cuda and xpu;
-// functional.get_paged is CUDA's
-// managed memory. xformers: device_types in ops/fmha of 0.0.35.
+// other devices alone. bitsandbytes: backends/*/ops.py of 0.50.2, where optimizer_update_8bit_blockwise is registered
+// for cuda and xpu; functional.get_paged is CUDA's managed memory. xformers: device_types in ops/fmha of 0.0.35.
 func cudaKernels(path string) (what, instead string) {
 	rest, name := "", last(path)
 	switch {

@@ -84,8 +84,7 @@ func sentToCUDA(p *audit.Pass, v *abstract.Value, node pyast.Expr) {
 }
 
 // handedIn reports whether a device comes from the caller: a parameter of a function around, or an attribute that
-// __init__ takes from one. A
-// notebook's functions have no other callers.
+// __init__ takes from one. A notebook's functions have no other callers.
 func handedIn(p *audit.Pass, node pyast.Expr) bool {
 	if isNotebook(p) {
 		return false

@@ -24,8 +24,7 @@ func guarded(p *audit.Pass) bool {
 }
 
 // isNotebook says, when there is something to report, whether the file runs cell by cell: a notebook, or a script in
-// the percent format, which editors
-// and jupytext run so.
+// the percent format, which editors and jupytext run so.
 func isNotebook(p *audit.Pass) bool {
 	if strings.HasSuffix(p.Src().Path, ".ipynb") {
 		return true

@@ -79,8 +79,7 @@ func softPlace(c *abstract.Call) bool {
 }
 
 // together are operations that take all their tensors from one device: tried with each on a rehearsal of PyTorch 2.8.
-// Copies, shapes taken from another
-// tensor, lengths of sequences and torch.equal are none of them.
+// Copies, shapes taken from another tensor, lengths of sequences and torch.equal are none of them.
 var together = set(`matmul mm bmm addmm addmv baddbmm dot mv outer einsum cat concat stack hstack vstack add sub
 	mul div true_divide pow remainder fmod maximum minimum fmax fmin max min where lerp addcmul addcdiv atan2
 	hypot cdist gather scatter scatter_add index_select masked_fill masked_select index_add clamp quantile
