@@ -81,7 +81,7 @@ try:
         document = assay("show", "--json", record)
         evidence = json.loads(document)
         compared["runs"] += 1
-        body = evidence["body"]
+        body = evidence.get("body", evidence)  # of the form before it has none
         outcome = body["outcome"]
         same("status of " + record[:10], run.info.status,
              "KILLED" if outcome.get("signal") else "FAILED" if outcome["exit"] or not outcome["started"] else "FINISHED")
