@@ -495,12 +495,12 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.host()
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
+		if b.f.exit == nil { // one may have been about to
+			reason = noExit + ", and no agent had said hello"
+		}
 		run.Steps.Phases = evidence.FormerPhases()
 		b.leftUnknown(reason)
 		run.Outcome.Reason = reason
-		if b.f.exit == nil && noExit == underWay {
-			run.Outcome.Reason = underWay + "; " + reason
-		}
 		if b.f.exit != nil && b.f.exit.Signal != "" {
 			run.Outcome.Reason += "; the command was ended by " + b.f.exit.Signal
 		}
