@@ -468,7 +468,7 @@ func TestAskedFor(t *testing.T) {
 
 // TestNoAgentYet: of a run without an end nobody knows whether an agent would have come.
 func TestNoAgentYet(t *testing.T) {
-	s := &stream{New()}
+	s := &stream{f: New()}
 	s.own("start", StartEvent{ID: "early", Wall: time.Unix(1000, 0)})
 	for want, run := range map[string]*evidence.Run{"the run is under way, and no agent had said hello": s.f.SoFar(),
 		"assay itself was ended before the run was, and no agent had said hello": s.f.Finish()} {
