@@ -158,8 +158,8 @@ func TestLearnt(t *testing.T) {
 			set.Learn(fmt.Sprintf("value%06d", i))
 		}
 	}
-	if len(set.values) != mostValues || !slices.IsSortedFunc(set.values, func(a,
-		b string) int { return len(b) - len(a) }) {
+	longest := func(a, b string) int { return len(b) - len(a) }
+	if len(set.values) != mostValues || !slices.IsSortedFunc(set.values, longest) {
 		t.Errorf("%d values", len(set.values))
 	}
 	if set.Learn("onemore1"); len(set.values) != mostValues {
@@ -193,9 +193,8 @@ func TestLearnt(t *testing.T) {
 	}
 }
 
-// TestDocuments: a list of texts is read as a command line, anything else text by text,
-	and what is no JSON is read as
-// far as it goes. "-": the document itself is given back.
+// TestDocuments: a list of texts is read as a command line, anything else text by text, and what is no JSON
+// is read as far as it goes. "-": the document itself is given back.
 func TestDocuments(t *testing.T) {
 	for _, c := range [][2]string{
 		{`["t","--token","pw9"]`, `["t","--token","(redacted)"]`}, {`{"a":[ "t" ,	"--token",` + "\n" + `"pw9" ]}`,
@@ -234,9 +233,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestValue: a value that somebody names goes in every form, however short; base 64 of a short one does not,
-	since that
-// would stand elsewhere by chance.
+// TestValue: a value that somebody names goes in every form, however short; base 64 of a short one does not, since
+// that would stand elsewhere by chance.
 func TestValue(t *testing.T) {
 	for _, c := range [][3]string{
 		{"ab", "cab b ab", "c(redacted) b (redacted)"},

@@ -85,13 +85,16 @@ func TestCommandLines(t *testing.T) {
 func TestNames(t *testing.T) {
 	for want, names := range map[tell]string{
 		surely: `token api-token hfToken access_token password db.password db_pass userPass apiKey API_KEY x-api-key
-			api-keys wandbKey secretKey ssh_key signing_key access-tokens refresh_tokens token_value token2 DB_PASSWORD12 apiKey1 token-2 api_key_old token_prod
+			api-keys wandbKey secretKey ssh_key signing_key access-tokens refresh_tokens token_value token2
+			DB_PASSWORD12 apiKey1 token-2 api_key_old token_prod
 			passwordfoo_password mypassword dbpasswd appsecret myapikey mysecretkey mypwd openaikey password_list secret_thing
 			auth bearer jwt sas cookie webhook authorization credentials HTTPPassword secret_x_y credential_2`,
-		maybe: `key keys my-key pass my_pass session private pat sig dsn signature mytoken hftoken credstore secretkeyx_key keyKey`,
+		maybe: `key keys my-key pass my_pass session private pat sig dsn signature
+			mytoken hftoken credstore secretkeyx_key keyKey`,
 		silent: `tokenizer eos-token pad_token max_token bos_token_id token_type tokens max-tokens num_tokens eos_tokens
 			cache-key primary_key image_keys label-key token_path password_file secret_name api_key_id key_size key_path
-			passes compass keyword monkey author lr data 2 value prod eostoken padtoken key_ttl monkeykey keyhash password_hash
+			passes compass keyword monkey author lr data 2 value prod eostoken padtoken key_ttl monkeykey keyhash
+			password_hash
 			key_loss auth_mode passthrough imagekey`,
 	} {
 		for _, name := range strings.Fields(names) {
@@ -103,7 +106,8 @@ func TestNames(t *testing.T) {
 	for want, names := range map[tell]string{
 		surely: `HF_TOKEN HF_TOKEN_READ HF_PAT TF_SESSION MLX_KEY HF_PRIVATE TF_DSN A_PASS AUTH_X A_SECRET_B COOKIE_JAR`,
 		maybe:  `KEY PASS SESSION SESSION_STATE KEY_X PRIVATE_DATA_X`,
-		silent: `PWD OLDPWD SESSION_MANAGER PATH EOS_TOKEN_X CACHE_KEY CACHE_KEY_X TOKENS_X TOKEN_PATH HF_TOKENS PAD_TOKEN X_PWD_FILE _`,
+		silent: `PWD OLDPWD SESSION_MANAGER PATH EOS_TOKEN_X CACHE_KEY CACHE_KEY_X TOKENS_X TOKEN_PATH HF_TOKENS PAD_TOKEN
+			X_PWD_FILE _`,
 	} {
 		for _, name := range strings.Fields(names) {
 			if got := tellsVariable(name); got != want {
