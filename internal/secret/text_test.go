@@ -65,6 +65,7 @@ func TestTexts(t *testing.T) {
 		{"?key=" + key, "?key=(redacted)"}, {"?eos_token=pw9", "-"},
 		{"HF_KEY=pw9", "HF_KEY=(redacted)"}, {"hf_thing_key=pw9", "-"}, {"A.KEY=pw9", "-"}, {"X-KEY: pw9", "-"},
 		{"=token=pw9", "=token=(redacted)"}, {": pw9 abc", "-"},
+		{", token=pw9", ", token=(redacted)"},
 		// headers, up to the end of the line
 		{"Cookie: a b\nc", "Cookie: (redacted)\nc"}, {"Cookie: a b; c=d", "Cookie: (redacted)"},
 		{"cookie=a b", "cookie=(redacted) b"},
@@ -114,8 +115,8 @@ func TestTexts(t *testing.T) {
 // of its own only.
 func TestLearnt(t *testing.T) {
 	for _, c := range [][3]string{
-		{"pass12", "a pass12, pass123 xpass12 _pass12 épass12 pass12",
-			"a (redacted), pass123 xpass12 _pass12 épass12 (redacted)"},
+		{"pass12", "a pass12, pass123 xpass12 _pass12 épass12 \x80pass12 pass12",
+			"a (redacted), pass123 xpass12 _pass12 épass12 \x80pass12 (redacted)"},
 		{"pass1234567", "xpass1234567", "-"}, {"pass12345678", "xpass12345678y", "x(redacted)y"},
 		{" pass12\n", "a pass12", "a (redacted)"},
 		{"pas12", "a pas12 b", "-"}, {"abcdefg", "a abcdefg b", "-"},
