@@ -99,8 +99,8 @@ const (
 	hello     = `{"c":1,"e":{"ev":"hello","version":1,"pid":7}}` + "\n"
 )
 
-// TestLoad: a run is read from its folder or its document; one that was cut off from its events, and says so; what is no
-// run of this assay's is refused, with what to do.
+// TestLoad: a run is read from its folder or its document; one that was cut off from its events, and says so; what is
+// no run of this assay's is refused, with what to do.
 func TestLoad(t *testing.T) {
 	base := t.TempDir()
 	good := `{"schema":"` + evidence.Schema + `","kind":"run","id":"r1"}`
@@ -242,8 +242,9 @@ func TestOperators(t *testing.T) {
 		t.Errorf("%v, %d of %d bytes", err, len(kept), len(trace))
 	}
 	write(t, path, "{")
-	for name, want := range map[string]string{"nowhere.json": "was not written", "trace.json": "read the profiler's trace",
-		"": ""} {
+	for name, want := range map[string]string{"nowhere.json": "was not written",
+		"trace.json": "read the profiler's trace",
+		"":           ""} {
 		run := withProfile(evidence.Profile{Trace: name})
 		if operators(run, dir, secrets); len(run.Operators) > 0 || run.Profile.Trace != "" ||
 			!strings.Contains(run.Profile.Missing, want) || (want == "") != (run.Profile.Missing == "") {

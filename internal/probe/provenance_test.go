@@ -37,7 +37,8 @@ func TestGitState(t *testing.T) {
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	base := t.TempDir()
 	git := func(args ...string) string {
-		cmd := exec.Command("git", append([]string{"-C", base, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		cmd := exec.Command("git", append([]string{"-C", base, "-c", "user.name=a", "-c", "user.email=a@b"},
+			args...)...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %q: %v\n%s", args, err, out)
@@ -107,7 +108,8 @@ func TestGitState(t *testing.T) {
 	if _, dirty := gitState(context.Background(), base, own); dirty != "clean" {
 		t.Errorf("ours by a link: %q", dirty)
 	}
-	if got, want := resolved(filepath.Join(link, "not", "there")), filepath.Join(resolved(base), "not/there"); got != want {
+	if got, want := resolved(filepath.Join(link, "not", "there")), filepath.Join(resolved(base),
+		"not/there"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 
@@ -171,7 +173,8 @@ func TestFingerprint(t *testing.T) {
 		t.Errorf("a link is no file: %+v", linked)
 	}
 	for _, name := range []string{"one/deep/missing", "nothing"} {
-		if set := printOf(ctx, dir, name); set.Fingerprint != "" || !strings.Contains(set.Missing, "could not be found") {
+		if set := printOf(ctx, dir, name); set.Fingerprint != "" || !strings.Contains(set.Missing,
+			"could not be found") {
 			t.Errorf("%s: %+v", name, set)
 		}
 	}
@@ -234,6 +237,12 @@ func TestFingerprintOfMuch(t *testing.T) {
 	}
 	if set = printOf(context.Background(), dir, "big"); !strings.HasPrefix(set.Fingerprint, "sha256-whole:") {
 		t.Errorf("64 MiB are read whole: %+v", set)
+	}
+	sparse("big", ends*3, map[int64]string{ends: "between"})
+	before := printOf(context.Background(), dir, "big")
+	sparse("big", ends*3, map[int64]string{ends: "changed"})
+	if after := printOf(context.Background(), dir, "big"); after.Fingerprint == before.Fingerprint {
+		t.Error("a change amid a small file is not seen")
 	}
 }
 

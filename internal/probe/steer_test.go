@@ -158,8 +158,8 @@ func TestChildEnviron(t *testing.T) {
 	}
 }
 
-// TestWhatTheAgentIsTold: the agent is told what the user asked for, and nothing else; where nothing is kept it makes no
-// trace.
+// TestWhatTheAgentIsTold: the agent is told what the user asked for, and nothing else; where nothing is kept it makes
+// no trace.
 func TestWhatTheAgentIsTold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -232,7 +232,14 @@ func TestNotStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res.LetGo()
+	let := 0
+	for _, r := range []*Result{res, {}, {release: func() { let++ }}} {
+		r.LetGo()
+	}
+	if why := "events could not be written: " + events.ErrNoFolder.Error(); let != 1 || !slices.Equal(res.Trouble,
+		[]string{why}) {
+		t.Errorf("let go %d times, trouble %q", let, res.Trouble)
+	}
 	if entries, _ := os.ReadDir(taken); len(entries) != 1 || res.Dir != "" || res.Exit != 0 {
 		t.Errorf("%v, %+v", entries, res)
 	}
@@ -258,12 +265,15 @@ func TestWhatIsSeenBeside(t *testing.T) {
 	}
 	res.LetGo()
 	run := res.Run
-	if res.Signal != syscall.SIGUSR1 || run.Outcome.Signal != "SIGUSR1" || run.Outcome.Exit != 128+int(syscall.SIGUSR1) ||
+	if res.Signal != syscall.SIGUSR1 || run.Outcome.Signal != "SIGUSR1" ||
+		run.Outcome.Exit != 128+int(syscall.SIGUSR1) ||
 		run.Outcome.Stopped != "" {
 		t.Errorf("%+v", run.Outcome)
 	}
-	if len(run.Host.Facts) != 1 || len(run.Host.Apps) != 1 || len(run.Host.AppsEnd) != 1 || len(run.Host.Samples) == 0 ||
-		len(run.Provenance.Packages) != 2 || run.Provenance.Packages[0] != "torch==2.8.0" || run.Provenance.Dirty == "" {
+	if len(run.Host.Facts) != 1 || len(run.Host.Apps) != 1 || len(run.Host.AppsEnd) != 1 ||
+		len(run.Host.Samples) == 0 ||
+		len(run.Provenance.Packages) != 2 || run.Provenance.Packages[0] != "torch==2.8.0" ||
+		run.Provenance.Dirty == "" {
 		t.Errorf("%+v, %+v", run.Host, run.Provenance)
 	}
 	kept, _ := json.Marshal(run)
