@@ -595,4 +595,7 @@ func empty(run *evidence.Run) {
 	if run.Subject.Command == nil {
 		run.Subject.Command = []string{}
 	}
+	if run.Provenance.Datasets == nil {
+		run.Provenance.Datasets = []evidence.Dataset{}
+	}
 }

@@ -253,8 +253,8 @@ func TestEachFigureIsWorkedOut(t *testing.T) {
 	}
 }
 
-// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate about a figure of the evidence, nor one about
-// two runs or about what it was not looked at for. What was counted in it may be none.
+// TestNothingKnownIsNoPass: a run of which nothing is known passes no gate about a figure of the evidence, nor one
+// about two runs or about what it was not looked at for. What was counted in it may be none.
 func TestNothingKnownIsNoPass(t *testing.T) {
 	unit := map[string]string{"s": "s", "B": "GiB", "ratio": "%", "1/s": "/s", "W": "W", "1": ""}
 	unseen := []string{"speedup", "parity.loss", "refusals", "hot.fallbacks", "pressure.peak"}

@@ -284,7 +284,8 @@ type mlflowError struct {
 }
 
 func (e *mlflowError) Error() string {
-	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s %s", e.Status, e.Code, clean.Short(e.Message, 300)))
+	return strings.Join(strings.Fields(fmt.Sprintf("the server answered %d %s %s", e.Status, e.Code,
+		clean.Short(e.Message, 300))), " ")
 }
 
 func (m *MLflow) call(ctx context.Context, method, path string, body, into any) error {

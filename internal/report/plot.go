@@ -288,20 +288,26 @@ type tick struct {
 
 // scaleOf finds the unit in which an axis up to hi is labelled.
 func scaleOf(hi float64, unit string) (factor float64, name string) {
-	pick := func(steps ...any) (float64, string) {
-		for i := 0; i < len(steps); i += 2 {
-			if f := steps[i].(float64); hi >= f {
-				return f, " " + steps[i+1].(string)
+	type step struct {
+		from, factor float64
+		name         string
+	}
+	pick := func(steps ...step) (float64, string) {
+		for _, x := range steps {
+			if hi >= x.from {
+				return x.factor, " " + x.name
 			}
 		}
-		n := len(steps)
-		return steps[n-2].(float64), " " + steps[n-1].(string)
+		last := steps[len(steps)-1]
+		return last.factor, " " + last.name
 	}
 	switch unit {
 	case "s":
-		return pick(7200., "h", 300., "min", 1., "s", 1e-3, "ms", 1e-6, "µs", 1e-9, "ns")
+		return pick(step{7200, 3600, "h"}, step{300, 60, "min"}, step{1, 1, "s"}, step{1e-3, 1e-3, "ms"},
+			step{1e-6, 1e-6, "µs"}, step{1e-9, 1e-9, "ns"})
 	case "B":
-		return pick(math.Pow(2, 40), "TiB", math.Pow(2, 30), "GiB", math.Pow(2, 20), "MiB", 1024., "KiB", 1., "B")
+		return pick(step{1 << 40, 1 << 40, "TiB"}, step{1 << 30, 1 << 30, "GiB"}, step{1 << 20, 1 << 20, "MiB"},
+			step{1 << 10, 1 << 10, "KiB"}, step{1, 1, "B"})
 	case "ratio":
 		return .01, " %"
 	case "1", "":

@@ -56,17 +56,20 @@ var brokers = regexp.MustCompile(`^(postgres|postgresql|mysql|mariadb|mongodb|re
 // scheme://key@host.
 func findURLs(s string, add func(from, to int)) {
 	for base := 0; ; {
-		at := strings.Index(s[base:], "//")
-		if at < 0 {
+		colon := strings.IndexByte(s[base:], ':')
+		if colon < 0 {
 			return
 		}
-		at += base
-		base = at + 2
-		colon := at - 1
-		if colon > 0 && s[colon] == '\\' { // JSON may write \/\/ for //
-			colon--
-		}
-		if colon < 1 || s[colon] != ':' {
+		colon += base
+		base = colon + 1
+		switch {
+		case colon == 0:
+			continue
+		case strings.HasPrefix(s[base:], "//"):
+			base += len("//")
+		case strings.HasPrefix(s[base:], `\/\/`): // as JSON may write it
+			base += len(`\/\/`)
+		default:
 			continue
 		}
 		start := colon
@@ -78,7 +81,7 @@ func findURLs(s string, add func(from, to int)) {
 		if i := strings.LastIndexByte(scheme, '.'); i >= 0 {
 			scheme = scheme[i+1:]
 		}
-		from := at + 2
+		from := base
 		end := from
 		for end < len(s) && end-from < 8192 && !isSpace(s[end]) && !isQuote(s[end]) && s[end] != '<' && s[end] != '>' &&
 			s[end] != '|' {

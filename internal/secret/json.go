@@ -94,7 +94,8 @@ func list(doc []byte, from int) (texts []string, places []span, ok bool) {
 			return nil, nil, false
 		}
 		end, _ := literalEnd(doc, i)
-		command = command || i+1 < len(doc) && doc[i+1] == '-' || bytes.ContainsAny(doc[i:end], "=@")
+		command = command || i+1 < len(doc) && doc[i+1] == '-' || bytes.ContainsAny(doc[i:end], "=@") ||
+			string(doc[i:end]) == `"login"` // wandb login KEY
 		places = append(places, span{i, end})
 		for i = end; i < len(doc) && isSpace(doc[i]); i++ {
 		}

@@ -106,7 +106,7 @@ func tellsVariable(name string) tell {
 		case telling[w]:
 			return surely // HF_TOKEN_READ
 		case hinting[w] && w != "tokens":
-			return maybe // SESSION_MANAGER
+			return maybe // SESSION_STATE
 		}
 	}
 	return silent
@@ -124,6 +124,9 @@ func weigh(name string) (tell, []string) {
 	words = words[:end]
 	if end == 0 {
 		return silent, nil
+	}
+	if word := strings.TrimRight(words[end-1], "0123456789"); word != "" { // DB_PASSWORD2
+		words[end-1] = word
 	}
 	last, before := words[end-1], ""
 	if end > 1 {
