@@ -511,3 +511,14 @@ func TestTextNamesWhatIsOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyIsSentToARewrite: where MPS is out, MLX is asked for only where its rewrite, or deployment, was declared.
+func TestNobodyIsSentToARewrite(t *testing.T) {
+	for word, want := range map[string]bool{Service: false, Inference: true, Rewrite: true} {
+		rep := Judge([]*evidence.Run{on("mps", "a", 0.1, failed)}, Options{Declared: []string{word}})
+		i := slices.IndexFunc(rep.Rules, func(a Applied) bool { return a.Name == "mlx-instead" })
+		if a := rep.Rules[i]; a.Holds != "cannot tell" || a.matters != want {
+			t.Errorf("%s: %s, matters %v", word, a.Holds, a.matters)
+		}
+	}
+}
