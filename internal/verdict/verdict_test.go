@@ -450,7 +450,7 @@ func TestRulesText(t *testing.T) {
 	}
 }
 
-// TestDeclarationsAreTold: what was declared is a figure that is known, what was not says so, and decides the other way.
+// TestDeclarationsAreTold: what was declared is a figure that is known; what was not says so, and decides otherwise.
 func TestDeclarationsAreTold(t *testing.T) {
 	for _, declared := range [][]string{nil, {Service}, {Inference, Portable}, {MatchCUDA, Rewrite}} {
 		rep := Judge([]*evidence.Run{on("mps", "a", 0.1)}, Options{Declared: declared})
@@ -482,7 +482,8 @@ func TestDeclarationsAreTold(t *testing.T) {
 
 // TestTextNamesWhatIsOpen: where there is no lane, exactly the rules that cannot be told, and could matter, are named.
 func TestTextNamesWhatIsOpen(t *testing.T) {
-	for _, runs := range [][]*evidence.Run{{on("cpu", "a", 0.1)}, {on("mps", "a", 0.1)}, {on("mps", "a", 0.1, failed)}} {
+	for _, runs := range [][]*evidence.Run{{on("cpu", "a", 0.1)}, {on("mps", "a", 0.1)},
+		{on("mps", "a", 0.1, failed)}} {
 		for _, declared := range [][]string{nil, {Inference}, {Rewrite}} {
 			rep := Judge(runs, Options{Declared: declared})
 			if rep.Rule != "" || rep.Lane != None {
