@@ -339,7 +339,8 @@ func TestExportSaysWhatItDoes(t *testing.T) {
 			t.Errorf("%s: %s", run.Name, run.Status)
 		}
 	}
-	for name, want := range map[string]string{"a.b-c_d/e f9": "a.b-c_d/e f9", "a[0]:é": "a_0_", "/a/": "a", ". a .": "a",
+	for name, want := range map[string]string{"a.b-c_d/e f9": "a.b-c_d/e f9", "a[0]:é": "a_0_", "/a/": "a",
+		". a .":                  "a",
 		strings.Repeat("x", 250): strings.Repeat("x", 250), strings.Repeat("x", 251): strings.Repeat("x", 250)} {
 		if got := mlflowName(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)

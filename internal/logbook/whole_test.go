@@ -13,9 +13,9 @@ import (
 func changes(t *testing.T, b *Book, f func(change string)) {
 	t.Helper()
 	for _, change := range []string{"INSERT ON content", "UPDATE ON content", "DELETE ON content", "INSERT ON record",
-		"DELETE ON record", "INSERT ON link", "DELETE ON link", "INSERT ON figure", "DELETE ON figure", "UPDATE ON chunk",
-		"DELETE ON chunk", "INSERT ON ledger", "UPDATE ON ledger", "INSERT ON tombstone", "UPDATE ON tombstone",
-		"INSERT ON unscrubbed"} {
+		"DELETE ON record", "INSERT ON link", "DELETE ON link", "INSERT ON figure", "DELETE ON figure",
+		"UPDATE ON chunk", "DELETE ON chunk", "INSERT ON ledger", "UPDATE ON ledger", "INSERT ON tombstone",
+		"UPDATE ON tombstone", "INSERT ON unscrubbed"} {
 		if _, err := b.db.Exec("CREATE TRIGGER full BEFORE " + change +
 			" BEGIN SELECT RAISE(ABORT, 'no space left'); END"); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,8 @@ func TestForgetIsWhole(t *testing.T) {
 		t.Errorf("named twice: %+v, %v", done, err)
 	}
 	// A value that a record cannot be told without is not taken out of it.
-	if _, err := b.Forget(ctx, without("assay.evidence")); err == nil || !strings.Contains(err.Error(), "would not be") {
+	if _, err := b.Forget(ctx, without("assay.evidence")); err == nil ||
+		!strings.Contains(err.Error(), "would not be") {
 		t.Errorf("%v", err)
 	}
 	sound(t, b)

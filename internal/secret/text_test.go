@@ -65,6 +65,9 @@ func TestTexts(t *testing.T) {
 		{"?key=" + key, "?key=(redacted)"}, {"?eos_token=pw9", "-"},
 		{"HF_KEY=pw9", "HF_KEY=(redacted)"}, {"hf_thing_key=pw9", "-"}, {"A.KEY=pw9", "-"}, {"X-KEY: pw9", "-"},
 		{"=token=pw9", "=token=(redacted)"}, {": pw9 abc", "-"},
+		{"https://@h:ab/c@d", "-"}, {"t --" + strings.Repeat("x", 97-len("-token")) + "-token pw9", "-"},
+		{"t --" + strings.Repeat("x", 96-len("-token")) + "-token pw9",
+			"t --" + strings.Repeat("x", 96-len("-token")) + "-token (redacted)"},
 		{", token=pw9", ", token=(redacted)"},
 		// headers, up to the end of the line
 		{"Cookie: a b\nc", "Cookie: (redacted)\nc"}, {"Cookie: a b; c=d", "Cookie: (redacted)"},

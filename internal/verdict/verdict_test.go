@@ -449,3 +449,77 @@ func TestRulesText(t *testing.T) {
 		}
 	}
 }
+
+// TestDeclarationsAreTold: what was declared is a figure that is known; what was not says so, and decides otherwise.
+func TestDeclarationsAreTold(t *testing.T) {
+	for _, declared := range [][]string{nil, {Service}, {Inference, Portable}, {MatchCUDA, Rewrite}} {
+		rep := Judge([]*evidence.Run{on("mps", "a", 0.1)}, Options{Declared: declared})
+		seen := 0
+		for i, a := range rep.Rules {
+			for _, c := range Rules[i].When {
+				word := c.Said + c.NotSaid
+				at := slices.IndexFunc(a.Answers, func(x gate.Answer) bool { return x.Condition == c.String() })
+				if word == "" || at < 0 {
+					continue
+				}
+				seen++
+				answer, said := a.Answers[at], slices.Contains(declared, word)
+				text, missing := word+" was not declared", "nobody declared it"
+				if said {
+					text, missing = word+" was declared", ""
+				}
+				if answer.Text != text || answer.Figure.Missing != missing || answer.Figure.Known() != said ||
+					(answer.Outcome == gate.Pass) != (said == (c.Said != "")) {
+					t.Errorf("%q, rule %s: %+v", declared, a.Name, answer)
+				}
+			}
+		}
+		if seen < 8 {
+			t.Errorf("only %d conditions are about declarations", seen)
+		}
+	}
+}
+
+// TestTextNamesWhatIsOpen: where there is no lane, exactly the rules that cannot be told, and could matter, are named.
+func TestTextNamesWhatIsOpen(t *testing.T) {
+	for _, runs := range [][]*evidence.Run{{on("cpu", "a", 0.1)}, {on("mps", "a", 0.1)},
+		{on("mps", "a", 0.1, failed)}} {
+		for _, declared := range [][]string{nil, {Inference}, {Rewrite}} {
+			rep := Judge(runs, Options{Declared: declared})
+			if rep.Rule != "" || rep.Lane != None {
+				t.Fatalf("%q: %s", declared, rep.Rule)
+			}
+			var b strings.Builder
+			if err := Text(&b, rep, 10000); err != nil {
+				t.Fatal(err)
+			}
+			var named, want []string
+			for line := range strings.Lines(b.String()) {
+				if _, list, ok := strings.Cut(strings.TrimSpace(line), ": cannot tell "); ok {
+					named = append(named, strings.Split(list, ", ")...)
+				}
+			}
+			for _, a := range rep.Rules {
+				if a.Holds == "cannot tell" && a.matters {
+					want = append(want, a.Name)
+				}
+			}
+			slices.Sort(named)
+			slices.Sort(want)
+			if !slices.Equal(named, want) {
+				t.Errorf("%q: %q, want %q", declared, named, want)
+			}
+		}
+	}
+}
+
+// TestNobodyIsSentToARewrite: where MPS is out, MLX is asked for only where its rewrite, or deployment, was declared.
+func TestNobodyIsSentToARewrite(t *testing.T) {
+	for word, want := range map[string]bool{Service: false, Inference: true, Rewrite: true} {
+		rep := Judge([]*evidence.Run{on("mps", "a", 0.1, failed)}, Options{Declared: []string{word}})
+		i := slices.IndexFunc(rep.Rules, func(a Applied) bool { return a.Name == "mlx-instead" })
+		if a := rep.Rules[i]; a.Holds != "cannot tell" || a.matters != want {
+			t.Errorf("%s: %s, matters %v", word, a.Holds, a.matters)
+		}
+	}
+}
