@@ -82,7 +82,7 @@ func TestHoldsAtItsBounds(t *testing.T) {
 
 // TestTableEdits: a table keeps what it is told, in the order of releases, and refuses what does not fit.
 func TestTableEdits(t *testing.T) {
-	const text = "# head\noperator 2.8 2.10\na N -\nb C C\n"
+	const text = "# head\n\noperator 2.8 2.10\na N -\n\nb C C\n"
 	table, err := ParseTable([]byte(text))
 	if err != nil || table.Head != "head\n" || len(table.Rows) != 2 {
 		t.Fatalf("%+v %v", table, err)
