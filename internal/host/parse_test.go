@@ -341,3 +341,68 @@ func TestMeterBounds(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestWithoutASource: where a file is gone or does not hold its key, its figure is unknown and says which.
+func TestWithoutASource(t *testing.T) {
+	for _, c := range []struct {
+		file, text, figure, why string // text "": the file is gone
+	}{
+		{"proc/vmstat", "", "host.swap.out", ""}, {"proc/vmstat", "x 1\n", "host.swap.out", "pswpout"},
+		{"proc/vmstat", "x 1\n", "host.swap.in", "pswpin"}, {"proc/meminfo", "", "host.swap.used", ""},
+		{"proc/meminfo", "MemTotal: 1 kB\n", "host.swap.used", "SwapTotal"},
+		{"proc/meminfo", "MemTotal: 1 kB\n", "host.memory.available", "MemAvailable"},
+		{"proc/stat", "x\n", "host.cpu", "cpu"}, {"proc/pressure/memory", "x\n", "host.pressure.some", "total="},
+		{"proc/self/mountinfo", "", "host.cpu.throttled", "no cgroup v2"},
+	} {
+		files := linuxFiles()
+		if delete(files, c.file); c.text != "" {
+			files[c.file] = c.text
+		}
+		s := fakeRoot(t, files).source(10).(*procSource)
+		f := figuresByName(s.sample(t.Context(), time.Unix(1000, 0)))[c.figure]
+		s.close()
+		if f.Known() || !strings.Contains(f.Missing, c.why) || f.Missing == "" || f.Missing == needsTwo {
+			t.Errorf("%s %q: %s is %+v", c.file, c.text, c.figure, f)
+		}
+	}
+	s := fakeRoot(t, linuxFiles()).source(0).(*procSource)
+	defer s.close()
+	if f := figuresByName(s.sample(t.Context(), time.Unix(1000,
+		0)))["process.resident"]; f.Missing != "no process to follow" {
+		t.Errorf("%+v", f)
+	}
+	if _, _, err := fakeRoot(t, nil).cgroup("self"); err == nil {
+		t.Error("a cgroup without a file that names it")
+	}
+	files := linuxFiles()
+	delete(files, "proc/self/mountinfo")
+	if _, _, err := fakeRoot(t, files).cgroup("self"); err == nil || strings.Contains(err.Error(), "mounted") {
+		t.Errorf("%v", err)
+	}
+	files = linuxFiles()
+	files["sys/fs/cgroup/job/memory.max"] = "max\n"
+	if _, _, err := fakeRoot(t, files).memoryLimit("self"); err == nil || err.Error() != "no limit is set" {
+		t.Errorf("%v", err)
+	}
+	var last float64
+	var at time.Time
+	now := time.Unix(1000, 0)
+	for _, c := range []struct {
+		value, seconds float64
+		want           string
+	}{{5, 0, needsTwo}, {9, 0, needsTwo}, {13, 2, "2"}, {12, 1, "the counter went backwards"}, {12, 1, "0"}} {
+		now = now.Add(time.Duration(c.seconds * float64(time.Second)))
+		f := rate("x", "1", c.value, now, &last, &at)
+		if got := f.Missing; !f.Known() && got != c.want || f.Known() && fmt.Sprint(*f.Value) != c.want {
+			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+	h := &macHost{r: &fakeMac{sysctls: map[string][]byte{"four": {1, 0, 0, 0}, "below": {255, 255, 255, 255},
+		"two":   {1, 0},
+		"eight": {0, 0, 0, 0, 1, 0, 0, 0}}}}
+	for name, want := range map[string]int64{"four": 1, "below": -1, "eight": 1 << 32, "two": 0, "none": 0} {
+		if n, err := h.number(name); n != want || (err != nil) != (want == 0) {
+			t.Errorf("%s: %d %v", name, n, err)
+		}
+	}
+}

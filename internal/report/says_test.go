@@ -113,6 +113,10 @@ func TestSays(t *testing.T) {
 		"length by its ends": {extent(of(func(r *evidence.Run) {
 			r.Started, r.Ended = epoch0, epoch0.Add(1500*time.Millisecond)
 		})), "no training step was seen, 1.50 s"},
+		"length by the figure, which leaves assay's own time out": {extent(of(func(r *evidence.Run) {
+			r.Started, r.Ended = epoch0, epoch0.Add(9*time.Second)
+			r.Figures = []evidence.Figure{known("run.time", 1.5, "s")}
+		})), "no training step was seen, 1.50 s"},
 		"verdict: not started": {verdict(of(func(r *evidence.Run) { r.Outcome = evidence.Outcome{Reason: "why."} })),
 			"the subject was not started. The evidence is incomplete: why."},
 		"verdict: no reason": {verdict(of(func(r *evidence.Run) { r.Outcome = evidence.Outcome{} })),
