@@ -282,8 +282,8 @@ func TestResidentPeak(t *testing.T) {
 		return func(s *stream) {
 			s.own("host", HostEvent{Sample: &evidence.Sample{At: 1, Figures: []evidence.Figure{
 				evidence.Known(name, v, "B",
-				evidence.Measured), evidence.Unknown("process.peak", "B", "x"), evidence.Known("other", 9e9, "B",
-				evidence.Measured)}}})
+					evidence.Measured), evidence.Unknown("process.peak", "B", "x"), evidence.Known("other", 9e9, "B",
+					evidence.Measured)}}})
 		}
 	}
 	for name, c := range map[string]struct {
@@ -528,7 +528,7 @@ func TestStretchesOfDisturbance(t *testing.T) {
 	s := on("cpu")
 	s.own("host", HostEvent{Sample: &evidence.Sample{At: 0, Figures: []evidence.Figure{
 		evidence.Unknown("host.cpu.others",
-		"1", "no counters in this container")}}})
+			"1", "no counters in this container")}}})
 	wantUnknown(t, s.f.Finish(), "host.cpu.lost", "no counters in this container")
 }
 
