@@ -102,7 +102,8 @@ func TestHow(t *testing.T) {
 // TestTruth: what is not known is neither true nor false: Kleene's tables, of any depth.
 func TestTruth(t *testing.T) {
 	run := made("c", "cpu", measured("step.time", 0.1, "s"))
-	words := map[Outcome]string{Pass: "step.time <= 1 s", Fail: "step.time <= 1 ms", Unknown: "memory.pool.peak <= 1 GiB"}
+	words := map[Outcome]string{Pass: "step.time <= 1 s", Fail: "step.time <= 1 ms",
+		Unknown: "memory.pool.peak <= 1 GiB"}
 	rank := map[Outcome]int{Fail: 0, Unknown: 1, Pass: 2} // and is the least, or the greatest
 	for a := range words {
 		for b := range words {
@@ -115,7 +116,8 @@ func TestTruth(t *testing.T) {
 						}
 					}
 					rule := strings.Join([]string{words[a], words[b], words[c]}, " "+op+" ")
-					if got, answers := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); got != want || len(answers) != 3 {
+					if got, answers := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); got != want ||
+						len(answers) != 3 {
 						t.Errorf("%s: %s, want %s", rule, got, want)
 					}
 				}
@@ -127,7 +129,8 @@ func TestTruth(t *testing.T) {
 // TestHolds: a figure at its limit passes where the limit is part of what is asked, and nowhere else.
 func TestHolds(t *testing.T) {
 	for compare, want := range map[string][3]bool{"<=": {true, true, false}, "<": {true, false, false},
-		">=": {false, true, true}, ">": {false, false, true}, "==": {false, true, false}, "within": {true, true, false}} {
+		">=": {false, true, true}, ">": {false, false, true}, "==": {false, true, false}, "within": {true, true,
+			false}} {
 		c := Condition{Compare: compare, Bound: 2}
 		if got := [3]bool{c.holds(1), c.holds(2), c.holds(3)}; got != want {
 			t.Errorf("%s 2 of 1, 2 and 3: %v, want %v", compare, got, want)
@@ -198,7 +201,8 @@ func TestCountedInARun(t *testing.T) {
 	}
 	for _, v := range []float64{1, 4, 2} {
 		run.Host.Samples = append(run.Host.Samples, evidence.Sample{Figures: []evidence.Figure{
-			measured("host.pressure", v, "1"), evidence.Unknown("host.pressure", "1", "x"), measured("host.cpu", 9, "1")}})
+			measured("host.pressure", v, "1"), evidence.Unknown("host.pressure", "1", "x"), measured("host.cpu", 9,
+				"1")}})
 	}
 	for rule, want := range map[string]Outcome{"pressure.peak <= 4": Pass, "pressure.peak < 4": Fail} {
 		if got, _ := ask(t, rule, &Set{Runs: []*evidence.Run{run}}); got != want {
@@ -231,7 +235,8 @@ func TestUnitOfALimit(t *testing.T) {
 		}
 	}
 	list := []string{"step.time", "memory.growth"}
-	for word, want := range map[string]string{"Step.Time": "step.time", "step_time": "step.time", "growth": "memory.growth",
+	for word, want := range map[string]string{"Step.Time": "step.time", "step_time": "step.time",
+		"growth":        "memory.growth",
 		"memory-growth": "memory.growth", "gro": "", "_growth": "memory.growth", "entirely-other": ""} {
 		if got := near(word, list); got != want {
 			t.Errorf("%s: %q, want %q", word, got, want)

@@ -21,7 +21,8 @@ func TestSignalName(t *testing.T) {
 	}
 }
 
-// TestCaught: what cannot be caught, tells of our own children or is the runtime's is left alone; all else is passed on.
+// TestCaught: what cannot be caught, tells of our own children or is the runtime's is left alone; all else is passed
+// on.
 func TestCaught(t *testing.T) {
 	left := map[syscall.Signal]bool{syscall.SIGKILL: true, syscall.SIGSTOP: true, syscall.SIGCHLD: true,
 		syscall.SIGURG: true, syscall.SIGPROF: true, 32: true, 33: true, 34: true}

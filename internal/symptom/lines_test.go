@@ -3,11 +3,13 @@ package symptom
 import (
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"assay/internal/atlas"
+	"assay/internal/evidence"
 )
 
 // TestLinesAsTheyCome: a log says the same however it arrives, and lines are counted as an editor counts them, empty
@@ -83,6 +85,107 @@ func TestShortened(t *testing.T) {
 		if got := excerpt(long, at, at+4); len(got) > mostKept+10 || strings.Contains(got, "�") ||
 			(at == 4000) != strings.Contains(got, "FROB") {
 			t.Errorf("at %d: %d bytes, %q", at, len(got), got)
+		}
+	}
+}
+
+// TestOfAtlas: what the atlas knows fills in what a rule does not say itself: conditions of the release that ran, where
+// any holds, and for a rule of its own those whose text the line has.
+func TestOfAtlas(t *testing.T) {
+	rows := []atlas.Condition{
+		{Kind: "dtype", When: "an old case", Until: "2.3.0", From: "2.1.0", Source: "a; binary text",
+			Remedy: "do this."},
+		{Kind: "dtype", When: "a new case", From: "2.5.0", Source: "b; a", Remedy: "do that"},
+		{Kind: "size", When: "a new case", From: "2.5.0", Source: "binary text"},
+	}
+	texts := []*regexp.Regexp{regexp.MustCompile("old"), regexp.MustCompile("new"), regexp.MustCompile("huge")}
+	const likely = "On MPS these words mean this"
+	for _, c := range []struct {
+		name, torch, line       string
+		own, likely             bool
+		cause, releases, source string
+		remedies                int
+	}{
+		{"all", "", "x", false, false, "an old case; or a new case", "PyTorch 2.1.0 to 2.3.0; PyTorch from 2.5.0 on",
+			"rule; a; b; binary text", 2},
+		{"of a release", "2.2.0", "x", false, false, "an old case", "PyTorch 2.1.0 to 2.3.0", "rule; a", 1},
+		{"of a release that none holds for", "2.4.0", "x", false, false, "an old case; or a new case",
+			"PyTorch 2.1.0 to 2.3.0; PyTorch from 2.5.0 on", "rule; a; b; binary text", 2},
+		{"likely", "2.2.0", "x", false, true, "an old case", "PyTorch 2.1.0 to 2.3.0", "rule; a", 1},
+		{"the rule's own, by its text", "", "new", true, true, "", "PyTorch from 2.5.0 on", "rule; b; a", 0},
+		{"the rule's own, of another text", "", "x", true, false, "", "", "rule", 0},
+	} {
+		s := &scanner{rep: &Report{}}
+		s.rep.Context.Torch = c.torch
+		sym := Symptom{Source: "rule"}
+		s.ofAtlas(&Rule{atlas: rows, texts: texts, Likely: c.likely}, &sym, c.own, c.line)
+		if !strings.Contains(sym.Cause, c.cause) || (sym.Cause == "") != c.own || len(sym.Remedy) != c.remedies ||
+			strings.HasPrefix(sym.Cause, likely) != (c.likely && !c.own) ||
+			strings.Join(sym.Releases, "; ") != c.releases || sym.Source != c.source {
+			t.Errorf("%s: %+v", c.name, sym)
+		}
+	}
+	sym := Symptom{}
+	(&scanner{rep: &Report{}}).ofAtlas(&Rule{atlas: rows[2:], texts: texts[2:]}, &sym, false, "x")
+	if len(sym.Remedy) != 1 || sym.Remedy[0] != byKind["size"] {
+		t.Errorf("what can be done where the atlas names nothing: %q", sym.Remedy)
+	}
+}
+
+// TestFill: what a message does not say is left open, and what is no hole stays.
+func TestFill(t *testing.T) {
+	groups := map[string]string{"op": " mm ", "what": " "}
+	for text, want := range map[string]string{"plain": "plain", "{op} and {op}": "mm and mm", "{what}": "…",
+		"{other}": "{other}"} {
+		if got := fill(text, groups); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestSameErrorAgain: an unknown error that comes again with other numbers is counted, not listed twice; a symptom's
+// places are listed as far as there is room, and all are counted.
+func TestSameErrorAgain(t *testing.T) {
+	rep := scan(t, "FrobError: it 1\nFrobError: it 22\nGrobError: it 1\n")
+	if len(rep.Unknown) != 2 || rep.Unknown[0].Count != 2 || rep.Unknown[1].Count != 1 || rep.Unknown[0].Line != 1 {
+		t.Errorf("%+v", rep.Unknown)
+	}
+	const known = "NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device.\n"
+	rep = scan(t, strings.Repeat(known, mostSeen+2))
+	if s := rep.Symptoms; len(s) != 1 || s[0].Count != mostSeen+2 || len(s[0].Found) != mostSeen {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestOneOperator: an operator is said to take most of the time from three fifths on, fallbacks from three tenths on;
+// what was not measured on the device is not said of it.
+func TestOneOperator(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*evidence.Run)
+		seen   bool
+	}{
+		{"three fifths", func(*evidence.Run) {}, true},
+		{"less", func(r *evidence.Run) { r.Operators[1].Self = 5.9 }, false},
+		{"on the CPU", func(r *evidence.Run) { r.Target.Device = "cpu" }, false},
+		{"a rehearsal", func(r *evidence.Run) { r.Rehearsal = &evidence.Rehearsal{} }, false},
+		{"no table", func(r *evidence.Run) { r.Operators = nil }, false},
+		{"no time", func(r *evidence.Run) { r.Operators = []evidence.Operator{{Name: "x"}} }, false},
+		{"fallbacks", func(r *evidence.Run) {
+			r.Operators, r.Fallbacks = nil, []evidence.Fallback{{Operator: "aten::frob"}}
+			r.Figures = []evidence.Figure{evidence.Known("fallback.time", 0.3, "ratio", evidence.Rehearsed)}
+		}, true},
+		{"few fallbacks", func(r *evidence.Run) {
+			r.Operators, r.Fallbacks = nil, []evidence.Fallback{{Operator: "aten::frob"}}
+			r.Figures = []evidence.Figure{evidence.Known("fallback.time", 0.29, "ratio", evidence.Rehearsed)}
+		}, false},
+	} {
+		run := evidence.NewRun("r")
+		run.Target.Device = "mps"
+		run.Operators = []evidence.Operator{{Name: "a", Self: 4}, {Name: "b", Self: 6}}
+		c.change(run)
+		if text, seen := oneOperator(run); seen != c.seen {
+			t.Errorf("%s: %v %q", c.name, seen, text)
 		}
 	}
 }
