@@ -340,6 +340,7 @@ func TestRolesOfProcesses(t *testing.T) {
 	silent := &stream{f: New()} // what never said hello is no process that the evidence could be of
 	silent.own("start", StartEvent{ID: "x", Wall: time.Unix(1000, 0)})
 	silent.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	silent.own("exit", ExitEvent{Wall: time.Unix(1002, 0), Code: 3})
 	wantUnknown(t, silent.f.Finish(), "step.time", "never said hello")
 }
 
