@@ -70,6 +70,23 @@ func beScript() int {
 	}
 }
 
+// startLocal starts a process that starts the script with a Local, in a group of its own, and gives what the script
+// prints.
+func startLocal(t *testing.T) (*exec.Cmd, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "/usr/bin/env", "ASSAY_TEST_LAUNCH=script", os.Args[0])
+	cmd.Env = append(os.Environ(), "ASSAY_TEST_LAUNCH=local")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewReader(out)
+}
+
 func TestLook(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"bin/tool": 0o755, "plain/tool": 0o644, "plain/notes": 0o644,
@@ -143,17 +160,7 @@ func TestSignals(t *testing.T) {
 		{"to it alone", syscall.Kill},
 		{"to its group", func(pid int, s syscall.Signal) error { return syscall.Kill(-pid, s) }},
 	} {
-		cmd := exec.Command(os.Args[0], "/usr/bin/env", "ASSAY_TEST_LAUNCH=script", os.Args[0])
-		cmd.Env = append(os.Environ(), "ASSAY_TEST_LAUNCH=local")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(out)
+		cmd, lines := startLocal(t)
 		await := func(want string) {
 			if line, err := lines.ReadString('\n'); line != want+"\n" {
 				t.Errorf("%s: %q, %v, want %q", c.name, line, err, want)
@@ -210,18 +217,8 @@ func TestWitnessEnds(t *testing.T) {
 // TestStops: what stops the command as a terminal stops a job stops the launcher too, so that a shell sees its job
 // stopped, and it goes on with it; where somebody stops the command alone, the launcher waits.
 func TestStops(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "/usr/bin/env", "ASSAY_TEST_LAUNCH=script", os.Args[0])
-	cmd.Env = append(os.Environ(), "ASSAY_TEST_LAUNCH=local")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd, lines := startLocal(t)
 	pid := cmd.Process.Pid
-	lines := bufio.NewReader(out)
 	await := func(want string) {
 		t.Helper()
 		if line, err := lines.ReadString('\n'); line != want+"\n" {
