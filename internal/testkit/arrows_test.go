@@ -22,11 +22,12 @@ var arrows = map[string][]string{
 	"examples":       {},
 	"cmd/assay":      {"internal/cli"},
 	"internal/atlas": {"internal/text"},
+	"internal/claims": {"internal/atlas", "internal/text"},
 	"internal/audit": {"internal/abstract", "internal/atlas", "internal/file", "internal/pyast", "internal/text"},
 	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence",
 		"internal/pyast", "internal/python"},
 	"internal/cli": {"agent", "examples", "internal/atlas", "internal/attempt", "internal/audit",
-		"internal/audit/rules", "internal/evidence", "internal/fault", "internal/file", "internal/fold",
+		"internal/audit/rules", "internal/claims", "internal/evidence", "internal/fault", "internal/file", "internal/fold",
 		"internal/gate", "internal/host", "internal/launch", "internal/logbook", "internal/lsp", "internal/probe",
 		"internal/python", "internal/report", "internal/secret", "internal/stats", "internal/symptom",
 		"internal/target", "internal/text", "internal/unit", "internal/verdict"},
@@ -71,6 +72,7 @@ var arrows = map[string][]string{
 // outside says which modules a room may import. Tests may use any that go.mod names.
 var outside = map[string][]string{
 	"internal/atlas":   {"github.com/pelletier/go-toml/v2"},
+	"internal/claims":  {"github.com/pelletier/go-toml/v2"},
 	"internal/audit":   {"github.com/pelletier/go-toml/v2"},
 	"internal/cli":     {"github.com/spf13/cobra"},
 	"internal/gate":    {"github.com/pelletier/go-toml/v2"},

@@ -1,4 +1,4 @@
-package main
+package claims
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ type answer struct {
 }
 
 // ask puts a question to the atlas.
-func (l *ledger) ask(q ask) ([]answer, error) {
+func (l *Ledger) ask(q Ask) ([]answer, error) {
 	var list []answer
 	switch {
 	case q.API != "":
@@ -57,7 +57,7 @@ var rank = []string{"native", "unknown", "on the CPU for some inputs", "on the C
 	"missing"}
 
 // across says what a call comes to in each release of torch, with the packages that go with it.
-func (l *ledger) across(direction string, roots []atlas.Call) answer {
+func (l *Ledger) across(direction string, roots []atlas.Call) answer {
 	a := answer{of: direction, columns: l.torch()}
 	for _, series := range a.columns {
 		worst, ways := "native", map[string][]string{}
@@ -90,7 +90,7 @@ func (l *ledger) across(direction string, roots []atlas.Call) answer {
 
 // needs follows composed operators down, as atlas.Needs does, but takes operators of other packages from the release
 // that goes with a release of torch, and applies the mends.
-func (l *ledger) needs(series string, roots []atlas.Call) []atlas.Need {
+func (l *Ledger) needs(series string, roots []atlas.Call) []atlas.Need {
 	var list []atlas.Need
 	seen := map[atlas.Call]bool{}
 	var walk func(calls []atlas.Call, sometimes bool)
@@ -144,7 +144,7 @@ func (l *ledger) needs(series string, roots []atlas.Call) []atlas.Need {
 	return slices.DeleteFunc(list, func(n atlas.Need) bool { return n.Sometimes && always[n.Operator] })
 }
 
-func (l *ledger) mended(operator, series string) (mend, bool) {
+func (l *Ledger) mended(operator, series string) (mend, bool) {
 	columns := l.torch()
 	at := slices.Index(columns, series)
 	for _, m := range l.Mends {
@@ -195,7 +195,7 @@ func parseExpect(s string) (expected, error) {
 }
 
 // bears compares what the ledger expects with what the atlas says.
-func (l *ledger) bears(q ask) error {
+func (l *Ledger) bears(q Ask) error {
 	answers, err := l.ask(q)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (l *ledger) bears(q ask) error {
 	return nil
 }
 
-func (l *ledger) row(name string) (atlas.Condition, bool) {
+func (l *Ledger) row(name string) (atlas.Condition, bool) {
 	for _, rows := range [][]atlas.Condition{l.atlas.Conditions(), l.atlas.Bugs()} {
 		if i := slices.IndexFunc(rows, func(c atlas.Condition) bool { return c.Name == name }); i >= 0 {
 			return rows[i], true

@@ -1,27 +1,24 @@
-// Command claims writes docs/claims.md: what circulates about training on a Mac, and what is true of it, release by
-// release.
-//
-//	go run ./tools/claims           write docs/claims.md
+// Package claims knows what circulates about training on a Mac, and what is true of it, release by release: the ledger
+// behind `assay claims` and docs/claims.md.
 //
 // claims.toml holds the claims, the verdicts and the sources. What a claim says about operators is asked of
-// internal/atlas, and the answers stand in the page: a verdict that the atlas does not bear out fails the test.
-// models.txt holds the operators of detectors, traced by models.py.
-package main
+// internal/atlas, and the answers stand beside it: a verdict that the atlas does not bear out fails a test. models.txt
+// holds the operators of detectors, traced by tools/claims/models.py.
+package claims
 
 import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
+	"sync"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"assay/internal/atlas"
 )
-
-const page = "docs/claims.md"
 
 //go:embed claims.toml
 var claimsTOML []byte
@@ -29,30 +26,17 @@ var claimsTOML []byte
 //go:embed models.txt
 var modelsText string
 
-func main() {
-	if err := run(page); err != nil {
-		fmt.Fprintln(os.Stderr, "claims:", err)
-		os.Exit(1)
-	}
-}
-
-func run(path string) error {
+// Open gives the ledger that is built in. It is shared: it is not to be changed.
+var Open = sync.OnceValue(func() *Ledger {
 	l, err := load(claimsTOML, modelsText)
 	if err != nil {
-		return err
+		panic(err) // built in, and read by a test
 	}
-	if err := l.check(); err != nil {
-		return err
-	}
-	text, err := l.page()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		return fmt.Errorf("write the ledger: %w", err)
-	}
-	return nil
-}
+	return l
+})
+
+// longestAnswer keeps `assay claims` short where it is said beside an error.
+const longestAnswer = 110
 
 // verdicts are those that a claim can get, in the order of the counts at the top of the page.
 var verdicts = []string{"right", "wrong", "partly", "release-dependent", "not settled"}
@@ -60,19 +44,20 @@ var verdicts = []string{"right", "wrong", "partly", "release-dependent", "not se
 // bases say how a piece of evidence is known.
 var bases = []string{"derived", "measured", "reported", "documented"}
 
-type ledger struct {
-	Guides []guide `toml:"guide"`
+// Ledger is the claims, with who makes them.
+type Ledger struct {
+	Guides []Guide `toml:"guide"`
 	Mends  []mend  `toml:"mend"`
-	Claims []claim `toml:"claim"`
+	Claims []Claim `toml:"claim"`
 
 	atlas  *atlas.Atlas
 	models map[string]map[string][]atlas.Call // model → direction → operators
 }
 
-// guide is a document that makes claims; the ledger calls it by its letter and number.
-type guide struct {
-	ID string `toml:"id"`
-	Is string `toml:"is"`
+// Guide is a document that makes claims; the ledger calls it by its letter and number.
+type Guide struct {
+	ID string `toml:"id" json:"id"`
+	Is string `toml:"is" json:"is"`
 }
 
 // mend is what the atlas does not see yet: an operator that runs although no kernel is registered in the library, or
@@ -86,39 +71,43 @@ type mend struct {
 	Source   string   `toml:"source"`
 }
 
-type claim struct {
-	Row      string     `toml:"row"` // of the list of claims to settle; x where the list has none
-	Said     []string   `toml:"said"`
-	Title    string     `toml:"title"`
-	Claim    string     `toml:"claim"`
-	Verdict  string     `toml:"verdict"`
-	About    string     `toml:"about"` // what the claim is about, where that is not every release of torch
-	When     []span     `toml:"when"`
-	Why      string     `toml:"why"`
-	Evidence []evidence `toml:"evidence"`
-	Ask      []ask      `toml:"ask"`
-	Instead  string     `toml:"instead"`
-	Open     string     `toml:"open"` // what is not known, and what would settle it
+// Claim is what somebody says of training on a Mac, and what is true of it.
+type Claim struct {
+	// of the list of claims to settle, with a letter where one row holds several; x and a number where the list has none
+	Row      string     `toml:"row" json:"number"`
+	Said     []string   `toml:"said" json:"said_by"` // guides
+	Title    string     `toml:"title" json:"title"`
+	Claim    string     `toml:"claim" json:"claim"`
+	Verdict  string     `toml:"verdict" json:"verdict"`       // right, wrong, partly, release-dependent, not settled
+	Answer   string     `toml:"answer" json:"answer"`         // in one line
+	About    string     `toml:"about" json:"about,omitempty"` // where that is not every release of torch
+	When     []Span     `toml:"when" json:"releases,omitempty"`
+	Why      string     `toml:"why" json:"why"`
+	Evidence []Evidence `toml:"evidence" json:"evidence"`
+	Ask      []Ask      `toml:"ask" json:"-"`
+	Instead  string     `toml:"instead" json:"instead"`
+	Open     string     `toml:"open" json:"open,omitempty"` // what is not known, and what would settle it
 }
 
-// span is a run of releases of torch with one verdict.
-type span struct {
-	From    string `toml:"from"`
-	To      string `toml:"to"`
-	Verdict string `toml:"verdict"`
-	Why     string `toml:"why"`
+// Span is a run of releases of torch with one verdict, both ends in it.
+type Span struct {
+	From    string `toml:"from" json:"from"`
+	To      string `toml:"to" json:"to"`
+	Verdict string `toml:"verdict" json:"verdict"`
+	Why     string `toml:"why" json:"why"`
 }
 
-type evidence struct {
-	Basis  string `toml:"basis"`
-	Text   string `toml:"text"`
-	Source string `toml:"source"`
+// Evidence is one thing that is known, how it is known (derived, measured, reported, documented), and who says so.
+type Evidence struct {
+	Basis  string `toml:"basis" json:"basis"`
+	Text   string `toml:"text" json:"text"`
+	Source string `toml:"source" json:"source"`
 }
 
-// ask is a question to the atlas, and what the verdict needs as its answer: "native 2.2..", "missing ..2.1", "train
+// Ask is a question to the atlas, and what the verdict needs as its answer: "native 2.2..", "missing ..2.1", "train
 // native 2.1..", over the columns of the table that is asked. What is expected of several operators is expected of
 // each.
-type ask struct {
+type Ask struct {
 	Operators []string `toml:"operators"`
 	API       string   `toml:"api"`
 	Model     string   `toml:"model"`
@@ -126,8 +115,8 @@ type ask struct {
 	Expect    []string `toml:"expect"`
 }
 
-func load(claims []byte, models string) (*ledger, error) {
-	l := &ledger{atlas: &atlas.Atlas{}, models: map[string]map[string][]atlas.Call{}}
+func load(claims []byte, models string) (*Ledger, error) {
+	l := &Ledger{atlas: &atlas.Atlas{}, models: map[string]map[string][]atlas.Call{}}
 	d := toml.NewDecoder(bytes.NewReader(claims))
 	d.DisallowUnknownFields()
 	if err := d.Decode(l); err != nil {
@@ -159,10 +148,10 @@ func operators(names []string) []atlas.Call {
 }
 
 // torch lists the series of torch that the atlas has read, oldest first.
-func (l *ledger) torch() []string { return l.atlas.Table("torch").Columns }
+func (l *Ledger) torch() []string { return l.atlas.Table("torch").Columns }
 
 // last is the last patch release of a series.
-func (l *ledger) last(series string) string {
+func (l *Ledger) last(series string) string {
 	r, err := l.atlas.Release("torch", series)
 	if err != nil {
 		panic(err) // series come from the atlas
@@ -171,7 +160,7 @@ func (l *ledger) last(series string) string {
 }
 
 // check holds the ledger to its own grammar: verdicts and bases that exist, releases without gaps, sources named.
-func (l *ledger) check() error {
+func (l *Ledger) check() error {
 	known := map[string]bool{}
 	for _, g := range l.Guides {
 		known[g.ID] = true
@@ -183,8 +172,9 @@ func (l *ledger) check() error {
 		if !slices.Contains(verdicts, c.Verdict) {
 			return bad("no such verdict: %q", c.Verdict)
 		}
-		if c.Title == "" || c.Claim == "" || c.Why == "" || c.Instead == "" || len(c.Said) == 0 {
-			return bad("it wants a title, a claim, who says it, why, and what to do instead")
+		if c.Title == "" || c.Claim == "" || c.Why == "" || c.Instead == "" || len(c.Said) == 0 ||
+			c.Answer == "" || strings.Contains(c.Answer, "\n") || utf8.RuneCountInString(c.Answer) > longestAnswer {
+			return bad("it wants a title, a claim, who says it, an answer of one line, why, and what to do instead")
 		}
 		for _, s := range c.Said {
 			if !known[s] {
@@ -221,4 +211,34 @@ func (l *ledger) check() error {
 		}
 	}
 	return nil
+}
+
+// Find gives the claims of a number: "5", or "12a"; "12" stands for all of its letters. The case of letters is free.
+func (l *Ledger) Find(number string) []Claim {
+	number = strings.ToLower(strings.TrimSpace(number))
+	var list []Claim
+	for _, c := range l.Claims {
+		if c.Row == number || len(c.Row) == len(number)+1 && strings.HasPrefix(c.Row, number) &&
+			c.Row[len(number)] >= 'a' && c.Row[len(number)] <= 'z' {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// About lists the numbers of the claims that are judged by an operator: aten::sgn, or an overload of it.
+func (l *Ledger) About(operator string) []string {
+	var list []string
+	base, _, _ := strings.Cut(operator, ".")
+	for _, c := range l.Claims {
+		if slices.ContainsFunc(c.Ask, func(q Ask) bool {
+			return slices.ContainsFunc(q.Operators, func(name string) bool {
+				of, _, _ := strings.Cut(name, ".")
+				return of == base
+			})
+		}) {
+			list = append(list, c.Row)
+		}
+	}
+	return list
 }
