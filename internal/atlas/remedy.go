@@ -98,17 +98,31 @@ func (c worded) rank(operator string) int {
 	return rank
 }
 
-// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not
-// know it.
+// Since says in words from which release on MPS runs an operator, and what is known to be wrong there, or that none
+// has a kernel; "" where the atlas does not know it.
 func (a *Atlas) Since(operator string) string {
-	op, ok := a.Operator(operator)
+	u, ok := a.Upgrade(operator)
 	if !ok {
 		return ""
 	}
-	if from := op.NativeFrom(); from != "" {
-		return "native from " + op.Package + " " + from + " on"
+	if u.Runs == "" {
+		all := a.Releases(u.Package)
+		return "no release up to " + Series(all[len(all)-1].Version) + " has a kernel"
 	}
-	return "no release up to " + op.Columns[len(op.Columns)-1] + " has a kernel"
+	how := "native"
+	if op, _ := a.Operator(operator); op.NativeFrom() == "" {
+		how = "composed of other operators"
+	}
+	text := how + " from " + u.Package + " " + Series(u.Runs) + " on"
+	if len(u.Wrong) > 0 {
+		text += ", with wrong results until " + u.Package + " " + Series(u.Sound)
+		if u.Sound == "" {
+			text = strings.TrimSuffix(text, " until "+u.Package+" ") + " known up to torch " +
+				Series(u.Torch)
+		}
+		text += " (" + u.Wrong[0].When + ": " + u.Wrong[0].Wrong + ")"
+	}
+	return text
 }
 
 var namesMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/internal/claims"
 	clean "assay/internal/text"
 )
 
@@ -71,6 +72,7 @@ type Item struct {
 	Hint      string   `json:"hint,omitempty"`
 	Source    string   `json:"source,omitempty"`
 	Fix       *ItemFix `json:"fix,omitempty"`
+	Claims    []string `json:"claims,omitempty"` // numbers: `assay claims N` tells one
 
 	excerpt []string // lines of source
 	first   int      // number of the first
@@ -142,7 +144,7 @@ func item(src *Source, f Finding) Item {
 	from, to := src.Place(f.From), src.Place(f.To)
 	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
 		Cell: from.Cell, Line: from.Line, Column: from.Column,
-		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source}
+		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Claims: f.Rule.Claims}
 	if f.Sure {
 		i.Certainty = "sure"
 	}
@@ -191,6 +193,9 @@ func writeText(w io.Writer, r *Report) error {
 		}
 		if i.Fix != nil {
 			fmt.Fprintf(b, "  fix (%s): %s\n", i.Fix.Safety, clean.Line(i.Fix.Title))
+		}
+		for _, line := range claims.Open().Lines(i.Claims) {
+			fmt.Fprintf(b, "  %s\n", line)
 		}
 		b.WriteByte('\n')
 	}
@@ -513,6 +518,9 @@ func Page(r *Rule) string {
 		strings.TrimSpace(r.Doc.Bad), strings.TrimSpace(r.Doc.Good))
 	if r.Doc.Source != "" {
 		fmt.Fprintf(b, "\nSource: %s.\n", r.Doc.Source)
+	}
+	for _, line := range claims.Open().Lines(r.Claims) {
+		fmt.Fprintf(b, "\n%s\n", strings.ToUpper(line[:1])+line[1:])
 	}
 	fmt.Fprintf(b, "\nTo allow it in one place: `# assay: allow %s -- reason`.\n", r.Name)
 	return b.String()

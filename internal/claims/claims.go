@@ -73,7 +73,7 @@ type mend struct {
 
 // Claim is what somebody says of training on a Mac, and what is true of it.
 type Claim struct {
-	// of the list of claims to settle, with a letter where one row holds several; x and a number where the list has none
+	// of the list of claims to settle, with a letter where one row holds several; x1 and so on where it has none
 	Row      string     `toml:"row" json:"number"`
 	Said     []string   `toml:"said" json:"said_by"` // guides
 	Title    string     `toml:"title" json:"title"`

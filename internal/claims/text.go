@@ -188,3 +188,15 @@ func (l *Ledger) rows(c Claim) []string {
 	}
 	return list
 }
+
+// Lines says of claims, by their numbers, what stands beside an error or a finding that somebody meets.
+func (l *Ledger) Lines(numbers []string) []string {
+	var list []string
+	for _, n := range numbers {
+		for _, c := range l.Find(n) {
+			list = append(list, fmt.Sprintf("claim %s, %s: %s: %s (`assay claims %s`)", c.Row, c.Verdict, c.Title,
+				c.Answer, c.Row))
+		}
+	}
+	return list
+}

@@ -31,7 +31,8 @@ func runClaims(env *Env, args []string, asJSON bool) error {
 	list := l.Claims
 	if len(args) > 0 {
 		if list = l.Find(args[0]); len(list) == 0 {
-			return usage(fmt.Errorf("claims: there is no claim %q", args[0]), "`assay claims` lists them with their numbers")
+			return usage(fmt.Errorf("claims: there is no claim %q", args[0]),
+				"`assay claims` lists them with their numbers")
 		}
 	}
 	switch {

@@ -226,23 +226,31 @@ func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []strin
 	p.Report(at, audit.Finding{Sure: sure, Text: text, Hint: hintMissing(p, ops), Source: "assay ops --api " + name})
 }
 
+// hintMissing names the release that has all of the operators, and none in which one of them is known to be wrong,
+// where there is such a one.
 func hintMissing(p *audit.Pass, ops []string) string {
-	from := ""
+	var at atlas.Upgrade // the latest that is needed
+	wrong := ""
 	for _, op := range ops {
-		o, known := p.Target.Atlas.Operator(op)
-		if !known {
+		u, known := p.Target.Atlas.Upgrade(op)
+		switch {
+		case !known:
 			return "run this call on the CPU, or write it with other operators"
-		}
-		n := o.NativeFrom()
-		if n == "" {
+		case u.Runs == "":
 			return fmt.Sprintf("no release up to torch %s has it: run this call on the CPU, or write it with other "+
 				"operators", newest(p.Target.Atlas))
+		case u.Sound == "":
+			wrong, u.Sound = u.Wrong[0].Wrong, u.Runs
 		}
-		if from == "" || atlas.CompareReleases(n, from) > 0 {
-			from = n
+		if at.Sound == "" || atlas.CompareReleases(u.Torch, at.Torch) > 0 {
+			at = u
 		}
 	}
-	return fmt.Sprintf("torch %s and later have it; or run this call on the CPU", from)
+	hint := fmt.Sprintf("%s %s and later have it", at.Package, atlas.Series(at.Sound))
+	if wrong != "" {
+		hint += ", with a known wrong result (" + wrong + ")"
+	}
+	return hint + "; or run this call on the CPU"
 }
 
 func newest(a *atlas.Atlas) string {

@@ -54,7 +54,7 @@ var insteadOf = map[string]string{
 
 // UnknownAPI finds names of torch.mps that do not exist in the release aimed at.
 var UnknownAPI = &audit.Rule{Name: "unknown-mps-api", Title: "a name of torch.mps that does not exist",
-	Severity: audit.Error, Doc: audit.Doc{
+	Claims: []string{"8"}, Severity: audit.Error, Doc: audit.Doc{
 		Why: "The name was invented after the pattern of torch.cuda, or came with a later release: AttributeError.",
 		Bad: "used = torch.mps.memory_allocated()\n", Good: "used = torch.mps.current_allocated_memory()\n",
 		Source: "torch/mps and torch/backends/mps in the wheels of every release since 2.0",
