@@ -2,17 +2,19 @@ package symptom
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/claims"
 )
 
 // explain fills a rule in with what its pattern read.
 func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line string) Symptom {
 	sym := Symptom{Rule: r.Name, Topic: r.Topic, Severity: r.Severity, Title: fill(r.Title, groups),
 		Cause: fill(r.Cause, groups), Code: fill(r.Code, groups),
-		Source: r.Source, After: r.After, Likely: r.Likely, Remedy: []string{}}
+		Source: r.Source, Claims: r.Claims, After: r.After, Likely: r.Likely, Remedy: []string{}}
 	for _, line := range r.Remedy {
 		sym.Remedy = append(sym.Remedy, fill(line, groups))
 	}
@@ -23,6 +25,15 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 	switch r.Reads {
 	case "operator":
 		s.atlas.torch(groups["op"], s.rep.Context.Torch, &sym)
+		for _, n := range claims.Open().About(groups["op"]) {
+			if !slices.Contains(sym.Claims, n) {
+				sym.Claims = append(slices.Clip(sym.Claims), n)
+			}
+		}
+	case "sparse operator":
+		s.atlas.sparse(groups["op"], groups["layout"], s.rep.Context.Torch, &sym)
+	case "torch name":
+		s.atlas.name(groups["where"], groups["what"], &sym)
 	case "tensorflow operator":
 		s.atlas.tensorflow(groups["op"], &sym)
 	case "mps memory":
@@ -38,6 +49,27 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 		sym.Severity = "note"
 	}
 	return sym
+}
+
+// heading explains what a guide calls a symptom by, where somebody asks with those words.
+func (s *scanner) heading(line string) (Symptom, bool) {
+	asked := " " + strings.ToLower(strings.Join(strings.FieldsFunc(line, func(r rune) bool {
+		return strings.ContainsRune(" \t:;,.!?\"'`*#()", r)
+	}), " ")) + " "
+	named := func(list []string) bool {
+		return slices.ContainsFunc(list, func(h string) bool { return strings.Contains(asked, " "+h+" ") })
+	}
+	for _, r := range s.rules {
+		if named(r.Headings) {
+			return s.explain(r, map[string]string{}, true, line), true
+		}
+	}
+	for _, o := range Observations {
+		if named(o.Headings) {
+			return o.symptom(), true
+		}
+	}
+	return Symptom{}, false
 }
 
 // fill puts what the groups matched into a text; … where this form of the message does not say it.
@@ -98,7 +130,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 			add(&sym.Releases, span(c))
 		}
 		if !own {
-			add(&sym.Remedy, sentence(c.Remedy))
+			add(&sym.Remedy, s.atlas.warned(sentence(c.Remedy), c.Operators))
 		}
 	}
 	if !own {
@@ -221,12 +253,10 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 	list := o.a.Releases(op.Package)
 	newest := list[len(list)-1].Version
 	show := "`assay ops " + strings.TrimPrefix(name, "aten::") + "`"
-	since := op.NativeFrom()
-	for _, r := range list {
-		if r.Column == since {
-			since = r.Version
-			break
-		}
+	u, _ := o.a.Upgrade(op.Name)
+	how := "has a kernel for MPS"
+	if op.NativeFrom() == "" {
+		how = "is composed of operators that have kernels for MPS"
 	}
 	mine := op.Package == "torch" && release != ""
 	switch {
@@ -234,23 +264,187 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		sym.Cause = "torch.distributed has no collectives for MPS: " + name + " was given a tensor on it."
 		sym.Remedy = []string{"A collective does not fall back to the CPU. Give it CPU tensors under the backend gloo, or train in one process."}
 		sym.Code = ""
-	case since == "":
+	case u.Runs == "":
 		sym.Releases = append(sym.Releases,
 			fmt.Sprintf("%s has no kernel for MPS in any release up to %s %s (derived: %s)", name, op.Package, newest,
 				show))
 		sym.Remedy = append([]string{"No upgrade helps. Replace the operator, or compute it on the CPU."},
 			sym.Remedy...)
-	case since == list[0].Version || mine && atlas.CompareReleases(release, since) >= 0:
+	case u.Runs == list[0].Version || mine && atlas.CompareReleases(release, u.Runs) >= 0:
 		sym.Releases = append(sym.Releases,
-			fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s): the release that printed this is an "+
-				"older one or another build, or another overload of it was called", name, op.Package, since, show))
+			fmt.Sprintf("%s %s from %s %s on (derived: %s): the release that printed this is an "+
+				"older one or another build, or another overload of it was called", name, how, op.Package, u.Runs, show))
 	default:
-		text := fmt.Sprintf("%s has a kernel for MPS from %s %s on (derived: %s)", name, op.Package, since, show)
+		text := fmt.Sprintf("%s %s from %s %s on (derived: %s)", name, how, op.Package, u.Runs, show)
+		if u.Maybe {
+			text += "; whether all of them do was not traced"
+		}
 		if mine {
 			text += "; this log says PyTorch " + release
 		}
 		sym.Releases = append(sym.Releases, text)
-		sym.Remedy = append([]string{fmt.Sprintf("Upgrade: pip install '%s>=%s'.", op.Package, since)}, sym.Remedy...)
+		sym.Remedy = append([]string{upgrade(u)}, sym.Remedy...)
+	}
+	if layout := layoutOf(name); layout != "" {
+		sym.Code = ""
+		sym.Remedy = slices.DeleteFunc(sym.Remedy, func(r string) bool { return strings.Contains(r, "FALLBACK=1") })
+		sym.Remedy = append(sym.Remedy, "PYTORCH_ENABLE_MPS_FALLBACK does not help: what it makes is a "+layout+
+			" tensor, which cannot go back to MPS. Keep this part on the CPU, and move dense results.")
+	}
+}
+
+// layoutOf names the layout of what an operator makes, where the fallback cannot bring that back to MPS; "" elsewhere.
+func layoutOf(operator string) string {
+	space, name, _ := strings.Cut(operator, "::")
+	switch {
+	case space == "quantized" || strings.HasPrefix(name, "quantize_per") || strings.Contains(name, "_quantized"):
+		return "quantised"
+	case strings.HasPrefix(name, "_to_sparse") || strings.HasPrefix(name, "to_sparse") ||
+		strings.HasPrefix(name, "_sparse_"):
+		return "sparse"
+	case strings.HasPrefix(name, "_nested_"):
+		return "nested"
+	}
+	return ""
+}
+
+// upgrade says which release to take, and what is known to be wrong on the way there.
+func upgrade(u atlas.Upgrade) string {
+	if u.Sound == u.Runs {
+		return fmt.Sprintf("Upgrade: pip install '%s>=%s'.", u.Package, u.Runs)
+	}
+	if u.Sound != "" {
+		with := ""
+		if u.Package != "torch" {
+			with = ", which goes with torch " + u.Torch
+		}
+		return fmt.Sprintf("Upgrade: pip install '%s>=%s'%s. It runs from %s on, but wrongly until then: %s.", u.Package,
+			u.Sound, with, u.Runs, wrongly(u.Wrong))
+	}
+	return fmt.Sprintf("Upgrade: pip install '%s>=%s', and compare with the CPU: a wrong result is known, up to torch %s: %s.",
+		u.Package, u.Runs, u.Torch, wrongly(u.Wrong))
+}
+
+// wrongly lists known wrong results.
+func wrongly(rows []atlas.Condition) string {
+	var list []string
+	for _, c := range rows {
+		list = append(list, c.Wrong+", when "+strings.TrimPrefix(c.When, "when "))
+	}
+	return strings.Join(list, "; or ")
+}
+
+// named finds the releases of torch that a remedy of the atlas sends somebody to.
+var named = regexp.MustCompile(`(?:or|use|release|choose|upgrade to|PyTorch|torch>=) ?(?:release )?(2\.\d{1,2}(?:\.\d{1,2})?)( or later)?`)
+
+// warned is a remedy with what is known to be wrong in the release that it names, or in the newest, of the operators
+// that it is about, or of their gradients.
+func (o *operators) warned(remedy string, of []string) string {
+	list := o.a.Releases("torch")
+	var wrong []atlas.Condition
+	for _, m := range named.FindAllStringSubmatch(remedy, -1) {
+		releases := []string{m[1]}
+		if m[2] != "" {
+			releases = append(releases, list[len(list)-1].Version)
+		}
+		for _, name := range of {
+			for _, r := range releases {
+				for _, c := range o.a.Wrong(name, r) {
+					if !slices.ContainsFunc(wrong, func(w atlas.Condition) bool { return w.Name == c.Name }) {
+						wrong = append(wrong, c)
+					}
+				}
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return remedy
+	}
+	return remedy + " Compare with the CPU there: wrong results are known: " + wrongly(wrong) + "."
+}
+
+// sparse answers from the atlas since when an operator takes sparse tensors of a layout on MPS.
+func (o *operators) sparse(name, layout, release string, sym *Symptom) {
+	letter, words := "O", "sparse COO tensors"
+	if layout == "SparseCsrMPS" {
+		letter, words = "R", "compressed sparse tensors"
+	}
+	sym.Releases = nil
+	t := o.a.Table("sparse")
+	since := ""
+	for _, r := range t.Rows {
+		if r.Name != name {
+			continue
+		}
+		for i := len(r.Cells) - 1; i >= 0 && (r.Cells[i:i+1] == letter || r.Cells[i] == 'B'); i-- {
+			since = t.Columns[i]
+		}
+	}
+	switch last := t.Columns[len(t.Columns)-1]; {
+	case layout == "" || !strings.Contains(name, "::"):
+	case since == "":
+		sym.Releases = []string{fmt.Sprintf("no release up to torch %s has a kernel of %s for %s on MPS (derived)", last,
+			name, words)}
+		sym.Remedy = append([]string{"No upgrade helps."}, sym.Remedy...)
+	default:
+		sym.Releases = []string{fmt.Sprintf("%s takes %s on MPS from torch %s on (derived)", name, words, since)}
+		if release == "" || atlas.CompareReleases(release, since) < 0 {
+			sym.Remedy = append([]string{o.warned(fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since),
+				[]string{name})}, sym.Remedy...)
+		}
+	}
+}
+
+// name answers from the atlas which releases have a name of torch's.
+func (o *operators) name(where, what string, sym *Symptom) {
+	module := strings.TrimSuffix("torch."+where, ".")
+	full := module + "." + what
+	n, there, read := o.a.PythonName(module, what)
+	series := o.a.Releases("torch")
+	first, last := atlas.Series(series[0].Version), atlas.Series(series[len(series)-1].Version)
+	show := "python -c \"import torch; print(torch.__version__, torch.__file__)\" says which is installed."
+	switch {
+	case there && n.Until != "":
+		sym.Cause = fmt.Sprintf("%s was there up to PyTorch %s, and is gone.", full, n.Until)
+		sym.Remedy = []string{"Update the package that asks for it; or, until it is updated, pip install 'torch==" +
+			n.Until + ".*'.", show}
+		sym.Releases = []string{"PyTorch " + n.Since + " to " + n.Until + " have it (derived)"}
+	case there && n.Since == first:
+		sym.Cause = fmt.Sprintf("Every release of PyTorch from %s on has %s: this one is older, or something else is imported under its name.",
+			first, full)
+		sym.Remedy = []string{show + " The file has to lie in site-packages.", "An older release: pip install -U torch."}
+		sym.Releases = []string{"PyTorch from " + first + " on (derived)"}
+	case there && n.Since != "":
+		sym.Cause = fmt.Sprintf("%s came with PyTorch %s.", full, n.Since)
+		sym.Remedy = []string{fmt.Sprintf("pip install 'torch>=%s', or ask first with hasattr.", n.Since), show}
+		sym.Releases = []string{"PyTorch from " + n.Since + " on (derived)"}
+	case there || !read:
+		sym.Cause = fmt.Sprintf("This release of PyTorch does not have %s. Since when another has it, or whether any does, was not read.", full)
+		sym.Remedy = []string{"Look it up in the documentation of the release that is installed. " + show}
+	default:
+		sym.Title = "no release of PyTorch has " + full
+		sym.Cause = fmt.Sprintf("No release from %s to %s has that name: it was invented, misspelt, or belongs to another module. No upgrade helps.",
+			first, last)
+		sym.Remedy = []string{}
+		if instead := o.a.Instead(full); instead != "" {
+			sym.Remedy = append(sym.Remedy, "Use "+instead+".")
+		}
+		if in := o.a.Modules(what); len(in) > 0 && len(in) <= 3 && len(sym.Remedy) == 0 {
+			slices.Sort(in)
+			sym.Remedy = append(sym.Remedy, "Of that name there is "+strings.Join(in, "."+what+", ")+"."+what+".")
+		}
+		if near := o.a.NearName(module, what); near != "" && len(sym.Remedy) == 0 {
+			sym.Remedy = append(sym.Remedy, "The nearest is "+module+"."+near+".")
+		}
+		if len(sym.Remedy) == 0 {
+			sym.Remedy = append(sym.Remedy, "Take it out; dir("+module+") lists what there is.")
+		}
+		sym.Releases = []string{"none (derived, from the Python of the wheels)"}
+		for _, c := range claims.Open().Claims {
+			if len(what) > 8 && strings.Contains(c.Title, what) {
+				sym.Claims = append(slices.Clip(sym.Claims), c.Row)
+			}
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type Symptom struct {
 	Code     string   `json:"code,omitempty"`
 	Releases []string `json:"releases,omitempty"`
 	Source   string   `json:"source"`
+	Claims   []string `json:"claims,omitempty"` // numbers of those that circulate about it: `assay claims N`
 	Count    int      `json:"count"`
 	Found    []Found  `json:"found"` // the first few
 	After    bool     `json:"consequence,omitempty"`

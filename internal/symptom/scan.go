@@ -85,6 +85,7 @@ type scanner struct {
 	batches int    // how often a batch was read
 	last    []byte // the last line with something on it
 	lastAt  int
+	firstAt int // the first such line
 	atlas   *operators
 }
 
@@ -105,6 +106,9 @@ func (s *scanner) line(raw []byte, number int) {
 	}
 	if len(bytes.TrimSpace(raw)) > 0 {
 		s.last, s.lastAt = append(s.last[:0], raw[:min(len(raw), mostKept)]...), number
+		if s.firstAt == 0 {
+			s.firstAt = number
+		}
 	}
 	ends := s.trace.line(raw, number)
 	s.found = s.finder.in(raw, s.found[:0])
@@ -235,6 +239,13 @@ var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
 func (s *scanner) finish() *Report {
 	s.flush()
+	if s.lastAt > 0 && s.lastAt == s.firstAt && len(s.rep.Symptoms) == 0 { // the whole input is one line
+		if sym, ok := s.heading(string(s.last)); ok {
+			s.rep.Unknown, s.odd = s.rep.Unknown[:0], map[string]int{}
+			sym.Count, sym.Found = 1, []Found{{Line: s.lastAt, Text: shorten(string(s.last))}}
+			s.rep.Symptoms = append(s.rep.Symptoms, sym)
+		}
+	}
 	if s.trace.open { // the log ends in it
 		s.unknown(Found{Line: s.trace.at,
 			Text:  "Traceback (most recent call last), and the log ends before the error that it is of",

@@ -39,7 +39,11 @@ type Rule struct {
 	Releases   string   `toml:"releases"`
 	Source     string   `toml:"source"`
 	Seeds      []string `toml:"seeds"`
-	// what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
+	Claims     []string `toml:"claims"` // of internal/claims, by their numbers
+	// by which guides call it: said of a line that says nothing else
+	Headings []string `toml:"headings"`
+	// what the program reads out of the line: operator, torch name, tensorflow operator, mps memory, cuda memory, one
+	// buffer, overflowed size
 	Reads   string `toml:"reads"`
 	After   bool   `toml:"after"`   // only the consequence of another error, which it follows
 	General bool   `toml:"general"` // it says less than others that the line may meet as well
