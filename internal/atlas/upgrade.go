@@ -34,7 +34,7 @@ func (a *Atlas) Upgrade(operator string) (Upgrade, bool) {
 			break
 		}
 		u.Maybe = u.Maybe || !traced
-		wrong := a.Wrong(operator, torch.Version)
+		wrong := a.wrongOf(op, r, torch)
 		if len(wrong) > 0 || !sound {
 			sound = false
 			for _, c := range wrong {
@@ -51,7 +51,9 @@ func (a *Atlas) Upgrade(operator string) (Upgrade, bool) {
 		u.Runs = r.Version
 	}
 	if u.Sound == "" && u.Runs != "" { // what older releases did is not what an upgrade leads to
-		u.Wrong = a.Wrong(operator, u.Torch)
+		newest := a.Releases("torch")
+		r, _ := a.Beside(op.Package, u.Torch)
+		u.Wrong = a.wrongOf(op, r, newest[len(newest)-1])
 	}
 	return u, true
 }
@@ -67,6 +69,26 @@ func (a *Atlas) runs(op Operator, r, torch Release) (runs, traced bool) {
 			len(untraced) == 0
 	}
 	return false, true
+}
+
+// wrongOf is Wrong, of what an operator is composed of as well.
+func (a *Atlas) wrongOf(op Operator, r, torch Release) []Condition {
+	list := a.Wrong(op.Name, torch.Version)
+	if op.At(r.Column) != Composed {
+		return list
+	}
+	needs, _ := a.Needs(torch, []Call{{Operator: op.Name}})
+	for _, n := range needs {
+		if n.Sometimes {
+			continue
+		}
+		for _, c := range a.Wrong(n.Operator, torch.Version) {
+			if !slices.ContainsFunc(list, func(o Condition) bool { return o.Name == c.Name }) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
 }
 
 // Wrong lists what a release of torch, and what goes with it, is known to compute wrongly of an operator or of its

@@ -30,6 +30,8 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 				sym.Claims = append(slices.Clip(sym.Claims), n)
 			}
 		}
+	case "graph operands":
+		graphOperands(groups["what"], groups["weight"], &sym)
 	case "sparse operator":
 		s.atlas.sparse(groups["op"], groups["layout"], s.rep.Context.Torch, &sym)
 	case "torch name":
@@ -61,7 +63,11 @@ func (s *scanner) heading(line string) (Symptom, bool) {
 	}
 	for _, r := range s.rules {
 		if named(r.Headings) {
-			return s.explain(r, map[string]string{}, true, line), true
+			groups := map[string]string{}
+			for _, name := range r.groups {
+				groups[name] = ""
+			}
+			return s.explain(r, groups, true, line), true
 		}
 	}
 	for _, o := range Observations {
@@ -293,6 +299,28 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 	}
 }
 
+// graphOperands says what is wrong of two operands as MPSGraph writes them: 32x10x1xf32.
+func graphOperands(a, b string, sym *Symptom) {
+	kind := func(t string) string { return t[strings.LastIndexByte(t, 'x')+1:] }
+	integer := func(t string) bool { return strings.HasPrefix(strings.TrimLeft(t, "su"), "i") }
+	switch x, y := kind(a), kind(b); {
+	case x == y:
+		sym.Cause = fmt.Sprintf("The operands' sizes, %s and %s, do not broadcast: counted from the right each pair has to be equal, or 1. "+
+			"MPSGraph ends the process over it (LLVM ERROR), where a CPU raises.", a, b)
+		sym.Remedy = append([]string{"Mostly predictions of (batch, 1) meet targets of (batch,): squeeze or unsqueeze one of them."},
+			sym.Remedy...)
+	case integer(x) || integer(y):
+		sym.Cause = fmt.Sprintf("An integer operand, %s or %s, meets one of another type: the operator does not promote on MPS. "+
+			"MPSGraph ends the process over it (LLVM ERROR).", a, b)
+		sym.Remedy = append([]string{"Convert the integer one before the call: x.float()."}, sym.Remedy...)
+	default:
+		sym.Cause = fmt.Sprintf("One operand is %s, the other %s: half of the model or of its inputs was converted (.half(), an autocast region, "+
+			"a checkpoint in float16) and half was not. MPSGraph ends the process over it (LLVM ERROR), where a CPU or CUDA would promote.", a, b)
+		sym.Remedy = append([]string{"Give both one type: x = x.to(next(model.parameters()).dtype), or model.float()."}, sym.Remedy...)
+		sym.Claims = append(slices.Clip(sym.Claims), "4")
+	}
+}
+
 // layoutOf names the layout of what an operator makes, where the fallback cannot bring that back to MPS; "" elsewhere.
 func layoutOf(operator string) string {
 	space, name, _ := strings.Cut(operator, "::")
@@ -318,8 +346,8 @@ func upgrade(u atlas.Upgrade) string {
 		if u.Package != "torch" {
 			with = ", which goes with torch " + u.Torch
 		}
-		return fmt.Sprintf("Upgrade: pip install '%s>=%s'%s. It runs from %s on, but wrongly until then: %s.", u.Package,
-			u.Sound, with, u.Runs, wrongly(u.Wrong))
+		return fmt.Sprintf("Upgrade: pip install '%s>=%s'%s. It runs from %s on, but wrongly until then: %s.",
+			u.Package, u.Sound, with, u.Runs, wrongly(u.Wrong))
 	}
 	return fmt.Sprintf("Upgrade: pip install '%s>=%s', and compare with the CPU: a wrong result is known, up to torch %s: %s.",
 		u.Package, u.Runs, u.Torch, wrongly(u.Wrong))
@@ -343,7 +371,11 @@ func (o *operators) warned(remedy string, of []string) string {
 	list := o.a.Releases("torch")
 	var wrong []atlas.Condition
 	for _, m := range named.FindAllStringSubmatch(remedy, -1) {
-		releases := []string{m[1]}
+		release := m[1]
+		if strings.Count(release, ".") == 1 {
+			release += ".0"
+		}
+		releases := []string{release}
 		if m[2] != "" {
 			releases = append(releases, list[len(list)-1].Version)
 		}

@@ -251,7 +251,7 @@ var holes = map[string]string{
 func ofText(text string) string {
 	var b strings.Builder
 	at := 0
-	text = strings.TrimSpace(text)
+	text = strings.TrimSuffix(strings.TrimSpace(text), ".") // people leave the full stop out
 	edge := func(r byte) {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 			b.WriteString(`\b`)
