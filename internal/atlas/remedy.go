@@ -29,6 +29,12 @@ var generalRemedy = map[string]string{
 	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
 }
 
+// layout finds the backend of tensors that are not dense, which the fallback to the CPU does not serve.
+var layout = regexp.MustCompile(`['"](Sparse|SparseCsr|Quantized|NestedTensor)MPS['"] backend`)
+
+var layouts = map[string]string{"Sparse": "sparse", "SparseCsr": "sparse", "Quantized": "quantised",
+	"NestedTensor": "nested"}
+
 // Remedies of one release: 2.8.0. What a condition does not hold in is left out.
 func (a *Atlas) Remedies(release string) *Remedies {
 	return &Remedies{atlas: a, release: release, conditions: wordings(a.Conditions(), release)}
@@ -53,6 +59,10 @@ func wordings(rows []Condition, release string) []worded {
 // Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype,
 // argument, rank, device, memory), text the error's. "" where nothing is known.
 func (r *Remedies) Of(operator, cause, text string) string {
+	if m := layout.FindStringSubmatch(text); m != nil {
+		return "PYTORCH_ENABLE_MPS_FALLBACK does not reach a " + layouts[m[1]] + " tensor: keep it on the CPU, or " +
+			"make it a plain one before it goes to MPS"
+	}
 	if cause == "missing" {
 		return strings.TrimPrefix(r.atlas.Since(operator)+"; "+r.fallback(operator), "; ")
 	}

@@ -32,6 +32,9 @@ func newExplainCommand(env *Env) *cobra.Command {
 as it is, and says for each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and
 which rule says so, with its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
 
+A single line may also be what a guide calls a symptom ("fast start then cliff", "loss drift"). Where something circulates about an error, the answer names
+the claim: assay claims 5 tells it in full.
+
 What is called likely is said in words that others print as well; the rest follows from the words. What looks like an error and is not known is
 listed as not known, and so is a last line that says that something failed. Without an argument the newest run below .assay/runs, or
 else of the logbook, is explained. --rules prints the rules; docs/symptoms.md is made from them.

@@ -444,7 +444,8 @@ func (o *operators) name(where, what string, sym *Symptom) {
 	case there && n.Since == first:
 		sym.Cause = fmt.Sprintf("Every release of PyTorch from %s on has %s: this one is older, or something else is imported under its name.",
 			first, full)
-		sym.Remedy = []string{show + " The file has to lie in site-packages.", "An older release: pip install -U torch."}
+		sym.Remedy = []string{show + " The file has to lie in site-packages.",
+			"An older release: pip install -U torch."}
 		sym.Releases = []string{"PyTorch from " + first + " on (derived)"}
 	case there && n.Since != "":
 		sym.Cause = fmt.Sprintf("%s came with PyTorch %s.", full, n.Since)

@@ -155,14 +155,15 @@ func TestRulesByHandNameSoundReleases(t *testing.T) {
 	}
 }
 
-// TestNamesOfNoRelease: an upgrade is not advised for a name that no release has, whatever the name, and is for one that
-// came later.
+// TestNamesOfNoRelease: an upgrade is not advised for a name that no release has, whatever the name, and is for one
+// that came later.
 func TestNamesOfNoRelease(t *testing.T) {
 	for _, name := range []string{"torch.mps.is_metal_capture_enabled", "torch.mps.metal_capture",
-		"torch.mps.memory_allocated", "torch.mps.get_device_name", "torch.backends.mps.version", "torch.mpss", "torch.nn.Convv2d",
-		"torch.amp.Autocast", "torch.utils.data.Dataloader"} {
+		"torch.mps.memory_allocated", "torch.mps.get_device_name", "torch.backends.mps.version", "torch.mpss",
+		"torch.nn.Convv2d", "torch.amp.Autocast", "torch.utils.data.Dataloader"} {
 		at := strings.LastIndexByte(name, '.')
-		for _, text := range []string{"AttributeError: module '" + name[:at] + "' has no attribute '" + name[at+1:] + "'",
+		for _, text := range []string{
+			"AttributeError: module '" + name[:at] + "' has no attribute '" + name[at+1:] + "'",
 			"ImportError: cannot import name '" + name[at+1:] + "' from '" + name[:at] + "' (/x/__init__.py)"} {
 			out := printed(t, scan(t, text))
 			if !strings.Contains(out, "No upgrade helps") || strings.Contains(out, "pip install") {

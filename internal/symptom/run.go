@@ -194,7 +194,8 @@ var Observations = []Observation{
 	},
 	{
 		Name: "memory-grows", Title: "Memory grows from epoch to epoch",
-		Headings:   []string{"oom patterns", "dynamic graph chains", "memory looks like a leak", "memory pressure climbs", "session memory"},
+		Headings: []string{"oom patterns", "dynamic graph chains", "memory looks like a leak",
+			"memory pressure climbs", "session memory"},
 		Source:     "S4 §4: 26 % over ten epochs, and §9: dynamic graph chains",
 		Hypothesis: "Tensors or whole graphs are kept over steps: losses added up with their graph, outputs in a list, hidden states that were not detached.",
 		Actions: []string{"total += loss.item() or loss.detach(); hidden = hidden.detach() between segments.",
