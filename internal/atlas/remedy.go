@@ -75,11 +75,11 @@ func (r *Remedies) Of(operator, cause, text string) string {
 	}
 	switch {
 	case best != nil && best.Fixed != "" && best.Remedy != "":
-		return best.Remedy + "; right from torch " + best.Fixed + " on"
+		return r.atlas.Warned(best.Remedy+"; right from torch "+best.Fixed+" on", best.Operators)
 	case best != nil && best.Fixed != "":
-		return "right from torch " + best.Fixed + " on"
+		return r.atlas.Warned("right from torch "+best.Fixed+" on", best.Operators)
 	case best != nil:
-		return best.Remedy
+		return r.atlas.Warned(best.Remedy, best.Operators)
 	}
 	if strings.Contains(text, "CUDA") {
 		return "it asks for CUDA by name: take the device from an option, " +

@@ -1,6 +1,7 @@
 package atlas
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -97,7 +98,7 @@ func (a *Atlas) Wrong(operator, torch string) []Condition {
 	names := withGradients(operator)
 	var list []Condition
 	for _, c := range a.Bugs() {
-		if c.Holds(torch) && slices.ContainsFunc(names, c.about) {
+		if !slices.Contains(c.Operators, "*") && c.Holds(torch) && slices.ContainsFunc(names, c.about) {
 			list = append(list, c)
 		}
 	}
@@ -110,4 +111,50 @@ func withGradients(operator string) []string {
 	base, _, _ := strings.Cut(operator, ".")
 	space, name, _ := strings.Cut(base, "::")
 	return []string{operator, base + "_backward", space + "::_" + name + "_backward", base + "_dense_backward"}
+}
+
+// named finds the releases of torch that a remedy of the atlas sends somebody to.
+var named = regexp.MustCompile(`(?:or|use|release|choose|upgrade to|PyTorch|torch>=|right from torch) ?(?:release )?` +
+	`(2\.\d{1,2}(?:\.\d{1,2})?)( or later| on)?`)
+
+// Warned is a remedy with what is known to be wrong in the release that it names, or in the newest, of the operators
+// that it is about, or of their gradients.
+func (a *Atlas) Warned(remedy string, of []string) string {
+	list := a.Releases("torch")
+	var wrong []Condition
+	for _, m := range named.FindAllStringSubmatch(remedy, -1) {
+		release := m[1]
+		if strings.Count(release, ".") == 1 {
+			release += ".0"
+		}
+		releases := []string{release}
+		if m[2] != "" {
+			releases = append(releases, list[len(list)-1].Version)
+		}
+		for _, name := range of {
+			for _, r := range releases {
+				for _, c := range a.Wrong(name, r) {
+					if !slices.ContainsFunc(wrong, func(w Condition) bool { return w.Name == c.Name }) {
+						wrong = append(wrong, c)
+					}
+				}
+			}
+		}
+	}
+	if len(wrong) == 0 {
+		return remedy
+	}
+	if strings.HasSuffix(remedy, ".") {
+		return remedy + " Compare with the CPU there: wrong results are known: " + Wrongly(wrong) + "."
+	}
+	return remedy + "; compare with the CPU there: wrong results are known: " + Wrongly(wrong)
+}
+
+// Wrongly lists in words known wrong results.
+func Wrongly(rows []Condition) string {
+	var list []string
+	for _, c := range rows {
+		list = append(list, c.Wrong+", when "+strings.TrimPrefix(c.When, "when "))
+	}
+	return strings.Join(list, "; or ")
 }

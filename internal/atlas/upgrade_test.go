@@ -82,3 +82,28 @@ func TestNoUpgradeLeadsIntoAWrongResult(t *testing.T) {
 		t.Errorf("%d operators that bugs.toml names run in the newest release", n)
 	}
 }
+
+// TestWarned: a remedy that names a release says what is known to be wrong there, and one that names none, or a sound
+// one, is left as it is.
+func TestWarned(t *testing.T) {
+	a := &Atlas{}
+	for _, c := range []struct {
+		remedy string
+		of     []string
+		wrong  string
+	}{
+		{"use release 2.8.0 or later", []string{"aten::native_layer_norm"}, "inaccurate normalisation"},
+		{"Use release 2.8.0 or later.", []string{"aten::native_layer_norm"}, "inaccurate normalisation"},
+		{"right from torch 2.8.0 on", []string{"aten::native_layer_norm"}, "inaccurate normalisation"},
+		// of its gradient
+		{"pip install 'torch>=2.13'", []string{"aten::native_batch_norm"}, "wrong gradients of input"},
+		{"convert to float32", []string{"aten::native_layer_norm"}, ""},
+		{"use release 2.8.0 or later", []string{"aten::sgn"}, ""},
+		{"use release 2.15.0 or later", []string{"*"}, ""}, // what holds for every operator says nothing of this one
+	} {
+		got := a.Warned(c.remedy, c.of)
+		if c.wrong == "" && got != c.remedy || !strings.Contains(got, c.wrong) || !strings.HasPrefix(got, c.remedy) {
+			t.Errorf("%s of %v: %q", c.remedy, c.of, got)
+		}
+	}
+}

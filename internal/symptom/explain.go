@@ -2,7 +2,6 @@ package symptom
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -136,7 +135,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 			add(&sym.Releases, span(c))
 		}
 		if !own {
-			add(&sym.Remedy, s.atlas.warned(sentence(c.Remedy), c.Operators))
+			add(&sym.Remedy, s.atlas.a.Warned(sentence(c.Remedy), c.Operators))
 		}
 	}
 	if !own {
@@ -347,52 +346,10 @@ func upgrade(u atlas.Upgrade) string {
 			with = ", which goes with torch " + u.Torch
 		}
 		return fmt.Sprintf("Upgrade: pip install '%s>=%s'%s. It runs from %s on, but wrongly until then: %s.",
-			u.Package, u.Sound, with, u.Runs, wrongly(u.Wrong))
+			u.Package, u.Sound, with, u.Runs, atlas.Wrongly(u.Wrong))
 	}
 	return fmt.Sprintf("Upgrade: pip install '%s>=%s', and compare with the CPU: a wrong result is known, up to torch %s: %s.",
-		u.Package, u.Runs, u.Torch, wrongly(u.Wrong))
-}
-
-// wrongly lists known wrong results.
-func wrongly(rows []atlas.Condition) string {
-	var list []string
-	for _, c := range rows {
-		list = append(list, c.Wrong+", when "+strings.TrimPrefix(c.When, "when "))
-	}
-	return strings.Join(list, "; or ")
-}
-
-// named finds the releases of torch that a remedy of the atlas sends somebody to.
-var named = regexp.MustCompile(`(?:or|use|release|choose|upgrade to|PyTorch|torch>=) ?(?:release )?(2\.\d{1,2}(?:\.\d{1,2})?)( or later)?`)
-
-// warned is a remedy with what is known to be wrong in the release that it names, or in the newest, of the operators
-// that it is about, or of their gradients.
-func (o *operators) warned(remedy string, of []string) string {
-	list := o.a.Releases("torch")
-	var wrong []atlas.Condition
-	for _, m := range named.FindAllStringSubmatch(remedy, -1) {
-		release := m[1]
-		if strings.Count(release, ".") == 1 {
-			release += ".0"
-		}
-		releases := []string{release}
-		if m[2] != "" {
-			releases = append(releases, list[len(list)-1].Version)
-		}
-		for _, name := range of {
-			for _, r := range releases {
-				for _, c := range o.a.Wrong(name, r) {
-					if !slices.ContainsFunc(wrong, func(w atlas.Condition) bool { return w.Name == c.Name }) {
-						wrong = append(wrong, c)
-					}
-				}
-			}
-		}
-	}
-	if len(wrong) == 0 {
-		return remedy
-	}
-	return remedy + " Compare with the CPU there: wrong results are known: " + wrongly(wrong) + "."
+		u.Package, u.Runs, u.Torch, atlas.Wrongly(u.Wrong))
 }
 
 // sparse answers from the atlas since when an operator takes sparse tensors of a layout on MPS.
@@ -421,7 +378,7 @@ func (o *operators) sparse(name, layout, release string, sym *Symptom) {
 	default:
 		sym.Releases = []string{fmt.Sprintf("%s takes %s on MPS from torch %s on (derived)", name, words, since)}
 		if release == "" || atlas.CompareReleases(release, since) < 0 {
-			sym.Remedy = append([]string{o.warned(fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since),
+			sym.Remedy = append([]string{o.a.Warned(fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since),
 				[]string{name})}, sym.Remedy...)
 		}
 	}

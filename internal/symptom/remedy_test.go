@@ -52,6 +52,9 @@ func TestNoRemedyLeadsIntoAWrongResult(t *testing.T) {
 				for _, release := range releases(remedy) {
 					named++
 					for _, bug := range a.Bugs() {
+						if slices.Contains(bug.Operators, "*") {
+							continue
+						}
 						if strings.HasPrefix(s.Rule, "atlas/") && (bug.Holds(release) || bug.Holds(newest)) &&
 							slices.ContainsFunc(c.Operators, func(op string) bool {
 								return slices.ContainsFunc(gradientOf(op), func(n string) bool {
