@@ -125,10 +125,10 @@ func (a *Atlas) Since(operator string) string {
 	}
 	text := how + " from " + u.Package + " " + Series(u.Runs) + " on"
 	if len(u.Wrong) > 0 {
-		text += ", with wrong results until " + u.Package + " " + Series(u.Sound)
-		if u.Sound == "" {
-			text = strings.TrimSuffix(text, " until "+u.Package+" ") + " known up to torch " +
-				Series(u.Torch)
+		if u.Sound != "" {
+			text += ", with wrong results until " + u.Package + " " + Series(u.Sound)
+		} else {
+			text += ", with wrong results of which no release up to torch " + Series(u.Torch) + " is known to be free"
 		}
 		text += " (" + u.Wrong[0].When + ": " + u.Wrong[0].Wrong + ")"
 	}

@@ -80,9 +80,6 @@ func (a *Atlas) wrongOf(op Operator, r, torch Release) []Condition {
 	}
 	needs, _ := a.Needs(torch, []Call{{Operator: op.Name}})
 	for _, n := range needs {
-		if n.Sometimes {
-			continue
-		}
 		for _, c := range a.Wrong(n.Operator, torch.Version) {
 			if !slices.ContainsFunc(list, func(o Condition) bool { return o.Name == c.Name }) {
 				list = append(list, c)
@@ -105,12 +102,13 @@ func (a *Atlas) Wrong(operator, torch string) []Condition {
 	return list
 }
 
-// withGradients is an operator and those of a backward pass that are named after it: convolution_backward,
-// _roi_align_backward, embedding_dense_backward.
+// withGradients is an operator, the one behind it (_embedding_bag), and those of a backward pass that are named after
+// it: convolution_backward, _roi_align_backward, embedding_dense_backward.
 func withGradients(operator string) []string {
 	base, _, _ := strings.Cut(operator, ".")
 	space, name, _ := strings.Cut(base, "::")
-	return []string{operator, base + "_backward", space + "::_" + name + "_backward", base + "_dense_backward"}
+	inner := space + "::_" + name
+	return []string{operator, inner, base + "_backward", inner + "_backward", base + "_dense_backward"}
 }
 
 // named finds the releases of torch that a remedy of the atlas sends somebody to.

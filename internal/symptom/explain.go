@@ -239,12 +239,10 @@ type operators struct{ a atlas.Atlas }
 func (o *operators) torch(name, release string, sym *Symptom) {
 	op, ok := o.a.Operator(name)
 	if !ok {
-		if found := o.a.Find(name); len(found) > 0 {
-			op, ok = found[0], true
-			for _, f := range found { // aten::sum without its overload: the one that lacks a kernel
-				if f.NativeFrom() == "" {
-					op = f
-				}
+		// aten::sum without its overload: the one that lacks a kernel; never an operator of another name
+		for _, f := range o.a.Find(name) {
+			if base, _, _ := strings.Cut(f.Name, "."); base == name && (!ok || f.NativeFrom() == "") {
+				op, ok = f, true
 			}
 		}
 	}
@@ -279,6 +277,10 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		sym.Releases = append(sym.Releases,
 			fmt.Sprintf("%s %s from %s %s on (derived: %s): the release that printed this is an "+
 				"older one or another build, or another overload of it was called", name, how, op.Package, u.Runs, show))
+		if !mine {
+			sym.Remedy = append([]string{fmt.Sprintf("Where %s is older than %s: ", op.Package, u.Runs) +
+				strings.ToLower(upgrade(u)[:1]) + upgrade(u)[1:]}, sym.Remedy...)
+		}
 	default:
 		text := fmt.Sprintf("%s %s from %s %s on (derived: %s)", name, how, op.Package, u.Runs, show)
 		if u.Maybe {
@@ -289,6 +291,10 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 		}
 		sym.Releases = append(sym.Releases, text)
 		sym.Remedy = append([]string{upgrade(u)}, sym.Remedy...)
+	}
+	if base, _, _ := strings.Cut(name, "."); slices.Contains(complexResults, base) {
+		sym.Remedy = append(sym.Remedy, "In PyTorch 2.1 and 2.2 the fallback fails here as well: its result is complex, which MPS does "+
+			"not take there. Keep this part on the CPU.")
 	}
 	if layout := layoutOf(name); layout != "" {
 		sym.Code = ""
@@ -320,6 +326,10 @@ func graphOperands(a, b string, sym *Symptom) {
 	}
 }
 
+// complexResults are operators that make complex numbers of real ones: MPS refused such tensors in 2.1 and 2.2.
+var complexResults = []string{"aten::_fft_r2c", "aten::_fft_c2c", "aten::complex", "aten::polar", "aten::linalg_eig",
+	"aten::view_as_complex"}
+
 // layoutOf names the layout of what an operator makes, where the fallback cannot bring that back to MPS; "" elsewhere.
 func layoutOf(operator string) string {
 	space, name, _ := strings.Cut(operator, "::")
@@ -348,7 +358,7 @@ func upgrade(u atlas.Upgrade) string {
 		return fmt.Sprintf("Upgrade: pip install '%s>=%s'%s. It runs from %s on, but wrongly until then: %s.",
 			u.Package, u.Sound, with, u.Runs, atlas.Wrongly(u.Wrong))
 	}
-	return fmt.Sprintf("Upgrade: pip install '%s>=%s', and compare with the CPU: a wrong result is known, up to torch %s: %s.",
+	return fmt.Sprintf("Upgrade: pip install '%s>=%s', and compare with the CPU: a wrong result is known, and no release up to torch %s is known to be without it: %s.",
 		u.Package, u.Runs, u.Torch, atlas.Wrongly(u.Wrong))
 }
 
