@@ -31,6 +31,8 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 		}
 	case "graph operands":
 		graphOperands(groups["what"], groups["weight"], &sym)
+	case "two types":
+		twoTypes(groups["a"], groups["b"], &sym)
 	case "sparse operator":
 		s.atlas.sparse(groups["op"], groups["layout"], s.rep.Context.Torch, &sym)
 	case "torch name":
@@ -322,6 +324,24 @@ func graphOperands(a, b string, sym *Symptom) {
 		sym.Cause = fmt.Sprintf("One operand is %s, the other %s: half of the model or of its inputs was converted (.half(), an autocast region, "+
 			"a checkpoint in float16) and half was not. MPSGraph ends the process over it (LLVM ERROR), where a CPU or CUDA would promote.", a, b)
 		sym.Remedy = append([]string{"Give both one type: x = x.to(next(model.parameters()).dtype), or model.float()."}, sym.Remedy...)
+		sym.Claims = append(slices.Clip(sym.Claims), "4")
+	}
+}
+
+// twoTypes says which mistake two types that meet come of.
+func twoTypes(a, b string, sym *Symptom) {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool {
+			return strings.Contains(strings.ToLower(a), w) || strings.Contains(strings.ToLower(b), w)
+		})
+	}
+	switch {
+	case has("long", "int", "bool", "byte", "char", "short"):
+		sym.Cause = fmt.Sprintf("One operand is %s, the other %s: an integer meets a floating-point number. Labels of cross_entropy and indices of "+
+			"an embedding have to be integers (Long), targets of mse_loss and binary_cross_entropy floating-point. Every device says so.", a, b)
+		sym.Remedy = []string{"Labels and indices: y = y.long(). Targets of a regression: y = y.float().",
+			"print(x.dtype, y.dtype) before the line that the traceback names."}
+	case has("half", "bfloat16"):
 		sym.Claims = append(slices.Clip(sym.Claims), "4")
 	}
 }
