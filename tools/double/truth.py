@@ -702,6 +702,8 @@ def write_report(options, torch, truth, out):
 
 def wrong_values(series):
     """{operator's plain name: [names of facts]} of what a release gets wrong."""
+    sys.path.insert(0, AGENT)
+    from assay_agent.double import facts
     found = collections.defaultdict(list)
     with open(os.path.join(AGENT, "assay_agent", "double", "facts.json"), encoding="utf-8") as f:
         for row in json.load(f):
