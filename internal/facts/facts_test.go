@@ -222,3 +222,28 @@ func TestNamesLeadToRows(t *testing.T) {
 		}
 	}
 }
+
+// TestCertain: what was only reported is certain where a report shows it.
+func TestCertain(t *testing.T) {
+	for _, c := range []struct {
+		fact     Fact
+		yes, nay string
+	}{
+		{Fact{Known: "derived"}, "2.0.0 2.15.0", ""},
+		{Fact{Known: "reported", From: "2.3.1"}, "2.3.1", "2.4.0 2.15.0"},
+		{Fact{Known: "reported", From: "2.3.1", Open: true}, "2.3.1 2.15.0", ""},
+		{Fact{Known: "reported", From: "2.3.1", Fixed: "2.9.0"}, "2.3.1 2.8.0", ""},
+		{Fact{Known: "reported", Until: "2.8.0"}, "", "2.0.0 2.8.0"},
+	} {
+		for _, v := range strings.Fields(c.yes) {
+			if !c.fact.Certain(v) {
+				t.Errorf("%+v is not certain in %s", c.fact, v)
+			}
+		}
+		for _, v := range strings.Fields(c.nay) {
+			if c.fact.Certain(v) {
+				t.Errorf("%+v is certain in %s", c.fact, v)
+			}
+		}
+	}
+}
