@@ -30,6 +30,7 @@ type Said struct {
 	Operator  string `json:"-"` // by which it was met; "" for a Python name of its own, or any tensor
 	Sometimes bool   `json:"-"` // the operator is called for some inputs only
 	Backward  bool   `json:"-"` // of a Python name: met in its backward pass
+	Always    bool   `json:"-"` // each call of the Python name meets it
 }
 
 // Sure: whoever makes the call meets the row.
@@ -53,6 +54,9 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			args = q.Arguments(s.Operator)
 		}
 		s.Fact, s.Met, s.Certain = f, f.MeetsCall(args), f.Certain(q.Torch)
+		if s.Always {
+			s.Met = Yes
+		}
 		if s.Met == No {
 			return
 		}
@@ -76,7 +80,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 	if q.Python != "" {
 		for _, name := range spellings(q.Python) {
 			for _, f := range t.python[name] {
-				add(f, Said{Backward: f.Direction == "backward"})
+				add(f, Said{Backward: f.Direction == "backward", Always: slices.Contains(f.Always, name)})
 			}
 		}
 		if api, ok := a.API(q.Python); ok {
