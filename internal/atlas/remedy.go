@@ -2,6 +2,7 @@ package atlas
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -98,17 +99,62 @@ func (c worded) rank(operator string) int {
 	return rank
 }
 
-// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not
-// know it.
+// Since says in words from which release on MPS runs an operator, and how, or that no release does; "" where the atlas
+// does not know it.
 func (a *Atlas) Since(operator string) string {
 	op, ok := a.Operator(operator)
 	if !ok {
 		return ""
 	}
-	if from := op.NativeFrom(); from != "" {
-		return "native from " + op.Package + " " + from + " on"
+	if runs := a.Runs(op); len(runs) > 0 {
+		return Words(op.Package, runs)
 	}
-	return "no release up to " + op.Columns[len(op.Columns)-1] + " has a kernel"
+	last := op.Spans[len(op.Spans)-1]
+	newest := op.Package + " " + op.Columns[len(op.Columns)-1]
+	switch {
+	case last.State == Undefined:
+		return newest + " has no such operator any more"
+	case last.State == Unknown || last.State == Composed && a.Calls(op.Name) == nil:
+		return "not known whether " + newest + " runs it on MPS"
+	case last.State == Composed:
+		return "composed in " + newest + " of " + a.Lacks(last.To, op.Name) + ", which is missing"
+	case op.nativeOnce() != "":
+		return "native in " + op.Package + " " + op.nativeOnce() + " alone"
+	}
+	return "no release up to " + newest + " has a kernel"
+}
+
+// Later says in words what the releases after that of a column do better with an operator that is not native there;
+// where none does, whether the newest has a kernel. "" for one that the column has a kernel for, or composes.
+func (a *Atlas) Later(op Operator, column string) string {
+	state, runs := op.At(column), a.Runs(op)
+	later := slices.DeleteFunc(slices.Clone(runs),
+		func(s Span) bool { return CompareReleases(s.From, column) <= 0 })
+	switch {
+	case state == Native:
+		return ""
+	case len(later) > 0:
+		return Words(op.Package, later)
+	case state == Composed:
+		return ""
+	case len(runs) > 0:
+		return "no release up to " + op.Package + " " + op.Columns[len(op.Columns)-1] + " has a kernel"
+	}
+	return a.Since(op.Name)
+}
+
+// Words says in words since when MPS runs an operator of a package, from what Runs says.
+func Words(pkg string, runs []Span) string {
+	var list []string
+	for i, s := range runs {
+		release := s.From
+		if i == 0 {
+			release = pkg + " " + release
+		}
+		how := map[State]string{Native: "native", Composed: "composed of others", CPU: "on the CPU by itself"}
+		list = append(list, how[s.State]+" from "+release+" on")
+	}
+	return strings.Join(list, ", ")
 }
 
 var namesMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)
