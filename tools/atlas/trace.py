@@ -737,6 +737,12 @@ def others(torch, name):
         yield lambda: function(*given), [] if leaf == "requires_grad_" else wanted
 
 
+@extra("torch.conj", "torch.Tensor.conj")
+def conjugate(torch, name):
+    x = torch.randn(3, dtype=torch.complex64, requires_grad=True)
+    yield lambda: (torch.conj(x) if name == "torch.conj" else x.conj()), [x]
+
+
 @extra("torch.nn.FractionalMaxPool2d", "torch.nn.FractionalMaxPool3d")
 def fractional(torch, name):
     dims = int(name[-2])
@@ -969,7 +975,7 @@ def functions(torch, name):
                  "fractional_max_pool3d_with_indices": [(2, 3)]}.get(leaf, [()] if leaf.endswith("_") else [(2,)])
     for given in arguments:
         if leaf.endswith("_"):
-            yield lambda: function(leaf_.clone(), *given), [leaf_]
+            yield lambda: function(uncounted(torch, leaf_.clone), *given), [leaf_]
         else:
             yield lambda: function(leaf_, *given), [leaf_]
 
@@ -988,7 +994,7 @@ def methods(torch, name):
             number = torch.tensor(1 if leaf == "__index__" else 1.0)
             yield lambda: (getattr(number, leaf)(), True)[1], []
         elif leaf.startswith("__i") and "div" in leaf:
-            yield lambda: getattr(x.clone(), leaf)(*given), [x]
+            yield lambda: getattr(uncounted(torch, x.clone), leaf)(*given), [x]
         elif leaf == "__iter__":
             yield lambda: list(x), [x]
         elif leaf == "backward":
