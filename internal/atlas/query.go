@@ -54,39 +54,6 @@ func (op Operator) NativeFrom() string {
 	return ""
 }
 
-// nativeOnce is the last run of releases in which the operator had a kernel: 2.1 to 2.5; "" where none had.
-func (op Operator) nativeOnce() string {
-	for _, s := range slices.Backward(op.Spans) {
-		if s.State == Native && s.From != s.To {
-			return s.From + " to " + s.To
-		} else if s.State == Native {
-			return s.From
-		}
-	}
-	return ""
-}
-
-// Runs says from which column on MPS runs an operator, up to the newest, and how in which releases: by a kernel of its
-// own, composed of operators that run, or by itself on the CPU. None where the newest release does not run it, or where
-// it is not known what a composed operator calls.
-func (a *Atlas) Runs(op Operator) []Span {
-	var runs []Span
-	for i, column := range op.Columns {
-		state := State(op.cells[i])
-		ok := state == Native || state == CPU || state == Composed && a.Calls(op.Name) != nil &&
-			(op.Package != "torch" || a.Lacks(column, op.Name) == "")
-		switch n := len(runs); {
-		case !ok:
-			runs = nil
-		case n > 0 && runs[n-1].State == state:
-			runs[n-1].To = column
-		default:
-			runs = append(runs, Span{State: state, Is: state.String(), From: column, To: column})
-		}
-	}
-	return runs
-}
-
 // Find lists the operators that a pattern names, by package and name. A pattern is a full name as PyTorch has it
 // (aten::add.Tensor) or as Python writes it (torch.ops.aten.add.Tensor, aten.add.Tensor, torch.ops.torchvision.nms), a
 // name without namespace or overload (add, add.Tensor), each of which may hold * and ?, or, when nothing is so called,
@@ -413,17 +380,6 @@ func (c *Callers) Of(operator string) (forward, backward []string) {
 	slices.Sort(forward)
 	slices.Sort(backward)
 	return slices.Compact(forward), slices.Compact(backward)
-}
-
-// About picks the rows that speak of an operator in a release.
-func About(rows []Condition, operator, version string) []Condition {
-	var list []Condition
-	for _, c := range rows {
-		if c.about(operator) && c.Holds(version) {
-			list = append(list, c)
-		}
-	}
-	return list
 }
 
 // Change is an operator whose state differs between two releases.
