@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -100,16 +101,23 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			add(f, Said{})
 		}
 	}
-	slices.SortStableFunc(list, func(x, y Said) int {
-		if x.Sure() != y.Sure() && x.Rank() == y.Rank() {
-			if x.Sure() {
-				return -1
-			}
-			return 1
-		}
-		return x.Rank() - y.Rank()
-	})
+	slices.SortStableFunc(list, Compare)
 	return list
+}
+
+// Compare orders the worst outcome first, and of one outcome what is sure, then what may be, then what is about any
+// tensor.
+func Compare(x, y Said) int {
+	place := func(s Said) int {
+		switch {
+		case s.Everywhere():
+			return 2
+		case s.Sure():
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(x.Rank()-y.Rank(), place(x)-place(y))
 }
 
 // ofOperator lists the rows that name an operator: by overload, by its name for all overloads, and in place (add_) by
