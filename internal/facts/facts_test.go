@@ -233,7 +233,7 @@ func TestCertain(t *testing.T) {
 		{Fact{Known: "reported", From: "2.3.1"}, "2.3.1", "2.4.0 2.15.0"},
 		{Fact{Known: "reported", From: "2.3.1", Open: true}, "2.3.1 2.15.0", ""},
 		{Fact{Known: "reported", From: "2.3.1", Fixed: "2.9.0"}, "2.3.1 2.8.0", ""},
-		{Fact{Known: "reported", Until: "2.8.0"}, "", "2.0.0 2.8.0"},
+		{Fact{Known: "reported", Until: "2.8.0"}, "2.8.0", "2.0.0"},
 	} {
 		for _, v := range strings.Fields(c.yes) {
 			if !c.fact.Certain(v) {

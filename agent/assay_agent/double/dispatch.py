@@ -137,7 +137,7 @@ class Dispatch:
             fell = self.kernel(op)
         if op.rules and not leaving:
             self.refuse(op, args, kwargs)
-        if op.remarks and not leaving:
+        if op.remarks:
             self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)

@@ -66,6 +66,41 @@ def matrix_bytes_above(args, kwargs, matrices, limit):
     return {"n": n} if n > limit else None
 
 
+def float_bound(args, kwargs):
+    """aten::clamp of integers, and a bound that is no whole number."""
+    if args[0].is_floating_point():
+        return None
+    bounds = [argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max")]
+    return {} if any(isinstance(b, float) for b in bounds) else None
+
+
+def to_cpu_as(args, kwargs):
+    """aten::_to_copy from the device to the CPU, to another type."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    return {} if device is not None and torch.device(device).type == "cpu" and dtype not in (None, args[0].dtype) \
+        else None
+
+
+def stacked_lstm(args, kwargs):
+    """aten::lstm.input with several layers or in both directions."""
+    return {} if args[4] > 1 or args[7] else None
+
+
+def input_gradient_not_asked(args, kwargs, position):
+    """The mask of the gradients that are asked for begins with False."""
+    return {} if not args[position][0] else None
+
+
+def axis_of_one(args, kwargs):
+    """A spatial axis of the input has a size of 1."""
+    return {} if 1 in args[0].shape[2:] else None
+
+
+def head_sizes_differ(args, kwargs):
+    """The last axis of value is another than that of query."""
+    return {} if args[2].shape[-1] != args[0].shape[-1] else None
+
+
 def projections(args, kwargs):
     """nn.LSTM with proj_size: the hidden state is narrower than the cell state."""
     hx = args[1]
@@ -104,5 +139,6 @@ def scaled(args, kwargs):
 
 # By the name that rows give.
 PREDICATES = {f.__name__: f for f in (
-    adaptive_pool, convolved_over, far_dimension, fft_dimensions, heads_not_divisible, imaginary, index_tensors,
-    matrix_bytes_above, projections, scaled, smaller_side_above, weights_not_contiguous)}
+    adaptive_pool, axis_of_one, convolved_over, far_dimension, fft_dimensions, float_bound, head_sizes_differ,
+    heads_not_divisible, imaginary, index_tensors, input_gradient_not_asked, matrix_bytes_above, projections,
+    scaled, smaller_side_above, stacked_lstm, to_cpu_as, weights_not_contiguous)}
