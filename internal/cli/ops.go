@@ -34,8 +34,10 @@ const opsDetailed = 6
 // traced on a CPU, from sources and issues that each row names.
 type opsAnswer struct {
 	Schema    string       `json:"schema"`
-	Torch     string       `json:"torch"` // the release that states speak of
-	Basis     string       `json:"basis"` // derived
+	Torch     string       `json:"torch"`                  // the release that states speak of
+	From      string       `json:"torch_from,omitempty"`   // why that release, as target.Aim has it
+	Beside    []string     `json:"torch_beside,omitempty"` // what else was found of the release
+	Basis     string       `json:"basis"`                  // derived
 	API       *opsAPI      `json:"api,omitempty"`
 	Operators []opsState   `json:"operators"`
 	Diff      *opsDiff     `json:"diff,omitempty"`
@@ -114,7 +116,7 @@ when; under which conditions it refuses; and which Python names come down to it.
 a pattern (linalg_*), a part of a name, or a Python name (torch.linalg.eig).
 
 States are derived from released macOS wheels, for torchvision, torchaudio and tensorflow-metal as well; --torch asks about one
-release of torch and the releases that go with it, by default the newest known. --diff names two releases and lists what changed.`,
+release of torch and the releases that go with it, by default the one that the project here aims at. --diff names two releases and lists what changed.`,
 		Example: `assay ops grid_sampler_3d
 assay ops 'linalg_*' --torch 2.8 --missing
 assay ops --api torch.nn.AdaptiveAvgPool3d
@@ -122,7 +124,7 @@ assay ops --diff 2.7 2.8`,
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0")
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0 ("+torchDefault+")")
 	f.BoolVar(&opts.Missing, "missing", false, "only operators that are missing in that release")
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+opsSchema+")")
 	f.BoolVar(&opts.Diff, "diff", false, "what changed between two releases: --diff 2.7 2.8 [PATTERN]")
@@ -134,7 +136,14 @@ assay ops --diff 2.7 2.8`,
 func runOps(env *Env, opts opsOptions, args []string) error {
 	a := &atlas.Atlas{}
 	var answer *opsAnswer
+	var aim target.Aim
 	var err error
+	if !opts.Diff { // it names its releases
+		if aim, err = aimAt(env, env.Dir, target.Words{Torch: opts.Torch}); err != nil {
+			return err
+		}
+		opts.Torch = aim.Torch
+	}
 	switch {
 	case opts.Diff:
 		answer, err = diffOps(a, opts, args)
@@ -164,34 +173,25 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	answer.From, answer.Beside = aim.Why, aim.Besides
 	if opts.JSON {
 		enc := json.NewEncoder(env.Stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(answer)
 	}
-	return answer.text(env.Stdout, a, width(env))
-}
-
-// releaseOf finds the release of torch that is asked about.
-func releaseOf(a *atlas.Atlas, version string) (atlas.Release, error) {
-	if version == "" {
-		all := a.Releases("torch")
-		return all[len(all)-1], nil
+	err = answer.text(env.Stdout, a, width(env))
+	if err == nil {
+		_, err = io.WriteString(env.Stdout, text.Lines(aim.Text()))
 	}
-	r, err := target.ParseRelease(a, version)
-	var unknown *atlas.UnknownRelease
-	if errors.As(err, &unknown) {
-		err = fault.Exit(err, fault.Usage)
-	}
-	return r, err
+	return err
 }
 
 // newAnswer begins an answer about a release of torch, and says which releases of the other packages go with it.
 func newAnswer(a *atlas.Atlas, version string) (*opsAnswer, map[string]atlas.Release, error) {
-	r, err := releaseOf(a, version)
+	r, err := target.ParseRelease(a, version)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fault.Exit(err, fault.Usage)
 	}
 	beside := map[string]atlas.Release{}
 	for _, pkg := range atlas.Packages {

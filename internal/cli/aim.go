@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"assay/internal/atlas"
+	"assay/internal/fault"
+	"assay/internal/python"
+	"assay/internal/target"
+)
+
+// torchDefault says in a flag's help which release is taken without it.
+const torchDefault = "default: that of assay.toml, of the project's pins or lock file, the one installed, or the newest known"
+
+// aimAt is the Mac that a command judges for: by what was typed, the project in a folder, and what is installed there,
+// which is looked up without running anything. An error is one in what was typed or set.
+func aimAt(env *Env, dir string, typed target.Words) (target.Aim, error) {
+	aim, err := target.AimAt(&atlas.Atlas{}, dir, typed, func() (torch, release, where string) {
+		return python.InstalledTorch(env.Environ, dir)
+	})
+	if err != nil {
+		return target.Aim{}, fault.Exit(err, fault.Usage)
+	}
+	return aim, nil
+}
