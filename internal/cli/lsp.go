@@ -23,7 +23,8 @@ func newLSPCommand(env *Env) *cobra.Command {
 	cmd.Flags().Int("clientProcessId", 0, "taken for VS Code, which passes it; the server ends with its input")
 	cmd.Flags().MarkHidden("clientProcessId")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s := &lsp.Server{Version: Version(), Configure: func(folder string) (lsp.Config, error) { return lspConfig(env, folder) }}
+		s := &lsp.Server{Version: Version(),
+			Configure: func(folder string) (lsp.Config, error) { return lspConfig(env, folder) }}
 		code, err := s.Run(cmd.Context(), env.Stdin, env.Stdout)
 		if err != nil {
 			return fmt.Errorf("lsp: %w", err)

@@ -146,7 +146,7 @@ func InstalledTorch(environ []string, dir string) (torch, python, where string) 
 		}
 		in.Format, in.Arch = head.Format, head.Arch
 		in.fromFiles()
-		if in.Prefix == in.BasePrefix && strings.HasPrefix(in.BasePrefix, "/usr") { // a distribution's own Python has its packages elsewhere
+		if in.Prefix == in.BasePrefix && strings.HasPrefix(in.BasePrefix, "/usr") { // Debian's own has them elsewhere
 			in.Site = append(in.Site, filepath.Join("/usr/local/lib", "python"+minorOf(in.Version), "dist-packages"),
 				"/usr/lib/python3/dist-packages")
 		}

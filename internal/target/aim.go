@@ -137,7 +137,8 @@ func (aim *Aim) fromProject(a *atlas.Atlas, dir string, installed Installed) {
 		return
 	}
 	if torch != "" {
-		aim.Besides = append(aim.Besides, fmt.Sprintf("torch %s is installed, %s: not what is asked for", torch, where))
+		aim.Besides = append(aim.Besides, fmt.Sprintf("torch %s is installed, %s: not what is asked for", torch,
+			where))
 	}
 	aim.Release = allowed[len(allowed)-1]
 	switch {

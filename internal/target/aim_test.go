@@ -31,7 +31,6 @@ func aimAt(t *testing.T, a *atlas.Atlas, files map[string]string, on Target, ins
 	if err := os.MkdirAll(filepath.Join(dir, ".git"), 0o755); err != nil { // nothing above it is looked at
 		t.Fatal(err)
 	}
-	return AimAt(a, dir, Words{Torch: on.Release, Chip: on.Chip, MacOS: on.MacOS}, func() (torch, python, where string) {
-		return installed, "3.11.7", "here"
-	})
+	return AimAt(a, dir, Words{Torch: on.Release, Chip: on.Chip, MacOS: on.MacOS},
+		func() (torch, python, where string) { return installed, "3.11.7", "here" })
 }

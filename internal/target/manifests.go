@@ -39,8 +39,9 @@ func (f *fileReader) requirement(line string, optional, nightly bool) {
 		return
 	}
 	if wheel := wheelForm.FindStringSubmatch(strings.ReplaceAll(m[1], "%2B", "+")); wheel != nil {
-		f.add(said{text: "torch " + wheel[1], asks: "==" + wheel[1], marker: m[2], optional: optional,
-			mac: strings.HasPrefix(wheel[2], "macosx"), other: wheel[2] != "any" && !strings.HasPrefix(wheel[2], "macosx")})
+		mac := strings.HasPrefix(wheel[2], "macosx")
+		f.add(said{text: "torch " + wheel[1], asks: "==" + wheel[1], marker: m[2], optional: optional, mac: mac,
+			other: !mac && wheel[2] != "any"})
 	} else if tag := tagForm.FindStringSubmatch(m[1]); tag != nil {
 		f.add(said{text: "torch " + tag[1], asks: "==" + tag[1], marker: m[2], optional: optional})
 	}
@@ -343,8 +344,9 @@ func readPackageBlocks(f *fileReader, data []byte) error {
 			if p.Name != "torch" || p.Version == "" {
 				continue
 			}
-			s := said{text: "torch " + p.Version, asks: "==" + p.Version, marker: p.Marker,
-				optional: len(p.Groups) > 0 && !slices.Contains(p.Groups, "main") && !slices.Contains(p.Groups, "default")}
+			s := said{text: "torch " + p.Version, asks: "==" + p.Version, marker: p.Marker}
+			s.optional = len(p.Groups) > 0 && !slices.Contains(p.Groups, "main") &&
+				!slices.Contains(p.Groups, "default")
 			if text, ok := p.Markers.(string); ok {
 				s.marker = text
 			}
@@ -386,8 +388,8 @@ var (
 	condaSystem  = regexp.MustCompile(`^(?:platform|subdir):\s*["']?([^"'\s]+)["']?$`)
 )
 
-// readCondaBlocks reads conda-lock's and pixi's lock files: addresses of packages, and items of a list with a name and a
-// version.
+// readCondaBlocks reads conda-lock's and pixi's lock files: addresses of packages, and items of a list with a name and
+// a version.
 func readCondaBlocks(f *fileReader, data []byte) error {
 	seen := map[string]bool{}
 	add := func(version, system string) {

@@ -14,22 +14,15 @@ const (
 	no
 )
 
-func (t truth) not() truth {
-	switch t {
-	case yes:
-		return no
-	case no:
-		return yes
-	}
-	return unknown
-}
-
-// macMarkers are the values of PEP 508's variables on a Mac with an Apple chip. Those of Python are added where they are
-// known; what is left out here, an extra among it, is unknown.
+// macMarkers are the values of PEP 508's variables on a Mac with an Apple chip. Those of Python are added where they
+// are known; what is left out here, an extra among it, is unknown.
 var macMarkers = map[string]string{"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix",
 	"platform_machine": "arm64", "platform_python_implementation": "CPython", "implementation_name": "cpython"}
 
 var markerToken = regexp.MustCompile(`^\s*("[^"]*"|'[^']*'|\(|\)|===|==|~=|!=|>=|<=|>|<|[A-Za-z_][A-Za-z0-9_.]*)`)
+
+// KeptFromMac says whether a marker of PEP 508 surely keeps a requirement from Macs with an Apple chip.
+func KeptFromMac(marker string) bool { return onMac(marker, "") == no }
 
 // onMac says whether a marker of PEP 508 holds on a Mac with an Apple chip under a Python, "" where that one is not
 // known. A marker that cannot be read is unknown, as is one nested deeper than any that a person writes.

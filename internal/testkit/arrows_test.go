@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 	"internal/audit": {"internal/abstract", "internal/atlas", "internal/file", "internal/pyast", "internal/target",
 		"internal/text"},
 	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence",
-		"internal/pyast", "internal/python"},
+		"internal/pyast", "internal/python", "internal/target"},
 	"internal/cli": {"agent", "examples", "internal/atlas", "internal/attempt", "internal/audit",
 		"internal/audit/rules", "internal/evidence", "internal/fault", "internal/file", "internal/fold",
 		"internal/gate", "internal/host", "internal/launch", "internal/logbook", "internal/lsp", "internal/probe",
