@@ -9,7 +9,7 @@ import (
 	"assay/internal/atlas"
 	"assay/internal/audit"
 	"assay/internal/python"
-	"assay/internal/target"
+	mac "assay/internal/target"
 )
 
 // Requirement finds requirements that a Mac cannot meet.
@@ -28,7 +28,7 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 		versions := map[string]string{}
 		places := map[string][2]int{}
 		for _, r := range requirements(t) {
-			if r.marker != "" && target.KeptFromMac(r.marker) {
+			if r.marker != "" && mac.KeptFromMac(r.marker) {
 				continue
 			}
 			at := func(sure bool, severity audit.Severity, text, hint, source string) {
