@@ -189,8 +189,8 @@ const maxBesides = 4
 // Setting is a value of a project's settings, and the file that it stands in.
 type Setting struct{ Value, At string }
 
-// ProjectSettings are what assay.toml ([target]), or pyproject.toml ([tool.assay.target]), says of the Mac aimed at. What
-// earlier assays wrote to [check] is read as if it stood there.
+// ProjectSettings are what assay.toml ([target]), or pyproject.toml ([tool.assay.target]), says of the Mac aimed at.
+// What earlier assays wrote to [check] is read as if it stood there.
 type ProjectSettings struct{ Torch, Chip, MacOS Setting }
 
 type settingsTable struct {
@@ -199,7 +199,8 @@ type settingsTable struct {
 	MacOS string `toml:"macos"`
 }
 
-// FindProjectSettings reads the settings of the nearest folder, from dir upwards, that has any. The error names file and line.
+// FindProjectSettings reads the settings of the nearest folder, from dir upwards, that has any. The error names file and
+// line.
 func FindProjectSettings(dir string) (ProjectSettings, error) {
 	folder := dir
 	for range maxDepth {
@@ -213,8 +214,8 @@ func FindProjectSettings(dir string) (ProjectSettings, error) {
 				continue // not ours to judge
 			}
 			if err != nil {
-				return ProjectSettings{}, fault.Hint(fmt.Errorf("read the settings in %s: %w", filepath.Join(folder, name), err),
-					"docs/check.md lists the settings")
+				err = fmt.Errorf("read the settings in %s: %w", filepath.Join(folder, name), err)
+				return ProjectSettings{}, fault.Hint(err, "docs/check.md lists the settings")
 			}
 			if found {
 				at := filepath.Join(folder, name)

@@ -312,7 +312,7 @@ func readEnvironment(f *fileReader, data []byte) error {
 // readPackageBlocks reads lock files that have a table for each package: uv's, Poetry's, PDM's, and pylock.toml. Only
 // torch's own tables are parsed: the others are many.
 func readPackageBlocks(f *fileReader, data []byte) error {
-	rest := data
+	rest := slices.Concat([]byte("\n"), data)
 	for len(rest) > 0 {
 		at := bytes.Index(rest, []byte("\n[[package"))
 		if at < 0 {

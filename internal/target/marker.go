@@ -124,8 +124,12 @@ func (m *markerReader) compare(left, op, right string) truth {
 	case op == "not in":
 		return holds(!strings.Contains(b, a))
 	case name == "python_version" || name == "python_full_version" || name == "implementation_version":
+		if nameA == "" { // "3.10" < python_version
+			op = strings.NewReplacer("<", ">", ">", "<").Replace(op)
+			a, b = b, a
+		}
 		s, err := parseSpecifier(op+b, pep440)
-		if err != nil || nameA == "" {
+		if err != nil || op == "~=" && nameA == "" {
 			return unknown
 		}
 		return holds(s.allows(a))

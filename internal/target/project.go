@@ -20,6 +20,9 @@ const (
 	maxEntries  = 10_000   // of a folder
 	maxFiles    = 64       // of a folder that are read, and of those that they include
 	maxDepth    = 100      // folders that are looked at from the one given upwards
+	maxSaid     = 1000     // statements of a folder
+	maxNotes    = 10       // of a folder
+	maxNote     = 200      // characters of one
 )
 
 // statement is what one line of a project's file says of torch.
@@ -145,7 +148,7 @@ func (r *folderReader) read() {
 	r.found = map[bool][]statement{}
 	names, err := listFolder(r.folder)
 	if err != nil {
-		r.notes = append(r.notes, fmt.Sprintf("not read: %v", err))
+		r.note("not read: %v", err)
 	}
 	for i, m := range r.manifests {
 		if m.lock && r.lock || !m.lock && r.pins {
@@ -156,6 +159,18 @@ func (r *folderReader) read() {
 				r.file(name, i)
 			}
 		}
+	}
+}
+
+// note keeps what could not be read, as far as a reader takes it.
+func (r *folderReader) note(format string, a ...any) {
+	switch text := []rune(fmt.Sprintf(format, a...)); {
+	case len(r.notes) == maxNotes:
+		r.notes = append(r.notes, "and more that was not read or understood")
+	case len(r.notes) < maxNotes && len(text) > maxNote:
+		r.notes = append(r.notes, string(text[:maxNote])+"…")
+	case len(r.notes) < maxNotes:
+		r.notes = append(r.notes, string(text))
 	}
 }
 
@@ -202,7 +217,7 @@ func (r *folderReader) file(name string, kind int) {
 		err = m.read(f, data)
 	}
 	if err != nil {
-		r.notes = append(r.notes, fmt.Sprintf("%s was not read: %v", r.shown(name), err))
+		r.note("%s was not read: %v", r.shown(name), err)
 	}
 }
 
@@ -277,8 +292,7 @@ type said struct {
 func (f *fileReader) add(s said) {
 	asks, err := parseSpecifier(s.asks, s.by)
 	if err != nil {
-		f.folder.notes = append(f.folder.notes, fmt.Sprintf("%s in %s was not understood: %v", shorten(s.text),
-			f.folder.shown(f.name), err))
+		f.folder.note("%s in %s was not understood: %v", shorten(s.text), f.folder.shown(f.name), err)
 		return
 	}
 	at := rank{system: 1, optional: s.optional, precision: 1, file: f.kind}
@@ -309,6 +323,9 @@ func (f *fileReader) add(s said) {
 		at.system = 2
 	}
 	lock := f.folder.manifests[f.kind].lock
+	if len(f.folder.found[lock]) >= maxSaid {
+		return
+	}
 	f.folder.found[lock] = append(f.folder.found[lock], statement{File: f.folder.shown(f.name), Text: shorten(s.text),
 		asks: asks, rank: at})
 }

@@ -189,15 +189,18 @@ func parseSpecifier(text string, by dialect) (specifier, error) {
 
 var spaceBetween = regexp.MustCompile(`([\w*])\s+([<>=!~^])`)
 
+// condaBuild is a release and the name of its build: =2.1.0=py3.11_0.
+var condaBuild = regexp.MustCompile(`^(\s*[=<>!~]*\s*[^\s=<>!~]+)=[^=].*$`)
+
 func parseClause(text string, by dialect) ([]clause, error) {
+	if by == conda {
+		text = condaBuild.ReplaceAllString(text, "$1")
+	}
 	m := clauseForm.FindStringSubmatch(text)
 	if m == nil {
 		return nil, fmt.Errorf("%q is no condition on a release", text)
 	}
 	op, number := m[1], m[2]
-	if by == conda && op != "" { // pytorch=2.1.0=py3.11_0
-		number, _, _ = strings.Cut(number, "=")
-	}
 	number, series := strings.CutSuffix(number, ".*")
 	if by == conda && !series {
 		number, series = strings.CutSuffix(number, "*")
