@@ -426,6 +426,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 		"tool":        object{"driver": object{"name": "assay", "version": r.Version, "rules": rules}},
 		"invocations": []object{{"executionSuccessful": true, "toolExecutionNotifications": notes}},
 		"columnKind":  "unicodeCodePoints",
+		"properties":  object{"device": r.Target.Device, "torch": strings.TrimPrefix(r.aim.String(), "torch ")},
 		"results":     results,
 	}}}
 	e := json.NewEncoder(w)

@@ -95,6 +95,11 @@ func (aim *Aim) fromProject(a *atlas.Atlas, dir string, installed Installed) {
 
 	asking := slices.DeleteFunc(slices.Clone(p.pins), func(s statement) bool { return len(s.asks) == 0 })
 	others := append(slices.Clone(asking), p.locks...)
+	// What is said for other systems comes last by its rank: it is better than nothing, and than nothing else.
+	forOthers := func(s statement) bool { return s.rank.system == 2 }
+	if len(p.locks) > 0 || len(asking) > 0 && !forOthers(asking[0]) {
+		asking = slices.DeleteFunc(asking, forOthers)
+	}
 	defer func() { aim.disagree(others) }()
 	take := func(release, why string) {
 		r, ok := exactly(known, release)
@@ -113,7 +118,7 @@ func (aim *Aim) fromProject(a *atlas.Atlas, dir string, installed Installed) {
 		case len(agreed) == 0 && len(both) == 0: // none that is known
 			take(s.asks.wanted(), s.String())
 			return
-		case len(agreed) == 0, len(both) > 0 && len(both) < len(allowed) && s.rank.system < 2 &&
+		case len(agreed) == 0, len(both) > 0 && len(both) < len(allowed) &&
 			(!s.rank.optional || agreed[0].rank.optional):
 			agreed, allowed = append(agreed, s), both
 		}

@@ -313,7 +313,7 @@ func readEnvironment(f *fileReader, data []byte) error {
 // torch's own tables are parsed: the others are many.
 func readPackageBlocks(f *fileReader, data []byte) error {
 	rest := slices.Concat([]byte("\n"), data)
-	for len(rest) > 0 {
+	for found := 0; found < maxFiles; {
 		at := bytes.Index(rest, []byte("\n[[package"))
 		if at < 0 {
 			return nil
@@ -326,6 +326,7 @@ func readPackageBlocks(f *fileReader, data []byte) error {
 		if !torchBlock.Match(block) {
 			continue
 		}
+		found++
 		var file struct {
 			Package, Packages []struct {
 				Name    string

@@ -21,7 +21,7 @@ const (
 	maxFiles    = 64       // of a folder that are read, and of those that they include
 	maxDepth    = 100      // folders that are looked at from the one given upwards
 	maxSaid     = 1000     // statements of a folder
-	maxNotes    = 10       // of a folder
+	maxNotes    = 16       // of a folder
 	maxNote     = 200      // characters of one
 )
 
