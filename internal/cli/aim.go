@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"io"
+	"strings"
+
 	"assay/internal/atlas"
 	"assay/internal/fault"
 	"assay/internal/python"
 	"assay/internal/target"
+	"assay/internal/text"
 )
 
 // torchDefault says in a flag's help which release is taken without it.
@@ -20,4 +24,15 @@ func aimAt(env *Env, dir string, typed target.Words) (target.Aim, error) {
 		return target.Aim{}, fault.Exit(err, fault.Usage)
 	}
 	return aim, nil
+}
+
+// sayAim prints for which release an answer is given, and why that one.
+func sayAim(w io.Writer, env *Env, aim target.Aim) error {
+	var b strings.Builder
+	for line := range strings.Lines(aim.Text()) {
+		b.WriteString(text.Wrapped(text.Line(strings.TrimSpace(line)), line[:len(line)-len(strings.TrimLeft(line, " "))],
+			"    ", width(env)))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

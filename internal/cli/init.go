@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"assay/internal/audit"
 	"assay/internal/fault"
 	"assay/internal/target"
-	"assay/internal/text"
 )
 
 type initOptions struct {
@@ -75,8 +73,7 @@ func runInit(env *Env, opts initOptions, dir string) error {
 	if err := initPreCommit(env, full, say); err != nil {
 		return err
 	}
-	_, err = io.WriteString(env.Stdout, text.Lines(aim.Text()))
-	return err
+	return sayAim(env.Stdout, env, aim)
 }
 
 // initFile writes a file that is not there, and says so.

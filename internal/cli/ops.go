@@ -182,7 +182,7 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 	}
 	err = answer.text(env.Stdout, a, width(env))
 	if err == nil {
-		_, err = io.WriteString(env.Stdout, text.Lines(aim.Text()))
+		err = sayAim(env.Stdout, env, aim)
 	}
 	return err
 }

@@ -207,6 +207,9 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		return nil, err
 	}
 	survive(env, "keeping the evidence", func() { keepEvidence(env, opts, res) })
+	if double != nil && !opts.quiet {
+		sayAim(env.Stderr, env, double.Aim)
+	}
 	survive(env, "recording the run in the logbook", func() { recordRun(ctx, env, opts, res) })
 	return res, nil
 }

@@ -105,6 +105,9 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 		err = result.JSON(env.Stdout)
 	} else {
 		err = result.Text(env.Stdout, width(env))
+		if err == nil && o.Double != nil {
+			err = sayAim(env.Stdout, env, o.Double.Aim)
+		}
 	}
 	if s := result.Status(); err == nil && s != fault.OK {
 		return status(s)

@@ -13,6 +13,7 @@ import (
 
 // Double is the Mac that the double stands for, and what the atlas has of its release.
 type Double struct {
+	Aim      Aim // why it is this Mac
 	Settings Settings
 	Table    Table
 }
@@ -61,7 +62,7 @@ func (t Target) Double(a *atlas.Atlas, aim Aim, installed string, floor func(rel
 	case aim.MacOSAt != "":
 		assume("macOS " + macOS.String() + ", as " + aim.MacOSAt + " says")
 	}
-	return &Double{Settings: settings, Table: NewTable(a, release, installed)}, nil
+	return &Double{Aim: aim, Settings: settings, Table: NewTable(a, release, installed)}, nil
 }
 
 // Keep writes the table to a path, and gives the settings that name it.
