@@ -12,7 +12,8 @@ import (
 )
 
 // torchDefault says in a flag's help which release is taken without it.
-const torchDefault = "default: that of assay.toml, of the project's pins or lock file, the one installed, or the newest known"
+const torchDefault = "default: that of assay.toml, of the project's pins or lock file, the one installed, or the " +
+	"newest known"
 
 // aimAt is the Mac that a command judges for: by what was typed, the project in a folder, and what is installed there,
 // which is looked up without running anything. An error is one in what was typed or set.
@@ -30,8 +31,8 @@ func aimAt(env *Env, dir string, typed target.Words) (target.Aim, error) {
 func sayAim(w io.Writer, env *Env, aim target.Aim) error {
 	var b strings.Builder
 	for line := range strings.Lines(aim.Text()) {
-		b.WriteString(text.Wrapped(text.Line(strings.TrimSpace(line)), line[:len(line)-len(strings.TrimLeft(line, " "))],
-			"    ", width(env)))
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		b.WriteString(text.Wrapped(text.Line(strings.TrimSpace(line)), indent, "    ", width(env)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -19,7 +19,8 @@ func TestAgainstPackaging(t *testing.T) {
 	specifiers := []string{"==2.0.1", "== 2.1", "==2.1.*", "!=2.1.*", "!=2.1.0", ">=2.1,<2.4", ">=2.1, <2.4, !=2.3.0",
 		"~=2.1", "~=2.1.1", ">2.1", ">2.1.0", "<2.1", "<=2.1.2", "===2.1.0", "==v2.1.0", ">=2", "<3", "==2.9.0rc1",
 		">=2.9.0rc1", "<2.10", ">=2.16.0.dev20260801"}
-	versions := []string{"2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0", "2.3.0", "2.3.1", "2.4.0", "2.8.0", "2.9.0",
+	versions := []string{"2.0.0", "2.0.1", "2.1.0", "2.1.1", "2.1.2", "2.2.0", "2.3.0", "2.3.1", "2.4.0", "2.8.0",
+		"2.9.0",
 		"2.9.1", "2.10.0", "2.15.0"}
 	markers := []string{`sys_platform == "darwin"`, `sys_platform != 'darwin'`, `sys_platform == "linux"`,
 		`platform_system == "Darwin" and platform_machine == "arm64"`,
@@ -30,7 +31,8 @@ func TestAgainstPackaging(t *testing.T) {
 		`python_version >= "3.12"`, `python_version < "3.12"`, `python_version == "3.11"`, `"3.10" < python_version`,
 		`python_full_version < "3.11.8"`, `platform_machine in "arm64 aarch64"`, `platform_machine not in "x86_64"`,
 		`"arm" in platform_machine`, `implementation_name == "pypy"`}
-	question, err := json.Marshal(map[string][]string{"specifiers": specifiers, "versions": versions, "markers": markers})
+	question, err := json.Marshal(map[string][]string{"specifiers": specifiers, "versions": versions,
+		"markers": markers})
 	if err != nil {
 		t.Fatal(err)
 	}
