@@ -204,9 +204,8 @@ type settingsTable struct {
 	MacOS string `toml:"macos"`
 }
 
-// FindProjectSettings reads the settings of the nearest folder, from dir upwards, that has any. The error names file
-// and
-// line.
+// FindProjectSettings reads the settings of the nearest folder, from dir upwards, that has any. The error names the
+// file and the line.
 func FindProjectSettings(dir string) (ProjectSettings, error) {
 	folder := dir
 	for range maxDepth {
@@ -302,7 +301,7 @@ func parseProjectSettings(name string, data []byte) (ProjectSettings, bool, erro
 			if v.into.Value != "" && v.into.Value != v.value {
 				return ProjectSettings{}, false,
 					fmt.Errorf("[check] says %s = %q and [target] %q: leave that of [check] out",
-					v.key, v.into.Value, v.value)
+						v.key, v.into.Value, v.value)
 			}
 			v.into.Value = v.value
 		}

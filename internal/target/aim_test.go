@@ -94,7 +94,7 @@ func TestAimAt(t *testing.T) {
 		{"two ranges", files{"requirements.txt": "torch<2.4\n",
 			"pyproject.toml": "[project]\ndependencies = [\"torch>=2.1\"]\n"},
 			"", "", "2.3.1", "the newest known for torch>=2.1 in pyproject.toml and torch<2.4 in requirements.txt",
-				nil},
+			nil},
 		{"bare", files{"requirements.txt": "torch\n"}, "", "", "2.15.0",
 			"the newest known: torch in requirements.txt names no release", nil},
 		{"newer than known", files{"requirements.txt": "torch==2.16.0\n"}, "2.8.0", "", "2.15.0",
@@ -164,7 +164,7 @@ func TestAimAt(t *testing.T) {
 			"2.2.2", `the newest known for torch = "~2.2" in pyproject.toml`, nil},
 		{"poetry by system", files{"pyproject.toml": "[tool.poetry.dependencies]\ntorch = [\n" +
 			"{ version = \"2.8.0\", markers = \"sys_platform == 'linux'\" },\n" +
-				"{ version = \"2.2.2\", platform = \"darwin\" }]\n"},
+			"{ version = \"2.2.2\", platform = \"darwin\" }]\n"},
 			"", "", "2.2.2", `torch = "2.2.2" in pyproject.toml`, nil},
 		{"setup.py", files{"setup.py": "from setuptools import setup\nsetup(install_requires=[\n" +
 			"  'numpy', # 'torch==2.8'\n  \"torch == 2.5.1\"])\n"},
@@ -197,9 +197,9 @@ func TestAimAt(t *testing.T) {
 		{"forks of uv.lock", files{"uv.lock": "[[package]]\nname = \"torch\"\nversion = \"2.8.0+cu128\"\n" +
 			"resolution-markers = [\n" +
 			"  \"sys_platform == 'linux'\",\n  \"sys_platform == 'win32'\",\n]\n\n[[package]]\n" +
-				"name = \"torch\"\nversion = \"2.8.0\"\n" +
+			"name = \"torch\"\nversion = \"2.8.0\"\n" +
 			"resolution-markers = [\n  \"sys_platform == 'darwin'\",\n]\n"}, "", "", "2.8.0",
-				"torch 2.8.0 in uv.lock", nil},
+			"torch 2.8.0 in uv.lock", nil},
 		{"first in poetry.lock",
 			files{"poetry.lock": "[[package]]\nname = \"torch\"\nversion = \"2.6.0\"\n" +
 				"markers = \"sys_platform == 'darwin'\"\n"},
@@ -216,14 +216,14 @@ func TestAimAt(t *testing.T) {
 		{"pixi.lock", files{"pixi.lock": "version: 6\npackages:\n" +
 			"- conda: https://example.org/conda-forge/linux-64/pytorch-2.7.0-cuda126_py312.conda\n" +
 			"- conda: https://example.org/conda-forge/osx-arm64/pytorch-2.6.0-cpu_generic_py312.conda\n" +
-				"  sha256: ab\n"}, "", "",
+			"  sha256: ab\n"}, "", "",
 			"2.6.0", "torch 2.6.0 in pixi.lock", []string{"another release is asked for: torch 2.7.0 in pixi.lock"}},
 		{"pixi.lock from PyPI",
 			files{"pixi.lock": "packages:\n- pypi: https://example.org/torch-2.6.0-cp312-none-macosx_11_0_arm64.whl\n" +
-			"  name: torch\n  version: 2.6.0\n"}, "", "", "2.6.0", "torch 2.6.0 in pixi.lock", nil},
+				"  name: torch\n  version: 2.6.0\n"}, "", "", "2.6.0", "torch 2.6.0 in pixi.lock", nil},
 		{"conda-lock", files{"conda-lock.yml": "package:\n- name: numpy\n  version: 9.9.9\n  platform: osx-arm64\n" +
 			"- name: pytorch\n  version: 2.6.0\n  manager: conda\n  platform: osx-arm64\n- name: pytorch\n" +
-				"  version: 2.7.0\n  platform: linux-64\n"},
+			"  version: 2.7.0\n  platform: linux-64\n"},
 			"", "", "2.6.0", "torch 2.6.0 in conda-lock.yml",
 			[]string{"another release is asked for: torch 2.7.0 in conda-lock.yml"}},
 	} {
@@ -270,7 +270,8 @@ func TestAimFromAbove(t *testing.T) {
 		if err != nil || aim.String() != want {
 			t.Errorf("%s: %s, %v; want %s", folder, aim, err, want)
 		}
-		if folder == "repo/d/deep" && (aim.Chip != "m2-pro-16gb" || aim.MacOS != "14.5" || aim.MacOSAt != "../assay.toml") {
+		if folder == "repo/d/deep" && (aim.Chip != "m2-pro-16gb" || aim.MacOS != "14.5" ||
+			aim.MacOSAt != "../assay.toml") {
 			t.Errorf("%s: %+v", folder, aim)
 		}
 	}
@@ -281,13 +282,13 @@ func TestAimFromAbove(t *testing.T) {
 func TestSettingsRefused(t *testing.T) {
 	for content, want := range map[string]string{
 		"[target]\n" +
-			"torch = \"banana\"\n":                        `assay.toml: torch "banana" is no release: write 2.8 or 2.8.0`,
-		"[target]\ntorch = \"2.99\"\n":                          "assay.toml: torch 2.99 is not in the atlas",
-		"[target]\nchip = \"m9\"\n":                             "assay.toml: chip m9: no such chip is known",
+			"torch = \"banana\"\n": `assay.toml: torch "banana" is no release: write 2.8 or 2.8.0`,
+		"[target]\ntorch = \"2.99\"\n": "assay.toml: torch 2.99 is not in the atlas",
+		"[target]\nchip = \"m9\"\n":    "assay.toml: chip m9: no such chip is known",
 		"[target]\n" +
-			"macos = \"9\"\n":                             "assay.toml: macOS 9 has no MPS in PyTorch: it begins with 12.3",
-		"[target]\nreleas = \"2.8\"\n":                          `line 2, column 1: [target] has no setting "releas"`,
-		"[target]\ntorch = 2.8\n":                               "line 2, column 9: ",
+			"macos = \"9\"\n": "assay.toml: macOS 9 has no MPS in PyTorch: it begins with 12.3",
+		"[target]\nreleas = \"2.8\"\n": `line 2, column 1: [target] has no setting "releas"`,
+		"[target]\ntorch = 2.8\n":      "line 2, column 9: ",
 		"[target]\ntorch = \"2.8\"\n[check]\n" +
 			"torch = \"2.7\"\n": `[check] says torch = "2.7" and [target] "2.8": leave that of [check] out`,
 		"[target\n": "line 1, column ",
@@ -314,7 +315,7 @@ func TestHostileProjects(t *testing.T) {
 		"constraints-b.txt": "-r constraints.txt\n-r /etc/passwd\n",
 		"setup.cfg":         strings.Repeat("[", 1000) + "\n = \n\t\n[options]\ninstall_requires = torch==x.y\n",
 		"environment.yml":   "- pip:\n- - - -\n-\n- torch=\n",
-			"pixi.lock": strings.Repeat("- name: torch\n  version: 9\n", 10_000),
+		"pixi.lock":         strings.Repeat("- name: torch\n  version: 9\n", 10_000),
 		"pyproject.toml": "dependencies = 1\n[project]\ndependencies = { a = 1 }\n[tool]\npoetry = 3\nuv = []\n" +
 			"pixi = \"\"\n"})
 	if err := syscall.Mkfifo(filepath.Join(dir, "pdm.lock"), 0o600); err != nil { // opening it would wait for ever
@@ -335,7 +336,7 @@ func TestHostileProjects(t *testing.T) {
 	for _, want := range []string{"requirements.txt was not read: larger than 1 MiB",
 		"uv.lock was not read: no regular file",
 		"pdm.lock was not read: no regular file", "Pipfile was not read: no regular file",
-			"Pipfile.lock was not read: ",
+		"Pipfile.lock was not read: ",
 		"conda-lock.yml was not read: larger than 32 MiB", "poetry.lock was not read: the table of torch: ",
 		"in constraints.txt was not understood", "torch==x.y in setup.cfg was not understood"} {
 		if !strings.Contains(said, want) {
