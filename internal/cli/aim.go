@@ -12,8 +12,8 @@ import (
 )
 
 // torchDefault says in a flag's help which release is taken without it.
-const torchDefault = "default: that of assay.toml, of the project's pins or lock file, the one installed, or the " +
-	"newest known"
+const torchDefault = "default: that of assay.toml, else of the project's pins or lock file, else the one installed, " +
+	"else the newest known"
 
 // aimAt is the Mac that a command judges for: by what was typed, the project in a folder, and what is installed there,
 // which is looked up without running anything. An error is one in what was typed or set.

@@ -137,8 +137,7 @@ func (aim *Aim) fromProject(a *atlas.Atlas, dir string, installed Installed) {
 		}
 	}
 	if v, ok := parseVersion(torch); ok && allows(torch) {
-		why := "torch " + torch + " is installed, " + where
-		take(v.String(), why)
+		take(v.String(), "the installed torch "+torch+": "+where)
 		return
 	}
 	if torch != "" {

@@ -58,9 +58,9 @@ func TestAimAt(t *testing.T) {
 		besides   []string
 	}{
 		{"nothing", nil, "", "", "2.15.0", newest, nil},
-		{"installed", nil, "2.8.0+cpu", "", "2.8.0", "torch 2.8.0+cpu is installed, here", nil},
+		{"installed", nil, "2.8.0+cpu", "", "2.8.0", "the installed torch 2.8.0+cpu: here", nil},
 		{"installed nightly", nil, "2.16.0.dev20260801+cpu", "", "2.15.0",
-			"the nearest known to torch 2.16.0.dev20260801+cpu is installed, here", nil},
+			"the nearest known to the installed torch 2.16.0.dev20260801+cpu: here", nil},
 		{"a pin goes before what is installed", files{"requirements.txt": "numpy\ntorch==2.0.1  # old\n"}, "2.15.0", "",
 			"2.0.1", "torch==2.0.1 in requirements.txt", nil},
 		{"typed goes before a pin", files{"requirements.txt": "torch==2.0.1\n"}, "2.15.0", "2.8", "2.8.0",
@@ -78,6 +78,12 @@ func TestAimAt(t *testing.T) {
 		{"a build", files{"requirements.txt": "--index-url https://example.org/whl/cpu\n" +
 			"torch==2.1.2+cpu --hash=sha256:ab\n"},
 			"", "", "2.1.2", "torch==2.1.2+cpu in requirements.txt", nil},
+		{"as PowerShell writes it", files{"requirements.txt": "\xff\xfet\x00o\x00r\x00c\x00h\x00=\x00=\x002\x00.\x001\x00\n\x00"},
+			"", "", "2.1.0", "torch==2.1 in requirements.txt", nil},
+		{"in capitals", files{"requirements.txt": "\uFEFFTorch == 2.1.2\n"}, "", "", "2.1.2",
+			"Torch == 2.1.2 in requirements.txt", nil},
+		{"with a password", files{"requirements.txt": "torch==2.1.2 --index-url https://u:secret@example.org\n"}, "", "",
+			"2.1.2", "torch==2.1.2 in requirements.txt", nil},
 		{"continued", files{"requirements.txt": "torch==2.1.2 \\\n    --hash=sha256:ab \\\n    --hash=sha256:cd\n"},
 			"", "",
 			"2.1.2", "torch==2.1.2 in requirements.txt", nil},
@@ -87,7 +93,7 @@ func TestAimAt(t *testing.T) {
 		{"range", files{"requirements.txt": "torch>=2.1,<2.4\n"}, "", "", "2.3.1",
 			"the newest known for torch>=2.1,<2.4 in requirements.txt", nil},
 		{"range that what is installed meets", files{"requirements.txt": "torch>=2.1\n"}, "2.8.0", "", "2.8.0",
-			"torch 2.8.0 is installed, here", nil},
+			"the installed torch 2.8.0: here", nil},
 		{"range that it does not meet", files{"requirements.txt": "torch>=2.1,<2.4\n"}, "2.15.0", "", "2.3.1",
 			"the newest known for torch>=2.1,<2.4 in requirements.txt",
 			[]string{"torch 2.15.0 is installed, here: not what is asked for"}},

@@ -214,7 +214,7 @@ func TestDouble(t *testing.T) {
 		{Target{Release: "2.8"}, nil, "2.15.0+cpu", "", "2.8.0", "m1-16gb", "15", 16,
 			[]string{"the Mac: m1-16gb, since --chip names none", "macOS 15, since --macos names none"}},
 		{Target{Chip: "m4-max-128gb", MacOS: "15.5", ShapeOnly: true}, nil, "2.8.0", "14.0", "2.8.0", "m4-max-128gb",
-			"15.5", 128, []string{"torch 2.8.0 (torch 2.8.0 is installed, here)"}},
+			"15.5", 128, []string{"torch 2.8.0 (the installed torch 2.8.0: here)"}},
 		{Target{Release: "2.8.0", Chip: "m2-pro", MacOS: "14"}, files, "", "14.0", "2.8.0", "m2-pro-16gb", "14", 16,
 			[]string{"16 GiB, the smallest of 16, 32 GiB; 19 GPU cores, the most of 16, 19 cores"}},
 		{Target{Chip: "m4-max-128gb"}, files, "2.15.0", "26.1", "2.3.1", "m4-max-128gb", "26.1", 128,

@@ -15,17 +15,17 @@ import (
 
 var (
 	// torch[opt]>=2.1,<2.4 ; marker
-	requirementForm = regexp.MustCompile(`^torch(?:\s*\[[^\]]*\])?\s*(?:\(([^)]*)\)|([=<>!~][^;]*))?\s*(?:;(.*))?$`)
+	requirementForm = regexp.MustCompile(`^(?i:torch)(?:\s*\[[^\]]*\])?\s*(?:\(([^)]*)\)|([=<>!~][^;]*))?\s*(?:;(.*))?$`)
 	// torch @ https://…/torch-2.1.0-cp311-….whl ; marker, or the address alone
-	addressForm = regexp.MustCompile(`^(?:torch(?:\s*\[[^\]]*\])?\s*@\s*)?(\S*)\s*(?:;(.*))?$`)
+	addressForm = regexp.MustCompile(`^(?:(?i:torch)(?:\s*\[[^\]]*\])?\s*@\s*)?(\S*)\s*(?:;(.*))?$`)
 	wheelForm   = regexp.MustCompile(`(?:^|/)torch-([0-9][^-/]*)-[^/]*?([a-z]+[a-z0-9]*_[^/]*|any)\.whl(?:[#?]|$)`)
 	tagForm     = regexp.MustCompile(`(?i)github\.com/pytorch/pytorch(?:\.git)?@v(\d[^#\s]*)`)
-	hashes      = regexp.MustCompile(`\s--(?:hash|config-settings|global-option)[ =]\S+`)
+	options     = regexp.MustCompile(`\s--?[a-z].*$`) // of a line: --hash=…
 )
 
 // requirement reads a line of pip's; others are passed over. nightly: the file asks for an index of nightly builds.
 func (f *fileReader) requirement(line string, optional, nightly bool) {
-	line = strings.TrimSpace(hashes.ReplaceAllString(line, ""))
+	line = strings.TrimSpace(options.ReplaceAllString(line, ""))
 	if m := requirementForm.FindStringSubmatch(line); m != nil {
 		s := said{text: line, asks: m[1] + m[2], marker: m[3], optional: optional}
 		if nightly && strings.TrimSpace(s.asks) == "" {
@@ -74,7 +74,7 @@ var includeForm = regexp.MustCompile(`^(?:-r|-c|--requirement|--constraint)[ =]?
 // tomlTable reads a file that people write.
 func tomlTable(data []byte) (map[string]any, error) {
 	var all map[string]any
-	err := toml.Unmarshal(bytes.TrimPrefix(data, []byte("\uFEFF")), &all)
+	err := toml.Unmarshal(data, &all)
 	var at *toml.DecodeError
 	if errors.As(err, &at) {
 		row, column := at.Position()

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // Bounds of what is read of a project: its files may be anybody's.
@@ -251,7 +254,25 @@ func readRegular(path string, limit int64) ([]byte, error) {
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("larger than %d MiB", limit>>20)
 	}
-	return data, plain(err)
+	return inUTF8(data), plain(err)
+}
+
+// inUTF8 takes a byte order mark off, and what PowerShell writes, UTF-16, for what it is.
+func inUTF8(data []byte) []byte {
+	var order binary.ByteOrder = binary.LittleEndian
+	switch {
+	case bytes.HasPrefix(data, []byte("\uFEFF")):
+		return data[len("\uFEFF"):]
+	case bytes.HasPrefix(data, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	case !bytes.HasPrefix(data, []byte{0xff, 0xfe}):
+		return data
+	}
+	units := make([]uint16, 0, len(data)/2)
+	for rest := data[2:]; len(rest) >= 2; rest = rest[2:] {
+		units = append(units, order.Uint16(rest))
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 // plain is an error without the path, which stands beside it.
