@@ -131,7 +131,7 @@ func (aim *Aim) fromProject(a *atlas.Atlas, dir string, installed Installed) {
 		return
 	}
 	for _, s := range p.locks {
-		if release := s.asks.exact(); release != "" && allows(release) && s.rank.system < 2 {
+		if release := s.asks.exact(); release != "" && allows(release) { // those of other systems come last
 			take(release, s.String())
 			return
 		}

@@ -227,6 +227,8 @@ func TestAimAt(t *testing.T) {
 		{"pixi.lock from PyPI",
 			files{"pixi.lock": "packages:\n- pypi: https://example.org/torch-2.6.0-cp312-none-macosx_11_0_arm64.whl\n" +
 				"  name: torch\n  version: 2.6.0\n"}, "", "", "2.6.0", "torch 2.6.0 in pixi.lock", nil},
+		{"conda-lock of another system", files{"conda-lock.yml": "package:\n- name: pytorch\n  version: 2.0.1\n" +
+			"  manager: conda\n  platform: linux-64\n"}, "2.15.0", "", "2.0.1", "torch 2.0.1 in conda-lock.yml", nil},
 		{"conda-lock", files{"conda-lock.yml": "package:\n- name: numpy\n  version: 9.9.9\n  platform: osx-arm64\n" +
 			"- name: pytorch\n  version: 2.6.0\n  manager: conda\n  platform: osx-arm64\n- name: pytorch\n" +
 			"  version: 2.7.0\n  platform: linux-64\n"},
