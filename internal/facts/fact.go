@@ -47,7 +47,7 @@ type Fact struct {
 	Direction string            `toml:"direction" json:"direction,omitempty"` // forward, backward, "": as the operators say
 	Kind      string            `toml:"kind" json:"kind,omitempty"`           // what it hangs on: dtype, rank, shape, …
 	When      string            `toml:"when" json:"when"`
-	If        []Clause          `toml:"if" json:"if"` // all hold; empty: always; nil: one call's arguments do not tell
+	If        []Clause          `toml:"if" json:"if"`                   // all hold; empty: always; nil: one call's arguments do not tell
 	Partly    bool              `toml:"partly" json:"partly,omitempty"` // If has to hold, and what When says beyond it
 	Outcome   Outcome           `toml:"outcome" json:"outcome"`
 	Error     string            `toml:"error" json:"error,omitempty"` // the exception's class
