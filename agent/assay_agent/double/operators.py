@@ -3,7 +3,7 @@ each overload."""
 
 import torch
 
-from . import flops, generators, kernels, refuse
+from . import facts, flops, generators, kernels, refuse
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -64,10 +64,12 @@ class Operator:
     error_name   the name that the backend's error gives it where it is missing
     rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py); none where it has no
                  kernel
+    remarks      [row of the facts, function of (args, kwargs) or None]: what MPS does otherwise than a CPU without
+                 refusing
     counts       a Counts, shared with overloads that are counted under the same name
     """
 
-    __slots__ = ("name", "state", "rules", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
+    __slots__ = ("name", "state", "rules", "remarks", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
                  "convolution", "attention", "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse",
                  "decomposes", "collective", "kernelless")
 
@@ -108,9 +110,10 @@ class Operator:
         self.draws = _tagged(func, "nondeterministic_seeded")
         self.kernelless = self.state in (MISSING, ON_CPU, NO_STUB)
         self.rules = self._rules(double, base) if self.state in (NATIVE, COMPOSED) else ()
+        self.remarks = [] if self.state in (MISSING, NO_STUB) else facts.remarks(name, double.numbers, double.macos)
 
     def _rules(self, double, base):
-        rules = list(refuse.rules_for(self.name, double.series, double.macos))
+        rules = list(refuse.rules_for(self.name, double.numbers, double.macos))
         if self.draws:
             rules.append(generators.check_randperm_generator if base == "randperm" else generators.check_generator)
         if self.name in _INDEXES:
