@@ -89,7 +89,12 @@ def scaled(args, kwargs):
     return {} if kwargs.get("grad_scale") is not None or kwargs.get("found_inf") is not None else None
 
 
+def negative_float(args, kwargs, *positions):
+    """A number at one of these positions is a float below zero; a whole number counts up from the type's largest."""
+    return {} if any(isinstance(args[p], float) and args[p] < 0 for p in positions if p < len(args)) else None
+
+
 # By the name that rows give.
 PREDICATES = {f.__name__: f for f in (
     adaptive_pool, convolved_over, far_dimension, fft_dimensions, heads_not_divisible, imaginary, index_tensors,
-    projections, scaled, weights_not_contiguous)}
+    negative_float, projections, scaled, weights_not_contiguous)}
