@@ -158,7 +158,8 @@ def test_the_page_agrees_with_itself():
         at = {r.split("|")[1].strip(): [c.strip() for c in r.split("|")[2:-1]] for r in section.split("\n")
               if r.startswith(("| both |", "| error inputs |"))}
         assert rows[section.partition(",")[0]] == at["both"][:5] + at["error inputs"][:5]
-        for expected, refused, hits, precision, recall, false, missed, _ in at.values():
+        for expected, refused, hits, precision, recall, false, missed, unfounded, _ in at.values():
+            assert int(unfounded) <= int(missed)
             assert int(expected) == int(hits) + int(missed) and int(refused) == int(hits) + int(false)
             for share, whole in ((precision, refused), (recall, expected)):
                 assert share == ("%.1f %%" % (100 * int(hits) / int(whole)) if int(whole) else "–")

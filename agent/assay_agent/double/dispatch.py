@@ -86,6 +86,19 @@ def _frame():
 _HERE = _frame.__code__.co_filename
 
 
+def _by_autograd():
+    """Whether one of PyTorch's own formulas of gradients called the operator, and no script's. Where such a formula adds
+    up in float64 it does so on a CPU, and on MPS in float32 (renorm_backward in torch/csrc/autograd/FunctionsManual.cpp
+    goes by toAccumulateType; quantile_compute in aten/src/ATen/native/Sorting.cpp)."""
+    frame = _frame()
+    while frame is not None and frame.f_code.co_filename.endswith(("eval_frame.py", "_compile.py")):
+        frame = frame.f_back  # around every __torch_dispatch__
+    if frame is None:  # a thread of the engine's own
+        return True
+    path = frame.f_code.co_filename.replace("\\", "/")
+    return path.endswith(("torch/autograd/graph.py", "torch/autograd/__init__.py"))
+
+
 def tensors_of(args, kwargs, found):
     """The tensors among the arguments, lists and tuples of them included, added to `found`."""
     for a in args:
@@ -373,7 +386,7 @@ class Dispatch:
             self._allocatable(op, dtype, args[0].dim() if op.moves else 0)
 
     def _allocatable(self, op, dtype, ndim):
-        if self.thread.wide and dtype in WIDE:
+        if dtype in WIDE and (self.thread.wide or _by_autograd()):
             return
         try:
             refuse.allocate_check(dtype, ndim, self.series, self.macos, op.moves)
