@@ -364,8 +364,8 @@ class Dispatch:
         return value
 
     def _placement_text(self, op, tensors):
-        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm,
-        Placeholder."""
+        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); Blas.mm, dot_check (from 2.2);
+        TensorIterator.cpp; OperationUtils.mm, Placeholder."""
         names = ["mps:0" if self.on_place.on_mps(t) else "cpu" for t in tensors]
         if op.convolution:
             return ("slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device"
@@ -373,6 +373,8 @@ class Dispatch:
         if op.name.startswith("aten::cat") and self.series <= (2, 9):
             other = next(n for n in names if n != names[0])
             return "torch.cat(): all input tensors must be on the same device. Received %s and %s" % (names[0], other)
+        if op.name.startswith("aten::dot") and self.series >= (2, 2):
+            return "Expected all tensors to be on the same device. Found: %s, %s" % tuple(names[:2])
         return _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
 
     # Types

@@ -15,7 +15,10 @@ def adaptive_pool(args, kwargs, problem, direction):
         (ih, iw), (oh, ow) = args[1].shape[-2:], args[0].shape[-2:]
     else:
         (ih, iw), out = args[0].shape[-2:], args[1]
-        oh, ow = out if isinstance(out, (list, tuple)) else (out, out)
+        out = tuple(out) if isinstance(out, (list, tuple)) else (out, out)
+        if len(out) != 2:
+            return None  # the shapes are looked at before
+        oh, ow = out
     if problem == "mixed":
         bad = not (ih >= oh and iw >= ow or ih <= oh and iw <= ow)
     elif ih >= oh:
