@@ -251,3 +251,24 @@ def test_parts_of_composed_operators(rehearse):
     fine = "no error"
     assert rehearse(calls, release="2.6.0") == [bmm, fine, norm, fine, scalar, scalar, fine, fine]
     assert rehearse(calls, release="2.12.1") == [fine] * 8
+
+
+def test_checks_before_any_kernel(rehearse):
+    """Error inputs of 2.6 and 2.8, which raise there what they raise elsewhere: UnaryOps.cpp, AdaptiveMaxPooling2d.cpp;
+    Blas.mm, dot_check. atan2 looks at its first input (BinaryOps.mm)."""
+    calls = """
+        F = torch.nn.functional
+        x = torch.rand(1, 2, 2, device="mps")
+        i = torch.ones(3, dtype=torch.int64, device="mps")
+        fails(lambda: -torch.ones(2, dtype=torch.bool, device="mps"))
+        fails(lambda: F.adaptive_max_pool2d(x, ()))
+        fails(lambda: torch.dot(x[0, 0], torch.rand(2)))
+        fails(lambda: torch.atan2(i, i))
+        fails(lambda: torch.atan2(i.float(), i))
+        """
+    lines = rehearse(calls, release="2.6.0")
+    assert lines[0].startswith("RuntimeError Negation, the `-` operator, on a bool tensor is not supported.")
+    assert "output_size" in lines[1]
+    assert lines[2] == "RuntimeError Expected all tensors to be on the same device. Found: mps:0, cpu"
+    assert lines[3:] == ["RuntimeError MPS does not support atan2 op with int64 input", "no error"]
+    assert rehearse(calls, release="2.8.0")[0] == lines[0]

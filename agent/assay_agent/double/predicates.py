@@ -67,6 +67,11 @@ def index_tensors(args, kwargs):
     return {} if sum(1 for t in args[1] or () if t is not None) > 16 else None
 
 
+def negative_float(args, kwargs, *positions):
+    """A number at one of these positions is a float below zero; a whole number counts up from the type's largest."""
+    return {} if any(isinstance(args[p], float) and args[p] < 0 for p in positions if p < len(args)) else None
+
+
 def fft_dimensions(args, kwargs):
     """A transform of more than 4 dimensions."""
     n = len(args[1])
@@ -90,11 +95,6 @@ def weights_not_contiguous(args, kwargs):
 def scaled(args, kwargs):
     """A fused optimizer is given a gradient scaler's tensors."""
     return {} if kwargs.get("grad_scale") is not None or kwargs.get("found_inf") is not None else None
-
-
-def negative_float(args, kwargs, *positions):
-    """A number at one of these positions is a float below zero; a whole number counts up from the type's largest."""
-    return {} if any(isinstance(args[p], float) and args[p] < 0 for p in positions if p < len(args)) else None
 
 
 # By the name that rows give.
