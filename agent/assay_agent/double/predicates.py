@@ -1,6 +1,8 @@
 """Conditions of facts that no clause says: functions of (args, kwargs, *with) that return None, or a dictionary of what
 fills the text. A row names one by `predicate`."""
 
+import types
+
 import torch
 
 from .dtypes import argument
@@ -15,7 +17,10 @@ def adaptive_pool(args, kwargs, problem, direction):
         (ih, iw), (oh, ow) = args[1].shape[-2:], args[0].shape[-2:]
     else:
         (ih, iw), out = args[0].shape[-2:], args[1]
-        oh, ow = out if isinstance(out, (list, tuple)) else (out, out)
+        out = tuple(out) if isinstance(out, (list, tuple)) else (out, out)
+        if len(out) != 2:
+            return None  # the shapes are looked at before
+        oh, ow = out
     if problem == "mixed":
         bad = not (ih >= oh and iw >= ow or ih <= oh and iw <= ow)
     elif ih >= oh:
@@ -112,6 +117,11 @@ def index_tensors(args, kwargs):
     return {} if sum(1 for t in args[1] or () if t is not None) > 16 else None
 
 
+def negative_float(args, kwargs, *positions):
+    """A number at one of these positions is a float below zero; a whole number counts up from the type's largest."""
+    return {} if any(isinstance(args[p], float) and args[p] < 0 for p in positions if p < len(args)) else None
+
+
 def fft_dimensions(args, kwargs):
     """A transform of more than 4 dimensions."""
     n = len(args[1])
@@ -138,7 +148,5 @@ def scaled(args, kwargs):
 
 
 # By the name that rows give.
-PREDICATES = {f.__name__: f for f in (
-    adaptive_pool, axis_of_one, convolved_over, far_dimension, fft_dimensions, float_bound, head_sizes_differ,
-    heads_not_divisible, imaginary, index_tensors, input_gradient_not_asked, matrix_bytes_above, projections,
-    scaled, smaller_side_above, stacked_lstm, to_cpu_as, weights_not_contiguous)}
+PREDICATES = {name: f for name, f in list(globals().items()) if isinstance(f, types.FunctionType)
+              and f.__module__ == __name__}
