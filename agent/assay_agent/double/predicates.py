@@ -147,6 +147,62 @@ def scaled(args, kwargs):
     return {} if kwargs.get("grad_scale") is not None or kwargs.get("found_inf") is not None else None
 
 
+def inner_dimension_above(args, kwargs, limit):
+    """A matrix product sums over more than `limit` products, and both outer sides are 16 or more."""
+    pair = [t for t in args if isinstance(t, torch.Tensor) and t.dim() >= 2][-2:]
+    if len(pair) < 2:
+        return None
+    n = pair[0].shape[-1]
+    return {"n": n} if n > limit and pair[0].shape[-2] >= 16 and pair[1].shape[-1] >= 16 else None
+
+
+def conjugated(args, kwargs, *positions):
+    """One of these arguments is a conjugated view."""
+    found = (args[p] for p in positions if p < len(args))
+    return {} if any(isinstance(t, torch.Tensor) and t.is_conj() for t in found) else None
+
+
+def kernel_axis_above(args, kwargs, limit):
+    """aten::convolution: an axis of the kernel is above `limit`."""
+    n = max(args[1].shape[2:], default=0)
+    return {"n": n} if n > limit else None
+
+
+def batch_above(args, kwargs, limit):
+    """The first axis of the first argument is above `limit`."""
+    return {} if args[0].dim() and args[0].shape[0] > limit else None
+
+
+def offset_view(args, kwargs, position, multiple):
+    """The tensor is a view that begins within its storage, at no multiple of so many elements (1: anywhere within)."""
+    t = args[position] if position < len(args) else None
+    if not isinstance(t, torch.Tensor) or t.layout is not torch.strided:
+        return None
+    offset = t.storage_offset()
+    return {} if offset and (multiple == 1 or offset % multiple) else None
+
+
+def channels_last(args, kwargs, *positions):
+    """One of these tensors of four or five axes is channels-last, and not contiguous as well."""
+    for p in positions:
+        t = args[p] if p < len(args) else None
+        if isinstance(t, torch.Tensor) and t.dim() in (4, 5) and not t.is_contiguous() and t.is_contiguous(
+                memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d):
+            return {}
+    return None
+
+
+def cpu_scalar_of_a_view(args, kwargs):
+    """One operand is a tensor of no axis on the CPU that is a view into another: x[i]."""
+    found = (t for t in args if isinstance(t, torch.Tensor) and not t.dim())
+    return {} if any(t.storage_offset() for t in found) else None
+
+
+def fractional_ends(args, kwargs):
+    """aten::linspace between numbers of which one is no whole one."""
+    return {} if any(isinstance(v, float) and v != int(v) for v in args[:2]) else None
+
+
 # By the name that rows give.
 PREDICATES = {name: f for name, f in list(globals().items()) if isinstance(f, types.FunctionType)
               and f.__module__ == __name__}
