@@ -328,7 +328,12 @@ def worker(options, part, runner=None):
                 continue
             sys.stdout.write(key + "\n")
             sys.stdout.flush()
-            result = runner.run_errors(op) if grad == ERRORS else runner.run(op, getattr(runner.torch, dtype), grad)
+            if getattr(runner, "truth", None) and runner.truth.of(key)[0] in ("unsaid", "skipped"):
+                result = {"n": 0, "errors": []}  # not judged, so not run
+            elif grad == ERRORS:
+                result = runner.run_errors(op)
+            else:
+                result = runner.run(op, getattr(runner.torch, dtype), grad)
             out.write(json.dumps([key, result]) + "\n")
             out.flush()
 
