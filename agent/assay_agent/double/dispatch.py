@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .. import guest
 from . import errors, generators, refuse, shapes
 from .current import current, inside, state
-from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator
+from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -130,12 +130,14 @@ class Dispatch:
             self.sparse_kernel(op, tensors, entering)
         op.counts.calls += 1
         fell = None
-        if op.kernelless:
+        if op.kernelless and (op.spares is None or not op.spares(args, kwargs)):
             if op.collective:
                 return self.collective(op, func, args, kwargs)
             fell = self.kernel(op)
-        if op.rules and not leaving:
+        if op.rules and not leaving and fell is None:
             self.refuse(op, args, kwargs)
+        if op.unnoticed is not None and op.unnoticed(args):
+            return None
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)
         if entering and op.factory:
@@ -229,10 +231,14 @@ class Dispatch:
     # Kernel
 
     def kernel(self, op):
-        """An operator without a kernel: the record of its fallback to the CPU, or what the backend raises."""
+        """An operator without a kernel: the record of its fallback to the CPU, None where it is part of one that has a
+        kernel as a whole, or what the backend raises."""
+        whole = op.inside if self.thread.inside else None
+        if whole == NATIVE:
+            return None
         if op.state == NO_STUB:
             raise self.double.refused(op.name, "missing", errors.no_stub_error(self.series))
-        if op.state == MISSING and not self.double.fallback and not (op.inside and self.thread.inside):
+        if op.state == MISSING and not self.double.fallback and whole is None:
             raise self.double.refused(op.error_name, "missing",
                                       errors.missing_error(op.error_name, self.series, self.double.table.commit))
         # MPS warns once in a process, for whichever operator comes first; all are kept as evidence.
@@ -274,9 +280,7 @@ class Dispatch:
         if entering and op.moves:  # at::_to_copy: an empty tensor of the layout, and a copy
             name = "aten::empty.memory_format"
             if letter == "R":
-                if self.series < (2, 9):
-                    raise self.double.refused(op.name, "missing", errors.no_compressed_error())
-                return
+                raise self.double.refused(op.name, "missing", errors.no_compressed_error())
         elif not op.makes_sparse and (op.state in (COMPOSED, UNKNOWN) or op.view):
             return
         self.registered_for(name, letter, key)

@@ -849,6 +849,7 @@ METAL = {
     "elu_backward": (("elu_backward_dense_*_*_ELUBackwardParams_*",), 0, "first"),
     "nan_to_num": (("nan_to_num_dense_*_*_NanToNumParams_*",), 0, "integers aside"),
     "round.decimals": (("round_decimals_dense_*_*_*",), 0, "first"),
+    "mv": (("matmul_*",), 0, "wide"), "addmv": (("matmul_*",), 0, "wide"),
     "mm": (("matmul_*",), 0, "wide"), "addmm": (("addmm_*",), 0, "first"), "bmm": (("naive_bmm_*",), 0, "wide"),
     "linalg_cross": (("cross_dense_*", "cross_*"), 0, "first"),
     "cumsum": (("cumsum_innermost_*",), 0, "sums"), "cumprod": (("cumprod_innermost_*",), 0, "scan"),
@@ -887,7 +888,7 @@ METAL = {
     "col2im": (("col2im_kernel_*_u32", "col2im_kernel_*"), 0, "first"),
     "renorm": (("renorm_*",), 0, "first"),
     "tril": (("tril_*_*",), 1, "first"), "triu": (("triu_*_*",), 1, "first"),
-    "searchsorted": (("searchsorted_*_*",), 0, "first"), "bucketize": (("searchsorted_*_*",), 0, "first"),
+    "searchsorted": (("searchsorted_*_*",), 0, "searched"), "bucketize": (("searchsorted_*_*",), 0, "searched"),
     "repeat_interleave.Tensor": (("repeat_interleave_*",), 0, "index"),
     "index_copy": (("index_copy_dense_*_*_#", "index_copy_dense_*_*"), 0, "first"),
     "index_add": (("index_add_*_*",), 0, "first"),
@@ -1051,7 +1052,9 @@ def metal_rule(name, series):
         words, n = [], 0
         for word in family.split("_"):
             if word == "*":
-                if n != field and not same:
+                if kind == "searched" and n:
+                    word = "int" if kwargs.get("out_int32") else "long"
+                elif n != field and not same:
                     word = outputs.get(metal, "bool" if "bool" in outputs.values() else metal)
                 else:
                     word = metal
@@ -1138,9 +1141,14 @@ def cast_rule(base, series, macos):
 
 # ---- the interface ---------------------------------------------------------------------------------------------------
 
-def _applies(first, last, below, series, macos):
-    return _series(first) <= series and (not last or series <= _series(last)) and \
-        (below is None or tuple(macos) < tuple(int(n) for n in below.split(".")))
+def _applies(first, last, bound, series, macos):
+    """Whether a row speaks of a release and a macOS. bound: None, the macOS below which it applies, or ">= 15.0"."""
+    if not (_series(first) <= series and (not last or series <= _series(last))):
+        return False
+    if bound is None:
+        return True
+    limit = tuple(int(n) for n in bound.removeprefix(">= ").split("."))
+    return tuple(macos) >= limit if bound.startswith(">= ") else tuple(macos) < limit
 
 
 def _row_rule(check, error, text):
@@ -1162,6 +1170,14 @@ def _rows(rows, name, series, macos):
                     break
 
 
+_beside = []  # rows of other files, asked before ROWS
+
+
+def read_beside(rows):
+    """Have rules_for ask these rows before ROWS."""
+    _beside.extend(rows)
+
+
 def rules_for(name, series, macos):
     """Checks of an operator by its full name, aten::add.Tensor: functions of (args, kwargs) that return None or
     raise."""
@@ -1169,7 +1185,7 @@ def rules_for(name, series, macos):
     if namespace != "aten":
         return []
     series, macos = tuple(series[:2]), tuple(macos)
-    found = [_row_rule(row[1], row[2], row[3]) for row in _rows(ROWS, name, series, macos)]
+    found = [_row_rule(row[1], row[2], row[3]) for row in _rows(_beside + ROWS, name, series, macos)]
     base, _ = split(name)
     if base in ("_to_copy", "copy"):
         return found + [cast_rule(base, series, macos)]
