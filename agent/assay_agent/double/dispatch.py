@@ -16,6 +16,7 @@ import time
 import warnings
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import guest
@@ -100,6 +101,17 @@ def tensors_of(args, kwargs, found):
             elif a.__class__ in (list, tuple):
                 tensors_of(a, None, found)
     return found
+
+
+def _laid_out(args, out, macos):
+    """What a convolution gives, in MPS's order, which other operators go by: from 2.5 to 2.9 that of the input under
+    macOS 15, where a CPU also looks at the weight; gradients are contiguous. Convolution.mm, _mps_convolution_impl and
+    mps_convolution_backward_input; pytorch PR 162776."""
+    if not isinstance(out, _Tensor):
+        return tuple(o.contiguous() if isinstance(o, _Tensor) else o for o in out)
+    if macos < (15, 0) or out.dim() != 4 or args[0].dim() != 4:
+        return out.contiguous()
+    return out.contiguous(memory_format=suggest_memory_format(args[0]))
 
 
 class Dispatch:
@@ -242,12 +254,13 @@ class Dispatch:
             raise self.double.refused(op.error_name, "missing",
                                       errors.missing_error(op.error_name, self.series, self.double.table.commit))
         # MPS warns once in a process, for whichever operator comes first; all are kept as evidence.
-        fell = self.double.fell_back(op.error_name)
+        name = op.error_name if whole is None else op.whole
+        fell = self.double.fell_back(name)
         if not self.double.warned or torch.is_warn_always_enabled():
             self.double.warned = True
             warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
                           "on the CPU. This may have performance implications. (Triggered internally at "
-                          "aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name,
+                          "aten/src/ATen/mps/MPSFallback.mm.)" % name,
                           UserWarning, stacklevel=5)
         return fell
 
@@ -380,6 +393,8 @@ class Dispatch:
             if fell is not None:
                 raise
             out = self._in_wider(op, func, args, kwargs, error)
+        if op.convolution and (2, 5) <= self.series < (2, 10):
+            out = _laid_out(args, out, self.macos)
         return out, time.perf_counter_ns() - began
 
     def _in_wider(self, op, func, args, kwargs, error):

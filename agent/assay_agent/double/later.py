@@ -10,7 +10,7 @@ from torch._prims_common import suggest_memory_format
 
 from . import refuse
 from .current import inside
-from .refuse import COMPLEX, NOT_FLOAT, accumulates, both, dtype_in, dtype_not_in
+from .refuse import COMPLEX, NOT_FLOAT, accumulates, both, cxx, dtype_in, dtype_not_in
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -157,6 +157,16 @@ def one_of_two_complex(args, kwargs):
     return {} if kinds[0] != kinds[1] else None
 
 
+def complex_second(args, kwargs):
+    """A real tensor and a complex one, or a complex number."""
+    first, second = args[:2]
+    if not isinstance(first, torch.Tensor) or first.is_complex():
+        return None
+    if isinstance(second, torch.Tensor):
+        return {"dtype": cxx(second.dtype)} if second.is_complex() else None
+    return {"dtype": "ComplexDouble"} if isinstance(second, complex) else None
+
+
 def unequal_elements(args, kwargs):
     """isin of two types, neither tensor empty."""
     a, b = args[:2]
@@ -238,6 +248,9 @@ LATER = [
      "BinaryKernel.mm, complex_mul_out; pytorch issue 119088; pytorch PR 119120"),
     (BINARY, dtype_in(COMPLEX), T, "Complex types are unsupported on MPS", "2.1", "2.2", None,
      "BinaryOps.mm, binaryOpTensor"),
+    (BINARY + ("add", "sub", "mul", "div"), complex_second, T,
+     "Trying to convert {dtype} to the MPS backend but it does not have support for that dtype.", "2.0", "2.2", None,
+     "BinaryOps.mm, binaryOpTensor; OperationUtils.mm, getMPSScalarType"),
 
     # Singular matrices
     *_SOLVE,

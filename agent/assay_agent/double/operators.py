@@ -66,7 +66,8 @@ class Operator:
     error_name   the name that the backend's error gives it where it is missing
     rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py, later.py); none where it
                  has no kernel
-    inside       the state of the operator that MPS has as a whole, where this one is a part of it on a CPU
+    whole        the name of the operator that MPS has as a whole, where this one is a part of it on a CPU, and its
+    inside       state; None where there is none
     spares       where it calls a missing operator for some arguments only: a function of (args, kwargs), whether these
                  are others
     unnoticed    a function of (args): whether the backend sees nothing amiss where a CPU would raise
@@ -75,7 +76,8 @@ class Operator:
 
     __slots__ = ("name", "state", "rules", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
                  "convolution", "attention", "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse",
-                 "decomposes", "collective", "kernelless", "spares", "unnoticed")
+                 "decomposes", "collective", "kernelless", "spares", "unnoticed",
+                 "whole")
 
     def __init__(self, double, func):
         schema, table = func._schema, double.table
@@ -92,8 +94,10 @@ class Operator:
         part, self.spares = later.part_of(name)
         if self.state == COMPOSED and table.ops.get(part) == MISSING:
             self.state, self.error_name = MISSING, part
-        whole = table.ops.get(_INSIDE.get(name))
-        self.inside = whole if whole in (ON_CPU, NATIVE) else None
+        self.whole = _INSIDE.get(name)
+        self.inside = table.ops.get(self.whole)
+        if self.inside not in (ON_CPU, NATIVE):
+            self.whole = self.inside = None
         self.unnoticed = later.unnoticed(name, double.series)
         # prims: a formula of PyTorch's own, in Python
         self.any_device = name in _ANY_DEVICE or name.startswith("prims::")

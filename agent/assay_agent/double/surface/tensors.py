@@ -275,6 +275,9 @@ def _default_device():
 def _sparse_from_data(double, func, args, kwargs):
     """torch.sparse_coo_tensor and the like: made on the CPU, then on MPS as they are."""
     device = kwargs.get("device") or _default_device()
+    given = list(args) + list(kwargs.values())
+    if device is None and any(isinstance(t, _Tensor) and double.place.on_mps(t) for t in given):
+        device = DEVICE
     if device is None or not str(device).startswith("mps"):
         return func(*args, **kwargs)
     double.check_available()
