@@ -407,17 +407,6 @@ func (c *Callers) Of(operator string) (forward, backward []string) {
 	return slices.Compact(forward), slices.Compact(backward)
 }
 
-// About picks the rows that speak of an operator in a release.
-func About(rows []Condition, operator, version string) []Condition {
-	var list []Condition
-	for _, c := range rows {
-		if c.about(operator) && c.Holds(version) {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
 // Change is an operator whose state differs between two releases.
 type Change struct {
 	Operator string

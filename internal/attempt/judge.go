@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"assay/internal/facts"
 	"fmt"
 	"regexp"
 	"slices"
@@ -73,10 +74,12 @@ func (a *attemptAnswer) outcome() string {
 // judge makes outcomes of what attempt.py told, by the atlas.
 type judge struct {
 	atlas    *atlas.Atlas
-	remedies *atlas.Remedies
+	remedies *facts.Remedies
 }
 
-func newJudge(a *atlas.Atlas, release string) *judge { return &judge{a, a.Remedies(release)} }
+func newJudge(a *atlas.Atlas, release string) *judge {
+	return &judge{a, facts.Load().Remedies(a, release)}
+}
 
 // attempt judges a model; onCPU is what happened there, nil where it was not tried.
 func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
@@ -117,7 +120,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 	m.CPU = outcomeOK
 	if onCPU.Error != nil {
 		m.CPU = onCPU.Error.told()
-		if !atlas.NamesMPS(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
+		if !facts.NamesMPS(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
 			m.Outcome, m.Remedy = outcomeCPU, "it fails on the CPU as well: mend it there first"
 			if a.Refusal != nil && strings.Contains(a.Error.Text, "CUDA") {
 				m.Remedy = j.remedy(a)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"assay/internal/facts"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type opsOptions struct {
 }
 
 // opsSchema names the version of the JSON form of `assay ops`.
-const opsSchema = "assay.ops/1"
+const opsSchema = "assay.ops/2"
 
 // opsDetailed is how many operators are still told about one by one; longer lists are a table.
 const opsDetailed = 6
@@ -62,14 +63,13 @@ type opsState struct {
 	ErrorNames string    `json:"error_names,omitempty"`
 	Needs      []opsNeed `json:"needs,omitempty"` // of a composed operator
 	// composed operators of which it is not known what they call
-	Untraced   []string          `json:"untraced,omitempty"`
-	Autocast   string            `json:"autocast,omitempty"`
-	Sparse     string            `json:"sparse,omitempty"`
-	Types      []string          `json:"types,omitempty"` // element types of a TensorFlow kernel
-	Conditions []atlas.Condition `json:"conditions,omitempty"`
-	Bugs       []atlas.Condition `json:"bugs,omitempty"`
-	Forward    []string          `json:"forward_of,omitempty"`  // Python names whose forward calls it
-	Backward   []string          `json:"backward_of,omitempty"` // Python names whose backward calls it
+	Untraced []string      `json:"untraced,omitempty"`
+	Autocast string        `json:"autocast,omitempty"`
+	Sparse   string        `json:"sparse,omitempty"`
+	Types    []string      `json:"types,omitempty"`       // element types of a TensorFlow kernel
+	Facts    []*facts.Fact `json:"facts,omitempty"`       // worst first
+	Forward  []string      `json:"forward_of,omitempty"`  // Python names whose forward calls it
+	Backward []string      `json:"backward_of,omitempty"` // Python names whose backward calls it
 }
 
 type opsNeed struct {
@@ -253,7 +253,6 @@ func findOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 	torch := beside["torch"]
 	autocast, sparse := a.Table("autocast").Column(torch.Column), a.Table("sparse").Column(torch.Column)
-	conditions, bugs := a.Conditions(), a.Bugs()
 	callers := a.Callers(torch.Column)
 	for i := range o.Operators {
 		s := &o.Operators[i]
@@ -264,8 +263,7 @@ func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 		s.Autocast = map[byte]string{'L': "lower precision", 'F': "float32", 'W': "widest input type"}[autocast[s.Name]]
 		s.Sparse = map[byte]string{'O': "COO", 'R': "compressed", 'B': "COO and compressed"}[sparse[s.Name]]
 		s.Types = a.Types(s.Name, beside[s.Package].Column)
-		s.Conditions = atlas.About(conditions, s.Name, torch.Version)
-		s.Bugs = atlas.About(bugs, s.Name, torch.Version)
+		s.Facts = factsOf(a, s.Name, torch.Version)
 		s.Forward, s.Backward = callers.Of(s.Name)
 	}
 }
@@ -312,12 +310,20 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 			}
 		}
 	}
-	conditions, bugs := a.Conditions(), a.Bugs()
 	for i, s := range o.Operators {
-		o.Operators[i].Conditions = atlas.About(conditions, s.Name, o.Torch)
-		o.Operators[i].Bugs = atlas.About(bugs, s.Name, o.Torch)
+		o.Operators[i].Facts = factsOf(a, s.Name, o.Torch)
 	}
 	return o, nil
+}
+
+// factsOf is what is known of an operator in a release, worst first.
+func factsOf(a *atlas.Atlas, operator, torch string) []*facts.Fact {
+	var list []*facts.Fact
+	for _, said := range facts.Load().Ask(a, facts.Question{Torch: torch,
+		Operators: []atlas.Call{{Operator: operator}}}) {
+		list = append(list, said.Fact)
+	}
+	return list
 }
 
 func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDirection {
@@ -526,7 +532,7 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 func notes(b *strings.Builder, operators []opsState, w int) {
 	said := map[string]bool{}
 	for _, s := range operators {
-		for _, c := range slices.Concat(s.Conditions, s.Bugs) {
+		for _, c := range s.Facts {
 			if said[c.Name] {
 				continue
 			}
@@ -534,7 +540,7 @@ func notes(b *strings.Builder, operators []opsState, w int) {
 				b.WriteString("\n")
 			}
 			said[c.Name] = true
-			line := short(s.Name) + " " + strings.Join(notEmpty(c.Outcome, c.Error), " ") + ": " + c.When
+			line := short(s.Name) + " " + strings.Join(notEmpty(string(c.Outcome), c.Error), " ") + ": " + c.When
 			if c.Wrong != "" {
 				line = short(s.Name) + " wrong result: " + c.When + ": " + c.Wrong
 			}
@@ -632,7 +638,7 @@ func (d *opsAPI) near(operators []opsState) (near []opsState, rest int) {
 		if s.State != "native" || called(d.Forward) || called(d.Backward) && d.Forward == nil {
 			near = append(near, s)
 		} else {
-			rest += len(s.Conditions) + len(s.Bugs)
+			rest += len(s.Facts)
 		}
 	}
 	return near, rest

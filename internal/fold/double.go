@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"assay/internal/facts"
 	"fmt"
 	"sort"
 	"strings"
@@ -18,6 +19,7 @@ type rehearsed struct {
 	fallbacks totals[fallbackOpEvent]
 	refusals  totals[refusedEvent]
 	notes     totals[noteEvent]
+	met       totals[metEvent]
 	tests     testsEvent
 	failed    []testFailedEvent
 }
@@ -67,6 +69,11 @@ func (r *rehearsed) add(ev string, into func(any) bool) (known, ok bool) {
 		var e noteEvent
 		ok = into(&e)
 		r.notes.put(e, e.Op, e.Kind, e.Text, e.Where)
+		return true, ok
+	case "met":
+		var e metEvent
+		ok = into(&e)
+		r.met.put(e, e.Op, e.Fact, e.Where)
 		return true, ok
 	case "tests":
 		r.tests = testsEvent{}
@@ -160,7 +167,7 @@ func (b *builder) doubleTables() {
 		j int) bool {
 		return seconds0(b.run.Fallbacks[i]) > seconds0(b.run.Fallbacks[j])
 	})
-	remedies := a.Remedies(release)
+	remedies := facts.Load().Remedies(a, release)
 	for _, c := range b.f.order { // a worker's refusal is the run's as well
 		p := b.f.conns[c]
 		if p.hello.PID == 0 {

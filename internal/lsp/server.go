@@ -6,6 +6,7 @@
 package lsp
 
 import (
+	"assay/internal/facts"
 	"bufio"
 	"context"
 	"encoding/json"
@@ -662,8 +663,9 @@ func About(t audit.Target, path string) string {
 				}
 			}
 			b.WriteByte('\n')
-			for _, bug := range atlas.About(t.Atlas.Bugs(), n.Operator, t.Torch.Version) {
-				if !slices.Contains(bug.Operators, "*") {
+			for _, bug := range facts.Load().Ask(t.Atlas, facts.Question{Torch: t.Torch.Version,
+				Operators: []atlas.Call{{Operator: n.Operator}}, Outcomes: []facts.Outcome{facts.Wrong}}) {
+				if !bug.Everywhere() {
 					fmt.Fprintf(&b, "  - known wrong result: %s, when %s (%s)\n", bug.Wrong, bug.When, bug.Source)
 				}
 			}

@@ -1,6 +1,7 @@
 package symptom
 
 import (
+	"assay/internal/facts"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	}
 	rows := r.atlas
 	if own { // those whose text this line has
-		var these []atlas.Condition
+		var these []*facts.Fact
 		for i, c := range rows {
 			if r.texts[i].MatchString(line) {
 				these = append(these, c)
@@ -75,7 +76,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	}
 	if v := s.rep.Context.Torch; v != "" {
 		if held := slices.DeleteFunc(slices.Clone(rows),
-			func(c atlas.Condition) bool { return !c.Holds(v) }); len(held) > 0 {
+			func(c *facts.Fact) bool { return !c.Holds(v) }); len(held) > 0 {
 			rows = held
 		}
 	}
@@ -133,19 +134,19 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
-func operatorsOf(c atlas.Condition) string {
-	if len(c.Operators) == 0 || c.Operators[0] == "*" {
+func operatorsOf(c *facts.Fact) string {
+	if len(c.Meets) == 0 || c.Meets[0] == "*" {
 		return ""
 	}
-	n := min(4, len(c.Operators))
-	text := strings.Join(c.Operators[:n], ", ")
-	if n < len(c.Operators) {
-		text += fmt.Sprintf(" and %d more", len(c.Operators)-n)
+	n := min(4, len(c.Meets))
+	text := strings.Join(c.Meets[:n], ", ")
+	if n < len(c.Meets) {
+		text += fmt.Sprintf(" and %d more", len(c.Meets)-n)
 	}
 	return text
 }
 
-func outcomeOf(c atlas.Condition) string {
+func outcomeOf(c *facts.Fact) string {
 	switch c.Outcome {
 	case "cpu":
 		return ". It runs on the CPU, with copies there and back."
@@ -177,7 +178,7 @@ var byKind = map[string]string{
 }
 
 // span says in which releases a condition was seen.
-func span(c atlas.Condition) string {
+func span(c *facts.Fact) string {
 	text := ""
 	switch {
 	case c.Until != "" && c.Until == c.From:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"assay/internal/facts"
 	"fmt"
 	"slices"
 	"strings"
@@ -234,11 +235,7 @@ func (l *ledger) bears(q ask) error {
 	return nil
 }
 
-func (l *ledger) row(name string) (atlas.Condition, bool) {
-	for _, rows := range [][]atlas.Condition{l.atlas.Conditions(), l.atlas.Bugs()} {
-		if i := slices.IndexFunc(rows, func(c atlas.Condition) bool { return c.Name == name }); i >= 0 {
-			return rows[i], true
-		}
-	}
-	return atlas.Condition{}, false
+func (l *ledger) row(name string) (*facts.Fact, bool) {
+	f := facts.Load().Fact(name)
+	return f, f != nil
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"assay/internal/facts"
 	"bytes"
 	"fmt"
 	"slices"
 	"strings"
-
-	"assay/internal/atlas"
 )
 
 const intro = `# Claims
@@ -220,12 +219,12 @@ func between(columns []string, first, last int) string {
 	return columns[first] + " to " + columns[last]
 }
 
-func condition(c atlas.Condition) string {
+func condition(c *facts.Fact) string {
 	text := c.When
 	if c.Wrong != "" {
 		text += " → wrong: " + c.Wrong
 	} else {
-		text += " → " + strings.TrimSpace(c.Outcome+" "+c.Error)
+		text += " → " + strings.TrimSpace(string(c.Outcome)+" "+c.Error)
 	}
 	var when []string
 	if c.From != "" {

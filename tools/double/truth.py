@@ -36,13 +36,8 @@ import types
 import unittest
 import warnings
 
-try:
-    import tomllib
-except ImportError:  # Python 3.10: an older torch, and a report without bugs.toml
-    tomllib = None
-
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TABLES = os.path.join(ROOT, "internal", "atlas", "tables")
+TABLES, AGENT = os.path.join(ROOT, "internal", "atlas", "tables"), os.path.join(ROOT, "agent")
 # test_mps.py, MPS_DTYPES
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "complex64")
 GRADIENTS = ("float32", "float16")  # test_mps.py, MPS_GRAD_DTYPES
@@ -680,7 +675,7 @@ def write_report(options, torch, truth, out):
     if valued:
         bugs = wrong_values(numbers(options.torch))
         put("### Expected to fail by their values", "",
-            "The double computes what a CPU computes; it knows of wrong values from `bugs.toml`.", "")
+            "The double computes what a CPU computes; it knows of wrong values from the facts.", "")
         seen = collections.OrderedDict()
         for key, said, _, _ in valued:
             name, variant, dtype, direction = key.split("|")
@@ -688,7 +683,7 @@ def write_report(options, torch, truth, out):
         for (name, direction, said), dtypes in seen.items():
             known = bugs.get(name.split(" ")[0].split(".")[-1])
             put("- `%s`, %s, %s: %s%s" % (name, direction, " ".join(dtypes), said,
-                                          "; bugs.toml: " + ", ".join(known) if known else ""))
+                                          "; facts: " + ", ".join(known) if known else ""))
         put("")
     if excused:
         put("### Expected to fail, where a CPU refuses", "",
@@ -706,19 +701,15 @@ def write_report(options, torch, truth, out):
 
 
 def wrong_values(series):
-    """{operator's plain name: [names of bugs.toml]} of a release."""
+    """{operator's plain name: [names of facts]} of what a release gets wrong."""
+    sys.path.insert(0, AGENT)
+    from assay_agent.double import facts
     found = collections.defaultdict(list)
-    if tomllib is None:
-        return found
-    with open(os.path.join(TABLES, "bugs.toml"), "rb") as f:
-        for bug in tomllib.load(f)["bug"]:
-            since, until, fixed = (bug.get(k) for k in ("from", "until", "fixed"))
-            if since and numbers(since)[:2] > series or until and numbers(until)[:2] < series:
-                continue
-            if fixed and numbers(fixed)[:2] <= series:
-                continue
-            for op in bug["operators"]:
-                found[op.partition("::")[2].partition(".")[0].rstrip("_")].append(bug["name"])
+    with open(os.path.join(AGENT, "assay_agent", "double", "facts.json"), encoding="utf-8") as f:
+        for row in json.load(f):
+            if row["outcome"] == "wrong" and facts.holds(row, tuple(series), (15, 5)):
+                for op in row["meets"]:
+                    found[op.partition("::")[2].partition(".")[0].rstrip("_")].append(row["name"])
     return found
 
 

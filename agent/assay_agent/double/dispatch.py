@@ -3,7 +3,7 @@ atlas, enforces what MPS enforces, and keeps account. `Dispatch.dispatch` reads 
 
   place    where its tensors live and its result is to: what has nothing to do with MPS goes its own way
   kernel   is there one? Else the CPU fallback or NotImplementedError
-  refuse   the operator's own refusals (refuse.py)
+  refuse   the operator's own refusals (refuse.py), and what is known of it beside (facts.py)
   devices  tensors of several devices
   types    what its new tensors are made of
   run      the CPU's kernel
@@ -150,6 +150,8 @@ class Dispatch:
             self.refuse(op, args, kwargs)
         if op.unnoticed is not None and op.unnoticed(args):
             return None
+        if op.remarks and not leaving:
+            self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)
         if entering and op.factory:
@@ -313,6 +315,23 @@ class Dispatch:
             except Exception as error:
                 guest.pass_on(error)
                 raise self.double.refused(op.name, "dtype" if isinstance(error, TypeError) else "argument", error)
+
+    def remark(self, op, args, kwargs):
+        """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""
+        open_yet = []
+        for name, check, certain in op.remarks:
+            if check is None:
+                self.double.met(op.name, name, False)
+                continue
+            open_yet.append((name, check, certain))
+            try:
+                found = check(args, kwargs)
+            except Exception as error:  # arguments of another form than the row is about
+                guest.pass_on(error)
+                continue
+            if found is not None:
+                self.double.met(op.name, name, certain)
+        op.remarks = open_yet
 
     # Devices
 

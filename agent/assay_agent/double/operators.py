@@ -3,7 +3,7 @@ each overload."""
 
 import torch
 
-from . import flops, generators, kernels, later, refuse
+from . import facts, flops, generators, kernels, parts, refuse
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -64,8 +64,10 @@ class Operator:
 
     state        NATIVE … UNKNOWN; what the table has, but for the reasons below
     error_name   the name that the backend's error gives it where it is missing
-    rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py, later.py); none where it
+    rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py, parts.py); none where it
                  has no kernel
+    remarks      [(name of a fact, function of (args, kwargs) or None, whether it is certain)]: what MPS does otherwise
+                 than a CPU without refusing
     whole        the name of the operator that MPS has as a whole, where this one is a part of it on a CPU, and its
     inside       state; None where there is none
     spares       where it calls a missing operator for some arguments only: a function of (args, kwargs), whether these
@@ -74,10 +76,9 @@ class Operator:
     counts       a Counts, shared with overloads that are counted under the same name
     """
 
-    __slots__ = ("name", "state", "rules", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
-                 "convolution", "attention", "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse",
-                 "decomposes", "collective", "kernelless", "spares", "unnoticed",
-                 "whole")
+    __slots__ = ("name", "state", "rules", "remarks", "error_name", "any_device", "resizes", "counts", "pointwise",
+                 "view", "convolution", "attention", "moves", "factory", "flops", "whole", "inside", "stays", "draws",
+                 "makes_sparse", "decomposes", "collective", "kernelless", "spares", "unnoticed")
 
     def __init__(self, double, func):
         schema, table = func._schema, double.table
@@ -91,14 +92,14 @@ class Operator:
             self.error_name = table.structured.get(name, name)
         elif self.state == COMPOSED and name in table.lacks:
             self.state, self.error_name = MISSING, table.lacks[name]
-        part, self.spares = later.part_of(name)
+        part, self.spares = parts.part_of(name)
         if self.state == COMPOSED and table.ops.get(part) == MISSING:
             self.state, self.error_name = MISSING, part
         self.whole = _INSIDE.get(name)
         self.inside = table.ops.get(self.whole)
         if self.inside not in (ON_CPU, NATIVE):
             self.whole = self.inside = None
-        self.unnoticed = later.unnoticed(name, double.series)
+        self.unnoticed = parts.unnoticed(name, double.series)
         # prims: a formula of PyTorch's own, in Python
         self.any_device = name in _ANY_DEVICE or name.startswith("prims::")
         base = schema.name.partition("::")[2]
@@ -124,11 +125,12 @@ class Operator:
         self.kernelless = self.state in (MISSING, ON_CPU, NO_STUB)
         self.rules = (self._rules(double, base)
                       if self.state in (NATIVE, COMPOSED) or self.inside == NATIVE or self.spares is not None else ())
+        self.remarks = [] if self.state in (MISSING, NO_STUB) else facts.remarks(name, double.numbers, double.macos)
 
     def _rules(self, double, base):
-        rules = list(refuse.rules_for(self.name, double.series, double.macos))
+        rules = list(refuse.rules_for(self.name, double.numbers, double.macos))
         if self.state == COMPOSED:
-            rules += later.part_rules(self.name, double.series, double.macos)
+            rules += parts.part_rules(self.name, double.numbers, double.macos)
         if self.draws:
             rules.append(generators.check_generator if base != "randperm" else generators.check_randperm_generator
                          if double.series >= (2, 2) else generators.check_randperm_generator_without_index)

@@ -350,7 +350,7 @@ def _lstm(double, func, args, kwargs):
 
 
 def _refuse(double, name, args, kwargs):
-    for rule in refuse.rules_for(name, double.series, double.macos):
+    for rule in refuse.rules_for(name, double.numbers, double.macos):
         try:
             rule(args, kwargs)
         except RuntimeError as error:

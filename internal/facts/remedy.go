@@ -1,41 +1,43 @@
-package atlas
+package facts
 
 import (
 	"regexp"
 	"strings"
+
+	"assay/internal/atlas"
 )
 
 // Remedies says what to do about what a release of PyTorch refuses on MPS.
 type Remedies struct {
-	atlas      *Atlas
-	release    string
-	conditions []worded
+	atlas   *atlas.Atlas
+	release string
+	facts   []worded
 }
 
-// worded is a condition whose text can be found in an error.
+// worded is a fact whose text can be found in an error.
 type worded struct {
-	Condition
+	*Fact
 	text *regexp.Regexp
 }
 
 var blank = regexp.MustCompile(`\{[^{}]*\}`)
 
-// minText is how many bytes of a condition's text must be fixed before it is looked for in an error.
+// minText is how many bytes of a fact's text must be fixed before it is looked for in an error.
 const minText = 12
 
-// generalRemedy is what to do where no condition says more: by cause.
+// generalRemedy is what to do where no fact says more: by cause.
 var generalRemedy = map[string]string{
 	"device": "move the tensors to one device before the call",
 	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
 }
 
-// Remedies of one release: 2.8.0. What a condition does not hold in is left out.
-func (a *Atlas) Remedies(release string) *Remedies {
-	return &Remedies{atlas: a, release: release, conditions: wordings(a.Conditions(), release)}
+// Remedies of one release: 2.8.0. Facts that do not hold in it are left out.
+func (t *Table) Remedies(a *atlas.Atlas, release string) *Remedies {
+	return &Remedies{atlas: a, release: release, facts: wordings(t.All, release)}
 }
 
-// wordings are the conditions that hold in a release, say what to do, and can be told by their text.
-func wordings(rows []Condition, release string) []worded {
+// wordings are the facts that hold in a release, say what to do, and can be told by their text.
+func wordings(rows []*Fact, release string) []worded {
 	var list []worded
 	for _, c := range rows {
 		if len(blank.ReplaceAllString(c.Text, "")) < minText || !c.Holds(release) || c.Remedy == "" && c.Fixed == "" {
@@ -57,10 +59,10 @@ func (r *Remedies) Of(operator, cause, text string) string {
 		return strings.TrimPrefix(r.atlas.Since(operator)+"; "+r.fallback(operator), "; ")
 	}
 	var best *worded
-	for i, c := range r.conditions {
+	for i, c := range r.facts {
 		// The longest text that fits says most; a row about this operator goes before one about any.
 		if c.text.MatchString(text) && (best == nil || c.rank(operator) > best.rank(operator)) {
-			best = &r.conditions[i]
+			best = &r.facts[i]
 		}
 	}
 	switch {
@@ -82,7 +84,7 @@ func (r *Remedies) Of(operator, cause, text string) string {
 func (r *Remedies) fallback(operator string) string {
 	if op, ok := r.atlas.Operator(operator); ok {
 		if column, err := r.atlas.Release("torch", r.release); err == nil && op.Package == "torch" {
-			if state := op.At(column.Column); state == NoStub || state == Raises {
+			if state := op.At(column.Column); state == atlas.NoStub || state == atlas.Raises {
 				return "PYTORCH_ENABLE_MPS_FALLBACK does not reach it: call it on CPU tensors"
 			}
 		}
@@ -92,23 +94,10 @@ func (r *Remedies) fallback(operator string) string {
 
 func (c worded) rank(operator string) int {
 	rank := len(c.Text)
-	if c.about(operator) {
+	if c.About(operator) {
 		rank += 10_000
 	}
 	return rank
-}
-
-// Since says in words from which release on an operator has a kernel, or that none has one; "" where the atlas does not
-// know it.
-func (a *Atlas) Since(operator string) string {
-	op, ok := a.Operator(operator)
-	if !ok {
-		return ""
-	}
-	if from := op.NativeFrom(); from != "" {
-		return "native from " + op.Package + " " + from + " on"
-	}
-	return "no release up to " + op.Columns[len(op.Columns)-1] + " has a kernel"
 }
 
 var namesMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)

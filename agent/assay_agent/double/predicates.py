@@ -1,0 +1,207 @@
+"""Conditions of facts that no clause says: functions of (args, kwargs, *with) that return None, or a dictionary of what
+fills the text. A row names one by `predicate`."""
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+from .current import inside
+from .dtypes import argument, cxx
+
+__tracebackhide__ = True  # pytest leaves our frames out of what it prints
+
+
+def adaptive_pool(args, kwargs, problem, direction):
+    """AdaptivePooling.mm, set_kernel_params: strides and kernel sizes are whole numbers. problem: mixed (one axis grows
+    and the other shrinks), down, up."""
+    if direction == "backward":
+        (ih, iw), (oh, ow) = args[1].shape[-2:], args[0].shape[-2:]
+    else:
+        (ih, iw), out = args[0].shape[-2:], args[1]
+        oh, ow = out if isinstance(out, (list, tuple)) else (out, out)
+    if problem == "mixed":
+        bad = not (ih >= oh and iw >= ow or ih <= oh and iw <= ow)
+    elif ih >= oh:
+        bad = problem == "down" and bool(oh and ow) and (ih % oh or iw % ow)
+    else:
+        bad = problem == "up" and bool(ih and iw) and (oh % ih or ow % iw)
+    return {} if bad else None
+
+
+def convolved_over(args, kwargs, limit):
+    """A convolution, not a transposed one, returns more than `limit` along an axis."""
+    if argument(args, kwargs, 6, "transposed", False):
+        return None
+    x, w = args[0], args[1]
+    stride, padding, dilation = args[3], args[4], args[5]
+    n = w.dim() - 2
+
+    def at(v, i):
+        return v[i] if len(v) > i else v[0]
+
+    space = [(x.shape[x.dim() - n + i] + 2 * at(padding, i) - at(dilation, i) * (w.shape[2 + i] - 1) - 1)
+             // at(stride, i) + 1 for i in range(n)]
+    return {} if max([w.shape[0]] + space) > limit else None
+
+
+def far_dimension(args, kwargs, position):
+    """The dimension lies more than 4 from the end of the shape."""
+    t = args[0]
+    dim = argument(args, kwargs, position, "dim", -1)
+    return {} if t.dim() and t.dim() - dim % t.dim() > 4 else None
+
+
+def imaginary(args, kwargs, *names):
+    """A keyword scalar that the backend takes as a double has an imaginary part."""
+    return {} if any(isinstance(kwargs.get(n), complex) and kwargs[n].imag for n in names) else None
+
+
+def projections(args, kwargs):
+    """nn.LSTM with proj_size: the hidden state is narrower than the cell state."""
+    hx = args[1]
+    return {} if len(hx) == 2 and hx[0].shape[-1] != hx[1].shape[-1] else None
+
+
+def index_tensors(args, kwargs):
+    """More than 16 tensors in one subscript, None not counted."""
+    return {} if sum(1 for t in args[1] or () if t is not None) > 16 else None
+
+
+def fft_dimensions(args, kwargs):
+    """A transform of more than 4 dimensions."""
+    n = len(args[1])
+    return {"n": n} if n > 4 else None
+
+
+def heads_not_divisible(args, kwargs):
+    """Grouped-query attention whose heads do not fall into groups."""
+    q, k = args[0], args[1]
+    if q.dim() != 4 or k.dim() != 4 or not k.shape[1] or not q.shape[1] % k.shape[1]:
+        return None
+    return {"n": q.shape[1], "other": k.shape[1]}
+
+
+def weights_not_contiguous(args, kwargs):
+    """weight= is given with strides of its own."""
+    w = kwargs.get("weight")
+    return {} if isinstance(w, torch.Tensor) and not w.is_contiguous() else None
+
+
+def scaled(args, kwargs):
+    """A fused optimizer is given a gradient scaler's tensors."""
+    return {} if kwargs.get("grad_scale") is not None or kwargs.get("found_inf") is not None else None
+
+
+# ---- strides ---------------------------------------------------------------------------------------------------------
+# From 2.5 on, under macOS 15 or later, a tensor that is not contiguous, or does not begin where its storage does, is
+# given to an MPSGraph by its strides: Placeholder in OperationUtils.mm views it in the shape that the graph wants
+# (getTensorView: t.view), and a view that cannot be had is an error. Before, it was gathered into a contiguous copy.
+
+
+def _cannot_be_viewed(tensor, shape):
+    """Whether Placeholder fails to view a tensor in that shape."""
+    if tensor.is_contiguous() and not tensor.storage_offset():
+        return False
+    with inside():
+        try:
+            tensor.detach().view(shape)
+        except RuntimeError:
+            return True
+    return False
+
+
+def _channels_last_cannot_be_viewed(tensor):
+    """Whether a tensor lies in channels-last order, and Placeholder fails to view it in that order's shape."""
+    if tensor.dim() != 4 or suggest_memory_format(tensor) != torch.channels_last:
+        return False
+    n, c, h, w = tensor.shape
+    return _cannot_be_viewed(tensor, (n, h, w, c))
+
+
+def channels_last_gradient(args, kwargs):
+    """convolution_backward (grad_output, input, weight, …) of a tensor in channels-last order: the gradient of the
+    result; of a transposed convolution the input, where the gradient of the weight is asked for. Convolutions over one
+    axis run as over two, of an input that is made contiguous before."""
+    grad, x, weight = args[:3]
+    if not x.numel():
+        return None
+    wanted = argument(args, kwargs, 10, "output_mask", (True, True, True))
+    if argument(args, kwargs, 7, "transposed", False):
+        looked_at = x if wanted[1] and weight.dim() != 3 else None
+    else:
+        looked_at = (grad.unsqueeze(2) if weight.dim() == 3 else grad) if wanted[0] or wanted[1] else None
+    return {} if looked_at is not None and _channels_last_cannot_be_viewed(looked_at) else None
+
+
+def channels_of_channels_last(args, kwargs):
+    """A convolution of some channels of a tensor in channels-last order: strides of that order, with gaps."""
+    x = args[0]
+    if x.dim() != 4 or argument(args, kwargs, 6, "transposed", False):
+        return None
+    return {} if not x.is_contiguous(memory_format=torch.channels_last) and _channels_last_cannot_be_viewed(x) else None
+
+
+def channels_last(args, kwargs, position):
+    """That argument lies in channels-last order."""
+    return {} if _channels_last_cannot_be_viewed(args[position]) else None
+
+
+def not_flat(args, kwargs, *positions):
+    """One of these arguments cannot be viewed as one axis."""
+    return {} if args[0].numel() and any(_cannot_be_viewed(args[p], (-1,)) for p in positions) else None
+
+
+# ---- empty tensors ---------------------------------------------------------------------------------------------------
+
+
+def without_bytes(args, kwargs, *positions):
+    """One of these arguments is a tensor whose storage has no bytes: Placeholder asserts that it has. An empty part of
+    a tensor that has bytes passes."""
+    for p in positions:
+        t = args[p] if p < len(args) else None
+        if isinstance(t, torch.Tensor) and t.layout is torch.strided and not t.untyped_storage().nbytes():
+            return {}
+    return None
+
+
+def has_elements(args, kwargs, *positions):
+    """None of these arguments is empty."""
+    return {} if all(args[p].numel() for p in positions) else None
+
+
+# ---- types and values ------------------------------------------------------------------------------------------------
+
+
+def one_of_two_complex(args, kwargs):
+    """A complex number and a real one: `1j * x`, `c * 2`."""
+    kinds = [a.is_complex() if isinstance(a, torch.Tensor) else isinstance(a, complex) for a in args[:2]]
+    return {} if kinds[0] != kinds[1] else None
+
+
+def complex_second(args, kwargs):
+    """A real tensor and a complex one, or a complex number."""
+    first, second = args[:2]
+    if not isinstance(first, torch.Tensor) or first.is_complex():
+        return None
+    if isinstance(second, torch.Tensor):
+        return {"dtype": cxx(second.dtype)} if second.is_complex() else None
+    return {"dtype": "ComplexDouble"} if isinstance(second, complex) else None
+
+
+def singular(args, kwargs, name):
+    """_linalg_check_errors (infos, name of the function, whether it is one matrix) of a matrix that is singular."""
+    infos, function = args[:2]
+    if function != name:
+        return None
+    with inside():
+        bad = infos.flatten().nonzero().flatten()
+        if not bad.numel():
+            return None
+        first = int(bad[0])
+    return {"n": first + 1, "value": "" if argument(args, kwargs, 2, "is_matrix") else ": (Batch element %d)" % first}
+
+
+# By the name that rows give.
+PREDICATES = {f.__name__: f for f in (
+    adaptive_pool, channels_last, channels_last_gradient, channels_of_channels_last, complex_second, convolved_over,
+    far_dimension, fft_dimensions, has_elements, heads_not_divisible, imaginary, index_tensors, not_flat,
+    one_of_two_complex, projections, scaled, singular, weights_not_contiguous, without_bytes)}
