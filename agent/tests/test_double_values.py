@@ -138,6 +138,20 @@ def test_isin_of_two_types(rehearse):
     assert rehearse(code, "2.8.0") == [OK] * 3
 
 
+def test_what_runs_beside_a_refusal(rehearse):
+    code = """
+        i, x = torch.arange(3, device="mps"), torch.rand(3, device="mps")
+        fails(lambda: i.index_add(0, i[:0], i[:0]))
+        fails(lambda: i.index_add(0, i, i))
+        fails(lambda: torch.atan2(x, i))
+        fails(lambda: torch.atan2(i, x))
+        """
+    # Indexing.mm, index_add_mps_out: index.numel() == 0 returns first; BinaryOps.mm, atan2_out_mps: self alone
+    assert rehearse(code, "2.6.0", "0.21") == [
+        OK, "RuntimeError index_add(): Expected non int64 dtype for source.",
+        OK, "RuntimeError MPS does not support atan2 op with int64 input"]
+
+
 def test_complex_numbers_up_to_2_2(rehearse):
     code = """
         x, c = torch.rand(3, device="mps"), torch.zeros(3, dtype=torch.cfloat, device="mps")
