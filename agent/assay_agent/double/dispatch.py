@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .. import guest
 from . import errors, generators, refuse, shapes
 from .current import current, inside, state
-from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator
+from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator, Whole
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -87,6 +87,19 @@ def _frame():
 _HERE = _frame.__code__.co_filename
 
 
+def _by_autograd():
+    """Whether one of PyTorch's own formulas of gradients called the operator, and no script's. Where such a formula adds
+    up in float64 it does so on a CPU, and on MPS in float32 (renorm_backward in torch/csrc/autograd/FunctionsManual.cpp
+    goes by toAccumulateType; quantile_compute in aten/src/ATen/native/Sorting.cpp)."""
+    frame = _frame()
+    while frame is not None and frame.f_code.co_filename.endswith(("eval_frame.py", "_compile.py")):
+        frame = frame.f_back  # around every __torch_dispatch__
+    if frame is None:  # a thread of the engine's own
+        return True
+    path = frame.f_code.co_filename.replace("\\", "/")
+    return path.endswith(("torch/autograd/graph.py", "torch/autograd/__init__.py"))
+
+
 def tensors_of(args, kwargs, found):
     """The tensors among the arguments, lists and tuples of them included, added to `found`."""
     for a in args:
@@ -124,6 +137,7 @@ class Dispatch:
         self.shapes = double.shapes  # None where tensors have data
         self.target = torch.device("cpu" if self.shapes is None else "meta")  # where tensors on MPS are made
         self.known = {}  # OpOverload -> Operator
+        self.wholes = {}  # name -> Whole
         self.thread = _Thread()
 
     def dispatch(self, func, args, kwargs):
@@ -150,7 +164,7 @@ class Dispatch:
             self.refuse(op, args, kwargs)
         if op.unnoticed is not None and op.unnoticed(args):
             return None
-        if op.remarks and not leaving:
+        if op.remarks:
             self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)
@@ -316,6 +330,17 @@ class Dispatch:
                 guest.pass_on(error)
                 raise self.double.refused(op.name, "dtype" if isinstance(error, TypeError) else "argument", error)
 
+    def asked(self, name, args, kwargs):
+        """What the facts say of an operator that MPS has and a CPU takes apart before the mode could see it. args may be
+        fewer than the operator's, the rest in kwargs by name."""
+        whole = self.wholes.get(name)
+        if whole is None:
+            whole = self.wholes[name] = Whole(self.double, name)
+        if whole.rules:
+            self.refuse(whole, args, kwargs)
+        if whole.remarks:
+            self.remark(whole, args, kwargs)
+
     def remark(self, op, args, kwargs):
         """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""
         open_yet = []
@@ -368,8 +393,8 @@ class Dispatch:
         return value
 
     def _placement_text(self, op, tensors):
-        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm,
-        Placeholder."""
+        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); Blas.mm, dot_check (from 2.2);
+        TensorIterator.cpp; OperationUtils.mm, Placeholder."""
         names = ["mps:0" if self.on_place.on_mps(t) else "cpu" for t in tensors]
         if op.convolution:
             return ("slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device"
@@ -377,6 +402,8 @@ class Dispatch:
         if op.name.startswith("aten::cat") and self.series <= (2, 9):
             other = next(n for n in names if n != names[0])
             return "torch.cat(): all input tensors must be on the same device. Received %s and %s" % (names[0], other)
+        if op.name.startswith("aten::dot") and self.series >= (2, 2):
+            return "Expected all tensors to be on the same device. Found: %s, %s" % tuple(names[:2])
         return _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
 
     # Types
@@ -390,7 +417,7 @@ class Dispatch:
             self._allocatable(op, dtype, args[0].dim() if op.moves else 0)
 
     def _allocatable(self, op, dtype, ndim):
-        if self.thread.wide and dtype in WIDE:
+        if dtype in WIDE and (self.thread.wide or _by_autograd()):
             return
         try:
             refuse.allocate_check(dtype, ndim, self.series, self.macos, op.moves)
