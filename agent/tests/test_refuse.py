@@ -80,7 +80,7 @@ def test_older_release(rehearse):
         x = torch.rand(2, 3, device="mps")
         i = torch.arange(6, device="mps").view(2, 3)
         fails(lambda: x.to(torch.bfloat16))
-        fails(lambda: torch.mul(torch.zeros(2, dtype=torch.complex64, device="mps"), 2))
+        fails(lambda: torch.add(torch.zeros(2, dtype=torch.complex64, device="mps"), 2))
         fails(lambda: i @ i.t())
         fails(lambda: torch.conv3d(torch.rand(1, 1, 4, 4, 4, device="mps"), torch.rand(1, 1, 2, 2, 2, device="mps")))
         fails(lambda: torch.nn.functional.adaptive_avg_pool2d(torch.rand(1, 1, 7, 7, device="mps"), 3))

@@ -215,6 +215,21 @@ def _of_argument(position, name, default, test, asks_none):
 
 # ---- what rows say ---------------------------------------------------------------------------------------------------
 
+# Where the assertion stands that a tensor's buffer has bytes: the line of OperationUtils.mm, as it is in the wheels.
+_ASSERTED = {(2, 0): 283, (2, 1): 327, (2, 2): 341, (2, 3): 383, (2, 4): 387, (2, 5): 524, (2, 6): 530, (2, 7): 565,
+             (2, 8): 566, (2, 9): 551, (2, 10): 554, (2, 11): 555, (2, 12): 525, (2, 13): 536, (2, 14): 536,
+             (2, 15): 506}
+
+
+def _asserted(release):
+    """What fills {path} and {line} in a text: of the builds of 2.11 and before, and those since."""
+    found = {"path": "/Users/runner/work/pytorch/%saten/src/ATen/native/mps/"
+             % ("pytorch/" * (2 if release < (2, 12) else 1))}
+    if release[:2] in _ASSERTED:
+        found["line"] = _ASSERTED[release[:2]]
+    return found
+
+
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -226,15 +241,17 @@ def text_of(row, operator, found):
 
 def refusals(name, release, macos):
     """Functions of (args, kwargs) that raise what the rows about an operator say is refused."""
-    return [_refusal(row, condition(row), name) for row in rows_of(name, tuple(release), macos)
+    return [_refusal(row, condition(row), name, tuple(release)) for row in rows_of(name, tuple(release), macos)
             if row["outcome"] == "refused" and row["if"] is not None and row["error"] in ERRORS and "text" in row]
 
 
-def _refusal(row, check, name):
+def _refusal(row, check, name, release):
+    place = _asserted(release) if "{line}" in row["text"] else {}
+
     def rule(args, kwargs):
         found = check(args, kwargs)
         if found is not None:
-            raise ERRORS[row["error"]](text_of(row, name, found))
+            raise ERRORS[row["error"]](text_of(row, name, dict(place, **found)))
     return rule
 
 

@@ -4,8 +4,10 @@ fills the text. A row names one by `predicate`."""
 import types
 
 import torch
+from torch._prims_common import suggest_memory_format
 
-from .dtypes import argument
+from .current import inside
+from .dtypes import argument, cxx
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -147,6 +149,115 @@ def scaled(args, kwargs):
     return {} if kwargs.get("grad_scale") is not None or kwargs.get("found_inf") is not None else None
 
 
+# ---- strides ---------------------------------------------------------------------------------------------------------
+# From 2.5 on, under macOS 15 or later, a tensor that is not contiguous, or does not begin where its storage does, is
+# given to an MPSGraph by its strides: Placeholder in OperationUtils.mm views it in the shape that the graph wants
+# (getTensorView: t.view), and a view that cannot be had is an error. Before, it was gathered into a contiguous copy.
+
+
+def _cannot_be_viewed(tensor, shape):
+    """Whether Placeholder fails to view a tensor in that shape."""
+    if tensor.is_contiguous() and not tensor.storage_offset():
+        return False
+    with inside():
+        try:
+            tensor.detach().view(shape)
+        except RuntimeError:
+            return True
+    return False
+
+
+def _channels_last_cannot_be_viewed(tensor):
+    """Whether a tensor lies in channels-last order, and Placeholder fails to view it in that order's shape."""
+    if tensor.dim() != 4 or suggest_memory_format(tensor) != torch.channels_last:
+        return False
+    n, c, h, w = tensor.shape
+    return _cannot_be_viewed(tensor, (n, h, w, c))
+
+
+def channels_last_gradient(args, kwargs):
+    """convolution_backward (grad_output, input, weight, …) of a tensor in channels-last order: the gradient of the
+    result; of a transposed convolution the input, where the gradient of the weight is asked for. Convolutions over one
+    axis run as over two, of an input that is made contiguous before."""
+    grad, x, weight = args[:3]
+    if not x.numel():
+        return None
+    wanted = argument(args, kwargs, 10, "output_mask", (True, True, True))
+    if argument(args, kwargs, 7, "transposed", False):
+        looked_at = x if wanted[1] and weight.dim() != 3 else None
+    else:
+        looked_at = (grad.unsqueeze(2) if weight.dim() == 3 else grad) if wanted[0] or wanted[1] else None
+    return {} if looked_at is not None and _channels_last_cannot_be_viewed(looked_at) else None
+
+
+def channels_of_channels_last(args, kwargs):
+    """A convolution of some channels of a tensor in channels-last order: strides of that order, with gaps."""
+    x = args[0]
+    if x.dim() != 4 or argument(args, kwargs, 6, "transposed", False):
+        return None
+    return {} if not x.is_contiguous(memory_format=torch.channels_last) and _channels_last_cannot_be_viewed(x) else None
+
+
+def channels_last(args, kwargs, position):
+    """That argument lies in channels-last order."""
+    return {} if _channels_last_cannot_be_viewed(args[position]) else None
+
+
+def not_flat(args, kwargs, *positions):
+    """One of these arguments cannot be viewed as one axis."""
+    return {} if args[0].numel() and any(_cannot_be_viewed(args[p], (-1,)) for p in positions) else None
+
+
+# ---- empty tensors ---------------------------------------------------------------------------------------------------
+
+
+def without_bytes(args, kwargs, *positions):
+    """One of these arguments is a tensor whose storage has no bytes: Placeholder asserts that it has. An empty part of
+    a tensor that has bytes passes."""
+    for p in positions:
+        t = args[p] if p < len(args) else None
+        if isinstance(t, torch.Tensor) and t.layout is torch.strided and not t.untyped_storage().nbytes():
+            return {}
+    return None
+
+
+def has_elements(args, kwargs, *positions):
+    """None of these arguments is empty."""
+    return {} if all(args[p].numel() for p in positions) else None
+
+
+# ---- types and values ------------------------------------------------------------------------------------------------
+
+
+def one_of_two_complex(args, kwargs):
+    """A complex number and a real one: `1j * x`, `c * 2`."""
+    kinds = [a.is_complex() if isinstance(a, torch.Tensor) else isinstance(a, complex) for a in args[:2]]
+    return {} if kinds[0] != kinds[1] else None
+
+
+def complex_second(args, kwargs):
+    """A real tensor and a complex one, or a complex number."""
+    first, second = args[:2]
+    if not isinstance(first, torch.Tensor) or first.is_complex():
+        return None
+    if isinstance(second, torch.Tensor):
+        return {"dtype": cxx(second.dtype)} if second.is_complex() else None
+    return {"dtype": "ComplexDouble"} if isinstance(second, complex) else None
+
+
+def singular(args, kwargs, name):
+    """_linalg_check_errors (infos, name of the function, whether it is one matrix) of a matrix that is singular."""
+    infos, function = args[:2]
+    if function != name:
+        return None
+    with inside():
+        bad = infos.flatten().nonzero().flatten()
+        if not bad.numel():
+            return None
+        first = int(bad[0])
+    return {"n": first + 1, "value": "" if argument(args, kwargs, 2, "is_matrix") else ": (Batch element %d)" % first}
+
+
 def inner_dimension_above(args, kwargs, limit):
     """A matrix product sums over more than `limit` products, and both outer sides are 16 or more."""
     pair = [t for t in args if isinstance(t, torch.Tensor) and t.dim() >= 2][-2:]
@@ -180,16 +291,6 @@ def offset_view(args, kwargs, position, multiple):
         return None
     offset = t.storage_offset()
     return {} if offset and (multiple == 1 or offset % multiple) else None
-
-
-def channels_last(args, kwargs, *positions):
-    """One of these tensors of four or five axes is channels-last, and not contiguous as well."""
-    for p in positions:
-        t = args[p] if p < len(args) else None
-        if isinstance(t, torch.Tensor) and t.dim() in (4, 5) and not t.is_contiguous() and t.is_contiguous(
-                memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d):
-            return {}
-    return None
 
 
 def cpu_scalar_of_a_view(args, kwargs):
