@@ -33,18 +33,19 @@ func sampled() []any {
 	fell := attemptAnswer{Target: "net.py:Net", Phase: "done", Model: "Net", Inputs: []string{"2,3 float32"},
 		Parameters: 12, Data: true, Backward: true, Seconds: 0.25,
 		Peak: 4096, Ops: []opsPart{{"aten::add.Tensor", 3, "N", 1500, nil}, {"aten::mm", 2, "-", 500, &flops}},
-		Fallbacks: []fallbacksPart{{"aten::mm", "net.py:7", 2, 500, 96}}, Notes: []notesPart{}}
+		Fallbacks: []fallbacksPart{{"aten::mm", "net.py:7", 2, 500, 96}}, Met: []metPart{{"aten::mm", "matmul-large-output", true, "net.py:7", 2}},
+		Notes: []notesPart{}}
 	missing := fell
 	missing.Answer, missing.Phase, missing.Backward, missing.StandIns, missing.Fallbacks,
 		missing.Fallback = "attempt", "forward", false, 1, []fallbacksPart{}, &fell
 	missing.Error = &failurePart{"", "NotImplementedError", "no kernel\né\ufffd", "net.py:7", "lib.py:3"}
 	missing.Refusal = &refusalPart{"aten::mm", "missing"}
-	missing.Notes = []notesPart{{"aten::std", "wrong", "another value", "net.py:8", 1}}
+	missing.Met, missing.Notes = []metPart{}, []notesPart{{"aten::std", "wrong", "another value", "net.py:8", 1}}
 	gone := attemptAnswer{Answer: "attempt", Target: "Gone", Inputs: []string{}, Ops: []opsPart{},
-		Fallbacks: []fallbacksPart{}, Notes: []notesPart{},
+		Fallbacks: []fallbacksPart{}, Met: []metPart{}, Notes: []notesPart{},
 		Error: &failurePart{Kind: "crash", Text: "its process ended by signal 6"}}
 	return []any{
-		&helloAnswer{"hello", 1, "2.15.0", "3.11.7"},
+		&helloAnswer{"hello", 2, "2.15.0", "3.11.7"},
 		&refusedAnswer{"refused", &failurePart{"import", "KeyError", "'x'", "", "lib.py:3"}},
 		&offeredAnswer{"offered", []string{"net.py:Net", "Gone"}},
 		&missing,
