@@ -127,7 +127,7 @@ func TestPage(t *testing.T) {
 	for name, of := range map[string]any{"request": request{}, "hello": helloAnswer{}, "refused": refusedAnswer{},
 		"offered": offeredAnswer{}, "attempt": attemptAnswer{},
 		"done": doneAnswer{}, "failure": failurePart{}, "refusal": refusalPart{}, "ops": opsPart{},
-		"fallbacks": fallbacksPart{}, "notes": notesPart{}} {
+		"fallbacks": fallbacksPart{}, "met": metPart{}, "notes": notesPart{}} {
 		text, there := sections[name]
 		delete(sections, name)
 		var fields []string
@@ -206,6 +206,8 @@ func TestRefusedAnswers(t *testing.T) {
 			`"fallbacks":[{"op":"a","where":"","n":1,"cpu_ns":1,"bytes":-1}]`),
 		"a negative note": told("A", `"notes":[]`,
 			`"notes":[{"op":"a","kind":"b","text":"c","where":"","n":-1}]`),
+		"a negative fact": told("A", `"met":[]`,
+			`"met":[{"op":"a","fact":"b","sure":true,"where":"","n":-1}]`),
 		"a bad fallback": told("A", `"fallback":null`, `"fallback":`+told("A", "0.5", "-1")),
 		"a fallback of a fallback": told("A", `"fallback":null`,
 			`"fallback":`+told("A", `"fallback":null`, `"fallback":`+told("A"))),
@@ -236,7 +238,7 @@ func TestTurns(t *testing.T) {
 		"done too early": {hello, offered, told("A"), done},
 		"one name twice": {hello, `{"answer":"offered","models":["A","A"]}`},
 		"no name":        {hello, `{"answer":"offered","models":[""]}`},
-		"version 0":      {strings.Replace(hello, `"version":1`, `"version":0`, 1)},
+		"version 0":      {strings.Replace(hello, `"version":2`, `"version":0`, 1)},
 	} {
 		c := &conversation{}
 		for i, line := range lines {

@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import guest
-from . import errors, generators, refuse, shapes
+from . import errors, facts, generators, refuse, shapes
 from .current import current, inside, state
 from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator
 
@@ -136,7 +136,7 @@ class Dispatch:
             fell = self.kernel(op)
         if op.rules and not leaving:
             self.refuse(op, args, kwargs)
-        if op.remarks and not leaving:
+        if op.remarks and (not leaving or op.moves):
             self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)
@@ -253,6 +253,7 @@ class Dispatch:
         error = errors.collective_error(op.name, self.series, self.double.table.commit, self.double.fallback)
         if error is not None:
             raise self.double.refused(op.name, "missing", error)
+        self.remark(op, args, kwargs)
 
         def copied(a):
             if isinstance(a, _Tensor):
@@ -300,21 +301,9 @@ class Dispatch:
                 raise self.double.refused(op.name, "dtype" if isinstance(error, TypeError) else "argument", error)
 
     def remark(self, op, args, kwargs):
-        """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""
-        open_yet = []
-        for row, check in op.remarks:
-            if check is None:
-                self.double.met(op.name, row["name"], False)
-                continue
-            open_yet.append((row, check))
-            try:
-                found = check(args, kwargs)
-            except Exception as error:  # arguments of another form than the row is about
-                guest.pass_on(error)
-                continue
-            if found is not None:
-                self.double.met(op.name, row["name"], True)
-        op.remarks = open_yet
+        """Keep the facts that a call meets where MPS refuses nothing."""
+        for fact, sure in facts.remarked(op.remarks, args, kwargs):
+            self.double.met(op.name, fact, sure)
 
     # Devices
 

@@ -11,6 +11,7 @@ import re
 
 import torch
 
+from .. import guest
 from .dtypes import NAMES, argument, asked, common_dtype, cxx, tensors
 from .predicates import PREDICATES
 
@@ -231,7 +232,55 @@ def _refusal(row, check, name):
 REMARKED = ("wrong", "slow", "cpu", "aborts")
 
 
+class Remark:
+    """A row of what MPS does otherwise than a CPU without refusing, as an operator of a release meets it.
+
+    fact    its name
+    check   function of (args, kwargs); None where one call's arguments do not tell
+    seen    whether the release is one in which it was seen, or lies between such
+    late    it is met in the backward pass
+    told    it was said that it may be met, which is said once
+    """
+
+    __slots__ = ("fact", "check", "seen", "late", "told")
+
+    def __init__(self, row, release):
+        self.fact, self.check, self.seen = row["name"], condition(row), seen(row, release)
+        self.late, self.told = row.get("direction") == "backward", False
+
+
+def seen(row, release):
+    """Whether a release is one in which the row was seen, or lies between such. Of others it speaks as well, where it is
+    not known since when, or until when, it holds."""
+    n = len(release)
+    first = _numbers(row["from"])[:n] if "from" in row else None
+    return "until" in row or first is not None and ("fixed" in row or row.get("open", False) or release == first)
+
+
 def remarks(name, release, macos):
-    """(row, check) for each row about an operator of what MPS does otherwise than a CPU without refusing. check is None
-    where one call's arguments do not tell."""
-    return [(row, condition(row)) for row in rows_of(name, tuple(release), macos) if row["outcome"] in REMARKED]
+    """A Remark for each row about an operator of what MPS does otherwise than a CPU without refusing."""
+    release = tuple(release)
+    return [Remark(row, release) for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]
+
+
+def remarked(remarks, args, kwargs, backward=True):
+    """(name of the fact, sure) for each remark that a call meets. What one call does not tell is said once. backward:
+    whether a backward pass follows."""
+    for r in remarks:
+        if r.late and not backward:
+            continue
+        found, sure = {}, False
+        if r.check is not None:
+            try:
+                found = r.check(args, kwargs)
+            except Exception as error:  # arguments of another form than the row is about
+                guest.pass_on(error)
+                continue
+            if found is None:
+                continue
+            sure = r.seen and "perhaps" not in found
+        if not sure:
+            if r.told:
+                continue
+            r.told = True
+        yield r.fact, sure

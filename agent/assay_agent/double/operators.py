@@ -64,8 +64,7 @@ class Operator:
     error_name   the name that the backend's error gives it where it is missing
     rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py); none where it has no
                  kernel
-    remarks      [row of the facts, function of (args, kwargs) or None]: what MPS does otherwise than a CPU without
-                 refusing
+    remarks      facts.Remark: what MPS does otherwise than a CPU without refusing
     counts       a Counts, shared with overloads that are counted under the same name
     """
 
@@ -110,7 +109,8 @@ class Operator:
         self.draws = _tagged(func, "nondeterministic_seeded")
         self.kernelless = self.state in (MISSING, ON_CPU, NO_STUB)
         self.rules = self._rules(double, base) if self.state in (NATIVE, COMPOSED) else ()
-        self.remarks = [] if self.state in (MISSING, NO_STUB) else facts.remarks(name, double.numbers, double.macos)
+        self.remarks = [] if self.state in (MISSING, NO_STUB) and not self.collective else facts.remarks(
+            name, double.numbers, double.macos)
 
     def _rules(self, double, base):
         rules = list(refuse.rules_for(self.name, double.numbers, double.macos))

@@ -8,7 +8,7 @@ import functools
 
 import torch
 
-from .. import errors, refuse, shapes
+from .. import errors, facts, refuse, shapes
 from ..current import OPERATORS, current, inside, state
 from ..place import DEVICE
 
@@ -62,8 +62,8 @@ class _Crossing(torch.autograd.Function):
 
 
 def _parse_to(double, args, kwargs):
-    """The arguments of Tensor.to: (device or None, dtype or None, copy, memory_format)."""
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    """The arguments of Tensor.to: (device or None, dtype or None, non_blocking, copy, memory_format)."""
+    device, dtype, unwaited = kwargs.get("device"), kwargs.get("dtype"), kwargs.get("non_blocking", False)
     copy, memory_format = kwargs.get("copy", False), kwargs.get("memory_format")
     rest = list(args)
     other = kwargs.get("other")
@@ -78,19 +78,19 @@ def _parse_to(double, args, kwargs):
     if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
         dtype = rest.pop(0) or dtype
     if rest:
-        rest.pop(0)  # non_blocking
+        unwaited = rest.pop(0)
     if rest:
         copy = rest.pop(0)
     if device is not None and not isinstance(device, torch.device):
         device = torch.device("mps", device) if isinstance(device, int) else torch.device(device)
-    return device, dtype, copy, memory_format
+    return device, dtype, unwaited, copy, memory_format
 
 
 def _to(double, func, args, kwargs):
     tensor = args[0]
     if not isinstance(tensor, _Tensor) or tensor.__class__.__name__ == "FakeTensor":
         return func(*args, **kwargs)
-    device, dtype, copy, memory_format = _parse_to(double, args[1:], kwargs)
+    device, dtype, unwaited, copy, memory_format = _parse_to(double, args[1:], kwargs)
     if device is not None and device.type == "cuda":
         raise double.refused("to", "device", errors.cuda_error())
     there = double.place.on_mps(tensor)
@@ -99,6 +99,7 @@ def _to(double, func, args, kwargs):
     if (device.type == "mps") == there:  # it stays where it is
         more = {} if memory_format is None else {"memory_format": memory_format}
         return func(tensor, dtype if dtype is not None else tensor.dtype, copy=copy, **more)
+    _remark(double, "aten::_to_copy", (tensor,), {"device": device, "dtype": dtype, "non_blocking": unwaited})
     return _moved(double, tensor, dtype, memory_format, device.type == "mps")
 
 
@@ -336,6 +337,8 @@ def _linear(double, func, args, kwargs):
                     "Tensor for argument %s is on cpu but expected on mps" % which))
         if not args[1].is_floating_point() and double.place.on_mps(args[1]):
             _refuse(double, "aten::linear", args, kwargs)
+        if double.place.on_mps(args[1]):
+            _remark(double, "aten::linear", args, kwargs)
     return func(*args, **kwargs)
 
 
@@ -343,7 +346,41 @@ def _lstm(double, func, args, kwargs):
     """What MPS refuses of an LSTM; a CPU takes it apart before it could be seen."""
     if not state.off and args and isinstance(args[0], _Tensor) and double.place.on_mps(args[0]):
         _refuse(double, "aten::lstm.input", args, kwargs)
+        if isinstance(args[1], (tuple, list)):  # not packed: those have their lengths there
+            _remark(double, "aten::_lstm_mps", args, kwargs)
     return func(*args, **kwargs)
+
+
+def _sdpa(double, func, args, kwargs):
+    """Attention: a CPU takes it apart, MPS has a kernel for the whole of it where no gradient is needed (from 2.5 on;
+    transformers/attention.cpp)."""
+    if not state.off:
+        named = [kwargs[k] for k in ("query", "key", "value")[len(args):] if k in kwargs]
+        given = tuple(args) + tuple(named)
+        if len(given) > 2 and all(isinstance(t, _Tensor) for t in given[:3]) and double.place.on_mps(given[0]):
+            _remark(double, "aten::scaled_dot_product_attention", given, kwargs)
+            dropout = given[4] if len(given) > 4 else kwargs.get("dropout_p", 0.0)
+            if double.series >= (2, 5) and not dropout and not _needs_gradient(given[:3]):
+                _remark(double, "aten::_scaled_dot_product_attention_math_for_mps", given, kwargs)
+    return func(*args, **kwargs)
+
+
+def _needs_gradient(tensors):
+    return torch.is_grad_enabled() and any(isinstance(t, _Tensor) and t.requires_grad for t in tensors)
+
+
+def _remark(double, name, args, kwargs):
+    """Keep the facts about an operator that a CPU takes apart before it could be seen."""
+    remarks = double.apart.get(name)
+    if remarks is None:
+        remarks = double.apart[name] = facts.remarks(name, double.numbers, double.macos)
+    if not remarks:
+        return
+    late = any(r.late for r in remarks) and _needs_gradient([t for a in args for t in (
+        a if isinstance(a, (list, tuple)) else (a,))])
+    with inside():
+        for fact, sure in facts.remarked(remarks, args, kwargs, late):
+            double.met(name, fact, sure)
 
 
 def _refuse(double, name, args, kwargs):
@@ -436,6 +473,8 @@ def install(double):
     method(torch._VF, "lstm", _lstm)
     method(torch._C._nn, "linear", _linear)
     torch.nn.functional.linear = torch._C._nn.linear
+    method(torch._C._nn, "scaled_dot_product_attention", _sdpa)
+    torch.nn.functional.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention
     T._make_wrapper_subclass = staticmethod(_wrapper_subclass(T._make_wrapper_subclass))
     grad = T.grad
     T.grad = _Attribute(grad.__get__, _grad_setter(grad.__set__), grad.__delete__)
