@@ -30,8 +30,8 @@ const (
 )
 
 // outcomes is the order in which they are counted.
-var outcomes = []string{outcomeOK, outcomeWrong, outcomeAborts, outcomeMissing, outcomeDtype, outcomeArgument, outcomeDevice, outcomeMemory,
-	outcomeOther, outcomeCrash,
+var outcomes = []string{outcomeOK, outcomeWrong, outcomeAborts, outcomeMissing, outcomeDtype, outcomeArgument,
+	outcomeDevice, outcomeMemory, outcomeOther, outcomeCrash,
 	outcomeLate, outcomeCPU, outcomeNotBuilt}
 
 // mpsErrors tell the cause of a real device's error, whose texts are PyTorch's.
@@ -173,8 +173,8 @@ func (m *Attempt) badly() {
 	}
 	row := met[0][0]
 	m.Operator, m.Where, m.Remedy = row.Operator, row.Where, row.Remedy
-	m.Text = fmt.Sprintf("%s, when: %s; %s; %s [%s]", cmp.Or(row.Wrong, "the process ends on a Mac"), row.When, row.Span,
-		row.Source, row.Fact)
+	m.Text = fmt.Sprintf("%s, when: %s; %s; %s [%s]", cmp.Or(row.Wrong, "the process ends on a Mac"), row.When,
+		row.Span, row.Source, row.Fact)
 }
 
 // remedy is what to do about the attempt's refusal.

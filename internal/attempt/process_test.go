@@ -232,7 +232,7 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := r.Models[0].Inputs[0]
-	for _, want := range []string{"Version:1", "Device:double", "Package: ", "Targets:[net.py:Net]", "Inputs:[2,3]",
+	for _, want := range []string{"Version:2", "Device:double", "Package: ", "Targets:[net.py:Net]", "Inputs:[2,3]",
 		"Args:[width=4]", "Eval:true", "Limit:90",
 		"'commit':'c0ffee'", "<nil>"} {
 		if !strings.Contains(got, want) {

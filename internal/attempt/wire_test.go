@@ -33,8 +33,9 @@ func sampled() []any {
 	fell := attemptAnswer{Target: "net.py:Net", Phase: "done", Model: "Net", Inputs: []string{"2,3 float32"},
 		Parameters: 12, Data: true, Backward: true, Seconds: 0.25,
 		Peak: 4096, Ops: []opsPart{{"aten::add.Tensor", 3, "N", 1500, nil}, {"aten::mm", 2, "-", 500, &flops}},
-		Fallbacks: []fallbacksPart{{"aten::mm", "net.py:7", 2, 500, 96}}, Met: []metPart{{"aten::mm", "matmul-large-output", true, "net.py:7", 2}},
-		Notes: []notesPart{}}
+		Fallbacks: []fallbacksPart{{"aten::mm", "net.py:7", 2, 500, 96}},
+		Met:       []metPart{{"aten::mm", "matmul-large-output", true, "net.py:7", 2}},
+		Notes:     []notesPart{}}
 	missing := fell
 	missing.Answer, missing.Phase, missing.Backward, missing.StandIns, missing.Fallbacks,
 		missing.Fallback = "attempt", "forward", false, 1, []fallbacksPart{}, &fell

@@ -173,10 +173,6 @@ func rehearsedText(run *evidence.Run) string {
 	}
 	s := fmt.Sprintf("%s of %s, %s refused", count(calls, "call"), count(len(run.Rehearsal.Operators), "operator"),
 		thousands(refused))
-	sure := len(evidence.MetBy(run.Rehearsal.Met, true, "wrong"))
-	if may := len(evidence.MetBy(run.Rehearsal.Met, false, "wrong")); sure+may > 0 {
-		s += fmt.Sprintf("; known wrong results: %d met, %d possible", sure, may)
-	}
 	var parts []string
 	for _, x := range [][2]string{{"fallback.calls", " of calls"}, {"fallback.flops", " of FLOPs"},
 		{"fallback.time", " of CPU time"}} {
@@ -186,6 +182,10 @@ func rehearsedText(run *evidence.Run) string {
 	}
 	if parts != nil {
 		s += "; without a kernel: " + strings.Join(parts, ", ")
+	}
+	sure := len(evidence.MetBy(run.Rehearsal.Met, true, "wrong"))
+	if may := len(evidence.MetBy(run.Rehearsal.Met, false, "wrong")); sure+may > 0 {
+		s += fmt.Sprintf("; known wrong results: %d met, %d possible", sure, may)
 	}
 	if run.Rehearsal.Met == nil {
 		s += "; known wrong results were not looked for by the assay that rehearsed"
@@ -323,8 +323,8 @@ func happened(run *evidence.Run) string {
 	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
 }
 
-// knownBad says first what comes out wrong on a Mac, or would end the process there, of what the rehearsal met for sure;
-// "" where nothing does.
+// knownBad says first what comes out wrong on a Mac, or would end the process there, of what the rehearsal met for
+// sure; "" where nothing does.
 func knownBad(run *evidence.Run) string {
 	if run.Rehearsal == nil {
 		return ""
@@ -342,6 +342,9 @@ func knownBad(run *evidence.Run) string {
 			s += ", " + place(run, row.Where)
 		}
 		s += ")"
+		if row.Remedy != "" {
+			s += ": " + row.Remedy
+		}
 		if n := len(met) - 1; n > 0 {
 			s += fmt.Sprintf("; %d more such", n)
 		}
