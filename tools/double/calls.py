@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(ROOT, "agent"))
 import truth  # noqa: E402
 
 # The oldest macOS on which a release runs (errors.py), newest first, and one of each generation.
-MACOS = ((26, 2), (26, 0), (15, 5), (15, 0), (14, 4), (14, 0), (13, 2), (13, 1), (13, 0), (12, 3))
+MACOS = ((26, 4), (26, 2), (26, 0), (15, 5), (15, 0), (14, 4), (14, 0), (13, 2), (13, 1), (13, 0), (12, 3))
 
 
 def numbers(text):

@@ -20,7 +20,7 @@ from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import guest
-from . import errors, generators, refuse, shapes
+from . import errors, facts, generators, refuse, shapes
 from .current import current, inside, state
 from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator, Whole
 
@@ -286,6 +286,7 @@ class Dispatch:
         error = errors.collective_error(op.name, self.series, self.double.table.commit, self.double.fallback)
         if error is not None:
             raise self.double.refused(op.name, "missing", error)
+        self.remark(op, args, kwargs)
 
         def copied(a):
             if isinstance(a, _Tensor):
@@ -339,24 +340,15 @@ class Dispatch:
         if whole.rules:
             self.refuse(whole, args, kwargs)
         if whole.remarks:
-            self.remark(whole, args, kwargs)
+            late = any(r.late for r in whole.remarks) and torch.is_grad_enabled() and any(
+                t.requires_grad for t in tensors_of(args, None, []))
+            with inside():
+                self.remark(whole, args, kwargs, late)
 
-    def remark(self, op, args, kwargs):
-        """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""
-        open_yet = []
-        for name, check, certain in op.remarks:
-            if check is None:
-                self.double.met(op.name, name, False)
-                continue
-            open_yet.append((name, check, certain))
-            try:
-                found = check(args, kwargs)
-            except Exception as error:  # arguments of another form than the row is about
-                guest.pass_on(error)
-                continue
-            if found is not None:
-                self.double.met(op.name, name, certain)
-        op.remarks = open_yet
+    def remark(self, op, args, kwargs, backward=True):
+        """Keep the facts that a call meets where MPS refuses nothing. backward: whether a backward pass follows."""
+        for fact, sure in facts.remarked(op.remarks, args, kwargs, backward):
+            self.double.met(op.name, fact, sure)
 
     # Devices
 

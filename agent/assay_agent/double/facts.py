@@ -11,6 +11,7 @@ import re
 
 import torch
 
+from .. import guest
 from .dtypes import NAMES, argument, asked, common_dtype, cxx, tensors
 from .predicates import PREDICATES
 
@@ -259,10 +260,48 @@ def _refusal(row, check, name, release):
 REMARKED = ("wrong", "aborts", "cpu", "slow", "warns", "ignored")
 
 
+class Remark:
+    """A row of what MPS does otherwise than a CPU without refusing, as an operator of a release meets it.
+
+    fact     its name
+    check    function of (args, kwargs); None where one call's arguments do not tell
+    certain  whether the row is known to be true in the release whenever its clauses hold
+    late     it is met in the backward pass
+    told     it was said that it may be met, which is said once
+    """
+
+    __slots__ = ("fact", "check", "certain", "late", "told")
+
+    def __init__(self, row, release):
+        self.fact, self.check = row["name"], condition(row)
+        self.certain = certain(row, release) and not row.get("partly", False)
+        self.late, self.told = row.get("direction") == "backward", False
+
+
 def remarks(name, release, macos):
-    """(row's name, check, certain) for each row about an operator of what MPS does otherwise than a CPU without
-    refusing. check is None where one call's arguments do not tell; certain is whether the row is known to be true in
-    that release whenever its clauses hold."""
+    """A Remark for each row about an operator of what MPS does otherwise than a CPU without refusing."""
     release = tuple(release)
-    return [(row["name"], condition(row), certain(row, release) and not row.get("partly", False))
-            for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]
+    return [Remark(row, release) for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]
+
+
+def remarked(remarks, args, kwargs, backward=True):
+    """(name of the fact, sure) for each remark that a call meets. What one call does not tell is said once. backward:
+    whether a backward pass follows."""
+    for r in remarks:
+        if r.late and not backward:
+            continue
+        found, sure = {}, False
+        if r.check is not None:
+            try:
+                found = r.check(args, kwargs)
+            except Exception as error:  # arguments of another form than the row is about
+                guest.pass_on(error)
+                continue
+            if found is None:
+                continue
+            sure = r.certain and "perhaps" not in found
+        if not sure:
+            if r.told:
+                continue
+            r.told = True
+        yield r.fact, sure

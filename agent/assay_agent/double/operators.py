@@ -66,13 +66,7 @@ class Operator:
     error_name   the name that the backend's error gives it where it is missing
     rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py, parts.py); none where it
                  has no kernel
-    remarks      [(name of a fact, function of (args, kwargs) or None, whether it is certain)]: what MPS does otherwise
-                 than a CPU without refusing
-    whole        the name of the operator that MPS has as a whole, where this one is a part of it on a CPU, and its
-    inside       state; None where there is none
-    spares       where it calls a missing operator for some arguments only: a function of (args, kwargs), whether these
-                 are others
-    unnoticed    a function of (args): whether the backend sees nothing amiss where a CPU would raise
+    remarks      facts.Remark: what MPS does otherwise than a CPU without refusing
     counts       a Counts, shared with overloads that are counted under the same name
     """
 
@@ -125,7 +119,8 @@ class Operator:
         self.kernelless = self.state in (MISSING, ON_CPU, NO_STUB)
         self.rules = (self._rules(double, base)
                       if self.state in (NATIVE, COMPOSED) or self.inside == NATIVE or self.spares is not None else ())
-        self.remarks = [] if self.state in (MISSING, NO_STUB) else facts.remarks(name, double.numbers, double.macos)
+        self.remarks = [] if self.state in (MISSING, NO_STUB) and not self.collective else facts.remarks(
+            name, double.numbers, double.macos)
 
     def _rules(self, double, base):
         rules = list(refuse.rules_for(self.name, double.numbers, double.macos))

@@ -6,7 +6,7 @@ import types
 import torch
 from torch._prims_common import suggest_memory_format
 
-from .current import inside
+from .current import current, inside
 from .dtypes import argument, cxx
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
@@ -302,6 +302,272 @@ def cpu_scalar_of_a_view(args, kwargs):
 def fractional_ends(args, kwargs):
     """aten::linspace between numbers of which one is no whole one."""
     return {} if any(isinstance(v, float) and v != int(v) for v in args[:2]) else None
+
+
+# Of a known wrong result that is seen now and then, or on some chips: the call fits, and may be wrong.
+MAY = {"perhaps": True}
+
+
+def _shaped(value, rank=1):
+    return isinstance(value, torch.Tensor) and value.dim() >= rank
+
+
+def _tells(value):
+    """Whether a tensor has values to look at: without data (--shape-only) it has none."""
+    return isinstance(value, torch.Tensor) and not value.is_meta and value.layout is torch.strided and value.numel() > 0
+
+
+def axis_over(args, kwargs, position, axis, limit):
+    """One axis of a tensor is over a limit."""
+    t = args[position] if position < len(args) else None
+    return {"n": t.shape[axis]} if _shaped(t) and -t.dim() <= axis < t.dim() and t.shape[axis] > limit else None
+
+
+def nan_in(args, kwargs, *positions):
+    """NaN in one of these tensors."""
+    for p in positions:
+        t = args[p] if p < len(args) else None
+        if _tells(t) and t.is_floating_point() and bool(torch.isnan(t).any()):
+            return {}
+    return None
+
+
+def value_above(args, kwargs, position, limit):
+    """A whole number in a tensor is over a limit, or below its negative."""
+    t = args[position]
+    if not _tells(t) or t.is_floating_point() or t.is_complex() or t.dtype is torch.bool:
+        return None
+    low, high = torch.aminmax(t)
+    return {} if int(high) > limit or int(low) < -limit else None
+
+
+def value_is(args, kwargs, position, value):
+    """A tensor has a value at some place."""
+    t = args[position]
+    return {} if _tells(t) and bool((t == value).any()) else None
+
+
+def index_outside(args, kwargs):
+    """An index lies outside: of embedding (weight, indices), index_select (self, dim, index) and index (self, [indices])."""
+    t, at = args[0], args[1]
+    if not _shaped(t):
+        return None
+    if isinstance(at, torch.Tensor):
+        pairs = [(at, t.shape[0])]
+    elif isinstance(at, int):
+        pairs = [(args[2], t.shape[at])]
+    else:
+        pairs = [(i, n) for i, n in zip(at, t.shape) if i is not None]
+        if any(i.dtype in (torch.bool, torch.uint8) for i, _ in pairs):
+            return None  # a mask: the axes behind it are others
+    for index, n in pairs:
+        if _tells(index):
+            low, high = torch.aminmax(index)
+            if int(low) < (0 if isinstance(at, torch.Tensor) else -n) or int(high) >= n:
+                return {}
+    return None
+
+
+def target_outside(args, kwargs):
+    """nll_loss: a target is no class, and not ignore_index."""
+    target, ignored, classes = args[1], argument(args, kwargs, 4, "ignore_index", -100), args[0].shape[1 if args[0].dim() > 1 else 0]
+    if not _tells(target):
+        return None
+    bad = ((target < 0) | (target >= classes)) & (target != ignored)
+    return {} if bool(bad.any()) else None
+
+
+def target_ignored(args, kwargs):
+    """nll_loss: a target is ignore_index."""
+    return {} if _tells(args[1]) and bool((args[1] == argument(args, kwargs, 4, "ignore_index", -100)).any()) else None
+
+
+def out_strided(args, kwargs):
+    """out= is given with strides of its own."""
+    out = kwargs.get("out")
+    return {} if isinstance(out, torch.Tensor) and not out.is_contiguous() else None
+
+
+def out_strides_differ(args, kwargs):
+    """out= has other strides than the input."""
+    out = kwargs.get("out")
+    return {} if isinstance(out, torch.Tensor) and out.dim() == args[0].dim() and out.stride() != args[0].stride() else None
+
+
+def is_part(args, kwargs, position):
+    """A tensor is a part of its storage: a slice, a column, an element."""
+    t = args[position]
+    if not _shaped(t, 0) or t.layout is not torch.strided:
+        return None
+    return {} if t.numel() * t.element_size() < t.untyped_storage().nbytes() else None
+
+
+def channel_slice(args, kwargs):
+    """A channel slice of a tensor whose channels lie last."""
+    t = args[0]
+    if t.dim() != 4 or t.is_contiguous() or t.is_contiguous(memory_format=torch.channels_last):
+        return None
+    return {} if t.stride(1) == 1 and t.stride(3) > t.shape[1] else None
+
+
+def inner_over(args, kwargs, limit):
+    """The inner dimension of a product is over a limit; which products are wrong depends on the chip and on memory."""
+    factors = [a for a in args if _shaped(a, 1)]
+    return MAY if len(factors) >= 2 and factors[-2].shape[-1] > limit else None
+
+
+def linear_over(args, kwargs, limit):
+    """linear: more rows of input, or of output features, than a limit."""
+    x, w = args[0], args[1]
+    rows = x.numel() // max(1, x.shape[-1]) if _shaped(x) else 0
+    return MAY if rows > limit or w.shape[0] > limit else None
+
+
+def linear_batch(args, kwargs, limit):
+    """linear with bias of a 3-D input whose batch is over a limit."""
+    x, bias = args[0], argument(args, kwargs, 2, "bias")
+    return {} if x.dim() == 3 and bias is not None and x.shape[0] > limit else None
+
+
+def product_over(args, kwargs, limit):
+    """bmm with a result of more elements than a limit, of a factor with strides of its own."""
+    a, b = args[0], args[1]
+    if not _shaped(a, 3) or not _shaped(b, 3) or a.shape[0] * a.shape[1] * b.shape[2] <= limit:
+        return None
+    return {} if not (a.is_contiguous() and b.is_contiguous()) else None
+
+
+def expanded(args, kwargs):
+    """A factor of a product is expanded: a stride is 0, and the inner dimension is 1."""
+    a, b = args[0], args[1]
+    if not _shaped(a, 2) or not _shaped(b, 2) or a.shape[-1] != 1:
+        return None
+    return {} if any(s == 0 and n > 1 for t in (a, b) for s, n in zip(t.stride(), t.shape)) else None
+
+
+def batches_differ(args, kwargs):
+    """solve: the batch dimensions of the two are broadcast."""
+    a, b = args[0], args[1]
+    return {} if _shaped(a, 2) and _shaped(b, 2) and a.dim() > 2 and b.dim() > 2 and a.shape[:-2] != b.shape[:-2] else None
+
+
+def underdetermined(args, kwargs):
+    """A batch of systems with more unknowns than equations."""
+    a = args[0]
+    return {} if a.dim() > 2 and a.shape[-2] < a.shape[-1] else None
+
+
+def to_cpu(args, kwargs, problem):
+    """A copy from MPS to the CPU. problem: narrower (into a type of at most that width: whether it is met depends on
+    where the CPU's tensor lies), gaps (equal strides that leave gaps)."""
+    if problem == "gaps":
+        to, source = args[0], args[1]
+        if _on_mps(to) or not _on_mps(source) or to.stride() != source.stride() or to.shape != source.shape:
+            return None
+        reach = 1 + sum((n - 1) * s for n, s in zip(source.shape, source.stride()))
+        return {} if source.numel() and reach > source.numel() else None
+    if len(args) > 1 and isinstance(args[1], torch.Tensor):  # copy_
+        source, dtype, there = args[1], args[0].dtype, not _on_mps(args[0])
+    else:
+        device = kwargs.get("device")
+        source, dtype, there = args[0], kwargs.get("dtype"), device is not None and device.type == "cpu"
+    if not there or dtype is None or not _on_mps(source) or dtype is source.dtype:
+        return None
+    return MAY if dtype.itemsize <= source.dtype.itemsize else None
+
+
+def into_cpu_part(args, kwargs):
+    """An MPS tensor is copied into a part of a CPU tensor."""
+    return is_part(args, kwargs, 0) if not _on_mps(args[0]) and _on_mps(args[1]) else None
+
+
+def not_waited_for(args, kwargs):
+    """A copy to MPS with non_blocking=True; whether its source changes too early no call tells."""
+    copies = len(args) > 1 and isinstance(args[1], torch.Tensor)
+    asked = argument(args, kwargs, 2, "non_blocking", False) if copies else kwargs.get("non_blocking", False)
+    source = args[1] if copies else args[0]
+    return MAY if asked and not _on_mps(source) else None
+
+
+def _on_mps(t):
+    return current.double.place.on_mps(t)
+
+
+def without_input_gradient(args, kwargs):
+    """native_layer_norm_backward: no gradient of the input is asked for, but one of weight or bias."""
+    mask = argument(args, kwargs, 7, "output_mask", (True,))
+    return {} if not mask[0] and any(mask[1:]) else None
+
+
+def to_one(args, kwargs):
+    """Linear interpolation with align_corners=True to or from a size of 1 along an axis."""
+    if not argument(args, kwargs, 2, "align_corners", False):
+        return None
+    sizes = list(argument(args, kwargs, 1, "output_size") or ()) + list(args[0].shape[2:])
+    return {} if 1 in sizes else None
+
+
+def sort_first_axis(args, kwargs, limit):
+    """Sorting along dimension 0 while another is over a limit."""
+    t = args[0]
+    dim = kwargs.get("dim", next((a for a in args[1:] if a.__class__ is int), -1))
+    return {} if _shaped(t, 2) and dim % t.dim() == 0 and max(t.shape[1:]) > limit else None
+
+
+def reduced_third_last(args, kwargs):
+    """sum over the third last of five dimensions, of which one is 1."""
+    t, dims = args[0], argument(args, kwargs, 1, "dim")
+    return {} if t.dim() == 5 and 1 in t.shape and dims is not None and [d % 5 for d in dims] == [2] else None
+
+
+def negative_dimension(args, kwargs):
+    """A reduction over a dimension counted from the end."""
+    dims = argument(args, kwargs, 1, "dim")
+    dims = dims if isinstance(dims, (list, tuple)) else [dims]
+    return {} if any(d.__class__ is int and d < 0 for d in dims) else None
+
+
+def not_apple_silicon(args, kwargs):
+    """On AMD GPUs and under x86-64 alone: the double is no such Mac."""
+    return None
+
+
+def layered(args, kwargs, problem):
+    """LSTM (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). problem: both
+    (bidirectional or of several layers), dropout (between several layers, in training)."""
+    if problem == "both":
+        return {} if args[4] > 1 or args[7] else None
+    return {} if args[4] > 1 and args[5] > 0 and args[6] else None
+
+
+def sdpa(args, kwargs, problem):
+    """Attention.mm, _scaled_dot_product_attention_math_mps. Few queries (8 at most, no more than keys) of head sizes 64,
+    96 or 128 take a kernel that reads strides itself. problem: strided (a tensor has strides of its own), permuted (its
+    batches do not lie behind one another), long (1024 keys or more), heads (the value's head size differs), mask (is
+    broadcast along some axes only), masked (a row has no key)."""
+    q, k, v = args[:3]
+    mask = argument(args, kwargs, 3, "attn_mask")
+    if problem == "heads":
+        return {} if q.shape[-1] != v.shape[-1] else None
+    if problem == "mask":
+        if not isinstance(mask, torch.Tensor):
+            return None
+        full = list(q.shape[:-2]) + [q.shape[-2], k.shape[-2]]
+        same = [m == n for m, n in zip(reversed(mask.shape), reversed(full)) if n > 1]
+        return {} if any(same) and not all(same) else None
+    if problem == "masked":
+        if not _tells(mask) or mask.dtype is not torch.bool and not mask.is_floating_point():
+            return None
+        hidden = ~mask if mask.dtype is torch.bool else mask == float("-inf")
+        return {} if bool(hidden.all(-1).any()) else None
+    short = q.shape[-2] <= 8 and q.shape[-2] <= k.shape[-2] and q.shape[-1] == v.shape[-1] and q.shape[-1] in (64, 96, 128)
+    if not short:
+        return None
+    if problem == "long":
+        return {} if k.shape[-2] >= 1024 else None
+    if problem == "strided":
+        return {} if not all(t.is_contiguous() for t in (q, k, v)) else None
+    return {} if any(t.dim() == 4 and t.shape[0] > 1 and t.stride(0) != t.shape[1] * t.stride(1) for t in (q, k, v)) else None
 
 
 # By the name that rows give.
