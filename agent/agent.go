@@ -15,7 +15,7 @@ import (
 
 // A bare folder name would leave out files that begin with an underscore: __init__.py among them.
 //
-//go:embed boot/*.py assay_agent/*.py assay_agent/*/*.py assay_agent/*/*/*.py assay_agent/*/*.txt
+//go:embed boot/*.py assay_agent/*.py assay_agent/*/*.py assay_agent/*/*/*.py assay_agent/*/*.txt assay_agent/*/*.json
 var files embed.FS
 
 // Variable is the environment variable that configures the agent; its value is JSON.

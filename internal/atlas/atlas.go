@@ -1,5 +1,5 @@
 // Package atlas knows which operators run on MPS in which release of PyTorch, torchvision, torchaudio and
-// tensorflow-metal, under which conditions they refuse, and which operators a Python API comes down to.
+// tensorflow-metal, and which operators a Python API comes down to.
 //
 // All of it stands in tables/, texts that can be read without this package; tools/atlas derives them from released
 // wheels and from PyTorch's own databases. Each file says at its top what it holds and how it is known.
@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/pelletier/go-toml/v2"
 )
 
 //go:embed tables
@@ -28,9 +26,13 @@ type Atlas struct {
 	read   sync.Once
 	all    []Release
 
-	conditions, bugs sync.Once
-	rows, wrong      []Condition
-	ways             map[string][]detour
+	ways map[string][]detour
+
+	spaces     sync.Once
+	namespaces []string
+	python     sync.Once
+	names      map[string][]Call // api.txt and api-libraries.txt
+	others     []string          // namespaces of operators of libraries that have no table
 }
 
 func text(name string) []byte {
@@ -143,7 +145,8 @@ func (a *Atlas) calls(name string, words int) map[string][]Call {
 	}
 	m := map[string][]Call{}
 	for line := range bytes.Lines(text(name)) {
-		f := strings.Fields(string(line))
+		line, _, _ := strings.Cut(string(line), " # ")
+		f := strings.Fields(line)
 		if len(f) < words || strings.HasPrefix(f[0], "#") {
 			continue
 		}
@@ -198,77 +201,4 @@ func (a *Atlas) Types(operator, column string) []string {
 		list = append(list, c.Operator)
 	}
 	return list
-}
-
-// Condition is a refusal, a detour or a wrong result that depends on more than the operator's name.
-type Condition struct {
-	Name string `toml:"name" json:"name"`
-	// aten::sum stands for all its overloads, * for any operator
-	Operators []string `toml:"operators" json:"operators"`
-	Kind      string   `toml:"kind" json:"kind,omitempty"`       // dtype, rank, shape, …
-	When      string   `toml:"when" json:"when"`                 //
-	Outcome   string   `toml:"outcome" json:"outcome,omitempty"` // raises, warns, cpu, wrong, aborts, slow, ignored
-	Error     string   `toml:"error" json:"error,omitempty"`     // the exception's class
-	Text      string   `toml:"text" json:"text,omitempty"`       // its message, {…} where it varies
-	Wrong     string   `toml:"wrong" json:"wrong,omitempty"`     // what comes out instead
-	From      string   `toml:"from" json:"from,omitempty"`       // first release in which it was seen
-	Until     string   `toml:"until" json:"until,omitempty"`     // last release in which it was seen
-	Fixed     string   `toml:"fixed" json:"fixed,omitempty"`     // first release in which it is right
-	MacOS     string   `toml:"macos" json:"macos,omitempty"`     // only on these macOS releases
-	Remedy    string   `toml:"remedy" json:"remedy,omitempty"`   //
-	Source    string   `toml:"source" json:"source"`             //
-	Known     string   `toml:"known" json:"known"`               // derived or reported
-	Open      bool     `toml:"open" json:"open_issue,omitempty"` // the issue was open when the row was written
-}
-
-// Holds says whether the row speaks of a release.
-func (c Condition) Holds(version string) bool {
-	switch {
-	case c.From != "" && CompareReleases(version, c.From) < 0:
-		return false
-	case c.Fixed != "" && CompareReleases(version, c.Fixed) >= 0:
-		return false
-	case c.Until != "" && CompareReleases(version, c.Until) > 0:
-		return false
-	}
-	return true
-}
-
-// about says whether the row speaks of an operator.
-func (c Condition) about(operator string) bool {
-	base, _, _ := strings.Cut(operator, ".")
-	return slices.Contains(c.Operators, operator) || slices.Contains(c.Operators, base)
-}
-
-type conditions struct {
-	Conditions []Condition `toml:"condition"`
-	Bugs       []Condition `toml:"bug"`
-}
-
-func load(name string) (conditions, error) {
-	var c conditions
-	if err := toml.Unmarshal(text(name), &c); err != nil {
-		return c, fmt.Errorf("atlas: built-in %s: %w", name, err)
-	}
-	return c, nil
-}
-
-// Conditions lists the rows of conditions.toml. The list is shared: it is not to be changed.
-func (a *Atlas) Conditions() []Condition {
-	a.conditions.Do(func() { a.rows = mustLoad("conditions.toml").Conditions })
-	return a.rows
-}
-
-// Bugs lists known wrong results: the rows of bugs.toml. The list is shared: it is not to be changed.
-func (a *Atlas) Bugs() []Condition {
-	a.bugs.Do(func() { a.wrong = mustLoad("bugs.toml").Bugs })
-	return a.wrong
-}
-
-func mustLoad(name string) conditions {
-	c, err := load(name)
-	if err != nil {
-		panic(err)
-	}
-	return c
 }

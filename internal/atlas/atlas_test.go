@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,90 +101,6 @@ func TestCallsAreOperators(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-var releaseNumber = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
-
-// TestConditions: each row names operators and releases that exist, has a source, and its message stands in the wheels
-// of the releases for which the row says so.
-func TestConditions(t *testing.T) {
-	a := &Atlas{}
-	bases := map[string]bool{"*": true}
-	for _, pkg := range Packages {
-		for _, r := range a.Table(pkg).Rows {
-			base, _, _ := strings.Cut(r.Name, ".")
-			bases[r.Name], bases[base] = true, true
-		}
-	}
-	var versions []string
-	for _, r := range a.Releases("torch") {
-		versions = append(versions, r.Version)
-	}
-	kinds := strings.Fields("dtype rank shape value mode layout device size macos grad stub environment")
-	outcomes := strings.Fields("raises warns cpu wrong aborts slow ignored")
-	// Their messages are not PyTorch's, or reach it in pieces that are too short to look for.
-	unseen := []string{"ndarray-over-2-32-bytes", "sparse-coo", "qr-batch", "autocast-dtype-3",
-		"autocast-unsupported-2-0"}
-	gap := []string{"rank-over-16"} // written out by instructions rather than stored in some releases
-	texts := a.Table("texts")
-	seen := map[string]string{}
-	for _, r := range texts.Rows {
-		seen[r.Name] = r.Cells
-	}
-	names := map[string]bool{}
-	check := func(c Condition) {
-		if names[c.Name] {
-			t.Errorf("%s stands twice", c.Name)
-		}
-		names[c.Name] = true
-		for _, op := range c.Operators {
-			if !bases[op] && !strings.HasPrefix(op, "c10d::") {
-				t.Errorf("%s: no operator is called %s", c.Name, op)
-			}
-		}
-		for _, v := range []string{c.From, c.Until, c.Fixed} {
-			if v != "" && !(slices.Contains(versions, v) || releaseNumber.MatchString(v) &&
-				CompareReleases(v, versions[0]) < 0) {
-				t.Errorf("%s: %s is no release", c.Name, v)
-			}
-		}
-		if c.Source == "" || c.When == "" || c.Known != "derived" && c.Known != "reported" {
-			t.Errorf("%s: source %q, when %q, known %q", c.Name, c.Source, c.When, c.Known)
-		}
-	}
-	for _, c := range a.Conditions() {
-		check(c)
-		if !slices.Contains(kinds, c.Kind) || !slices.Contains(outcomes, c.Outcome) {
-			t.Errorf("%s: kind %q, outcome %q", c.Name, c.Kind, c.Outcome)
-		}
-		if c.Text == "" || slices.Contains(unseen, c.Name) || slices.Contains(gap, c.Name) {
-			continue
-		}
-		for i, v := range texts.Columns {
-			if c.Holds(v) && (seen[c.Name] == "" || seen[c.Name][i] != 'T') {
-				t.Errorf("%s: its message is not in the wheel of %s", c.Name, v)
-			}
-		}
-	}
-	clear(names) // a bug may share its name with the condition that says when it shows
-	for _, b := range a.Bugs() {
-		check(b)
-		if b.Wrong == "" {
-			t.Errorf("%s: what comes out wrong is not said", b.Name)
-		}
-	}
-}
-
-func TestHolds(t *testing.T) {
-	c := Condition{From: "2.1.0", Until: "2.8.0"}
-	for v, want := range map[string]bool{"2.0.1": false, "2.1.0": true, "2.8.0": true, "2.9.0": false} {
-		if c.Holds(v) != want {
-			t.Errorf("%s: %v", v, !want)
-		}
-	}
-	if c := (Condition{Fixed: "2.10.0"}); !c.Holds("2.9.1") || c.Holds("2.10.0") || c.Holds("2.11.0") {
-		t.Error("fixed in 2.10.0")
 	}
 }
 

@@ -52,34 +52,6 @@ func TestReleasesRead(t *testing.T) {
 	}
 }
 
-// TestHoldsAtItsBounds: a row speaks of the releases from its first to its last, and of none in which it is right.
-func TestHoldsAtItsBounds(t *testing.T) {
-	c := Condition{From: "2.2", Until: "2.8.1", Operators: []string{"aten::sum", "aten::add.Tensor"}}
-	for version, want := range map[string]bool{"2.1.9": false, "2.2": true, "2.2.0": true, "2.8.1": true,
-		"2.8.2": false} {
-		if c.Holds(version) != want {
-			t.Errorf("%s: %v", version, !want)
-		}
-	}
-	c = Condition{Fixed: "2.5.0"}
-	for version, want := range map[string]bool{"2.4.1": true, "2.5.0": false, "2.6.0": false} {
-		if c.Holds(version) != want {
-			t.Errorf("fixed, %s: %v", version, !want)
-		}
-	}
-	c.Operators = []string{"aten::sum", "aten::add.Tensor"}
-	for op, want := range map[string]bool{"aten::sum": true, "aten::sum.dim": true, "aten::add.Tensor": true,
-		"aten::add":     false,
-		"aten::summary": false} {
-		if got := len(About([]Condition{c}, op, "2.4.0")) == 1; got != want {
-			t.Errorf("%s: %v", op, got)
-		}
-		if len(About([]Condition{c}, op, "2.5.0")) != 0 {
-			t.Errorf("%s: a row speaks of a release in which it is right", op)
-		}
-	}
-}
-
 // TestTableEdits: a table keeps what it is told, in the order of releases, and refuses what does not fit.
 func TestTableEdits(t *testing.T) {
 	const text = "# head\n\noperator 2.8 2.10\na N -\n\nb C C\n"

@@ -1,91 +1,172 @@
 package atlas
 
 import (
-	"bufio"
-	"bytes"
+	"maps"
+	"path"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// Name is a public name of one of torch's modules, and the series of PyTorch that have it.
-type Name struct {
-	Since string // 2.7; "" where that was not read
-	Until string // 2.12; "" where the newest has it
+// API is a name of a Python interface, PyTorch's or a library's, and the operators that it calls.
+type API struct {
+	Name              string
+	Forward, Backward []Call
 }
 
-var names = sync.OnceValue(func() map[string]map[string]Name {
-	m := map[string]map[string]Name{}
-	lines := bufio.NewScanner(bytes.NewReader(text("names.txt")))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		f := strings.Fields(lines.Text())
-		if len(f) < 4 || strings.HasPrefix(f[0], "#") {
-			continue
+// Libraries are the beginnings of the Python names of which the atlas knows some.
+var Libraries = []string{"torch.", "torchvision.", "torchaudio.", "detectron2.", "mmcv.", "torch_cluster.",
+	"torch_geometric.", "torch_scatter."}
+
+// pythonNames are the lines of api.txt and its like for libraries: "name direction" → operators.
+func (a *Atlas) pythonNames() map[string][]Call {
+	a.python.Do(func() {
+		a.names = maps.Clone(a.calls("api.txt", 2))
+		maps.Copy(a.names, a.calls("api-torchvision.txt", 2))
+		maps.Copy(a.names, a.calls("api-torchaudio.txt", 2))
+		maps.Copy(a.names, a.calls("api-libraries.txt", 2))
+		known := a.Namespaces()
+		for _, calls := range a.calls("api-libraries.txt", 2) {
+			for _, c := range calls {
+				if space, _, _ := strings.Cut(c.Operator, "::"); !slices.Contains(known, space) {
+					a.others = append(a.others, space)
+				}
+			}
 		}
-		if m[f[0]] == nil {
-			m[f[0]] = map[string]Name{}
-		}
-		n := Name{Since: strings.TrimLeft(f[1], "?"), Until: strings.TrimLeft(f[2], "-?")}
-		for _, name := range f[3:] {
-			if old, ok := m[f[0]][name]; !ok || old.Since == "" { // the first span; a later one holds less
-				m[f[0]][name] = n
+	})
+	return a.names
+}
+
+// foreign reports whether an operator is one of a library that has no table, and no kernel for MPS either:
+// api-libraries.txt says where that was read.
+func (a *Atlas) foreign(operator string) bool {
+	a.pythonNames()
+	space, _, _ := strings.Cut(operator, "::")
+	return slices.Contains(a.others, space)
+}
+
+// spellings are the full names that a person may mean by a name: nn.Conv3d, Conv3d, F.interpolate, Tensor.add_,
+// torch.nn.modules.conv.Conv3d, optim.AdamW, whose operators are those of its step.
+func spellings(name string) []string {
+	if rest, ok := strings.CutPrefix(name, "F."); ok {
+		name = "torch.nn.functional." + rest
+	}
+	list := []string{name, "torch." + name, "torch.nn." + name, "torch.nn.functional." + name, "torch.optim." + name}
+	for _, inside := range []string{"torch.nn.modules.", "torch.optim.", "torchvision.ops.",
+		"torchaudio.functional."} {
+		for _, full := range list[:2] {
+			if file, rest, ok := strings.Cut(strings.TrimPrefix(full, inside), "."); ok &&
+				strings.HasPrefix(full, inside) && strings.ToLower(file) == file {
+				list = append(list, strings.Replace(inside, "modules.", "", 1)+rest)
 			}
 		}
 	}
-	return m
-})
-
-// PythonName says which releases have a name of a module: torch.mps and compile_shader. Where there is none, read says
-// whether the module's names were read: then no release has it.
-func (a *Atlas) PythonName(module, name string) (n Name, there, read bool) {
-	list, read := names()[module]
-	n, there = list[name]
-	return n, there, read
-}
-
-// insteadOf says what to use for names of torch that circulate and that no release has.
-var insteadOf = map[string]string{
-	"mps.is_metal_capture_enabled": "torch.mps.profiler.is_metal_capture_enabled()",
-	"mps.metal_capture":            "torch.mps.profiler.metal_capture(name)",
-	"mps.memory_allocated":         "torch.mps.current_allocated_memory()",
-	"mps.max_memory_allocated": "torch.mps.current_allocated_memory(), asked at the end of each phase; assay run " +
-		"keeps the peak",
-	"mps.memory_reserved":         "torch.mps.driver_allocated_memory()",
-	"mps.get_device_name":         "torch.backends.mps.get_name(), from 2.9 on",
-	"mps.mem_get_info":            "torch.mps.recommended_max_memory() and torch.mps.driver_allocated_memory()",
-	"mps.reset_peak_memory_stats": "nothing: MPS keeps no peak before 2.13",
-	"mps.amp":                     "torch.amp with the device type \"mps\"",
-	"mps.set_device":              "nothing: there is one device",
-	"mps.current_device":          "nothing: there is one device",
-	"mps.get_device_properties":   "torch.backends.mps, from 2.9 on",
-	"mps.memory_summary":          "torch.mps.current_allocated_memory() and driver_allocated_memory()",
-}
-
-// Instead says what to use for a name that circulates and that no release has: torch.mps.memory_allocated; "" where
-// nothing is known.
-func (a *Atlas) Instead(name string) string { return insteadOf[strings.TrimPrefix(name, "torch.")] }
-
-// Modules lists the modules, in no order, that have a name which is there from some release on.
-func (a *Atlas) Modules(name string) []string {
-	var list []string
-	for module, has := range names() {
-		if _, ok := has[name]; ok {
-			list = append(list, module)
+	for _, full := range slices.Clone(list) {
+		if strings.HasPrefix(full, "torch.optim.") {
+			list = append(list, full+".step")
 		}
 	}
 	return list
 }
 
-// NearName is the name of a module that is nearest to one that it does not have; "" where none is near.
-func (a *Atlas) NearName(module, name string) string {
+// API finds a Python name: torch.linalg.eig, torch.nn.Conv3d, torchvision.ops.nms. Shorter forms are found as well:
+// nn.Conv3d, F.interpolate, Tensor.add_; an optimizer stands for its step.
+func (a *Atlas) API(name string) (API, bool) {
+	lists := a.pythonNames()
+	for _, full := range spellings(name) {
+		forward, ok := lists[full+" forward"]
+		backward, also := lists[full+" backward"]
+		if ok || also {
+			return API{full, forward, backward}, true
+		}
+	}
+	return API{}, false
+}
+
+// Ways lists calls of a Python name that were traced apart, each with the argument that sets it apart:
+// torch.optim.AdamW.step(fused=True), torch.add(out=).
+func (a *Atlas) Ways(name string) []API {
+	var list []API
+	for _, n := range a.APIs() {
+		if strings.HasPrefix(n, name+"(") {
+			api, _ := a.API(n)
+			list = append(list, api)
+		}
+	}
+	return list
+}
+
+// MatchAPIs lists the Python names that a pattern with * or ? fits, sorted: torch.linalg.*, nn.Conv*. Calls that were
+// traced apart (Ways) are left out.
+func (a *Atlas) MatchAPIs(pattern string) []API {
+	patterns := spellings(pattern)[:3]
+	var list []API
+	for _, n := range a.APIs() {
+		if strings.Contains(n, "(") || !slices.ContainsFunc(patterns, func(p string) bool { return matches(p, n) }) {
+			continue
+		}
+		api, _ := a.API(n)
+		list = append(list, api)
+	}
+	return list
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// Namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf,
+// torch.special.zeta; "" where no operator is so called.
+func (a *Atlas) Namesake(name string) string {
+	rest, ok := strings.CutPrefix(name, "torch.")
+	if !ok {
+		return ""
+	}
+	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "Tensor."), "nn.functional.")
+	for _, m := range []string{"special", "linalg", "fft"} {
+		if n, ok := strings.CutPrefix(rest, m+"."); ok {
+			rest = m + "_" + n
+		}
+	}
+	if strings.Contains(rest, ".") || strings.HasPrefix(rest, "_") || len(a.Named("aten::"+rest)) == 0 {
+		return ""
+	}
+	return "aten::" + rest
+}
+
+// APIs lists the Python names that the atlas has, sorted.
+func (a *Atlas) APIs() []string {
+	var names []string
+	for key := range a.pythonNames() {
+		name, _, _ := strings.Cut(key, " ")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// NearAPI lists Python names that are spelt almost so, or that end so.
+func (a *Atlas) NearAPI(name string, n int) []string {
+	names := a.APIs()
+	var found []string
+	_, last, ok := strings.Cut(name, ".")
+	for ok && strings.Contains(last, ".") {
+		_, last, _ = strings.Cut(last, ".")
+	}
+	if last == "" {
+		last = name
+	}
+	for _, s := range names {
+		if strings.HasSuffix(strings.ToLower(s), "."+strings.ToLower(last)) {
+			found = append(found, s)
+		}
+	}
+	found = append(found, nearest(strings.ToLower(name), names, n)...)
 	var list []string
-	for n := range names()[module] {
-		list = append(list, n)
+	for _, s := range found {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
 	}
-	slices.Sort(list)
-	if near := nearest(name, list, 1); len(near) > 0 {
-		return near[0]
-	}
-	return ""
+	return list[:min(n, len(list))]
 }

@@ -1,17 +1,22 @@
 package attempt
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/evidence"
+	"assay/internal/facts"
 )
 
 // The outcomes of an attempt. Where the double refuses, the outcome is its cause.
 const (
 	outcomeOK       = "ok"
+	outcomeWrong    = "wrong"  // it ran, and numbers are known to come out wrong
+	outcomeAborts   = "aborts" // it ran here, and the process is known to end on a Mac
 	outcomeMissing  = "missing operator"
 	outcomeDtype    = "dtype"
 	outcomeArgument = "argument"
@@ -25,8 +30,8 @@ const (
 )
 
 // outcomes is the order in which they are counted.
-var outcomes = []string{outcomeOK, outcomeMissing, outcomeDtype, outcomeArgument, outcomeDevice, outcomeMemory,
-	outcomeOther, outcomeCrash,
+var outcomes = []string{outcomeOK, outcomeWrong, outcomeAborts, outcomeMissing, outcomeDtype, outcomeArgument,
+	outcomeDevice, outcomeMemory, outcomeOther, outcomeCrash,
 	outcomeLate, outcomeCPU, outcomeNotBuilt}
 
 // mpsErrors tell the cause of a real device's error, whose texts are PyTorch's.
@@ -46,7 +51,7 @@ var mpsErrors = []struct {
 func (a *attemptAnswer) outcome() string {
 	switch {
 	case a.Error == nil:
-		return outcomeOK
+		return a.ran()
 	case a.Error.Kind == kindCrash:
 		return outcomeCrash
 	case a.Error.Kind == kindLate:
@@ -70,13 +75,30 @@ func (a *attemptAnswer) outcome() string {
 	return outcomeOther
 }
 
+// ran is the outcome of what raised nothing: ok, but where a call is known to come out wrong or to end the process.
+func (a *attemptAnswer) ran() string {
+	outcome, table := outcomeOK, facts.Load()
+	for _, row := range a.Met {
+		switch f := table.Fact(row.Fact); {
+		case f == nil || !row.Sure:
+		case f.Outcome == facts.Wrong:
+			return outcomeWrong
+		case f.Outcome == facts.Aborts:
+			outcome = outcomeAborts
+		}
+	}
+	return outcome
+}
+
 // judge makes outcomes of what attempt.py told, by the atlas.
 type judge struct {
 	atlas    *atlas.Atlas
-	remedies *atlas.Remedies
+	remedies *facts.Remedies
 }
 
-func newJudge(a *atlas.Atlas, release string) *judge { return &judge{a, a.Remedies(release)} }
+func newJudge(a *atlas.Atlas, release string) *judge {
+	return &judge{a, facts.Load().Remedies(a, release)}
+}
 
 // attempt judges a model; onCPU is what happened there, nil where it was not tried.
 func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
@@ -87,6 +109,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 		shares := sharesOf(a)
 		m.Ran = &shares
 	}
+	m.met(a)
 	for _, n := range a.Notes {
 		if n.Kind != standIn {
 			m.Notes = append(m.Notes, n.Op+": "+n.Text)
@@ -99,6 +122,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 		if len(a.Fallbacks) > 0 { // the user has set PYTORCH_ENABLE_MPS_FALLBACK
 			m.Fallback = fallbackOf(a)
 		}
+		m.badly()
 		return m
 	}
 	m.Error, m.Text, m.Where = a.Error.Type, a.Error.Text, a.Error.at()
@@ -117,7 +141,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 	m.CPU = outcomeOK
 	if onCPU.Error != nil {
 		m.CPU = onCPU.Error.told()
-		if !atlas.NamesMPS(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
+		if !facts.NamesMPS(onCPU.Error.Text) && m.Outcome != outcomeNotBuilt {
 			m.Outcome, m.Remedy = outcomeCPU, "it fails on the CPU as well: mend it there first"
 			if a.Refusal != nil && strings.Contains(a.Error.Text, "CUDA") {
 				m.Remedy = j.remedy(a)
@@ -125,6 +149,32 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 		}
 	}
 	return m
+}
+
+// met keeps the facts that calls of the attempt met, the worst first.
+func (m *Attempt) met(a *attemptAnswer) {
+	table := facts.Load()
+	for _, row := range a.Met {
+		met := evidence.Met{Fact: row.Fact, Outcome: "unknown", Sure: row.Sure, Operator: row.Op, Where: row.Where,
+			Count: row.N}
+		if f := table.Fact(row.Fact); f != nil {
+			f.Fill(&met)
+		}
+		m.Met = append(m.Met, met)
+	}
+	facts.Sort(m.Met)
+}
+
+// badly says of a model that ran which fact makes its outcome wrong or aborts: the worst, met most.
+func (m *Attempt) badly() {
+	met := evidence.MetBy(m.Met, true, m.Outcome)
+	if len(met) == 0 {
+		return
+	}
+	row := met[0][0]
+	m.Operator, m.Where, m.Remedy = row.Operator, row.Where, row.Remedy
+	m.Text = fmt.Sprintf("%s, when: %s; %s; %s [%s]", cmp.Or(row.Wrong, "the process ends on a Mac"), row.When,
+		row.Span, row.Source, row.Fact)
 }
 
 // remedy is what to do about the attempt's refusal.

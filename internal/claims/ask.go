@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/facts"
 )
 
 // answer is a line that the atlas gives: a state for each of the columns.
@@ -228,17 +229,13 @@ func (l *Ledger) bears(q Ask) error {
 	}
 	for _, name := range q.Rows {
 		if _, ok := l.row(name); !ok {
-			return fmt.Errorf("the atlas has no condition or bug %s", name)
+			return fmt.Errorf("the facts have no row %s", name)
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) row(name string) (atlas.Condition, bool) {
-	for _, rows := range [][]atlas.Condition{l.atlas.Conditions(), l.atlas.Bugs()} {
-		if i := slices.IndexFunc(rows, func(c atlas.Condition) bool { return c.Name == name }); i >= 0 {
-			return rows[i], true
-		}
-	}
-	return atlas.Condition{}, false
+func (l *Ledger) row(name string) (*facts.Fact, bool) {
+	f := facts.Load().Fact(name)
+	return f, f != nil
 }

@@ -111,7 +111,7 @@ type Ask struct {
 	Operators []string `toml:"operators"`
 	API       string   `toml:"api"`
 	Model     string   `toml:"model"`
-	Rows      []string `toml:"rows"` // of conditions.toml and bugs.toml
+	Rows      []string `toml:"rows"` // of the facts
 	Expect    []string `toml:"expect"`
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"assay/internal/atlas"
+	"assay/internal/facts"
 )
 
 const intro = `# Claims
@@ -171,7 +171,7 @@ func (l *Ledger) answers(b *bytes.Buffer, q Ask) error {
 		}
 	}
 	if len(q.Rows) > 0 {
-		b.WriteString("\nRows of the atlas:\n\n")
+		b.WriteString("\nFacts ([the table](knowledge.md)):\n\n")
 	}
 	for _, name := range q.Rows {
 		c, _ := l.row(name)
@@ -235,12 +235,12 @@ func between(columns []string, first, last int) string {
 	return columns[first] + " to " + columns[last]
 }
 
-func condition(c atlas.Condition) string {
+func condition(c *facts.Fact) string {
 	text := c.When
 	if c.Wrong != "" {
 		text += " → wrong: " + c.Wrong
 	} else {
-		text += " → " + strings.TrimSpace(c.Outcome+" "+c.Error)
+		text += " → " + strings.TrimSpace(string(c.Outcome)+" "+c.Error)
 	}
 	var when []string
 	if c.From != "" {

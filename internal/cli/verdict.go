@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/atlas"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/target"
 	"assay/internal/verdict"
 )
 
@@ -31,7 +33,7 @@ not suffice it says so, with the commands that would supply what is missing. --r
 
 The first RUN names the subject: a run's folder, an evidence.json, or a record of the logbook. Without one it is the newest below
 .assay/runs, or else of the logbook ($ASSAY_LOGBOOK, else .assay/logbook.db), and the others there of the same script and batch stand
-beside it. A rehearsal can rule MPS out (a missing operator, memory); it can never prove that MPS is fast.
+beside it. A rehearsal can rule MPS out (a missing operator, numbers that are known to come out wrong, memory); it can never prove that MPS is fast.
 
 What no evidence says has to be declared: ` + declarationList() + `.
 
@@ -120,6 +122,9 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 		}
 	}
 	rep := verdict.Judge(runs, verdict.Options{Declared: opts.declared, Policy: policy, Past: past, Paths: paths})
+	if err := aimOfVerdict(env, rep, runs[0]); err != nil {
+		return err
+	}
 	if opts.json {
 		err = verdict.JSON(env.Stdout, rep)
 	} else {
@@ -133,5 +138,27 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	case rep.Lane == verdict.None:
 		return status(fault.CannotTell)
 	}
+	return nil
+}
+
+// aimOfVerdict says for which release a verdict is given, that of the run that names the subject, and where the project
+// here aims at another one by now.
+func aimOfVerdict(env *Env, rep *verdict.Report, run *evidence.Run) error {
+	rep.Torch, rep.From = run.Target.Release, "as it ran"
+	if run.Target.Framework != "torch" {
+		rep.Torch, rep.From = "", "the run shows no PyTorch"
+	}
+	if double := run.Target.Double; double != nil {
+		rep.Torch, rep.From = double.Release, "as it was rehearsed"
+		if asked := run.Target.AskedRelease; asked != "" {
+			rep.From += ", --torch " + asked
+		}
+	}
+	aim, err := aimAt(env, env.Dir, target.Words{})
+	if err != nil || aim.Guessed || rep.Torch == "" || atlas.CompareReleases(aim.Torch, rep.Torch) == 0 {
+		return err
+	}
+	rep.Beside = append([]string{"the project here aims at " + aim.String() + ", of which this says nothing"},
+		aim.Besides...)
 	return nil
 }

@@ -1,8 +1,10 @@
 package fold
 
 import (
+	"assay/internal/facts"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 
 	"assay/internal/atlas"
@@ -18,6 +20,7 @@ type rehearsed struct {
 	fallbacks totals[fallbackOpEvent]
 	refusals  totals[refusedEvent]
 	notes     totals[noteEvent]
+	met       totals[metEvent]
 	tests     testsEvent
 	failed    []testFailedEvent
 }
@@ -26,6 +29,7 @@ type rehearsed struct {
 type totals[E any] struct {
 	at   map[string]int
 	list []E
+	full bool // there were more than maxRows
 }
 
 func (t *totals[E]) put(e E, key ...string) {
@@ -35,6 +39,7 @@ func (t *totals[E]) put(e E, key ...string) {
 		return
 	}
 	if len(t.list) >= maxRows {
+		t.full = true
 		return
 	}
 	if t.at == nil {
@@ -67,6 +72,11 @@ func (r *rehearsed) add(ev string, into func(any) bool) (known, ok bool) {
 		var e noteEvent
 		ok = into(&e)
 		r.notes.put(e, e.Op, e.Kind, e.Text, e.Where)
+		return true, ok
+	case "met":
+		var e metEvent
+		ok = into(&e)
+		r.met.put(e, e.Op, e.Fact, e.Where, strconv.FormatBool(e.Sure))
 		return true, ok
 	case "tests":
 		r.tests = testsEvent{}
@@ -160,7 +170,7 @@ func (b *builder) doubleTables() {
 		j int) bool {
 		return seconds0(b.run.Fallbacks[i]) > seconds0(b.run.Fallbacks[j])
 	})
-	remedies := a.Remedies(release)
+	remedies := facts.Load().Remedies(a, release)
 	for _, c := range b.f.order { // a worker's refusal is the run's as well
 		p := b.f.conns[c]
 		if p.hello.PID == 0 {
@@ -180,6 +190,7 @@ func (b *builder) doubleTables() {
 		r.Remarks = append(r.Remarks, evidence.RehearsedNote{Operator: e.Op, Kind: e.Kind, Text: e.Text,
 			Where: b.place(e.Where), Count: e.N})
 	}
+	b.met()
 	if shares.OfCalls == nil {
 		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time"} {
 			b.unknown(name, "ratio", "no operator was called with a tensor on the device")

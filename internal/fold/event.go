@@ -189,6 +189,15 @@ type refusedEvent struct {
 	N     int    `json:"n"`
 }
 
+// metEvent is a fact that calls of an operator met; not sure: the arguments do not tell.
+type metEvent struct {
+	Op    string `json:"op"`
+	Fact  string `json:"fact"`
+	Sure  bool   `json:"sure"`
+	Where string `json:"where"`
+	N     int    `json:"n"`
+}
+
 type noteEvent struct {
 	Op    string `json:"op"`
 	Kind  string `json:"kind"`

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"assay/internal/facts"
 	"fmt"
 	"sort"
 
@@ -67,7 +68,7 @@ func (b *builder) tests() {
 	} else if len(failed) > 0 {
 		t.CPU = "the tests that failed were not run on the CPU"
 	}
-	remedies := (&atlas.Atlas{}).Remedies(b.p.rehearsed.double.Release)
+	remedies := facts.Load().Remedies(&atlas.Atlas{}, b.p.rehearsed.double.Release)
 	causes := map[[2]string]*evidence.TestCause{}
 	var order [][2]string
 	for _, e := range failed {
@@ -79,7 +80,7 @@ func (b *builder) tests() {
 		if again, known := onCPU[e.ID]; known {
 			row.OnCPU = again[1]
 			switch {
-			case again[1] == "failed" && atlas.NamesMPS(again[2]):
+			case again[1] == "failed" && facts.NamesMPS(again[2]):
 				row.OnCPU = "unknown" // it asks for MPS by name
 			case again[1] == "failed":
 				row.Cause, row.Operator = "CPU too", ""

@@ -6,6 +6,7 @@
 package lsp
 
 import (
+	"assay/internal/facts"
 	"bufio"
 	"context"
 	"encoding/json"
@@ -587,6 +588,12 @@ func (s *Server) hover(p positionParams) (any, error) {
 	if at == nil {
 		return nil, nil
 	}
+	if aim := f.config.Target.Aim; aim.Torch != "" {
+		fmt.Fprintf(&b, "\n\njudged for `%s`", strings.ReplaceAll(aim.String(), "`", "'"))
+		for _, beside := range aim.Besides {
+			fmt.Fprintf(&b, "; `%s`", strings.ReplaceAll(beside, "`", "'"))
+		}
+	}
 	h := hover{Range: *at}
 	h.Contents.Kind, h.Contents.Value = "markdown", b.String()
 	return h, nil
@@ -662,8 +669,9 @@ func About(t audit.Target, path string) string {
 				}
 			}
 			b.WriteByte('\n')
-			for _, bug := range atlas.About(t.Atlas.Bugs(), n.Operator, t.Torch.Version) {
-				if !slices.Contains(bug.Operators, "*") {
+			for _, bug := range facts.Load().Ask(t.Atlas, facts.Question{Torch: t.Torch.Version,
+				Operators: []atlas.Call{{Operator: n.Operator}}, Outcomes: []facts.Outcome{facts.Wrong}}) {
+				if !bug.Everywhere() {
 					fmt.Fprintf(&b, "  - known wrong result: %s, when %s (%s)\n", bug.Wrong, bug.When, bug.Source)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/claims"
+	"assay/internal/facts"
 )
 
 // explain fills a rule in with what its pattern read.
@@ -104,7 +105,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	}
 	rows := r.atlas
 	if own { // those whose text this line has
-		var these []atlas.Condition
+		var these []*facts.Fact
 		for i, c := range rows {
 			if r.texts[i].MatchString(line) {
 				these = append(these, c)
@@ -114,7 +115,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	}
 	if v := s.rep.Context.Torch; v != "" {
 		if held := slices.DeleteFunc(slices.Clone(rows),
-			func(c atlas.Condition) bool { return !c.Holds(v) }); len(held) > 0 {
+			func(c *facts.Fact) bool { return !c.Holds(v) }); len(held) > 0 {
 			rows = held
 		}
 	}
@@ -137,7 +138,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 			add(&sym.Releases, span(c))
 		}
 		if !own {
-			add(&sym.Remedy, s.atlas.a.Warned(sentence(c.Remedy), c.Operators))
+			add(&sym.Remedy, facts.Load().Warned(&s.atlas.a, sentence(c.Remedy), c.Meets))
 		}
 	}
 	if !own {
@@ -172,27 +173,27 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
-func operatorsOf(c atlas.Condition) string {
-	if len(c.Operators) == 0 || c.Operators[0] == "*" {
+func operatorsOf(c *facts.Fact) string {
+	if len(c.Meets) == 0 || c.Meets[0] == "*" {
 		return ""
 	}
-	n := min(4, len(c.Operators))
-	text := strings.Join(c.Operators[:n], ", ")
-	if n < len(c.Operators) {
-		text += fmt.Sprintf(" and %d more", len(c.Operators)-n)
+	n := min(4, len(c.Meets))
+	text := strings.Join(c.Meets[:n], ", ")
+	if n < len(c.Meets) {
+		text += fmt.Sprintf(" and %d more", len(c.Meets)-n)
 	}
 	return text
 }
 
-func outcomeOf(c atlas.Condition) string {
+func outcomeOf(c *facts.Fact) string {
 	switch c.Outcome {
-	case "cpu":
+	case facts.CPU:
 		return ". It runs on the CPU, with copies there and back."
-	case "wrong":
+	case facts.Wrong:
 		return ". What comes out is wrong: " + c.Wrong + "."
-	case "ignored":
+	case facts.Ignored:
 		return ". It goes on, without what was asked for."
-	case "slow":
+	case facts.Slow:
 		return ". It runs, slowly."
 	}
 	return "."
@@ -216,7 +217,7 @@ var byKind = map[string]string{
 }
 
 // span says in which releases a condition was seen.
-func span(c atlas.Condition) string {
+func span(c *facts.Fact) string {
 	text := ""
 	switch {
 	case c.Until != "" && c.Until == c.From:
@@ -258,10 +259,13 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 	list := o.a.Releases(op.Package)
 	newest := list[len(list)-1].Version
 	show := "`assay ops " + strings.TrimPrefix(name, "aten::") + "`"
-	u, _ := o.a.Upgrade(op.Name)
+	u, _ := facts.Load().Upgrade(&o.a, op.Name)
 	how := "has a kernel for MPS"
 	if op.NativeFrom() == "" {
 		how = "is composed of operators that have kernels for MPS"
+		if op.Spans[len(op.Spans)-1].State == atlas.CPU {
+			how = "runs on the CPU by itself"
+		}
 	}
 	mine := op.Package == "torch" && release != ""
 	switch {
@@ -366,7 +370,7 @@ func layoutOf(operator string) string {
 }
 
 // upgrade says which release to take, and what is known to be wrong on the way there.
-func upgrade(u atlas.Upgrade) string {
+func upgrade(u facts.Upgrade) string {
 	if u.Sound == u.Runs {
 		return fmt.Sprintf("Upgrade: pip install '%s>=%s'.", u.Package, u.Runs)
 	}
@@ -376,10 +380,10 @@ func upgrade(u atlas.Upgrade) string {
 			with = ", which goes with torch " + u.Torch
 		}
 		return fmt.Sprintf("Upgrade: pip install '%s>=%s'%s. It runs from %s on, but wrongly until then: %s.",
-			u.Package, u.Sound, with, u.Runs, atlas.Wrongly(u.Wrong))
+			u.Package, u.Sound, with, u.Runs, facts.Wrongly(u.Wrong))
 	}
 	return fmt.Sprintf("Upgrade: pip install '%s>=%s', and compare with the CPU: a wrong result is known, and no release up to torch %s is known to be without it: %s.",
-		u.Package, u.Runs, u.Torch, atlas.Wrongly(u.Wrong))
+		u.Package, u.Runs, u.Torch, facts.Wrongly(u.Wrong))
 }
 
 // sparse answers from the atlas since when an operator takes sparse tensors of a layout on MPS.
@@ -408,7 +412,7 @@ func (o *operators) sparse(name, layout, release string, sym *Symptom) {
 	default:
 		sym.Releases = []string{fmt.Sprintf("%s takes %s on MPS from torch %s on (derived)", name, words, since)}
 		if release == "" || atlas.CompareReleases(release, since) < 0 {
-			sym.Remedy = append([]string{o.a.Warned(fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since),
+			sym.Remedy = append([]string{facts.Load().Warned(&o.a, fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since),
 				[]string{name})}, sym.Remedy...)
 		}
 	}

@@ -1,6 +1,7 @@
 package symptom
 
 import (
+	"assay/internal/facts"
 	"os"
 	"reflect"
 	"regexp"
@@ -8,7 +9,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"assay/internal/atlas"
 	"assay/internal/evidence"
 )
 
@@ -52,7 +52,7 @@ func TestLinesAsTheyCome(t *testing.T) {
 
 // TestSpan: the releases that a condition holds for are said as far as they are known.
 func TestSpan(t *testing.T) {
-	for want, c := range map[string]atlas.Condition{
+	for want, c := range map[string]*facts.Fact{
 		"":                                       {},
 		"PyTorch 2.1":                            {From: "2.1", Until: "2.1"},
 		"PyTorch 2.1 to 2.3":                     {From: "2.1", Until: "2.3"},
@@ -64,7 +64,7 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", c, got, want)
 		}
 	}
-	if got := span(atlas.Condition{MacOS: "up to 14"}); got != "" {
+	if got := span(&facts.Fact{MacOS: "up to 14"}); got != "" {
 		t.Errorf("a macOS alone: %q", got)
 	}
 }
@@ -92,7 +92,7 @@ func TestShortened(t *testing.T) {
 // TestOfAtlas: what the atlas knows fills in what a rule does not say itself: conditions of the release that ran, where
 // any holds, and for a rule of its own those whose text the line has.
 func TestOfAtlas(t *testing.T) {
-	rows := []atlas.Condition{
+	rows := []*facts.Fact{
 		{Kind: "dtype", When: "an old case", Until: "2.3.0", From: "2.1.0", Source: "a; binary text",
 			Remedy: "do this."},
 		{Kind: "dtype", When: "a new case", From: "2.5.0", Source: "b; a", Remedy: "do that"},

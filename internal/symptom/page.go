@@ -18,7 +18,7 @@ func Page() string {
 	var b strings.Builder
 	b.WriteString(`# Symptoms
 
-What ` + "`assay explain`" + ` knows. Made from internal/symptom/symptoms.toml and the atlas's conditions:
+What ` + "`assay explain`" + ` knows. Made from internal/symptom/symptoms.toml and the facts:
 ` + "`go test ./internal/symptom -run TestPage -update`" + ` writes this page. {name} stands for what was read from the line. Likely is what a rule says
 where others print the same words.
 `)

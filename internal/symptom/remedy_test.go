@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/claims"
+	"assay/internal/facts"
 )
 
 // releaseNamed finds what sends a reader to a release of torch: pip install 'torch>=2.8', "or 2.14.0 or later".
@@ -25,7 +26,15 @@ func releases(remedy string) []string {
 	return list
 }
 
-// gradientOf are the names under which bugs.toml may speak of an operator.
+// wrongs are the facts whose outcome is a wrong result.
+func wrongs() []*facts.Fact {
+	return slices.DeleteFunc(slices.Clone(facts.Load().All), func(f *facts.Fact) bool { return f.Outcome != facts.Wrong })
+}
+
+// known says whether it is known that a row is true in a release.
+func known(f *facts.Fact, torch string) bool { return f.Holds(torch) && f.Certain(torch) }
+
+// gradientOf are the names under which the facts may speak of an operator.
 func gradientOf(op string) []string {
 	base, _, _ := strings.Cut(op, ".")
 	space, short, _ := strings.Cut(base, "::")
@@ -33,12 +42,12 @@ func gradientOf(op string) []string {
 }
 
 // TestNoRemedyLeadsIntoAWrongResult: over all remedies that explain can print of the atlas's rows: where one names a
-// release, what bugs.toml knows to be wrong there, of the row's operators or their gradients, stands beside it.
+// release, what the facts knows to be wrong there, of the row's operators or their gradients, stands beside it.
 func TestNoRemedyLeadsIntoAWrongResult(t *testing.T) {
 	a := &atlas.Atlas{}
 	newest := a.Releases("torch")[len(a.Releases("torch"))-1].Version
 	named, warned := 0, 0
-	for _, c := range a.Conditions() {
+	for _, c := range facts.Load().All {
 		if c.Text == "" {
 			continue
 		}
@@ -51,14 +60,14 @@ func TestNoRemedyLeadsIntoAWrongResult(t *testing.T) {
 			for _, remedy := range s.Remedy {
 				for _, release := range releases(remedy) {
 					named++
-					for _, bug := range a.Bugs() {
-						if slices.Contains(bug.Operators, "*") {
+					for _, bug := range wrongs() {
+						if slices.Contains(bug.Meets, "*") {
 							continue
 						}
-						if strings.HasPrefix(s.Rule, "atlas/") && (bug.Holds(release) || bug.Holds(newest)) &&
-							slices.ContainsFunc(c.Operators, func(op string) bool {
+						if strings.HasPrefix(s.Rule, "atlas/") && (known(bug, release) || known(bug, newest)) &&
+							slices.ContainsFunc(c.Meets, func(op string) bool {
 								return slices.ContainsFunc(gradientOf(op), func(n string) bool {
-									return slices.Contains(bug.Operators, n)
+									return slices.Contains(bug.Meets, n)
 								})
 							}) {
 							warned++
@@ -77,13 +86,13 @@ func TestNoRemedyLeadsIntoAWrongResult(t *testing.T) {
 }
 
 // TestNoUpgradeIntoAWrongResult: the same of the releases that are worked out for an operator that is missing. Those
-// that bugs.toml names are asked, and those whose gradients it names.
+// that the facts names are asked, and those whose gradients it names.
 func TestNoUpgradeIntoAWrongResult(t *testing.T) {
 	a := &atlas.Atlas{}
 	pip := regexp.MustCompile(`pip install '(torch|torchvision|torchaudio)>=([\d.]+)'`)
-	about := map[string][]atlas.Condition{} // by the names that are asked
-	for _, bug := range a.Bugs() {
-		for _, op := range bug.Operators {
+	about := map[string][]*facts.Fact{} // by the names that are asked
+	for _, bug := range wrongs() {
+		for _, op := range bug.Meets {
 			forward := strings.TrimSuffix(op, "_backward")
 			names := []string{op, forward, strings.Replace(forward, "::_", "::", 1)}
 			slices.Sort(names)
@@ -112,7 +121,7 @@ func TestNoUpgradeIntoAWrongResult(t *testing.T) {
 					continue
 				}
 				for _, bug := range bugs {
-					if bug.Holds(r.Version) && !strings.Contains(remedy, bug.Wrong) &&
+					if known(bug, r.Version) && !strings.Contains(remedy, bug.Wrong) &&
 						(r.Version == newest || !strings.Contains(remedy, "wrong")) {
 						t.Errorf("%s: %q, and %s holds in torch %s", name, remedy, bug.Name, r.Version)
 					}
@@ -133,10 +142,10 @@ func TestNoUpgradeIntoAWrongResult(t *testing.T) {
 	}
 }
 
-// TestRulesByHandNameSoundReleases: a rule that names a release in its remedy keeps clear of what bugs.toml says of the
+// TestRulesByHandNameSoundReleases: a rule that names a release in its remedy keeps clear of what the facts says of the
 // rule's subject in that release.
 func TestRulesByHandNameSoundReleases(t *testing.T) {
-	subjects := map[string]*regexp.Regexp{ // by topic: what a row of bugs.toml says when it is about it
+	subjects := map[string]*regexp.Regexp{ // by topic: what a fact says when it is about it
 		"torch.compile": regexp.MustCompile(`compile|inductor`),
 		"precision":     regexp.MustCompile(`autocast|GradScaler`),
 		"types":         regexp.MustCompile(`bfloat16 input`),
@@ -149,8 +158,8 @@ func TestRulesByHandNameSoundReleases(t *testing.T) {
 		for _, remedy := range r.Remedy {
 			for _, release := range releases(remedy) {
 				n++
-				for _, bug := range (&atlas.Atlas{}).Bugs() {
-					if bug.Holds(release) && subjects[r.Topic].MatchString(bug.When) {
+				for _, bug := range wrongs() {
+					if known(bug, release) && subjects[r.Topic].MatchString(bug.When) {
 						t.Errorf("%s: %q leads to %s, where %s holds", r.Name, remedy, release, bug.Name)
 					}
 				}

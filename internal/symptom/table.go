@@ -16,7 +16,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
-	"assay/internal/atlas"
+	"assay/internal/facts"
 )
 
 //go:embed symptoms.toml
@@ -52,7 +52,7 @@ type Rule struct {
 	Severity string `toml:"severity"` // error, where it does not say
 
 	groups []string // of all its patterns
-	atlas  []atlas.Condition
+	atlas  []*facts.Fact
 	texts  []*regexp.Regexp // of these, where a rule by hand names them
 }
 
@@ -90,14 +90,14 @@ var load = sync.OnceValues(func() (*table, error) {
 		return nil, fmt.Errorf("symptoms.toml: %w", err)
 	}
 	t := &table{rules: file.Symptom}
-	conditions := (&atlas.Atlas{}).Conditions()
+	conditions := facts.Load().All
 	taken := map[string]bool{}
 	for _, r := range t.rules {
 		if r.Severity == "" {
 			r.Severity = "error"
 		}
 		for _, name := range r.Conditions {
-			i := slices.IndexFunc(conditions, func(c atlas.Condition) bool { return c.Name == name })
+			i := slices.IndexFunc(conditions, func(c *facts.Fact) bool { return c.Name == name })
 			if i < 0 {
 				return nil, fmt.Errorf("symptoms.toml: %s: the atlas has no condition %s", r.Name, name)
 			}
@@ -190,7 +190,7 @@ func must() *table {
 }
 
 // ofConditions makes rules of the conditions that have a text, one for all that share it.
-func ofConditions(conditions []atlas.Condition, taken map[string]bool) []*Rule {
+func ofConditions(conditions []*facts.Fact, taken map[string]bool) []*Rule {
 	var rules []*Rule
 	byText := map[string]*Rule{}
 	for _, c := range conditions {
@@ -215,8 +215,8 @@ func ofConditions(conditions []atlas.Condition, taken map[string]bool) []*Rule {
 	return rules
 }
 
-func severityOf(outcome string) string {
-	if outcome == "raises" || outcome == "aborts" || outcome == "" {
+func severityOf(outcome facts.Outcome) string {
+	if outcome == facts.Refused || outcome == facts.Aborts || outcome == facts.Wrong {
 		return "error"
 	}
 	return "warning"

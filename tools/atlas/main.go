@@ -57,9 +57,7 @@ func run(ctx context.Context, opts options, wanted []string, log io.Writer) erro
 	if err != nil {
 		return err
 	}
-	if opts.texts, err = loadMessages(opts.tables); err != nil {
-		return err
-	}
+	opts.texts = loadMessages()
 	if opts.all {
 		for _, r := range releases {
 			wanted = append(wanted, r.Package+"=="+r.Version)

@@ -1,41 +1,24 @@
 package main
 
 import (
+	"assay/internal/facts"
 	"bytes"
-	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
-
-	"github.com/pelletier/go-toml/v2"
 )
 
-// messages are the texts of conditions.toml, by the name of the condition.
+// messages are the texts of facts, by the name of the fact.
 type messages map[string]string
 
-// loadMessages reads them; a folder without the file has none.
-func loadMessages(tables string) (messages, error) {
-	text, err := os.ReadFile(filepath.Join(tables, "conditions.toml"))
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var file struct {
-		Condition []struct{ Name, Text string }
-	}
-	if err := toml.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(tables, "conditions.toml"), err)
-	}
+// loadMessages takes them from the facts.
+func loadMessages() messages {
 	m := messages{}
-	for _, c := range file.Condition {
-		if piece := constantPart(c.Text); len(piece) >= 8 { // shorter pieces are found anywhere
-			m[c.Name] = piece
+	for _, f := range facts.Load().All {
+		if piece := constantPart(f.Text); len(piece) >= 8 { // shorter pieces are found anywhere
+			m[f.Name] = piece
 		}
 	}
-	return m, nil
+	return m
 }
 
 // variablePart is what varies in a message, and where sources like to break a literal in two: after a sentence or a

@@ -40,7 +40,7 @@ var heads = map[string]string{
 	"sparse.txt": "PyTorch's operators that have kernels for sparse tensors on MPS: O for COO layouts, R for compressed ones (CSR and the like),\n" +
 		"B for both; . for none.\n" + madeBy,
 	"texts.txt": "In which wheels of torch the message of a condition occurs: T where it stands among its libraries' constants or in its Python\n" +
-		"files, . where it does not. A condition is named as in conditions.toml, which has the message. Searched is a message's\n" +
+		"files, . where it does not. A condition is a fact, which has the message (internal/facts/rows). Searched is a message's\n" +
 		"longest sentence or clause that does not vary; of 8 letters or more.\n" + madeBy,
 	"torchvision.txt": "torchvision's operators on MPS, by torchvision release.\n" + legend + madeBy,
 	"torchaudio.txt":  "torchaudio's operators on MPS, by torchaudio release.\n" + legend + madeBy,

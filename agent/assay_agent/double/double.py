@@ -49,6 +49,7 @@ class Double:
     stream (random numbers) What it has seen   operators: name -> Counts
                        fallbacks: (operator, user's line) -> Fallback
                        refusals: (operator, cause, class of the exception, text, user's line) -> times
+                       facts: (operator, name of the fact, whether it is sure, user's line) -> times
                        notes: (operator, kind, text, user's line) -> times
                        used: what the script used that is imitated in part or not at all -> times
     """
@@ -59,6 +60,7 @@ class Double:
         self.settings = settings
         self.release, self.chip, self.chip_name = settings["release"], settings["chip"], settings["chip_name"]
         self.series, self.macos = tuple(settings["series"]), tuple(settings["macos"])
+        self.numbers = tuple(int(n) for n in self.release.split("+")[0].split(".")[:3])
         self.memory, self.cores = settings["memory"], settings["cores"]
         self.recommended, self.recommended_known = settings["recommended"], "declared"
         if self.recommended is None:
@@ -68,6 +70,8 @@ class Double:
         self.fallback = _is_on(environ.get("PYTORCH_ENABLE_MPS_FALLBACK"))
         self.warned = False  # that an operator falls back
         self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
+        self.facts = {}
+        self.apart = {}  # operator that a CPU takes apart before it could be seen -> its remarks
         self.shapes = Shapes() if settings["shape_only"] else None
         self.place = Place(self.make_account)
         self.stream = Stream()
@@ -111,6 +115,10 @@ class Double:
         fell.calls += 1
         return fell
 
+    def met(self, name, fact, sure):
+        """Keep that a call met a fact: surely, or perhaps."""
+        _count(self.facts, (name, fact, sure, source_line.where(1)[0]))
+
     def stood_in(self, name):
         """Keep that a value was made up."""
         _count(self.notes, (name, "stand-in", "a value was asked for, and zero was given", source_line.where(1)[0]))
@@ -126,9 +134,11 @@ class Double:
         self.fallbacks.clear()
         self.refusals.clear()
         self.notes.clear()
+        self.facts.clear()
+        self.apart.clear()
 
     def events(self):
-        """What was seen so far, as events: operators, fallbacks, refusals, notes (docs/formats/events.md)."""
+        """What was seen so far, as events: operators, fallbacks, refusals, facts, notes (docs/formats/events.md)."""
         rows = []
         for name, counts in sorted(self.operators.items()):
             if counts.calls:
@@ -141,6 +151,8 @@ class Double:
                    "bytes": fell.nbytes}
         for (op, cause, kind, text, where), n in sorted(self.refusals.items()):
             yield {"ev": "refused", "op": op, "cause": cause, "error": kind, "text": text, "where": where, "n": n}
+        for (op, fact, sure, where), n in sorted(self.facts.items()):
+            yield {"ev": "met", "op": op, "fact": fact, "sure": sure, "where": where, "n": n}
         for (op, kind, text, where), n in sorted(self.notes.items()):
             yield {"ev": "note", "op": op, "kind": kind, "text": text, "where": where, "n": n}
 

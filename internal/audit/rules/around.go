@@ -2,8 +2,8 @@ package rules
 
 import (
 	"assay/internal/abstract"
-	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/facts"
 	"assay/internal/pyast"
 	"bytes"
 	"path/filepath"
@@ -191,8 +191,8 @@ func decorated(p *audit.Pass, list []pyast.Expr) bool {
 
 const noCUDAText = "PyTorch for macOS is built without CUDA"
 
-// holds reports whether a condition of the atlas holds in the release aimed at.
+// holds reports whether a fact holds in the release aimed at.
 func holds(p *audit.Pass, name string) bool {
-	return slices.ContainsFunc(p.Target.Atlas.Conditions(),
-		func(c atlas.Condition) bool { return c.Name == name && c.Holds(p.Target.Torch.Version) })
+	f := facts.Load().Fact(name)
+	return f != nil && f.Holds(p.Target.Torch.Version)
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/facts"
 )
 
 // RoIGradients finds R-CNNs, and the operators that they are made of, where the release's gradients are wrong.
@@ -29,7 +29,7 @@ var RoIGradients = &audit.Rule{Name: "roi-gradients", Title: "an R-CNN, whose gr
 			})), mpsOnly(note)),
 		on(ending("backward", "eval"), note),
 	}, File: func(p *audit.Pass) {
-		wrong := atlas.About(p.Target.Atlas.Bugs(), "torchvision::_roi_align_backward", p.Target.Torch.Version)
+		wrong := facts.Load().Wrong("torchvision::_roi_align_backward", p.Target.Torch.Version)
 		if len(wrong) == 0 {
 			return
 		}

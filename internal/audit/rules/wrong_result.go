@@ -1,8 +1,8 @@
 package rules
 
 import (
+	"assay/internal/facts"
 	"fmt"
-	"slices"
 	"strings"
 
 	"assay/internal/abstract"
@@ -36,10 +36,8 @@ func runWrongResult(p *audit.Pass, c *abstract.Call) {
 		if n.Sometimes || everywhere[n.Operator] {
 			continue
 		}
-		for _, b := range atlas.About(p.Target.Atlas.Bugs(), n.Operator, p.Target.Torch.Version) {
-			if slices.Contains(b.Operators, "*") {
-				continue
-			}
+		for _, b := range facts.Load().Ask(p.Target.Atlas, facts.Question{Torch: p.Target.Torch.Version,
+			Operators: []atlas.Call{{Operator: n.Operator}}, Outcomes: []facts.Outcome{facts.Wrong}}) {
 			at := c.At
 			severity, sure := audit.Notice, false
 			if meets(c, b.Name) { // shown without --all; sure where the row says when it ended

@@ -1,9 +1,11 @@
-package atlas
+package facts
 
 import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"assay/internal/atlas"
 )
 
 // Upgrade is what a newer release does for an operator that MPS lacks in an older one.
@@ -15,13 +17,13 @@ type Upgrade struct {
 	// first release of those from which on nothing is known to be wrong in it or in its gradient; "" where something
 	// is in the newest
 	Sound string
-	Torch string      // the release of torch that goes with Sound, or with the newest release where that is ""
-	Wrong []Condition // what is known to be wrong between Runs and Sound, or in the newest
-	Maybe bool        // it is composed of operators that nobody has traced: whether all of them run is not known
+	Torch string  // the release of torch that goes with Sound, or with the newest release where that is ""
+	Wrong []*Fact // what is known to be wrong between Runs and Sound, or in the newest
+	Maybe bool    // it is composed of operators that nobody has traced: whether all of them run is not known
 }
 
 // Upgrade says which release to go to for an operator; false where the atlas does not know it.
-func (a *Atlas) Upgrade(operator string) (Upgrade, bool) {
+func (t *Table) Upgrade(a *atlas.Atlas, operator string) (Upgrade, bool) {
 	op, ok := a.Operator(operator)
 	if !ok {
 		return Upgrade{}, false
@@ -30,16 +32,16 @@ func (a *Atlas) Upgrade(operator string) (Upgrade, bool) {
 	sound := true
 	for _, torch := range slices.Backward(a.Releases("torch")) {
 		r, ok := a.Beside(op.Package, torch.Version)
-		runs, traced := a.runs(op, r, torch)
-		if !ok || !runs {
+		native, traced := runs(a, op, r, torch)
+		if !ok || !native {
 			break
 		}
 		u.Maybe = u.Maybe || !traced
-		wrong := a.wrongOf(op, r, torch)
+		wrong := t.wrongOf(a, op, r, torch)
 		if len(wrong) > 0 || !sound {
 			sound = false
 			for _, c := range wrong {
-				if !slices.ContainsFunc(u.Wrong, func(o Condition) bool { return o.Name == c.Name }) {
+				if !slices.Contains(u.Wrong, c) {
 					u.Wrong = append(u.Wrong, c)
 				}
 			}
@@ -54,34 +56,34 @@ func (a *Atlas) Upgrade(operator string) (Upgrade, bool) {
 	if u.Sound == "" && u.Runs != "" { // what older releases did is not what an upgrade leads to
 		newest := a.Releases("torch")
 		r, _ := a.Beside(op.Package, u.Torch)
-		u.Wrong = a.wrongOf(op, r, newest[len(newest)-1])
+		u.Wrong = t.wrongOf(a, op, r, newest[len(newest)-1])
 	}
 	return u, true
 }
 
 // runs says whether a release runs an operator on MPS, and whether all that it is composed of is known.
-func (a *Atlas) runs(op Operator, r, torch Release) (runs, traced bool) {
+func runs(a *atlas.Atlas, op atlas.Operator, r, torch atlas.Release) (runs, traced bool) {
 	switch op.At(r.Column) {
-	case Native:
+	case atlas.Native, atlas.CPU:
 		return true, true
-	case Composed:
-		needs, untraced := a.Needs(torch, []Call{{Operator: op.Name}})
-		return !slices.ContainsFunc(needs, func(n Need) bool { return n.State != Native && !n.Sometimes }),
+	case atlas.Composed:
+		needs, untraced := a.Needs(torch, []atlas.Call{{Operator: op.Name}})
+		return !slices.ContainsFunc(needs, func(n atlas.Need) bool { return n.State != atlas.Native && n.State != atlas.CPU && !n.Sometimes }),
 			len(untraced) == 0
 	}
 	return false, true
 }
 
 // wrongOf is Wrong, of what an operator is composed of as well.
-func (a *Atlas) wrongOf(op Operator, r, torch Release) []Condition {
-	list := a.Wrong(op.Name, torch.Version)
-	if op.At(r.Column) != Composed {
+func (t *Table) wrongOf(a *atlas.Atlas, op atlas.Operator, r, torch atlas.Release) []*Fact {
+	list := t.Wrong(op.Name, torch.Version)
+	if op.At(r.Column) != atlas.Composed {
 		return list
 	}
-	needs, _ := a.Needs(torch, []Call{{Operator: op.Name}})
+	needs, _ := a.Needs(torch, []atlas.Call{{Operator: op.Name}})
 	for _, n := range needs {
-		for _, c := range a.Wrong(n.Operator, torch.Version) {
-			if !slices.ContainsFunc(list, func(o Condition) bool { return o.Name == c.Name }) {
+		for _, c := range t.Wrong(n.Operator, torch.Version) {
+			if !slices.Contains(list, c) {
 				list = append(list, c)
 			}
 		}
@@ -90,12 +92,12 @@ func (a *Atlas) wrongOf(op Operator, r, torch Release) []Condition {
 }
 
 // Wrong lists what a release of torch, and what goes with it, is known to compute wrongly of an operator or of its
-// gradient. What holds for every operator is left out.
-func (a *Atlas) Wrong(operator, torch string) []Condition {
+// gradient: rows of which that is certain there. What holds for every operator is left out.
+func (t *Table) Wrong(operator, torch string) []*Fact {
 	names := withGradients(operator)
-	var list []Condition
-	for _, c := range a.Bugs() {
-		if !slices.Contains(c.Operators, "*") && c.Holds(torch) && slices.ContainsFunc(names, c.about) {
+	var list []*Fact
+	for _, c := range t.All {
+		if c.Outcome == Wrong && c.Holds(torch) && c.Certain(torch) && slices.ContainsFunc(names, c.About) {
 			list = append(list, c)
 		}
 	}
@@ -117,9 +119,9 @@ var named = regexp.MustCompile(`(?:or|use|release|choose|upgrade to|PyTorch|torc
 
 // Warned is a remedy with what is known to be wrong in the release that it names, or in the newest, of the operators
 // that it is about, or of their gradients.
-func (a *Atlas) Warned(remedy string, of []string) string {
+func (t *Table) Warned(a *atlas.Atlas, remedy string, of []string) string {
 	list := a.Releases("torch")
-	var wrong []Condition
+	var wrong []*Fact
 	for _, m := range named.FindAllStringSubmatch(remedy, -1) {
 		release := m[1]
 		if strings.Count(release, ".") == 1 {
@@ -131,8 +133,8 @@ func (a *Atlas) Warned(remedy string, of []string) string {
 		}
 		for _, name := range of {
 			for _, r := range releases {
-				for _, c := range a.Wrong(name, r) {
-					if !slices.ContainsFunc(wrong, func(w Condition) bool { return w.Name == c.Name }) {
+				for _, c := range t.Wrong(name, r) {
+					if !slices.Contains(wrong, c) {
 						wrong = append(wrong, c)
 					}
 				}
@@ -149,10 +151,26 @@ func (a *Atlas) Warned(remedy string, of []string) string {
 }
 
 // Wrongly lists in words known wrong results.
-func Wrongly(rows []Condition) string {
+func Wrongly(rows []*Fact) string {
 	var list []string
 	for _, c := range rows {
 		list = append(list, c.Wrong+", when "+strings.TrimPrefix(c.When, "when "))
 	}
 	return strings.Join(list, "; or ")
+}
+
+// Since says in words from which release on MPS runs an operator, and what is known to be wrong there, or that none
+// does; "" where the atlas does not know it.
+func (t *Table) Since(a *atlas.Atlas, operator string) string {
+	text := a.Since(operator)
+	u, ok := t.Upgrade(a, operator)
+	if op, _ := a.Operator(operator); !ok || len(u.Wrong) == 0 || len(a.Runs(op)) == 0 {
+		return text
+	}
+	if u.Sound != "" {
+		text += ", with wrong results until " + u.Package + " " + atlas.Series(u.Sound)
+	} else {
+		text += ", with wrong results of which no release up to torch " + atlas.Series(u.Torch) + " is known to be free"
+	}
+	return text + " (" + u.Wrong[0].When + ": " + u.Wrong[0].Wrong + ")"
 }

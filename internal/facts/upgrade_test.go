@@ -1,14 +1,16 @@
-package atlas
+package facts
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/internal/atlas"
 )
 
-// TestUpgrade: the releases are those of the wheels and of the rows of bugs.toml, read by hand.
+// TestUpgrade: the releases are those of the wheels and of the rows of the rows, read by hand.
 func TestUpgrade(t *testing.T) {
-	a := &Atlas{}
+	a := &atlas.Atlas{}
 	for _, c := range []struct {
 		operator, runs, sound string
 		wrong                 string // one of those that stand between, or in the newest
@@ -19,59 +21,60 @@ func TestUpgrade(t *testing.T) {
 		{"aten::grid_sampler_3d", "2.9.0", "", "grid-sampler-3d-grid-layout"}, // the row has no end
 		{"aten::linalg_eig", "", "", ""},
 	} {
-		u, ok := a.Upgrade(c.operator)
+		u, ok := Load().Upgrade(a, c.operator)
 		if !ok || !strings.HasPrefix(u.Runs, c.runs) || (u.Runs == "") != (c.runs == "") || u.Sound != c.sound {
 			t.Errorf("%s: %+v, want %s and %s", c.operator, u, c.runs, c.sound)
 		}
-		is := func(w Condition) bool { return w.Name == c.wrong }
+		is := func(w *Fact) bool { return w.Name == c.wrong }
 		if got := slices.ContainsFunc(u.Wrong, is); got != (c.wrong != "") {
 			t.Errorf("%s: known to be wrong: %v, want %s", c.operator, u.Wrong, c.wrong)
 		}
 	}
-	if _, ok := a.Upgrade("mine::frob"); ok {
+	if _, ok := Load().Upgrade(a, "mine::frob"); ok {
 		t.Error("an operator that nobody knows has an upgrade")
 	}
 }
 
 // TestNoUpgradeLeadsIntoAWrongResult: over all operators, what is advised as sound is so in that release and in each
-// later one, by bugs.toml itself; and where nothing is, what is wrong in the newest is named.
+// later one, by the rows themselves; and where nothing is, what is wrong in the newest is named.
 func TestNoUpgradeLeadsIntoAWrongResult(t *testing.T) {
-	a := &Atlas{}
-	names := func(op string) []string { // as bugs.toml may write them
+	a := &atlas.Atlas{}
+	names := func(op string) []string { // as the rows may write them
 		base, _, _ := strings.Cut(op, ".")
 		space, short, _ := strings.Cut(base, "::")
 		return []string{op, base, space + "::_" + short + "_backward", base + "_backward", base + "_dense_backward"}
 	}
+	rows := slices.DeleteFunc(slices.Clone(Load().All), func(f *Fact) bool { return f.Outcome != Wrong })
 	n := 0
 	for _, table := range []string{"torch", "torchvision", "torchaudio"} {
 		for _, row := range a.Table(table).Rows {
-			if !slices.ContainsFunc(a.Bugs(), func(b Condition) bool {
+			if !slices.ContainsFunc(rows, func(b *Fact) bool {
 				return slices.ContainsFunc(names(row.Name), func(s string) bool {
-					return slices.Contains(b.Operators, s)
+					return slices.Contains(b.Meets, s)
 				})
 			}) {
 				continue
 			}
-			u, ok := a.Upgrade(row.Name)
+			u, ok := Load().Upgrade(a, row.Name)
 			if !ok || u.Runs == "" {
 				continue
 			}
 			n++
 			at := u.Torch
 			for _, r := range a.Releases("torch") {
-				if CompareReleases(r.Version, at) < 0 {
+				if atlas.CompareReleases(r.Version, at) < 0 {
 					continue
 				}
-				for _, bug := range a.Bugs() {
-					if !bug.Holds(r.Version) || !slices.ContainsFunc(names(row.Name), func(s string) bool {
-						return slices.Contains(bug.Operators, s)
+				for _, bug := range rows {
+					if !bug.Holds(r.Version) || !bug.Certain(r.Version) || !slices.ContainsFunc(names(row.Name), func(s string) bool {
+						return slices.Contains(bug.Meets, s)
 					}) {
 						continue
 					}
 					if u.Sound != "" {
 						t.Errorf("%s: %s %s is advised, and %s holds in torch %s", row.Name, u.Package, u.Sound,
 							bug.Name, r.Version)
-					} else if !slices.ContainsFunc(u.Wrong, func(w Condition) bool { return w.Name == bug.Name }) {
+					} else if !slices.Contains(u.Wrong, bug) {
 						t.Errorf("%s: %s is not named", row.Name, bug.Name)
 					}
 				}
@@ -79,14 +82,14 @@ func TestNoUpgradeLeadsIntoAWrongResult(t *testing.T) {
 		}
 	}
 	if n < 150 {
-		t.Errorf("%d operators that bugs.toml names run in the newest release", n)
+		t.Errorf("%d operators that the rows names run in the newest release", n)
 	}
 }
 
 // TestWarned: a remedy that names a release says what is known to be wrong there, and one that names none, or a sound
 // one, is left as it is.
 func TestWarned(t *testing.T) {
-	a := &Atlas{}
+	a := &atlas.Atlas{}
 	for _, c := range []struct {
 		remedy string
 		of     []string
@@ -101,7 +104,7 @@ func TestWarned(t *testing.T) {
 		{"use release 2.8.0 or later", []string{"aten::sgn"}, ""},
 		{"use release 2.15.0 or later", []string{"*"}, ""}, // what holds for every operator says nothing of this one
 	} {
-		got := a.Warned(c.remedy, c.of)
+		got := Load().Warned(a, c.remedy, c.of)
 		if c.wrong == "" && got != c.remedy || !strings.Contains(got, c.wrong) || !strings.HasPrefix(got, c.remedy) {
 			t.Errorf("%s of %v: %q", c.remedy, c.of, got)
 		}

@@ -1,29 +1,32 @@
-package atlas
+package facts
 
 import (
 	"regexp"
 	"strings"
+
+	"assay/internal/atlas"
 )
 
 // Remedies says what to do about what a release of PyTorch refuses on MPS.
 type Remedies struct {
-	atlas      *Atlas
-	release    string
-	conditions []worded
+	table   *Table
+	atlas   *atlas.Atlas
+	release string
+	facts   []worded
 }
 
-// worded is a condition whose text can be found in an error.
+// worded is a fact whose text can be found in an error.
 type worded struct {
-	Condition
+	*Fact
 	text *regexp.Regexp
 }
 
 var blank = regexp.MustCompile(`\{[^{}]*\}`)
 
-// minText is how many bytes of a condition's text must be fixed before it is looked for in an error.
+// minText is how many bytes of a fact's text must be fixed before it is looked for in an error.
 const minText = 12
 
-// generalRemedy is what to do where no condition says more: by cause.
+// generalRemedy is what to do where no fact says more: by cause.
 var generalRemedy = map[string]string{
 	"device": "move the tensors to one device before the call",
 	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
@@ -35,13 +38,13 @@ var layout = regexp.MustCompile(`['"](Sparse|SparseCsr|Quantized|NestedTensor)MP
 var layouts = map[string]string{"Sparse": "sparse", "SparseCsr": "sparse", "Quantized": "quantised",
 	"NestedTensor": "nested"}
 
-// Remedies of one release: 2.8.0. What a condition does not hold in is left out.
-func (a *Atlas) Remedies(release string) *Remedies {
-	return &Remedies{atlas: a, release: release, conditions: wordings(a.Conditions(), release)}
+// Remedies of one release: 2.8.0. Facts that do not hold in it are left out.
+func (t *Table) Remedies(a *atlas.Atlas, release string) *Remedies {
+	return &Remedies{table: t, atlas: a, release: release, facts: wordings(t.All, release)}
 }
 
-// wordings are the conditions that hold in a release, say what to do, and can be told by their text.
-func wordings(rows []Condition, release string) []worded {
+// wordings are the facts that hold in a release, say what to do, and can be told by their text.
+func wordings(rows []*Fact, release string) []worded {
 	var list []worded
 	for _, c := range rows {
 		if len(blank.ReplaceAllString(c.Text, "")) < minText || !c.Holds(release) || c.Remedy == "" && c.Fixed == "" {
@@ -64,22 +67,17 @@ func (r *Remedies) Of(operator, cause, text string) string {
 			"make it a plain one before it goes to MPS"
 	}
 	if cause == "missing" {
-		return strings.TrimPrefix(r.atlas.Since(operator)+"; "+r.fallback(operator), "; ")
+		return strings.TrimPrefix(r.table.Since(r.atlas, operator)+"; "+r.fallback(operator), "; ")
 	}
 	var best *worded
-	for i, c := range r.conditions {
+	for i, c := range r.facts {
 		// The longest text that fits says most; a row about this operator goes before one about any.
 		if c.text.MatchString(text) && (best == nil || c.rank(operator) > best.rank(operator)) {
-			best = &r.conditions[i]
+			best = &r.facts[i]
 		}
 	}
-	switch {
-	case best != nil && best.Fixed != "" && best.Remedy != "":
-		return r.atlas.Warned(best.Remedy+"; right from torch "+best.Fixed+" on", best.Operators)
-	case best != nil && best.Fixed != "":
-		return r.atlas.Warned("right from torch "+best.Fixed+" on", best.Operators)
-	case best != nil:
-		return r.atlas.Warned(best.Remedy, best.Operators)
+	if best != nil {
+		return r.table.Warned(r.atlas, best.ToDo(), best.Meets)
 	}
 	if strings.Contains(text, "CUDA") {
 		return "it asks for CUDA by name: take the device from an option, " +
@@ -92,7 +90,7 @@ func (r *Remedies) Of(operator, cause, text string) string {
 func (r *Remedies) fallback(operator string) string {
 	if op, ok := r.atlas.Operator(operator); ok {
 		if column, err := r.atlas.Release("torch", r.release); err == nil && op.Package == "torch" {
-			if state := op.At(column.Column); state == NoStub || state == Raises {
+			if state := op.At(column.Column); state == atlas.NoStub || state == atlas.Raises {
 				return "PYTORCH_ENABLE_MPS_FALLBACK does not reach it: call it on CPU tensors"
 			}
 		}
@@ -102,37 +100,10 @@ func (r *Remedies) fallback(operator string) string {
 
 func (c worded) rank(operator string) int {
 	rank := len(c.Text)
-	if c.about(operator) {
+	if c.About(operator) {
 		rank += 10_000
 	}
 	return rank
-}
-
-// Since says in words from which release on MPS runs an operator, and what is known to be wrong there, or that none
-// has a kernel; "" where the atlas does not know it.
-func (a *Atlas) Since(operator string) string {
-	u, ok := a.Upgrade(operator)
-	if !ok {
-		return ""
-	}
-	if u.Runs == "" {
-		all := a.Releases(u.Package)
-		return "no release up to " + Series(all[len(all)-1].Version) + " has a kernel"
-	}
-	how := "native"
-	if op, _ := a.Operator(operator); op.NativeFrom() == "" {
-		how = "composed of other operators"
-	}
-	text := how + " from " + u.Package + " " + Series(u.Runs) + " on"
-	if len(u.Wrong) > 0 {
-		if u.Sound != "" {
-			text += ", with wrong results until " + u.Package + " " + Series(u.Sound)
-		} else {
-			text += ", with wrong results of which no release up to torch " + Series(u.Torch) + " is known to be free"
-		}
-		text += " (" + u.Wrong[0].When + ": " + u.Wrong[0].Wrong + ")"
-	}
-	return text
 }
 
 var namesMPS = regexp.MustCompile(`\bMPS\b|\bmps\b`)
