@@ -76,7 +76,7 @@ func TestExpectationsFail(t *testing.T) {
 			"in 2.0 the atlas says of backward: missing"},
 		{Ask{API: "torch.logdet", Expect: []string{"train native 2.0.."}}, "gives no such answer"},
 		{Ask{Model: "no.model"}, "no model no.model"},
-		{Ask{Rows: []string{"no-row"}}, "no condition or bug no-row"},
+		{Ask{Rows: []string{"no-row"}}, "no row no-row"},
 	} {
 		if err := l.bears(x.q); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%+v: %v, want %q", x.q, err, x.want)

@@ -92,16 +92,22 @@ func (t *Table) wrongOf(a *atlas.Atlas, op atlas.Operator, r, torch atlas.Releas
 }
 
 // Wrong lists what a release of torch, and what goes with it, is known to compute wrongly of an operator or of its
-// gradient: rows of which that is certain there. What holds for every operator is left out.
+// gradient: rows of which that is known there. What holds for every operator is left out.
 func (t *Table) Wrong(operator, torch string) []*Fact {
 	names := withGradients(operator)
 	var list []*Fact
 	for _, c := range t.All {
-		if c.Outcome == Wrong && c.Holds(torch) && c.Certain(torch) && slices.ContainsFunc(names, c.About) {
+		if c.Outcome == Wrong && !c.Everywhere() && c.leads(torch) && slices.ContainsFunc(names, c.About) {
 			list = append(list, c)
 		}
 	}
 	return list
+}
+
+// leads says whether who goes to a release comes into the row: where it is certain there, and where it is known when it
+// was mended and not when it began, for nobody has seen it right before.
+func (f *Fact) leads(torch string) bool {
+	return f.Holds(torch) && (f.Certain(torch) || f.From == "" && f.Fixed != "")
 }
 
 // withGradients is an operator, the one behind it (_embedding_bag), and those of a backward pass that are named after

@@ -24,7 +24,7 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 	s.ofAtlas(r, &sym, own, line)
 	switch r.Reads {
 	case "operator":
-		s.atlas.torch(groups["op"], s.rep.Context.Torch, &sym)
+		s.atlas.torch(groups["op"], s.release(), s.asked, &sym)
 		for _, n := range claims.Open().About(groups["op"]) {
 			if !slices.Contains(sym.Claims, n) {
 				sym.Claims = append(slices.Clip(sym.Claims), n)
@@ -35,7 +35,7 @@ func (s *scanner) explain(r *Rule, groups map[string]string, own bool, line stri
 	case "two types":
 		twoTypes(groups["a"], groups["b"], &sym)
 	case "sparse operator":
-		s.atlas.sparse(groups["op"], groups["layout"], s.rep.Context.Torch, &sym)
+		s.atlas.sparse(groups["op"], groups["layout"], s.release(), &sym)
 	case "torch name":
 		s.atlas.name(groups["where"], groups["what"], &sym)
 	case "tensorflow operator":
@@ -113,7 +113,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 		}
 		rows = these
 	}
-	if v := s.rep.Context.Torch; v != "" {
+	if v := s.release(); v != "" {
 		if held := slices.DeleteFunc(slices.Clone(rows),
 			func(c *facts.Fact) bool { return !c.Holds(v) }); len(held) > 0 {
 			rows = held
@@ -122,6 +122,14 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 	var sources []string
 	if sym.Source != "" {
 		sources = strings.Split(sym.Source, "; ")
+	}
+	var of []string // who reads it may have met any of these
+	for _, c := range rows {
+		for _, op := range c.Meets {
+			if !slices.Contains(of, op) {
+				of = append(of, op)
+			}
+		}
 	}
 	for _, c := range rows {
 		add := func(list *[]string, text string) {
@@ -138,7 +146,7 @@ func (s *scanner) ofAtlas(r *Rule, sym *Symptom, own bool, line string) {
 			add(&sym.Releases, span(c))
 		}
 		if !own {
-			add(&sym.Remedy, facts.Load().Warned(&s.atlas.a, sentence(c.Remedy), c.Meets))
+			add(&sym.Remedy, facts.Load().Warned(&s.atlas.a, sentence(c.Remedy), of))
 		}
 	}
 	if !own {
@@ -239,7 +247,7 @@ func span(c *facts.Fact) string {
 // operators answers from the atlas since when one has a kernel.
 type operators struct{ a atlas.Atlas }
 
-func (o *operators) torch(name, release string, sym *Symptom) {
+func (o *operators) torch(name, release string, asked For, sym *Symptom) {
 	op, ok := o.a.Operator(name)
 	if !ok {
 		// aten::sum without its overload: the one that lacks a kernel; never an operator of another name
@@ -293,7 +301,11 @@ func (o *operators) torch(name, release string, sym *Symptom) {
 			text += "; whether all of them do was not traced"
 		}
 		if mine {
-			text += "; this log says PyTorch " + release
+			if release == asked.Typed || release == asked.Else {
+				text += "; this is judged for PyTorch " + release
+			} else {
+				text += "; this log says PyTorch " + release
+			}
 		}
 		sym.Releases = append(sym.Releases, text)
 		sym.Remedy = append([]string{upgrade(u)}, sym.Remedy...)

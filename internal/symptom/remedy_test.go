@@ -142,6 +142,9 @@ func TestNoUpgradeIntoAWrongResult(t *testing.T) {
 	}
 }
 
+// everyRelease says whether no release is known to be free of a row: no choice of one leads into it, or out of it.
+func everyRelease(f *facts.Fact) bool { return f.From == "" && f.Until == "" && f.Fixed == "" }
+
 // TestRulesByHandNameSoundReleases: a rule that names a release in its remedy keeps clear of what the facts says of the
 // rule's subject in that release.
 func TestRulesByHandNameSoundReleases(t *testing.T) {
@@ -159,7 +162,7 @@ func TestRulesByHandNameSoundReleases(t *testing.T) {
 			for _, release := range releases(remedy) {
 				n++
 				for _, bug := range wrongs() {
-					if known(bug, release) && subjects[r.Topic].MatchString(bug.When) {
+					if known(bug, release) && !everyRelease(bug) && subjects[r.Topic].MatchString(bug.When) {
 						t.Errorf("%s: %q leads to %s, where %s holds", r.Name, remedy, release, bug.Name)
 					}
 				}

@@ -14,8 +14,9 @@ import (
 
 // Run explains the evidence of a run: the error that ended it, what the double refused, what fell back, what its
 // findings say, and the symptoms that show in its figures only.
-func Run(name string, run *evidence.Run) *Report {
+func (asked For) Run(name string, run *evidence.Run) *Report {
 	s := newScanner(name)
+	s.asked = asked
 	c := &s.rep.Context
 	if run.Target.Framework == "torch" {
 		c.Torch = run.Target.Release

@@ -75,7 +75,14 @@ func (p *pattern) rank() int {
 	return 1
 }
 
+// wording is a fact and the first line of its text.
+type wording struct {
+	fact *facts.Fact
+	text *regexp.Regexp
+}
+
 type table struct {
+	texts    []wording
 	rules    []*Rule
 	patterns []pattern
 	finder   *finder
@@ -91,6 +98,11 @@ var load = sync.OnceValues(func() (*table, error) {
 	}
 	t := &table{rules: file.Symptom}
 	conditions := facts.Load().All
+	for _, f := range conditions {
+		if text, _, _ := strings.Cut(f.Text, "\n"); text != "" {
+			t.texts = append(t.texts, wording{f, regexp.MustCompile(ofText(text))})
+		}
+	}
 	taken := map[string]bool{}
 	for _, r := range t.rules {
 		if r.Severity == "" {
