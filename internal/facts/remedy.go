@@ -77,7 +77,7 @@ func (r *Remedies) Of(operator, cause, text string) string {
 		}
 	}
 	if best != nil {
-		return r.table.Warned(r.atlas, best.ToDo(), best.Meets)
+		return best.ToDo()
 	}
 	if strings.Contains(text, "CUDA") {
 		return "it asks for CUDA by name: take the device from an option, " +

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -156,13 +157,23 @@ func (t *Table) Warned(a *atlas.Atlas, remedy string, of []string) string {
 	return remedy + "; compare with the CPU there: wrong results are known: " + Wrongly(wrong)
 }
 
-// Wrongly lists in words known wrong results.
+// mostWrong is how many wrong results stand in a remedy: who reads on is told where the others are.
+const mostWrong = 3
+
+// Wrongly lists in words known wrong results, the first of them where they are many.
 func Wrongly(rows []*Fact) string {
 	var list []string
-	for _, c := range rows {
+	for _, c := range rows[:min(mostWrong, len(rows))] {
 		list = append(list, c.Wrong+", when "+strings.TrimPrefix(c.When, "when "))
 	}
-	return strings.Join(list, "; or ")
+	text := strings.Join(list, "; or ")
+	if more := len(rows) - mostWrong; more > 0 {
+		text += fmt.Sprintf("; and %d more, of which `assay ops %s` tells", more, rows[mostWrong].Name)
+		if more > 1 {
+			text += " the first"
+		}
+	}
+	return text
 }
 
 // Since says in words from which release on MPS runs an operator, and what is known to be wrong there, or that none

@@ -1,7 +1,9 @@
 package facts
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,6 +85,48 @@ func TestNoUpgradeLeadsIntoAWrongResult(t *testing.T) {
 	}
 	if n < 150 {
 		t.Errorf("%d operators that the rows names run in the newest release", n)
+	}
+}
+
+// TestNoRemedyLeadsIntoAWrongResult: over all rows: where what is to be done names a release, each wrong result that is
+// certain there, or in the newest, of what the row is about or of its gradient, is named beside it or counted.
+func TestNoRemedyLeadsIntoAWrongResult(t *testing.T) {
+	release := regexp.MustCompile(`(2\.\d+\.\d+)(?:, | )?(or later|on)\b`)
+	more := regexp.MustCompile(`and (\d+) more`)
+	all := (&atlas.Atlas{}).Releases("torch")
+	newest := all[len(all)-1].Version
+	named, warned := 0, 0
+	for _, f := range Load().All {
+		text := f.ToDo()
+		m := release.FindStringSubmatch(text)
+		if m == nil || f.Everywhere() {
+			continue
+		}
+		named++
+		said, wrong := 0, 0
+		for _, bug := range Load().All {
+			if bug.Outcome != Wrong || bug == f || bug.Everywhere() || !slices.ContainsFunc(f.Meets, bug.About) ||
+				!(bug.Holds(m[1]) && bug.Certain(m[1])) && !(bug.Holds(newest) && bug.Certain(newest)) {
+				continue
+			}
+			wrong++
+			if strings.Contains(text, bug.Wrong) && strings.Contains(text, strings.TrimPrefix(bug.When, "when ")) {
+				said++
+			}
+		}
+		if c := more.FindStringSubmatch(text); c != nil {
+			n, _ := strconv.Atoi(c[1])
+			said += n
+		}
+		if wrong > 0 {
+			warned++
+		}
+		if said < wrong {
+			t.Errorf("%s: %d wrong results of %s are known, %d are said: %s", f.Name, wrong, m[1], said, text)
+		}
+	}
+	if named < 30 || warned < 10 {
+		t.Errorf("%d rows name a release, %d of them with a wrong result there", named, warned)
 	}
 }
 
