@@ -1,8 +1,6 @@
 """Conditions of facts that no clause says: functions of (args, kwargs, *with) that return None, or a dictionary of what
 fills the text. A row names one by `predicate`."""
 
-import types
-
 import torch
 from torch._prims_common import suggest_memory_format
 
@@ -302,8 +300,3 @@ def cpu_scalar_of_a_view(args, kwargs):
 def fractional_ends(args, kwargs):
     """aten::linspace between numbers of which one is no whole one."""
     return {} if any(isinstance(v, float) and v != int(v) for v in args[:2]) else None
-
-
-# By the name that rows give.
-PREDICATES = {name: f for name, f in list(globals().items()) if isinstance(f, types.FunctionType)
-              and f.__module__ == __name__}
