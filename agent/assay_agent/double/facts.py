@@ -12,8 +12,8 @@ import re
 import torch
 
 from .. import guest
+from . import predicates
 from .dtypes import NAMES, argument, asked, common_dtype, cxx, tensors
-from .predicates import PREDICATES
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -108,7 +108,7 @@ def condition(row):
 
 def _clause(c):
     if "predicate" in c:
-        function, settings = PREDICATES[c["predicate"]], c.get("with", ())
+        function, settings = vars(predicates)[c["predicate"]], c.get("with", ())
         return lambda args, kwargs: function(args, kwargs, *settings)
     if "argument" in c:
         position, name = (-1, c["argument"]) if isinstance(c["argument"], str) else c["argument"]

@@ -1,8 +1,6 @@
 """Conditions of facts that no clause says: functions of (args, kwargs, *with) that return None, or a dictionary of what
 fills the text. A row names one by `predicate`."""
 
-import types
-
 import torch
 from torch._prims_common import suggest_memory_format
 
@@ -568,8 +566,3 @@ def sdpa(args, kwargs, problem):
     if problem == "strided":
         return {} if not all(t.is_contiguous() for t in (q, k, v)) else None
     return {} if any(t.dim() == 4 and t.shape[0] > 1 and t.stride(0) != t.shape[1] * t.stride(1) for t in (q, k, v)) else None
-
-
-# By the name that rows give.
-PREDICATES = {name: f for name, f in list(globals().items()) if isinstance(f, types.FunctionType)
-              and f.__module__ == __name__}
