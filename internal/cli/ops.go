@@ -69,7 +69,7 @@ type opsState struct {
 	Untraced []string      `json:"untraced,omitempty"`
 	Autocast string        `json:"autocast,omitempty"`
 	Sparse   string        `json:"sparse,omitempty"`
-	Types    []string      `json:"types,omitempty"`       // element types of a TensorFlow kernel
+	Types    []string      `json:"types,omitempty"`       // element types that its kernel takes
 	Facts    []*facts.Fact `json:"facts,omitempty"`       // worst first
 	Forward  []string      `json:"forward_of,omitempty"`  // Python names whose forward calls it
 	Backward []string      `json:"backward_of,omitempty"` // Python names whose backward calls it
@@ -96,6 +96,7 @@ type opsDirection struct {
 	Calls    []string  `json:"calls"` // ? behind an operator: for some inputs only
 	Needs    []opsNeed `json:"needs"`
 	Untraced []string  `json:"untraced,omitempty"`
+	Types    []string  `json:"types,omitempty"` // element types, where it is one operator's
 }
 
 type opsDiff struct {
@@ -418,14 +419,17 @@ func direction(a *atlas.Atlas, torch atlas.Release, name string, roots []atlas.C
 		d.Calls = append(d.Calls, name)
 	}
 	worse := func(verdict string) {
-		order := []string{"native", "unknown", "not there", "on the CPU for some inputs", "on the CPU", "missing for some inputs",
-			"missing"}
+		order := []string{"native", "unknown", "not there", "on the CPU for some inputs", "on the CPU",
+			"missing for some inputs", "missing"}
 		if slices.Index(order, verdict) > slices.Index(order, d.Verdict) {
 			d.Verdict = verdict
 		}
 	}
 	if len(untraced) > 0 {
 		worse("unknown")
+	}
+	if len(roots) == 1 {
+		d.Types = a.Types(roots[0].Operator, torch.Column)
 	}
 	unlike := slices.ContainsFunc(needs, func(n atlas.Need) bool { return n.State != atlas.Missing })
 	for _, n := range needs {
@@ -601,9 +605,7 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 	if s.Sparse != "" {
 		fmt.Fprintf(b, "  sparse kernels: %s\n", s.Sparse)
 	}
-	if len(s.Types) > 0 {
-		wrapTo(b, "element types: "+strings.Join(s.Types, " "), "  ", "    ", w)
-	}
+	typesText(b, s.Types, w)
 	namesText(b, "forward of", s.Forward, w)
 	namesText(b, "backward of", s.Backward, w)
 }
@@ -648,6 +650,13 @@ func short(name string) string { return strings.TrimPrefix(name, "aten::") }
 
 func notEmpty(list ...string) []string {
 	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}
+
+// typesText prints the element types that a kernel takes.
+func typesText(b *strings.Builder, types []string, w int) {
+	if len(types) > 0 {
+		wrapTo(b, "element types: "+strings.Join(types, " "), "  ", "    ", w)
+	}
 }
 
 // needsText lists what is not native a line each, then what is.
@@ -729,6 +738,7 @@ func (d *opsDirection) text(b *strings.Builder, name string, w int) {
 	}
 	wrapTo(b, name+": "+d.Verdict+" · calls "+calls, "", "  ", w)
 	needsText(b, d.Needs, d.Untraced, w)
+	typesText(b, d.Types, w)
 }
 
 // names prints Python names as a table, and what of each is missing or runs on the CPU.
