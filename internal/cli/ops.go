@@ -2,6 +2,7 @@ package cli
 
 import (
 	"assay/internal/facts"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type opsAnswer struct {
 	API       *opsAPI      `json:"api,omitempty"`
 	APIs      []opsAPI     `json:"apis,omitempty"` // the Python names that a pattern fits
 	Operators []opsState   `json:"operators"`
+	Facts     []opsFact    `json:"facts,omitempty"` // what is known of them beyond states, the worst first
 	Diff      *opsDiff     `json:"diff,omitempty"`
 	Sources   []opsRelease `json:"sources"` // the wheels that the states were read from
 }
@@ -66,13 +68,12 @@ type opsState struct {
 	ErrorNames string    `json:"error_names,omitempty"`
 	Needs      []opsNeed `json:"needs,omitempty"` // of a composed operator
 	// composed operators of which it is not known what they call
-	Untraced []string      `json:"untraced,omitempty"`
-	Autocast string        `json:"autocast,omitempty"`
-	Sparse   string        `json:"sparse,omitempty"`
-	Types    []string      `json:"types,omitempty"`       // element types that its kernel takes
-	Facts    []*facts.Fact `json:"facts,omitempty"`       // worst first
-	Forward  []string      `json:"forward_of,omitempty"`  // Python names whose forward calls it
-	Backward []string      `json:"backward_of,omitempty"` // Python names whose backward calls it
+	Untraced []string `json:"untraced,omitempty"`
+	Autocast string   `json:"autocast,omitempty"`
+	Sparse   string   `json:"sparse,omitempty"`
+	Types    []string `json:"types,omitempty"`       // element types that its kernel takes, ? where that is not known
+	Forward  []string `json:"forward_of,omitempty"`  // Python names whose forward calls it
+	Backward []string `json:"backward_of,omitempty"` // Python names whose backward calls it
 }
 
 type opsNeed struct {
@@ -96,7 +97,7 @@ type opsDirection struct {
 	Calls    []string  `json:"calls"` // ? behind an operator: for some inputs only
 	Needs    []opsNeed `json:"needs"`
 	Untraced []string  `json:"untraced,omitempty"`
-	Types    []string  `json:"types,omitempty"` // element types, where it is one operator's
+	Types    []string  `json:"types,omitempty"` // as of an operator, where it is one that is called
 }
 
 type opsDiff struct {
@@ -179,6 +180,9 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 // lookOps finds what a pattern names: operators, a Python name, several of them, the operators that have the name of a
 // function, or operators that have it in theirs.
 func lookOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error) {
+	if f := facts.Load().Fact(pattern); f != nil {
+		return factOps(a, opts, f)
+	}
 	if len(a.Named(pattern)) > 0 {
 		return findOps(a, opts, pattern)
 	}
@@ -280,6 +284,7 @@ func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 	torch := beside["torch"]
 	autocast, sparse := a.Table("autocast").Column(torch.Column), a.Table("sparse").Column(torch.Column)
 	callers := a.Callers(torch.Column)
+	var calls []atlas.Call
 	for i := range o.Operators {
 		s := &o.Operators[i]
 		if s.State == atlas.Composed.String() {
@@ -289,9 +294,14 @@ func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 		s.Autocast = map[byte]string{'L': "lower precision", 'F': "float32", 'W': "widest input type"}[autocast[s.Name]]
 		s.Sparse = map[byte]string{'O': "COO", 'R': "compressed", 'B': "COO and compressed"}[sparse[s.Name]]
 		s.Types = a.Types(s.Name, beside[s.Package].Column)
-		s.Facts = factsOf(a, s.Name, torch.Version)
+		calls = append(calls, atlas.Call{Operator: s.Name})
 		s.Forward, s.Backward = callers.Of(s.Name)
 	}
+	said := facts.Load().Ask(a, facts.Question{Torch: torch.Version, Operators: calls, Everyone: true})
+	if len(o.Operators) <= opsDetailed {
+		said = ofNames(a, torch.Version, o.Operators, said)
+	}
+	o.Facts = opsFacts(said)
 }
 
 func opsNeeds(a *atlas.Atlas, torch atlas.Release, needs []atlas.Need) []opsNeed {
@@ -313,6 +323,11 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 		return nil, err
 	}
 	api, ok := a.API(name)
+	o.Facts = opsFacts(facts.Load().Ask(a, facts.Question{Torch: o.Torch, Python: name, Everyone: true}))
+	if named := slices.ContainsFunc(o.Facts, func(f opsFact) bool { return !f.Everywhere() }); !ok && named {
+		o.API = &opsAPI{Name: name}
+		return o, nil
+	}
 	if !ok {
 		err := fmt.Errorf("ops: the Python name %q was not traced", name)
 		if near := a.NearAPI(name, 8); len(near) > 0 {
@@ -337,9 +352,7 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 			}
 		}
 	}
-	for i, s := range o.Operators {
-		o.Operators[i].Facts = factsOf(a, s.Name, o.Torch)
-	}
+	o.API.refuse(o.Facts)
 	return o, nil
 }
 
@@ -393,16 +406,6 @@ func (d *opsAPI) verdict(x *opsDirection) string {
 		return "-"
 	}
 	return x.Verdict
-}
-
-// factsOf is what is known of an operator in a release, worst first.
-func factsOf(a *atlas.Atlas, operator, torch string) []*facts.Fact {
-	var list []*facts.Fact
-	for _, said := range facts.Load().Ask(a, facts.Question{Torch: torch,
-		Operators: []atlas.Call{{Operator: operator}}}) {
-		list = append(list, said.Fact)
-	}
-	return list
 }
 
 func direction(a *atlas.Atlas, torch atlas.Release, name string, roots []atlas.Call) *opsDirection {
@@ -494,12 +497,11 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 		o.Diff.text(&b)
 	case o.API != nil:
 		o.API.text(&b, o.Torch, w)
-		near, rest := o.API.near(o.Operators)
-		if notes(&b, near, w); rest > 0 {
-			fmt.Fprintf(&b, "\n%d more notes on operators that others call as well: --json has them\n", rest)
-		}
+		factsText(&b, o.Facts, w)
 	case o.APIs != nil:
 		o.names(&b, w)
+	case len(o.Operators) == 0 && len(o.Facts) == 1:
+		o.Facts[0].text(&b, w)
 	default:
 		o.table(&b)
 		if len(o.Operators) <= opsDetailed {
@@ -507,7 +509,7 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 				b.WriteString("\n")
 				s.text(&b, o.Torch, w)
 			}
-			notes(&b, o.Operators, w)
+			factsText(&b, o.Facts, w)
 		}
 	}
 	var sources []string
@@ -610,53 +612,26 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 	namesText(b, "backward of", s.Backward, w)
 }
 
-// notes prints the conditions and bugs of operators, each once.
-func notes(b *strings.Builder, operators []opsState, w int) {
-	said := map[string]bool{}
-	for _, s := range operators {
-		for _, c := range s.Facts {
-			if said[c.Name] {
-				continue
-			}
-			if len(said) == 0 {
-				b.WriteString("\n")
-			}
-			said[c.Name] = true
-			line := short(s.Name) + " " + strings.Join(notEmpty(string(c.Outcome), c.Error), " ") + ": " + c.When
-			if c.Wrong != "" {
-				line = short(s.Name) + " wrong result: " + c.When + ": " + c.Wrong
-			}
-			if c.MacOS != "" {
-				line += ", macOS " + c.MacOS
-			}
-			if c.Text != "" {
-				line += ": “" + strings.TrimSpace(c.Text) + "”"
-			}
-			switch {
-			case c.Fixed != "":
-				line += "; right from " + c.Fixed + " on"
-			case c.Wrong != "":
-				line += "; no release with a fix is known"
-			}
-			if c.Remedy != "" {
-				line += " → " + c.Remedy
-			}
-			wrapTo(b, line+" ("+c.Known+"; "+c.Source+")", "· ", "    ", w)
-		}
-	}
-}
-
 func short(name string) string { return strings.TrimPrefix(name, "aten::") }
 
-func notEmpty(list ...string) []string {
-	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
-}
-
-// typesText prints the element types that a kernel takes.
+// typesText prints the element types that a kernel takes, and those of which that is not known.
 func typesText(b *strings.Builder, types []string, w int) {
-	if len(types) > 0 {
-		wrapTo(b, "element types: "+strings.Join(types, " "), "  ", "    ", w)
+	var known, open []string
+	for _, t := range types {
+		if plain, unknown := strings.CutSuffix(t, "?"); unknown {
+			open = append(open, plain)
+		} else {
+			known = append(known, t)
+		}
 	}
+	if len(types) == 0 {
+		return
+	}
+	line := "element types: " + cmp.Or(strings.Join(known, " "), "none is known")
+	if len(open) > 0 {
+		line += "; not known of " + strings.Join(open, " ")
+	}
+	wrapTo(b, line, "  ", "    ", w)
 }
 
 // needsText lists what is not native a line each, then what is.
@@ -782,21 +757,6 @@ func (d *opsAPI) lacks() []string {
 		}
 	}
 	return list
-}
-
-// near picks the operators that the API calls itself or that are not native; rest counts the notes of the others.
-func (d *opsAPI) near(operators []opsState) (near []opsState, rest int) {
-	for _, s := range operators {
-		called := func(x *opsDirection) bool {
-			return x != nil && (slices.Contains(x.Calls, s.Name) || slices.Contains(x.Calls, s.Name+"?"))
-		}
-		if s.State != "native" || called(d.Forward) || called(d.Backward) && d.Forward == nil {
-			near = append(near, s)
-		} else {
-			rest += len(s.Facts)
-		}
-	}
-	return near, rest
 }
 
 func (d *opsDiff) text(b *strings.Builder) {

@@ -36,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import typing
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -244,6 +245,8 @@ def age(torch, folder):
                 continue
             module = importlib.import_module(inside[:-len(".py")].replace("/", ".").removesuffix(".__init__"))
             now = functions_of(os.path.join(here, inside))
+            for word in ("Any", "Callable", "Dict", "List", "Optional", "Sequence", "Tuple", "Union", "cast"):
+                module.__dict__.setdefault(word, getattr(typing, word))
             for qualified, tree in functions_of(path).items():
                 if qualified not in now:
                     if "." not in qualified and not hasattr(module, qualified):  # a helper that has gone since
@@ -1327,6 +1330,7 @@ def earlier(outdir, folder):
     now = {(row[0], row[1]): row[2:] for row in table("api.txt")}
     spans = {}
     for series in sorted(os.listdir(folder), key=lambda s: [int(n) for n in s.split(".")]):
+        print("trace: with the Python of %s" % series, file=sys.stderr)
         _, apis, _, failed, _ = run_all([os.path.join(folder, series)])
         bad = {name.split(" ")[0] for name in failed}
         for key, entry in apis.items():
