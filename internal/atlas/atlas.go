@@ -29,7 +29,10 @@ type Atlas struct {
 	ways map[string][]detour
 
 	typed sync.Once
-	types map[string][]typesOf
+	types map[string][]callsOf
+
+	aged    sync.Once
+	earlier map[string][]callsOf // api-earlier.txt
 
 	spaces     sync.Once
 	namespaces []string
@@ -194,8 +197,8 @@ func (a *Atlas) Generated(operator string) (how, around string) {
 }
 
 // Types lists the element types for which a release has a kernel of an operator: of tensorflow-metal those that it
-// registers, of torch those that pass the double's checks (types.txt), ? behind one of which it is not known whether MPS takes it; nil where
-// nothing is known.
+// registers, of torch those that pass the double's checks (types.txt), ? behind one of which it is not known whether
+// MPS takes it; nil where nothing is known.
 func (a *Atlas) Types(operator, column string) []string {
 	var list []string
 	if strings.HasPrefix(operator, "tf::") {
@@ -205,16 +208,16 @@ func (a *Atlas) Types(operator, column string) []string {
 		return list
 	}
 	a.typed.Do(func() {
-		a.types = map[string][]typesOf{}
+		a.types = map[string][]callsOf{}
 		for key, calls := range a.calls("types.txt", 2) {
 			name, span, _ := strings.Cut(key, " ")
 			from, to, _ := strings.Cut(span, "-")
-			a.types[name] = append(a.types[name], typesOf{from, to, calls})
+			a.types[name] = append(a.types[name], callsOf{from, to, calls})
 		}
 	})
 	for _, t := range a.types[plain(operator)] {
-		if CompareReleases(t.from, column) <= 0 && CompareReleases(column, t.to) <= 0 {
-			for _, c := range t.types {
+		if t.holds(column) {
+			for _, c := range t.calls {
 				if c.Sometimes {
 					c.Operator += "?"
 				}
@@ -225,10 +228,14 @@ func (a *Atlas) Types(operator, column string) []string {
 	return list
 }
 
-// typesOf are the element types of an operator in a run of releases.
-type typesOf struct {
+// callsOf is a list that holds in a run of releases: operators, or element types.
+type callsOf struct {
 	from, to string // columns
-	types    []Call
+	calls    []Call
+}
+
+func (c callsOf) holds(column string) bool {
+	return CompareReleases(c.from, column) <= 0 && CompareReleases(column, c.to) <= 0
 }
 
 // plain is an operator's name without what says that it works in place or writes to out=: aten::add.Tensor of

@@ -95,7 +95,8 @@ func TestSpellings(t *testing.T) {
 		[]string{"torch.optim.AdamW.step(foreach=True)", "torch.optim.AdamW.step(fused=True)"}) {
 		t.Errorf("%v", got)
 	}
-	for name, want := range map[string]string{"torch.poisson": "aten::poisson", "torch.special.zeta": "aten::special_zeta",
+	for name, want := range map[string]string{"torch.poisson": "aten::poisson",
+		"torch.special.zeta": "aten::special_zeta",
 		"torch.Tensor.geqrf": "aten::geqrf", "torch.nn.Conv3d": "", "torch.nothing_at_all": "", "numpy.add": "",
 		"torch.linalg.eig": "aten::linalg_eig"} {
 		if got := a.Namesake(name); got != want {
@@ -104,8 +105,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestLaterReleases: what a later release composes, or runs on the CPU by itself, is not said to be in none; a name that
-// no release runs is.
+// TestLaterReleases: what a later release composes, or runs on the CPU by itself, is not said to be in none; a name
+// that no release runs is.
 func TestLaterReleases(t *testing.T) {
 	a := &Atlas{}
 	for _, c := range []struct{ operator, since, at, later string }{
@@ -177,7 +178,8 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// TestTraced: of what MPS composes in the newest release few operators are left of which it is not known what they call.
+// TestTraced: of what MPS composes in the newest release few operators are left of which it is not known what they
+// call.
 func TestTraced(t *testing.T) {
 	a := &Atlas{}
 	torch := a.Table("torch")

@@ -1,13 +1,17 @@
 package atlas
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
+
+func TestMain(m *testing.M) { os.Exit(testset.Run(m)) }
 
 // TestNamesAgreeWithTorch: which operator a function of torch's binds is what TorchScript's own table says
 // (torch.jit._builtins), for every one that was traced.
@@ -53,5 +57,55 @@ for prefix, space in (("torch", torch), ("torch.nn.functional", torch.nn.functio
 	}
 	if held < 700 {
 		t.Errorf("%d functions were held against torch's table", held)
+	}
+}
+
+// TestTypesAgreeWithTorch: the element types of types.txt are those that PyTorch's database of operators gives for MPS
+// (dtypesIfMPS, which its own tests hold to what a Mac does), for operators that one function stands for.
+func TestTypesAgreeWithTorch(t *testing.T) {
+	testset.FullOnly(t)
+	const list = `
+import sys, types, unittest
+stub = types.ModuleType("expecttest")
+stub.TestCase = unittest.TestCase
+sys.modules.setdefault("expecttest", stub)
+import torch
+import torch.testing._internal.common_methods_invocations as database
+for op in database.op_db:
+    if not op.variant_test_name:
+        print("torch." + op.name, *(str(d)[6:] for d in op.supported_dtypes("mps")))
+`
+	out, err := exec.Command(testkit.Python(t), "-W", "ignore", "-c", list).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Atlas{}
+	releases := a.Releases("torch")
+	newest := releases[len(releases)-1].Column
+	held, agree := 0, 0
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		api, ok := a.API(words[0])
+		if !ok || len(api.Forward) != 1 {
+			continue
+		}
+		given := a.Types(api.Forward[0].Operator, newest)
+		if given == nil {
+			continue
+		}
+		for dtype := range strings.FieldsSeq("bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 complex64") {
+			if slices.Contains(given, dtype+"?") {
+				continue
+			}
+			held++
+			if slices.Contains(given, dtype) == slices.Contains(words[1:], dtype) {
+				agree++
+			} else {
+				t.Logf("%s of %s: here %v", dtype, words[0], slices.Contains(given, dtype))
+			}
+		}
+	}
+	if held < 2000 || agree*100 < held*96 {
+		t.Errorf("%d of %d pairs of operator and type agree", agree, held)
 	}
 }

@@ -357,6 +357,7 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 }
 
 func opsName(a *atlas.Atlas, torch atlas.Release, api atlas.API) opsAPI {
+	api = a.In(torch, api)
 	return opsAPI{Name: api.Name, Forward: direction(a, torch, api.Name, api.Forward),
 		Backward: direction(a, torch, api.Name, api.Backward)}
 }

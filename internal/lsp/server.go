@@ -624,6 +624,7 @@ func About(t audit.Target, path string) string {
 	if !ok || api.Name != path {
 		return ""
 	}
+	api = t.Atlas.In(t.Torch, api)
 	forward, untraced := t.Atlas.Needs(t.Torch, api.Forward)
 	backward, _ := t.Atlas.Needs(t.Torch, api.Backward)
 	var b strings.Builder

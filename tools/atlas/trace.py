@@ -290,8 +290,9 @@ def graft(torch, module, qualified, tree):
 class Recorder:
     """Runs calls in labelled regions of one profile and reads the operators off afterwards."""
 
-    def __init__(self, torch, reroutes):
+    def __init__(self, torch, reroutes, replays=True):
         self.torch = torch
+        self.replays = replays  # composed kernels are called as well
         self.backward_of = reroutes.gradients
         self.regions = []   # (api, direction, autograd's next sequence number when it ended)
         self.failed = {}    # api -> why its last failing sample failed
@@ -590,7 +591,7 @@ def run_op(torch, recorder, names, op):
     replayed = [(function, s) for s in ungraded + samples]
     replayed += [(op.inplace_variant, s) for s in ungraded if op.inplace_variant is not None and not s.broadcasts_input]
     with replayer(torch, recorder, names):
-        for variant, sample in replayed:
+        for variant, sample in replayed if recorder.replays else ():
             first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
             with contextlib.suppress(Exception):
                 run_backward(torch, variant(first, *args, **kwargs))
@@ -670,8 +671,9 @@ def run_module_in(torch, recorder, names, info, api, dtype):
             wanted = [p for p in module.parameters() if p.requires_grad]
             wanted += [t for t in leaves(torch, (args, kwargs)) if t.requires_grad]
             recorder.forward_backward(api, lambda: module(*args, **kwargs), wanted)
-            with replayer(torch, recorder, names), contextlib.suppress(Exception):
-                run_backward(torch, module(*args, **kwargs))
+            if recorder.replays:
+                with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                    run_backward(torch, module(*args, **kwargs))
             if not training:
                 with torch.no_grad():
                     recorder.call(api, "forward", lambda: (module(*args, **kwargs), True)[1])
@@ -796,8 +798,9 @@ def extra(*names):
 def run_extra(torch, recorder, names, function, name):
     for call, inputs in function(torch):
         recorder.forward_backward(name, call, inputs)
-        with replayer(torch, recorder, names), contextlib.suppress(Exception):
-            run_backward(torch, call())
+        if recorder.replays:
+            with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                run_backward(torch, call())
 
 
 @extra("torch.nn.Embedding(max_norm=)", "torch.nn.functional.embedding(max_norm=)", "torch.nn.EmbeddingBag(max_norm=)")
@@ -1185,7 +1188,7 @@ def work(library):
         torch.manual_seed(0)
         random.seed(0)
         numpy.random.seed(0)
-        recorder = Recorder(torch, reroutes)
+        recorder = Recorder(torch, reroutes, replays=not older)
         trouble = None
         with recorder.profile() as profile:
             try:
