@@ -89,7 +89,7 @@ func TestTableEdits(t *testing.T) {
 	if err != nil || !slices.Equal(again.Rows, table.Rows) || again.Head != table.Head {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	op := operator("p", table, table.Rows[1])
+	op := (&Atlas{}).operator("p", table, table.Rows[1])
 	if len(op.Spans) != 1 || op.Spans[0].From != "2.8" || op.Spans[0].To != "2.10" || op.NativeFrom() != "" ||
 		op.At("2.8") != Composed || op.At("9") != Undefined {
 		t.Errorf("%+v", op)

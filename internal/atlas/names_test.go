@@ -216,6 +216,28 @@ func TestEncoderWithPadding(t *testing.T) {
 	}
 }
 
+// TestSparseAlone: what has a kernel for sparse tensors alone is given no others, and is not missing.
+func TestSparseAlone(t *testing.T) {
+	a := &Atlas{}
+	api, _ := a.API("torch.sparse_coo_tensor")
+	for torch, want := range map[string]State{"2.8": Missing, "2.9": Native, "2.15": Native} {
+		release, err := a.Release("torch", torch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		needs, _ := a.Needs(release, api.Forward)
+		if !slices.Contains(needs, Need{"aten::_sparse_coo_tensor_with_dims_and_tensors", true, want}) {
+			t.Errorf("%s: %v", torch, needs)
+		}
+	}
+	if got := a.Since("aten::_values"); got != "native from torch 2.9 on" {
+		t.Error(got)
+	}
+	if op, _ := a.Operator("aten::_to_sparse_csr"); op.At("2.15") != Missing {
+		t.Error("what no sparse tensor has a kernel for is there")
+	}
+}
+
 // TestGroupNormBackward: PyTorch registers a decomposition from Python until 2.12, and what it calls has kernels.
 func TestGroupNormBackward(t *testing.T) {
 	a := &Atlas{}

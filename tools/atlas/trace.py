@@ -45,6 +45,7 @@ REROUTES = os.path.join(TABLES, "reroutes.txt")
 
 SAMPLES = 60        # of one entry of a database; most offer fewer
 JOB_SECONDS = 180   # nn.Transformer, the slowest entry, takes 6 s on a slow core
+FEWER = 12          # with an older release's Python, held against as many with this one's
 UNCOUNTED = "assay:uncounted"
 
 # Entries that say nothing about the API that they name.
@@ -1175,6 +1176,7 @@ def work(library):
     if older:
         entries = [(kind, entry, name) for kind, entry, name in entries
                    if kind in ("module", "optim", "extra") or kind == "op" and is_python(torch, name)]
+        globals()["SAMPLES"] = FEWER
     names = Names(torch)
     import numpy
     answers.write(json.dumps([(kind, name) for kind, _, name in entries]) + "\n")
@@ -1329,23 +1331,42 @@ def run_all(arguments):
 
 
 def earlier(outdir, folder):
-    """Write api-earlier.txt: what Python names call with the Python of releases whose files lie in folder/SERIES/torch."""
+    """Write api-earlier.txt: what Python names call with the Python of releases whose files lie in folder/SERIES/torch. It is held
+    against a run with this torch's own files, which takes as few samples."""
+    import importlib.util
     now = {(row[0], row[1]): row[2:] for row in table("api.txt")}
-    spans = {}
-    for series in sorted(os.listdir(folder), key=lambda s: [int(n) for n in s.split(".")]):
-        print("trace: with the Python of %s" % series, file=sys.stderr)
-        _, apis, _, failed, _ = run_all([os.path.join(folder, series)])
-        bad = {name.split(" ")[0] for name in failed}
-        for key, entry in apis.items():
-            api, direction = key.rsplit(" ", 1)
-            names = sorted(marked(entry)) or ["-"]
-            plain = {n.rstrip("?") for n in names}
-            if api in bad or (api, direction) not in now or plain == {n.rstrip("?") for n in now[api, direction]}:
-                continue
-            spans.setdefault((api, direction), []).append((series, " ".join(names)))
-    rows = []
     order = sorted(os.listdir(folder), key=lambda s: [int(n) for n in s.split(".")])
-    for (api, direction), found in sorted(spans.items()):
+    site = os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin))
+    base, failed_now = called(site)
+    lines = {}
+    for series in order:
+        print("trace: with the Python of %s" % series, file=sys.stderr)
+        then, failed = called(os.path.join(folder, series))
+        for key in then:
+            api = key[0]
+            if key not in base or key not in now or failed.get(api) != failed_now.get(api) or set(then[key]) == set(base[key]):
+                continue
+            names = {n.rstrip("?"): n for n in now[key] if n != "-"}
+            for gone in set(base[key]) - set(then[key]):
+                names.pop(gone, None)
+            for new in set(then[key]) - set(base[key]):
+                names[new] = then[key][new]
+            lines.setdefault(key, []).append((series, " ".join(sorted(names.values())) or "-"))
+        write_earlier(outdir, order, lines)
+
+
+def called(folder):
+    """{(API, direction): {operator: the same, ? behind it where some samples alone reach it}}, and how many samples of each failed."""
+    _, apis, _, failed, _ = run_all([folder])
+    found = {}
+    for key, entry in apis.items():
+        found[tuple(key.rsplit(" ", 1))] = {n.rstrip("?"): n for n in marked(entry)}
+    return found, {name.split(" ")[0]: why for name, why in failed.items()}
+
+
+def write_earlier(outdir, order, lines):
+    rows = []
+    for (api, direction), found in sorted(lines.items()):
         at = 0
         while at < len(found):
             end = at
@@ -1361,7 +1382,7 @@ def earlier(outdir, folder):
         "# as for api.txt: composed operators and kernels are those of that release. A function that could not be put in, or whose samples",
         "# failed then, has no line. Made by tools/atlas/trace.py.",
     ]
-    write(os.path.join(outdir, "api-earlier.txt"), head + columns(rows))
+    write(os.path.join(outdir, "api-earlier.txt"), head + columns(rows or [("#", "", "", "")]))
 
 
 def main():
