@@ -242,7 +242,7 @@ def age(torch, folder):
         for name in names:
             path = os.path.join(root, name)
             inside = os.path.relpath(path, folder)
-            if not inside.startswith(PYTHON) or not os.path.exists(os.path.join(here, inside)):
+            if not inside.startswith(PYTHON) or not inside.endswith(".py") or not os.path.exists(os.path.join(here, inside)):
                 continue
             module = importlib.import_module(inside[:-len(".py")].replace("/", ".").removesuffix(".__init__"))
             now = functions_of(os.path.join(here, inside))
