@@ -197,7 +197,8 @@ func lookOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 	if same := a.Namesake(pattern); same != "" {
 		return findOps(a, opts, same)
 	}
-	if slices.ContainsFunc(atlas.Libraries, func(l string) bool { return strings.HasPrefix(pattern, l) }) {
+	if !strings.HasPrefix(pattern, "torch.ops.") &&
+		slices.ContainsFunc(atlas.Libraries, func(l string) bool { return strings.HasPrefix(pattern, l) }) {
 		return apiOps(a, opts, pattern)
 	}
 	return findOps(a, opts, pattern)
@@ -330,6 +331,9 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 	}
 	if !ok {
 		err := fmt.Errorf("ops: the Python name %q was not traced", name)
+		if strings.ContainsAny(name, "*?") {
+			err = fmt.Errorf("ops: no Python name that was traced fits %q", name)
+		}
 		if near := a.NearAPI(name, 8); len(near) > 0 {
 			return nil, fault.Hint(err, "near: "+strings.Join(near, " "))
 		}
