@@ -208,6 +208,11 @@ func TestTraced(t *testing.T) {
 func TestEncoderWithPadding(t *testing.T) {
 	a := &Atlas{}
 	api, _ := a.API("torch.nn.TransformerEncoder")
+	ways := a.Ways(api.Name)
+	if len(ways) != 1 || !slices.Contains(ways[0].Forward,
+		Call{Operator: "aten::_nested_tensor_from_mask_left_aligned"}) {
+		t.Errorf("in eval with a padding mask: %v", ways)
+	}
 	for _, r := range a.Releases("torch") {
 		needs, _ := a.Needs(r, api.Forward)
 		if !slices.Contains(needs, Need{"aten::_nested_tensor_from_mask_left_aligned", true, Missing}) {

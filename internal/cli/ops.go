@@ -699,7 +699,8 @@ func (d *opsAPI) text(b *strings.Builder, torch string, w int) {
 			fmt.Fprintf(b, "%s\n", way.Name)
 			way.Forward.text(b, "forward", w)
 		} else {
-			apart = append(apart, way.Name+" "+verdict)
+			lacks := strings.Join(way.lacks(), " ")
+			apart = append(apart, strings.TrimSuffix(way.Name+" "+verdict+": "+lacks, ": "))
 		}
 	}
 	if len(apart) > 0 {

@@ -1053,7 +1053,7 @@ def decoder(torch, name):
         yield lambda: module(x, memory, tgt_mask=mask), [x, memory] + list(module.parameters())
 
 
-@extra("torch.nn.TransformerEncoder")
+@extra("torch.nn.TransformerEncoder(eval,src_key_padding_mask=)")
 def padded(torch, name):
     """In eval with a padding mask: the encoder asks whether the mask is left-aligned before it asks for the device."""
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
