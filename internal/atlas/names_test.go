@@ -259,3 +259,24 @@ func TestGroupNormBackward(t *testing.T) {
 		}
 	}
 }
+
+// TestEarlierPython: where an older release's own Python calls others, a name comes down to those: torch/nn/init.py
+// drew a truncated normal by erfinv_ until 2.6 at least, and does so no more in 2.15.
+func TestEarlierPython(t *testing.T) {
+	a := &Atlas{}
+	api, _ := a.API("torch.nn.init.trunc_normal_")
+	for torch, want := range map[string]bool{"2.0": true, "2.4": true, "2.15": false} {
+		release, err := a.Release("torch", torch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(a.In(release, api).Forward, Call{Operator: "aten::erfinv_"}); got != want {
+			t.Errorf("%s: erfinv_ is among its calls: %v", torch, got)
+		}
+	}
+	for key, list := range a.earlier {
+		if name, _, _ := strings.Cut(key, " "); len(list) == 0 || !slices.Contains(a.APIs(), name) {
+			t.Errorf("%s is in no other table", key)
+		}
+	}
+}

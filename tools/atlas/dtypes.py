@@ -8,8 +8,10 @@ of the operator in a release are asked (assay_agent/double/refuse.py): what they
 refuses it: the double leaves to the CPU what that refuses. float16 and bfloat16 go by float32 there.
 """
 
+import base64
 import contextlib
 import importlib.util
+import io
 import json
 import os
 import random
@@ -140,8 +142,7 @@ def main():
             func = found[key][0][0] if calls else None
             if not calls and names and not any(w in names[0] for w in ("sparse", "quantize", "cudnn", "mkldnn")):
                 func = trace.operator(torch, names[0])
-                if apart(lambda: len(inputs.samples(torch, func._schema, names[0], func))):
-                    calls = inputs.samples(torch, func._schema, names[0], func)[:2]
+                calls = drawn(torch, inputs, func, names[0])
             calls = [call for call in calls if trace_leaves(torch, call)]
             if not calls:
                 left += 1
@@ -177,6 +178,16 @@ def types_by_release(torch, refuse, name, func, calls, releases):
     by_type = {d: taken(torch, func, calls, getattr(torch, d)) for d in DTYPES}
     return {release: [d if ran else d + "?" for d, (given, ran) in by_type.items()
                       if accepted(torch, refuse, name, tuple(map(int, release.split("."))), given, d)] for release in releases}
+
+
+def drawn(torch, inputs, func, name):
+    """Arguments that inputs.py finds: in a process of its own, since what is drawn may crash a kernel."""
+    def found():
+        text = io.BytesIO()
+        torch.save(inputs.samples(torch, func._schema, name, func)[:2], text)
+        return base64.b64encode(text.getvalue()).decode()
+    text = apart(found)
+    return torch.load(io.BytesIO(base64.b64decode(text)), weights_only=False) if text else []
 
 
 def apart(function):

@@ -1341,10 +1341,11 @@ def earlier(outdir, folder):
     lines = {}
     for series in order:
         print("trace: with the Python of %s" % series, file=sys.stderr)
+        functions = functions_in(os.path.join(folder, series))
         then, failed = called(os.path.join(folder, series))
         for key in then:
             api = key[0]
-            if key not in base or key not in now or failed.get(api) != failed_now.get(api) or set(then[key]) == set(base[key]):
+            if not there(functions, api) or key not in base or key not in now or failed.get(api) != failed_now.get(api) or set(then[key]) == set(base[key]):
                 continue
             names = {n.rstrip("?"): n for n in now[key] if n != "-"}
             for gone in set(base[key]) - set(then[key]):
@@ -1353,6 +1354,28 @@ def earlier(outdir, folder):
                 names[new] = then[key][new]
             lines.setdefault(key, []).append((series, " ".join(sorted(names.values())) or "-"))
         write_earlier(outdir, order, lines)
+
+
+def functions_in(folder):
+    """{qualified name: tree} of all functions of a release's files that stand between a Python name and the operators."""
+    found = {}
+    for root, _, names in os.walk(os.path.join(folder, "torch")):
+        for name in names:
+            path = os.path.join(root, name)
+            if os.path.relpath(path, folder).startswith(PYTHON) and name.endswith(".py"):
+                found.update(functions_of(path))
+    return found
+
+
+def there(functions, api):
+    """Whether a release has the function, or the class and the argument, that a name has."""
+    plain, _, argument = api.rstrip(")").partition("(")
+    kind, _, leaf = plain.rpartition(".")
+    kind = kind.rpartition(".")[2]
+    if argument and plain.endswith(".step"):
+        made = functions.get(kind + ".__init__")
+        return made is not None and any(a.arg == argument.partition("=")[0] for a in made.args.args + made.args.kwonlyargs)
+    return leaf in functions or kind + "." + leaf in functions or any(name.startswith((leaf + ".", kind + ".")) for name in functions)
 
 
 def called(folder):
