@@ -761,9 +761,17 @@ REASONS = [
      "lambda must be", "2.0", "2.14",
      "The check stands outside the MPS backend, and its text is that of the installed release."),
     (r"^combinations\|\|float16\|backward",
-     "Unsupported data type for accumulate case", "2.0", "2.7",
+     "scalar_type|accumulate case", "2.0", "2.7",
      "PyTorch 2.6 composes it of masked_select (aten/src/ATen/native/Itertools.cpp), the installed release of subscripts, "
      "whose gradient adds up in place: the double sees the operators of the installed release."),
+    (r"^inner\|\|u?int",
+     "works", "2.0", "2.6",
+     "tensordot of two vectors is a matrix product in 2.6 (aten/src/ATen/native/Linear.cpp), and dot in the installed "
+     "release: the double sees the operators of the installed release."),
+    (r"^nn.functional.(interpolate\|nearest|upsample_nearest\|)\|?.*backward",
+     "upsample_nearest3d_backward", "2.0", "2.7",
+     "upsample_nearest3d.vec goes to the CPU by itself (aten/src/ATen/mps/MPSFallback.mm), and its gradient with it: a "
+     "fault of the double."),
 ]
 
 
