@@ -27,6 +27,12 @@ type Atlas struct {
 	all    []Release
 
 	ways map[string][]detour
+
+	spaces     sync.Once
+	namespaces []string
+	python     sync.Once
+	names      map[string][]Call // api.txt and api-libraries.txt
+	others     []string          // namespaces of operators of libraries that have no table
 }
 
 func text(name string) []byte {
@@ -139,7 +145,8 @@ func (a *Atlas) calls(name string, words int) map[string][]Call {
 	}
 	m := map[string][]Call{}
 	for line := range bytes.Lines(text(name)) {
-		f := strings.Fields(string(line))
+		line, _, _ := strings.Cut(string(line), " # ")
+		f := strings.Fields(line)
 		if len(f) < words || strings.HasPrefix(f[0], "#") {
 			continue
 		}

@@ -180,8 +180,9 @@ func (o *Options) checkFile(path string, rules *ruleSet, memo *abstract.Memo, pr
 // apart.
 func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 	r := &Report{Schema: "assay.check/1", Version: o.Version,
-		Target: ReportTarget{Device: o.Target.Device, Torch: o.Target.Torch.Version},
-		Items:  []Item{}, Troubles: []Trouble{}, rules: rules.all}
+		Target: ReportTarget{Device: o.Target.Device, Torch: o.Target.Torch.Version, From: o.Target.Aim.Why,
+			Beside: o.Target.Aim.Besides},
+		Items: []Item{}, Troubles: []Trouble{}, rules: rules.all, aim: o.Target.Aim}
 	if o.Target.MacOS[0] > 0 {
 		r.Target.MacOS = fmt.Sprintf("%d.%d", o.Target.MacOS[0], o.Target.MacOS[1])
 	}

@@ -13,6 +13,7 @@ import (
 	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/pyast"
+	"assay/internal/target"
 )
 
 // Severity says how much a finding matters on the target.
@@ -100,6 +101,7 @@ type Text struct {
 type Target struct {
 	Device string        // mps (the default), cpu, cuda; tensorflow and mlx code is judged by what it imports
 	Torch  atlas.Release // of PyTorch
+	Aim    target.Aim    // why that one
 	MacOS  [2]int        // 0.0: any
 	Atlas  *atlas.Atlas
 }

@@ -191,6 +191,9 @@ func (f *Fact) MeetsCall(args Arguments) Answer {
 			all = Open
 		}
 	}
+	if f.Partly {
+		return Open
+	}
 	return all
 }
 

@@ -714,10 +714,6 @@ REASONS = [
      "cpu .* not implemented for 'Bool'", "2.0", "",
      "The CPU has no kernel for bool, and the double computes in a wider type only where it knows that the binaries "
      "have a Metal kernel; these go by MPSGraph or by another operator: a limit of the double."),
-    (r"^linalg.pinv\|hermitian",
-     "works", "2.0", "2.13",
-     "pinv is one operator on a CPU, so that the eigenvalues that it asks for, which MPS lacks, are not seen: a fault of "
-     "the double."),
     (r"^linalg.pinv\|singular",
      "linalg_qr", "2.0", "2.11",
      "Its samples are made by torch.linalg.qr, which the binaries of the release lack; why the list does not name it "
@@ -768,10 +764,6 @@ REASONS = [
      "works", "2.0", "2.6",
      "tensordot of two vectors is a matrix product in 2.6 (aten/src/ATen/native/Linear.cpp), and dot in the installed "
      "release: the double sees the operators of the installed release."),
-    (r"^nn.functional.(interpolate\|nearest|upsample_nearest\|)\|?.*backward",
-     "upsample_nearest3d_backward", "2.0", "2.7",
-     "upsample_nearest3d.vec goes to the CPU by itself (aten/src/ATen/mps/MPSFallback.mm), and its gradient with it: a "
-     "fault of the double."),
 ]
 
 

@@ -64,6 +64,17 @@ def holds(row, release, macos):
     return True
 
 
+def certain(row, release):
+    """Whether it is known that a row is true in a release of which it speaks: internal/facts/fact.go, Certain."""
+    if row["known"] == "derived" or row.get("open"):
+        return True
+    if "until" in row and release == _numbers(row["until"])[:len(release)]:
+        return True
+    if "from" not in row:
+        return False
+    return release == _numbers(row["from"])[:len(release)] or "until" in row or "fixed" in row
+
+
 def rows_of(name, release, macos):
     """The rows that speak of an operator by its full name (aten::add.Tensor), in a release and on a macOS."""
     base, overload = split(name)
@@ -204,6 +215,21 @@ def _of_argument(position, name, default, test, asks_none):
 
 # ---- what rows say ---------------------------------------------------------------------------------------------------
 
+# Where the assertion stands that a tensor's buffer has bytes: the line of OperationUtils.mm, as it is in the wheels.
+_ASSERTED = {(2, 0): 283, (2, 1): 327, (2, 2): 341, (2, 3): 383, (2, 4): 387, (2, 5): 524, (2, 6): 530, (2, 7): 565,
+             (2, 8): 566, (2, 9): 551, (2, 10): 554, (2, 11): 555, (2, 12): 525, (2, 13): 536, (2, 14): 536,
+             (2, 15): 506}
+
+
+def _asserted(release):
+    """What fills {path} and {line} in a text: of the builds of 2.11 and before, and those since."""
+    found = {"path": "/Users/runner/work/pytorch/%saten/src/ATen/native/mps/"
+             % ("pytorch/" * (2 if release < (2, 12) else 1))}
+    if release[:2] in _ASSERTED:
+        found["line"] = _ASSERTED[release[:2]]
+    return found
+
+
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -215,23 +241,28 @@ def text_of(row, operator, found):
 
 def refusals(name, release, macos):
     """Functions of (args, kwargs) that raise what the rows about an operator say is refused."""
-    return [_refusal(row, condition(row), name) for row in rows_of(name, tuple(release), macos)
+    return [_refusal(row, condition(row), name, tuple(release)) for row in rows_of(name, tuple(release), macos)
             if row["outcome"] == "refused" and row["if"] is not None and row["error"] in ERRORS and "text" in row]
 
 
-def _refusal(row, check, name):
+def _refusal(row, check, name, release):
+    place = _asserted(release) if "{line}" in row["text"] else {}
+
     def rule(args, kwargs):
         found = check(args, kwargs)
         if found is not None:
-            raise ERRORS[row["error"]](text_of(row, name, found))
+            raise ERRORS[row["error"]](text_of(row, name, dict(place, **found)))
     return rule
 
 
 # What a rehearsal remarks: these happen without a word, or with a warning that is easily lost.
-REMARKED = ("wrong", "slow", "cpu", "aborts")
+REMARKED = ("wrong", "aborts", "cpu", "slow", "warns", "ignored")
 
 
 def remarks(name, release, macos):
-    """(row, check) for each row about an operator of what MPS does otherwise than a CPU without refusing. check is None
-    where one call's arguments do not tell."""
-    return [(row, condition(row)) for row in rows_of(name, tuple(release), macos) if row["outcome"] in REMARKED]
+    """(row's name, check, certain) for each row about an operator of what MPS does otherwise than a CPU without
+    refusing. check is None where one call's arguments do not tell; certain is whether the row is known to be true in
+    that release whenever its clauses hold."""
+    release = tuple(release)
+    return [(row["name"], condition(row), certain(row, release) and not row.get("partly", False))
+            for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]
