@@ -240,13 +240,14 @@ class Remark:
     seen    whether the release is one in which it was seen, or lies between such
     late    it is met in the backward pass
     told    it was said that it may be met, which is said once
+    done    and no call can show more
     """
 
-    __slots__ = ("fact", "check", "seen", "late", "told")
+    __slots__ = ("fact", "check", "seen", "late", "told", "done")
 
     def __init__(self, row, release):
         self.fact, self.check, self.seen = row["name"], condition(row), seen(row, release)
-        self.late, self.told = row.get("direction") == "backward", False
+        self.late, self.told, self.done = row.get("direction") == "backward", False, False
 
 
 def seen(row, release):
@@ -267,7 +268,7 @@ def remarked(remarks, args, kwargs, backward=True):
     """(name of the fact, sure) for each remark that a call meets. What one call does not tell is said once. backward:
     whether a backward pass follows."""
     for r in remarks:
-        if r.late and not backward:
+        if r.done or r.late and not backward:
             continue
         found, sure = {}, False
         if r.check is not None:
@@ -282,5 +283,5 @@ def remarked(remarks, args, kwargs, backward=True):
         if not sure:
             if r.told:
                 continue
-            r.told = True
+            r.told, r.done = True, r.check is None or not r.seen
         yield r.fact, sure
