@@ -55,13 +55,17 @@ def test_gradients_only_where_there_are_any():
     assert not list(facts.remarked(remarks, (), {}, False)) and list(facts.remarked(remarks, (), {}, True))
 
 
-def test_values_that_are_not_there_are_not_looked_at():
-    """Without data (--shape-only) a tensor has no NaN and no index."""
-    from assay_agent.double.predicates import PREDICATES as p
-    nan, index = torch.tensor([float("nan")]), torch.tensor([7])
-    table = torch.ones(3, 2)
-    assert p["nan_in"]((nan,), {}, 0) == {} and p["nan_in"]((nan.to("meta"),), {}, 0) is None
-    assert p["index_outside"]((table, index), {}) == {} and p["index_outside"]((table, index.to("meta")), {}) is None
+def test_values_that_are_not_there_may_be_any():
+    """Without data (--shape-only) nobody can tell whether a tensor has NaN, or an index is outside."""
+    from assay_agent.double.predicates import MAY, PREDICATES as p
+    nan, index, table = torch.tensor([float("nan")]), torch.tensor([7]), torch.ones(3, 2)
+    for name, args, more in (("nan_in", (nan,), (0,)), ("index_outside", (table, index), ()),
+                             ("value_above", (index,), (0, 6)), ("value_is", (index,), (0, 7)),
+                             ("target_outside", (table, index), ()), ("target_ignored", (table, index - 107), ())):
+        told = p[name](args, {}, *more)
+        assert told == {}, name
+        assert p[name](tuple(a.to("meta") for a in args), {}, *more) is MAY, name
+        assert p[name](tuple(a * 0 for a in args), {}, *(more[:1] + (1,) * len(more[1:]))) is None or name == "nan_in"
     assert p["index_outside"]((table, [torch.tensor([-3])]), {}) is None
     assert p["index_outside"]((table, torch.tensor([-3])), {}) == {}
     assert p["index_outside"]((table, [torch.ones(3, dtype=torch.bool)]), {}) is None
