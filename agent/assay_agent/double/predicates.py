@@ -216,6 +216,15 @@ def channel_slice(args, kwargs):
     return {} if t.stride(1) == 1 and t.stride(3) > t.shape[1] else None
 
 
+def strided_weight(args, kwargs):
+    """A convolution's weight has strides of its own. Of one whose channels lie last, dense, PyTorch's tests of memory
+    formats compare the values and pass on Macs: it may be wrong."""
+    w = args[1]
+    if not _shaped(w, 3) or w.is_contiguous():
+        return None
+    return MAY if w.dim() == 4 and w.is_contiguous(memory_format=torch.channels_last) else {}
+
+
 def inner_over(args, kwargs, limit):
     """The inner dimension of a product is over a limit; which products are wrong depends on the chip and on memory."""
     factors = [a for a in args if _shaped(a, 1)]
@@ -382,6 +391,6 @@ PREDICATES = {f.__name__: f for f in (
     adaptive_pool, axis_over, batches_differ, channel_slice, convolved_over, expanded, far_dimension, fft_dimensions,
     float_bound, heads_not_divisible, imaginary, index_outside, index_tensors, inner_over, into_cpu_part, is_part,
     layered, linear_batch, linear_over, nan_in, negative_dimension, not_apple_silicon, not_waited_for, out_strided,
-    out_strides_differ, product_over, projections, reduced_third_last, scaled, sdpa, sort_first_axis, target_ignored,
+    out_strides_differ, product_over, projections, reduced_third_last, scaled, sdpa, sort_first_axis, strided_weight, target_ignored,
     target_outside, to_cpu, to_one, underdetermined, value_above, value_is, weights_not_contiguous,
     without_input_gradient)}
