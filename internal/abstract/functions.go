@@ -18,6 +18,9 @@ func (in *Interp) apply(f *Func, self *Value, args []*Value, named []Named, open
 		return unknown
 	}
 	f.called = true
+	if len(f.outcomes) >= maxContexts/2 { // tensors of many sizes are one context
+		self, args, named = shapeless(self, args, named)
+	}
 	key := situation{arguments: in.fingerprint(self, args, named, open)}
 	if v, ok := f.outcomes[key]; ok {
 		return v
@@ -239,6 +242,9 @@ func (in *Interp) fingerprint(self *Value, args []*Value, named []Named, open bo
 		b = append(b, byte(v.Kind), byte(v.Where), flags, byte(v.Form), byte(v.Origin), byte(v.Role), byte(v.Binding))
 		b = append(append(append(b, v.Type...), ','), v.Path...)
 		b = append(append(append(b, ','), v.Text...), ',')
+		if v.Shape != nil {
+			b = v.Shape.print(b)
+		}
 		switch v.Kind {
 		case Module, Instance, Dict, Parsed:
 			b = in.identity(b, v)

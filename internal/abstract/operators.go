@@ -1,6 +1,7 @@
 package abstract
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,14 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		}
 		v := &Value{Kind: Tensor, Where: orOpen(placesOf(a, b))}
 		v.Type = promote(a, b, op)
+		switch {
+		case op == pyast.MatMult:
+			v.Shape = productShape(shapeOf(a), shapeOf(b))
+		case a.Kind == Tensor && b.Kind == Tensor:
+			v.Shape = broadcast(shapeOf(a), shapeOf(b))
+		case a.Kind == Number || b.Kind == Number:
+			v.Shape = cmp.Or(shapeOf(a), shapeOf(b)).like()
+		}
 		v.Origin = a.Origin
 		if a.Kind != Tensor {
 			v.Origin = b.Origin
@@ -93,6 +102,9 @@ func promote(a, b *Value, op pyast.Op) string {
 	if a.Kind == Tensor && b.Kind == Tensor {
 		switch {
 		case a.Type == b.Type:
+			if op == pyast.Div && a.Type != "" && typeAfter("div", a.Type) == "" && !strings.HasPrefix(a.Type, "complex") {
+				return "float32"
+			}
 			return a.Type
 		case a.Type == "float64" || b.Type == "float64":
 			return ""
@@ -108,11 +120,11 @@ func promote(a, b *Value, op pyast.Op) string {
 		if op == pyast.Div || n.Kind == Number && n.Type == "float" {
 			return "float32"
 		}
-		if n.Kind != Number {
+		if n.Kind != Number || t.Type == "bool" {
 			return ""
 		}
 	}
-	if n.Kind == Array {
+	if n.Kind == Array || n.Kind == Number && n.Type != "int" && n.Type != "float" {
 		return ""
 	}
 	return t.Type

@@ -27,6 +27,9 @@ type Atlas struct {
 	all    []Release
 
 	ways map[string][]detour
+
+	parameters map[string][]Parameter
+	overloads  map[string][]string
 }
 
 func text(name string) []byte {
