@@ -3,6 +3,7 @@ package abstract
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,26 @@ func (in *Interp) apply(f *Func, self *Value, args []*Value, named []Named, open
 	scope := &env{outer: f.env}
 	in.parameters(f, scope, self, args, named, open)
 	return in.run(f, scope, key)
+}
+
+// shapeless are arguments without what is known of tensors' shapes.
+func shapeless(self *Value, args []*Value, named []Named) (*Value, []*Value, []Named) {
+	plain := func(v *Value) *Value {
+		if v == nil || v.Shape == nil {
+			return v
+		}
+		w := *v
+		w.Shape = nil
+		return &w
+	}
+	args, named = slices.Clone(args), slices.Clone(named)
+	for i := range args {
+		args[i] = plain(args[i])
+	}
+	for i := range named {
+		named[i].Value = plain(named[i].Value)
+	}
+	return plain(self), args, named
 }
 
 // run interprets a function's body in a scope that has its parameters.

@@ -199,8 +199,8 @@ var layouts = byName(map[string]layout{
 	"cat concat concatenate": joinedShape, "stack": stacked,
 })
 
-func alikeShape(_ operands, x *Shape) *Shape     { return x.like() }
-func unchanged(_ operands, x *Shape) *Shape { return x }
+func alikeShape(_ operands, x *Shape) *Shape { return x.like() }
+func unchanged(_ operands, x *Shape) *Shape  { return x }
 
 // moved keeps strides that leave no gaps; a tensor that is where and what it shall be is not copied.
 func moved(o operands, x *Shape) *Shape {

@@ -269,23 +269,3 @@ func (s *Shape) print(b []byte) []byte {
 	}
 	return b
 }
-
-// shapeless are arguments without what is known of tensors' shapes.
-func shapeless(self *Value, args []*Value, named []Named) (*Value, []*Value, []Named) {
-	plain := func(v *Value) *Value {
-		if v == nil || v.Shape == nil {
-			return v
-		}
-		w := *v
-		w.Shape = nil
-		return &w
-	}
-	args, named = slices.Clone(args), slices.Clone(named)
-	for i := range args {
-		args[i] = plain(args[i])
-	}
-	for i := range named {
-		named[i].Value = plain(named[i].Value)
-	}
-	return plain(self), args, named
-}

@@ -306,9 +306,6 @@ type change struct {
 	more    func(in *Interp, c *Call, v *Value) *Value
 }
 
-// severalTypes is the type of a module whose parameters may be of one or another.
-const severalTypes = "?"
-
 // reshapes are methods that change a tensor's own dimensions.
 var reshapes = byName(map[string]bool{"unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_ resize_ resize_as_ set_ as_strided_": true})
 

@@ -35,6 +35,9 @@ const (
 	Never          // of a call that does not come back: sys.exit(), pytest.skip()
 )
 
+// severalTypes is the type of a module whose parameters may be of one or another.
+const severalTypes = "?"
+
 // Form says how the Items of a sequence stand for what it holds.
 type Form uint8
 
