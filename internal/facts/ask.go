@@ -26,13 +26,14 @@ type Said struct {
 	*Fact
 	// Met: the condition holds (Yes), or cannot be told from what is known (Open).
 	Met       Answer `json:"-"`
+	Certain   bool   `json:"-"` // it is known that the row is true in the release asked about (Fact.Certain)
 	Operator  string `json:"-"` // by which it was met; "" for a Python name of its own, or any tensor
 	Sometimes bool   `json:"-"` // the operator is called for some inputs only
 	Backward  bool   `json:"-"` // of a Python name: met in its backward pass
 }
 
 // Sure: whoever makes the call meets the row.
-func (s Said) Sure() bool { return s.Met == Yes && !s.Sometimes }
+func (s Said) Sure() bool { return s.Met == Yes && !s.Sometimes && s.Certain }
 
 // Ask is the one way to the facts: the rows that speak of what is asked, the worst outcome first, each row once. Rows
 // whose condition is known not to hold are left out.
@@ -51,7 +52,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 		if q.Arguments != nil {
 			args = q.Arguments(s.Operator)
 		}
-		s.Fact, s.Met = f, f.MeetsCall(args)
+		s.Fact, s.Met, s.Certain = f, f.MeetsCall(args), f.Certain(q.Torch)
 		if s.Met == No {
 			return
 		}

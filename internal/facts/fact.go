@@ -83,6 +83,21 @@ func (f *Fact) Holds(torch string) bool {
 	return true
 }
 
+// Certain says whether it is known that the row is true in a release of which it speaks. What was read in the releases
+// is. What is known from reports is where a report shows it: from the first release to the last, or to the newest while
+// the issue is open; whether a later release still has it, nobody has said.
+func (f *Fact) Certain(torch string) bool {
+	switch {
+	case f.Known == "derived" || f.Open:
+		return true
+	case f.From == "" || torch == "":
+		return false
+	case atlas.CompareReleases(torch, f.From) == 0:
+		return true
+	}
+	return f.Until != "" || f.Fixed != ""
+}
+
 // On says whether the row speaks of a macOS; 0.0 is any.
 func (f *Fact) On(macos [2]int) bool {
 	if f.MacOS == "" || macos == [2]int{} {

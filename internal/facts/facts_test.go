@@ -193,3 +193,57 @@ func generated(t *testing.T, path string, want []byte) {
 		t.Errorf("%s is not what the facts say (%v): go test ./internal/facts -update", path, err)
 	}
 }
+
+// TestPage: docs/knowledge.md is what is generated from the rows.
+func TestPage(t *testing.T) { generated(t, "../../docs/knowledge.md", Load().Page()) }
+
+// TestNamesLeadToRows: `ops` shows a row under each of the Python names that the row gives, in the newest release of
+// which it speaks, and under the names that come down to its operators.
+func TestNamesLeadToRows(t *testing.T) {
+	a := &atlas.Atlas{}
+	for _, f := range Load().All {
+		release, ok := f.Newest(a)
+		if !ok || f.Everywhere() {
+			continue
+		}
+		ask := func(q Question) bool {
+			q.Torch = release
+			return slices.ContainsFunc(Load().Ask(a, q), func(s Said) bool { return s.Fact == f })
+		}
+		for _, name := range f.Python {
+			if !ask(Question{Python: name}) {
+				t.Errorf("%s is not told of %s in %s", f.Name, name, release)
+			}
+		}
+		for _, op := range f.Meets {
+			if !ask(Question{Operators: []atlas.Call{{Operator: op}}}) {
+				t.Errorf("%s is not told of %s in %s", f.Name, op, release)
+			}
+		}
+	}
+}
+
+// TestCertain: what was only reported is certain where a report shows it.
+func TestCertain(t *testing.T) {
+	for _, c := range []struct {
+		fact     Fact
+		yes, nay string
+	}{
+		{Fact{Known: "derived"}, "2.0.0 2.15.0", ""},
+		{Fact{Known: "reported", From: "2.3.1"}, "2.3.1", "2.4.0 2.15.0"},
+		{Fact{Known: "reported", From: "2.3.1", Open: true}, "2.3.1 2.15.0", ""},
+		{Fact{Known: "reported", From: "2.3.1", Fixed: "2.9.0"}, "2.3.1 2.8.0", ""},
+		{Fact{Known: "reported", Until: "2.8.0"}, "", "2.0.0 2.8.0"},
+	} {
+		for _, v := range strings.Fields(c.yes) {
+			if !c.fact.Certain(v) {
+				t.Errorf("%+v is not certain in %s", c.fact, v)
+			}
+		}
+		for _, v := range strings.Fields(c.nay) {
+			if c.fact.Certain(v) {
+				t.Errorf("%+v is certain in %s", c.fact, v)
+			}
+		}
+	}
+}

@@ -19,6 +19,8 @@ type forDouble struct {
 	Until   string   `json:"until,omitempty"`
 	Fixed   string   `json:"fixed,omitempty"`
 	MacOS   string   `json:"macos,omitempty"`
+	Known   string   `json:"known,omitempty"`
+	Open    bool     `json:"open,omitempty"`
 }
 
 // Double writes the table as the double reads it: a JSON list, a row a line.
@@ -29,7 +31,7 @@ func (t *Table) Double() ([]byte, error) {
 		row := forDouble{Name: f.Name, Meets: f.Meets, If: f.If, Outcome: f.Outcome, Error: f.Error, Text: f.Text,
 			From: f.From, Until: f.Until, Fixed: f.Fixed, MacOS: f.MacOS}
 		if f.Outcome != Refused { // what a remark says
-			row.When, row.Wrong = f.When, f.Wrong
+			row.When, row.Wrong, row.Known, row.Open = f.When, f.Wrong, f.Known, f.Open
 		}
 		var line bytes.Buffer
 		enc := json.NewEncoder(&line)

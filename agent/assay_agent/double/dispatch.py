@@ -302,18 +302,18 @@ class Dispatch:
     def remark(self, op, args, kwargs):
         """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""
         open_yet = []
-        for row, check in op.remarks:
+        for name, check, certain in op.remarks:
             if check is None:
-                self.double.met(op.name, row["name"], False)
+                self.double.met(op.name, name, False)
                 continue
-            open_yet.append((row, check))
+            open_yet.append((name, check, certain))
             try:
                 found = check(args, kwargs)
             except Exception as error:  # arguments of another form than the row is about
                 guest.pass_on(error)
                 continue
             if found is not None:
-                self.double.met(op.name, row["name"], True)
+                self.double.met(op.name, name, certain)
         op.remarks = open_yet
 
     # Devices

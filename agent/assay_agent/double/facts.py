@@ -64,6 +64,15 @@ def holds(row, release, macos):
     return True
 
 
+def certain(row, release):
+    """Whether it is known that a row is true in a release of which it speaks: internal/facts/fact.go, Certain."""
+    if row["known"] == "derived" or row.get("open"):
+        return True
+    if "from" not in row:
+        return False
+    return release == _numbers(row["from"])[:len(release)] or "until" in row or "fixed" in row
+
+
 def rows_of(name, release, macos):
     """The rows that speak of an operator by its full name (aten::add.Tensor), in a release and on a macOS."""
     base, overload = split(name)
@@ -232,6 +241,9 @@ REMARKED = ("wrong", "slow", "cpu", "aborts")
 
 
 def remarks(name, release, macos):
-    """(row, check) for each row about an operator of what MPS does otherwise than a CPU without refusing. check is None
-    where one call's arguments do not tell."""
-    return [(row, condition(row)) for row in rows_of(name, tuple(release), macos) if row["outcome"] in REMARKED]
+    """(row's name, check, certain) for each row about an operator of what MPS does otherwise than a CPU without
+    refusing. check is None where one call's arguments do not tell; certain is whether the row is known to be true in
+    that release."""
+    release = tuple(release)
+    return [(row["name"], condition(row), certain(row, release)) for row in rows_of(name, release, macos)
+            if row["outcome"] in REMARKED]

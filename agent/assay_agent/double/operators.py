@@ -64,7 +64,7 @@ class Operator:
     error_name   the name that the backend's error gives it where it is missing
     rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py); none where it has no
                  kernel
-    remarks      [row of the facts, function of (args, kwargs) or None]: what MPS does otherwise than a CPU without
+    remarks      [(name of a fact, function of (args, kwargs) or None, whether it is certain)]: what MPS does otherwise than a CPU without
                  refusing
     counts       a Counts, shared with overloads that are counted under the same name
     """
