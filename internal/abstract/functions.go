@@ -260,6 +260,9 @@ func (in *Interp) fingerprint(self *Value, args []*Value, named []Named, open bo
 		if v.Follows {
 			flags |= 4
 		}
+		if v.graded || v.evaluates {
+			flags |= 8
+		}
 		b = append(b, byte(v.Kind), byte(v.Where), flags, byte(v.Form), byte(v.Origin), byte(v.Role), byte(v.Binding))
 		b = append(append(append(b, v.Type...), ','), v.Path...)
 		b = append(append(append(b, ','), v.Text...), ',')

@@ -765,6 +765,26 @@ func (in *Interp) LayerType(layer *Value) string {
 	return in.defaultType
 }
 
+// Graded reports whether a gradient is surely asked of a tensor.
+func (v *Value) Graded() bool { return v.Kind == Tensor && v.graded }
+
+// graded reports whether what a call gives has a gradient: that of an argument, or of a layer's parameters.
+func (in *Interp) graded(c *Call) bool {
+	for _, b := range in.blocks {
+		if b.Path == "torch.no_grad" || b.Path == "torch.inference_mode" {
+			return false
+		}
+	}
+	some := c.Self != nil && (c.Self.graded || in.LayerType(c.Self) != "" && c.Path != "torch.nn.Module.__call__")
+	for _, a := range c.Args {
+		some = some || a.graded
+	}
+	for _, n := range c.Named {
+		some = some || n.Value.graded
+	}
+	return some
+}
+
 // Evaluates reports whether a module is known to be in its mode for evaluation.
 func (v *Value) Evaluates() bool { return v.Kind == Module && v.evaluates }
 
@@ -777,6 +797,7 @@ var alikeLayers = byName(map[string]bool{`ReLU ReLU6 LeakyReLU ELU SELU CELU GEL
 // layerGives adds to a result what is known of what a layer of torch.nn makes of its input.
 func (in *Interp) layerGives(c *Call, v *Value) {
 	layer := c.Self
+	v.graded = in.graded(c)
 	name, ok := strings.CutPrefix(layer.Path, "torch.nn.")
 	x := c.Arg(0, "input")
 	if !ok || x == nil || x.Kind != Tensor || layer.Made == nil {

@@ -2,6 +2,7 @@ package abstract
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,7 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		case a.Kind == Number || b.Kind == Number:
 			v.Shape = cmp.Or(shapeOf(a), shapeOf(b)).like()
 		}
+		v.graded = a.graded || b.graded
 		v.Origin = a.Origin
 		if a.Kind != Tensor {
 			v.Origin = b.Origin
@@ -83,6 +85,13 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 				return unknown
 			}
 			v.Num = float64(int64(a.Num / b.Num))
+		case pyast.Pow:
+			if v.Num = math.Pow(a.Num, b.Num); math.IsNaN(v.Num) || math.IsInf(v.Num, 0) || a.Type == "complex" || b.Type == "complex" {
+				return &Value{Kind: Number, Soft: true}
+			}
+			if b.Num < 0 {
+				v.Type = "float"
+			}
 		default:
 			return &Value{Kind: Number, Type: v.Type, Soft: true}
 		}

@@ -149,6 +149,9 @@ func (in *Interp) madeTensor(c *Call, name string) *Value {
 		}
 	}
 	v.Shape = factoryShape(c, name)
+	if asked := c.Arg(-1, "requires_grad"); asked != nil {
+		v.graded = asked.Kind == Bool && asked.Yes
+	}
 	return v
 }
 
@@ -180,7 +183,7 @@ func (in *Interp) operatorResult(c *Call, name string) *Value {
 			v = made.more(in, c, v)
 		}
 	}
-	v.Shape = operationShape(c, name, false)
+	v.Shape, v.graded = operationShape(c, name, false), in.graded(c)
 	return v
 }
 
@@ -250,7 +253,7 @@ func ofOptim(in *Interp, c *Call, name string) *Value {
 	return &Value{Kind: Optimizer, Path: c.Path, Made: c}
 }
 
-func functional(_ *Interp, c *Call, name string) *Value {
+func functional(in *Interp, c *Call, name string) *Value {
 	v := &Value{Kind: Tensor, Where: orOpen(c.Tensors())}
 	if a := c.Arg(0, "input"); a != nil && a.Kind == Tensor {
 		v.Type = typeAfter(lastPart(name), a.Type)
@@ -258,7 +261,7 @@ func functional(_ *Interp, c *Call, name string) *Value {
 	if t := typeOf(c.Arg(-1, "dtype")); t != "" {
 		v.Type = t
 	}
-	v.Shape = operationShape(c, lastPart(name), false)
+	v.Shape, v.graded = operationShape(c, lastPart(name), false), in.graded(c)
 	if lastPart(name) == "embedding" {
 		if w := c.Arg(1, "weight"); w != nil && w.Kind == Tensor {
 			v.Type = w.Type
@@ -275,7 +278,7 @@ func asParameter(_ *Interp, c *Call, _ string) *Value {
 	if a := c.Arg(0, "data"); a != nil && a.Kind == Tensor {
 		v = *a
 	}
-	v.Role = Parameter
+	v.Role, v.graded = Parameter, true
 	return &v
 }
 
@@ -368,7 +371,12 @@ func methodResult(in *Interp, c *Call, name string) *Value {
 		v = self
 	} else {
 		v = &Value{Kind: Tensor, Where: self.Where, Type: typeAfter(method, self.Type), Soft: self.Soft,
-			Shape: operationShape(c, method, true)}
+			Shape: operationShape(c, method, true), graded: in.graded(c) && method != "detach"}
+		if method == "requires_grad_" {
+			asked := c.Arg(0, "requires_grad")
+			v.graded = asked == nil || asked.Kind == Bool && asked.Yes
+			self.graded = v.graded && !in.uncertain
+		}
 		if reshapes[method] { // the tensor itself, for everything that names it
 			self.Shape = nil
 		}

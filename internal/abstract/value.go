@@ -90,6 +90,7 @@ type Value struct {
 	// a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be
 	Follows   bool
 	evaluates bool // a Module after eval()
+	graded    bool // a Tensor that a gradient is asked of
 	lazy      bool // a name of Mod that nobody has asked for yet: Text
 	Where     Devices
 	Form      Form    // of a Seq

@@ -16,6 +16,7 @@ import (
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 )
 
 // Options of a check.
@@ -66,7 +67,8 @@ func Check(o *Options) (*Report, error) {
 	for _, name := range o.Files {
 		pr.names[o.absolute(name)] = name
 	}
-	shared := &answers{target: &o.Target, ops: map[string]operators{}}
+	shared := &answers{target: &o.Target, ops: map[string]operators{},
+		told: map[string][]facts.Said{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
 	var wait sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 	"assay/internal/pyast"
 )
 
@@ -74,6 +75,36 @@ func (a *answers) operators(path string) operators {
 func (p *Pass) Operators(path string) (forward, backward []atlas.Need, ok bool) {
 	o := p.answers.operators(path)
 	return o.forward, o.backward, o.known
+}
+
+// said are the facts about what is asked, of the release and the macOS aimed at; nothing is known of arguments. The
+// answer is kept under a key.
+func (a *answers) said(key string, q facts.Question) []facts.Said {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list, asked := a.told[key]
+	if !asked {
+		q.Torch, q.MacOS = a.target.Torch.Version, a.target.MacOS
+		list = facts.Load().Ask(a.target.Atlas, q)
+		a.told[key] = list
+	}
+	return list
+}
+
+// Said lists the facts about a Python name: those that name it, and those about the operators that it comes down to.
+func (p *Pass) Said(path string) []facts.Said {
+	return p.answers.said(path, facts.Question{Python: path})
+}
+
+// SaidOf lists the facts about an operator.
+func (p *Pass) SaidOf(operator string) []facts.Said {
+	return p.answers.said(operator, facts.Question{Operators: []atlas.Call{{Operator: operator}}})
+}
+
+// Everywhere lists the facts about any tensor on MPS that a call's arguments can show.
+func (p *Pass) Everywhere() []facts.Said {
+	return slices.DeleteFunc(slices.Clone(p.answers.said("*", facts.Question{Everyone: true})),
+		func(s facts.Said) bool { return len(s.If) == 0 })
 }
 
 // star is what `from torch.nn import *` binds, as far as the atlas knows.

@@ -12,6 +12,7 @@ import (
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 	"assay/internal/pyast"
 )
 
@@ -157,6 +158,7 @@ type answers struct {
 	target *Target
 	mu     sync.Mutex
 	ops    map[string]operators
+	told   map[string][]facts.Said // by Python name or operator; "*": of any tensor
 	names  []string
 }
 

@@ -72,18 +72,9 @@ func isThirdParty(path string) bool {
 }
 
 func runMissingOperator(p *audit.Pass, c *abstract.Call) {
-	path := c.Path
-	made := strings.HasSuffix(path, ".__call__")
-	path = strings.TrimSuffix(path, ".__call__")
-	where := c.Tensors()
-	if c.Self != nil && c.Self.Kind == abstract.Made && c.Self.Made != nil &&
-		strings.HasPrefix(path, "torch.distributions.") {
-		where = c.Self.Made.Tensors() // a distribution is where its parameters are
-	}
-	// lengths and the like may lie on the CPU
-	if len(c.Args) > 0 && c.Args[0].Kind == abstract.Tensor && c.Args[0].Where.Surely(abstract.OnMPS) {
-		where = abstract.OnMPS
-	}
+	path := trimCall(c.Path)
+	made := path != c.Path
+	where := tensorsOf(c)
 	if where == 0 || where.Surely(abstract.OnCPU) || where.Surely(abstract.OnCUDA) || where.Surely(abstract.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
@@ -96,25 +87,6 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 	// the traces have the one with a reduction, which is another operator
 	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil {
 		return
-	}
-	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
-		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !c.Self.Soft,
-				Text:   "an LSTM with projections is not supported on MPS: RuntimeError",
-				Hint:   "apply a Linear layer to the output instead",
-				Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
-			return
-		}
-	}
-	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" ||
-		path == "torch.conv_transpose3d" {
-		if holds(p, "conv-transpose3d") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft),
-				Text:   "a 3-D transposed convolution is not supported on MPS: RuntimeError",
-				Hint:   "torch 2.8 and later have it; or run it on the CPU",
-				Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
-			return
-		}
 	}
 	missing, sometimes, backward := lacking(p, path)
 	if mode := upsampling(c, path); mode != "" {
@@ -169,11 +141,6 @@ func upsampling(c *abstract.Call, path string) string {
 	return v.Text
 }
 
-func inForward(p *audit.Pass) bool {
-	f := p.Func()
-	return f != nil && f.Name == "forward" && f.Class != nil && f.Class.IsModule()
-}
-
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
 func certain(c *abstract.Call, path string) bool {
 	switch path {
@@ -202,10 +169,6 @@ func certain(c *abstract.Call, path string) bool {
 func deviceArgument(c *abstract.Call) bool {
 	d := c.Arg(-1, "device")
 	return d != nil && d.Kind == abstract.Device
-}
-
-func softArguments(c *abstract.Call) bool {
-	return slices.ContainsFunc(c.Args, func(v *abstract.Value) bool { return v.Kind == abstract.Tensor && v.Soft })
 }
 
 func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []string, when string) {
@@ -302,20 +265,4 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 		}
 	}
 	return
-}
-
-// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf,
-// torch.special.zeta.
-func namesake(path string) string {
-	rest, _ := strings.CutPrefix(path, "torch.")
-	rest, _ = strings.CutPrefix(rest, "Tensor.")
-	for _, m := range []string{"special", "linalg", "fft"} {
-		if n, ok := strings.CutPrefix(rest, m+"."); ok {
-			rest = m + "_" + n
-		}
-	}
-	if strings.Contains(rest, ".") || strings.HasPrefix(rest, "_") {
-		return ""
-	}
-	return "aten::" + rest
 }

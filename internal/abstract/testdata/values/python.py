@@ -21,7 +21,7 @@ see(2 + 3 * 4)  # number 14
 see(7 // 2)  # number 3
 see(1 / 0)  # unknown
 see(1 // 0)  # unknown
-see(2 ** 8)  # number soft
+see(2 ** 8)  # number 256
 see("a" + "b")  # text "ab"
 see("cuda:" + str(rank))  # text "cuda:0"
 see("name:" + str(rank))  # unknown
