@@ -30,6 +30,11 @@ type Atlas struct {
 
 	parameters map[string][]Parameter
 	overloads  map[string][]string
+	spaces     sync.Once
+	namespaces []string
+	python     sync.Once
+	names      map[string][]Call // api.txt and api-libraries.txt
+	others     []string          // namespaces of operators of libraries that have no table
 }
 
 func text(name string) []byte {
@@ -142,7 +147,8 @@ func (a *Atlas) calls(name string, words int) map[string][]Call {
 	}
 	m := map[string][]Call{}
 	for line := range bytes.Lines(text(name)) {
-		f := strings.Fields(string(line))
+		line, _, _ := strings.Cut(string(line), " # ")
+		f := strings.Fields(line)
 		if len(f) < words || strings.HasPrefix(f[0], "#") {
 			continue
 		}

@@ -79,32 +79,69 @@ func (p *Pass) Operators(path string) (forward, backward []atlas.Need, ok bool) 
 
 // said are the facts about what is asked, of the release and the macOS aimed at; nothing is known of arguments. The
 // answer is kept under a key.
-func (a *answers) said(key string, q facts.Question) []facts.Said {
+func (a *answers) said(key string, ask func(ask func(facts.Question) []facts.Said) []facts.Said) []facts.Said {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	list, asked := a.told[key]
 	if !asked {
-		q.Torch, q.MacOS = a.target.Torch.Version, a.target.MacOS
-		list = facts.Load().Ask(a.target.Atlas, q)
+		list = ask(func(q facts.Question) []facts.Said {
+			q.Torch, q.MacOS = a.target.Torch.Version, a.target.MacOS
+			return facts.Load().Ask(a.target.Atlas, q)
+		})
 		a.told[key] = list
 	}
 	return list
 }
 
-// Said lists the facts about a Python name: those that name it, and those about the operators that it comes down to.
+// Said lists the facts about a Python name: those about the operators that it comes down to, and those that name it
+// (Operator is ""). That a fact names a function does not say that each call meets it, but where it is Always.
 func (p *Pass) Said(path string) []facts.Said {
-	return p.answers.said(path, facts.Question{Python: path})
+	return p.answers.said(path, func(ask func(facts.Question) []facts.Said) []facts.Said {
+		var list []facts.Said
+		at := map[*facts.Fact]int{}
+		add := func(s facts.Said) {
+			i, again := at[s.Fact]
+			switch {
+			case !again:
+				at[s.Fact] = len(list)
+				list = append(list, s)
+			case list[i].Sometimes && !s.Sometimes || list[i].Operator == "" && !list[i].Always && !s.Sometimes:
+				list[i] = s
+			}
+		}
+		for _, s := range ask(facts.Question{Python: path}) {
+			if s.Operator == "" {
+				if !s.Always && s.Met == facts.Yes {
+					s.Met = facts.Open
+				}
+				add(s)
+			}
+		}
+		if api, ok := p.Target.Atlas.API(path); ok && api.Name == path {
+			for _, s := range ask(facts.Question{Operators: p.Target.Atlas.Reached(p.Target.Torch, api.Forward)}) {
+				add(s)
+			}
+			for _, s := range ask(facts.Question{Operators: p.Target.Atlas.Reached(p.Target.Torch, api.Backward)}) {
+				s.Backward = true
+				add(s)
+			}
+		}
+		return list
+	})
 }
 
 // SaidOf lists the facts about an operator.
 func (p *Pass) SaidOf(operator string) []facts.Said {
-	return p.answers.said(operator, facts.Question{Operators: []atlas.Call{{Operator: operator}}})
+	return p.answers.said(operator, func(ask func(facts.Question) []facts.Said) []facts.Said {
+		return ask(facts.Question{Operators: []atlas.Call{{Operator: operator}}})
+	})
 }
 
 // Everywhere lists the facts about any tensor on MPS that a call's arguments can show.
 func (p *Pass) Everywhere() []facts.Said {
-	return slices.DeleteFunc(slices.Clone(p.answers.said("*", facts.Question{Everyone: true})),
-		func(s facts.Said) bool { return len(s.If) == 0 })
+	return p.answers.said("*", func(ask func(facts.Question) []facts.Said) []facts.Said {
+		return slices.DeleteFunc(ask(facts.Question{Everyone: true}), func(s facts.Said) bool { return len(s.If) == 0 })
+	})
 }
 
 // star is what `from torch.nn import *` binds, as far as the atlas knows.

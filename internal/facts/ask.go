@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ type Said struct {
 	Operator  string `json:"-"` // by which it was met; "" for a Python name of its own, or any tensor
 	Sometimes bool   `json:"-"` // the operator is called for some inputs only
 	Backward  bool   `json:"-"` // of a Python name: met in its backward pass
+	Always    bool   `json:"-"` // each call of the Python name meets it
 }
 
 // Sure: whoever makes the call meets the row.
@@ -53,6 +55,9 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			args = q.Arguments(s.Operator)
 		}
 		s.Fact, s.Met, s.Certain = f, f.MeetsCall(args), f.Certain(q.Torch)
+		if s.Always {
+			s.Met = Yes
+		}
 		if s.Met == No {
 			return
 		}
@@ -76,7 +81,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 	if q.Python != "" {
 		for _, name := range spellings(q.Python) {
 			for _, f := range t.python[name] {
-				add(f, Said{Backward: f.Direction == "backward"})
+				add(f, Said{Backward: f.Direction == "backward", Always: slices.Contains(f.Always, name)})
 			}
 		}
 		if api, ok := a.API(q.Python); ok {
@@ -96,16 +101,23 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			add(f, Said{})
 		}
 	}
-	slices.SortStableFunc(list, func(x, y Said) int {
-		if x.Sure() != y.Sure() && x.Rank() == y.Rank() {
-			if x.Sure() {
-				return -1
-			}
-			return 1
-		}
-		return x.Rank() - y.Rank()
-	})
+	slices.SortStableFunc(list, Compare)
 	return list
+}
+
+// Compare orders the worst outcome first, and of one outcome what is sure, then what may be, then what is about any
+// tensor.
+func Compare(x, y Said) int {
+	place := func(s Said) int {
+		switch {
+		case s.Everywhere():
+			return 2
+		case s.Sure():
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(x.Rank()-y.Rank(), place(x)-place(y))
 }
 
 // ofOperator lists the rows that name an operator: by overload, by its name for all overloads, and in place (add_) by

@@ -43,6 +43,7 @@ type Fact struct {
 	Name      string            `toml:"name" json:"name"`
 	Meets     []string          `toml:"meets" json:"meets"` // aten::sum stands for all its overloads, * for any tensor
 	Python    []string          `toml:"python" json:"python,omitempty"`
+	Always    []string          `toml:"always" json:"always,omitempty"`       // Python names of which each call meets it
 	Direction string            `toml:"direction" json:"direction,omitempty"` // forward, backward, "": as the operators say
 	Kind      string            `toml:"kind" json:"kind,omitempty"`           // what it hangs on: dtype, rank, shape, …
 	When      string            `toml:"when" json:"when"`
@@ -196,7 +197,7 @@ func (t *Table) add(family string, text []byte) error {
 			}
 			t.named[op] = append(t.named[op], f)
 		}
-		for _, name := range f.Python {
+		for _, name := range slices.Concat(f.Python, f.Always) {
 			t.python[name] = append(t.python[name], f)
 		}
 	}

@@ -128,6 +128,7 @@ description of a row.
 | ` + "`name`" + ` | what it is; a message that changed is two rows, NAME and NAME-2 |
 | ` + "`meets`" + ` | operators that meet it: an overload, or a name for all of its overloads, out= and in place too; ` + "`*`" + ` is any tensor on MPS |
 | ` + "`python`" + ` | Python names by which a user meets it, where these are not just the names that come down to ` + "`meets`" + ` |
+| ` + "`always`" + ` | those of which each call meets it |
 | ` + "`direction`" + ` | forward or backward, where the operators do not say it |
 | ` + "`when`" + `, ` + "`kind`" + ` | the condition in words, and what it hangs on: dtype, rank, shape, size, value … |
 | ` + "`if`" + ` | the condition as data: clauses that all hold. Empty: always. Left out: one call's arguments do not tell |

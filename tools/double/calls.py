@@ -115,7 +115,7 @@ def pattern(text):
 
 def meets(row, did):
     if row["outcome"] == "refused":
-        return did["error"] == row["error"] and bool(pattern(row.get("text", "")).fullmatch(did["text"]))
+        return did["error"] == row["error"] and bool(pattern(row.get("text", "")).match(did["text"]))
     return row["name"] in did["met"] or bool(row.get("text")) and any(
         pattern(row["text"]).search(w) for w in did["warned"])
 

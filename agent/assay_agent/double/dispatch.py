@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .. import guest
 from . import errors, generators, refuse, shapes
 from .current import current, inside, state
-from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator
+from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator, Whole
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -112,6 +112,7 @@ class Dispatch:
         self.shapes = double.shapes  # None where tensors have data
         self.target = torch.device("cpu" if self.shapes is None else "meta")  # where tensors on MPS are made
         self.known = {}  # OpOverload -> Operator
+        self.wholes = {}  # name -> Whole
         self.thread = _Thread()
 
     def dispatch(self, func, args, kwargs):
@@ -298,6 +299,17 @@ class Dispatch:
             except Exception as error:
                 guest.pass_on(error)
                 raise self.double.refused(op.name, "dtype" if isinstance(error, TypeError) else "argument", error)
+
+    def asked(self, name, args, kwargs):
+        """What the facts say of an operator that MPS has and a CPU takes apart before the mode could see it. args may be
+        fewer than the operator's, the rest in kwargs by name."""
+        whole = self.wholes.get(name)
+        if whole is None:
+            whole = self.wholes[name] = Whole(self.double, name)
+        if whole.rules:
+            self.refuse(whole, args, kwargs)
+        if whole.remarks:
+            self.remark(whole, args, kwargs)
 
     def remark(self, op, args, kwargs):
         """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""

@@ -237,7 +237,7 @@ def _refusal(row, check, name):
 
 
 # What a rehearsal remarks: these happen without a word, or with a warning that is easily lost.
-REMARKED = ("wrong", "slow", "cpu", "aborts")
+REMARKED = ("wrong", "aborts", "cpu", "slow", "warns", "ignored")
 
 
 def remarks(name, release, macos):

@@ -121,6 +121,17 @@ class Operator:
         return rules
 
 
+class Whole:
+    """An operator that MPS has, and that a CPU takes apart: its name, and rules and remarks as of an Operator."""
+
+    __slots__ = ("name", "rules", "remarks")
+
+    def __init__(self, double, name):
+        self.name = name
+        self.rules = facts.refusals(name, double.numbers, double.macos)
+        self.remarks = facts.remarks(name, double.numbers, double.macos)
+
+
 def _tagged(func, tag):
     """Whether PyTorch's own tables give the operator a tag; older releases have fewer of them."""
     tags = getattr(torch, "Tag", None)

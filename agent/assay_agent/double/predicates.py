@@ -53,6 +53,19 @@ def imaginary(args, kwargs, *names):
     return {} if any(isinstance(kwargs.get(n), complex) and kwargs[n].imag for n in names) else None
 
 
+def smaller_side_above(args, kwargs, limit):
+    """The smaller side of a matrix is above `limit`."""
+    n = min(args[0].shape[-2:], default=0)
+    return {"n": n} if n > limit else None
+
+
+def matrix_bytes_above(args, kwargs, matrices, limit):
+    """So many copies of one matrix take more than `limit` bytes."""
+    t = args[0]
+    n = matrices * t.shape[-2] * t.shape[-1] * t.element_size() if t.dim() > 1 else 0
+    return {"n": n} if n > limit else None
+
+
 def projections(args, kwargs):
     """nn.LSTM with proj_size: the hidden state is narrower than the cell state."""
     hx = args[1]
@@ -92,4 +105,4 @@ def scaled(args, kwargs):
 # By the name that rows give.
 PREDICATES = {f.__name__: f for f in (
     adaptive_pool, convolved_over, far_dimension, fft_dimensions, heads_not_divisible, imaginary, index_tensors,
-    projections, scaled, weights_not_contiguous)}
+    matrix_bytes_above, projections, scaled, smaller_side_above, weights_not_contiguous)}

@@ -55,8 +55,9 @@ func throughLayer(p *audit.Pass, c *abstract.Call, path string) []*reached {
 		return a.to("aten::linear", map[string]*abstract.Value{"input": x,
 			"weight": parameter(made.Arg(1, "out_features"), made.Arg(0, "in_features"))})
 	case name == "Embedding":
-		return a.to("aten::embedding", map[string]*abstract.Value{"indices": x,
-			"weight": parameter(made.Arg(0, "num_embeddings"), made.Arg(1, "embedding_dim"))})
+		a.positional = []*abstract.Value{x, parameter(made.Arg(0, "num_embeddings"), made.Arg(1, "embedding_dim"))}
+		a.named = []abstract.Named{{Name: "max_norm", Value: or(made.Arg(3, "max_norm"), zero)}}
+		return functions["embedding"](p, a)
 	case name == "LayerNorm":
 		return a.to("aten::native_layer_norm", map[string]*abstract.Value{"input": x, "weight": parameter()})
 	case strings.HasPrefix(name, "BatchNorm"):

@@ -225,22 +225,6 @@ func suits(p atlas.Parameter, v *abstract.Value) bool {
 	return true
 }
 
-// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf,
-// torch.special.zeta.
-func namesake(path string) string {
-	rest, _ := strings.CutPrefix(path, "torch.")
-	rest, _ = strings.CutPrefix(rest, "Tensor.")
-	for _, m := range []string{"special", "linalg", "fft"} {
-		if n, ok := strings.CutPrefix(rest, m+"."); ok {
-			rest = m + "_" + n
-		}
-	}
-	if strings.Contains(rest, ".") || strings.HasPrefix(rest, "_") {
-		return ""
-	}
-	return "aten::" + rest
-}
-
 // ownWay are functions that are written in Python, and do not come to the operator of their name, or whose arguments
 // are others. Source: torch/functional.py, torch/_tensor.py, torch/nn/functional.py.
 var ownWay = set(`aten::norm aten::unique aten::unique_consecutive aten::embedding aten::embedding_bag aten::to
@@ -282,7 +266,7 @@ func reaches(p *audit.Pass, c *abstract.Call) []*reached {
 		if special := functions[rest]; special != nil {
 			return special(p, argumentsOf{p: p, positional: positional, named: c.Named, open: c.Open, result: result(p, c)})
 		}
-		if name = namesake(path); ownWay[name] {
+		if name = p.Target.Atlas.Namesake(path); ownWay[name] {
 			name = ""
 		}
 	}
@@ -460,7 +444,13 @@ func init() {
 		"conv_transpose1d": convolution(true), "conv_transpose2d": convolution(true),
 		"conv_transpose3d": convolution(true),
 		"embedding": func(_ *audit.Pass, a argumentsOf) []*reached {
-			return a.to("aten::embedding", map[string]*abstract.Value{"weight": a.get(1, "weight"), "indices": a.get(0, "input")})
+			list := a.to("aten::embedding", map[string]*abstract.Value{"weight": a.get(1, "weight"),
+				"indices": a.get(0, "input")})
+			if n, ok := number(a.get(3, "max_norm")); ok && n > 0 {
+				list = append(list, a.to("aten::embedding_renorm_", map[string]*abstract.Value{"self": a.get(1, "weight"),
+					"indices": a.get(0, "input")})...)
+			}
+			return list
 		},
 		"layer_norm": func(_ *audit.Pass, a argumentsOf) []*reached {
 			return a.to("aten::native_layer_norm", map[string]*abstract.Value{"input": a.get(0, "input"),

@@ -24,7 +24,7 @@ type met struct {
 }
 
 // mostly is what a surface of facts looks at: PyTorch and its companions.
-var mostly = under("torch.", "torchvision.", "torchaudio.")
+var mostly = under(atlas.Libraries...)
 
 // meets lists the facts with one of these outcomes that a call on MPS meets, the worst first. Those whose condition
 // cannot be told are left out, but where a fact names what is called: then the call may meet it.

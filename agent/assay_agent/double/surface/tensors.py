@@ -8,7 +8,8 @@ import functools
 
 import torch
 
-from .. import errors, refuse, shapes
+from .. import errors, shapes
+from ..dtypes import argument
 from ..current import OPERATORS, current, inside, state
 from ..place import DEVICE
 
@@ -334,24 +335,29 @@ def _linear(double, func, args, kwargs):
                 which = "input" if there[1] else "weight"
                 raise double.refused("aten::linear", "device", RuntimeError(
                     "Tensor for argument %s is on cpu but expected on mps" % which))
-        if not args[1].is_floating_point() and double.place.on_mps(args[1]):
-            _refuse(double, "aten::linear", args, kwargs)
+        if double.place.on_mps(args[1]):
+            double.dispatch.asked("aten::linear", args, kwargs)
     return func(*args, **kwargs)
 
 
 def _lstm(double, func, args, kwargs):
     """What MPS refuses of an LSTM; a CPU takes it apart before it could be seen."""
     if not state.off and args and isinstance(args[0], _Tensor) and double.place.on_mps(args[0]):
-        _refuse(double, "aten::lstm.input", args, kwargs)
+        double.dispatch.asked("aten::lstm.input", args, kwargs)
     return func(*args, **kwargs)
 
 
-def _refuse(double, name, args, kwargs):
-    for rule in refuse.rules_for(name, double.numbers, double.macos):
-        try:
-            rule(args, kwargs)
-        except RuntimeError as error:
-            raise double.refused(name, "argument", error)
+def _attention(double, func, args, kwargs):
+    """aten/src/ATen/native/transformers/attention.cpp, scaled_dot_product_attention: without gradients and dropout MPS
+    has an operator of its own, up to 2.7 for contiguous tensors alone. A CPU has another."""
+    if not state.off and len(args) >= 3 and double.place.on_mps(args[0]):
+        double.dispatch.asked("aten::scaled_dot_product_attention", args, kwargs)
+        q = args[:3]
+        if double.series >= (2, 5) and not argument(args, kwargs, 4, "dropout_p", 0.0) and \
+                not (torch.is_grad_enabled() and any(t.requires_grad for t in q)) and \
+                (double.series >= (2, 8) or all(t.is_contiguous() for t in q)):
+            double.dispatch.asked("aten::_scaled_dot_product_attention_math_for_mps", args, kwargs)
+    return func(*args, **kwargs)
 
 
 def _in_float64(double, func, args, kwargs):
@@ -436,6 +442,9 @@ def install(double):
     method(torch._VF, "lstm", _lstm)
     method(torch._C._nn, "linear", _linear)
     torch.nn.functional.linear = torch._C._nn.linear
+    if hasattr(torch._C._nn, "scaled_dot_product_attention"):
+        method(torch._C._nn, "scaled_dot_product_attention", _attention)
+        torch.nn.functional.scaled_dot_product_attention = torch._C._nn.scaled_dot_product_attention
     T._make_wrapper_subclass = staticmethod(_wrapper_subclass(T._make_wrapper_subclass))
     grad = T.grad
     T.grad = _Attribute(grad.__get__, _grad_setter(grad.__set__), grad.__delete__)

@@ -336,3 +336,7 @@ x=torch.randn(4,3,device="mps")
 x.pow(torch.ones(3))  # sure: mixed-devices
 x=torch.randn(4,3,device="mps")
 torch.outer(x[0], torch.ones(3))  # sure: mixed-devices
+enc = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).to("mps").eval()  # suspect: missing-operator
+enc(torch.randn(2, 3, 8, device="mps"), src_key_padding_mask=torch.zeros(2, 3, dtype=torch.bool, device="mps"))
+same = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 1).to("mps").eval()
+same(torch.randn(2, 3, 8, device="mps"))
