@@ -3,6 +3,7 @@ package abstract
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -101,6 +102,9 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		return &Value{Kind: Seq, Items: append(append([]*Value{}, a.Items...), b.Items...),
 			Form: strung(a.Form, b.Form)}
 	case a.Kind == Seq && op == pyast.Mult:
+		if n, known := whole(b, 0); known && b.Kind == Number && n > 0 && a.Form == Listed && len(a.Items)*int(min(n, 64)) < 64 {
+			return &Value{Kind: Seq, Items: slices.Repeat(a.Items, int(n))}
+		}
 		return &Value{Kind: Seq, Items: a.Items, Form: Loose}
 	}
 	return unknown

@@ -51,6 +51,7 @@ type Finding struct {
 	Hint     string // what to do; may be empty where Fix says it
 	Fix      *Fix
 	Source   string // of the fact behind it: a file of PyTorch, an issue, the atlas
+	Fact     string // name of its row in internal/facts; "" where it is none
 }
 
 // Doc is a rule's page.

@@ -147,7 +147,13 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 	case "adaptive_pool":
 		x, ok := r.Tensor(0)
 		out, told := r.numbers("output_size")
-		if setting(1) != "forward" || !ok || !told || x.Rank < 3 || len(out) < 1 || len(out) > 2 {
+		if setting(1) == "backward" { // of the gradient that comes in, and the input
+			grad := x
+			if x, ok = r.Tensor(1); grad.Rank >= 3 {
+				out, told = grad.Sizes[grad.Rank-2:], true
+			}
+		}
+		if !ok || !told || x.Rank < 3 || len(out) < 1 || len(out) > 2 {
 			return facts.Open
 		}
 		h, w := x.Sizes[x.Rank-2], x.Sizes[x.Rank-1]
@@ -163,6 +169,22 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 			return known(true, setting(0) == "down" && (h%oh != 0 || w%ow != 0))
 		}
 		return known(true, setting(0) == "up" && h > 0 && w > 0 && (oh%h != 0 || ow%w != 0))
+	case "smaller_side_above":
+		x, ok := r.Tensor(0)
+		most, isNumber := setting(0).(int64)
+		if !ok || !isNumber || x.Rank < 2 || x.Sizes[x.Rank-1] < 0 || x.Sizes[x.Rank-2] < 0 {
+			return facts.Open
+		}
+		return known(true, min(x.Sizes[x.Rank-1], x.Sizes[x.Rank-2]) > most)
+	case "matrix_bytes_above":
+		x, ok := r.Tensor(0)
+		matrices, _ := setting(0).(int64)
+		most, isNumber := setting(1).(int64)
+		size := map[string]int64{"float16": 2, "bfloat16": 2, "float32": 4, "complex32": 4, "complex64": 8}[x.DType]
+		if !ok || !isNumber || x.Rank < 2 || size == 0 || x.Sizes[x.Rank-1] < 0 || x.Sizes[x.Rank-2] < 0 {
+			return facts.Open
+		}
+		return known(true, float64(matrices*size)*float64(x.Sizes[x.Rank-1])*float64(x.Sizes[x.Rank-2]) > float64(most))
 	case "convolved_over":
 		return r.convolvedOver(setting(0))
 	case "far_dimension":
@@ -219,6 +241,13 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 		}
 		w, ok := r.tensor(v)
 		return known(ok && w.Contiguous != facts.Open, w.Contiguous == facts.No)
+	case "imaginary":
+		for _, w := range with {
+			if name, isName := w.(string); isName && r.given[name] != nil && r.given[name].Type == "complex" {
+				return known(true, strings.Trim(r.given[name].Text, "-0.j") != "")
+			}
+		}
+		return facts.Open
 	case "scaled":
 		for _, name := range []string{"grad_scale", "found_inf"} {
 			if v := r.given[name]; v != nil && v.Kind == abstract.Tensor {

@@ -74,7 +74,8 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 		return
 	}
 	// layers: elsewhere few gradients are asked for
-	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) {
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p) ||
+		graded(c)) {
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
 }
@@ -178,6 +179,9 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 	forward, back, ok := p.Operators(path)
 	if !ok { // a name that was not traced, and that an operator of the same name stands behind
 		name := p.Target.Atlas.Namesake(path)
+		if direct, is := strings.CutPrefix(path, "torch.ops.aten."); is {
+			name = "aten::" + direct
+		}
 		if o, known := p.Target.Atlas.Operator(name); known {
 			if s := o.At(p.Target.Torch.Column); s == atlas.Missing || s == atlas.NoStub {
 				missing = append(missing, name)

@@ -308,11 +308,14 @@ func (a argumentsOf) get(at int, names ...string) *abstract.Value {
 // operator is one by its name, all overloads that the arguments fit, and those below them.
 func (a argumentsOf) operator(name string) []*reached {
 	table := a.p.Target.Atlas
-	overloads := []string{name}
+	overloads := []string{strings.TrimSuffix(name, "_out")}
+	if name == overloads[0]+"_out" && table.Schema(overloads[0]) != nil {
+		name = overloads[0]
+	}
 	if table.Schema(name) == nil || !strings.Contains(name, ".") {
 		overloads = table.Overloads(name)
 	}
-	var list []*reached
+	var list, weak []*reached
 	for _, o := range overloads {
 		schema := table.Schema(o)
 		if slices.ContainsFunc(schema, func(q atlas.Parameter) bool { return strings.HasSuffix(q.Name, "names") }) ||
@@ -320,13 +323,35 @@ func (a argumentsOf) operator(name string) []*reached {
 			continue
 		}
 		if given, fits := bind(schema, a.positional, a.named, a.open); fits {
-			list = append(list, a.reached(o, given))
+			r := a.reached(a.written(o), given)
+			r.schema = schema
+			if slices.ContainsFunc(schema, func(q atlas.Parameter) bool {
+				return q.Kind == 'T' && given[q.Name] != nil && given[q.Name].Kind == abstract.Number
+			}) {
+				weak = append(weak, r)
+			} else {
+				list = append(list, r)
+			}
 		}
+	}
+	if len(list) == 0 { // a number is made a tensor where no overload takes one
+		list = weak
 	}
 	for _, r := range list[:len(list):len(list)] {
 		list = append(list, below(a, r)...)
 	}
 	return list
+}
+
+// written is an overload, or the one beside it that writes into out= where that is given.
+func (a argumentsOf) written(overload string) string {
+	if out := a.get(-1, "out"); out == nil || out.Kind == abstract.None {
+		return overload
+	}
+	if strings.Contains(overload, ".") {
+		return overload + "_out"
+	}
+	return overload + ".out"
 }
 
 func (a argumentsOf) reached(operator string, given map[string]*abstract.Value) *reached {

@@ -28,7 +28,8 @@ func runSlowCall(p *audit.Pass, c *abstract.Call) {
 			severity, what = audit.Notice, "is slower than it could be"
 		}
 		p.Report(c.At, audit.Finding{Severity: severity, Sure: m.sure, Text: fmt.Sprintf("%s%s %s on MPS in torch %s: %s",
-			shortName(c.Path), m.pass(), what, p.Target.Torch.Version, m.When) + m.depends, Hint: m.Remedy, Source: m.Source})
+			shortName(c.Path), m.pass(), what, p.Target.Torch.Version, m.When) + m.depends, Hint: m.Remedy, Source: m.Source,
+			Fact: m.Name})
 		return
 	}
 }

@@ -93,7 +93,7 @@ func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
 	if every := p.Everywhere(); len(every) > 0 {
 		whole := looks.whole()
 		for _, s := range every {
-			if s.MeetsCall(whole) == facts.Yes {
+			if s.MeetsCall(whole) == facts.Yes && !aboutTypes(s.Fact) {
 				add(s.Fact, met{shown: true})
 			}
 		}
@@ -108,6 +108,11 @@ func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
 		return a.Rank() - b.Rank()
 	})
 	return list
+}
+
+// graded reports whether a gradient is surely asked of one of a call's tensors.
+func graded(c *abstract.Call) bool {
+	return c.Self != nil && c.Self.Graded() || slices.ContainsFunc(c.Args, (*abstract.Value).Graded)
 }
 
 // roiGradient is the gradient of torchvision's box pooling, whose size the arguments show; nil for all else, and where
@@ -136,6 +141,23 @@ func roiGradient(p *audit.Pass, c *abstract.Call, path string) *reached {
 	r.given["grad"] = &abstract.Value{Kind: abstract.Tensor, Type: x.Type, Where: x.Where, Shape: &abstract.Shape{
 		Sizes: []int64{boxes.Shape.Sizes[0], channels, size[0], size[len(size)-1]}}}
 	return r
+}
+
+// aboutTypes reports whether a fact is about the type of a tensor that comes to MPS, which rules of its own find.
+func aboutTypes(f *facts.Fact) bool {
+	return slices.ContainsFunc(f.If, func(c facts.Clause) bool { return c.Of == "result" && c.DType != nil })
+}
+
+// refusedType is the fact that a tensor of a type cannot be made on MPS; nil where there is none.
+func refusedType(p *audit.Pass, dtype string) *facts.Fact {
+	made := &reached{result: &abstract.Value{Kind: abstract.Tensor, Type: dtype}}
+	for _, s := range p.Everywhere() {
+		old := p.Target.MacOS == [2]int{} && strings.Contains(s.MacOS, "<")
+		if dtype != "" && !old && aboutTypes(s.Fact) && s.MeetsCall(made) == facts.Yes {
+			return s.Fact
+		}
+	}
+	return nil
 }
 
 // looking is the one look at a call's arguments that the facts need, where any does.
@@ -261,8 +283,7 @@ func gradients(p *audit.Pass, c *abstract.Call, path string) (plausible, sure bo
 	}
 	layer := c.Self != nil && c.Self.Kind == abstract.Module && strings.HasSuffix(c.Path, ".__call__")
 	trains := bytes.Contains(p.Home().Text, []byte("backward(")) || bytes.Contains(p.Src().Text, []byte("backward("))
-	graded := c.Self != nil && c.Self.Graded() || slices.ContainsFunc(c.Args, (*abstract.Value).Graded)
-	return layer || trains || graded || inForward(p), (layer || graded) && trains
+	return layer || trains || graded(c) || inForward(p), (layer || graded(c)) && trains
 }
 
 // trimCall is the name of a class whose instance is called.

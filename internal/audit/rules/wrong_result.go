@@ -31,7 +31,7 @@ func runWrongResult(p *audit.Pass, c *abstract.Call) {
 		p.Report(c.At, audit.Finding{Severity: severity, Sure: sure,
 			Text: fmt.Sprintf("%s%s on MPS in torch %s: %s, when %s", shortName(c.Path), pass, p.Target.Torch.Version,
 				f.Wrong, f.When) + depends,
-			Hint: met{Fact: f}.hint(), Source: f.Source})
+			Hint: met{Fact: f}.hint(), Source: f.Source, Fact: f.Name})
 	}
 	told := map[string]bool{}
 	for _, m := range meets(p, c, facts.Wrong) {

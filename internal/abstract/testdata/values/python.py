@@ -28,7 +28,7 @@ see("name:" + str(rank))  # unknown
 see([1] + [2])  # list [number 1, number 2]
 see([1, *rest] + [*rest])  # list strung [number 1, unknown, unknown]
 see([1] + [*rest])  # list loose [number 1, unknown]
-see([0] * 3)  # list loose [number 0]
+see([0] * 3)  # list [number 0, number 0, number 0]
 see((1, 2)[1])  # number 2
 see((1, 2)[-1])  # number 2
 see((1, 2)[2])  # unknown
