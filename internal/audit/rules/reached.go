@@ -371,15 +371,14 @@ func (a argumentsOf) to(operator string, given map[string]*abstract.Value) []*re
 	return append([]*reached{r}, below(a, r)...)
 }
 
-// renamed are operators that call one other with their own arguments, whatever these are; other names stand behind a
-// colon. Source: aten/src/ATen/native of the releases.
+// renamed are operators that call one other with their own arguments, whatever these are. Source: aten/src/ATen/native of the releases.
 var renamed = map[string]string{
-	"aten::linalg_inv": "aten::linalg_inv_ex", "aten::inverse": "aten::linalg_inv self:A",
+	"aten::linalg_inv": "aten::linalg_inv_ex", "aten::inverse": "aten::linalg_inv",
 	"aten::linalg_solve": "aten::_linalg_solve_ex", "aten::linalg_solve_ex": "aten::_linalg_solve_ex",
 	"aten::linalg_cholesky":  "aten::linalg_cholesky_ex",
 	"aten::linalg_lu_factor": "aten::linalg_lu_factor_ex", "aten::linalg_det": "aten::_linalg_det",
-	"aten::det": "aten::linalg_det self:A", "aten::linalg_slogdet": "aten::_linalg_slogdet",
-	"aten::slogdet": "aten::linalg_slogdet self:A", "aten::linalg_svd": "aten::_linalg_svd",
+	"aten::det": "aten::linalg_det", "aten::linalg_slogdet": "aten::_linalg_slogdet",
+	"aten::slogdet": "aten::linalg_slogdet", "aten::linalg_svd": "aten::_linalg_svd",
 	"aten::linalg_eigh":      "aten::_linalg_eigh",
 	"aten::special_gammainc": "aten::igamma", "aten::special_gammaincc": "aten::igammac",
 	"aten::cummax": "aten::_cummax_helper", "aten::cummin": "aten::_cummin_helper",
@@ -400,17 +399,15 @@ func below(a argumentsOf, r *reached) []*reached {
 		to = renamed[base]
 	}
 	if to != "" {
-		words := strings.Fields(to)
 		given := map[string]*abstract.Value{}
-		for name, v := range r.given {
-			for _, w := range words[1:] {
-				if from, other, _ := strings.Cut(w, ":"); from == name {
-					name = other
-				}
+		schema := a.p.Target.Atlas.Schema(to)
+		for name, v := range r.given { // by name, the first by its place
+			if len(r.schema) > 0 && len(schema) > 0 && name == r.schema[0].Name {
+				name = schema[0].Name
 			}
 			given[name] = v
 		}
-		return a.to(words[0], given)
+		return a.to(to, given)
 	}
 	switch base {
 	case "aten::softmax", "aten::log_softmax":
