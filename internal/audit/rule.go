@@ -14,6 +14,7 @@ import (
 	"assay/internal/atlas"
 	"assay/internal/facts"
 	"assay/internal/pyast"
+	"assay/internal/target"
 )
 
 // Severity says how much a finding matters on the target.
@@ -102,6 +103,7 @@ type Text struct {
 type Target struct {
 	Device string        // mps (the default), cpu, cuda; tensorflow and mlx code is judged by what it imports
 	Torch  atlas.Release // of PyTorch
+	Aim    target.Aim    // why that one
 	MacOS  [2]int        // 0.0: any
 	Atlas  *atlas.Atlas
 }

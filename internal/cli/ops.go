@@ -35,8 +35,10 @@ const opsDetailed = 6
 // traced on a CPU, from sources and issues that each row names.
 type opsAnswer struct {
 	Schema    string       `json:"schema"`
-	Torch     string       `json:"torch"` // the release that states speak of
-	Basis     string       `json:"basis"` // derived
+	Torch     string       `json:"torch"`                  // the release that states speak of
+	From      string       `json:"torch_from,omitempty"`   // why that release, as target.Aim has it
+	Beside    []string     `json:"torch_beside,omitempty"` // what else was found of the release
+	Basis     string       `json:"basis"`                  // derived
 	API       *opsAPI      `json:"api,omitempty"`
 	APIs      []opsAPI     `json:"apis,omitempty"` // the Python names that a pattern fits
 	Operators []opsState   `json:"operators"`
@@ -120,7 +122,7 @@ since when; under which conditions it refuses; and which Python names come down 
 a pattern (linalg_*), a part of a name, or a Python name (torch.linalg.eig).
 
 States are derived from released macOS wheels, for torchvision, torchaudio and tensorflow-metal as well; --torch asks about one
-release of torch and the releases that go with it, by default the newest known. --diff names two releases and lists what changed.`,
+release of torch and the releases that go with it, by default the one that the project here aims at. --diff names two releases and lists what changed.`,
 		Example: `assay ops grid_sampler_3d
 assay ops 'linalg_*' --torch 2.8 --missing
 assay ops torch.nn.AdaptiveAvgPool3d
@@ -129,7 +131,7 @@ assay ops --diff 2.7 2.8`,
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0")
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0 ("+torchDefault+")")
 	f.BoolVar(&opts.Missing, "missing", false, "only operators that are missing in that release")
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+opsSchema+")")
 	f.BoolVar(&opts.Diff, "diff", false, "what changed between two releases: --diff 2.7 2.8 [PATTERN]")
@@ -141,7 +143,14 @@ assay ops --diff 2.7 2.8`,
 func runOps(env *Env, opts opsOptions, args []string) error {
 	a := &atlas.Atlas{}
 	var answer *opsAnswer
+	var aim target.Aim
 	var err error
+	if !opts.Diff { // it names its releases
+		if aim, err = aimAt(env, env.Dir, target.Words{Torch: opts.Torch}); err != nil {
+			return err
+		}
+		opts.Torch = aim.Torch
+	}
 	switch {
 	case opts.Diff:
 		answer, err = diffOps(a, opts, args)
@@ -166,13 +175,18 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	answer.From, answer.Beside = aim.Why, aim.Besides
 	if opts.JSON {
 		enc := json.NewEncoder(env.Stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(answer)
 	}
-	return answer.text(env.Stdout, a, width(env))
+	err = answer.text(env.Stdout, a, width(env))
+	if err == nil {
+		err = sayAim(env.Stdout, env, aim)
+	}
+	return err
 }
 
 // lookOps finds what a pattern names: operators, a Python name, several of them, the operators that have the name of a
@@ -201,25 +215,11 @@ func lookOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 	return findOps(a, opts, pattern)
 }
 
-// releaseOf finds the release of torch that is asked about.
-func releaseOf(a *atlas.Atlas, version string) (atlas.Release, error) {
-	if version == "" {
-		all := a.Releases("torch")
-		return all[len(all)-1], nil
-	}
-	r, err := target.ParseRelease(a, version)
-	var unknown *atlas.UnknownRelease
-	if errors.As(err, &unknown) {
-		err = fault.Exit(err, fault.Usage)
-	}
-	return r, err
-}
-
 // newAnswer begins an answer about a release of torch, and says which releases of the other packages go with it.
 func newAnswer(a *atlas.Atlas, version string) (*opsAnswer, map[string]atlas.Release, error) {
-	r, err := releaseOf(a, version)
+	r, err := target.ParseRelease(a, version)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fault.Exit(err, fault.Usage)
 	}
 	beside := map[string]atlas.Release{}
 	for _, pkg := range atlas.Packages {

@@ -190,6 +190,14 @@ type Resulting interface {
 
 // MeetsCall says whether the row's condition holds for a call.
 func (f *Fact) MeetsCall(args Arguments) Answer {
+	if answer := f.Clauses(args); answer != Yes || !f.Partly {
+		return answer
+	}
+	return Open
+}
+
+// Clauses says whether the row's clauses hold for a call, which is not all of its condition where that is Partly said.
+func (f *Fact) Clauses(args Arguments) Answer {
 	if f.If == nil || args == nil && len(f.If) > 0 {
 		return Open
 	}

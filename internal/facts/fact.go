@@ -47,7 +47,8 @@ type Fact struct {
 	Direction string            `toml:"direction" json:"direction,omitempty"` // forward, backward, "": as the operators say
 	Kind      string            `toml:"kind" json:"kind,omitempty"`           // what it hangs on: dtype, rank, shape, …
 	When      string            `toml:"when" json:"when"`
-	If        []Clause          `toml:"if" json:"if"` // all hold; empty: always; nil: one call's arguments do not tell
+	If        []Clause          `toml:"if" json:"if"`                   // all hold; empty: always; nil: one call's arguments do not tell
+	Partly    bool              `toml:"partly" json:"partly,omitempty"` // If has to hold, and what When says beyond it
 	Outcome   Outcome           `toml:"outcome" json:"outcome"`
 	Error     string            `toml:"error" json:"error,omitempty"` // the exception's class
 	Text      string            `toml:"text" json:"text,omitempty"`   // its message, {…} where it varies
@@ -89,7 +90,7 @@ func (f *Fact) Holds(torch string) bool {
 // the issue is open; whether a later release still has it, nobody has said.
 func (f *Fact) Certain(torch string) bool {
 	switch {
-	case f.Known == "derived" || f.Open:
+	case f.Known == "derived" || f.Open || torch != "" && torch == f.Until:
 		return true
 	case f.From == "" || torch == "":
 		return false
@@ -264,6 +265,9 @@ func (f *Fact) check() error {
 		if !slices.Contains(Surfaces, surface) {
 			return fmt.Errorf("holes: %q is none of the surfaces %v", surface, Surfaces)
 		}
+	}
+	if f.Partly && f.If == nil {
+		return fmt.Errorf("partly is about if, which it has not")
 	}
 	for i, c := range f.If {
 		if err := c.check(); err != nil {

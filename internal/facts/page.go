@@ -132,6 +132,7 @@ description of a row.
 | ` + "`direction`" + ` | forward or backward, where the operators do not say it |
 | ` + "`when`" + `, ` + "`kind`" + ` | the condition in words, and what it hangs on: dtype, rank, shape, size, value … |
 | ` + "`if`" + ` | the condition as data: clauses that all hold. Empty: always. Left out: one call's arguments do not tell |
+| ` + "`partly`" + ` | the clauses have to hold, but are not all of it: surfaces say "may" |
 | ` + "`outcome`" + ` | wrong (numbers, without a word), aborts (the process ends), refused (an exception), cpu (goes there by itself), slow, warns, ignored |
 | ` + "`error`, `text`" + ` | the exception's class and its message as it stands in the binaries, {…} where it varies |
 | ` + "`wrong`, `remedy`" + ` | what comes out instead; what to do |

@@ -588,6 +588,12 @@ func (s *Server) hover(p positionParams) (any, error) {
 	if at == nil {
 		return nil, nil
 	}
+	if aim := f.config.Target.Aim; aim.Torch != "" {
+		fmt.Fprintf(&b, "\n\njudged for `%s`", strings.ReplaceAll(aim.String(), "`", "'"))
+		for _, beside := range aim.Besides {
+			fmt.Fprintf(&b, "; `%s`", strings.ReplaceAll(beside, "`", "'"))
+		}
+	}
 	h := hover{Range: *at}
 	h.Contents.Kind, h.Contents.Value = "markdown", b.String()
 	return h, nil

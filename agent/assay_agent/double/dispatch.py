@@ -86,6 +86,19 @@ def _frame():
 _HERE = _frame.__code__.co_filename
 
 
+def _by_autograd():
+    """Whether one of PyTorch's own formulas of gradients called the operator, and no script's. Where such a formula adds
+    up in float64 it does so on a CPU, and on MPS in float32 (renorm_backward in torch/csrc/autograd/FunctionsManual.cpp
+    goes by toAccumulateType; quantile_compute in aten/src/ATen/native/Sorting.cpp)."""
+    frame = _frame()
+    while frame is not None and frame.f_code.co_filename.endswith(("eval_frame.py", "_compile.py")):
+        frame = frame.f_back  # around every __torch_dispatch__
+    if frame is None:  # a thread of the engine's own
+        return True
+    path = frame.f_code.co_filename.replace("\\", "/")
+    return path.endswith(("torch/autograd/graph.py", "torch/autograd/__init__.py"))
+
+
 def tensors_of(args, kwargs, found):
     """The tensors among the arguments, lists and tuples of them included, added to `found`."""
     for a in args:
@@ -137,7 +150,7 @@ class Dispatch:
             fell = self.kernel(op)
         if op.rules and not leaving:
             self.refuse(op, args, kwargs)
-        if op.remarks and not leaving:
+        if op.remarks:
             self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)
@@ -363,8 +376,8 @@ class Dispatch:
         return value
 
     def _placement_text(self, op, tensors):
-        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm,
-        Placeholder."""
+        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); Blas.mm, dot_check (from 2.2);
+        TensorIterator.cpp; OperationUtils.mm, Placeholder."""
         names = ["mps:0" if self.on_place.on_mps(t) else "cpu" for t in tensors]
         if op.convolution:
             return ("slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device"
@@ -372,6 +385,8 @@ class Dispatch:
         if op.name.startswith("aten::cat") and self.series <= (2, 9):
             other = next(n for n in names if n != names[0])
             return "torch.cat(): all input tensors must be on the same device. Received %s and %s" % (names[0], other)
+        if op.name.startswith("aten::dot") and self.series >= (2, 2):
+            return "Expected all tensors to be on the same device. Found: %s, %s" % tuple(names[:2])
         return _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
 
     # Types
@@ -385,7 +400,7 @@ class Dispatch:
             self._allocatable(op, dtype, args[0].dim() if op.moves else 0)
 
     def _allocatable(self, op, dtype, ndim):
-        if self.thread.wide and dtype in WIDE:
+        if dtype in WIDE and (self.thread.wide or _by_autograd()):
             return
         try:
             refuse.allocate_check(dtype, ndim, self.series, self.macos, op.moves)

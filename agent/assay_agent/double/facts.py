@@ -68,6 +68,8 @@ def certain(row, release):
     """Whether it is known that a row is true in a release of which it speaks: internal/facts/fact.go, Certain."""
     if row["known"] == "derived" or row.get("open"):
         return True
+    if "until" in row and release == _numbers(row["until"])[:len(release)]:
+        return True
     if "from" not in row:
         return False
     return release == _numbers(row["from"])[:len(release)] or "until" in row or "fixed" in row
@@ -243,7 +245,7 @@ REMARKED = ("wrong", "aborts", "cpu", "slow", "warns", "ignored")
 def remarks(name, release, macos):
     """(row's name, check, certain) for each row about an operator of what MPS does otherwise than a CPU without
     refusing. check is None where one call's arguments do not tell; certain is whether the row is known to be true in
-    that release."""
+    that release whenever its clauses hold."""
     release = tuple(release)
-    return [(row["name"], condition(row), certain(row, release)) for row in rows_of(name, release, macos)
-            if row["outcome"] in REMARKED]
+    return [(row["name"], condition(row), certain(row, release) and not row.get("partly", False))
+            for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]

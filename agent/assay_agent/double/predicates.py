@@ -1,6 +1,8 @@
 """Conditions of facts that no clause says: functions of (args, kwargs, *with) that return None, or a dictionary of what
 fills the text. A row names one by `predicate`."""
 
+import types
+
 import torch
 
 from .dtypes import argument
@@ -15,7 +17,10 @@ def adaptive_pool(args, kwargs, problem, direction):
         (ih, iw), (oh, ow) = args[1].shape[-2:], args[0].shape[-2:]
     else:
         (ih, iw), out = args[0].shape[-2:], args[1]
-        oh, ow = out if isinstance(out, (list, tuple)) else (out, out)
+        out = tuple(out) if isinstance(out, (list, tuple)) else (out, out)
+        if len(out) != 2:
+            return None  # the shapes are looked at before
+        oh, ow = out
     if problem == "mixed":
         bad = not (ih >= oh and iw >= ow or ih <= oh and iw <= ow)
     elif ih >= oh:
@@ -66,6 +71,41 @@ def matrix_bytes_above(args, kwargs, matrices, limit):
     return {"n": n} if n > limit else None
 
 
+def float_bound(args, kwargs):
+    """aten::clamp of integers, and a bound that is no whole number."""
+    if args[0].is_floating_point():
+        return None
+    bounds = [argument(args, kwargs, 1, "min"), argument(args, kwargs, 2, "max")]
+    return {} if any(isinstance(b, float) for b in bounds) else None
+
+
+def to_cpu_as(args, kwargs):
+    """aten::_to_copy from the device to the CPU, to another type."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    return {} if device is not None and torch.device(device).type == "cpu" and dtype not in (None, args[0].dtype) \
+        else None
+
+
+def stacked_lstm(args, kwargs):
+    """aten::lstm.input with several layers or in both directions."""
+    return {} if args[4] > 1 or args[7] else None
+
+
+def input_gradient_not_asked(args, kwargs, position):
+    """The mask of the gradients that are asked for begins with False."""
+    return {} if not args[position][0] else None
+
+
+def axis_of_one(args, kwargs):
+    """A spatial axis of the input has a size of 1."""
+    return {} if 1 in args[0].shape[2:] else None
+
+
+def head_sizes_differ(args, kwargs):
+    """The last axis of value is another than that of query."""
+    return {} if args[2].shape[-1] != args[0].shape[-1] else None
+
+
 def projections(args, kwargs):
     """nn.LSTM with proj_size: the hidden state is narrower than the cell state."""
     hx = args[1]
@@ -75,6 +115,11 @@ def projections(args, kwargs):
 def index_tensors(args, kwargs):
     """More than 16 tensors in one subscript, None not counted."""
     return {} if sum(1 for t in args[1] or () if t is not None) > 16 else None
+
+
+def negative_float(args, kwargs, *positions):
+    """A number at one of these positions is a float below zero; a whole number counts up from the type's largest."""
+    return {} if any(isinstance(args[p], float) and args[p] < 0 for p in positions if p < len(args)) else None
 
 
 def fft_dimensions(args, kwargs):
@@ -103,6 +148,5 @@ def scaled(args, kwargs):
 
 
 # By the name that rows give.
-PREDICATES = {f.__name__: f for f in (
-    adaptive_pool, convolved_over, far_dimension, fft_dimensions, heads_not_divisible, imaginary, index_tensors,
-    matrix_bytes_above, projections, scaled, smaller_side_above, weights_not_contiguous)}
+PREDICATES = {name: f for name, f in list(globals().items()) if isinstance(f, types.FunctionType)
+              and f.__module__ == __name__}

@@ -41,6 +41,7 @@ METAL = {
     "silu": (("silu_dense_*_*",), 1, "complex aside"),
     "addcmul": (("addcmul_dense_*_*_*",), 0, "common"), "addcdiv": (("addcdiv_dense_*_*_*",), 0, "common"),
     "log_sigmoid_forward": (("log_sigmoid_forward_dense_*_*",), 1, "common"),
+    "neg": (("neg_dense_*_*",), 1, "bool aside"),  # refused before any kernel, on any device: UnaryOps.cpp
     "elu": (("elu_dense_*_*_ELUParams_*",), 0, "first"),
     "elu_backward": (("elu_backward_dense_*_*_ELUBackwardParams_*",), 0, "first"),
     "nan_to_num": (("nan_to_num_dense_*_*_NanToNumParams_*",), 0, "integers aside"),
@@ -202,7 +203,7 @@ def _operand(kind, args, kwargs):
     if kind in ("scan", "product", "integers aside") and dtype in INTEGER | BOOL and dtype not in UNSIGNED:
         return None  # added up in int64
     if kind == "bool aside" and dtype in BOOL:
-        return None  # any and all
+        return None  # any and all; neg
     if kind == "complex aside" and dtype in COMPLEX:
         return None  # by their real and imaginary parts
     return dtype

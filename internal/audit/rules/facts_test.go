@@ -35,7 +35,8 @@ func checks(t *testing.T, aim audit.Target, source, row string) (found bool, oth
 	if err := os.WriteFile(filepath.Join(dir, "call.py"), []byte("import torch\n"+source+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r, err := audit.Check(&audit.Options{Base: dir, Files: []string{"call.py"}, Rules: All, Known: All, Target: aim})
+	r, err := audit.Check(&audit.Options{Base: dir, Files: []string{"call.py"}, Rules: All, Known: All, Target: aim,
+		All: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 
 	"assay/internal/abstract"
@@ -144,6 +145,67 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 	case "projections":
 		n, ok := number(r.given["proj_size"])
 		return known(ok && !r.given["proj_size"].Soft, n > 0)
+	case "axis_of_one":
+		x, ok := r.Tensor(0)
+		if !ok || x.Rank < 3 || slices.Contains(x.Sizes[2:], -1) && !slices.Contains(x.Sizes[2:], 1) {
+			return facts.Open
+		}
+		return known(true, slices.Contains(x.Sizes[2:], 1))
+	case "head_sizes_differ":
+		q, ok := r.Tensor(0)
+		v, also := r.Tensor(2)
+		if !ok || !also || q.Rank < 1 || v.Rank < 1 || q.Sizes[q.Rank-1] < 0 || v.Sizes[v.Rank-1] < 0 {
+			return facts.Open
+		}
+		return known(true, q.Sizes[q.Rank-1] != v.Sizes[v.Rank-1])
+	case "float_bound":
+		x, ok := r.Tensor(0)
+		if !ok || x.DType == "" {
+			return facts.Open
+		}
+		if strings.HasPrefix(x.DType, "float") || x.DType == "bfloat16" {
+			return facts.No
+		}
+		for _, name := range []string{"min", "max"} {
+			if v, _, told := r.Value(-1, name); told {
+				if _, fraction := v.(float64); fraction {
+					return facts.Yes
+				}
+			}
+		}
+		return facts.Open
+	case "negative_float":
+		for _, w := range with {
+			position, _ := w.(int64)
+			if v, _, told := r.Value(int(position), ""); told {
+				if n, fraction := v.(float64); fraction && n < 0 {
+					return facts.Yes
+				}
+			}
+		}
+		return facts.Open
+	case "to_cpu_as":
+		x, ok := r.Tensor(0)
+		if !ok || r.result == nil || x.DType == "" || r.result.Type == "" {
+			return facts.Open
+		}
+		return known(true, r.result.Where.Surely(abstract.OnCPU) && !r.given["self"].Where.May(abstract.OnCPU) &&
+			x.DType != r.result.Type)
+	case "input_gradient_not_asked":
+		position, _ := setting(0).(int64)
+		v, _ := r.value(int(position), "")
+		if v == nil || v.Kind != abstract.Seq || v.Form != abstract.Listed || len(v.Items) == 0 ||
+			v.Items[0].Kind != abstract.Bool {
+			return facts.Open
+		}
+		return known(true, !v.Items[0].Yes)
+	case "stacked_lstm":
+		layers, ok := number(r.given["num_layers"])
+		both, _, told := r.Value(-1, "bidirectional")
+		if ok && layers > 1 || told && both == true {
+			return facts.Yes
+		}
+		return known(ok && told, false)
 	case "adaptive_pool":
 		x, ok := r.Tensor(0)
 		out, told := r.numbers("output_size")

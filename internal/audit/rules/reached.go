@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -17,13 +18,16 @@ type reached struct {
 	schema   []atlas.Parameter
 	given    map[string]*abstract.Value // by the schema's names; nil: given, and not known
 	open     bool                       // more may be given
+	depends  string                     // on what it is that the call comes to it; "": on nothing
 	instead  []*reached                 // other overloads that the arguments may mean
 	autocast bool                       // types are autocast's choice
 	result   *abstract.Value
 }
 
 func (r *reached) value(position int, name string) (v *abstract.Value, given bool) {
-	if position >= 0 && position < len(r.schema) {
+	if position >= 0 && position < len(r.schema) && !slices.ContainsFunc(r.schema, func(p atlas.Parameter) bool {
+		return p.Name == name // of two operators of one row, each has it at a place of its own
+	}) {
 		name = r.schema[position].Name
 	}
 	v, given = r.given[name]
@@ -326,7 +330,9 @@ func (a argumentsOf) operator(name string) []*reached {
 			r := a.reached(a.written(o), given)
 			r.schema = schema
 			if slices.ContainsFunc(schema, func(q atlas.Parameter) bool {
-				return q.Kind == 'T' && given[q.Name] != nil && given[q.Name].Kind == abstract.Number
+				v := given[q.Name]
+				return v != nil && (q.Kind == 'T' && v.Kind == abstract.Number ||
+					strings.IndexByte("NIFB", q.Kind) >= 0 && v.Kind == abstract.Tensor)
 			}) {
 				weak = append(weak, r)
 			} else {
@@ -535,6 +541,19 @@ func init() {
 		"__setitem__": func(_ *audit.Pass, a argumentsOf) []*reached {
 			return indexing(a, "aten::index_put_", a.get(2))
 		},
+		"bilinear": func(_ *audit.Pass, a argumentsOf) []*reached {
+			return a.to("aten::_trilinear", map[string]*abstract.Value{"i1": a.get(0, "input1"), "i2": a.get(2, "weight"),
+				"i3": a.get(1, "input2")})
+		},
+		"to": func(_ *audit.Pass, a argumentsOf) []*reached {
+			x := a.get(0)
+			if x == nil || a.result == nil || x.Where == a.result.Where && x.Type == a.result.Type {
+				return nil
+			}
+			return a.to("aten::_to_copy", map[string]*abstract.Value{"self": x,
+				"non_blocking": or(a.get(3, "non_blocking"), falseValue)})
+		},
+		"randn": drawn("aten::normal_"), "rand": drawn("aten::uniform_"),
 		"fft.fftn": transform("aten::_fft_c2c"), "fft.ifftn": transform("aten::_fft_c2c"),
 		"fft.rfftn": transform("aten::_fft_r2c"),
 	}
@@ -548,7 +567,7 @@ func softmaxOf(a argumentsOf, operator string) []*reached {
 func loss(operator string) func(*audit.Pass, argumentsOf) []*reached {
 	return func(_ *audit.Pass, a argumentsOf) []*reached {
 		return a.to(operator, map[string]*abstract.Value{"self": a.get(0, "input"), "target": a.get(1, "target"),
-			"beta": a.get(-1, "beta"), "delta": a.get(-1, "delta")})
+			"beta": a.get(-1, "beta"), "delta": a.get(-1, "delta"), "reduction": coded(a.get(-1, "reduction"), 1, "none", "mean", "sum")})
 	}
 }
 
@@ -606,17 +625,26 @@ func batchNorm(_ *audit.Pass, a argumentsOf) []*reached {
 		"weight": a.get(3, "weight"), "bias": a.get(4, "bias"), "training": or(a.get(5, "training"), falseValue)})
 }
 
+// coded is the number that stands for one of these names.
+func coded(v *abstract.Value, otherwise int, names ...string) *abstract.Value {
+	n := otherwise
+	if v != nil {
+		if n = slices.Index(names, v.Text); v.Kind != abstract.Str || v.Soft || n < 0 {
+			return &abstract.Value{}
+		}
+	}
+	return &abstract.Value{Kind: abstract.Number, Type: "int", Num: float64(n), Text: "n"}
+}
+
+// drawn: a factory of random numbers fills a tensor in place.
+func drawn(operator string) func(*audit.Pass, argumentsOf) []*reached {
+	return func(_ *audit.Pass, a argumentsOf) []*reached {
+		return a.to(operator, map[string]*abstract.Value{"self": a.result})
+	}
+}
+
 // gridSample: torch/nn/functional.py gives the modes as numbers.
 func gridSample(_ *audit.Pass, a argumentsOf) []*reached {
-	coded := func(v *abstract.Value, otherwise int, names ...string) *abstract.Value {
-		n := otherwise
-		if v != nil {
-			if n = slices.Index(names, v.Text); v.Kind != abstract.Str || v.Soft || n < 0 {
-				return &abstract.Value{}
-			}
-		}
-		return &abstract.Value{Kind: abstract.Number, Type: "int", Num: float64(n), Text: "n"}
-	}
 	x, grid := a.get(0, "input"), a.get(1, "grid")
 	rank := 0
 	for _, v := range []*abstract.Value{x, grid} {
@@ -677,11 +705,39 @@ func interpolated(_ *audit.Pass, a argumentsOf) []*reached {
 	return list
 }
 
+// trains reports whether the file, or the one that is looked at, asks for gradients.
+func trains(p *audit.Pass) bool {
+	return bytes.Contains(p.Home().Text, []byte("backward(")) || bytes.Contains(p.Src().Text, []byte("backward("))
+}
+
 // attention: without gradients the kernel of MPS is taken. Source: aten/src/ATen/native/transformers/attention.cpp.
 func attention(p *audit.Pass, a argumentsOf) []*reached {
 	given := map[string]*abstract.Value{"query": a.get(0, "query"), "key": a.get(1, "key"), "value": a.get(2, "value"),
 		"attn_mask": a.get(3, "attn_mask"), "dropout_p": a.get(4, "dropout_p"), "is_causal": a.get(5, "is_causal")}
-	return a.to("aten::scaled_dot_product_attention", given)
+	list := a.to("aten::scaled_dot_product_attention", given)
+	if n, ok := number(or(given["dropout_p"], zero)); !ok || n != 0 {
+		return list
+	}
+	inputs := []*abstract.Value{given["query"], given["key"], given["value"]}
+	if !p.Target.Since("2.8") && slices.ContainsFunc(inputs, func(v *abstract.Value) bool {
+		yes, known := false, false
+		if v != nil {
+			yes, known = v.Shape.Contiguous()
+		}
+		return !known || !yes
+	}) { // earlier releases take another way then
+		return list
+	}
+	if slices.ContainsFunc(inputs, func(v *abstract.Value) bool { return v != nil && v.Graded() }) {
+		return list
+	}
+	for _, r := range a.to("aten::_scaled_dot_product_attention_math_for_mps", given) {
+		if p.In("torch.no_grad", "torch.inference_mode") == nil && (p.Func() != nil || trains(p)) {
+			r.depends = ", where no gradient is asked for"
+		}
+		list = append(list, r)
+	}
+	return list
 }
 
 // indexing by tensors, lists and masks; by numbers and slices it is a view.

@@ -24,6 +24,10 @@ func runRefusedCall(p *audit.Pass, c *abstract.Call) {
 		if !m.shown {
 			continue
 		}
+		severity := audit.Error
+		if m.partly {
+			severity = audit.Notice
+		}
 		what := "raises " + m.Error
 		if m.Outcome == facts.Aborts {
 			what = "ends the process"
@@ -34,7 +38,7 @@ func runRefusedCall(p *audit.Pass, c *abstract.Call) {
 			text = fmt.Sprintf("%s%s on MPS in torch %s %s: %s", shortName(c.Path), m.pass(), p.Target.Torch.Version,
 				what, varies.ReplaceAllString(m.Text, "…"))
 		}
-		p.Report(c.At, audit.Finding{Sure: m.sure, Text: text + m.depends, Hint: m.hint(), Source: m.Source,
+		p.Report(c.At, audit.Finding{Severity: severity, Sure: m.sure, Text: text + m.depends, Hint: m.hint(), Source: m.Source,
 			Fact: m.Name})
 		return // what it would meet after that, nobody gets to
 	}

@@ -24,6 +24,9 @@ func runSlowCall(p *audit.Pass, c *abstract.Call) {
 			continue
 		}
 		severity, what := audit.Warning, "goes to the CPU by itself"
+		if m.partly {
+			severity = audit.Notice
+		}
 		if m.Outcome == facts.Slow {
 			severity, what = audit.Notice, "is slower than it could be"
 		}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ type met struct {
 	operator string // "" for any tensor, and for a name of Python
 	shown    bool   // the arguments show it, or it holds whatever they are
 	backward bool   // in the backward pass
+	partly   bool   // as far as they tell, or in some release that nobody has named
 	sure     bool
 	depends  string // on what, where that is one thing
 }
@@ -57,7 +57,8 @@ func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
 		} else if m.backward && !trains {
 			m.depends = ", where a gradient is asked for"
 		}
-		m.sure = m.shown && onMPS && m.depends == "" && f.Certain(release) && (!m.backward || trains)
+		m.partly = m.shown && (f.Partly || f.From == "" && !f.Certain(release))
+		m.sure = m.shown && !m.partly && onMPS && m.depends == "" && f.Certain(release) && (!m.backward || trains)
 		list = append(list, m)
 	}
 	looks := &looking{p: p, c: c}
@@ -76,7 +77,7 @@ func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
 	for _, r := range looks.reached(said) {
 		for _, s := range p.SaidOf(r.operator) {
 			if s.If != nil && r.meets(s.Fact) {
-				add(s.Fact, met{operator: r.operator, shown: true})
+				add(s.Fact, met{operator: r.operator, shown: true, depends: r.depends})
 			}
 		}
 		if !plausible {
@@ -84,7 +85,7 @@ func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
 		}
 		for _, b := range r.gradients(p) {
 			for _, s := range p.SaidOf(b.operator) {
-				if s.If != nil && s.MeetsCall(b) == facts.Yes {
+				if s.If != nil && b.meets(s.Fact) {
 					add(s.Fact, met{operator: b.operator, shown: true, backward: true})
 				}
 			}
@@ -199,13 +200,13 @@ func (l *looking) whole() *reached {
 	return r
 }
 
-// meets reports whether the operator meets a fact, and each other overload that the arguments may mean does.
+// meets reports whether a fact's clauses hold of the operator, and of each other overload that the arguments may mean.
 func (r *reached) meets(f *facts.Fact) bool {
-	if f.MeetsCall(r) != facts.Yes {
+	if f.Clauses(r) != facts.Yes {
 		return false
 	}
 	return !slices.ContainsFunc(r.instead, func(o *reached) bool {
-		return !f.About(o.operator) || f.MeetsCall(o) != facts.Yes
+		return !f.About(o.operator) || f.Clauses(o) != facts.Yes
 	})
 }
 
@@ -265,6 +266,11 @@ func tensorsOf(c *abstract.Call) abstract.Devices {
 func place(p *audit.Pass, c *abstract.Call) (where abstract.Devices, soft bool) {
 	where = tensorsOf(c)
 	soft = c.Self != nil && c.Self.Soft || softArguments(c)
+	if c.Path == "torch.Tensor.to" && !where.Surely(abstract.OnMPS) { // what arrives there
+		if v := p.Result(c); v.Kind == abstract.Tensor && v.Where.Surely(abstract.OnMPS) {
+			return v.Where, soft || v.Soft
+		}
+	}
 	if where == 0 {
 		if c.Node == nil || c.Self != nil && c.Self.Kind == abstract.Module {
 			return 0, soft
@@ -282,8 +288,7 @@ func gradients(p *audit.Pass, c *abstract.Call, path string) (plausible, sure bo
 		return false, false
 	}
 	layer := c.Self != nil && c.Self.Kind == abstract.Module && strings.HasSuffix(c.Path, ".__call__")
-	trains := bytes.Contains(p.Home().Text, []byte("backward(")) || bytes.Contains(p.Src().Text, []byte("backward("))
-	return layer || trains || graded(c) || inForward(p), (layer || graded(c)) && trains
+	return layer || trains(p) || graded(c) || inForward(p), (layer || graded(c)) && trains(p)
 }
 
 // trimCall is the name of a class whose instance is called.

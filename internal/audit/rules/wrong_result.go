@@ -36,7 +36,10 @@ func runWrongResult(p *audit.Pass, c *abstract.Call) {
 	told := map[string]bool{}
 	for _, m := range meets(p, c, facts.Wrong) {
 		severity := audit.Error
-		if !m.sure {
+		switch {
+		case m.partly:
+			severity = audit.Notice
+		case !m.sure:
 			severity = audit.Warning
 		}
 		told[m.Name] = true

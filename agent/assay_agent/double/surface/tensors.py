@@ -63,9 +63,10 @@ class _Crossing(torch.autograd.Function):
 
 
 def _parse_to(double, args, kwargs):
-    """The arguments of Tensor.to: (device or None, dtype or None, copy, memory_format)."""
+    """The arguments of Tensor.to: (device or None, dtype or None, non_blocking, copy, memory_format)."""
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     copy, memory_format = kwargs.get("copy", False), kwargs.get("memory_format")
+    non_blocking = kwargs.get("non_blocking", False)
     rest = list(args)
     other = kwargs.get("other")
     if rest and isinstance(rest[0], _Tensor):
@@ -79,19 +80,19 @@ def _parse_to(double, args, kwargs):
     if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
         dtype = rest.pop(0) or dtype
     if rest:
-        rest.pop(0)  # non_blocking
+        non_blocking = rest.pop(0)
     if rest:
         copy = rest.pop(0)
     if device is not None and not isinstance(device, torch.device):
         device = torch.device("mps", device) if isinstance(device, int) else torch.device(device)
-    return device, dtype, copy, memory_format
+    return device, dtype, non_blocking, copy, memory_format
 
 
 def _to(double, func, args, kwargs):
     tensor = args[0]
     if not isinstance(tensor, _Tensor) or tensor.__class__.__name__ == "FakeTensor":
         return func(*args, **kwargs)
-    device, dtype, copy, memory_format = _parse_to(double, args[1:], kwargs)
+    device, dtype, non_blocking, copy, memory_format = _parse_to(double, args[1:], kwargs)
     if device is not None and device.type == "cuda":
         raise double.refused("to", "device", errors.cuda_error())
     there = double.place.on_mps(tensor)
@@ -100,6 +101,9 @@ def _to(double, func, args, kwargs):
     if (device.type == "mps") == there:  # it stays where it is
         more = {} if memory_format is None else {"memory_format": memory_format}
         return func(tensor, dtype if dtype is not None else tensor.dtype, copy=copy, **more)
+    if not state.off:
+        double.dispatch.asked("aten::_to_copy", (tensor,), {"device": device, "dtype": dtype,
+                                                            "non_blocking": non_blocking})
     return _moved(double, tensor, dtype, memory_format, device.type == "mps")
 
 

@@ -115,7 +115,7 @@ m=torch.nn.Linear(3,3).double().to("mps")  # sure: float64-on-mps
 m=torch.nn.LSTM(3,4,proj_size=2).to("mps")
 m(torch.randn(2,1,3,device="mps"))  # sure: refused-call
 m=torch.nn.GRU(3,4).to("mps")
-m(torch.randn(2,1,3,device="mps"))
+m(torch.randn(2,1,3,device="mps"))  # sure: slow-call
 m=torch.nn.Transformer(8,2,1,1,16).to("mps")
 m(torch.randn(3,1,8,device="mps"), torch.randn(3,1,8,device="mps"))
 m=torch.nn.EmbeddingBag(10,3).to("mps")  # sure: missing-operator
