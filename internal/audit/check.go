@@ -68,7 +68,7 @@ func Check(o *Options) (*Report, error) {
 		pr.names[o.absolute(name)] = name
 	}
 	shared := &answers{target: &o.Target, ops: map[string]operators{},
-		told: map[string][]facts.Said{}}
+		told: map[string][]facts.Said{}, sakes: map[string]string{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
 	var wait sync.WaitGroup

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -168,7 +169,8 @@ func newPass(target *Target, rules *ruleSet, memo *abstract.Memo, pr *project, a
 	f *parsed) *Pass {
 	p := &Pass{Target: target, rules: rules, project: pr, answers: a, home: f.src,
 		sources: map[string]*Source{path: f.src},
-		found:   map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{}}
+		found:   map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{},
+		trains: map[*Source]bool{}}
 	world := &abstract.World{Device: target.Device, Since: target.Since,
 		Operator: func(path string) bool { return a.operators(path).known },
 		Exports:  a.star, Finder: pr.finder, Load: p.load}
@@ -190,6 +192,7 @@ func (p *Pass) load(path string) *abstract.File {
 
 func (p *Pass) seeCall(c *abstract.Call) bool {
 	looks := p.rules.of(c.Path)
+	p.call++
 	for _, l := range looks {
 		p.rule = l.rule
 		l.at(p, c)
@@ -234,6 +237,47 @@ func Note[T any](p *Pass, make func() T) T {
 	v := make()
 	p.notes[p.rule.Name] = v
 	return v
+}
+
+// Once is what rules share of the call that is being looked at; make makes it for the first that asks.
+func Once[T any](p *Pass, make func() T) T {
+	if p.sharedAt == p.call && p.shared != nil {
+		return p.shared.(T)
+	}
+	v := make()
+	p.shared, p.sharedAt = v, p.call
+	return v
+}
+
+// Trains reports whether the file that is checked, or the one that is being looked at, asks for gradients.
+func (p *Pass) Trains() bool {
+	for _, src := range []*Source{p.home, p.Src()} {
+		yes, asked := p.trains[src]
+		if !asked {
+			yes = bytes.Contains(src.Text, []byte("backward("))
+			p.trains[src] = yes
+		}
+		if yes {
+			return true
+		}
+	}
+	return false
+}
+
+// Namesake is the operator that a function of torch binds by its own name: Atlas.Namesake.
+func (p *Pass) Namesake(path string) string {
+	a := p.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name, asked := a.sakes[path]
+	if !asked {
+		if len(a.sakes) >= keepNames {
+			clear(a.sakes)
+		}
+		name = a.target.Atlas.Namesake(path)
+		a.sakes[strings.Clone(path)] = name
+	}
+	return name
 }
 
 // Report keeps a finding. From and To are taken of at, unless they are set.

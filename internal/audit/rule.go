@@ -129,6 +129,10 @@ type Pass struct {
 	found    map[place]*Finding
 	reported map[string]*Source // those that something was found in, by their own paths
 	notes    map[string]any     // of rules, by name: Note
+	call     int                // how many calls were looked at
+	shared   any                // Once
+	sharedAt int
+	trains   map[*Source]bool
 }
 
 type place struct {
@@ -163,6 +167,7 @@ type answers struct {
 	ops    map[string]operators
 	told   map[string][]facts.Said // by Python name or operator; "*": of any tensor
 	names  []string
+	sakes  map[string]string // Namesake
 }
 
 type operators struct {

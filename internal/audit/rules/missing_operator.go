@@ -178,7 +178,7 @@ func hintMissing(p *audit.Pass, ops []string) string {
 func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string) {
 	forward, back, ok := p.Operators(path)
 	if !ok { // a name that was not traced, and that an operator of the same name stands behind
-		name := p.Target.Atlas.Namesake(path)
+		name := p.Namesake(path)
 		if direct, is := strings.CutPrefix(path, "torch.ops.aten."); is {
 			name = "aten::" + direct
 		}

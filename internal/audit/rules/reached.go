@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
@@ -270,7 +269,7 @@ func reaches(p *audit.Pass, c *abstract.Call) []*reached {
 		if special := functions[rest]; special != nil {
 			return special(p, argumentsOf{p: p, positional: positional, named: c.Named, open: c.Open, result: result(p, c)})
 		}
-		if name = p.Target.Atlas.Namesake(path); ownWay[name] {
+		if name = p.Namesake(path); ownWay[name] {
 			name = ""
 		}
 	}
@@ -705,11 +704,6 @@ func interpolated(_ *audit.Pass, a argumentsOf) []*reached {
 	return list
 }
 
-// trains reports whether the file, or the one that is looked at, asks for gradients.
-func trains(p *audit.Pass) bool {
-	return bytes.Contains(p.Home().Text, []byte("backward(")) || bytes.Contains(p.Src().Text, []byte("backward("))
-}
-
 // attention: without gradients the kernel of MPS is taken. Source: aten/src/ATen/native/transformers/attention.cpp.
 func attention(p *audit.Pass, a argumentsOf) []*reached {
 	given := map[string]*abstract.Value{"query": a.get(0, "query"), "key": a.get(1, "key"), "value": a.get(2, "value"),
@@ -732,7 +726,7 @@ func attention(p *audit.Pass, a argumentsOf) []*reached {
 		return list
 	}
 	for _, r := range a.to("aten::_scaled_dot_product_attention_math_for_mps", given) {
-		if p.In("torch.no_grad", "torch.inference_mode") == nil && (p.Func() != nil || trains(p)) {
+		if p.In("torch.no_grad", "torch.inference_mode") == nil && (p.Func() != nil || p.Trains()) {
 			r.depends = ", where no gradient is asked for"
 		}
 		list = append(list, r)

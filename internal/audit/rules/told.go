@@ -29,6 +29,17 @@ var mostly = under(atlas.Libraries...)
 // meets lists the facts with one of these outcomes that a call on MPS meets, the worst first. Those whose condition
 // cannot be told are left out, but where a fact names what is called: then the call may meet it.
 func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
+	all := audit.Once(p, func() []met { return meetsAny(p, c) })
+	var list []met
+	for _, m := range all {
+		if slices.Contains(outcomes, m.Outcome) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func meetsAny(p *audit.Pass, c *abstract.Call) []met {
 	where, soft := place(p, c)
 	if where&(abstract.OnMPS|abstract.Open) == 0 {
 		return nil
@@ -45,7 +56,7 @@ func meets(p *audit.Pass, c *abstract.Call, outcomes ...facts.Outcome) []met {
 		}
 		unbound := f.MacOS != "" && p.Target.MacOS == [2]int{}
 		switch {
-		case !slices.Contains(outcomes, f.Outcome), m.backward && !plausible:
+		case f.Outcome == facts.Warns || f.Outcome == facts.Ignored, m.backward && !plausible:
 			return
 		case unbound && strings.Contains(f.MacOS, "<"): // few run so old a macOS, and nothing says that this one does
 			return
@@ -288,7 +299,7 @@ func gradients(p *audit.Pass, c *abstract.Call, path string) (plausible, sure bo
 		return false, false
 	}
 	layer := c.Self != nil && c.Self.Kind == abstract.Module && strings.HasSuffix(c.Path, ".__call__")
-	return layer || trains(p) || graded(c) || inForward(p), (layer || graded(c)) && trains(p)
+	return layer || p.Trains() || graded(c) || inForward(p), (layer || graded(c)) && p.Trains()
 }
 
 // trimCall is the name of a class whose instance is called.
