@@ -78,7 +78,7 @@ func meetsAny(p *audit.Pass, c *abstract.Call) []met {
 		switch {
 		case s.Met == facts.Yes && !s.Sometimes:
 			add(s.Fact, met{operator: s.Operator, shown: true, backward: s.Backward})
-		case s.Operator == "" && slices.Contains(s.Python, path) && !strings.HasPrefix(path, "torch."):
+		case slices.Contains(s.Python, path) && !strings.HasPrefix(path, "torch."):
 			// of what is no single operator the rest cannot be told
 			if roi := roiGradient(p, c, path); roi == nil || s.MeetsCall(roi) != facts.No {
 				add(s.Fact, met{backward: s.Backward, shown: roi != nil && s.MeetsCall(roi) == facts.Yes})
