@@ -40,14 +40,14 @@ class Net(nn.Module):
         return self.up(x)  # sure: refused-call
 
 
-Net().half().to("mps")(torch.rand(1, 1, 2, 2, 2, dtype=torch.float16, device="mps"))
+Net().half().to("mps")(torch.rand(1, 1, 2, 2, 2, dtype=torch.float16, device="mps"))  # raises
 
 
 def chosen(x, how):
     return F.grid_sample(x, torch.zeros(1, 2, 2, 2, 3, device="mps"), mode=how)  # sure: refused-call
 
 
-chosen(torch.rand(1, 1, 2, 2, 2, device="mps"), "bicubic")
+chosen(torch.rand(1, 1, 2, 2, 2, device="mps"), "bicubic")  # raises
 
 
 def given(x: torch.Tensor):
