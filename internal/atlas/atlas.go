@@ -34,6 +34,8 @@ type Atlas struct {
 	aged    sync.Once
 	earlier map[string][]callsOf // api-earlier.txt
 
+	parameters map[string][]Parameter
+	overloads  map[string][]string
 	spaces     sync.Once
 	namespaces []string
 	python     sync.Once

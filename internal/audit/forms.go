@@ -75,6 +75,7 @@ type Item struct {
 	Text      string   `json:"text"`
 	Hint      string   `json:"hint,omitempty"`
 	Source    string   `json:"source,omitempty"`
+	Fact      string   `json:"fact,omitempty"` // row of the facts that is behind it: assay ops FACT
 	Fix       *ItemFix `json:"fix,omitempty"`
 
 	excerpt []string // lines of source
@@ -147,7 +148,7 @@ func item(src *Source, f Finding) Item {
 	from, to := src.Place(f.From), src.Place(f.To)
 	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
 		Cell: from.Cell, Line: from.Line, Column: from.Column,
-		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source}
+		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Fact: f.Fact}
 	if f.Sure {
 		i.Certainty = "sure"
 	}

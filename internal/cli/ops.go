@@ -24,6 +24,7 @@ type opsOptions struct {
 	JSON    bool
 	Diff    bool
 	API     string
+	Wrong   bool
 }
 
 // opsSchema names the version of the JSON form of `assay ops`.
@@ -138,6 +139,7 @@ assay ops --diff 2.7 2.8`,
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+opsSchema+")")
 	f.BoolVar(&opts.Diff, "diff", false, "what changed between two releases: --diff 2.7 2.8 [PATTERN]")
 	f.StringVar(&opts.API, "api", "", "Python `name` whose operators to list")
+	f.BoolVar(&opts.Wrong, "wrong", false, "the known wrong results of that release, those that are certain first")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runOps(env, opts, args) }
 	return cmd
 }
@@ -154,6 +156,11 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 		opts.Torch = aim.Torch
 	}
 	switch {
+	case opts.Wrong && (opts.Diff || opts.Missing || opts.API != "" || len(args) > 0):
+		err = fault.Exit(errors.New("ops --wrong: it lists what is known of a release: with --torch and --json alone"),
+			fault.Usage)
+	case opts.Wrong:
+		return wrongOps(env, opts, aim)
 	case opts.Diff:
 		answer, err = diffOps(a, opts, args)
 	case opts.API != "" && len(args) > 0:

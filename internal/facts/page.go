@@ -30,6 +30,8 @@ func (f *Fact) At(surface string) (Stand, string) {
 		return Nothing, ""
 	case surface == "explain", surface == "ops": // by its text, by its Python names
 		return Held, ""
+	case surface == "check" && (f.Outcome == Warns || f.Outcome == Ignored || f.If == nil && len(f.Always) == 0):
+		return Nothing, "" // rules of its own speak of those; of these the source does not tell
 	case f.Call == "":
 		return NoCall, ""
 	}

@@ -22,7 +22,7 @@ var arrows = map[string][]string{
 	"examples":       {},
 	"cmd/assay":      {"internal/cli"},
 	"internal/atlas": {"internal/text"},
-	"internal/audit": {"internal/abstract", "internal/atlas", "internal/file", "internal/pyast", "internal/target",
+	"internal/audit": {"internal/abstract", "internal/atlas", "internal/facts", "internal/file", "internal/pyast", "internal/target",
 		"internal/text"},
 	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence",
 		"internal/facts", "internal/pyast", "internal/python", "internal/target"},
