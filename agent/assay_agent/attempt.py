@@ -26,7 +26,7 @@ LINE = 16 << 20  # bytes of an answer, at most
 
 # The wire -----------------------------------------------------------------------------------------------------------------
 
-VERSION = 1  # of requests and answers, docs/formats/attempts.md
+VERSION = 2  # of requests and answers, docs/formats/attempts.md
 
 
 def hello(torch, python):
@@ -47,7 +47,8 @@ def offered(models):
 def untried(target, data):
     """An attempt of which nothing is known yet. data: whether tensors have values."""
     return {"answer": "attempt", "target": target, "phase": "", "model": "", "inputs": [], "parameters": 0, "data": data, "backward": False,
-            "seconds": 0.0, "error": None, "refusal": None, "peak": 0, "stand_ins": 0, "ops": [], "fallbacks": [], "notes": [], "fallback": None}
+            "seconds": 0.0, "error": None, "refusal": None, "peak": 0, "stand_ins": 0, "ops": [], "fallbacks": [], "met": [],
+            "notes": [], "fallback": None}
 
 
 def done():
@@ -73,6 +74,11 @@ def op_row(op, n, state, cpu_ns, flops):
 def fallback_row(op, where, n, cpu_ns, nbytes):
     """Calls of an operator that ran on the CPU, from one line."""
     return {"op": op, "where": where, "n": n, "cpu_ns": cpu_ns, "bytes": nbytes}
+
+
+def met_row(op, fact, sure, where, n):
+    """A known fact about MPS that calls met; not sure where one call's arguments do not tell."""
+    return {"op": op, "fact": fact, "sure": sure, "where": where, "n": n}
 
 
 def note_row(op, kind, text, where, n):
@@ -569,6 +575,7 @@ class _Attempt:
         double = _double()
         a["ops"] = [op_row(name, c.calls, c.state, c.ns, c.flops) for name, c in sorted(double.operators.items()) if c.calls]
         a["fallbacks"] = [fallback_row(op, where, f.calls, f.ns, f.nbytes) for (op, where), f in sorted(double.fallbacks.items())]
+        a["met"] = [met_row(op, fact, sure, where, n) for (op, fact, sure, where), n in sorted(double.facts.items())]
         a["notes"] = [note_row(op, kind, text, where, n) for (op, kind, text, where), n in sorted(double.notes.items())]
         if double.account is not None:
             a["peak"] = double.account.peak_driver

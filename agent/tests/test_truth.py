@@ -162,4 +162,4 @@ def test_the_page_agrees_with_itself():
             assert int(unfounded) <= int(missed)
             assert int(expected) == int(hits) + int(missed) and int(refused) == int(hits) + int(false)
             for share, whole in ((precision, refused), (recall, expected)):
-                assert share == ("%.1f %%" % (100 * int(hits) / int(whole)) if int(whole) else "–")
+                assert share == ("%.1f %%" % (100 * int(hits) / int(whole)) if int(whole) and int(expected) else "–")

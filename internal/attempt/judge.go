@@ -1,18 +1,22 @@
 package attempt
 
 import (
-	"assay/internal/facts"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/evidence"
+	"assay/internal/facts"
 )
 
 // The outcomes of an attempt. Where the double refuses, the outcome is its cause.
 const (
 	outcomeOK       = "ok"
+	outcomeWrong    = "wrong"  // it ran, and numbers are known to come out wrong
+	outcomeAborts   = "aborts" // it ran here, and the process is known to end on a Mac
 	outcomeMissing  = "missing operator"
 	outcomeDtype    = "dtype"
 	outcomeArgument = "argument"
@@ -26,8 +30,8 @@ const (
 )
 
 // outcomes is the order in which they are counted.
-var outcomes = []string{outcomeOK, outcomeMissing, outcomeDtype, outcomeArgument, outcomeDevice, outcomeMemory,
-	outcomeOther, outcomeCrash,
+var outcomes = []string{outcomeOK, outcomeWrong, outcomeAborts, outcomeMissing, outcomeDtype, outcomeArgument,
+	outcomeDevice, outcomeMemory, outcomeOther, outcomeCrash,
 	outcomeLate, outcomeCPU, outcomeNotBuilt}
 
 // mpsErrors tell the cause of a real device's error, whose texts are PyTorch's.
@@ -47,7 +51,7 @@ var mpsErrors = []struct {
 func (a *attemptAnswer) outcome() string {
 	switch {
 	case a.Error == nil:
-		return outcomeOK
+		return a.ran()
 	case a.Error.Kind == kindCrash:
 		return outcomeCrash
 	case a.Error.Kind == kindLate:
@@ -71,6 +75,21 @@ func (a *attemptAnswer) outcome() string {
 	return outcomeOther
 }
 
+// ran is the outcome of what raised nothing: ok, but where a call is known to come out wrong or to end the process.
+func (a *attemptAnswer) ran() string {
+	outcome, table := outcomeOK, facts.Load()
+	for _, row := range a.Met {
+		switch f := table.Fact(row.Fact); {
+		case f == nil || !row.Sure:
+		case f.Outcome == facts.Wrong:
+			return outcomeWrong
+		case f.Outcome == facts.Aborts:
+			outcome = outcomeAborts
+		}
+	}
+	return outcome
+}
+
 // judge makes outcomes of what attempt.py told, by the atlas.
 type judge struct {
 	atlas    *atlas.Atlas
@@ -90,6 +109,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 		shares := sharesOf(a)
 		m.Ran = &shares
 	}
+	m.met(a)
 	for _, n := range a.Notes {
 		if n.Kind != standIn {
 			m.Notes = append(m.Notes, n.Op+": "+n.Text)
@@ -102,6 +122,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 		if len(a.Fallbacks) > 0 { // the user has set PYTORCH_ENABLE_MPS_FALLBACK
 			m.Fallback = fallbackOf(a)
 		}
+		m.badly()
 		return m
 	}
 	m.Error, m.Text, m.Where = a.Error.Type, a.Error.Text, a.Error.at()
@@ -128,6 +149,32 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 		}
 	}
 	return m
+}
+
+// met keeps the facts that calls of the attempt met, the worst first.
+func (m *Attempt) met(a *attemptAnswer) {
+	table := facts.Load()
+	for _, row := range a.Met {
+		met := evidence.Met{Fact: row.Fact, Outcome: "unknown", Sure: row.Sure, Operator: row.Op, Where: row.Where,
+			Count: row.N}
+		if f := table.Fact(row.Fact); f != nil {
+			f.Fill(&met)
+		}
+		m.Met = append(m.Met, met)
+	}
+	facts.Sort(m.Met)
+}
+
+// badly says of a model that ran which fact makes its outcome wrong or aborts: the worst, met most.
+func (m *Attempt) badly() {
+	met := evidence.MetBy(m.Met, true, m.Outcome)
+	if len(met) == 0 {
+		return
+	}
+	row := met[0][0]
+	m.Operator, m.Where, m.Remedy = row.Operator, row.Where, row.Remedy
+	m.Text = fmt.Sprintf("%s, when: %s; %s; %s [%s]", cmp.Or(row.Wrong, "the process ends on a Mac"), row.When,
+		row.Span, row.Source, row.Fact)
 }
 
 // remedy is what to do about the attempt's refusal.

@@ -1,12 +1,14 @@
 package attempt
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"assay/internal/atlas"
 	"assay/internal/fault"
+	"assay/internal/target"
 )
 
 // answered decodes a line, as it would come.
@@ -178,5 +180,61 @@ func TestAsksForValues(t *testing.T) {
 		if got := answered(t, line).asksForValues(); got != want {
 			t.Errorf("%v: %s", got, line)
 		}
+	}
+}
+
+// TestKnownWrongIsAnOutcome: a model that runs and meets a known wrong result for sure is not ok, whatever else it
+// meets; what is not sure, slower or goes to the CPU leaves it ok and is told.
+func TestKnownWrongIsAnOutcome(t *testing.T) {
+	row := func(fact string, sure bool) string {
+		return fmt.Sprintf(`{"op":"aten::frob","fact":%q,"sure":%v,"where":"net.py:7","n":2}`, fact, sure)
+	}
+	const failed = `{"kind":"","type":"RuntimeError","text":"no","where":"net.py:3","via":""}`
+	for name, c := range map[string]struct {
+		rows, err, outcome string
+		status             int
+		says               []string
+	}{
+		"sure": {row("roi-backward-accumulates", true), "null", "wrong", fault.GateFailed, []string{"operator  aten::frob",
+			"where     net.py:7", "wrong     gradients too large", "more than 512 gradients", "torch 2.1.0 to 2.13.0",
+			"vision PR 9510", "do        take torch 2.14", "[roi-backward-accumulates]"}},
+		"not sure": {row("roi-backward-accumulates", false), "null", "ok", fault.OK,
+			[]string{"perhaps   1 known wrong results", "roi-backward-accumulates when more than 512"}},
+		"ends the process": {row("cumsum-far-dimension", true), "null", "aborts", fault.GateFailed,
+			[]string{"aborts    the process ends on a Mac", "movedim"}},
+		"wrong goes before aborts": {row("cumsum-far-dimension", true) + "," + row("linear-strided-weight", true), "null",
+			"wrong", fault.GateFailed, []string{"[linear-strided-weight]", "aborts    aten::frob at net.py:7"}},
+		"slow":                    {row("mm-known-issue", true), "null", "ok", fault.OK, []string{"slow      aten::frob at net.py:7"}},
+		"on the CPU":              {row("eigh-small", true), "null", "ok", fault.OK, []string{"on the CPU aten::frob at net.py:7"}},
+		"a fact of another assay": {row("of-tomorrow", true), "null", "ok", fault.OK, nil},
+		"raised as well": {row("linear-strided-weight", true), failed, "other", fault.GateFailed,
+			[]string{"wrong     aten::frob at net.py:7"}},
+	} {
+		line := told("A", `"met":[]`, `"met":[`+c.rows+`]`, `"error":null`, `"error":`+c.err)
+		m := newJudge(&atlas.Atlas{}, "2.8.0").attempt(answered(t, line), nil)
+		r := &Result{Tried: Tried{Models: []*Attempt{m}, Double: &target.Settings{}}}
+		var b strings.Builder
+		if err := r.Text(&b, 400); err != nil {
+			t.Fatal(err)
+		}
+		if m.Outcome != c.outcome || r.Status() != c.status || !strings.Contains(b.String(), "A: "+c.outcome+";") {
+			t.Errorf("%s: %s, status %d: %s", name, m.Outcome, r.Status(), b.String())
+		}
+		for _, want := range c.says {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: no %q in %s", name, want, b.String())
+			}
+		}
+	}
+}
+
+// TestKnownWrongUnderTheFallback: the same model with the fallback is not ok either.
+func TestKnownWrongUnderTheFallback(t *testing.T) {
+	fell := strings.Replace(told("A", `"met":[]`,
+		`"met":[{"op":"a","fact":"linear-strided-weight","sure":true,"where":"","n":1}]`), `"answer":"attempt",`, "", 1)
+	line := told("A", `"error":null`, `"error":{"kind":"","type":"NotImplementedError","text":"x","where":"","via":""}`,
+		`"refusal":null`, `"refusal":{"op":"aten::frob","cause":"missing"}`, `"fallback":null`, `"fallback":`+fell)
+	if m := newJudge(&atlas.Atlas{}, "2.8.0").attempt(answered(t, line), nil); m.Fallback.Outcome != "wrong" {
+		t.Errorf("%+v", m.Fallback)
 	}
 }

@@ -45,7 +45,7 @@ func (s *stand) send(lines ...string) {
 	}
 }
 
-const hello = `{"answer":"hello","version":1,"torch":"2.15.0","python":"3.11.7"}`
+const hello = `{"answer":"hello","version":2,"torch":"2.15.0","python":"3.11.7"}`
 
 // names are the models to be tried: those asked for, or those that the package of the scenarios has.
 func (s *stand) names() []string {
@@ -68,7 +68,7 @@ func (s *stand) begin() {
 func told(target string, changes ...string) string {
 	const ran = `{"answer":"attempt","target":"TARGET","phase":"done","model":"Net","inputs":["2,3 float32"],` +
 		`"parameters":6,"data":true,"backward":true,"seconds":0.5,"error":null,"refusal":null,"peak":0,"stand_ins":0,` +
-		`"ops":[],"fallbacks":[],"notes":[],"fallback":null}`
+		`"ops":[],"fallbacks":[],"met":[],"notes":[],"fallback":null}`
 	line := strings.Replace(ran, "TARGET", target, 1)
 	for i := 0; i+1 < len(changes); i += 2 {
 		if !strings.Contains(line, changes[i]) {

@@ -85,7 +85,7 @@ var scenarios = map[string]func(*stand){
 		os.Exit(1)
 	},
 	"another version": func(s *stand) {
-		s.send(strings.Replace(hello, `"version":1`, `"version":2`,
+		s.send(strings.Replace(hello, `"version":2`, `"version":3`,
 			1))
 		time.Sleep(forever)
 	},
@@ -232,7 +232,7 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := r.Models[0].Inputs[0]
-	for _, want := range []string{"Version:1", "Device:double", "Package: ", "Targets:[net.py:Net]", "Inputs:[2,3]",
+	for _, want := range []string{"Version:2", "Device:double", "Package: ", "Targets:[net.py:Net]", "Inputs:[2,3]",
 		"Args:[width=4]", "Eval:true", "Limit:90",
 		"'commit':'c0ffee'", "<nil>"} {
 		if !strings.Contains(got, want) {
@@ -321,7 +321,7 @@ func TestProcessesThatFail(t *testing.T) {
 			"", "", fault.Failed},
 		{"floods the wire", nil, "its answer cannot be read: a line is longer than 16 MiB", "", "", fault.Failed},
 		{"floods its output", all, "ended without an answer (exit status 1): the end", "", "", fault.Failed},
-		{"another version", nil, "it speaks version 2, and this assay version 1", "", "", fault.Failed},
+		{"another version", nil, "it speaks version 3, and this assay version 2", "", "", fault.Failed},
 		{"silent", short, "nothing was told of B for 101ms, and a model has 1ms", "", "", fault.Failed},
 		{"never ends", func(o *Options) { o.graceIs = 100 * time.Millisecond }, "", "ok", "", fault.OK},
 		{"no torch", nil, "try net.py:Net: import torch in PYTHON: No module named 'torch'", "", "--python PATH",

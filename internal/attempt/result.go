@@ -50,7 +50,9 @@ type Attempt struct {
 	Ran        *Shares   `json:"ran,omitempty"`      // on the double: what was called
 	Fallback   *Fallback `json:"fallback,omitempty"` // the same with PYTORCH_ENABLE_MPS_FALLBACK=1
 	CPU        string    `json:"cpu,omitempty"`      // where it failed: ok on the CPU, or the error there
-	Notes      []string  `json:"notes,omitempty"`
+	// Met are known facts about MPS that calls met, the worst first; on the double alone
+	Met   []evidence.Met `json:"met,omitempty"`
+	Notes []string       `json:"notes,omitempty"`
 }
 
 // Shares are an attempt's operators, and which part of them is without a kernel: 0 to 1, nil where it is not known.
@@ -96,6 +98,14 @@ func (r *Result) document() {
 			add("fallback.calls", "ratio", m.Ran.OfCalls)
 			add("fallback.flops", "ratio", m.Ran.OfFLOPs)
 			add("fallback.time", "ratio", m.Ran.OfTime)
+		}
+		if r.Double != nil {
+			for _, outcome := range []string{outcomeWrong, outcomeAborts} {
+				n := float64(len(evidence.MetBy(m.Met, true, outcome)))
+				add("facts."+outcome, "1", &n)
+			}
+			n := float64(len(evidence.MetBy(m.Met, false, outcomeWrong)))
+			add("facts.perhaps", "1", &n)
 		}
 		if m.Outcome != outcomeOK {
 			severity := evidence.Error

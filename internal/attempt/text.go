@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"assay/internal/evidence"
 	"assay/internal/text"
 	"assay/internal/unit"
 )
@@ -44,7 +45,13 @@ func (r *Result) one(b *strings.Builder, m *Attempt, width int) {
 	}
 	row("input", model)
 	row("operator", m.Operator)
-	if m.Outcome != outcomeOK {
+	switch m.Outcome {
+	case outcomeOK:
+	case outcomeWrong, outcomeAborts: // nothing was raised
+		row("where", m.Where)
+		row(m.Outcome, m.Text)
+		row("do", m.Remedy)
+	default:
 		at := m.Phase
 		if m.Where != "" {
 			at += " at " + m.Where
@@ -63,10 +70,39 @@ func (r *Result) one(b *strings.Builder, m *Attempt, width int) {
 	if m.Peak > 0 && m.Outcome == outcomeOK {
 		row("memory", unit.Bytes(float64(m.Peak))+" at the peak, as Metal's driver counts")
 	}
+	m.perhaps(row)
 	for _, n := range m.Notes {
 		row("note", n)
 	}
 }
+
+// perhaps says in a line each what else was met for sure, and, by their names, which wrong results may be.
+func (m *Attempt) perhaps(row func(name, said string)) {
+	for _, x := range []struct{ outcome, says string }{{"wrong", "wrong"}, {"aborts", "aborts"}, {"cpu", "on the CPU"},
+		{"slow", "slow"}} {
+		for i, met := range evidence.MetBy(m.Met, true, x.outcome) {
+			if x.outcome == m.Outcome && i == 0 {
+				continue // said above
+			}
+			at := met[0]
+			row(x.says, strings.TrimSuffix(fmt.Sprintf("%s at %s, when: %s; %s", at.Operator, at.Where,
+				strings.TrimPrefix(at.Wrong+"; "+at.When, "; "), at.Remedy), "; "))
+		}
+	}
+	var names []string
+	for _, met := range evidence.MetBy(m.Met, false, outcomeWrong) {
+		names = append(names, met[0].Fact+" when "+met[0].When)
+	}
+	if n := len(names); n > 0 {
+		if n > namedPerhaps {
+			names = append(names[:namedPerhaps], fmt.Sprintf("%d more in the record (--json)", n-namedPerhaps))
+		}
+		row("perhaps", fmt.Sprintf("%d known wrong results that one call does not tell: %s", n, strings.Join(names, "; ")))
+	}
+}
+
+// namedPerhaps is how many facts that are not sure are named; the record has them all.
+const namedPerhaps = 5
 
 // told names the shares that are known.
 func (s Shares) told() string {
@@ -114,6 +150,9 @@ func (m *Attempt) why() []string {
 		return nil
 	case m.Operator == "" || m.Outcome == outcomeCPU:
 		return []string{strings.TrimPrefix(m.Error+": "+firstLine(m.Text), ": ")}
+	}
+	if m.Outcome == outcomeWrong || m.Outcome == outcomeAborts {
+		return []string{m.Operator, firstLine(m.Text)}
 	}
 	why := []string{m.Operator + " in " + m.Phase}
 	switch {

@@ -16,7 +16,7 @@ import (
 
 // Version of the wire between assay and agent/assay_agent/attempt.py, where it is VERSION. docs/formats/attempts.md
 // describes the wire.
-const Version = 1
+const Version = 2
 
 // maxLine is how many bytes an answer may have: LINE in attempt.py.
 const maxLine = 16 << 20
@@ -66,6 +66,7 @@ type (
 		StandIns   int             `json:"stand_ins"`
 		Ops        []opsPart       `json:"ops"`
 		Fallbacks  []fallbacksPart `json:"fallbacks"`
+		Met        []metPart       `json:"met"`
 		Notes      []notesPart     `json:"notes"`
 		Fallback   *attemptAnswer  `json:"fallback"`
 	}
@@ -100,6 +101,13 @@ type (
 		N     int    `json:"n"`
 		CPU   int64  `json:"cpu_ns"`
 		Bytes int64  `json:"bytes"`
+	}
+	metPart struct {
+		Op    string `json:"op"`
+		Fact  string `json:"fact"`
+		Sure  bool   `json:"sure"`
+		Where string `json:"where"`
+		N     int    `json:"n"`
 	}
 	notesPart struct {
 		Op    string `json:"op"`
@@ -288,6 +296,9 @@ func (a *attemptAnswer) check() error {
 	}
 	for _, row := range a.Fallbacks {
 		least = min(least, int64(row.N), row.CPU, row.Bytes)
+	}
+	for _, row := range a.Met {
+		least = min(least, int64(row.N))
 	}
 	for _, row := range a.Notes {
 		least = min(least, int64(row.N))

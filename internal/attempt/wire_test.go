@@ -33,18 +33,20 @@ func sampled() []any {
 	fell := attemptAnswer{Target: "net.py:Net", Phase: "done", Model: "Net", Inputs: []string{"2,3 float32"},
 		Parameters: 12, Data: true, Backward: true, Seconds: 0.25,
 		Peak: 4096, Ops: []opsPart{{"aten::add.Tensor", 3, "N", 1500, nil}, {"aten::mm", 2, "-", 500, &flops}},
-		Fallbacks: []fallbacksPart{{"aten::mm", "net.py:7", 2, 500, 96}}, Notes: []notesPart{}}
+		Fallbacks: []fallbacksPart{{"aten::mm", "net.py:7", 2, 500, 96}},
+		Met:       []metPart{{"aten::mm", "matmul-large-output", true, "net.py:7", 2}},
+		Notes:     []notesPart{}}
 	missing := fell
 	missing.Answer, missing.Phase, missing.Backward, missing.StandIns, missing.Fallbacks,
 		missing.Fallback = "attempt", "forward", false, 1, []fallbacksPart{}, &fell
 	missing.Error = &failurePart{"", "NotImplementedError", "no kernel\né\ufffd", "net.py:7", "lib.py:3"}
 	missing.Refusal = &refusalPart{"aten::mm", "missing"}
-	missing.Notes = []notesPart{{"aten::std", "wrong", "another value", "net.py:8", 1}}
+	missing.Met, missing.Notes = []metPart{}, []notesPart{{"aten::std", "wrong", "another value", "net.py:8", 1}}
 	gone := attemptAnswer{Answer: "attempt", Target: "Gone", Inputs: []string{}, Ops: []opsPart{},
-		Fallbacks: []fallbacksPart{}, Notes: []notesPart{},
+		Fallbacks: []fallbacksPart{}, Met: []metPart{}, Notes: []notesPart{},
 		Error: &failurePart{Kind: "crash", Text: "its process ended by signal 6"}}
 	return []any{
-		&helloAnswer{"hello", 1, "2.15.0", "3.11.7"},
+		&helloAnswer{"hello", 2, "2.15.0", "3.11.7"},
 		&refusedAnswer{"refused", &failurePart{"import", "KeyError", "'x'", "", "lib.py:3"}},
 		&offeredAnswer{"offered", []string{"net.py:Net", "Gone"}},
 		&missing,
@@ -126,7 +128,7 @@ func TestPage(t *testing.T) {
 	for name, of := range map[string]any{"request": request{}, "hello": helloAnswer{}, "refused": refusedAnswer{},
 		"offered": offeredAnswer{}, "attempt": attemptAnswer{},
 		"done": doneAnswer{}, "failure": failurePart{}, "refusal": refusalPart{}, "ops": opsPart{},
-		"fallbacks": fallbacksPart{}, "notes": notesPart{}} {
+		"fallbacks": fallbacksPart{}, "met": metPart{}, "notes": notesPart{}} {
 		text, there := sections[name]
 		delete(sections, name)
 		var fields []string
@@ -205,6 +207,8 @@ func TestRefusedAnswers(t *testing.T) {
 			`"fallbacks":[{"op":"a","where":"","n":1,"cpu_ns":1,"bytes":-1}]`),
 		"a negative note": told("A", `"notes":[]`,
 			`"notes":[{"op":"a","kind":"b","text":"c","where":"","n":-1}]`),
+		"a negative fact": told("A", `"met":[]`,
+			`"met":[{"op":"a","fact":"b","sure":true,"where":"","n":-1}]`),
 		"a bad fallback": told("A", `"fallback":null`, `"fallback":`+told("A", "0.5", "-1")),
 		"a fallback of a fallback": told("A", `"fallback":null`,
 			`"fallback":`+told("A", `"fallback":null`, `"fallback":`+told("A"))),
@@ -235,7 +239,7 @@ func TestTurns(t *testing.T) {
 		"done too early": {hello, offered, told("A"), done},
 		"one name twice": {hello, `{"answer":"offered","models":["A","A"]}`},
 		"no name":        {hello, `{"answer":"offered","models":[""]}`},
-		"version 0":      {strings.Replace(hello, `"version":1`, `"version":0`, 1)},
+		"version 0":      {strings.Replace(hello, `"version":2`, `"version":0`, 1)},
 	} {
 		c := &conversation{}
 		for i, line := range lines {

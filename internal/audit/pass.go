@@ -63,6 +63,7 @@ func (a *answers) operators(path string) operators {
 	if !asked {
 		if api, ok := a.target.Atlas.API(path); ok && api.Name == path {
 			o.known = true
+			api = a.target.Atlas.In(a.target.Torch, api)
 			o.forward, _ = a.target.Atlas.Needs(a.target.Torch, api.Forward)
 			o.backward, _ = a.target.Atlas.Needs(a.target.Torch, api.Backward)
 		}

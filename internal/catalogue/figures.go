@@ -57,6 +57,13 @@ var figures = []Figure{
 	{Name: "fallback.time", Unit: "ratio", From: Rehearsal, Most: 1, Better: Lower, Timed: true,
 		Doc: "the same, by time on this machine's CPU; unknown under --shape-only, where no operator computes"},
 
+	{Name: "facts.wrong", Unit: "1", From: Rehearsal, Better: Lower, Exact: true,
+		Doc: "known facts about MPS by which numbers come out wrong, and which calls met for sure (knowledge.md); its note names them"},
+	{Name: "facts.aborts", Unit: "1", From: Rehearsal, Better: Lower, Exact: true,
+		Doc: "the same, of those that end the process on a Mac"},
+	{Name: "facts.perhaps", Unit: "1", From: Rehearsal, Better: Lower, Exact: true,
+		Doc: "known facts by which numbers may come out wrong: operators were called of which one call's arguments do not tell"},
+
 	{Name: "only.data", Unit: "s", From: Only, Better: Lower, Timed: true,
 		Doc: "a batch of the data alone, in only.each"},
 	{Name: "only.forward", Unit: "s", From: Only, Better: Lower, Timed: true,

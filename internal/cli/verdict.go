@@ -33,7 +33,7 @@ not suffice it says so, with the commands that would supply what is missing. --r
 
 The first RUN names the subject: a run's folder, an evidence.json, or a record of the logbook. Without one it is the newest below
 .assay/runs, or else of the logbook ($ASSAY_LOGBOOK, else .assay/logbook.db), and the others there of the same script and batch stand
-beside it. A rehearsal can rule MPS out (a missing operator, memory); it can never prove that MPS is fast.
+beside it. A rehearsal can rule MPS out (a missing operator, numbers that are known to come out wrong, memory); it can never prove that MPS is fast.
 
 What no evidence says has to be declared: ` + declarationList() + `.
 

@@ -123,7 +123,9 @@ type Rehearsal struct {
 	Operators []RehearsedOp   `json:"operators"`
 	Refusals  []Refusal       `json:"refusals"`
 	Remarks   []RehearsedNote `json:"remarks"`
-	Tests     *Tests          `json:"tests,omitempty"` // of pytest
+	// Met are the known facts about MPS that calls met, the worst first; nil in the evidence of assays that kept none.
+	Met   []Met  `json:"met,omitzero"`
+	Tests *Tests `json:"tests,omitempty"` // of pytest
 }
 
 // Tests are how pytest's tests ended, the failed ones by cause.
@@ -188,6 +190,23 @@ type RehearsedNote struct {
 	Text     string `json:"text"`
 	Where    string `json:"where"`
 	Count    int    `json:"count"`
+}
+
+// Met is a fact about MPS that calls of an operator from one line met, and about which MPS says nothing: numbers come
+// out wrong, the process ends, a slower way is taken, or the CPU. What is known of it is kept beside it, as it was known
+// then.
+type Met struct {
+	Fact     string `json:"fact"`    // its name
+	Outcome  string `json:"outcome"` // wrong, aborts, cpu, slow; unknown where assay has no fact of that name
+	Sure     bool   `json:"sure"`    // false: one call's arguments do not tell whether its condition holds
+	Operator string `json:"operator"`
+	Where    string `json:"where"` // the user's file:line
+	Count    int    `json:"count"` // calls; of what is not sure 1
+	When     string `json:"when,omitempty"`
+	Wrong    string `json:"wrong,omitempty"` // what comes out instead
+	Span     string `json:"span,omitempty"`  // releases of torch and macOS of which it speaks, in words
+	Remedy   string `json:"remedy,omitempty"`
+	Source   string `json:"source,omitempty"`
 }
 
 // Outcome says how the run ended. Complete is false when evidence is missing, and Reason then says why.

@@ -90,6 +90,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 				all := a.Releases("torch")
 				release = all[len(all)-1]
 			}
+			api = a.In(release, api)
 			calls(a.Reached(release, api.Forward), false)
 			if !q.Forward {
 				calls(a.Reached(release, api.Backward), true)

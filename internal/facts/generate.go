@@ -22,6 +22,8 @@ type forDouble struct {
 	MacOS   string   `json:"macos,omitempty"`
 	Known   string   `json:"known,omitempty"`
 	Open    bool     `json:"open,omitempty"`
+
+	Direction string `json:"direction,omitempty"`
 }
 
 // Double writes the table as the double reads it: a JSON list, a row a line.
@@ -32,7 +34,7 @@ func (t *Table) Double() ([]byte, error) {
 		row := forDouble{Name: f.Name, Meets: f.Meets, If: f.If, Partly: f.Partly, Outcome: f.Outcome, Error: f.Error, Text: f.Text,
 			From: f.From, Until: f.Until, Fixed: f.Fixed, MacOS: f.MacOS}
 		if f.Outcome != Refused { // what a remark says
-			row.When, row.Wrong, row.Known, row.Open = f.When, f.Wrong, f.Known, f.Open
+			row.When, row.Wrong, row.Known, row.Open, row.Direction = f.When, f.Wrong, f.Known, f.Open, f.Direction
 		}
 		var line bytes.Buffer
 		enc := json.NewEncoder(&line)

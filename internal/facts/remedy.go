@@ -65,13 +65,8 @@ func (r *Remedies) Of(operator, cause, text string) string {
 			best = &r.facts[i]
 		}
 	}
-	switch {
-	case best != nil && best.Fixed != "" && best.Remedy != "":
-		return best.Remedy + "; right from torch " + best.Fixed + " on"
-	case best != nil && best.Fixed != "":
-		return "right from torch " + best.Fixed + " on"
-	case best != nil:
-		return best.Remedy
+	if best != nil {
+		return best.ToDo()
 	}
 	if strings.Contains(text, "CUDA") {
 		return "it asks for CUDA by name: take the device from an option, " +

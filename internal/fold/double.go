@@ -4,6 +4,7 @@ import (
 	"assay/internal/facts"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 
 	"assay/internal/atlas"
@@ -28,6 +29,7 @@ type rehearsed struct {
 type totals[E any] struct {
 	at   map[string]int
 	list []E
+	full bool // there were more than maxRows
 }
 
 func (t *totals[E]) put(e E, key ...string) {
@@ -37,6 +39,7 @@ func (t *totals[E]) put(e E, key ...string) {
 		return
 	}
 	if len(t.list) >= maxRows {
+		t.full = true
 		return
 	}
 	if t.at == nil {
@@ -73,7 +76,7 @@ func (r *rehearsed) add(ev string, into func(any) bool) (known, ok bool) {
 	case "met":
 		var e metEvent
 		ok = into(&e)
-		r.met.put(e, e.Op, e.Fact, e.Where)
+		r.met.put(e, e.Op, e.Fact, e.Where, strconv.FormatBool(e.Sure))
 		return true, ok
 	case "tests":
 		r.tests = testsEvent{}
@@ -187,6 +190,7 @@ func (b *builder) doubleTables() {
 		r.Remarks = append(r.Remarks, evidence.RehearsedNote{Operator: e.Op, Kind: e.Kind, Text: e.Text,
 			Where: b.place(e.Where), Count: e.N})
 	}
+	b.met()
 	if shares.OfCalls == nil {
 		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time"} {
 			b.unknown(name, "ratio", "no operator was called with a tensor on the device")

@@ -24,7 +24,9 @@ type builder struct {
 	timed  []step // those of them whose phases can be trusted
 	async  bool
 	noExit string // why there is no event exit, where there is none
-	origin int64  // the run's start on the process's clock, ns
+	// metMore: more calls met facts than the table has rows
+	metMore bool
+	origin  int64 // the run's start on the process's clock, ns
 }
 
 // put adds a figure. What came out as no number is unknown: events may say anything.

@@ -12,6 +12,9 @@ import (
 func (b *builder) findings() {
 	p, run := b.p, b.run
 	warn := b.limits()
+	if b.rehearsal() { // first: a wrong number goes before time, memory and all else
+		b.factFindings()
+	}
 	for _, name := range []string{"epoch.time", "epoch.estimate"} {
 		if fig := run.Figure(name); fig.Known() && *fig.Value > warn && !b.rehearsal() {
 			b.find("long-epoch", evidence.Warning, fig.Basis, "",

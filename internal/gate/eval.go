@@ -362,7 +362,7 @@ func hint(figure string, run *evidence.Run) string {
 	switch {
 	case strings.HasPrefix(figure, "gpu."):
 		return "a run on a Mac, or with an NVIDIA GPU: " + RunOn(run, "mps")
-	case strings.HasPrefix(figure, "fallback."):
+	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."):
 		return "a rehearsal: " + RunOn(run, "double")
 	case figure == "memory.growth":
 		return "a run of more epochs"

@@ -50,6 +50,8 @@ func TestOutcomes(t *testing.T) {
 	slow := made("s", "mps", measured("step.time", 0.090, "s"), measured("gpu.busy.mean", 0.10, "ratio"))
 	double := made("d", "double", measured("step.time", 0.001, "s"), evidence.Known("memory.watermark", 0.4, "ratio",
 		evidence.Rehearsed))
+	wrong := made("w", "double", evidence.Known("facts.wrong", 1, "1", evidence.Rehearsed),
+		evidence.Known("facts.aborts", 0, "1", evidence.Rehearsed))
 	broken := made("b", "double")
 	broken.Outcome.Exit, broken.Outcome.Error = 1, "KeyError: 'x'"
 	other := made("o", "cpu", measured("step.time", 9, "s"))
@@ -76,6 +78,11 @@ func TestOutcomes(t *testing.T) {
 		{"memory.watermark <= 80 %", []*evidence.Run{double}, Pass, ""},
 		{"refusals(missing) == 0", []*evidence.Run{double}, Pass, ""},
 		{"refusals(missing) == 0", []*evidence.Run{cpu}, Unknown, "no rehearsal was given"},
+		// Facts are the rehearsal's: one made before they were kept tells nothing of them.
+		{"facts.wrong(double) == 0", []*evidence.Run{wrong}, Fail, "facts.wrong(double) is 1, not == 0"},
+		{"facts.aborts == 0", []*evidence.Run{wrong}, Pass, ""},
+		{"facts.wrong(double) == 0", []*evidence.Run{double}, Unknown, "not looked at in this run"},
+		{"facts.wrong(double) == 0", []*evidence.Run{cpu}, Unknown, "no rehearsal was given"},
 		{"fallbacks == 0", []*evidence.Run{cpu}, Unknown, "only MPS falls back"},
 		{"runs(mps) >= 1 and runs(cpu) >= 1", []*evidence.Run{cpu, mps}, Pass, ""},
 		{"refusals(missing) == 0", []*evidence.Run{broken}, Unknown, "the run ended early: KeyError"},

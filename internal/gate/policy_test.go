@@ -21,7 +21,7 @@ func TestDefaultPolicy(t *testing.T) {
 			t.Errorf("gate %s gives no reason or no source", g.Name)
 		}
 	}
-	if want := []string{"data-plane", "memory-growth", "drift"}; !slices.Equal(names, want) {
+	if want := []string{"data-plane", "memory-growth", "drift", "known-wrong"}; !slices.Equal(names, want) {
 		t.Errorf("gates %v, want %v", names, want)
 	}
 }
@@ -34,7 +34,7 @@ func TestDefaultThresholds(t *testing.T) {
 		over  int
 	}{"speedup": {evidence.Speedup, 0}, "gpu.busy.mean": {evidence.GPUBusy, 0},
 		"memory.growth": {evidence.MemoryGrowth, evidence.GrowthEpochs},
-		"parity.loss":   {evidence.LossDrift, 0}}
+		"parity.loss":   {evidence.LossDrift, 0}, "facts.wrong": {0, 0}, "facts.aborts": {0, 0}}
 	seen := 0
 	for _, g := range Default().Gates {
 		for _, c := range g.rule.Conditions() {

@@ -630,6 +630,7 @@ func About(t audit.Target, path string) string {
 	if !ok || api.Name != path {
 		return ""
 	}
+	api = t.Atlas.In(t.Torch, api)
 	forward, untraced := t.Atlas.Needs(t.Torch, api.Forward)
 	backward, _ := t.Atlas.Needs(t.Torch, api.Backward)
 	var b strings.Builder
@@ -662,10 +663,11 @@ func About(t audit.Target, path string) string {
 				b.WriteString(", for some inputs only")
 			}
 			if op, known := t.Atlas.Operator(n.Operator); known {
-				if since := op.NativeFrom(); since != "" {
-					fmt.Fprintf(&b, "; native since %s", since)
-				} else {
-					b.WriteString("; native in no release that the atlas knows")
+				beside, _ := t.Atlas.Beside(op.Package, t.Torch.Version)
+				if since := op.NativeFrom(); n.State == atlas.Native && since != "" {
+					b.WriteString("; native since " + since)
+				} else if later := t.Atlas.Later(op, beside.Column); later != "" {
+					b.WriteString("; " + later)
 				}
 			}
 			b.WriteByte('\n')

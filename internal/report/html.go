@@ -182,7 +182,7 @@ func remark(f evidence.Figure) string {
 
 // lead is the headline: what happened, where the time goes, what to read first.
 func lead(run *evidence.Run) string {
-	s := happened(run)
+	s := knownBad(run) + happened(run)
 	step := run.Figure("step.time")
 	if step.Known() {
 		s += fmt.Sprintf(" A step takes %s in the median", number(step))
@@ -230,6 +230,10 @@ func state(run *evidence.Run) string {
 		return "failed"
 	case !o.Complete:
 		return "incomplete"
+	case run.Rehearsal != nil && len(evidence.MetBy(run.Rehearsal.Met, true, "wrong")) > 0:
+		return "wrong numbers on MPS"
+	case run.Rehearsal != nil && len(evidence.MetBy(run.Rehearsal.Met, true, "aborts")) > 0:
+		return "would end on a Mac"
 	}
 	return "finished"
 }
@@ -755,8 +759,24 @@ func rehearsed(run *evidence.Run) []table {
 		refusals.Rows = append(refusals.Rows, []cell{code(x.Operator), text(x.Cause), code(place(run, x.Where)),
 			whole(x.Count), {Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
 	}
+	met := table{ID: "t-met", Caption: "Known facts that were met",
+		Note:  "about which MPS says nothing: wrong numbers, an end of the process, a slower way, the CPU (knowledge.md)",
+		Empty: "No known fact was met.",
+		Cols: []column{{"outcome", false}, {"operator", false}, {"line", false}, {"count", true}, {"when", false},
+			{"what comes out", false}, {"what to do", false}, {"releases", false}}}
+	if r.Met == nil {
+		met.Empty = "Not looked for by the assay that rehearsed."
+	}
+	for _, x := range r.Met {
+		outcome := cell{Text: x.Outcome, Small: x.Fact}
+		if !x.Sure {
+			outcome.Text = "perhaps " + x.Outcome
+		}
+		met.Rows = append(met.Rows, []cell{outcome, code(x.Operator), code(place(run, x.Where)), whole(x.Count),
+			text(x.When), text(orElse(x.Wrong, "–")), text(orElse(x.Remedy, "–")), {Text: x.Span, Small: x.Source}})
+	}
 	remarks := table{ID: "t-remarks", Caption: "Remarks", Note: "what the device does otherwise, without an error",
-		Empty: "Nothing to remark.",
+		Empty: "No remark.",
 		Cols:  []column{{"operator", false}, {"kind", false}, {"line", false}, {"count", true}, {"what", false}}}
 	for _, x := range r.Remarks {
 		remarks.Rows = append(remarks.Rows, []cell{code(x.Operator), text(x.Kind), code(place(run, x.Where)),
@@ -775,7 +795,7 @@ func rehearsed(run *evidence.Run) []table {
 		ops.Rows = append(ops.Rows, []cell{code(x.Operator), text(x.State), whole(x.Calls), maybe(x.Seconds, "s"),
 			flops})
 	}
-	out := []table{refusals, remarks, ops}
+	out := []table{met, refusals, remarks, ops}
 	if r.Tests != nil {
 		tests := table{ID: "t-tests", Caption: "Tests that failed", Note: testsText(r.Tests), Empty: "No test failed.",
 			Cols: []column{{"test", false}, {"cause", false}, {"operator", false}, {"on the CPU", false},

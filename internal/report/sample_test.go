@@ -295,6 +295,13 @@ func doubleRun() *evidence.Run {
 			Text: "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead."}},
 		Remarks: []evidence.RehearsedNote{{Operator: "aten::index.Tensor", Kind: "wrong",
 			Text: "an index out of range is not noticed", Where: "/home/ana/digits/train.py:41", Count: 135}},
+		Met: []evidence.Met{{Fact: "roi-backward-accumulates", Outcome: "wrong", Sure: true,
+			Operator: "torchvision::_roi_align_backward", Where: "/home/ana/digits/train.py:38", Count: 135,
+			When: "more than 512 gradients", Wrong: "gradients too large",
+			Span: "torch 2.1.0 to 2.13.0, right from 2.14.0 on", Remedy: "right from torch 2.14.0 on", Source: "vision PR 9563"},
+			{Fact: "softmax-large", Outcome: "wrong", Operator: "aten::_softmax", Count: 1, When: "large tensors",
+				Wrong: "NaN", Where: "/home/ana/digits/train.py:33", Span: "torch, seen from 2.0.0 on",
+				Source: "pytorch issue 96602"}},
 	}
 	run.Findings = append(run.Findings, evidence.Finding{Name: "refused-dtype", Severity: evidence.Warning,
 		Where: "/home/ana/digits/train.py:40", Hint: "use float32", Basis: evidence.Rehearsed,

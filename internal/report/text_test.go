@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -173,5 +174,38 @@ func TestEpochLimit(t *testing.T) {
 		if got := strings.Contains(page, "longer than"); got != (c.page != "") || !strings.Contains(page, c.page) {
 			t.Errorf("%s: the page says longer: %v, want %q", c.name, got, c.page)
 		}
+	}
+}
+
+// TestKnownWrongLeads: a wrong number is said before anything else, in the summary and on the page, which does not call
+// such a run finished. Of evidence from before facts were kept nothing is said to be right.
+func TestKnownWrongLeads(t *testing.T) {
+	run := doubleRun()
+	var summary, page bytes.Buffer
+	if err := errors.Join(Text{}.Write(&summary, run), HTML{}.Write(&page, run)); err != nil {
+		t.Fatal(err)
+	}
+	const says = "Numbers come out wrong on MPS: gradients too large (torchvision::_roi_align_backward, train.py:38)"
+	if !strings.HasPrefix(summary.String(), says) {
+		t.Error(summary.String())
+	}
+	if lead := page.String()[strings.Index(page.String(), `<p class="lead">`):]; !strings.HasPrefix(lead,
+		`<p class="lead">`+says) || strings.Contains(page.String(), ">finished<") ||
+		!strings.Contains(page.String(), "perhaps wrong") {
+		t.Error("the page does not begin with it")
+	}
+	run.Rehearsal.Met = run.Rehearsal.Met[1:] // perhaps
+	if got := knownBad(run); got != "" || state(run) != "finished" {
+		t.Errorf("%q, %s", got, state(run))
+	}
+	run.Rehearsal.Met = []evidence.Met{{Fact: "x", Outcome: "aborts", Sure: true, Operator: "aten::cumsum", When: "w"},
+		{Fact: "y", Outcome: "aborts", Sure: true, Operator: "aten::cumsum"}}
+	if got := knownBad(run); got != "On a Mac the process would end: w (aten::cumsum); 1 more such. " ||
+		state(run) != "would end on a Mac" {
+		t.Errorf("%q, %s", got, state(run))
+	}
+	run.Rehearsal.Met = nil
+	if got := rehearsedText(run); !strings.Contains(got, "known wrong results were not looked for") {
+		t.Error(got)
 	}
 }

@@ -183,6 +183,13 @@ func rehearsedText(run *evidence.Run) string {
 	if parts != nil {
 		s += "; without a kernel: " + strings.Join(parts, ", ")
 	}
+	sure := len(evidence.MetBy(run.Rehearsal.Met, true, "wrong"))
+	if may := len(evidence.MetBy(run.Rehearsal.Met, false, "wrong")); sure+may > 0 {
+		s += fmt.Sprintf("; known wrong results: %d met, %d possible", sure, may)
+	}
+	if run.Rehearsal.Met == nil {
+		s += "; known wrong results were not looked for by the assay that rehearsed"
+	}
 	return s
 }
 
@@ -316,9 +323,39 @@ func happened(run *evidence.Run) string {
 	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
 }
 
+// knownBad says first what comes out wrong on a Mac, or would end the process there, of what the rehearsal met for
+// sure; "" where nothing does.
+func knownBad(run *evidence.Run) string {
+	if run.Rehearsal == nil {
+		return ""
+	}
+	s := ""
+	for _, x := range []struct{ outcome, says string }{{"wrong", "Numbers come out wrong on MPS: "},
+		{"aborts", "On a Mac the process would end: "}} {
+		met := evidence.MetBy(run.Rehearsal.Met, true, x.outcome)
+		if len(met) == 0 {
+			continue
+		}
+		row := met[0][0]
+		s += x.says + orElse(row.Wrong, orElse(row.When, row.Fact)) + " (" + row.Operator
+		if row.Where != "" {
+			s += ", " + place(run, row.Where)
+		}
+		s += ")"
+		if row.Remedy != "" {
+			s += ": " + row.Remedy
+		}
+		if n := len(met) - 1; n > 0 {
+			s += fmt.Sprintf("; %d more such", n)
+		}
+		s += ". "
+	}
+	return s
+}
+
 // verdict is what happened, and whether evidence of it is missing.
 func verdict(run *evidence.Run) string {
-	o, s := run.Outcome, happened(run)
+	o, s := run.Outcome, knownBad(run)+happened(run)
 	switch {
 	case o.Complete:
 	case o.Reason != "":

@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 		"internal/file", "internal/target", "internal/text", "internal/unit"},
 	"internal/cli/guest": {"internal/evidence", "internal/target"},
 	"internal/evidence":  {},
-	"internal/facts":     {"internal/atlas"},
+	"internal/facts":     {"internal/atlas", "internal/evidence"},
 	"internal/fault":     {},
 	"internal/secret":    {},
 	"internal/file":      {},

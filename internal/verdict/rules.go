@@ -94,6 +94,9 @@ var (
 // noRoom: the step asks for more than Metal gives to one process.
 const noRoom = "refusals(memory) >= 1 or memory.watermark(double) > 100 % or memory.watermark(mps) > 100 %"
 
+// knownWrong: the rehearsal met, for sure, what is known to come out wrong or to end the process.
+const knownWrong = "facts.wrong(double) >= 1 or facts.aborts(double) >= 1"
+
 // Rules in their order. Those that rule a lane out come first; of the others the first that holds, and whose lane is
 // not out, is the verdict. Numbers are the seeds' own. A rehearsal can rule MPS out, never prove that it is fast: gates
 // do not take its times.
@@ -105,6 +108,10 @@ var Rules = []Rule{
 	{Name: "refused-type", RuleOut: MPS, When: []Condition{{Evidence: "refusals(dtype) >= 1"}},
 		Because: "MPS refuses a data type that the script puts there, float64 above all.", Source: "S0 part 1, S4 §5",
 		Next: "cast to float32 before the tensor goes to the device, and rehearse again"},
+	{Name: "known-wrong", RuleOut: MPS, When: []Condition{{Evidence: knownWrong}},
+		Because: "A call of the script is known to give wrong numbers on MPS in that release, or to end the process, and nothing says so there.",
+		Source:  "docs/knowledge.md",
+		Next:    "do what the fact's remedy says: another release, or that part on the CPU; then rehearse again with --torch of that release"},
 	{Name: "too-large", RuleOut: MPS, When: []Condition{{Evidence: noRoom}},
 		Because: "The step does not fit into what Metal gives to one process on that chip.", Source: "S4 §5 §9 §15",
 		Next: "lower the batch, or checkpoint; a Mac with more memory is the same lane elsewhere"},
@@ -126,11 +133,11 @@ var Rules = []Rule{
 		Source:  "S4 §4 §14",
 		Next:    "train on CUDA; keep MPS for preprocessing and trials"},
 	{Name: "service", Lane: Remote, When: []Condition{{Said: Service}, {Unless: "missing-operator"},
-		{Unless: "refused-type"}},
+		{Unless: "refused-type"}, {Unless: "known-wrong"}},
 		Because: "Queues and what has to answer day and night belong on a machine that nobody closes: laptops iterate, shared nodes promise.", Source: "S4 §2 §8 §10",
 		Next: "run a short smoke on the remote host first, with the same data, command and environment"},
 	{Name: "more-memory", Lane: Remote, When: []Condition{{Evidence: noRoom}, {Unless: "missing-operator"},
-		{Unless: "refused-type"}},
+		{Unless: "refused-type"}, {Unless: "known-wrong"}},
 		Because: "The same code fits on Apple silicon with more unified memory.", Source: "S4 §10 §15",
 		Next: "rehearse with --chip of a larger Mac, to see that it fits there; then sweep the batch anew"},
 	{Name: "memory-grows", Lane: Remote, When: []Condition{{Evidence: "memory.growth(mps) > " + memoryGrowth}},

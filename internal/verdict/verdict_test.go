@@ -143,6 +143,12 @@ func TestLanes(t *testing.T) {
 		return run
 	}
 	cpu := on("cpu", "cpu", 0.100)
+	rehearsed := func(figure string, n float64) *evidence.Run { // of the same work
+		run := same(load(t, "fits.json"), cpu)
+		put(figure, n, "1")(run)
+		return run
+	}
+	wrong, ends, right := rehearsed("facts.wrong", 1), rehearsed("facts.aborts", 1), rehearsed("facts.wrong", 0)
 	fallback := func(run *evidence.Run) { run.Fallbacks = []evidence.Fallback{{Operator: "aten::mm", Count: 3}} }
 	for _, c := range []struct {
 		name     string
@@ -170,6 +176,14 @@ func TestLanes(t *testing.T) {
 		{"missing operator: another Mac lacks it too", []*evidence.Run{missing}, []string{Service}, None, "", true, ""},
 		{"too large", []*evidence.Run{large}, nil, Remote, "more-memory", true, ""},
 		{"faster on MPS", []*evidence.Run{on("mps", "m", 0.05), cpu}, nil, MPS, "mps", false, ""},
+		{"faster on MPS, and the rehearsal met a known wrong result", []*evidence.Run{on("mps", "m", 0.05), cpu, wrong}, nil,
+			None, "", true, "assay run --on cuda"},
+		{"a known wrong result, short on the CPU", []*evidence.Run{wrong, same(on("cpu", "c", 1, put("epoch.estimate", 60,
+			"s")), wrong)}, nil, CPU, "cpu-is-enough", true, ""},
+		{"a known end of the process", []*evidence.Run{ends}, nil, None, "", true, "assay run --on cpu"},
+		{"a known wrong result: another Mac gives it too", []*evidence.Run{wrong}, []string{Service}, None, "", true, ""},
+		{"faster on MPS, and the rehearsal met none", []*evidence.Run{on("mps", "m", 0.05), cpu, right}, nil, MPS, "mps",
+			false, ""},
 		{"little faster, GPU at work", []*evidence.Run{on("mps", "m", 0.09), cpu}, nil, MPS, "mps", false, ""},
 		{"little faster, GPU idle", []*evidence.Run{on("mps", "m", 0.09, gpu(0.1)), cpu}, nil, None, "data-plane",
 			false, ""},
@@ -520,6 +534,24 @@ func TestNobodyIsSentToARewrite(t *testing.T) {
 		i := slices.IndexFunc(rep.Rules, func(a Applied) bool { return a.Name == "mlx-instead" })
 		if a := rep.Rules[i]; a.Holds != "cannot tell" || a.matters != want {
 			t.Errorf("%s: %s, matters %v", word, a.Holds, a.matters)
+		}
+	}
+}
+
+// TestKnownWrongIsNamed: the reason names the fact, and what to do about it.
+func TestKnownWrongIsNamed(t *testing.T) {
+	run := load(t, "fits.json")
+	figure := evidence.Known("facts.wrong", 1, "1", evidence.Rehearsed)
+	figure.Note = "roi-backward-accumulates (train.py:20; right from torch 2.14.0 on)"
+	run.Figures = append(run.Figures, figure)
+	var b bytes.Buffer
+	if err := Text(&b, Judge([]*evidence.Run{run}, Options{}), 200); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"MPS is out, by the rule known-wrong", "roi-backward-accumulates",
+		"right from torch 2.14.0 on"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in %s", want, b.String())
 		}
 	}
 }

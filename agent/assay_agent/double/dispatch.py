@@ -16,12 +16,13 @@ import time
 import warnings
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import guest
-from . import errors, generators, refuse, shapes
+from . import errors, facts, generators, refuse, shapes
 from .current import current, inside, state
-from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator, Whole
+from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator, Whole
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -115,6 +116,17 @@ def tensors_of(args, kwargs, found):
     return found
 
 
+def _laid_out(args, out, macos):
+    """What a convolution gives, in MPS's order, which other operators go by: from 2.5 to 2.9 that of the input under
+    macOS 15, where a CPU also looks at the weight; gradients are contiguous. Convolution.mm, _mps_convolution_impl and
+    mps_convolution_backward_input; pytorch PR 162776."""
+    if not isinstance(out, _Tensor):
+        return tuple(o.contiguous() if isinstance(o, _Tensor) else o for o in out)
+    if macos < (15, 0) or out.dim() != 4 or args[0].dim() != 4:
+        return out.contiguous()
+    return out.contiguous(memory_format=suggest_memory_format(args[0]))
+
+
 class Dispatch:
     """The operators of one double: what is known of them, and their way through it."""
 
@@ -144,12 +156,14 @@ class Dispatch:
             self.sparse_kernel(op, tensors, entering)
         op.counts.calls += 1
         fell = None
-        if op.kernelless:
+        if op.kernelless and (op.spares is None or not op.spares(args, kwargs)):
             if op.collective:
                 return self.collective(op, func, args, kwargs)
             fell = self.kernel(op)
-        if op.rules and not leaving:
+        if op.rules and not leaving and fell is None:
             self.refuse(op, args, kwargs)
+        if op.unnoticed is not None and op.unnoticed(args):
+            return None
         if op.remarks:
             self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
@@ -245,19 +259,24 @@ class Dispatch:
     # Kernel
 
     def kernel(self, op):
-        """An operator without a kernel: the record of its fallback to the CPU, or what the backend raises."""
+        """An operator without a kernel: the record of its fallback to the CPU, None where it is part of one that has a
+        kernel as a whole, or what the backend raises."""
+        whole = op.inside if self.thread.inside else None
+        if whole == NATIVE:
+            return None
         if op.state == NO_STUB:
             raise self.double.refused(op.name, "missing", errors.no_stub_error(self.series))
-        if op.state == MISSING and not self.double.fallback and not (op.inside and self.thread.inside):
+        if op.state == MISSING and not self.double.fallback and whole is None:
             raise self.double.refused(op.error_name, "missing",
                                       errors.missing_error(op.error_name, self.series, self.double.table.commit))
         # MPS warns once in a process, for whichever operator comes first; all are kept as evidence.
-        fell = self.double.fell_back(op.error_name)
+        name = op.error_name if whole is None else op.whole
+        fell = self.double.fell_back(name)
         if not self.double.warned or torch.is_warn_always_enabled():
             self.double.warned = True
             warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
                           "on the CPU. This may have performance implications. (Triggered internally at "
-                          "aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name,
+                          "aten/src/ATen/mps/MPSFallback.mm.)" % name,
                           UserWarning, stacklevel=5)
         return fell
 
@@ -267,6 +286,7 @@ class Dispatch:
         error = errors.collective_error(op.name, self.series, self.double.table.commit, self.double.fallback)
         if error is not None:
             raise self.double.refused(op.name, "missing", error)
+        self.remark(op, args, kwargs)
 
         def copied(a):
             if isinstance(a, _Tensor):
@@ -290,9 +310,7 @@ class Dispatch:
         if entering and op.moves:  # at::_to_copy: an empty tensor of the layout, and a copy
             name = "aten::empty.memory_format"
             if letter == "R":
-                if self.series < (2, 9):
-                    raise self.double.refused(op.name, "missing", errors.no_compressed_error())
-                return
+                raise self.double.refused(op.name, "missing", errors.no_compressed_error())
         elif not op.makes_sparse and (op.state in (COMPOSED, UNKNOWN) or op.view):
             return
         self.registered_for(name, letter, key)
@@ -322,24 +340,15 @@ class Dispatch:
         if whole.rules:
             self.refuse(whole, args, kwargs)
         if whole.remarks:
-            self.remark(whole, args, kwargs)
+            late = any(r.late for r in whole.remarks) and torch.is_grad_enabled() and any(
+                t.requires_grad for t in tensors_of(args, None, []))
+            with inside():
+                self.remark(whole, args, kwargs, late)
 
-    def remark(self, op, args, kwargs):
-        """Keep the facts that a call meets where MPS refuses nothing. What one call does not tell is kept once."""
-        open_yet = []
-        for name, check, certain in op.remarks:
-            if check is None:
-                self.double.met(op.name, name, False)
-                continue
-            open_yet.append((name, check, certain))
-            try:
-                found = check(args, kwargs)
-            except Exception as error:  # arguments of another form than the row is about
-                guest.pass_on(error)
-                continue
-            if found is not None:
-                self.double.met(op.name, name, certain)
-        op.remarks = open_yet
+    def remark(self, op, args, kwargs, backward=True):
+        """Keep the facts that a call meets where MPS refuses nothing. backward: whether a backward pass follows."""
+        for fact, sure in facts.remarked(op.remarks, args, kwargs, backward):
+            self.double.met(op.name, fact, sure)
 
     # Devices
 
@@ -422,6 +431,8 @@ class Dispatch:
             if fell is not None:
                 raise
             out = self._in_wider(op, func, args, kwargs, error)
+        if op.convolution and (2, 5) <= self.series < (2, 10):
+            out = _laid_out(args, out, self.macos)
         return out, time.perf_counter_ns() - began
 
     def _in_wider(self, op, func, args, kwargs, error):

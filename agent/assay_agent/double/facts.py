@@ -11,8 +11,9 @@ import re
 
 import torch
 
+from .. import guest
+from . import predicates
 from .dtypes import NAMES, argument, asked, common_dtype, cxx, tensors
-from .predicates import PREDICATES
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -107,7 +108,7 @@ def condition(row):
 
 def _clause(c):
     if "predicate" in c:
-        function, settings = PREDICATES[c["predicate"]], c.get("with", ())
+        function, settings = vars(predicates)[c["predicate"]], c.get("with", ())
         return lambda args, kwargs: function(args, kwargs, *settings)
     if "argument" in c:
         position, name = (-1, c["argument"]) if isinstance(c["argument"], str) else c["argument"]
@@ -215,6 +216,21 @@ def _of_argument(position, name, default, test, asks_none):
 
 # ---- what rows say ---------------------------------------------------------------------------------------------------
 
+# Where the assertion stands that a tensor's buffer has bytes: the line of OperationUtils.mm, as it is in the wheels.
+_ASSERTED = {(2, 0): 283, (2, 1): 327, (2, 2): 341, (2, 3): 383, (2, 4): 387, (2, 5): 524, (2, 6): 530, (2, 7): 565,
+             (2, 8): 566, (2, 9): 551, (2, 10): 554, (2, 11): 555, (2, 12): 525, (2, 13): 536, (2, 14): 536,
+             (2, 15): 506}
+
+
+def _asserted(release):
+    """What fills {path} and {line} in a text: of the builds of 2.11 and before, and those since."""
+    found = {"path": "/Users/runner/work/pytorch/%saten/src/ATen/native/mps/"
+             % ("pytorch/" * (2 if release < (2, 12) else 1))}
+    if release[:2] in _ASSERTED:
+        found["line"] = _ASSERTED[release[:2]]
+    return found
+
+
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -226,15 +242,17 @@ def text_of(row, operator, found):
 
 def refusals(name, release, macos):
     """Functions of (args, kwargs) that raise what the rows about an operator say is refused."""
-    return [_refusal(row, condition(row), name) for row in rows_of(name, tuple(release), macos)
+    return [_refusal(row, condition(row), name, tuple(release)) for row in rows_of(name, tuple(release), macos)
             if row["outcome"] == "refused" and row["if"] is not None and row["error"] in ERRORS and "text" in row]
 
 
-def _refusal(row, check, name):
+def _refusal(row, check, name, release):
+    place = _asserted(release) if "{line}" in row["text"] else {}
+
     def rule(args, kwargs):
         found = check(args, kwargs)
         if found is not None:
-            raise ERRORS[row["error"]](text_of(row, name, found))
+            raise ERRORS[row["error"]](text_of(row, name, dict(place, **found)))
     return rule
 
 
@@ -242,10 +260,48 @@ def _refusal(row, check, name):
 REMARKED = ("wrong", "aborts", "cpu", "slow", "warns", "ignored")
 
 
+class Remark:
+    """A row of what MPS does otherwise than a CPU without refusing, as an operator of a release meets it.
+
+    fact     its name
+    check    function of (args, kwargs); None where one call's arguments do not tell
+    certain  whether the row is known to be true in the release whenever its clauses hold
+    late     it is met in the backward pass
+    told     it was said that it may be met, which is said once
+    """
+
+    __slots__ = ("fact", "check", "certain", "late", "told")
+
+    def __init__(self, row, release):
+        self.fact, self.check = row["name"], condition(row)
+        self.certain = certain(row, release) and not row.get("partly", False)
+        self.late, self.told = row.get("direction") == "backward", False
+
+
 def remarks(name, release, macos):
-    """(row's name, check, certain) for each row about an operator of what MPS does otherwise than a CPU without
-    refusing. check is None where one call's arguments do not tell; certain is whether the row is known to be true in
-    that release whenever its clauses hold."""
+    """A Remark for each row about an operator of what MPS does otherwise than a CPU without refusing."""
     release = tuple(release)
-    return [(row["name"], condition(row), certain(row, release) and not row.get("partly", False))
-            for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]
+    return [Remark(row, release) for row in rows_of(name, release, macos) if row["outcome"] in REMARKED]
+
+
+def remarked(remarks, args, kwargs, backward=True):
+    """(name of the fact, sure) for each remark that a call meets. What one call does not tell is said once. backward:
+    whether a backward pass follows."""
+    for r in remarks:
+        if r.late and not backward:
+            continue
+        found, sure = {}, False
+        if r.check is not None:
+            try:
+                found = r.check(args, kwargs)
+            except Exception as error:  # arguments of another form than the row is about
+                guest.pass_on(error)
+                continue
+            if found is None:
+                continue
+            sure = r.certain and "perhaps" not in found
+        if not sure:
+            if r.told:
+                continue
+            r.told = True
+        yield r.fact, sure

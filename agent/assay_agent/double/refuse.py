@@ -46,6 +46,7 @@ METAL = {
     "elu_backward": (("elu_backward_dense_*_*_ELUBackwardParams_*",), 0, "first"),
     "nan_to_num": (("nan_to_num_dense_*_*_NanToNumParams_*",), 0, "integers aside"),
     "round.decimals": (("round_decimals_dense_*_*_*",), 0, "first"),
+    "mv": (("matmul_*",), 0, "wide"), "addmv": (("matmul_*",), 0, "wide"),
     "mm": (("matmul_*",), 0, "wide"), "addmm": (("addmm_*",), 0, "first"), "bmm": (("naive_bmm_*",), 0, "wide"),
     "linalg_cross": (("cross_dense_*", "cross_*"), 0, "first"),
     "cumsum": (("cumsum_innermost_*",), 0, "sums"), "cumprod": (("cumprod_innermost_*",), 0, "scan"),
@@ -84,7 +85,7 @@ METAL = {
     "col2im": (("col2im_kernel_*_u32", "col2im_kernel_*"), 0, "first"),
     "renorm": (("renorm_*",), 0, "first"),
     "tril": (("tril_*_*",), 1, "first"), "triu": (("triu_*_*",), 1, "first"),
-    "searchsorted": (("searchsorted_*_*",), 0, "first"), "bucketize": (("searchsorted_*_*",), 0, "first"),
+    "searchsorted": (("searchsorted_*_*",), 0, "searched"), "bucketize": (("searchsorted_*_*",), 0, "searched"),
     "repeat_interleave.Tensor": (("repeat_interleave_*",), 0, "index"),
     "index_copy": (("index_copy_dense_*_*_#", "index_copy_dense_*_*"), 0, "first"),
     "index_add": (("index_add_*_*",), 0, "first"),
@@ -237,7 +238,9 @@ def metal_rule(name, series):
         words, n = [], 0
         for word in family.split("_"):
             if word == "*":
-                if n != field and not same:
+                if kind == "searched" and n:
+                    word = "int" if kwargs.get("out_int32") else "long"
+                elif n != field and not same:
                     word = outputs.get(metal, "bool" if "bool" in outputs.values() else metal)
                 else:
                     word = metal

@@ -280,6 +280,9 @@ def _default_device():
 def _sparse_from_data(double, func, args, kwargs):
     """torch.sparse_coo_tensor and the like: made on the CPU, then on MPS as they are."""
     device = kwargs.get("device") or _default_device()
+    given = list(args) + list(kwargs.values())
+    if device is None and any(isinstance(t, _Tensor) and double.place.on_mps(t) for t in given):
+        device = DEVICE
     if device is None or not str(device).startswith("mps"):
         return func(*args, **kwargs)
     double.check_available()
@@ -287,7 +290,7 @@ def _sparse_from_data(double, func, args, kwargs):
         made = func(*args, **dict(kwargs, device="cpu"))
     if made.layout is torch.sparse_coo:
         double.dispatch.registered_for("aten::_sparse_coo_tensor_with_dims_and_tensors", "O", "SparseMPS")
-    elif double.series < (2, 9):
+    else:
         raise double.refused("sparse_compressed_tensor", "missing", errors.no_compressed_error())
     double.place.mark(made)
     return made
@@ -375,8 +378,7 @@ def _in_float64(double, func, args, kwargs):
 
 
 def _as_a_whole(double, func, args, kwargs):
-    """Where MPS has a kernel for the whole that runs on the CPU (operators.py, _INSIDE), its parts are no operators of
-    MPS's."""
+    """Where MPS has a kernel for the whole (operators.py, _INSIDE), its parts are no operators of MPS's."""
     thread = double.dispatch.thread
     before, thread.inside = thread.inside, True
     try:
@@ -443,6 +445,8 @@ def install(double):
         method(torch.nested, name, _nested)
     for owner, name in _SVD:
         method(getattr(torch, owner) if owner else torch, name, _as_a_whole)
+    method(torch.linalg, "lu_factor", _as_a_whole)
+    method(torch._C._nn, "upsample_nearest3d", _as_a_whole)
     method(torch._VF, "lstm", _lstm)
     method(torch._C._nn, "linear", _linear)
     torch.nn.functional.linear = torch._C._nn.linear
