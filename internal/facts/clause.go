@@ -182,6 +182,12 @@ type Judge interface {
 	Predicate(name string, with []any) Answer
 }
 
+// Judged are the predicates that `assay check` knows (internal/audit/rules/layers.go); of the others it says nothing.
+var Judged = []string{"adaptive_pool", "axis_over", "batch_above", "complex_second", "convolved_over", "far_dimension",
+	"fft_dimensions", "float_bound", "has_elements", "heads_not_divisible", "imaginary", "index_tensors",
+	"layered", "matrix_bytes_above", "negative_dimension", "negative_float", "one_of_two_complex", "projections",
+	"scaled", "smaller_side_above", "weights_not_contiguous"}
+
 // Resulting is Arguments that know what the call gives; false where that is not known. `of = "result"` is about it where
 // no type is asked for by name.
 type Resulting interface {

@@ -30,6 +30,10 @@ func (f *Fact) At(surface string) (Stand, string) {
 		return Nothing, ""
 	case surface == "explain", surface == "ops": // by its text, by its Python names
 		return Held, ""
+	case surface == "check" && slices.ContainsFunc(f.If, func(c Clause) bool {
+		return c.Predicate != "" && !slices.Contains(Judged, c.Predicate)
+	}):
+		return Hole, "its condition is a function of the double's"
 	case surface == "check" && (f.Outcome == Warns || f.Outcome == Ignored || f.If == nil && len(f.Always) == 0):
 		return Nothing, "" // rules of its own speak of those; of these the source does not tell
 	case f.Call == "":

@@ -145,19 +145,6 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 	case "projections":
 		n, ok := number(r.given["proj_size"])
 		return known(ok && !r.given["proj_size"].Soft, n > 0)
-	case "axis_of_one":
-		x, ok := r.Tensor(0)
-		if !ok || x.Rank < 3 || slices.Contains(x.Sizes[2:], -1) && !slices.Contains(x.Sizes[2:], 1) {
-			return facts.Open
-		}
-		return known(true, slices.Contains(x.Sizes[2:], 1))
-	case "head_sizes_differ":
-		q, ok := r.Tensor(0)
-		v, also := r.Tensor(2)
-		if !ok || !also || q.Rank < 1 || v.Rank < 1 || q.Sizes[q.Rank-1] < 0 || v.Sizes[v.Rank-1] < 0 {
-			return facts.Open
-		}
-		return known(true, q.Sizes[q.Rank-1] != v.Sizes[v.Rank-1])
 	case "float_bound":
 		x, ok := r.Tensor(0)
 		if !ok || x.DType == "" {
@@ -184,28 +171,62 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 			}
 		}
 		return facts.Open
-	case "to_cpu_as":
-		x, ok := r.Tensor(0)
-		if !ok || r.result == nil || x.DType == "" || r.result.Type == "" {
-			return facts.Open
-		}
-		return known(true, r.result.Where.Surely(abstract.OnCPU) && !r.given["self"].Where.May(abstract.OnCPU) &&
-			x.DType != r.result.Type)
-	case "input_gradient_not_asked":
-		position, _ := setting(0).(int64)
-		v, _ := r.value(int(position), "")
-		if v == nil || v.Kind != abstract.Seq || v.Form != abstract.Listed || len(v.Items) == 0 ||
-			v.Items[0].Kind != abstract.Bool {
-			return facts.Open
-		}
-		return known(true, !v.Items[0].Yes)
-	case "stacked_lstm":
+	case "layered": // of an LSTM: both, or dropout
 		layers, ok := number(r.given["num_layers"])
-		both, _, told := r.Value(-1, "bidirectional")
-		if ok && layers > 1 || told && both == true {
-			return facts.Yes
+		if setting(0) == "both" {
+			both, _, told := r.Value(-1, "bidirectional")
+			if ok && layers > 1 || told && both == true {
+				return facts.Yes
+			}
+			return known(ok && told, false)
 		}
-		return known(ok && told, false)
+		dropout, also := number(r.given["dropout"])
+		if ok && layers <= 1 || also && dropout == 0 {
+			return facts.No
+		}
+		train, _, told := r.Value(-1, "train")
+		return known(ok && also && told, train == true)
+	case "has_elements":
+		answer := facts.Yes
+		for _, w := range with {
+			position, _ := w.(int64)
+			t, ok := r.Tensor(int(position))
+			switch {
+			case ok && slices.Contains(t.Sizes, 0):
+				return facts.No
+			case !ok || t.Rank < 0 || slices.Contains(t.Sizes, -1):
+				answer = facts.Open
+			}
+		}
+		return answer
+	case "complex_second", "one_of_two_complex":
+		first, second := r.complex(0), r.complex(1)
+		if first == facts.Open || second == facts.Open {
+			return facts.Open
+		}
+		if name == "complex_second" {
+			return known(true, first == facts.No && second == facts.Yes)
+		}
+		return known(true, first != second)
+	case "batch_above", "axis_over":
+		position, axis, limit := int64(0), int64(0), setting(0)
+		if name == "axis_over" {
+			position, _ = setting(0).(int64)
+			axis, _ = setting(1).(int64)
+			limit = setting(2)
+		}
+		t, ok := r.Tensor(int(position))
+		most, isNumber := limit.(int64)
+		if axis < 0 {
+			axis += int64(t.Rank)
+		}
+		if !ok || !isNumber || t.Rank < 1 || axis < 0 || axis >= int64(t.Rank) || t.Sizes[axis] < 0 {
+			return facts.Open
+		}
+		return known(true, t.Sizes[axis] > most)
+	case "negative_dimension":
+		dims, ok := r.numbers("dim")
+		return known(ok, slices.ContainsFunc(dims, func(d int64) bool { return d < 0 }))
 	case "adaptive_pool":
 		x, ok := r.Tensor(0)
 		out, told := r.numbers("output_size")
@@ -317,6 +338,20 @@ func (r *reached) Predicate(name string, with []any) facts.Answer {
 			}
 		}
 		return known(!r.open && len(r.given) > 0, false)
+	}
+	return facts.Open
+}
+
+// complex says whether an operand is a complex tensor or number.
+func (r *reached) complex(position int) facts.Answer {
+	v, _ := r.value(position, "")
+	switch {
+	case v == nil || v.Soft || v.OrNone:
+		return facts.Open
+	case v.Kind == abstract.Number:
+		return known(v.Type != "", v.Type == "complex")
+	case v.Kind == abstract.Tensor:
+		return known(v.Type != "", strings.HasPrefix(v.Type, "complex"))
 	}
 	return facts.Open
 }

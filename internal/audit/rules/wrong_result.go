@@ -15,8 +15,8 @@ var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a k
 			"condition, or there is none, the finding is sure. Where a function is known for it and its arguments " +
 			"do not tell, as with the gradients of R-CNN, it is a warning that is suspected; all other conditions, " +
 			"which only values tell, make a note that is suspected.",
-		Bad:    "x = torch.arange(3, device=\"mps\")\nx.cumsum(0)   # under a release whose cumsum of integers is wrong\n",
-		Good:   "x = torch.arange(3, device=\"mps\")\nx.float().cumsum(0)\n",
+		Bad:    "x = torch.rand(1, 1, 7, 7, device=\"mps\")\ntorch.nn.functional.avg_pool2d(x, 2, ceil_mode=True)   # up to torch 2.8\n",
+		Good:   "x = torch.rand(1, 1, 7, 7, device=\"mps\")\ntorch.nn.functional.avg_pool2d(x, 2)\n",
 		Source: "the facts: docs/knowledge.md, `assay ops --api NAME`",
 	}, Calls: asks(mostly, mpsOnly(runWrongResult))}
 

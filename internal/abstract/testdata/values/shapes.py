@@ -67,7 +67,7 @@ shape(F.embedding(torch.tensor([0, 1]), torch.zeros(7, 3)))  # 2x3 contiguous
 shape(F.linear(x, torch.zeros(9, 4)))  # 2x3x9 contiguous
 shape(nn.Linear(4, 9)(x))  # 2x3x9 contiguous
 shape(nn.Embedding(7, 3)(torch.tensor([[0, 1]])))  # 1x2x3 contiguous
-shape(nn.Conv2d(3, 5, 3)(torch.zeros(1, 3, 8, 8)))  # ?x?x?x? unknown
+shape(nn.Conv2d(3, 5, 3)(torch.zeros(1, 3, 8, 8)))  # 1x?x?x? unknown
 shape(nn.Sequential(nn.Linear(4, 9), nn.ReLU())(x))  # 2x3x9 contiguous
 image = torch.zeros(2, 3, 4, 4)
 shape(image.to(memory_format=torch.channels_last))  # 2x3x4x4 strided
