@@ -28,9 +28,6 @@ type Atlas struct {
 
 	ways map[string][]detour
 
-	parameters map[string][]Parameter
-	overloads  map[string][]string
-
 	typed sync.Once
 	types map[string][]callsOf
 
