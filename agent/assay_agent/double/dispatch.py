@@ -10,6 +10,7 @@ atlas, enforces what MPS enforces, and keeps account. `Dispatch.dispatch` reads 
   account  its calls and time, and what its results hold in memory
 """
 
+import os
 import sys
 import threading
 import time
@@ -84,6 +85,15 @@ def _frame():
 
 
 _HERE = _frame.__code__.co_filename
+_AGENT = os.path.dirname(os.path.dirname(_HERE)) + os.sep
+
+
+def _level():
+    """The stack level of a warning that C++ gives: that of the innermost frame of Python that is none of ours."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_AGENT):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def tensors_of(args, kwargs, found):
@@ -244,7 +254,7 @@ class Dispatch:
             warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
                           "on the CPU. This may have performance implications. (Triggered internally at "
                           "aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name,
-                          UserWarning, stacklevel=5)
+                          UserWarning, stacklevel=_level())
         return fell
 
     def collective(self, op, func, args, kwargs):
