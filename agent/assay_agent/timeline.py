@@ -78,7 +78,7 @@ class Timeline:
         self.given = self.used = 0  # batches of this pass in all, and those with a backward pass
         self.gathered = 0  # batches with a backward pass since the last optimizer step
         self.snapshot = None  # the step as it was when new work began after an optimizer step, and that time
-        self.opt_end = 0
+        self.opt_over = None  # when an optimizer's step was over: the time, and the step's acc and start as they were
         self.number = 0  # closed steps
         self.backwards = 0  # in all
         self.opened = False
@@ -123,7 +123,8 @@ class Timeline:
         self.step.acc.append(0)
         if self.snapshot is not None:
             self.snapshot[0].acc.append(0)
-            self.snapshot[2].append(0)
+        if self.opt_over is not None:
+            self.opt_over[1].append(0)
         return len(self.phases) - 1
 
     def use(self, device):
@@ -140,6 +141,8 @@ class Timeline:
         return Step(start, len(self.phases))
 
     # -- the clock ----------------------------------------------------------------------------------------------------
+    # Of an open step sum(acc) + gap == mark - start, always: what leaves time out moves start with mark. A time that was
+    # taken before is therefore worth something only with the start and the acc of that moment.
 
     def boundary(self):
         """The time; on a sampled step, the time at which the device has done what was queued."""
@@ -292,8 +295,9 @@ class Timeline:
         if not self.epoch_ended and self.epoch_step:
             self.epoch_ended = True
             self.epoch_length = self.epoch_step
+            t = now()
             self.run_hooks(self.epoch_hooks, self.epoch, self)
-            self.mark = now()
+            self.skip(t, now())
 
     def stop(self, why):
         """End the run as asked: SystemExit(0) in the training thread, so that finally blocks run and workers end."""
@@ -308,11 +312,9 @@ class Timeline:
         self.on = False
         self.limit_steps = self.limit_at = 0
         if self.step.opts and not self.in_opt:
-            step = self.snapshot[0] if self.snapshot else self.step
-            t = self.snapshot[1] if self.snapshot else self.opt_end
-            if not self.snapshot:
-                step.acc[REST] += t - step.start - sum(step.acc)
-            self.close(step, t)
+            if self.snapshot is None:
+                self.snapshot = self.step_at(*self.opt_over)
+            self.close(*self.snapshot)
         self.end_epoch()
 
     def resume(self):
@@ -362,9 +364,7 @@ class Timeline:
     def fetch_end(self, phase, batch):
         """batch: (loader serial, iterator serial), or None where no batch came."""
         self.busy -= 1
-        t = now()
-        self.step.acc[phase] += t - self.mark
-        self.mark = t
+        self.settle(now(), phase)
         if batch is not None:
             if batch != self.batch:
                 self.batch = batch
@@ -374,8 +374,9 @@ class Timeline:
         if self.sync is not None:
             self.phase_over(phase)
 
-    def work_begin(self, t):
-        """First work after an optimizer step: where the step will have ended if the same optimizer steps again."""
+    def work_begin(self, t, functional=False):
+        """First work after an optimizer step: where the step will have ended if the same optimizer steps again.
+        functional: nothing was seen of the work up to here, which begins where the optimizer's step was over."""
         if not self.opened:
             self.open()
             t = self.mark
@@ -383,9 +384,7 @@ class Timeline:
         if step.batch is None:
             step.batch = self.batch
         if step.opts and self.snapshot is None and not self.in_opt:
-            closed = self.copy_of(step)
-            closed.acc[REST] += t - step.start - sum(step.acc)
-            self.snapshot = (closed, t, list(step.acc), step.start)
+            self.snapshot = self.step_at(*self.opt_over) if functional else self.step_at(t, step.acc, step.start)
         return t
 
     def first_work(self):
@@ -395,17 +394,20 @@ class Timeline:
             self.settle(t, self.base)
             self.work_begin(t)
 
-    def copy_of(self, step):
-        other = self.new_step(step.start)
+    def step_at(self, t, acc, start):
+        """A copy of the open step with the times of an earlier moment, and the time t at which it ends."""
+        other = self.new_step(start)
         for name in Step.__slots__[1:]:
-            value = getattr(step, name)
+            value = getattr(self.step, name)
             setattr(other, name, list(value) if type(value) is list else value)
-        return other
+        other.acc = list(acc)
+        return other, t
 
     def copied(self, phase, t0):
         """A copy from the host to the device began at t0 and has been issued."""
         self.counts["copy"] += 1
         if not self.opened or (self.step.opts and self.snapshot is None):
+            t0 = max(t0, self.mark)
             self.settle(t0, self.base)
             self.work_begin(t0)
         self.took(phase, t0)
@@ -430,9 +432,7 @@ class Timeline:
 
     def module_end(self, phase):
         self.busy -= 1
-        t = self.boundary()
-        self.step.acc[phase] += t - self.mark
-        self.mark = t
+        self.settle(self.boundary(), phase)
         self.seen_forward = True
 
     def backward_begin(self, before):
@@ -444,7 +444,7 @@ class Timeline:
         step = self.step
         if self.snapshot is None:
             if not self.seen_forward and step.opts and not self.in_opt:
-                self.work_begin(self.opt_end)
+                self.work_begin(t, functional=True)
             else:
                 self.work_begin(t)
         self.settle(max(t, self.mark), before)
@@ -465,9 +465,7 @@ class Timeline:
 
     def backward_end(self, phase):
         self.busy -= 1
-        t = self.boundary()
-        self.step.acc[phase] += t - self.mark
-        self.mark = t
+        self.settle(self.boundary(), phase)
         self.seen_forward = False
         if self.sync is not None:
             self.phase_over(phase)
@@ -489,12 +487,10 @@ class Timeline:
         if key in step.opts or any(old is not None and old() is None for old in step.refs):
             # The same optimizer again, or another after the former is gone: a second training in the same process.
             if self.snapshot is None:  # nothing was seen between: all its work is in the closure that it calls (LBFGS)
-                self.snapshot = (step, t, list(step.acc), step.start)
-                step = self.step = self.copy_of(step)
-            closed, at, acc, start = self.snapshot
-            rest = self.new_step(at + step.start - start)  # what was left out since
-            rest.acc = [a - b for a, b in zip(step.acc, acc)]
-            rest.acc[REST] += t - rest.start - sum(rest.acc)
+                self.snapshot = self.step_at(t, step.acc, step.start)
+            closed, at = self.snapshot
+            rest = self.new_step(at + step.start - closed.start)  # what was left out since
+            rest.acc = [a - b for a, b in zip(step.acc, closed.acc)]
             rest.backwards = step.backwards - closed.backwards
             rest.evals = step.evals - closed.evals
             rest.live, rest.pool, rest.batch = step.live, step.pool, self.batch
@@ -506,8 +502,7 @@ class Timeline:
             self.close(closed, at)
             self.opened, self.kind, self.planned, self.coming = True, kind, False, ""
             step = rest
-            self.mark = now()
-            rest.start += self.mark - t
+            self.skip(t, now())
         step.opts.append(key)
         step.refs.append(ref)
         self.in_opt = 1  # also where a step of the same optimizer raised before: its end was never heard of
@@ -533,7 +528,8 @@ class Timeline:
             self.kind = self.active
         if self.looped and not self.planned and len(step.opts) >= self.round:
             self.plan()
-        self.opt_end = self.mark
+        self.settle(self.mark, REST)  # between the end and what was left out
+        self.opt_over = (self.mark, list(step.acc), step.start)
 
 
 T = Timeline()

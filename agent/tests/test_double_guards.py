@@ -274,7 +274,7 @@ def test_refusals_say_by_what(make):
     i, c = on(double, torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.complex64))
     assert refusal(double, aten.sigmoid.default, i) == ("argument", "RuntimeError",
                                                         "MPS does not support sigmoid op with int64 input")
-    assert refusal(double, aten.mul.Tensor, c, c) == ("dtype", "TypeError", "Complex types are unsupported on MPS")
+    assert refusal(double, aten.add.Tensor, c, c) == ("dtype", "TypeError", "Complex types are unsupported on MPS")
     wide = torch.ones([1] * 16)
     assert refusal(double, aten.unsqueeze_copy.default, on(double, wide), 0)[:2] == ("rank", "RuntimeError")
 
@@ -334,7 +334,9 @@ RULES = [  # operator, arguments, keywords, release, macOS, what it raises; None
      "bernoulli_mps_ expects p to be in [0, 1], but got p=1.5"),
     ("aten::bernoulli.p", lambda i, x: (x, 1.0), "2.8.0", (15, 0), None),
     ("aten::index_put", lambda i, x: (i.short(), (i,), i.short(), True), "2.7.1", (15, 0),
-     "Unsupported data type for accumulate case: Short"),
+     "Expected scalar_type == ScalarType::Float || inputTensor.scalar_type() == ScalarType::Int || "),
+    ("aten::index_put", lambda i, x: (i.bool(), (i,), i.bool(), True), "2.7.1", (15, 0),
+     "Unsupported data type for accumulate case: Bool"),
     ("aten::index_put", lambda i, x: (i.short(), (i,), i.short(), False), "2.7.1", (15, 0), None),
     ("aten::_fft_r2c", lambda i, x: (x, [0], 0, True), "2.8.0", (13, 7),
      "FFT operations are only supported on MacOS 14+"),

@@ -80,7 +80,7 @@ def test_older_release(rehearse):
         x = torch.rand(2, 3, device="mps")
         i = torch.arange(6, device="mps").view(2, 3)
         fails(lambda: x.to(torch.bfloat16))
-        fails(lambda: torch.mul(torch.zeros(2, dtype=torch.complex64, device="mps"), 2))
+        fails(lambda: torch.add(torch.zeros(2, dtype=torch.complex64, device="mps"), 2))
         fails(lambda: i @ i.t())
         fails(lambda: torch.conv3d(torch.rand(1, 1, 4, 4, 4, device="mps"), torch.rand(1, 1, 2, 2, 2, device="mps")))
         fails(lambda: torch.nn.functional.adaptive_avg_pool2d(torch.rand(1, 1, 7, 7, device="mps"), 3))
@@ -204,3 +204,84 @@ def test_a_half_divided_with_truncation(rehearse):
     refused = "RuntimeError MPS: does not support trunc_divide op with float16 input"
     assert rehearse(code, release="2.7.1") == [refused] + ["no error"] * 3
     assert rehearse(code, release="2.8.0") == ["no error"] * 4
+
+
+def test_gradients_that_a_cpu_adds_up_in_float64(rehearse):
+    """On MPS they are added up in float32 (torch/csrc/autograd/FunctionsManual.cpp, renorm_backward; Sorting.cpp,
+    quantile_compute): expected failures of no release. What a script itself asks for in float64 is refused, in the
+    backward pass too."""
+    lines = rehearse("""
+        x = torch.rand(5, 3, device="mps", requires_grad=True)
+        class Wide(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                return g.double().float()
+        hooked = x * 2
+        hooked.register_hook(lambda g: g.double())
+        fails(lambda: torch.quantile(x, 0.5, dim=0).sum().backward())
+        fails(lambda: torch.nanquantile(x, torch.tensor([0.2, 0.3], device="mps"), dim=0).sum().backward())
+        fails(lambda: torch.renorm(x, 2, 0, 1.0).sum().backward())
+        fails(lambda: Wide.apply(x).sum().backward())
+        fails(lambda: hooked.sum().backward())
+        """)
+    assert lines == ["no error"] * 3 + [FLOAT64] * 2
+
+
+def test_parts_of_composed_operators(rehearse):
+    """Expected failures of 2.6 (test/test_mps.py): a bilinear form multiplies matrices of integers (Linear.cpp), a
+    distance takes a norm (Distance.cpp). arange: RangeFactories.mm gives its numbers to getMPSScalar."""
+    calls = """
+        i = torch.ones(2, 3, dtype=torch.int32, device="mps")
+        c = torch.ones(3, dtype=torch.complex64, device="mps")
+        fails(lambda: torch.nn.functional.bilinear(i, i, torch.ones(4, 3, 3, dtype=torch.int32, device="mps")))
+        fails(lambda: torch.nn.functional.bilinear(i.float(), i.float(), torch.ones(4, 3, 3, device="mps")))
+        fails(lambda: torch.dist(c, c))
+        fails(lambda: torch.dist(c.real, c.imag))
+        fails(lambda: torch.arange(-8.5, -4.0, dtype=torch.uint8, device="mps"))
+        fails(lambda: torch.arange(4.0, 1.0, -1.0, dtype=torch.uint8, device="mps"))
+        fails(lambda: torch.arange(-8, -4, dtype=torch.uint8, device="mps"))
+        fails(lambda: torch.arange(-8.5, -4.0, dtype=torch.int8, device="mps"))
+        """
+    bmm, norm = ("RuntimeError MPS device does not support bmm for non-float inputs",
+                 "RuntimeError norm ops are not supported for complex yet")
+    scalar = "RuntimeError value cannot be converted to type uint8_t without overflow"
+    fine = "no error"
+    assert rehearse(calls, release="2.6.0") == [bmm, fine, norm, fine, scalar, scalar, fine, fine]
+    assert rehearse(calls, release="2.14.1") == [fine] * 8
+
+
+def test_checks_before_any_kernel(rehearse):
+    """Error inputs of 2.6 and 2.8, which raise there what they raise elsewhere: UnaryOps.cpp, AdaptiveMaxPooling2d.cpp;
+    Blas.mm, dot_check. atan2 looks at its first input (BinaryOps.mm)."""
+    calls = """
+        F = torch.nn.functional
+        x = torch.rand(1, 2, 2, device="mps")
+        i = torch.ones(3, dtype=torch.int64, device="mps")
+        fails(lambda: -torch.ones(2, dtype=torch.bool, device="mps"))
+        fails(lambda: F.adaptive_max_pool2d(x, ()))
+        fails(lambda: torch.dot(x[0, 0], torch.rand(2)))
+        fails(lambda: torch.atan2(i, i))
+        fails(lambda: torch.atan2(i.float(), i))
+        """
+    lines = rehearse(calls, release="2.6.0")
+    assert "Error Negation, the `-` operator, on a bool tensor is not supported." in lines[0]
+    assert "output_size" in lines[1]
+    assert lines[2] == "RuntimeError Expected all tensors to be on the same device. Found: mps:0, cpu"
+    assert lines[3:] == ["RuntimeError MPS does not support atan2 op with int64 input", "no error"]
+    assert rehearse(calls, release="2.8.0")[0] == lines[0]
+
+
+def test_what_goes_with_the_whole(rehearse):
+    """Expected failures of 2.6, and pairs that work there: pinv of a Hermitian matrix asks for eigenvalues
+    (LinearAlgebra.cpp); nearest interpolation of volumes goes to the CPU above autograd (MPSFallback.mm)."""
+    lines = rehearse("""
+        x = torch.eye(3, device="mps")
+        v = torch.rand(1, 1, 2, 2, 2, device="mps", requires_grad=True)
+        fails(lambda: torch.linalg.pinv(x, hermitian=True))
+        fails(lambda: torch.linalg.pinv(x))
+        fails(lambda: torch.nn.functional.interpolate(v, scale_factor=2).sum().backward())
+        """, release="2.6.0")
+    assert missing("aten::_linalg_eigh.eigenvalues", lines[0]) and lines[1:] == ["no error"] * 2

@@ -1,5 +1,7 @@
 """The timeline on a clock that the test moves: every split can be worked out by hand."""
 
+import random
+
 import pytest
 
 from assay_agent import timeline, wire
@@ -13,7 +15,8 @@ class Loop:
 
     def __init__(self, monkeypatch):
         self.time = 1000
-        monkeypatch.setattr(timeline, "now", lambda: self.time)
+        self.tick = lambda: 0  # ns that go by each time that the clock is read
+        monkeypatch.setattr(timeline, "now", self.read_clock)
         monkeypatch.setattr(wire, "wake", lambda: None)
         monkeypatch.setattr(wire, "say", lambda event: None)
         self.t = timeline.Timeline()
@@ -21,8 +24,17 @@ class Loop:
             assert self.t.phase(name, order, name, "") == order
         self.t.device = Device("cpu")
 
+    def read_clock(self):
+        self.time += self.tick()
+        return self.time
+
     def spend(self, ns):
         self.time += ns
+
+    def own_work(self, ns):
+        t = timeline.now()
+        self.spend(ns)
+        self.t.skip(t, timeline.now())
 
     def fetch(self, ns, batch=(1, 1)):
         self.t.fetch_begin()
@@ -60,6 +72,7 @@ class Loop:
         """[(total, [rest, data, h2d, forward, backward, optimizer], epoch, micro, evals)]"""
         for row in self.t.rows:
             assert row[2] == sum(row[3]), "the phases of a step add up to it"
+            assert min(row[3]) >= 0, "no phase takes less than no time"
         return [tuple(row[2:7]) for row in self.t.rows]
 
 
@@ -810,3 +823,85 @@ def test_an_optimizer_within_another(loop):
     loop.t.optimizer_end(OPT)
     loop.t.finish()
     assert loop.steps() == [(15, [0, 1, 0, 2, 3, 9], 1, 1, 0)] and loop.t.rows[0][10] == 1
+
+
+def test_own_work_after_the_optimizer_is_left_out_once(loop):
+    """No loader and no module: the step ends where its optimizer's was over, whatever was left out since."""
+    for _ in range(3):
+        loop.spend(20)
+        loop.backward(30)
+        loop.optimizer(5)
+        loop.own_work(1000)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(35, [0, 0, 0, 0, 30, 5])] + [(55, [0, 0, 0, 20, 30, 5])] * 2
+
+
+def test_what_follows_the_last_optimizer_is_no_part_of_its_step(loop):
+    """A phase that was seen after the step was over is the next step's, or teardown."""
+    saving = loop.t.phase("saving", 60, "saving", "checkpoints")
+    for _ in range(2):
+        loop.spend(20)
+        loop.backward(30)
+        loop.optimizer(5)
+        t = loop.time
+        loop.spend(7)
+        loop.t.took(saving, t)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(35, [0, 0, 0, 0, 30, 5, 0]), (62, [0, 0, 0, 20, 30, 5, 7])]
+
+
+def test_hooks_at_the_end_of_an_epoch_are_not_outside(loop):
+    """A pass is left with a batch unused, and its end is found out when the next pass begins, a step being open."""
+    loop.t.epoch_hooks.append(lambda epoch, t: loop.spend(1000))
+    loop.iterate()
+    train(loop)
+    loop.fetch(1)
+    loop.end_pass()
+    loop.iterate()
+    train(loop, (1, 2))
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [11, 11] and [row[-1] for row in loop.t.rows] == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_phases_add_up_on_a_clock_that_does_not_stand_still(loop, seed):
+    """Between any two readings of the clock time goes by, on a busy machine much. Whatever a loop is made of, the
+    phases of each step add up to it, none is negative (loop.steps), and no two steps hold the same time."""
+    draw = random.Random(seed)
+    loop.tick = lambda: draw.choice((0, 1, 1, 2, 300))
+    saving = loop.t.phase("saving", 60, "saving", "checkpoints")
+    for hooks in (loop.t.open_hooks, loop.t.close_hooks, loop.t.epoch_hooks):
+        hooks.append(lambda *args: loop.spend(draw.choice((0, 100))))
+    has = {part: draw.random() < 0.5 for part in ("fetch", "module", "copy", "save", "own", "sync", "memory", "two")}
+    if has["sync"]:
+        loop.t.device = Device("cuda", synchronize=lambda: loop.spend(10))
+        loop.t.phase_hook = lambda name: loop.spend(40)
+    if has["memory"]:
+        loop.t.device.memory = lambda: (loop.spend(9), (7, 9))[1]
+    for step in range(45):
+        if has["fetch"]:
+            if step % 10 == 0:
+                loop.iterate()
+            loop.fetch(draw.randrange(5), (1, step // 10))
+        if has["copy"]:
+            t = timeline.now()
+            loop.spend(3)
+            loop.t.copied(H2D, t)
+        loop.spend(draw.randrange(20))
+        if has["module"]:
+            loop.module(2)
+        loop.backward(3)
+        for key in range(1 + has["two"]):
+            if has["own"]:
+                loop.own_work(draw.randrange(500))
+            loop.optimizer(5, key)
+        if has["own"]:
+            loop.own_work(draw.randrange(500))
+        if has["save"]:
+            t = timeline.now()
+            loop.spend(6)
+            loop.t.took(saving, t)
+    loop.t.finish()
+    assert len(loop.steps()) == 45
+    rows = list(loop.t.rows)
+    assert all(a[1] + a[2] <= b[1] for a, b in zip(rows, rows[1:]))

@@ -98,6 +98,7 @@ func (in *Interp) call(e *pyast.Call) *Value {
 		if in := c.inputs(); in != 0 {
 			v.Where = in
 		}
+		in.layerGives(c, v)
 		return v
 	case Instance:
 		if m := f.Class.Method("__call__"); m != nil {
@@ -150,6 +151,7 @@ func (in *Interp) through(m *Value, c *Call) *Value {
 			where = v.Where
 		}
 		v = &Value{Kind: Tensor, Where: orOpen(where)}
+		in.layerGives(d, v)
 	}
 	return v
 }

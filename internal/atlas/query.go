@@ -1,7 +1,6 @@
 package atlas
 
 import (
-	"path"
 	"slices"
 	"strings"
 
@@ -25,7 +24,22 @@ type Span struct {
 	To    string `json:"to"`   // column of the last release
 }
 
-func operator(pkg string, t *Table, r Row) Operator {
+// operator reads a row. What has no kernel for dense tensors on MPS and one for sparse tensors is given no others
+// (aten::_values), and has a kernel.
+func (a *Atlas) operator(pkg string, t *Table, r Row) Operator {
+	if pkg == "torch" && strings.Contains(r.Cells, "-") {
+		sparse := a.Table("sparse")
+		if i, ok := sparse.row(r.Name); ok {
+			cells := []byte(r.Cells)
+			for at, column := range t.Columns {
+				if j := slices.Index(sparse.Columns, column); j >= 0 && State(cells[at]) == Missing &&
+					State(sparse.Rows[i].Cells[j]) != Undefined {
+					cells[at] = byte(Native)
+				}
+			}
+			r.Cells = string(cells)
+		}
+	}
 	op := Operator{Package: pkg, Name: r.Name, Columns: t.Columns, cells: r.Cells}
 	for i := range len(r.Cells) {
 		s := State(r.Cells[i])
@@ -55,26 +69,57 @@ func (op Operator) NativeFrom() string {
 	return ""
 }
 
-// Find lists the operators that a pattern names, by package and name. A pattern is a full name (aten::add.Tensor), a
-// name without namespace or overload (add, add.Tensor), which may hold * and ?, or, when nothing is so called, any part
-// of a name.
+// Find lists the operators that a pattern names, by package and name. A pattern is a full name as PyTorch has it
+// (aten::add.Tensor) or as Python writes it (torch.ops.aten.add.Tensor, aten.add.Tensor, torch.ops.torchvision.nms), a
+// name without namespace or overload (add, add.Tensor), each of which may hold * and ?, or, when nothing is so called,
+// any part of a name.
 func (a *Atlas) Find(pattern string) []Operator {
-	if found := a.find(func(full, short, base string) bool {
+	if found := a.Named(pattern); len(found) > 0 {
+		return found
+	}
+	pattern = strings.ToLower(a.full(pattern))
+	return a.find(func(full, _, _ string) bool { return strings.Contains(strings.ToLower(full), pattern) })
+}
+
+// Named is Find without parts of names.
+func (a *Atlas) Named(pattern string) []Operator {
+	pattern = a.full(pattern)
+	plain, exact := strings.CutSuffix(pattern, ".default") // what Python calls an overload without a name
+	return a.find(func(full, short, base string) bool {
+		if exact {
+			return plain == full || plain == short
+		}
 		if strings.ContainsAny(pattern, "*?[") {
 			return matches(pattern, full) || matches(pattern, short) || matches(pattern, base)
 		}
 		namespaced, _, _ := strings.Cut(full, ".")
 		return pattern == full || pattern == short || pattern == base || pattern == namespaced
-	}); len(found) > 0 {
-		return found
-	}
-	pattern = strings.ToLower(pattern)
-	return a.find(func(full, _, _ string) bool { return strings.Contains(strings.ToLower(full), pattern) })
+	})
 }
 
-func matches(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return ok && err == nil
+// full is an operator's name as the tables write it, where it is written as Python does: aten.add.Tensor.
+func (a *Atlas) full(name string) string {
+	name = strings.TrimPrefix(name, "torch.ops.")
+	space, rest, ok := strings.Cut(name, ".")
+	if ok && slices.Contains(a.Namespaces(), space) {
+		return space + "::" + rest
+	}
+	return name
+}
+
+// Namespaces lists the first parts of operators' names, sorted: aten, torchvision, ….
+func (a *Atlas) Namespaces() []string {
+	a.spaces.Do(func() {
+		for _, pkg := range Packages {
+			for _, r := range a.Table(pkg).Rows {
+				space, _, _ := strings.Cut(r.Name, "::")
+				a.namespaces = append(a.namespaces, space)
+			}
+		}
+		slices.Sort(a.namespaces)
+		a.namespaces = slices.Compact(a.namespaces)
+	})
+	return a.namespaces
 }
 
 func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
@@ -85,7 +130,7 @@ func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
 			_, short, _ := strings.Cut(r.Name, "::")
 			base, _, _ := strings.Cut(short, ".")
 			if wanted(r.Name, short, base) {
-				found = append(found, operator(pkg, t, r))
+				found = append(found, a.operator(pkg, t, r))
 			}
 		}
 	}
@@ -96,11 +141,8 @@ func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
 func (a *Atlas) Operator(name string) (Operator, bool) {
 	for _, pkg := range Packages {
 		t := a.Table(pkg)
-		if i, ok := slices.BinarySearchFunc(t.Rows, name, func(r Row, n string) int {
-			return strings.Compare(r.Name,
-				n)
-		}); ok {
-			return operator(pkg, t, t.Rows[i]), true
+		if i, ok := t.row(name); ok {
+			return a.operator(pkg, t, t.Rows[i]), true
 		}
 	}
 	return Operator{}, false
@@ -182,8 +224,11 @@ func (a *Atlas) Needs(torch Release, roots []Call) (needs []Need, untraced []str
 			}
 			op, known := a.Operator(c.Operator)
 			state := Unknown
-			if known {
+			switch {
+			case known:
 				state = op.At(columns[op.Package])
+			case a.foreign(c.Operator):
+				state = Missing
 			}
 			if state == Composed {
 				seen[c.Operator] = -1
@@ -299,64 +344,6 @@ func (a *Atlas) Lacks(column, operator string) string {
 	return walk(operator)
 }
 
-// API is a name of PyTorch's Python interface and the operators that it calls.
-type API struct {
-	Name              string
-	Forward, Backward []Call
-}
-
-// API finds a Python name: torch.linalg.eig, torch.nn.Conv3d. Shorter forms are found as well: nn.Conv3d,
-// F.interpolate, Tensor.add_.
-func (a *Atlas) API(name string) (API, bool) {
-	lists := a.calls("api.txt", 2)
-	for _, full := range []string{name, "torch." + name, strings.Replace(name, "F.", "torch.nn.functional.", 1),
-		"torch.nn." + name} {
-		forward, ok := lists[full+" forward"]
-		backward, also := lists[full+" backward"]
-		if ok || also {
-			return API{full, forward, backward}, true
-		}
-	}
-	return API{}, false
-}
-
-// APIs lists the Python names that the atlas has, sorted.
-func (a *Atlas) APIs() []string {
-	var names []string
-	for key := range a.calls("api.txt", 2) {
-		name, _, _ := strings.Cut(key, " ")
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// NearAPI lists Python names that are spelt almost so, or that end so.
-func (a *Atlas) NearAPI(name string, n int) []string {
-	names := a.APIs()
-	var found []string
-	_, last, ok := strings.Cut(name, ".")
-	for ok && strings.Contains(last, ".") {
-		_, last, _ = strings.Cut(last, ".")
-	}
-	if last == "" {
-		last = name
-	}
-	for _, s := range names {
-		if strings.HasSuffix(strings.ToLower(s), "."+strings.ToLower(last)) {
-			found = append(found, s)
-		}
-	}
-	found = append(found, nearest(strings.ToLower(name), names, n)...)
-	var list []string
-	for _, s := range found {
-		if !slices.Contains(list, s) {
-			list = append(list, s)
-		}
-	}
-	return list[:min(n, len(list))]
-}
-
 // Callers answers which Python names come down to an operator.
 type Callers struct {
 	above map[string][]string // operator → composed operators that call it
@@ -376,7 +363,7 @@ func (a *Atlas) Callers(column string) *Callers {
 			c.above[call.Operator] = append(c.above[call.Operator], op)
 		}
 	}
-	for key, calls := range a.calls("api.txt", 2) {
+	for key, calls := range a.pythonNames() {
 		for _, call := range calls {
 			c.api[call.Operator] = append(c.api[call.Operator], key)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/internal/target"
 	clean "assay/internal/text"
 )
 
@@ -33,13 +34,17 @@ type Report struct {
 	Troubles []Trouble    `json:"not_checked"` // files that could not be read or parsed as a whole
 	Counts   Counts       `json:"counts"`
 	rules    []*Rule
+	aim      target.Aim
 }
 
 // ReportTarget is what the code was judged for.
 type ReportTarget struct {
 	Device string `json:"device"`
 	Torch  string `json:"torch"`
-	MacOS  string `json:"macos,omitempty"`
+	From   string `json:"torch_from,omitempty"` // why that one, as target.Aim has it
+	// what else was found of the release, or could not be read
+	Beside []string `json:"torch_beside,omitempty"`
+	MacOS  string   `json:"macos,omitempty"`
 }
 
 // Counts of a report's findings.
@@ -70,6 +75,7 @@ type Item struct {
 	Text      string   `json:"text"`
 	Hint      string   `json:"hint,omitempty"`
 	Source    string   `json:"source,omitempty"`
+	Fact      string   `json:"fact,omitempty"` // row of the facts that is behind it: assay ops FACT
 	Fix       *ItemFix `json:"fix,omitempty"`
 
 	excerpt []string // lines of source
@@ -142,7 +148,7 @@ func item(src *Source, f Finding) Item {
 	from, to := src.Place(f.From), src.Place(f.To)
 	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
 		Cell: from.Cell, Line: from.Line, Column: from.Column,
-		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source}
+		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Fact: f.Fact}
 	if f.Sure {
 		i.Certainty = "sure"
 	}
@@ -229,6 +235,7 @@ func (r *Report) Summary() string {
 		}
 	}
 	fmt.Fprintf(b, " (for %s, torch %s).\n", r.Target.Device, r.Target.Torch)
+	b.WriteString(r.aim.Text())
 	if c.Fixed > 0 {
 		fmt.Fprintf(b, "%s fixed.\n", count(c.Fixed, "finding"))
 	}
@@ -420,6 +427,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 		"tool":        object{"driver": object{"name": "assay", "version": r.Version, "rules": rules}},
 		"invocations": []object{{"executionSuccessful": true, "toolExecutionNotifications": notes}},
 		"columnKind":  "unicodeCodePoints",
+		"properties":  object{"device": r.Target.Device, "torch": strings.TrimPrefix(r.aim.String(), "torch ")},
 		"results":     results,
 	}}}
 	e := json.NewEncoder(w)

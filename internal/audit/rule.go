@@ -12,7 +12,9 @@ import (
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 	"assay/internal/pyast"
+	"assay/internal/target"
 )
 
 // Severity says how much a finding matters on the target.
@@ -50,6 +52,7 @@ type Finding struct {
 	Hint     string // what to do; may be empty where Fix says it
 	Fix      *Fix
 	Source   string // of the fact behind it: a file of PyTorch, an issue, the atlas
+	Fact     string // name of its row in internal/facts; "" where it is none
 }
 
 // Doc is a rule's page.
@@ -100,6 +103,7 @@ type Text struct {
 type Target struct {
 	Device string        // mps (the default), cpu, cuda; tensorflow and mlx code is judged by what it imports
 	Torch  atlas.Release // of PyTorch
+	Aim    target.Aim    // why that one
 	MacOS  [2]int        // 0.0: any
 	Atlas  *atlas.Atlas
 }
@@ -125,6 +129,10 @@ type Pass struct {
 	found    map[place]*Finding
 	reported map[string]*Source // those that something was found in, by their own paths
 	notes    map[string]any     // of rules, by name: Note
+	call     int                // how many calls were looked at
+	shared   any                // Once
+	sharedAt int
+	trains   map[*Source]bool
 }
 
 type place struct {
@@ -157,7 +165,9 @@ type answers struct {
 	target *Target
 	mu     sync.Mutex
 	ops    map[string]operators
+	told   map[string][]facts.Said // by Python name or operator; "*": of any tensor
 	names  []string
+	sakes  map[string]string // Namesake
 }
 
 type operators struct {

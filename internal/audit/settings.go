@@ -17,9 +17,10 @@ import (
 // pyproject.toml.
 // The command line goes first.
 type Settings struct {
-	Torch    string   `toml:"torch"`    // release aimed at: "2.8"
+	Torch    string   `toml:"torch"`    // read by target.FindProjectSettings, for every command
+	MacOS    string   `toml:"macos"`    // likewise; earlier assays wrote both here
+	Chip     string   `toml:"chip"`     // likewise
 	Device   string   `toml:"device"`   // mps, cpu, cuda
-	MacOS    string   `toml:"macos"`    // "15"
 	Select   []string `toml:"select"`   // rules to look for; all where empty
 	Ignore   []string `toml:"ignore"`   // rules not to look for
 	Exclude  []string `toml:"exclude"`  // in .gitignore's form

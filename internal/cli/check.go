@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"assay/internal/audit/rules"
 	"assay/internal/fault"
 	"assay/internal/file"
+	"assay/internal/target"
 	"assay/internal/text"
 )
 
@@ -50,7 +50,7 @@ func newCheckCommand(env *Env) *cobra.Command {
 		Use:   "check [flags] [PATH…]",
 		Short: "Find in the source what breaks, falls back or slows down on the target",
 		Long: `Reads scripts, notebooks, packages and requirement files, without Python and without running anything, and tells what will break, fall back to the
-CPU, slow down or mislead on the target: PyTorch's MPS of a release, unless told otherwise. What follows from the source is told as such; what depends
+CPU, slow down or mislead on the target: PyTorch's MPS, of the release that the project pins, unless told otherwise. What follows from the source is told as such; what depends
 on something that the source leaves open is marked as suspected.
 
 Folders are searched as git would. Settings stand in assay.toml ([check]) or pyproject.toml ([tool.assay.check]).
@@ -64,7 +64,7 @@ Exit status: 0 nothing found that is an error or a warning and sure, 3 something
 		RunE: func(cmd *cobra.Command, args []string) error { return runCheck(cmd.Context(), env, opts, args, cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch aimed at (default: the newest that the atlas knows)")
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch aimed at ("+torchDefault+")")
 	f.StringVar(&opts.Device, "device", "", "`device` aimed at: mps, cpu or cuda (default mps)")
 	f.StringVar(&opts.MacOS, "macos", "", "`release` of macOS aimed at (default: any)")
 	f.StringSliceVar(&opts.Select, "select", nil, "only these `rules`")
@@ -91,36 +91,45 @@ Exit status: 0 nothing found that is an error or a warning and sure, 3 something
 // usage is an error in the command line, with what to do.
 func usage(err error, hint string) error { return fault.Exit(fault.Hint(err, hint), fault.Usage) }
 
-// checkTarget makes the target of flags and settings.
-func checkTarget(opts checkOptions, s audit.Settings) (audit.Target, error) {
-	t := audit.Target{Device: first(opts.Device, s.Device, "mps"), Atlas: &atlas.Atlas{}}
-	if !slices.Contains([]string{"mps", "cpu", "cuda"}, t.Device) {
-		return t, usage(fmt.Errorf("check: %q is no device to aim at", t.Device), "mps, cpu or cuda")
+// checkTarget makes the target of flags and settings, for the project in a folder.
+func checkTarget(env *Env, opts checkOptions, s audit.Settings, dir string) (audit.Target, error) {
+	words := target.Words{On: first(opts.Device, s.Device, "mps"), Torch: opts.Torch, MacOS: opts.MacOS}
+	if _, err := target.Check.Parse(words); err != nil {
+		return audit.Target{}, fault.Exit(fault.Hint(fmt.Errorf("check: %w", err), fault.HintOf(err)), fault.Usage)
 	}
-	if wanted := first(opts.Torch, s.Torch); wanted != "" {
-		r, err := t.Atlas.Release("torch", wanted)
-		if err != nil {
-			hint := ""
-			var unknown *atlas.UnknownRelease
-			if errors.As(err, &unknown) {
-				hint = "the nearest is " + unknown.Nearest()
-			}
-			return t, usage(fmt.Errorf("check: %w", err), hint)
+	aim, err := aimAt(env, dir, words)
+	if err != nil {
+		return audit.Target{}, fault.Hint(fmt.Errorf("check: %w", err), fault.HintOf(err))
+	}
+	t := audit.Target{Device: words.On, Atlas: &atlas.Atlas{}, Torch: aim.Release, Aim: aim}
+	if aim.MacOS != "" {
+		t.MacOS, err = target.ParseMacOS(aim.MacOS)
+	}
+	return t, err
+}
+
+// projectOf is the folder that the paths to be checked have in common, or the working folder where that holds none.
+func projectOf(env *Env, paths []string) string {
+	common := ""
+	for _, path := range paths {
+		if path == "-" {
+			path = "."
 		}
-		t.Torch = r
-	} else {
-		all := t.Atlas.Releases("torch")
-		t.Torch = all[len(all)-1]
-	}
-	if m := first(opts.MacOS, s.MacOS); m != "" {
-		major, minor, _ := strings.Cut(m, ".")
-		var err error
-		if t.MacOS[0], err = strconv.Atoi(major); err != nil || t.MacOS[0] < 12 || t.MacOS[0] > 99 {
-			return t, usage(fmt.Errorf("check: %q is no release of macOS that has MPS", m), "for example 14 or 15.5")
+		path = env.Path(path)
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			path = filepath.Dir(path)
 		}
-		t.MacOS[1], _ = strconv.Atoi(minor)
+		for common != "" && path != common && !strings.HasPrefix(path, strings.TrimSuffix(common, "/")+"/") {
+			common = filepath.Dir(common)
+		}
+		if common == "" {
+			common = path
+		}
 	}
-	return t, nil
+	if common == "" || strings.HasPrefix(env.Dir, strings.TrimSuffix(common, "/")+"/") {
+		return env.Dir
+	}
+	return common
 }
 
 func first(list ...string) string {
@@ -175,7 +184,7 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	if err != nil {
 		return usage(fmt.Errorf("check: %w", err), "")
 	}
-	target, err := checkTarget(opts, settings)
+	aimed, err := checkTarget(env, opts, settings, projectOf(env, args))
 	if err != nil {
 		return err
 	}
@@ -189,7 +198,7 @@ func runCheck(ctx context.Context, env *Env, opts checkOptions, args []string, c
 	if err != nil {
 		return err
 	}
-	o := audit.Options{Base: env.Dir, Rules: chosen, Known: rules.All, Target: target, Sure: opts.Sure || settings.Sure,
+	o := audit.Options{Base: env.Dir, Rules: chosen, Known: rules.All, Target: aimed, Sure: opts.Sure || settings.Sure,
 		All: opts.All, Version: Version(),
 		Stdin: env.Stdin, StdinAs: opts.StdinAs}
 	if opts.Fix || opts.Diff {

@@ -13,12 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/atlas"
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
 	"assay/internal/host"
 	"assay/internal/python"
 	"assay/internal/secret"
+	"assay/internal/target"
 	"assay/internal/text"
 )
 
@@ -28,6 +30,7 @@ type doctorOptions struct {
 	Record  string
 	NoGates bool
 	Require []string
+	Asked   target.Words // of the Mac aimed at: --torch, --chip, --macos
 }
 
 // doctorLines is how many findings of one name the page shows: an environment of the wrong architecture has a hundred.
@@ -46,6 +49,7 @@ type doctorBody struct {
 	Interpreter *python.Interpreter `json:"interpreter,omitempty"` // absent when none was found
 	Torch       *python.Torch       `json:"torch,omitempty"`       // absent when it is not installed
 	Packages    []python.Package    `json:"packages"`
+	Aim         target.Aim          `json:"aim"`                // the Mac that variables are judged for
 	Sections    []doctorSection     `json:"sections"`           // of the page, with the names of their findings
 	Gates       []python.Gate       `json:"gates"`              // empty with --no-gates
 	Required    []string            `json:"required,omitempty"` // gates that must pass, from --require
@@ -107,6 +111,8 @@ Exit status 3 when a check finds an error, or when a gate named by --require doe
 	f.StringVar(&opts.Python, "python", "",
 		"interpreter to check: a `path`, a name on PATH, or the folder of an environment")
 	f.StringVar(&opts.Record, "record", "", "also write what the host's sources say, raw, to `file`")
+	f.StringVar(&opts.Asked.Torch, "torch", "", "`release` of PyTorch aimed at ("+torchDefault+")")
+	f.StringVar(&opts.Asked.MacOS, "macos", "", "`release` of macOS aimed at (default: that of assay.toml)")
 	f.BoolVar(&opts.NoGates, "no-gates", false, "do not import any framework")
 	f.StringSliceVar(&opts.Require, "require", nil,
 		"`gate` that must pass, may be repeated: "+strings.Join(python.GateNames(), ", "))
@@ -183,11 +189,19 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 		}
 		r.found.Wheels = append(r.found.Wheels, python.CheckPackages(in, r.Packages, r.Torch)...)
 	}
-	release := ""
-	if r.Torch != nil {
-		release = r.Torch.Release
+	r.Aim, err = target.AimAt(&atlas.Atlas{}, env.Dir, opts.Asked, func() (torch, release, where string) {
+		if r.Torch == nil {
+			return "", in.Version, ""
+		}
+		return r.Torch.Version, in.Version, cmp.Or(in.Chosen, in.Path)
+	})
+	if err != nil {
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("doctor: %w", err), fault.HintOf(err)), fault.Usage)
 	}
-	r.found.Environment = append(r.found.Environment, python.CheckEnviron(env.Environ, release, runtime.GOOS)...)
+	r.found.Wheels = append(r.found.Wheels, knownWrongOf(r)...)
+	r.found.Environment = append(r.found.Environment, checkAim(r.Aim)...)
+	r.found.Environment = append(r.found.Environment,
+		python.CheckEnvironForMac(env.Environ, r.Aim.Torch, runtime.GOOS)...)
 	if r.Interpreter != nil && !opts.NoGates {
 		r.Gates = append(r.Gates, python.Gates(ctx, in, env.Environ)...)
 	}
@@ -207,6 +221,50 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 	r.document()
 	r.Ended = env.Now().UTC()
 	return r, nil
+}
+
+// doctorWrong is how many known wrong results are named.
+const doctorWrong = 4
+
+// knownWrongOf says how many wrong results are known of the torch that is installed, on this macOS, or the one aimed at,
+// those that are certain first.
+func knownWrongOf(r *doctorReport) []evidence.Finding {
+	if r.Torch == nil {
+		return nil
+	}
+	macos, on := r.Aim.MacOS, ""
+	if r.Interpreter != nil && r.Interpreter.Platform == "darwin" {
+		macos = r.Interpreter.System
+	}
+	if _, err := target.ParseMacOS(macos); err == nil && macos != "" {
+		on = " on macOS " + macos
+	}
+	said := knownWrong(r.Torch.Release, macos)
+	if len(said) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range said[:min(doctorWrong, len(said))] {
+		names = append(names, s.Name)
+	}
+	return []evidence.Finding{{Name: "known-wrong-results", Severity: evidence.Note, Basis: evidence.Derived,
+		Text: fmt.Sprintf("%d wrong results are known of torch %s on MPS%s: %s, …", len(said), r.Torch.Release, on,
+			strings.Join(names, ", ")),
+		Hint: "`assay ops --wrong --torch " + r.Torch.Release + "` tells them; `assay check` finds those that a " +
+			"project's code shows"}}
+}
+
+// checkAim says where the release aimed at has no MPS on the macOS aimed at.
+func checkAim(aim target.Aim) []evidence.Finding {
+	floor, known := python.MacFloor(aim.Torch)
+	needed, err := target.ParseMacOS(floor.Backend)
+	have, wrong := target.ParseMacOS(aim.MacOS)
+	if !known || err != nil || wrong != nil || !have.Before(needed) {
+		return nil
+	}
+	return []evidence.Finding{{Name: "macos-too-old", Severity: evidence.Error, Basis: evidence.Derived,
+		Text: fmt.Sprintf("torch %s has no MPS on macOS %s: it needs %s", aim.Torch, have, floor.Backend),
+		Hint: "aim at a newer macOS, or at an older release of PyTorch"}}
 }
 
 // writeRecord writes what the host says to path, which holds either all of it or what it held before.
@@ -375,6 +433,19 @@ func (r *doctorReport) page(opts doctorOptions) string {
 	}
 
 	fmt.Fprintln(&b, "\nEnvironment")
+	line("ok", "judged for "+r.Aim.String(), evidence.Declared, "")
+	for _, beside := range r.Aim.Besides {
+		line("note", beside, evidence.Declared, "")
+	}
+	if t := r.Torch; t != nil && t.Release != r.Aim.Torch {
+		line("note", "torch "+t.Version+" is installed, and another one is aimed at", evidence.Derived, "")
+	}
+	for _, named := range [][3]string{{"macOS ", r.Aim.MacOS, r.Aim.MacOSAt}, {"", r.Aim.Chip, r.Aim.ChipAt}} {
+		if named[1] != "" {
+			line("ok", "aimed at "+named[0]+named[1]+", as "+cmp.Or(named[2], "the command line")+" says",
+				evidence.Declared, "")
+		}
+	}
 	if len(r.found.Environment) == 0 {
 		line("ok", "no variable that would be refused, misread or ignored", evidence.Derived, "")
 	}

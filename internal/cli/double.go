@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,7 +11,8 @@ import (
 	"assay/internal/target"
 )
 
-// rehearsal makes the double of a target: what it leaves open is taken from the interpreter that the command runs in.
+// rehearsal makes the double of a target: what it leaves open is taken from the project here, and from the interpreter
+// that the command runs in.
 func rehearsal(ctx context.Context, env *Env, on target.Target, command []string) (*target.Double, error) {
 	installed := ""
 	in, notFound := interpreterOf(ctx, env, command)
@@ -19,7 +21,15 @@ func rehearsal(ctx context.Context, env *Env, on target.Target, command []string
 			installed = torch.Version
 		}
 	}
-	if on.Release == "" && installed == "" {
+	a := &atlas.Atlas{}
+	aim, err := target.AimAt(a, env.Dir, target.Words{Torch: on.Release, Chip: on.Chip, MacOS: on.MacOS},
+		func() (torch, release, where string) {
+			return installed, in.Version, cmp.Or(in.Chosen, in.Path)
+		})
+	if err != nil {
+		return nil, fault.Hint(fmt.Errorf("--on double: %w", err), fault.HintOf(err))
+	}
+	if aim.Guessed {
 		why := notFound
 		if why == nil {
 			why = fmt.Errorf("none is installed for %s", in.Path)
@@ -27,7 +37,7 @@ func rehearsal(ctx context.Context, env *Env, on target.Target, command []string
 		err := fmt.Errorf("--on double: which release of PyTorch? None is named, and %w", why)
 		return nil, fault.Hint(err, "name one, as --torch 2.8")
 	}
-	return on.Double(&atlas.Atlas{}, installed, func(release string) string {
+	return on.Double(a, aim, installed, func(release string) string {
 		floor, _ := python.MacFloor(release) // of one that was not looked at it is empty
 		return floor.Backend
 	})

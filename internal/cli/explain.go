@@ -16,11 +16,13 @@ import (
 	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/symptom"
+	"assay/internal/target"
 )
 
 type explainOptions struct {
 	json  bool
 	rules bool
+	torch string
 }
 
 func newExplainCommand(env *Env) *cobra.Command {
@@ -44,6 +46,8 @@ Exit status: 0 where something was explained or nothing looks like an error, 4 w
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().BoolVar(&opts.json, "json", false, "print the record ("+symptom.Schema+")")
+	cmd.Flags().StringVar(&opts.torch, "torch", "",
+		"`release` of PyTorch to speak of (default: the one that the log or run names, else as for assay check)")
 	cmd.Flags().BoolVar(&opts.rules, "rules", false, "print the rules")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runExplain(env, opts, args) }
 	return cmd
@@ -58,6 +62,9 @@ func runExplain(env *Env, opts explainOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := aimOfExplanation(env, rep, opts.torch); err != nil {
+		return err
+	}
 	write := func() error { return symptom.Text(env.Stdout, rep, width(env)) }
 	if opts.json {
 		write = func() error { return symptom.JSON(env.Stdout, rep) }
@@ -69,6 +76,20 @@ func runExplain(env *Env, opts explainOptions, args []string) error {
 		return status(fault.CannotTell)
 	}
 	return nil
+}
+
+// aimOfExplanation says for which release an explanation is given: the one typed, that of the log or run, else the one
+// that the project here aims at.
+func aimOfExplanation(env *Env, rep *symptom.Report, typed string) error {
+	if typed == "" && rep.Context.Torch != "" {
+		rep.Aim = &target.Aim{Torch: rep.Context.Torch, Why: rep.Input + " says so", Besides: []string{}}
+		return nil
+	}
+	aim, err := aimAt(env, env.Dir, target.Words{Torch: typed})
+	if err == nil && len(rep.Symptoms) > 0 {
+		rep.Aim = &aim
+	}
+	return err
 }
 
 func explain(env *Env, args []string) (*symptom.Report, error) {

@@ -12,6 +12,10 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/audit/rules"
+	"assay/internal/fault"
+	"assay/internal/target"
+	"assay/internal/text"
 )
 
 type initOptions struct {
@@ -32,7 +36,7 @@ What is there already is left as it is, and said.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch aimed at (default: the newest that the atlas knows)")
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch aimed at ("+torchDefault+")")
 	f.StringVar(&opts.Module, "module", opts.Module, "`name` of the header module")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		dir := "."
@@ -45,10 +49,6 @@ What is there already is left as it is, and said.`,
 }
 
 func runInit(env *Env, opts initOptions, dir string) error {
-	target, err := checkTarget(checkOptions{Torch: opts.Torch}, audit.Settings{})
-	if err != nil {
-		return err
-	}
 	stem, isPython := strings.CutSuffix(opts.Module, ".py")
 	if !isPython || stem == "" || strings.Trim(stem,
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || stem[0] >= '0' && stem[0] <= '9' {
@@ -61,14 +61,25 @@ func runInit(env *Env, opts initOptions, dir string) error {
 		}
 		return usage(fmt.Errorf("init %s: %w", dir, err), "give the project's folder")
 	}
+	aim, err := aimAt(env, full, target.Words{Torch: opts.Torch})
+	if err != nil {
+		return fault.Hint(fmt.Errorf("init: %w", err), fault.HintOf(err))
+	}
 	say := func(name, what string) { fmt.Fprintf(env.Stdout, "%-24s %s\n", name, what) }
-	if err := initFile(full, opts.Module, headerModule(target, stem), say); err != nil {
+	wrong, err := wrongInProject(full, aim)
+	if err != nil {
+		return fmt.Errorf("init %s: look for known wrong results: %w", dir, err)
+	}
+	if err := initFile(full, opts.Module, headerModule(aim, stem, wrong), say); err != nil {
 		return err
 	}
-	if err := initSettings(full, initTOML(target), say); err != nil {
+	if err := initSettings(full, initTOML(aim, opts.Torch != ""), say); err != nil {
 		return err
 	}
-	return initPreCommit(env, full, say)
+	if err := initPreCommit(env, full, say); err != nil {
+		return err
+	}
+	return sayAim(env.Stdout, env, aim)
 }
 
 // initFile writes a file that is not there, and says so.
@@ -127,31 +138,91 @@ func initPreCommit(env *Env, dir string, say func(name, what string)) error {
 	return nil
 }
 
-func initTOML(t audit.Target) string {
-	return fmt.Sprintf(`# Settings of assay check and of the language server, assay lsp.
+// initTOML is the settings of a new project. A release is set where it was typed: otherwise it goes on to come from the
+// project.
+func initTOML(aim target.Aim, typed bool) string {
+	release := fmt.Sprintf("# torch = %q        # the release of PyTorch; where it is not set, that of pins, lock file "+
+		"or environment", atlas.Series(aim.Torch))
+	if typed {
+		release = fmt.Sprintf("torch = %q        # the release of PyTorch", atlas.Series(aim.Torch))
+	}
+	return fmt.Sprintf(`# The Mac that assay judges for: check, ops, run --on double and the others.
+[target]
+%s
+# chip = "m2-pro-16gb"   # the Mac that a rehearsal stands for; m1-16gb, where it is not set
+# macos = "15"           # the release of macOS; any, where it is not set (a rehearsal's is 15)
+
+# Settings of assay check and of the language server, assay lsp.
 [check]
-torch = %q        # the release of PyTorch that the code is judged for
 device = "mps"
-# macos = "15"         # the release of macOS; any, where it is not set
 # ignore = []          # rules not to look for; "assay rule" lists them
 # exclude = ["third_party/"]   # as in .gitignore
 # baseline = "assay-baseline.json"   # findings that are known: assay check --write-baseline assay-baseline.json
 # sure = true          # leave out what is only suspected
-`, atlas.Series(t.Torch.Version))
+`, release)
 }
 
-// headerModule is the module that a project imports before torch. It needs nothing but torch.
-func headerModule(t audit.Target, name string) string {
-	roi := ""
+// headerWrongMost is how many known wrong results the header names.
+const headerWrongMost = 8
+
+// wrongInProject says what a check of a project's folder finds of the known wrong results of the release aimed at, a
+// line of the header each; where it finds none, how many are known, and the command that lists them.
+func wrongInProject(dir string, aim target.Aim) (lines []string, err error) {
+	settings, err := audit.FindSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	files, err := audit.Discover(dir, []string{"."}, settings.Excludes())
+	if err != nil {
+		return nil, err
+	}
+	on, _ := target.ParseMacOS(aim.MacOS) // where none is named, any
+	report, err := audit.Check(&audit.Options{Base: dir, Files: files, Rules: []*audit.Rule{rules.WrongResult},
+		Known: rules.All, Target: audit.Target{Device: "mps", Torch: aim.Release, MacOS: [2]int(on)}})
+	if err != nil {
+		return nil, err
+	}
+	told := map[string]bool{}
+	for _, i := range report.Items {
+		if i.Rule != rules.WrongResult.Name || told[i.Fact] {
+			continue
+		}
+		told[i.Fact] = true
+		if len(lines) == headerWrongMost {
+			lines = append(lines, "and others: \"assay check\" lists them.")
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s:%d)", i.Text, filepath.ToSlash(i.File), i.Line))
+	}
+	if lines == nil {
+		lines = []string{fmt.Sprintf("%d are known of this release, none is shown by this project's code; "+
+			"\"assay ops --wrong\" lists them.", len(knownWrong(aim.Torch, aim.MacOS)))}
+	}
+	for i := range lines { // names of files and what rows say stand in a docstring
+		lines[i] = strings.NewReplacer("\\", "/", `"`+`""`, "...").Replace(text.Line(lines[i]))
+	}
+	return lines, nil
+}
+
+// wrongLines are those of the header about wrong results.
+func wrongLines(wrong []string) string {
+	const about = "\n- Wrong numbers, without a word: "
+	return about + strings.Join(wrong, about)
+}
+
+// headerModule is the module that a project imports before torch. It needs nothing but torch. What is known to come out
+// wrong is given, a line each.
+func headerModule(aim target.Aim, name string, wrong []string) string {
+	roi, a := "", &atlas.Atlas{}
 	for _, op := range []string{"torchvision::roi_align", "torchvision::roi_pool"} {
-		o, known := t.Atlas.Operator(op)
-		r, beside := t.Atlas.Beside("torchvision", t.Torch.Version)
+		o, known := a.Operator(op)
+		r, beside := a.Beside("torchvision", aim.Torch)
 		if known && beside && (o.At(r.Column) == atlas.Missing || o.At(r.Column) == atlas.NoStub) {
 			roi += "\n- torchvision.ops." + strings.TrimPrefix(op, "torchvision::") +
 				": torchvision beside this release has no kernel for MPS."
 		}
 	}
-	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(t.Torch.Version), "\nROI\n", roi+"\n\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
+	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(aim.Torch), "\nROI\n", roi+wrongLines(wrong)+"\n\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
 
     from NAME import device
 

@@ -23,7 +23,8 @@ func newLSPCommand(env *Env) *cobra.Command {
 	cmd.Flags().Int("clientProcessId", 0, "taken for VS Code, which passes it; the server ends with its input")
 	cmd.Flags().MarkHidden("clientProcessId")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s := &lsp.Server{Version: Version(), Configure: lspConfig}
+		s := &lsp.Server{Version: Version(),
+			Configure: func(folder string) (lsp.Config, error) { return lspConfig(env, folder) }}
 		code, err := s.Run(cmd.Context(), env.Stdin, env.Stdout)
 		if err != nil {
 			return fmt.Errorf("lsp: %w", err)
@@ -37,12 +38,12 @@ func newLSPCommand(env *Env) *cobra.Command {
 }
 
 // lspConfig is how the files of a folder are checked.
-func lspConfig(folder string) (lsp.Config, error) {
+func lspConfig(env *Env, folder string) (lsp.Config, error) {
 	s, err := audit.FindSettings(folder)
 	if err != nil {
 		return lsp.Config{}, err
 	}
-	target, err := checkTarget(checkOptions{}, s)
+	target, err := checkTarget(env, checkOptions{}, s, folder)
 	if err != nil {
 		return lsp.Config{}, err
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"assay/internal/facts"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type opsOptions struct {
 	JSON    bool
 	Diff    bool
 	API     string
+	Wrong   bool
 }
 
 // opsSchema names the version of the JSON form of `assay ops`.
@@ -35,10 +37,14 @@ const opsDetailed = 6
 // traced on a CPU, from sources and issues that each row names.
 type opsAnswer struct {
 	Schema    string       `json:"schema"`
-	Torch     string       `json:"torch"` // the release that states speak of
-	Basis     string       `json:"basis"` // derived
+	Torch     string       `json:"torch"`                  // the release that states speak of
+	From      string       `json:"torch_from,omitempty"`   // why that release, as target.Aim has it
+	Beside    []string     `json:"torch_beside,omitempty"` // what else was found of the release
+	Basis     string       `json:"basis"`                  // derived
 	API       *opsAPI      `json:"api,omitempty"`
+	APIs      []opsAPI     `json:"apis,omitempty"` // the Python names that a pattern fits
 	Operators []opsState   `json:"operators"`
+	Facts     []opsFact    `json:"facts,omitempty"` // what is known of them beyond states, the worst first
 	Diff      *opsDiff     `json:"diff,omitempty"`
 	Sources   []opsRelease `json:"sources"` // the wheels that the states were read from
 }
@@ -57,19 +63,20 @@ type opsState struct {
 	History []atlas.Span `json:"history"`
 	// first release series with a kernel; absent when the newest has none
 	NativeFrom string `json:"native_from,omitempty"`
+	// what later releases do better with one that is not native, in words: composed of others from torch 2.14 on
+	Later string `json:"later,omitempty"`
 	// a missing operator that a composed one calls whatever its inputs
 	Lacks string `json:"lacks,omitempty"`
 	// the operator that the error of a missing one names, where it is another
 	ErrorNames string    `json:"error_names,omitempty"`
 	Needs      []opsNeed `json:"needs,omitempty"` // of a composed operator
 	// composed operators of which it is not known what they call
-	Untraced []string      `json:"untraced,omitempty"`
-	Autocast string        `json:"autocast,omitempty"`
-	Sparse   string        `json:"sparse,omitempty"`
-	Types    []string      `json:"types,omitempty"`       // element types of a TensorFlow kernel
-	Facts    []*facts.Fact `json:"facts,omitempty"`       // worst first
-	Forward  []string      `json:"forward_of,omitempty"`  // Python names whose forward calls it
-	Backward []string      `json:"backward_of,omitempty"` // Python names whose backward calls it
+	Untraced []string `json:"untraced,omitempty"`
+	Autocast string   `json:"autocast,omitempty"`
+	Sparse   string   `json:"sparse,omitempty"`
+	Types    []string `json:"types,omitempty"`       // element types that its kernel takes, ? where that is not known
+	Forward  []string `json:"forward_of,omitempty"`  // Python names whose forward calls it
+	Backward []string `json:"backward_of,omitempty"` // Python names whose backward calls it
 }
 
 type opsNeed struct {
@@ -77,19 +84,23 @@ type opsNeed struct {
 	State      string `json:"state"`
 	Sometimes  bool   `json:"sometimes,omitempty"` // for some inputs only
 	NativeFrom string `json:"native_from,omitempty"`
+	Later      string `json:"later,omitempty"` // as of an operator
 }
 
 type opsAPI struct {
 	Name     string        `json:"name"`
 	Forward  *opsDirection `json:"forward,omitempty"`
 	Backward *opsDirection `json:"backward,omitempty"`
+	Ways     []opsAPI      `json:"ways,omitempty"` // calls of it that were traced apart: torch.add(out=)
 }
 
 type opsDirection struct {
-	Verdict  string    `json:"verdict"` // native, partly missing, missing, unknown
-	Calls    []string  `json:"calls"`   // ? behind an operator: for some inputs only
+	// native, unknown, not there, on the CPU, missing; the last two also for some inputs
+	Verdict  string    `json:"verdict"`
+	Calls    []string  `json:"calls"` // ? behind an operator: for some inputs only
 	Needs    []opsNeed `json:"needs"`
 	Untraced []string  `json:"untraced,omitempty"`
+	Types    []string  `json:"types,omitempty"` // as of an operator, where it is one that is called
 }
 
 type opsDiff struct {
@@ -109,24 +120,26 @@ func newOpsCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ops [PATTERN]",
 		Short: "Say which operators run on MPS, in which release",
-		Long: `Looks operators up in the atlas: whether one has a kernel for MPS in a release of PyTorch, is composed of others, or is missing; since
-when; under which conditions it refuses; and which Python names come down to it. PATTERN is an operator (sgn, add.Tensor, aten::sgn),
+		Long: `Looks operators up in the atlas: whether one has a kernel for MPS in a release of PyTorch, is composed of others, or is missing;
+since when; under which conditions it refuses; and which Python names come down to it. PATTERN is an operator (sgn, add.Tensor, aten::sgn),
 a pattern (linalg_*), a part of a name, or a Python name (torch.linalg.eig).
 
 States are derived from released macOS wheels, for torchvision, torchaudio and tensorflow-metal as well; --torch asks about one
-release of torch and the releases that go with it, by default the newest known. --diff names two releases and lists what changed.`,
+release of torch and the releases that go with it, by default the one that the project here aims at. --diff names two releases and lists what changed.`,
 		Example: `assay ops grid_sampler_3d
 assay ops 'linalg_*' --torch 2.8 --missing
-assay ops --api torch.nn.AdaptiveAvgPool3d
+assay ops torch.nn.AdaptiveAvgPool3d
+assay ops 'torch.linalg.*' --torch 2.8
 assay ops --diff 2.7 2.8`,
 		Args: cobra.ArbitraryArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0")
+	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0 ("+torchDefault+")")
 	f.BoolVar(&opts.Missing, "missing", false, "only operators that are missing in that release")
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+opsSchema+")")
 	f.BoolVar(&opts.Diff, "diff", false, "what changed between two releases: --diff 2.7 2.8 [PATTERN]")
 	f.StringVar(&opts.API, "api", "", "Python `name` whose operators to list")
+	f.BoolVar(&opts.Wrong, "wrong", false, "the known wrong results of that release, those that are certain first")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runOps(env, opts, args) }
 	return cmd
 }
@@ -134,8 +147,20 @@ assay ops --diff 2.7 2.8`,
 func runOps(env *Env, opts opsOptions, args []string) error {
 	a := &atlas.Atlas{}
 	var answer *opsAnswer
+	var aim target.Aim
 	var err error
+	if !opts.Diff { // it names its releases
+		if aim, err = aimAt(env, env.Dir, target.Words{Torch: opts.Torch}); err != nil {
+			return err
+		}
+		opts.Torch = aim.Torch
+	}
 	switch {
+	case opts.Wrong && (opts.Diff || opts.Missing || opts.API != "" || len(args) > 0):
+		err = fault.Exit(errors.New("ops --wrong: it lists what is known of a release: with --torch and --json alone"),
+			fault.Usage)
+	case opts.Wrong:
+		return wrongOps(env, opts, aim)
 	case opts.Diff:
 		answer, err = diffOps(a, opts, args)
 	case opts.API != "" && len(args) > 0:
@@ -154,44 +179,57 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 		if len(args) == 1 {
 			pattern = args[0]
 		}
-		if _, isAPI := a.API(pattern); isAPI && strings.Contains(pattern, ".") && len(a.Find(pattern)) == 0 ||
-			strings.HasPrefix(pattern, "torch.") {
-			answer, err = apiOps(a, opts, pattern)
-		} else {
-			answer, err = findOps(a, opts, pattern)
-		}
+		answer, err = lookOps(a, opts, pattern)
 	}
 	if err != nil {
 		return err
 	}
+	answer.From, answer.Beside = aim.Why, aim.Besides
 	if opts.JSON {
 		enc := json.NewEncoder(env.Stdout)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
 		return enc.Encode(answer)
 	}
-	return answer.text(env.Stdout, a, width(env))
+	err = answer.text(env.Stdout, a, width(env))
+	if err == nil {
+		err = sayAim(env.Stdout, env, aim)
+	}
+	return err
 }
 
-// releaseOf finds the release of torch that is asked about.
-func releaseOf(a *atlas.Atlas, version string) (atlas.Release, error) {
-	if version == "" {
-		all := a.Releases("torch")
-		return all[len(all)-1], nil
+// lookOps finds what a pattern names: operators, a Python name, several of them, the operators that have the name of a
+// function, or operators that have it in theirs.
+func lookOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error) {
+	if f := facts.Load().Fact(pattern); f != nil {
+		return factOps(a, opts, f)
 	}
-	r, err := target.ParseRelease(a, version)
-	var unknown *atlas.UnknownRelease
-	if errors.As(err, &unknown) {
-		err = fault.Exit(err, fault.Usage)
+	if len(a.Named(pattern)) > 0 {
+		return findOps(a, opts, pattern)
 	}
-	return r, err
+	if strings.ContainsAny(pattern, "*?") {
+		if apis := a.MatchAPIs(pattern); len(apis) > 0 {
+			return apisOps(a, opts, apis)
+		}
+	}
+	if _, ok := a.API(pattern); ok {
+		return apiOps(a, opts, pattern)
+	}
+	if same := a.Namesake(pattern); same != "" {
+		return findOps(a, opts, same)
+	}
+	if !strings.HasPrefix(pattern, "torch.ops.") &&
+		slices.ContainsFunc(atlas.Libraries, func(l string) bool { return strings.HasPrefix(pattern, l) }) {
+		return apiOps(a, opts, pattern)
+	}
+	return findOps(a, opts, pattern)
 }
 
 // newAnswer begins an answer about a release of torch, and says which releases of the other packages go with it.
 func newAnswer(a *atlas.Atlas, version string) (*opsAnswer, map[string]atlas.Release, error) {
-	r, err := releaseOf(a, version)
+	r, err := target.ParseRelease(a, version)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fault.Exit(err, fault.Usage)
 	}
 	beside := map[string]atlas.Release{}
 	for _, pkg := range atlas.Packages {
@@ -236,7 +274,7 @@ func findOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 			continue
 		}
 		s := opsState{Lacks: lacks, Name: op.Name, Package: op.Package, State: state.String(), History: op.Spans,
-			NativeFrom: op.NativeFrom()}
+			NativeFrom: op.NativeFrom(), Later: a.Later(op, r.Column)}
 		if how, around := a.Generated(op.Name); how == "structured" && state == atlas.Missing {
 			s.ErrorNames = around
 		}
@@ -254,26 +292,33 @@ func details(a *atlas.Atlas, o *opsAnswer, beside map[string]atlas.Release) {
 	torch := beside["torch"]
 	autocast, sparse := a.Table("autocast").Column(torch.Column), a.Table("sparse").Column(torch.Column)
 	callers := a.Callers(torch.Column)
+	var calls []atlas.Call
 	for i := range o.Operators {
 		s := &o.Operators[i]
 		if s.State == atlas.Composed.String() {
 			needs, untraced := a.Needs(torch, []atlas.Call{{Operator: s.Name}})
-			s.Needs, s.Untraced = opsNeeds(a, needs), untraced
+			s.Needs, s.Untraced = opsNeeds(a, torch, needs), untraced
 		}
 		s.Autocast = map[byte]string{'L': "lower precision", 'F': "float32", 'W': "widest input type"}[autocast[s.Name]]
 		s.Sparse = map[byte]string{'O': "COO", 'R': "compressed", 'B': "COO and compressed"}[sparse[s.Name]]
 		s.Types = a.Types(s.Name, beside[s.Package].Column)
-		s.Facts = factsOf(a, s.Name, torch.Version)
+		calls = append(calls, atlas.Call{Operator: s.Name})
 		s.Forward, s.Backward = callers.Of(s.Name)
 	}
+	said := facts.Load().Ask(a, facts.Question{Torch: torch.Version, Operators: calls, Everyone: true})
+	if len(o.Operators) <= opsDetailed {
+		said = ofNames(a, torch.Version, o.Operators, said)
+	}
+	o.Facts = opsFacts(said)
 }
 
-func opsNeeds(a *atlas.Atlas, needs []atlas.Need) []opsNeed {
+func opsNeeds(a *atlas.Atlas, torch atlas.Release, needs []atlas.Need) []opsNeed {
 	list := []opsNeed{}
 	for _, n := range needs {
 		need := opsNeed{Operator: n.Operator, State: n.State.String(), Sometimes: n.Sometimes}
 		if op, ok := a.Operator(n.Operator); ok && n.State != atlas.Native {
-			need.NativeFrom = op.NativeFrom()
+			beside, _ := a.Beside(op.Package, torch.Version)
+			need.NativeFrom, need.Later = op.NativeFrom(), a.Later(op, beside.Column)
 		}
 		list = append(list, need)
 	}
@@ -286,52 +331,101 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 		return nil, err
 	}
 	api, ok := a.API(name)
+	o.Facts = opsFacts(facts.Load().Ask(a, facts.Question{Torch: o.Torch, Python: name, Everyone: true}))
+	if named := slices.ContainsFunc(o.Facts, func(f opsFact) bool { return !f.Everywhere() }); !ok && named {
+		o.API = &opsAPI{Name: name}
+		return o, nil
+	}
 	if !ok {
 		err := fmt.Errorf("ops: the Python name %q was not traced", name)
+		if strings.ContainsAny(name, "*?") {
+			err = fmt.Errorf("ops: no Python name that was traced fits %q", name)
+		}
 		if near := a.NearAPI(name, 8); len(near) > 0 {
 			return nil, fault.Hint(err, "near: "+strings.Join(near, " "))
 		}
 		return nil, fault.Hint(err, "ask for the operator itself: assay ops NAME")
 	}
 	torch := beside["torch"]
-	o.API = &opsAPI{Name: api.Name, Forward: direction(a, torch, api.Forward),
-		Backward: direction(a, torch, api.Backward)}
+	one := opsName(a, torch, api)
+	for _, way := range a.Ways(api.Name) {
+		one.Ways = append(one.Ways, opsName(a, torch, way))
+	}
+	o.API = &one
 	seen := map[string]bool{}
-	for _, d := range []*opsDirection{o.API.Forward, o.API.Backward} {
-		if d == nil {
-			continue
-		}
+	for _, d := range one.directions() {
 		for _, n := range d.Needs {
 			if op, ok := a.Operator(n.Operator); ok && !seen[n.Operator] {
 				seen[n.Operator] = true
 				o.Operators = append(o.Operators, opsState{Name: op.Name, Package: op.Package, State: n.State,
-					History: op.Spans, NativeFrom: op.NativeFrom()})
+					History: op.Spans, NativeFrom: op.NativeFrom(), Later: n.Later})
 				o.source(beside[op.Package])
 			}
 		}
 	}
-	for i, s := range o.Operators {
-		o.Operators[i].Facts = factsOf(a, s.Name, o.Torch)
+	o.API.refuse(o.Facts)
+	return o, nil
+}
+
+func opsName(a *atlas.Atlas, torch atlas.Release, api atlas.API) opsAPI {
+	api = a.In(torch, api)
+	return opsAPI{Name: api.Name, Forward: direction(a, torch, api.Name, api.Forward),
+		Backward: direction(a, torch, api.Name, api.Backward)}
+}
+
+// isStep reports whether the name is an optimizer's step, of which each way is a thing of its own.
+func (d *opsAPI) isStep() bool {
+	return strings.HasPrefix(d.Name, "torch.optim.") && strings.HasSuffix(d.Name, ".step")
+}
+
+// directions are those that are told about: the name's own, and of an optimizer those of all its ways.
+func (d *opsAPI) directions() []*opsDirection {
+	list := []*opsDirection{d.Forward, d.Backward}
+	if d.isStep() {
+		for _, way := range d.Ways {
+			list = append(list, way.Forward)
+		}
+	}
+	return slices.DeleteFunc(list, func(x *opsDirection) bool { return x == nil })
+}
+
+// apisOps is the answer about the Python names that a pattern fits.
+func apisOps(a *atlas.Atlas, opts opsOptions, apis []atlas.API) (*opsAnswer, error) {
+	o, beside, err := newAnswer(a, opts.Torch)
+	if err != nil {
+		return nil, err
+	}
+	for _, api := range apis {
+		one := opsName(a, beside["torch"], api)
+		if opts.Missing && one.verdict(one.Forward) != "missing" && one.verdict(one.Backward) != "missing" {
+			continue
+		}
+		o.APIs = append(o.APIs, one)
+		for _, d := range one.directions() {
+			for _, n := range d.Needs {
+				if op, ok := a.Operator(n.Operator); ok {
+					o.source(beside[op.Package])
+				}
+			}
+		}
 	}
 	return o, nil
 }
 
-// factsOf is what is known of an operator in a release, worst first.
-func factsOf(a *atlas.Atlas, operator, torch string) []*facts.Fact {
-	var list []*facts.Fact
-	for _, said := range facts.Load().Ask(a, facts.Question{Torch: torch,
-		Operators: []atlas.Call{{Operator: operator}}}) {
-		list = append(list, said.Fact)
+// verdict is a direction's, "-" where there is none.
+func (d *opsAPI) verdict(x *opsDirection) string {
+	if x == nil {
+		return "-"
 	}
-	return list
+	return x.Verdict
 }
 
-func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDirection {
+func direction(a *atlas.Atlas, torch atlas.Release, name string, roots []atlas.Call) *opsDirection {
 	if roots == nil {
 		return nil
 	}
 	needs, untraced := a.Needs(torch, roots)
-	d := &opsDirection{Verdict: "native", Calls: []string{}, Needs: opsNeeds(a, needs), Untraced: untraced}
+	d := &opsDirection{Verdict: "native", Calls: []string{}, Needs: opsNeeds(a, torch, needs), Untraced: untraced}
 	for _, c := range roots {
 		name := c.Operator
 		if c.Sometimes {
@@ -340,8 +434,8 @@ func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDire
 		d.Calls = append(d.Calls, name)
 	}
 	worse := func(verdict string) {
-		order := []string{"native", "unknown", "on the CPU for some inputs", "on the CPU", "missing for some inputs",
-			"missing"}
+		order := []string{"native", "unknown", "not there", "on the CPU for some inputs", "on the CPU",
+			"missing for some inputs", "missing"}
 		if slices.Index(order, verdict) > slices.Index(order, d.Verdict) {
 			d.Verdict = verdict
 		}
@@ -349,11 +443,19 @@ func direction(a *atlas.Atlas, torch atlas.Release, roots []atlas.Call) *opsDire
 	if len(untraced) > 0 {
 		worse("unknown")
 	}
+	if len(roots) == 1 {
+		d.Types = a.Types(roots[0].Operator, torch.Column)
+	}
+	unlike := slices.ContainsFunc(needs, func(n atlas.Need) bool { return n.State != atlas.Missing })
 	for _, n := range needs {
 		verdict := map[atlas.State]string{atlas.Native: "native", atlas.CPU: "on the CPU", atlas.Missing: "missing",
 			atlas.NoStub: "missing", atlas.Raises: "missing",
 			atlas.Undefined: "unknown", atlas.Unknown: "unknown"}[n.State]
-		if n.Sometimes && (verdict == "missing" || verdict == "on the CPU") {
+		if base, _, _ := strings.Cut(n.Operator, "."); n.State == atlas.Undefined && base == a.Namesake(name) {
+			verdict = "not there"
+		}
+		// Whichever way it takes is missing where all are.
+		if n.Sometimes && unlike && (verdict == "missing" || verdict == "on the CPU") {
 			verdict += " for some inputs"
 		}
 		worse(verdict)
@@ -407,10 +509,11 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 		o.Diff.text(&b)
 	case o.API != nil:
 		o.API.text(&b, o.Torch, w)
-		near, rest := o.API.near(o.Operators)
-		if notes(&b, near, w); rest > 0 {
-			fmt.Fprintf(&b, "\n%d more notes on operators that others call as well: --json has them\n", rest)
-		}
+		factsText(&b, o.Facts, w)
+	case o.APIs != nil:
+		o.names(&b, w)
+	case len(o.Operators) == 0 && len(o.Facts) == 1:
+		o.Facts[0].text(&b, w)
 	default:
 		o.table(&b)
 		if len(o.Operators) <= opsDetailed {
@@ -418,7 +521,7 @@ func (o *opsAnswer) text(out io.Writer, a *atlas.Atlas, w int) error {
 				b.WriteString("\n")
 				s.text(&b, o.Torch, w)
 			}
-			notes(&b, o.Operators, w)
+			factsText(&b, o.Facts, w)
 		}
 	}
 	var sources []string
@@ -505,13 +608,8 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 	if s.ErrorNames != "" {
 		line += "; the error names " + s.ErrorNames
 	}
-	last := s.History[len(s.History)-1]
-	switch {
-	case s.State == "native":
-	case s.NativeFrom != "":
-		line += ". Native from " + s.Package + " " + s.NativeFrom + " on"
-	case s.State == "missing" || s.State == "on the CPU":
-		line += ". No release up to " + s.Package + " " + last.To + " has a kernel for it"
+	if s.Later != "" {
+		line += ". " + strings.ToUpper(s.Later[:1]) + s.Later[1:]
 	}
 	wrapTo(b, line+".", "", "  ", w)
 	needsText(b, s.Needs, s.Untraced, w)
@@ -521,53 +619,31 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 	if s.Sparse != "" {
 		fmt.Fprintf(b, "  sparse kernels: %s\n", s.Sparse)
 	}
-	if len(s.Types) > 0 {
-		wrapTo(b, "element types: "+strings.Join(s.Types, " "), "  ", "    ", w)
-	}
+	typesText(b, s.Types, w)
 	namesText(b, "forward of", s.Forward, w)
 	namesText(b, "backward of", s.Backward, w)
 }
 
-// notes prints the conditions and bugs of operators, each once.
-func notes(b *strings.Builder, operators []opsState, w int) {
-	said := map[string]bool{}
-	for _, s := range operators {
-		for _, c := range s.Facts {
-			if said[c.Name] {
-				continue
-			}
-			if len(said) == 0 {
-				b.WriteString("\n")
-			}
-			said[c.Name] = true
-			line := short(s.Name) + " " + strings.Join(notEmpty(string(c.Outcome), c.Error), " ") + ": " + c.When
-			if c.Wrong != "" {
-				line = short(s.Name) + " wrong result: " + c.When + ": " + c.Wrong
-			}
-			if c.MacOS != "" {
-				line += ", macOS " + c.MacOS
-			}
-			if c.Text != "" {
-				line += ": “" + strings.TrimSpace(c.Text) + "”"
-			}
-			switch {
-			case c.Fixed != "":
-				line += "; right from " + c.Fixed + " on"
-			case c.Wrong != "":
-				line += "; no release with a fix is known"
-			}
-			if c.Remedy != "" {
-				line += " → " + c.Remedy
-			}
-			wrapTo(b, line+" ("+c.Known+"; "+c.Source+")", "· ", "    ", w)
-		}
-	}
-}
-
 func short(name string) string { return strings.TrimPrefix(name, "aten::") }
 
-func notEmpty(list ...string) []string {
-	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+// typesText prints the element types that a kernel takes, and those of which that is not known.
+func typesText(b *strings.Builder, types []string, w int) {
+	var known, open []string
+	for _, t := range types {
+		if plain, unknown := strings.CutSuffix(t, "?"); unknown {
+			open = append(open, plain)
+		} else {
+			known = append(known, t)
+		}
+	}
+	if len(types) == 0 {
+		return
+	}
+	line := "element types: " + cmp.Or(strings.Join(known, " "), "none is known")
+	if len(open) > 0 {
+		line += "; not known of " + strings.Join(open, " ")
+	}
+	wrapTo(b, line, "  ", "    ", w)
 }
 
 // needsText lists what is not native a line each, then what is.
@@ -584,8 +660,8 @@ func needsText(b *strings.Builder, needs []opsNeed, untraced []string, w int) {
 			if n.Sometimes {
 				line += " for some inputs"
 			}
-			if line += ": " + n.State; n.NativeFrom != "" {
-				line += ", native since " + n.NativeFrom
+			if line += ": " + n.State; n.Later != "" {
+				line += "; " + n.Later
 			}
 			wrapTo(b, line, "  ", "    ", w)
 		}
@@ -616,32 +692,84 @@ func namesText(b *strings.Builder, what string, names []string, w int) {
 
 func (d *opsAPI) text(b *strings.Builder, torch string, w int) {
 	fmt.Fprintf(b, "%s in torch %s\n", d.Name, torch)
-	for _, x := range []struct {
-		name string
-		d    *opsDirection
-	}{{"forward", d.Forward}, {"backward", d.Backward}} {
-		if x.d == nil {
-			fmt.Fprintf(b, "%s: none traced\n", x.name)
-			continue
+	d.Forward.text(b, "forward", w)
+	if !d.isStep() {
+		d.Backward.text(b, "backward", w)
+	}
+	var apart []string
+	for _, way := range d.Ways {
+		verdict := way.verdict(way.Forward)
+		if way.Forward == nil {
+			verdict = way.verdict(way.Backward)
 		}
-		wrapTo(b, x.name+": "+x.d.Verdict+" · calls "+strings.Join(x.d.Calls, " "), "", "  ", w)
-		needsText(b, x.d.Needs, x.d.Untraced, w)
+		if d.isStep() {
+			fmt.Fprintf(b, "%s\n", way.Name)
+			way.Forward.text(b, "forward", w)
+		} else {
+			lacks := strings.Join(way.lacks(), " ")
+			apart = append(apart, strings.TrimSuffix(way.Name+" "+verdict+": "+lacks, ": "))
+		}
+	}
+	if len(apart) > 0 {
+		wrapTo(b, "calls that differ: "+strings.Join(apart, ", "), "", "  ", w)
 	}
 }
 
-// near picks the operators that the API calls itself or that are not native; rest counts the notes of the others.
-func (d *opsAPI) near(operators []opsState) (near []opsState, rest int) {
-	for _, s := range operators {
-		called := func(x *opsDirection) bool {
-			return x != nil && (slices.Contains(x.Calls, s.Name) || slices.Contains(x.Calls, s.Name+"?"))
-		}
-		if s.State != "native" || called(d.Forward) || called(d.Backward) && d.Forward == nil {
-			near = append(near, s)
-		} else {
-			rest += len(s.Facts)
+func (d *opsDirection) text(b *strings.Builder, name string, w int) {
+	if d == nil {
+		fmt.Fprintf(b, "%s: none traced\n", name)
+		return
+	}
+	calls := "no operator"
+	if len(d.Calls) > 0 {
+		calls = strings.Join(d.Calls, " ")
+	}
+	wrapTo(b, name+": "+d.Verdict+" · calls "+calls, "", "  ", w)
+	needsText(b, d.Needs, d.Untraced, w)
+	typesText(b, d.Types, w)
+}
+
+// names prints Python names as a table, and what of each is missing or runs on the CPU.
+func (o *opsAnswer) names(b *strings.Builder, w int) {
+	rows := [][]string{{"Python name", "forward", "backward"}}
+	for _, d := range o.APIs {
+		rows = append(rows, []string{d.Name, d.verdict(d.Forward), d.verdict(d.Backward)})
+	}
+	wide := make([]int, 3)
+	for _, row := range rows {
+		for i, cell := range row {
+			wide[i] = max(wide[i], len(cell))
 		}
 	}
-	return near, rest
+	for i, row := range rows {
+		line := fmt.Sprintf("%-*s  %-*s  %-*s", wide[0], row[0], wide[1], row[1], wide[2], row[2])
+		if lacks := i > 0 && len(o.APIs[i-1].lacks()) > 0; lacks {
+			wrapTo(b, strings.Join(o.APIs[i-1].lacks(), " "), line+"  ", "      ", w)
+		} else {
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	fmt.Fprintf(b, "\n%d Python names in torch %s\n", len(o.APIs), o.Torch)
+}
+
+// lacks lists the operators that a name needs and MPS has no kernel for, ? behind those that some inputs alone reach.
+func (d *opsAPI) lacks() []string {
+	var list []string
+	for _, x := range []*opsDirection{d.Forward, d.Backward} {
+		if x == nil {
+			continue
+		}
+		for _, n := range x.Needs {
+			name := short(n.Operator)
+			if n.Sometimes {
+				name += "?"
+			}
+			if n.State != "native" && n.State != "unknown" && !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+	}
+	return list
 }
 
 func (d *opsDiff) text(b *strings.Builder) {

@@ -83,11 +83,13 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.StringVar(&opts.only, "only", "", "after some ordinary steps, run one `side` alone: data or forward")
 	f.StringVar(&opts.warnEpoch, "warn-epoch", opts.warnEpoch, "warn of epochs longer than this `time`")
 	f.StringVar(&opts.asked.Torch, "torch", "",
-		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
+		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0 ("+torchDefault+")")
 	f.StringVar(&opts.asked.Chip, "chip", "",
-		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
+		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default that of assay.toml, else "+
+			target.DefaultChip)
 	f.StringVar(&opts.asked.MacOS, "macos", "",
-		"with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
+		"with --on double: `release` of macOS, 15 or 15.5; default that of assay.toml, else 15, or what that release of "+
+			"PyTorch needs")
 	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
 	f.BoolVar(&opts.noCPU, "no-cpu", false,
 		"with --on double and pytest: do not run the tests that failed once more on the CPU")
@@ -207,6 +209,9 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		return nil, err
 	}
 	survive(env, "keeping the evidence", func() { keepEvidence(env, opts, res) })
+	if double != nil && !opts.quiet {
+		sayAim(env.Stderr, env, double.Aim)
+	}
 	survive(env, "recording the run in the logbook", func() { recordRun(ctx, env, opts, res) })
 	return res, nil
 }

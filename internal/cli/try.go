@@ -60,11 +60,13 @@ tried; 2 where the command line is wrong.`,
 	f.BoolVar(&opts.all, "all", false, "every model that the package offers")
 	f.BoolVar(&opts.eval, "eval", false, "call the model's eval() first")
 	f.StringVar(&opts.asked.Torch, "torch", "",
-		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0; default the one installed")
+		"with --on double: `release` of PyTorch to stand for, 2.8 or 2.8.0 ("+torchDefault+")")
 	f.StringVar(&opts.asked.Chip, "chip", "",
-		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default "+target.DefaultChip)
+		"with --on double: `chip` of the Mac, as m2-pro or m3-ultra-96gb; default that of assay.toml, else "+
+			target.DefaultChip)
 	f.StringVar(&opts.asked.MacOS, "macos", "",
-		"with --on double: `release` of macOS, 15 or 15.5; default 15, or what that release of PyTorch needs")
+		"with --on double: `release` of macOS, 15 or 15.5; default that of assay.toml, else 15, or what that release of "+
+			"PyTorch needs")
 	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false,
 		"with --on double: carry shapes and no data, where the model allows")
 	f.StringVar(&opts.limit, "limit", opts.limit, "with --all: end a model after this `time`")
@@ -105,6 +107,9 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 		err = result.JSON(env.Stdout)
 	} else {
 		err = result.Text(env.Stdout, width(env))
+		if err == nil && o.Double != nil {
+			err = sayAim(env.Stdout, env, o.Double.Aim)
+		}
 	}
 	if s := result.Status(); err == nil && s != fault.OK {
 		return status(s)

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/atlas"
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/target"
 	"assay/internal/verdict"
 )
 
@@ -120,6 +122,9 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 		}
 	}
 	rep := verdict.Judge(runs, verdict.Options{Declared: opts.declared, Policy: policy, Past: past, Paths: paths})
+	if err := aimOfVerdict(env, rep, runs[0]); err != nil {
+		return err
+	}
 	if opts.json {
 		err = verdict.JSON(env.Stdout, rep)
 	} else {
@@ -133,5 +138,27 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	case rep.Lane == verdict.None:
 		return status(fault.CannotTell)
 	}
+	return nil
+}
+
+// aimOfVerdict says for which release a verdict is given, that of the run that names the subject, and where the project
+// here aims at another one by now.
+func aimOfVerdict(env *Env, rep *verdict.Report, run *evidence.Run) error {
+	rep.Torch, rep.From = run.Target.Release, "as it ran"
+	if run.Target.Framework != "torch" {
+		rep.Torch, rep.From = "", "the run shows no PyTorch"
+	}
+	if double := run.Target.Double; double != nil {
+		rep.Torch, rep.From = double.Release, "as it was rehearsed"
+		if asked := run.Target.AskedRelease; asked != "" {
+			rep.From += ", --torch " + asked
+		}
+	}
+	aim, err := aimAt(env, env.Dir, target.Words{})
+	if err != nil || aim.Guessed || rep.Torch == "" || atlas.CompareReleases(aim.Torch, rep.Torch) == 0 {
+		return err
+	}
+	rep.Beside = append([]string{"the project here aims at " + aim.String() + ", of which this says nothing"},
+		aim.Besides...)
 	return nil
 }

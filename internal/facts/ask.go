@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -26,13 +27,15 @@ type Said struct {
 	*Fact
 	// Met: the condition holds (Yes), or cannot be told from what is known (Open).
 	Met       Answer `json:"-"`
+	Certain   bool   `json:"-"` // it is known that the row is true in the release asked about (Fact.Certain)
 	Operator  string `json:"-"` // by which it was met; "" for a Python name of its own, or any tensor
 	Sometimes bool   `json:"-"` // the operator is called for some inputs only
 	Backward  bool   `json:"-"` // of a Python name: met in its backward pass
+	Always    bool   `json:"-"` // each call of the Python name meets it
 }
 
 // Sure: whoever makes the call meets the row.
-func (s Said) Sure() bool { return s.Met == Yes && !s.Sometimes }
+func (s Said) Sure() bool { return s.Met == Yes && !s.Sometimes && s.Certain }
 
 // Ask is the one way to the facts: the rows that speak of what is asked, the worst outcome first, each row once. Rows
 // whose condition is known not to hold are left out.
@@ -51,7 +54,10 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 		if q.Arguments != nil {
 			args = q.Arguments(s.Operator)
 		}
-		s.Fact, s.Met = f, f.MeetsCall(args)
+		s.Fact, s.Met, s.Certain = f, f.MeetsCall(args), f.Certain(q.Torch)
+		if s.Always {
+			s.Met = Yes
+		}
 		if s.Met == No {
 			return
 		}
@@ -75,7 +81,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 	if q.Python != "" {
 		for _, name := range spellings(q.Python) {
 			for _, f := range t.python[name] {
-				add(f, Said{Backward: f.Direction == "backward"})
+				add(f, Said{Backward: f.Direction == "backward", Always: slices.Contains(f.Always, name)})
 			}
 		}
 		if api, ok := a.API(q.Python); ok {
@@ -84,6 +90,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 				all := a.Releases("torch")
 				release = all[len(all)-1]
 			}
+			api = a.In(release, api)
 			calls(a.Reached(release, api.Forward), false)
 			if !q.Forward {
 				calls(a.Reached(release, api.Backward), true)
@@ -95,16 +102,44 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			add(f, Said{})
 		}
 	}
+	slices.SortStableFunc(list, Compare)
+	return list
+}
+
+// Known lists the rows with these outcomes that speak of a release of torch and of a macOS (0.0: any): what is certain
+// first, then as Compare has it.
+func (t *Table) Known(torch string, macos [2]int, outcomes ...Outcome) []Said {
+	var list []Said
+	for _, f := range t.All {
+		if slices.Contains(outcomes, f.Outcome) && f.Holds(torch) && f.On(macos) {
+			list = append(list, Said{Fact: f, Met: f.MeetsCall(nil), Certain: f.Certain(torch)})
+		}
+	}
 	slices.SortStableFunc(list, func(x, y Said) int {
-		if x.Sure() != y.Sure() && x.Rank() == y.Rank() {
-			if x.Sure() {
+		if x.Certain != y.Certain && x.Outcome == y.Outcome {
+			if x.Certain {
 				return -1
 			}
 			return 1
 		}
-		return x.Rank() - y.Rank()
+		return Compare(x, y)
 	})
 	return list
+}
+
+// Compare orders the worst outcome first, and of one outcome what is sure, then what may be, then what is about any
+// tensor.
+func Compare(x, y Said) int {
+	place := func(s Said) int {
+		switch {
+		case s.Everywhere():
+			return 2
+		case s.Sure():
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(x.Rank()-y.Rank(), place(x)-place(y))
 }
 
 // ofOperator lists the rows that name an operator: by overload, by its name for all overloads, and in place (add_) by

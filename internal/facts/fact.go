@@ -43,10 +43,12 @@ type Fact struct {
 	Name      string            `toml:"name" json:"name"`
 	Meets     []string          `toml:"meets" json:"meets"` // aten::sum stands for all its overloads, * for any tensor
 	Python    []string          `toml:"python" json:"python,omitempty"`
+	Always    []string          `toml:"always" json:"always,omitempty"`       // Python names of which each call meets it
 	Direction string            `toml:"direction" json:"direction,omitempty"` // forward, backward, "": as the operators say
 	Kind      string            `toml:"kind" json:"kind,omitempty"`           // what it hangs on: dtype, rank, shape, …
 	When      string            `toml:"when" json:"when"`
-	If        []Clause          `toml:"if" json:"if"` // all hold; empty: always; nil: one call's arguments do not tell
+	If        []Clause          `toml:"if" json:"if"`                   // all hold; empty: always; nil: one call's arguments do not tell
+	Partly    bool              `toml:"partly" json:"partly,omitempty"` // If has to hold, and what When says beyond it
 	Outcome   Outcome           `toml:"outcome" json:"outcome"`
 	Error     string            `toml:"error" json:"error,omitempty"` // the exception's class
 	Text      string            `toml:"text" json:"text,omitempty"`   // its message, {…} where it varies
@@ -81,6 +83,21 @@ func (f *Fact) Holds(torch string) bool {
 		return false
 	}
 	return true
+}
+
+// Certain says whether it is known that the row is true in a release of which it speaks. What was read in the releases
+// is. What is known from reports is where a report shows it: from the first release to the last, or to the newest while
+// the issue is open; whether a later release still has it, nobody has said.
+func (f *Fact) Certain(torch string) bool {
+	switch {
+	case f.Known == "derived" || f.Open && f.From != "" || torch != "" && torch == f.Until:
+		return true
+	case f.From == "" || torch == "":
+		return false
+	case atlas.CompareReleases(torch, f.From) == 0:
+		return true
+	}
+	return f.Until != "" || f.Fixed != ""
 }
 
 // On says whether the row speaks of a macOS; 0.0 is any.
@@ -181,7 +198,7 @@ func (t *Table) add(family string, text []byte) error {
 			}
 			t.named[op] = append(t.named[op], f)
 		}
-		for _, name := range f.Python {
+		for _, name := range slices.Concat(f.Python, f.Always) {
 			t.python[name] = append(t.python[name], f)
 		}
 	}
@@ -248,6 +265,9 @@ func (f *Fact) check() error {
 		if !slices.Contains(Surfaces, surface) {
 			return fmt.Errorf("holes: %q is none of the surfaces %v", surface, Surfaces)
 		}
+	}
+	if f.Partly && f.If == nil {
+		return fmt.Errorf("partly is about if, which it has not")
 	}
 	for i, c := range f.If {
 		if err := c.check(); err != nil {

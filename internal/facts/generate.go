@@ -10,6 +10,7 @@ type forDouble struct {
 	Name    string   `json:"name"`
 	Meets   []string `json:"meets"`
 	If      []Clause `json:"if"`
+	Partly  bool     `json:"partly,omitempty"`
 	Outcome Outcome  `json:"outcome"`
 	Error   string   `json:"error,omitempty"`
 	Text    string   `json:"text,omitempty"`
@@ -19,9 +20,10 @@ type forDouble struct {
 	Until   string   `json:"until,omitempty"`
 	Fixed   string   `json:"fixed,omitempty"`
 	MacOS   string   `json:"macos,omitempty"`
+	Known   string   `json:"known,omitempty"`
+	Open    bool     `json:"open,omitempty"`
 
 	Direction string `json:"direction,omitempty"`
-	Open      bool   `json:"open,omitempty"`
 }
 
 // Double writes the table as the double reads it: a JSON list, a row a line.
@@ -29,10 +31,10 @@ func (t *Table) Double() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("[\n")
 	for i, f := range t.All {
-		row := forDouble{Name: f.Name, Meets: f.Meets, If: f.If, Outcome: f.Outcome, Error: f.Error, Text: f.Text,
+		row := forDouble{Name: f.Name, Meets: f.Meets, If: f.If, Partly: f.Partly, Outcome: f.Outcome, Error: f.Error, Text: f.Text,
 			From: f.From, Until: f.Until, Fixed: f.Fixed, MacOS: f.MacOS}
 		if f.Outcome != Refused { // what a remark says
-			row.When, row.Wrong, row.Direction, row.Open = f.When, f.Wrong, f.Direction, f.Open
+			row.When, row.Wrong, row.Known, row.Open, row.Direction = f.When, f.Wrong, f.Known, f.Open, f.Direction
 		}
 		var line bytes.Buffer
 		enc := json.NewEncoder(&line)

@@ -30,6 +30,8 @@ func (f *Fact) At(surface string) (Stand, string) {
 		return Nothing, ""
 	case surface == "explain", surface == "ops": // by its text, by its Python names
 		return Held, ""
+	case surface == "check" && (f.Outcome == Warns || f.Outcome == Ignored || f.If == nil && len(f.Always) == 0):
+		return Nothing, "" // rules of its own speak of those; of these the source does not tell
 	case f.Call == "":
 		return NoCall, ""
 	}
@@ -128,9 +130,11 @@ description of a row.
 | ` + "`name`" + ` | what it is; a message that changed is two rows, NAME and NAME-2 |
 | ` + "`meets`" + ` | operators that meet it: an overload, or a name for all of its overloads, out= and in place too; ` + "`*`" + ` is any tensor on MPS |
 | ` + "`python`" + ` | Python names by which a user meets it, where these are not just the names that come down to ` + "`meets`" + ` |
+| ` + "`always`" + ` | those of which each call meets it |
 | ` + "`direction`" + ` | forward or backward, where the operators do not say it |
 | ` + "`when`" + `, ` + "`kind`" + ` | the condition in words, and what it hangs on: dtype, rank, shape, size, value … |
 | ` + "`if`" + ` | the condition as data: clauses that all hold. Empty: always. Left out: one call's arguments do not tell |
+| ` + "`partly`" + ` | the clauses have to hold, but are not all of it: surfaces say "may" |
 | ` + "`outcome`" + ` | wrong (numbers, without a word), aborts (the process ends), refused (an exception), cpu (goes there by itself), slow, warns, ignored |
 | ` + "`error`, `text`" + ` | the exception's class and its message as it stands in the binaries, {…} where it varies |
 | ` + "`wrong`, `remedy`" + ` | what comes out instead; what to do |

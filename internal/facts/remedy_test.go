@@ -20,7 +20,7 @@ func TestRemedies(t *testing.T) {
 		{"2.8.0", "aten::max_pool3d_with_indices", "missing", "",
 			"native from torch 2.9 on; PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, runs it on the CPU"},
 		{"2.8.0", "aten::linalg_eig", "missing", "",
-			"no release up to 2.15 has a kernel; PYTORCH_ENABLE_MPS_FALLBACK=1, …"},
+			"no release up to torch 2.15 has a kernel; PYTORCH_ENABLE_MPS_FALLBACK=1, …"},
 		{"2.8.0", "mine::frob", "missing", "",
 			"PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, runs it on the CPU"},
 		{"2.8.0", "aten::_to_copy", "dtype", float64Text, "…float32…"},

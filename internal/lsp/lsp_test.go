@@ -251,6 +251,28 @@ func apply(text string, edits []edit) string {
 const training = "import torch\ns = '𝔘é'; x = torch.zeros(3, device='mps').double()\ny = torch.linalg.eigvals(torch.zeros(2, 2, device='mps'))\n" +
 	"m = torch.nn.Linear(2, 2).cuda()\n"
 
+// TestAim: what is open is judged for the release that its project pins, and the hover says which and why.
+func TestAim(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{"requirements.txt": "torch==2.0.1\n",
+		"assay.toml": "[target]\nmacos = \"14\"\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	uri := uriOf(filepath.Join(dir, "train.py"))
+	c := start(t)
+	c.initialize(dir)
+	c.open(uri, "import torch\ny = torch.sgn(torch.zeros(2, device='mps'))\n")
+	h := c.ask("textDocument/hover", object{"textDocument": object{"uri": uri},
+		"position": object{"line": 1, "character": 8}})
+	for _, says := range []string{"on MPS in torch 2.0.1", "judged for `torch 2.0.1 (torch==2.0.1 in requirements.txt)`"} {
+		if !strings.Contains(string(h.Result), says) {
+			t.Errorf("the hover lacks %q: %s", says, h.Result)
+		}
+	}
+}
+
 // TestSession: diagnostics with UTF-16 places, a hover with the atlas's answer, actions whose edits take the finding
 // away, changes in part, an end in order.
 func TestSession(t *testing.T) {
@@ -266,7 +288,7 @@ func TestSession(t *testing.T) {
 
 	h := c.ask("textDocument/hover", object{"textDocument": object{"uri": uri},
 		"position": object{"line": 2, "character": 18}})
-	for _, says := range []string{"torch.linalg.eigvals", "aten::linalg_eig`: missing", "native in no release",
+	for _, says := range []string{"torch.linalg.eigvals", "aten::linalg_eig`: missing", "no release up to torch",
 		"assay missing-operator", "assay rule missing-operator"} {
 		if !strings.Contains(string(h.Result), says) {
 			t.Errorf("the hover lacks %q: %s", says, h.Result)

@@ -150,6 +150,7 @@ type environCheck struct {
 	dir     string
 	found   []evidence.Finding
 	ratios  bool // the two watermark rows are judged together, once
+	forMac  bool // what a Mac alone reads is judged as if this were one
 }
 
 // CheckEnviron judges the environment that a training run would start in: values that PyTorch would refuse or misread,
@@ -160,6 +161,21 @@ func CheckEnviron(environ []string, torchRelease string, goos string) []evidence
 	dir, _ := os.Getwd()
 	c := environCheck{environ: environ, release: torchRelease, goos: goos, cores: runtime.NumCPU(), dir: dir}
 	return c.run()
+}
+
+// CheckEnvironForMac is CheckEnviron for a run here, and for the Mac that the project aims at: where here is no Mac, a
+// variable that only a Mac reads is judged as one would read it, and the finding says so. What depends on the Mac's
+// files or cores is not judged.
+func CheckEnvironForMac(environ []string, torchRelease, here string) []evidence.Finding {
+	dir, _ := os.Getwd()
+	c := environCheck{environ: environ, release: torchRelease, goos: here, cores: runtime.NumCPU(), dir: dir,
+		forMac: here != "darwin"}
+	return c.run()
+}
+
+// ofTheMac says whether a variable is judged for the Mac aimed at though this is none.
+func (c *environCheck) ofTheMac(v Variable) bool {
+	return c.forMac && v.System == "darwin" && !strings.HasPrefix(v.Name, "DYLD_") && v.Name != "VECLIB_MAXIMUM_THREADS"
 }
 
 func (c *environCheck) run() []evidence.Finding {
@@ -175,7 +191,7 @@ func (c *environCheck) run() []evidence.Finding {
 			c.add("env-unread", evidence.Warning, v.Name, value,
 				"no PyTorch release from 2.0 to "+lastRelease+" reads it: it does nothing", v.Meaning)
 			continue
-		case v.System != "" && v.System != c.goos:
+		case v.System != "" && v.System != c.goos && !c.ofTheMac(v):
 			c.add("env-no-effect", evidence.Note, v.Name, value,
 				"has no effect on "+systemName(c.goos)+" ("+v.Meaning+")", "")
 			continue
@@ -184,10 +200,20 @@ func (c *environCheck) run() []evidence.Finding {
 				fmt.Sprintf("torch %s does not read it: it came with %s", c.release, v.Since), "")
 			continue
 		}
+		before := len(c.found)
 		if v.check != nil {
 			v.check(c, v, value)
 		} else {
 			c.add("env-set", evidence.Note, v.Name, value, v.Meaning, "")
+		}
+		if c.ofTheMac(v) {
+			for i := range c.found[before:] {
+				c.found[before+i].Text += " (on the Mac aimed at)"
+			}
+			if len(c.found) == before {
+				c.add("env-no-effect", evidence.Note, v.Name, value,
+					"has no effect on "+systemName(c.goos)+" ("+v.Meaning+")", "")
+			}
 		}
 	}
 	c.strangers(known)

@@ -101,9 +101,19 @@ func TestCheckEnviron(t *testing.T) {
 		{"LD_PRELOAD=DIR/lib.so", "", "linux", "env-preload warning"},
 		{"DYLD_INSERT_LIBRARIES=DIR/no.dylib", "", "darwin", "env-preload error"},
 		{"DYLD_LIBRARY_PATH=/x", "", "darwin", "env-preload note"},
+
+		// On Linux, for a Mac: what that one reads, but for its files and cores.
+		{high + "3.5", "2.15.0", "linux for a Mac", "env-range error valid are 0 to 2 (on the Mac aimed at)"},
+		{high + "1.7", "2.15.0", "linux for a Mac", "env-no-effect note on Linux"},
+		{fallback + "true", "2.15.0", "linux for a Mac", "env-breaks-import error (on the Mac aimed at)"},
+		{"PYTORCH_MPS_FAST_MATH=1", "2.4.1", "linux for a Mac", "env-unread warning came with 2.5"},
+		{"DYLD_INSERT_LIBRARIES=DIR/no.dylib", "", "linux for a Mac", "env-no-effect note"},
+		{"VECLIB_MAXIMUM_THREADS=999", "", "linux for a Mac", "env-no-effect note"},
+		{"CUDA_VISIBLE_DEVICES=", "", "linux for a Mac", "env-set note hides"},
 	} {
+		here, forMac := strings.CutSuffix(c.goos, " for a Mac")
 		e := environCheck{environ: strings.Split(strings.ReplaceAll(c.environ, "DIR", dir), " "), release: c.release,
-			goos: c.goos, cores: 8, dir: dir}
+			goos: here, cores: 8, dir: dir, forMac: forMac}
 		found := e.run()
 		var want []string
 		if c.want != "" {

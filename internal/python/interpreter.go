@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,56 +65,16 @@ func Find(ctx context.Context, environ []string, dir, explicit string) (Interpre
 		return findExplicit(ctx, environ, dir, explicit)
 	}
 	var passed []string
-	try := func(path, chosen string) (Interpreter, bool) {
+	for path, chosen := range candidates(environ, dir, func(why string) { passed = append(passed, why) }) {
 		in, err := Inspect(ctx, environ, dir, path)
 		if err == nil && in.NotAsked != "" {
 			err = errors.New(in.NotAsked)
 		}
-		if err != nil {
-			passed = append(passed, fmt.Sprintf("%s: %v", chosen, err))
-			return in, false
+		if err == nil {
+			in.Chosen, in.Passed = chosen, passed
+			return in, nil
 		}
-		in.Chosen, in.Passed = chosen, passed
-		return in, true
-	}
-	for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
-		prefix := getenv(environ, name)
-		if prefix == "" {
-			continue
-		}
-		if exe := prefixPython(prefix); exe != "" {
-			if in, ok := try(exe, "$"+name); ok {
-				return in, nil
-			}
-		} else {
-			passed = append(passed, fmt.Sprintf("$%s: %s has no bin/python", name, prefix))
-		}
-	}
-	for folder := dir; ; folder = filepath.Dir(folder) {
-		for _, name := range []string{".venv", "venv"} {
-			prefix := filepath.Join(folder, name)
-			if !isFile(filepath.Join(prefix, "pyvenv.cfg")) {
-				continue
-			}
-			exe := prefixPython(prefix)
-			if exe == "" {
-				passed = append(passed, prefix+": it has no bin/python that can be run; was its base interpreter removed?")
-				continue
-			}
-			if in, ok := try(exe, name+" in "+folder); ok {
-				return in, nil
-			}
-		}
-		if exists(filepath.Join(folder, ".git")) || filepath.Dir(folder) == folder {
-			break
-		}
-	}
-	for _, name := range []string{"python3", "python"} {
-		for _, path := range onPath(environ, dir, name) {
-			if in, ok := try(path, name+" on PATH"); ok {
-				return in, nil
-			}
-		}
+		passed = append(passed, fmt.Sprintf("%s: %v", chosen, err))
 	}
 	if err := ctx.Err(); err != nil {
 		return Interpreter{}, fmt.Errorf("find python: %w", err)
@@ -123,6 +84,80 @@ func Find(ctx context.Context, environ []string, dir, explicit string) (Interpre
 		err = fmt.Errorf("find python: none can be used: %s", strings.Join(passed, "; "))
 	}
 	return Interpreter{}, fault.Hint(err, "name one with --python PATH")
+}
+
+// candidates are the interpreters that a person working in dir would get, the first one first, each with why it is one.
+// passed hears of places that are named and hold none.
+func candidates(environ []string, dir string, passed func(why string)) iter.Seq2[string, string] {
+	return func(yield func(path, chosen string) bool) {
+		for _, name := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
+			prefix := getenv(environ, name)
+			if prefix == "" {
+				continue
+			}
+			if exe := prefixPython(prefix); exe == "" {
+				passed(fmt.Sprintf("$%s: %s has no bin/python", name, prefix))
+			} else if !yield(exe, "$"+name) {
+				return
+			}
+		}
+		for folder := dir; ; folder = filepath.Dir(folder) {
+			for _, name := range []string{".venv", "venv"} {
+				prefix := filepath.Join(folder, name)
+				if !isFile(filepath.Join(prefix, "pyvenv.cfg")) {
+					continue
+				}
+				if exe := prefixPython(prefix); exe == "" {
+					passed(prefix + ": it has no bin/python that can be run; was its base interpreter removed?")
+				} else if !yield(exe, name+" in "+folder) {
+					return
+				}
+			}
+			if exists(filepath.Join(folder, ".git")) || filepath.Dir(folder) == folder {
+				break
+			}
+		}
+		for _, name := range []string{"python3", "python"} {
+			for _, path := range onPath(environ, dir, name) {
+				if !yield(path, name+" on PATH") {
+					return
+				}
+			}
+		}
+	}
+}
+
+// InstalledTorch tells by files alone which torch the interpreter has that Find would choose in dir, and of which
+// release that Python is; each is "" where that is not known. Where names the interpreter. Nothing is run, so that of a
+// shim of pyenv or asdf nothing is known.
+func InstalledTorch(environ []string, dir string) (torch, python, where string) {
+	for path, chosen := range candidates(environ, dir, func(string) {}) {
+		in := Interpreter{Path: path}
+		var err error
+		if in.Real, err = filepath.EvalSymlinks(path); err != nil {
+			continue
+		}
+		head, _, err := readHeader(in.Real)
+		if err != nil {
+			continue
+		}
+		if head.Format == "script" {
+			return "", "", ""
+		}
+		in.Format, in.Arch = head.Format, head.Arch
+		in.fromFiles()
+		if in.Prefix == in.BasePrefix && strings.HasPrefix(in.BasePrefix, "/usr") { // Debian's own has them elsewhere
+			in.Site = append(in.Site, filepath.Join("/usr/local/lib", "python"+minorOf(in.Version), "dist-packages"),
+				"/usr/lib/python3/dist-packages")
+		}
+		in.Site = existing(in.Site)
+		t, ok, err := ReadTorch(in, nil)
+		if !ok || err != nil {
+			return "", in.Version, chosen
+		}
+		return t.Version, in.Version, chosen
+	}
+	return "", "", ""
 }
 
 func findExplicit(ctx context.Context, environ []string, dir, explicit string) (Interpreter, error) {

@@ -201,6 +201,59 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestInstalledTorch: the torch of the Python that Find would choose, by files alone: none of these can be run.
+func TestInstalledTorch(t *testing.T) {
+	in := realPython(t)
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join(root, "base/bin/python3.11")
+	const cfg = "home = /nowhere\nversion = 3.11.7\n"
+	tree(t, root, map[string]string{
+		"a/.venv/bin/python": "-> " + base, "a/.venv/pyvenv.cfg": cfg, "a/.git/HEAD": "", "a/src/x.py": "",
+		"a/.venv/lib/python3.11/site-packages/torch/version.py": "__version__ = '2.8.0+cpu'\n",
+		"b/.venv/bin/python": "-> " + base, "b/.venv/pyvenv.cfg": cfg, "b/.git/HEAD": "",
+		"c/.venv/bin/python": "-> /no/such/python", "c/.venv/pyvenv.cfg": cfg, "c/.git/HEAD": "",
+		"d/.venv/bin/python": "-> " + base, "d/.venv/pyvenv.cfg": cfg, "d/.git/HEAD": "",
+		"d/.venv/lib/python3.11/site-packages/torch/version.py": "raise SystemExit\n",
+		"shims/python3": "#!/bin/sh\ntouch " + root + "/ran\n", "e/.git/HEAD": "",
+	})
+	head, err := os.ReadFile(in.Real)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(base), 0o755)
+	}
+	if err == nil { // a header, and nothing that runs
+		err = os.WriteFile(base, head[:4096], 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(filepath.Join(root, "shims/python3"), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(p string) string { return filepath.Join(root, p) }
+	for _, c := range []struct {
+		dir, variable        string
+		torch, python, where string
+	}{
+		{"a/src", "", "2.8.0+cpu", "3.11.7", ".venv in " + at("a")},
+		{"b", "", "", "3.11.7", ".venv in " + at("b")},
+		{"b", "VIRTUAL_ENV=" + at("a/.venv"), "2.8.0+cpu", "3.11.7", "$VIRTUAL_ENV"},
+		{"c", "", "", "", ""},
+		{"d", "", "", "3.11.7", ".venv in " + at("d")},
+		{"e", "PATH=" + at("shims"), "", "", ""},
+	} {
+		torch, python, where := InstalledTorch([]string{c.variable}, at(c.dir))
+		if torch != c.torch || python != c.python || where != c.where {
+			t.Errorf("%s, %s: %q, %q, %q", c.dir, c.variable, torch, python, where)
+		}
+	}
+	if exists(at("ran")) {
+		t.Error("a shim was run")
+	}
+}
+
 func TestCompareVersions(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

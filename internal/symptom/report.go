@@ -1,5 +1,7 @@
 package symptom
 
+import "assay/internal/target"
+
 // Schema names the version of the JSON form.
 const Schema = "assay.explain/1"
 
@@ -13,6 +15,8 @@ type Report struct {
 	Symptoms []Symptom `json:"symptoms"` // errors first, then in the order in which they were met
 	Unknown  []Unknown `json:"unknown"`  // lines that look like an error and that no rule knows
 	More     int       `json:"unknown_not_listed,omitempty"`
+	// for which release the answer is given, and why that one; absent where nothing is explained
+	Aim *target.Aim `json:"aim,omitempty"`
 }
 
 // Context is what the input says of itself, as far as an explanation needs it.

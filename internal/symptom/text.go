@@ -60,6 +60,9 @@ func Text(w io.Writer, rep *Report, width int) error {
 	if len(rep.Symptoms) == 0 && len(rep.Unknown) == 0 {
 		b.WriteString("nothing found: no line that a rule knows, and none that looks like an error\n")
 	}
+	if rep.Aim != nil {
+		b.WriteString(rep.Aim.Text())
+	}
 	_, err := io.WriteString(w, clean.Lines(b.String())) // what is quoted is a stranger's
 	return err
 }

@@ -39,14 +39,18 @@ type Command struct {
 	Name      string   // of the command: its help is where an error in the words leads to
 	Devices   []string // that its --on takes, in the order in which they are named
 	misplaced string   // said of a flag (1) of the double's where --on names a device (2) that is another
+	judges    bool     // its device is only judged for: the other words go with each
 }
 
 // The commands that take a target.
 var (
-	Run = Command{"run", []string{Auto, evidence.OnCPU, evidence.OnMPS, evidence.OnCUDA, evidence.OnDouble},
-		"%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
-	Try = Command{"try", []string{evidence.OnDouble, evidence.OnCPU, evidence.OnMPS},
-		"--torch, --chip, --macos and --shape-only describe the Mac that the double stands for, and the try is --on %[2]s"}
+	Run = Command{Name: "run",
+		Devices:   []string{Auto, evidence.OnCPU, evidence.OnMPS, evidence.OnCUDA, evidence.OnDouble},
+		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
+	Try = Command{Name: "try", Devices: []string{evidence.OnDouble, evidence.OnCPU, evidence.OnMPS},
+		misplaced: "--torch, --chip, --macos and --shape-only describe the Mac that the double stands for, and the try is --on %[2]s"}
+	// Check's device is its --device, and what it describes is judged for.
+	Check = Command{Name: "check", Devices: []string{evidence.OnMPS, evidence.OnCPU, evidence.OnCUDA}, judges: true}
 )
 
 // Parse makes a target of what was typed, or says with a hint what is wrong with it. Which releases of the framework
@@ -56,7 +60,7 @@ func (c Command) Parse(w Words) (Target, error) {
 	if !slices.Contains(c.Devices, w.On) {
 		last := len(c.Devices) - 1
 		devices := strings.Join(c.Devices[:last], ", ") + " and " + c.Devices[last]
-		return Target{}, c.usage("--on %s: the devices are %s", w.On, devices)
+		return Target{}, c.usage("%s %s: the devices are %s", c.flag(), w.On, devices)
 	}
 	for _, flag := range []struct {
 		name  string
@@ -67,17 +71,33 @@ func (c Command) Parse(w Words) (Target, error) {
 		}
 	}
 	if _, err := t.chip(); err != nil {
-		return Target{}, err
+		return Target{}, c.doing(err)
 	}
 	if _, err := t.macOS(); err != nil {
-		return Target{}, err
+		return Target{}, c.doing(err)
 	}
 	return t, nil
 }
 
+// flag is the one that names the device.
+func (c Command) flag() string {
+	if c.judges {
+		return "--device"
+	}
+	return "--on"
+}
+
+// doing says of an error in a word about the Mac what it was needed for.
+func (c Command) doing(err error) error {
+	if c.judges {
+		return err
+	}
+	return fault.Hint(fmt.Errorf("--on double: %w", err), fault.HintOf(err))
+}
+
 // OfDouble is the error of a flag that goes with the double alone, where it is given with another device.
 func (c Command) OfDouble(t Target, flag string, given bool) error {
-	if !given || t.Rehearsal() {
+	if !given || c.judges || t.Rehearsal() {
 		return nil
 	}
 	return c.usage(c.misplaced, flag, t.Device)
@@ -96,7 +116,7 @@ func (t Target) chip() (Chip, error) {
 	chip, err := ParseChip(name)
 	var unknown *ChipError
 	if errors.As(err, &unknown) {
-		return Chip{}, fault.Hint(fmt.Errorf("--on double: %w", err), "known: "+strings.Join(unknown.Near, " "))
+		return Chip{}, fault.Hint(err, "known: "+strings.Join(unknown.Near, " "))
 	}
 	return chip, err
 }
@@ -108,7 +128,7 @@ func (t Target) macOS() (MacOS, error) {
 	}
 	v, err := ParseMacOS(t.MacOS)
 	if err != nil {
-		return MacOS{}, fault.Hint(fmt.Errorf("--on double: %w", err), "as --macos 15.5")
+		return MacOS{}, fault.Hint(err, "as --macos 15.5")
 	}
 	return v, nil
 }

@@ -26,6 +26,8 @@ func TestParseAccepts(t *testing.T) {
 		{Run, Words{On: "mps"}, Target{Device: "mps"}},
 		{Run, Words{On: "cuda"}, Target{Device: "cuda"}},
 		{Run, Words{On: "double"}, Target{Device: "double"}},
+		{Check, Words{On: "mps", Torch: "2.8", MacOS: "14"}, Target{Device: "mps", Release: "2.8", MacOS: "14"}},
+		{Check, Words{On: "cuda", Torch: "2.8"}, Target{Device: "cuda", Release: "2.8"}},
 		{Run, Words{"double", "2.8", "M3-Ultra-60core-96GB", "15.5", true},
 			Target{Device: "double", Release: "2.8", Chip: "M3-Ultra-60core-96GB", MacOS: "15.5", ShapeOnly: true}},
 		{Try, Words{On: "cpu"}, Target{Device: "cpu"}},
@@ -58,6 +60,8 @@ func TestParseRefuses(t *testing.T) {
 		noDouble(Run, Words{On: "tpu"}, "--on tpu: the devices are auto, cpu, mps, cuda and double"),
 		noDouble(Run, Words{On: "mlx"}, "--on mlx: the devices are auto, cpu, mps, cuda and double"),
 		noDouble(Run, Words{}, "--on : the devices are auto, cpu, mps, cuda and double"),
+		noDouble(Check, Words{On: "double"}, "--device double: the devices are mps, cpu and cuda"),
+		{Check, Words{On: "cpu", MacOS: "9"}, "macOS 9 has no MPS in PyTorch: it begins with 12.3", "as --macos 15.5"},
 		noDouble(Try, Words{On: "cuda"}, "--on cuda: the devices are double, cpu and mps"),
 		noDouble(Try, Words{On: "auto"}, "--on auto: the devices are double, cpu and mps"),
 		noDouble(Run, Words{On: "auto", Torch: "2.8", Chip: "m9"}, "--torch"+ofRun+"auto: it goes with --on double"),
@@ -130,7 +134,7 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("%q: %+v, want %+v", device, got, w)
 		}
 	}
-	for _, command := range []Command{Run, Try} {
+	for _, command := range []Command{Run, Try, Check} {
 		for _, device := range command.Devices {
 			if _, asked := want[device]; !asked {
 				t.Errorf("%s takes %s, of which nothing is asked here", command.Name, device)
@@ -192,27 +196,41 @@ func fields(t *testing.T, v any) map[string]any {
 	return m
 }
 
-// TestDouble: what the double is told follows from the flags; what they leave open is assumed, and said.
+// TestDouble: what the double is told follows from the Mac aimed at; what that leaves open is assumed, and said.
 func TestDouble(t *testing.T) {
 	a := &atlas.Atlas{}
 	floor := func(least string) func(string) string { return func(string) string { return least } }
+	const pinned = "torch 2.3.1 (torch==2.3.1 in requirements.txt)"
+	files := map[string]string{"requirements.txt": "torch==2.3.1\n"}
+	settings := map[string]string{"assay.toml": "[target]\ntorch = \"2.8\"\nchip = \"m2-pro-16gb\"\nmacos = \"15.5\"\n"}
 	for _, c := range []struct {
 		on                   Target
+		files                map[string]string
 		installed, floor     string
 		release, chip, macOS string
 		memory               int64
 		assumed              []string
 	}{
-		{Target{Release: "2.8"}, "2.15.0+cpu", "", "2.8.0", "m1-16gb", "15", 16,
+		{Target{Release: "2.8"}, nil, "2.15.0+cpu", "", "2.8.0", "m1-16gb", "15", 16,
 			[]string{"the Mac: m1-16gb, since --chip names none", "macOS 15, since --macos names none"}},
-		{Target{Chip: "m4-max-128gb", MacOS: "15.5", ShapeOnly: true}, "2.8.0", "14.0", "2.8.0", "m4-max-128gb", "15.5",
-			128, []string{}},
-		{Target{Release: "2.8.0", Chip: "m2-pro", MacOS: "14"}, "", "14.0", "2.8.0", "m2-pro-16gb", "14", 16,
+		{Target{Chip: "m4-max-128gb", MacOS: "15.5", ShapeOnly: true}, nil, "2.8.0", "14.0", "2.8.0", "m4-max-128gb",
+			"15.5", 128, []string{"torch 2.8.0 (the installed torch 2.8.0: here)"}},
+		{Target{Release: "2.8.0", Chip: "m2-pro", MacOS: "14"}, files, "", "14.0", "2.8.0", "m2-pro-16gb", "14", 16,
 			[]string{"16 GiB, the smallest of 16, 32 GiB; 19 GPU cores, the most of 16, 19 cores"}},
-		{Target{Release: "2.8", Chip: "m4-max-128gb"}, "", "26.1", "2.8.0", "m4-max-128gb", "26.1", 128,
-			[]string{"macOS 26.1, since --macos names none"}},
+		{Target{Chip: "m4-max-128gb"}, files, "2.15.0", "26.1", "2.3.1", "m4-max-128gb", "26.1", 128,
+			[]string{pinned, "macOS 26.1, since --macos names none"}},
+		{Target{}, settings, "2.15.0", "", "2.8.0", "m2-pro-16gb", "15.5", 16,
+			[]string{`torch 2.8.0 (torch = "2.8" in assay.toml)`, "the Mac: m2-pro-16gb, as assay.toml says",
+				"19 GPU cores, the most of 16, 19 cores", "macOS 15.5, as assay.toml says"}},
+		{Target{Release: "2.3.1", Chip: "m1-8gb", MacOS: "14"}, settings, "2.15.0", "", "2.3.1", "m1-8gb", "14", 8,
+			[]string{"8 GPU cores, the most of 7, 8 cores"}},
 	} {
-		d, err := c.on.Double(a, c.installed, floor(c.floor))
+		aim, err := aimAt(t, a, c.files, c.on, c.installed)
+		if err != nil {
+			t.Errorf("%+v: %v", c.on, err)
+			continue
+		}
+		d, err := c.on.Double(a, aim, c.installed, floor(c.floor))
 		if err != nil {
 			t.Errorf("%+v: %v", c.on, err)
 			continue
@@ -237,7 +255,10 @@ func TestDouble(t *testing.T) {
 		{Target{Release: "2.8", MacOS: "x"}, `--on double: macOS "x" is no release: write 15 or 15.5`,
 			"as --macos 15.5"},
 	} {
-		_, err := c.on.Double(a, "", floor("14.0"))
+		aim, err := aimAt(t, a, nil, c.on, "")
+		if err == nil {
+			_, err = c.on.Double(a, aim, "", floor("14.0"))
+		}
 		if err == nil || err.Error() != c.text || c.hint != "" && fault.HintOf(err) != c.hint {
 			t.Errorf("%+v: %v (%s)", c.on, err, fault.HintOf(err))
 		}
@@ -247,7 +268,11 @@ func TestDouble(t *testing.T) {
 // TestKeep: the table lies where the settings say, for this user alone, and reads back; the double itself names no
 // place.
 func TestKeep(t *testing.T) {
-	d, err := Target{Release: "2.8"}.Double(&atlas.Atlas{}, "2.8.0", func(string) string { return "" })
+	aim, err := aimAt(t, &atlas.Atlas{}, nil, Target{Release: "2.8"}, "2.8.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Target{Release: "2.8"}.Double(&atlas.Atlas{}, aim, "2.8.0", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +305,11 @@ func TestParseRelease(t *testing.T) {
 		!strings.Contains(hint, " 2.8.0 ") {
 		t.Errorf("%v (%s)", err, hint)
 	}
-	if _, err := ParseRelease(a, "banana"); err == nil {
-		t.Error("banana is a release")
+	for _, word := range []string{"banana", "2.8.x", "", "2.", "-1", strings.Repeat("1", 1000)} {
+		_, err := ParseRelease(a, word)
+		if err == nil || !strings.HasSuffix(err.Error(), "is no release: write 2.8 or 2.8.0") ||
+			!strings.HasPrefix(fault.HintOf(err), "known: 2.0") || strings.Contains(fault.HintOf(err), "nearest") {
+			t.Errorf("%q: %v (%s)", word, err, fault.HintOf(err))
+		}
 	}
 }

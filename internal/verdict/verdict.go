@@ -32,6 +32,11 @@ type Ruling struct {
 	Runs     []RunRef  `json:"runs"`
 	Rules    []Applied `json:"rules"`
 	Stop     Stop      `json:"stopping_rule"`
+
+	Torch string `json:"torch,omitempty"` // release of PyTorch that it is given for: the first run's
+	From  string `json:"torch_from"`      // why that one, or why none is known
+	// which other release the project aims at by now, and what else was found of it
+	Beside []string `json:"torch_beside,omitempty"`
 }
 
 // RunRef points at a run.
@@ -283,6 +288,15 @@ func Text(w io.Writer, rep *Report, width int) error {
 		if s.Needs != "" {
 			line("  ", "to know: "+s.Needs)
 		}
+	}
+	switch {
+	case rep.Torch != "":
+		line("", "judged for torch "+rep.Torch+" ("+rep.From+")")
+	case rep.From != "":
+		line("", "judged for no release: "+rep.From)
+	}
+	for _, beside := range rep.Beside {
+		line("  ", beside)
 	}
 	_, err := io.WriteString(w, clean.Lines(b.String()))
 	return err

@@ -1,12 +1,15 @@
 """Trace which operators each Python API of PyTorch reaches, and which operators composed operators call.
 
-    python tools/atlas/trace.py OUTDIR
+    python tools/atlas/trace.py OUTDIR [torchvision | torchaudio | FOLDER]
 
 writes OUTDIR/api.txt (API and direction -> outermost operators) and OUTDIR/calls.txt (composed operator -> operators that it
-calls). What is run are PyTorch's own databases of samples: op_db, the foreach databases, module_db, optim_db, and a short list of
-our own for what those lack (EXTRAS). It runs on a CPU, under PyTorch's profiler, whose tree of events shows operators inside
-operators. What a CPU build does differently from MPS is switched off where there is a switch; where an operator branches by
-device, internal/atlas/tables/reroutes.txt says what MPS does, and that is what is written.
+calls), or for a library's functions OUTDIR/api-LIBRARY.txt, or, with a folder that holds the Python files of older releases
+(2.8/torch/nn/functional.py), OUTDIR/api-earlier.txt. What is run are PyTorch's own databases of samples: op_db, the
+foreach databases, module_db, optim_db, and a short list of our own for what those lack (EXTRAS, libraries.py); then, for composed
+operators and functions that none of those reached, calls that are made from their schemas (inputs.py). It runs on a CPU, under
+PyTorch's profiler, whose tree of events shows operators inside operators. What a CPU build does differently from MPS is switched
+off where there is a switch; where an operator branches by device, internal/atlas/tables/reroutes.txt says what MPS does, and
+that is what is written.
 
 How it is read off:
 - Every call of an operator through the dispatcher is an event of the profiler, also inside a composed operator and below
@@ -19,9 +22,11 @@ How it is read off:
 Samples run in a worker process, so that one that hangs or crashes costs its own line and no more.
 """
 
+import ast
 import collections
 import contextlib
 import functools
+import inspect
 import json
 import os
 import random
@@ -31,13 +36,16 @@ import subprocess
 import sys
 import tempfile
 import types
+import typing
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REROUTES = os.path.join(HERE, "..", "..", "internal", "atlas", "tables", "reroutes.txt")
+TABLES = os.path.join(HERE, "..", "..", "internal", "atlas", "tables")
+REROUTES = os.path.join(TABLES, "reroutes.txt")
 
 SAMPLES = 60        # of one entry of a database; most offer fewer
 JOB_SECONDS = 180   # nn.Transformer, the slowest entry, takes 6 s on a slow core
+FEWER = 12          # with an older release's Python, held against as many with this one's
 UNCOUNTED = "assay:uncounted"
 
 # Entries that say nothing about the API that they name.
@@ -53,8 +61,21 @@ SKIP = {
 
 # ---- what to run -----------------------------------------------------------------------------------------------------------
 
-def import_torch():
-    """Import torch and its databases, with what only a CPU would take switched off."""
+def without_cpu(function, older=False):
+    """Have a Python function of torch's that asks whether a device is "cpu" be told that it is not."""
+    def other(constant):
+        if isinstance(constant, tuple):
+            return tuple(map(other, constant))
+        return "not here" if constant == "cpu" else constant
+    constants = function.__code__.co_consts
+    if other(constants) == constants and not older:
+        raise ValueError("%s asks for no CPU any more: see what MPS does there" % function.__qualname__)
+    function.__code__ = function.__code__.replace(co_consts=other(constants))
+
+
+@functools.cache
+def import_torch(older=None):
+    """Import torch and its databases, with what only a CPU would take switched off; older: a folder with a release's Python."""
     try:
         import expecttest  # noqa: F401
     except ImportError:  # wanted by common_utils for its base class alone
@@ -62,11 +83,16 @@ def import_torch():
         stub.TestCase = unittest.TestCase
         sys.modules["expecttest"] = stub
     import torch
+    if older:
+        age(torch, older)
     torch.set_num_threads(1)
     torch.backends.mkldnn.set_flags(False)
     if hasattr(torch.backends, "nnpack"):
         torch.backends.nnpack.set_flags(False)
-    torch.backends.mha.set_fastpath_enabled(False)  # MPS is not among its devices: torch/nn/modules/activation.py
+    # MPS is not among the devices of attention's fast path, which each of these asks after other things that it does.
+    for function in (torch.nn.modules.activation._check_arg_device, torch.nn.TransformerEncoderLayer.forward,
+                     torch.nn.TransformerEncoder.forward):
+        without_cpu(function, older)
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     # The CPU takes foreach norms when gradients are clipped; MPS is not in that list: torch/utils/_foreach_utils.py.
@@ -74,17 +100,15 @@ def import_torch():
     clip_grad._device_has_foreach_support = lambda device: False
     clip_grad._has_foreach_support = lambda tensors, device: False
     # torch.norm asks whether the device is "cpu" and takes another way on MPS: torch/functional.py.
-    code = torch.functional.norm.__code__
-    torch.functional.norm.__code__ = code.replace(co_consts=tuple("not here" if c == "cpu" else c for c in code.co_consts))
+    without_cpu(torch.functional.norm, older)
     import torch.testing._internal.common_methods_invocations as database
     # Its work on the state of the generator would be counted.
     database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
     return torch, database
 
 
-def jobs():
+def jobs(torch, database):
     """All entries in a fixed order: (kind, entry, name)."""
-    torch, database = import_torch()
     import torch.testing._internal.common_modules as modules
     import torch.testing._internal.common_optimizers as optimizers
     entries = [("op", op, op.name) for op in database.op_db]
@@ -97,7 +121,44 @@ def jobs():
         entries.append(("optim", info, info.optim_cls.__name__))
     for name in EXTRAS:
         entries.append(("extra", EXTRAS[name], name))
+    # What is left when those are done: main asks for the entries of which no line has come yet.
+    entries += [("schema", name, name) for name in ever_composed(torch)]
+    entries += [("name", bound, bound[0]) for bound in namesakes(torch)]
     return entries
+
+
+def ever_composed(torch):
+    """The overloads that MPS composes in some release and that this torch has."""
+    here = set(torch._C._dispatch_get_all_op_names())
+    made = {row[0] for row in table("generated.txt") if row[1] == "autogen"}  # around another, which generated.txt names
+    return [row[0] for row in table("torch.txt") if "C" in row[1:] and row[0] in here - made]
+
+
+def table(name):
+    """The rows of one of the atlas's tables."""
+    with open(os.path.join(TABLES, name)) as lines:
+        return [line.split() for line in lines if line.strip() and not line.startswith("#")]
+
+
+# Names in torch that are operators of other backends alone.
+FOREIGN = ("cudnn_", "miopen_", "mkldnn_", "fbgemm_", "quantized_", "sym_")
+
+
+def namesakes(torch):
+    """Public functions and methods with an operator of their name: (Python name, function, names of its overloads)."""
+    overloads = {}
+    for full in sorted(torch._C._dispatch_get_all_op_names()):
+        if full.startswith("aten::"):
+            overloads.setdefault(full[len("aten::"):].split(".")[0], []).append(full)
+    for prefix, space, before in (("torch", torch, ""), ("torch.Tensor", torch.Tensor, ""), ("torch.special", torch.special, "special_"),
+                                  ("torch.nn.functional", torch.nn.functional, ""), ("torch.linalg", torch.linalg, "linalg_"),
+                                  ("torch.fft", torch.fft, "fft_")):
+        for name in dir(space):
+            function = getattr(space, name)
+            if name.startswith(("_",) + FOREIGN) or isinstance(function, type) or not callable(function):
+                continue
+            if before + name in overloads:
+                yield prefix + "." + name, function, overloads[before + name]
 
 
 def spread(items, most):
@@ -144,13 +205,95 @@ def substitute(torch, op):
     return special.get(op.name, op.op)
 
 
+# ---- an older release's Python ---------------------------------------------------------------------------------------------
+
+# Modules whose functions stand between a Python name and the operators.
+PYTHON = ("torch/functional.py", "torch/_tensor.py", "torch/nn/functional.py", "torch/nn/init.py", "torch/nn/modules/", "torch/optim/",
+          "torch/distributions/", "torch/nn/utils/")
+
+
+def functions_of(path):
+    """{qualified name: its tree, without docstring, annotations and decorators} of a file's functions and methods."""
+    found = {}
+
+    def visit(body, prefix):
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, prefix + node.name + ".")
+            elif isinstance(node, ast.FunctionDef):
+                for part in ast.walk(node):
+                    if isinstance(part, ast.arg):
+                        part.annotation = None
+                    if isinstance(part, ast.FunctionDef):
+                        part.returns, part.decorator_list = None, []
+                if isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+                    node.body = node.body[1:] or [ast.Pass()]
+                found[prefix + node.name] = node
+    with open(path, encoding="utf-8") as source:
+        visit(ast.parse(source.read()).body, "")
+    return found
+
+
+def age(torch, folder):
+    """Put the bodies that functions have in another release's files into this torch's functions. Returns how many there are."""
+    import importlib
+    here, count = os.path.dirname(os.path.dirname(torch.__file__)), 0
+    for root, _, names in os.walk(os.path.join(folder, "torch")):
+        for name in names:
+            path = os.path.join(root, name)
+            inside = os.path.relpath(path, folder)
+            if not inside.startswith(PYTHON) or not inside.endswith(".py") or not os.path.exists(os.path.join(here, inside)):
+                continue
+            module = importlib.import_module(inside[:-len(".py")].replace("/", ".").removesuffix(".__init__"))
+            now = functions_of(os.path.join(here, inside))
+            for word in ("Any", "Callable", "Dict", "List", "Optional", "Sequence", "Tuple", "Union", "cast"):
+                module.__dict__.setdefault(word, getattr(typing, word))
+            for qualified, tree in functions_of(path).items():
+                if qualified not in now:
+                    if "." not in qualified and not hasattr(module, qualified):  # a helper that has gone since
+                        with contextlib.suppress(Exception):
+                            define(tree, module.__dict__)
+                elif ast.dump(tree) != ast.dump(now[qualified]):
+                    count += graft(torch, module, qualified, tree)
+    return count
+
+
+def define(tree, space):
+    exec(compile(ast.fix_missing_locations(ast.Module([tree], [])), "older", "exec"), space)
+
+
+def graft(torch, module, qualified, tree):
+    """Give a function of this torch the code of another release. Returns whether that could be done."""
+    at = module
+    try:
+        for part in qualified.split("."):
+            at = inspect.getattr_static(at, part)
+    except AttributeError:
+        return False
+    at = at.__func__ if isinstance(at, (staticmethod, classmethod)) else at.fget if isinstance(at, property) else at
+    at = inspect.unwrap(at) if callable(at) else at
+    if not isinstance(at, types.FunctionType) or at.__code__.co_freevars:
+        return False
+    scratch = {}
+    with contextlib.suppress(Exception):
+        space = dict(module.__dict__)
+        define(tree, space)
+        scratch = space
+    older = scratch.get(tree.name)
+    if not isinstance(older, types.FunctionType) or older.__code__.co_freevars:
+        return False  # super() of a class
+    at.__code__, at.__defaults__, at.__kwdefaults__ = older.__code__, older.__defaults__, older.__kwdefaults__
+    return True
+
+
 # ---- recording -------------------------------------------------------------------------------------------------------------
 
 class Recorder:
     """Runs calls in labelled regions of one profile and reads the operators off afterwards."""
 
-    def __init__(self, torch, reroutes):
+    def __init__(self, torch, reroutes, replays=True):
         self.torch = torch
+        self.replays = replays  # composed kernels are called as well
         self.backward_of = reroutes.gradients
         self.regions = []   # (api, direction, autograd's next sequence number when it ended)
         self.failed = {}    # api -> why its last failing sample failed
@@ -166,7 +309,7 @@ class Recorder:
                 result = function()
         except Exception as error:
             entry[0] = None
-            if direction != "composite":
+            if direction not in ("composite", "operator"):
                 self.failed[api] = "%s: %s" % (type(error).__name__, (str(error).strip().splitlines() or [""])[0][:160])
             return None
         entry[2] = self.torch._C._autograd._get_sequence_nr()
@@ -219,6 +362,13 @@ class Recorder:
             node = regions.get("assay:region:%d" % index)
             if node is None or api is None:
                 continue
+            if direction == "operator":
+                inside = {}
+                reader.count_calls(inside, node)
+                if api not in inside and api + " sparse" not in inside:  # it makes no event: what is seen are its calls
+                    reader.count(inside, api, set(reader.operators(node)))
+                merge(calls, inside)
+                continue
             if direction == "composite":
                 reader.count(calls, api, set(reader.operators(node)))
                 reader.count_calls(calls, node)
@@ -259,6 +409,8 @@ class Reader:
         event = self.events.get(node.correlation_id)
         overload = event.overload_name() if event is not None else ""
         name = node.name + "." + overload if overload else node.name
+        if name.startswith("prims::"):
+            return None  # PyTorch's own Python is written in these: what they call counts
         return name if name in self.names.all else None
 
     def sequence(self, node):
@@ -440,7 +592,7 @@ def run_op(torch, recorder, names, op):
     replayed = [(function, s) for s in ungraded + samples]
     replayed += [(op.inplace_variant, s) for s in ungraded if op.inplace_variant is not None and not s.broadcasts_input]
     with replayer(torch, recorder, names):
-        for variant, sample in replayed:
+        for variant, sample in replayed if recorder.replays else ():
             first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
             with contextlib.suppress(Exception):
                 run_backward(torch, variant(first, *args, **kwargs))
@@ -487,10 +639,10 @@ def run_op(torch, recorder, names, op):
 def run_foreach(torch, recorder, names, op):
     dtype = torch.float32
     samples = spread(op.sample_inputs("cpu", dtype, noncontiguous=False, allow_higher_dtype_scalars=False), 12)
-    for function in (op.method_variant, op.inplace_variant):
+    # Their functions go by the plain names: torch._foreach_add.__name__ is "add" while the databases are at work.
+    for function, api in ((op.method_variant, "torch." + op.name), (op.inplace_variant, "torch." + op.name + "_")):
         if function is None:
             continue
-        api = "torch." + function.__name__
         for sample in samples:
             first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
             with torch.no_grad():
@@ -520,8 +672,9 @@ def run_module_in(torch, recorder, names, info, api, dtype):
             wanted = [p for p in module.parameters() if p.requires_grad]
             wanted += [t for t in leaves(torch, (args, kwargs)) if t.requires_grad]
             recorder.forward_backward(api, lambda: module(*args, **kwargs), wanted)
-            with replayer(torch, recorder, names), contextlib.suppress(Exception):
-                run_backward(torch, module(*args, **kwargs))
+            if recorder.replays:
+                with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                    run_backward(torch, module(*args, **kwargs))
             if not training:
                 with torch.no_grad():
                     recorder.call(api, "forward", lambda: (module(*args, **kwargs), True)[1])
@@ -556,6 +709,79 @@ def run_optim(torch, recorder, names, info):
             recorder.call(base + label, "forward", two_steps)
 
 
+def operator(torch, name):
+    """An overload by its full name."""
+    space, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), base), overload or "default")
+
+
+def is_python(torch, name):
+    """Whether a database's entry is a function of torch's that is written in Python."""
+    at = torch
+    for part in name.split("."):
+        at = getattr(at, part, None)
+    return isinstance(at, types.FunctionType)
+
+
+def from_python(torch):
+    """Operators that torch/backends/mps/__init__.py registers for MPS, until 2.2 and 2.12: the functions stand there still."""
+    return {"aten::native_group_norm_backward": torch._decomp.decompositions.native_group_norm_backward,
+            "aten::var_mean.correction": torch._refs.var_mean}
+
+
+def run_schema(torch, recorder, names, name):
+    """An operator that no database reached, by its schema."""
+    import inputs
+    import torch._refs
+    function, direction = operator(torch, name), "operator"
+    schema, call = function._schema, function
+    if name in from_python(torch):
+        call, direction = from_python(torch)[name], "composite"
+    elif name in names.shadowed:
+        call = functools.partial(function._op_dk, getattr(torch._C.DispatchKey, names.shadowed[name]))
+        direction = "composite"
+    with torch.no_grad():
+        taken = inputs.samples(torch, schema, name, call)
+        for args, kwargs in taken:
+            recorder.call(name, direction, lambda: (call(*args, **kwargs), True)[1])
+    if not taken:
+        raise ValueError("no arguments were found that it takes")
+
+
+def tensors_of(torch, function, *args, **kwargs):
+    """The result of a call that gives tensors: what asks something of them (is_complex, can_cast) reaches no kernel."""
+    result = function(*args, **kwargs)
+    if not leaves(torch, result):
+        raise ValueError("it gives no tensor")
+    return result
+
+
+def run_name(torch, recorder, names, bound):
+    """A Python name that no database has, by the schemas of the operators that have its name."""
+    import inputs
+    api, function, overloads = bound
+    for overload in overloads:
+        schema = operator(torch, overload)._schema
+        if any(a.is_out for a in schema.arguments):
+            continue
+        for args, kwargs in inputs.samples(torch, schema, overload, functools.partial(tensors_of, torch, function)):
+            wanted = [t for t in leaves(torch, (args, kwargs)) if t.is_floating_point() and t.layout == torch.strided]
+            graded = copied(torch, (args, kwargs))
+            own = [t.requires_grad_() for t in leaves(torch, graded) if t.is_floating_point() and t.layout == torch.strided]
+            try:
+                if not schema.is_mutable and wanted:
+                    function(*graded[0], **graded[1])
+                    recorder.forward_backward(api, lambda: function(*graded[0], **graded[1]), own)
+                    continue
+            except Exception:
+                pass  # it has no gradient, or none for these
+            with torch.no_grad():
+                recorder.call(api, "forward", lambda: (function(*args, **kwargs), True)[1])
+    if api not in recorder.reached():
+        raise ValueError("no arguments were found that it takes")
+
+
 # ---- what training code calls and no database holds ------------------------------------------------------------------------
 
 EXTRAS = {}  # name -> function of torch that yields calls, each with the tensors that want a gradient
@@ -573,8 +799,9 @@ def extra(*names):
 def run_extra(torch, recorder, names, function, name):
     for call, inputs in function(torch):
         recorder.forward_backward(name, call, inputs)
-        with replayer(torch, recorder, names), contextlib.suppress(Exception):
-            run_backward(torch, call())
+        if recorder.replays:
+            with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                run_backward(torch, call())
 
 
 @extra("torch.nn.Embedding(max_norm=)", "torch.nn.functional.embedding(max_norm=)", "torch.nn.EmbeddingBag(max_norm=)")
@@ -610,6 +837,12 @@ def others(torch, name):
     for given in arguments:
         wanted = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad and a.is_leaf]
         yield lambda: function(*given), [] if leaf == "requires_grad_" else wanted
+
+
+@extra("torch.conj", "torch.Tensor.conj")
+def conjugate(torch, name):
+    x = torch.randn(3, dtype=torch.complex64, requires_grad=True)
+    yield lambda: (torch.conj(x) if name == "torch.conj" else x.conj()), [x]
 
 
 @extra("torch.nn.FractionalMaxPool2d", "torch.nn.FractionalMaxPool3d")
@@ -744,29 +977,220 @@ def averaged(torch, name):
         yield lambda: (model.update_parameters(module), True)[1], []
 
 
+@extra(*["torch.nn." + n for n in (
+    "AlphaDropout", "FeatureAlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ChannelShuffle", "CrossMapLRN2d",
+    "Flatten", "Unflatten", "Fold", "Unfold", "Hardsigmoid", "Identity", "PixelShuffle", "PixelUnshuffle", "RReLU", "SyncBatchNorm",
+    "Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d", "NLLLoss2d", "LazyLinear", "LazyBatchNorm1d", "LazyBatchNorm2d",
+    "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d")])
+def layers(torch, name):
+    leaf = name.rsplit(".", 1)[1]
+    sizes = {"1": (2, 4, 8), "2": (2, 4, 8, 8), "3": (2, 4, 4, 4, 4)}
+    size = sizes.get(leaf.rstrip("d")[-1], sizes["2"])
+    made = {"ChannelShuffle": [(2,)], "CrossMapLRN2d": [(2,)], "Unflatten": [(1, (2, 2))], "Fold": [((4, 4), 2)], "Unfold": [(2,)],
+            "PixelShuffle": [(2,)], "PixelUnshuffle": [(2,)], "UpsamplingNearest2d": [(None, 2)], "UpsamplingBilinear2d": [(None, 2)],
+            "LazyLinear": [(3,)], "Upsample": [(None, 2, mode) for mode in ("nearest", "bilinear", "bicubic", "nearest-exact")],
+            "SyncBatchNorm": [(4,)]}.get(leaf, [()])
+    for arguments in made:
+        for training in (True, False):
+            if leaf == "SyncBatchNorm" and training:
+                continue  # it wants a GPU
+            module = getattr(torch.nn, leaf)(*arguments).train(training)
+            if leaf == "Fold":
+                x = torch.randn(2, 8, 9, requires_grad=True)
+            elif leaf == "LazyLinear":
+                x = torch.randn(2, 4, requires_grad=True)
+            else:
+                x = torch.randn(size, requires_grad=True)
+            given = (x, torch.randint(0, 4, (2, 8, 8))) if leaf == "NLLLoss2d" else (x,)
+            with torch.no_grad():
+                module(*given)  # a lazy one takes its sizes
+            yield lambda: module(*given), [x] + list(module.parameters())
+    if leaf == "Upsample":
+        for mode, x in (("linear", torch.randn(2, 4, 8)), ("trilinear", torch.randn(2, 4, 4, 4, 4)), ("nearest", torch.randn(2, 4, 8)),
+                        ("nearest", torch.randn(2, 4, 4, 4, 4))):
+            x.requires_grad_()
+            yield lambda: torch.nn.Upsample(scale_factor=2, mode=mode)(x), [x]
+
+
+@extra("torch.nn.MaxUnpool1d", "torch.nn.MaxUnpool2d", "torch.nn.MaxUnpool3d")
+def unpooling(torch, name):
+    n = int(name[-2])
+    pool = getattr(torch.nn, "MaxPool%dd" % n)(2, return_indices=True)
+    values, indices = pool(torch.randn((2, 3) + (4,) * n))
+    values.requires_grad_()
+    yield lambda: getattr(torch.nn, name.rsplit(".", 1)[1])(2)(values, indices), [values]
+
+
+@extra("torch.nn.CosineSimilarity", "torch.nn.PairwiseDistance", "torch.nn.TripletMarginLoss", "torch.nn.TripletMarginWithDistanceLoss")
+def distances(torch, name):
+    given = [torch.randn(4, 3, requires_grad=True) for _ in range(3 if "Triplet" in name else 2)]
+    yield lambda: getattr(torch.nn, name.rsplit(".", 1)[1])()(*given), given
+
+
+@extra("torch.nn.EmbeddingBag")
+def bag(torch, name):
+    index, offsets = torch.tensor([0, 2, 1, 2]), torch.tensor([0, 2])
+    for mode in ("sum", "mean", "max"):
+        module = torch.nn.EmbeddingBag(4, 3, mode=mode)
+        yield lambda: module(index, offsets), list(module.parameters())
+        yield lambda: module(index.view(2, 2)), list(module.parameters())
+
+
+@extra("torch.nn.AdaptiveLogSoftmaxWithLoss")
+def adaptive_softmax(torch, name):
+    module, x = torch.nn.AdaptiveLogSoftmaxWithLoss(6, 8, [3, 5]), torch.randn(9, 6, requires_grad=True)
+    yield lambda: module(x, torch.arange(9) % 8).loss, [x] + list(module.parameters())
+
+
+@extra("torch.nn.TransformerDecoder")
+def decoder(torch, name):
+    module = torch.nn.TransformerDecoder(torch.nn.TransformerDecoderLayer(8, 2, 16, dropout=0.1), 2)
+    x, memory = torch.randn(3, 2, 8, requires_grad=True), torch.randn(4, 2, 8, requires_grad=True)
+    mask = torch.nn.Transformer.generate_square_subsequent_mask(3)
+    for training in (True, False):
+        module.train(training)
+        yield lambda: module(x, memory), [x, memory] + list(module.parameters())
+        yield lambda: module(x, memory, tgt_mask=mask), [x, memory] + list(module.parameters())
+
+
+@extra("torch.nn.TransformerEncoder(eval,src_key_padding_mask=)")
+def padded(torch, name):
+    """In eval with a padding mask: the encoder asks whether the mask is left-aligned before it asks for the device."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    module, x = torch.nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 4, 8)
+    mask = torch.tensor([[False] * 4, [False, False, True, True]])
+    yield lambda: module(x, src_key_padding_mask=mask), []
+
+
+@extra(*["torch.nn.functional." + n for n in (
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d_with_indices",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d", "dropout1d",
+    "gumbel_softmax", "fold", "upsample", "relu_", "elu_", "celu_", "selu_", "leaky_relu_", "hardtanh_", "rrelu_", "threshold_")])
+def functions(torch, name):
+    leaf = name.rsplit(".", 1)[1]
+    function = getattr(torch.nn.functional, leaf)
+    size = next((size for n, size in (("1d", (2, 4, 8)), ("3d", (2, 4, 5, 5, 5))) if n in leaf), (2, 4, 8, 8))
+    leaf_ = torch.randn((2, 8, 9) if leaf == "fold" else size, requires_grad=True)
+    arguments = {"gumbel_softmax": [(), (1.0, True)], "fold": [((4, 4), 2)], "upsample": [(None, 2), (None, 2, "bilinear")],
+                 "dropout1d": [()], "threshold_": [(0.1, 1.0)], "lp_pool1d": [(2.0, 2)], "lp_pool2d": [(2.0, 2)],
+                 "lp_pool3d": [(2.0, 2)], "fractional_max_pool2d_with_indices": [(2, 3)],
+                 "fractional_max_pool3d_with_indices": [(2, 3)]}.get(leaf, [()] if leaf.endswith("_") else [(2,)])
+    for given in arguments:
+        if leaf.endswith("_"):
+            yield lambda: function(uncounted(torch, leaf_.clone), *given), [leaf_]
+        else:
+            yield lambda: function(leaf_, *given), [leaf_]
+
+
+@extra("torch.Tensor.__truediv__", "torch.Tensor.__rtruediv__", "torch.Tensor.__floordiv__", "torch.Tensor.__rfloordiv__",
+       "torch.Tensor.__itruediv__", "torch.Tensor.__ifloordiv__", "torch.Tensor.__pos__", "torch.Tensor.__reversed__",
+       "torch.Tensor.__contains__", "torch.Tensor.__iter__", "torch.Tensor.__bool__", "torch.Tensor.__float__",
+       "torch.Tensor.__int__", "torch.Tensor.__index__", "torch.Tensor.new_tensor", "torch.Tensor.backward",
+       "torch.Tensor.type", "torch.Tensor.__deepcopy__")
+def methods(torch, name):
+    leaf = name.rsplit(".", 1)[1]
+    x = torch.rand(3, 4, requires_grad=True)
+    for given in {"__contains__": [(0.5,)], "new_tensor": [([1.0],)], "type": [(torch.float64,)], "__deepcopy__": [({},)]}.get(
+            leaf, [(2.0,), (torch.rand(3, 4) + 1,)] if "div" in leaf else [()]):
+        if leaf in ("__bool__", "__float__", "__int__", "__index__"):
+            number = torch.tensor(1 if leaf == "__index__" else 1.0)
+            yield lambda: (getattr(number, leaf)(), True)[1], []
+        elif leaf.startswith("__i") and "div" in leaf:
+            yield lambda: getattr(uncounted(torch, x.clone), leaf)(*given), [x]
+        elif leaf == "__iter__":
+            yield lambda: list(x), [x]
+        elif leaf == "backward":
+            loss = uncounted(torch, lambda: (x * x).sum())
+            yield lambda: (loss.backward(), True)[1], []
+        else:
+            yield lambda: getattr(x, leaf)(*given), [x]
+
+
+def distribution(torch, kind):
+    """A distribution of each kind with parameters that want a gradient, and these."""
+    d = torch.distributions
+    a, b = (torch.rand(3) + 0.5).requires_grad_(), (torch.rand(3) + 0.5).requires_grad_()
+    p = (torch.rand(3) / 2 + 0.2).requires_grad_()
+    square = torch.eye(3).requires_grad_()
+    made = {
+        "Bernoulli": (d.Bernoulli, [p]), "Beta": (d.Beta, [a, b]), "Binomial": (lambda p: d.Binomial(4, p), [p]),
+        "Categorical": (d.Categorical, [a]), "Cauchy": (d.Cauchy, [a, b]), "Chi2": (d.Chi2, [a]),
+        "ContinuousBernoulli": (d.ContinuousBernoulli, [p]), "Dirichlet": (d.Dirichlet, [a]), "Exponential": (d.Exponential, [a]),
+        "FisherSnedecor": (d.FisherSnedecor, [a, b]), "Gamma": (d.Gamma, [a, b]), "Geometric": (d.Geometric, [p]),
+        "Gumbel": (d.Gumbel, [a, b]), "HalfCauchy": (d.HalfCauchy, [a]), "HalfNormal": (d.HalfNormal, [a]),
+        "InverseGamma": (d.InverseGamma, [a, b]), "Kumaraswamy": (d.Kumaraswamy, [a, b]), "Laplace": (d.Laplace, [a, b]),
+        "LKJCholesky": (lambda a: d.LKJCholesky(3, a[0]), [a]), "LogNormal": (d.LogNormal, [a, b]),
+        "LogisticNormal": (d.LogisticNormal, [a, b]), "Multinomial": (lambda p: d.Multinomial(4, p), [p]),
+        "MultivariateNormal": (d.MultivariateNormal, [a, square]), "NegativeBinomial": (lambda p: d.NegativeBinomial(4, p), [p]),
+        "Normal": (d.Normal, [a, b]), "OneHotCategorical": (d.OneHotCategorical, [p]),
+        "OneHotCategoricalStraightThrough": (d.OneHotCategoricalStraightThrough, [p]), "Pareto": (d.Pareto, [a, b]),
+        "Poisson": (d.Poisson, [a]), "RelaxedBernoulli": (lambda p: d.RelaxedBernoulli(torch.tensor([0.5]), p), [p]),
+        "RelaxedOneHotCategorical": (lambda p: d.RelaxedOneHotCategorical(torch.tensor([0.5]), p), [p]),
+        "StudentT": (d.StudentT, [a]), "Uniform": (lambda b: d.Uniform(-b, b), [b]), "VonMises": (d.VonMises, [a, b]),
+        "Weibull": (d.Weibull, [a, b]), "Wishart": (lambda s: d.Wishart(torch.tensor(4.0), s), [square]),
+        "LowRankMultivariateNormal": (lambda a, b: d.LowRankMultivariateNormal(a, torch.eye(3)[:, :1], b), [a, b]),
+    }
+    make, parameters = made[kind]
+    return make(*parameters), parameters
+
+
+@extra(*["torch.distributions.%s.%s" % (kind, method) for kind in (
+    "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli", "Dirichlet", "Exponential",
+    "FisherSnedecor", "Gamma", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "InverseGamma", "Kumaraswamy", "Laplace",
+    "LKJCholesky", "LogNormal", "LogisticNormal", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",
+    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli", "RelaxedOneHotCategorical",
+    "StudentT", "Uniform", "VonMises", "Weibull", "Wishart", "LowRankMultivariateNormal")
+    for method in ("sample", "rsample", "log_prob", "entropy")])
+def distributions(torch, name):
+    _, _, kind, method = name.split(".")
+    made, parameters = uncounted(torch, lambda: distribution(torch, kind))
+    if method == "rsample" and not made.has_rsample:
+        return
+    with torch.no_grad():
+        value = uncounted(torch, made.sample)
+    try:
+        uncounted(torch, made.entropy if method == "entropy" else made.sample)
+    except NotImplementedError:
+        return
+    for shape in ((), (2,)):
+        call = {"log_prob": lambda: made.log_prob(value), "entropy": lambda: made.entropy()}.get(
+            method, lambda: getattr(made, method)(shape))
+        yield call, [] if method == "sample" else parameters
+
+
 # ---- worker and parent -----------------------------------------------------------------------------------------------------
 
-def work():
-    """Answer job numbers on stdin with JSON lines on what was stdout."""
+def work(library):
+    """Answer job numbers on stdin with JSON lines on what was stdout. library: that alone; a folder: another release's Python."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # samples print
-    torch, database = import_torch()
+    older = library if library and os.path.isdir(library) else None
+    torch, database = import_torch(older)
+    library = None if older else library
     reroutes = Reroutes(open(REROUTES).read())
+    if library:
+        import libraries
+        entries = [("extra", call, name) for name, call in libraries.calls(library).items()]
+    else:
+        entries = jobs(torch, database)
+    if older:
+        entries = [(kind, entry, name) for kind, entry, name in entries
+                   if kind in ("module", "optim", "extra") or kind == "op" and is_python(torch, name)]
+        globals()["SAMPLES"] = FEWER
     names = Names(torch)
-    entries = jobs()
     import numpy
     answers.write(json.dumps([(kind, name) for kind, _, name in entries]) + "\n")
     answers.write(json.dumps(sorted(names.composed | set(names.shadowed))) + "\n")
     answers.flush()
     import warnings
     warnings.simplefilter("ignore")
-    runs = {"op": run_op, "foreach": run_foreach, "module": run_module, "optim": run_optim}
+    runs = {"op": run_op, "foreach": run_foreach, "module": run_module, "optim": run_optim, "schema": run_schema, "name": run_name}
     for line in sys.stdin:
         kind, entry, name = entries[int(line)]
         torch.manual_seed(0)
         random.seed(0)
         numpy.random.seed(0)
-        recorder = Recorder(torch, reroutes)
+        recorder = Recorder(torch, reroutes, replays=not older)
         trouble = None
         with recorder.profile() as profile:
             try:
@@ -784,9 +1208,9 @@ def work():
 class Worker:
     """A process that runs jobs."""
 
-    def __init__(self):
+    def __init__(self, library):
         env = dict(os.environ, PYTHONHASHSEED="0", KINETO_LOG_LEVEL="99", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker"], env=env, text=True, bufsize=1,
+        self.process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker"] + library, env=env, text=True, bufsize=1,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.entries = json.loads(self.process.stdout.readline())
         self.composed = set(json.loads(self.process.stdout.readline()))
@@ -880,32 +1304,122 @@ def columns(rows):
     return ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]]) for row in rows]
 
 
-def main():
-    if sys.argv[1:] == ["--worker"]:
-        return work()
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python tools/atlas/trace.py OUTDIR")
-    outdir = sys.argv[1]
-    reroutes = Reroutes(open(REROUTES).read())
-    worker = Worker()
+def run_all(arguments):
+    """What all jobs of a worker answered, added up: (the worker, apis, calls, why an API failed, why an operator)."""
+    worker = Worker(arguments)
     entries = worker.entries
-    apis, calls, failed = {}, {}, {}
-    for number, (_, name) in enumerate(entries):
+    apis, calls, failed, operators = {}, {}, {}, {}
+    for number, (kind, name) in enumerate(entries):
+        if kind == "schema" and (name in calls or name + " sparse" in calls) or kind == "name" and name + " forward" in apis:
+            continue
         answer = worker.run(number)
+        why = answer if isinstance(answer, str) else answer["trouble"]
+        if why:
+            full = name if kind == "schema" or name.startswith("torch.") else "torch." + name
+            (operators if kind == "schema" else failed).setdefault(full, why)
+            print("trace: %s: %s" % (full, why), file=sys.stderr)
         if isinstance(answer, str):
-            failed.setdefault("torch." + name, answer)
-            worker = Worker()
+            worker = Worker(arguments)
             continue
         merge(apis, answer["apis"])
         merge(calls, answer["calls"])
         for api, why in answer["failed"].items():
             failed.setdefault(api, why)
-        if answer["trouble"]:
-            failed.setdefault("torch." + name.removeprefix("torch."), answer["trouble"])
     worker.process.stdin.close()
     worker.process.wait()
+    return worker, apis, calls, failed, operators
 
-    version = torch_version()
+
+def earlier(outdir, folder):
+    """Write api-earlier.txt: what Python names call with the Python of releases whose files lie in folder/SERIES/torch. It is held
+    against a run with this torch's own files, which takes as few samples."""
+    import importlib.util
+    now = {(row[0], row[1]): row[2:] for row in table("api.txt")}
+    order = sorted(os.listdir(folder), key=lambda s: [int(n) for n in s.split(".")])
+    site = os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin))
+    base, failed_now = called(site)
+    lines = {}
+    for series in order:
+        print("trace: with the Python of %s" % series, file=sys.stderr)
+        functions = functions_in(os.path.join(folder, series))
+        then, failed = called(os.path.join(folder, series))
+        for key in then:
+            api = key[0]
+            if not there(functions, api) or key not in base or key not in now or failed.get(api) != failed_now.get(api) or set(then[key]) == set(base[key]):
+                continue
+            names = {n.rstrip("?"): n for n in now[key] if n != "-"}
+            for gone in set(base[key]) - set(then[key]):
+                names.pop(gone, None)
+            for new in set(then[key]) - set(base[key]):
+                names[new] = then[key][new]
+            lines.setdefault(key, []).append((series, " ".join(sorted(names.values())) or "-"))
+        write_earlier(outdir, order, lines)
+
+
+def functions_in(folder):
+    """{qualified name: tree} of all functions of a release's files that stand between a Python name and the operators."""
+    found = {}
+    for root, _, names in os.walk(os.path.join(folder, "torch")):
+        for name in names:
+            path = os.path.join(root, name)
+            if os.path.relpath(path, folder).startswith(PYTHON) and name.endswith(".py"):
+                found.update(functions_of(path))
+    return found
+
+
+def there(functions, api):
+    """Whether a release has the function, or the class and the argument, that a name has."""
+    plain, _, argument = api.rstrip(")").partition("(")
+    kind, _, leaf = plain.rpartition(".")
+    kind = kind.rpartition(".")[2]
+    if argument and plain.endswith(".step"):
+        made = functions.get(kind + ".__init__")
+        return made is not None and any(a.arg == argument.partition("=")[0] for a in made.args.args + made.args.kwonlyargs)
+    return leaf in functions or kind + "." + leaf in functions or any(name.startswith((leaf + ".", kind + ".")) for name in functions)
+
+
+def called(folder):
+    """{(API, direction): {operator: the same, ? behind it where some samples alone reach it}}, and how many samples of each failed."""
+    _, apis, _, failed, _ = run_all([folder])
+    found = {}
+    for key, entry in apis.items():
+        found[tuple(key.rsplit(" ", 1))] = {n.rstrip("?"): n for n in marked(entry)}
+    return found, {name.split(" ")[0]: why for name, why in failed.items()}
+
+
+def write_earlier(outdir, order, lines):
+    rows = []
+    for (api, direction), found in sorted(lines.items()):
+        at = 0
+        while at < len(found):
+            end = at
+            while end + 1 < len(found) and found[end + 1][1] == found[at][1] and \
+                    order.index(found[end + 1][0]) == order.index(found[end][0]) + 1:
+                end += 1
+            rows.append((api, direction, found[at][0] + "-" + found[end][0], found[at][1]))
+            at = end + 1
+    head = [
+        "# Python API, forward or backward, releases from and to -> the operators that a call makes, where these releases' own Python calls",
+        "# others than that of api.txt. Their files were taken from the wheels, and their functions' code put into torch %s, which ran" % (
+            version_of("torch")),
+        "# as for api.txt: composed operators and kernels are those of that release. A function that could not be put in, or whose samples",
+        "# failed then, has no line. Made by tools/atlas/trace.py.",
+    ]
+    write(os.path.join(outdir, "api-earlier.txt"), head + columns(rows or [("#", "", "", "")]))
+
+
+def main():
+    if sys.argv[1:2] == ["--worker"]:
+        return work(sys.argv[2:] and sys.argv[2])
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-") or sys.argv[2:] not in ([], ["torchvision"], ["torchaudio"]) \
+            and not os.path.isdir(sys.argv[-1]):
+        sys.exit("usage: python tools/atlas/trace.py OUTDIR [torchvision | torchaudio | FOLDER]")
+    if os.path.isdir("".join(sys.argv[2:])):
+        return earlier(sys.argv[1], sys.argv[2])
+    outdir, library = sys.argv[1], sys.argv[2:]
+    reroutes = Reroutes(open(REROUTES).read())
+    worker, apis, calls, failed, operators = run_all(library)
+    version = " and ".join("%s %s" % (name, version_of(name)) for name in ["torch"] + library)
     rows = []
     for key in sorted(apis):
         api, direction = key.rsplit(" ", 1)
@@ -924,10 +1438,12 @@ def main():
         "# ? marks operators that only some of the traced samples reached; - says that there were none.",
         "# A call with arguments in brackets is that call alone: torch.optim.Adam.step(fused=True), torch.add(out=).",
         "# What composed operators call in turn: calls.txt. Method and samples: tools/atlas/trace.py, which makes this file.",
-        "# Traced with torch %s for Linux on a CPU; reroutes.txt is applied, so that operators are those of MPS." % version,
+        "# Traced with %s for Linux on a CPU; reroutes.txt is applied, so that operators are those of MPS." % version,
     ]
     tail = ["# not traced: %s: %s" % (api, untraced[api]) for api in sorted(untraced)]
-    write(os.path.join(outdir, "api.txt"), head + columns(rows) + tail)
+    write(os.path.join(outdir, "-".join(["api"] + library) + ".txt"), head + columns(rows) + tail)
+    if library:
+        return
 
     # What an operator does with sparse tensors is told only of those that are never given others.
     for key in [key for key in calls if key.endswith(" sparse")]:
@@ -944,18 +1460,20 @@ def main():
         "# where there were others.",
         "# Where the CPU has a kernel of its own and MPS may not, this is what the composed kernel calls; that of a structured",
         "# operator which no sample reached calls its structured_delegate, as native_functions.yaml says.",
-        "# Traced with torch %s for Linux on a CPU by tools/atlas/trace.py; reroutes.txt is applied." % version,
+        "# Traced with %s for Linux on a CPU by tools/atlas/trace.py; reroutes.txt is applied." % version,
     ]
-    write(os.path.join(outdir, "calls.txt"), head + columns(rows))
+    left = sorted(set(operators) - {row[0] for row in rows})
+    tail = ["# not traced: %s: %s" % (name, operators[name]) for name in left]
+    write(os.path.join(outdir, "calls.txt"), head + columns(rows) + tail)
     directions = collections.Counter(row[1] for row in lines)
-    print("trace: %d APIs with %d forward and %d backward lines, %d composed operators. %d not traced: %s" % (
-        len({row[0] for row in lines}), directions["forward"], directions["backward"], len(rows),
-        len(untraced), ", ".join(sorted(untraced)) or "none"), file=sys.stderr)
+    print("trace: %d APIs with %d forward and %d backward lines, %d composed operators. Not traced: %d APIs, %d operators" % (
+        len({row[0] for row in lines}), directions["forward"], directions["backward"], len(rows), len(untraced), len(left)),
+        file=sys.stderr)
 
 
-def torch_version():
+def version_of(package):
     import importlib.metadata
-    return importlib.metadata.version("torch")
+    return importlib.metadata.version(package)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,13 @@ import time
 import warnings
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .. import guest
 from . import errors, facts, generators, refuse, shapes
 from .current import current, inside, state
-from .operators import COMPOSED, NO_STUB, MISSING, UNKNOWN, Operator
+from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator, Whole
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -86,14 +87,29 @@ def _frame():
 
 _HERE = _frame.__code__.co_filename
 _AGENT = os.path.dirname(os.path.dirname(_HERE)) + os.sep
+_AROUND = ("eval_frame.py", "_compile.py")  # of torch's own, around every __torch_dispatch__
 
 
 def _level():
     """The stack level of a warning that C++ gives: that of the innermost frame of Python that is none of ours."""
     level, frame = 1, sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_AGENT):
+    while frame is not None and (frame.f_code.co_filename.startswith(_AGENT)
+                                 or frame.f_code.co_filename.endswith(_AROUND)):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def _by_autograd():
+    """Whether one of PyTorch's own formulas of gradients called the operator, and no script's. Where such a formula adds
+    up in float64 it does so on a CPU, and on MPS in float32 (renorm_backward in torch/csrc/autograd/FunctionsManual.cpp
+    goes by toAccumulateType; quantile_compute in aten/src/ATen/native/Sorting.cpp)."""
+    frame = _frame()
+    while frame is not None and frame.f_code.co_filename.endswith(_AROUND):
+        frame = frame.f_back
+    if frame is None:  # a thread of the engine's own
+        return True
+    path = frame.f_code.co_filename.replace("\\", "/")
+    return path.endswith(("torch/autograd/graph.py", "torch/autograd/__init__.py"))
 
 
 def tensors_of(args, kwargs, found):
@@ -112,6 +128,17 @@ def tensors_of(args, kwargs, found):
     return found
 
 
+def _laid_out(args, out, macos):
+    """What a convolution gives, in MPS's order, which other operators go by: from 2.5 to 2.9 that of the input under
+    macOS 15, where a CPU also looks at the weight; gradients are contiguous. Convolution.mm, _mps_convolution_impl and
+    mps_convolution_backward_input; pytorch PR 162776."""
+    if not isinstance(out, _Tensor):
+        return tuple(o.contiguous() if isinstance(o, _Tensor) else o for o in out)
+    if macos < (15, 0) or out.dim() != 4 or args[0].dim() != 4:
+        return out.contiguous()
+    return out.contiguous(memory_format=suggest_memory_format(args[0]))
+
+
 class Dispatch:
     """The operators of one double: what is known of them, and their way through it."""
 
@@ -122,6 +149,7 @@ class Dispatch:
         self.shapes = double.shapes  # None where tensors have data
         self.target = torch.device("cpu" if self.shapes is None else "meta")  # where tensors on MPS are made
         self.known = {}  # OpOverload -> Operator
+        self.wholes = {}  # name -> Whole
         self.thread = _Thread()
 
     def dispatch(self, func, args, kwargs):
@@ -140,13 +168,15 @@ class Dispatch:
             self.sparse_kernel(op, tensors, entering)
         op.counts.calls += 1
         fell = None
-        if op.kernelless:
+        if op.kernelless and (op.spares is None or not op.spares(args, kwargs)):
             if op.collective:
                 return self.collective(op, func, args, kwargs)
             fell = self.kernel(op)
-        if op.rules and not leaving:
+        if op.rules and not leaving and fell is None:
             self.refuse(op, args, kwargs)
-        if op.remarks and (not leaving or op.moves):
+        if op.unnoticed is not None and op.unnoticed(args):
+            return None
+        if op.remarks:
             self.remark(op, args, kwargs)
         if here and elsewhere and fell is None and not op.any_device and not entering:
             args, kwargs = self.devices(op, args, kwargs, tensors)
@@ -241,19 +271,24 @@ class Dispatch:
     # Kernel
 
     def kernel(self, op):
-        """An operator without a kernel: the record of its fallback to the CPU, or what the backend raises."""
+        """An operator without a kernel: the record of its fallback to the CPU, None where it is part of one that has a
+        kernel as a whole, or what the backend raises."""
+        whole = op.inside if self.thread.inside else None
+        if whole == NATIVE:
+            return None
         if op.state == NO_STUB:
             raise self.double.refused(op.name, "missing", errors.no_stub_error(self.series))
-        if op.state == MISSING and not self.double.fallback and not (op.inside and self.thread.inside):
+        if op.state == MISSING and not self.double.fallback and whole is None:
             raise self.double.refused(op.error_name, "missing",
                                       errors.missing_error(op.error_name, self.series, self.double.table.commit))
         # MPS warns once in a process, for whichever operator comes first; all are kept as evidence.
-        fell = self.double.fell_back(op.error_name)
+        name = op.error_name if whole is None else op.whole
+        fell = self.double.fell_back(name)
         if not self.double.warned or torch.is_warn_always_enabled():
             self.double.warned = True
             warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
                           "on the CPU. This may have performance implications. (Triggered internally at "
-                          "aten/src/ATen/mps/MPSFallback.mm.)" % op.error_name,
+                          "aten/src/ATen/mps/MPSFallback.mm.)" % name,
                           UserWarning, stacklevel=_level())
         return fell
 
@@ -287,9 +322,7 @@ class Dispatch:
         if entering and op.moves:  # at::_to_copy: an empty tensor of the layout, and a copy
             name = "aten::empty.memory_format"
             if letter == "R":
-                if self.series < (2, 9):
-                    raise self.double.refused(op.name, "missing", errors.no_compressed_error())
-                return
+                raise self.double.refused(op.name, "missing", errors.no_compressed_error())
         elif not op.makes_sparse and (op.state in (COMPOSED, UNKNOWN) or op.view):
             return
         self.registered_for(name, letter, key)
@@ -310,9 +343,23 @@ class Dispatch:
                 guest.pass_on(error)
                 raise self.double.refused(op.name, "dtype" if isinstance(error, TypeError) else "argument", error)
 
-    def remark(self, op, args, kwargs):
-        """Keep the facts that a call meets where MPS refuses nothing."""
-        for fact, sure in facts.remarked(op.remarks, args, kwargs):
+    def asked(self, name, args, kwargs):
+        """What the facts say of an operator that MPS has and a CPU takes apart before the mode could see it. args may be
+        fewer than the operator's, the rest in kwargs by name."""
+        whole = self.wholes.get(name)
+        if whole is None:
+            whole = self.wholes[name] = Whole(self.double, name)
+        if whole.rules:
+            self.refuse(whole, args, kwargs)
+        if whole.remarks:
+            late = any(r.late for r in whole.remarks) and torch.is_grad_enabled() and any(
+                t.requires_grad for t in tensors_of(args, None, []))
+            with inside():
+                self.remark(whole, args, kwargs, late)
+
+    def remark(self, op, args, kwargs, backward=True):
+        """Keep the facts that a call meets where MPS refuses nothing. backward: whether a backward pass follows."""
+        for fact, sure in facts.remarked(op.remarks, args, kwargs, backward):
             self.double.met(op.name, fact, sure)
 
     # Devices
@@ -350,8 +397,8 @@ class Dispatch:
         return value
 
     def _placement_text(self, op, tensors):
-        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); TensorIterator.cpp; OperationUtils.mm,
-        Placeholder."""
+        """Convolution.mm and MPSFallback.mm; Shape.mm, cat_out_mps (to 2.9); Blas.mm, dot_check (from 2.2);
+        TensorIterator.cpp; OperationUtils.mm, Placeholder."""
         names = ["mps:0" if self.on_place.on_mps(t) else "cpu" for t in tensors]
         if op.convolution:
             return ("slow_conv2d_forward_mps: input(device='%s') and weight(device=%s')  must be on the same device"
@@ -359,6 +406,8 @@ class Dispatch:
         if op.name.startswith("aten::cat") and self.series <= (2, 9):
             other = next(n for n in names if n != names[0])
             return "torch.cat(): all input tensors must be on the same device. Received %s and %s" % (names[0], other)
+        if op.name.startswith("aten::dot") and self.series >= (2, 2):
+            return "Expected all tensors to be on the same device. Found: %s, %s" % tuple(names[:2])
         return _DEVICES_TEXT if op.pointwise else _PLACEHOLDER_TEXT
 
     # Types
@@ -372,7 +421,7 @@ class Dispatch:
             self._allocatable(op, dtype, args[0].dim() if op.moves else 0)
 
     def _allocatable(self, op, dtype, ndim):
-        if self.thread.wide and dtype in WIDE:
+        if dtype in WIDE and (self.thread.wide or _by_autograd()):
             return
         try:
             refuse.allocate_check(dtype, ndim, self.series, self.macos, op.moves)
@@ -394,6 +443,8 @@ class Dispatch:
             if fell is not None:
                 raise
             out = self._in_wider(op, func, args, kwargs, error)
+        if op.convolution and (2, 5) <= self.series < (2, 10):
+            out = _laid_out(args, out, self.macos)
         return out, time.perf_counter_ns() - began
 
     def _in_wider(self, op, func, args, kwargs, error):

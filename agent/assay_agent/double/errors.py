@@ -76,5 +76,6 @@ def unregistered_error(name, key):
 
 
 def no_compressed_error():
-    """The error of making a compressed sparse tensor, up to 2.8."""
-    return NotImplementedError("Could not run 'sparse_compressed_tensor' from the 'mps:0' device.)")
+    """The error of making a compressed sparse tensor, in every release up to 2.15: new_compressed_tensor in
+    aten/src/ATen/native/sparse/SparseCsrTensor.cpp knows no MPS; pytorch issues 129842, 196192."""
+    return NotImplementedError("Could not run 'new_compressed_tensor' from the 'mps:0' device.)")

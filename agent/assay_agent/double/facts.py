@@ -12,8 +12,8 @@ import re
 import torch
 
 from .. import guest
+from . import predicates
 from .dtypes import NAMES, argument, asked, common_dtype, cxx, tensors
-from .predicates import PREDICATES
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -65,6 +65,17 @@ def holds(row, release, macos):
     return True
 
 
+def certain(row, release):
+    """Whether it is known that a row is true in a release of which it speaks: internal/facts/fact.go, Certain."""
+    if row["known"] == "derived" or row.get("open") and "from" in row:
+        return True
+    if "until" in row and release == _numbers(row["until"])[:len(release)]:
+        return True
+    if "from" not in row:
+        return False
+    return release == _numbers(row["from"])[:len(release)] or "until" in row or "fixed" in row
+
+
 def rows_of(name, release, macos):
     """The rows that speak of an operator by its full name (aten::add.Tensor), in a release and on a macOS."""
     base, overload = split(name)
@@ -97,7 +108,7 @@ def condition(row):
 
 def _clause(c):
     if "predicate" in c:
-        function, settings = PREDICATES[c["predicate"]], c.get("with", ())
+        function, settings = vars(predicates)[c["predicate"]], c.get("with", ())
         return lambda args, kwargs: function(args, kwargs, *settings)
     if "argument" in c:
         position, name = (-1, c["argument"]) if isinstance(c["argument"], str) else c["argument"]
@@ -205,6 +216,21 @@ def _of_argument(position, name, default, test, asks_none):
 
 # ---- what rows say ---------------------------------------------------------------------------------------------------
 
+# Where the assertion stands that a tensor's buffer has bytes: the line of OperationUtils.mm, as it is in the wheels.
+_ASSERTED = {(2, 0): 283, (2, 1): 327, (2, 2): 341, (2, 3): 383, (2, 4): 387, (2, 5): 524, (2, 6): 530, (2, 7): 565,
+             (2, 8): 566, (2, 9): 551, (2, 10): 554, (2, 11): 555, (2, 12): 525, (2, 13): 536, (2, 14): 536,
+             (2, 15): 506}
+
+
+def _asserted(release):
+    """What fills {path} and {line} in a text: of the builds of 2.11 and before, and those since."""
+    found = {"path": "/Users/runner/work/pytorch/%saten/src/ATen/native/mps/"
+             % ("pytorch/" * (2 if release < (2, 12) else 1))}
+    if release[:2] in _ASSERTED:
+        found["line"] = _ASSERTED[release[:2]]
+    return found
+
+
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
@@ -216,46 +242,41 @@ def text_of(row, operator, found):
 
 def refusals(name, release, macos):
     """Functions of (args, kwargs) that raise what the rows about an operator say is refused."""
-    return [_refusal(row, condition(row), name) for row in rows_of(name, tuple(release), macos)
+    return [_refusal(row, condition(row), name, tuple(release)) for row in rows_of(name, tuple(release), macos)
             if row["outcome"] == "refused" and row["if"] is not None and row["error"] in ERRORS and "text" in row]
 
 
-def _refusal(row, check, name):
+def _refusal(row, check, name, release):
+    place = _asserted(release) if "{line}" in row["text"] else {}
+
     def rule(args, kwargs):
         found = check(args, kwargs)
         if found is not None:
-            raise ERRORS[row["error"]](text_of(row, name, found))
+            raise ERRORS[row["error"]](text_of(row, name, dict(place, **found)))
     return rule
 
 
 # What a rehearsal remarks: these happen without a word, or with a warning that is easily lost.
-REMARKED = ("wrong", "slow", "cpu", "aborts")
+REMARKED = ("wrong", "aborts", "cpu", "slow", "warns", "ignored")
 
 
 class Remark:
     """A row of what MPS does otherwise than a CPU without refusing, as an operator of a release meets it.
 
-    fact    its name
-    check   function of (args, kwargs); None where one call's arguments do not tell
-    seen    whether the release is one in which it was seen, or lies between such
-    late    it is met in the backward pass
-    told    it was said that it may be met, which is said once
-    done    and no call can show more
+    fact     its name
+    check    function of (args, kwargs); None where one call's arguments do not tell
+    certain  whether the row is known to be true in the release whenever its clauses hold
+    late     it is met in the backward pass
+    told     it was said that it may be met, which is said once
+    done     and no call can show more
     """
 
-    __slots__ = ("fact", "check", "seen", "late", "told", "done")
+    __slots__ = ("fact", "check", "certain", "late", "told", "done")
 
     def __init__(self, row, release):
-        self.fact, self.check, self.seen = row["name"], condition(row), seen(row, release)
+        self.fact, self.check = row["name"], condition(row)
+        self.certain = certain(row, release) and not row.get("partly", False)
         self.late, self.told, self.done = row.get("direction") == "backward", False, False
-
-
-def seen(row, release):
-    """Whether a release is one in which the row was seen, or lies between such. Of others it speaks as well, where it is
-    not known since when, or until when, it holds."""
-    n = len(release)
-    first = _numbers(row["from"])[:n] if "from" in row else None
-    return "until" in row or first is not None and ("fixed" in row or row.get("open", False) or release == first)
 
 
 def remarks(name, release, macos):
@@ -279,9 +300,9 @@ def remarked(remarks, args, kwargs, backward=True):
                 continue
             if found is None:
                 continue
-            sure = r.seen and "perhaps" not in found
+            sure = r.certain and "perhaps" not in found
         if not sure:
             if r.told:
                 continue
-            r.told, r.done = True, r.check is None or not r.seen
+            r.told, r.done = True, r.check is None or not r.certain
         yield r.fact, sure

@@ -166,5 +166,15 @@ _KIND = "Expected a '%s' device type for generator but found '%s'"
 _PLACE = "Expected a '%s' generator device but found '%s'"
 check_generator = _checks("mps", "cpu", is_of_mps, _KIND)
 check_randperm_generator = _checks("mps:0", "cpu", is_of_mps, _PLACE)
+
+
+def check_randperm_generator_without_index(args, kwargs):
+    """check_randperm_generator up to 2.1, where a generator of MPS says `mps` and never is where the result is:
+    MPSGeneratorImpl; pytorch issue 106117."""
+    generator = kwargs.get("generator")
+    if generator is not None:
+        raise RuntimeError(_PLACE % ("mps:0", "mps" if is_of_mps(generator) else "cpu"))
+
+
 check_cpu_generator = _checks("cpu", "mps", _is_of_cpu, _KIND)
 check_randperm_generator_on_cpu = _checks("cpu", "mps:0", _is_of_cpu, _PLACE)

@@ -3,7 +3,7 @@ each overload."""
 
 import torch
 
-from . import facts, flops, generators, kernels, refuse
+from . import facts, flops, generators, kernels, parts, refuse
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -21,9 +21,14 @@ _CPU_NAMES = {
     "aten::_to_copy": "aten::_to_copy",
 }
 
-# Operators that PyTorch composes, but gives MPS a kernel of its own that runs on the CPU
-# (aten/src/ATen/mps/MPSFallback.mm): what a CPU calls inside them -> they.
-_INSIDE = {"aten::_linalg_svd": "aten::linalg_svd"}
+# Operators that PyTorch composes, but gives MPS a kernel of its own, native or one that runs on the CPU
+# (aten/src/ATen/mps/MPSFallback.mm): what a CPU calls inside them -> they. surface/tensors.py says when one is under
+# way.
+_INSIDE = {"aten::_linalg_svd": "aten::linalg_svd", "aten::upsample_nearest3d": "aten::upsample_nearest3d.vec",
+           "aten::linalg_lu_factor_ex": "aten::linalg_lu_factor"}
+
+# Gradients of composed operators that go to the CPU as a whole, above autograd: the gradient goes there with them.
+_GRADIENT = {"aten::upsample_nearest3d_backward": "aten::upsample_nearest3d.vec"}
 
 # Operators that take tensors of several devices: copies, and indexing with indices on the CPU.
 _ANY_DEVICE = frozenset("aten::" + n for n in (
@@ -62,15 +67,15 @@ class Operator:
 
     state        NATIVE … UNKNOWN; what the table has, but for the reasons below
     error_name   the name that the backend's error gives it where it is missing
-    rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py); none where it has no
-                 kernel
+    rules        functions of (args, kwargs) that raise what the backend refuses (refuse.py, parts.py); none where it
+                 has no kernel
     remarks      facts.Remark: what MPS does otherwise than a CPU without refusing
     counts       a Counts, shared with overloads that are counted under the same name
     """
 
-    __slots__ = ("name", "state", "rules", "remarks", "error_name", "any_device", "resizes", "counts", "pointwise", "view",
-                 "convolution", "attention", "moves", "factory", "flops", "inside", "stays", "draws", "makes_sparse",
-                 "decomposes", "collective", "kernelless")
+    __slots__ = ("name", "state", "rules", "remarks", "error_name", "any_device", "resizes", "counts", "pointwise",
+                 "view", "convolution", "attention", "moves", "factory", "flops", "whole", "inside", "stays", "draws",
+                 "makes_sparse", "decomposes", "collective", "kernelless", "spares", "unnoticed")
 
     def __init__(self, double, func):
         schema, table = func._schema, double.table
@@ -84,7 +89,16 @@ class Operator:
             self.error_name = table.structured.get(name, name)
         elif self.state == COMPOSED and name in table.lacks:
             self.state, self.error_name = MISSING, table.lacks[name]
-        self.inside = name in _INSIDE and table.ops.get(_INSIDE[name]) == ON_CPU
+        part, self.spares = parts.part_of(name)
+        if self.state == COMPOSED and table.ops.get(part) == MISSING:
+            self.state, self.error_name = MISSING, part
+        self.whole = _INSIDE.get(name)
+        self.inside = table.ops.get(self.whole)
+        if self.inside not in (ON_CPU, NATIVE):
+            self.whole = self.inside = None
+        if table.ops.get(_GRADIENT.get(name)) == ON_CPU:
+            self.state = ON_CPU
+        self.unnoticed = parts.unnoticed(name, double.series)
         # prims: a formula of PyTorch's own, in Python
         self.any_device = name in _ANY_DEVICE or name.startswith("prims::")
         base = schema.name.partition("::")[2]
@@ -108,17 +122,32 @@ class Operator:
             self.state = COMPOSED
         self.draws = _tagged(func, "nondeterministic_seeded")
         self.kernelless = self.state in (MISSING, ON_CPU, NO_STUB)
-        self.rules = self._rules(double, base) if self.state in (NATIVE, COMPOSED) else ()
+        self.rules = (self._rules(double, base)
+                      if self.state in (NATIVE, COMPOSED) or self.inside == NATIVE or self.spares is not None else ())
         self.remarks = [] if self.state in (MISSING, NO_STUB) and not self.collective else facts.remarks(
             name, double.numbers, double.macos)
 
     def _rules(self, double, base):
         rules = list(refuse.rules_for(self.name, double.numbers, double.macos))
+        if self.state == COMPOSED:
+            rules += parts.part_rules(self.name, double.numbers, double.macos)
         if self.draws:
-            rules.append(generators.check_randperm_generator if base == "randperm" else generators.check_generator)
+            rules.append(generators.check_generator if base != "randperm" else generators.check_randperm_generator
+                         if double.series >= (2, 2) else generators.check_randperm_generator_without_index)
         if self.name in _INDEXES:
             rules.append(_indices_of(double.place))
         return rules
+
+
+class Whole:
+    """An operator that MPS has, and that a CPU takes apart: its name, and rules and remarks as of an Operator."""
+
+    __slots__ = ("name", "rules", "remarks")
+
+    def __init__(self, double, name):
+        self.name = name
+        self.rules = facts.refusals(name, double.numbers, double.macos)
+        self.remarks = facts.remarks(name, double.numbers, double.macos)
 
 
 def _tagged(func, tag):

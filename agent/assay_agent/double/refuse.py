@@ -41,10 +41,12 @@ METAL = {
     "silu": (("silu_dense_*_*",), 1, "complex aside"),
     "addcmul": (("addcmul_dense_*_*_*",), 0, "common"), "addcdiv": (("addcdiv_dense_*_*_*",), 0, "common"),
     "log_sigmoid_forward": (("log_sigmoid_forward_dense_*_*",), 1, "common"),
+    "neg": (("neg_dense_*_*",), 1, "bool aside"),  # refused before any kernel, on any device: UnaryOps.cpp
     "elu": (("elu_dense_*_*_ELUParams_*",), 0, "first"),
     "elu_backward": (("elu_backward_dense_*_*_ELUBackwardParams_*",), 0, "first"),
     "nan_to_num": (("nan_to_num_dense_*_*_NanToNumParams_*",), 0, "integers aside"),
     "round.decimals": (("round_decimals_dense_*_*_*",), 0, "first"),
+    "mv": (("matmul_*",), 0, "wide"), "addmv": (("matmul_*",), 0, "wide"),
     "mm": (("matmul_*",), 0, "wide"), "addmm": (("addmm_*",), 0, "first"), "bmm": (("naive_bmm_*",), 0, "wide"),
     "linalg_cross": (("cross_dense_*", "cross_*"), 0, "first"),
     "cumsum": (("cumsum_innermost_*",), 0, "sums"), "cumprod": (("cumprod_innermost_*",), 0, "scan"),
@@ -83,7 +85,7 @@ METAL = {
     "col2im": (("col2im_kernel_*_u32", "col2im_kernel_*"), 0, "first"),
     "renorm": (("renorm_*",), 0, "first"),
     "tril": (("tril_*_*",), 1, "first"), "triu": (("triu_*_*",), 1, "first"),
-    "searchsorted": (("searchsorted_*_*",), 0, "first"), "bucketize": (("searchsorted_*_*",), 0, "first"),
+    "searchsorted": (("searchsorted_*_*",), 0, "searched"), "bucketize": (("searchsorted_*_*",), 0, "searched"),
     "repeat_interleave.Tensor": (("repeat_interleave_*",), 0, "index"),
     "index_copy": (("index_copy_dense_*_*_#", "index_copy_dense_*_*"), 0, "first"),
     "index_add": (("index_add_*_*",), 0, "first"),
@@ -202,7 +204,7 @@ def _operand(kind, args, kwargs):
     if kind in ("scan", "product", "integers aside") and dtype in INTEGER | BOOL and dtype not in UNSIGNED:
         return None  # added up in int64
     if kind == "bool aside" and dtype in BOOL:
-        return None  # any and all
+        return None  # any and all; neg
     if kind == "complex aside" and dtype in COMPLEX:
         return None  # by their real and imaginary parts
     return dtype
@@ -236,7 +238,9 @@ def metal_rule(name, series):
         words, n = [], 0
         for word in family.split("_"):
             if word == "*":
-                if n != field and not same:
+                if kind == "searched" and n:
+                    word = "int" if kwargs.get("out_int32") else "long"
+                elif n != field and not same:
                     word = outputs.get(metal, "bool" if "bool" in outputs.values() else metal)
                 else:
                     word = metal

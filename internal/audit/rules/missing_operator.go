@@ -19,71 +19,12 @@ var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator 
 		Bad:    "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x)\n",
 		Good:   "x = torch.randn(4, 4, device=\"mps\")\nvalues = torch.linalg.eigvals(x.cpu())\n",
 		Source: "the atlas: `assay ops --api NAME` shows the operators",
-	}, Calls: asks(either(under("torch."), isThirdParty), mpsOnly(runMissingOperator))}
-
-// thirdParty are functions of other libraries and the operators that they reach whatever their arguments; sources: the
-// libraries' own code.
-var thirdParty = map[string][]string{
-	"torchvision.ops.deform_conv2d":      {"torchvision::deform_conv2d"},
-	"torchvision.ops.DeformConv2d":       {"torchvision::deform_conv2d"},
-	"torchvision.ops.nms":                {"torchvision::nms"},
-	"torchvision.ops.batched_nms":        {"torchvision::nms"},
-	"torchvision.ops.roi_align":          {"torchvision::roi_align"},
-	"torchvision.ops.RoIAlign":           {"torchvision::roi_align"},
-	"torchvision.ops.MultiScaleRoIAlign": {"torchvision::roi_align"},
-	"torchvision.ops.roi_pool":           {"torchvision::roi_pool"},
-	"torchvision.ops.RoIPool":            {"torchvision::roi_pool"},
-	"torchvision.ops.ps_roi_align":       {"torchvision::ps_roi_align"},
-	"torchvision.ops.PSRoIAlign":         {"torchvision::ps_roi_align"},
-	"torchvision.ops.ps_roi_pool":        {"torchvision::ps_roi_pool"},
-	"torchvision.ops.PSRoIPool":          {"torchvision::ps_roi_pool"},
-	"torchaudio.functional.lfilter":      {"torchaudio::_lfilter"},
-	"torchaudio.functional.forced_align": {"torchaudio::forced_align"},
-	"torchaudio.functional.rnnt_loss":    {"torchaudio::rnnt_loss_forward"},
-	"torchaudio.transforms.RNNTLoss":     {"torchaudio::rnnt_loss_forward"},
-	"torch.nn.EmbeddingBag":              {"aten::_embedding_bag"}, // torch/nn/modules/sparse.py
-	"torch.nn.functional.embedding_bag":  {"aten::_embedding_bag"},
-	// torch/distributions/*.py
-	"torch.distributions.Gamma.sample":           {"aten::_standard_gamma"},
-	"torch.distributions.Gamma.rsample":          {"aten::_standard_gamma"},
-	"torch.distributions.Chi2.sample":            {"aten::_standard_gamma"},
-	"torch.distributions.Chi2.rsample":           {"aten::_standard_gamma"},
-	"torch.distributions.StudentT.sample":        {"aten::_standard_gamma"},
-	"torch.distributions.StudentT.rsample":       {"aten::_standard_gamma"},
-	"torch.distributions.InverseGamma.sample":    {"aten::_standard_gamma"},
-	"torch.distributions.InverseGamma.rsample":   {"aten::_standard_gamma"},
-	"torch.distributions.FisherSnedecor.rsample": {"aten::_standard_gamma"},
-	"torch.distributions.Dirichlet.sample":       {"aten::_sample_dirichlet"},
-	"torch.distributions.Dirichlet.rsample":      {"aten::_sample_dirichlet"},
-	"torch.distributions.Beta.sample":            {"aten::_sample_dirichlet"},
-	"torch.distributions.Beta.rsample":           {"aten::_sample_dirichlet"},
-	"torch.distributions.Poisson.sample":         {"aten::poisson"},
-	"torch.distributions.Binomial.sample":        {"aten::binomial"},
-	"mmcv.ops.deform_conv2d":                     {"mmcv::deform_conv"},
-	"torch_scatter.scatter":                      {"torch_scatter::scatter"},
-	"torch_geometric.nn.pool.fps":                {"torch_cluster::fps"},
-	"detectron2.layers.deform_conv":              {"detectron2::deform_conv"},
-	"detectron2.layers.ModulatedDeformConv":      {"detectron2::modulated_deform_conv"},
-}
-
-func isThirdParty(path string) bool {
-	_, known := thirdParty[strings.TrimSuffix(path, ".__call__")]
-	return known
-}
+	}, Calls: asks(under(atlas.Libraries...), mpsOnly(runMissingOperator))}
 
 func runMissingOperator(p *audit.Pass, c *abstract.Call) {
-	path := c.Path
-	made := strings.HasSuffix(path, ".__call__")
-	path = strings.TrimSuffix(path, ".__call__")
-	where := c.Tensors()
-	if c.Self != nil && c.Self.Kind == abstract.Made && c.Self.Made != nil &&
-		strings.HasPrefix(path, "torch.distributions.") {
-		where = c.Self.Made.Tensors() // a distribution is where its parameters are
-	}
-	// lengths and the like may lie on the CPU
-	if len(c.Args) > 0 && c.Args[0].Kind == abstract.Tensor && c.Args[0].Where.Surely(abstract.OnMPS) {
-		where = abstract.OnMPS
-	}
+	path := trimCall(c.Path)
+	made := path != c.Path
+	where := tensorsOf(c)
 	if where == 0 || where.Surely(abstract.OnCPU) || where.Surely(abstract.OnCUDA) || where.Surely(abstract.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
@@ -96,25 +37,6 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 	// the traces have the one with a reduction, which is another operator
 	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil {
 		return
-	}
-	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
-		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !c.Self.Soft,
-				Text:   "an LSTM with projections is not supported on MPS: RuntimeError",
-				Hint:   "apply a Linear layer to the output instead",
-				Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
-			return
-		}
-	}
-	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" ||
-		path == "torch.conv_transpose3d" {
-		if holds(p, "conv-transpose3d") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft),
-				Text:   "a 3-D transposed convolution is not supported on MPS: RuntimeError",
-				Hint:   "torch 2.8 and later have it; or run it on the CPU",
-				Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
-			return
-		}
 	}
 	missing, sometimes, backward := lacking(p, path)
 	if mode := upsampling(c, path); mode != "" {
@@ -129,6 +51,10 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 		if !isTrue(c.Arg(-1, "antialias")) {
 			missing, sometimes = append(missing, sometimes...), nil
 		}
+	}
+	if !padded(c, path) {
+		sometimes = slices.DeleteFunc(sometimes,
+			func(op string) bool { return op == "aten::_nested_tensor_from_mask_left_aligned" })
 	}
 	if len(missing) == 0 && certain(c, path) {
 		missing, sometimes = sometimes, nil
@@ -148,7 +74,8 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 		return
 	}
 	// layers: elsewhere few gradients are asked for
-	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) {
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p) ||
+		graded(c)) {
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
 }
@@ -169,14 +96,19 @@ func upsampling(c *abstract.Call, path string) string {
 	return v.Text
 }
 
-func inForward(p *audit.Pass) bool {
-	f := p.Func()
-	return f != nil && f.Name == "forward" && f.Class != nil && f.Class.IsModule()
+// padded reports that a Transformer may be given a padding mask: its encoder then asks, in eval, whether that is
+// left-aligned, before it asks for the device (torch/nn/modules/transformer.py).
+func padded(c *abstract.Call, path string) bool {
+	position := map[string]int{"torch.nn.TransformerEncoder": 2, "torch.nn.Transformer": 5}
+	at, is := position[path]
+	return !is || c.Open || c.Arg(at, "src_key_padding_mask") != nil
 }
 
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
 func certain(c *abstract.Call, path string) bool {
 	switch path {
+	case "torch.nn.EmbeddingBag", "torch.nn.functional.embedding_bag": // one kernel with a gradient, another without
+		return true
 	case "torch.nn.AdaptiveAvgPool3d", "torch.nn.functional.adaptive_avg_pool3d": // a size of 1 is a mean
 		size := c.Arg(1, "output_size")
 		if path == "torch.nn.AdaptiveAvgPool3d" {
@@ -204,10 +136,6 @@ func deviceArgument(c *abstract.Call) bool {
 	return d != nil && d.Kind == abstract.Device
 }
 
-func softArguments(c *abstract.Call) bool {
-	return slices.ContainsFunc(c.Args, func(v *abstract.Value) bool { return v.Kind == abstract.Tensor && v.Soft })
-}
-
 func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []string, when string) {
 	name := c.Path
 	at := c.At
@@ -227,51 +155,36 @@ func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []strin
 }
 
 func hintMissing(p *audit.Pass, ops []string) string {
-	from := ""
+	pkg, from := "", ""
 	for _, op := range ops {
 		o, known := p.Target.Atlas.Operator(op)
 		if !known {
 			return "run this call on the CPU, or write it with other operators"
 		}
-		n := o.NativeFrom()
-		if n == "" {
-			return fmt.Sprintf("no release up to torch %s has it: run this call on the CPU, or write it with other "+
-				"operators", newest(p.Target.Atlas))
+		runs := p.Target.Atlas.Runs(o)
+		if len(runs) == 0 {
+			return fmt.Sprintf("no release up to %s %s has it: run this call on the CPU, or write it with other "+
+				"operators", o.Package, o.Columns[len(o.Columns)-1])
 		}
-		if from == "" || atlas.CompareReleases(n, from) > 0 {
-			from = n
+		if n := runs[0].From; from == "" || atlas.CompareReleases(n, from) > 0 {
+			pkg, from = o.Package, n
 		}
 	}
-	return fmt.Sprintf("torch %s and later have it; or run this call on the CPU", from)
-}
-
-func newest(a *atlas.Atlas) string {
-	r := a.Releases("torch")
-	return r[len(r)-1].Version
+	return fmt.Sprintf("%s %s and later have it; or run this call on the CPU", pkg, from)
 }
 
 // lacking lists the operators that a Python name comes down to and MPS lacks: whatever its inputs, for some of them,
 // and backward.
 func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string) {
-	if ops, known := thirdParty[path]; known && ops != nil {
-		for _, name := range ops {
-			op, there := p.Target.Atlas.Operator(name)
-			if !there {
-				missing = append(missing, name)
-				continue
-			}
-			r, ok := p.Target.Atlas.Beside(op.Package, p.Target.Torch.Version)
-			if s := op.At(r.Column); ok && (s == atlas.Missing || s == atlas.NoStub) {
-				missing = append(missing, name)
-			}
-		}
-		return
-	}
 	forward, back, ok := p.Operators(path)
 	if !ok { // a name that was not traced, and that an operator of the same name stands behind
-		if o, known := p.Target.Atlas.Operator(namesake(path)); known {
+		name := p.Namesake(path)
+		if direct, is := strings.CutPrefix(path, "torch.ops.aten."); is {
+			name = "aten::" + direct
+		}
+		if o, known := p.Target.Atlas.Operator(name); known {
 			if s := o.At(p.Target.Torch.Column); s == atlas.Missing || s == atlas.NoStub {
-				missing = append(missing, namesake(path))
+				missing = append(missing, name)
 			}
 		}
 		return
@@ -302,20 +215,4 @@ func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string)
 		}
 	}
 	return
-}
-
-// namesake is the operator that a function of torch binds by its own name: torch.poisson, torch.Tensor.geqrf,
-// torch.special.zeta.
-func namesake(path string) string {
-	rest, _ := strings.CutPrefix(path, "torch.")
-	rest, _ = strings.CutPrefix(rest, "Tensor.")
-	for _, m := range []string{"special", "linalg", "fft"} {
-		if n, ok := strings.CutPrefix(rest, m+"."); ok {
-			rest = m + "_" + n
-		}
-	}
-	if strings.Contains(rest, ".") || strings.HasPrefix(rest, "_") {
-		return ""
-	}
-	return "aten::" + rest
 }

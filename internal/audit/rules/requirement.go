@@ -9,6 +9,7 @@ import (
 	"assay/internal/atlas"
 	"assay/internal/audit"
 	"assay/internal/python"
+	mac "assay/internal/target"
 )
 
 // Requirement finds requirements that a Mac cannot meet.
@@ -27,7 +28,7 @@ var Requirement = &audit.Rule{Name: "requirement", Title: "a requirement that ca
 		versions := map[string]string{}
 		places := map[string][2]int{}
 		for _, r := range requirements(t) {
-			if r.elsewhere() {
+			if r.marker != "" && mac.KeptFromMac(r.marker) {
 				continue
 			}
 			at := func(sure bool, severity audit.Severity, text, hint, source string) {
@@ -130,15 +131,6 @@ type requirementLine struct {
 	name, version, exact, marker, text string
 	from, to                           int
 	extra                              bool // of pyproject's extras and groups
-}
-
-// elsewhere reports that a marker keeps the requirement from Macs.
-func (r requirementLine) elsewhere() bool {
-	m := strings.ReplaceAll(strings.ReplaceAll(r.marker, " ", ""), "'", "\"")
-	return strings.Contains(m, `sys_platform=="linux"`) || strings.Contains(m, `platform_system=="Linux"`) ||
-		strings.Contains(m, `sys_platform!="darwin"`) ||
-		strings.Contains(m, `platform_system!="Darwin"`) || strings.Contains(m, `sys_platform=="win32"`) ||
-		strings.Contains(m, `platform_machine=="x86_64"`) || strings.Contains(m, `platform_system=="Windows"`)
 }
 
 var (

@@ -142,16 +142,19 @@ func TestForms(t *testing.T) {
 // TestRequirementPairs: only pairs that the tables speak of are judged.
 func TestRequirementPairs(t *testing.T) {
 	for source, want := range map[string]int{
-		"torch==1.7.1\ntorchaudio==0.7.2\n":             0,
-		"torch==2.8.0\ntorchvision==0.23.0\n":           0,
-		"torch==2.8.0\ntorchvision==0.20.0\n":           1,
-		"tensorflow==2.18.0\ntensorflow-metal==1.2.0\n": 0,
-		"tensorflow==2.18.0\ntensorflow-metal==1.1.0\n": 1,
-		"tensorflow==2.12.0\ntensorflow-metal==1.1.0\n": 1,
-		"bitsandbytes==0.45.0\n":                        1,
-		"bitsandbytes==0.49.0\nbitsandbytes>=0.43\n":    0,
-		"triton==3.0.0\nmamba-ssm\n":                    2,
-		"triton==3.0.0 ; sys_platform == 'linux'\n":     0,
+		"torch==1.7.1\ntorchaudio==0.7.2\n":                                      0,
+		"torch==2.8.0\ntorchvision==0.23.0\n":                                    0,
+		"torch==2.8.0\ntorchvision==0.20.0\n":                                    1,
+		"tensorflow==2.18.0\ntensorflow-metal==1.2.0\n":                          0,
+		"tensorflow==2.18.0\ntensorflow-metal==1.1.0\n":                          1,
+		"tensorflow==2.12.0\ntensorflow-metal==1.1.0\n":                          1,
+		"bitsandbytes==0.45.0\n":                                                 1,
+		"bitsandbytes==0.49.0\nbitsandbytes>=0.43\n":                             0,
+		"triton==3.0.0\nmamba-ssm\n":                                             2,
+		"triton==3.0.0 ; sys_platform == 'linux'\n":                              0,
+		"triton ; 'linux' in sys_platform\n":                                     0,
+		"triton ; sys_platform == 'linux' or sys_platform == 'darwin'\n":         1,
+		"triton ; platform_machine == 'x86_64' or platform_machine == 'arm64'\n": 1,
 	} {
 		if report, _ := check(t, "requirements.txt", source, ""); len(report.Items) != want {
 			t.Errorf("%q: %d findings, not %d", source, len(report.Items), want)

@@ -219,7 +219,8 @@ class Autocast:
                 init(self, device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
                 return
             if series < (2, 5):
-                raise RuntimeError("User specified an unsupported autocast device_type 'mps'")
+                raise RuntimeError("User specified an unsupported autocast device_type 'mps'" if series > (2, 0) else
+                                   "User specified autocast device_type must be 'cuda' or 'cpu'")
             self.device = device_type
             self.fast_dtype = ours.dtype() if dtype is None else dtype
             self.custom_backend_name = torch._C._get_privateuse1_backend_name()

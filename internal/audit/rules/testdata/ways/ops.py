@@ -22,7 +22,7 @@ class Net(nn.Module):
 
     def forward(self, x):
         o = self.off(x)
-        return deform_conv2d(x, o, self.weight)
+        return deform_conv2d(x, o, self.weight)  # suspect: missing-operator
 
 
 net = Net().to(dev)
