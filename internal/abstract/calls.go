@@ -93,11 +93,13 @@ func (in *Interp) call(e *pyast.Call) *Value {
 			return in.through(f, c)
 		}
 		c.Path, c.Self = f.Path+".__call__", f
-		in.report(c)
 		v := &Value{Kind: Tensor, Where: orOpen(f.Where), Soft: f.Soft}
 		if in := c.inputs(); in != 0 {
 			v.Where = in
 		}
+		in.layerGives(c, v)
+		c.Result = v
+		in.report(c)
 		return v
 	case Instance:
 		if m := f.Class.Method("__call__"); m != nil {
@@ -144,12 +146,14 @@ func (in *Interp) through(m *Value, c *Call) *Value {
 			}
 		}
 		d := &Call{Node: c.Node, At: c.At, Path: part.Path + ".__call__", Self: part, Args: []*Value{v}}
-		in.report(d)
 		where := part.Where
 		if v.Kind == Tensor && v.Where != Open {
 			where = v.Where
 		}
 		v = &Value{Kind: Tensor, Where: orOpen(where)}
+		in.layerGives(d, v)
+		d.Result = v
+		in.report(d)
 	}
 	return v
 }

@@ -355,7 +355,9 @@ func (in *Interp) compare(e *pyast.Compare) *Value {
 func (in *Interp) subscript(e *pyast.Subscript) *Value {
 	base, index := in.eval(e.Value), in.eval(e.Slice)
 	switch base.Kind {
-	case Tensor, Array:
+	case Tensor:
+		return in.indexed(base, index, e)
+	case Array:
 		return base
 	case Seq:
 		if index.Kind == Number && base.Form == Listed && index.Text != "" {

@@ -3,6 +3,7 @@ package abstract
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,9 @@ func (in *Interp) apply(f *Func, self *Value, args []*Value, named []Named, open
 		return unknown
 	}
 	f.called = true
+	if len(f.outcomes) >= maxContexts/2 { // tensors of many sizes are one context
+		self, args, named = shapeless(self, args, named)
+	}
 	key := situation{arguments: in.fingerprint(self, args, named, open)}
 	if v, ok := f.outcomes[key]; ok {
 		return v
@@ -37,6 +41,26 @@ func (in *Interp) apply(f *Func, self *Value, args []*Value, named []Named, open
 	scope := &env{outer: f.env}
 	in.parameters(f, scope, self, args, named, open)
 	return in.run(f, scope, key)
+}
+
+// shapeless are arguments without what is known of tensors' shapes.
+func shapeless(self *Value, args []*Value, named []Named) (*Value, []*Value, []Named) {
+	plain := func(v *Value) *Value {
+		if v == nil || v.Shape == nil {
+			return v
+		}
+		w := *v
+		w.Shape = nil
+		return &w
+	}
+	args, named = slices.Clone(args), slices.Clone(named)
+	for i := range args {
+		args[i] = plain(args[i])
+	}
+	for i := range named {
+		named[i].Value = plain(named[i].Value)
+	}
+	return plain(self), args, named
 }
 
 // run interprets a function's body in a scope that has its parameters.
@@ -236,9 +260,15 @@ func (in *Interp) fingerprint(self *Value, args []*Value, named []Named, open bo
 		if v.Follows {
 			flags |= 4
 		}
+		if v.graded || v.evaluates {
+			flags |= 8
+		}
 		b = append(b, byte(v.Kind), byte(v.Where), flags, byte(v.Form), byte(v.Origin), byte(v.Role), byte(v.Binding))
 		b = append(append(append(b, v.Type...), ','), v.Path...)
 		b = append(append(append(b, ','), v.Text...), ',')
+		if v.Shape != nil {
+			b = v.Shape.print(b)
+		}
 		switch v.Kind {
 		case Module, Instance, Dict, Parsed:
 			b = in.identity(b, v)

@@ -1,6 +1,7 @@
 package abstract
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,6 +77,20 @@ func (c *Class) nameOr(other string) string {
 	return c.Name
 }
 
+// shaped is what is known of a tensor's dimensions, in words: 2x3 contiguous.
+func shaped(s *Shape) string {
+	if s == nil {
+		return "nothing"
+	}
+	var sizes []string
+	for _, n := range s.Sizes {
+		sizes = append(sizes, strings.Replace(strconv.FormatInt(n, 10), "-1", "?", 1))
+	}
+	yes, known := s.Contiguous()
+	how := map[[2]bool]string{{true, true}: "contiguous", {false, true}: "strided"}[[2]bool{yes, known}]
+	return cmp.Or(strings.Join(sizes, "x"), "scalar") + " " + cmp.Or(how, "unknown")
+}
+
 // surroundings are what is known of the place where the interpreter is, in words.
 func surroundings(in *Interp) string {
 	var words []string
@@ -144,6 +159,8 @@ func seenIn(t *testing.T, dir, name, device string) map[int][]string {
 		switch c.Path {
 		case "probe.see":
 			what = described(c.Args[0])
+		case "probe.shape":
+			what = shaped(c.Args[0].Shape)
 		case "probe.here":
 			what = surroundings(in)
 		default:
@@ -191,7 +208,7 @@ func TestSeen(t *testing.T) {
 			met := seenIn(t, filepath.Dir(file), filepath.Base(file), device)
 			for i, line := range strings.Split(string(raw), "\n") {
 				code, want, expected := strings.Cut(line, "  # ")
-				shows := strings.Contains(code, "see(") || strings.Contains(code, "here()") || want == "end"
+				shows := strings.Contains(code, "see(") || strings.Contains(code, "shape(") && strings.HasSuffix(file, "shapes.py") || strings.Contains(code, "here()") || want == "end"
 				if !shows && met[i+1] == nil || strings.Contains(code, "import") {
 					continue
 				}

@@ -7,7 +7,7 @@ func (v *Value) same(w *Value) bool {
 		v.Follows == w.Follows && v.Where == w.Where && v.Origin == w.Origin && v.Role == w.Role &&
 		v.Binding == w.Binding && v.Type == w.Type &&
 		v.Path == w.Path && v.Text == w.Text && v.Num == w.Num && v.Func == w.Func && v.Class == w.Class &&
-		v.Self == w.Self && v.Made == w.Made
+		v.Self == w.Self && v.Made == w.Made && v.Shape.same(w.Shape) && v.evaluates == w.evaluates && v.graded == w.graded
 }
 
 // join is what is known where either value may be there.
@@ -45,7 +45,7 @@ func joined(v, w *Value, depth int) *Value {
 		}
 	case Device, Tensor, Array, DType:
 		j := &Value{Kind: v.Kind, Where: v.Where | w.Where, Soft: v.Soft || w.Soft, OrNone: v.OrNone || w.OrNone,
-			Type: v.Type}
+			Type: v.Type, Shape: joinShapes(v.Shape, w.Shape), graded: v.graded && w.graded}
 		if v.Type != w.Type {
 			j.Type = ""
 		}
@@ -54,6 +54,10 @@ func joined(v, w *Value, depth int) *Value {
 		if v.Path == w.Path && v.Class == w.Class {
 			j := *v
 			j.Where |= w.Where
+			j.evaluates = v.evaluates && w.evaluates
+			if v.Type != w.Type {
+				j.Type = severalTypes
+			}
 			return &j
 		}
 		if v.Kind == Module {

@@ -36,8 +36,10 @@ func (in *Interp) attribute(base *Value, e *pyast.Attribute) *Value {
 			return &Value{Kind: Device, Where: base.Where, Soft: base.Soft, Follows: true}
 		case "dtype":
 			return &Value{Kind: DType, Type: base.Type}
-		case "data", "grad", "T", "H", "mT", "mH", "real", "imag":
+		case "data", "grad":
 			return base
+		case "T", "H", "mT", "mH", "real", "imag":
+			return viewOf(base, name)
 		case "shape", "ndim", "layout", "names", "grad_fn", "itemsize", "nbytes", "requires_grad", "is_leaf":
 			return unknown
 		case "is_cuda":
@@ -163,6 +165,14 @@ func (in *Interp) bound(v *Value, self *Value) *Value {
 
 // child is a part of a module, which lives where the whole does.
 func (in *Interp) child(whole, part *Value) *Value {
+	if whole.Type != "" && part.Type != whole.Type || whole.evaluates && !part.evaluates {
+		p := *part
+		if whole.Type != "" {
+			p.Type = whole.Type
+		}
+		p.evaluates = part.evaluates || whole.evaluates
+		part = &p
+	}
 	if whole.Where == part.Where || part.Where&^OnCPU != 0 && part.Where != Open && !whole.Where.May(OnMPS) {
 		return part
 	}

@@ -1,6 +1,9 @@
 package abstract
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,6 +21,15 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		}
 		v := &Value{Kind: Tensor, Where: orOpen(placesOf(a, b))}
 		v.Type = promote(a, b, op)
+		switch {
+		case op == pyast.MatMult:
+			v.Shape = productShape(shapeOf(a), shapeOf(b))
+		case a.Kind == Tensor && b.Kind == Tensor:
+			v.Shape = broadcast(shapeOf(a), shapeOf(b))
+		case a.Kind == Number || b.Kind == Number:
+			v.Shape = cmp.Or(shapeOf(a), shapeOf(b)).like()
+		}
+		v.graded = a.graded || b.graded
 		v.Origin = a.Origin
 		if a.Kind != Tensor {
 			v.Origin = b.Origin
@@ -74,6 +86,13 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 				return unknown
 			}
 			v.Num = float64(int64(a.Num / b.Num))
+		case pyast.Pow:
+			if v.Num = math.Pow(a.Num, b.Num); math.IsNaN(v.Num) || math.IsInf(v.Num, 0) || a.Type == "complex" || b.Type == "complex" {
+				return &Value{Kind: Number, Soft: true}
+			}
+			if b.Num < 0 {
+				v.Type = "float"
+			}
 		default:
 			return &Value{Kind: Number, Type: v.Type, Soft: true}
 		}
@@ -83,6 +102,9 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		return &Value{Kind: Seq, Items: append(append([]*Value{}, a.Items...), b.Items...),
 			Form: strung(a.Form, b.Form)}
 	case a.Kind == Seq && op == pyast.Mult:
+		if n, known := whole(b, 0); known && b.Kind == Number && n > 0 && a.Form == Listed && len(a.Items)*int(min(n, 64)) < 64 {
+			return &Value{Kind: Seq, Items: slices.Repeat(a.Items, int(n))}
+		}
 		return &Value{Kind: Seq, Items: a.Items, Form: Loose}
 	}
 	return unknown
@@ -93,6 +115,9 @@ func promote(a, b *Value, op pyast.Op) string {
 	if a.Kind == Tensor && b.Kind == Tensor {
 		switch {
 		case a.Type == b.Type:
+			if op == pyast.Div && a.Type != "" && typeAfter("div", a.Type) == "" && !strings.HasPrefix(a.Type, "complex") {
+				return "float32"
+			}
 			return a.Type
 		case a.Type == "float64" || b.Type == "float64":
 			return ""
@@ -108,11 +133,11 @@ func promote(a, b *Value, op pyast.Op) string {
 		if op == pyast.Div || n.Kind == Number && n.Type == "float" {
 			return "float32"
 		}
-		if n.Kind != Number {
+		if n.Kind != Number || t.Type == "bool" {
 			return ""
 		}
 	}
-	if n.Kind == Array {
+	if n.Kind == Array || n.Kind == Number && n.Type != "int" && n.Type != "float" {
 		return ""
 	}
 	return t.Type

@@ -23,7 +23,7 @@ var inexact = map[string]string{
 // that dtype, and the same of arrays, modules, numbers and texts. Where nothing is known, or the value is on a device
 // that is not here, anything may be.
 func TestAgainstPyTorch(t *testing.T) {
-	atLeast := map[string]int{"torch.py": 60, "numpy.py": 25, "python.py": 60}
+	atLeast := map[string]int{"torch.py": 60, "numpy.py": 25, "python.py": 60, "shapes.py": 60}
 	met, lines, compared := map[string]map[int][]string{}, map[string][]string{}, map[string]int{}
 	for name := range atLeast {
 		met[name] = seenIn(t, "testdata/values", name, "mps")
@@ -33,7 +33,7 @@ func TestAgainstPyTorch(t *testing.T) {
 		}
 		lines[name] = strings.Split(string(text), "\n")
 	}
-	command := exec.Command(testkit.Python(t), "../oracle.py", "torch.py", "numpy.py", "python.py")
+	command := exec.Command(testkit.Python(t), "../oracle.py", "torch.py", "numpy.py", "python.py", "shapes.py")
 	command.Dir = "testdata/values"
 	out, err := command.Output()
 	if err != nil {
@@ -74,6 +74,9 @@ func TestAgainstPyTorch(t *testing.T) {
 
 // agree reports whether what is known of a value holds of the real one: its kind, place and dtype.
 func agree(ours, real []string) bool {
+	if real[0] == "shape" {
+		return agreeShapes(ours, real[1:])
+	}
 	switch ours[0] {
 	case "unknown", "api":
 		return true
@@ -90,6 +93,17 @@ func agree(ours, real []string) bool {
 		return real[0] == ours[0]
 	}
 	return real[0] == "other"
+}
+
+// agreeShapes reports whether what is known of a tensor's dimensions holds of the real one.
+func agreeShapes(ours, real []string) bool {
+	if ours[0] == "nothing" {
+		return true
+	}
+	sizes, others := strings.Split(ours[0], "x"), strings.Split(real[0], "x")
+	return len(sizes) == len(others) && (ours[1] == "unknown" || ours[1] == real[1]) &&
+		!slices.ContainsFunc(sizes, func(n string) bool { return n != "?" && !slices.Contains(others, n) }) &&
+		(strings.Contains(ours[0], "?") || ours[0] == real[0])
 }
 
 func isType(word string) bool { return dtypeNames[word] == word }

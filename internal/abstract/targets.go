@@ -35,6 +35,10 @@ func (in *Interp) bind(target pyast.Expr, v *Value, at pyast.Node) {
 			in.pseudo(base.Path+"."+t.Attr+".__set__", at, target, []*Value{v}, valueOf(at))
 		case Tensor:
 			if t.Attr == "data" && v.Kind == Tensor {
+				base.Shape = nil
+				if base.Type != v.Type {
+					base.Type = ""
+				}
 				return
 			}
 		case Made, Optimizer, Loader:
@@ -76,7 +80,12 @@ func (in *Interp) unpack(targets []pyast.Expr, v *Value, at pyast.Node) {
 			if len(v.Items) == len(targets) {
 				e = v.Items[i]
 			}
-		case Tensor, Array:
+		case Tensor:
+			e = &Value{Kind: Tensor, Where: v.Where, Type: v.Type, Soft: v.Soft, Origin: v.Origin}
+			if v.Shape != nil && len(v.Shape.Sizes) > 0 {
+				e.Shape = v.Shape.without(0)
+			}
+		case Array:
 			e = v
 		}
 		in.bind(t, e, at)

@@ -148,6 +148,10 @@ func (in *Interp) madeTensor(c *Call, name string) *Value {
 			v.Origin = Sized
 		}
 	}
+	v.Shape = factoryShape(c, name)
+	if asked := c.Arg(-1, "requires_grad"); asked != nil {
+		v.graded = asked.Kind == Bool && asked.Yes
+	}
 	return v
 }
 
@@ -173,8 +177,13 @@ func (in *Interp) operatorResult(c *Call, name string) *Value {
 	case dtype != "":
 		v.Type = dtype
 	case len(c.Args) > 0:
-		v.Type = c.Args[0].Type
+		v.Type = typeAfter(name, c.Args[0].Type)
+		if made := tensorMethods[name]; (name == "sum" || name == "prod" || name == "cumsum" || name == "cumprod") &&
+			made.more != nil {
+			v = made.more(in, c, v)
+		}
 	}
+	v.Shape, v.graded = operationShape(c, name, false), in.graded(c)
 	return v
 }
 
@@ -186,7 +195,7 @@ func torchDevice(_ *Interp, c *Call, _ string) *Value {
 	return &Value{Kind: Device, Where: d.Place(), Soft: d.Soft, Follows: d.Follows}
 }
 
-func tensorLike(in *Interp, c *Call, _ string) *Value {
+func tensorLike(in *Interp, c *Call, name string) *Value {
 	v := &Value{Kind: Tensor, Where: orOpen(c.Tensors()), Type: typeOf(c.Arg(-1, "dtype"))}
 	if c.Arg(-1, "device") != nil {
 		v.Where = in.newPlace(c)
@@ -194,6 +203,7 @@ func tensorLike(in *Interp, c *Call, _ string) *Value {
 	if a := c.Arg(0, "input"); a != nil && v.Type == "" {
 		v.Type = a.Type
 	}
+	v.Shape = operationShape(c, name, false)
 	return v
 }
 
@@ -243,10 +253,19 @@ func ofOptim(in *Interp, c *Call, name string) *Value {
 	return &Value{Kind: Optimizer, Path: c.Path, Made: c}
 }
 
-func functional(_ *Interp, c *Call, name string) *Value {
+func functional(in *Interp, c *Call, name string) *Value {
 	v := &Value{Kind: Tensor, Where: orOpen(c.Tensors())}
 	if a := c.Arg(0, "input"); a != nil && a.Kind == Tensor {
-		v.Type = a.Type
+		v.Type = typeAfter(lastPart(name), a.Type)
+	}
+	if t := typeOf(c.Arg(-1, "dtype")); t != "" {
+		v.Type = t
+	}
+	v.Shape, v.graded = operationShape(c, lastPart(name), false), in.graded(c)
+	if lastPart(name) == "embedding" {
+		if w := c.Arg(1, "weight"); w != nil && w.Kind == Tensor {
+			v.Type = w.Type
+		}
 	}
 	if lastPart(name) == "one_hot" {
 		v.Type = "int64"
@@ -259,7 +278,7 @@ func asParameter(_ *Interp, c *Call, _ string) *Value {
 	if a := c.Arg(0, "data"); a != nil && a.Kind == Tensor {
 		v = *a
 	}
-	v.Role = Parameter
+	v.Role, v.graded = Parameter, true
 	return &v
 }
 
@@ -289,6 +308,9 @@ type change struct {
 	nothing bool    // it gives no tensor
 	more    func(in *Interp, c *Call, v *Value) *Value
 }
+
+// reshapes are methods that change a tensor's own dimensions.
+var reshapes = byName(map[string]bool{"unsqueeze_ squeeze_ transpose_ t_ swapaxes_ swapdims_ resize_ resize_as_ set_ as_strided_": true})
 
 var tensorMethods = byName(map[string]change{
 	"to":       {sized: true, more: toDestination},
@@ -326,9 +348,11 @@ var moduleMethods = byName(map[string]change{
 	"bfloat16":    {dtype: "bfloat16"},
 	"float":       {dtype: "float32"},
 	"double":      {dtype: "float64"},
-	"mps type eval train requires_grad_ apply share_memory": {},
-	"parameters buffers": {more: parametersOf},
-	"state_dict":         {more: stateOf},
+	"eval":        {more: evaluating},
+	"train":       {more: training},
+	"mps type requires_grad_ apply share_memory": {},
+	"parameters buffers":                         {more: parametersOf},
+	"state_dict":                                 {more: stateOf},
 })
 
 // methodResult is what a method of a tensor or a module gives.
@@ -346,7 +370,16 @@ func methodResult(in *Interp, c *Call, name string) *Value {
 		}
 		v = self
 	} else {
-		v = &Value{Kind: Tensor, Where: self.Where, Type: self.Type, Soft: self.Soft}
+		v = &Value{Kind: Tensor, Where: self.Where, Type: typeAfter(method, self.Type), Soft: self.Soft,
+			Shape: operationShape(c, method, true), graded: in.graded(c) && method != "detach"}
+		if method == "requires_grad_" {
+			asked := c.Arg(0, "requires_grad")
+			v.graded = asked == nil || asked.Kind == Bool && asked.Yes
+			self.graded = v.graded && !in.uncertain
+		}
+		if reshapes[method] { // the tensor itself, for everything that names it
+			self.Shape = nil
+		}
 		made = tensorMethods[method]
 		if fixed := resultTypes[method]; fixed != "" {
 			made.dtype = fixed
@@ -362,12 +395,26 @@ func methodResult(in *Interp, c *Call, name string) *Value {
 		v.Where = made.where
 	}
 	if made.dtype != "" {
-		v.Type = made.dtype
+		if v.Type = made.dtype; v.Kind == Module && in.uncertain && made.dtype != "float64" {
+			v.Type = severalTypes
+		}
 	}
 	if made.more != nil {
 		return made.more(in, c, v)
 	}
 	return v
+}
+
+// evaluating and training are the mode of a module, which they change for everything that names it.
+func evaluating(in *Interp, _ *Call, m *Value) *Value {
+	m.evaluates = !in.uncertain || m.evaluates
+	return m
+}
+
+func training(_ *Interp, c *Call, m *Value) *Value {
+	mode := c.Arg(0, "mode")
+	m.evaluates = mode != nil && mode.Kind == Bool && !mode.Yes && !mode.Soft
+	return m
 }
 
 func toDestination(in *Interp, c *Call, v *Value) *Value {
@@ -408,6 +455,14 @@ func newBeside(_ *Interp, c *Call, v *Value) *Value {
 	if t := typeOf(c.Arg(-1, "dtype")); t != "" {
 		v.Type = t
 	}
+	list := c.Args
+	if size := c.Arg(-1, "size"); size != nil {
+		list = []*Value{size}
+	}
+	switch lastPart(c.Path) {
+	case "new_zeros", "new_ones", "new_empty":
+		v.Shape = packedShape(madeSizes(list, c.Open))
+	}
 	return v
 }
 
@@ -424,7 +479,11 @@ func summed(_ *Interp, c *Call, v *Value) *Value {
 func asArray(_ *Interp, _ *Call, v *Value) *Value { return &Value{Kind: Array, Type: v.Type} }
 
 func parametersOf(_ *Interp, _ *Call, m *Value) *Value {
-	return &Value{Kind: Seq, Form: Loose, Items: []*Value{{Kind: Tensor, Where: m.Where, Type: m.Type}}}
+	t := m.Type
+	if t == severalTypes {
+		t = ""
+	}
+	return &Value{Kind: Seq, Form: Loose, Items: []*Value{{Kind: Tensor, Where: m.Where, Type: t}}}
 }
 
 func stateOf(_ *Interp, c *Call, m *Value) *Value {

@@ -35,6 +35,9 @@ const (
 	Never          // of a call that does not come back: sys.exit(), pytest.skip()
 )
 
+// severalTypes is the type of a module whose parameters may be of one or another.
+const severalTypes = "?"
+
 // Form says how the Items of a sequence stand for what it holds.
 type Form uint8
 
@@ -85,26 +88,29 @@ type Value struct {
 	Soft   bool // a user may say otherwise: a default of the command line, of a function's argument, of the environment
 	OrNone bool // on another way through the program it is None
 	// a device that was asked of a tensor or a module: what is sent there goes where the other is, wherever that may be
-	Follows bool
-	lazy    bool // a name of Mod that nobody has asked for yet: Text
-	Where   Devices
-	Form    Form    // of a Seq
-	Origin  Origin  // of a Tensor or an Array
-	Role    Role    // of a Tensor
-	Binding Binding // of a Function
-	Type    string  // float64, int64, complex64, …; "" is not known
-	Path    string
-	Text    string
-	Num     float64
-	Items   []*Value
-	Attrs   map[string]*Value
-	Options map[string]*Value // of an argument parser: by the names that parse_args gives them
-	Func    *Func
-	Class   *Class
-	Mod     *Unit   // of an API that is a module of the project
-	Self    *Value  // of a bound method
-	Made    *Call   // the call that made it
-	bound   []Named // keyword arguments that functools.partial has given
+	Follows   bool
+	evaluates bool // a Module after eval()
+	graded    bool // a Tensor that a gradient is asked of
+	lazy      bool // a name of Mod that nobody has asked for yet: Text
+	Where     Devices
+	Form      Form    // of a Seq
+	Origin    Origin  // of a Tensor or an Array
+	Role      Role    // of a Tensor
+	Binding   Binding // of a Function
+	Type      string  // float64, int64, complex64, …; "" is not known, of a Module: as it was made
+	Shape     *Shape  // of a Tensor; nil is not known
+	Path      string
+	Text      string
+	Num       float64
+	Items     []*Value
+	Attrs     map[string]*Value
+	Options   map[string]*Value // of an argument parser: by the names that parse_args gives them
+	Func      *Func
+	Class     *Class
+	Mod       *Unit   // of an API that is a module of the project
+	Self      *Value  // of a bound method
+	Made      *Call   // the call that made it
+	bound     []Named // keyword arguments that functools.partial has given
 }
 
 // Func is a function or method of the project.

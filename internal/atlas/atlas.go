@@ -28,6 +28,14 @@ type Atlas struct {
 
 	ways map[string][]detour
 
+	typed sync.Once
+	types map[string][]callsOf
+
+	aged    sync.Once
+	earlier map[string][]callsOf // api-earlier.txt
+
+	parameters map[string][]Parameter
+	overloads  map[string][]string
 	spaces     sync.Once
 	namespaces []string
 	python     sync.Once
@@ -190,15 +198,57 @@ func (a *Atlas) Generated(operator string) (how, around string) {
 	return "", ""
 }
 
-// Types lists the element types for which a release of tensorflow-metal has a kernel; nil for what is no operator of
-// TensorFlow.
+// Types lists the element types for which a release has a kernel of an operator: of tensorflow-metal those that it
+// registers, of torch those that pass the double's checks (types.txt), ? behind one of which it is not known whether
+// MPS takes it; nil where nothing is known.
 func (a *Atlas) Types(operator, column string) []string {
-	if !strings.HasPrefix(operator, "tf::") {
-		return nil
-	}
 	var list []string
-	for _, c := range a.calls("tensorflow-metal-types.txt", 2)[operator+" "+column] {
-		list = append(list, c.Operator)
+	if strings.HasPrefix(operator, "tf::") {
+		for _, c := range a.calls("tensorflow-metal-types.txt", 2)[operator+" "+column] {
+			list = append(list, c.Operator)
+		}
+		return list
+	}
+	a.typed.Do(func() {
+		a.types = map[string][]callsOf{}
+		for key, calls := range a.calls("types.txt", 2) {
+			name, span, _ := strings.Cut(key, " ")
+			from, to, _ := strings.Cut(span, "-")
+			a.types[name] = append(a.types[name], callsOf{from, to, calls})
+		}
+	})
+	for _, t := range a.types[plain(operator)] {
+		if t.holds(column) {
+			for _, c := range t.calls {
+				if c.Sometimes {
+					c.Operator += "?"
+				}
+				list = append(list, c.Operator)
+			}
+		}
 	}
 	return list
+}
+
+// callsOf is a list that holds in a run of releases: operators, or element types.
+type callsOf struct {
+	from, to string // columns
+	calls    []Call
+}
+
+func (c callsOf) holds(column string) bool {
+	return CompareReleases(c.from, column) <= 0 && CompareReleases(column, c.to) <= 0
+}
+
+// plain is an operator's name without what says that it works in place or writes to out=: aten::add.Tensor of
+// aten::add_.Tensor, aten::sgn of aten::sgn.out.
+func plain(operator string) string {
+	base, overload, _ := strings.Cut(operator, ".")
+	if !strings.HasSuffix(base, "__") {
+		base = strings.TrimSuffix(base, "_")
+	}
+	if overload = strings.TrimSuffix(strings.TrimSuffix(overload, "out"), "_"); overload == "" {
+		return base
+	}
+	return base + "." + overload
 }

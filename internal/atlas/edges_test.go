@@ -89,7 +89,7 @@ func TestTableEdits(t *testing.T) {
 	if err != nil || !slices.Equal(again.Rows, table.Rows) || again.Head != table.Head {
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	op := operator("p", table, table.Rows[1])
+	op := (&Atlas{}).operator("p", table, table.Rows[1])
 	if len(op.Spans) != 1 || op.Spans[0].From != "2.8" || op.Spans[0].To != "2.10" || op.NativeFrom() != "" ||
 		op.At("2.8") != Composed || op.At("9") != Undefined {
 		t.Errorf("%+v", op)
@@ -163,8 +163,18 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("aten::add finds %s", op.Name)
 		}
 	}
-	if a.Types("aten::add.Tensor", last) != nil {
-		t.Error("an operator of PyTorch has TensorFlow's types")
+	if a.Types("aten::nothing_at_all", last) != nil || a.Types("aten::linalg_eig", last) != nil {
+		t.Error("what has no kernel has types")
+	}
+	for operator, want := range map[string]string{"aten::_linalg_svd": "float32 complex64",
+		"aten::add_.Tensor":        "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 complex64",
+		"aten::__ilshift__.Tensor": "uint8 int8 int16 int32 int64"} {
+		if got := strings.Join(a.Types(operator, last), " "); got != want {
+			t.Errorf("%s: %s", operator, got)
+		}
+	}
+	if got := a.Types("aten::add.out", "2.2"); slices.Contains(got, "complex64") || slices.Contains(got, "bfloat16") {
+		t.Errorf("add in 2.2: %v", got)
 	}
 	// Whatever comes down to an operator in the release calls it, directly or through composed ones.
 	c := a.Callers(last)

@@ -82,6 +82,29 @@ func (a *Atlas) API(name string) (API, bool) {
 	return API{}, false
 }
 
+// In is what a Python name calls in a release of torch: that of api.txt, which one release was traced for, or where the
+// release's own Python calls others, those (api-earlier.txt).
+func (a *Atlas) In(torch Release, api API) API {
+	a.aged.Do(func() {
+		a.earlier = map[string][]callsOf{}
+		for key, calls := range a.calls("api-earlier.txt", 3) {
+			name, span, _ := strings.Cut(key, " ")
+			direction, span, _ := strings.Cut(span, " ")
+			from, to, _ := strings.Cut(span, "-")
+			a.earlier[name+" "+direction] = append(a.earlier[name+" "+direction], callsOf{from, to, calls})
+		}
+	})
+	in := func(direction string, calls []Call) []Call {
+		for _, e := range a.earlier[api.Name+" "+direction] {
+			if e.holds(torch.Column) {
+				return e.calls
+			}
+		}
+		return calls
+	}
+	return API{api.Name, in("forward", api.Forward), in("backward", api.Backward)}
+}
+
 // Ways lists calls of a Python name that were traced apart, each with the argument that sets it apart:
 // torch.optim.AdamW.step(fused=True), torch.add(out=).
 func (a *Atlas) Ways(name string) []API {

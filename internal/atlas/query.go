@@ -24,7 +24,22 @@ type Span struct {
 	To    string `json:"to"`   // column of the last release
 }
 
-func operator(pkg string, t *Table, r Row) Operator {
+// operator reads a row. What has no kernel for dense tensors on MPS and one for sparse tensors is given no others
+// (aten::_values), and has a kernel.
+func (a *Atlas) operator(pkg string, t *Table, r Row) Operator {
+	if pkg == "torch" && strings.Contains(r.Cells, "-") {
+		sparse := a.Table("sparse")
+		if i, ok := sparse.row(r.Name); ok {
+			cells := []byte(r.Cells)
+			for at, column := range t.Columns {
+				if j := slices.Index(sparse.Columns, column); j >= 0 && State(cells[at]) == Missing &&
+					State(sparse.Rows[i].Cells[j]) != Undefined {
+					cells[at] = byte(Native)
+				}
+			}
+			r.Cells = string(cells)
+		}
+	}
 	op := Operator{Package: pkg, Name: r.Name, Columns: t.Columns, cells: r.Cells}
 	for i := range len(r.Cells) {
 		s := State(r.Cells[i])
@@ -115,7 +130,7 @@ func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
 			_, short, _ := strings.Cut(r.Name, "::")
 			base, _, _ := strings.Cut(short, ".")
 			if wanted(r.Name, short, base) {
-				found = append(found, operator(pkg, t, r))
+				found = append(found, a.operator(pkg, t, r))
 			}
 		}
 	}
@@ -126,11 +141,8 @@ func (a *Atlas) find(wanted func(full, short, base string) bool) []Operator {
 func (a *Atlas) Operator(name string) (Operator, bool) {
 	for _, pkg := range Packages {
 		t := a.Table(pkg)
-		if i, ok := slices.BinarySearchFunc(t.Rows, name, func(r Row, n string) int {
-			return strings.Compare(r.Name,
-				n)
-		}); ok {
-			return operator(pkg, t, t.Rows[i]), true
+		if i, ok := t.row(name); ok {
+			return a.operator(pkg, t, t.Rows[i]), true
 		}
 	}
 	return Operator{}, false

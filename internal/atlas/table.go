@@ -99,6 +99,11 @@ func ParseTable(text []byte) (*Table, error) {
 	return t, nil
 }
 
+// row finds an operator's row.
+func (t *Table) row(name string) (int, bool) {
+	return slices.BinarySearchFunc(t.Rows, name, func(r Row, n string) int { return strings.Compare(r.Name, n) })
+}
+
 // Column returns the cells of one release, by operator; nil when there is no such column.
 func (t *Table) Column(name string) map[string]byte {
 	i := slices.Index(t.Columns, name)

@@ -16,6 +16,7 @@ import (
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 )
 
 // Options of a check.
@@ -66,7 +67,8 @@ func Check(o *Options) (*Report, error) {
 	for _, name := range o.Files {
 		pr.names[o.absolute(name)] = name
 	}
-	shared := &answers{target: &o.Target, ops: map[string]operators{}}
+	shared := &answers{target: &o.Target, ops: map[string]operators{},
+		told: map[string][]facts.Said{}, sakes: map[string]string{}}
 	outcomes := make([]*outcome, len(o.Files))
 	var next atomic.Int64
 	var wait sync.WaitGroup
@@ -288,13 +290,14 @@ func (o *Options) gather(outcomes []*outcome, rules *ruleSet) (*Report, error) {
 	return r, nil
 }
 
-// oncePerPlace keeps one finding of a rule for a place: what is sure hides what is suspected there.
+// oncePerPlace keeps one finding of a rule for a place, and of each fact behind it: what is sure hides what is
+// suspected there.
 func oncePerPlace(list []Finding) []Finding {
 	var kept []Finding
 	for _, f := range list {
 		if i := slices.IndexFunc(kept, func(k Finding) bool {
 			return k.Rule == f.Rule && k.From == f.From &&
-				k.To == f.To
+				k.To == f.To && k.Fact == f.Fact
 		}); i >= 0 {
 			if f.Sure && !kept[i].Sure {
 				kept[i] = f

@@ -76,6 +76,7 @@ type Item struct {
 	Text      string   `json:"text"`
 	Hint      string   `json:"hint,omitempty"`
 	Source    string   `json:"source,omitempty"`
+	Fact      string   `json:"fact,omitempty"` // row of the facts that is behind it: assay ops FACT
 	Fix       *ItemFix `json:"fix,omitempty"`
 	Claims    []string `json:"claims,omitempty"` // numbers: `assay claims N` tells one
 
@@ -149,7 +150,8 @@ func item(src *Source, f Finding) Item {
 	from, to := src.Place(f.From), src.Place(f.To)
 	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
 		Cell: from.Cell, Line: from.Line, Column: from.Column,
-		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Claims: f.Rule.Claims}
+		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Fact: f.Fact,
+		Claims: f.Rule.Claims}
 	if f.Sure {
 		i.Certainty = "sure"
 	}

@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 	"assay/internal/pyast"
 )
 
@@ -61,6 +63,7 @@ func (a *answers) operators(path string) operators {
 	if !asked {
 		if api, ok := a.target.Atlas.API(path); ok && api.Name == path {
 			o.known = true
+			api = a.target.Atlas.In(a.target.Torch, api)
 			o.forward, _ = a.target.Atlas.Needs(a.target.Torch, api.Forward)
 			o.backward, _ = a.target.Atlas.Needs(a.target.Torch, api.Backward)
 		}
@@ -74,6 +77,73 @@ func (a *answers) operators(path string) operators {
 func (p *Pass) Operators(path string) (forward, backward []atlas.Need, ok bool) {
 	o := p.answers.operators(path)
 	return o.forward, o.backward, o.known
+}
+
+// said are the facts about what is asked, of the release and the macOS aimed at; nothing is known of arguments. The
+// answer is kept under a key.
+func (a *answers) said(key string, ask func(ask func(facts.Question) []facts.Said) []facts.Said) []facts.Said {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list, asked := a.told[key]
+	if !asked {
+		list = ask(func(q facts.Question) []facts.Said {
+			q.Torch, q.MacOS = a.target.Torch.Version, a.target.MacOS
+			return facts.Load().Ask(a.target.Atlas, q)
+		})
+		a.told[key] = list
+	}
+	return list
+}
+
+// Said lists the facts about a Python name: those about the operators that it comes down to, and those that name it
+// (Operator is ""). That a fact names a function does not say that each call meets it, but where it is Always.
+func (p *Pass) Said(path string) []facts.Said {
+	return p.answers.said(path, func(ask func(facts.Question) []facts.Said) []facts.Said {
+		var list []facts.Said
+		at := map[*facts.Fact]int{}
+		add := func(s facts.Said) {
+			i, again := at[s.Fact]
+			switch {
+			case !again:
+				at[s.Fact] = len(list)
+				list = append(list, s)
+			case list[i].Sometimes && !s.Sometimes || list[i].Operator == "" && !list[i].Always && !s.Sometimes:
+				list[i] = s
+			}
+		}
+		for _, s := range ask(facts.Question{Python: path}) {
+			if s.Operator == "" {
+				if !s.Always && s.Met == facts.Yes {
+					s.Met = facts.Open
+				}
+				add(s)
+			}
+		}
+		if api, ok := p.Target.Atlas.API(path); ok && api.Name == path {
+			for _, s := range ask(facts.Question{Operators: p.Target.Atlas.Reached(p.Target.Torch, api.Forward)}) {
+				add(s)
+			}
+			for _, s := range ask(facts.Question{Operators: p.Target.Atlas.Reached(p.Target.Torch, api.Backward)}) {
+				s.Backward = true
+				add(s)
+			}
+		}
+		return list
+	})
+}
+
+// SaidOf lists the facts about an operator.
+func (p *Pass) SaidOf(operator string) []facts.Said {
+	return p.answers.said(operator, func(ask func(facts.Question) []facts.Said) []facts.Said {
+		return ask(facts.Question{Operators: []atlas.Call{{Operator: operator}}})
+	})
+}
+
+// Everywhere lists the facts about any tensor on MPS that a call's arguments can show.
+func (p *Pass) Everywhere() []facts.Said {
+	return p.answers.said("*", func(ask func(facts.Question) []facts.Said) []facts.Said {
+		return slices.DeleteFunc(ask(facts.Question{Everyone: true}), func(s facts.Said) bool { return len(s.If) == 0 })
+	})
 }
 
 // star is what `from torch.nn import *` binds, as far as the atlas knows.
@@ -100,7 +170,8 @@ func newPass(target *Target, rules *ruleSet, memo *abstract.Memo, pr *project, a
 	f *parsed) *Pass {
 	p := &Pass{Target: target, rules: rules, project: pr, answers: a, home: f.src,
 		sources: map[string]*Source{path: f.src},
-		found:   map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{}}
+		found:   map[place]*Finding{}, reported: map[string]*Source{}, notes: map[string]any{},
+		trains: map[*Source]bool{}}
 	world := &abstract.World{Device: target.Device, Since: target.Since,
 		Operator: func(path string) bool { return a.operators(path).known },
 		Exports:  a.star, Finder: pr.finder, Load: p.load}
@@ -122,6 +193,7 @@ func (p *Pass) load(path string) *abstract.File {
 
 func (p *Pass) seeCall(c *abstract.Call) bool {
 	looks := p.rules.of(c.Path)
+	p.call++
 	for _, l := range looks {
 		p.rule = l.rule
 		l.at(p, c)
@@ -166,6 +238,47 @@ func Note[T any](p *Pass, make func() T) T {
 	v := make()
 	p.notes[p.rule.Name] = v
 	return v
+}
+
+// Once is what rules share of the call that is being looked at; make makes it for the first that asks.
+func Once[T any](p *Pass, make func() T) T {
+	if p.sharedAt == p.call && p.shared != nil {
+		return p.shared.(T)
+	}
+	v := make()
+	p.shared, p.sharedAt = v, p.call
+	return v
+}
+
+// Trains reports whether the file that is checked, or the one that is being looked at, asks for gradients.
+func (p *Pass) Trains() bool {
+	for _, src := range []*Source{p.home, p.Src()} {
+		yes, asked := p.trains[src]
+		if !asked {
+			yes = bytes.Contains(src.Text, []byte("backward("))
+			p.trains[src] = yes
+		}
+		if yes {
+			return true
+		}
+	}
+	return false
+}
+
+// Namesake is the operator that a function of torch binds by its own name: Atlas.Namesake.
+func (p *Pass) Namesake(path string) string {
+	a := p.answers
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	name, asked := a.sakes[path]
+	if !asked {
+		if len(a.sakes) >= keepNames {
+			clear(a.sakes)
+		}
+		name = a.target.Atlas.Namesake(path)
+		a.sakes[strings.Clone(path)] = name
+	}
+	return name
 }
 
 // Report keeps a finding. From and To are taken of at, unless they are set.

@@ -12,6 +12,7 @@ import (
 
 	"assay/internal/abstract"
 	"assay/internal/atlas"
+	"assay/internal/facts"
 	"assay/internal/pyast"
 	"assay/internal/target"
 )
@@ -51,6 +52,7 @@ type Finding struct {
 	Hint     string // what to do; may be empty where Fix says it
 	Fix      *Fix
 	Source   string // of the fact behind it: a file of PyTorch, an issue, the atlas
+	Fact     string // name of its row in internal/facts; "" where it is none
 }
 
 // Doc is a rule's page.
@@ -128,6 +130,10 @@ type Pass struct {
 	found    map[place]*Finding
 	reported map[string]*Source // those that something was found in, by their own paths
 	notes    map[string]any     // of rules, by name: Note
+	call     int                // how many calls were looked at
+	shared   any                // Once
+	sharedAt int
+	trains   map[*Source]bool
 }
 
 type place struct {
@@ -160,7 +166,9 @@ type answers struct {
 	target *Target
 	mu     sync.Mutex
 	ops    map[string]operators
+	told   map[string][]facts.Said // by Python name or operator; "*": of any tensor
 	names  []string
+	sakes  map[string]string // Namesake
 }
 
 type operators struct {

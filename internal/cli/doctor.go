@@ -198,6 +198,7 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 	if err != nil {
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("doctor: %w", err), fault.HintOf(err)), fault.Usage)
 	}
+	r.found.Wheels = append(r.found.Wheels, knownWrongOf(r)...)
 	r.found.Environment = append(r.found.Environment, checkAim(r.Aim)...)
 	r.found.Environment = append(r.found.Environment,
 		python.CheckEnvironForMac(env.Environ, r.Aim.Torch, runtime.GOOS)...)
@@ -220,6 +221,37 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 	r.document()
 	r.Ended = env.Now().UTC()
 	return r, nil
+}
+
+// doctorWrong is how many known wrong results are named.
+const doctorWrong = 4
+
+// knownWrongOf says how many wrong results are known of the torch that is installed, on this macOS, or the one aimed at,
+// those that are certain first.
+func knownWrongOf(r *doctorReport) []evidence.Finding {
+	if r.Torch == nil {
+		return nil
+	}
+	macos, on := r.Aim.MacOS, ""
+	if r.Interpreter != nil && r.Interpreter.Platform == "darwin" {
+		macos = r.Interpreter.System
+	}
+	if _, err := target.ParseMacOS(macos); err == nil && macos != "" {
+		on = " on macOS " + macos
+	}
+	said := knownWrong(r.Torch.Release, macos)
+	if len(said) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range said[:min(doctorWrong, len(said))] {
+		names = append(names, s.Name)
+	}
+	return []evidence.Finding{{Name: "known-wrong-results", Severity: evidence.Note, Basis: evidence.Derived,
+		Text: fmt.Sprintf("%d wrong results are known of torch %s on MPS%s: %s, …", len(said), r.Torch.Release, on,
+			strings.Join(names, ", ")),
+		Hint: "`assay ops --wrong --torch " + r.Torch.Release + "` tells them; `assay check` finds those that a " +
+			"project's code shows"}}
 }
 
 // checkAim says where the release aimed at has no MPS on the macOS aimed at.

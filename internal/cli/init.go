@@ -12,8 +12,10 @@ import (
 
 	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/audit/rules"
 	"assay/internal/fault"
 	"assay/internal/target"
+	"assay/internal/text"
 )
 
 type initOptions struct {
@@ -64,7 +66,11 @@ func runInit(env *Env, opts initOptions, dir string) error {
 		return fault.Hint(fmt.Errorf("init: %w", err), fault.HintOf(err))
 	}
 	say := func(name, what string) { fmt.Fprintf(env.Stdout, "%-24s %s\n", name, what) }
-	if err := initFile(full, opts.Module, headerModule(aim, stem), say); err != nil {
+	wrong, err := wrongInProject(full, aim)
+	if err != nil {
+		return fmt.Errorf("init %s: look for known wrong results: %w", dir, err)
+	}
+	if err := initFile(full, opts.Module, headerModule(aim, stem, wrong), say); err != nil {
 		return err
 	}
 	if err := initSettings(full, initTOML(aim, opts.Torch != ""), say); err != nil {
@@ -156,8 +162,57 @@ device = "mps"
 `, release)
 }
 
-// headerModule is the module that a project imports before torch. It needs nothing but torch.
-func headerModule(aim target.Aim, name string) string {
+// headerWrongMost is how many known wrong results the header names.
+const headerWrongMost = 8
+
+// wrongInProject says what a check of a project's folder finds of the known wrong results of the release aimed at, a
+// line of the header each; where it finds none, how many are known, and the command that lists them.
+func wrongInProject(dir string, aim target.Aim) (lines []string, err error) {
+	settings, err := audit.FindSettings(dir)
+	if err != nil {
+		return nil, err
+	}
+	files, err := audit.Discover(dir, []string{"."}, settings.Excludes())
+	if err != nil {
+		return nil, err
+	}
+	on, _ := target.ParseMacOS(aim.MacOS) // where none is named, any
+	report, err := audit.Check(&audit.Options{Base: dir, Files: files, Rules: []*audit.Rule{rules.WrongResult},
+		Known: rules.All, Target: audit.Target{Device: "mps", Torch: aim.Release, MacOS: [2]int(on)}})
+	if err != nil {
+		return nil, err
+	}
+	told := map[string]bool{}
+	for _, i := range report.Items {
+		if i.Rule != rules.WrongResult.Name || told[i.Fact] {
+			continue
+		}
+		told[i.Fact] = true
+		if len(lines) == headerWrongMost {
+			lines = append(lines, "and others: \"assay check\" lists them.")
+			break
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s:%d)", i.Text, filepath.ToSlash(i.File), i.Line))
+	}
+	if lines == nil {
+		lines = []string{fmt.Sprintf("%d are known of this release, none is shown by this project's code; "+
+			"\"assay ops --wrong\" lists them.", len(knownWrong(aim.Torch, aim.MacOS)))}
+	}
+	for i := range lines { // names of files and what rows say stand in a docstring
+		lines[i] = strings.NewReplacer("\\", "/", `"`+`""`, "...").Replace(text.Line(lines[i]))
+	}
+	return lines, nil
+}
+
+// wrongLines are those of the header about wrong results.
+func wrongLines(wrong []string) string {
+	const about = "\n- Wrong numbers, without a word: "
+	return about + strings.Join(wrong, about)
+}
+
+// headerModule is the module that a project imports before torch. It needs nothing but torch. What is known to come out
+// wrong is given, a line each.
+func headerModule(aim target.Aim, name string, wrong []string) string {
 	roi, a := "", &atlas.Atlas{}
 	for _, op := range []string{"torchvision::roi_align", "torchvision::roi_pool"} {
 		o, known := a.Operator(op)
@@ -167,7 +222,7 @@ func headerModule(aim target.Aim, name string) string {
 				": torchvision beside this release has no kernel for MPS."
 		}
 	}
-	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(aim.Torch), "\nROI\n", roi+"\n\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
+	return strings.NewReplacer("NAME", name, "RELEASE", atlas.Series(aim.Torch), "\nROI\n", roi+wrongLines(wrong)+"\n\n").Replace(`"""Training on an Apple GPU: import this module first, before torch.
 
     from NAME import device
 

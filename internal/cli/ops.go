@@ -2,6 +2,7 @@ package cli
 
 import (
 	"assay/internal/facts"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type opsOptions struct {
 	JSON    bool
 	Diff    bool
 	API     string
+	Wrong   bool
 }
 
 // opsSchema names the version of the JSON form of `assay ops`.
@@ -72,7 +74,7 @@ type opsState struct {
 	Untraced []string `json:"untraced,omitempty"`
 	Autocast string   `json:"autocast,omitempty"`
 	Sparse   string   `json:"sparse,omitempty"`
-	Types    []string `json:"types,omitempty"`       // element types of a TensorFlow kernel
+	Types    []string `json:"types,omitempty"`       // element types that its kernel takes, ? where that is not known
 	Forward  []string `json:"forward_of,omitempty"`  // Python names whose forward calls it
 	Backward []string `json:"backward_of,omitempty"` // Python names whose backward calls it
 }
@@ -98,6 +100,7 @@ type opsDirection struct {
 	Calls    []string  `json:"calls"` // ? behind an operator: for some inputs only
 	Needs    []opsNeed `json:"needs"`
 	Untraced []string  `json:"untraced,omitempty"`
+	Types    []string  `json:"types,omitempty"` // as of an operator, where it is one that is called
 }
 
 type opsDiff struct {
@@ -136,6 +139,7 @@ assay ops --diff 2.7 2.8`,
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+opsSchema+")")
 	f.BoolVar(&opts.Diff, "diff", false, "what changed between two releases: --diff 2.7 2.8 [PATTERN]")
 	f.StringVar(&opts.API, "api", "", "Python `name` whose operators to list")
+	f.BoolVar(&opts.Wrong, "wrong", false, "the known wrong results of that release, those that are certain first")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runOps(env, opts, args) }
 	return cmd
 }
@@ -152,6 +156,11 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 		opts.Torch = aim.Torch
 	}
 	switch {
+	case opts.Wrong && (opts.Diff || opts.Missing || opts.API != "" || len(args) > 0):
+		err = fault.Exit(errors.New("ops --wrong: it lists what is known of a release: with --torch and --json alone"),
+			fault.Usage)
+	case opts.Wrong:
+		return wrongOps(env, opts, aim)
 	case opts.Diff:
 		answer, err = diffOps(a, opts, args)
 	case opts.API != "" && len(args) > 0:
@@ -209,7 +218,8 @@ func lookOps(a *atlas.Atlas, opts opsOptions, pattern string) (*opsAnswer, error
 	if same := a.Namesake(pattern); same != "" {
 		return findOps(a, opts, same)
 	}
-	if slices.ContainsFunc(atlas.Libraries, func(l string) bool { return strings.HasPrefix(pattern, l) }) {
+	if !strings.HasPrefix(pattern, "torch.ops.") &&
+		slices.ContainsFunc(atlas.Libraries, func(l string) bool { return strings.HasPrefix(pattern, l) }) {
 		return apiOps(a, opts, pattern)
 	}
 	return findOps(a, opts, pattern)
@@ -328,6 +338,9 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 	}
 	if !ok {
 		err := fmt.Errorf("ops: the Python name %q was not traced", name)
+		if strings.ContainsAny(name, "*?") {
+			err = fmt.Errorf("ops: no Python name that was traced fits %q", name)
+		}
 		if near := a.NearAPI(name, 8); len(near) > 0 {
 			return nil, fault.Hint(err, "near: "+strings.Join(near, " "))
 		}
@@ -355,6 +368,7 @@ func apiOps(a *atlas.Atlas, opts opsOptions, name string) (*opsAnswer, error) {
 }
 
 func opsName(a *atlas.Atlas, torch atlas.Release, api atlas.API) opsAPI {
+	api = a.In(torch, api)
 	return opsAPI{Name: api.Name, Forward: direction(a, torch, api.Name, api.Forward),
 		Backward: direction(a, torch, api.Name, api.Backward)}
 }
@@ -420,14 +434,17 @@ func direction(a *atlas.Atlas, torch atlas.Release, name string, roots []atlas.C
 		d.Calls = append(d.Calls, name)
 	}
 	worse := func(verdict string) {
-		order := []string{"native", "unknown", "not there", "on the CPU for some inputs", "on the CPU", "missing for some inputs",
-			"missing"}
+		order := []string{"native", "unknown", "not there", "on the CPU for some inputs", "on the CPU",
+			"missing for some inputs", "missing"}
 		if slices.Index(order, verdict) > slices.Index(order, d.Verdict) {
 			d.Verdict = verdict
 		}
 	}
 	if len(untraced) > 0 {
 		worse("unknown")
+	}
+	if len(roots) == 1 {
+		d.Types = a.Types(roots[0].Operator, torch.Column)
 	}
 	unlike := slices.ContainsFunc(needs, func(n atlas.Need) bool { return n.State != atlas.Missing })
 	for _, n := range needs {
@@ -602,14 +619,32 @@ func (s opsState) text(b *strings.Builder, torch string, w int) {
 	if s.Sparse != "" {
 		fmt.Fprintf(b, "  sparse kernels: %s\n", s.Sparse)
 	}
-	if len(s.Types) > 0 {
-		wrapTo(b, "element types: "+strings.Join(s.Types, " "), "  ", "    ", w)
-	}
+	typesText(b, s.Types, w)
 	namesText(b, "forward of", s.Forward, w)
 	namesText(b, "backward of", s.Backward, w)
 }
 
 func short(name string) string { return strings.TrimPrefix(name, "aten::") }
+
+// typesText prints the element types that a kernel takes, and those of which that is not known.
+func typesText(b *strings.Builder, types []string, w int) {
+	var known, open []string
+	for _, t := range types {
+		if plain, unknown := strings.CutSuffix(t, "?"); unknown {
+			open = append(open, plain)
+		} else {
+			known = append(known, t)
+		}
+	}
+	if len(types) == 0 {
+		return
+	}
+	line := "element types: " + cmp.Or(strings.Join(known, " "), "none is known")
+	if len(open) > 0 {
+		line += "; not known of " + strings.Join(open, " ")
+	}
+	wrapTo(b, line, "  ", "    ", w)
+}
 
 // needsText lists what is not native a line each, then what is.
 func needsText(b *strings.Builder, needs []opsNeed, untraced []string, w int) {
@@ -671,7 +706,8 @@ func (d *opsAPI) text(b *strings.Builder, torch string, w int) {
 			fmt.Fprintf(b, "%s\n", way.Name)
 			way.Forward.text(b, "forward", w)
 		} else {
-			apart = append(apart, way.Name+" "+verdict)
+			lacks := strings.Join(way.lacks(), " ")
+			apart = append(apart, strings.TrimSuffix(way.Name+" "+verdict+": "+lacks, ": "))
 		}
 	}
 	if len(apart) > 0 {
@@ -690,6 +726,7 @@ func (d *opsDirection) text(b *strings.Builder, name string, w int) {
 	}
 	wrapTo(b, name+": "+d.Verdict+" · calls "+calls, "", "  ", w)
 	needsText(b, d.Needs, d.Untraced, w)
+	typesText(b, d.Types, w)
 }
 
 // names prints Python names as a table, and what of each is missing or runs on the CPU.

@@ -90,6 +90,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 				all := a.Releases("torch")
 				release = all[len(all)-1]
 			}
+			api = a.In(release, api)
 			calls(a.Reached(release, api.Forward), false)
 			if !q.Forward {
 				calls(a.Reached(release, api.Backward), true)
@@ -102,6 +103,27 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 		}
 	}
 	slices.SortStableFunc(list, Compare)
+	return list
+}
+
+// Known lists the rows with these outcomes that speak of a release of torch and of a macOS (0.0: any): what is certain
+// first, then as Compare has it.
+func (t *Table) Known(torch string, macos [2]int, outcomes ...Outcome) []Said {
+	var list []Said
+	for _, f := range t.All {
+		if slices.Contains(outcomes, f.Outcome) && f.Holds(torch) && f.On(macos) {
+			list = append(list, Said{Fact: f, Met: f.MeetsCall(nil), Certain: f.Certain(torch)})
+		}
+	}
+	slices.SortStableFunc(list, func(x, y Said) int {
+		if x.Certain != y.Certain && x.Outcome == y.Outcome {
+			if x.Certain {
+				return -1
+			}
+			return 1
+		}
+		return Compare(x, y)
+	})
 	return list
 }
 

@@ -177,8 +177,33 @@ type Arguments interface {
 	Value(position int, name string) (value any, given, known bool)
 }
 
+// Judge is Arguments that know what some predicates (agent/assay_agent/double/predicates.py) say of them.
+type Judge interface {
+	Predicate(name string, with []any) Answer
+}
+
+// Judged are the predicates that `assay check` knows (internal/audit/rules/layers.go); of the others it says nothing.
+var Judged = []string{"adaptive_pool", "axis_over", "batch_above", "complex_second", "convolved_over", "far_dimension",
+	"fft_dimensions", "float_bound", "has_elements", "heads_not_divisible", "imaginary", "index_tensors",
+	"layered", "matrix_bytes_above", "negative_dimension", "negative_float", "one_of_two_complex", "projections",
+	"scaled", "smaller_side_above", "weights_not_contiguous"}
+
+// Resulting is Arguments that know what the call gives; false where that is not known. `of = "result"` is about it where
+// no type is asked for by name.
+type Resulting interface {
+	Result() (Tensor, bool)
+}
+
 // MeetsCall says whether the row's condition holds for a call.
 func (f *Fact) MeetsCall(args Arguments) Answer {
+	if answer := f.Clauses(args); answer != Yes || !f.Partly {
+		return answer
+	}
+	return Open
+}
+
+// Clauses says whether the row's clauses hold for a call, which is not all of its condition where that is Partly said.
+func (f *Fact) Clauses(args Arguments) Answer {
 	if f.If == nil || args == nil && len(f.If) > 0 {
 		return Open
 	}
@@ -191,15 +216,15 @@ func (f *Fact) MeetsCall(args Arguments) Answer {
 			all = Open
 		}
 	}
-	if f.Partly {
-		return Open
-	}
 	return all
 }
 
 func (c Clause) holds(args Arguments) Answer {
 	switch {
 	case c.Predicate != "":
+		if judge, ok := args.(Judge); ok {
+			return judge.Predicate(c.Predicate, c.With)
+		}
 		return Open
 	case c.Argument != nil:
 		return c.ofArgument(args)
@@ -250,7 +275,14 @@ func (c Clause) holds(args Arguments) Answer {
 	}
 	v, given, known := args.Value(-1, "dtype")
 	if name, ok := v.(string); known && given && ok {
-		return c.ofTensor(Tensor{DType: name, Rank: -1}, args)
+		if c.DType != nil || c.NotDType != nil {
+			return c.ofTensor(Tensor{DType: name, Rank: -1}, args)
+		}
+	}
+	if r, ok := args.(Resulting); ok {
+		if t, known := r.Result(); known {
+			return c.ofTensor(t, args)
+		}
 	}
 	return Open
 }

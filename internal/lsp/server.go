@@ -630,6 +630,7 @@ func About(t audit.Target, path string) string {
 	if !ok || api.Name != path {
 		return ""
 	}
+	api = t.Atlas.In(t.Torch, api)
 	forward, untraced := t.Atlas.Needs(t.Torch, api.Forward)
 	backward, _ := t.Atlas.Needs(t.Torch, api.Backward)
 	var b strings.Builder
@@ -662,29 +663,63 @@ func About(t audit.Target, path string) string {
 				b.WriteString(", for some inputs only")
 			}
 			if op, known := t.Atlas.Operator(n.Operator); known {
-				if since := op.NativeFrom(); since != "" {
-					fmt.Fprintf(&b, "; native since %s", since)
-				} else {
-					b.WriteString("; native in no release that the atlas knows")
+				beside, _ := t.Atlas.Beside(op.Package, t.Torch.Version)
+				if since := op.NativeFrom(); n.State == atlas.Native && since != "" {
+					b.WriteString("; native since " + since)
+				} else if later := t.Atlas.Later(op, beside.Column); later != "" {
+					b.WriteString("; " + later)
 				}
 			}
 			b.WriteByte('\n')
-			for _, bug := range facts.Load().Ask(t.Atlas, facts.Question{Torch: t.Torch.Version,
-				Operators: []atlas.Call{{Operator: n.Operator}}, Outcomes: []facts.Outcome{facts.Wrong}}) {
-				if !bug.Everywhere() {
-					fmt.Fprintf(&b, "  - known wrong result: %s, when %s (%s)\n", bug.Wrong, bug.When, bug.Source)
-				}
-			}
 		}
 	}
-	if lists == 0 {
+	known := aboutFacts(t, path)
+	if lists == 0 && known == "" {
 		return ""
 	}
+	b.WriteString(known)
 	if len(untraced) > 0 {
 		fmt.Fprintf(&b, "\nNot known what these call: %s.\n", strings.Join(untraced, ", "))
 	}
 	fmt.Fprintf(&b, "\n`assay ops --api %s` says more.", path)
 	return b.String()
+}
+
+// factWords are outcomes in a hover.
+var factWords = map[facts.Outcome]string{facts.Wrong: "known wrong result", facts.Aborts: "ends the process",
+	facts.Refused: "refused", facts.CPU: "goes to the CPU by itself", facts.Slow: "slow"}
+
+// aboutFacts lists what is known of a Python name beyond its operators, the worst first: wrong results all, of the rest
+// as many as a hover shows.
+func aboutFacts(t audit.Target, path string) string {
+	var b strings.Builder
+	shown, more := 0, 0
+	for _, s := range facts.Load().Ask(t.Atlas, facts.Question{Torch: t.Torch.Version, MacOS: t.MacOS, Python: path,
+		Outcomes: []facts.Outcome{facts.Wrong, facts.Aborts, facts.Refused, facts.CPU, facts.Slow}}) {
+		if s.Outcome != facts.Wrong {
+			if shown == aboutMost {
+				more++
+				continue
+			}
+			shown++
+		}
+		backward := ""
+		if s.Backward {
+			backward = " in the backward pass"
+		}
+		fmt.Fprintf(&b, "- %s%s: ", factWords[s.Outcome], backward)
+		if s.Wrong != "" {
+			fmt.Fprintf(&b, "%s, ", s.Wrong)
+		}
+		fmt.Fprintf(&b, "when %s (%s)\n", s.When, s.Source)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "- and %d more\n", more)
+	}
+	return "\nKnown of it:\n\n" + b.String()
 }
 
 func operators(n int) string {

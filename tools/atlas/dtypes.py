@@ -4,14 +4,18 @@
 
 writes types.txt. Arguments are those with which PyTorch's databases of samples, run on a CPU, reach the operator (op_db and
 module_db, forward and backward), or that inputs.py finds. They are cast to each type in turn, and the checks that the double makes
-of the operator in a release are asked (assay_agent/double/refuse.py): what they let pass, and what the CPU's kernel takes as well,
-is written. The CPU is asked since the double leaves to it what it refuses itself; float16 and bfloat16 go by float32 there.
+of the operator in a release are asked (assay_agent/double/refuse.py): what they let pass is written, with ? where the CPU's kernel
+refuses it: the double leaves to the CPU what that refuses. float16 and bfloat16 go by float32 there.
 """
 
+import base64
 import contextlib
 import importlib.util
+import io
+import json
 import os
 import random
+import signal
 import sys
 import warnings
 
@@ -35,13 +39,13 @@ def load_trace():
 def capture(torch, trace, database, wanted):
     """{(base, overload): [(overload, args, kwargs)]} of the operators that the databases' samples reach."""
     from torch.utils._python_dispatch import TorchDispatchMode
-    from assay_agent.double import refuse
+    from assay_agent.double.facts import split
     found = {}
 
     class Capture(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             name = func.name()
-            key = refuse.split(name)
+            key = split(name)
             if name.startswith("aten::") and key in wanted and len(found.setdefault(key, [])) < CALLS:
                 with contextlib.suppress(Exception):
                     found[key].append((func, *trace.copied(torch, (args, kwargs or {}))))
@@ -92,17 +96,17 @@ def trace_leaves(torch, value):
 
 
 def taken(torch, func, calls, dtype):
-    """The calls that the CPU takes in a type, as (args, kwargs)."""
-    good = []
+    """The calls in a type, as (args, kwargs), and whether the CPU takes one of them; those alone, then."""
+    good, others = [], []
     for call in calls:
         args, kwargs = cast(torch, call, dtype)
         ran = cast(torch, call, torch.float32) if dtype in (torch.float16, torch.bfloat16) else (args, kwargs)
         try:
             func(*torch.utils._pytree.tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, ran[0]), **ran[1])
+            good.append((args, kwargs))
         except Exception:
-            continue
-        good.append((args, kwargs))
-    return good
+            others.append((args, kwargs))
+    return good or others, bool(good)
 
 
 def main():
@@ -112,6 +116,7 @@ def main():
     trace = load_trace()
     torch, database = trace.import_torch()
     from assay_agent.double import refuse
+    from assay_agent.double.facts import split
     import inputs
     with open(os.path.join(TABLES, "torch.txt")) as lines:
         releases = next(line.split()[1:] for line in lines if line.startswith("operator"))
@@ -122,11 +127,12 @@ def main():
             continue
         kernels = [c == "N" or c == "C" and name in structured for c in cells]
         if any(kernels):
-            wanted.setdefault(refuse.split(name), []).append(name)
-            known = native.setdefault(refuse.split(name), [False] * len(cells))
-            native[refuse.split(name)] = [a or b for a, b in zip(known, kernels)]
+            wanted.setdefault(split(name), []).append(name)
+            known = native.setdefault(split(name), [False] * len(cells))
+            native[split(name)] = [a or b for a, b in zip(known, kernels)]
     random.seed(0)
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # forked processes have no threads
     found = capture(torch, trace, database, wanted)
     here, rows, left = set(torch._C._dispatch_get_all_op_names()), [], 0
     with torch.no_grad():
@@ -136,19 +142,20 @@ def main():
             func = found[key][0][0] if calls else None
             if not calls and names and not any(w in names[0] for w in ("sparse", "quantize", "cudnn", "mkldnn")):
                 func = trace.operator(torch, names[0])
-                calls = inputs.samples(torch, func._schema, names[0], func)[:2]
+                calls = drawn(torch, inputs, func, names[0])
             calls = [call for call in calls if trace_leaves(torch, call)]
             if not calls:
                 left += 1
                 continue
             full = "aten::" + key[0] + ("." + key[1] if key[1] else "")
-            by_type = {d: taken(torch, func, [c for c, (f, *_) in zip(calls, found[key]) if f is func] if key in found and found[key]
-                                else calls, getattr(torch, d)) for d in DTYPES}
+            kept = [c for c, (f, *_) in zip(calls, found[key]) if f is func] if found.get(key) else calls
+            accepted_in = apart(lambda: types_by_release(torch, refuse, full, func, kept, releases))
+            if accepted_in is None:  # cast arguments crashed the CPU's kernel
+                left += 1
+                continue
             spans = []
             for release, kernel in zip(releases, native[key]):
-                series = tuple(map(int, release.split(".")))
-                ok = [d for d in DTYPES if kernel and by_type[d] and accepted(torch, refuse, full, series, by_type[d], d)]
-                words = " ".join(ok) if kernel else None
+                words = " ".join(accepted_in[release]) if kernel else None
                 if spans and spans[-1][2] == words:
                     spans[-1][1] = release
                 else:
@@ -157,12 +164,46 @@ def main():
     head = [
         "# Operator, releases from and to, element types that MPS takes in them, of " + " ".join(DTYPES) + ".",
         "# An operator stands for its forms in place and with out=. Derived from the double's checks, asked with samples of PyTorch's",
-        "# databases, of which one that passes is enough; on macOS %d. A type that the CPU's kernel lacks is not in it. Made by" % MACOS[0],
-        "# tools/atlas/dtypes.py with torch %s; %d operators with a kernel have no line: no sample reached them." % (
+        "# databases, of which one that passes is enough; on macOS %d. ? says that it is not known, since the CPU refuses the type. Made" % (
+            MACOS[0]),
+        "# by tools/atlas/dtypes.py with torch %s; %d operators with a kernel have no line: no sample reached them." % (
             trace.version_of("torch"), left),
     ]
     trace.write(os.path.join(sys.argv[1], "types.txt"), head + trace.columns(rows))
     print("dtypes: %d operators, %d lines, %d without a sample" % (len({r[0] for r in rows}), len(rows), left), file=sys.stderr)
+
+
+def types_by_release(torch, refuse, name, func, calls, releases):
+    """{release: types that pass its checks}, ? behind one that the CPU refuses."""
+    by_type = {d: taken(torch, func, calls, getattr(torch, d)) for d in DTYPES}
+    return {release: [d if ran else d + "?" for d, (given, ran) in by_type.items()
+                      if accepted(torch, refuse, name, tuple(map(int, release.split("."))), given, d)] for release in releases}
+
+
+def drawn(torch, inputs, func, name):
+    """Arguments that inputs.py finds: in a process of its own, since what is drawn may crash a kernel."""
+    def found():
+        text = io.BytesIO()
+        torch.save(inputs.samples(torch, func._schema, name, func)[:2], text)
+        return base64.b64encode(text.getvalue()).decode()
+    text = apart(found)
+    return torch.load(io.BytesIO(base64.b64decode(text)), weights_only=False) if text else []
+
+
+def apart(function):
+    """What a function returns in a process of its own, as JSON; None where that dies or hangs."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        with contextlib.suppress(Exception):
+            os.write(writing, json.dumps(function()).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else None
 
 
 def accepted(torch, refuse, name, series, calls, dtype):

@@ -1,9 +1,10 @@
 """Trace which operators each Python API of PyTorch reaches, and which operators composed operators call.
 
-    python tools/atlas/trace.py OUTDIR [torchvision | torchaudio]
+    python tools/atlas/trace.py OUTDIR [torchvision | torchaudio | FOLDER]
 
 writes OUTDIR/api.txt (API and direction -> outermost operators) and OUTDIR/calls.txt (composed operator -> operators that it
-calls), or for a library's functions OUTDIR/api-LIBRARY.txt. What is run are PyTorch's own databases of samples: op_db, the
+calls), or for a library's functions OUTDIR/api-LIBRARY.txt, or, with a folder that holds the Python files of older releases
+(2.8/torch/nn/functional.py), OUTDIR/api-earlier.txt. What is run are PyTorch's own databases of samples: op_db, the
 foreach databases, module_db, optim_db, and a short list of our own for what those lack (EXTRAS, libraries.py); then, for composed
 operators and functions that none of those reached, calls that are made from their schemas (inputs.py). It runs on a CPU, under
 PyTorch's profiler, whose tree of events shows operators inside operators. What a CPU build does differently from MPS is switched
@@ -21,9 +22,11 @@ How it is read off:
 Samples run in a worker process, so that one that hangs or crashes costs its own line and no more.
 """
 
+import ast
 import collections
 import contextlib
 import functools
+import inspect
 import json
 import os
 import random
@@ -33,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import typing
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -41,6 +45,7 @@ REROUTES = os.path.join(TABLES, "reroutes.txt")
 
 SAMPLES = 60        # of one entry of a database; most offer fewer
 JOB_SECONDS = 180   # nn.Transformer, the slowest entry, takes 6 s on a slow core
+FEWER = 12          # with an older release's Python, held against as many with this one's
 UNCOUNTED = "assay:uncounted"
 
 # Entries that say nothing about the API that they name.
@@ -56,21 +61,21 @@ SKIP = {
 
 # ---- what to run -----------------------------------------------------------------------------------------------------------
 
-def without_cpu(function):
+def without_cpu(function, older=False):
     """Have a Python function of torch's that asks whether a device is "cpu" be told that it is not."""
     def other(constant):
         if isinstance(constant, tuple):
             return tuple(map(other, constant))
         return "not here" if constant == "cpu" else constant
     constants = function.__code__.co_consts
-    if other(constants) == constants:
+    if other(constants) == constants and not older:
         raise ValueError("%s asks for no CPU any more: see what MPS does there" % function.__qualname__)
     function.__code__ = function.__code__.replace(co_consts=other(constants))
 
 
 @functools.cache
-def import_torch():
-    """Import torch and its databases, with what only a CPU would take switched off."""
+def import_torch(older=None):
+    """Import torch and its databases, with what only a CPU would take switched off; older: a folder with a release's Python."""
     try:
         import expecttest  # noqa: F401
     except ImportError:  # wanted by common_utils for its base class alone
@@ -78,6 +83,8 @@ def import_torch():
         stub.TestCase = unittest.TestCase
         sys.modules["expecttest"] = stub
     import torch
+    if older:
+        age(torch, older)
     torch.set_num_threads(1)
     torch.backends.mkldnn.set_flags(False)
     if hasattr(torch.backends, "nnpack"):
@@ -85,7 +92,7 @@ def import_torch():
     # MPS is not among the devices of attention's fast path, which each of these asks after other things that it does.
     for function in (torch.nn.modules.activation._check_arg_device, torch.nn.TransformerEncoderLayer.forward,
                      torch.nn.TransformerEncoder.forward):
-        without_cpu(function)
+        without_cpu(function, older)
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     # The CPU takes foreach norms when gradients are clipped; MPS is not in that list: torch/utils/_foreach_utils.py.
@@ -93,16 +100,15 @@ def import_torch():
     clip_grad._device_has_foreach_support = lambda device: False
     clip_grad._has_foreach_support = lambda tensors, device: False
     # torch.norm asks whether the device is "cpu" and takes another way on MPS: torch/functional.py.
-    without_cpu(torch.functional.norm)
+    without_cpu(torch.functional.norm, older)
     import torch.testing._internal.common_methods_invocations as database
     # Its work on the state of the generator would be counted.
     database.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
     return torch, database
 
 
-def jobs():
+def jobs(torch, database):
     """All entries in a fixed order: (kind, entry, name)."""
-    torch, database = import_torch()
     import torch.testing._internal.common_modules as modules
     import torch.testing._internal.common_optimizers as optimizers
     entries = [("op", op, op.name) for op in database.op_db]
@@ -199,13 +205,95 @@ def substitute(torch, op):
     return special.get(op.name, op.op)
 
 
+# ---- an older release's Python ---------------------------------------------------------------------------------------------
+
+# Modules whose functions stand between a Python name and the operators.
+PYTHON = ("torch/functional.py", "torch/_tensor.py", "torch/nn/functional.py", "torch/nn/init.py", "torch/nn/modules/", "torch/optim/",
+          "torch/distributions/", "torch/nn/utils/")
+
+
+def functions_of(path):
+    """{qualified name: its tree, without docstring, annotations and decorators} of a file's functions and methods."""
+    found = {}
+
+    def visit(body, prefix):
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, prefix + node.name + ".")
+            elif isinstance(node, ast.FunctionDef):
+                for part in ast.walk(node):
+                    if isinstance(part, ast.arg):
+                        part.annotation = None
+                    if isinstance(part, ast.FunctionDef):
+                        part.returns, part.decorator_list = None, []
+                if isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant):
+                    node.body = node.body[1:] or [ast.Pass()]
+                found[prefix + node.name] = node
+    with open(path, encoding="utf-8") as source:
+        visit(ast.parse(source.read()).body, "")
+    return found
+
+
+def age(torch, folder):
+    """Put the bodies that functions have in another release's files into this torch's functions. Returns how many there are."""
+    import importlib
+    here, count = os.path.dirname(os.path.dirname(torch.__file__)), 0
+    for root, _, names in os.walk(os.path.join(folder, "torch")):
+        for name in names:
+            path = os.path.join(root, name)
+            inside = os.path.relpath(path, folder)
+            if not inside.startswith(PYTHON) or not inside.endswith(".py") or not os.path.exists(os.path.join(here, inside)):
+                continue
+            module = importlib.import_module(inside[:-len(".py")].replace("/", ".").removesuffix(".__init__"))
+            now = functions_of(os.path.join(here, inside))
+            for word in ("Any", "Callable", "Dict", "List", "Optional", "Sequence", "Tuple", "Union", "cast"):
+                module.__dict__.setdefault(word, getattr(typing, word))
+            for qualified, tree in functions_of(path).items():
+                if qualified not in now:
+                    if "." not in qualified and not hasattr(module, qualified):  # a helper that has gone since
+                        with contextlib.suppress(Exception):
+                            define(tree, module.__dict__)
+                elif ast.dump(tree) != ast.dump(now[qualified]):
+                    count += graft(torch, module, qualified, tree)
+    return count
+
+
+def define(tree, space):
+    exec(compile(ast.fix_missing_locations(ast.Module([tree], [])), "older", "exec"), space)
+
+
+def graft(torch, module, qualified, tree):
+    """Give a function of this torch the code of another release. Returns whether that could be done."""
+    at = module
+    try:
+        for part in qualified.split("."):
+            at = inspect.getattr_static(at, part)
+    except AttributeError:
+        return False
+    at = at.__func__ if isinstance(at, (staticmethod, classmethod)) else at.fget if isinstance(at, property) else at
+    at = inspect.unwrap(at) if callable(at) else at
+    if not isinstance(at, types.FunctionType) or at.__code__.co_freevars:
+        return False
+    scratch = {}
+    with contextlib.suppress(Exception):
+        space = dict(module.__dict__)
+        define(tree, space)
+        scratch = space
+    older = scratch.get(tree.name)
+    if not isinstance(older, types.FunctionType) or older.__code__.co_freevars:
+        return False  # super() of a class
+    at.__code__, at.__defaults__, at.__kwdefaults__ = older.__code__, older.__defaults__, older.__kwdefaults__
+    return True
+
+
 # ---- recording -------------------------------------------------------------------------------------------------------------
 
 class Recorder:
     """Runs calls in labelled regions of one profile and reads the operators off afterwards."""
 
-    def __init__(self, torch, reroutes):
+    def __init__(self, torch, reroutes, replays=True):
         self.torch = torch
+        self.replays = replays  # composed kernels are called as well
         self.backward_of = reroutes.gradients
         self.regions = []   # (api, direction, autograd's next sequence number when it ended)
         self.failed = {}    # api -> why its last failing sample failed
@@ -275,7 +363,11 @@ class Recorder:
             if node is None or api is None:
                 continue
             if direction == "operator":
-                reader.count_calls(calls, node)
+                inside = {}
+                reader.count_calls(inside, node)
+                if api not in inside and api + " sparse" not in inside:  # it makes no event: what is seen are its calls
+                    reader.count(inside, api, set(reader.operators(node)))
+                merge(calls, inside)
                 continue
             if direction == "composite":
                 reader.count(calls, api, set(reader.operators(node)))
@@ -500,7 +592,7 @@ def run_op(torch, recorder, names, op):
     replayed = [(function, s) for s in ungraded + samples]
     replayed += [(op.inplace_variant, s) for s in ungraded if op.inplace_variant is not None and not s.broadcasts_input]
     with replayer(torch, recorder, names):
-        for variant, sample in replayed:
+        for variant, sample in replayed if recorder.replays else ():
             first, args, kwargs = copied(torch, (sample.input, sample.args, sample.kwargs))
             with contextlib.suppress(Exception):
                 run_backward(torch, variant(first, *args, **kwargs))
@@ -580,8 +672,9 @@ def run_module_in(torch, recorder, names, info, api, dtype):
             wanted = [p for p in module.parameters() if p.requires_grad]
             wanted += [t for t in leaves(torch, (args, kwargs)) if t.requires_grad]
             recorder.forward_backward(api, lambda: module(*args, **kwargs), wanted)
-            with replayer(torch, recorder, names), contextlib.suppress(Exception):
-                run_backward(torch, module(*args, **kwargs))
+            if recorder.replays:
+                with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                    run_backward(torch, module(*args, **kwargs))
             if not training:
                 with torch.no_grad():
                     recorder.call(api, "forward", lambda: (module(*args, **kwargs), True)[1])
@@ -621,6 +714,14 @@ def operator(torch, name):
     space, _, rest = name.partition("::")
     base, _, overload = rest.partition(".")
     return getattr(getattr(getattr(torch.ops, space), base), overload or "default")
+
+
+def is_python(torch, name):
+    """Whether a database's entry is a function of torch's that is written in Python."""
+    at = torch
+    for part in name.split("."):
+        at = getattr(at, part, None)
+    return isinstance(at, types.FunctionType)
 
 
 def from_python(torch):
@@ -698,8 +799,9 @@ def extra(*names):
 def run_extra(torch, recorder, names, function, name):
     for call, inputs in function(torch):
         recorder.forward_backward(name, call, inputs)
-        with replayer(torch, recorder, names), contextlib.suppress(Exception):
-            run_backward(torch, call())
+        if recorder.replays:
+            with replayer(torch, recorder, names), contextlib.suppress(Exception):
+                run_backward(torch, call())
 
 
 @extra("torch.nn.Embedding(max_norm=)", "torch.nn.functional.embedding(max_norm=)", "torch.nn.EmbeddingBag(max_norm=)")
@@ -951,7 +1053,7 @@ def decoder(torch, name):
         yield lambda: module(x, memory, tgt_mask=mask), [x, memory] + list(module.parameters())
 
 
-@extra("torch.nn.TransformerEncoder")
+@extra("torch.nn.TransformerEncoder(eval,src_key_padding_mask=)")
 def padded(torch, name):
     """In eval with a padding mask: the encoder asks whether the mask is left-aligned before it asks for the device."""
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
@@ -1059,16 +1161,22 @@ def distributions(torch, name):
 # ---- worker and parent -----------------------------------------------------------------------------------------------------
 
 def work(library):
-    """Answer job numbers on stdin with JSON lines on what was stdout."""
+    """Answer job numbers on stdin with JSON lines on what was stdout. library: that alone; a folder: another release's Python."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # samples print
-    torch, database = import_torch()
+    older = library if library and os.path.isdir(library) else None
+    torch, database = import_torch(older)
+    library = None if older else library
     reroutes = Reroutes(open(REROUTES).read())
     if library:
         import libraries
         entries = [("extra", call, name) for name, call in libraries.calls(library).items()]
     else:
-        entries = jobs()
+        entries = jobs(torch, database)
+    if older:
+        entries = [(kind, entry, name) for kind, entry, name in entries
+                   if kind in ("module", "optim", "extra") or kind == "op" and is_python(torch, name)]
+        globals()["SAMPLES"] = FEWER
     names = Names(torch)
     import numpy
     answers.write(json.dumps([(kind, name) for kind, _, name in entries]) + "\n")
@@ -1082,7 +1190,7 @@ def work(library):
         torch.manual_seed(0)
         random.seed(0)
         numpy.random.seed(0)
-        recorder = Recorder(torch, reroutes)
+        recorder = Recorder(torch, reroutes, replays=not older)
         trouble = None
         with recorder.profile() as profile:
             try:
@@ -1196,14 +1304,9 @@ def columns(rows):
     return ["  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[-1]]) for row in rows]
 
 
-def main():
-    if sys.argv[1:2] == ["--worker"]:
-        return work(sys.argv[2:] and sys.argv[2])
-    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-") or sys.argv[2:] not in ([], ["torchvision"], ["torchaudio"]):
-        sys.exit("usage: python tools/atlas/trace.py OUTDIR [torchvision | torchaudio]")
-    outdir, library = sys.argv[1], sys.argv[2:]
-    reroutes = Reroutes(open(REROUTES).read())
-    worker = Worker(library)
+def run_all(arguments):
+    """What all jobs of a worker answered, added up: (the worker, apis, calls, why an API failed, why an operator)."""
+    worker = Worker(arguments)
     entries = worker.entries
     apis, calls, failed, operators = {}, {}, {}, {}
     for number, (kind, name) in enumerate(entries):
@@ -1212,12 +1315,11 @@ def main():
         answer = worker.run(number)
         why = answer if isinstance(answer, str) else answer["trouble"]
         if why:
-            full = name if name.startswith("torch.") else "torch." + name
-            into, key = (operators, name) if kind == "schema" else (failed, full)
-            into.setdefault(key, why)
-            print("trace: %s: %s" % (full if kind != "schema" else name, why), file=sys.stderr)
+            full = name if kind == "schema" or name.startswith("torch.") else "torch." + name
+            (operators if kind == "schema" else failed).setdefault(full, why)
+            print("trace: %s: %s" % (full, why), file=sys.stderr)
         if isinstance(answer, str):
-            worker = Worker(library)
+            worker = Worker(arguments)
             continue
         merge(apis, answer["apis"])
         merge(calls, answer["calls"])
@@ -1225,7 +1327,98 @@ def main():
             failed.setdefault(api, why)
     worker.process.stdin.close()
     worker.process.wait()
+    return worker, apis, calls, failed, operators
 
+
+def earlier(outdir, folder):
+    """Write api-earlier.txt: what Python names call with the Python of releases whose files lie in folder/SERIES/torch. It is held
+    against a run with this torch's own files, which takes as few samples."""
+    import importlib.util
+    now = {(row[0], row[1]): row[2:] for row in table("api.txt")}
+    order = sorted(os.listdir(folder), key=lambda s: [int(n) for n in s.split(".")])
+    site = os.path.dirname(os.path.dirname(importlib.util.find_spec("torch").origin))
+    base, failed_now = called(site)
+    lines = {}
+    for series in order:
+        print("trace: with the Python of %s" % series, file=sys.stderr)
+        functions = functions_in(os.path.join(folder, series))
+        then, failed = called(os.path.join(folder, series))
+        for key in then:
+            api = key[0]
+            if not there(functions, api) or key not in base or key not in now or failed.get(api) != failed_now.get(api) or set(then[key]) == set(base[key]):
+                continue
+            names = {n.rstrip("?"): n for n in now[key] if n != "-"}
+            for gone in set(base[key]) - set(then[key]):
+                names.pop(gone, None)
+            for new in set(then[key]) - set(base[key]):
+                names[new] = then[key][new]
+            lines.setdefault(key, []).append((series, " ".join(sorted(names.values())) or "-"))
+        write_earlier(outdir, order, lines)
+
+
+def functions_in(folder):
+    """{qualified name: tree} of all functions of a release's files that stand between a Python name and the operators."""
+    found = {}
+    for root, _, names in os.walk(os.path.join(folder, "torch")):
+        for name in names:
+            path = os.path.join(root, name)
+            if os.path.relpath(path, folder).startswith(PYTHON) and name.endswith(".py"):
+                found.update(functions_of(path))
+    return found
+
+
+def there(functions, api):
+    """Whether a release has the function, or the class and the argument, that a name has."""
+    plain, _, argument = api.rstrip(")").partition("(")
+    kind, _, leaf = plain.rpartition(".")
+    kind = kind.rpartition(".")[2]
+    if argument and plain.endswith(".step"):
+        made = functions.get(kind + ".__init__")
+        return made is not None and any(a.arg == argument.partition("=")[0] for a in made.args.args + made.args.kwonlyargs)
+    return leaf in functions or kind + "." + leaf in functions or any(name.startswith((leaf + ".", kind + ".")) for name in functions)
+
+
+def called(folder):
+    """{(API, direction): {operator: the same, ? behind it where some samples alone reach it}}, and how many samples of each failed."""
+    _, apis, _, failed, _ = run_all([folder])
+    found = {}
+    for key, entry in apis.items():
+        found[tuple(key.rsplit(" ", 1))] = {n.rstrip("?"): n for n in marked(entry)}
+    return found, {name.split(" ")[0]: why for name, why in failed.items()}
+
+
+def write_earlier(outdir, order, lines):
+    rows = []
+    for (api, direction), found in sorted(lines.items()):
+        at = 0
+        while at < len(found):
+            end = at
+            while end + 1 < len(found) and found[end + 1][1] == found[at][1] and \
+                    order.index(found[end + 1][0]) == order.index(found[end][0]) + 1:
+                end += 1
+            rows.append((api, direction, found[at][0] + "-" + found[end][0], found[at][1]))
+            at = end + 1
+    head = [
+        "# Python API, forward or backward, releases from and to -> the operators that a call makes, where these releases' own Python calls",
+        "# others than that of api.txt. Their files were taken from the wheels, and their functions' code put into torch %s, which ran" % (
+            version_of("torch")),
+        "# as for api.txt: composed operators and kernels are those of that release. A function that could not be put in, or whose samples",
+        "# failed then, has no line. Made by tools/atlas/trace.py.",
+    ]
+    write(os.path.join(outdir, "api-earlier.txt"), head + columns(rows or [("#", "", "", "")]))
+
+
+def main():
+    if sys.argv[1:2] == ["--worker"]:
+        return work(sys.argv[2:] and sys.argv[2])
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-") or sys.argv[2:] not in ([], ["torchvision"], ["torchaudio"]) \
+            and not os.path.isdir(sys.argv[-1]):
+        sys.exit("usage: python tools/atlas/trace.py OUTDIR [torchvision | torchaudio | FOLDER]")
+    if os.path.isdir("".join(sys.argv[2:])):
+        return earlier(sys.argv[1], sys.argv[2])
+    outdir, library = sys.argv[1], sys.argv[2:]
+    reroutes = Reroutes(open(REROUTES).read())
+    worker, apis, calls, failed, operators = run_all(library)
     version = " and ".join("%s %s" % (name, version_of(name)) for name in ["torch"] + library)
     rows = []
     for key in sorted(apis):

@@ -27,6 +27,9 @@ _CPU_NAMES = {
 _INSIDE = {"aten::_linalg_svd": "aten::linalg_svd", "aten::upsample_nearest3d": "aten::upsample_nearest3d.vec",
            "aten::linalg_lu_factor_ex": "aten::linalg_lu_factor"}
 
+# Gradients of composed operators that go to the CPU as a whole, above autograd: the gradient goes there with them.
+_GRADIENT = {"aten::upsample_nearest3d_backward": "aten::upsample_nearest3d.vec"}
+
 # Operators that take tensors of several devices: copies, and indexing with indices on the CPU.
 _ANY_DEVICE = frozenset("aten::" + n for n in (
     "copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "set_.source_Tensor", "set_.source_Storage",
@@ -93,6 +96,8 @@ class Operator:
         self.inside = table.ops.get(self.whole)
         if self.inside not in (ON_CPU, NATIVE):
             self.whole = self.inside = None
+        if table.ops.get(_GRADIENT.get(name)) == ON_CPU:
+            self.state = ON_CPU
         self.unnoticed = parts.unnoticed(name, double.series)
         # prims: a formula of PyTorch's own, in Python
         self.any_device = name in _ANY_DEVICE or name.startswith("prims::")

@@ -119,12 +119,17 @@ def _nothing_to_do(args, kwargs):
     return not args[0].numel() or not args[0].dim()
 
 
+def _without_eigenvalues(args, kwargs):
+    return not kwargs.get("hermitian") or not args[0].numel()
+
+
 # Operators that call another for some arguments only (calls.txt marks that with ?): the part, and the calls that do not
-# reach it. aten/src/ATen/native/ReduceOps.cpp, cummax_out; BinaryOps.cpp, ldexp.
+# reach it. aten/src/ATen/native/ReduceOps.cpp, cummax_out; BinaryOps.cpp, ldexp; LinearAlgebra.cpp, linalg_pinv.
 _REACHED = {"aten::cummax": ("aten::_cummax_helper", _nothing_to_do),
             "aten::cummax.out": ("aten::_cummax_helper", _nothing_to_do),
             "aten::cummin": ("aten::_cummin_helper", _nothing_to_do),
-            "aten::cummin.out": ("aten::_cummin_helper", _nothing_to_do)}
+            "aten::cummin.out": ("aten::_cummin_helper", _nothing_to_do),
+            "aten::linalg_pinv.atol_rtol_tensor": ("aten::_linalg_eigh.eigenvalues", _without_eigenvalues)}
 
 
 def part_of(name):

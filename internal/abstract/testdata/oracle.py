@@ -29,7 +29,12 @@ def see(value):
         print(line, "other", "-", "-")
 
 
-sys.modules["probe"] = types.SimpleNamespace(see=see)
+def shape(value):
+    sizes = "x".join(map(str, value.shape)) or "scalar"
+    print(f"{path}:{sys._getframe(1).f_lineno}", "shape", sizes, "contiguous" if value.is_contiguous() else "strided")
+
+
+sys.modules["probe"] = types.SimpleNamespace(see=see, shape=shape)
 for path in sys.argv[1:]:
     with open(path) as f:
         tree = ast.parse(f.read(), path)

@@ -16,6 +16,11 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 		Source: "aten/src/ATen/mps/EmptyTensor.cpp, native/mps/OperationUtils.mm",
 	}, Calls: asks(under("torch."), mpsOnly(func(p *audit.Pass, c *abstract.Call) {
 		dtype, sure := arriving(p, c)
+		if f := refusedType(p, dtype); f != nil && dtype != "float64" { // which has a rule of its own
+			p.Report(c.At, audit.Finding{Sure: sure, Text: dtype + " reaches MPS here, which does not have it: " + f.Error +
+				" (" + f.When + ")", Hint: f.Remedy, Source: f.Source, Fact: f.Name})
+			return
+		}
 		hint, kept := "", false // kept: bytes may lie there, and kernels do not take them
 		switch dtype {
 		case "complex128":
@@ -35,11 +40,6 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 		case "float8_e4m3fn", "float8_e5m2":
 			hint = "keep such weights on the CPU, or in float16"
 			kept = true
-		case "bfloat16":
-			if p.Target.MacOS[0] == 0 || p.Target.MacOS[0] >= 14 {
-				return
-			}
-			hint = "bfloat16 needs macOS 14; float16 is there"
 		default:
 			return
 		}

@@ -24,8 +24,12 @@ func runFloat64(p *audit.Pass, c *abstract.Call) {
 	if dtype != "float64" {
 		return
 	}
-	f := audit.Finding{Sure: sure, Text: "float64 reaches MPS here, which has none: TypeError",
-		Hint: "make it float32 first", Source: "aten/src/ATen/mps/EmptyTensor.cpp"}
+	fact := refusedType(p, dtype)
+	if fact == nil {
+		return
+	}
+	f := audit.Finding{Sure: sure, Text: "float64 reaches MPS here, which has none: " + fact.Error,
+		Hint: "make it float32 first", Source: fact.Source, Fact: fact.Name}
 	if c.Path == "torch.Tensor.to" && c.Node != nil && c.Arg(-1, "dtype") == nil && len(c.Node.Args) == 1 {
 		if torchName := p.Value(&pyast.Name{ID: "torch"}); torchName.Kind == abstract.API && torchName.Path == "torch" {
 			f.Fix = &audit.Fix{Safety: audit.Unsafe, Title: "make it float32 on the way",

@@ -23,18 +23,9 @@ var MissingOperator = &audit.Rule{Name: "missing-operator", Title: "an operator 
 	}, Calls: asks(under(atlas.Libraries...), mpsOnly(runMissingOperator))}
 
 func runMissingOperator(p *audit.Pass, c *abstract.Call) {
-	path := c.Path
-	made := strings.HasSuffix(path, ".__call__")
-	path = strings.TrimSuffix(path, ".__call__")
-	where := c.Tensors()
-	if c.Self != nil && c.Self.Kind == abstract.Made && c.Self.Made != nil &&
-		strings.HasPrefix(path, "torch.distributions.") {
-		where = c.Self.Made.Tensors() // a distribution is where its parameters are
-	}
-	// lengths and the like may lie on the CPU
-	if len(c.Args) > 0 && c.Args[0].Kind == abstract.Tensor && c.Args[0].Where.Surely(abstract.OnMPS) {
-		where = abstract.OnMPS
-	}
+	path := trimCall(c.Path)
+	made := path != c.Path
+	where := tensorsOf(c)
 	if where == 0 || where.Surely(abstract.OnCPU) || where.Surely(abstract.OnCUDA) || where.Surely(abstract.OnOther) {
 		if where != 0 || !deviceArgument(c) {
 			return
@@ -47,25 +38,6 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 	// the traces have the one with a reduction, which is another operator
 	if path == "torch.sparse.mm" && c.Arg(2, "reduce") == nil {
 		return
-	}
-	if path == "torch.nn.LSTM" && c.Self != nil && c.Self.Made != nil {
-		if n, ok := number(c.Self.Made.Arg(-1, "proj_size")); ok && n > 0 && holds(p, "lstm-projection") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !c.Self.Soft,
-				Text:   "an LSTM with projections is not supported on MPS: RuntimeError",
-				Hint:   "apply a Linear layer to the output instead",
-				Source: "aten/src/ATen/native/mps/operations/RnnOps.mm"})
-			return
-		}
-	}
-	if path == "torch.nn.ConvTranspose3d" || path == "torch.nn.functional.conv_transpose3d" ||
-		path == "torch.conv_transpose3d" {
-		if holds(p, "conv-transpose3d") {
-			p.Report(c.At, audit.Finding{Sure: where.Surely(abstract.OnMPS) && !(c.Self != nil && c.Self.Soft),
-				Text:   "a 3-D transposed convolution is not supported on MPS: RuntimeError",
-				Hint:   "torch 2.8 and later have it; or run it on the CPU",
-				Source: "aten/src/ATen/native/mps/operations/Convolution.mm"})
-			return
-		}
 	}
 	missing, sometimes, backward := lacking(p, path)
 	if mode := upsampling(c, path); mode != "" {
@@ -103,7 +75,8 @@ func runMissingOperator(p *audit.Pass, c *abstract.Call) {
 		return
 	}
 	// layers: elsewhere few gradients are asked for
-	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p)) {
+	if p.In("torch.no_grad", "torch.inference_mode") == nil && (strings.HasPrefix(path, "torch.nn.") || inForward(p) ||
+		graded(c)) {
 		reportMissing(p, c, made, false, backward, "in the backward pass ")
 	}
 }
@@ -130,11 +103,6 @@ func padded(c *abstract.Call, path string) bool {
 	position := map[string]int{"torch.nn.TransformerEncoder": 2, "torch.nn.Transformer": 5}
 	at, is := position[path]
 	return !is || c.Open || c.Arg(at, "src_key_padding_mask") != nil
-}
-
-func inForward(p *audit.Pass) bool {
-	f := p.Func()
-	return f != nil && f.Name == "forward" && f.Class != nil && f.Class.IsModule()
 }
 
 // certain reports that a call reaches the operator that the traces saw for some inputs only, by its arguments.
@@ -167,10 +135,6 @@ func certain(c *abstract.Call, path string) bool {
 func deviceArgument(c *abstract.Call) bool {
 	d := c.Arg(-1, "device")
 	return d != nil && d.Kind == abstract.Device
-}
-
-func softArguments(c *abstract.Call) bool {
-	return slices.ContainsFunc(c.Args, func(v *abstract.Value) bool { return v.Kind == abstract.Tensor && v.Soft })
 }
 
 func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []string, when string) {
@@ -225,7 +189,10 @@ func hintMissing(p *audit.Pass, ops []string) string {
 func lacking(p *audit.Pass, path string) (missing, sometimes, backward []string) {
 	forward, back, ok := p.Operators(path)
 	if !ok { // a name that was not traced, and that an operator of the same name stands behind
-		name := p.Target.Atlas.Namesake(path)
+		name := p.Namesake(path)
+		if direct, is := strings.CutPrefix(path, "torch.ops.aten."); is {
+			name = "aten::" + direct
+		}
 		if o, known := p.Target.Atlas.Operator(name); known {
 			if s := o.At(p.Target.Torch.Column); s == atlas.Missing || s == atlas.NoStub {
 				missing = append(missing, name)

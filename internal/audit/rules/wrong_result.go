@@ -1,53 +1,57 @@
 package rules
 
 import (
-	"assay/internal/facts"
 	"fmt"
-	"strings"
 
 	"assay/internal/abstract"
-	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/facts"
 )
 
 // WrongResult is about operators that compute wrong values on MPS in the release aimed at.
 var WrongResult = &audit.Rule{Name: "wrong-result", Title: "an operator with a known wrong result on MPS",
-	Severity: audit.Warning, Doc: audit.Doc{
-		Why: "The operator has a bug on MPS in the release aimed at: no error, wrong values. Most show only under a " +
-			"condition, which the finding names; the " +
-			"audit cannot see values, so that the finding is a note that is suspected. Where the arguments show the " +
-			"condition it is a warning.",
-		Bad:    "mask = torch.cumsum(x, dim=0)   # under a release whose cumsum is wrong\n",
-		Good:   "mask = torch.cumsum(x.cpu(), dim=0).to(x.device)\n",
-		Source: "the atlas's table of known bugs: `assay ops NAME`",
-	}, Calls: asks(under("torch."), mpsOnly(runWrongResult))}
+	Severity: audit.Error, Doc: audit.Doc{
+		Why: "The operator has a bug on MPS in the release aimed at: no error, wrong values. Where the arguments show the " +
+			"condition, or there is none, the finding is sure. Where a function is known for it and its arguments " +
+			"do not tell, as with the gradients of R-CNN, it is a warning that is suspected; all other conditions, " +
+			"which only values tell, make a note that is suspected.",
+		Bad:    "x = torch.rand(1, 1, 7, 7, device=\"mps\")\ntorch.nn.functional.avg_pool2d(x, 2, ceil_mode=True)   # up to torch 2.8\n",
+		Good:   "x = torch.rand(1, 1, 7, 7, device=\"mps\")\ntorch.nn.functional.avg_pool2d(x, 2)\n",
+		Source: "the facts: docs/knowledge.md, `assay ops --api NAME`",
+	}, Calls: asks(mostly, mpsOnly(runWrongResult))}
+
+// everywhere are operators that every program has: a note at each would hide the rest.
+var everywhere = map[string]bool{"aten::copy_": true, "aten::_to_copy": true, "aten::fill_.Scalar": true,
+	"aten::mul.Tensor": true, "aten::add.Tensor": true,
+	"aten::linear": true, "aten::addmm": true, "aten::mm": true, "aten::bmm": true, "aten::clone": true,
+	"aten::sum": true, "aten::mean": true, "aten::matmul": true}
 
 func runWrongResult(p *audit.Pass, c *abstract.Call) {
-	path := strings.TrimSuffix(c.Path, ".__call__")
-	where := c.Tensors()
-	if !where.Surely(abstract.OnMPS) {
-		return
+	say := func(f *facts.Fact, pass, depends string, severity audit.Severity, sure bool) {
+		p.Report(c.At, audit.Finding{Severity: severity, Sure: sure,
+			Text: fmt.Sprintf("%s%s on MPS in torch %s: %s, when %s", shortName(c.Path), pass, p.Target.Torch.Version,
+				f.Wrong, f.When) + depends,
+			Hint: met{Fact: f}.hint(), Source: f.Source, Fact: f.Name})
 	}
-	forward, _, ok := p.Operators(path)
-	if !ok {
-		return
-	}
-	for _, n := range forward {
-		if n.Sometimes || everywhere[n.Operator] {
-			continue
+	told := map[string]bool{}
+	for _, m := range meets(p, c, facts.Wrong) {
+		severity := audit.Error
+		switch {
+		case m.partly:
+			severity = audit.Notice
+		case !m.sure:
+			severity = audit.Warning
 		}
-		for _, b := range facts.Load().Ask(p.Target.Atlas, facts.Question{Torch: p.Target.Torch.Version,
-			Operators: []atlas.Call{{Operator: n.Operator}}, Outcomes: []facts.Outcome{facts.Wrong}}) {
-			at := c.At
-			severity, sure := audit.Notice, false
-			if meets(c, b.Name) { // shown without --all; sure where the row says when it ended
-				severity, sure = audit.Warning, (b.Until != "" || b.Fixed != "") && b.MacOS == "" &&
-					!(c.Self != nil && c.Self.Soft)
-			}
-			p.Report(at, audit.Finding{Severity: severity, Sure: sure,
-				Text: fmt.Sprintf("%s on MPS in torch %s: %s, when %s", last(path), p.Target.Torch.Version, b.Wrong,
-					b.When),
-				Hint: "compare with the CPU where the condition may hold", Source: b.Source})
+		told[m.Name] = true
+		say(m.Fact, m.pass(), m.depends, severity, m.sure)
+	}
+	if !c.Tensors().Surely(abstract.OnMPS) {
+		return
+	}
+	for _, s := range p.Said(trimCall(c.Path)) { // whatever else this function is known for
+		if s.Outcome == facts.Wrong && s.If == nil && s.Operator != "" && !s.Sometimes && !s.Backward &&
+			s.Direction != "backward" && !everywhere[s.Operator] && !told[s.Name] {
+			say(s.Fact, "", "", audit.Notice, false)
 		}
 	}
 }

@@ -41,7 +41,7 @@ net.to("mps")
 see(net.mask)  # tensor cpu float32 sized plain
 see(net.steps)  # tensor mps float32 sized buffer
 see(net.scale)  # tensor mps float32 sized parameter
-see(net(torch.zeros(3, device="mps")))  # tensor mps
+see(net(torch.zeros(3, device="mps")))  # tensor mps float32
 see(net.made())  # tensor cpu float32 sized
 see(Net.made())  # tensor cpu float32 sized
 see(net.size)  # number 4

@@ -21,14 +21,14 @@ see(2 + 3 * 4)  # number 14
 see(7 // 2)  # number 3
 see(1 / 0)  # unknown
 see(1 // 0)  # unknown
-see(2 ** 8)  # number soft
+see(2 ** 8)  # number 256
 see("a" + "b")  # text "ab"
 see("cuda:" + str(rank))  # text "cuda:0"
 see("name:" + str(rank))  # unknown
 see([1] + [2])  # list [number 1, number 2]
 see([1, *rest] + [*rest])  # list strung [number 1, unknown, unknown]
 see([1] + [*rest])  # list loose [number 1, unknown]
-see([0] * 3)  # list loose [number 0]
+see([0] * 3)  # list [number 0, number 0, number 0]
 see((1, 2)[1])  # number 2
 see((1, 2)[-1])  # number 2
 see((1, 2)[2])  # unknown

@@ -100,10 +100,10 @@ see(F.one_hot(x.long()))  # tensor cpu int64
 # Modules move where they stand
 model = nn.Linear(4, 4)
 see(model)  # module cpu torch.nn.Linear
-see(model(x))  # tensor cpu
+see(model(x))  # tensor cpu float32
 model.to("mps")
 see(model)  # module mps torch.nn.Linear
-see(model(x.to("mps")))  # tensor mps
+see(model(x.to("mps")))  # tensor mps float32
 see(model.half())  # module mps torch.nn.Linear float16
 see(model.eval())  # module mps torch.nn.Linear float16
 see(model.weight)  # api torch.nn.Module.weight
@@ -116,7 +116,7 @@ see(nn.DataParallel(model))  # module mps torch.nn.Linear float16
 see(torch.compile(model))  # module mps torch.nn.Linear float16
 stack = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).to("mps")
 see(stack[0])  # module mps torch.nn.Linear
-see(stack(x.to("mps")))  # tensor mps
+see(stack(x.to("mps")))  # tensor mps float32
 see(nn.Parameter(x))  # tensor cpu float32 sized parameter
 see(nn.utils.clip_grad_norm_(model.parameters(), 1.0))  # list loose [tensor mps float16]
 see(torch.optim.SGD(model.parameters()))  # optimizer torch.optim.SGD

@@ -5,7 +5,7 @@ import torch
 x=torch.randn(4,4,device="mps")
 torch.linalg.eig(x)  # sure: missing-operator
 x=torch.randn(4,4,device="mps")
-torch.linalg.svd(x)
+torch.linalg.svd(x)  # sure: slow-call
 x=torch.randn(4,4,device="mps")
 torch.linalg.qr(x)  # sure: missing-operator
 x=torch.randn(4,4,device="mps")
@@ -113,9 +113,9 @@ x=torch.zeros(3,dtype=torch.complex128).to("mps")  # sure: dtype-not-on-mps
 x=torch.zeros(3,dtype=torch.complex64).to("mps")
 m=torch.nn.Linear(3,3).double().to("mps")  # sure: float64-on-mps
 m=torch.nn.LSTM(3,4,proj_size=2).to("mps")
-m(torch.randn(2,1,3,device="mps"))  # sure: missing-operator
+m(torch.randn(2,1,3,device="mps"))  # sure: refused-call
 m=torch.nn.GRU(3,4).to("mps")
-m(torch.randn(2,1,3,device="mps"))
+m(torch.randn(2,1,3,device="mps"))  # sure: slow-call
 m=torch.nn.Transformer(8,2,1,1,16).to("mps")
 m(torch.randn(3,1,8,device="mps"), torch.randn(3,1,8,device="mps"))
 m=torch.nn.EmbeddingBag(10,3).to("mps")  # sure: missing-operator
@@ -273,7 +273,7 @@ torch.nn.DataParallel(torch.nn.Linear(2,2).to("mps"))(torch.randn(2,2,device="mp
 torch.zeros(3).pin_memory()  # sure: pinned-memory
 x=torch.randn(3,device="mps").storage()
 x=torch.randn(4,4,device="mps")
-torch.svd(x)
+torch.svd(x)  # sure: slow-call
 torch.symeig if hasattr(torch,"symeig") else 0
 x=torch.randn(4,4,device="mps")
 x.inverse()
