@@ -151,7 +151,12 @@ func item(src *Source, f Finding) Item {
 	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
 		Cell: from.Cell, Line: from.Line, Column: from.Column,
 		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Fact: f.Fact,
-		Claims: f.Rule.Claims}
+		Claims: slices.Clone(f.Rule.Claims)}
+	for _, n := range claims.Open().OfFact(f.Fact) {
+		if !slices.Contains(i.Claims, n) {
+			i.Claims = append(i.Claims, n)
+		}
+	}
 	if f.Sure {
 		i.Certainty = "sure"
 	}

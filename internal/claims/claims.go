@@ -226,6 +226,17 @@ func (l *Ledger) Find(number string) []Claim {
 	return list
 }
 
+// OfFact lists the numbers of the claims that are judged by a row of the facts.
+func (l *Ledger) OfFact(name string) []string {
+	var list []string
+	for _, c := range l.Claims {
+		if slices.ContainsFunc(c.Ask, func(q Ask) bool { return slices.Contains(q.Rows, name) }) {
+			list = append(list, c.Row)
+		}
+	}
+	return list
+}
+
 // About lists the numbers of the claims that are judged by an operator: aten::sgn, or an overload of it.
 func (l *Ledger) About(operator string) []string {
 	var list []string

@@ -65,10 +65,10 @@ def many(x):
 
 
 def detector(images, targets):
-    model = maskrcnn_resnet50_fpn().to("mps")  # suspect: roi-gradients
-    sum(model(images, targets).values()).backward()
+    model = maskrcnn_resnet50_fpn().to("mps")
+    sum(model(images, targets).values()).backward()  # sure: wrong-result
     torchvision.models.detection.retinanet_resnet50_fpn().to("mps")
-    pool = torchvision.ops.MultiScaleRoIAlign(["0"], 7, 2)  # suspect: roi-gradients
+    pool = torchvision.ops.MultiScaleRoIAlign(["0"], 7, 2)
     return pool
 
 
