@@ -69,8 +69,9 @@ func runs(a *atlas.Atlas, op atlas.Operator, r, torch atlas.Release) (runs, trac
 		return true, true
 	case atlas.Composed:
 		needs, untraced := a.Needs(torch, []atlas.Call{{Operator: op.Name}})
-		return !slices.ContainsFunc(needs, func(n atlas.Need) bool { return n.State != atlas.Native && n.State != atlas.CPU && !n.Sometimes }),
-			len(untraced) == 0
+		return !slices.ContainsFunc(needs, func(n atlas.Need) bool {
+			return n.State != atlas.Native && n.State != atlas.CPU && !n.Sometimes
+		}), len(untraced) == 0
 	}
 	return false, true
 }

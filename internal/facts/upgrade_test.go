@@ -68,9 +68,10 @@ func TestNoUpgradeLeadsIntoAWrongResult(t *testing.T) {
 					continue
 				}
 				for _, bug := range rows {
-					if !bug.Holds(r.Version) || !bug.Certain(r.Version) || !slices.ContainsFunc(names(row.Name), func(s string) bool {
+					about := slices.ContainsFunc(names(row.Name), func(s string) bool {
 						return slices.Contains(bug.Meets, s)
-					}) {
+					})
+					if !bug.Holds(r.Version) || !bug.Certain(r.Version) || !about {
 						continue
 					}
 					if u.Sound != "" {

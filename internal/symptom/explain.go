@@ -424,8 +424,8 @@ func (o *operators) sparse(name, layout, release string, sym *Symptom) {
 	default:
 		sym.Releases = []string{fmt.Sprintf("%s takes %s on MPS from torch %s on (derived)", name, words, since)}
 		if release == "" || atlas.CompareReleases(release, since) < 0 {
-			sym.Remedy = append([]string{facts.Load().Warned(&o.a, fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since),
-				[]string{name})}, sym.Remedy...)
+			text := fmt.Sprintf("Upgrade: pip install 'torch>=%s'.", since)
+			sym.Remedy = append([]string{facts.Load().Warned(&o.a, text, []string{name})}, sym.Remedy...)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func releases(remedy string) []string {
 
 // wrongs are the facts whose outcome is a wrong result.
 func wrongs() []*facts.Fact {
-	return slices.DeleteFunc(slices.Clone(facts.Load().All), func(f *facts.Fact) bool { return f.Outcome != facts.Wrong })
+	return slices.DeleteFunc(slices.Clone(facts.Load().All),
+		func(f *facts.Fact) bool { return f.Outcome != facts.Wrong })
 }
 
 // known says whether it is known that a row is true in a release.
