@@ -93,6 +93,6 @@ def test_args():
 def test_another_version_is_refused(tmp_path):
     """Before anything is imported or said."""
     command = ["sh", "-c", 'exec "$0" "$1" 3> "$2"', sys.executable, attempt.__file__, str(tmp_path / "wire")]
-    done = subprocess.run(command, input='{"version": 2}', capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "a request of version 2, and this is version 1" in done.stderr
+    done = subprocess.run(command, input='{"version": 3}', capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "a request of version 3, and this is version 2" in done.stderr
     assert (tmp_path / "wire").read_text() == ""

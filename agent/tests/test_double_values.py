@@ -283,3 +283,13 @@ def test_bucketize_names_the_type_of_its_result(rehearse):
         fails(lambda: torch.bucketize(x, b, out_int32=True))
         """, "2.13.0", "0.28") == [
         "RuntimeError Failed to create function state object for: searchsorted_float2_%s" % t for t in ("long", "int")]  # pytorch issue 191692
+
+
+def test_without_data(rehearse):
+    """Strides are looked at, values are not there."""
+    assert rehearse("""
+        bn = torch.nn.BatchNorm2d(8).to("mps")
+        x = torch.rand(2, 8, 16, 16, device="mps").contiguous(memory_format=torch.channels_last).requires_grad_()
+        fails(lambda: bn(x).sum().backward())
+        fails(lambda: torch.linalg.solve(torch.rand(3, 3, device="mps"), torch.rand(3, device="mps")))
+        """, "2.8.0", macos=[15, 5], shape_only=True) == [VIEW, OK]

@@ -28,15 +28,14 @@ type Atlas struct {
 
 	ways map[string][]detour
 
-	parameters map[string][]Parameter
-	overloads  map[string][]string
-
 	typed sync.Once
 	types map[string][]callsOf
 
 	aged    sync.Once
 	earlier map[string][]callsOf // api-earlier.txt
 
+	parameters map[string][]Parameter
+	overloads  map[string][]string
 	spaces     sync.Once
 	namespaces []string
 	python     sync.Once

@@ -105,7 +105,7 @@ for op in database.op_db:
 			}
 		}
 	}
-	if held < 2000 || agree*100 < held*96 {
+	if held < 2000 || agree*100 < held*94 {
 		t.Errorf("%d of %d pairs of operator and type agree", agree, held)
 	}
 }

@@ -195,17 +195,20 @@ func TestKnownWrongIsAnOutcome(t *testing.T) {
 		status             int
 		says               []string
 	}{
-		"sure": {row("roi-backward-accumulates", true), "null", "wrong", fault.GateFailed, []string{"operator  aten::frob",
-			"where     net.py:7", "wrong     gradients too large", "more than 512 gradients", "torch 2.1.0 to 2.13.0",
+		"sure": {row("roi-backward-accumulates", true), "null", "wrong", fault.GateFailed, []string{
+			"operator  aten::frob", "where     net.py:7", "wrong     gradients too large", "more than 512 gradients", "torch 2.1.0 to 2.13.0",
 			"vision PR 9510", "do        take torch 2.14", "[roi-backward-accumulates]"}},
 		"not sure": {row("roi-backward-accumulates", false), "null", "ok", fault.OK,
-			[]string{"perhaps   1 known wrong results", "roi-backward-accumulates when more than 512"}},
+			[]string{"perhaps   known wrong results that one call does not tell (1): ",
+				"roi-backward-accumulates when more than 512"}},
 		"ends the process": {row("cumsum-far-dimension", true), "null", "aborts", fault.GateFailed,
 			[]string{"aborts    the process ends on a Mac", "movedim"}},
-		"wrong goes before aborts": {row("cumsum-far-dimension", true) + "," + row("linear-strided-weight", true), "null",
-			"wrong", fault.GateFailed, []string{"[linear-strided-weight]", "aborts    aten::frob at net.py:7"}},
-		"slow":                    {row("mm-known-issue", true), "null", "ok", fault.OK, []string{"slow      aten::frob at net.py:7"}},
-		"on the CPU":              {row("eigh-small", true), "null", "ok", fault.OK, []string{"on the CPU aten::frob at net.py:7"}},
+		"wrong goes before aborts": {row("cumsum-far-dimension", true) + "," + row("linear-strided-weight", true),
+			"null", "wrong", fault.GateFailed, []string{"[linear-strided-weight]", "aborts    aten::frob at net.py:7"}},
+		"slow": {row("mm-known-issue", true), "null", "ok", fault.OK,
+			[]string{"slow      aten::frob at net.py:7"}},
+		"on the CPU": {row("eigh-small", true), "null", "ok", fault.OK,
+			[]string{"on the CPU aten::frob at net.py:7"}},
 		"a fact of another assay": {row("of-tomorrow", true), "null", "ok", fault.OK, nil},
 		"raised as well": {row("linear-strided-weight", true), failed, "other", fault.GateFailed,
 			[]string{"wrong     aten::frob at net.py:7"}},

@@ -97,7 +97,7 @@ func (m *Attempt) perhaps(row func(name, said string)) {
 		if n > namedPerhaps {
 			names = append(names[:namedPerhaps], fmt.Sprintf("%d more in the record (--json)", n-namedPerhaps))
 		}
-		row("perhaps", fmt.Sprintf("%d known wrong results that one call does not tell: %s", n, strings.Join(names, "; ")))
+		row("perhaps", fmt.Sprintf("known wrong results that one call does not tell (%d): %s", n, strings.Join(names, "; ")))
 	}
 }
 

@@ -193,8 +193,7 @@ type RehearsedNote struct {
 }
 
 // Met is a fact about MPS that calls of an operator from one line met, and about which MPS says nothing: numbers come
-// out wrong, the process ends, a slower way is taken, or the CPU. What is known of it is kept beside it, as it was known
-// then.
+// out wrong, the process ends, a slower way is taken, or the CPU. What was known of it stands beside it.
 type Met struct {
 	Fact     string `json:"fact"`    // its name
 	Outcome  string `json:"outcome"` // wrong, aborts, cpu, slow; unknown where assay has no fact of that name

@@ -90,7 +90,7 @@ func (f *Fact) Holds(torch string) bool {
 // the issue is open; whether a later release still has it, nobody has said.
 func (f *Fact) Certain(torch string) bool {
 	switch {
-	case f.Known == "derived" || f.Open || torch != "" && torch == f.Until:
+	case f.Known == "derived" || f.Open && f.From != "" || torch != "" && torch == f.Until:
 		return true
 	case f.From == "" || torch == "":
 		return false

@@ -152,4 +152,7 @@ description of a row.
 A clause has a subject and a test. ` + "`of`" + ` is tensors: a position among the operator's arguments, several, ` + "`common`" + ` (the type to which the
 operands are promoted), ` + "`any`" + `, ` + "`result`" + ` (the type that a factory is asked for); its tests are ` + "`dtype`, `not_dtype`, `unequal_dtype`, `rank`,\n`not_rank`, `rank_above`, `rank_below`, `elements_above`, `size_above`, `contiguous`. `argument`" + ` is what is no tensor, by ` + "`[position, name]`" + ` or,
 where it is given by keyword only, by name, with ` + "`default`" + `; its tests are ` + "`is`, `not`, `above`, `below`, `not_above`, `outside`, `among`, `not_among`,\n`imaginary`, `truthy`, `absent`. `predicate`" + ` names a function of the double's predicates.py, for what no test says.
+
+A rehearsal and ` + "`try`" + ` count a row as met *for sure* where a call shows its condition, the predicate does not answer "perhaps", and the
+release is one in which it was seen or lies between such (` + "`until`" + `; ` + "`from`" + ` with ` + "`fixed`" + ` or ` + "`open`" + `; or ` + "`from`" + ` itself). Else it *may* be met, which is said once.
 `

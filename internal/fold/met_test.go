@@ -31,13 +31,13 @@ func rehearsedWith(lines ...string) *evidence.Run {
 	return s.f.Finish()
 }
 
-// TestWrongResultLeads: a run that meets a known wrong result for sure says so before all else, an error of the script's
+// TestWrongResultLeads: a run that meets a known wrong result for sure says so before all else, an error of the script
 // among it, with the line, what comes out, when, in which releases, what to do and the source.
 func TestWrongResultLeads(t *testing.T) {
 	run := rehearsedWith(
 		`{"ev":"loss","step":[1],"value":["nan"]}`,
 		met("torchvision::_roi_align_backward", "roi-backward-accumulates", true, "/home/u/p/train.py:20", 3),
-		met("torchvision::_roi_align_backward", "roi-backward-accumulates", true, "/home/u/p/train.py:20", 40), // totals
+		met("torchvision::_roi_align_backward", "roi-backward-accumulates", true, "/home/u/p/train.py:20", 40),
 		met("torchvision::_roi_align_backward", "roi-backward-accumulates", true, "/home/u/p/train.py:9", 2))
 	first := run.Findings[0]
 	if first.Name != "wrong-result" || first.Severity != evidence.Error || first.Where != "train.py:20" ||
@@ -62,8 +62,8 @@ func TestWrongResultLeads(t *testing.T) {
 	}
 }
 
-// TestSeverityOfFacts: what ends the process is as bad as a wrong number; what is slower or goes to the CPU is a warning
-// with its place; what is not sure is one line an outcome, in which those that come out wrong are named.
+// TestSeverityOfFacts: what ends the process is as bad as a wrong number; what is slower or goes to the CPU warns, with
+// its place; what is not sure is one line an outcome, in which those that come out wrong are named.
 func TestSeverityOfFacts(t *testing.T) {
 	run := rehearsedWith(
 		met("aten::cumsum", "cumsum-far-dimension", true, "/home/u/p/a.py:1", 1),

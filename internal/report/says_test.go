@@ -73,7 +73,9 @@ func TestSays(t *testing.T) {
 			{Cause: "dtype", Operator: "aten::b", Tests: 4}}}),
 			"0 passed, 10 failed, 1 failed as expected; of those: 1 missing operator aten::a, 2 on the CPU too, " +
 				"3 without a refusal by the device, 4 dtype aten::b (half)"},
-		"rehearsed, all unknown": {rehearsedText(of(func(r *evidence.Run) { r.Rehearsal = &evidence.Rehearsal{Met: []evidence.Met{}} })),
+		"rehearsed, all unknown": {rehearsedText(of(func(r *evidence.Run) {
+			r.Rehearsal = &evidence.Rehearsal{Met: []evidence.Met{}}
+		})),
 			"0 calls of 0 operators, 0 refused"},
 		"setting: nothing": {setting(&evidence.Run{}), "with no device seen in use, no framework seen"},
 		"setting: asked": {setting(of(func(r *evidence.Run) {

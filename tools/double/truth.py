@@ -999,7 +999,7 @@ be judged is counted apart: failures by values (by the list's name or a comment)
 **Error inputs** are calls that must raise a given exception with a given text; a list (mps_ops_error_inputs_modifier) has the operators for which
 MPS does not, and the double agrees where one of its calls does not either. A pair there is an operator.
 The list of 2.0 says what works and nothing of the rest: of that release only refusals of what works can be counted, and no share.
-Releases that are not in the table: their lists are in no wheel, and could not be had.
+2.1 to 2.5 and 2.7 are not in the table: their lists are in no wheel, and could not be had. Any other that is not there was not run yet (CONTRIBUTING.md has the command).
 
 """
 

@@ -10,6 +10,7 @@ atlas, enforces what MPS enforces, and keeps account. `Dispatch.dispatch` reads 
   account  its calls and time, and what its results hold in memory
 """
 
+import os
 import sys
 import threading
 import time
@@ -85,6 +86,17 @@ def _frame():
 
 
 _HERE = _frame.__code__.co_filename
+_AGENT = os.path.dirname(os.path.dirname(_HERE)) + os.sep
+_AROUND = ("eval_frame.py", "_compile.py")  # of torch's own, around every __torch_dispatch__
+
+
+def _level():
+    """The stack level of a warning that C++ gives: that of the innermost frame of Python that is none of ours."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith(_AGENT)
+                                 or frame.f_code.co_filename.endswith(_AROUND)):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _by_autograd():
@@ -92,8 +104,8 @@ def _by_autograd():
     up in float64 it does so on a CPU, and on MPS in float32 (renorm_backward in torch/csrc/autograd/FunctionsManual.cpp
     goes by toAccumulateType; quantile_compute in aten/src/ATen/native/Sorting.cpp)."""
     frame = _frame()
-    while frame is not None and frame.f_code.co_filename.endswith(("eval_frame.py", "_compile.py")):
-        frame = frame.f_back  # around every __torch_dispatch__
+    while frame is not None and frame.f_code.co_filename.endswith(_AROUND):
+        frame = frame.f_back
     if frame is None:  # a thread of the engine's own
         return True
     path = frame.f_code.co_filename.replace("\\", "/")
@@ -277,7 +289,7 @@ class Dispatch:
             warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
                           "on the CPU. This may have performance implications. (Triggered internally at "
                           "aten/src/ATen/mps/MPSFallback.mm.)" % name,
-                          UserWarning, stacklevel=5)
+                          UserWarning, stacklevel=_level())
         return fell
 
     def collective(self, op, func, args, kwargs):

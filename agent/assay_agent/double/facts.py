@@ -67,7 +67,7 @@ def holds(row, release, macos):
 
 def certain(row, release):
     """Whether it is known that a row is true in a release of which it speaks: internal/facts/fact.go, Certain."""
-    if row["known"] == "derived" or row.get("open"):
+    if row["known"] == "derived" or row.get("open") and "from" in row:
         return True
     if "until" in row and release == _numbers(row["until"])[:len(release)]:
         return True
@@ -268,14 +268,15 @@ class Remark:
     certain  whether the row is known to be true in the release whenever its clauses hold
     late     it is met in the backward pass
     told     it was said that it may be met, which is said once
+    done     and no call can show more
     """
 
-    __slots__ = ("fact", "check", "certain", "late", "told")
+    __slots__ = ("fact", "check", "certain", "late", "told", "done")
 
     def __init__(self, row, release):
         self.fact, self.check = row["name"], condition(row)
         self.certain = certain(row, release) and not row.get("partly", False)
-        self.late, self.told = row.get("direction") == "backward", False
+        self.late, self.told, self.done = row.get("direction") == "backward", False, False
 
 
 def remarks(name, release, macos):
@@ -288,7 +289,7 @@ def remarked(remarks, args, kwargs, backward=True):
     """(name of the fact, sure) for each remark that a call meets. What one call does not tell is said once. backward:
     whether a backward pass follows."""
     for r in remarks:
-        if r.late and not backward:
+        if r.done or r.late and not backward:
             continue
         found, sure = {}, False
         if r.check is not None:
@@ -303,5 +304,5 @@ def remarked(remarks, args, kwargs, backward=True):
         if not sure:
             if r.told:
                 continue
-            r.told = True
+            r.told, r.done = True, r.check is None or not r.certain
         yield r.fact, sure

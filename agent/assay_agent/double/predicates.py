@@ -249,6 +249,8 @@ def singular(args, kwargs, name):
     if function != name:
         return None
     with inside():
+        if infos.is_meta:  # rehearsed without data
+            return None
         bad = infos.flatten().nonzero().flatten()
         if not bad.numel():
             return None
@@ -310,9 +312,18 @@ def _shaped(value, rank=1):
     return isinstance(value, torch.Tensor) and value.dim() >= rank
 
 
+_IS_META = torch._C._TensorBase.is_meta.__get__  # what torch says, whatever the double puts in its place
+
+
 def _tells(value):
-    """Whether a tensor has values to look at: without data (--shape-only) it has none."""
-    return isinstance(value, torch.Tensor) and not value.is_meta and value.layout is torch.strided and value.numel() > 0
+    """Whether a tensor has values to look at."""
+    return (isinstance(value, torch.Tensor) and value.layout is torch.strided and value.numel() > 0
+            and not _IS_META(value))
+
+
+def _untold(*values):
+    """What a condition on values comes to where there are none: without data (--shape-only) it may hold."""
+    return MAY if any(isinstance(v, torch.Tensor) and v.numel() > 0 and _IS_META(v) for v in values) else None
 
 
 def axis_over(args, kwargs, position, axis, limit):
@@ -327,14 +338,16 @@ def nan_in(args, kwargs, *positions):
         t = args[p] if p < len(args) else None
         if _tells(t) and t.is_floating_point() and bool(torch.isnan(t).any()):
             return {}
-    return None
+    return _untold(*(args[p] for p in positions if p < len(args)))
 
 
 def value_above(args, kwargs, position, limit):
     """A whole number in a tensor is over a limit, or below its negative."""
     t = args[position]
-    if not _tells(t) or t.is_floating_point() or t.is_complex() or t.dtype is torch.bool:
+    if t.is_floating_point() or t.is_complex() or t.dtype is torch.bool:
         return None
+    if not _tells(t):
+        return _untold(t)
     low, high = torch.aminmax(t)
     return {} if int(high) > limit or int(low) < -limit else None
 
@@ -342,7 +355,7 @@ def value_above(args, kwargs, position, limit):
 def value_is(args, kwargs, position, value):
     """A tensor has a value at some place."""
     t = args[position]
-    return {} if _tells(t) and bool((t == value).any()) else None
+    return ({} if bool((t == value).any()) else None) if _tells(t) else _untold(t)
 
 
 def index_outside(args, kwargs):
@@ -363,21 +376,22 @@ def index_outside(args, kwargs):
             low, high = torch.aminmax(index)
             if int(low) < (0 if isinstance(at, torch.Tensor) else -n) or int(high) >= n:
                 return {}
-    return None
+    return _untold(*(i for i, _ in pairs))
 
 
 def target_outside(args, kwargs):
     """nll_loss: a target is no class, and not ignore_index."""
     target, ignored, classes = args[1], argument(args, kwargs, 4, "ignore_index", -100), args[0].shape[1 if args[0].dim() > 1 else 0]
     if not _tells(target):
-        return None
+        return _untold(target)
     bad = ((target < 0) | (target >= classes)) & (target != ignored)
     return {} if bool(bad.any()) else None
 
 
 def target_ignored(args, kwargs):
     """nll_loss: a target is ignore_index."""
-    return {} if _tells(args[1]) and bool((args[1] == argument(args, kwargs, 4, "ignore_index", -100)).any()) else None
+    target, ignored = args[1], argument(args, kwargs, 4, "ignore_index", -100)
+    return ({} if bool((target == ignored).any()) else None) if _tells(target) else _untold(target)
 
 
 def out_strided(args, kwargs):
@@ -406,6 +420,15 @@ def channel_slice(args, kwargs):
     if t.dim() != 4 or t.is_contiguous() or t.is_contiguous(memory_format=torch.channels_last):
         return None
     return {} if t.stride(1) == 1 and t.stride(3) > t.shape[1] else None
+
+
+def strided_weight(args, kwargs):
+    """A convolution's weight has strides of its own. Of one whose channels lie last, dense, PyTorch's tests of memory
+    formats compare the values and pass on Macs: it may be wrong."""
+    w = args[1]
+    if not _shaped(w, 3) or w.is_contiguous():
+        return None
+    return MAY if w.dim() == 4 and w.is_contiguous(memory_format=torch.channels_last) else {}
 
 
 def inner_over(args, kwargs, limit):
@@ -555,7 +578,7 @@ def sdpa(args, kwargs, problem):
         return {} if any(same) and not all(same) else None
     if problem == "masked":
         if not _tells(mask) or mask.dtype is not torch.bool and not mask.is_floating_point():
-            return None
+            return _untold(mask)
         hidden = ~mask if mask.dtype is torch.bool else mask == float("-inf")
         return {} if bool(hidden.all(-1).any()) else None
     short = q.shape[-2] <= 8 and q.shape[-2] <= k.shape[-2] and q.shape[-1] == v.shape[-1] and q.shape[-1] in (64, 96, 128)
@@ -566,3 +589,12 @@ def sdpa(args, kwargs, problem):
     if problem == "strided":
         return {} if not all(t.is_contiguous() for t in (q, k, v)) else None
     return {} if any(t.dim() == 4 and t.shape[0] > 1 and t.stride(0) != t.shape[1] * t.stride(1) for t in (q, k, v)) else None
+
+
+def strided_weight(args, kwargs):
+    """A convolution's weight has strides of its own. Of one whose channels lie last, dense, PyTorch's tests of memory
+    formats compare the values and pass on Macs: it may be wrong."""
+    w = args[1]
+    if not _shaped(w, 3) or w.is_contiguous():
+        return None
+    return MAY if w.dim() == 4 and w.is_contiguous(memory_format=torch.channels_last) else {}

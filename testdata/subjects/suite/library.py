@@ -31,3 +31,7 @@ def window(n):
 
 def smooth(x):
     return x * window(x.shape[-1])
+
+
+def mix(x):
+    return torch.nn.functional.linear(x, torch.ones(x.shape[-1], 4, device=x.device).t())
