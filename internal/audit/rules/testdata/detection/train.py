@@ -21,7 +21,7 @@ for epoch in range(2):
     images = [torch.rand(3, 300, 400, device=device)]
     targets = [{"boxes": torch.tensor([[8.0, 8.0, 40.0, 40.0]], device=device),
                 "labels": torch.tensor([1], device=device)}]
-    losses = model(images, targets)  # suspect: wrong-result
+    losses = model(images, targets)  # sure: wrong-result
     loss = sum(losses.values())
     optimizer.zero_grad()
     loss.backward()
