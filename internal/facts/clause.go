@@ -188,8 +188,8 @@ var Judged = []string{"adaptive_pool", "axis_over", "batch_above", "complex_seco
 	"layered", "matrix_bytes_above", "negative_dimension", "negative_float", "one_of_two_complex", "projections",
 	"scaled", "smaller_side_above", "weights_not_contiguous"}
 
-// Resulting is Arguments that know what the call gives; false where that is not known. `of = "result"` is about it where
-// no type is asked for by name.
+// Resulting is Arguments that know what the call gives; false where that is not known. `of = "result"` is about it
+// where no type is asked for by name.
 type Resulting interface {
 	Result() (Tensor, bool)
 }
