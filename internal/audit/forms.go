@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/internal/claims"
 	"assay/internal/target"
 	clean "assay/internal/text"
 )
@@ -77,6 +78,7 @@ type Item struct {
 	Source    string   `json:"source,omitempty"`
 	Fact      string   `json:"fact,omitempty"` // row of the facts that is behind it: assay ops FACT
 	Fix       *ItemFix `json:"fix,omitempty"`
+	Claims    []string `json:"claims,omitempty"` // numbers: `assay claims N` tells one
 
 	excerpt []string // lines of source
 	first   int      // number of the first
@@ -148,7 +150,13 @@ func item(src *Source, f Finding) Item {
 	from, to := src.Place(f.From), src.Place(f.To)
 	i := Item{Rule: f.Rule.Name, Severity: f.Severity, Certainty: "suspected", Basis: "derived", File: src.Path,
 		Cell: from.Cell, Line: from.Line, Column: from.Column,
-		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Fact: f.Fact}
+		EndLine: to.Line, EndColumn: to.Column, Text: f.Text, Hint: f.Hint, Source: f.Source, Fact: f.Fact,
+		Claims: slices.Clone(f.Rule.Claims)}
+	for _, n := range claims.Open().OfFact(f.Fact) {
+		if !slices.Contains(i.Claims, n) {
+			i.Claims = append(i.Claims, n)
+		}
+	}
 	if f.Sure {
 		i.Certainty = "sure"
 	}
@@ -197,6 +205,9 @@ func writeText(w io.Writer, r *Report) error {
 		}
 		if i.Fix != nil {
 			fmt.Fprintf(b, "  fix (%s): %s\n", i.Fix.Safety, clean.Line(i.Fix.Title))
+		}
+		for _, line := range claims.Open().Lines(i.Claims) {
+			fmt.Fprintf(b, "  %s\n", line)
 		}
 		b.WriteByte('\n')
 	}
@@ -521,6 +532,9 @@ func Page(r *Rule) string {
 		strings.TrimSpace(r.Doc.Bad), strings.TrimSpace(r.Doc.Good))
 	if r.Doc.Source != "" {
 		fmt.Fprintf(b, "\nSource: %s.\n", r.Doc.Source)
+	}
+	for _, line := range claims.Open().Lines(r.Claims) {
+		fmt.Fprintf(b, "\n%s\n", strings.ToUpper(line[:1])+line[1:])
 	}
 	fmt.Fprintf(b, "\nTo allow it in one place: `# assay: allow %s -- reason`.\n", r.Name)
 	return b.String()

@@ -70,6 +70,7 @@ type Rule struct {
 	Severity Severity // what its findings usually are; a finding may say otherwise
 	Doc      Doc
 	Fixable  bool
+	Claims   []string // of internal/claims, by their numbers: what circulates about this
 
 	// What the rule looks at; what is left out is not looked at.
 	Calls []Ask

@@ -17,6 +17,7 @@ func commands(env *Env) []*cobra.Command {
 		newOpsCommand(env),
 		newCheckCommand(env),
 		newRuleCommand(env),
+		newClaimsCommand(env),
 		newLSPCommand(env),
 		newInitCommand(env),
 		newVersionCommand(env),

@@ -34,6 +34,9 @@ func newExplainCommand(env *Env) *cobra.Command {
 as it is, and says for each symptom that it knows: what it is, on which lines it was found, what to do, which releases are concerned, and
 which rule says so, with its source. Out-of-memory messages are read with their numbers, and turned into a batch where the log or the run names the one that was used.
 
+A single line may also be what a guide calls a symptom ("fast start then cliff", "loss drift"). Where something circulates about an error, the answer names
+the claim: assay claims 5 tells it in full.
+
 What is called likely is said in words that others print as well; the rest follows from the words. What looks like an error and is not known is
 listed as not known, and so is a last line that says that something failed. Without an argument the newest run below .assay/runs, or
 else of the logbook, is explained. --rules prints the rules; docs/symptoms.md is made from them.
@@ -58,12 +61,28 @@ func runExplain(env *Env, opts explainOptions, args []string) error {
 		_, err := io.WriteString(env.Stdout, symptom.Page())
 		return err
 	}
-	rep, err := explain(env, args)
+	aim, aimErr := aimAt(env, env.Dir, target.Words{Torch: opts.torch})
+	if aimErr != nil && opts.torch != "" {
+		return aimErr
+	}
+	asked := symptom.For{}
+	switch {
+	case opts.torch != "":
+		asked.Typed = aim.Torch
+	case aimErr == nil && !aim.Guessed:
+		asked.Else = aim.Torch
+	}
+	rep, err := explain(env, args, asked)
 	if err != nil {
 		return err
 	}
-	if err := aimOfExplanation(env, rep, opts.torch); err != nil {
-		return err
+	switch {
+	case opts.torch == "" && rep.Context.Torch != "":
+		rep.Aim = &target.Aim{Torch: rep.Context.Torch, Why: rep.Input + " says so", Besides: []string{}}
+	case aimErr != nil:
+		return aimErr
+	case len(rep.Symptoms) > 0:
+		rep.Aim = &aim
 	}
 	write := func() error { return symptom.Text(env.Stdout, rep, width(env)) }
 	if opts.json {
@@ -78,26 +97,14 @@ func runExplain(env *Env, opts explainOptions, args []string) error {
 	return nil
 }
 
-// aimOfExplanation says for which release an explanation is given: the one typed, that of the log or run, else the one
-// that the project here aims at.
-func aimOfExplanation(env *Env, rep *symptom.Report, typed string) error {
-	if typed == "" && rep.Context.Torch != "" {
-		rep.Aim = &target.Aim{Torch: rep.Context.Torch, Why: rep.Input + " says so", Besides: []string{}}
-		return nil
-	}
-	aim, err := aimAt(env, env.Dir, target.Words{Torch: typed})
-	if err == nil && len(rep.Symptoms) > 0 {
-		rep.Aim = &aim
-	}
-	return err
-}
-
-func explain(env *Env, args []string) (*symptom.Report, error) {
+// explain explains what is named, for the release asked about, else that of the log or run, else that of the project
+// here.
+func explain(env *Env, args []string, asked symptom.For) (*symptom.Report, error) {
 	if len(args) == 0 {
-		return explainNewest(env)
+		return explainNewest(env, asked)
 	}
 	if args[0] == "-" {
-		rep, err := symptom.Scan("standard input", env.Stdin)
+		rep, err := asked.Scan("standard input", env.Stdin)
 		if err != nil {
 			return nil, fmt.Errorf("explain standard input: %w", err)
 		}
@@ -106,11 +113,11 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 	path := env.Path(args[0])
 	info, err := os.Stat(path)
 	if err != nil && strings.ContainsAny(args[0], " \n") { // no file: the message itself
-		return symptom.Scan("the command line", strings.NewReader(args[0]))
+		return asked.Scan("the command line", strings.NewReader(args[0]))
 	}
 	if errors.Is(err, fs.ErrNotExist) && logbook.Exists(logbookPath(env, "")) { // a record of the logbook
 		if run, err := loadRun(env, args[0]); err == nil {
-			return symptom.Run(args[0], run), nil
+			return asked.Run(args[0], run), nil
 		}
 	}
 	if err != nil {
@@ -123,7 +130,7 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return symptom.Run(args[0], run), nil
+		return asked.Run(args[0], run), nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -137,16 +144,16 @@ func explain(env *Env, args []string) (*symptom.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return symptom.Run(args[0], run), nil
+		return asked.Run(args[0], run), nil
 	}
-	rep, err := symptom.Scan(args[0], in)
+	rep, err := asked.Scan(args[0], in)
 	if err != nil {
 		return nil, fmt.Errorf("explain %s: %w", args[0], err)
 	}
 	return rep, nil
 }
 
-func explainNewest(env *Env) (*symptom.Report, error) {
+func explainNewest(env *Env, asked symptom.For) (*symptom.Report, error) {
 	hint := "name a log or a run, or pipe one in: python train.py 2>&1 | assay explain -"
 	run, path, err := newest(env)
 	if err != nil {
@@ -155,5 +162,5 @@ func explainNewest(env *Env) (*symptom.Report, error) {
 	if run == nil {
 		return nil, fault.Exit(fault.Hint(errors.New("explain: nothing named, and no run is kept below "+runsFolder+" or in the logbook"), hint), fault.Usage)
 	}
-	return symptom.Run(path, run), nil
+	return asked.Run(path, run), nil
 }

@@ -9,6 +9,7 @@ import (
 
 // Remedies says what to do about what a release of PyTorch refuses on MPS.
 type Remedies struct {
+	table   *Table
 	atlas   *atlas.Atlas
 	release string
 	facts   []worded
@@ -31,9 +32,15 @@ var generalRemedy = map[string]string{
 	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
 }
 
+// layout finds the backend of tensors that are not dense, which the fallback to the CPU does not serve.
+var layout = regexp.MustCompile(`['"](Sparse|SparseCsr|Quantized|NestedTensor)MPS['"] backend`)
+
+var layouts = map[string]string{"Sparse": "sparse", "SparseCsr": "sparse", "Quantized": "quantised",
+	"NestedTensor": "nested"}
+
 // Remedies of one release: 2.8.0. Facts that do not hold in it are left out.
 func (t *Table) Remedies(a *atlas.Atlas, release string) *Remedies {
-	return &Remedies{atlas: a, release: release, facts: wordings(t.All, release)}
+	return &Remedies{table: t, atlas: a, release: release, facts: wordings(t.All, release)}
 }
 
 // wordings are the facts that hold in a release, say what to do, and can be told by their text.
@@ -55,8 +62,12 @@ func wordings(rows []*Fact, release string) []worded {
 // Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype,
 // argument, rank, device, memory), text the error's. "" where nothing is known.
 func (r *Remedies) Of(operator, cause, text string) string {
+	if m := layout.FindStringSubmatch(text); m != nil {
+		return "PYTORCH_ENABLE_MPS_FALLBACK does not reach a " + layouts[m[1]] + " tensor: keep it on the CPU, or " +
+			"make it a plain one before it goes to MPS"
+	}
 	if cause == "missing" {
-		return strings.TrimPrefix(r.atlas.Since(operator)+"; "+r.fallback(operator), "; ")
+		return strings.TrimPrefix(r.table.Since(r.atlas, operator)+"; "+r.fallback(operator), "; ")
 	}
 	var best *worded
 	for i, c := range r.facts {

@@ -1,9 +1,10 @@
 package facts
 
 import (
-	"assay/internal/atlas"
 	"strings"
 	"testing"
+
+	"assay/internal/atlas"
 )
 
 // TestRemedies: the refusals are real ones, as PyTorch's sources word them; what is to be done is the atlas's rows.
@@ -21,6 +22,14 @@ func TestRemedies(t *testing.T) {
 			"native from torch 2.9 on; PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, runs it on the CPU"},
 		{"2.8.0", "aten::linalg_eig", "missing", "",
 			"no release up to torch 2.15 has a kernel; PYTORCH_ENABLE_MPS_FALLBACK=1, …"},
+		{"2.8.0", "aten::mul.Tensor", "missing",
+			"Could not run 'aten::mul.Tensor' with arguments from the 'SparseMPS' backend.",
+			"PYTORCH_ENABLE_MPS_FALLBACK does not reach a sparse tensor: …"},
+		{"2.8.0", "aten::mul.Tensor", "missing",
+			"Could not run 'aten::mul.Tensor' with arguments from the 'QuantizedMPS' backend.",
+			"PYTORCH_ENABLE_MPS_FALLBACK does not reach a quantised tensor: …"},
+		{"2.1.0", "torchvision::roi_align", "missing", "",
+			"native from torchvision 0.16 on, with wrong results until torchvision 0.29 …"},
 		{"2.8.0", "mine::frob", "missing", "",
 			"PYTORCH_ENABLE_MPS_FALLBACK=1, set before Python starts, runs it on the CPU"},
 		{"2.8.0", "aten::_to_copy", "dtype", float64Text, "…float32…"},
@@ -107,7 +116,7 @@ func TestWordings(t *testing.T) {
 		{Name: "fixed", Meets: []string{"*"}, Text: "comes out wrong {here}", Fixed: "2.9.0"},
 		{Name: "both", Meets: []string{"*"}, Text: "comes out odd {here}", Fixed: "2.9.0", Remedy: "copy first"},
 	}
-	r := &Remedies{atlas: &atlas.Atlas{}, release: "2.8.0", facts: wordings(rows, "2.8.0")}
+	r := &Remedies{table: Load(), atlas: &atlas.Atlas{}, release: "2.8.0", facts: wordings(rows, "2.8.0")}
 	for _, c := range []struct{ operator, text, want string }{
 		{"aten::other", "Expected 3\nor 4 to be (one) of the 5 dimensions", "ask"},
 		{"aten::mine", "Expected 3 to be (one) of the 5 dimensions", "reshape"},

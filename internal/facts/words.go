@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"assay/internal/atlas"
 	"assay/internal/evidence"
 )
 
@@ -58,11 +59,13 @@ func (f *Fact) Span() string {
 	return s
 }
 
-// ToDo is the remedy, and the release that is right; "" where neither is known.
+// ToDo is the remedy, and the release that is right, with what is known to be wrong in a release that is named; ""
+// where neither is known.
 func (f *Fact) ToDo() string {
 	right := ""
 	if f.Fixed != "" {
 		right = "right from torch " + f.Fixed + " on"
 	}
-	return strings.TrimPrefix(strings.TrimSuffix(f.Remedy+"; "+right, "; "), "; ")
+	text := strings.TrimPrefix(strings.TrimSuffix(f.Remedy+"; "+right, "; "), "; ")
+	return Load().Warned(&atlas.Atlas{}, text, f.Meets)
 }

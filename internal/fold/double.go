@@ -163,7 +163,7 @@ func (b *builder) doubleTables() {
 		row := evidence.Fallback{Operator: e.Op, Count: e.N, Where: b.place(e.Where), Basis: evidence.Rehearsed}
 		seconds, size := float64(e.CPU)/1e9, e.Bytes
 		row.Seconds, row.Bytes = &seconds, &size
-		row.Share, row.Note = shares.Part(seconds), a.Since(e.Op)
+		row.Share, row.Note = shares.Part(seconds), facts.Load().Since(a, e.Op)
 		b.run.Fallbacks = append(b.run.Fallbacks, row)
 	}
 	sort.SliceStable(b.run.Fallbacks, func(i,

@@ -115,7 +115,7 @@ func TestOfAtlas(t *testing.T) {
 		{"the rule's own, by its text", "", "new", true, true, "", "PyTorch from 2.5.0 on", "rule; b; a", 0},
 		{"the rule's own, of another text", "", "x", true, false, "", "", "rule", 0},
 	} {
-		s := &scanner{rep: &Report{}}
+		s := &scanner{atlas: &operators{}, rep: &Report{}}
 		s.rep.Context.Torch = c.torch
 		sym := Symptom{Source: "rule"}
 		s.ofAtlas(&Rule{atlas: rows, texts: texts, Likely: c.likely}, &sym, c.own, c.line)
@@ -126,7 +126,7 @@ func TestOfAtlas(t *testing.T) {
 		}
 	}
 	sym := Symptom{}
-	(&scanner{rep: &Report{}}).ofAtlas(&Rule{atlas: rows[2:], texts: texts[2:]}, &sym, false, "x")
+	(&scanner{atlas: &operators{}, rep: &Report{}}).ofAtlas(&Rule{atlas: rows[2:], texts: texts[2:]}, &sym, false, "x")
 	if len(sym.Remedy) != 1 || sym.Remedy[0] != byKind["size"] {
 		t.Errorf("what can be done where the atlas names nothing: %q", sym.Remedy)
 	}

@@ -38,6 +38,8 @@ type Symptom struct {
 	Code     string   `json:"code,omitempty"`
 	Releases []string `json:"releases,omitempty"`
 	Source   string   `json:"source"`
+	Claims   []string `json:"claims,omitempty"` // numbers of those that circulate about it: `assay claims N`
+	Facts    []string `json:"facts,omitempty"`  // rows of the facts whose text this is: `assay ops NAME`
 	Count    int      `json:"count"`
 	Found    []Found  `json:"found"` // the first few
 	After    bool     `json:"consequence,omitempty"`

@@ -14,8 +14,9 @@ import (
 
 // Run explains the evidence of a run: the error that ended it, what the double refused, what fell back, what its
 // findings say, and the symptoms that show in its figures only.
-func Run(name string, run *evidence.Run) *Report {
+func (asked For) Run(name string, run *evidence.Run) *Report {
 	s := newScanner(name)
+	s.asked = asked
 	c := &s.rep.Context
 	if run.Target.Framework == "torch" {
 		c.Torch = run.Target.Release
@@ -65,10 +66,9 @@ func Run(name string, run *evidence.Run) *Report {
 			continue
 		}
 		if text, ok := o.Sees(run); ok {
-			s.rep.Symptoms = append(s.rep.Symptoms, Symptom{Rule: o.Name, Topic: "figures", Severity: "warning",
-				Title: o.Title, Cause: o.Hypothesis,
-				Remedy: o.Actions,
-				Source: o.Source, Count: 1, Found: []Found{{Place: "figures", Text: text}}})
+			sym := o.symptom()
+			sym.Count, sym.Found = 1, []Found{{Place: "figures", Text: text}}
+			s.rep.Symptoms = append(s.rep.Symptoms, sym)
 		}
 	}
 	for _, f := range run.Findings {
@@ -120,8 +120,14 @@ type Observation struct {
 	Hypothesis string
 	Actions    []string
 	Source     string
-	Timed      bool // by clocks: a rehearsal has nothing to say
+	Headings   []string // by which guides call it, in lower case
+	Timed      bool     // by clocks: a rehearsal has nothing to say
 	Sees       func(run *evidence.Run) (text string, ok bool)
+}
+
+func (o Observation) symptom() Symptom {
+	return Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis,
+		Remedy: o.Actions, Source: o.Source}
 }
 
 // Observations are the fallback table and the observability matrix of S4 §5 and §9, as far as one run can show them.
@@ -129,6 +135,7 @@ type Observation struct {
 var Observations = []Observation{
 	{
 		Name: "starts-fast-then-slow", Timed: true, Title: "Steps became slower as the run went on",
+		Headings:   []string{"fast start then cliff", "cache pressure"},
 		Source:     "S4 §5: fast start then cliff; the steps of this run",
 		Hypothesis: "Memory fills: the allocator's cache, kept tensors or swap. A Mac that gets hot, or another program on the GPU, looks the same.",
 		Actions: []string{"Lower the batch; gc.collect(); torch.mps.empty_cache() at the end of each epoch.",
@@ -139,6 +146,7 @@ var Observations = []Observation{
 	},
 	{
 		Name: "one-operator-takes-most", Title: "One operator takes most of the time",
+		Headings:   []string{"one layer slow", "kernel gap"},
 		Source:     "S4 §5: one layer slow; the profile of this run",
 		Hypothesis: "A gap in the kernels: the operator runs on the CPU, or by a slow way on this device.",
 		Actions: []string{"assay ops NAME says whether it has a kernel in this release, and since when.",
@@ -160,7 +168,8 @@ var Observations = []Observation{
 	},
 	{
 		Name: "waits-for-the-device", Timed: true, Title: "The loop waits for the device",
-		Source: "S4 §9 and §12: sync points",
+		Headings: []string{"sync points", "synchronisation points", "synchronization points"},
+		Source:   "S4 §9 and §12: sync points",
 		Hypothesis: "Reading a value (.item(), print of a tensor, .cpu()) waits until the GPU has done all that was queued, and it idles until " +
 			"more is. Part of the wait is its own work and stays.",
 		Actions: []string{"Gather losses on the device, and read them once an epoch or every hundred steps.",
@@ -170,6 +179,7 @@ var Observations = []Observation{
 	},
 	{
 		Name: "waits-for-data", Timed: true, Title: "The loop waits for data",
+		Headings:   []string{"throughput hides in the dataloader", "gpu timeline looks idle", "waits for data"},
 		Source:     "S4 §1 and §12; the steps of this run",
 		Hypothesis: "Decoding, augmentation or collation on the CPU take longer than the step: a faster GPU changes nothing.",
 		Actions: []string{"assay run --only data measures the loader alone.",
@@ -185,6 +195,8 @@ var Observations = []Observation{
 	},
 	{
 		Name: "memory-grows", Title: "Memory grows from epoch to epoch",
+		Headings: []string{"oom patterns", "dynamic graph chains", "memory looks like a leak",
+			"memory pressure climbs", "session memory"},
 		Source:     "S4 §4: 26 % over ten epochs, and §9: dynamic graph chains",
 		Hypothesis: "Tensors or whole graphs are kept over steps: losses added up with their graph, outputs in a list, hidden states that were not detached.",
 		Actions: []string{"total += loss.item() or loss.detach(); hidden = hidden.detach() between segments.",
@@ -206,6 +218,7 @@ var Observations = []Observation{
 	},
 	{
 		Name: "several-processes-on-mps", Title: "Several processes train on one GPU",
+		Headings:   []string{"multi-process oddities", "mps multiprocess limits"},
 		Source:     "S4 §9 and §16: multi-process oddities",
 		Hypothesis: "MPS has no collectives and shares no memory between processes; each holds its own model and cache, and they take turns on the GPU.",
 		Actions:    []string{"One process with a larger batch.", "Another machine, or CUDA, for real parallelism."},

@@ -2,6 +2,7 @@ package symptom
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"regexp"
@@ -22,9 +23,16 @@ const (
 	mostKeys = 200      // different symptoms kept of one input
 )
 
+// For is the release of PyTorch that an explanation is for: 2.8.0. The zero value: the one that the log or run names.
+type For struct {
+	Typed string // whatever the log or run says of itself
+	Else  string // where it says nothing
+}
+
 // Scan explains a log. It reads a line at a time: a log may be longer than memory.
-func Scan(name string, in io.Reader) (*Report, error) {
+func (asked For) Scan(name string, in io.Reader) (*Report, error) {
 	s := newScanner(name)
+	s.asked = asked
 	buf := make([]byte, 256<<10)
 	var line []byte // what is known of a line that is not yet ended
 	cut, lf := false, 1
@@ -85,8 +93,13 @@ type scanner struct {
 	batches int    // how often a batch was read
 	last    []byte // the last line with something on it
 	lastAt  int
+	firstAt int // the first such line
 	atlas   *operators
+	asked   For
 }
+
+// release is the one to speak of, as far as the log was read; "" where none is known.
+func (s *scanner) release() string { return cmp.Or(s.asked.Typed, s.rep.Context.Torch, s.asked.Else) }
 
 func newScanner(name string) *scanner {
 	return &scanner{table: must(), rep: &Report{Schema: Schema, Input: name, Symptoms: []Symptom{},
@@ -105,6 +118,9 @@ func (s *scanner) line(raw []byte, number int) {
 	}
 	if len(bytes.TrimSpace(raw)) > 0 {
 		s.last, s.lastAt = append(s.last[:0], raw[:min(len(raw), mostKept)]...), number
+		if s.firstAt == 0 {
+			s.firstAt = number
+		}
 	}
 	ends := s.trace.line(raw, number)
 	s.found = s.finder.in(raw, s.found[:0])
@@ -206,8 +222,30 @@ func (s *scanner) add(h hit, line string, where Found) {
 	if !h.p.own {
 		sym.Title = shorten(line[h.start:h.end])
 	}
+	sym.Facts = s.facts(line, h.start, h.end, groups["op"])
 	sym.Count, sym.Found, sym.general = 1, []Found{where}, h.p.rule.General
 	s.rep.Symptoms = append(s.rep.Symptoms, sym)
+}
+
+// facts names the rows whose text stands where a match is: of those about the operator that the line names, and that
+// hold in the release that is asked about, where there are such.
+func (s *scanner) facts(line string, start, end int, operator string) []string {
+	var of, held []string
+	for _, w := range s.texts {
+		if operator != "" && !w.fact.Everywhere() && !w.fact.About(operator) {
+			continue
+		}
+		if at := w.text.FindStringIndex(line); at != nil && at[0] < end && start < at[1] {
+			of = append(of, w.fact.Name)
+			if v := s.release(); v == "" || w.fact.Holds(v) {
+				held = append(held, w.fact.Name)
+			}
+		}
+	}
+	if len(held) > 0 {
+		return held
+	}
+	return of
 }
 
 func (s *scanner) flush() {
@@ -235,6 +273,13 @@ var digits = regexp.MustCompile(`(?:0x)?[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
 
 func (s *scanner) finish() *Report {
 	s.flush()
+	if s.lastAt > 0 && s.lastAt == s.firstAt && len(s.rep.Symptoms) == 0 { // the whole input is one line
+		if sym, ok := s.heading(string(s.last)); ok {
+			s.rep.Unknown, s.odd = s.rep.Unknown[:0], map[string]int{}
+			sym.Count, sym.Found = 1, []Found{{Line: s.lastAt, Text: shorten(string(s.last))}}
+			s.rep.Symptoms = append(s.rep.Symptoms, sym)
+		}
+	}
 	if s.trace.open { // the log ends in it
 		s.unknown(Found{Line: s.trace.at,
 			Text:  "Traceback (most recent call last), and the log ends before the error that it is of",

@@ -6,7 +6,6 @@
 package symptom
 
 import (
-	"assay/internal/facts"
 	_ "embed"
 	"fmt"
 	"regexp"
@@ -16,6 +15,8 @@ import (
 	"sync"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"assay/internal/facts"
 )
 
 //go:embed symptoms.toml
@@ -38,7 +39,11 @@ type Rule struct {
 	Releases   string   `toml:"releases"`
 	Source     string   `toml:"source"`
 	Seeds      []string `toml:"seeds"`
-	// what the program reads out of the line: operator, tensorflow operator, mps memory, cuda memory, one buffer
+	Claims     []string `toml:"claims"` // of internal/claims, by their numbers
+	// by which guides call it: said of a line that says nothing else
+	Headings []string `toml:"headings"`
+	// what the program reads out of the line: operator, torch name, tensorflow operator, mps memory, cuda memory, one
+	// buffer, overflowed size
 	Reads   string `toml:"reads"`
 	After   bool   `toml:"after"`   // only the consequence of another error, which it follows
 	General bool   `toml:"general"` // it says less than others that the line may meet as well
@@ -70,7 +75,14 @@ func (p *pattern) rank() int {
 	return 1
 }
 
+// wording is a fact and the first line of its text.
+type wording struct {
+	fact *facts.Fact
+	text *regexp.Regexp
+}
+
 type table struct {
+	texts    []wording
 	rules    []*Rule
 	patterns []pattern
 	finder   *finder
@@ -86,6 +98,11 @@ var load = sync.OnceValues(func() (*table, error) {
 	}
 	t := &table{rules: file.Symptom}
 	conditions := facts.Load().All
+	for _, f := range conditions {
+		if text, _, _ := strings.Cut(f.Text, "\n"); text != "" {
+			t.texts = append(t.texts, wording{f, regexp.MustCompile(ofText(text))})
+		}
+	}
 	taken := map[string]bool{}
 	for _, r := range t.rules {
 		if r.Severity == "" {
@@ -246,7 +263,7 @@ var holes = map[string]string{
 func ofText(text string) string {
 	var b strings.Builder
 	at := 0
-	text = strings.TrimSpace(text)
+	text = strings.TrimSuffix(strings.TrimSpace(text), ".") // people leave the full stop out
 	edge := func(r byte) {
 		if r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 			b.WriteString(`\b`)

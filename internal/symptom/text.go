@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/internal/claims"
 	clean "assay/internal/text"
 )
 
@@ -123,6 +124,9 @@ func writeSymptom(b *strings.Builder, s Symptom, width int) {
 	if len(s.Releases) > 0 {
 		b.WriteString(clean.Wrapped(strings.TrimSuffix(strings.Join(s.Releases, "; "), "."), "  releases  ",
 			"            ", width))
+	}
+	for _, line := range claims.Open().Lines(s.Claims) {
+		b.WriteString(clean.Wrapped(strings.TrimPrefix(line, "claim "), "  claim     ", "            ", width))
 	}
 	b.WriteString(clean.Wrapped(s.Rule+" ["+s.Source+"]", "  rule      ", "            ", width))
 	b.WriteByte('\n')

@@ -18,17 +18,18 @@ const root = "../.."
 
 // arrows says which rooms a room may import. Nothing imports internal/cli but the command itself.
 var arrows = map[string][]string{
-	"agent":          {},
-	"examples":       {},
-	"cmd/assay":      {"internal/cli"},
-	"internal/atlas": {"internal/text"},
-	"internal/audit": {"internal/abstract", "internal/atlas", "internal/facts", "internal/file", "internal/pyast",
-		"internal/target",
+	"agent":           {},
+	"examples":        {},
+	"cmd/assay":       {"internal/cli"},
+	"internal/atlas":  {"internal/text"},
+	"internal/claims": {"internal/atlas", "internal/facts", "internal/text"},
+	"internal/audit": {"internal/abstract", "internal/atlas", "internal/claims", "internal/facts", "internal/file",
+		"internal/pyast", "internal/target",
 		"internal/text"},
 	"internal/audit/rules": {"internal/abstract", "internal/atlas", "internal/audit", "internal/evidence",
 		"internal/facts", "internal/pyast", "internal/python", "internal/target"},
 	"internal/cli": {"agent", "examples", "internal/atlas", "internal/attempt", "internal/audit",
-		"internal/audit/rules", "internal/evidence", "internal/facts", "internal/fault", "internal/file",
+		"internal/audit/rules", "internal/claims", "internal/evidence", "internal/facts", "internal/fault", "internal/file",
 		"internal/fold",
 		"internal/gate", "internal/host", "internal/launch", "internal/logbook", "internal/lsp", "internal/probe",
 		"internal/python", "internal/report", "internal/secret", "internal/stats", "internal/symptom",
@@ -50,7 +51,8 @@ var arrows = map[string][]string{
 	"internal/gate": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats",
 		"internal/text", "internal/unit"},
 	"internal/verdict": {"internal/evidence", "internal/facts", "internal/gate", "internal/text", "internal/unit"},
-	"internal/symptom": {"internal/atlas", "internal/evidence", "internal/facts", "internal/stats", "internal/target",
+	"internal/symptom": {"internal/atlas", "internal/claims", "internal/evidence", "internal/facts", "internal/stats",
+		"internal/target",
 		"internal/text", "internal/unit"},
 	"internal/host": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/secret",
 		"internal/stats", "internal/unit"},
@@ -75,6 +77,7 @@ var arrows = map[string][]string{
 
 // outside says which modules a room may import. Tests may use any that go.mod names.
 var outside = map[string][]string{
+	"internal/claims":  {"github.com/pelletier/go-toml/v2"},
 	"internal/audit":   {"github.com/pelletier/go-toml/v2"},
 	"internal/cli":     {"github.com/spf13/cobra"},
 	"internal/facts":   {"github.com/pelletier/go-toml/v2"},

@@ -1,6 +1,6 @@
 """Trace which operators the detectors that the ledger speaks of reach: one training step, its gradient, and one prediction.
 
-    python tools/claims/models.py tools/claims/models.txt
+    python tools/claims/models.py internal/claims/models.txt
 
 It needs torch, torchvision, transformers, scipy, ultralytics and effdet (with their requirements); what is not installed is left out
 and said on standard error. Models are small, have random weights and run on a CPU, in the way tools/atlas/trace.py traces Python
@@ -119,7 +119,7 @@ def main():
     versions = ", ".join("%s %s" % (p, importlib.metadata.version(p).split("+")[0]) for p in PACKAGES if importlib.util.find_spec(p))
     head = """# Detector, what it does -> the outermost operators that it calls.
 # train: the forward pass of a training step with its loss; backward: its gradient; predict: a prediction with its post-processing.
-# Made by `python tools/claims/models.py tools/claims/models.txt`, which says how; traced on a CPU with
+# Made by `python tools/claims/models.py internal/claims/models.txt`, which says how; traced on a CPU with
 # %s.
 """ % versions
     with open(sys.argv[1], "w") as out:

@@ -15,8 +15,9 @@ import (
 //   - channels-multiple-of-8: nobody has shown an effect on MPS.
 //   - numpy-seed-in-workers: PyTorch seeds numpy in workers itself; a generator made once and shared has a rule.
 var All = []*audit.Rule{
-	MissingOperator, RefusedCall, WrongResult, SlowCall, Float64OnMPS, TypeNotOnMPS, MixedDevices, NumpyOfDeviceTensor,
-	CUDACall, CUDADevice, CUDAFunction, CUDAAmp, CUDATensorType, CUDAPackage, CUDARequired, NCCLBackend, MPSNeverChosen,
+	MissingOperator, RefusedCall, WrongResult, SlowCall, Float64OnMPS, TypeNotOnMPS, MixedDevices,
+	NumpyOfDeviceTensor, CUDACall, CUDADevice, CUDAFunction, CUDAAmp, CUDATensorType, CUDAPackage, CUDARequired,
+	NCCLBackend, DistributedOnMPS, MPSNeverChosen,
 	PinnedMemory, DeviceIndex,
 	FallbackSwitchedOn, SetTooLate, Watermark, UnknownVariable, UnknownAPI, CompileBackend, StateDictMoved,
 	ClipWithoutUnscale, ScalerWithoutUpdate, HalvedInputs, AccumulationUnscaled, RetainedGraph, EvaluationWithGradients,

@@ -9,7 +9,7 @@ import (
 
 // CompileBackend finds torch.compile with a backend that does not exist.
 var CompileBackend = &audit.Rule{Name: "compile-backend", Title: "torch.compile with a backend that does not exist",
-	Severity: audit.Error, Fixable: true, Doc: audit.Doc{
+	Claims: []string{"5"}, Severity: audit.Error, Fixable: true, Doc: audit.Doc{
 		Why: "There is no torch.compile backend called \"mps\": it raises InvalidBackend at the first call. Inductor " +
 			"generates Metal code itself, as a prototype, from torch 2.7 on.",
 		Bad: "model = torch.compile(model, backend=\"mps\")\n", Good: "model = torch.compile(model)\n",

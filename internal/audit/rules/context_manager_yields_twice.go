@@ -9,7 +9,8 @@ import (
 
 // GeneratorManager finds context managers that yield again after an error.
 var GeneratorManager = &audit.Rule{Name: "context-manager-yields-twice",
-	Title: "a context manager that yields again after an error", Severity: audit.Error, Doc: audit.Doc{
+	Title:  "a context manager that yields again after an error",
+	Claims: []string{"11"}, Severity: audit.Error, Doc: audit.Doc{
 		Why: "A generator under @contextmanager may yield once. When the block raises and the generator catches that and " +
 			"yields again, contextlib raises RuntimeError " +
 			"(\"generator didn't stop after throw()\"): the block is not run a second time. A retry is a loop around the block.",

@@ -9,7 +9,8 @@ import (
 )
 
 // CUDAAmp finds mixed precision of the CUDA kind.
-var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alone", Severity: audit.Warning,
+var CUDAAmp = &audit.Rule{Name: "cuda-amp", Title: "mixed precision for CUDA alone",
+	Claims: []string{"3"}, Severity: audit.Warning,
 	Fixable: true, Doc: audit.Doc{
 		Why: "torch.cuda.amp.autocast and GradScaler warn and switch themselves off without CUDA: nothing is cast or " +
 			"scaled on MPS. torch.amp takes the device; " +

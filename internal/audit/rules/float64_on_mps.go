@@ -10,7 +10,7 @@ import (
 
 // Float64OnMPS finds float64 that reaches MPS.
 var Float64OnMPS = &audit.Rule{Name: "float64-on-mps", Title: "float64 tensor reaches an MPS device",
-	Severity: audit.Error, Fixable: true, Doc: audit.Doc{
+	Claims: []string{"x1"}, Severity: audit.Error, Fixable: true, Doc: audit.Doc{
 		Why: "MPS has no float64: moving such a tensor there, or making one, raises TypeError. NumPy's floats are " +
 			"float64 unless they are told otherwise, so that " +
 			"torch.from_numpy and torch.tensor of an array bring float64 in.",

@@ -8,7 +8,8 @@ import (
 )
 
 // TooManyWorkers finds more workers than a Mac has use for.
-var TooManyWorkers = &audit.Rule{Name: "many-workers", Title: "many loader workers", Severity: audit.Notice,
+var TooManyWorkers = &audit.Rule{Name: "many-workers", Title: "many loader workers",
+	Claims: []string{"2b"}, Severity: audit.Notice,
 	Doc: audit.Doc{
 		Why: "On macOS each worker is a fresh interpreter that imports torch again (some 200 MB and a second or two), " +
 			"and holds the dataset once more. Beyond the number of fast cores they take memory and give nothing: measure " +

@@ -8,6 +8,7 @@ import (
 	"assay/internal/abstract"
 	"assay/internal/atlas"
 	"assay/internal/audit"
+	"assay/internal/facts"
 )
 
 // MissingOperator is about operators that MPS does not have in the release aimed at.
@@ -154,23 +155,33 @@ func reportMissing(p *audit.Pass, c *abstract.Call, made, sure bool, ops []strin
 	p.Report(at, audit.Finding{Sure: sure, Text: text, Hint: hintMissing(p, ops), Source: "assay ops --api " + name})
 }
 
+// hintMissing names the release that has all of the operators, and none in which one of them is known to be wrong,
+// where there is such a one.
 func hintMissing(p *audit.Pass, ops []string) string {
-	pkg, from := "", ""
+	a := p.Target.Atlas
+	var at facts.Upgrade // the latest that is needed
+	wrong := ""
 	for _, op := range ops {
-		o, known := p.Target.Atlas.Operator(op)
-		if !known {
+		u, known := facts.Load().Upgrade(a, op)
+		switch {
+		case !known:
 			return "run this call on the CPU, or write it with other operators"
-		}
-		runs := p.Target.Atlas.Runs(o)
-		if len(runs) == 0 {
+		case u.Runs == "":
+			of := a.Releases(u.Package)
 			return fmt.Sprintf("no release up to %s %s has it: run this call on the CPU, or write it with other "+
-				"operators", o.Package, o.Columns[len(o.Columns)-1])
+				"operators", u.Package, atlas.Series(of[len(of)-1].Version))
+		case u.Sound == "":
+			wrong, u.Sound = u.Wrong[0].Wrong, u.Runs
 		}
-		if n := runs[0].From; from == "" || atlas.CompareReleases(n, from) > 0 {
-			pkg, from = o.Package, n
+		if at.Sound == "" || atlas.CompareReleases(u.Torch, at.Torch) > 0 {
+			at = u
 		}
 	}
-	return fmt.Sprintf("%s %s and later have it; or run this call on the CPU", pkg, from)
+	hint := fmt.Sprintf("%s %s and later have it", at.Package, atlas.Series(at.Sound))
+	if wrong != "" {
+		hint += ", with a known wrong result (" + wrong + ")"
+	}
+	return hint + "; or run this call on the CPU"
 }
 
 // lacking lists the operators that a Python name comes down to and MPS lacks: whatever its inputs, for some of them,

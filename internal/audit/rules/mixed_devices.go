@@ -11,7 +11,7 @@ import (
 
 // MixedDevices finds operations between tensors of two devices.
 var MixedDevices = &audit.Rule{Name: "mixed-devices", Title: "tensors of two devices in one operation",
-	Severity: audit.Error, Doc: audit.Doc{
+	Claims: []string{"x5"}, Severity: audit.Error, Doc: audit.Doc{
 		Why: "An operation takes its tensors from one device: PyTorch raises RuntimeError otherwise. Only tensors " +
 			"without dimensions may come from the CPU.",
 		Bad:  "x = torch.zeros(3, device=\"mps\")\ny = x + torch.ones(3)\n",

@@ -9,7 +9,8 @@ import (
 )
 
 // NCCLBackend finds distributed starts with NCCL.
-var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed backend NCCL", Severity: audit.Error,
+var NCCLBackend = &audit.Rule{Name: "nccl-backend", Title: "the distributed backend NCCL",
+	Claims: []string{"17"}, Severity: audit.Error,
 	Fixable: true, Doc: audit.Doc{
 		Why: "PyTorch for macOS has no NCCL: init_process_group raises. It has gloo, for tensors on the CPU: " +
 			"collectives of MPS tensors raise as well.",

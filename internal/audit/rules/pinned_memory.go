@@ -8,7 +8,7 @@ import (
 
 // PinnedMemory finds pinned memory, which MPS does not use.
 var PinnedMemory = &audit.Rule{Name: "pinned-memory", Title: "pinned memory, which MPS does not use",
-	Severity: audit.Notice, Doc: audit.Doc{
+	Claims: []string{"x7"}, Severity: audit.Notice, Doc: audit.Doc{
 		Why: "Memory of a Mac is one for CPU and GPU. A loader with pin_memory=True warns and goes on without; it is " +
 			"of no use there.",
 		Bad:    "loader = DataLoader(data, pin_memory=True)\n",

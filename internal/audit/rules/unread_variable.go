@@ -10,7 +10,7 @@ import (
 
 // UnknownVariable finds variables that nothing reads.
 var UnknownVariable = &audit.Rule{Name: "unread-variable", Title: "an environment variable that nothing reads",
-	Severity: audit.Warning, Doc: audit.Doc{
+	Claims: []string{"7"}, Severity: audit.Warning, Doc: audit.Doc{
 		Why:    "Variables such as PYTORCH_MPS_LOG_LEVEL circulate; no release of PyTorch from 2.0 on reads them.",
 		Bad:    "os.environ[\"PYTORCH_MPS_LOG_LEVEL\"] = \"2\"\n",
 		Good:   "os.environ[\"PYTORCH_MPS_LOG_PROFILE_INFO\"] = \"4\"\n",

@@ -7,7 +7,7 @@ import (
 
 // SetTooLate finds variables that are read while torch is imported and set afterwards.
 var SetTooLate = &audit.Rule{Name: "variable-set-too-late", Title: "an environment variable is set after it was read",
-	Severity: audit.Error, Doc: audit.Doc{
+	Claims: []string{"x2"}, Severity: audit.Error, Doc: audit.Doc{
 		Why: "PyTorch reads PYTORCH_ENABLE_MPS_FALLBACK once, while it is imported; the watermarks when the first tensor " +
 			"is made on MPS. What is set later does nothing.",
 		Bad:    "import torch\nos.environ[\"PYTORCH_ENABLE_MPS_FALLBACK\"] = \"1\"\n",

@@ -12,7 +12,8 @@ import (
 
 // Watermark finds values that PyTorch refuses or misreads.
 var Watermark = &audit.Rule{Name: "variable-value",
-	Title: "an environment variable has a value that does not do what it says", Severity: audit.Error, Doc: audit.Doc{
+	Title:  "an environment variable has a value that does not do what it says",
+	Claims: []string{"9"}, Severity: audit.Error, Doc: audit.Doc{
 		Why: "PyTorch reads its variables strictly: a watermark ratio beyond 2, or a low one above the high one, raises " +
 			"when the first tensor is made on MPS; a fallback flag " +
 			"that is no number breaks the import; 0 as the high watermark removes the limit, and the system may run out " +

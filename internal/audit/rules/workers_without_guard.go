@@ -11,7 +11,7 @@ import (
 
 // WorkersWithoutGuard finds loaders with workers at the top of a script.
 var WorkersWithoutGuard = &audit.Rule{Name: "workers-without-guard", Title: "loader workers without a main guard",
-	Severity: audit.Error, Doc: audit.Doc{
+	Claims: []string{"2a"}, Severity: audit.Error, Doc: audit.Doc{
 		Why: "On macOS workers are started by spawn: each imports the script anew, and would start workers of its own. " +
 			"Python raises RuntimeError (\"An attempt has been made to start a " +
 			"new process before the current process has finished its bootstrapping phase\"). `if __name__ == " +

@@ -1,18 +1,19 @@
-package main
+package claims
 
 import (
-	"assay/internal/facts"
 	"bytes"
 	"fmt"
 	"slices"
 	"strings"
+
+	"assay/internal/facts"
 )
 
 const intro = `# Claims
 
 What circulates about training on a Mac, claim by claim: what is true of it, in which release of PyTorch, and how that is known. Made from
-[tools/claims/claims.toml](../tools/claims/claims.toml) by ` + "`go run ./tools/claims`" + `; do not edit. A test fails when this page is stale, or
-when [the atlas](atlas.md) does not bear out what a claim is judged by.
+internal/claims/claims.toml by ` + "`go test ./internal/claims -run TestPage -update`" + `; ` + "`assay claims N`" + ` says the same. A test fails when this page is
+stale, or when [the atlas](atlas.md) does not bear out what a claim is judged by.
 
 A verdict is right, wrong, partly, release-dependent (the releases say which) or not settled. Evidence has a basis:
 
@@ -23,8 +24,8 @@ A verdict is right, wrong, partly, release-dependent (the releases say which) or
 
 `
 
-// page writes the ledger.
-func (l *ledger) page() ([]byte, error) {
+// Page is docs/claims.md.
+func (l *Ledger) Page() ([]byte, error) {
 	var b bytes.Buffer
 	columns := l.torch()
 	b.WriteString(intro)
@@ -64,10 +65,10 @@ func (l *ledger) page() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func heading(c claim) string { return c.Row + " " + c.Title }
+func heading(c Claim) string { return c.Row + " " + c.Title }
 
 // anchor is what Markdown viewers make of a heading.
-func anchor(c claim) string {
+func anchor(c Claim) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(heading(c)) {
 		switch {
@@ -81,11 +82,11 @@ func anchor(c claim) string {
 }
 
 // releases is the short form of the verdicts by release.
-func (c claim) releases() string {
+func (c Claim) releases() string {
 	if c.About != "" {
 		return c.About
 	}
-	var joined []span
+	var joined []Span
 	for _, s := range c.When {
 		if n := len(joined); n > 0 && joined[n-1].Verdict == s.Verdict {
 			joined[n-1].To = s.To
@@ -104,20 +105,20 @@ func (c claim) releases() string {
 	return strings.Join(list, ", ")
 }
 
-func (s span) releases() string {
+func (s Span) releases() string {
 	if s.From == s.To {
 		return s.From
 	}
 	return s.From + " to " + s.To
 }
 
-func (l *ledger) claim(b *bytes.Buffer, c claim) error {
+func (l *Ledger) claim(b *bytes.Buffer, c Claim) error {
 	fmt.Fprintf(b, "\n## %s\n\n> %s\n\n**%s** · said by %s", heading(c), c.Claim, capital(c.Verdict),
 		strings.Join(c.Said, ", "))
 	if c.About != "" {
 		fmt.Fprintf(b, " · about %s", c.About)
 	}
-	fmt.Fprintf(b, "\n\n%s\n", c.Why)
+	fmt.Fprintf(b, "\n\nIn short: %s.\n\n%s\n", c.Answer, c.Why)
 	if len(c.When) > 0 {
 		b.WriteString("\n| torch | verdict | |\n| --- | --- | --- |\n")
 		for _, s := range c.When {
@@ -144,7 +145,7 @@ func (l *ledger) claim(b *bytes.Buffer, c claim) error {
 }
 
 // answers prints what the atlas says, asked for this page.
-func (l *ledger) answers(b *bytes.Buffer, q ask) error {
+func (l *Ledger) answers(b *bytes.Buffer, q Ask) error {
 	if err := l.bears(q); err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (l *ledger) answers(b *bytes.Buffer, q ask) error {
 		}
 	}
 	if len(q.Rows) > 0 {
-		b.WriteString("\nRows of the atlas:\n\n")
+		b.WriteString("\nFacts ([the table](knowledge.md)):\n\n")
 	}
 	for _, name := range q.Rows {
 		c, _ := l.row(name)
@@ -194,9 +195,15 @@ func packageOf(answers []answer, who string) string {
 	return " of torch"
 }
 
-// history joins releases with the same answer.
-func (a answer) history() string {
-	var list []string
+// stretch is a run of columns with the same answer.
+type stretch struct {
+	first, last int
+	text        string
+}
+
+// joined joins releases with the same answer.
+func (a answer) joined() []stretch {
+	var list []stretch
 	for i := 0; i < len(a.columns); {
 		j := i
 		for j+1 < len(a.columns) && a.states[j+1] == a.states[i] && a.details[j+1] == a.details[i] {
@@ -206,8 +213,17 @@ func (a answer) history() string {
 		if a.details[i] != "" {
 			text = a.details[i]
 		}
-		list = append(list, fmt.Sprintf("**%s** %s", between(a.columns, i, j), text))
+		list = append(list, stretch{i, j, text})
 		i = j + 1
+	}
+	return list
+}
+
+// history is joined's answer in a cell of a table.
+func (a answer) history() string {
+	var list []string
+	for _, s := range a.joined() {
+		list = append(list, fmt.Sprintf("**%s** %s", between(a.columns, s.first, s.last), s.text))
 	}
 	return strings.Join(list, "<br>")
 }

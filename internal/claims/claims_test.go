@@ -1,6 +1,7 @@
-package main
+package claims
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func book(t *testing.T) *ledger {
+var update = flag.Bool("update", false, "rewrite docs/claims.md")
+
+func book(t *testing.T) *Ledger {
 	t.Helper()
 	l, err := load(claimsTOML, modelsText)
 	if err != nil {
@@ -22,16 +25,23 @@ func book(t *testing.T) *ledger {
 
 // TestPage: docs/claims.md is what claims.toml and the atlas make of it.
 func TestPage(t *testing.T) {
-	want, err := book(t).page()
+	const page = "../../docs/claims.md"
+	want, err := book(t).Page()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile("../../" + page)
+	if *update {
+		if err := os.WriteFile(page, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s is stale, `go run ./tools/claims` writes it (-made +found):\n%s", page, diff)
+		t.Errorf("docs/claims.md is stale: go test ./internal/claims -run TestPage -update (-made +found):\n%s", diff)
 	}
 }
 
@@ -55,24 +65,24 @@ func TestAtlasBears(t *testing.T) {
 func TestExpectationsFail(t *testing.T) {
 	l := book(t)
 	for _, x := range []struct {
-		q    ask
+		q    Ask
 		want string
 	}{
-		{ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.15.."}},
+		{Ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.15.."}},
 			"in 0.15 the atlas says of torchvision::roi_align: missing"},
-		{ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.99.."}}, "no such releases"},
-		{ask{Operators: []string{"aten::no_such"}, Expect: []string{"native 2.0.."}}, "no operator aten::no_such"},
-		{ask{API: "torch.logdet", Expect: []string{"backward native 2.0.."}},
+		{Ask{Operators: []string{"torchvision::roi_align"}, Expect: []string{"native 0.99.."}}, "no such releases"},
+		{Ask{Operators: []string{"aten::no_such"}, Expect: []string{"native 2.0.."}}, "no operator aten::no_such"},
+		{Ask{API: "torch.logdet", Expect: []string{"backward native 2.0.."}},
 			"in 2.0 the atlas says of backward: missing"},
-		{ask{API: "torch.logdet", Expect: []string{"train native 2.0.."}}, "gives no such answer"},
-		{ask{Model: "no.model"}, "no model no.model"},
-		{ask{Rows: []string{"no-row"}}, "no condition or bug no-row"},
+		{Ask{API: "torch.logdet", Expect: []string{"train native 2.0.."}}, "gives no such answer"},
+		{Ask{Model: "no.model"}, "no model no.model"},
+		{Ask{Rows: []string{"no-row"}}, "no row no-row"},
 	} {
 		if err := l.bears(x.q); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%+v: %v, want %q", x.q, err, x.want)
 		}
 	}
-	if err := l.bears(ask{Operators: []string{"torchvision::roi_align"},
+	if err := l.bears(Ask{Operators: []string{"torchvision::roi_align"},
 		Expect: []string{"missing 0.15", "native 0.16.."}}); err != nil {
 		t.Error(err)
 	}
@@ -90,6 +100,7 @@ said = ["S0"]
 title = "T"
 claim = "C"
 verdict = "right"
+answer = "a"
 when = [{ from = "2.0", to = "2.15", verdict = "right", why = "w" }]
 why = "w"
 instead = "i"
@@ -97,14 +108,15 @@ evidence = [{ basis = "derived", text = "t", source = "s" }]
 `
 	for _, x := range []struct{ old, new, want string }{
 		{"", "", ""},
-		{`verdict = "right"` + "\nwhen", `verdict = "true"` + "\nwhen", "no such verdict"},
-		{`verdict = "right"` + "\nwhen", `verdict = "wrong"` + "\nwhen", "not what its releases say"},
+		{`verdict = "right"` + "\nanswer", `verdict = "true"` + "\nanswer", "no such verdict"},
+		{`verdict = "right"` + "\nanswer", `verdict = "wrong"` + "\nanswer", "not what its releases say"},
 		{`from = "2.0"`, `from = "2.1"`, "not the next ones"},
 		{`source = "s"`, `source = ""`, "wants a basis, a text and a source"},
 		{`said = ["S0"]`, `said = ["S9"]`, "no such guide"},
 		{`basis = "derived"`, `basis = "guessed"`, "wants a basis"},
+		{`answer = "a"`, `answer = "` + strings.Repeat("a", 111) + `"`, "an answer of one line"},
 		{`why = "w"` + "\ninstead", "instead", "it wants a title"},
-		{`verdict = "right"` + "\nwhen", `verdict = "not settled"` + "\nwhen", "what would settle it"},
+		{`verdict = "right"` + "\nanswer", `verdict = "not settled"` + "\nanswer", "what would settle it"},
 	} {
 		l, err := load([]byte(strings.Replace(whole, x.old, x.new, 1)), "")
 		if err != nil {

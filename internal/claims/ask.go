@@ -1,12 +1,12 @@
-package main
+package claims
 
 import (
-	"assay/internal/facts"
 	"fmt"
 	"slices"
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/facts"
 )
 
 // answer is a line that the atlas gives: a state for each of the columns.
@@ -18,7 +18,7 @@ type answer struct {
 }
 
 // ask puts a question to the atlas.
-func (l *ledger) ask(q ask) ([]answer, error) {
+func (l *Ledger) ask(q Ask) ([]answer, error) {
 	var list []answer
 	switch {
 	case q.API != "":
@@ -58,7 +58,7 @@ var rank = []string{"native", "unknown", "on the CPU for some inputs", "on the C
 	"missing"}
 
 // across says what a call comes to in each release of torch, with the packages that go with it.
-func (l *ledger) across(direction string, roots []atlas.Call) answer {
+func (l *Ledger) across(direction string, roots []atlas.Call) answer {
 	a := answer{of: direction, columns: l.torch()}
 	for _, series := range a.columns {
 		worst, ways := "native", map[string][]string{}
@@ -91,7 +91,7 @@ func (l *ledger) across(direction string, roots []atlas.Call) answer {
 
 // needs follows composed operators down, as atlas.Needs does, but takes operators of other packages from the release
 // that goes with a release of torch, and applies the mends.
-func (l *ledger) needs(series string, roots []atlas.Call) []atlas.Need {
+func (l *Ledger) needs(series string, roots []atlas.Call) []atlas.Need {
 	var list []atlas.Need
 	seen := map[atlas.Call]bool{}
 	var walk func(calls []atlas.Call, sometimes bool)
@@ -145,7 +145,7 @@ func (l *ledger) needs(series string, roots []atlas.Call) []atlas.Need {
 	return slices.DeleteFunc(list, func(n atlas.Need) bool { return n.Sometimes && always[n.Operator] })
 }
 
-func (l *ledger) mended(operator, series string) (mend, bool) {
+func (l *Ledger) mended(operator, series string) (mend, bool) {
 	columns := l.torch()
 	at := slices.Index(columns, series)
 	for _, m := range l.Mends {
@@ -196,7 +196,7 @@ func parseExpect(s string) (expected, error) {
 }
 
 // bears compares what the ledger expects with what the atlas says.
-func (l *ledger) bears(q ask) error {
+func (l *Ledger) bears(q Ask) error {
 	answers, err := l.ask(q)
 	if err != nil {
 		return err
@@ -229,13 +229,13 @@ func (l *ledger) bears(q ask) error {
 	}
 	for _, name := range q.Rows {
 		if _, ok := l.row(name); !ok {
-			return fmt.Errorf("the atlas has no condition or bug %s", name)
+			return fmt.Errorf("the facts have no row %s", name)
 		}
 	}
 	return nil
 }
 
-func (l *ledger) row(name string) (*facts.Fact, bool) {
+func (l *Ledger) row(name string) (*facts.Fact, bool) {
 	f := facts.Load().Fact(name)
 	return f, f != nil
 }
