@@ -7,7 +7,8 @@ func (v *Value) same(w *Value) bool {
 		v.Follows == w.Follows && v.Where == w.Where && v.Origin == w.Origin && v.Role == w.Role &&
 		v.Binding == w.Binding && v.Type == w.Type &&
 		v.Path == w.Path && v.Text == w.Text && v.Num == w.Num && v.Func == w.Func && v.Class == w.Class &&
-		v.Self == w.Self && v.Made == w.Made && v.Shape.same(w.Shape) && v.evaluates == w.evaluates && v.graded == w.graded
+		v.Self == w.Self && v.Made == w.Made && v.Shape.same(w.Shape) &&
+		v.evaluates == w.evaluates && v.graded == w.graded
 }
 
 // join is what is known where either value may be there.

@@ -825,7 +825,8 @@ func (in *Interp) layerGives(c *Call, v *Value) {
 	case strings.HasPrefix(name, "Conv") || strings.Contains(name, "Pool"):
 		if shape != nil && !strings.Contains(name, "Fractional") {
 			v.Shape = looseShape(unknownSizes(len(shape.Sizes)))
-			if dims := int(name[max(0, len(name)-2)] - '0'); strings.HasSuffix(name, "d") && len(shape.Sizes) == dims+2 {
+			if dims := int(name[max(0, len(name)-2)] - '0'); strings.HasSuffix(name, "d") &&
+				len(shape.Sizes) == dims+2 {
 				v.Shape.Sizes[0] = shape.Sizes[0] // the batch
 			}
 		}

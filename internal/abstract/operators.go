@@ -87,7 +87,8 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 			}
 			v.Num = float64(int64(a.Num / b.Num))
 		case pyast.Pow:
-			if v.Num = math.Pow(a.Num, b.Num); math.IsNaN(v.Num) || math.IsInf(v.Num, 0) || a.Type == "complex" || b.Type == "complex" {
+			if v.Num = math.Pow(a.Num, b.Num); math.IsNaN(v.Num) || math.IsInf(v.Num, 0) ||
+				a.Type == "complex" || b.Type == "complex" {
 				return &Value{Kind: Number, Soft: true}
 			}
 			if b.Num < 0 {
@@ -102,7 +103,8 @@ func (in *Interp) binary(op pyast.Op, a, b *Value, at pyast.Node) *Value {
 		return &Value{Kind: Seq, Items: append(append([]*Value{}, a.Items...), b.Items...),
 			Form: strung(a.Form, b.Form)}
 	case a.Kind == Seq && op == pyast.Mult:
-		if n, known := whole(b, 0); known && b.Kind == Number && n > 0 && a.Form == Listed && len(a.Items)*int(min(n, 64)) < 64 {
+		if n, known := whole(b, 0); known && b.Kind == Number && n > 0 && a.Form == Listed &&
+			len(a.Items)*int(min(n, 64)) < 64 {
 			return &Value{Kind: Seq, Items: slices.Repeat(a.Items, int(n))}
 		}
 		return &Value{Kind: Seq, Items: a.Items, Form: Loose}
@@ -115,7 +117,8 @@ func promote(a, b *Value, op pyast.Op) string {
 	if a.Kind == Tensor && b.Kind == Tensor {
 		switch {
 		case a.Type == b.Type:
-			if op == pyast.Div && a.Type != "" && typeAfter("div", a.Type) == "" && !strings.HasPrefix(a.Type, "complex") {
+			if op == pyast.Div && a.Type != "" && typeAfter("div", a.Type) == "" &&
+				!strings.HasPrefix(a.Type, "complex") {
 				return "float32"
 			}
 			return a.Type

@@ -16,7 +16,8 @@ type Parameter struct {
 // Schema lists the arguments of an operator's overload, aten::max.dim, in their order; nil where they are not known.
 func (a *Atlas) Schema(operator string) []Parameter { return a.schemas()[operator] }
 
-// Overloads lists the overloads of an operator by the name that they share, aten::max, sorted; those with out= left out.
+// Overloads lists the overloads of an operator by the name that they share, aten::max, sorted; those with out= left
+// out.
 func (a *Atlas) Overloads(name string) []string {
 	a.schemas()
 	return a.overloads[name]

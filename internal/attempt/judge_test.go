@@ -196,7 +196,8 @@ func TestKnownWrongIsAnOutcome(t *testing.T) {
 		says               []string
 	}{
 		"sure": {row("roi-backward-accumulates", true), "null", "wrong", fault.GateFailed, []string{
-			"operator  aten::frob", "where     net.py:7", "wrong     gradients too large", "more than 512 gradients", "torch 2.1.0 to 2.13.0",
+			"operator  aten::frob", "where     net.py:7", "wrong     gradients too large", "more than 512 gradients",
+			"torch 2.1.0 to 2.13.0",
 			"vision PR 9510", "do        take torch 2.14", "[roi-backward-accumulates]"}},
 		"not sure": {row("roi-backward-accumulates", false), "null", "ok", fault.OK,
 			[]string{"perhaps   known wrong results that one call does not tell (1): ",

@@ -226,8 +226,8 @@ func doctor(ctx context.Context, env *Env, opts doctorOptions) (*doctorReport, e
 // doctorWrong is how many known wrong results are named.
 const doctorWrong = 4
 
-// knownWrongOf says how many wrong results are known of the torch that is installed, on this macOS, or the one aimed at,
-// those that are certain first.
+// knownWrongOf says how many wrong results are known of the torch that is installed, on this macOS, or the one aimed
+// at, those that are certain first.
 func knownWrongOf(r *doctorReport) []evidence.Finding {
 	if r.Torch == nil {
 		return nil

@@ -26,8 +26,8 @@ func opsFacts(said []facts.Said) []opsFact {
 	return list
 }
 
-// opsFactsShown is how many facts that do no harm unseen are told one by one; wrong results are told all, and so is what
-// every call meets.
+// opsFactsShown is how many facts that do no harm unseen are told one by one; wrong results are told all, and so is
+// what every call meets.
 const opsFactsShown = 12
 
 // factsText tells facts, the worst first. Those about any tensor are named in one line, but for wrong results.
@@ -57,7 +57,8 @@ func factsText(b *strings.Builder, list []opsFact, w int) {
 			strings.Join(folded, ", ")), "· ", "    ", w)
 	}
 	if len(everywhere) > 0 {
-		wrapTo(b, "known of any tensor on MPS: "+strings.Join(everywhere, ", ")+" (`assay ops "+everywhere[0]+"` tells one)",
+		wrapTo(b, "known of any tensor on MPS: "+strings.Join(everywhere,
+			", ")+" (`assay ops "+everywhere[0]+"` tells one)",
 			"· ", "    ", w)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"assay/internal/target"
 )
 
-// knownWrong lists the wrong results that are known of a release of torch, on a macOS as target.ParseMacOS takes it ("":
-// any).
+// knownWrong lists the wrong results that are known of a release of torch, on a macOS as target.ParseMacOS takes it
+// ("": any).
 func knownWrong(torch, macos string) []facts.Said {
 	on, err := target.ParseMacOS(macos)
 	if err != nil {

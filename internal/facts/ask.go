@@ -16,8 +16,8 @@ type Question struct {
 	Python    string       // a Python name, torch.nn.Conv3d: what it comes down to, forward and backward
 	Forward   bool         // of a Python name: its forward alone
 	Everyone  bool         // rows about any tensor on MPS as well
-	// Arguments of the one call that is asked about, as an operator gets them ("": the Python name itself); nil, or a nil
-	// answer: nothing is known of them.
+	// Arguments of the one call that is asked about, as an operator gets them ("": the Python name itself); nil, or a
+	// nil answer: nothing is known of them.
 	Arguments func(operator string) Arguments
 	Outcomes  []Outcome // only these; nil: all
 }

@@ -16,16 +16,17 @@ type Clause struct {
 	Default  any `toml:"default" json:"default,omitempty"` // of an argument that is left out
 
 	// Tests on tensors: names of torch's types, or of classes of types (Classes)
-	DType         []string `toml:"dtype" json:"dtype,omitempty"`
-	NotDType      []string `toml:"not_dtype" json:"not_dtype,omitempty"`
-	UnequalDType  *int     `toml:"unequal_dtype" json:"unequal_dtype,omitempty"` // from that of the tensor at this position
-	Rank          *int     `toml:"rank" json:"rank,omitempty"`
-	NotRank       *int     `toml:"not_rank" json:"not_rank,omitempty"`
-	RankAbove     *int     `toml:"rank_above" json:"rank_above,omitempty"`
-	RankBelow     *int     `toml:"rank_below" json:"rank_below,omitempty"`
-	ElementsAbove *int64   `toml:"elements_above" json:"elements_above,omitempty"`
-	SizeAbove     *int64   `toml:"size_above" json:"size_above,omitempty"` // of any axis
-	Contiguous    *bool    `toml:"contiguous" json:"contiguous,omitempty"`
+	DType    []string `toml:"dtype" json:"dtype,omitempty"`
+	NotDType []string `toml:"not_dtype" json:"not_dtype,omitempty"`
+	// from that of the tensor at this position
+	UnequalDType  *int   `toml:"unequal_dtype" json:"unequal_dtype,omitempty"`
+	Rank          *int   `toml:"rank" json:"rank,omitempty"`
+	NotRank       *int   `toml:"not_rank" json:"not_rank,omitempty"`
+	RankAbove     *int   `toml:"rank_above" json:"rank_above,omitempty"`
+	RankBelow     *int   `toml:"rank_below" json:"rank_below,omitempty"`
+	ElementsAbove *int64 `toml:"elements_above" json:"elements_above,omitempty"`
+	SizeAbove     *int64 `toml:"size_above" json:"size_above,omitempty"` // of any axis
+	Contiguous    *bool  `toml:"contiguous" json:"contiguous,omitempty"`
 
 	// Tests on arguments
 	Is        any   `toml:"is" json:"is,omitempty"`
@@ -73,7 +74,8 @@ func (c Clause) check() error {
 	count(&tests, c.DType != nil, c.NotDType != nil, c.UnequalDType != nil, c.Rank != nil, c.NotRank != nil,
 		c.RankAbove != nil, c.RankBelow != nil, c.ElementsAbove != nil, c.SizeAbove != nil, c.Contiguous != nil)
 	ofTensor := tests
-	count(&tests, c.Is != nil, c.Not != nil, c.Above != nil, c.Below != nil, c.NotAbove != nil, c.Outside != nil, c.Among != nil,
+	count(&tests, c.Is != nil, c.Not != nil, c.Above != nil, c.Below != nil, c.NotAbove != nil, c.Outside != nil,
+		c.Among != nil,
 		c.NotAmong != nil, c.Imaginary != nil, c.Truthy != nil, c.Absent != nil)
 	switch {
 	case subjects != 1:
@@ -188,8 +190,8 @@ var Judged = []string{"adaptive_pool", "axis_over", "batch_above", "complex_seco
 	"layered", "matrix_bytes_above", "negative_dimension", "negative_float", "one_of_two_complex", "projections",
 	"scaled", "smaller_side_above", "weights_not_contiguous"}
 
-// Resulting is Arguments that know what the call gives; false where that is not known. `of = "result"` is about it where
-// no type is asked for by name.
+// Resulting is Arguments that know what the call gives; false where that is not known. `of = "result"` is about it
+// where no type is asked for by name.
 type Resulting interface {
 	Result() (Tensor, bool)
 }

@@ -1,6 +1,6 @@
 // Package facts is the one table of what is known about MPS beyond whether an operator has a kernel: what PyTorch's
-// backend refuses, what ends the process, what goes to the CPU by itself, what is wrong, what is slow. A fact stands once,
-// as a row of rows/*.toml; the double's table (facts.json) and docs/knowledge.md are generated from it, and every
+// backend refuses, what ends the process, what goes to the CPU by itself, what is wrong, what is slow. A fact stands
+// once, as a row of rows/*.toml; the double's table (facts.json) and docs/knowledge.md are generated from it, and every
 // surface, a place where a user meets facts, asks Table.Ask.
 package facts
 
@@ -40,31 +40,34 @@ var Outcomes = []Outcome{Wrong, Aborts, Refused, CPU, Slow, Warns, Ignored}
 
 // Fact is a row. Its fields are described in docs/knowledge.md.
 type Fact struct {
-	Name      string            `toml:"name" json:"name"`
-	Meets     []string          `toml:"meets" json:"meets"` // aten::sum stands for all its overloads, * for any tensor
-	Python    []string          `toml:"python" json:"python,omitempty"`
-	Always    []string          `toml:"always" json:"always,omitempty"`       // Python names of which each call meets it
-	Direction string            `toml:"direction" json:"direction,omitempty"` // forward, backward, "": as the operators say
-	Kind      string            `toml:"kind" json:"kind,omitempty"`           // what it hangs on: dtype, rank, shape, …
-	When      string            `toml:"when" json:"when"`
-	If        []Clause          `toml:"if" json:"if"`                   // all hold; empty: always; nil: one call's arguments do not tell
-	Partly    bool              `toml:"partly" json:"partly,omitempty"` // If has to hold, and what When says beyond it
-	Outcome   Outcome           `toml:"outcome" json:"outcome"`
-	Error     string            `toml:"error" json:"error,omitempty"` // the exception's class
-	Text      string            `toml:"text" json:"text,omitempty"`   // its message, {…} where it varies
-	Wrong     string            `toml:"wrong" json:"wrong,omitempty"` // what comes out instead
-	Remedy    string            `toml:"remedy" json:"remedy,omitempty"`
-	From      string            `toml:"from" json:"from,omitempty"`   // first release in which it was seen
-	Until     string            `toml:"until" json:"until,omitempty"` // last release in which it was seen
-	Fixed     string            `toml:"fixed" json:"fixed,omitempty"` // first release in which it is right
-	MacOS     string            `toml:"macos" json:"macos,omitempty"` // < 14.0, >= 26.0: only on these
-	Source    string            `toml:"source" json:"source"`
-	Known     string            `toml:"known" json:"known"`         // derived or reported
-	Open      bool              `toml:"open" json:"open,omitempty"` // the issue was open when the row was written
-	Verified  []string          `toml:"verified" json:"verified,omitempty"`
-	Call      string            `toml:"call" json:"call,omitempty"`     // the smallest Python that meets it
-	Beside    string            `toml:"beside" json:"beside,omitempty"` // as near as can be, and does not
-	Holes     map[string]string `toml:"holes" json:"holes,omitempty"`   // surface → why it cannot show the row
+	Name   string   `toml:"name" json:"name"`
+	Meets  []string `toml:"meets" json:"meets"` // aten::sum stands for all its overloads, * for any tensor
+	Python []string `toml:"python" json:"python,omitempty"`
+	// Python names of which each call meets it
+	Always []string `toml:"always" json:"always,omitempty"`
+	// forward, backward, "": as the operators say
+	Direction string `toml:"direction" json:"direction,omitempty"`
+	Kind      string `toml:"kind" json:"kind,omitempty"` // what it hangs on: dtype, rank, shape, …
+	When      string `toml:"when" json:"when"`
+	// all hold; empty: always; nil: one call's arguments do not tell
+	If       []Clause          `toml:"if" json:"if"`
+	Partly   bool              `toml:"partly" json:"partly,omitempty"` // If has to hold, and what When says beyond it
+	Outcome  Outcome           `toml:"outcome" json:"outcome"`
+	Error    string            `toml:"error" json:"error,omitempty"` // the exception's class
+	Text     string            `toml:"text" json:"text,omitempty"`   // its message, {…} where it varies
+	Wrong    string            `toml:"wrong" json:"wrong,omitempty"` // what comes out instead
+	Remedy   string            `toml:"remedy" json:"remedy,omitempty"`
+	From     string            `toml:"from" json:"from,omitempty"`   // first release in which it was seen
+	Until    string            `toml:"until" json:"until,omitempty"` // last release in which it was seen
+	Fixed    string            `toml:"fixed" json:"fixed,omitempty"` // first release in which it is right
+	MacOS    string            `toml:"macos" json:"macos,omitempty"` // < 14.0, >= 26.0: only on these
+	Source   string            `toml:"source" json:"source"`
+	Known    string            `toml:"known" json:"known"`         // derived or reported
+	Open     bool              `toml:"open" json:"open,omitempty"` // the issue was open when the row was written
+	Verified []string          `toml:"verified" json:"verified,omitempty"`
+	Call     string            `toml:"call" json:"call,omitempty"`     // the smallest Python that meets it
+	Beside   string            `toml:"beside" json:"beside,omitempty"` // as near as can be, and does not
+	Holes    map[string]string `toml:"holes" json:"holes,omitempty"`   // surface → why it cannot show the row
 
 	family string // the file that has it
 }

@@ -171,7 +171,8 @@ func TestNotWellFormed(t *testing.T) {
 	}
 }
 
-// TestForTheDouble: the double's table is what is generated from the rows: `go test ./internal/facts -update` writes it.
+// TestForTheDouble: the double's table is what is generated from the rows: `go test ./internal/facts -update` writes
+// it.
 func TestForTheDouble(t *testing.T) {
 	want, err := Load().Double()
 	if err != nil {

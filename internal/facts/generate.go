@@ -31,7 +31,8 @@ func (t *Table) Double() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("[\n")
 	for i, f := range t.All {
-		row := forDouble{Name: f.Name, Meets: f.Meets, If: f.If, Partly: f.Partly, Outcome: f.Outcome, Error: f.Error, Text: f.Text,
+		row := forDouble{Name: f.Name, Meets: f.Meets, If: f.If, Partly: f.Partly, Outcome: f.Outcome, Error: f.Error,
+			Text: f.Text,
 			From: f.From, Until: f.Until, Fixed: f.Fixed, MacOS: f.MacOS}
 		if f.Outcome != Refused { // what a remark says
 			row.When, row.Wrong, row.Known, row.Open, row.Direction = f.When, f.Wrong, f.Known, f.Open, f.Direction

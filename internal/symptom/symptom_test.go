@@ -271,7 +271,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestDouble goes through the texts that the double raises or warns with of itself, as they stand in its sources; those of facts: TestAtlas.
+// TestDouble goes through the texts that the double raises or warns with of itself, as they stand in its sources; those
+// of facts: TestAtlas.
 func TestDouble(t *testing.T) {
 	// What a script does not see, or what is no matter of the device.
 	ours := []string{"a heap without room was chosen", "read the double's table ", "put up the double: ",

@@ -18,7 +18,8 @@ import (
 var floors = map[string][]string{
 	"internal/abstract": {"file.go", "devices.go", "dtypes.go", "shape.go", "value.go", "join.go", "env.go", "class.go",
 		"arguments.go", "finder.go", "interp.go",
-		"tables.go", "layouts.go", "facts.go", "names.go", "functions.go", "members.go", "targets.go", "python.go", "torch.go",
+		"tables.go", "layouts.go", "facts.go", "names.go", "functions.go", "members.go", "targets.go",
+		"python.go", "torch.go",
 		"numpy.go", "results.go", "calls.go",
 		"conditions.go", "operators.go", "expressions.go", "statements.go", "program.go"},
 	"internal/audit": {"source.go", "load.go", "discover.go", "rule.go", "pass.go", "allow.go", "forms.go",

@@ -17,8 +17,8 @@ var TypeNotOnMPS = &audit.Rule{Name: "dtype-not-on-mps", Title: "a dtype that MP
 	}, Calls: asks(under("torch."), mpsOnly(func(p *audit.Pass, c *abstract.Call) {
 		dtype, sure := arriving(p, c)
 		if f := refusedType(p, dtype); f != nil && dtype != "float64" { // which has a rule of its own
-			p.Report(c.At, audit.Finding{Sure: sure, Text: dtype + " reaches MPS here, which does not have it: " + f.Error +
-				" (" + f.When + ")", Hint: f.Remedy, Source: f.Source, Fact: f.Name})
+			p.Report(c.At, audit.Finding{Sure: sure, Text: dtype + " reaches MPS here, which does not have it: " +
+				f.Error + " (" + f.When + ")", Hint: f.Remedy, Source: f.Source, Fact: f.Name})
 			return
 		}
 		hint, kept := "", false // kept: bytes may lie there, and kernels do not take them

@@ -23,8 +23,9 @@ var layerFunctions = map[string]string{
 	"SmoothL1Loss":     "smooth_l1_loss size_average! reduce! reduction beta",
 	"CrossEntropyLoss": "cross_entropy weight size_average! ignore_index reduce! reduction label_smoothing",
 	"NLLLoss":          "nll_loss weight size_average! ignore_index reduce! reduction",
-	"Upsample":         "interpolate size scale_factor mode align_corners", "PixelShuffle": "pixel_shuffle upscale_factor",
-	"PixelUnshuffle": "pixel_unshuffle downscale_factor", "Unfold": "im2col kernel_size dilation padding stride",
+	"Upsample":         "interpolate size scale_factor mode align_corners",
+	"PixelShuffle":     "pixel_shuffle upscale_factor",
+	"PixelUnshuffle":   "pixel_unshuffle downscale_factor", "Unfold": "im2col kernel_size dilation padding stride",
 	"Fold": "col2im output_size kernel_size dilation padding stride",
 }
 
@@ -53,22 +54,22 @@ func throughLayer(p *audit.Pass, c *abstract.Call, path string) []*reached {
 	}
 	switch {
 	case name == "Linear":
-		return a.to("aten::linear", map[string]*abstract.Value{"input": x,
+		return a.to("aten::linear", values{"input": x,
 			"weight": parameter(made.Arg(1, "out_features"), made.Arg(0, "in_features"))})
 	case name == "Embedding":
 		a.positional = []*abstract.Value{x, parameter(made.Arg(0, "num_embeddings"), made.Arg(1, "embedding_dim"))}
 		a.named = []abstract.Named{{Name: "max_norm", Value: or(made.Arg(3, "max_norm"), zero)}}
 		return functions["embedding"](p, a)
 	case name == "LayerNorm":
-		return a.to("aten::native_layer_norm", map[string]*abstract.Value{"input": x, "weight": parameter()})
+		return a.to("aten::native_layer_norm", values{"input": x, "weight": parameter()})
 	case strings.HasPrefix(name, "BatchNorm"):
-		return a.to("aten::native_batch_norm", map[string]*abstract.Value{"input": x, "weight": parameter(nil),
+		return a.to("aten::native_batch_norm", values{"input": x, "weight": parameter(nil),
 			"training": {Kind: abstract.Bool, Yes: !layer.Evaluates()}})
 	case name == "LSTM":
 		if x.Kind != abstract.Tensor {
 			return nil
 		}
-		return a.to("aten::lstm.input", map[string]*abstract.Value{"input": x, "hx": a.get(1, "hx"),
+		return a.to("aten::lstm.input", values{"input": x, "hx": a.get(1, "hx"),
 			"has_biases": or(made.Arg(3, "bias"), trueValue), "num_layers": or(made.Arg(2, "num_layers"), one),
 			"dropout": or(made.Arg(5, "dropout"), zero), "train": {Kind: abstract.Bool, Yes: !layer.Evaluates()},
 			"bidirectional": or(made.Arg(6, "bidirectional"), falseValue),
@@ -106,12 +107,14 @@ func throughConvolution(a argumentsOf, name string, made *abstract.Call, x *abst
 	}
 	at := map[string]int{"stride": 3, "padding": 4, "dilation": 5, "groups": 6, "padding_mode": 8}
 	if kind == "ConvTranspose" {
-		at = map[string]int{"stride": 3, "padding": 4, "output_padding": 5, "groups": 6, "dilation": 8, "padding_mode": 9}
+		at = map[string]int{"stride": 3, "padding": 4, "output_padding": 5, "groups": 6, "dilation": 8,
+			"padding_mode": 9}
 	}
 	get := func(name string, otherwise *abstract.Value) *abstract.Value {
 		return or(made.Arg(at[name], name), otherwise)
 	}
-	if mode := made.Arg(at["padding_mode"], "padding_mode"); mode != nil && (mode.Kind != abstract.Str || mode.Text != "zeros") {
+	if mode := made.Arg(at["padding_mode"], "padding_mode"); mode != nil &&
+		(mode.Kind != abstract.Str || mode.Text != "zeros") {
 		return nil
 	}
 	kernel := made.Arg(2, "kernel_size")
@@ -126,7 +129,7 @@ func throughConvolution(a argumentsOf, name string, made *abstract.Call, x *abst
 		}
 		sizes = append(sizes, k)
 	}
-	return convolved(a, map[string]*abstract.Value{"input": x, "weight": parameter(sizes...),
+	return convolved(a, values{"input": x, "weight": parameter(sizes...),
 		"stride": get("stride", one), "padding": get("padding", zero), "dilation": get("dilation", one),
 		"output_padding": get("output_padding", zero), "groups": get("groups", one),
 		"transposed": {Kind: abstract.Bool, Yes: kind == "ConvTranspose"}})
@@ -402,4 +405,45 @@ func (r *reached) convolvedOver(limit any) facts.Answer {
 		}
 	}
 	return answer
+}
+
+// reaches lists the operators that a call comes to for sure, with their arguments: those of its own name, and what
+// these call whatever they are given. Of several overloads that the arguments may mean each is listed.
+func reaches(p *audit.Pass, c *abstract.Call) []*reached {
+	path, isModule := strings.CutSuffix(c.Path, ".__call__")
+	if isModule && c.Self != nil && c.Self.Kind == abstract.Module {
+		return throughLayer(p, c, path)
+	}
+	positional := c.Args
+	method := strings.HasPrefix(path, "torch.Tensor.")
+	if method && c.Self != nil {
+		positional = append([]*abstract.Value{c.Self}, c.Args...)
+	}
+	a := argumentsOf{p: p, positional: positional, named: c.Named, open: c.Open, result: result(p, c)}
+	name := ""
+	switch rest, functional := strings.CutPrefix(path, "torch.nn.functional."); {
+	case functional:
+		if special := functions[rest]; special != nil {
+			return special(p, a)
+		}
+		if !ownWay["aten::"+rest] {
+			name = "aten::" + rest
+		}
+	case strings.HasPrefix(path, "torch.ops.aten."):
+		name = "aten::" + strings.TrimPrefix(path, "torch.ops.aten.")
+	case method && symbols[last(path)] != "":
+		name = "aten::" + symbols[last(path)]
+	case strings.HasPrefix(path, "torch."):
+		rest := strings.TrimPrefix(strings.TrimPrefix(path, "torch."), "Tensor.")
+		if special := functions[rest]; special != nil {
+			return special(p, a)
+		}
+		if name = p.Namesake(path); ownWay[name] {
+			name = ""
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	return a.operator(name)
 }

@@ -10,16 +10,19 @@ import (
 	"assay/internal/facts"
 )
 
+// values are arguments by their names.
+type values map[string]*abstract.Value
+
 // reached is an operator that a call comes to, whatever else is open, with what is known of its arguments. It is
 // facts.Arguments.
 type reached struct {
 	operator string
 	schema   []atlas.Parameter
-	given    map[string]*abstract.Value // by the schema's names; nil: given, and not known
-	open     bool                       // more may be given
-	depends  string                     // on what it is that the call comes to it; "": on nothing
-	instead  []*reached                 // other overloads that the arguments may mean
-	autocast bool                       // types are autocast's choice
+	given    values     // by the schema's names; nil: given, and not known
+	open     bool       // more may be given
+	depends  string     // on what it is that the call comes to it; "": on nothing
+	instead  []*reached // other overloads that the arguments may mean
+	autocast bool       // types are autocast's choice
 	result   *abstract.Value
 }
 
@@ -153,8 +156,9 @@ func (r *reached) numbers(name string) ([]int64, bool) {
 }
 
 // bind gives a call's arguments the names of an operator's schema; false where they do not fit it.
-func bind(schema []atlas.Parameter, positional []*abstract.Value, named []abstract.Named, open bool) (map[string]*abstract.Value, bool) {
-	given := map[string]*abstract.Value{}
+func bind(schema []atlas.Parameter, positional []*abstract.Value, named []abstract.Named,
+	open bool) (values, bool) {
+	given := values{}
 	at := 0
 	for i := 0; i < len(positional); i++ {
 		if at >= len(schema) || schema[at].Keyword {
@@ -162,7 +166,8 @@ func bind(schema []atlas.Parameter, positional []*abstract.Value, named []abstra
 		}
 		v := positional[i]
 		p := schema[at]
-		if p.Kind == 'A' && v.Kind == abstract.Number && i+1 < len(positional) && positional[i+1].Kind == abstract.Number &&
+		if p.Kind == 'A' && v.Kind == abstract.Number && i+1 < len(positional) &&
+			positional[i+1].Kind == abstract.Number &&
 			(at+1 >= len(schema) || schema[at+1].Keyword) { // sizes one by one
 			v = &abstract.Value{Kind: abstract.Seq, Items: positional[i:]}
 			i = len(positional)
@@ -238,46 +243,6 @@ var symbols = map[string]string{"__add__": "add", "__sub__": "sub", "__mult__": 
 	"__matmult__": "matmul", "__pow__": "pow", "__mod__": "remainder", "__lshift__": "bitwise_left_shift",
 	"__rshift__": "bitwise_right_shift", "__bitand__": "bitwise_and", "__bitor__": "bitwise_or",
 	"__bitxor__": "bitwise_xor", "__floordiv__": "floor_divide"}
-
-// reaches lists the operators that a call comes to for sure, with their arguments: those of its own name, and what
-// these call whatever they are given. Of several overloads that the arguments may mean each is listed.
-func reaches(p *audit.Pass, c *abstract.Call) []*reached {
-	path, isModule := strings.CutSuffix(c.Path, ".__call__")
-	if isModule && c.Self != nil && c.Self.Kind == abstract.Module {
-		return throughLayer(p, c, path)
-	}
-	positional := c.Args
-	method := strings.HasPrefix(path, "torch.Tensor.")
-	if method && c.Self != nil {
-		positional = append([]*abstract.Value{c.Self}, c.Args...)
-	}
-	name := ""
-	switch rest, functional := strings.CutPrefix(path, "torch.nn.functional."); {
-	case functional:
-		if special := functions[rest]; special != nil {
-			return special(p, argumentsOf{p: p, positional: positional, named: c.Named, open: c.Open, result: result(p, c)})
-		}
-		if !ownWay["aten::"+rest] {
-			name = "aten::" + rest
-		}
-	case strings.HasPrefix(path, "torch.ops.aten."):
-		name = "aten::" + strings.TrimPrefix(path, "torch.ops.aten.")
-	case method && symbols[last(path)] != "":
-		name = "aten::" + symbols[last(path)]
-	case strings.HasPrefix(path, "torch."):
-		rest := strings.TrimPrefix(strings.TrimPrefix(path, "torch."), "Tensor.")
-		if special := functions[rest]; special != nil {
-			return special(p, argumentsOf{p: p, positional: positional, named: c.Named, open: c.Open, result: result(p, c)})
-		}
-		if name = p.Namesake(path); ownWay[name] {
-			name = ""
-		}
-	}
-	if name == "" {
-		return nil
-	}
-	return argumentsOf{p: p, positional: positional, named: c.Named, open: c.Open, result: result(p, c)}.operator(name)
-}
 
 func result(p *audit.Pass, c *abstract.Call) *abstract.Value {
 	if c.Node == nil { // an operator of Python: what it gives is not kept
@@ -359,14 +324,14 @@ func (a argumentsOf) written(overload string) string {
 	return overload + ".out"
 }
 
-func (a argumentsOf) reached(operator string, given map[string]*abstract.Value) *reached {
+func (a argumentsOf) reached(operator string, given values) *reached {
 	return &reached{operator: operator, schema: a.p.Target.Atlas.Schema(operator), given: given, open: a.open,
 		result: a.result, autocast: a.p.In("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast",
 			"torch.amp.autocast_mode.autocast") != nil}
 }
 
 // to is an operator with arguments by name, and what it comes to. Those that the Python call leaves out are not given.
-func (a argumentsOf) to(operator string, given map[string]*abstract.Value) []*reached {
+func (a argumentsOf) to(operator string, given values) []*reached {
 	for name, v := range given {
 		if v == nil {
 			delete(given, name)
@@ -376,7 +341,8 @@ func (a argumentsOf) to(operator string, given map[string]*abstract.Value) []*re
 	return append([]*reached{r}, below(a, r)...)
 }
 
-// renamed are operators that call one other with their own arguments, whatever these are. Source: aten/src/ATen/native of the releases.
+// renamed are operators that call one other with their own arguments, whatever these are. Source: aten/src/ATen/native
+// of the releases.
 var renamed = map[string]string{
 	"aten::linalg_inv": "aten::linalg_inv_ex", "aten::inverse": "aten::linalg_inv",
 	"aten::linalg_solve": "aten::_linalg_solve_ex", "aten::linalg_solve_ex": "aten::_linalg_solve_ex",
@@ -387,7 +353,8 @@ var renamed = map[string]string{
 	"aten::linalg_eigh":      "aten::_linalg_eigh",
 	"aten::special_gammainc": "aten::igamma", "aten::special_gammaincc": "aten::igammac",
 	"aten::cummax": "aten::_cummax_helper", "aten::cummin": "aten::_cummin_helper",
-	"aten::lstm.input": "aten::_lstm_mps", "aten::cross": "aten::linalg_cross", "aten::matrix_exp": "aten::linalg_matrix_exp",
+	"aten::lstm.input": "aten::_lstm_mps", "aten::cross": "aten::linalg_cross",
+	"aten::matrix_exp":  "aten::linalg_matrix_exp",
 	"aten::log_sigmoid": "aten::log_sigmoid_forward", "aten::logsigmoid": "aten::log_sigmoid_forward",
 	"aten::nll_loss":   "aten::nll_loss_forward",
 	"aten::nll_loss2d": "aten::nll_loss2d_forward", "aten::true_divide.Tensor": "aten::div.Tensor",
@@ -404,7 +371,7 @@ func below(a argumentsOf, r *reached) []*reached {
 		to = renamed[base]
 	}
 	if to != "" {
-		given := map[string]*abstract.Value{}
+		given := values{}
 		schema := a.p.Target.Atlas.Schema(to)
 		for name, v := range r.given { // by name, the first by its place
 			if len(r.schema) > 0 && len(schema) > 0 && name == r.schema[0].Name {
@@ -427,13 +394,13 @@ func below(a argumentsOf, r *reached) []*reached {
 			}
 			return nil
 		}
-		return a.to("aten::_"+strings.TrimPrefix(base, "aten::"), map[string]*abstract.Value{"self": x,
+		return a.to("aten::_"+strings.TrimPrefix(base, "aten::"), values{"self": x,
 			"dim": r.given["dim"], "half_to_float": half})
 	case "aten::matmul":
 		return product(a, r.given["self"], r.given["other"])
 	case "aten::adaptive_avg_pool2d":
 		if size, ok := r.numbers("output_size"); ok && slices.ContainsFunc(size, func(n int64) bool { return n != 1 }) {
-			return a.to("aten::_adaptive_avg_pool2d", map[string]*abstract.Value{"self": r.given["self"],
+			return a.to("aten::_adaptive_avg_pool2d", values{"self": r.given["self"],
 				"output_size": r.given["output_size"]})
 		}
 	}
@@ -451,13 +418,13 @@ func product(a argumentsOf, x, y *abstract.Value) []*reached {
 	m, n := len(x.Shape.Sizes), len(y.Shape.Sizes)
 	switch {
 	case m == 1 && n == 1:
-		return a.to("aten::dot", map[string]*abstract.Value{"self": x, "tensor": y})
+		return a.to("aten::dot", values{"self": x, "tensor": y})
 	case m == 2 && n == 1:
-		return a.to("aten::mv", map[string]*abstract.Value{"self": x, "vec": y})
+		return a.to("aten::mv", values{"self": x, "vec": y})
 	case m == 2 && n == 2:
-		return a.to("aten::mm", map[string]*abstract.Value{"self": x, "mat2": y})
+		return a.to("aten::mm", values{"self": x, "mat2": y})
 	case m == 3 && n == 3:
-		return a.to("aten::bmm", map[string]*abstract.Value{"self": x, "mat2": y})
+		return a.to("aten::bmm", values{"self": x, "mat2": y})
 	}
 	return nil
 }
@@ -471,16 +438,16 @@ func init() {
 		"conv_transpose1d": convolution(true), "conv_transpose2d": convolution(true),
 		"conv_transpose3d": convolution(true),
 		"embedding": func(_ *audit.Pass, a argumentsOf) []*reached {
-			list := a.to("aten::embedding", map[string]*abstract.Value{"weight": a.get(1, "weight"),
+			list := a.to("aten::embedding", values{"weight": a.get(1, "weight"),
 				"indices": a.get(0, "input")})
 			if n, ok := number(a.get(3, "max_norm")); ok && n > 0 {
-				list = append(list, a.to("aten::embedding_renorm_", map[string]*abstract.Value{"self": a.get(1, "weight"),
+				list = append(list, a.to("aten::embedding_renorm_", values{"self": a.get(1, "weight"),
 					"indices": a.get(0, "input")})...)
 			}
 			return list
 		},
 		"layer_norm": func(_ *audit.Pass, a argumentsOf) []*reached {
-			return a.to("aten::native_layer_norm", map[string]*abstract.Value{"input": a.get(0, "input"),
+			return a.to("aten::native_layer_norm", values{"input": a.get(0, "input"),
 				"weight": a.get(2, "weight"), "bias": a.get(3, "bias")})
 		},
 		"batch_norm":                   batchNorm,
@@ -491,15 +458,15 @@ func init() {
 			if t := a.get(2, "training"); t != nil && !isTrue(t) || a.get(3, "inplace") != nil {
 				return nil
 			}
-			return a.to("aten::native_dropout", map[string]*abstract.Value{"input": a.get(0, "input"), "p": a.get(1, "p")})
+			return a.to("aten::native_dropout", values{"input": a.get(0, "input"), "p": a.get(1, "p")})
 		},
 		"cross_entropy": func(_ *audit.Pass, a argumentsOf) []*reached {
 			x, target := a.get(0, "input"), a.get(1, "target")
 			if x == nil || target == nil || target.Type != "int64" || x.Shape == nil || len(x.Shape.Sizes) > 2 {
 				return nil
 			}
-			return append(a.to("aten::_log_softmax", map[string]*abstract.Value{"self": x, "half_to_float": falseValue}),
-				a.to("aten::nll_loss_forward", map[string]*abstract.Value{"self": x, "target": target})...)
+			return append(a.to("aten::_log_softmax", values{"self": x, "half_to_float": falseValue}),
+				a.to("aten::nll_loss_forward", values{"self": x, "target": target})...)
 		},
 		"nll_loss": func(_ *audit.Pass, a argumentsOf) []*reached {
 			x := a.get(0, "input")
@@ -510,7 +477,7 @@ func init() {
 			if len(x.Shape.Sizes) == 4 {
 				op = "aten::nll_loss2d_forward"
 			}
-			return a.to(op, map[string]*abstract.Value{"self": x, "target": a.get(1, "target")})
+			return a.to(op, values{"self": x, "target": a.get(1, "target")})
 		},
 		"mse_loss": loss("aten::mse_loss"), "smooth_l1_loss": loss("aten::smooth_l1_loss"),
 		"huber_loss": loss("aten::huber_loss"),
@@ -521,18 +488,18 @@ func init() {
 			return softmaxOf(a, "aten::log_softmax.int")
 		},
 		"logsigmoid": func(_ *audit.Pass, a argumentsOf) []*reached {
-			return a.to("aten::log_sigmoid_forward", map[string]*abstract.Value{"self": a.get(0, "input")})
+			return a.to("aten::log_sigmoid_forward", values{"self": a.get(0, "input")})
 		},
 		"unique": func(_ *audit.Pass, a argumentsOf) []*reached {
 			if a.get(4, "dim") != nil {
 				return nil
 			}
-			return a.to("aten::_unique2", map[string]*abstract.Value{"self": a.get(0, "input"),
+			return a.to("aten::_unique2", values{"self": a.get(0, "input"),
 				"sorted": a.get(1, "sorted"), "return_inverse": a.get(2, "return_inverse"),
 				"return_counts": a.get(3, "return_counts")})
 		},
 		"unique_consecutive": func(_ *audit.Pass, a argumentsOf) []*reached {
-			return a.to("aten::unique_consecutive", map[string]*abstract.Value{"self": a.get(0, "input")})
+			return a.to("aten::unique_consecutive", values{"self": a.get(0, "input")})
 		},
 		"__getitem__": func(_ *audit.Pass, a argumentsOf) []*reached {
 			return indexing(a, "aten::index.Tensor", nil)
@@ -541,7 +508,7 @@ func init() {
 			return indexing(a, "aten::index_put_", a.get(2))
 		},
 		"bilinear": func(_ *audit.Pass, a argumentsOf) []*reached {
-			return a.to("aten::_trilinear", map[string]*abstract.Value{"i1": a.get(0, "input1"), "i2": a.get(2, "weight"),
+			return a.to("aten::_trilinear", values{"i1": a.get(0, "input1"), "i2": a.get(2, "weight"),
 				"i3": a.get(1, "input2")})
 		},
 		"to": func(_ *audit.Pass, a argumentsOf) []*reached {
@@ -549,7 +516,7 @@ func init() {
 			if x == nil || a.result == nil || x.Where == a.result.Where && x.Type == a.result.Type {
 				return nil
 			}
-			return a.to("aten::_to_copy", map[string]*abstract.Value{"self": x,
+			return a.to("aten::_to_copy", values{"self": x,
 				"non_blocking": or(a.get(3, "non_blocking"), falseValue)})
 		},
 		"randn": drawn("aten::normal_"), "rand": drawn("aten::uniform_"),
@@ -560,13 +527,14 @@ func init() {
 
 func softmaxOf(a argumentsOf, operator string) []*reached {
 	dtype := a.get(-1, "dtype")
-	return a.to(operator, map[string]*abstract.Value{"self": a.get(0, "input"), "dim": a.get(1, "dim"), "dtype": dtype})
+	return a.to(operator, values{"self": a.get(0, "input"), "dim": a.get(1, "dim"), "dtype": dtype})
 }
 
 func loss(operator string) func(*audit.Pass, argumentsOf) []*reached {
 	return func(_ *audit.Pass, a argumentsOf) []*reached {
-		return a.to(operator, map[string]*abstract.Value{"self": a.get(0, "input"), "target": a.get(1, "target"),
-			"beta": a.get(-1, "beta"), "delta": a.get(-1, "delta"), "reduction": coded(a.get(-1, "reduction"), 1, "none", "mean", "sum")})
+		return a.to(operator, values{"self": a.get(0, "input"), "target": a.get(1, "target"),
+			"beta": a.get(-1, "beta"), "delta": a.get(-1, "delta"),
+			"reduction": coded(a.get(-1, "reduction"), 1, "none", "mean", "sum")})
 	}
 }
 
@@ -580,17 +548,18 @@ func transform(operator string) func(*audit.Pass, argumentsOf) []*reached {
 		if dim == nil {
 			dim = &abstract.Value{Kind: abstract.Seq}
 			for i := range x.Shape.Sizes {
-				dim.Items = append(dim.Items, &abstract.Value{Kind: abstract.Number, Type: "int", Num: float64(i), Text: "0"})
+				dim.Items = append(dim.Items, &abstract.Value{Kind: abstract.Number, Type: "int", Num: float64(i),
+					Text: "0"})
 			}
 		}
-		return a.to(operator, map[string]*abstract.Value{"self": x, "dim": dim})
+		return a.to(operator, values{"self": x, "dim": dim})
 	}
 }
 
 // convolution: the functions' arguments stand in the order of the operator's, but for those of transposed ones.
 func convolution(isTransposed bool) func(*audit.Pass, argumentsOf) []*reached {
 	return func(_ *audit.Pass, a argumentsOf) []*reached {
-		given := map[string]*abstract.Value{"input": a.get(0, "input"), "weight": a.get(1, "weight"),
+		given := values{"input": a.get(0, "input"), "weight": a.get(1, "weight"),
 			"bias": a.get(2, "bias"), "stride": or(a.get(3, "stride"), one), "padding": or(a.get(4, "padding"), zero),
 			"dilation": or(a.get(5, "dilation"), one), "groups": or(a.get(6, "groups"), one), "transposed": falseValue}
 		if isTransposed {
@@ -602,7 +571,7 @@ func convolution(isTransposed bool) func(*audit.Pass, argumentsOf) []*reached {
 }
 
 // convolved is aten::convolution, and the kernels of MPS below it.
-func convolved(a argumentsOf, given map[string]*abstract.Value) []*reached {
+func convolved(a argumentsOf, given values) []*reached {
 	return a.to("aten::convolution", given)
 }
 
@@ -620,7 +589,7 @@ func or(v, otherwise *abstract.Value) *abstract.Value {
 }
 
 func batchNorm(_ *audit.Pass, a argumentsOf) []*reached {
-	return a.to("aten::native_batch_norm", map[string]*abstract.Value{"input": a.get(0, "input"),
+	return a.to("aten::native_batch_norm", values{"input": a.get(0, "input"),
 		"weight": a.get(3, "weight"), "bias": a.get(4, "bias"), "training": or(a.get(5, "training"), falseValue)})
 }
 
@@ -638,7 +607,7 @@ func coded(v *abstract.Value, otherwise int, names ...string) *abstract.Value {
 // drawn: a factory of random numbers fills a tensor in place.
 func drawn(operator string) func(*audit.Pass, argumentsOf) []*reached {
 	return func(_ *audit.Pass, a argumentsOf) []*reached {
-		return a.to(operator, map[string]*abstract.Value{"self": a.result})
+		return a.to(operator, values{"self": a.result})
 	}
 }
 
@@ -655,7 +624,7 @@ func gridSample(_ *audit.Pass, a argumentsOf) []*reached {
 	if op == "" {
 		return nil
 	}
-	return a.to(op, map[string]*abstract.Value{"input": x, "grid": grid,
+	return a.to(op, values{"input": x, "grid": grid,
 		"interpolation_mode": coded(a.get(2, "mode"), 0, "bilinear", "nearest", "bicubic"),
 		"padding_mode":       coded(a.get(3, "padding_mode"), 0, "zeros", "border", "reflection")})
 }
@@ -695,10 +664,10 @@ func interpolated(_ *audit.Pass, a argumentsOf) []*reached {
 	if len(a.p.Target.Atlas.Schema("aten::"+op)) > 0 {
 		name = a.p.Target.Atlas.Schema("aten::" + op)[0].Name
 	}
-	given := map[string]*abstract.Value{name: x, "align_corners": a.get(4, "align_corners")}
+	given := values{name: x, "align_corners": a.get(4, "align_corners")}
 	list := a.to("aten::"+op, given)
 	if len(a.p.Target.Atlas.Schema("aten::"+op+".vec")) > 0 {
-		given = map[string]*abstract.Value{"input": x, "align_corners": a.get(4, "align_corners")}
+		given = values{"input": x, "align_corners": a.get(4, "align_corners")}
 		list = append(list, a.to("aten::"+op+".vec", given)...)
 	}
 	return list
@@ -706,7 +675,7 @@ func interpolated(_ *audit.Pass, a argumentsOf) []*reached {
 
 // attention: without gradients the kernel of MPS is taken. Source: aten/src/ATen/native/transformers/attention.cpp.
 func attention(p *audit.Pass, a argumentsOf) []*reached {
-	given := map[string]*abstract.Value{"query": a.get(0, "query"), "key": a.get(1, "key"), "value": a.get(2, "value"),
+	given := values{"query": a.get(0, "query"), "key": a.get(1, "key"), "value": a.get(2, "value"),
 		"attn_mask": a.get(3, "attn_mask"), "dropout_p": a.get(4, "dropout_p"), "is_causal": a.get(5, "is_causal")}
 	list := a.to("aten::scaled_dot_product_attention", given)
 	if n, ok := number(or(given["dropout_p"], zero)); !ok || n != 0 {
@@ -735,7 +704,7 @@ func attention(p *audit.Pass, a argumentsOf) []*reached {
 }
 
 // indexing by tensors, lists and masks; by numbers and slices it is a view.
-func indexing(a argumentsOf, operator string, values *abstract.Value) []*reached {
+func indexing(a argumentsOf, operator string, set *abstract.Value) []*reached {
 	x, index := a.get(0), a.get(1)
 	if x == nil || index == nil {
 		return nil
@@ -747,8 +716,8 @@ func indexing(a argumentsOf, operator string, values *abstract.Value) []*reached
 	if !slices.ContainsFunc(parts.Items, func(v *abstract.Value) bool { return v.Kind == abstract.Tensor }) {
 		return nil
 	}
-	given := map[string]*abstract.Value{"self": x, "indices": parts, "values": values}
-	if values != nil {
+	given := values{"self": x, "indices": parts, "values": set}
+	if set != nil {
 		given["accumulate"] = falseValue
 	}
 	return a.to(operator, given)

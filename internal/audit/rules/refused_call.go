@@ -38,8 +38,8 @@ func runRefusedCall(p *audit.Pass, c *abstract.Call) {
 			text = fmt.Sprintf("%s%s on MPS in torch %s %s: %s", shortName(c.Path), m.pass(), p.Target.Torch.Version,
 				what, varies.ReplaceAllString(m.Text, "…"))
 		}
-		p.Report(c.At, audit.Finding{Severity: severity, Sure: m.sure, Text: text + m.depends, Hint: m.hint(), Source: m.Source,
-			Fact: m.Name})
+		p.Report(c.At, audit.Finding{Severity: severity, Sure: m.sure, Text: text + m.depends, Hint: m.hint(),
+			Source: m.Source, Fact: m.Name})
 		return // what it would meet after that, nobody gets to
 	}
 }

@@ -30,9 +30,10 @@ func runSlowCall(p *audit.Pass, c *abstract.Call) {
 		if m.Outcome == facts.Slow {
 			severity, what = audit.Notice, "is slower than it could be"
 		}
-		p.Report(c.At, audit.Finding{Severity: severity, Sure: m.sure, Text: fmt.Sprintf("%s%s %s on MPS in torch %s: %s",
-			shortName(c.Path), m.pass(), what, p.Target.Torch.Version, m.When) + m.depends, Hint: m.Remedy, Source: m.Source,
-			Fact: m.Name})
+		text := fmt.Sprintf("%s%s %s on MPS in torch %s: %s", shortName(c.Path), m.pass(), what,
+			p.Target.Torch.Version, m.When)
+		p.Report(c.At, audit.Finding{Severity: severity, Sure: m.sure, Text: text + m.depends, Hint: m.Remedy,
+			Source: m.Source, Fact: m.Name})
 		return
 	}
 }

@@ -131,7 +131,8 @@ func graded(c *abstract.Call) bool {
 // they do not. Source: torchvision/ops/roi_align.py and those beside it.
 func roiGradient(p *audit.Pass, c *abstract.Call, path string) *reached {
 	name := last(path)
-	if !strings.HasPrefix(path, "torchvision.ops.") || !strings.HasSuffix(name, "roi_align") && !strings.HasSuffix(name, "roi_pool") {
+	if !strings.HasPrefix(path, "torchvision.ops.") || !strings.HasSuffix(name, "roi_align") &&
+		!strings.HasSuffix(name, "roi_pool") {
 		return nil
 	}
 	a := argumentsOf{p: p, positional: c.Args, named: c.Named}
@@ -140,7 +141,7 @@ func roiGradient(p *audit.Pass, c *abstract.Call, path string) *reached {
 		len(boxes.Shape.Sizes) != 2 {
 		return nil
 	}
-	r := &reached{given: map[string]*abstract.Value{"output_size": out}}
+	r := &reached{given: values{"output_size": out}}
 	size, ok := r.numbers("output_size")
 	if !ok || len(size) == 0 {
 		return nil
@@ -193,7 +194,7 @@ func (l *looking) reached([]facts.Said) []*reached {
 
 // whole is the call as any tensor's: all tensors among its arguments, and what it gives.
 func (l *looking) whole() *reached {
-	r := &reached{given: map[string]*abstract.Value{}, open: l.c.Open, result: result(l.p, l.c)}
+	r := &reached{given: values{}, open: l.c.Open, result: result(l.p, l.c)}
 	add := func(v *abstract.Value) {
 		if v != nil && v.Kind == abstract.Tensor {
 			name := fmt.Sprint(len(r.schema))
@@ -238,7 +239,8 @@ func (r *reached) gradients(p *audit.Pass) []*reached {
 		if schema == nil {
 			continue
 		}
-		b := &reached{operator: name, schema: schema, given: map[string]*abstract.Value{}, autocast: r.autocast, open: true}
+		b := &reached{operator: name, schema: schema, given: values{}, autocast: r.autocast,
+			open: true}
 		for _, q := range schema {
 			v, there := r.given[q.Name]
 			switch {
