@@ -10,6 +10,7 @@ refuses it: the double leaves to the CPU what that refuses. float16 and bfloat16
 
 import base64
 import contextlib
+import functools
 import importlib.util
 import io
 import json
@@ -67,7 +68,7 @@ def capture(torch, trace, database, wanted):
                         first, args, kwargs = trace.copied(torch, (sample.input, sample.args, sample.kwargs))
                         if variant is not op.op:
                             first = first.detach()
-                        run(lambda: variant(first, *args, **kwargs))
+                        run(functools.partial(variant, first, *args, **kwargs))
     import torch.testing._internal.common_modules as modules
     for info in modules.module_db:
         with contextlib.suppress(Exception):
@@ -76,7 +77,7 @@ def capture(torch, trace, database, wanted):
                 made = sample.constructor_input
                 module = info.module_cls(*made.args, **made.kwargs)
                 given = sample.forward_input
-                run(lambda: module(*given.args, **given.kwargs))
+                run(functools.partial(module, *given.args, **given.kwargs))
     return found
 
 
@@ -149,7 +150,7 @@ def main():
                 continue
             full = "aten::" + key[0] + ("." + key[1] if key[1] else "")
             kept = [c for c, (f, *_) in zip(calls, found[key]) if f is func] if found.get(key) else calls
-            accepted_in = apart(lambda: types_by_release(torch, refuse, full, func, kept, releases))
+            accepted_in = apart(functools.partial(types_by_release, torch, refuse, full, func, kept, releases))
             if accepted_in is None:  # cast arguments crashed the CPU's kernel
                 left += 1
                 continue

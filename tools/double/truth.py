@@ -29,7 +29,6 @@ stopped.
 import argparse
 import ast
 import collections
-import copy
 import json
 import os
 import re
@@ -469,7 +468,10 @@ def read_lists(source, torch, macos):
     stand-in for every key that is named and for one that is not, whose entry stands under "": what they say depends on
     macOS. A text of 2.0 has lists of what works instead, and says nothing of the rest."""
     found, tree = {}, ast.parse(source)
-    newer = lambda minor=0: tuple(macos) >= (13, minor)
+
+    def newer(minor=0):
+        return tuple(macos) >= (13, minor)
+
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef) or function.name not in DIRECTION or function.name in found:
             continue

@@ -589,12 +589,3 @@ def sdpa(args, kwargs, problem):
     if problem == "strided":
         return {} if not all(t.is_contiguous() for t in (q, k, v)) else None
     return {} if any(t.dim() == 4 and t.shape[0] > 1 and t.stride(0) != t.shape[1] * t.stride(1) for t in (q, k, v)) else None
-
-
-def strided_weight(args, kwargs):
-    """A convolution's weight has strides of its own. Of one whose channels lie last, dense, PyTorch's tests of memory
-    formats compare the values and pass on Macs: it may be wrong."""
-    w = args[1]
-    if not _shaped(w, 3) or w.is_contiguous():
-        return None
-    return MAY if w.dim() == 4 and w.is_contiguous(memory_format=torch.channels_last) else {}

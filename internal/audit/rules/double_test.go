@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +64,7 @@ func TestShownOnDouble(t *testing.T) {
 		}
 	}
 	if !slices.Equal(raised, want) {
-		t.Errorf("the double refuses %v, check %v:\n%s", raised, want, fmt.Sprintf("%s", out))
+		t.Errorf("the double refuses %v, check %v:\n%s", raised, want, string(out))
 	}
 	if len(want) < 10 {
 		t.Errorf("only %d lines: the test says little", len(want))

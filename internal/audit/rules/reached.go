@@ -383,19 +383,11 @@ func below(a argumentsOf, r *reached) []*reached {
 	}
 	switch base {
 	case "aten::softmax", "aten::log_softmax":
-		x, half := r.given["self"], falseValue
 		if d := r.given["dtype"]; d != nil && d.Kind != abstract.None {
-			if d.Type != "float32" || x == nil || x.Type == "" {
-				return nil
-			}
-			if half = falseValue; x.Type == "float16" || x.Type == "bfloat16" {
-				// on the CPU and MPS the input is converted first: aten/src/ATen/native/SoftMax.cpp
-				return nil
-			}
-			return nil
+			return nil // the input is converted first: aten/src/ATen/native/SoftMax.cpp
 		}
-		return a.to("aten::_"+strings.TrimPrefix(base, "aten::"), values{"self": x,
-			"dim": r.given["dim"], "half_to_float": half})
+		return a.to("aten::_"+strings.TrimPrefix(base, "aten::"), values{"self": r.given["self"],
+			"dim": r.given["dim"], "half_to_float": falseValue})
 	case "aten::matmul":
 		return product(a, r.given["self"], r.given["other"])
 	case "aten::adaptive_avg_pool2d":
