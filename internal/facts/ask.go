@@ -55,14 +55,17 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			args = q.Arguments(s.Operator)
 		}
 		s.Fact, s.Met, s.Certain = f, f.MeetsCall(args), f.Certain(q.Torch)
-		if s.Always {
+		switch {
+		case s.Always:
 			s.Met = Yes
+		case s.Operator == "" && !f.Everywhere() && args == nil && s.Met == Yes:
+			s.Met = Open // the row's operators are met always; whether the Python name comes to them depends
 		}
 		if s.Met == No {
 			return
 		}
 		if i, again := at[f]; again {
-			if list[i].Sometimes && !s.Sometimes || list[i].Backward && !s.Backward {
+			if !list[i].Sure() && s.Sure() || list[i].Sometimes && !s.Sometimes || list[i].Backward && !s.Backward {
 				list[i] = s
 			}
 			return

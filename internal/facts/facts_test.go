@@ -249,3 +249,17 @@ func TestCertain(t *testing.T) {
 		}
 	}
 }
+
+// TestPythonNameThatMayComeToIt: a row that its operator meets always is not met by each call of a Python name that
+// comes to the operator for some arguments only.
+func TestPythonNameThatMayComeToIt(t *testing.T) {
+	for name, want := range map[string]bool{"torch.nn.Embedding": false, "torch.linalg.svd": true} {
+		row := map[string]string{"torch.nn.Embedding": "embedding-renorm-always-falls-back",
+			"torch.linalg.svd": "linalg-svd-always-falls-back"}[name]
+		for _, s := range Load().Ask(&atlas.Atlas{}, Question{Torch: "2.8.0", Python: name}) {
+			if s.Name == row && s.Sure() != want {
+				t.Errorf("%s of %s: sure %v", row, name, !want)
+			}
+		}
+	}
+}
