@@ -35,7 +35,7 @@ def rows():
     for name in sorted(os.listdir(ROWS)):
         if name.endswith(".toml"):
             with open(os.path.join(ROWS, name), "rb") as f:
-                for row in tomllib.load(f)["fact"]:
+                for row in tomllib.load(f).get("fact", ()):
                     yield dict(row, family=name[:-5])
 
 
