@@ -71,3 +71,12 @@ def test_values_that_are_not_there_may_be_any():
     assert p["index_outside"]((table, [torch.tensor([-3])]), {}) is None
     assert p["index_outside"]((table, torch.tensor([-3])), {}) == {}
     assert p["index_outside"]((table, [torch.ones(3, dtype=torch.bool)]), {}) is None
+
+
+def test_every_predicate_is_named_by_a_row_and_is_there():
+    from assay_agent.double import facts, predicates
+    named = {clause["predicate"] for rows in facts._read().values() for row in rows for clause in row["if"] or ()
+             if "predicate" in clause}
+    functions = {name for name, f in vars(predicates).items()
+                 if getattr(f, "__module__", "") == predicates.__name__ and not name.startswith("_")}
+    assert named == functions

@@ -79,33 +79,6 @@ def float_bound(args, kwargs):
     return {} if any(isinstance(b, float) for b in bounds) else None
 
 
-def to_cpu_as(args, kwargs):
-    """aten::_to_copy from the device to the CPU, to another type."""
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    return {} if device is not None and torch.device(device).type == "cpu" and dtype not in (None, args[0].dtype) \
-        else None
-
-
-def stacked_lstm(args, kwargs):
-    """aten::lstm.input with several layers or in both directions."""
-    return {} if args[4] > 1 or args[7] else None
-
-
-def input_gradient_not_asked(args, kwargs, position):
-    """The mask of the gradients that are asked for begins with False."""
-    return {} if not args[position][0] else None
-
-
-def axis_of_one(args, kwargs):
-    """A spatial axis of the input has a size of 1."""
-    return {} if 1 in args[0].shape[2:] else None
-
-
-def head_sizes_differ(args, kwargs):
-    """The last axis of value is another than that of query."""
-    return {} if args[2].shape[-1] != args[0].shape[-1] else None
-
-
 def projections(args, kwargs):
     """nn.LSTM with proj_size: the hidden state is narrower than the cell state."""
     hx = args[1]
@@ -429,12 +402,6 @@ def strided_weight(args, kwargs):
     if not _shaped(w, 3) or w.is_contiguous():
         return None
     return MAY if w.dim() == 4 and w.is_contiguous(memory_format=torch.channels_last) else {}
-
-
-def inner_over(args, kwargs, limit):
-    """The inner dimension of a product is over a limit; which products are wrong depends on the chip and on memory."""
-    factors = [a for a in args if _shaped(a, 1)]
-    return MAY if len(factors) >= 2 and factors[-2].shape[-1] > limit else None
 
 
 def linear_over(args, kwargs, limit):
