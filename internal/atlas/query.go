@@ -195,60 +195,14 @@ type Need struct {
 // release; where MPS began to take another way later than the release asked about, the earlier way is followed
 // (reroutes.txt).
 func (a *Atlas) Needs(torch Release, roots []Call) (needs []Need, untraced []string) {
-	columns := map[string]string{}
-	for _, pkg := range Packages {
-		if r, ok := a.Beside(pkg, torch.Version); ok {
-			columns[pkg] = r.Column
+	for _, met := range a.reach(torch, roots) {
+		switch {
+		case met.state != Composed:
+			needs = append(needs, Need{met.Operator, met.Sometimes, met.state})
+		case met.calls == nil:
+			untraced = append(untraced, met.Operator)
 		}
 	}
-	detours := a.detours(torch.Version)
-	for _, way := range detours {
-		if way.from == "" && way.among(roots) {
-			roots = way.without(roots)
-		}
-	}
-	seen := map[string]int{} // operator → index in needs, -1 for composed ones
-	always := map[string]bool{}
-	var walk func(list []Call, sometimes bool)
-	walk = func(list []Call, sometimes bool) {
-		for _, c := range list {
-			maybe := sometimes || c.Sometimes
-			i, again := seen[c.Operator]
-			if again && (maybe || always[c.Operator]) {
-				continue
-			}
-			always[c.Operator] = !maybe
-			if again && i >= 0 {
-				needs[i].Sometimes = false
-				continue
-			}
-			op, known := a.Operator(c.Operator)
-			state := Unknown
-			switch {
-			case known:
-				state = op.At(columns[op.Package])
-			case a.foreign(c.Operator):
-				state = Missing
-			}
-			if state == Composed {
-				seen[c.Operator] = -1
-				calls := a.Calls(c.Operator)
-				for _, way := range detours {
-					if way.from == c.Operator {
-						calls = append(way.without(calls), way.before...)
-					}
-				}
-				if calls == nil && !again {
-					untraced = append(untraced, c.Operator)
-				}
-				walk(calls, maybe)
-				continue
-			}
-			seen[c.Operator] = len(needs)
-			needs = append(needs, Need{c.Operator, maybe, state})
-		}
-	}
-	walk(roots, false)
 	slices.SortStableFunc(needs, func(x, y Need) int { return strings.Compare(x.Operator, y.Operator) })
 	slices.Sort(untraced)
 	return needs, untraced
