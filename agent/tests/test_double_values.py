@@ -293,3 +293,37 @@ def test_without_data(rehearse):
         fails(lambda: bn(x).sum().backward())
         fails(lambda: torch.linalg.solve(torch.rand(3, 3, device="mps"), torch.rand(3, device="mps")))
         """, "2.8.0", macos=[15, 5], shape_only=True) == [VIEW, OK]
+
+
+def test_attention_by_keywords(rehearse):
+    """pytorch issue 195910: wrong for half types with is_causal=True, however the tensors are handed over."""
+    lines = rehearse("""
+        q = torch.ones(1, 1, 2, 4, device="mps").half()
+        attend = torch.nn.functional.scaled_dot_product_attention
+        for call in (lambda: attend(q, q, q, is_causal=True), lambda: attend(query=q, key=q, value=q, is_causal=True),
+                     lambda: attend(q, q, value=q, is_causal=True), lambda: attend(q, q, q)):
+            double.facts.clear()
+            double.dispatch.wholes.clear()
+            call()
+            print(sorted({fact for _, fact, _, _ in double.facts} & {"sdpa-causal-half"}))
+        try:
+            attend(1, 2, 3)
+        except TypeError as error:
+            print(str(error).partition("(")[0])
+        """, "2.13.0", "0.28")
+    assert lines == ["['sdpa-causal-half']"] * 3 + ["[]", "scaled_dot_product_attention"]
+
+
+def test_linear_by_keywords(rehearse):
+    """pytorch issue 162730: wrong for a weight with strides of its own, however the tensors are handed over."""
+    lines = rehearse("""
+        x, w, linear = torch.ones(2, 3, device="mps"), torch.ones(3, 4, device="mps").t(), torch.nn.functional.linear
+        for call in (lambda: linear(x, w), lambda: linear(x, weight=w), lambda: linear(input=x, weight=w),
+                     lambda: linear(x, weight=w.contiguous())):
+            double.facts.clear()
+            call()
+            print(sorted({fact for _, fact, sure, _ in double.facts if sure}))
+        fails(lambda: linear(torch.ones(2, 3), weight=w))
+        """, "2.8.0", "0.23")
+    assert lines == ["['linear-strided-weight']"] * 3 + [
+        "[]", "RuntimeError Tensor for argument input is on cpu but expected on mps"]

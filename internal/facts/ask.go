@@ -14,7 +14,6 @@ type Question struct {
 	MacOS     [2]int       // 0.0: any
 	Operators []atlas.Call // that are called, aten::add.Tensor
 	Python    string       // a Python name, torch.nn.Conv3d: what it comes down to, forward and backward
-	Forward   bool         // of a Python name: its forward alone
 	Everyone  bool         // rows about any tensor on MPS as well
 	// Arguments of the one call that is asked about, as an operator gets them ("": the Python name itself); nil, or a
 	// nil answer: nothing is known of them.
@@ -45,9 +44,6 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 	add := func(f *Fact, s Said) {
 		if q.Torch != "" && !f.Holds(q.Torch) || !f.On(q.MacOS) ||
 			q.Outcomes != nil && !slices.Contains(q.Outcomes, f.Outcome) {
-			return
-		}
-		if f.Direction == "backward" && q.Forward {
 			return
 		}
 		var args Arguments
@@ -95,9 +91,7 @@ func (t *Table) Ask(a *atlas.Atlas, q Question) []Said {
 			}
 			api = a.In(release, api)
 			calls(a.Reached(release, api.Forward), false)
-			if !q.Forward {
-				calls(a.Reached(release, api.Backward), true)
-			}
+			calls(a.Reached(release, api.Backward), true)
 		}
 	}
 	if q.Everyone {

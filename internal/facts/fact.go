@@ -72,9 +72,6 @@ type Fact struct {
 	family string // the file that has it
 }
 
-// Family is the name of the file that has the row: convolution.
-func (f *Fact) Family() string { return f.family }
-
 // Holds says whether the row speaks of a release of torch.
 func (f *Fact) Holds(torch string) bool {
 	switch {

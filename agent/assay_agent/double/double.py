@@ -71,7 +71,6 @@ class Double:
         self.warned = False  # that an operator falls back
         self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
         self.facts = {}
-        self.apart = {}  # operator that a CPU takes apart before it could be seen -> its remarks
         self.shapes = Shapes() if settings["shape_only"] else None
         self.place = Place(self.make_account)
         self.stream = Stream()
@@ -135,7 +134,6 @@ class Double:
         self.refusals.clear()
         self.notes.clear()
         self.facts.clear()
-        self.apart.clear()
 
     def events(self):
         """What was seen so far, as events: operators, fallbacks, refusals, facts, notes (docs/formats/events.md)."""

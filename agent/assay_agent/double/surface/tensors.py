@@ -333,17 +333,28 @@ def _wrapper_subclass(make):
 # What a CPU takes apart before a mode could see it
 
 
+def _placed(args, kwargs, *names):
+    """The arguments by position, those of these names that are given by keyword put at their places; up to the first
+    that is missing."""
+    given = list(args)
+    for name in names[len(args):]:
+        if name not in kwargs:
+            break
+        given.append(kwargs[name])
+    return tuple(given)
+
+
 def _linear(double, func, args, kwargs):
     """mps_linear looks at placement itself from 2.4 on (Linear.mm); a CPU decomposes linear before it could be seen."""
-    if len(args) > 1 and not state.off:
-        if double.series >= (2, 4):
-            there = double.place.on_mps(args[0]), double.place.on_mps(args[1])
-            if there[0] != there[1]:
-                which = "input" if there[1] else "weight"
-                raise double.refused("aten::linear", "device", RuntimeError(
-                    "Tensor for argument %s is on cpu but expected on mps" % which))
-        if double.place.on_mps(args[1]):
-            double.dispatch.asked("aten::linear", args, kwargs)
+    given = _placed(args, kwargs, "input", "weight", "bias")
+    if len(given) > 1 and not state.off and all(isinstance(t, _Tensor) for t in given[:2]):
+        there = double.place.on_mps(given[0]), double.place.on_mps(given[1])
+        if double.series >= (2, 4) and there[0] != there[1]:
+            which = "input" if there[1] else "weight"
+            raise double.refused("aten::linear", "device", RuntimeError(
+                "Tensor for argument %s is on cpu but expected on mps" % which))
+        if there[1]:
+            double.dispatch.asked("aten::linear", given, kwargs)
     return func(*args, **kwargs)
 
 
@@ -357,13 +368,14 @@ def _lstm(double, func, args, kwargs):
 def _attention(double, func, args, kwargs):
     """aten/src/ATen/native/transformers/attention.cpp, scaled_dot_product_attention: without gradients and dropout MPS
     has an operator of its own, up to 2.7 for contiguous tensors alone. A CPU has another."""
-    if not state.off and len(args) >= 3 and double.place.on_mps(args[0]):
-        double.dispatch.asked("aten::scaled_dot_product_attention", args, kwargs)
-        q = args[:3]
-        if double.series >= (2, 5) and not argument(args, kwargs, 4, "dropout_p", 0.0) and \
+    given = _placed(args, kwargs, "query", "key", "value")
+    q = given[:3]
+    if not state.off and len(q) == 3 and all(isinstance(t, _Tensor) for t in q) and double.place.on_mps(q[0]):
+        double.dispatch.asked("aten::scaled_dot_product_attention", given, kwargs)
+        if double.series >= (2, 5) and not argument(given, kwargs, 4, "dropout_p", 0.0) and \
                 not (torch.is_grad_enabled() and any(t.requires_grad for t in q)) and \
                 (double.series >= (2, 8) or all(t.is_contiguous() for t in q)):
-            double.dispatch.asked("aten::_scaled_dot_product_attention_math_for_mps", args, kwargs)
+            double.dispatch.asked("aten::_scaled_dot_product_attention_math_for_mps", given, kwargs)
     return func(*args, **kwargs)
 
 
