@@ -50,6 +50,8 @@ type stepsEvent struct {
 	Pool      integers     `json:"pool"`
 	Opts      integers     `json:"opts"`
 	Outside   integers     `json:"outside"`
+	Raw       integers     `json:"raw"` // this and the next are not in those of earlier agents
+	Block     integers     `json:"block"`
 }
 
 // even reports whether every column but those of phases has the length of the first: what comes over a socket may be
@@ -58,6 +60,11 @@ func (r stepsEvent) even() bool {
 	for _, l := range []int{len(r.Start), len(r.Total), len(r.Epoch), len(r.Micro), len(r.Evals), len(r.Kind),
 		len(r.Live), len(r.Pool), len(r.Opts), len(r.Outside)} {
 		if l != len(r.Number) {
+			return false
+		}
+	}
+	for _, later := range []integers{r.Raw, r.Block} {
+		if later != nil && len(later) != len(r.Number) {
 			return false
 		}
 	}
@@ -228,6 +235,9 @@ type costEvent struct {
 	HooksNS  int64 `json:"hooks_ns"`
 	HeavyNS  int64 `json:"heavy_ns"`
 	ThreadNS int64 `json:"thread_ns"`
+	EpochNS  int64 `json:"epoch_ns"`
+	Bare     int   `json:"bare"`
+	BareNS   int64 `json:"bare_ns"`
 }
 
 type errorEvent struct {

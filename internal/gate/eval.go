@@ -556,7 +556,7 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 		}
 		for i, number := range run.Steps.Number {
 			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
-				run.Steps.Kind[i] == "" {
+				run.Steps.Kind[i] == w.Kind {
 				xs = append(xs, run.Steps.Total[i])
 			}
 		}
@@ -732,7 +732,7 @@ func stepError(run *evidence.Run, fig evidence.Figure) float64 {
 		}
 		for i, number := range run.Steps.Number {
 			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
-				run.Steps.Kind[i] == "" && run.Steps.Total[i] > 0 {
+				run.Steps.Kind[i] == w.Kind && run.Steps.Total[i] > 0 {
 				logs = append(logs, math.Log(run.Steps.Total[i]))
 			}
 		}

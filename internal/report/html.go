@@ -269,6 +269,11 @@ func pageOf(run *evidence.Run) *pageData {
 		tileOf(run, "until the first step", "run.startup"), tileOf(run, "assay's cost a step", "agent.step")}
 	if f := run.Figure("agent.share"); f.Known() && !d.Tiles[5].Unknown {
 		d.Tiles[5].Detail = number(f) + " of the step (" + string(f.Basis) + ")"
+		if cost := run.Figure("agent.step"); f.Low != nil && cost.Low != nil && cost.High != nil {
+			d.Tiles[5] = tileFrom("assay's cost, of the loop's time", f)
+			whole, parts := costWords(run, number)
+			d.Tiles[5].Detail = whole + "; " + parts
+		}
 	}
 
 	for _, f := range bySeverity(run.Findings) {

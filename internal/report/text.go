@@ -483,18 +483,23 @@ func (s *screen) findings() []string {
 // tail is assay's own cost and where the rest is to be read.
 func (s *screen) tail() []string {
 	run := s.run
-	cost := run.Figure("agent.step")
-	line := s.mark(cost)
-	if cost.Known() {
-		line += " a step"
-		if f := run.Figure("agent.share"); f.Known() {
-			line += ", " + s.mark(f) + " of it"
+	var out []string
+	if cost := run.Figure("agent.step"); cost.Known() && cost.Low != nil && cost.High != nil {
+		whole, parts := costWords(run, s.mark)
+		out = append(out, s.row("assay cost", clean.Line(whole)), s.row("", clean.Line(parts)))
+	} else {
+		line := s.mark(cost)
+		if cost.Known() {
+			line += " a step"
+			if f := run.Figure("agent.share"); f.Known() {
+				line += ", " + s.mark(f) + " of it"
+			}
+			if f := run.Figure("agent.total"); f.Known() {
+				line += ", " + s.mark(f) + " in all"
+			}
 		}
-		if f := run.Figure("agent.total"); f.Known() {
-			line += ", " + s.mark(f) + " in all"
-		}
+		out = append(out, s.row("assay cost", line))
 	}
-	out := []string{s.row("assay cost", line)}
 	beside := s.Report != "" && s.Evidence != "" && path.Dir(s.Report) == path.Dir(s.Evidence)
 	if beside {
 		return append(out, s.row("report",

@@ -1,4 +1,5 @@
-"""What the agent costs this run: hook calls times what one costs here, plus its longer work, as timed."""
+"""What the agent costs this run beside what the blocks measure (blocks.py): hook calls times what one costs here, and
+its longer work, as timed. Of a run that is too short for blocks it is all that is known."""
 
 import time
 
@@ -53,19 +54,29 @@ def _gather(force=False):
     if not T.number or (not force and T.number == _last[0]):
         return
     _last[0] = T.number
-    hooks = sum(_per_call.get(name, 0) * count for name, count in T.counts.items())
+    hooks = _price(T.counts)
+    bare, kept = 0, 0
+    if T.blocks is not None:
+        bare, kept = T.blocks.bare_steps, _price(T.blocks.kept(T))
     wire.put(
         {
             "ev": "cost",
             "steps": T.number,
             "hooks_ns": int(hooks) + T.memory_ns,
             "heavy_ns": T.heavy_ns,
+            "epoch_ns": T.epoch_ns,
+            "bare": bare,
+            "bare_ns": int(kept) + T.kept_ns,
             "thread_ns": wire.sender_ns() - T.sender_before,
             "per_call": {k: round(v) for k, v in _per_call.items()},
             "counts": dict(T.counts),
             "bytes": wire.sent_bytes,
         }
     )
+
+
+def _price(counts):
+    return sum(_per_call.get(name, 0) * count for name, count in counts.items())
 
 
 _last = [0]

@@ -7,7 +7,10 @@ device anyway: after the script's own item(), at a sampled step, at the end of a
 
 import ctypes
 import math
+import os
+import random
 import struct
+import time
 
 from ... import guest, wire
 from ...device import Device
@@ -15,7 +18,8 @@ from ...timeline import T
 from . import device
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
-WAITING = 512  # losses held on the device at most
+WAITING = 4096  # losses held on the device at most: half a kilobyte each, of what the allocator gives
+READING = 0.005  # of the time, at most, goes to reading losses while the hooks are off
 
 _torch = None
 _cpu = None  # Tensor.cpu as it was: what the agent copies is no call of the script's
@@ -56,6 +60,7 @@ def clear():
     """A forked child tells its own."""
     for gathered in (_losses, _waiting, _gradients, _waiting_gradients, _scaled):
         gathered[:] = []
+    _passed[0] = 0
     _accumulation.clear()
 
 
@@ -88,6 +93,26 @@ def _profiled():
 @guest.hook  # a failure of its own must not cost the step its backward pass
 def on_backward(roots):
     """A backward pass starts from roots: a tensor, or several."""
+    if not T.bare:
+        _look_at(roots)
+    else:
+        began = time.perf_counter_ns()
+        if began < _next[0]:  # drawn, so that no rhythm of the script's decides which
+            _scaled[:] = []
+            _passed[0] += 1
+            return
+        _look_at(roots)
+        took = time.perf_counter_ns() - began
+        T.kept_ns += took
+        _next[0] = began + int(took / READING * _draw.uniform(0.5, 1.5))
+
+
+_next = [0]
+_passed = [0]  # losses that were not looked at
+_draw = random.Random(os.urandom(16))  # the script's own generator stays its own
+
+
+def _look_at(roots):
     scaled, _scaled[:] = _scaled[:], []
     if overridden():
         return
@@ -173,7 +198,7 @@ def on_scale(outputs):
 def on_step(optimizer):
     """Before an optimizer steps: on a sampled step, whether its gradients are finite."""
     step = T.number + 1
-    if step % GRADS_EVERY and step != 1:
+    if T.bare or step % GRADS_EVERY and step != 1 and not T.sampled:
         return
     if T.in_opt or own_window or observed():
         return
@@ -219,9 +244,15 @@ def waited():
 
 def fetch():
     """Read what waits on the device. Called only where the host has just waited for the device."""
-    global _waiting, _waiting_gradients
     if not _waiting and not _waiting_gradients or own_window or observed():
         return
+    began = time.perf_counter_ns()
+    _fetch()
+    T.kept_ns += time.perf_counter_ns() - began
+
+
+def _fetch():
+    global _waiting, _waiting_gradients
     losses, _waiting = _waiting, []
     grads, _waiting_gradients = _waiting_gradients, []
     with _torch.no_grad():
@@ -256,6 +287,9 @@ def _gather():
     if _thinned:
         n, _thinned = _thinned, 0
         wire.put({"ev": "loss_unread", "count": n})
+    if _passed[0]:
+        n, _passed[0] = _passed[0], 0
+        wire.put({"ev": "loss_passed", "count": n})
     if _accumulation and T.number != _reported[0]:
         _reported[0] = T.number
         wire.put({"ev": "accumulation", "grounds": dict(_accumulation)})

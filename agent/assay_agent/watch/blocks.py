@@ -1,0 +1,195 @@
+"""Blocks of steps with the hooks on and off: what the agent costs is the difference between the two, measured in the run
+itself, and a step that no instrument touched is what the loop really takes.
+
+The hooks are on from the start until the profiled window is over and enough steps have been seen. Then come visits: a
+block of steps with the hooks on and one with them off, the order drawn, each of a length of its own that is drawn too,
+so that no rhythm of the script's (a log every ten steps, an evaluation every fifty) falls in with them. Between visits
+the hooks are off. The first visits follow one another; later the time between them grows with the age of the loop, and
+the blocks with it, so that a run of any length has some two hundred changes at most: CPython stops caching a class's
+attributes after a thousand changes of it (Objects/typeobject.c, MAX_VERSIONS_PER_CLASS).
+
+Off means: the hooks that have switch(on) have given the framework its own functions back. Marks of a step stay on (the
+loader's next, the backward pass, the optimizer's step), do no more than the timeline's bookkeeping, and are priced
+(cost.py). The first steps after a change are of the kind "edge" and count nowhere: the interpreter's inline caches have
+to settle.
+"""
+
+import os
+import random
+import time
+
+from .. import guest, wire
+from ..timeline import T
+
+now = time.perf_counter_ns
+
+FIRST = 40  # steps with the hooks on in any case
+SETTLED = 30  # of these, and after any window, that no window and no synchronisation touched
+STEPS = 8  # the shortest block, in steps
+NS = 200_000_000  # and in time: both must be over
+EDGE = 3  # steps after a change that count nowhere
+EARLY = 8  # visits that follow one another
+GAP = 0.1  # of the loop's age, to the next visit
+BLOCK = 0.01  # of the loop's age: a block is at least as long
+CHANGES = 250  # in a process; then the hooks stay off
+SAMPLES = 2  # synchronised steps of a visit that ends with the hooks on
+EVERY = 20  # steps from one synchronised step to the next before the first visit
+
+_switches = []  # switch(on) of each hook that has one
+
+
+class Blocks:
+    """Tells, step by step, whether the hooks are on, and which steps are synchronised or sampled."""
+
+    def __init__(self, switch, seed=None):
+        """switch(on): change the hooks, and say whether there was anything to change."""
+        self.switch = switch
+        self.draw = random.Random(os.urandom(16) if seed is None else seed)  # the script's own generator stays its own
+        self.began = None  # when the first visit began
+        self.settled = 0  # steps untouched since the last window
+        self.next_sample = EVERY
+        self.plan = []  # what is still to come of this visit: (on, block, steps, ns, samples)
+        self.visits = 0
+        self.changes = 0
+        self.on = True
+        self.edge = 0  # steps until a change has settled
+        self.block = 0  # number of the block that is under way; two of a visit follow one another; 0: none
+        self.left = 0  # its steps
+        self.until = 0  # its time
+        self.samples = 0  # steps of it still to be synchronised
+        self.told = {}  # step -> (its kind where no window or synchronisation names it, its block)
+        self.latest = "", 0  # what was told of the last step that closed
+        self.bare_steps = 0  # steps begun with the hooks off
+        self.bare_counts = {}  # calls of hooks while they were off
+        self._counts = None
+
+    def step(self, number, timeline):
+        """Decide on the step of that number, which begins now. True: it is to be synchronised, or its memory looked
+        at."""
+        sampled = False
+        if self.began is None:
+            if timeline.active:
+                self.settled = 0
+                self.next_sample = max(self.next_sample, number + EVERY - number % EVERY)
+            elif number >= self.next_sample:
+                sampled = True
+                self.next_sample = number + max(EVERY, number // EVERY)
+            else:
+                self.settled += 1
+            if number > FIRST and self.settled > SETTLED and not sampled and self.visit(timeline, first=True):
+                self.began = now()
+        if self.began is not None:
+            self.left -= 1
+            if self.left < 0 and now() >= self.until:
+                self.advance(timeline)
+            if self.samples and not self.edge:
+                self.samples -= 1
+                self.edge = 2  # the one after it finds the device idle
+                sampled = True
+        kind = "" if self.on else "bare"
+        if self.edge:
+            self.edge -= 1
+            kind = "edge"
+        if not self.on:
+            self.bare_steps += 1
+        if len(self.told) > 8:
+            self.told.clear()
+        self.told[number] = kind, self.block if not sampled else 0
+        return sampled
+
+    def of(self, number):
+        """What was told of a step that closes: its kind, and its block. Nothing was decided on some: they are as the one
+        before."""
+        self.latest = self.told.pop(number, self.latest)
+        return self.latest
+
+    def visit(self, timeline, first=False):
+        """Plan the next visit."""
+        if self.changes >= CHANGES or first and not self.switch(True):
+            return False
+        self.visits += 1
+        number = 2 * self.visits - 1
+        age = 0 if first else now() - self.began
+        draw = self.draw.uniform
+
+        def block(on, at):
+            return on, at, int(STEPS * draw(1, 2)), int(max(NS, BLOCK * age) * draw(1, 2)), 0
+
+        if self.draw.random() < 0.5:
+            self.plan = [block(True, number), block(False, number + 1)]
+            gap = 0
+        else:
+            self.plan = [block(False, number), block(True, number + 1), (True, 0, 3 * SAMPLES, 0, SAMPLES)]
+            gap = int(NS * draw(1, 2))  # the device has to be kept ahead of again
+        if self.visits > EARLY:
+            gap += int(GAP * age * draw(0.5, 1.5))
+        if gap:
+            self.plan.append((False, 0, STEPS, gap, 0))
+        if first:
+            self.advance(timeline)
+        return True
+
+    def advance(self, timeline):
+        """The block is over."""
+        if not self.plan and not self.visit(timeline):
+            self.plan.append((False, 0, 1 << 60, 0, 0))
+        on, self.block, self.left, ns, self.samples = self.plan.pop(0)
+        self.until = now() + ns
+        if on != self.on:
+            self.turn(on, timeline)
+
+    def turn(self, on, timeline):
+        """Put the hooks on or off."""
+        self.on, self.edge = on, EDGE
+        self.left += EDGE
+        self.changes += 1
+        timeline.bare = not on
+        if on:
+            self.count(timeline)
+        else:
+            self._counts = dict(timeline.counts)
+        self.switch(on)
+
+    def count(self, timeline):
+        """Add up what was called with the hooks off: they come on again."""
+        self.bare_counts, self._counts = self.kept(timeline), None
+
+    def kept(self, timeline):
+        """Calls of what stays on, while the hooks were off. Asked by the sending thread as well."""
+        since, counts = self._counts, dict(self.bare_counts)
+        if since is not None:
+            for name, n in dict(timeline.counts).items():
+                counts[name] = counts.get(name, 0) + n - since.get(name, 0)
+        return counts
+
+
+def install(framework, config):
+    if config.get("double") or config.get("only"):
+        return  # a rehearsal is asked for every call; of an --only run the ordinary steps are few
+    T.blocks = Blocks(switch)
+
+
+def watch(hooks):
+    """The hooks of a framework: those that can be switched are."""
+    for hook in hooks:
+        if hasattr(hook, "switch"):
+            _switches.append(hook.switch)
+
+
+def switch(on):
+    """Every hook that can be. A failure is a line of evidence, and the others go on."""
+    for change in _switches:
+        try:
+            change(on)
+        except Exception as err:
+            guest.pass_on(err)
+            wire.trouble("%s.switch: %r" % (change.__module__.rpartition(".")[2], err))
+    return bool(_switches)
+
+
+def clear():
+    """A forked child begins with the hooks on."""
+    if T.blocks is not None:
+        if not T.blocks.on:
+            switch(True)
+        T.blocks = Blocks(switch)
