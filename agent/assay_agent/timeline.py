@@ -26,7 +26,7 @@ now = time.perf_counter_ns
 
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
 COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside",
-           "raw", "block")
+           "raw")
 
 # name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
 # shown it.
@@ -97,6 +97,7 @@ class Timeline:
         self.device = Device("")  # that trains, once seen
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
+        self.outside_before = 0  # and up to that step
         self.batch = None  # (loader, iterator) serials of the last batch
         self.primary = None  # the loader that epochs are counted by
         self.primary_pass = None
@@ -115,7 +116,7 @@ class Timeline:
         self.sender_before = 0  # CPU time of the sender thread before the first step closed
         self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
         self.epoch_ns = 0  # of that, the looks at the end of epochs
-        self.kept_ns = 0  # what is done in steps with the hooks off beside the bookkeeping, timed
+        self.kept_ns = 0  # turning the hooks off and on, and reading losses while they are off, timed
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
 
     # -- what there is ------------------------------------------------------------------------------------------------
@@ -285,12 +286,13 @@ class Timeline:
                 self.epoch_step = 0
                 self.epoch_ended = self.pass_over = False
         self.epoch_step += 1
-        kind, block = ("", 0) if self.blocks is None else self.blocks.of(self.number)
+        kind = "" if self.blocks is None else self.blocks.of(self.number)
         raw = self.ended - self.ended_before if self.ended_before else 0
         self.ended_before = self.ended
         self.rows.append((self.number, step.start, t - step.start, () if kind in ("bare", "edge") else step.acc,
                           self.epoch, step.micro, step.evals, self.kind or kind, step.live, step.pool, len(step.opts),
-                          self.outside, raw, block))
+                          self.outside, raw))
+        self.outside_before += self.outside
         self.outside = 0
         self.counts["step"] += 1
         if self.number == 1:

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,6 @@ import (
 )
 
 const (
-	minBlock = 5 // steps of a block, fewer say nothing of it
 	minPairs = 6 // of blocks: fewer have no interval of 95 % (stats.SignedRank)
 	// after a step that was waited for or profiled the device has run dry, and the host runs ahead of it again
 	recovery = 8
@@ -42,54 +42,102 @@ func (b *builder) hooked() int {
 // took is what a step took by the clock from the end of the one before, less what belonged to no step, in seconds.
 func took(s step) float64 { return float64(s.raw-s.outside) / 1e9 }
 
-// ordinary are the steps with a known length that no window and no synchronisation touched, nor the one before them.
-func (b *builder) ordinary() []step {
-	var list []step
-	since := recovery
-	for _, s := range b.p.steps {
-		switch s.kind {
-		case "sync", "profile", "trace":
-			since = 0
+// each is what a step of the block took, in seconds.
+func (e blockEvent) each() float64 { return float64(e.NS-e.Outside) / float64(e.Steps) / 1e9 }
+
+// pairs are the differences between blocks with the hooks on and those beside them with the hooks off, in seconds a
+// step. Blocks and not steps: on a device that works behind the host's back a step is as long as the host had to wait
+// in it, and one in ten may wait for all.
+func pairs(blocks []blockEvent) []float64 {
+	type pair struct{ on, off float64 }
+	visits := map[int]pair{}
+	var numbers []int
+	for _, e := range blocks {
+		if e.Number <= 0 {
 			continue
 		}
-		if since++; since > recovery && s.raw > 0 && s.kind != "edge" {
-			list = append(list, s)
+		at := (e.Number + 1) / 2
+		p, known := visits[at]
+		if !known {
+			numbers = append(numbers, at)
+		}
+		if e.On {
+			p.on = e.each()
+		} else {
+			p.off = e.each()
+		}
+		visits[at] = p
+	}
+	var list []float64
+	for _, n := range numbers {
+		if p := visits[n]; p.on > 0 && p.off > 0 {
+			list = append(list, p.on-p.off)
 		}
 	}
 	return list
 }
 
-// pairs are the differences between blocks with the hooks on and those beside them with the hooks off, in seconds a
-// step: of trimmed means, since an evaluation or a log may fall into either.
-func pairs(steps []step) []float64 {
-	type pair struct{ on, off []float64 }
-	visits := map[int]*pair{}
-	for _, s := range steps {
-		if s.block <= 0 {
-			continue
+// weighed is the median of values that have weights, and the quartiles.
+func weighed(values, weights []float64) (q1, median, q3 float64) {
+	order := make([]int, len(values))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[i], values[j]) })
+	var all float64
+	for _, w := range weights {
+		all += w
+	}
+	at := func(share float64) float64 {
+		sum := 0.0
+		for _, i := range order {
+			if sum += weights[i]; sum >= share*all {
+				return values[i]
+			}
 		}
-		at := (s.block + 1) / 2
-		if visits[at] == nil {
-			visits[at] = &pair{}
-		}
-		if s.kind == "bare" {
-			visits[at].off = append(visits[at].off, took(s))
-		} else {
-			visits[at].on = append(visits[at].on, took(s))
+		return math.NaN()
+	}
+	return at(.25), at(.5), at(.75)
+}
+
+// stretches are the means of a step in stretches that began and ended with nothing queued on the device, with their
+// steps: the blocks of the steady window with the hooks off, or what lies between one synchronised step and the next.
+func (b *builder) stretches() (means, steps []float64) {
+	add := func(seconds float64, n int) {
+		if seconds > 0 && n > 0 {
+			means, steps = append(means, seconds/float64(n)), append(steps, float64(n))
 		}
 	}
-	var numbers []int
-	for n, p := range visits {
-		if len(p.on) >= minBlock && len(p.off) >= minBlock {
-			numbers = append(numbers, n)
+	if len(b.steady) == 0 {
+		return nil, nil
+	}
+	if b.bareSteady() {
+		from, to := b.steady[0].number, b.steady[len(b.steady)-1].number
+		for _, e := range b.p.blocks {
+			if !e.On && e.First >= from && e.First+e.Steps-1 <= to {
+				add(e.each()*float64(e.Steps), e.Steps)
+			}
+		}
+		return means, steps
+	}
+	in := map[int]bool{}
+	for _, s := range b.steady {
+		in[s.number] = true
+	}
+	sum, n := 0.0, 0
+	for _, s := range b.p.steps {
+		switch {
+		case s.kind == "" && in[s.number] && s.raw > 0:
+			sum, n = sum+took(s), n+1
+		case s.kind == "sync" && n > 0:
+			add(sum+max(0, float64(s.raw-s.total)/1e9), n) // what was still queued
+			sum, n = 0, 0
+		default:
+			sum, n = 0, 0
 		}
 	}
-	slices.Sort(numbers)
-	var list []float64
-	for _, n := range numbers {
-		list = append(list, stats.TrimmedMean(visits[n].on)-stats.TrimmedMean(visits[n].off))
-	}
-	return list
+	add(sum, n)
+	return means, steps
 }
 
 // excess is what the steps of some kinds took more than others, with those until the device was kept ahead of again;
@@ -134,11 +182,7 @@ func (b *builder) cost() {
 		b.unknown("agent.share", "ratio", "no step was seen")
 		return
 	}
-	ordinary := b.ordinary()
-	base := stats.Median(lengths(ordinary, "bare"))
-	if math.IsNaN(base) {
-		base = stats.Median(lengths(ordinary, ""))
-	}
+	base := b.untouched()
 	var windows, syncs float64
 	if math.IsNaN(base) {
 		for _, name := range []string{"agent.windows", "agent.synchronised"} {
@@ -158,7 +202,7 @@ func (b *builder) cost() {
 			"what steps that were synchronised at their phase boundaries, and those just after them, took more than others",
 			"sync")
 	}
-	differences := pairs(ordinary)
+	differences := pairs(b.p.blocks)
 	value, low, high, ok := stats.SignedRank(differences, stats.Level)
 	if !ok {
 		b.costDerived(len(differences))
@@ -175,7 +219,7 @@ func (b *builder) cost() {
 	b.put(fig)
 
 	// What stays on with the hooks off is on in every step.
-	kept := float64(c.ThreadNS) / 1e9
+	kept := float64(c.ThreadNS+c.KeptNS) / 1e9
 	if c.Bare > 0 {
 		kept += float64(c.BareNS) / float64(c.Bare) * float64(c.Steps) / 1e9
 	}
@@ -203,15 +247,14 @@ func (b *builder) cost() {
 	b.put(fig)
 }
 
-// lengths of the steps of a kind.
-func lengths(steps []step, kind string) []float64 {
-	var list []float64
-	for _, s := range steps {
-		if s.kind == kind {
-			list = append(list, took(s))
-		}
+// untouched is the mean of a step that no window and no synchronisation touched, in seconds: the median over stretches.
+// NaN where there is none.
+func (b *builder) untouched() float64 {
+	if means, steps := b.stretches(); len(means) > 0 {
+		_, median, _ := weighed(means, steps)
+		return median
 	}
-	return list
+	return math.NaN()
 }
 
 // blocks reports whether the agent is one that can turn its hooks off: earlier ones did not say how long steps took

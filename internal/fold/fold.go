@@ -31,7 +31,6 @@ type step struct {
 	phase                             []int64 // by processPhases.number
 	live, pool                        int64
 	outside                           int64
-	block                             int // of steps with the hooks on or off; 0: of none
 	// from the end of the last optimizer step of the step before to that of its own, the agent's own work with it; 0:
 	// not known
 	raw  int64
@@ -65,6 +64,7 @@ type process struct {
 	profile   *profileEvent
 	only      *onlyEvent
 	cost      costEvent
+	blocks    []blockEvent
 	err       *errorEvent
 	late      []lateEvent
 	skipped   []int
@@ -302,8 +302,8 @@ func (p *process) add(ev string, line []byte) bool {
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i],
 				kind:  e.Kind[i],
 				phase: phase})
-			if last := &p.steps[len(p.steps)-1]; e.Raw != nil && e.Block != nil {
-				last.raw, last.block = max(0, e.Raw[i]), int(e.Block[i])
+			if e.Raw != nil {
+				p.steps[len(p.steps)-1].raw = max(0, e.Raw[i])
 			}
 		}
 		return true
@@ -417,6 +417,15 @@ func (p *process) add(ev string, line []byte) bool {
 		return into(p.only)
 	case "cost":
 		return into(&p.cost)
+	case "block":
+		var e blockEvent
+		if !into(&e) || e.Steps < 1 || e.NS-e.Outside <= 0 {
+			return false
+		}
+		if len(p.blocks) < maxRows && !e.Touched {
+			p.blocks = append(p.blocks, e)
+		}
+		return true
 	case "error":
 		p.err = &errorEvent{}
 		return into(p.err)

@@ -3,7 +3,8 @@ itself, and a step that no instrument touched is what the loop really takes.
 
 The hooks are on from the start until the profiled window is over and enough steps have been seen. Then come visits: a
 block of steps with the hooks on and one with them off, the order drawn, each of a length of its own that is drawn too,
-so that no rhythm of the script's (a log every ten steps, an evaluation every fifty) falls in with them. Between visits
+so that no rhythm of the script's (a log every ten steps, an evaluation every fifty) falls in with them. A block is timed
+as a whole, from the end of what was queued before it to the end of what was queued in it. Between visits
 the hooks are off. The first visits follow one another; later the time between them grows with the age of the loop, and
 the blocks with it, so that a run of any length has some two hundred changes at most: CPython stops caching a class's
 attributes after a thousand changes of it (Objects/typeobject.c, MAX_VERSIONS_PER_CLASS).
@@ -57,8 +58,9 @@ class Blocks:
         self.left = 0  # its steps
         self.until = 0  # its time
         self.samples = 0  # steps of it still to be synchronised
-        self.told = {}  # step -> (its kind where no window or synchronisation names it, its block)
-        self.latest = "", 0  # what was told of the last step that closed
+        self.start = None  # when its first step that counts began: (step, clock, time outside, touched)
+        self.told = {}  # step -> its kind where no window or synchronisation names it
+        self.latest = ""  # what was told of the last step that closed
         self.bare_steps = 0  # steps begun with the hooks off
         self.bare_counts = {}  # calls of hooks while they were off
         self._counts = None
@@ -76,16 +78,20 @@ class Blocks:
                 self.next_sample = number + max(EVERY, number // EVERY)
             else:
                 self.settled += 1
-            if number > FIRST and self.settled > SETTLED and not sampled and self.visit(timeline, first=True):
+            if number > FIRST and self.settled > SETTLED and not sampled and self.switch(True):
                 self.began = now()
         if self.began is not None:
+            if self.left <= 0 and now() >= self.until:
+                self.advance(number, timeline)
             self.left -= 1
-            if self.left < 0 and now() >= self.until:
-                self.advance(timeline)
             if self.samples and not self.edge:
                 self.samples -= 1
                 self.edge = 2  # the one after it finds the device idle
                 sampled = True
+            if self.start is None and not self.edge and (self.block or not self.on):
+                self.start = number, *self.stand(timeline), timeline.active
+            elif timeline.active and self.start is not None:
+                self.start = self.start[:3] + (True,)
         kind = "" if self.on else "bare"
         if self.edge:
             self.edge -= 1
@@ -94,52 +100,75 @@ class Blocks:
             self.bare_steps += 1
         if len(self.told) > 8:
             self.told.clear()
-        self.told[number] = kind, self.block if not sampled else 0
+        self.told[number] = kind
         return sampled
 
     def of(self, number):
-        """What was told of a step that closes: its kind, and its block. Nothing was decided on some: they are as the one
-        before."""
+        """What was told of a step that closes: its kind. Nothing was decided on some: they are as the one before."""
         self.latest = self.told.pop(number, self.latest)
         return self.latest
 
-    def visit(self, timeline, first=False):
+    def stand(self, timeline):
+        """The clock, once the device has done what was queued: it works behind the script's back, and from step to step
+        the host's clock says when it was asked and not when it was done. And the time so far that belonged to no
+        step."""
+        if timeline.device.synchronize is not None:
+            timeline.device.synchronize()
+        return now(), timeline.outside_before + timeline.outside + timeline.epoch_ns
+
+    def visit(self):
         """Plan the next visit."""
-        if self.changes >= CHANGES or first and not self.switch(True):
-            return False
         self.visits += 1
         number = 2 * self.visits - 1
-        age = 0 if first else now() - self.began
+        age = now() - self.began
         draw = self.draw.uniform
 
         def block(on, at):
             return on, at, int(STEPS * draw(1, 2)), int(max(NS, BLOCK * age) * draw(1, 2)), 0
 
+        gap = int(GAP * age * draw(0.5, 1.5)) if self.visits > EARLY else 0
         if self.draw.random() < 0.5:
             self.plan = [block(True, number), block(False, number + 1)]
-            gap = 0
         else:
             self.plan = [block(False, number), block(True, number + 1), (True, 0, 3 * SAMPLES, 0, SAMPLES)]
-            gap = int(NS * draw(1, 2))  # the device has to be kept ahead of again
-        if self.visits > EARLY:
-            gap += int(GAP * age * draw(0.5, 1.5))
+            gap = max(gap, int(NS * draw(1, 2)))
         if gap:
             self.plan.append((False, 0, STEPS, gap, 0))
-        if first:
-            self.advance(timeline)
-        return True
 
-    def advance(self, timeline):
-        """The block is over."""
-        if not self.plan and not self.visit(timeline):
-            self.plan.append((False, 0, 1 << 60, 0, 0))
+    def advance(self, number, timeline):
+        """The block is over; the step of that number begins the next one."""
+        end = None
+        if self.start is not None:
+            end = self.stand(timeline)
+            first, began, outside, touched = self.start
+            wire.put(
+                {
+                    "ev": "block",
+                    "number": self.block,
+                    "on": self.on,
+                    "first": first,
+                    "steps": number - first,
+                    "ns": end[0] - began,
+                    "outside": end[1] - outside,
+                    "touched": bool(touched),
+                }
+            )
+            self.start = None
+        if not self.plan:
+            if self.changes >= CHANGES:
+                self.plan = [(False, 0, STEPS, int(GAP * (now() - self.began)), 0)]
+            else:
+                self.visit()
         on, self.block, self.left, ns, self.samples = self.plan.pop(0)
-        self.until = now() + ns
         if on != self.on:
             self.turn(on, timeline)
+        elif end is not None and (self.block or not on):
+            self.start = number, *end, False
+        self.until = now() + ns
 
     def turn(self, on, timeline):
         """Put the hooks on or off."""
+        began = now()
         self.on, self.edge = on, EDGE
         self.left += EDGE
         self.changes += 1
@@ -149,6 +178,7 @@ class Blocks:
         else:
             self._counts = dict(timeline.counts)
         self.switch(on)
+        timeline.kept_ns += now() - began
 
     def count(self, timeline):
         """Add up what was called with the hooks off: they come on again."""
