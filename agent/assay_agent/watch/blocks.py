@@ -27,7 +27,7 @@ now = time.perf_counter_ns
 FIRST = 40  # steps with the hooks on in any case
 SETTLED = 30  # of these, and after any window, that no window and no synchronisation touched
 STEPS = 8  # the shortest block, in steps
-NS = 200_000_000  # and in time: both must be over
+NS = 200_000_000  # and in time, as long as steps take what they took: the longer of the two
 EDGE = 3  # steps after a change that count nowhere
 EARLY = 8  # visits that follow one another
 GAP = 0.1  # of the loop's age, to the next visit
@@ -49,14 +49,16 @@ class Blocks:
         self.began = None  # when the first visit began
         self.settled = 0  # steps untouched since the last window
         self.next_sample = EVERY
-        self.plan = []  # what is still to come of this visit: (on, block, steps, ns, samples)
+        self.pace = 0  # ns a step, lately
+        self.paced = 0  # since when, until the first visit
+        self.plan = []  # what is still to come of this visit: (on, block, ns, samples)
         self.visits = 0
         self.changes = 0
         self.on = True
         self.edge = 0  # steps until a change has settled
         self.block = 0  # number of the block that is under way; two of a visit follow one another; 0: none
         self.left = 0  # its steps
-        self.until = 0  # its time
+        self.until = 0  # when it ends in any case
         self.samples = 0  # steps of it still to be synchronised
         self.start = None  # when its first step that counts began: (step, clock, time outside, touched)
         self.told = {}  # step -> its kind where no window or synchronisation names it
@@ -71,17 +73,19 @@ class Blocks:
         sampled = False
         if self.began is None:
             if timeline.active:
-                self.settled = 0
+                self.settled = self.paced = 0
                 self.next_sample = max(self.next_sample, number + EVERY - number % EVERY)
             elif number >= self.next_sample:
                 sampled = True
                 self.next_sample = number + max(EVERY, number // EVERY)
             else:
                 self.settled += 1
+                self.paced = self.paced or now()
             if number > FIRST and self.settled > SETTLED and not sampled and self.switch(True):
                 self.began = now()
+                self.pace = (self.began - self.paced) // SETTLED
         if self.began is not None:
-            if self.left <= 0 and now() >= self.until:
+            if self.left <= 0 or self.until and now() >= self.until:
                 self.advance(number, timeline)
             self.left -= 1
             if self.samples and not self.edge:
@@ -124,16 +128,16 @@ class Blocks:
         draw = self.draw.uniform
 
         def block(on, at):
-            return on, at, int(STEPS * draw(1, 2)), int(max(NS, BLOCK * age) * draw(1, 2)), 0
+            return on, at, max(NS, BLOCK * age) * draw(1, 2), 0
 
         gap = int(GAP * age * draw(0.5, 1.5)) if self.visits > EARLY else 0
         if self.draw.random() < 0.5:
             self.plan = [block(True, number), block(False, number + 1)]
         else:
-            self.plan = [block(False, number), block(True, number + 1), (True, 0, 3 * SAMPLES, 0, SAMPLES)]
-            gap = max(gap, int(NS * draw(1, 2)))
+            self.plan = [block(False, number), block(True, number + 1), (True, 0, 0, SAMPLES)]
+            gap = max(gap, NS * draw(1, 2))
         if gap:
-            self.plan.append((False, 0, STEPS, gap, 0))
+            self.plan.append((False, 0, gap, 0))
 
     def advance(self, number, timeline):
         """The block is over; the step of that number begins the next one."""
@@ -150,27 +154,34 @@ class Blocks:
                     "steps": number - first,
                     "ns": end[0] - began,
                     "outside": end[1] - outside,
-                    "touched": bool(touched),
+                    "touched": bool(touched or timeline.active),
                 }
             )
             self.start = None
+            self.pace = (end[0] - began) // max(1, number - first)
         if not self.plan:
             if self.changes >= CHANGES:
-                self.plan = [(False, 0, STEPS, int(GAP * (now() - self.began)), 0)]
+                self.plan = [(False, 0, GAP * (now() - self.began), 0)]
             else:
                 self.visit()
-        on, self.block, self.left, ns, self.samples = self.plan.pop(0)
+        on, self.block, ns, self.samples = self.plan.pop(0)
+        if self.samples:
+            self.left, self.until = 3 * self.samples, 0
+            return
+        # Ended by a number of steps that was drawn, and not by the clock: it jumps where the script waits, so that blocks
+        # would end there.
+        self.left = int(max(STEPS * self.draw.uniform(1, 2), ns // max(1, self.pace)))
+        self.until = now() + int(4 * max(ns, self.left * self.pace))
         if on != self.on:
             self.turn(on, timeline)
-        elif end is not None and (self.block or not on):
-            self.start = number, *end, False
-        self.until = now() + ns
+        if self.block or self.edge:
+            self.edge = EDGE  # also where nothing changed, so that blocks begin alike
+            self.left += EDGE
 
     def turn(self, on, timeline):
         """Put the hooks on or off."""
         began = now()
         self.on, self.edge = on, EDGE
-        self.left += EDGE
         self.changes += 1
         timeline.bare = not on
         if on:
