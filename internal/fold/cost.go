@@ -141,8 +141,8 @@ func (b *builder) stretches() (means, steps []float64) {
 }
 
 // excess is what the steps of some kinds took more than others, with those until the device was kept ahead of again;
-// base is what one takes without.
-func excess(steps []step, base float64, kinds ...string) (seconds float64, n int) {
+// bare is what one takes without the hooks, on with them.
+func excess(steps []step, bare, on float64, kinds ...string) (seconds float64, n int) {
 	since := recovery
 	for _, s := range steps {
 		after := false
@@ -161,6 +161,10 @@ func excess(steps []step, base float64, kinds ...string) (seconds float64, n int
 		}
 		if s.raw <= 0 {
 			continue
+		}
+		base := on
+		if s.kind == "bare" || s.kind == "edge" {
+			base = bare
 		}
 		more := took(s) - base
 		if after { // what the script does now and then is not the instrument's; its end is in the first
@@ -182,7 +186,12 @@ func (b *builder) cost() {
 		b.unknown("agent.share", "ratio", "no step was seen")
 		return
 	}
+	value, low, high, ok := stats.SignedRank(pairs(b.p.blocks), stats.Level)
 	base := b.untouched()
+	on := base
+	if ok && b.bareSteady() {
+		on += value
+	}
 	var windows, syncs float64
 	if math.IsNaN(base) {
 		for _, name := range []string{"agent.windows", "agent.synchronised"} {
@@ -190,7 +199,7 @@ func (b *builder) cost() {
 		}
 	} else {
 		put := func(name, note string, kinds ...string) float64 {
-			seconds, n := excess(b.p.steps, base, kinds...)
+			seconds, n := excess(b.p.steps, base, on, kinds...)
 			fig := evidence.Known(name, seconds, "s", b.basis)
 			fig.N, fig.Note = n, b.lasting(note)
 			b.put(fig)
@@ -202,15 +211,14 @@ func (b *builder) cost() {
 			"what steps that were synchronised at their phase boundaries, and those just after them, took more than others",
 			"sync")
 	}
-	differences := pairs(b.p.blocks)
-	value, low, high, ok := stats.SignedRank(differences, stats.Level)
+	differences := len(pairs(b.p.blocks))
 	if !ok {
-		b.costDerived(len(differences))
+		b.costDerived(differences)
 		return
 	}
 	fig := evidence.Known("agent.step", value, "s", b.basis)
-	fig.Low, fig.High, fig.N, fig.Window = &low, &high, len(differences), "steady"
-	fig.Note = fmt.Sprintf("measured: %d pairs of blocks of steps with the hooks on and off, in an order that was drawn; with its 95 %% interval (Hodges-Lehmann, Wilcoxon)", len(differences))
+	fig.Low, fig.High, fig.N, fig.Window = &low, &high, differences, "steady"
+	fig.Note = fmt.Sprintf("measured: %d pairs of blocks of steps with the hooks on and off, in an order that was drawn; with its 95 %% interval (Hodges-Lehmann, Wilcoxon)", differences)
 	if low <= 0 && high >= 0 {
 		fig.Note = fmt.Sprintf("cannot be told from nothing: at most %s, %s of the step; %s", unit.Seconds(high),
 			unit.Format(high/base, "ratio"), fig.Note)
@@ -224,8 +232,7 @@ func (b *builder) cost() {
 		kept += float64(c.BareNS) / float64(c.Bare) * float64(c.Steps) / 1e9
 	}
 	other := kept + windows + syncs + float64(c.EpochNS)/1e9
-	on := float64(b.hooked())
-	all := func(step float64) float64 { return max(0, other+on*step) }
+	all := func(step float64) float64 { return max(0, other+float64(b.hooked())*step) }
 	with := func(name, unit string, of func(float64) float64) evidence.Figure {
 		fig, least, most := evidence.Known(name, of(value), unit, b.basis), of(low), of(high)
 		fig.Low, fig.High = &least, &most

@@ -3,8 +3,10 @@ package fold
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"assay/internal/evidence"
 	"assay/internal/stats"
 )
 
@@ -147,4 +149,180 @@ func TestCostCoverage(t *testing.T) {
 			t.Logf("%d of %d hold %.3g; mean width %.3g", held, rounds, truth, width)
 		})
 	}
+}
+
+// row is a step as the agent sends it, its lengths in microseconds.
+type row struct {
+	kind       string
+	total, raw int64
+}
+
+// rows adds steps of one epoch, one after the other.
+func (s *stream) rows(list []row) {
+	columns := map[string]any{}
+	ints := func(name string, of func(i int) int64) {
+		column := make([]int64, len(list))
+		for i := range list {
+			column[i] = of(i)
+		}
+		columns[name] = column
+	}
+	kinds := make([]string, len(list))
+	at := int64(0)
+	ints("start", func(i int) int64 { at += list[i].total * 1000; return at - list[i].total*1000 })
+	ints("number", func(i int) int64 { return int64(i + 1) })
+	ints("total", func(i int) int64 { return list[i].total * 1000 })
+	ints("raw", func(i int) int64 { return list[i].raw * 1000 })
+	for i := range list {
+		kinds[i] = list[i].kind
+	}
+	for _, name := range []string{"epoch", "micro", "opts"} {
+		ints(name, func(int) int64 { return 1 })
+	}
+	for _, name := range []string{"evals", "live", "pool", "outside"} {
+		ints(name, func(int) int64 { return 0 })
+	}
+	parts := map[string][]int64{}
+	for _, name := range former {
+		parts[name] = make([]int64, len(list))
+	}
+	for i, r := range list {
+		if r.kind != "bare" && r.kind != "edge" {
+			parts["forward"][i] = r.total * 1000
+		}
+	}
+	columns["ev"], columns["kind"], columns["phases"] = "steps", kinds, parts
+	s.send(1, columns)
+}
+
+// measured is a run of 100 steps with the hooks on, of which one was synchronised and took 15 ms more, then eight pairs
+// of blocks of ten steps, of 10.5 ms with the hooks on and 10 ms with them off, and an edge of three before each.
+func measured(device string, extra int64) *stream {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 16, "batches": 1000})
+	s.send(1, map[string]any{"ev": "device", "type": device})
+	var list []row
+	add := func(kind string, n int, each, raw int64) {
+		for range n {
+			list = append(list, row{kind, each, raw})
+		}
+	}
+	add("", 40, 10500, 10500)
+	add("sync", 1, 20000, 25500)
+	add("", 59, 10500, 10500)
+	for visit := range 8 {
+		for half := range 2 {
+			on := (visit+half)%2 == 0
+			kind, each := "bare", int64(10000)
+			if on {
+				kind, each = "", 10500+extra*int64(visit-4)
+			}
+			add("edge", 3, 11000, 11000)
+			s.send(1, map[string]any{"ev": "block", "number": 2*visit + 1 + half, "on": on, "first": len(list) + 1,
+				"steps": 10, "ns": 10*each*1000 + 7_000_000, "outside": 7_000_000, "touched": false})
+			add(kind, 10, each, each)
+		}
+	}
+	// An instrument fell into this one: it tells nothing.
+	s.send(1, map[string]any{"ev": "block", "number": 17, "on": true, "first": 400, "steps": 10, "ns": 9e9, "outside": 0,
+		"touched": true})
+	s.send(1, map[string]any{"ev": "block", "number": 18, "on": false, "first": 410, "steps": 10, "ns": 1e8, "outside": 0,
+		"touched": false})
+	s.rows(list)
+	s.send(1, map[string]any{"ev": "cost", "steps": 308, "hooks_ns": 5e6, "thread_ns": 2e6, "heavy_ns": 9e6,
+		"epoch_ns": 1e6, "bare": 128, "bare_ns": 1_280_000, "kept_ns": 3_000_000})
+	return s
+}
+
+// TestCostMeasured: what hooks cost is the difference of the blocks; windows and synchronised steps are timed apart; and
+// the steady step is of steps with the hooks off, the split of those with them on.
+func TestCostMeasured(t *testing.T) {
+	for _, device := range []string{"cpu", "cuda"} {
+		run := measured(device, 0).f.Finish()
+		want(t, run, "agent.step", 0.0005)
+		want(t, run, "step.time", 0.010)
+		want(t, run, "agent.synchronised", 0.015) // over a step with the hooks on, which is what it and the eight after it are
+		want(t, run, "agent.windows", 0)
+		// 180 steps with the hooks on; 10 µs stay on in each of 308; the thread's time, hooks turned, and the epoch
+		total := 180*0.0005 + 308*1e-5 + 0.002 + 0.003 + 0.001 + 0.015
+		want(t, run, "agent.total", total)
+		fig := run.Figure("agent.step")
+		if *fig.Low != *fig.High || fig.N != 8 || fig.Basis != evidence.Measured {
+			t.Errorf("%s: %+v", device, fig)
+		}
+		share := run.Figure("agent.share")
+		if share.Low == nil || *share.Low > *share.Value || share.Basis != evidence.Measured {
+			t.Errorf("%s: %+v", device, share)
+		}
+		w := run.Windows[0]
+		if w.Name != "steady" || w.Kind != "bare" || w.Steps != 80 || !strings.Contains(w.Excluded, "hooks on") {
+			t.Errorf("%s: %+v", device, w)
+		}
+		if fig := run.Figure("step.time"); !strings.Contains(fig.Note, "the 80 steps of the window that no instrument") {
+			t.Error(fig.Note)
+		}
+		if run.Steps.Watched != 180 {
+			t.Errorf("%d steps were watched", run.Steps.Watched)
+		}
+		want(t, run, "share.forward", 1)
+		if split := run.Figure("split.forward"); split.Window != map[string]string{"cpu": "watched",
+			"cuda": "synchronised"}[device] {
+			t.Errorf("%s: the split is of %q", device, split.Window)
+		}
+	}
+}
+
+// TestCostNotToBeTold: where zero lies within the interval, it says so, and to what bound.
+func TestCostNotToBeTold(t *testing.T) {
+	fig := measured("cpu", 300).f.Finish().Figure("agent.step")
+	if *fig.Low > 0 || *fig.High < 0 || !strings.Contains(fig.Note, "cannot be told from nothing: at most ") {
+		t.Errorf("%+v, %g to %g", fig, *fig.Low, *fig.High)
+	}
+}
+
+// TestCostTooShort: without enough pairs the cost is the priced one, and says how many steps it would have taken.
+func TestCostTooShort(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	var list []row
+	for range 50 {
+		list = append(list, row{"", 10000, 10000})
+	}
+	s.rows(list)
+	s.send(1, map[string]any{"ev": "cost", "steps": 50, "hooks_ns": 5e6, "thread_ns": 5e6})
+	run := s.f.Finish()
+	want(t, run, "agent.step", 0.0002)
+	fig := run.Figure("agent.step")
+	if fig.Basis != evidence.Derived || fig.Low != nil ||
+		!strings.Contains(fig.Note, "not measured: the run has 50 steps, and 0 pairs") ||
+		!strings.Contains(fig.Note, "about 450 steps are needed") {
+		t.Errorf("%+v", fig)
+	}
+	if fig := run.Figure("step.time"); !strings.Contains(fig.Note, "the hooks were on") {
+		t.Error(fig.Note)
+	}
+}
+
+// TestStepsOfADeviceThatRunsBehind: the host launches nine steps in 2 ms each and waits in the tenth for all; a step
+// takes 8 ms, and no step of the series does.
+func TestStepsOfADeviceThatRunsBehind(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "cuda"})
+	var list []row
+	for i := range 200 {
+		switch {
+		case i > 0 && i%20 == 0: // synchronised: what was queued is waited for before it begins, and is part of raw
+			list = append(list, row{"sync", 9000, 9000 + 54000})
+		case i%20 == 10:
+			list = append(list, row{"", 2000 + 60000, 2000 + 60000})
+		default:
+			list = append(list, row{"", 2000, 2000})
+		}
+	}
+	s.rows(list)
+	run := s.f.Finish()
+	if fig := run.Figure("step.time"); math.Abs(*fig.Value-0.008) > 1e-4 {
+		t.Errorf("step.time %+v: %g", fig, *fig.Value)
+	}
+	want(t, run, "step.time.synchronised", 0.009)
 }

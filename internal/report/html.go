@@ -546,7 +546,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: basis +
-		"; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
+		"; time inside the call, by the user's line" + onlyWatched(run), Empty: sentence(noSyncs(run)),
 		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true},
 			{"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {

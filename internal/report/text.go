@@ -420,7 +420,7 @@ func (s *screen) syncs() []string {
 		}
 		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18),
 			pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),
-			padLeft(thousands(p.Count), 6), count(p.Steps, "step"), waits))
+			padLeft(thousands(p.Count), 6), inSteps(s.run, p), waits))
 	}
 	return out
 }

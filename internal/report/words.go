@@ -657,3 +657,20 @@ func costWords(run *evidence.Run, mark func(evidence.Figure) string) (whole, par
 	}
 	return whole, parts
 }
+
+// inSteps says in how many steps calls of a place were counted, of those that were watched: "40 of 300 watched steps".
+func inSteps(run *evidence.Run, p evidence.SyncPoint) string {
+	if run.Steps.Watched > 0 {
+		return fmt.Sprintf("%s of %s watched steps", thousands(p.Steps), thousands(run.Steps.Watched))
+	}
+	return count(p.Steps, "step")
+}
+
+// onlyWatched says of what is counted by line in which steps it was looked for; empty where in all.
+func onlyWatched(run *evidence.Run) string {
+	if run.Steps.Watched == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of the %s of %s in which the hooks were on", thousands(run.Steps.Watched),
+		count(stepsSeen(run), "step"))
+}
