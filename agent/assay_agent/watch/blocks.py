@@ -29,8 +29,8 @@ SETTLED = 30  # of these, and after any window, that no window and no synchronis
 STEPS = 8  # the shortest block, in steps
 NS = 200_000_000  # and in time, as long as steps take what they took: the longer of the two
 EDGE = 3  # steps after a change that count nowhere
-EARLY = 8  # visits that follow one another
-GAP = 0.1  # of the loop's age, to the next visit
+EARLY = 16  # visits that follow one another
+GAP = 0.07  # of the loop's age, to the next visit; more the more there have been
 BLOCK = 0.01  # of the loop's age: a block is at least as long
 CHANGES = 250  # in a process; then the hooks stay off
 SAMPLES = 2  # synchronised steps of a visit that ends with the hooks on
@@ -102,9 +102,8 @@ class Blocks:
             kind = "edge"
         if not self.on:
             self.bare_steps += 1
-        if len(self.told) > 8:
-            self.told.clear()
         self.told[number] = kind
+        self.told.pop(number - 8, None)
         return sampled
 
     def of(self, number):
@@ -130,7 +129,7 @@ class Blocks:
         def block(on, at):
             return on, at, max(NS, BLOCK * age) * draw(1, 2), 0
 
-        gap = int(GAP * age * draw(0.5, 1.5)) if self.visits > EARLY else 0
+        gap = GAP * (1 + self.visits / 50) * age * draw(0.5, 1.5) if self.visits > EARLY else 0
         if self.draw.random() < 0.5:
             self.plan = [block(True, number), block(False, number + 1)]
         else:
@@ -173,6 +172,8 @@ class Blocks:
         self.left = int(max(STEPS * self.draw.uniform(1, 2), ns // max(1, self.pace)))
         self.until = now() + int(4 * max(ns, self.left * self.pace))
         if on != self.on:
+            if number - 1 in self.told:  # still open, where no fetch closes it: where it ends is seen otherwise from now on
+                self.told[number - 1] = "edge"
             self.turn(on, timeline)
         if self.block or self.edge:
             self.edge = EDGE  # also where nothing changed, so that blocks begin alike
