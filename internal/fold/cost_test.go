@@ -224,24 +224,24 @@ func measured(device string, extra int64) *stream {
 		}
 	}
 	// An instrument fell into this one: it tells nothing.
-	s.send(1, map[string]any{"ev": "block", "number": 17, "on": true, "first": 400, "steps": 10, "ns": 9e9, "outside": 0,
-		"touched": true})
-	s.send(1, map[string]any{"ev": "block", "number": 18, "on": false, "first": 410, "steps": 10, "ns": 1e8, "outside": 0,
-		"touched": false})
+	s.send(1, map[string]any{"ev": "block", "number": 17, "on": true, "first": 400, "steps": 10, "ns": 9e9,
+		"outside": 0, "touched": true})
+	s.send(1, map[string]any{"ev": "block", "number": 18, "on": false, "first": 410, "steps": 10, "ns": 1e8,
+		"outside": 0, "touched": false})
 	s.rows(list)
 	s.send(1, map[string]any{"ev": "cost", "steps": 308, "hooks_ns": 5e6, "thread_ns": 2e6, "heavy_ns": 9e6,
 		"epoch_ns": 1e6, "bare": 128, "bare_ns": 1_280_000, "kept_ns": 3_000_000})
 	return s
 }
 
-// TestCostMeasured: what hooks cost is the difference of the blocks; windows and synchronised steps are timed apart; and
-// the steady step is of steps with the hooks off, the split of those with them on.
+// TestCostMeasured: what hooks cost is the difference of the blocks; windows and synchronised steps are timed apart;
+// and the steady step is of steps with the hooks off, the split of those with them on.
 func TestCostMeasured(t *testing.T) {
 	for _, device := range []string{"cpu", "cuda"} {
 		run := measured(device, 0).f.Finish()
 		want(t, run, "agent.step", 0.0005)
 		want(t, run, "step.time", 0.010)
-		want(t, run, "agent.synchronised", 0.015) // over a step with the hooks on, which is what it and the eight after it are
+		want(t, run, "agent.synchronised", 0.015) // over steps with the hooks on, as it and the eight after it are
 		want(t, run, "agent.windows", 0)
 		// 180 steps with the hooks on; 10 µs stay on in each of 308; the thread's time, hooks turned, and the epoch
 		total := 180*0.0005 + 308*1e-5 + 0.002 + 0.003 + 0.001 + 0.015
@@ -258,8 +258,8 @@ func TestCostMeasured(t *testing.T) {
 		if w.Name != "steady" || w.Kind != "bare" || w.Steps != 80 || !strings.Contains(w.Excluded, "hooks on") {
 			t.Errorf("%s: %+v", device, w)
 		}
-		if fig := run.Figure("step.time"); !strings.Contains(fig.Note, "the 80 steps of the window that no instrument") {
-			t.Error(fig.Note)
+		if note := run.Figure("step.time").Note; !strings.Contains(note, "the 80 steps of the window that no") {
+			t.Error(note)
 		}
 		if run.Steps.Watched != 180 {
 			t.Errorf("%d steps were watched", run.Steps.Watched)
