@@ -103,6 +103,10 @@ type Target struct {
 	Double *Double `json:"double,omitempty"` // of a rehearsal
 }
 
+// Asynchronous reports whether the device that trained works behind the script's back, so that the length of one step
+// is that of its launching. The double computes where it is called.
+func (t Target) Asynchronous() bool { return t.Device != "" && t.Device != "cpu" && t.Double == nil }
+
 // Double is the Mac and the release of PyTorch that a rehearsal stood for.
 type Double struct {
 	Release     string   `json:"release"`   // of PyTorch: 2.8.0

@@ -224,7 +224,7 @@ func (b *builder) target() {
 	if p.framework != nil {
 		t.Framework, t.Release = p.framework.Name, p.framework.Version
 	}
-	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
+	b.async = t.Asynchronous() && !b.rehearsal()
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 

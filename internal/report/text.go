@@ -486,7 +486,10 @@ func (s *screen) tail() []string {
 	var out []string
 	if cost := run.Figure("agent.step"); cost.Known() && cost.Low != nil && cost.High != nil {
 		whole, parts := costWords(run, s.mark)
-		out = append(out, s.row("assay cost", clean.Line(whole)), s.row("", clean.Line(parts)))
+		out = append(out, s.row("assay cost", clean.Line(whole)))
+		for _, line := range wrapAfter(clean.Line(parts), s.Width-label, 2) {
+			out = append(out, s.row("", line))
+		}
 	} else {
 		line := s.mark(cost)
 		if cost.Known() {

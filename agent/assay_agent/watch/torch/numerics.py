@@ -104,7 +104,8 @@ def on_backward(roots):
         _look_at(roots)
         took = time.perf_counter_ns() - began
         T.kept_ns += took
-        _next[0] = began + int(took / READING * _draw.uniform(0.5, 1.5))
+        crowded = 20 if len(_waiting) > WAITING // 2 else 1  # it may be long until the device is waited for
+        _next[0] = began + int(took / READING * crowded * _draw.uniform(0.5, 1.5))
 
 
 _next = [0]
