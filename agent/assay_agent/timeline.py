@@ -25,8 +25,8 @@ from .device import Device
 now = time.perf_counter_ns
 
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
-COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside",
-           "raw")
+COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "raw",
+           "outside")
 
 # name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
 # shown it.
@@ -57,10 +57,10 @@ class Timeline:
 
     def __init__(self):
         self.phases = [_rest]  # Phase, by number, as they were declared
+        self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
         self.open_hooks = []  # (number, timeline) -> kind of step, or None
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
-        self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
         self.reset()
 
     def reset(self):
@@ -291,7 +291,7 @@ class Timeline:
         self.ended_before = self.ended
         self.rows.append((self.number, step.start, t - step.start, () if kind in ("bare", "edge") else step.acc,
                           self.epoch, step.micro, step.evals, self.kind or kind, step.live, step.pool, len(step.opts),
-                          self.outside, raw))
+                          raw, self.outside))
         self.outside_before += self.outside
         self.outside = 0
         self.counts["step"] += 1
