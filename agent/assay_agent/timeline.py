@@ -25,6 +25,7 @@ from .device import Device
 now = time.perf_counter_ns
 
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
+BARE_LOOKS = 4  # with the hooks off, instruments are asked whether their window begins at one step in so many
 COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "raw",
            "outside")
 
@@ -232,6 +233,8 @@ class Timeline:
         synchronised, or ""."""
         self.sync = None
         self.sampled = number % SYNC_EVERY == 0 if self.blocks is None else self.blocks.step(number, self)
+        if self.bare and number % BARE_LOOKS and not self.active:
+            return ""
         self.active = self.run_hooks(self.open_hooks, number, self) or ""
         if self.active or self.device.synchronize is None or not self.sampled:
             return self.active
@@ -298,7 +301,8 @@ class Timeline:
         if self.number == 1:
             self.begun = t
             self.sender_before = wire.sender_ns()
-        self.run_hooks(self.close_hooks, self.number, step, self)
+        if self.active or not self.bare or not self.number & self.number - 1:  # powers of two: news of the loop's length
+            self.run_hooks(self.close_hooks, self.number, step, self)
         wire.wake()
         if self.limit_steps and self.number >= self.limit_steps:
             self.stop("after %d steps, as asked (--steps)" % self.number)
