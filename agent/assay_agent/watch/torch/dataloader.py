@@ -82,7 +82,8 @@ def install(torch, config):
         global _fetching
         iterator, _fetching = _fetching, None
         if error is None:
-            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0))
+            # What is read without gradients is no batch of a training step.
+            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0) if torch.is_grad_enabled() else None)
         else:
             T.fetch_end(DATA, None)
             if isinstance(error, StopIteration):
