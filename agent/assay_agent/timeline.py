@@ -190,6 +190,7 @@ class Timeline:
             self.strangers += 1
             return False
         self.owner = get_ident()
+        self.close_last()
         self.lost()
         return True
 
@@ -399,13 +400,21 @@ class Timeline:
             return
         self.on = False
         self.limit_steps = self.limit_at = 0
+        self.close_last()
+        self.end_epoch()
+
+    def close_last(self):
+        """Nothing follows the open step: it counts if its optimizer has stepped, or if it was updated by hand."""
         if self.step.opts and not self.in_opt:
             if self.snapshot is None:
                 self.snapshot = self.step_at(*self.opt_over)
             self.close(*self.snapshot)
         elif self.passed is not None and (self.by_hand or self.maybe or self.touched()):
-            self.close_by_hand()
-        self.end_epoch()
+            closed, at = self.snapshot or self.step_at(*self.passed)
+            self.snapshot = self.passed = None
+            self.closes_by_hand(closed)
+            self.maybe.append((closed, at))
+            self.close_all_by_hand()
 
     def resume(self):
         """An exec has failed: the script goes on, with a new step."""
@@ -567,10 +576,10 @@ class Timeline:
         if self.snapshot is None:
             if not self.seen_forward and self.over() and not self.in_opt:
                 self.work_begin(t, functional=True)
-                if not step.opts:
-                    before = REST  # the update by hand is in it
             else:
                 self.work_begin(t)
+        if not self.seen_forward and self.passed is not None:
+            before = REST  # the update by hand is in it
         self.settle(max(t, self.mark), before)
         self.whole = whole
         if whole and self.passed is not None:
@@ -640,14 +649,6 @@ class Timeline:
                 later.start = self.step.start - step.start + later.start
                 later.acc = [a - b for a, b in zip(later.acc, closed.acc)]
             self.close_looped(closed, at, closed.micro)
-
-    def close_by_hand(self):
-        """At goodbye: the last step as well."""
-        closed, at = self.snapshot or self.step_at(*self.passed)
-        self.snapshot = self.passed = None
-        self.closes_by_hand(closed)
-        self.maybe.append((closed, at))
-        self.close_all_by_hand()
 
     def optimizer_begin(self, phase, key, ref=None):
         """key: id of the optimizer; ref: a weak reference to it."""

@@ -76,6 +76,17 @@ type LoaderEvent struct {
 	Paths   []string `json:"paths"`
 }
 
+// loopEvent says how steps and epochs are told; the last one counts.
+type loopEvent struct {
+	Steps     string `json:"steps"`
+	Epochs    string `json:"epochs"`
+	Name      string `json:"name"`
+	Where     string `json:"where"`
+	Backward  bool   `json:"backward"`
+	Module    bool   `json:"module"`
+	Strangers bool   `json:"strangers"`
+}
+
 type deviceEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name"`

@@ -105,7 +105,8 @@ def on_backward(roots, leaf=None):
         trains_on(kind if leaf is None or kind != "cpu" else leaf.device.type)
     if overridden():
         return
-    if type(root) is not _torch.Tensor or root.numel() != 1 or _wrapped(root):
+    root = _unwrapped(root)
+    if type(root) is not _torch.Tensor or root.numel() != 1:
         return
     step = T.current()
     if T.gathered or T.step.micro or T.in_opt:
@@ -139,10 +140,12 @@ def trains_on(kind):
 _kind = ""  # the device that was seen last and is no CPU
 
 
-def _wrapped(tensor):
-    """Whether a tensor stands for another within one of torch.func's transformations: it has no memory of its own."""
+def _unwrapped(tensor):
+    """The tensor that one stands for within a transformation of torch.func."""
     functorch = getattr(_torch._C, "_functorch", None)
-    return functorch is not None and functorch.is_functorch_wrapped_tensor(tensor)
+    while functorch is not None and functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def _follows(scaled, loss):
