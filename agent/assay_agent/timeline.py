@@ -59,7 +59,7 @@ class Step:
         self.evals = 0  # backward passes inside an optimizer step (closures)
         self.live = self.pool = -1  # bytes on the device when the backward pass began
         self.batch = None  # (loader, iterator) serials of its batch
-        self.turn = None  # turns.Turn at its end, where it has no batch
+        self.turn = None  # turns.Turn at its end, where no loader tells its epoch
 
 
 class Timeline:
@@ -126,6 +126,8 @@ class Timeline:
         self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
         self.whole = True  # the last backward pass was no derivative within a loss
         self.maybe = []  # (step, time) of steps by hand, while an optimizer may still come
+        self.feeds = 0  # serial of the loader that the last step has its batch of
+        self.endless = set()  # serials of loaders whose passes do not end
         self.strangers = 0  # backward passes and optimizer steps of threads that are not watched
         self.told_by = ""  # how epochs are told: loader, loop, scheduler, evaluation; "": not at all
         self.turn = None  # of the last step
@@ -298,6 +300,8 @@ class Timeline:
         self.number += 1
         self.opened = False
         if step.batch is not None:
+            self.feeds = step.batch[0]
+        if self.loader_tells(step):
             self.place(step.batch)
         elif self.primary is None:
             self.place_without_loader(step.turn)
@@ -316,6 +320,10 @@ class Timeline:
         if self.limit_at and t >= self.limit_at:
             self.stop("after step %d, as asked (--for)" % self.number)
 
+    def loader_tells(self, step):
+        """Whether the loader that a step has its batch of tells which epoch it is of."""
+        return step.batch is not None and step.batch[0] not in self.endless
+
     def place(self, batch):
         """Which epoch a step with a batch is of."""
         if self.primary is None:
@@ -333,7 +341,7 @@ class Timeline:
             self.pass_over = False
 
     def place_without_loader(self, turn):
-        """Which epoch a step is of that drew no batch from a loader; turn: of the loop around the loop."""
+        """Which epoch a step is of that no loader tells it of; turn: of the loop around the loop."""
         was, self.turn = self.turn, turn or self.turn
         over = ""
         if turn is not None and turn.named:
@@ -607,7 +615,7 @@ class Timeline:
         if self.sync is not None:
             self.phase_over(phase)
         if self.whole and self.touched is not None and not self.counts["optimizer"]:
-            self.step.turn = turns.turn(2) if self.step.batch is None else None
+            self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
             if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
                 self.plan()
             self.settle(self.mark, REST)
@@ -694,7 +702,7 @@ class Timeline:
         step.micro = max(step.micro, self.gathered, 1)
         self.gathered = 0
         self.snapshot = None
-        if step.batch is None and self.primary is None:
+        if self.primary is None and not self.loader_tells(step):
             step.turn = turns.turn(2)
         if self.sync is not None:
             self.phase_over(phase)
@@ -753,6 +761,7 @@ class Timeline:
             "ev": "loop",
             "steps": steps,
             "epochs": self.told_by,
+            "loader": self.feeds,
             "name": turn.name if turn else "",
             "where": turn.where if turn else "",
             "backward": bool(self.backwards),

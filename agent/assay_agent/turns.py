@@ -30,15 +30,56 @@ _known = {}  # code object -> (names of epochs, its loops), or None where there 
 
 def clear():
     """A forked child begins anew."""
+    global _latest
     _known.clear()
+    _latest = None
 
 
 def turn(depth=1):
     """The turn that the calling code is in of the loop that counts epochs, or None. That is the loop whose variable is
     called so; else the second one from within, if it counts; else another variable of that name, which may as well be
     how many there are to be."""
+    global _latest
     frame = sys._getframe(depth)
-    loops, second, variable, frames = 0, None, None, 0
+    found = _again(frame)
+    if found is None:
+        found = _search(frame)
+        _latest = found
+    return None if found is None else found[0]
+
+
+# The last Turn that was found, the code that has its variable, and the place in the user's code that it was found from:
+# code and instruction.
+_latest = None
+
+
+def _again(frame):
+    """The turn now of the loop that was found last, if the calling code is in it: most often it is. None: not known."""
+    global _latest
+    if _latest is None:
+        return None
+    turn, code, place_code, instruction = _latest
+    while frame is not None and _known.get(frame.f_code) is None:
+        frame = frame.f_back
+    if frame is None or frame.f_code is not place_code or frame.f_lasti != instruction:
+        return None
+    frames = 0
+    while frame is not None and frames < _FRAMES:
+        if frame.f_code is code:
+            value = _value(frame, turn.name)
+            if type(value) is not int:
+                return None
+            if value != turn.value:
+                _latest = turn._replace(value=value), code, place_code, instruction
+            return _latest
+        frames += 1
+        frame = frame.f_back
+    return None
+
+
+def _search(frame):
+    """As _latest, or None."""
+    loops, second, variable, frames, place_at = 0, None, None, 0, None
     while frame is not None and frames < _FRAMES:
         frames += 1
         code = frame.f_code
@@ -49,6 +90,7 @@ def turn(depth=1):
         if known is not None:
             epochs, around = known
             at = frame.f_lasti
+            place_at = place_at or (code, at)
             for start, end, name, line in around:
                 if start <= at <= end:
                     loops += 1
@@ -56,7 +98,7 @@ def turn(depth=1):
                     if named or loops == 2 and name and not _OTHER.search(name):
                         value = _value(frame, name)
                         if type(value) is int:
-                            found = Turn(name, value, "%s:%d" % (code.co_filename, line), named)
+                            found = Turn(name, value, "%s:%d" % (code.co_filename, line), named), code, *place_at
                             if named:
                                 return found
                             second = found
@@ -65,7 +107,7 @@ def turn(depth=1):
                     value = _value(frame, name)
                     if type(value) is int:
                         where = "%s:%d" % (code.co_filename, code.co_firstlineno)
-                        variable = Turn(name, value, where, False)
+                        variable = Turn(name, value, where, False), code, *place_at
         frame = frame.f_back
     return second or variable
 

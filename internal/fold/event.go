@@ -73,6 +73,7 @@ type LoaderEvent struct {
 	Workers int      `json:"workers"`
 	Length  *int     `json:"length"`
 	Batches *int     `json:"batches"`
+	Endless bool     `json:"endless"`
 	Paths   []string `json:"paths"`
 }
 
@@ -80,6 +81,7 @@ type LoaderEvent struct {
 type loopEvent struct {
 	Steps     string `json:"steps"`
 	Epochs    string `json:"epochs"`
+	Loader    int    `json:"loader"`
 	Name      string `json:"name"`
 	Where     string `json:"where"`
 	Backward  bool   `json:"backward"`

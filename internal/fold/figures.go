@@ -249,7 +249,7 @@ func (b *builder) windows() {
 		b.steady = pick(func(s step) bool { return s.epoch >= 2 && plain(s) })
 		excluded = "first epoch, " + excluded
 		settled := pick(func(s step) bool { return s.epoch >= 2 && s.number > warmup && plain(s) })
-		if len(settled) >= minSteady && len(settled) < len(b.steady) && !b.fromLoader() {
+		if len(settled) >= minSteady && len(settled) < len(b.steady) && !b.byPasses() {
 			b.steady = settled // the script's own loops turn faster than caches, kernels and threads settle
 			excluded = fmt.Sprintf("first epoch and the first %d steps, profiled and traced steps", warmup)
 		}
@@ -447,27 +447,6 @@ func (b *builder) batch() (int, bool) {
 	return 0, false
 }
 
-// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few
-// exceptions; where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
-func (b *builder) trainingLoader() (LoaderEvent, bool) {
-	if !b.fromLoader() {
-		return LoaderEvent{}, false
-	}
-	per := 0
-	for _, s := range b.p.steps {
-		if s.epoch == 1 {
-			per++
-		}
-	}
-	micro := max(1, medianMicro(b.p.steps))
-	for _, l := range b.p.loaders {
-		if l.Batches != nil && per > 0 && (*l.Batches+micro-1)/micro == per {
-			return l, true
-		}
-	}
-	return b.p.loaders[0], true
-}
-
 func (b *builder) epochs() {
 	p := b.p
 	byEpoch := map[int][]step{}
@@ -500,7 +479,7 @@ func (b *builder) epochs() {
 		}
 		ended, known := p.epochs[e]
 		// Where no loader counts, ends of short epochs are not looked at, and not told.
-		over := known || !b.fromLoader() && (e < last || p.bye != nil)
+		over := known || !b.byPasses() && (e < last || p.bye != nil)
 		row.Complete = over && (e < last || b.wholePass(len(steps)))
 		if known {
 			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool),
@@ -519,7 +498,7 @@ func (b *builder) epochs() {
 		b.run.Epochs = append(b.run.Epochs, row)
 	}
 	declared, ok := 0, false
-	if l, has := b.trainingLoader(); has && l.Batches != nil {
+	if l, has := b.trainingLoader(); has && l.Batches != nil && b.byPasses() {
 		declared, ok = (*l.Batches+max(1, medianMicro(p.steps))-1)/max(1, medianMicro(p.steps)), true
 	}
 	switch {
@@ -538,7 +517,7 @@ func (b *builder) epochs() {
 		b.known("epoch.steps", float64(declared), "1", evidence.Declared, "len() of the loader, over the micro-steps")
 	case last == 0:
 		b.unknown("epoch.steps", "1", b.noEpochs())
-	case !b.fromLoader():
+	case !b.byPasses():
 		b.unknown("epoch.steps", "1", "no epoch was run to its end")
 	default:
 		b.unknown("epoch.steps", "1", "the loader's length is not known (an iterable dataset) and no pass ended")
@@ -562,7 +541,7 @@ func (b *builder) wholePass(n int) bool {
 		before := b.run.Epochs[k-1]
 		return n == before.Last-before.First+1
 	}
-	if l, ok := b.trainingLoader(); ok && l.Batches != nil {
+	if l, ok := b.trainingLoader(); ok && l.Batches != nil && b.byPasses() {
 		micro := max(1, medianMicro(b.p.steps))
 		return n >= *l.Batches/micro
 	}

@@ -46,7 +46,42 @@ func (b *builder) byHand() bool { return b.run.Loop != nil && b.run.Loop.Steps =
 
 // fromLoader reports whether a loader gives the training steps their batches.
 func (b *builder) fromLoader() bool {
+	return len(b.p.loaders) > 0 && (b.p.loop == nil || b.p.loop.Loader > 0)
+}
+
+// byPasses reports whether epochs are passes of a loader.
+func (b *builder) byPasses() bool {
 	return len(b.p.loaders) > 0 && (b.run.Loop == nil || b.run.Loop.Epochs == evidence.ByLoader)
+}
+
+// trainingLoader is the loader that gives the training steps their batches. Earlier agents did not say which: then the
+// first that was read, since a training loop reads its own before it evaluates, with few exceptions; where several exist
+// the one whose number of batches fits the steps of an epoch.
+func (b *builder) trainingLoader() (LoaderEvent, bool) {
+	if !b.fromLoader() {
+		return LoaderEvent{}, false
+	}
+	if b.p.loop != nil {
+		for _, l := range b.p.loaders {
+			if l.ID == b.p.loop.Loader {
+				return l, true
+			}
+		}
+		return LoaderEvent{}, false
+	}
+	per := 0
+	for _, s := range b.p.steps {
+		if s.epoch == 1 {
+			per++
+		}
+	}
+	micro := max(1, medianMicro(b.p.steps))
+	for _, l := range b.p.loaders {
+		if l.Batches != nil && per > 0 && (*l.Batches+micro-1)/micro == per {
+			return l, true
+		}
+	}
+	return b.p.loaders[0], true
 }
 
 // noLoader says why no loader gives the steps their batches.
@@ -63,6 +98,9 @@ func (b *builder) noEpochs() string {
 		return "no epoch was seen"
 	}
 	why := "no epoch was seen: " + b.noLoader()
+	if l, ok := b.trainingLoader(); ok && l.Endless {
+		why = "no epoch was seen: the loader's sampler goes on without end"
+	}
 	if b.run.Loop != nil {
 		why += ", and no loop around it, scheduler or evaluation divides its steps"
 	}

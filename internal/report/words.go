@@ -295,6 +295,7 @@ func extent(run *evidence.Run) string {
 			whole++
 		}
 	}
+	how := epochsTold(run)
 	if run.Loop != nil && run.Loop.Steps == evidence.ByHand {
 		s += ", updated by hand,"
 	}
@@ -304,9 +305,10 @@ func extent(run *evidence.Run) string {
 	case all == 1:
 		s += " in 1 epoch, which was not completed"
 	case all > 0:
-		s += fmt.Sprintf(" in %s (%d complete)", count(all, "epoch"), whole)
+		s += " in " + count(all, "epoch")
+		how = strings.TrimSuffix(fmt.Sprintf("%d complete; %s", whole, how), "; ")
 	}
-	if how := epochsTold(run); how != "" && len(run.Epochs) > 0 {
+	if how != "" && len(run.Epochs) > 0 {
 		s += " (" + how + ")"
 	}
 	s = strings.TrimSuffix(s, ",")
