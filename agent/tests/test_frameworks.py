@@ -326,6 +326,7 @@ FLOORS = [
     "guest",
     "wire",
     "process",
+    "turns",
     "timeline",
     "double.current",
     "watch.__init__",

@@ -113,6 +113,7 @@ type Run struct {
 type RunBody struct {
 	Outcome Outcome `json:"outcome"`
 
+	Loop    *Loop    `json:"loop,omitempty"` // nil: not told; earlier assays did not say
 	Windows []Window `json:"windows"`
 	Epochs  []Epoch  `json:"epochs"`
 

@@ -230,7 +230,25 @@ type Window struct {
 	Excluded string `json:"excluded,omitempty"`
 }
 
-// Epoch is one pass over the training loader.
+// How steps and epochs of a loop are told, Loop.Steps and Loop.Epochs. "" where there are none.
+const (
+	ByOptimizer  = "optimizer"  // a step is a round of optimizer steps
+	ByHand       = "hand"       // no optimizer steps: a step is a backward pass whose gradients were used or cleared
+	ByLoader     = "loader"     // an epoch is a pass of the loader that gives the steps their batches
+	ByLoop       = "loop"       // an epoch is a turn of the loop around the loop
+	ByScheduler  = "scheduler"  // an epoch ends where a scheduler of the learning rate steps
+	ByEvaluation = "evaluation" // an epoch ends where a model is put into evaluation mode
+)
+
+// Loop is how the steps and the epochs of a training loop were told.
+type Loop struct {
+	Steps  string `json:"steps"`           // ByOptimizer, ByHand or ""
+	Epochs string `json:"epochs"`          // ByLoader, ByLoop, ByScheduler, ByEvaluation or ""
+	Name   string `json:"name,omitempty"`  // with ByLoop: that loop's variable
+	Where  string `json:"where,omitempty"` // with ByLoop: its file:line
+}
+
+// Epoch is one pass over the training data; Loop.Epochs says how it was told.
 type Epoch struct {
 	Number   int      `json:"number"` // from 1
 	First    int      `json:"first"`  // step numbers
@@ -361,7 +379,7 @@ type StepSeries struct {
 	Start  []float64 `json:"start"` // since the start of the run
 	Total  []float64 `json:"total"`
 	Phases []Phase   `json:"phases"` // in the order in which they are drawn; the last is what no hook claims
-	Epoch  []int     `json:"epoch"`  // 0: no loader was seen
+	Epoch  []int     `json:"epoch"`  // 0: no epochs were seen
 	Micro  []int     `json:"micro"`
 	Kind   []string  `json:"kind"` // "", sync, profile, trace
 	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known

@@ -73,7 +73,20 @@ type LoaderEvent struct {
 	Workers int      `json:"workers"`
 	Length  *int     `json:"length"`
 	Batches *int     `json:"batches"`
+	Endless bool     `json:"endless"`
 	Paths   []string `json:"paths"`
+}
+
+// loopEvent says how steps and epochs are told; the last one counts.
+type loopEvent struct {
+	Steps     string `json:"steps"`
+	Epochs    string `json:"epochs"`
+	Loader    int    `json:"loader"`
+	Name      string `json:"name"`
+	Where     string `json:"where"`
+	Backward  bool   `json:"backward"`
+	Module    bool   `json:"module"`
+	Strangers bool   `json:"strangers"`
 }
 
 type deviceEvent struct {

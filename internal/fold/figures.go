@@ -248,6 +248,11 @@ func (b *builder) windows() {
 	if last >= 2 {
 		b.steady = pick(func(s step) bool { return s.epoch >= 2 && plain(s) })
 		excluded = "first epoch, " + excluded
+		settled := pick(func(s step) bool { return s.epoch >= 2 && s.number > warmup && plain(s) })
+		if len(settled) >= minSteady && len(settled) < len(b.steady) && !b.byPasses() {
+			b.steady = settled // the script's own loops turn faster than caches, kernels and threads settle
+			excluded = fmt.Sprintf("first epoch and the first %d steps, profiled and traced steps", warmup)
+		}
 	}
 	if len(b.steady) < minSteady {
 		b.steady = pick(func(s step) bool { return s.number > warmup && plain(s) })
@@ -313,20 +318,6 @@ func seconds(steps []step, of func(step) int64) []float64 {
 
 func total(s step) int64 { return s.total }
 
-// noSteps says why there is no step to speak of.
-func (b *builder) noSteps() string {
-	p := b.p
-	switch {
-	case p.framework == nil:
-		return "the script imported no framework that the agent knows (PyTorch)"
-	case len(p.steps) > 0:
-		return fmt.Sprintf("only %d steps were seen", len(p.steps))
-	case p.device.Type != "":
-		return "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised"
-	}
-	return "no training step was seen: neither a backward pass nor an optimizer step"
-}
-
 func (b *builder) split() {
 	phases := b.p.phases.drawn()
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
@@ -374,7 +365,11 @@ func (b *builder) split() {
 		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived,
 			b.lasting(fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro)))
 	} else {
-		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
+		why := "no loader with a fixed batch size was seen"
+		if len(b.p.loaders) > 0 && !b.fromLoader() {
+			why = b.noLoader() + ": the size of a batch is not known"
+		}
+		b.unknown("samples.rate", "1/s", why)
 	}
 	if len(b.timed) == 0 {
 		for _, p := range phases {
@@ -396,11 +391,19 @@ func (b *builder) split() {
 		sum += float64(s.total)
 	}
 	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
-	if len(b.p.loaders) == 0 {
-		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
+	if !b.fromLoader() {
+		reason["data"] = b.noLoader() + "; what fetched the data counts as the rest"
 	}
-	if !b.async && !b.rehearsal() {
+	switch {
+	case b.run.Target.Device == "":
+		reason["h2d"] = "it is not known on which device the steps ran"
+	case !b.async && !b.rehearsal():
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
+	}
+	if b.byHand() {
+		reason["optimizer"] = "no torch.optim.Optimizer steps: the parameters are updated by hand, in the rest"
+		reason["forward"] = "no module was called: what computes the loss and what updates the parameters by hand are " +
+			"both in the rest"
 	}
 	took := map[string]float64{}
 	for _, p := range phases {
@@ -444,34 +447,6 @@ func (b *builder) batch() (int, bool) {
 	return 0, false
 }
 
-// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few
-// exceptions; where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
-func (b *builder) trainingLoader() (LoaderEvent, bool) {
-	if len(b.p.loaders) == 0 {
-		return LoaderEvent{}, false
-	}
-	per := 0
-	for _, s := range b.p.steps {
-		if s.epoch == 1 {
-			per++
-		}
-	}
-	micro := max(1, medianMicro(b.p.steps))
-	for _, l := range b.p.loaders {
-		if l.Batches != nil && per > 0 && (*l.Batches+micro-1)/micro == per {
-			return l, true
-		}
-	}
-	return b.p.loaders[0], true
-}
-
-func (b *builder) noEpochs() string {
-	if len(b.p.loaders) == 0 {
-		return "no epoch was seen: the loop reads no torch DataLoader"
-	}
-	return "no epoch was seen"
-}
-
 func (b *builder) epochs() {
 	p := b.p
 	byEpoch := map[int][]step{}
@@ -503,7 +478,9 @@ func (b *builder) epochs() {
 			row.Outside += float64(s.outside) / 1e9
 		}
 		ended, known := p.epochs[e]
-		row.Complete = known && (e < last || b.wholePass(len(steps)))
+		// Where no loader counts, ends of short epochs are not looked at, and not told.
+		over := known || !b.byPasses() && (e < last || p.bye != nil)
+		row.Complete = over && (e < last || b.wholePass(len(steps)))
 		if known {
 			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool),
 				bytesOrNil(ended.Resident)
@@ -521,7 +498,7 @@ func (b *builder) epochs() {
 		b.run.Epochs = append(b.run.Epochs, row)
 	}
 	declared, ok := 0, false
-	if l, has := b.trainingLoader(); has && l.Batches != nil {
+	if l, has := b.trainingLoader(); has && l.Batches != nil && b.byPasses() {
 		declared, ok = (*l.Batches+max(1, medianMicro(p.steps))-1)/max(1, medianMicro(p.steps)), true
 	}
 	switch {
@@ -538,6 +515,10 @@ func (b *builder) epochs() {
 		b.known("epoch.steps", stats.Median(counts), "1", b.basis, "steps of a whole epoch")
 	case ok && last > 0:
 		b.known("epoch.steps", float64(declared), "1", evidence.Declared, "len() of the loader, over the micro-steps")
+	case last == 0:
+		b.unknown("epoch.steps", "1", b.noEpochs())
+	case !b.byPasses():
+		b.unknown("epoch.steps", "1", "no epoch was run to its end")
 	default:
 		b.unknown("epoch.steps", "1", "the loader's length is not known (an iterable dataset) and no pass ended")
 	}
@@ -560,7 +541,7 @@ func (b *builder) wholePass(n int) bool {
 		before := b.run.Epochs[k-1]
 		return n == before.Last-before.First+1
 	}
-	if l, ok := b.trainingLoader(); ok && l.Batches != nil {
+	if l, ok := b.trainingLoader(); ok && l.Batches != nil && b.byPasses() {
 		micro := max(1, medianMicro(b.p.steps))
 		return n >= *l.Batches/micro
 	}
@@ -586,8 +567,12 @@ func (b *builder) memory() {
 		live, pool, note = max(live, p.peak.Live), max(pool, p.peak.Pool), p.peak.Source+" at the end of an epoch"
 	}
 	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
-	if b.run.Target.Device == "" {
+	switch device := b.run.Target.Device; device {
+	case "cpu":
+	case "":
 		none = "no device was seen: " + b.noSteps()
+	default:
+		none = "the allocator of the device (" + device + ") was not read: no backward pass was seen on it"
 	}
 	put := func(name string, v int64) {
 		if v >= 0 {

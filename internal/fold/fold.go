@@ -25,12 +25,13 @@ const (
 
 // step is one training step of a process. Times in ns.
 type step struct {
-	number, epoch, micro, evals, opts int
-	start, total                      int64
-	phase                             []int64 // by processPhases.number
-	live, pool                        int64
-	outside                           int64
-	kind                              string
+	number, micro, evals, opts int
+	epoch, told                int // the epoch, and the one that the agent told: builder.loop
+	start, total               int64
+	phase                      []int64 // by processPhases.number
+	live, pool                 int64
+	outside                    int64
+	kind                       string
 }
 
 // process is what one connection has told.
@@ -41,6 +42,7 @@ type process struct {
 	steps     []step
 	lost      int // steps beyond maxSteps
 	loaders   []LoaderEvent
+	loop      *loopEvent // nil: of an agent that did not say
 	device    deviceEvent
 	limit     limitEvent
 	shapes    map[string]shapeEvent
@@ -291,8 +293,8 @@ func (p *process) add(ev string, line []byte) bool {
 					phase[n] = column[i]
 				}
 			}
-			p.steps = append(p.steps, step{number: int(e.Number[i]), epoch: int(e.Epoch[i]), micro: int(e.Micro[i]),
-				evals: int(e.Evals[i]), opts: int(e.Opts[i]),
+			p.steps = append(p.steps, step{number: int(e.Number[i]), epoch: int(e.Epoch[i]), told: int(e.Epoch[i]),
+				micro: int(e.Micro[i]), evals: int(e.Evals[i]), opts: int(e.Opts[i]),
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i],
 				kind:  e.Kind[i],
 				phase: phase})
@@ -377,6 +379,9 @@ func (p *process) add(ev string, line []byte) bool {
 			p.alive[e.Epoch] = e
 		}
 		return ok
+	case "loop":
+		p.loop = &loopEvent{}
+		return into(p.loop)
 	case "memory":
 		var e memoryEvent
 		ok := into(&e)
@@ -511,6 +516,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 		return run
 	}
 	b.target()
+	b.loop()
 	b.windows()
 	b.split()
 	b.epochs()

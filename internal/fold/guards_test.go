@@ -71,7 +71,7 @@ func TestSteadyWindow(t *testing.T) {
 	one := newStream()
 	one.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	one.steps(1, 1, 1, 0, plainSteps)
-	wantUnknown(t, one.f.Finish(), "step.time", "only 1 steps were seen")
+	wantUnknown(t, one.f.Finish(), "step.time", "only one step was seen")
 }
 
 // TestFoldIsBounded: a hostile or a very long stream is kept in part, the rest counted or left out; a row of another

@@ -295,20 +295,46 @@ func extent(run *evidence.Run) string {
 			whole++
 		}
 	}
+	how := epochsTold(run)
+	if run.Loop != nil && run.Loop.Steps == evidence.ByHand {
+		s += ", updated by hand,"
+	}
 	switch all := len(run.Epochs); {
 	case all > 0 && whole == all:
 		s += " in " + count(all, "epoch")
 	case all == 1:
 		s += " in 1 epoch, which was not completed"
 	case all > 0:
-		s += fmt.Sprintf(" in %s (%d complete)", count(all, "epoch"), whole)
+		s += " in " + count(all, "epoch")
+		how = strings.TrimSuffix(fmt.Sprintf("%d complete; %s", whole, how), "; ")
 	}
+	if how != "" && len(run.Epochs) > 0 {
+		s += " (" + how + ")"
+	}
+	s = strings.TrimSuffix(s, ",")
 	if f := run.Figure("run.time"); f.Known() {
 		s += ", " + unit.Seconds(*f.Value)
 	} else if d := run.Ended.Sub(run.Started).Seconds(); d > 0 {
 		s += ", " + unit.Seconds(d)
 	}
 	return s
+}
+
+// epochsTold says how epochs were told, where that was not by a loader's passes; "" where it was, or is not known.
+func epochsTold(run *evidence.Run) string {
+	if run.Loop == nil {
+		return ""
+	}
+	switch run.Loop.Epochs {
+	case evidence.ByLoop:
+		return strings.TrimSuffix(fmt.Sprintf("turns of the loop over %s, %s", run.Loop.Name,
+			place(run, run.Loop.Where)), ", ")
+	case evidence.ByScheduler:
+		return "from one step of the learning rate's scheduler to the next"
+	case evidence.ByEvaluation:
+		return "from one evaluation to the next"
+	}
+	return ""
 }
 
 // happened says in one sentence what was run, where, and how it ended.

@@ -10,6 +10,7 @@ DATA = T.phase("data", 10, "data", "waiting for the loader")
 _serial = 0
 _loaders = {}  # id -> (weak reference to the loader, serial)
 _passes = {}  # id -> (weak reference to the iterator, (loader serial, iterator serial))
+ENDLESS = 1000  # times that a pass gives each sample: whoever asks for more wants it to go on
 takeover = None  # set by only.py: called with (iterator, original next) once the loop is known
 
 
@@ -82,7 +83,8 @@ def install(torch, config):
         global _fetching
         iterator, _fetching = _fetching, None
         if error is None:
-            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0))
+            # What is read without gradients is no batch of a training step.
+            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0) if torch.is_grad_enabled() else None)
         else:
             T.fetch_end(DATA, None)
             if isinstance(error, StopIteration):
@@ -108,7 +110,10 @@ def _register(loader, iterator):
     if serial is None:
         serial = _next_serial()
         _keep(_loaders, loader, serial)
-        wire.put(describe(loader, serial))
+        event = describe(loader, serial)
+        if event["endless"]:
+            T.endless.add(serial)
+        wire.put(event)
     _keep(_passes, iterator, (serial, _next_serial()))
 
 
@@ -128,12 +133,15 @@ def describe(loader, serial):
         "paths": _paths(dataset),
         "length": None,
         "batches": None,
+        "endless": False,
     }
     if _counts(dataset):
         event["length"] = _length(dataset)
         sampler = getattr(loader, "batch_sampler", None)
         if all(_counts(thing) for thing in (loader, sampler or dataset, getattr(sampler, "sampler", None) or dataset)):
             event["batches"] = _length(loader)
+            if event["length"] and event["batch"] and event["batches"]:
+                event["endless"] = event["batches"] * event["batch"] > ENDLESS * event["length"]
     return event
 
 

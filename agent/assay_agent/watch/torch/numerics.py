@@ -8,11 +8,12 @@ device anyway: after the script's own item(), at a sampled step, at the end of a
 import ctypes
 import math
 import struct
+import sys
 
 from ... import guest, wire
 from ...device import Device
 from ...timeline import T
-from . import device
+from . import device, hand
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
 WAITING = 512  # losses held on the device at most
@@ -62,9 +63,15 @@ def clear():
 def overridden():
     """Whether the script has a dispatch or function mode on: it would see what the agent asks a tensor."""
     try:
-        return _torch._C._len_torch_dispatch_stack() > _modes or _torch._C._len_torch_function_stack() > 0
+        functions = _torch._C._len_torch_function_stack() - _default_device()
+        return _torch._C._len_torch_dispatch_stack() > _modes or functions > 0
     except AttributeError:
         return False
+
+
+def _default_device():
+    """How many of the function modes are PyTorch's own, of torch.set_default_device: 0 or 1."""
+    return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None) is not None
 
 
 def observed():
@@ -86,19 +93,22 @@ def _profiled():
 
 
 @guest.hook  # a failure of its own must not cost the step its backward pass
-def on_backward(roots):
-    """A backward pass starts from roots: a tensor, or several."""
+def on_backward(roots, leaf=None):
+    """A backward pass starts from roots: a tensor, or several. leaf: a tensor that it is to give the gradient of, where
+    one is known."""
     scaled, _scaled[:] = _scaled[:], []
+    root = hand.first(roots)
+    if root is None:
+        return
+    with _torch._C.DisableTorchFunction():
+        kind = root.device.type
+        trains_on(kind if leaf is None or kind != "cpu" else leaf.device.type)
     if overridden():
         return
-    root = roots if isinstance(roots, _torch.Tensor) else roots[0]
+    root = _unwrapped(root)
     if type(root) is not _torch.Tensor or root.numel() != 1:
         return
-    kind = root.device.type
-    if T.device.kind != kind:
-        T.device = Device(kind)  # where it cannot be asked, it is not asked again
-        T.use(device.of(_torch, kind))
-    step = T.number + 1
+    step = T.current()
     if T.gathered or T.step.micro or T.in_opt:
         _look_for_division(root)
     loss = root
@@ -112,6 +122,30 @@ def on_backward(roots):
         _waiting.append((step, loss.detach(), loss._version))
     else:
         _thin()
+
+
+def trains_on(kind):
+    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while the
+    parameters are elsewhere: then that is the device."""
+    global _kind
+    if kind == "cpu" and _kind:
+        kind = _kind
+    elif kind != "cpu":
+        _kind = kind
+    if T.device.kind != kind:
+        T.device = Device(kind)  # where it cannot be asked, it is not asked again
+        T.use(device.of(_torch, kind))
+
+
+_kind = ""  # the device that was seen last and is no CPU
+
+
+def _unwrapped(tensor):
+    """The tensor that one stands for within a transformation of torch.func."""
+    functorch = getattr(_torch._C, "_functorch", None)
+    while functorch is not None and functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def _follows(scaled, loss):
@@ -171,8 +205,13 @@ def on_scale(outputs):
 
 @guest.hook
 def on_step(optimizer):
-    """Before an optimizer steps: on a sampled step, whether its gradients are finite."""
-    step = T.number + 1
+    """Before an optimizer steps: where its parameters are, and on a sampled step, whether its gradients are finite."""
+    for group in optimizer.param_groups[:1]:
+        for parameter in group["params"][:1]:
+            if type(parameter) in (_torch.nn.Parameter, _torch.Tensor):
+                with _torch._C.DisableTorchFunction():
+                    trains_on(parameter.device.type)
+    step = T.current()
     if step % GRADS_EVERY and step != 1:
         return
     if T.in_opt or own_window or observed():

@@ -27,7 +27,7 @@ def install(torch, config):
 
     def begin(optimizer, args, kwargs):
         # First of all: a compiled step traces this hook, and must find nothing in it.
-        if compiling() or not T.on or not T.mine():
+        if compiling() or not T.on or not T.trains():
             return None
         return steps(optimizer)
 
