@@ -35,7 +35,8 @@ now = time.perf_counter_ns
 BY_HAND, BY_HAND_NS = 50, 20_000_000_000
 SHORT_EPOCH = 8  # steps; where no loader tells epochs, the ends of shorter ones are not looked at
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
-COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside")
+COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside",
+           "raw")
 
 # name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
 # shown it.
@@ -71,6 +72,7 @@ class Timeline:
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
+        self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
         self.reset()
 
     def reset(self):
@@ -101,9 +103,13 @@ class Timeline:
         self.planned = False  # what the next step is has been decided
         self.coming = ""  # its kind
         self.sync = None  # set on sampled steps: waits for the device
+        self.bare = False  # they are off: what is reported is the marks of a step, and no more
+        self.sampled = False  # the step is one of those that are synchronised, or whose memory is looked at
+        self.ended = self.ended_before = 0  # when the last optimizer step was over, and that of the step before
         self.device = Device("")  # that trains, once seen
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
+        self.outside_before = 0  # and up to that step
         self.batch = None  # (loader, iterator) serials of the last batch
         self.primary = None  # the loader that epochs are counted by
         self.primary_pass = None
@@ -121,6 +127,8 @@ class Timeline:
         self.begun = self.mark
         self.sender_before = 0  # CPU time of the sender thread before the first step closed
         self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
+        self.epoch_ns = 0  # of that, the looks at the end of epochs
+        self.kept_ns = 0  # turning the hooks off and on, and reading losses while they are off, timed
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
         self.by_hand = False  # no optimizer steps: the script updates its parameters itself
         self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
@@ -263,8 +271,9 @@ class Timeline:
         """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are
         synchronised, or ""."""
         self.sync = None
+        self.sampled = number % SYNC_EVERY == 0 if self.blocks is None else self.blocks.step(number, self)
         self.active = self.run_hooks(self.open_hooks, number, self) or ""
-        if self.active or self.device.synchronize is None or number % SYNC_EVERY:
+        if self.active or self.device.synchronize is None or not self.sampled:
             return self.active
         self.sync = self.device.synchronize
         self.sync()
@@ -306,8 +315,13 @@ class Timeline:
         elif self.primary is None:
             self.place_without_loader(step.turn)
         self.epoch_step += 1
-        self.rows.append((self.number, step.start, t - step.start, step.acc, self.epoch, step.micro, step.evals,
-                          self.kind, step.live, step.pool, len(step.opts), self.outside))
+        kind = "" if self.blocks is None else self.blocks.of(self.number)
+        raw = self.ended - self.ended_before if self.ended_before else 0
+        self.ended_before = self.ended
+        self.rows.append((self.number, step.start, t - step.start, () if kind in ("bare", "edge") else step.acc,
+                          self.epoch, step.micro, step.evals, self.kind or kind, step.live, step.pool, len(step.opts),
+                          self.outside, raw))
+        self.outside_before += self.outside
         self.outside = 0
         self.counts["step"] += 1
         if self.number == 1:
@@ -394,7 +408,9 @@ class Timeline:
                 return
             t = now()
             self.run_hooks(self.epoch_hooks, self.epoch, self)
-            self.skip(t, now())
+            t1 = now()
+            self.epoch_ns += t1 - t
+            self.skip(t, t1)
 
     def stop(self, why):
         """End the run as asked: SystemExit(0) in the training thread, so that finally blocks run and workers end."""
@@ -604,7 +620,8 @@ class Timeline:
             self.waiting -= 1
             self.used += 1
         if self.device.memory is not None and self.number % self.memory_every == 0:
-            self.read_memory(step)
+            if not self.bare or self.device.peak is None:  # an allocator that keeps its peaks is asked for them later
+                self.read_memory(step)
         if self.sync is not None:
             self.phase_over(before)
 
@@ -694,6 +711,7 @@ class Timeline:
             self.in_opt -= 1
             return
         t = self.boundary()
+        self.ended = t
         self.settle(t, phase)
         self.in_opt = 0
         self.base = REST

@@ -103,6 +103,10 @@ type Target struct {
 	Double *Double `json:"double,omitempty"` // of a rehearsal
 }
 
+// Asynchronous reports whether the device that trained works behind the script's back, so that the length of one step
+// is that of its launching. The double computes where it is called.
+func (t Target) Asynchronous() bool { return t.Device != "" && t.Device != "cpu" && t.Double == nil }
+
 // Double is the Mac and the release of PyTorch that a rehearsal stood for.
 type Double struct {
 	Release     string   `json:"release"`   // of PyTorch: 2.8.0
@@ -228,6 +232,9 @@ type Window struct {
 	Last     int    `json:"last"`
 	Steps    int    `json:"steps"` // how many steps count
 	Excluded string `json:"excluded,omitempty"`
+	// Kind of the steps that count, in the series of steps: bare in a window of steps with the hooks off; empty in one
+	// of ordinary steps
+	Kind string `json:"kind,omitempty"`
 }
 
 // How steps and epochs of a loop are told, Loop.Steps and Loop.Epochs. "" where there are none.
@@ -381,11 +388,14 @@ type StepSeries struct {
 	Phases []Phase   `json:"phases"` // in the order in which they are drawn; the last is what no hook claims
 	Epoch  []int     `json:"epoch"`  // 0: no epochs were seen
 	Micro  []int     `json:"micro"`
-	Kind   []string  `json:"kind"` // "", sync, profile, trace
-	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known
-	Pool   []float64 `json:"pool"`
+	// "", sync, profile, trace; bare: the hooks were off, its phases are not known; edge: they were just changed
+	Kind []string  `json:"kind"`
+	Live []float64 `json:"live"` // bytes at the start of backward, -1: not known
+	Pool []float64 `json:"pool"`
 	// >1: only every Thin-th step is listed; figures were computed from all of them
 	Thin int `json:"thin,omitempty"`
+	// how many of the steps had all hooks on: calls by line, shapes and gradients are of these; absent: all had
+	Watched int `json:"watched,omitempty"`
 }
 
 // LossSeries is the loss as passed to backward, unscaled. A value that was not finite is null in JSON.

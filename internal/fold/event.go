@@ -50,6 +50,7 @@ type stepsEvent struct {
 	Pool      integers     `json:"pool"`
 	Opts      integers     `json:"opts"`
 	Outside   integers     `json:"outside"`
+	Raw       integers     `json:"raw"` // not in those of earlier agents
 }
 
 // even reports whether every column but those of phases has the length of the first: what comes over a socket may be
@@ -61,7 +62,7 @@ func (r stepsEvent) even() bool {
 			return false
 		}
 	}
-	return true
+	return r.Raw == nil || len(r.Raw) == len(r.Number)
 }
 
 // LoaderEvent is a loader of data that was read.
@@ -241,6 +242,21 @@ type costEvent struct {
 	HooksNS  int64 `json:"hooks_ns"`
 	HeavyNS  int64 `json:"heavy_ns"`
 	ThreadNS int64 `json:"thread_ns"`
+	EpochNS  int64 `json:"epoch_ns"`
+	Bare     int   `json:"bare"`
+	BareNS   int64 `json:"bare_ns"`
+	KeptNS   int64 `json:"kept_ns"`
+}
+
+// blockEvent is a stretch of steps with the hooks on or off, timed as a whole.
+type blockEvent struct {
+	Number  int   `json:"number"`
+	On      bool  `json:"on"`
+	First   int   `json:"first"`
+	Steps   int   `json:"steps"`
+	NS      int64 `json:"ns"`
+	Outside int64 `json:"outside"`
+	Touched bool  `json:"touched"`
 }
 
 type errorEvent struct {

@@ -21,7 +21,7 @@ type builder struct {
 	f      *Fold
 	basis  evidence.Basis
 	steady []step // the steady window
-	timed  []step // those of them whose phases can be trusted
+	timed  []step // those whose phases can be trusted: with the hooks on, on a device synchronised
 	async  bool
 	noExit string // why there is no event exit, where there is none
 	// metMore: more calls met facts than the table has rows
@@ -224,18 +224,18 @@ func (b *builder) target() {
 	if p.framework != nil {
 		t.Framework, t.Release = p.framework.Name, p.framework.Version
 	}
-	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
+	b.async = t.Asynchronous() && !b.rehearsal()
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 
 // windows chooses the steps that the figures are taken from.
 func (b *builder) windows() {
 	steps := b.p.steps
-	plain := func(s step) bool { return s.kind == "" || s.kind == "sync" }
-	add := func(name string, in []step, excluded string) {
+	watched := func(s step) bool { return s.kind == "" || s.kind == "sync" }
+	add := func(name string, in []step, excluded, kind string) {
 		if len(in) > 0 {
 			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number,
-				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
+				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded, Kind: kind})
 		}
 	}
 	pick := func(test func(step) bool) []step { return picked(steps, test) }
@@ -243,43 +243,58 @@ func (b *builder) windows() {
 	for _, s := range steps {
 		last = max(last, s.epoch)
 	}
-	first := pick(func(s step) bool { return s.epoch == 1 && plain(s) })
-	excluded := "profiled and traced steps"
-	if last >= 2 {
-		b.steady = pick(func(s step) bool { return s.epoch >= 2 && plain(s) })
-		excluded = "first epoch, " + excluded
-		settled := pick(func(s step) bool { return s.epoch >= 2 && s.number > warmup && plain(s) })
-		if len(settled) >= minSteady && len(settled) < len(b.steady) && !b.byPasses() {
-			b.steady = settled // the script's own loops turn faster than caches, kernels and threads settle
-			excluded = fmt.Sprintf("first epoch and the first %d steps, profiled and traced steps", warmup)
+	first := pick(func(s step) bool { return s.epoch == 1 && s.kind != "profile" && s.kind != "trace" })
+	// The script's own loops turn faster than caches, kernels and threads settle.
+	settles := last >= 2 && !b.byPasses() &&
+		len(pick(func(s step) bool { return s.epoch >= 2 && s.number <= warmup && watched(s) })) > 0
+	for _, from := range []struct {
+		excluded string
+		in       func(step) bool
+	}{
+		{fmt.Sprintf("first epoch and the first %d steps, ", warmup),
+			func(s step) bool { return settles && s.epoch >= 2 && s.number > warmup }},
+		{"first epoch, ", func(s step) bool { return last >= 2 && s.epoch >= 2 }},
+		{fmt.Sprintf("the first %d steps, ", warmup), func(s step) bool { return s.number > warmup }},
+		{"the first step, ", func(s step) bool { return s.number > 1 }},
+	} {
+		bare := pick(func(s step) bool { return s.kind == "bare" && from.in(s) })
+		with := pick(func(s step) bool { return watched(s) && from.in(s) })
+		if len(bare) < minBare && len(with) < minSteady {
+			continue
 		}
+		b.timed = with
+		if len(bare) >= minBare {
+			b.steady = bare
+			add("steady", bare, from.excluded+"profiled and traced steps, and those with the hooks on", "bare")
+		} else {
+			b.steady = with
+			add("steady", with, from.excluded+"profiled and traced steps", "")
+		}
+		break
 	}
-	if len(b.steady) < minSteady {
-		b.steady = pick(func(s step) bool { return s.number > warmup && plain(s) })
-		excluded = fmt.Sprintf("the first %d steps, profiled and traced steps", warmup)
-	}
-	if len(b.steady) < minSteady {
-		b.steady = pick(func(s step) bool { return s.number > 1 && plain(s) })
-		excluded = "the first step, profiled and traced steps"
-	}
-	if len(b.steady) < minSteady && len(steps) > 1 {
+	if len(b.steady) == 0 && len(steps) > 1 {
 		b.steady = steps[1:]
-		excluded = "the first step; profiled and traced steps are in it, for want of others"
+		b.timed = b.steady
+		add("steady", b.steady, "the first step; profiled and traced steps are in it, for want of others", "")
 	}
-	add("steady", b.steady, excluded)
-	if len(first) > 0 {
-		add("first-epoch", first, "profiled and traced steps")
-	}
-	b.timed = b.steady
+	add("first-epoch", first, "profiled and traced steps", "")
 	if b.async {
-		b.timed = picked(b.steady, func(s step) bool { return s.kind == "sync" })
-		if len(b.timed) == 0 {
-			b.timed = pick(func(s step) bool { return s.kind == "sync" })
+		synchronised := func(s step) bool { return s.kind == "sync" }
+		if b.timed = picked(b.timed, synchronised); len(b.timed) == 0 {
+			b.timed = pick(synchronised)
 		}
-		add("synchronised", b.timed, "all but one step in twenty, synchronised at its phase boundaries")
+		add("synchronised", b.timed, "all but those that were synchronised at their phase boundaries", "sync")
+	} else if b.bareSteady() {
+		if len(b.timed) < minSteady {
+			b.timed = pick(func(s step) bool { return s.number > 1 && watched(s) })
+		}
+		add("watched", b.timed, "steps with the hooks off, profiled and traced steps", "")
 	}
-	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "")
+	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "", "profile")
 }
+
+// bareSteady reports whether the steady window is one of steps with the hooks off.
+func (b *builder) bareSteady() bool { return len(b.steady) > 0 && b.steady[0].kind == "bare" }
 
 // picked are the steps that pass the test: a part of the list where they follow one another, as they mostly do, else a
 // copy.
@@ -339,7 +354,22 @@ func (b *builder) split() {
 	if b.async {
 		note = "unsynchronised: what the training loop itself takes"
 	}
-	b.sample("step.time", "s", whole, "steady", note)
+	if b.bareSteady() {
+		note = fmt.Sprintf("of the %d steps of the window that no instrument touched: the hooks were off", len(whole))
+	} else if b.blocks() {
+		note = strings.TrimPrefix(note+"; the hooks were on: their cost (agent.step) is in it", "; ")
+	}
+	means, of := b.stretches()
+	if b.async && len(means) > 0 {
+		// A host that runs ahead of its device waits in some of the steps for all: one step's length is none.
+		q1, mid, q3 := weighed(means, of)
+		fig := evidence.Known("step.time", mid, "s", b.basis)
+		fig.Low, fig.High, fig.N, fig.Window = &q1, &q3, len(whole), "steady"
+		fig.Note = fmt.Sprintf("%s; median of the means of %d stretches of steps, weighed by their steps: the device works behind the host", note, len(means))
+		b.put(fig)
+	} else {
+		b.sample("step.time", "s", whole, "steady", note)
+	}
 	if b.async && len(b.timed) > 0 {
 		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised",
 			"with the device waited for at each phase boundary; the split is of these")
@@ -357,6 +387,9 @@ func (b *builder) split() {
 		b.unknown("step.first_epoch", "s", b.noEpochs())
 	}
 	median := stats.Median(whole)
+	if f := b.run.Figure("step.time"); f.Known() {
+		median = *f.Value
+	}
 	rate := evidence.Known("step.rate", 1/median, "1/s", evidence.Derived)
 	rate.Note = b.lasting("1 / step.time")
 	b.put(rate)
@@ -385,6 +418,8 @@ func (b *builder) split() {
 	window := "steady"
 	if b.async {
 		window = "synchronised"
+	} else if b.bareSteady() {
+		window = "watched"
 	}
 	var sum float64
 	for _, s := range b.timed {

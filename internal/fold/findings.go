@@ -53,7 +53,8 @@ func (b *builder) findings() {
 			sev = evidence.Note // a GradScaler finds its scale by overflowing now and then
 		}
 		b.find("non-finite-gradient", sev, b.basis, "", "",
-			"gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
+			"gradients are not finite at step %s (%d of %d steps were checked)", few(n.NonFiniteGrads), n.GradSteps,
+			len(p.steps))
 	}
 	if len(n.SkippedSteps) > 0 {
 		b.find("skipped-steps", evidence.Note, b.basis, "", "", "the GradScaler skipped %d steps: %s",
@@ -97,15 +98,19 @@ func (b *builder) findings() {
 			lost += s.Lost
 		}
 	}
-	if steps := len(p.steps); waits > 0 && steps > 0 && b.rehearsal() {
+	seen := ""
+	if w := b.watched(); w > 0 {
+		seen = fmt.Sprintf(" of the %d of %d steps that were watched", w, len(p.steps))
+	}
+	if steps := b.hooked(); waits > 0 && steps > 0 && b.rehearsal() {
 		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step would make the host wait for the device", float64(waits)/float64(steps))
 	} else if waits > 0 && steps > 0 {
 		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
-			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps),
-			unit.Seconds(lost))
+			"%.1f calls a step make the host wait for the device, %s in all%s", float64(waits)/float64(steps),
+			unit.Seconds(lost), seen)
 	}
 	for _, fb := range run.Fallbacks {
 		if fb.Basis == evidence.Measured {

@@ -18,6 +18,7 @@ const (
 	// steps before the steady window of a run with one epoch or none: caches, kernels and threads settle
 	warmup     = 10
 	minSteady  = 5    // fewer steps make no window
+	minBare    = 20   // fewer steps with the hooks off make no steady window
 	maxSamples = 5000 // host samples kept
 
 	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them
@@ -31,7 +32,10 @@ type step struct {
 	phase                      []int64 // by processPhases.number
 	live, pool                 int64
 	outside                    int64
-	kind                       string
+	// from the end of the last optimizer step of the step before to that of its own, the agent's own work with it; 0:
+	// not known
+	raw  int64
+	kind string
 }
 
 // process is what one connection has told.
@@ -51,6 +55,7 @@ type process struct {
 	syncKeys  []string
 	losses    []lossPoint
 	unread    int
+	passed    int
 	gradients map[int]bool
 	grounds   map[string]int
 	epochs    map[int]epochEvent
@@ -61,6 +66,7 @@ type process struct {
 	profile   *profileEvent
 	only      *onlyEvent
 	cost      costEvent
+	blocks    []blockEvent
 	err       *errorEvent
 	late      []lateEvent
 	skipped   []int
@@ -298,6 +304,9 @@ func (p *process) add(ev string, line []byte) bool {
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i],
 				kind:  e.Kind[i],
 				phase: phase})
+			if e.Raw != nil {
+				p.steps[len(p.steps)-1].raw = max(0, e.Raw[i])
+			}
 		}
 		return true
 	case "loader":
@@ -345,6 +354,11 @@ func (p *process) add(ev string, line []byte) bool {
 		var e textEvent
 		ok := into(&e)
 		p.unread += e.Count
+		return ok
+	case "loss_passed":
+		var e textEvent
+		ok := into(&e)
+		p.passed += e.Count
 		return ok
 	case "gradients":
 		var e gradientsEvent
@@ -408,6 +422,15 @@ func (p *process) add(ev string, line []byte) bool {
 		return into(p.only)
 	case "cost":
 		return into(&p.cost)
+	case "block":
+		var e blockEvent
+		if !into(&e) || e.Steps < 1 || e.NS-e.Outside <= 0 {
+			return false
+		}
+		if len(p.blocks) < maxRows && !e.Touched {
+			p.blocks = append(p.blocks, e)
+		}
+		return true
 	case "error":
 		p.err = &errorEvent{}
 		return into(p.err)

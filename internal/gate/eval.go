@@ -556,7 +556,7 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 		}
 		for i, number := range run.Steps.Number {
 			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
-				run.Steps.Kind[i] == "" {
+				run.Steps.Kind[i] == w.Kind {
 				xs = append(xs, run.Steps.Total[i])
 			}
 		}
@@ -567,7 +567,11 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 			fmt.Sprintf("a run that is longer by %d steps", n-len(xs))
 	}
 	sum := stats.Summarize(xs[len(xs)-n:])
-	fig := evidence.Known(whole.Name, sum.Median, whole.Unit, whole.Basis)
+	middle := sum.Median
+	if run.Target.Asynchronous() { // one step's length is that of its launching: fold.stretches
+		middle = sum.Mean
+	}
+	fig := evidence.Known(whole.Name, middle, whole.Unit, whole.Basis)
 	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &sum.Q1, &sum.Q3, n, whole.Window,
 		fmt.Sprintf("the last %d of them", n)
 	return fig, ""
@@ -732,7 +736,7 @@ func stepError(run *evidence.Run, fig evidence.Figure) float64 {
 		}
 		for i, number := range run.Steps.Number {
 			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
-				run.Steps.Kind[i] == "" && run.Steps.Total[i] > 0 {
+				run.Steps.Kind[i] == w.Kind && run.Steps.Total[i] > 0 {
 				logs = append(logs, math.Log(run.Steps.Total[i]))
 			}
 		}

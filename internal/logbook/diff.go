@@ -374,15 +374,17 @@ func blocks(run *evidence.Run, name string) []float64 {
 	} else if name == "step.time" {
 		column = run.Steps.Total
 	}
-	first, last := 0, math.MaxInt
+	first, last, kind := 0, math.MaxInt, ""
 	for _, w := range run.Windows {
 		if w.Name == "steady" {
-			first, last = w.First, w.Last
+			first, last, kind = w.First, w.Last, w.Kind
 		}
 	}
-	kind := ""
-	if name != "step.time" && run.Target.Device != "cpu" {
-		kind = "sync" // only there can phases be trusted
+	if name != "step.time" {
+		kind = ""
+		if run.Target.Device != "cpu" {
+			kind = "sync" // only there can phases be trusted
+		}
 	}
 	var xs []float64
 	for i, v := range column {
@@ -395,7 +397,12 @@ func blocks(run *evidence.Run, name string) []float64 {
 	n := min(20, len(xs)/4)
 	var out []float64
 	for i := range n {
-		out = append(out, stats.Median(xs[i*len(xs)/n:(i+1)*len(xs)/n]))
+		sum := stats.Summarize(xs[i*len(xs)/n : (i+1)*len(xs)/n])
+		if name == "step.time" && run.Target.Asynchronous() { // one step's length is that of its launching
+			out = append(out, sum.Mean)
+		} else {
+			out = append(out, sum.Median)
+		}
 	}
 	return out
 }

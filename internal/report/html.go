@@ -269,6 +269,11 @@ func pageOf(run *evidence.Run) *pageData {
 		tileOf(run, "until the first step", "run.startup"), tileOf(run, "assay's cost a step", "agent.step")}
 	if f := run.Figure("agent.share"); f.Known() && !d.Tiles[5].Unknown {
 		d.Tiles[5].Detail = number(f) + " of the step (" + string(f.Basis) + ")"
+		if cost := run.Figure("agent.step"); f.Low != nil && cost.Low != nil && cost.High != nil {
+			d.Tiles[5] = tileFrom("assay's cost, of the loop's time", f)
+			whole, parts := costWords(run, number)
+			d.Tiles[5].Detail = whole + "; " + parts
+		}
 	}
 
 	for _, f := range bySeverity(run.Findings) {
@@ -541,7 +546,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: basis +
-		"; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
+		"; time inside the call, by the user's line" + onlyWatched(run), Empty: sentence(noSyncs(run)),
 		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true},
 			{"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {

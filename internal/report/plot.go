@@ -421,7 +421,7 @@ func stepChart(run *evidence.Run) *chart {
 		c.Lanes = append(c.Lanes, lane{Name: "steady", Spans: []span{{From: float64(w.First), To: float64(w.Last)}}})
 		c.Desc += " " + windowText(w) + "."
 	}
-	for _, kind := range []string{"sync", "profile", "trace"} {
+	for _, kind := range []string{"sync", "profile", "trace", "bare"} {
 		var at []float64
 		for i, k := range s.Kind {
 			if k == kind && i < len(s.Number) {

@@ -420,7 +420,7 @@ func (s *screen) syncs() []string {
 		}
 		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18),
 			pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),
-			padLeft(thousands(p.Count), 6), count(p.Steps, "step"), waits))
+			padLeft(thousands(p.Count), 6), inSteps(s.run, p), waits))
 	}
 	return out
 }
@@ -483,18 +483,26 @@ func (s *screen) findings() []string {
 // tail is assay's own cost and where the rest is to be read.
 func (s *screen) tail() []string {
 	run := s.run
-	cost := run.Figure("agent.step")
-	line := s.mark(cost)
-	if cost.Known() {
-		line += " a step"
-		if f := run.Figure("agent.share"); f.Known() {
-			line += ", " + s.mark(f) + " of it"
+	var out []string
+	if cost := run.Figure("agent.step"); cost.Known() && cost.Low != nil && cost.High != nil {
+		whole, parts := costWords(run, s.mark)
+		out = append(out, s.row("assay cost", clean.Line(whole)))
+		for _, line := range wrapAfter(clean.Line(parts), s.Width-label, 2) {
+			out = append(out, s.row("", line))
 		}
-		if f := run.Figure("agent.total"); f.Known() {
-			line += ", " + s.mark(f) + " in all"
+	} else {
+		line := s.mark(cost)
+		if cost.Known() {
+			line += " a step"
+			if f := run.Figure("agent.share"); f.Known() {
+				line += ", " + s.mark(f) + " of it"
+			}
+			if f := run.Figure("agent.total"); f.Known() {
+				line += ", " + s.mark(f) + " in all"
+			}
 		}
+		out = append(out, s.row("assay cost", line))
 	}
-	out := []string{s.row("assay cost", line)}
 	beside := s.Report != "" && s.Evidence != "" && path.Dir(s.Report) == path.Dir(s.Evidence)
 	if beside {
 		return append(out, s.row("report",

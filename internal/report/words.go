@@ -652,3 +652,51 @@ func orElse(s, other string) string {
 	}
 	return s
 }
+
+// costWords says what assay itself cost, where that was measured: what all of it is of the loop's time, and what it is
+// made of. mark writes a figure with its marks.
+func costWords(run *evidence.Run, mark func(evidence.Figure) string) (whole, parts string) {
+	step, share, total := run.Figure("agent.step"), run.Figure("agent.share"), run.Figure("agent.total")
+	span := func(f evidence.Figure) string {
+		low, high := f, f
+		low.Value, high.Value = f.Low, f.High
+		return " (" + number(low) + " to " + number(high) + ")"
+	}
+	if share.Known() && share.Low != nil && share.High != nil {
+		whole = mark(share) + span(share) + " of the loop's time, "
+	}
+	whole += mark(total) + " in all"
+	if *step.Low <= 0 && *step.High >= 0 {
+		high := step
+		high.Value = step.High
+		parts = "the hooks cannot be told from nothing, at most " + number(high) + " a step"
+	} else {
+		parts = "the hooks " + number(step) + span(step) + " a step with them on"
+	}
+	if run.Steps.Watched > 0 {
+		parts += fmt.Sprintf(", %s of %s", thousands(run.Steps.Watched), count(stepsSeen(run), "step"))
+	}
+	for _, of := range [][2]string{{"agent.windows", "windows"}, {"agent.synchronised", "synchronised steps"}} {
+		if f := run.Figure(of[0]); f.Known() && *f.Value > 0 {
+			parts += "; " + of[1] + " " + number(f)
+		}
+	}
+	return whole, parts
+}
+
+// inSteps says in how many steps calls of a place were counted, of those that were watched: "40 of 300 watched steps".
+func inSteps(run *evidence.Run, p evidence.SyncPoint) string {
+	if run.Steps.Watched > 0 {
+		return fmt.Sprintf("%s of %s watched steps", thousands(p.Steps), thousands(run.Steps.Watched))
+	}
+	return count(p.Steps, "step")
+}
+
+// onlyWatched says of what is counted by line in which steps it was looked for; empty where in all.
+func onlyWatched(run *evidence.Run) string {
+	if run.Steps.Watched == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of the %s of %s in which the hooks were on", thousands(run.Steps.Watched),
+		count(stepsSeen(run), "step"))
+}

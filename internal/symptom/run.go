@@ -236,15 +236,15 @@ var Observations = []Observation{
 
 // slower compares the first with the last quarter of the steady steps: half as long again, with the quartiles apart.
 func slower(run *evidence.Run) (string, bool) {
-	first := 10
+	first, kind := 10, ""
 	for _, w := range run.Windows {
 		if w.Name == "steady" {
-			first = w.First
+			first, kind = w.First, w.Kind
 		}
 	}
 	var t []float64
 	for i, n := range run.Steps.Number {
-		if n >= first && i < len(run.Steps.Total) && (i >= len(run.Steps.Kind) || run.Steps.Kind[i] == "") {
+		if n >= first && i < len(run.Steps.Total) && (i >= len(run.Steps.Kind) || run.Steps.Kind[i] == kind) {
 			t = append(t, run.Steps.Total[i])
 		}
 	}
@@ -292,6 +292,12 @@ func waits(run *evidence.Run) (string, bool) {
 		total += t
 	}
 	total *= float64(max(1, run.Steps.Thin))
+	all := len(run.Steps.Total) * max(1, run.Steps.Thin)
+	watched := all
+	if w := run.Steps.Watched; w > 0 && w < all { // waits are seen in these alone
+		total *= float64(w) / float64(all)
+		watched = w
+	}
 	lost, calls, worst := 0.0, 0, evidence.SyncPoint{}
 	for _, p := range run.Syncs {
 		if p.Waits && p.Steps > 0 {
@@ -302,7 +308,7 @@ func waits(run *evidence.Run) (string, bool) {
 		}
 	}
 	// One read a step waits for work that has to be done anyway; several make the GPU idle in between.
-	if total <= 0 || lost < 0.2*total || calls < 2*len(run.Steps.Total)*max(1, run.Steps.Thin) {
+	if total <= 0 || lost < 0.2*total || calls < 2*watched {
 		return "", false
 	}
 	return fmt.Sprintf("%.0f %% of the steps' time is spent waiting, most of it in %s at %s (%d calls)",

@@ -20,7 +20,7 @@ def install(config):
 def installed(name, framework, config):
     """Install every hook of the framework. One that fails is a line of evidence; the others stand."""
     from ..timeline import T, gather  # a script that imports no framework never pays for them
-    from . import cost, memory
+    from . import blocks, cost, memory
 
     began = time.perf_counter_ns()
     adapter = importlib.import_module("%s.%s" % (__package__, name)).ADAPTER
@@ -30,7 +30,7 @@ def installed(name, framework, config):
     first = not _installed
     _installed.append(name)
     # What is said of any framework: the account before the hooks, what they cost after them.
-    hooks = [memory, *adapter.hooks, cost] if first else adapter.hooks
+    hooks = [memory, *adapter.hooks, blocks, cost] if first else adapter.hooks
     if first:
         T.limit_steps = int(config.get("steps") or 0)
         if config.get("for"):
@@ -47,6 +47,7 @@ def installed(name, framework, config):
             wire.trouble("%s not installed: %r" % (hook.__name__.rpartition(".")[2], err))
         if hasattr(hook, "clear"):
             process.after_fork(hook.clear)
+    blocks.watch(adapter.hooks)
     if first:
         process.finisher(T.finish)
         process.when_back(T.resume)
