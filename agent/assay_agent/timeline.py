@@ -90,6 +90,8 @@ class Timeline:
         self.coming = ""  # its kind
         self.sync = None  # set on sampled steps: waits for the device
         self.device = Device("")  # that trains, once seen
+        self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
+        self.whole = False  # a framework tells whole steps: what computes for it counts none
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
         self.batch = None  # (loader, iterator) serials of the last batch
@@ -132,10 +134,18 @@ class Timeline:
         self.device = device
         if device.limit is not None:
             wire.put({"ev": "limit", "bytes": device.limit[0], "source": device.limit[1]})
-        event = {"ev": "device", "type": device.kind}
+        event = {"ev": "device", "type": device.kind, "queued": device.synchronize is not None}
         if device.name:
             event["name"] = device.name
         wire.put(event)
+
+    def lead(self, framework, backend=""):
+        """The loop is that framework's; backend: another one that computes for it, whose own word then does not
+        count."""
+        if (framework, backend) == self.led or framework == self.led[1]:
+            return
+        self.led = (framework, backend)
+        wire.put({"ev": "trains", "framework": framework, "backend": backend})
 
     def new_step(self, start):
         return Step(start, len(self.phases))
@@ -420,6 +430,24 @@ class Timeline:
         self.mark = t
         if self.sync is not None:
             self.phase_over(phase)
+
+    def step_over(self, key, ref=None, batch=None):
+        """A framework tells a whole step, which is over; the next one begins now. batch: as in fetch_end."""
+        self.optimizer_begin(REST, key, ref)
+        self.optimizer_end(REST)
+        step, t = self.step, self.mark
+        step.batch = self.batch = batch
+        self.step = self.new_step(t)
+        self.close(step, t)
+        self.open()
+
+    def stepped_at(self, key, at):
+        """What was told as a backward pass was an update too, over at another moment, `at` (mark, acc, start): the
+        step that it ended is to be closed by the next one."""
+        mark, acc, start = at
+        acc += [0] * (len(self.phases) - len(acc))
+        self.step.opts, self.step.refs = [key], [None]
+        self.opt_over, self.snapshot = at, self.step_at(mark, acc, start)
 
     def module_begin(self, phase):
         self.counts["module"] += 1

@@ -7,7 +7,7 @@ from .. import guest, process, wire
 from .imports import when_imported
 
 # The modules that scripts import, each with a folder of its name beside this file (adapter.py).
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("torch", "jax", "keras")
 
 _installed = []  # names, in the order in which they were imported
 

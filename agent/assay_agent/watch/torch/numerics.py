@@ -98,6 +98,7 @@ def on_backward(roots):
     if T.device.kind != kind:
         T.device = Device(kind)  # where it cannot be asked, it is not asked again
         T.use(device.of(_torch, kind))
+        T.lead("torch")
     step = T.number + 1
     if T.gathered or T.step.micro or T.in_opt:
         _look_for_division(root)
