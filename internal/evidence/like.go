@@ -38,6 +38,9 @@ func Device(run *Run) string {
 	if run.Rehearsal != nil {
 		return OnDouble
 	}
+	if plugin := run.Target.plugin(); plugin != "" {
+		return plugin
+	}
 	return run.Target.Device
 }
 
@@ -115,7 +118,8 @@ func Unlike(here, there *Run) string {
 		chip, system, release := Place(run)
 		all := []trait{{"command", strings.Join(Words(run), " ")}, {"device", Device(run)}, {"chip", chip},
 			{"system", system},
-			{run.Target.Framework + " release", release}}
+			{run.Target.Framework + " release", release},
+			{"backend", spaced(run.Target.Backend, run.Target.BackendRelease)}}
 		if Device(run) == OnCUDA {
 			all = append(all, trait{"GPU", run.Target.Name})
 		}

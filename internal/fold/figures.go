@@ -185,7 +185,7 @@ func (b *builder) processes() {
 			row.Ended = p.bye.How
 		}
 		if p.framework != nil {
-			row.Framework, row.Release = p.framework.Name, p.framework.Version
+			row.Framework, row.Release = p.described()
 		}
 		switch {
 		case i == 0:
@@ -223,8 +223,9 @@ func (b *builder) target() {
 	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
 	if p.framework != nil {
 		t.Framework, t.Release = p.framework.Name, p.framework.Version
+		t.Backend, t.BackendRelease = p.backend()
 	}
-	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
+	b.async = p.device.queued() && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 

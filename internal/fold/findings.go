@@ -118,6 +118,8 @@ func (b *builder) findings() {
 			"set it before import torch, or in the shell",
 			"%s was set to %q after PyTorch had read it (as %q): it has no effect", l.Name, l.Now, l.Then)
 	}
+	b.compiled()
+	b.noSplit()
 	if p.compiled {
 		b.find("compiled", evidence.Note, evidence.Measured, "", "",
 			"torch.compile is in use: forward is the compiled module's call, or all the time up to the backward pass")

@@ -36,7 +36,11 @@ type step struct {
 // process is what one connection has told.
 type process struct {
 	hello     helloEvent
-	framework *frameworkEvent // the first that was imported
+	framework *frameworkEvent // the one that trains, as far as is known: the first that was imported
+	imported  []frameworkEvent
+	trains    trainsEvent
+	compiles  map[string]evidence.Compile
+	lossWhat  string
 	phases    processPhases
 	steps     []step
 	lost      int // steps beyond maxSteps
@@ -260,8 +264,20 @@ func (p *process) add(ev string, line []byte) bool {
 	case "framework", "torch":
 		e := frameworkEvent{Name: "torch"}
 		ok := into(&e)
-		if ok && p.framework == nil {
-			p.framework = &e
+		if ok && len(p.imported) < maxFrameworks {
+			p.imported = append(p.imported, e)
+			p.lead()
+		}
+		return ok
+	case "trains":
+		ok := into(&p.trains)
+		p.lead()
+		return ok
+	case "compiles":
+		var e compilesEvent
+		ok := into(&e)
+		for _, row := range e.Rows {
+			p.addCompile(row)
 		}
 		return ok
 	case "phases":
@@ -332,6 +348,9 @@ func (p *process) add(ev string, line []byte) bool {
 		var e lossEvent
 		if !into(&e) || len(e.Step) != len(e.Value) {
 			return false
+		}
+		if len(e.What) <= maxPhaseText {
+			p.lossWhat = e.What
 		}
 		for i, x := range e.Value {
 			if len(p.losses) < maxSteps {

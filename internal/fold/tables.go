@@ -149,7 +149,7 @@ func (b *builder) numerics() {
 			b.unknown(name, "1", fmt.Sprintf("the loss of step %d is not finite (%v)", l.step, l.value))
 			return
 		}
-		b.known(name, l.value, "1", b.basis, fmt.Sprintf("as passed to backward, unscaled; step %d", l.step))
+		b.known(name, l.value, "1", b.basis, fmt.Sprintf("%s; step %d", p.lossIs(), l.step))
 	}
 	put("loss.first", p.losses[0])
 	put("loss.last", p.losses[len(p.losses)-1])

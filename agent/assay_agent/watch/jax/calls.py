@@ -233,6 +233,11 @@ def traced():
     return found
 
 
+def names():
+    """Of the functions that have a role in training."""
+    return {getattr(known[0](), "__name__", None) for known in list(_roles.values())}
+
+
 # -- steps ----------------------------------------------------------------------------------------------------------------
 
 

@@ -48,10 +48,11 @@ def _heard(event, seconds, fun_name="", **_):
 
 
 def _gather():
-    rows = []
+    rows, training = [], None
     for name, known in list(_functions.items()):
         if known[4] and known[0]:
             known[4] = False
-            rows.append([name] + known[:4])
+            training = calls.names() if training is None else training
+            rows.append([name] + known[:4] + [name in training])
     if rows:
         wire.put({"ev": "compiles", "rows": rows})  # totals so far: the last row of a function counts
