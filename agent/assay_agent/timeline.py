@@ -449,6 +449,17 @@ class Timeline:
         self.step.opts, self.step.refs = [key], [None]
         self.opt_over, self.snapshot = at, self.step_at(mark, acc, start)
 
+    def leave_out(self, acc):
+        """What followed the last update, up to the moment at which the open step had acc, belonged to no step."""
+        if self.opt_over is None:
+            return
+        before = self.opt_over[1] + [0] * (len(acc) - len(self.opt_over[1]))
+        for phase, took in enumerate(acc):
+            self.step.acc[phase] -= took - before[phase]
+        took = sum(acc) - sum(before)
+        self.step.start += took
+        self.outside += took
+
     def module_begin(self, phase):
         self.counts["module"] += 1
         self.first_work()

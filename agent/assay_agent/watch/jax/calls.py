@@ -13,9 +13,10 @@ functions that update are called, they make the steps, and those that only diffe
 import sys
 import weakref
 from _thread import get_ident
+from itertools import zip_longest
 
 from ... import guest, place, wire
-from ...timeline import REST, T
+from ...timeline import REST, T, now
 from ..imports import when_imported
 from . import device
 
@@ -28,6 +29,8 @@ _state = None  # where JAX keeps the hook
 _alone = {}  # of what differentiates: key -> the moment of its first call, or True where it makes the steps itself
 _updates = 0  # that were seen
 _gave = None  # what the last function that differentiated gave, until an update follows it
+_batches = []  # of each that was called since the last update: the open step's acc when it was over
+_usual = 0  # how many there were before the last update
 scalars = {}  # id of an array that a step gave -> (weak reference to it, step): a loss, if the script reads it
 SCALARS = 4096
 
@@ -65,6 +68,7 @@ def switch(on):
 def clear():
     """A forked child tells its own."""
     _alone.clear()
+    _batches.clear()
     scalars.clear()
 
 
@@ -243,9 +247,11 @@ def names():
 
 def updated(key, ref, output=None):
     """An update is over; output: of the function that computed the gradients as well."""
-    global _updates, _gave
+    global _updates, _gave, _usual
     _updates += 1
     _alone.clear()
+    _usual = len(_batches)
+    _batches.clear()
     _stepped(key, ref, output if output is not None else _gave)
     _gave = None
 
@@ -256,6 +262,14 @@ def differentiated(key, output=None):
     global _gave
     _gave = output
     if _updates:
+        T.settle(now(), T.base)
+        _batches.append(list(T.step.acc))
+        if _usual and len(_batches) > _usual:
+            # One more than the update before took: the first of them was evaluation.
+            before = _batches.pop(0)
+            T.leave_out(before)
+            _batches[:] = [[a - b + c for a, b, c in zip_longest(acc, before, T.opt_over[1], fillvalue=0)]
+                           for acc in _batches]
         return
     _lead()
     known = _alone.get(key)
