@@ -139,13 +139,15 @@ class Timeline:
             event["name"] = device.name
         wire.put(event)
 
-    def lead(self, framework, backend=""):
+    def lead(self, framework, backend="", whole=""):
         """The loop is that framework's; backend: another one that computes for it, whose own word then does not
-        count."""
+        count; whole: why its step cannot be taken apart."""
         if (framework, backend) == self.led or framework == self.led[1]:
             return
         self.led = (framework, backend)
         wire.put({"ev": "trains", "framework": framework, "backend": backend})
+        if whole:
+            wire.put({"ev": "unseen", "phases": {phase: whole for phase in ("forward", "backward", "optimizer")}})
 
     def new_step(self, start):
         return Step(start, len(self.phases))
@@ -335,6 +337,12 @@ class Timeline:
         self.snapshot, self.opened, self.gap = None, False, 0
         self.busy = 0
         wire.put({"ev": "resumed"})
+
+    def computed(self):
+        """Of a framework that is lazy: what the optimizer has made has been computed, and only now its step is over."""
+        if self.step.opts and self.snapshot is None and not self.in_opt:
+            self.settle(self.mark, REST)
+            self.opt_over = (self.mark, list(self.step.acc), self.step.start)
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
 

@@ -8,6 +8,11 @@ func (t Target) Computes() (name, release string) {
 	return t.Framework, t.Release
 }
 
+func (t Target) computedBy(framework string) bool {
+	name, _ := t.Computes()
+	return name == framework
+}
+
 // With says with what the steps were computed: "torch 2.15.0", "keras 3.15.1 on jax 0.10.2"; "" where it is not known.
 func (t Target) With() string {
 	s := spaced(t.Framework, t.Release)

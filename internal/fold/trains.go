@@ -88,33 +88,15 @@ func (b *builder) compiled() {
 	}
 }
 
-// noSplit says that the framework's step cannot be taken apart, and why.
+// noSplit says that the framework's step cannot be taken apart, and why, where it has no backward pass of its own.
 func (b *builder) noSplit() {
-	why := map[string]string{
-		"jax":   "a step of JAX's is a call of a compiled function",
-		"keras": "on this backend a step of Keras's is one compiled call",
-	}
-	if b.p.framework == nil || len(b.p.steps) == 0 || why[b.p.framework.Name] == "" || b.p.splits() {
+	why := b.p.unseen["backward"]
+	if _, has := b.p.phases.numbers["backward"]; has || why == "" || len(b.p.steps) == 0 {
 		return
 	}
 	b.find("no-split", evidence.Note, b.basis, "",
-		"step time, waits and compile time are of the whole step; for the split look at the framework's own profiler",
-		"there is no split into forward, backward and update: %s, and nobody outside sees them apart",
-		why[b.p.framework.Name])
-}
-
-// splits reports whether the process's steps have a backward pass of their own.
-func (p *process) splits() bool {
-	_, known := p.phases.numbers["backward"]
-	return known
-}
-
-// lossIs says what the losses are.
-func (p *process) lossIs() string {
-	if p.lossWhat != "" {
-		return p.lossWhat
-	}
-	return "as passed to backward, unscaled"
+		"step time, waits and compile time are of the whole step; the framework's own profiler tells what is in it",
+		"there is no split into forward, backward and update: %s", why)
 }
 
 // described joins the name of a framework and its backend for a process's row.

@@ -21,6 +21,7 @@ from ..imports import when_imported
 from . import device
 
 GRADIENT, UPDATE = 1, 2
+WHOLE = "a step of JAX's is a call of a compiled function, and nobody outside sees forward, backward and update apart"
 
 _roles = {}  # id of a function that was jitted -> [weak reference to it, GRADIENT | UPDATE]
 _clean = None  # () -> whether nothing is being traced
@@ -295,11 +296,10 @@ def _stepped(key, ref, output):
 
 
 def _lead():
-    keras = sys.modules.get("keras")
-    if keras is not None and used_by_keras:
-        T.lead("keras", "jax")
+    if used_by_keras:
+        T.lead("keras", "jax", WHOLE)
     else:
-        T.lead("jax")
+        T.lead("jax", "", WHOLE)
 
 
 used_by_keras = False  # a function of Keras's has updated (watch.keras)

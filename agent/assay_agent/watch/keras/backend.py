@@ -15,9 +15,12 @@ def whole():
     return name() != "torch"
 
 
-def leads(variables=()):
-    """Keras trains; variables: some of those that it does it with."""
-    T.lead("keras", name())
+WHOLE = "on this backend a step of Keras's is one compiled call, and nobody outside sees forward, backward and update apart"
+
+
+def leads(variables=(), eager=False):
+    """Keras trains; variables: some of those that it does it with; eager: its steps are not compiled."""
+    T.lead("keras", name(), WHOLE if whole() and not eager else "")
     if not T.device.kind and whole():
         for variable in variables:
             device = of(variable)

@@ -40,7 +40,7 @@ def _applies(optimizer, grads, trainable_variables=None):
             return False
     if not T.mine() or not T.free():
         return False
-    backend.leads(list(trainable_variables or ())[:1])
+    backend.leads(list(trainable_variables or ())[:1], eager=True)
     if not _phase:
         _phase.append(T.phase("optimizer", 50, "optimizer", "parameter update"))
     T.optimizer_begin(_phase[0], id(optimizer))
