@@ -59,6 +59,8 @@ class Timeline:
         self.open_hooks = []  # (number, timeline) -> kind of step, or None
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
+        # (framework): one that computes by another updates; true where the other takes the update for its own's
+        self.update_hooks = []
         self.reset()
 
     def reset(self):

@@ -334,6 +334,7 @@ FLOORS = [
     "watch.adapter",
     "watch.cost",
     "watch.memory",
+    "watch.points",
     "watch.tests",
     "watch.frameworks",
 ]

@@ -232,7 +232,8 @@ func (b *builder) target() {
 // windows chooses the steps that the figures are taken from.
 func (b *builder) windows() {
 	steps := b.p.steps
-	plain := func(s step) bool { return s.kind == "" || s.kind == "sync" }
+	compiled := b.p.phases.part("compile")
+	plain := func(s step) bool { return (s.kind == "" || s.kind == "sync") && compiled(s) == 0 }
 	add := func(name string, in []step, excluded string) {
 		if len(in) > 0 {
 			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"assay/internal/evidence"
 	"assay/internal/unit"
@@ -69,6 +70,10 @@ func (b *builder) compiled() {
 	b.run.Compiles = list
 	if len(list) == 0 {
 		return
+	}
+	for i, w := range b.run.Windows {
+		b.run.Windows[i].Excluded = strings.Replace(w.Excluded, "profiled and traced steps",
+			"profiled and traced steps and those in which functions were compiled", 1)
 	}
 	times, sum := 0, 0.0
 	for _, c := range list {

@@ -50,6 +50,7 @@ def install(jax, config):
     _listen(_state.get_global, _state.set_global)
     for name in ("debug_nans", "debug_infs"):
         _share(getattr(api.config, name))
+    T.update_hooks.append(_of_another)
     when_imported("optax", _optax)
     when_imported("equinox", _equinox)
 
@@ -157,11 +158,14 @@ def _first_call(executable, out_tree, args_flat, out_flat, *_):
 @guest.hook
 def over(function, role, output):
     """A call of a function that has a role in training is over."""
-    if role[0]() is not function or not mine():
+    if role[0]() is not function or not T.mine() or not _clean():
         return
-    leaf = _leaf(output)
-    if leaf is not None and not T.device.kind:
-        T.use(device.of(leaf))
+    if not T.device.kind:
+        leaf = _leaf(output)
+        if leaf is not None:
+            T.use(device.of(leaf))
+    if not mine():
+        return
     key = id(function)
     if role[1] & UPDATE:
         updated(key, role[0], output if role[1] & GRADIENT else None)
@@ -296,13 +300,20 @@ def _stepped(key, ref, output):
 
 
 def _lead():
-    if used_by_keras:
-        T.lead("keras", "jax", WHOLE)
+    if _above:
+        T.lead(_above, "jax", WHOLE)
     else:
         T.lead("jax", "", WHOLE)
 
 
-used_by_keras = False  # a function of Keras's has updated (watch.keras)
+_above = ""  # the framework that computes by JAX, where one does
+
+
+def _of_another(framework):
+    """A framework that computes by JAX updates: whether that is only being traced."""
+    global _above
+    _above = framework
+    return learn(UPDATE)
 
 
 # -- what a step gives ----------------------------------------------------------------------------------------------------

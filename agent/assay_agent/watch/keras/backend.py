@@ -30,13 +30,9 @@ def leads(variables=(), eager=False):
 
 
 def of(variable):
-    """The device of a variable; None where it cannot be asked."""
+    """The device of a variable of TensorFlow's; None of another. JAX's and MLX's own hooks tell theirs."""
     value = getattr(variable, "_value", variable)
     backend = name()
-    if backend == "jax" and hasattr(value, "devices"):
-        from ..jax import device
-
-        return device.of(value)
     if backend == "tensorflow" and isinstance(getattr(value, "device", None), str):
         return _tensorflow(value.device)
     return None

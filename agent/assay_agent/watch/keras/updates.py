@@ -14,7 +14,7 @@ def install(keras, config):
     from keras.src.optimizers.base_optimizer import BaseOptimizer
 
     BaseOptimizer.apply = guest.around(BaseOptimizer.apply, _applies, _applied)
-    BaseOptimizer.stateless_apply = guest.around(BaseOptimizer.stateless_apply, _stateless, None)
+    BaseOptimizer.stateless_apply = guest.around(BaseOptimizer.stateless_apply, _stateless, _applied)
 
 
 def switch(on):
@@ -32,12 +32,8 @@ def _applies(optimizer, grads, trainable_variables=None):
     elif backend.name() == "tensorflow":
         if functions.traced(list(trainable_variables or ())[:1]):
             return False
-    elif backend.name() == "jax":
-        from ..jax import calls
-
-        if calls.learn(calls.UPDATE):
-            calls.used_by_keras = True
-            return False
+    elif any([hook("keras") for hook in T.update_hooks]):
+        return False
     if not T.mine() or not T.free():
         return False
     backend.leads(list(trainable_variables or ())[:1], eager=True)
@@ -53,12 +49,5 @@ def _applied(error):
 
 
 @guest.hook
-def _stateless(*_):
-    """Of a function of JAX's: what is traced updates."""
-    if T.on and not T.whole and backend.name() == "jax":
-        from ..jax import calls
-
-        calls.used_by_keras = True
-        if not calls.learn(calls.UPDATE) and calls.mine():
-            calls.updated(id(_phase), None)
-    return False
+def _stateless(optimizer, optimizer_variables, grads, trainable_variables):
+    return _applies(optimizer, grads, trainable_variables)

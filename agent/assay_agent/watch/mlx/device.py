@@ -54,6 +54,7 @@ def seen(plain=True):
     known = facts(_mx)
     size = known.get("max_recommended_working_set_size")
     live, cache, most = _counters(_mx)
+    T.lead("mlx")
     T.use(
         Device(
             kind,
