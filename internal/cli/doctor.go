@@ -421,7 +421,7 @@ func (r *doctorReport) page(opts doctorOptions) string {
 		case required:
 			mark = "FAIL"
 		case g.State == python.Fail && g.Basis == evidence.Derived &&
-			slices.Contains([]string{"mps", "cuda", "mlx"}, g.Name):
+			slices.Contains([]string{"mps", "cuda", "mlx", "jax", "keras"}, g.Name):
 			mark = "no" // nothing is wrong: this system has no such device
 		case g.State == python.Fail:
 			mark = "FAIL"

@@ -31,7 +31,7 @@ const (
 
 // Gate is one statement about a device that a framework can or cannot use here.
 type Gate struct {
-	Name   string         `json:"name"` // native, mps, cuda, mlx, tensorflow, tensorflow-metal
+	Name   string         `json:"name"` // one of GateNames
 	State  State          `json:"state"`
 	Detail string         `json:"detail"`
 	Basis  evidence.Basis `json:"basis"`
@@ -40,7 +40,7 @@ type Gate struct {
 
 // GateNames are the gates that can be required, in the order of the output.
 func GateNames() []string {
-	return []string{"native", "mps", "cuda", "mlx", "tensorflow", "tensorflow-metal"}
+	return []string{"native", "mps", "cuda", "mlx", "tensorflow", "tensorflow-metal", "jax", "keras"}
 }
 
 // gateLimit for one framework: importing TensorFlow from a cold disk takes some 20 s.
@@ -60,7 +60,7 @@ func gates(ctx context.Context, in Interpreter, environ []string, limit time.Dur
 		all = append(all, g)
 	}
 	if in.NotAsked != "" {
-		for _, name := range []string{"mps", "cuda", "mlx", "tensorflow"} {
+		for _, name := range []string{"mps", "cuda", "mlx", "tensorflow", "jax", "keras"} {
 			all = append(all, Gate{Name: name, State: Unknown, Detail: "the interpreter does not run here",
 				Basis: evidence.Measured})
 		}
@@ -74,7 +74,8 @@ func gates(ctx context.Context, in Interpreter, environ []string, limit time.Dur
 	if g, ok := pairGate(in, packages); ok {
 		all = append(all, g)
 	}
-	return all
+	return append(all, jaxGate(in, packages, runGate(ctx, in, environ, "jax", limit)),
+		kerasGate(in, packages, runGate(ctx, in, environ, "keras", limit)))
 }
 
 func nativeGate(in Interpreter) (Gate, bool) {
