@@ -15,6 +15,7 @@ and what stands between them. Where no module call was seen since the last phase
 functions), all the time up to the backward pass is that phase. Whatever else is "rest".
 """
 
+import sys
 import time
 from _thread import get_ident
 from collections import deque, namedtuple
@@ -93,7 +94,7 @@ class Timeline:
         self.sync = None  # set on sampled steps: waits for the device
         self.device = Device("")  # that trains, once seen
         self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
-        self.whole = False  # a framework tells whole steps: what computes for it counts none
+        self.whole = None  # code of the function in which a framework tells whole steps
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
         self.batch = None  # (loader, iterator) serials of the last batch
@@ -440,6 +441,19 @@ class Timeline:
         self.mark = t
         if self.sync is not None:
             self.phase_over(phase)
+
+    def in_whole(self):
+        """Whether a framework tells whole steps, so that what computes for it counts none: its function is on the
+        stack. An exception may have ended it."""
+        if self.whole is None:
+            return False
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is self.whole:
+                return True
+            frame = frame.f_back
+        self.whole = None
+        return False
 
     def step_over(self, key, ref=None, batch=None):
         """A framework tells a whole step, which is over; the next one begins now. batch: as in fetch_end."""

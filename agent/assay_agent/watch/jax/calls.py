@@ -206,14 +206,14 @@ def applies(*_):
 
 def mine():
     """Whether what happens now does, in the training thread, and is no part of what another hook watches."""
-    return not T.whole and _clean() and T.mine() and T.free()
+    return _clean() and T.mine() and not T.in_whole() and T.free()
 
 
 def learn(role):
     """The outermost function that is being traced has that role: whether there is one."""
     if not (T.owner is None or T.owner == get_ident()):
         return True
-    if not T.whole and not T.opened and not T.busy:
+    if not T.opened and not T.busy and not T.in_whole():
         T.mine()
         T.work_begin(T.mark)  # the first step begins where its function is made
     function = traced()

@@ -6,8 +6,14 @@ from ...device import Device
 from ...timeline import T
 
 
+_name = []
+
+
 def name():
-    return sys.modules["keras"].config.backend()
+    """As KERAS_BACKEND has it; it stays what it was when Keras was imported."""
+    if not _name:
+        _name.append(sys.modules["keras"].config.backend())
+    return _name[0]
 
 
 def whole():

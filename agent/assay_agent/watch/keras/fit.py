@@ -72,20 +72,21 @@ def _phases():
 
 
 def _whole():
-    return backend.whole() and T.on and T.mine()
+    return T.on and T.mine() and backend.whole() and T.in_whole()
 
 
 @guest.hook
 def _fit_begins(callbacks, logs=None):
     global _fits
-    if not T.on or not T.mine():
+    frame = _fit() if T.on and T.mine() else None
+    if frame is None:
         return False
     _fits += 1
     backend.leads(_variables(callbacks))
     _phases()
-    T.whole = backend.whole()
-    if T.whole:
-        _tell_data(callbacks)
+    T.whole = frame.f_code
+    if backend.whole():
+        _tell_data(callbacks, frame.f_locals["epoch_iterator"])
         if not T.opened:
             T.fetch_begin(new_pass=True)
             T.fetch_end(_train, None)
@@ -97,13 +98,19 @@ def _variables(callbacks):
     return (getattr(model, "trainable_variables", None) or ())[:1] if model is not None else ()
 
 
-def _tell_data(callbacks):
+def _fit():
+    """The frame of Keras's fit that has called the hook; None where a script tells a list of callbacks of its own
+    loop."""
+    frame = sys._getframe(3)
+    for _ in range(4):
+        if frame is None or frame.f_code.co_name == "fit" and "epoch_iterator" in frame.f_code.co_varnames:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _tell_data(callbacks, data):
     """What fit says of itself: how many batches an epoch has."""
-    frame, data = sys._getframe(2), None
-    for _ in range(6):
-        if frame is None or data is not None:
-            break
-        data, frame = frame.f_locals.get("epoch_iterator"), frame.f_back
     data = getattr(data, "data_adapter", None)
     batch, batches = getattr(data, "batch_size", None), (callbacks.params or {}).get("steps")
     wire.put(
@@ -134,7 +141,7 @@ def _epoch_begins(callbacks, epoch, logs=None):
 
 @guest.hook
 def _epoch_ends(callbacks, epoch, logs=None):
-    if T.on and T.mine():
+    if T.on and T.mine() and T.in_whole():
         # Keras counts the batches, and does not read its loader to the end: PyTorch's hooks do not hear of it.
         T.pass_ended(T.batch if backend.whole() else (0, T.primary_pass))
     return False
@@ -142,7 +149,7 @@ def _epoch_ends(callbacks, epoch, logs=None):
 
 @guest.hook
 def _called(*_):
-    return T.whole and _whole()
+    return _whole()
 
 
 @guest.hook
@@ -156,7 +163,7 @@ def _batch_begins(error):
 @guest.hook
 def _batch_ends(callbacks, batch, logs=None):
     global _begun, _ending
-    if not T.on or not T.mine():
+    if not T.on or not T.mine() or not T.in_whole():
         return False
     if backend.whole():
         if not _begun:
@@ -187,18 +194,19 @@ def _reads(callbacks, batch, logs=None):
     if step is not None and type(logs) is dict and T.on:
         loss = logs.get("loss")
         if loss is not None and getattr(loss, "shape", ()) == ():
-            began, T.on = T.on, T.on and not T.mine()  # what JAX's hooks would note of our own reading
+            quiet = T.mine()  # else it is a thread for callbacks, which no other hook watches
+            T.on = T.on and not quiet
             try:
                 _losses.append((step, float(loss)))
             finally:
-                T.on = began
+                T.on = T.on or quiet
     return False
 
 
 @guest.hook
 def _fit_ends(callbacks, logs=None):
     global _begun
-    T.whole, _begun = False, 0
+    T.whole, _begun = None, 0
     return False
 
 
@@ -209,20 +217,20 @@ _batch_began = []  # when train_on_batch was called: the outermost
 
 @guest.hook
 def _on_batch(model, *_):
-    if not T.on or not T.mine() or T.whole or not T.free():
+    if not T.on or not T.mine() or T.in_whole() or not T.free():
         return False
     backend.leads((getattr(model, "trainable_variables", None) or ())[:1])
     _phases()
     if not T.opened:
         T.work_begin(now())
-    T.whole = True
+    T.whole = sys._getframe(2).f_code  # train_on_batch, as guest.around has made it
     _batch_began.append(now())
     return True
 
 
 @guest.hook
 def _on_batch_over(error):
-    T.whole = False
+    T.whole = None
     began = _batch_began.pop()
     if error is None:
         T.took(_train, began)

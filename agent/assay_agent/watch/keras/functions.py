@@ -50,7 +50,7 @@ def traced(variables):
 @guest.hook
 def _begins(function, *_):
     global _depth
-    if not T.on or T.whole or not (T.owner is None or T.mine()):
+    if not T.on or not (T.owner is None or T.mine()) or T.in_whole():
         return False
     _depth += 1
     if _depth == 1:
@@ -91,7 +91,7 @@ _pass = [None, 0]  # weak reference to the iterator that gave the last batch, an
 @guest.hook
 def _fetches(iterator):
     global _data, _fetching
-    if not T.on or T.whole or not (T.owner is None or T.mine()) or not T.free():
+    if not T.on or not (T.owner is None or T.mine()) or T.in_whole() or not T.free():
         return False
     if _data is None:
         _data = T.phase("data", 10, "data", "waiting for the loader")
@@ -118,9 +118,9 @@ def _fetched(error):
 @guest.hook
 def _gradient(tape, target, *_):
     global _backward
-    if not T.on or T.whole or _depth or not sys.modules["tensorflow"].executing_eagerly():
+    if not T.on or _depth or not sys.modules["tensorflow"].executing_eagerly():
         return False
-    if not T.mine() or not T.free():
+    if not T.mine() or T.in_whole() or not T.free():
         return False
     if _backward is None:
         _backward = T.phase("backward", 40, "backward", "gradients")

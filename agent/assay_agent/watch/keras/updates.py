@@ -23,7 +23,7 @@ def switch(on):
 
 @guest.hook
 def _applies(optimizer, grads, trainable_variables=None):
-    if not T.on or T.whole or not (T.owner is None or T.mine()):
+    if not T.on or not (T.owner is None or T.mine()) or backend.whole() and T.in_whole():
         return False
     if backend.name() == "torch":
         compiler = getattr(sys.modules["torch"], "compiler", None)
