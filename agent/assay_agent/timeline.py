@@ -73,6 +73,8 @@ class Timeline:
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
         self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
+        # (framework): one that computes by another updates; true where the other takes the update for its own's
+        self.update_hooks = []
         self.reset()
 
     def reset(self):
@@ -107,6 +109,8 @@ class Timeline:
         self.sampled = False  # the step is one of those that are synchronised, or whose memory is looked at
         self.ended = self.ended_before = 0  # when the last optimizer step was over, and that of the step before
         self.device = Device("")  # that trains, once seen
+        self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
+        self.telling = None  # code of the function in which a framework tells whole steps
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
         self.outside_before = 0  # and up to that step
@@ -167,10 +171,20 @@ class Timeline:
         self.device = device
         if device.limit is not None:
             wire.put({"ev": "limit", "bytes": device.limit[0], "source": device.limit[1]})
-        event = {"ev": "device", "type": device.kind}
+        event = {"ev": "device", "type": device.kind, "queued": device.synchronize is not None}
         if device.name:
             event["name"] = device.name
         wire.put(event)
+
+    def lead(self, framework, backend="", whole=""):
+        """The loop is that framework's; backend: another one that computes for it, whose own word then does not
+        count; whole: why its step cannot be taken apart."""
+        if (framework, backend) == self.led or framework == self.led[1]:
+            return
+        self.led = (framework, backend)
+        wire.put({"ev": "trains", "framework": framework, "backend": backend})
+        if whole:
+            wire.put({"ev": "unseen", "phases": {phase: whole for phase in ("forward", "backward", "optimizer")}})
 
     def new_step(self, start):
         return Step(start, len(self.phases))
@@ -449,6 +463,12 @@ class Timeline:
         self.busy = 0
         wire.put({"ev": "resumed"})
 
+    def computed(self):
+        """Of a framework that is lazy: what the optimizer has made has been computed, and only now its step is over."""
+        if self.step.opts and self.snapshot is None and not self.in_opt:
+            self.settle(self.mark, REST)
+            self.opt_over = (self.mark, list(self.step.acc), self.step.start)
+
     # -- what the hooks report ----------------------------------------------------------------------------------------
 
     def pass_ended(self, batch):
@@ -575,6 +595,48 @@ class Timeline:
         self.mark = t
         if self.sync is not None:
             self.phase_over(phase)
+
+    def in_whole(self):
+        """Whether a framework tells whole steps, so that what computes for it counts none: its function is on the
+        stack. An exception may have ended it."""
+        if self.telling is None:
+            return False
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is self.telling:
+                return True
+            frame = frame.f_back
+        self.telling = None
+        return False
+
+    def step_over(self, key, ref=None, batch=None):
+        """A framework tells a whole step, which is over; the next one begins now. batch: as in fetch_end."""
+        self.optimizer_begin(REST, key, ref)
+        self.optimizer_end(REST)
+        step, t = self.step, self.mark
+        step.batch = self.batch = batch
+        self.step = self.new_step(t)
+        self.close(step, t)
+        self.open()
+
+    def stepped_at(self, key, at):
+        """What was told as a backward pass was an update too, over at another moment, `at` (mark, acc, start): the
+        step that it ended is to be closed by the next one."""
+        mark, acc, start = at
+        acc += [0] * (len(self.phases) - len(acc))
+        self.step.opts, self.step.refs = [key], [None]
+        self.opt_over, self.snapshot = at, self.step_at(mark, acc, start)
+
+    def leave_out(self, acc):
+        """What followed the last update, up to the moment at which the open step had acc, belonged to no step."""
+        if self.opt_over is None:
+            return
+        before = self.opt_over[1] + [0] * (len(acc) - len(self.opt_over[1]))
+        for phase, took in enumerate(acc):
+            self.step.acc[phase] -= took - before[phase]
+        took = sum(acc) - sum(before)
+        self.step.start += took
+        self.outside += took
 
     def module_begin(self, phase):
         self.counts["module"] += 1

@@ -126,6 +126,7 @@ type RunBody struct {
 	Numerics  Numerics    `json:"numerics"`
 	Shapes    []Shape     `json:"shapes"`
 	Only      *Only       `json:"only,omitempty"`
+	Compiles  []Compile   `json:"compiles,omitempty"` // where the framework says it: JAX
 	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement

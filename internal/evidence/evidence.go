@@ -97,8 +97,12 @@ type Target struct {
 	Name      string `json:"name,omitempty"` // the device's own name
 	Framework string `json:"framework,omitempty"`
 	Release   string `json:"release,omitempty"`
-	Python    string `json:"python,omitempty"`
-	System    string `json:"system"`
+	// what computes for the framework, where that is another: Keras on jax, tensorflow, torch, mlx
+	Backend        string `json:"backend,omitempty"`
+	BackendRelease string `json:"backend_release,omitempty"`
+
+	Python string `json:"python,omitempty"`
+	System string `json:"system"`
 
 	Double *Double `json:"double,omitempty"` // of a rehearsal
 }
@@ -323,6 +327,16 @@ type PhaseMem struct {
 	Resident *float64 `json:"resident,omitempty"` // the process: footprint on macOS, resident set on Linux
 	Swap     *float64 `json:"swap,omitempty"`     // machine-wide swap in use
 	N        int      `json:"n"`
+}
+
+// Compile is what a framework says of a function that it has compiled.
+type Compile struct {
+	Function string  `json:"function"`
+	Times    int     `json:"times"`
+	Trace    float64 `json:"trace"`   // seconds of tracing and lowering
+	Seconds  float64 `json:"seconds"` // of the compiler
+	Step     int     `json:"step"`    // before which it was compiled last; 1: before the first
+	Trains   bool    `json:"trains"`  // it computes gradients or updates
 }
 
 // Retained is a line whose tensors outlived the epoch's traced steps.

@@ -22,12 +22,24 @@ type helloEvent struct {
 // torch.
 type frameworkEvent struct {
 	Name             string `json:"name"`
+	BackendVersion   string `json:"backend_version"`
 	Version          string `json:"version"`
 	Git              string `json:"git"`
 	Cuda             string `json:"cuda"`
 	MPSBuilt         bool   `json:"mps_built"`
 	Threads          int    `json:"threads"`
 	FallbackAtImport string `json:"fallback_at_import"`
+}
+
+// trainsEvent names the framework whose loop it is.
+type trainsEvent struct {
+	Framework string `json:"framework"`
+	Backend   string `json:"backend"`
+}
+
+// compilesEvent rows: function, times, ns of tracing, ns of compiling, the last step, whether it trains. Totals so far.
+type compilesEvent struct {
+	Rows [][]any `json:"rows"`
 }
 
 // stepsEvent holds columns of equal length.
@@ -93,6 +105,29 @@ type loopEvent struct {
 type deviceEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
+	// Queued: what is called is computed later, and only steps of the kind sync have phases. Earlier agents do not say
+	// it.
+	Queued *bool `json:"queued"`
+}
+
+// queued reports whether phases can be trusted in synchronised steps alone.
+func (d deviceEvent) queued() bool {
+	if d.Queued != nil {
+		return *d.Queued
+	}
+	return d.Type != "" && d.Type != "cpu"
+}
+
+// unseenEvent tells of phases that have no time why that is so.
+type unseenEvent struct {
+	Phases map[string]string `json:"phases"`
+}
+
+// allocatorEvent is a limit that the script has set its framework's allocator.
+type allocatorEvent struct {
+	Limit string  `json:"limit"` // memory, cache, wired
+	Bytes float64 `json:"bytes"`
+	Where string  `json:"where"`
 }
 
 type limitEvent struct {
@@ -115,6 +150,7 @@ type syncsEvent struct {
 type lossEvent struct {
 	Step  integers `json:"step"`
 	Value losses   `json:"value"` // number, or "nan", "inf", "-inf"
+	What  string   `json:"what"`  // what they are, where they are not what was passed to backward
 }
 
 type gradientsEvent struct {

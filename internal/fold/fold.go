@@ -5,6 +5,7 @@ package fold
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"assay/internal/evidence"
@@ -24,6 +25,9 @@ const (
 	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them
 )
 
+// allocatorLimits are those that a script can set an allocator.
+var allocatorLimits = []string{"memory", "cache", "wired"}
+
 // step is one training step of a process. Times in ns.
 type step struct {
 	number, micro, evals, opts int
@@ -41,7 +45,11 @@ type step struct {
 // process is what one connection has told.
 type process struct {
 	hello     helloEvent
-	framework *frameworkEvent // the first that was imported
+	framework *frameworkEvent // the one that trains, as far as is known: the first that was imported
+	imported  []frameworkEvent
+	trains    trainsEvent
+	compiles  map[string]evidence.Compile
+	lossWhat  string
 	phases    processPhases
 	steps     []step
 	lost      int // steps beyond maxSteps
@@ -49,6 +57,8 @@ type process struct {
 	loop      *loopEvent // nil: of an agent that did not say
 	device    deviceEvent
 	limit     limitEvent
+	unseen    map[string]string // phase -> why it has no time
+	allocator map[string]allocatorEvent
 	shapes    map[string]shapeEvent
 	shapeKeys []string
 	syncs     map[string]evidence.SyncPoint
@@ -171,7 +181,7 @@ func (f *Fold) Add(conn int, line []byte) {
 		}
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
 			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{},
-			phaseMem: map[string][][4]int64{}}
+			phaseMem: map[string][][4]int64{}, allocator: map[string]allocatorEvent{}}
 		f.conns[conn] = p
 		f.order = append(f.order, conn)
 	}
@@ -268,8 +278,20 @@ func (p *process) add(ev string, line []byte) bool {
 	case "framework", "torch":
 		e := frameworkEvent{Name: "torch"}
 		ok := into(&e)
-		if ok && p.framework == nil {
-			p.framework = &e
+		if ok && len(p.imported) < maxFrameworks {
+			p.imported = append(p.imported, e)
+			p.lead()
+		}
+		return ok
+	case "trains":
+		ok := into(&p.trains)
+		p.lead()
+		return ok
+	case "compiles":
+		var e compilesEvent
+		ok := into(&e)
+		for _, row := range e.Rows {
+			p.addCompile(row)
 		}
 		return ok
 	case "phases":
@@ -320,6 +342,24 @@ func (p *process) add(ev string, line []byte) bool {
 		return into(&p.device)
 	case "limit":
 		return into(&p.limit)
+	case "unseen":
+		var e unseenEvent
+		ok := into(&e) && len(e.Phases) <= maxPhases
+		for name, why := range e.Phases {
+			ok = ok && phaseName.MatchString(name) && len(why) <= maxPhaseText
+		}
+		if ok {
+			p.unseen = e.Phases
+		}
+		return ok
+	case "allocator":
+		var e allocatorEvent
+		ok := into(&e)
+		ok = ok && slices.Contains(allocatorLimits, e.Limit)
+		if ok {
+			p.allocator[e.Limit] = e
+		}
+		return ok
 	case "shape":
 		var e shapeEvent
 		ok := into(&e)
@@ -343,6 +383,9 @@ func (p *process) add(ev string, line []byte) bool {
 		var e lossEvent
 		if !into(&e) || len(e.Step) != len(e.Value) {
 			return false
+		}
+		if len(e.What) <= maxPhaseText {
+			p.lossWhat = e.What
 		}
 		for i, x := range e.Value {
 			if len(p.losses) < maxSteps {

@@ -245,7 +245,7 @@ func setting(run *evidence.Run) string {
 	if t.Framework != "" && run.Rehearsal != nil {
 		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release)+" installed")
 	} else if t.Framework != "" {
-		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release))
+		with = append(with, t.With())
 	} else {
 		with = append(with, "no framework seen")
 	}

@@ -161,6 +161,7 @@ def trains_on(kind):
     if T.device.kind != kind:
         T.device = Device(kind)  # where it cannot be asked, it is not asked again
         T.use(device.of(_torch, kind))
+        T.lead("torch")
 
 
 _kind = ""  # the device that was seen last and is no CPU
