@@ -1,9 +1,10 @@
 """How a hook stays out of sight: out of the stack, of tracebacks, of warnings, and out of the way of what the script raises.
 
-A call is watched in one of three ways, and none leaves a frame under code of the script's:
+A call is watched in one of three ways, and none leaves a frame of ours under code of the script's:
   around   a Python function of the framework, remade from its own source with our two calls in it: the same frame, the same lines;
   Method   a method in C, looked up in the class: nothing stands around the call itself;
   at_caller  a method in C that is to be timed: a frame that bears its caller's file and line.
+A function in C, or an object in C that is called, is watched by a stand-in (stand_in), whose calls go the ways of a Method.
 """
 
 import ast
@@ -425,3 +426,79 @@ class Method:
             return self.method
         bound = self.get(instance, owner)
         return self.bind(instance, bound) or bound
+
+
+# -- a function in C ------------------------------------------------------------------------------------------------------
+
+
+class _Called:
+    """`__call__` of a stand-in: the interpreter looks it up for each call, and what it finds is called with no frame between."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self.kind.__call__
+        return instance._assay_bind(instance) or instance._assay_original
+
+
+_stand_ins = {}  # type of an original -> the class of what stands for it
+
+
+def stand_in(original, bind, about=None):
+    """An object that stands for a callable in C, and answers as it does whatever it is asked: its name, its class, its text, whether it
+    can be pickled. A call of it is one of what bind(stand-in) gives, looked up as a Method is (at_caller), or of the original itself.
+    about: whatever is to be known of it, as its `_assay_about`."""
+    kind = type(original)
+    made = _stand_ins.get(kind)
+    if made is None:
+        made = _stand_ins[kind] = _stand_in_class(kind)
+    instance = object.__new__(made)
+    for name, value in (("_assay_original", original), ("_assay_bind", hook(bind)), ("_assay_about", about)):
+        getattr(made, name).__set__(instance, value)
+    return instance
+
+
+def _stand_in_class(kind):
+    def asks(name):
+        return property(lambda self: getattr(self._assay_original, name))
+
+    names = {
+        "__slots__": ("_assay_original", "_assay_bind", "_assay_about"),
+        "__call__": _Called(kind),
+        "__class__": asks("__class__"),
+        "__doc__": asks("__doc__"),
+        "__module__": asks("__module__"),
+        "__getattr__": lambda self, name: getattr(self._assay_original, name),
+        "__setattr__": lambda self, name, value: setattr(self._assay_original, name, value),
+        "__delattr__": lambda self, name: delattr(self._assay_original, name),
+        "__dir__": lambda self: dir(self._assay_original),
+        "__repr__": lambda self: repr(self._assay_original),
+        "__reduce_ex__": lambda self, protocol: self._assay_original.__reduce_ex__(protocol),
+    }
+    if hasattr(kind, "__get__"):  # a compiled function in a class body is a method
+        names["__get__"] = lambda self, instance, owner=None: self if instance is None else types.MethodType(self, instance)
+    return type(kind.__name__, (), names)
+
+
+class Places:
+    """Where the framework's own callables stand, and ours for them: attributes of modules and classes."""
+
+    def __init__(self):
+        self.rows = []  # (owner, name, the framework's, ours)
+
+    def put(self, owner, name, ours):
+        """Ours for the attribute of that name; what it was."""
+        theirs = vars(owner)[name]
+        self.rows.append((owner, name, theirs, ours))
+        setattr(owner, name, ours)
+        return theirs
+
+    def switch(self, on):
+        """Ours, or the framework's own again. Where the script has put something of its own, that stays."""
+        for owner, name, theirs, ours in self.rows:
+            if vars(owner).get(name) is (theirs if on else ours):
+                setattr(owner, name, ours if on else theirs)

@@ -132,7 +132,7 @@ class Timeline:
         self.device = device
         if device.limit is not None:
             wire.put({"ev": "limit", "bytes": device.limit[0], "source": device.limit[1]})
-        event = {"ev": "device", "type": device.kind}
+        event = {"ev": "device", "type": device.kind, "queued": device.synchronize is not None}
         if device.name:
             event["name"] = device.name
         wire.put(event)
@@ -325,6 +325,12 @@ class Timeline:
         self.snapshot, self.opened, self.gap = None, False, 0
         self.busy = 0
         wire.put({"ev": "resumed"})
+
+    def computed(self):
+        """Of a framework that is lazy: what the optimizer has made has been computed, and only now its step is over."""
+        if self.step.opts and self.snapshot is None and not self.in_opt:
+            self.settle(self.mark, REST)
+            self.opt_over = (self.mark, list(self.step.acc), self.step.start)
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
 

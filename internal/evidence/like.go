@@ -28,15 +28,25 @@ const (
 	OnCUDA   = "cuda"
 	OnMLX    = "mlx"
 	OnDouble = "double" // a rehearsal
+
+	// notMLXsGPU begins what is none of them, mlx-cpu and on Linux mlx-gpu: neither what PyTorch does there nor what
+	// MLX does on an Apple GPU.
+	notMLXsGPU = "mlx-"
 )
 
 // Devices lists them.
 func Devices() []string { return []string{OnCPU, OnMPS, OnCUDA, OnMLX, OnDouble} }
 
-// Device that a run was on, one of Devices; "" where no training step was seen.
+// Device that a run was on, one of Devices, or what no rule speaks of (notMLXsGPU); "" where no training step was seen.
 func Device(run *Run) string {
 	if run.Rehearsal != nil {
 		return OnDouble
+	}
+	if t := run.Target; t.Framework == "mlx" && (t.Device == "gpu" || t.Device == OnCPU) {
+		if t.Device == OnCPU || strings.HasPrefix(t.System, "linux/") {
+			return notMLXsGPU + t.Device
+		}
+		return OnMLX
 	}
 	return run.Target.Device
 }

@@ -79,6 +79,29 @@ type LoaderEvent struct {
 type deviceEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
+	// Queued: what is called is computed later, and only steps of the kind sync have phases. Earlier agents do not say
+	// it.
+	Queued *bool `json:"queued"`
+}
+
+// queued reports whether phases can be trusted in synchronised steps alone.
+func (d deviceEvent) queued() bool {
+	if d.Queued != nil {
+		return *d.Queued
+	}
+	return d.Type != "" && d.Type != "cpu"
+}
+
+// unseenEvent tells of phases that have no time why that is so.
+type unseenEvent struct {
+	Phases map[string]string `json:"phases"`
+}
+
+// allocatorEvent is a limit that the script has set its framework's allocator.
+type allocatorEvent struct {
+	Limit string  `json:"limit"` // memory, cache, wired
+	Bytes float64 `json:"bytes"`
+	Where string  `json:"where"`
 }
 
 type limitEvent struct {

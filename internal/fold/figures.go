@@ -224,7 +224,7 @@ func (b *builder) target() {
 	if p.framework != nil {
 		t.Framework, t.Release = p.framework.Name, p.framework.Version
 	}
-	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
+	b.async = p.device.queued() && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 
@@ -318,11 +318,11 @@ func (b *builder) noSteps() string {
 	p := b.p
 	switch {
 	case p.framework == nil:
-		return "the script imported no framework that the agent knows (PyTorch)"
+		return "the script imported no framework that the agent knows (" + watched() + ")"
 	case len(p.steps) > 0:
 		return fmt.Sprintf("only %d steps were seen", len(p.steps))
 	case p.device.Type != "":
-		return "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised"
+		return p.words().noStep
 	}
 	return "no training step was seen: neither a backward pass nor an optimizer step"
 }
@@ -351,11 +351,13 @@ func (b *builder) split() {
 	b.sample("step.time", "s", whole, "steady", note)
 	if b.async && len(b.timed) > 0 {
 		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised",
-			"with the device waited for at each phase boundary; the split is of these")
+			b.p.words().sampled+"; the split is of these")
 	} else if b.async {
 		b.unknown("step.time.synchronised", "s", "no step was synchronised: the run was shorter than twenty steps")
 	} else if b.rehearsal() {
 		b.unknown("step.time.synchronised", "s", "the double computes on this machine's CPU: every step has its split")
+	} else if why := b.p.unseen["forward"]; why != "" {
+		b.unknown("step.time.synchronised", "s", "no step was taken apart: "+why)
 	} else {
 		b.unknown("step.time.synchronised", "s", "the device is synchronous: every step has its split")
 	}
@@ -378,12 +380,10 @@ func (b *builder) split() {
 	}
 	if len(b.timed) == 0 {
 		for _, p := range phases {
-			b.unknown("split."+p.Name, "s",
-				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("split."+p.Name, "s", b.p.words().apart)
 		}
 		for _, p := range phases {
-			b.unknown("share."+p.Name, "ratio",
-				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("share."+p.Name, "ratio", b.p.words().apart)
 		}
 		return
 	}
@@ -396,6 +396,9 @@ func (b *builder) split() {
 		sum += float64(s.total)
 	}
 	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
+	for name, why := range b.p.unseen {
+		reason[name] = why
+	}
 	if len(b.p.loaders) == 0 {
 		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
 	}
@@ -467,7 +470,7 @@ func (b *builder) trainingLoader() (LoaderEvent, bool) {
 
 func (b *builder) noEpochs() string {
 	if len(b.p.loaders) == 0 {
-		return "no epoch was seen: the loop reads no torch DataLoader"
+		return b.p.words().noEpoch
 	}
 	return "no epoch was seen"
 }
@@ -581,23 +584,26 @@ func (b *builder) memory() {
 	for _, s := range p.steps {
 		live, pool = max(live, s.live), max(pool, s.pool)
 	}
-	note := "highest of the readings at the start of each backward pass"
+	liveNote, poolNote := p.words().reading, p.words().reading
 	if p.peak.Live > 0 {
-		live, pool, note = max(live, p.peak.Live), max(pool, p.peak.Pool), p.peak.Source+" at the end of an epoch"
+		live, liveNote = max(live, p.peak.Live), p.peak.Source
+	}
+	if p.peak.Pool > 0 {
+		pool, poolNote = max(pool, p.peak.Pool), p.peak.Source
 	}
 	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
 	if b.run.Target.Device == "" {
 		none = "no device was seen: " + b.noSteps()
 	}
-	put := func(name string, v int64) {
+	put := func(name string, v int64, note string) {
 		if v >= 0 {
 			b.known(name, float64(v), "B", b.basis, note)
 		} else {
 			b.unknown(name, "B", none)
 		}
 	}
-	put("memory.live.peak", live)
-	put("memory.pool.peak", pool)
+	put("memory.live.peak", live, liveNote)
+	put("memory.pool.peak", pool, poolNote)
 	if d := b.run.Target.Double; b.rehearsal() && p.limit.Bytes == 0 && d.Recommended != nil {
 		// torch says it from 2.5 on
 		p.limit = limitEvent{Bytes: float64(*d.Recommended), Source: "Metal's recommended working set"}
@@ -608,7 +614,7 @@ func (b *builder) memory() {
 			"memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")
 	case pool >= 0:
 		b.unknown("memory.watermark", "ratio",
-			"this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)")
+			p.words().noLimit)
 	default:
 		b.unknown("memory.watermark", "ratio", none)
 	}
@@ -634,6 +640,33 @@ func (b *builder) memory() {
 		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2),
 			Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
+	}
+}
+
+// allocatorLimits says what the script has set its framework's allocator, and whether the run came to it.
+func (b *builder) allocatorLimits() {
+	live, pool := b.run.Figure("memory.live.peak"), b.run.Figure("memory.pool.peak")
+	for _, name := range slices.Sorted(maps.Keys(b.p.allocator)) {
+		l := b.p.allocator[name]
+		where, size := b.place(l.Where), unit.Bytes(l.Bytes)
+		switch {
+		case name == "memory" && live.Known() && *live.Value > l.Bytes:
+			b.find("memory-limit", evidence.Warning, live.Basis, where,
+				"beyond it MLX waits for what is being computed before it allocates more: raise it, or lower the batch",
+				"the memory limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
+		case name == "wired" && live.Known() && *live.Value > l.Bytes:
+			b.find("wired-limit", evidence.Warning, live.Basis, where,
+				"what is beyond it is not held resident, and the system may page it out: raise it, at most to "+
+					"max_recommended_working_set_size of mx.device_info",
+				"the wired limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
+		default:
+			text := fmt.Sprintf("the script sets MLX's %s limit to %s", name, size)
+			if pool.Known() && live.Known() {
+				text += fmt.Sprintf("; at most %s were in use, %s with the cache", unit.Bytes(*live.Value),
+					unit.Bytes(*pool.Value))
+			}
+			b.find(name+"-limit", evidence.Note, evidence.Measured, where, "", "%s", text)
+		}
 	}
 }
 

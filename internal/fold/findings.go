@@ -25,7 +25,7 @@ func (b *builder) findings() {
 	}
 	if len(p.steps) == 0 && p.framework != nil {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
-			"a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
+			p.words().step, "%s", b.noSteps())
 	}
 	asked := b.f.start.Target
 	if want, got := asked.MustShow(), run.Target.Device; want != "" && got != "" && got != want && !asked.Rehearsal() {
@@ -90,9 +90,13 @@ func (b *builder) findings() {
 		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors",
 			"memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
-	waits, lost := 0, 0.0
+	b.allocatorLimits()
+	waits, lost, first := 0, 0.0, ""
 	for _, s := range run.Syncs {
-		if s.Waits && s.Steps > 0 {
+		if s.Waits && s.Steps > 0 && s.Call != p.words().needed {
+			if waits == 0 {
+				first = s.Where
+			}
 			waits += s.Steps
 			lost += s.Lost
 		}
@@ -101,8 +105,13 @@ func (b *builder) findings() {
 		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step would make the host wait for the device", float64(waits)/float64(steps))
+	} else if needed := p.words().needed; waits > 0 && steps > 0 && needed != "" {
+		b.find("synchronisation", evidence.Note, evidence.Measured, first,
+			"read values every so many steps, or evaluate them with the step's own "+needed,
+			"%.1f calls a step besides %s wait until arrays are computed, %s in all", float64(waits)/float64(steps),
+			needed, unit.Seconds(lost))
 	} else if waits > 0 && steps > 0 {
-		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where,
+		b.find("synchronisation", evidence.Note, evidence.Measured, first,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps),
 			unit.Seconds(lost))

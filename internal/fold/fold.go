@@ -5,6 +5,7 @@ package fold
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"assay/internal/evidence"
@@ -22,6 +23,9 @@ const (
 
 	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them
 )
+
+// allocatorLimits are those that a script can set an allocator.
+var allocatorLimits = []string{"memory", "cache", "wired"}
 
 // step is one training step of a process. Times in ns.
 type step struct {
@@ -43,6 +47,8 @@ type process struct {
 	loaders   []LoaderEvent
 	device    deviceEvent
 	limit     limitEvent
+	unseen    map[string]string // phase -> why it has no time
+	allocator map[string]allocatorEvent
 	shapes    map[string]shapeEvent
 	shapeKeys []string
 	syncs     map[string]evidence.SyncPoint
@@ -163,7 +169,7 @@ func (f *Fold) Add(conn int, line []byte) {
 		}
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
 			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{},
-			phaseMem: map[string][][4]int64{}}
+			phaseMem: map[string][][4]int64{}, allocator: map[string]allocatorEvent{}}
 		f.conns[conn] = p
 		f.order = append(f.order, conn)
 	}
@@ -309,6 +315,24 @@ func (p *process) add(ev string, line []byte) bool {
 		return into(&p.device)
 	case "limit":
 		return into(&p.limit)
+	case "unseen":
+		var e unseenEvent
+		ok := into(&e) && len(e.Phases) <= maxPhases
+		for name, why := range e.Phases {
+			ok = ok && phaseName.MatchString(name) && len(why) <= maxPhaseText
+		}
+		if ok {
+			p.unseen = e.Phases
+		}
+		return ok
+	case "allocator":
+		var e allocatorEvent
+		ok := into(&e)
+		ok = ok && slices.Contains(allocatorLimits, e.Limit)
+		if ok {
+			p.allocator[e.Limit] = e
+		}
+		return ok
 	case "shape":
 		var e shapeEvent
 		ok := into(&e)

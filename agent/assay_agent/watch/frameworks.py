@@ -7,14 +7,16 @@ from .. import guest, process, wire
 from .imports import when_imported
 
 # The modules that scripts import, each with a folder of its name beside this file (adapter.py).
-FRAMEWORKS = ("torch",)
+FRAMEWORKS = ("torch", "mlx")
+# The module that has the framework in it, where that is another.
+MODULES = {"mlx": "mlx.core"}
 
 _installed = []  # names, in the order in which they were imported
 
 
 def install(config):
     for name in FRAMEWORKS:
-        when_imported(name, lambda framework, name=name: installed(name, framework, config))
+        when_imported(MODULES.get(name, name), lambda framework, name=name: installed(name, framework, config))
 
 
 def installed(name, framework, config):

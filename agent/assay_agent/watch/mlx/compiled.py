@@ -1,0 +1,120 @@
+"""mx.compile: a function that it has traced runs as one graph, in which no Python is called any more.
+
+So what a compiled function is shows while it is traced: gradients and updates that are made within are its own. From
+then on each call of it is a gradient, an update, or both. A function may be traced again for other constants, and
+updates then or not (accumulation): what it did is kept for each.
+"""
+
+import sys
+
+from ... import guest
+from ...timeline import T, now
+from . import device, gradient, losses, sampled, within
+
+_places = guest.Places()
+_package = ""
+_on = True
+
+
+class _Function:
+    """What is known of one compiled function."""
+
+    def __init__(self, function):
+        self.function = function
+        self.did = {}  # its constants -> (gradients, updates) made when it was traced for them
+        self.trains = False
+
+
+def install(mx, config):
+    global _package
+    _package = mx.__file__.rpartition("/")[0] + "/"
+    original = vars(mx)["compile"]
+
+    @guest.hook
+    def watched(made, function, caller):
+        # MLX's own (activations) are parts of a model
+        if caller.f_code.co_filename.startswith(_package):
+            return None
+        return guest.stand_in(made, _bind, _Function(function))
+
+    def make(*args, **kwargs):
+        try:
+            made = original(*args, **kwargs)
+            return watched(made, args[0] if args else kwargs.get("fun"), sys._getframe(1)) or made
+        except BaseException:
+            guest.hide()
+            raise
+
+    _places.put(mx, "compile", guest.stand_in(original, lambda stand: make))
+
+
+def switch(on):
+    """What the script has compiled already stays: it is the mark of a step."""
+    global _on
+    _on = on
+    _places.switch(on)
+
+
+def _bind(stand):
+    if within.depth or not T.on or T.owner is not None and not T.mine():
+        return None
+    about = stand._assay_about
+    if about.did and not about.trains and not _on:
+        return None
+    frame = sys._getframe(3)
+    before, made, updated = within.depth, within.gradients, within.updates
+
+    @guest.hook
+    def begin():
+        within.depth = before + 1
+        return now()
+
+    @guest.hook
+    def end(t, args, result):
+        within.depth = before
+        constants = tuple(_constant(a) for a in args)
+        did = (within.gradients - made, within.updates - updated)
+        if any(did) or constants not in about.did and len(about.did) < 64:
+            about.did[constants] = did
+            about.trains = about.trains or any(did)
+        if about.trains and T.mine():
+            _called(stand, about, about.did.get(constants, (1, 1)), t, args, result)
+
+    def failed():
+        within.depth = before
+        guest.hide_site()
+
+    return guest.at_caller(frame, begin, stand._assay_original, end, failed)
+
+
+def _constant(value):
+    """What mx.compile traces a function anew for: a number or a word, and whether there is anything."""
+    return value if type(value) in (bool, int, str) else value is None
+
+
+def _called(stand, about, did, t, args, result):
+    """A call that made gradients, updates or both is over. It began at t."""
+    gradients, updates = did
+    sampled.whole("the step is compiled: mx.compile makes one graph of it")
+    device.seen(plain=False)
+    T.free(0)
+    if not T.opened:  # the first step begins with the call in which it is traced
+        T.open()
+        T.step.start = T.mark = t
+    if gradients:
+        T.copied(sampled.GRAPH, t)
+        T.backward_begin(sampled.GRAPH)
+        T.backward_end(sampled.GRAPH)
+        losses.made(_first(result), evaluated=False)
+    if updates:
+        T.optimizer_begin(sampled.GRAPH, id(stand))
+        T.optimizer_end(sampled.GRAPH)
+    if _on:
+        gradient.shapes(about.function, (None,) + args)
+
+
+def _first(result):
+    """The first of what a compiled step gives is its loss, if anything is."""
+    while type(result) in (tuple, list) and result:
+        result = result[0]
+    return result

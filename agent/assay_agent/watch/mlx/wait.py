@@ -1,0 +1,119 @@
+"""Calls in which the script waits for what it has queued, by its line: mx.eval and whatever reads an array.
+
+NumPy reads an array's memory without asking a method (`numpy.array(x)`), and is not seen.
+"""
+
+import sys
+
+from ... import guest, place, wire
+from ...timeline import T, now
+from . import losses, sampled, within
+
+METHODS = {
+    "item": "item",
+    "tolist": "tolist",
+    "__array__": "numpy",
+    "__bool__": "bool(array)",
+    "__float__": "float(array)",
+    "__int__": "int(array)",
+    "__index__": "index(array)",
+    "__repr__": "print(array)",
+    "__format__": "format(array)",
+    "__dlpack__": "dlpack",
+}
+FUNCTIONS = {"eval": "mx.eval", "synchronize": "mx.synchronize"}
+
+_points = {}  # (call, user code, line, library code, line) -> [count, ns, changed, in steps]
+_places = guest.Places()
+_updates = 0  # optimizer steps until the last wait
+_inside = False  # a timed call is under way: what it calls in turn is part of it
+
+
+def install(mx, config):
+    for name, call in FUNCTIONS.items():
+        if name in vars(mx):
+            _places.put(mx, name, guest.stand_in(vars(mx)[name], _function(call)))
+    for name, call in METHODS.items():
+        if name in vars(mx.array):
+            _places.put(mx.array, name, guest.Method(vars(mx.array)[name], _method(call)))
+    wire.source(_gather)
+
+
+def clear():
+    """A forked child tells its own."""
+    _points.clear()
+
+
+switch = _places.switch
+
+
+def _watched():
+    return T.on and not _inside and not within.depth and (T.owner is None or T.mine())
+
+
+def _function(call):
+    def bind(stand):
+        return _timed(call, stand._assay_original, None, sys._getframe(3)) if _watched() else None
+
+    return bind
+
+
+def _method(call):
+    def bind(array, method):
+        return _timed(call, method, array, sys._getframe(3)) if _watched() else None
+
+    return bind
+
+
+def _timed(call, original, array, frame):
+    @guest.hook
+    def begin():
+        global _inside
+        _inside = True
+        return now()
+
+    @guest.hook
+    def end(t, args, result):
+        global _inside
+        _inside = False
+        _note(call, t)
+        losses.waited(args if array is None else (array,))
+
+    return guest.at_caller(frame, begin, original, end, _failed)
+
+
+def _failed():
+    global _inside
+    _inside = False
+    guest.hide_site()
+
+
+def _note(call, t):
+    global _updates
+    T.took(sampled.EVALUATION, t)
+    if _updates != T.counts["optimizer"]:
+        _updates = T.counts["optimizer"]
+        T.computed()
+    key = (call,) + place.key(5)
+    point = _points.get(key)
+    if point is None:
+        if len(_points) >= 2000:
+            return
+        point = _points[key] = [0, 0, True, 0]
+    point[0] += 1
+    point[1] += now() - t
+    point[2] = True
+    if T.step.backwards or T.step.opts:
+        point[3] += 1
+    T.counts["sync"] += 1
+
+
+def _gather():
+    rows = []
+    for key, point in list(_points.items()):
+        if point[2]:
+            point[2] = False
+            user, via = place.text(key[1:])
+            rows.append([key[0], user, via, point[0], point[1], True, point[3]])
+    if rows:
+        wire.put({"ev": "syncs", "rows": rows})  # totals so far: the last row of a place counts
