@@ -9,7 +9,7 @@ import sys
 
 from ... import guest
 from ...timeline import T, now
-from . import device, gradient, losses, sampled, within
+from . import device, gradient, hand, losses, sampled, within
 
 _places = guest.Places()
 _package = ""
@@ -103,6 +103,7 @@ def _called(stand, about, did, t, args, result):
         T.step.start = T.mark = t
     if gradients:
         T.copied(sampled.GRAPH, t)
+        hand.taken(args[0] if args else None)
         T.backward_begin(sampled.GRAPH)
         T.backward_end(sampled.GRAPH)
         losses.made(_first(result), evaluated=False)

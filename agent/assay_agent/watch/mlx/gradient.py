@@ -7,7 +7,7 @@ import sys
 
 from ... import guest, wire
 from ...timeline import T
-from . import device, losses, sampled, within
+from . import device, hand, losses, sampled, within
 
 _mx = None
 _places = guest.Places()
@@ -94,6 +94,7 @@ def _ended(value, function, args, result):
     forward, backward = sampled.phase(sampled.FORWARD), sampled.phase(sampled.BACKWARD)
     sampled.due(loss)
     T.module_end(forward)
+    hand.taken(args[0] if args else None)
     T.backward_begin(forward)
     sampled.due(result[1] if value else result)
     T.backward_end(backward)
