@@ -318,11 +318,11 @@ func (b *builder) noSteps() string {
 	p := b.p
 	switch {
 	case p.framework == nil:
-		return "the script imported no framework that the agent knows (" + watched() + ")"
+		return "the script imported no framework that the agent knows (PyTorch)"
 	case len(p.steps) > 0:
 		return fmt.Sprintf("only %d steps were seen", len(p.steps))
 	case p.device.Type != "":
-		return p.words().noStep
+		return "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised"
 	}
 	return "no training step was seen: neither a backward pass nor an optimizer step"
 }
@@ -396,9 +396,6 @@ func (b *builder) split() {
 		sum += float64(s.total)
 	}
 	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
-	for name, why := range b.p.unseen {
-		reason[name] = why
-	}
 	if len(b.p.loaders) == 0 {
 		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
 	}
@@ -408,6 +405,9 @@ func (b *builder) split() {
 	took := map[string]float64{}
 	for _, p := range phases {
 		of := b.p.phases.part(p.Name)
+		if why := b.p.unseen[p.Name]; why != "" {
+			reason[p.Name] = why
+		}
 		for _, s := range b.timed {
 			took[p.Name] += float64(of(s))
 		}
@@ -470,7 +470,7 @@ func (b *builder) trainingLoader() (LoaderEvent, bool) {
 
 func (b *builder) noEpochs() string {
 	if len(b.p.loaders) == 0 {
-		return b.p.words().noEpoch
+		return "no epoch was seen: the loop reads no torch DataLoader"
 	}
 	return "no epoch was seen"
 }

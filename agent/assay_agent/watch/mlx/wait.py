@@ -25,7 +25,7 @@ FUNCTIONS = {"eval": "mx.eval", "synchronize": "mx.synchronize"}
 
 _points = {}  # (call, user code, line, library code, line) -> [count, ns, changed, in steps]
 _places = guest.Places()
-_updates = 0  # optimizer steps until the last wait
+_done = None  # gradients and updates until the last wait
 _inside = False  # a timed call is under way: what it calls in turn is part of it
 
 
@@ -89,10 +89,11 @@ def _failed():
 
 
 def _note(call, t):
-    global _updates
+    global _done
     T.took(sampled.EVALUATION, t)
-    if _updates != T.counts["optimizer"]:
-        _updates = T.counts["optimizer"]
+    done = T.counts["backward"], T.counts["optimizer"]
+    if _done != done:
+        _done = done
         T.computed()
     key = (call,) + place.key(5)
     point = _points.get(key)
