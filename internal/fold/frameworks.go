@@ -1,12 +1,18 @@
 package fold
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // frameworkWords are what is said of a framework where it is another thing than of the others. A framework that has no
 // row is spoken of as PyTorch is.
 type frameworkWords struct {
 	name    string // the module, as the event framework names it
+	title   string // as its makers write it
 	step    string // how a step of it is recognised
+	noStep  string // why there is none where gradients were seen
+	noEpoch string // why there is none
 	noLimit string // why the size that a process may have of the device is not known
 	loss    string // what the losses are
 	noLoss  string // why there is none
@@ -20,8 +26,10 @@ type frameworkWords struct {
 }
 
 var frameworks = []frameworkWords{
-	{name: "torch",
+	{name: "torch", title: "PyTorch",
 		step:    "a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward",
+		noStep:  "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised",
+		noEpoch: "no epoch was seen: the loop reads no torch DataLoader",
 		noLimit: "this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)",
 		loss:    "as passed to backward, unscaled",
 		noLoss:  "no scalar was passed to backward",
@@ -29,9 +37,11 @@ var frameworks = []frameworkWords{
 		reading: "highest of the readings at the start of each backward pass",
 		sampled: "with the device waited for at each phase boundary",
 		apart:   "the device is asynchronous and no step was synchronised: the run was shorter than twenty steps"},
-	{name: "mlx",
+	{name: "mlx", title: "MLX",
 		step: "a step is recognised by mx.value_and_grad, or what mx.compile has made of it, and the update of an " +
 			"mlx.optimizers.Optimizer",
+		noStep:  "gradients were seen, but no update of an mlx.optimizers.Optimizer: the loop's shape was not recognised",
+		noEpoch: "no epoch was seen: MLX has no loader that would tell where a pass over the data begins",
 		noLimit: "MLX names no recommended maximum for this device (max_recommended_working_set_size of mx.device_info)",
 		loss:    "as the function gave it whose gradient was taken",
 		noLoss:  "no scalar loss was seen to be evaluated",
@@ -53,4 +63,13 @@ func (p *process) words() frameworkWords {
 		}
 	}
 	return frameworks[0]
+}
+
+// watched are the frameworks that the agent knows: "PyTorch, MLX".
+func watched() string {
+	var titles []string
+	for _, w := range frameworks {
+		titles = append(titles, w.title)
+	}
+	return strings.Join(titles, ", ")
 }
