@@ -200,7 +200,8 @@ def test_a_compiled_step(compiled):
     assert set(compiled.losses()) == {10, 20, 30}, "those that the script asks for: the others are never evaluated"
 
 
-def test_accumulation_in_a_compiled_step():
+@pytest.mark.parametrize("named", ["", "update="])
+def test_accumulation_in_a_compiled_step(named):
     """As mlx-lm's trainer does it: one compiled function that updates in every second call."""
     seen = see(MODEL + """
     state = [model.state, opt.state]
@@ -219,10 +220,10 @@ def test_accumulation_in_a_compiled_step():
 
     kept = None
     for step in range(24):
-        loss, kept = train(xs[:16], ys[:16], kept, step % 2 == 1)
+        loss, kept = train(xs[:16], ys[:16], kept, NAMEDstep % 2 == 1)
         mx.eval(state, loss, kept)
     show(model.parameters())
-    """.replace("\n    ", "\n"))
+    """.replace("\n    ", "\n").replace("NAMED", named))
     assert seen.column("number") == list(range(1, 13)) and set(seen.column("micro")) == {2}
     assert len([v for e in seen.all("loss") for v in e["value"]]) == 24
 

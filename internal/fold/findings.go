@@ -93,7 +93,7 @@ func (b *builder) findings() {
 	b.allocatorLimits()
 	waits, lost, first := 0, 0.0, ""
 	for _, s := range run.Syncs {
-		if s.Waits && s.Steps > 0 && s.Call != p.words().needed {
+		if s.Waits && s.Steps > 0 && !s.Computes {
 			if waits == 0 {
 				first = s.Where
 			}

@@ -72,12 +72,13 @@ def _bind(stand):
     @guest.hook
     def end(t, args, result):
         within.depth = before
-        constants = tuple(_constant(a) for a in args)
+        words = sys._getframe(2).f_locals["kwargs"]  # of the call, which at_caller does not hand over
+        constants = tuple(_constant(a) for a in args + tuple(words.values()))
         did = (within.gradients - made, within.updates - updated)
         if any(did) or constants not in about.did and len(about.did) < 64:
             about.did[constants] = did
             about.trains = about.trains or any(did)
-        if about.trains and T.mine():
+        if about.trains and within.watched():
             _called(stand, about, about.did.get(constants, (1, 1)), t, args, result)
 
     def failed():

@@ -51,6 +51,8 @@ def seen(plain=True):
     if T.device.kind == kind and T.device.memory is not None and plain == _plain:
         return
     _plain = plain
+    if hasattr(T, "lead"):
+        T.lead("mlx")
     known = facts(_mx)
     size = known.get("max_recommended_working_set_size")
     live, cache, most = _counters(_mx)

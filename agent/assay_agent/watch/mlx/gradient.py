@@ -59,7 +59,7 @@ def _bind(stand):
     if within.depth:
         within.gradients += 1
         return None
-    if not T.on or not T.mine():
+    if not within.watched():
         return None
     frame = sys._getframe(3)
     value, function = stand._assay_about

@@ -41,7 +41,7 @@ def _begin(optimizer, model, gradients):
     if within.depth:
         within.updates += 1
         return False
-    if not T.on or not T.mine():
+    if not within.watched():
         return False
     if T.sync is not None and sampled.plain:
         sampled.due(gradients)  # what was made of them since: clipped, scaled, gathered
