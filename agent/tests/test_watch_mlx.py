@@ -266,7 +266,7 @@ def test_what_scripts_ask_of_functions_in_c():
         return re.sub("0x[0-9a-f]+", "0x", text)
     compiled, gradient = mx.compile(lambda a, b=1: a * 2), mx.value_and_grad(lambda a: a.sum())
     for f in (mx.eval, mx.compile, mx.value_and_grad, mx.grad, mx.synchronize, mx.set_cache_limit, compiled, gradient):
-        print(hide(repr(f)), f.__name__, f.__module__, f.__doc__ and len(f.__doc__), len(dir(f)), callable(f), f.__class__)
+        print(hide(repr(f)), f.__name__, f.__module__, f.__doc__ and len(f.__doc__), len(dir(f)), callable(f), f.__class__, f.__class__.__module__, type(f))
         for ask in (pickle.dumps, copy.copy, inspect.signature, lambda f: setattr(f, "x", 1), lambda f: f.absent, hash,
                     lambda f: isinstance(f, f.__class__), lambda f: f == f, inspect.isbuiltin, inspect.isfunction):
             try:
@@ -323,3 +323,31 @@ def test_signals_and_exits_within_a_step():
     print(value.item())
     sys.exit(3)
     """.replace("\n    ", "\n"))
+
+
+SWITCH = """
+def switch(on):
+    import sys
+    for name in ("gradient", "compiled", "optimizer", "wait"):
+        hook = sys.modules.get("assay_agent.watch.mlx." + name)
+        if hook is not None:
+            hook.switch(on)
+    if hook is not None:
+        assert (mx.eval is vars(hook)["_places"].rows[0][2]) == (not on)
+        assert (type(vars(mx.array)["item"]).__name__ == "nb_method") == (not on)
+"""
+
+
+@pytest.mark.parametrize("code", [PLAIN, COMPILED])
+def test_hooks_off_and_on_again(code):
+    """Steps go on being marked; what is looked at in them is not, and the framework has its own functions back."""
+    off = "    if step in (10, 20):\n        switch(step == 20)\n"
+    head, _, tail = code.partition("for step in range(")
+    first, _, rest = tail.partition("\n")
+    seen = see(head + SWITCH + "for step in range(" + first + "\n" + off + rest)
+    assert seen.bare[0] == 0 and not seen.all("trouble")
+    steps = int(first.partition(")")[0])
+    assert seen.column("number") == list(range(1, steps + 1)) and set(seen.column("micro")) == {1}
+    waited = [t > 0 for t in seen.column("evaluation")]
+    assert not any(waited[10:19]) and all(waited[:9]) and all(waited[21:])
+    assert set(seen.losses()) >= ({30} if code is COMPILED else set(range(1, 10)) | set(range(23, 46)))

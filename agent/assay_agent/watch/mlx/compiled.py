@@ -6,6 +6,7 @@ updates then or not (accumulation): what it did is kept for each.
 """
 
 import sys
+from functools import partial
 
 from ... import guest
 from ...timeline import T, now
@@ -45,7 +46,7 @@ def install(mx, config):
             guest.hide()
             raise
 
-    _places.put(mx, "compile", guest.stand_in(original, lambda stand: make))
+    _places.put(mx, "compile", guest.stand_in(original, lambda original, about: make))
 
 
 def switch(on):
@@ -55,37 +56,57 @@ def switch(on):
     _places.switch(on)
 
 
-def _bind(stand):
+def _bind(original, about):
     if within.depth or not T.on or T.owner is not None and not T.mine():
         return None
-    about = stand._assay_about
-    if about.did and not about.trains and not _on:
-        return None
-    frame = sys._getframe(3)
-    before, made, updated = within.depth, within.gradients, within.updates
+    if not _on and about.did:
+        if not about.trains:
+            return None
+        did = set(about.did.values())
+        if len(did) == 1 and within.watched():
+            _mark(about, *did.pop())
+            return None
+    seen = within.gradients, within.updates
+    return guest.at_caller(
+        sys._getframe(3), _begin, original, partial(_end, about, seen), _failed
+    )
 
-    @guest.hook
-    def begin():
-        within.depth = before + 1
-        return now()
 
-    @guest.hook
-    def end(t, args, result):
-        within.depth = before
-        words = sys._getframe(2).f_locals["kwargs"]  # of the call, which at_caller does not hand over
-        constants = tuple(_constant(a) for a in args + tuple(words.values()))
-        did = (within.gradients - made, within.updates - updated)
-        if any(did) or constants not in about.did and len(about.did) < 64:
-            about.did[constants] = did
-            about.trains = about.trains or any(did)
-        if about.trains and within.watched():
-            _called(stand, about, about.did.get(constants, (1, 1)), t, args, result)
+def _mark(about, gradients, updates):
+    """While the hooks are off: what a call of the function does, told as it begins."""
+    losses.late()
+    T.seen_forward = True
+    if gradients:
+        T.backward_begin(sampled.GRAPH)
+        T.backward_end(sampled.GRAPH)
+    if updates:
+        T.optimizer_begin(sampled.GRAPH, id(about))
+        T.optimizer_end(sampled.GRAPH)
 
-    def failed():
-        within.depth = before
-        guest.hide_site()
 
-    return guest.at_caller(frame, begin, stand._assay_original, end, failed)
+@guest.hook
+def _begin():
+    within.depth = 1
+    return now()
+
+
+@guest.hook
+def _end(about, seen, t, args, result):
+    within.depth = 0
+    words = sys._getframe(2).f_locals["kwargs"]  # of the call, which at_caller does not hand over
+    constants = tuple(_constant(a) for a in args + tuple(words.values()))
+    did = within.gradients - seen[0], within.updates - seen[1]
+    if any(did) or constants not in about.did and len(about.did) < 64:
+        about.did[constants] = did
+        about.trains = about.trains or any(did)
+    if about.trains and within.watched():
+        within.compiled = True
+        _called(about, about.did.get(constants, (1, 1)), t, args, result)
+
+
+def _failed():
+    within.depth = 0
+    guest.hide_site()
 
 
 def _constant(value):
@@ -93,7 +114,7 @@ def _constant(value):
     return value if type(value) in (bool, int, str) else value is None
 
 
-def _called(stand, about, did, t, args, result):
+def _called(about, did, t, args, result):
     """A call that made gradients, updates or both is over. It began at t."""
     gradients, updates = did
     sampled.whole("the step is compiled: mx.compile makes one graph of it")
@@ -107,9 +128,9 @@ def _called(stand, about, did, t, args, result):
         hand.taken(args[0] if args else None)
         T.backward_begin(sampled.GRAPH)
         T.backward_end(sampled.GRAPH)
-        losses.made(_first(result), evaluated=False)
+        losses.made(_first(result), False)
     if updates:
-        T.optimizer_begin(sampled.GRAPH, id(stand))
+        T.optimizer_begin(sampled.GRAPH, id(about))
         T.optimizer_end(sampled.GRAPH)
     if _on:
         gradient.shapes(about.function, (None,) + args)

@@ -7,11 +7,18 @@ from ...timeline import T
 from ..imports import when_imported
 from . import losses, sampled, within
 
+_on = True
 _under_way = []  # (optimizer, model, gradients) of an update on a sampled step
 
 
 def install(mx, config):
     when_imported("mlx.optimizers.optimizers", _watch)
+
+
+def switch(on):
+    """They are the mark of a step, and stay."""
+    global _on
+    _on = on
 
 
 def _watch(module):
@@ -41,7 +48,7 @@ def _begin(optimizer, model, gradients):
     if within.depth:
         within.updates += 1
         return False
-    if not within.watched():
+    if not _on and within.compiled or not within.watched():
         return False
     if T.sync is not None and sampled.plain:
         sampled.due(gradients)  # what was made of them since: clipped, scaled, gathered
