@@ -150,12 +150,18 @@ def compiled():
     return see(COMPILED)
 
 
+PHASES = ("forward", "graph", "backward", "optimizer", "evaluation", "rest")
+
+
+def assert_sums(seen):
+    assert [sum(parts) for parts in zip(*(seen.column(p) for p in PHASES))] == seen.column("total")
+
+
 def test_a_plain_loop(plain):
     assert plain.bare[0] == 0 and not plain.all("trouble")
     assert plain.all("framework")[0]["name"] == "mlx"
     assert plain.column("number") == list(range(1, 46))
-    assert [sum(parts) for parts in zip(*(plain.column(p) for p in ("forward", "graph", "backward", "optimizer",
-                                                                     "evaluation", "rest")))] == plain.column("total")
+    assert_sums(plain)
 
 
 def test_a_sampled_step_is_taken_apart_and_no_other(plain):
@@ -338,7 +344,15 @@ def switch(on):
 """
 
 
-@pytest.mark.parametrize("code", [PLAIN, COMPILED])
+HALF = COMPILED.replace("""    opt.update(model, grads)
+    return loss
+""", """    return loss, grads
+""").replace("    loss = train(xs[:16], ys[:16])\n", """    loss, grads = train(xs[:16 + step % 3], ys[:16 + step % 3])  # traced again
+    opt.update(model, grads)
+""")
+
+
+@pytest.mark.parametrize("code", [PLAIN, COMPILED, HALF])
 def test_hooks_off_and_on_again(code):
     """Steps go on being marked; what is looked at in them is not, and the framework has its own functions back."""
     off = "    if step in (10, 20):\n        switch(step == 20)\n"
@@ -348,6 +362,67 @@ def test_hooks_off_and_on_again(code):
     assert seen.bare[0] == 0 and not seen.all("trouble")
     steps = int(first.partition(")")[0])
     assert seen.column("number") == list(range(1, steps + 1)) and set(seen.column("micro")) == {1}
+    assert_sums(seen)
     waited = [t > 0 for t in seen.column("evaluation")]
     assert not any(waited[10:19]) and all(waited[:9]) and all(waited[21:])
-    assert set(seen.losses()) >= ({30} if code is COMPILED else set(range(1, 10)) | set(range(23, 46)))
+    assert set(seen.losses()) >= ({30} if code is not PLAIN else set(range(1, 10)) | set(range(23, 46)))
+
+
+def test_compiling_disabled():
+    """mlx-lm's users do so to look for an error: the functions then run as they are written."""
+    seen = see(COMPILED.replace("state = [", "mx.disable_compile()\nstate = ["))
+    assert seen.column("number") == list(range(1, 31)) and "sync" in seen.column("kind")
+    assert any(seen.column("forward")) and "forward" not in seen.all("unseen")[-1]["phases"]
+
+
+def test_two_models_in_turn():
+    """A GAN's loop: each model its own gradient and optimizer, one round a step."""
+    seen = see(MODEL + """
+    other, rate = Net(), optim.SGD(1e-3)
+    one, two = nn.value_and_grad(model, loss_of), nn.value_and_grad(other, loss_of)
+    for step in range(45):
+        a, grads = one(model, xs[:16], ys[:16])
+        opt.update(model, grads)
+        b, grads = two(other, xs[:16], ys[:16])
+        rate.update(other, grads)
+        mx.eval(model.parameters(), opt.state, other.parameters(), rate.state)
+    show(model.parameters())
+    show(other.parameters())
+    """.replace("\n    ", "\n"))
+    assert not seen.all("trouble") and seen.column("number") == list(range(1, 46))
+    assert set(seen.column("opts")) == {2}
+
+
+@pytest.mark.parametrize("step", [
+    "loss, grads = grad(model, xs, ys); opt.update(model, grads); mx.async_eval(model.parameters(), opt.state, loss)",
+    "loss, grads = grad(model, xs, ys); model.update(opt.apply_gradients(grads, model)); mx.eval(model.parameters())",
+    "loss, grads = grad(model, xs, ys); grads, n = optim.clip_grad_norm(grads, 1.0); opt.update(model, grads); loss.item()",
+    "grads = gradient(model.trainable_parameters()); opt.update(model, grads); mx.eval(model.state)",
+    "loss, grads = grad(model, xs, ys); both.update(model, grads); mx.eval(model.parameters(), both.state)",
+    "loss, grads = again(model, xs, ys); opt.update(model, grads); mx.eval(model.parameters())",
+    "loss, grads = halves(xs, ys); opt.update(model, grads); mx.eval(model.parameters())",
+])
+def test_other_plain_loops(step):
+    seen = see(MODEL + """
+    grad = nn.value_and_grad(model, loss_of)
+    def alone(params):
+        model.update(params)
+        return loss_of(model, xs, ys)
+    gradient = mx.grad(alone)
+    both = optim.MultiOptimizer([optim.SGD(1e-2), optim.Adam(1e-3)], [lambda name, weight: "one" in name])
+    def penalty(model, x, y):  # a gradient within the function of another
+        return loss_of(model, x, y) + mx.grad(lambda z: loss_of(model, z, y))(x).square().sum()
+    again = nn.value_and_grad(model, penalty)
+    compiled = mx.compile(lambda x, y: grad(model, x, y), inputs=model.state, outputs=model.state)
+    def halves(x, y):  # only the gradient is compiled
+        return compiled(x, y)
+    for i in range(45):
+        STEP
+    show(model.parameters())
+    """.replace("\n    ", "\n").replace("STEP", step))
+    assert seen.bare[0] == 0, seen.bare[2]
+    assert not seen.all("trouble")
+    assert seen.column("number") == list(range(1, 46)) and set(seen.column("micro")) == {1}, step
+    split = [t for name in ("forward", "backward", "optimizer") for t in seen.column(name)]
+    whole = seen.all("unseen")[-1]["phases"].get("forward", "")
+    assert any(split) == (whole == "") or "apply_gradients" in whole

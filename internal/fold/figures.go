@@ -405,20 +405,17 @@ func (b *builder) split() {
 	took := map[string]float64{}
 	for _, p := range phases {
 		of := b.p.phases.part(p.Name)
-		if why := b.p.unseen[p.Name]; why != "" {
-			reason[p.Name] = why
-		}
 		for _, s := range b.timed {
 			took[p.Name] += float64(of(s))
 		}
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("split."+p.Name, "s", why)
 			continue
 		}
 		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
 	}
 	for _, p := range phases {
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("share."+p.Name, "ratio", why)
 			continue
 		}
@@ -426,6 +423,17 @@ func (b *builder) split() {
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
+}
+
+// untimed is why the time of a phase is not known: the agent says so, or it took none and there is a reason for that.
+func (b *builder) untimed(phase string, reason map[string]string, took map[string]float64) string {
+	if why := b.p.unseen[phase]; why != "" {
+		return why
+	}
+	if took[phase] == 0 {
+		return reason[phase]
+	}
+	return ""
 }
 
 func medianMicro(steps []step) int {

@@ -2,9 +2,11 @@
 
 So what a compiled function is shows while it is traced: gradients and updates that are made within are its own. From
 then on each call of it is a gradient, an update, or both. A function may be traced again for other constants, and
-updates then or not (accumulation): what it did is kept for each.
+updates then or not (accumulation): what it did is kept for each. Where compiling is disabled, functions run as they are
+written, and this is as if it was not there.
 """
 
+import os
 import sys
 from functools import partial
 
@@ -12,9 +14,12 @@ from ... import guest
 from ...timeline import T, now
 from . import device, gradient, hand, losses, sampled, within
 
+TRACES = 64  # of a function that are kept apart
+
 _places = guest.Places()
 _package = ""
 _on = True
+_disabled = False
 
 
 class _Function:
@@ -27,7 +32,7 @@ class _Function:
 
 
 def install(mx, config):
-    global _package
+    global _package, _disabled
     _package = mx.__file__.rpartition("/")[0] + "/"
     original = vars(mx)["compile"]
 
@@ -46,7 +51,20 @@ def install(mx, config):
             guest.hide()
             raise
 
+    _disabled = "MLX_DISABLE_COMPILE" in os.environ
+    for name in ("disable_compile", "enable_compile"):
+        if name in vars(mx):
+            guest.Places().put(mx, name, guest.stand_in(vars(mx)[name], _setting(name == "disable_compile")))
     _places.put(mx, "compile", guest.stand_in(original, lambda original, about: make))
+
+
+def _setting(disables):
+    def bind(original, about):
+        global _disabled
+        _disabled = disables
+        return None
+
+    return bind
 
 
 def switch(on):
@@ -57,7 +75,7 @@ def switch(on):
 
 
 def _bind(original, about):
-    if within.depth or not T.on or T.owner is not None and not T.mine():
+    if _disabled or within.depth or not T.on or T.owner is not None and not T.mine():
         return None
     if not _on and about.did:
         if not about.trains:
@@ -67,18 +85,13 @@ def _bind(original, about):
             _mark(about, *did.pop())
             return None
     seen = within.gradients, within.updates
-    return guest.at_caller(
-        sys._getframe(3), _begin, original, partial(_end, about, seen), _failed
-    )
+    return guest.at_caller(sys._getframe(3), _begin, original, partial(_end, about, seen), _failed)
 
 
 def _mark(about, gradients, updates):
     """While the hooks are off: what a call of the function does, told as it begins."""
-    losses.late()
-    T.seen_forward = True
     if gradients:
-        T.backward_begin(sampled.GRAPH)
-        T.backward_end(sampled.GRAPH)
+        gradient.mark()
     if updates:
         T.optimizer_begin(sampled.GRAPH, id(about))
         T.optimizer_end(sampled.GRAPH)
@@ -96,12 +109,15 @@ def _end(about, seen, t, args, result):
     words = sys._getframe(2).f_locals["kwargs"]  # of the call, which at_caller does not hand over
     constants = tuple(_constant(a) for a in args + tuple(words.values()))
     did = within.gradients - seen[0], within.updates - seen[1]
-    if any(did) or constants not in about.did and len(about.did) < 64:
+    about.trains = about.trains or any(did)
+    if not any(did):  # it was not traced this time
+        did = about.did.get(constants, did)
+    if len(about.did) < TRACES or constants in about.did:
         about.did[constants] = did
-        about.trains = about.trains or any(did)
     if about.trains and within.watched():
-        within.compiled = True
-        _called(about, about.did.get(constants, (1, 1)), t, args, result)
+        within.compiled_gradients = within.compiled_gradients or did[0] > 0
+        within.compiled_updates = within.compiled_updates or did[1] > 0
+        _called(about, did, t, args, result)
 
 
 def _failed():
@@ -111,7 +127,7 @@ def _failed():
 
 def _constant(value):
     """What mx.compile traces a function anew for: a number or a word, and whether there is anything."""
-    return value if type(value) in (bool, int, str) else value is None
+    return value if type(value) in (bool, int, float, str) else value is None
 
 
 def _called(about, did, t, args, result):

@@ -58,26 +58,25 @@ def _maker(original, value):
 
 def _bind(original, about):
     if within.depth:
-        within.gradients += 1
+        within.gradients += T.mine()
         return None
-    if not within.watched():
+    if not _on and within.compiled_gradients or not within.watched():
         return None
     if not _on:
         mark()
         return None
     frame = sys._getframe(3)
-    return guest.at_caller(
-        frame, partial(_begin, frame), original, partial(_end, about), _failed
-    )
+    return guest.at_caller(frame, partial(_begin, frame), original, partial(_end, about), _failed)
 
 
+@guest.hook
 def mark():
     """While the hooks are off: a gradient is taken, and the step before it is over."""
-    if not within.compiled:
-        losses.late()
-        T.seen_forward = True  # what went before is the step's before, up to now
-        T.backward_begin(sampled.GRAPH)
-        T.backward_end(sampled.GRAPH)
+    losses.late()
+    T.module_begin(sampled.GRAPH)
+    T.module_end(sampled.GRAPH)
+    T.backward_begin(sampled.GRAPH)
+    T.backward_end(sampled.GRAPH)
 
 
 @guest.hook

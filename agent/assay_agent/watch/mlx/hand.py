@@ -51,4 +51,5 @@ def touched():
     """Whether the parameters have changed since the last gradient. True where that cannot be told."""
     if _last is None or _leaf is None or _alone:
         return True
-    return _last() is not _leaf()
+    last = _last()
+    return last is None or last is not _leaf()

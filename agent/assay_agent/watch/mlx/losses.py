@@ -84,6 +84,8 @@ def _among(loss, things, level=0):
 
 
 def _evaluated(loss):
+    if not hasattr(_mx, "export_to_dot"):
+        return False
     graph = _Text()
     _mx.export_to_dot(graph, loss)
     return "shape=rectangle" not in graph.text

@@ -46,10 +46,12 @@ def _watch(module):
 
 def _begin(optimizer, model, gradients):
     if within.depth:
-        within.updates += 1
+        within.updates += T.mine()
         return False
-    if not _on and within.compiled or not within.watched():
+    if not _on and within.compiled_updates or not within.watched():
         return False
+    if model is None:
+        sampled.whole("apply_gradients is called by itself: which parameters it makes is not seen")
     if T.sync is not None and sampled.plain:
         sampled.due(gradients)  # what was made of them since: clipped, scaled, gathered
         _under_way[:] = [(optimizer, model, gradients)]
@@ -64,10 +66,7 @@ def _end():
         return
     if _under_way:
         optimizer, model, gradients = _under_way.pop()
-        if model is None:
-            sampled.whole("apply_gradients is called by itself: which parameters it makes is not seen")
-        else:
-            sampled.due(_updated(model, gradients), optimizer.state)
+        sampled.due(_updated(model, gradients), optimizer.state)
     T.optimizer_end(sampled.phase(sampled.OPTIMIZER))
 
 

@@ -3,8 +3,8 @@
 from ...timeline import T
 
 depth = 0  # of such calls
-compiled = False  # what trains is a compiled function: gradients and updates are within it
 gradients = updates = 0  # that were made within one, so far
+compiled_gradients = compiled_updates = False  # those that train are made within compiled functions
 
 
 def watched():
