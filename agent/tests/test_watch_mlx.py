@@ -426,3 +426,62 @@ def test_other_plain_loops(step):
     split = [t for name in ("forward", "backward", "optimizer") for t in seen.column(name)]
     whole = seen.all("unseen")[-1]["phases"].get("forward", "")
     assert any(split) == (whole == "") or "apply_gradients" in whole
+
+
+def _has(module):
+    found = subprocess.run([PYTHON, "-c", "import " + module], capture_output=True, check=False)
+    return found.returncode == 0
+
+
+@pytest.mark.full_set
+def test_the_trainer_of_mlx_lm():
+    """Unmodified: it compiles its step, evaluates the model now and then, and prints what a clock says, which is left out here."""
+    if not _has("mlx_lm"):
+        pytest.skip("mlx-lm is not installed")
+    seen = see("""
+    import contextlib, hashlib, io, tempfile
+    import mlx.core as mx, mlx.optimizers as optim
+    import numpy as np
+    from mlx_lm.models import llama
+    from mlx_lm.tuner import TrainingArgs, linear_to_lora_layers, train
+    from mlx_lm.tuner.callbacks import TrainingCallback
+    from mlx_lm.tuner.datasets import CacheDataset
+
+    mx.random.seed(1)
+    np.random.seed(1)
+    model = llama.Model(llama.ModelArgs(
+        model_type="llama", hidden_size=32, num_hidden_layers=2, intermediate_size=64, num_attention_heads=2,
+        num_key_value_heads=2, rms_norm_eps=1e-5, vocab_size=100, head_dim=16))
+    model.freeze()
+    linear_to_lora_layers(model, 2, {"rank": 4, "dropout": 0.0, "scale": 10.0})
+
+    class Tokens:
+        def __init__(self, n):
+            self.rows = [list(map(int, np.random.randint(1, 100, 20))) for _ in range(n)]
+        def __len__(self):
+            return len(self.rows)
+        def __getitem__(self, i):
+            return self.rows[i]
+        def process(self, row):
+            return row, 0
+
+    class Losses(TrainingCallback):
+        told = []
+        def on_train_loss_report(self, info):
+            self.told.append((info["iteration"], info["train_loss"]))
+        def on_val_loss_report(self, info):
+            self.told.append((info["iteration"], info["val_loss"]))
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        args = TrainingArgs(batch_size=2, iters=30, val_batches=2, steps_per_report=10, steps_per_eval=10,
+                            adapter_file=folder + "/adapters.safetensors", max_seq_length=32)
+        train(model, optim.Adam(1e-3), CacheDataset(Tokens(16)), CacheDataset(Tokens(4)), args,
+              training_callback=Losses())
+        with open(folder + "/adapters.safetensors", "rb") as f:
+            weights = hashlib.sha256(f.read()).hexdigest()
+    print(weights, [(n, float(loss).hex()) for n, loss in Losses.told])
+    """)
+    assert seen.bare[0] == 0, seen.bare[2]
+    assert not seen.all("trouble") and seen.column("number") == list(range(1, 31))
+    assert sorted(seen.losses()) == list(range(1, 31))
+    assert any("trainer.py" in via for e in seen.all("syncs") for _, _, via, *_ in e["rows"])
