@@ -209,7 +209,7 @@ func (b *builder) provenance() {
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
 		if p.framework != nil {
-			pr.Build = p.framework.Git
+			pr.Build = p.framework.build()
 		}
 	}
 	if pr.Environment == nil {
@@ -648,33 +648,6 @@ func (b *builder) memory() {
 		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2),
 			Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
-	}
-}
-
-// allocatorLimits says what the script has set its framework's allocator, and whether the run came to it.
-func (b *builder) allocatorLimits() {
-	live, pool := b.run.Figure("memory.live.peak"), b.run.Figure("memory.pool.peak")
-	for _, name := range slices.Sorted(maps.Keys(b.p.allocator)) {
-		l := b.p.allocator[name]
-		where, size := b.place(l.Where), unit.Bytes(l.Bytes)
-		switch {
-		case name == "memory" && live.Known() && *live.Value > l.Bytes:
-			b.find("memory-limit", evidence.Warning, live.Basis, where,
-				"beyond it MLX waits for what is being computed before it allocates more: raise it, or lower the batch",
-				"the memory limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
-		case name == "wired" && live.Known() && *live.Value > l.Bytes:
-			b.find("wired-limit", evidence.Warning, live.Basis, where,
-				"what is beyond it is not held resident, and the system may page it out: raise it, at most to "+
-					"max_recommended_working_set_size of mx.device_info",
-				"the wired limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
-		default:
-			text := fmt.Sprintf("the script sets MLX's %s limit to %s", name, size)
-			if pool.Known() && live.Known() {
-				text += fmt.Sprintf("; at most %s were in use, %s with the cache", unit.Bytes(*live.Value),
-					unit.Bytes(*pool.Value))
-			}
-			b.find(name+"-limit", evidence.Note, evidence.Measured, where, "", "%s", text)
-		}
 	}
 }
 

@@ -90,7 +90,7 @@ func (b *builder) findings() {
 		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors",
 			"memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
-	b.allocatorLimits()
+	b.mlx()
 	waits, lost, first := 0, 0.0, ""
 	for _, s := range run.Syncs {
 		if s.Waits && s.Steps > 0 && !s.Computes {

@@ -161,3 +161,35 @@ func TestUnseenIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestMLXWithoutTheGPU: where Metal is there and not used, and where a Mac has none, a run on the CPU is no surprise to
+// be found in the figures.
+func TestMLXWithoutTheGPU(t *testing.T) {
+	for _, c := range []struct {
+		system string
+		metal  any
+		found  string
+		build  string
+	}{
+		{"darwin/arm64", true, "mlx-on-cpu", "default device cpu, Metal available"},
+		{"darwin/amd64", false, "no-metal", "default device cpu, no Metal"},
+		{"linux/amd64", false, "", "default device cpu, no Metal"},
+		{"darwin/arm64", nil, "", ""},
+	} {
+		s := mlxStream(true, nil)
+		s.own("start", StartEvent{ID: "test", System: c.system})
+		s.f.conns[1].framework = nil
+		s.send(1, map[string]any{"ev": "framework", "name": "mlx", "version": "0.32.4", "default_device": "cpu",
+			"metal": c.metal})
+		run := finished(s)
+		found := ""
+		for _, f := range run.Findings {
+			if f.Name == "mlx-on-cpu" || f.Name == "no-metal" {
+				found = f.Name
+			}
+		}
+		if found != c.found || run.Provenance.Build != c.build {
+			t.Errorf("%s, %v: %q, built %q", c.system, c.metal, found, run.Provenance.Build)
+		}
+	}
+}
