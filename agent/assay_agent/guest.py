@@ -127,17 +127,22 @@ def hide():
 
 
 def _without_ours(tb):
-    while tb is not None and is_ours(tb.tb_frame.f_code):
+    while tb is not None and _put_in(tb.tb_frame.f_code):
         tb = tb.tb_next
     first = tb
     while tb is not None:
         after = tb.tb_next
-        while after is not None and is_ours(after.tb_frame.f_code):
+        while after is not None and _put_in(after.tb_frame.f_code):
             after = after.tb_next
         if tb.tb_next is not after:
             tb.tb_next = after
         tb = after
     return first
+
+
+def _put_in(code):
+    """Whether the code object is the agent's, or bears the name of its caller (at_caller)."""
+    return is_ours(code) or code.co_freevars == _code.co_freevars and code.co_code == _code.co_code
 
 
 def strip(error):

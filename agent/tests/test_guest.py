@@ -461,3 +461,20 @@ def test_places_are_given_back_and_taken_again():
     places.switch(True)
     places.switch(False)
     assert vars(Owner)["one"] is len and vars(Owner)["two"] is max
+
+
+def test_a_frame_that_bears_its_callers_name_is_stripped():
+    """As before 3.11, where it comes back when the exception goes on."""
+    def fails():
+        raise ValueError("no")
+
+    def caller():
+        return guest.at_caller(sys._getframe(), lambda: 0, fails, None, lambda: None)()
+
+    with pytest.raises(ValueError) as caught:
+        caller()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[1:] == ["caller", "caller", "fails"]
+    guest.strip(caught.value)
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[1:] == ["caller", "fails"]
