@@ -464,10 +464,15 @@ class Timeline:
         wire.put({"ev": "resumed"})
 
     def computed(self):
-        """Of a framework that is lazy: what the optimizer has made has been computed, and only now its step is over."""
-        if self.step.opts and self.snapshot is None and not self.in_opt:
+        """Of a framework that is lazy: what the optimizer has made, or the script by hand, has been computed, and only
+        now its step is over."""
+        if self.snapshot is None and not self.in_opt and (self.step.opts or self.passed is not None):
             self.settle(self.mark, REST)
-            self.opt_over = (self.mark, list(self.step.acc), self.step.start)
+            over = (self.mark, list(self.step.acc), self.step.start)
+            if self.step.opts:
+                self.opt_over = over
+            else:
+                self.passed = over
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
 

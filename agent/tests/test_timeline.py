@@ -157,6 +157,22 @@ def test_no_loader_same_optimizer_again(loop):
     assert [s[:2] for s in loop.steps()] == [(17, [7, 0, 0, 2, 3, 5])] * 2 + [(10, [0, 0, 0, 2, 3, 5])]
 
 
+def test_what_is_computed_later_belongs_to_the_last_step(loop):
+    """Of a lazy framework: the loop ends with an evaluation, and what comes after that is teardown."""
+    for _ in range(3):
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+        t = timeline.now()
+        loop.spend(7)
+        loop.t.took(DATA, t)
+        loop.t.computed()
+        loop.spend(1)
+    loop.spend(100)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(18, [1, 7, 0, 2, 3, 5])] * 2 + [(17, [0, 7, 0, 2, 3, 5])]
+
+
 def test_closure(loop):
     def closure():
         for _ in range(3):

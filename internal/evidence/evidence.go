@@ -315,6 +315,8 @@ type SyncPoint struct {
 	Lost  float64 `json:"lost_seconds"`
 	Waits bool    `json:"waits"` // the tensor was on an asynchronous device
 	Steps int     `json:"in_steps"`
+	// Computes: what the step has queued is computed in it, as in MLX's eval: its time is the step's own work
+	Computes bool `json:"computes,omitempty"`
 }
 
 // PhaseMem is memory at the end of a phase, medians over the sampled steps, bytes; a missing column is absent.

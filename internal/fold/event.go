@@ -29,6 +29,8 @@ type frameworkEvent struct {
 	MPSBuilt         bool   `json:"mps_built"`
 	Threads          int    `json:"threads"`
 	FallbackAtImport string `json:"fallback_at_import"`
+	DefaultDevice    string `json:"default_device"` // MLX's
+	Metal            *bool  `json:"metal"`          // MLX's; nil: of another
 }
 
 // trainsEvent names the framework whose loop it is.

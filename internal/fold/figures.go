@@ -209,7 +209,7 @@ func (b *builder) provenance() {
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
 		if p.framework != nil {
-			pr.Build = p.framework.Git
+			pr.Build = p.framework.build()
 		}
 	}
 	if pr.Environment == nil {
@@ -451,14 +451,14 @@ func (b *builder) split() {
 		for _, s := range b.timed {
 			took[p.Name] += float64(of(s))
 		}
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("split."+p.Name, "s", why)
 			continue
 		}
 		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
 	}
 	for _, p := range phases {
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("share."+p.Name, "ratio", why)
 			continue
 		}
@@ -466,6 +466,17 @@ func (b *builder) split() {
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
+}
+
+// untimed is why the time of a phase is not known: the agent says so, or it took none and there is a reason for that.
+func (b *builder) untimed(phase string, reason map[string]string, took map[string]float64) string {
+	if why := b.p.unseen[phase]; why != "" {
+		return why
+	}
+	if took[phase] == 0 {
+		return reason[phase]
+	}
+	return ""
 }
 
 func medianMicro(steps []step) int {
@@ -662,33 +673,6 @@ func (b *builder) memory() {
 		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2),
 			Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
-	}
-}
-
-// allocatorLimits says what the script has set its framework's allocator, and whether the run came to it.
-func (b *builder) allocatorLimits() {
-	live, pool := b.run.Figure("memory.live.peak"), b.run.Figure("memory.pool.peak")
-	for _, name := range slices.Sorted(maps.Keys(b.p.allocator)) {
-		l := b.p.allocator[name]
-		where, size := b.place(l.Where), unit.Bytes(l.Bytes)
-		switch {
-		case name == "memory" && live.Known() && *live.Value > l.Bytes:
-			b.find("memory-limit", evidence.Warning, live.Basis, where,
-				"beyond it MLX waits for what is being computed before it allocates more: raise it, or lower the batch",
-				"the memory limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
-		case name == "wired" && live.Known() && *live.Value > l.Bytes:
-			b.find("wired-limit", evidence.Warning, live.Basis, where,
-				"what is beyond it is not held resident, and the system may page it out: raise it, at most to "+
-					"max_recommended_working_set_size of mx.device_info",
-				"the wired limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
-		default:
-			text := fmt.Sprintf("the script sets MLX's %s limit to %s", name, size)
-			if pool.Known() && live.Known() {
-				text += fmt.Sprintf("; at most %s were in use, %s with the cache", unit.Bytes(*live.Value),
-					unit.Bytes(*pool.Value))
-			}
-			b.find(name+"-limit", evidence.Note, evidence.Measured, where, "", "%s", text)
-		}
 	}
 }
 

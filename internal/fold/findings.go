@@ -91,10 +91,10 @@ func (b *builder) findings() {
 		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors",
 			"memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
-	b.allocatorLimits()
+	b.mlx()
 	waits, lost, first := 0, 0.0, ""
 	for _, s := range run.Syncs {
-		if s.Waits && s.Steps > 0 && s.Call != p.words().needed {
+		if s.Waits && s.Steps > 0 && !s.Computes {
 			if waits == 0 {
 				first = s.Where
 			}

@@ -17,6 +17,7 @@ func (b *builder) tables() {
 	for _, key := range p.syncKeys {
 		s := p.syncs[key]
 		s.Where, s.Via = b.place(s.Where), b.place(s.Via)
+		s.Computes = s.Call != "" && s.Call == p.words().needed
 		run.Syncs = append(run.Syncs, s)
 	}
 	sort.SliceStable(run.Syncs, func(i, j int) bool {

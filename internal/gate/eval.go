@@ -861,7 +861,7 @@ func RunOn(run *evidence.Run, device string) string {
 	b.WriteString("assay run")
 	switch {
 	case device == "mlx":
-		return "the same training in MLX, under assay run"
+		return "the same training in MLX on a Mac's GPU, under assay run"
 	case device != "":
 		b.WriteString(" --on " + device)
 	}

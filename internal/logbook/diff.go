@@ -150,7 +150,12 @@ func environment(a, b *evidence.Run) []Changed {
 	add("target", "asked", a.Target.Asked, b.Target.Asked)
 	add("target", "device", strings.TrimSpace(a.Target.Device+" "+a.Target.Name),
 		strings.TrimSpace(b.Target.Device+" "+b.Target.Name))
-	add("target", cmp.Or(a.Target.Framework, b.Target.Framework, "framework"), a.Target.Release, b.Target.Release)
+	if name := a.Target.Framework; name != "" && name == b.Target.Framework {
+		add("target", name, a.Target.Release, b.Target.Release)
+	} else {
+		add("target", "framework", strings.TrimSpace(name+" "+a.Target.Release),
+			strings.TrimSpace(b.Target.Framework+" "+b.Target.Release))
+	}
 	add("target", "python", a.Target.Python, b.Target.Python)
 	add("target", "system", a.Target.System, b.Target.System)
 	tables("double", double(a), double(b))
@@ -382,7 +387,7 @@ func blocks(run *evidence.Run, name string) []float64 {
 	}
 	if name != "step.time" {
 		kind = ""
-		if run.Target.Device != "cpu" {
+		if run.Figure(name).Window == "synchronised" {
 			kind = "sync" // only there can phases be trusted
 		}
 	}

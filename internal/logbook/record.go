@@ -470,6 +470,10 @@ func projectRun(run *evidence.Run) *projection {
 	if peak.Known() {
 		peakName = peak.Name
 	}
+	device := run.Target.Device
+	if run.Rehearsal == nil {
+		device = evidence.Device(run) // MLX's GPU and CPU are others than PyTorch's
+	}
 	var print any
 	if len(run.Provenance.Datasets) > 0 {
 		print = text(run.Provenance.Datasets[0].Fingerprint)
@@ -477,7 +481,7 @@ func projectRun(run *evidence.Run) *projection {
 	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(evidence.Title(run)), text(run.ID),
 		text(run.Subject.Script),
 		text(strings.Join(run.Subject.Command, " ")),
-		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name),
+		text(run.Target.Asked), text(device), text(run.Target.Name),
 		text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
 		text(run.Provenance.Commit), text(run.Provenance.Dirty), batchCell, text(resolution), number(peak.Value),
 		peakName, text(string(peak.Basis)),

@@ -537,7 +537,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: basis + " in the traced steps",
-		Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
+		Empty: sentence("tensors that outlive their step: " + noRetained(run)),
 		Cols:  []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
 	for _, r := range run.Retained {
 		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"),
@@ -550,7 +550,7 @@ func tables(run *evidence.Run) []table {
 		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true},
 			{"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {
-		waits := text("yes")
+		waits := text(waiting(s))
 		if run.Rehearsal != nil {
 			waits = text("it would")
 		}

@@ -416,7 +416,7 @@ func (s *screen) syncs() []string {
 		if p.Waits && s.run.Rehearsal != nil {
 			waits = "the host would wait"
 		} else if p.Waits {
-			waits = "host waited " + unit.Seconds(p.Lost)
+			waits = waited(p) + unit.Seconds(p.Lost)
 		}
 		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18),
 			pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),

@@ -621,9 +621,36 @@ func noSyncs(run *evidence.Run) string {
 	return orElse(unseen(run), "no synchronisation point was seen")
 }
 
+// waited begins what is said of the time in a call that waits.
+func waited(p evidence.SyncPoint) string {
+	if p.Computes {
+		return "computed there "
+	}
+	return "host waited "
+}
+
+// waiting says whether a call waits.
+func waiting(p evidence.SyncPoint) string {
+	if p.Computes {
+		return "yes: what the step has queued is computed there"
+	}
+	return "yes"
+}
+
+// noRetained says why no tensor is listed that outlives its step.
+func noRetained(run *evidence.Run) string {
+	if run.Target.Framework == "mlx" {
+		return "not looked for: MLX's arrays are not told apart by the lines that make them"
+	}
+	return orElse(unseen(run), "none was seen")
+}
+
 func noFallbacks(run *evidence.Run) string {
 	if run.Rehearsal != nil {
 		return "no operator fell back to the CPU"
+	}
+	if run.Target.Framework == "mlx" { // an operator without a kernel for the GPU raises
+		return "none possible: MLX computes where it is told to, or raises"
 	}
 	if run.Target.Device == "cpu" {
 		return "none possible: the run was on the CPU"
