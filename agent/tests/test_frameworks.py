@@ -334,6 +334,8 @@ FLOORS = [
     "watch.cost",
     "watch.memory",
     "watch.tests",
+    "watch.logged",
+    "watch.seeds",
     "watch.frameworks",
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its

@@ -74,6 +74,9 @@ type LoaderEvent struct {
 	Length  *int     `json:"length"`
 	Batches *int     `json:"batches"`
 	Paths   []string `json:"paths"`
+
+	Generator  *string `json:"generator"`   // the seed of its own generator
+	WorkerInit *string `json:"worker_init"` // name of its worker_init_fn
 }
 
 type deviceEvent struct {
@@ -101,6 +104,33 @@ type syncsEvent struct {
 type lossEvent struct {
 	Step  integers `json:"step"`
 	Value losses   `json:"value"` // number, or "nan", "inf", "-inf"
+}
+
+type loggedEvent struct {
+	Door  string   `json:"door"`
+	Name  string   `json:"name"`
+	Step  integers `json:"step"`
+	Own   []*int64 `json:"own"` // absent where no step was given
+	Value losses   `json:"value"`
+}
+
+type loggedUnreadEvent struct {
+	Door  string `json:"door"`
+	Name  string `json:"name"` // "": of names beyond those that are told
+	Count int    `json:"count"`
+}
+
+// seedsEvent rows: call, seed, user line, library line, calls, closed steps before the first. Totals so far.
+type seedsEvent struct {
+	Watched  []string `json:"watched"`
+	HashSeed string   `json:"hash_seed"`
+	Rows     [][]any  `json:"rows"`
+}
+
+// settingsEvent rows: name, value, value when the framework had been imported or null.
+type settingsEvent struct {
+	Step int         `json:"step"`
+	Rows [][]*string `json:"rows"`
 }
 
 type gradientsEvent struct {

@@ -126,6 +126,8 @@ def describe(loader, serial):
         "persistent": bool(getattr(loader, "persistent_workers", False)),
         "drop_last": bool(getattr(loader, "drop_last", False)),
         "paths": _paths(dataset),
+        "generator": _seed(loader),
+        "worker_init": _function(getattr(loader, "worker_init_fn", None)),
         "length": None,
         "batches": None,
     }
@@ -135,6 +137,21 @@ def describe(loader, serial):
         if all(_counts(thing) for thing in (loader, sampler or dataset, getattr(sampler, "sampler", None) or dataset)):
             event["batches"] = _length(loader)
     return event
+
+
+def _seed(loader):
+    """The seed of the loader's own generator, as text; None where it has none, or one that is not PyTorch's."""
+    import torch
+
+    generator = getattr(loader, "generator", None)
+    return str(generator.initial_seed()) if type(generator) is torch.Generator else None
+
+
+def _function(function):
+    """The name of a function; None where there is none."""
+    if function is None:
+        return None
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)[:200]
 
 
 def _counts(thing):
