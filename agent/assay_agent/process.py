@@ -117,22 +117,29 @@ def _at_exit():
 
 def report_error(error):
     """Name the exception that ended the script, and the user's innermost line of it."""
-    where, tb = "", getattr(error, "__traceback__", None)
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if place.is_user(code):
-            where = "%s:%d" % (code.co_filename, tb.tb_lineno)
-        tb = tb.tb_next
+    where = place.of_error(error)
+    text = _message(error)
+    one = error
+    while place.grouped(one):
+        one = place.grouped(one)[0]
+    if one is not error:
+        text += "; first of them: %s: %s" % (_name(one), _message(one))
+    wire.put({"ev": "error", "type": _name(error), "text": text[:4000], "where": where})
+
+
+def _name(error):
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
-    told = getattr(kind.__str__, "__code__", None)
+    return kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
+
+
+def _message(error):
+    told = getattr(type(error).__str__, "__code__", None)
     try:
         # What a method of the script's would print, or change, it would do once more than without us.
-        text = str(error) if told is None or not place.is_user(told) else "(its message is made by the script's own code)"
+        return str(error) if told is None or not place.is_user(told) else "(its message is made by the script's own code)"
     except Exception as err:
         guest.pass_on(err)
-        text = "(its message could not be read)"
-    wire.put({"ev": "error", "type": name, "text": text[:4000], "where": where})
+        return "(its message could not be read)"
 
 
 _after_fork = []
