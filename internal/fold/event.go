@@ -199,7 +199,14 @@ type opsEvent struct {
 		State string   `json:"state"`
 		CPU   *int64   `json:"cpu_ns"`
 		FLOPs *float64 `json:"flops"`
+
+		Refused      int      `json:"refused"`
+		RefusedFLOPs *float64 `json:"refused_flops"` // nil: not known
+		Wrong        int      `json:"wrong"`
+		WrongNS      int64    `json:"wrong_ns"`
+		WrongFLOPs   float64  `json:"wrong_flops"`
 	} `json:"rows"`
+	WrongWholes *int `json:"wrong_wholes"` // nil: of an agent that did not count what is refused and wrong
 }
 
 type fallbackOpEvent struct {
