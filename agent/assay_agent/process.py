@@ -117,14 +117,18 @@ def _at_exit():
 
 def report_error(error):
     """Name the exception that ended the script, and the user's innermost line of it."""
-    where = place.of_error(error)
-    text = _message(error)
-    one = error
+    name, text = said(error)
+    wire.put({"ev": "error", "type": name, "text": text, "where": place.of_error(error)})
+
+
+def said(error):
+    """(name, message) of an exception; of a group with those of the first in it."""
+    text, one = _message(error), error
     while place.grouped(one):
         one = place.grouped(one)[0]
     if one is not error:
         text += "; first of them: %s: %s" % (_name(one), _message(one))
-    wire.put({"ev": "error", "type": _name(error), "text": text[:4000], "where": where})
+    return _name(error), text[:4000]
 
 
 def _name(error):

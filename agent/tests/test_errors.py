@@ -225,3 +225,31 @@ def test_a_notebook_shows_its_cells_alone(python, minor, tmp_path):
     _, watched, events = execute(python, [NOTEBOOK, "book.ipynb"], str(tmp_path))
     assert re.findall(r'File "[^"]*?([^"/]*)", line (\d+)', watched.stderr) == [("book.ipynb[3]", "1"), ("book.ipynb[2]", "2")]
     assert [e["where"] for e in events if e["ev"] == "error"] == ["%s[2]:2" % (tmp_path / "book.ipynb")]
+
+
+THREAD = """
+import threading
+def work():
+    raise ValueError("in a thread")
+for _ in range(25):
+    one = threading.Thread(target=work, name="worker")
+    one.start()
+    one.join()
+quiet = threading.Thread(target=exit)
+quiet.start()
+quiet.join()
+threading.excepthook(threading.ExceptHookArgs((KeyError, None, None, threading.main_thread())))
+"""
+
+
+@pytest.mark.parametrize("python, minor", PYTHONS)
+def test_a_thread_that_fails(python, minor, tmp_path):
+    runs(python)
+    (tmp_path / "script.py").write_text(THREAD)
+    bare, watched, events = execute(python, ["script.py"], str(tmp_path))
+    assert watched.stderr == bare.stderr and "in a thread" in bare.stderr
+    assert (watched.stdout, watched.returncode) == (bare.stdout, bare.returncode)
+    told = [e for e in events if e["ev"] == "thread_error"]
+    assert told == [{"ev": "thread_error", "thread": "worker", "type": "ValueError", "text": "in a thread",
+                     "where": "%s:4" % (tmp_path / "script.py")}] * 20
+    assert not [e for e in events if e["ev"] in ("error", "trouble")]

@@ -336,6 +336,7 @@ FLOORS = [
     "watch.tests",
     "watch.logged",
     "watch.seeds",
+    "watch.threads",
     "watch.frameworks",
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its

@@ -273,6 +273,13 @@ type errorEvent struct {
 	Where string `json:"where"`
 }
 
+type threadErrorEvent struct {
+	Thread string `json:"thread"`
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Where  string `json:"where"`
+}
+
 type lateEvent struct {
 	Name string `json:"name"`
 	Then string `json:"then"`

@@ -69,6 +69,7 @@ type process struct {
 	trouble   []string
 	dropped   int
 	rehearsed rehearsed
+	threads   []threadErrorEvent // threads that an exception ended
 	logged    loggedSeries
 	seeds     *seedsEvent
 	settings  []settingsEvent // the first and the last
@@ -427,6 +428,13 @@ func (p *process) add(ev string, line []byte) bool {
 	case "error":
 		p.err = &errorEvent{}
 		return into(p.err)
+	case "thread_error":
+		var e threadErrorEvent
+		ok := into(&e)
+		if ok && len(p.threads) < maxRows {
+			p.threads = append(p.threads, e)
+		}
+		return ok
 	case "late":
 		var e lateEvent
 		ok := into(&e)
