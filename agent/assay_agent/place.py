@@ -15,6 +15,11 @@ _parts = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _typed = ("<ipython", "<python-input", "<cell", "<stdin") + (("<string",) if sys.argv[:1] == ["-c"] else ())
 
 
+def forget():
+    """Hold no code of the script's any more."""
+    _known.clear()
+
+
 def is_user(code):
     """Whether the code object belongs to the user rather than to a library."""
     known = _known.get(code)

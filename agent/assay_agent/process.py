@@ -8,6 +8,7 @@ import time
 from . import guest, place, wire
 
 _finishers = []  # called once before goodbye
+_forgetters = []  # called when all is said
 _returns = []  # called when an exec has failed and the script goes on
 _pid = 0
 handled = None  # an exception in sys.last_value that did not end the script
@@ -46,6 +47,11 @@ def _strip_uncaught():
 def finisher(function):
     _finishers.append(function)
     return function
+
+
+def forgetter(function):
+    """Have it let go, when all is said, of what it holds of the script's."""
+    _forgetters.append(function)
 
 
 def when_back(function):
@@ -113,6 +119,9 @@ def _at_exit():
     if last is not None and last is not handled:
         report_error(last)
     finish("exit")
+    # Code of the script's that is held here would outlive the modules that are told of its end: dynamo's would complain.
+    for function in [place.forget, guest.forget] + _forgetters:
+        guest.hook(function)()
 
 
 def report_error(error):

@@ -253,3 +253,23 @@ def test_a_thread_that_fails(python, minor, tmp_path):
     assert told == [{"ev": "thread_error", "thread": "worker", "type": "ValueError", "text": "in a thread",
                      "where": "%s:4" % (tmp_path / "script.py")}] * 20
     assert not [e for e in events if e["ev"] in ("error", "trouble")]
+
+
+COMPILED = """
+import torch
+@torch.compile(backend="eager")
+def f(x):
+    torch.manual_seed(1)
+    return x + torch.rand(2)
+print(f(torch.zeros(2)))
+"""
+
+
+@pytest.mark.full_set
+def test_no_code_of_the_scripts_is_held_at_the_end(tmp_path):
+    """dynamo is told of the end of compiled code by what is gone by then, where somebody holds that code for longer."""
+    pytest.importorskip("torch")
+    (tmp_path / "script.py").write_text(COMPILED)
+    bare, watched, events = execute(sys.executable, ["script.py"], str(tmp_path))
+    assert (watched.stdout, watched.stderr) == (bare.stdout, bare.stderr) and bare.returncode == 0
+    assert [row[:2] for row in [e for e in events if e["ev"] == "seeds"][-1]["rows"]] == [["torch.manual_seed", "1"]]

@@ -141,10 +141,9 @@ def describe(loader, serial):
 
 def _seed(loader):
     """The seed of the loader's own generator, as text; None where it has none, or one that is not PyTorch's."""
-    import torch
-
     generator = getattr(loader, "generator", None)
-    return str(generator.initial_seed()) if type(generator) is torch.Generator else None
+    own = type(generator).__module__ == "torch._C"  # a subclass of the script's could do anything when it is asked
+    return str(generator.initial_seed()) if own else None
 
 
 def _function(function):

@@ -3,7 +3,6 @@ tensor."""
 
 import weakref
 
-from ... import guest
 from ...timeline import T
 from .. import logged
 from . import numerics
@@ -38,9 +37,8 @@ def read(value):
     return numerics._read(value)
 
 
-@guest.hook
 def on_step(optimizer):
-    """An optimizer is about to step."""
+    """An optimizer is about to step. Called within a hook."""
     held = _known.get(id(optimizer))
     if held is None or held[0]() is not optimizer:
         held = _known[id(optimizer)] = _new(optimizer)
