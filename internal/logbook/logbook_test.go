@@ -1326,7 +1326,8 @@ func TestLoggedCurves(t *testing.T) {
 			{Door: "MLflow", Name: long, Step: []int{1}, Value: []*float64{&half}}}
 	}))
 	points, err := b.Points(ctx, id, "W&B/val/acc")
-	if err != nil || len(points) != 2 || points[0].Step != 2 || points[0].Value != half || !math.IsNaN(points[1].Value) {
+	if err != nil || len(points) != 2 || points[0].Step != 2 || points[0].Value != half ||
+		!math.IsNaN(points[1].Value) {
 		t.Errorf("%+v %v", points, err)
 	}
 	if points, err = b.Points(ctx, id, "MLflow/"+long[:2*121]); err != nil || len(points) != 1 {
