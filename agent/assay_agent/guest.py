@@ -408,6 +408,11 @@ def at_caller(frame, begin, call, end, failed):
     return types.FunctionType(code, frame.f_globals, code.co_name, None, cells)
 
 
+def forget():
+    """Hold no code of the script's any more."""
+    _sites.clear()
+
+
 def hide_site():
     """failed() of at_caller: its frame bears another's name, and is the one that raises on."""
     error = sys.exc_info()[1]

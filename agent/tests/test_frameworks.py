@@ -338,6 +338,9 @@ FLOORS = [
     "watch.memory",
     "watch.points",
     "watch.tests",
+    "watch.logged",
+    "watch.seeds",
+    "watch.threads",
     "watch.frameworks",
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its

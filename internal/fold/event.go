@@ -90,6 +90,9 @@ type LoaderEvent struct {
 	Batches *int     `json:"batches"`
 	Endless bool     `json:"endless"`
 	Paths   []string `json:"paths"`
+
+	Generator  *string `json:"generator"`   // the seed of its own generator
+	WorkerInit *string `json:"worker_init"` // name of its worker_init_fn
 }
 
 // loopEvent says how steps and epochs are told; the last one counts.
@@ -153,6 +156,33 @@ type lossEvent struct {
 	Step  integers `json:"step"`
 	Value losses   `json:"value"` // number, or "nan", "inf", "-inf"
 	What  string   `json:"what"`  // what they are, where they are not what was passed to backward
+}
+
+type loggedEvent struct {
+	Door  string   `json:"door"`
+	Name  string   `json:"name"`
+	Step  integers `json:"step"`
+	Own   []*int64 `json:"own"` // absent where no step was given
+	Value losses   `json:"value"`
+}
+
+type loggedUnreadEvent struct {
+	Door  string `json:"door"`
+	Name  string `json:"name"` // "": of names beyond those that are told
+	Count int    `json:"count"`
+}
+
+// seedsEvent rows: call, seed, user line, library line, calls, closed steps before the first. Totals so far.
+type seedsEvent struct {
+	Watched  []string `json:"watched"`
+	HashSeed string   `json:"hash_seed"`
+	Rows     [][]any  `json:"rows"`
+}
+
+// settingsEvent rows: name, value, value when the framework had been imported or null.
+type settingsEvent struct {
+	Step int         `json:"step"`
+	Rows [][]*string `json:"rows"`
 }
 
 type gradientsEvent struct {
@@ -221,7 +251,14 @@ type opsEvent struct {
 		State string   `json:"state"`
 		CPU   *int64   `json:"cpu_ns"`
 		FLOPs *float64 `json:"flops"`
+
+		Refused      int      `json:"refused"`
+		RefusedFLOPs *float64 `json:"refused_flops"` // nil: not known
+		Wrong        int      `json:"wrong"`
+		WrongNS      int64    `json:"wrong_ns"`
+		WrongFLOPs   float64  `json:"wrong_flops"`
 	} `json:"rows"`
+	WrongWholes *int `json:"wrong_wholes"` // nil: of an agent that did not count what is refused and wrong
 }
 
 type fallbackOpEvent struct {
@@ -301,6 +338,13 @@ type errorEvent struct {
 	Type  string `json:"type"`
 	Text  string `json:"text"`
 	Where string `json:"where"`
+}
+
+type threadErrorEvent struct {
+	Thread string `json:"thread"`
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Where  string `json:"where"`
 }
 
 type lateEvent struct {

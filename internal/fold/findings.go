@@ -27,6 +27,7 @@ func (b *builder) findings() {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
 			p.words().step, "%s", b.noSteps())
 	}
+	b.threads()
 	asked := b.f.start.Target
 	if want, got := asked.MustShow(), run.Target.Device; want != "" && got != "" && got != want && !asked.Rehearsal() {
 		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",
@@ -179,4 +180,33 @@ func few(xs []int) string {
 		s = append(s, fmt.Sprint(x))
 	}
 	return strings.Join(s, ", ")
+}
+
+// threads says which threads an exception ended while the script went on: what they were to do is not in the run.
+func (b *builder) threads() {
+	seen := map[threadErrorEvent]int{}
+	var first []threadErrorEvent
+	for _, e := range b.p.threads {
+		key := e
+		key.Thread = ""
+		if seen[key]++; seen[key] == 1 {
+			first = append(first, e)
+		}
+	}
+	for i, e := range first {
+		if i == shownRefusals {
+			b.find("thread-failed", evidence.Warning, evidence.Measured, "", "", "%d more threads were ended so",
+				len(first)-i)
+			break
+		}
+		key := e
+		key.Thread = ""
+		text, _, _ := strings.Cut(e.Text, "\n")
+		more := ""
+		if n := seen[key] - 1; n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		b.find("thread-failed", evidence.Warning, evidence.Measured, b.place(e.Where), "",
+			"an exception ended the thread %s%s, and the script went on: %s: %s", e.Thread, more, e.Type, text)
+	}
 }

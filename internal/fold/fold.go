@@ -87,6 +87,10 @@ type process struct {
 	trouble   []string
 	dropped   int
 	rehearsed rehearsed
+	threads   []threadErrorEvent // threads that an exception ended
+	logged    loggedSeries
+	seeds     *seedsEvent
+	settings  []settingsEvent // the first and the last
 }
 
 type lossPoint struct {
@@ -393,6 +397,24 @@ func (p *process) add(ev string, line []byte) bool {
 			}
 		}
 		return true
+	case "logged":
+		var e loggedEvent
+		return into(&e) && p.logged.add(e)
+	case "logged_unread":
+		var e loggedUnreadEvent
+		ok := into(&e)
+		p.logged.leftOut(e)
+		return ok
+	case "seeds":
+		var e seedsEvent
+		ok := into(&e)
+		p.seeds = &e
+		return ok
+	case "settings":
+		var e settingsEvent
+		ok := into(&e)
+		p.settings = append(p.settings[:min(len(p.settings), 1)], e)
+		return ok
 	case "loss_unread":
 		var e textEvent
 		ok := into(&e)
@@ -477,6 +499,13 @@ func (p *process) add(ev string, line []byte) bool {
 	case "error":
 		p.err = &errorEvent{}
 		return into(p.err)
+	case "thread_error":
+		var e threadErrorEvent
+		ok := into(&e)
+		if ok && len(p.threads) < maxRows {
+			p.threads = append(p.threads, e)
+		}
+		return ok
 	case "late":
 		var e lateEvent
 		ok := into(&e)
@@ -552,6 +581,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	f.start.Target.In(&run.Target)
 	run.Windows, run.Epochs, run.Processes = []evidence.Window{}, []evidence.Epoch{}, []evidence.Process{}
 	run.Fallbacks, run.Syncs, run.Memory = []evidence.Fallback{}, []evidence.SyncPoint{}, []evidence.PhaseMem{}
+	run.Logged = []evidence.Series{}
 	run.Retained, run.Operators, run.Shapes = []evidence.Retained{}, []evidence.Operator{}, []evidence.Shape{}
 	run.Host = evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]}
 	p := f.main()
@@ -563,6 +593,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.outcome()
 	b.processes()
 	b.provenance()
+	b.randomness()
 	b.host()
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
@@ -591,6 +622,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.doubleTables()
 	b.numerics()
 	b.series()
+	b.logged()
 	b.only()
 	b.cost()
 	b.quiet()

@@ -362,7 +362,8 @@ func hint(figure string, run *evidence.Run) string {
 	switch {
 	case strings.HasPrefix(figure, "gpu."):
 		return "a run on a Mac, or with an NVIDIA GPU: " + RunOn(run, "mps")
-	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."):
+	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."),
+		strings.HasPrefix(figure, "refused."), strings.HasPrefix(figure, "wrong."):
 		return "a rehearsal: " + RunOn(run, "double")
 	case figure == "memory.growth":
 		return "a run of more epochs"

@@ -1315,3 +1315,23 @@ func TestOtherKinds(t *testing.T) {
 	}
 	sound(t, b)
 }
+
+// TestLoggedCurves: what a script logged itself is a series of its record, by door and name, with the steps of the run;
+// a name that is too long is kept as far as it can be, and a value that was not finite is no number.
+func TestLoggedCurves(t *testing.T) {
+	long, half := strings.Repeat("é", 200), 0.5
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	id := keep(t, b, another(t, "curves", func(run *evidence.Run) {
+		run.Logged = []evidence.Series{{Door: "W&B", Name: "val/acc", Step: []int{2, 4}, Value: []*float64{&half, nil}},
+			{Door: "MLflow", Name: long, Step: []int{1}, Value: []*float64{&half}}}
+	}))
+	points, err := b.Points(ctx, id, "W&B/val/acc")
+	if err != nil || len(points) != 2 || points[0].Step != 2 || points[0].Value != half ||
+		!math.IsNaN(points[1].Value) {
+		t.Errorf("%+v %v", points, err)
+	}
+	if points, err = b.Points(ctx, id, "MLflow/"+long[:2*121]); err != nil || len(points) != 1 {
+		t.Errorf("%+v %v", points, err)
+	}
+	sound(t, b)
+}

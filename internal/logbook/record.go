@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -529,7 +530,7 @@ func projectRun(run *evidence.Run) *projection {
 	return p
 }
 
-// runPoints are the columns of the steps and the losses.
+// runPoints are the columns of the steps, the losses, and what the script logged itself, as DOOR/NAME.
 func runPoints(run *evidence.Run) []Point {
 	began := run.Started.UnixMilli()
 	at := map[int]int64{}
@@ -564,6 +565,20 @@ func runPoints(run *evidence.Run) []Point {
 			v = *run.Loss.Value[i]
 		}
 		points = append(points, Point{"loss", int64(n), at[n], v})
+	}
+	for _, s := range run.Logged {
+		name := s.Door + "/" + s.Name
+		for len(name) > maxName { // a name's characters may be of several bytes
+			_, last := utf8.DecodeLastRuneInString(name)
+			name = name[:len(name)-last]
+		}
+		for i, n := range s.Step {
+			v := math.NaN()
+			if i < len(s.Value) && s.Value[i] != nil {
+				v = *s.Value[i]
+			}
+			points = append(points, Point{name, int64(n), at[n], v})
+		}
 	}
 	return points
 }
