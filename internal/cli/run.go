@@ -218,7 +218,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 
 // keepEvidence writes evidence and report into the run's folder, and prints the summary.
 func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
-	form := report.Text{Width: width(env)}
+	form := summary(env, env.Stderr)
 	for _, kept := range []struct {
 		name string
 		form report.Form

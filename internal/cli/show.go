@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -67,7 +66,7 @@ whenever an epoch has ended, and once more as a whole when the run has ended. Ct
 		case json:
 			return report.JSON{}.Write(env.Stdout, run)
 		}
-		return report.Text{Width: width(env)}.Write(env.Stdout, run)
+		return summary(env, env.Stdout).Write(env.Stdout, run)
 	}
 	return cmd
 }
@@ -86,7 +85,7 @@ func followRun(ctx context.Context, env *Env, dir string) error {
 		return err
 	}
 	defer run.Close()
-	terminal, form := isTerminal(env.Stdout), report.Text{Width: width(env)}
+	terminal, form := isTerminal(env.Stdout), summary(env, env.Stdout)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	var drawn, ended time.Time
@@ -132,22 +131,3 @@ func followRun(ctx context.Context, env *Env, dir string) error {
 
 // clearScreen takes the cursor to the upper left corner and clears what is there (ECMA-48: CUP, ED).
 const clearScreen = "\x1b[H\x1b[2J"
-
-// isTerminal reports whether what is written there is drawn on a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// width of the terminal as $COLUMNS says it, between 60 and 120; 100 where it does not.
-func width(env *Env) int {
-	var n int
-	if _, err := fmt.Sscan(env.Getenv("COLUMNS"), &n); err != nil || n <= 0 {
-		return 100
-	}
-	return min(max(n, 60), 120)
-}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"assay/internal/report"
+)
+
+// isTerminal reports whether what is written there is drawn on a terminal.
+func isTerminal(w io.Writer) bool {
+	_, ok := columnsOf(w)
+	return ok
+}
+
+// columnsOf is how wide the terminal is that w writes to, 0 where it does not say; not ok where it is none.
+func columnsOf(w io.Writer) (columns int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile {
+		return 0, false
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, false
+	}
+	return int(size.Col), true
+}
+
+// columns is how wide what is written to w may be: as $COLUMNS says, else as the terminal does; 0 where nobody says.
+func columns(env *Env, w io.Writer) int {
+	if n, err := strconv.Atoi(env.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	n, _ := columnsOf(w)
+	return n
+}
+
+// width is columns as most texts want it: between 60 and 120, and 100 where nobody says.
+func width(env *Env, w io.Writer) int {
+	n := columns(env, w)
+	if n == 0 {
+		return 100
+	}
+	return min(max(n, 60), 120)
+}
+
+// colours says whether what is written to w may have colours: on a terminal, unless it is a dumb one or NO_COLOR or
+// CLICOLOR=0 asks for none; elsewhere where FORCE_COLOR or CLICOLOR_FORCE asks for them (no-color.org,
+// force-color.org, bixense.com/clicolors). NO_COLOR has the last word.
+func colours(env *Env, w io.Writer) bool {
+	if env.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	for _, name := range []string{"FORCE_COLOR", "CLICOLOR_FORCE"} {
+		if v := env.Getenv(name); v != "" && v != "0" {
+			return true
+		}
+	}
+	return isTerminal(w) && env.Getenv("TERM") != "dumb" && env.Getenv("CLICOLOR") != "0"
+}
+
+// summary is the form of a run's summary that suits w.
+func summary(env *Env, w io.Writer) report.Text {
+	return report.Text{Width: columns(env, w), Color: colours(env, w)}
+}
