@@ -22,11 +22,16 @@ func columnsOf(w io.Writer) (columns int, ok bool) {
 	if !isFile {
 		return 0, false
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	conn, err := f.SyscallConn() // Fd would make the file block, for the script as well
 	if err != nil {
 		return 0, false
 	}
-	return int(size.Col), true
+	_ = conn.Control(func(fd uintptr) {
+		if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
+			columns, ok = int(size.Col), true
+		}
+	})
+	return columns, ok
 }
 
 // columns is how wide what is written to w may be: as $COLUMNS says, else as the terminal does; 0 where nobody says.

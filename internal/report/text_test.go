@@ -32,7 +32,7 @@ func fits(t *testing.T, text string, width int) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		if n := utf8.RuneCountInString(line); n > width && strings.ContainsAny(strings.TrimSpace(line[min(label, len(line)):]), " ") {
+		if n := utf8.RuneCountInString(line); n > width && strings.Contains(strings.TrimSpace(line[label:]), " ") {
 			t.Errorf("%d columns, %d at most: %s", n, width, line)
 		}
 	}
@@ -97,15 +97,18 @@ func TestNothingBegun(t *testing.T) {
 		want []string
 	}{
 		"an import that failed": {of(func(r *evidence.Run) {
-			r.Outcome.Exit, r.Outcome.Error, r.Outcome.Where = 1, "ModuleNotFoundError: No module named 'einops'", "/p/train.py:3"
-		}), []string{"No module named 'einops'", "where      train.py:3; in Python 3.12.1 (/v/bin/python3)", "to do      install"}},
+			r.Outcome.Error = "ModuleNotFoundError: No module named 'einops'"
+			r.Outcome.Exit, r.Outcome.Where = 1, "/p/train.py:3"
+		}), []string{"No module named 'einops'", "where      train.py:3; in Python 3.12.1 (/v/bin/python3)",
+			"to do      install"}},
 		"a command line refused": {of(func(r *evidence.Run) { r.Outcome.Exit = 2 }),
 			[]string{"exit status 2", "no framework imported", "to do      status 2"}},
 		"no framework": {of(func(r *evidence.Run) {}), []string{"ran to its end", "nothing to measure"}},
 		"no loop": {of(func(r *evidence.Run) { r.Target.Framework, r.Target.Release = "torch", "2.8.0" }),
 			[]string{"torch 2.8.0 imported", "recognised by its optimizer"}},
 		"killed":    {killedRun(), []string{"SIGKILL", "to do      SIGKILL comes from outside"}},
-		"no Python": {of(func(r *evidence.Run) { r.Processes, r.Target.Python = nil, "" }), []string{"where      unknown: no Python", "-I, -E or -S"}},
+		"no Python": {of(func(r *evidence.Run) { r.Processes, r.Target.Python = nil, "" }),
+			[]string{"where      unknown: no Python", "-I, -E or -S"}},
 	} {
 		text := written(t, sampleText(100), c.run)
 		if strings.Count(text, "unknown") > 2 || strings.Contains(text, "memory  ") || strings.Contains(text, "split  ") {
