@@ -2,36 +2,16 @@ package cli
 
 import (
 	"io"
-	"os"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
+	"assay/internal/host"
 	"assay/internal/report"
 )
 
 // isTerminal reports whether what is written there is drawn on a terminal.
 func isTerminal(w io.Writer) bool {
-	_, ok := columnsOf(w)
+	_, ok := host.ScreenOf(w)
 	return ok
-}
-
-// columnsOf is how wide the terminal is that w writes to, 0 where it does not say; not ok where it is none.
-func columnsOf(w io.Writer) (columns int, ok bool) {
-	f, isFile := w.(*os.File)
-	if !isFile {
-		return 0, false
-	}
-	conn, err := f.SyscallConn() // Fd would make the file block, for the script as well
-	if err != nil {
-		return 0, false
-	}
-	_ = conn.Control(func(fd uintptr) {
-		if size, err := unix.IoctlGetWinsize(int(fd), unix.TIOCGWINSZ); err == nil {
-			columns, ok = int(size.Col), true
-		}
-	})
-	return columns, ok
 }
 
 // columns is how wide what is written to w may be: as $COLUMNS says, else as the terminal does; 0 where nobody says.
@@ -39,8 +19,8 @@ func columns(env *Env, w io.Writer) int {
 	if n, err := strconv.Atoi(env.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
-	n, _ := columnsOf(w)
-	return n
+	screen, _ := host.ScreenOf(w)
+	return screen.Columns
 }
 
 // width is columns as most texts want it: between 60 and 120, and 100 where nobody says.

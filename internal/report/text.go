@@ -195,7 +195,8 @@ func first(i int, name string) string {
 // finding but that no loop was seen.
 func (s *screen) notBegun() bool {
 	run := s.run
-	return !s.steps && run.Rehearsal == nil && len(run.Fallbacks)+len(run.Syncs)+len(run.Shapes)+len(run.Operators) == 0 &&
+	tables := len(run.Fallbacks) + len(run.Syncs) + len(run.Shapes) + len(run.Operators)
+	return !s.steps && run.Rehearsal == nil && tables == 0 &&
 		!run.Figure("memory.live.peak").Known() && s.device == "" && run.Outcome.Started &&
 		!slices.ContainsFunc(run.Findings, func(f evidence.Finding) bool { return f.Name != "loop-not-recognised" })
 }
@@ -455,7 +456,8 @@ func (s *screen) time() []string {
 
 func (s *screen) memory() []string {
 	run := s.run
-	parts := []named{{"peak live", run.Figure("memory.live.peak"), ""}, {"peak pool", run.Figure("memory.pool.peak"), ""},
+	parts := []named{{"peak live", run.Figure("memory.live.peak"), ""},
+		{"peak pool", run.Figure("memory.pool.peak"), ""},
 		{"peak resident", run.Figure("memory.resident.peak"), ""}, {"swap", run.Figure("swap.used.peak"), ""},
 		{"watermark", run.Figure("memory.watermark"), " of the recommended maximum"},
 		{"growth", run.Figure("memory.growth"), " from the second epoch to the last"}}

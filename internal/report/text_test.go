@@ -12,7 +12,8 @@ import (
 )
 
 func sampleText(width int) Text {
-	return Text{Width: width, Report: "runs/20260314-092653/report.html", Evidence: "runs/20260314-092653/evidence.json"}
+	const dir = "runs/20260314-092653/"
+	return Text{Width: width, Report: dir + "report.html", Evidence: dir + "evidence.json"}
 }
 
 func TestTextGolden(t *testing.T) {
@@ -111,7 +112,8 @@ func TestNothingBegun(t *testing.T) {
 			[]string{"where      unknown: no Python", "-I, -E or -S"}},
 	} {
 		text := written(t, sampleText(100), c.run)
-		if strings.Count(text, "unknown") > 2 || strings.Contains(text, "memory  ") || strings.Contains(text, "split  ") {
+		if strings.Count(text, "unknown") > 2 || strings.Contains(text, "memory  ") ||
+			strings.Contains(text, "split  ") {
 			t.Errorf("%s: a page of unknowns:\n%s", name, text)
 		}
 		for _, want := range c.want {
