@@ -22,6 +22,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
+	"assay/internal/fold"
 	"assay/internal/gate"
 	"assay/internal/host"
 	"assay/internal/launch"
@@ -196,8 +197,13 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	defer signal.Stop(broken)
 	here := launch.NewLocal(env.Witness)
 	defer here.Close()
+	var tell func(fold.EstimateEvent, probe.Telling)
+	if !opts.quiet {
+		tell = sayAhead(env, out)
+	}
 	res, err := probe.Run(probe.Options{
-		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
+		Tell: tell,
+		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
 		For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,

@@ -327,11 +327,9 @@ func (s *screen) split() []string {
 	if bar := s.bar(phases, shares, s.Width-indent); bar != "" {
 		out = append(out, left+bar)
 	}
-	shareMark := s.basisMark(shares[0])
-	for _, f := range shares {
-		if s.basisMark(f) != shareMark {
-			shareMark = "" // they differ: each row carries its own
-		}
+	shareMark, splitMark := s.commonMark(shares), s.commonMark(splits)
+	if splitMark != shareMark {
+		splitMark = "" // one mark stands for both, or each row carries its own
 	}
 	row := func(name, value, quartiles, share string) string {
 		if !spreads {
@@ -355,7 +353,11 @@ func (s *screen) split() []string {
 				part += s.basisMark(share)
 			}
 		}
-		line := row(p.Glyph+" "+p.Name, number(f)+s.basisMark(f), orElse(spread(f), "no spread"), part)
+		value := number(f)
+		if splitMark == "" {
+			value += s.basisMark(f)
+		}
+		line := row(p.Glyph+" "+p.Name, value, orElse(spread(f), "no spread"), part)
 		out = append(out, left+strings.Replace(clean.Line(line), p.Glyph, s.paint(p.ANSI, p.Glyph), 1))
 	}
 	return append(out, s.row("", sharesText(splits, shares, whole))...)
@@ -372,6 +374,22 @@ func (s *screen) basisMark(f evidence.Figure) string {
 		return " (" + string(f.Basis) + ")"
 	}
 	return ""
+}
+
+// commonMark is the mark that all known figures carry; "" where they differ.
+func (s *screen) commonMark(figures []evidence.Figure) string {
+	marks := map[string]bool{}
+	mark := ""
+	for _, f := range figures {
+		if f.Known() {
+			mark = s.basisMark(f)
+			marks[mark] = true
+		}
+	}
+	if len(marks) > 1 {
+		return ""
+	}
+	return mark
 }
 
 // bar draws the shares, one glyph a phase. Widths are rounded so that they add up to the whole.

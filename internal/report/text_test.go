@@ -107,7 +107,7 @@ func TestNothingBegun(t *testing.T) {
 		"no framework": {of(func(r *evidence.Run) {}), []string{"ran to its end", "nothing to measure"}},
 		"no loop": {of(func(r *evidence.Run) { r.Target.Framework, r.Target.Release = "torch", "2.8.0" }),
 			[]string{"torch 2.8.0 imported", "recognised by its optimizer"}},
-		"killed":    {killedRun(), []string{"SIGKILL", "to do      SIGKILL comes from outside"}},
+		"killed": {killedRun(), []string{"SIGKILL", "to do      SIGKILL comes from outside"}},
 		"no Python": {of(func(r *evidence.Run) { r.Processes, r.Target.Python = nil, "" }),
 			[]string{"where      unknown: no Python", "-I, -E or -S"}},
 	} {

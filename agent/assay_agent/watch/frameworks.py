@@ -20,7 +20,7 @@ def install(config):
 def installed(name, framework, config):
     """Install every hook of the framework. One that fails is a line of evidence; the others stand."""
     from ..timeline import T, gather  # a script that imports no framework never pays for them
-    from . import cost, memory
+    from . import cost, length, memory
 
     began = time.perf_counter_ns()
     adapter = importlib.import_module("%s.%s" % (__package__, name)).ADAPTER
@@ -30,7 +30,7 @@ def installed(name, framework, config):
     first = not _installed
     _installed.append(name)
     # What is said of any framework: the account before the hooks, what they cost after them.
-    hooks = [memory, *adapter.hooks, cost] if first else adapter.hooks
+    hooks = [memory, length, *adapter.hooks, cost] if first else adapter.hooks
     if first:
         T.limit_steps = int(config.get("steps") or 0)
         if config.get("for"):
