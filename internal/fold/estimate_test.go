@@ -36,6 +36,8 @@ func all(n int, seconds float64) []float64 { return slices.Repeat([]float64{seco
 // TestEstimate: how long an epoch takes is told as soon as a dozen steps can tell, and no step that is not like the
 // others is extrapolated.
 func TestEstimate(t *testing.T) {
+	hundred, second := []LoaderEvent{reads(100)}, reads(100)
+	second.ID = 2
 	slow := all(12, 3)
 	slow[0], slow[1] = 90, 40 // compiled
 	burst := append(all(8, 3), all(8, 6)...)
@@ -51,27 +53,27 @@ func TestEstimate(t *testing.T) {
 		of       string // "": nothing is told
 		seconds  float64
 	}{
-		"eleven steps":      {p: trained(1, all(11, 3)...), loaders: []LoaderEvent{reads(100)}},
-		"a dozen":           {p: trained(1, all(12, 3)...), loaders: []LoaderEvent{reads(100)}, of: "epoch", seconds: 300},
-		"a slow beginning":  {p: trained(1, slow...), loaders: []LoaderEvent{reads(100)}, of: "epoch", seconds: 300},
-		"short steps":       {p: trained(1, all(15, .02)...), loaders: []LoaderEvent{reads(100)}},
-		"more short steps":  {p: trained(1, all(16, .02)...), loaders: []LoaderEvent{reads(100)}, of: "epoch", seconds: 2},
-		"a quick beginning": {p: trained(1, burst...), loaders: []LoaderEvent{reads(100)}, of: "epoch", seconds: 600},
+		"eleven steps":      {p: trained(1, all(11, 3)...), loaders: hundred},
+		"a dozen":           {p: trained(1, all(12, 3)...), loaders: hundred, of: "epoch", seconds: 300},
+		"a slow beginning":  {p: trained(1, slow...), loaders: hundred, of: "epoch", seconds: 300},
+		"short steps":       {p: trained(1, all(15, .02)...), loaders: hundred},
+		"more short steps":  {p: trained(1, all(16, .02)...), loaders: hundred, of: "epoch", seconds: 2},
+		"a quick beginning": {p: trained(1, burst...), loaders: hundred, of: "epoch", seconds: 600},
 		"a length unknown":  {p: trained(1, all(40, 3)...), loaders: []LoaderEvent{{ID: 1}}},
 		"no loader":         {p: trained(0, all(40, 3)...)},
 		"two loaders, not told which": {p: trained(1, all(40, 3)...),
 			loaders: []LoaderEvent{reads(5), {ID: 2, Batches: new(int)}}},
 		"validation before training": {p: trained(1, all(40, 3)...), trains: 2, of: "epoch", seconds: 300,
-			loaders: []LoaderEvent{{ID: 1, Batches: new(int)}, func() LoaderEvent { l := reads(100); l.ID = 2; return l }()}},
+			loaders: []LoaderEvent{{ID: 1, Batches: new(int)}, second}},
 		"declared by a framework": {p: trained(0, all(40, 3)...), of: "epoch", seconds: 150,
 			declared: lengthEvent{Of: "epoch", Steps: 50, By: "fit"}},
 		"counted by a bar": {p: trained(0, all(40, 3)...), of: "loop", seconds: 210,
 			declared: lengthEvent{Of: "loop", Steps: 70, By: "bar"}},
 		"so many steps asked for": {p: trained(0, all(40, 3)...), of: "run", seconds: 240,
 			start: StartEvent{Options: map[string]string{"steps": "80"}}},
-		"a rehearsal": {p: trained(1, all(40, 3)...), loaders: []LoaderEvent{reads(100)},
+		"a rehearsal": {p: trained(1, all(40, 3)...), loaders: hundred,
 			start: StartEvent{Double: &target.Settings{}}},
-		"one side alone": {p: trained(1, all(40, 3)...), loaders: []LoaderEvent{reads(100)},
+		"one side alone": {p: trained(1, all(40, 3)...), loaders: hundred,
 			start: StartEvent{Options: map[string]string{"only": "data"}}},
 	} {
 		c.p.loaders, c.p.trains, c.p.declared = c.loaders, c.trains, c.declared

@@ -69,7 +69,7 @@ const label = 11
 func (s *screen) narrow() bool { return s.Width < 72 }
 
 func (s *screen) paint(code, text string) string {
-	if !s.Color || text == "" {
+	if !s.Color || strings.TrimSpace(text) == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
