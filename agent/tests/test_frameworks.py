@@ -332,6 +332,7 @@ FLOORS = [
     "watch.imports",
     "watch.adapter",
     "watch.cost",
+    "watch.length",
     "watch.memory",
     "watch.tests",
     "watch.frameworks",

@@ -30,14 +30,16 @@ def installed(name, framework, config):
     first = not _installed
     _installed.append(name)
     # What is said of any framework: the account before the hooks, what they cost after them.
-    hooks = [memory, length, *adapter.hooks, cost] if first else adapter.hooks
+    hooks = [memory, *adapter.hooks, cost] if first else adapter.hooks
     if first:
         T.limit_steps = int(config.get("steps") or 0)
         if config.get("for"):
             T.limit_at = time.perf_counter_ns() + int(
                 (float(config["for"]) - (time.time() - float(config["wall"]))) * 1e9
             )
+        wire.source(length.gather)  # before the steps that it says something of
         wire.source(gather)
+        process.after_fork(length.clear)
         process.after_fork(T.reset)
     for hook in hooks:
         try:

@@ -6,7 +6,7 @@ A bar that is being drawn is told as well: who draws there wants no line of ours
 
 import sys
 
-from .. import guest, wire
+from .. import wire
 from ..timeline import T
 
 LEAST = 5  # steps over which a bar and the loop must have gone on alike
@@ -16,17 +16,14 @@ _bar = [False, False]  # that one is drawn, that its length is known: told
 _seen = {}  # id of a bar -> what it and the loop had counted when it was first seen
 
 
-def install(framework, config):
-    wire.source(_gather)
-
-
 def clear():
     """A forked child tells its own."""
     _told[0], _bar[:] = 0, [False, False]
     _seen.clear()
 
 
-def _gather():
+def gather():
+    """Before each batch of events: what is new of it."""
     if not T.number:
         return
     primary = T.primary
