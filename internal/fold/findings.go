@@ -23,7 +23,8 @@ func (b *builder) findings() {
 			break
 		}
 	}
-	if len(p.steps) == 0 && p.framework != nil {
+	suite := run.Rehearsal != nil && run.Rehearsal.Tests != nil
+	if len(p.steps) == 0 && p.framework != nil && !suite {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
 			"a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
 	}

@@ -163,15 +163,26 @@ func (s *screen) lines() []string {
 	if s.notBegun() {
 		return s.threeLines()
 	}
-	var out []string
-	for _, group := range [][]func() []string{
+	groups := [][]func() []string{
 		{s.head},
 		{s.step, s.split},
-		{s.time, s.memory, s.rehearsed, s.tests},
+		{s.time, s.memory},
 		{s.syncs, s.fallbacks, s.operators, s.numerics},
 		{s.findings},
 		{s.cost, s.tail},
-	} {
+	}
+	if s.run.Rehearsal != nil { // what it is for comes first, and this machine's split says nothing about the Mac
+		groups = [][]func() []string{
+			{s.head},
+			{s.tests, s.rehearsed, s.fallbacks, s.memory},
+			{s.syncs, s.operators, s.numerics},
+			{s.step, s.time},
+			{s.findings},
+			{s.cost, s.tail},
+		}
+	}
+	var out []string
+	for _, group := range groups {
 		var lines []string
 		for _, part := range group {
 			lines = append(lines, part()...)
@@ -647,7 +658,7 @@ func (s *screen) findings() []string {
 		if f.Basis != usualBasis(s.run) && f.Basis != "" {
 			text += " (" + string(f.Basis) + ")"
 		}
-		out = append(out, s.item(first(i, "findings"), clean.Line(string(f.Severity)), text, colours[f.Severity])...)
+		out = append(out, s.item(first(i, "findings"), clean.Line(string(f.Severity))+":", text, colours[f.Severity])...)
 		if f.Hint != "" {
 			out = append(out, s.item("", "→", f.Hint, "2")...)
 		}
