@@ -60,6 +60,10 @@ func newRunCommand(env *Env) *cobra.Command {
 COMMAND is a program (python, torchrun, accelerate, …), a Python script (train.py), a module (-m pkg.train) or a notebook
 (train.ipynb). The script's output, exit status and signals are its own; the summary goes to standard error when it has ended.
 
+While it runs, how long an epoch takes is estimated from its first settled steps and kept in the run's folder; where that is a minute or more, or
+longer than --warn-epoch, a terminal on standard error gets one line that says so, unless the script draws a progress bar. A file or a pipe gets
+none. assay show --follow draws the run from another terminal.
+
 --on double rehearses without a Mac: the script meets MPS as the release of PyTorch that --torch names has it, on the Mac that --chip and
 --macos describe, with values computed by this machine's CPU. --shape-only computes no values at all: operators and memory alone.
 Where COMMAND is pytest, the outcomes of its tests are told by cause; those that failed are run once more on the CPU when it has ended, to tell

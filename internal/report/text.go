@@ -572,10 +572,18 @@ func (s *screen) syncs() []string {
 			waits = "host waited " + unit.Seconds(p.Lost)
 		}
 		rows = append(rows, []string{p.Call, place(s.run, p.Where) + " ", thousands(p.Count) + "×",
-			"in " + count(p.Steps, "step") + "; " + waits})
+			within(s.steps, p.Steps) + waits})
 	}
 	rows, more := s.folded(rows, mostRows)
 	return append(s.table("syncs", rows, 2), more...)
+}
+
+// within says in how many steps a call was met; nothing of a run without a step.
+func within(steps bool, n int) string {
+	if !steps {
+		return ""
+	}
+	return "in " + count(n, "step") + "; "
 }
 
 func (s *screen) fallbacks() []string {
