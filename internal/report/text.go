@@ -127,6 +127,9 @@ func (s *screen) table(name string, rows [][]string, right ...int) []string {
 	for _, cells := range rows {
 		line := ""
 		for n, c := range cells {
+			if widths[n] == 0 {
+				continue // a column in which nothing stands
+			}
 			if n > 0 {
 				line += " "
 			}
@@ -611,20 +614,16 @@ func (s *screen) operators() []string {
 	slices.SortStableFunc(list, func(a, b evidence.Operator) int { return cmp.Compare(hot(b), hot(a)) })
 	var rows [][]string
 	for i, o := range list[:min(mostRows, len(list))] {
-		device, where := "", ""
+		row := []string{o.Name + " ", "", "", "self", unit.Seconds(o.Self) + ",", thousands(o.Calls) + "×", ""}
 		if o.Device != nil {
-			device = "device " + unit.Seconds(*o.Device) + ","
+			row[1], row[2] = "device", unit.Seconds(*o.Device)+","
 		}
 		if i == 0 {
-			where = "in " + stepRange(s.run.Profile.First, s.run.Profile.Last)
-		}
-		row := []string{o.Name + " ", device, "self " + unit.Seconds(o.Self) + ",", thousands(o.Calls) + "×", where}
-		if device == "" && !slices.ContainsFunc(list, func(o evidence.Operator) bool { return o.Device != nil }) {
-			row = slices.Delete(row, 1, 2)
+			row[6] = "in " + stepRange(s.run.Profile.First, s.run.Profile.Last)
 		}
 		rows = append(rows, row)
 	}
-	return s.table("operators", rows, 1, 2, 3)
+	return s.table("operators", rows, 2, 4, 5)
 }
 
 // nothing is the row of a list in which nothing stands; of a run without a step none, since that says nothing.
