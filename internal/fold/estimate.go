@@ -11,6 +11,7 @@ import (
 const (
 	soonest     = 12
 	leastOfThem = 6
+	leastBehind = 60   // on a device that works behind the host, where one step in some waits for all of them
 	mostOfThem  = 2000 // the last ones: a run of weeks is not added up again and again
 
 	// Steps of the warm-up are used where the others are far: where a dozen took so many seconds. Shorter ones are
@@ -67,9 +68,11 @@ func (f *Fold) Estimate() (EstimateEvent, bool) {
 	if !ok {
 		return EstimateEvent{}, false
 	}
-	steps, ok := settled(p.ordinary())
-	if !ok {
-		return EstimateEvent{}, false
+	steps := p.ordinary()
+	if !p.behind() || len(steps) < leastBehind {
+		if steps, ok = settled(steps); !ok {
+			return EstimateEvent{}, false
+		}
 	}
 	mean, low, high := meanOf(seconds(steps, total))
 	n := float64(e.Steps)
@@ -104,6 +107,9 @@ func (p *process) length(start StartEvent) (EstimateEvent, bool) {
 	return EstimateEvent{}, false
 }
 
+// behind says whether the device works behind the host.
+func (p *process) behind() bool { return p.device.Type != "" && p.device.Type != "cpu" }
+
 // wholeEpoch is the number of steps of the epoch before last; 0 where it was not seen as a whole.
 func (p *process) wholeEpoch(last int) int {
 	to := len(p.steps)
@@ -127,12 +133,17 @@ func (p *process) primaryLoader() (LoaderEvent, bool) {
 	return LoaderEvent{}, false
 }
 
-// ordinary are the last steps that no instrument touched and nothing waited for, of the epochs after the first where
-// there are enough of those.
+// ordinary are the last steps that no instrument touched, of the epochs after the first where there are enough of
+// those. Where the host runs ahead of the device those steps belong to them that wait for it: they have the time of the
+// others.
 func (p *process) ordinary() []step {
+	behind, least := p.behind(), leastOfThem
+	if behind {
+		least = leastBehind
+	}
 	var free []step
 	for i := len(p.steps) - 1; i >= 0 && len(free) < mostOfThem; i-- {
-		if s := p.steps[i]; s.kind == "" || s.kind == "bare" {
+		if s := p.steps[i]; s.kind == "" || s.kind == "bare" || behind && s.kind == "sync" {
 			free = append(free, s)
 		}
 	}
@@ -141,7 +152,7 @@ func (p *process) ordinary() []step {
 	}
 	for _, better := range []func(step) bool{
 		func(s step) bool { return s.epoch > 1 }, func(s step) bool { return s.number > warmup }} {
-		if steps := picked(free, better); len(steps) >= leastOfThem {
+		if steps := picked(free, better); len(steps) >= least {
 			return steps
 		}
 	}

@@ -85,6 +85,29 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
+// TestEstimateBehindTheHost: where the host runs ahead, one step in ten or twenty has the time of all.
+func TestEstimateBehindTheHost(t *testing.T) {
+	for _, every := range []int{10, 20} {
+		lengths := all(75, .002)
+		for i := every - 1; i < len(lengths); i += every {
+			lengths[i] = .008*float64(every) - .002*float64(every-1)
+		}
+		p := trained(1, lengths...)
+		p.loaders, p.device = []LoaderEvent{reads(100)}, deviceEvent{Type: "cuda"}
+		for i := 19; i < len(p.steps); i += 20 {
+			p.steps[i].kind = "sync"
+		}
+		e, ok := foldOf(p, StartEvent{}).Estimate()
+		if !ok || math.Abs(e.Seconds-.8) > .15 {
+			t.Errorf("one in %d waits: %+v %v, want 0.8 s", every, e, ok)
+		}
+		p.steps = p.steps[:40]
+		if e, ok := foldOf(p, StartEvent{}).Estimate(); ok {
+			t.Errorf("one in %d waits: too soon: %+v", every, e)
+		}
+	}
+}
+
 // TestEstimateFromLaterEpochs: the second epoch is like the third, and the first is like none; instruments' steps are
 // no guide.
 func TestEstimateFromLaterEpochs(t *testing.T) {

@@ -215,12 +215,12 @@ func (s *screen) notBegun() bool {
 		!slices.ContainsFunc(run.Findings, func(f evidence.Finding) bool { return f.Name != "loop-not-recognised" })
 }
 
-// threeLines are what happened, where, and what to do, of a run that came to nothing else.
+// threeLines are what happened, where, and what to do, of a run that came to nothing else; and where it is kept.
 func (s *screen) threeLines() []string {
 	run := s.run
 	lines := wrap(clean.Line(cameToNothing(run)), "", "", s.Width)
 	lines[0] = s.paint("1", lines[0])
-	return slices.Concat(lines, s.row("where", whereText(run, s.Report)), s.row("to do", toDo(run)))
+	return slices.Concat(lines, s.row("where", whereText(run)), s.row("to do", toDo(run)), s.tail())
 }
 
 // head is what happened, and the basis of every figure that carries no mark.

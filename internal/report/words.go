@@ -529,8 +529,8 @@ func cameToNothing(run *evidence.Run) string {
 	return s
 }
 
-// whereText says of a run that came to nothing where it did: the line, the interpreter, the folder.
-func whereText(run *evidence.Run, page string) string {
+// whereText says of a run that came to nothing where it did: the line, and the interpreter.
+func whereText(run *evidence.Run) string {
 	var parts []string
 	if run.Outcome.Where != "" {
 		parts = append(parts, place(run, run.Outcome.Where))
@@ -548,9 +548,6 @@ func whereText(run *evidence.Run, page string) string {
 	}
 	if parts == nil {
 		parts = append(parts, "unknown: "+orElse(blind(run), "nothing was seen of it"))
-	}
-	if page != "" {
-		parts = append(parts, "the rest is in "+page)
 	}
 	return strings.Join(parts, "; ")
 }
