@@ -53,16 +53,16 @@ func (l Live) Frame(run *evidence.Run, ahead Ahead) []string {
 
 // fit cuts a line that may have colours to so many columns: one that is wider would take two lines of the terminal.
 func fit(line string, width int) string {
-	n, colour := 0, false
+	n, within, after := 0, false, ""
 	for at, r := range line {
 		switch {
 		case r == '\x1b':
-			colour = true
-		case colour:
-			colour = r != 'm'
+			within, after = true, "\x1b[0m"
+		case within:
+			within = r != 'm'
 		default:
 			if n++; n > width {
-				return line[:at] + "\x1b[0m"
+				return line[:at] + after
 			}
 		}
 	}

@@ -468,7 +468,7 @@ func (s *screen) time() []string {
 	} else if est := run.Figure("epoch.estimate"); est.Known() {
 		line += "about " + s.mark(est)
 		if q := spread(est); q != "" {
-			line += ", between " + q
+			line += ", 95 % interval " + q
 		}
 		line += ", none was complete"
 		long = *est.Value
