@@ -174,11 +174,16 @@ func (f *follower) draw(now time.Time) error {
 // lines writes for a pipe: a line whenever an epoch has begun or some time has passed, and each finding when it comes.
 func (f *follower) lines(now time.Time, soFar *evidence.Run, ahead report.Ahead) error {
 	for _, finding := range soFar.Findings {
-		if f.findings[finding.Name] || finding.Name == "loop-not-recognised" {
+		which := finding.Name + " " + finding.Where // its text may change as the run goes on
+		if f.findings[which] || finding.Name == "loop-not-recognised" {
 			continue
 		}
-		f.findings[finding.Name] = true
-		line := string(finding.Severity) + ": " + finding.Text
+		f.findings[which] = true
+		line := string(finding.Severity) + ": "
+		if finding.Where != "" {
+			line += finding.Where + ": "
+		}
+		line += finding.Text
 		if finding.Hint != "" {
 			line += " → " + finding.Hint
 		}

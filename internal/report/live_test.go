@@ -78,7 +78,8 @@ func TestLiveLine(t *testing.T) {
 		ahead Ahead
 		want  string
 	}{
-		{underWay(), aheadOfIt, "step 102, epoch 3: 12 of 45 steps, 26 %, about 1.03 s to go (953 ms – 1.10 s), 1.40 s in all"},
+		{underWay(), aheadOfIt,
+			"step 102, epoch 3: 12 of 45 steps, 26 %, about 1.03 s to go (953 ms – 1.10 s), 1.40 s in all"},
 		{underWay(), Ahead{}, "step 102, 30.8 ms a step"},
 		{loop, Ahead{Of: "loop", Steps: 204, Seconds: 8, Low: 8, High: 8},
 			"loop: 102 of 204 steps, 50 %, about 4.00 s to go (4.00–4.00 s), 8.00 s in all"},

@@ -665,7 +665,8 @@ func (s *screen) findings() []string {
 		if f.Basis != usualBasis(s.run) && f.Basis != "" {
 			text += " (" + string(f.Basis) + ")"
 		}
-		out = append(out, s.item(first(i, "findings"), clean.Line(string(f.Severity))+":", text, colours[f.Severity])...)
+		severity := clean.Line(string(f.Severity)) + ":"
+		out = append(out, s.item(first(i, "findings"), severity, text, colours[f.Severity])...)
 		if f.Hint != "" {
 			out = append(out, s.item("", "→", f.Hint, "2")...)
 		}

@@ -54,7 +54,8 @@ func TestAhead(t *testing.T) {
 	run := func(t *testing.T, script string, terminal bool, flags ...string) (shown string) {
 		t.Helper()
 		out := filepath.Join(t.TempDir(), "run")
-		args := append([]string{"run", "--profile=off", "--warn-epoch", "5s", "--logbook", "off", "--out", out}, flags...)
+		args := append([]string{"run", "--profile=off", "--warn-epoch", "5s", "--logbook", "off", "--out", out},
+			flags...)
 		args = append(args, "--", testkit.Python(t))
 		cmd := exec.Command(testkit.Assay(t), append(args, strings.Fields(script)...)...)
 		cmd.Dir = t.TempDir()
