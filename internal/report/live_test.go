@@ -79,7 +79,7 @@ func TestLiveLine(t *testing.T) {
 		want  string
 	}{
 		{underWay(), aheadOfIt,
-			"step 102, epoch 3: 12 of 45 steps, 26 %, about 1.03 s to go (953 ms – 1.10 s), 1.40 s in all"},
+			"step 102, epoch 3: 12 of 45 steps, 26 %, about 1.03 s to go (953 ms – 1.10 s)"},
 		{underWay(), Ahead{}, "step 102, 30.8 ms a step"},
 		{loop, Ahead{Of: "loop", Steps: 204, Seconds: 8, Low: 8, High: 8},
 			"loop: 102 of 204 steps, 50 %, about 4.00 s to go (4.00–4.00 s), 8.00 s in all"},
@@ -99,7 +99,8 @@ func TestSparkline(t *testing.T) {
 		low, high float64
 		want      string
 	}{
-		{[]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 99, -1}, 0, 8, "▁▂▃▄▅▆▇███▁"}, {[]float64{5, 5}, 5, 5, "▁▁"}, {nil, 0, 1, ""},
+		{[]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 99, -1}, 0, 8, "▁▂▃▄▅▆▇███▁"}, {[]float64{5, 5}, 5, 5, "▁▁"},
+		{nil, 0, 1, ""},
 	} {
 		if got := sparkline(c.xs, c.low, c.high); got != c.want {
 			t.Errorf("%v: %s, want %s", c.xs, got, c.want)
