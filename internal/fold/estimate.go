@@ -14,6 +14,11 @@ const (
 	leastBehind = 60   // on a device that works behind the host, where one step in some waits for all of them
 	mostOfThem  = 2000 // the last ones: a run of weeks is not added up again and again
 
+	// Half the interval as a part of the estimate: what is vaguer than that tells nothing, and more steps are waited for.
+	// Where so many have not made it narrower, none will.
+	vague      = 0.5
+	manyOfThem = 200
+
 	// Steps of the warm-up are used where the others are far: where a dozen took so many seconds. Shorter ones are
 	// waited for, profiled ones too, which takes no longer than that (the profiler's window ends after ten seconds).
 	longDozen = 20
@@ -75,6 +80,9 @@ func (f *Fold) Estimate() (EstimateEvent, bool) {
 		}
 	}
 	mean, low, high := meanOf(seconds(steps, total))
+	if high-low > 2*vague*mean && len(steps) < manyOfThem {
+		return EstimateEvent{}, false
+	}
 	n := float64(e.Steps)
 	e.Seconds, e.Low, e.High = mean*n, low*n, high*n
 	e.First, e.Last, e.Used = steps[0].number, steps[len(steps)-1].number, len(steps)

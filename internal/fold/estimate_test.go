@@ -40,6 +40,7 @@ func TestEstimate(t *testing.T) {
 	second.ID = 2
 	slow := all(12, 3)
 	slow[0], slow[1] = 90, 40 // compiled
+	uneven := slices.Repeat([]float64{3, 40}, 14)
 	burst := append(all(8, 3), all(8, 6)...)
 	for i := range burst[:4] {
 		burst[i] = 0.1 // batches that the workers had made ready
@@ -59,6 +60,7 @@ func TestEstimate(t *testing.T) {
 		"short steps":       {p: trained(1, all(15, .02)...), loaders: hundred},
 		"more short steps":  {p: trained(1, all(16, .02)...), loaders: hundred, of: "epoch", seconds: 2},
 		"a quick beginning": {p: trained(1, burst...), loaders: hundred, of: "epoch", seconds: 600},
+		"too vague":         {p: trained(1, uneven...), loaders: hundred},
 		"a length unknown":  {p: trained(1, all(40, 3)...), loaders: []LoaderEvent{{ID: 1}}},
 		"no loader":         {p: trained(0, all(40, 3)...)},
 		"two loaders, not told which": {p: trained(1, all(40, 3)...),
@@ -88,7 +90,7 @@ func TestEstimate(t *testing.T) {
 // TestEstimateBehindTheHost: where the host runs ahead, one step in ten or twenty has the time of all.
 func TestEstimateBehindTheHost(t *testing.T) {
 	for _, every := range []int{10, 20} {
-		lengths := all(75, .002)
+		lengths := all(250, .002)
 		for i := every - 1; i < len(lengths); i += every {
 			lengths[i] = .008*float64(every) - .002*float64(every-1)
 		}
@@ -101,7 +103,7 @@ func TestEstimateBehindTheHost(t *testing.T) {
 		if !ok || math.Abs(e.Seconds-.8) > .15 {
 			t.Errorf("one in %d waits: %+v %v, want 0.8 s", every, e, ok)
 		}
-		p.steps = p.steps[:40]
+		p.steps = p.steps[:50]
 		if e, ok := foldOf(p, StartEvent{}).Estimate(); ok {
 			t.Errorf("one in %d waits: too soon: %+v", every, e)
 		}

@@ -30,7 +30,7 @@ def installed(name, framework, config):
     first = not _installed
     _installed.append(name)
     # What is said of any framework: the account before the hooks, what they cost after them.
-    hooks = [memory, *adapter.hooks, cost] if first else adapter.hooks
+    hooks = [memory, length, *adapter.hooks, cost] if first else adapter.hooks
     if first:
         T.limit_steps = int(config.get("steps") or 0)
         if config.get("for"):
@@ -39,7 +39,6 @@ def installed(name, framework, config):
             )
         wire.source(length.gather)  # before the steps that it says something of
         wire.source(gather)
-        process.after_fork(length.clear)
         process.after_fork(T.reset)
     for hook in hooks:
         try:
