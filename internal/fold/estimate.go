@@ -14,8 +14,8 @@ const (
 	leastBehind = 60   // on a device that works behind the host, where one step in some waits for all of them
 	mostOfThem  = 2000 // the last ones: a run of weeks is not added up again and again
 
-	// Half the interval as a part of the estimate: what is vaguer than that tells nothing, and more steps are waited for.
-	// Where so many have not made it narrower, none will.
+	// Half the interval as a part of the estimate: what is vaguer than that tells nothing, and more steps are waited
+	// for. Where so many have not made it narrower, none will.
 	vague      = 0.5
 	manyOfThem = 200
 
