@@ -335,6 +335,7 @@ FLOORS = [
     "watch.adapter",
     "watch.blocks",
     "watch.cost",
+    "watch.length",
     "watch.memory",
     "watch.points",
     "watch.tests",

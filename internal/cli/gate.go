@@ -119,7 +119,7 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 			return fmt.Errorf("gate --github: %w", err)
 		}
 	}
-	var form gate.Form = gate.Text{Width: width(env)}
+	var form gate.Form = gate.Text{Width: width(env, env.Stdout)}
 	if opts.json {
 		form = gate.JSON{}
 	}
@@ -183,7 +183,7 @@ func gateRun(env *Env, policy *gate.Policy, res *probe.Result, book string) erro
 		fmt.Fprintf(env.Stderr, "assay: gates.json was not written: %s\n", text.Lines(err.Error()))
 	}
 	fmt.Fprintln(env.Stderr)
-	if err := (gate.Text{Width: width(env)}).Write(env.Stderr, rep); err != nil {
+	if err := (gate.Text{Width: width(env, env.Stderr)}).Write(env.Stderr, rep); err != nil {
 		return fmt.Errorf("print the gates: %w", err)
 	}
 	return gateStatus(rep)

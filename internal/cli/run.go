@@ -22,6 +22,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
+	"assay/internal/fold"
 	"assay/internal/gate"
 	"assay/internal/host"
 	"assay/internal/launch"
@@ -58,6 +59,10 @@ func newRunCommand(env *Env) *cobra.Command {
 
 COMMAND is a program (python, torchrun, accelerate, …), a Python script (train.py), a module (-m pkg.train) or a notebook
 (train.ipynb). The script's output, exit status and signals are its own; the summary goes to standard error when it has ended.
+
+While it runs, how long an epoch takes is estimated from its first settled steps and kept in the run's folder; where that is a minute or more, or
+longer than --warn-epoch, a terminal on standard error gets one line that says so, unless the script draws a progress bar. A file or a pipe gets
+none. assay show --follow draws the run from another terminal.
 
 --on double rehearses without a Mac: the script meets MPS as the release of PyTorch that --torch names has it, on the Mac that --chip and
 --macos describe, with values computed by this machine's CPU. --shape-only computes no values at all: operators and memory alone.
@@ -196,8 +201,13 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	defer signal.Stop(broken)
 	here := launch.NewLocal(env.Witness)
 	defer here.Close()
+	var tell func(fold.EstimateEvent, probe.Telling)
+	if !opts.quiet {
+		tell = sayAhead(env, out)
+	}
 	res, err := probe.Run(probe.Options{
-		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
+		Tell: tell,
+		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
 		For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
@@ -218,7 +228,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 
 // keepEvidence writes evidence and report into the run's folder, and prints the summary.
 func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
-	form := report.Text{Width: width(env)}
+	form := summary(env, env.Stderr)
 	for _, kept := range []struct {
 		name string
 		form report.Form

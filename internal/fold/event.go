@@ -107,6 +107,18 @@ type loopEvent struct {
 	Strangers bool   `json:"strangers"`
 }
 
+// lengthEvent says how long what the script does is, as something of it declares.
+type lengthEvent struct {
+	Loader int    `json:"loader"`
+	Of     string `json:"of"`
+	Steps  int    `json:"steps"`
+	By     string `json:"by"`
+}
+
+type barEvent struct {
+	By string `json:"by"`
+}
+
 type deviceEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name"`

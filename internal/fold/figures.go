@@ -575,15 +575,26 @@ func (b *builder) epochs() {
 	}
 	steps := b.run.Figure("epoch.steps")
 	if steps.Known() && len(b.steady) > 0 {
-		var sum float64
-		for _, s := range b.steady {
-			sum += float64(s.total) / 1e9
-		}
-		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived,
-			b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
+		mean, low, high := meanOf(seconds(b.steady, total))
+		fig := evidence.Known("epoch.estimate", mean**steps.Value, "s", evidence.Derived)
+		low, high = low**steps.Value, high**steps.Value
+		fig.Low, fig.High, fig.N, fig.Window = &low, &high, len(b.steady), "steady"
+		fig.Note = b.lasting("mean step of the steady window × epoch.steps, with its interval of 95 %; evaluation not in it" +
+			b.told())
+		b.put(fig)
 	} else {
 		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
 	}
+}
+
+// told says what was estimated while the run went on.
+func (b *builder) told() string {
+	e := b.f.told
+	if e == nil || e.Of != "epoch" {
+		return ""
+	}
+	return fmt.Sprintf("; told at step %d: %s, between %s and %s", e.Last, unit.Seconds(e.Seconds), unit.Seconds(e.Low),
+		unit.Seconds(e.High))
 }
 
 // wholePass reports whether the last epoch has as many steps as the one before it, or as the loader has batches.

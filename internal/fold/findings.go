@@ -23,7 +23,8 @@ func (b *builder) findings() {
 			break
 		}
 	}
-	if len(p.steps) == 0 && p.framework != nil {
+	suite := run.Rehearsal != nil && run.Rehearsal.Tests != nil
+	if len(p.steps) == 0 && p.framework != nil && !suite {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
 			p.words().step, "%s", b.noSteps())
 	}
@@ -152,9 +153,9 @@ func (b *builder) findings() {
 
 // limits keeps what the findings are judged by, and gives the length of an epoch, in seconds, above which one is long.
 func (b *builder) limits() (epoch float64) {
-	epoch, source := b.f.start.WarnLong, "--warn-epoch"
-	if epoch == 0 || epoch == evidence.LongEpoch {
-		epoch, source = evidence.LongEpoch, "default (S0 part 6)"
+	epoch, source := longEpoch(b.f.start), "--warn-epoch"
+	if epoch == evidence.LongEpoch {
+		source = "default (S0 part 6)"
 	}
 	b.run.Limits = []evidence.Limit{
 		{Name: "long-epoch", Value: epoch, Unit: "s", Source: source},
@@ -168,6 +169,13 @@ func (b *builder) limits() (epoch float64) {
 		{Name: "swapping", Value: evidence.SwapRate, Unit: "B/s", Source: "default (docs/quiet.md)"},
 	}
 	return epoch
+}
+
+func longEpoch(start StartEvent) float64 {
+	if start.WarnLong == 0 {
+		return evidence.LongEpoch
+	}
+	return start.WarnLong
 }
 
 func few(xs []int) string {

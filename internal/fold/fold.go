@@ -54,7 +54,10 @@ type process struct {
 	steps     []step
 	lost      int // steps beyond maxSteps
 	loaders   []LoaderEvent
-	loop      *loopEvent // nil: of an agent that did not say
+	loop      *loopEvent  // nil: of an agent that did not say
+	counted   int         // id of the loader that epochs are counted by; 0: not told
+	declared  lengthEvent // of an epoch or the run, by something that says it in steps
+	bar       barEvent
 	device    deviceEvent
 	limit     limitEvent
 	unseen    map[string]string // phase -> why it has no time
@@ -114,6 +117,7 @@ type Fold struct {
 	data    []evidence.Dataset
 	unread  int // lines that were no event
 	retest  *RetestEvent
+	told    *EstimateEvent // the first
 }
 
 // StartEvent is the supervisor's first line.
@@ -243,6 +247,11 @@ func (f *Fold) addOwn(ev string, line []byte) {
 	case "retest":
 		f.retest = &RetestEvent{}
 		ok = json.Unmarshal(line, f.retest) == nil
+	case "estimate":
+		e := EstimateEvent{}
+		if ok = json.Unmarshal(line, &e) == nil; ok && f.told == nil {
+			f.told = &e
+		}
 	case "host":
 		var h HostEvent
 		ok = json.Unmarshal(line, &h) == nil
@@ -342,6 +351,18 @@ func (p *process) add(ev string, line []byte) bool {
 			p.loaders = append(p.loaders, e)
 		}
 		return ok
+	case "length":
+		var e lengthEvent
+		ok := into(&e)
+		if e.Loader > 0 {
+			p.counted = e.Loader
+		}
+		if e.Steps > 0 {
+			p.declared = e
+		}
+		return ok
+	case "bar":
+		return into(&p.bar)
 	case "device":
 		return into(&p.device)
 	case "limit":

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -133,7 +134,7 @@ func TestSays(t *testing.T) {
 		"two units":      {spread(quartiles(.9, 1.1)), "900 ms – 1.10 s"},
 		"window":         {windowText(evidence.Window{Name: "w", First: 3, Last: 3, Steps: 1}), "w: step 3, 1 step"},
 		"excluded": {windowText(evidence.Window{Name: "w", First: 3, Last: 4, Steps: 2, Excluded: "x"}),
-			"w: steps 3–4, 2 steps, x"},
+			"w: steps 3–4, 2 steps, without x"},
 		"common: one":      {commonReason(lost, stepTime), ""},
 		"common: differ":   {commonReason(lost, evidence.Unknown("y", "s", "other")), ""},
 		"common":           {commonReason(lost, evidence.Unknown("y", "s", "no sample")), "no sample"},
@@ -188,25 +189,19 @@ func TestSays(t *testing.T) {
 		"state: finished":     {state(of(func(*evidence.Run) {})), "finished"},
 		"state: stopped": {state(of(func(r *evidence.Run) { r.Outcome.Stopped, r.Outcome.Exit = "x", 1 })),
 			"stopped as asked"},
-		"state: error":       {state(of(func(r *evidence.Run) { r.Outcome.Error = "x" })), "failed"},
-		"state: signal":      {state(of(func(r *evidence.Run) { r.Outcome.Signal = "x" })), "failed"},
-		"state: exit":        {state(of(func(r *evidence.Run) { r.Outcome.Exit = 1 })), "failed"},
-		"state: incomplete":  {state(of(func(r *evidence.Run) { r.Outcome.Complete = false })), "incomplete"},
-		"together":           {together("12 ms, 3 GiB, 4 steps"), "12\u00a0ms, 3\u00a0GiB, 4 steps"},
-		"1st":                {ordinal(1) + ordinal(2) + ordinal(3) + ordinal(4), "1st2nd3rd4th"},
-		"11th":               {ordinal(10) + ordinal(11) + ordinal(13) + ordinal(14), "10th11th13th14th"},
-		"21st":               {ordinal(21) + ordinal(112) + ordinal(1003), "21st112th1,003rd"},
-		"unknown length":     {orUnknown(0).Text, "–"},
-		"known length":       {orUnknown(1).Text, "1"},
-		"cut":                {cut("abcde", 4), "abc…"},
-		"cut at its length":  {cut("abcd", 4), "abcd"},
-		"cut to nothing":     {cut("abcd", 0), "…"},
-		"tail":               {tailOf("abcde", 4), "…cde"},
-		"tail at its length": {tailOf("abcd", 4), "abcd"},
+		"state: error":      {state(of(func(r *evidence.Run) { r.Outcome.Error = "x" })), "failed"},
+		"state: signal":     {state(of(func(r *evidence.Run) { r.Outcome.Signal = "x" })), "failed"},
+		"state: exit":       {state(of(func(r *evidence.Run) { r.Outcome.Exit = 1 })), "failed"},
+		"state: incomplete": {state(of(func(r *evidence.Run) { r.Outcome.Complete = false })), "incomplete"},
+		"together":          {together("12 ms, 3 GiB, 4 steps"), "12\u00a0ms, 3\u00a0GiB, 4 steps"},
+		"1st":               {ordinal(1) + ordinal(2) + ordinal(3) + ordinal(4), "1st2nd3rd4th"},
+		"11th":              {ordinal(10) + ordinal(11) + ordinal(13) + ordinal(14), "10th11th13th14th"},
+		"21st":              {ordinal(21) + ordinal(112) + ordinal(1003), "21st112th1,003rd"},
+		"unknown length":    {orUnknown(0).Text, "–"},
+		"known length":      {orUnknown(1).Text, "1"},
 		"pad": {pad("ab", 3) + "|" + pad("abc", 3) + "|" + padLeft("ab", 3) + "|" + padLeft("abc", 3),
 			"ab |abc| ab|abc"},
-		"wrapped":         {strings.Join(wrapAfter("aa bb cc", 2, 3), "|"), "aa|bb|cc"},
-		"wrapped and cut": {strings.Join(wrapAfter("aa bb cc dd", 5, 1), "|"), "aa b…"},
+		"wrapped": {strings.Join(wrap("aa 12 ms bb", "", "", 5), "|"), "aa|12 ms|bb"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", name, c.got, c.want)
@@ -320,47 +315,14 @@ func TestEpochEnds(t *testing.T) {
 	}
 }
 
-// TestShare: the lists share the screen: one row of each at least, never more than the lines there are, nothing left
-// over while a list has rows to show.
-func TestShare(t *testing.T) {
-	rows := func(n int) []string { return make([]string, n) }
-	for _, c := range []struct {
-		lines int
-		lists []*list
-		want  []int
-	}{
-		{20, []*list{{rows: rows(9), most: 9}, {rows: rows(2), most: 3}}, []int{9, 2}},
-		{6, []*list{{rows: rows(9), most: 9}, {rows: rows(2), most: 3}}, []int{3, 2}},
-		{4, []*list{{rows: rows(9), most: 9}, {rows: rows(2), most: 3}}, []int{1, 2}},
-		{0, []*list{{rows: rows(9), most: 9}, {rows: nil, most: 3}}, []int{1, 0}},
-		{20, []*list{{rows: rows(9), most: 3}, {rows: rows(9), most: 3, part: true}}, []int{3, 3}},
-		{5, []*list{{rows: rows(9), most: 3}, {rows: rows(9), most: 3, part: true}}, []int{2, 2}},
-	} {
-		share(c.lines, c.lists)
-		var got []int
-		for _, l := range c.lists {
-			got = append(got, l.show)
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%d lines: %v, want %v", c.lines, got, c.want)
-		}
-	}
-	for _, c := range []struct {
-		l                list
-		height, lines    int
-		announced, shown int
-	}{
-		{list{rows: rows(0), most: 3}, 1, 1, 0, 0}, {list{rows: rows(3), most: 3, show: 3}, 3, 3, 0, 3},
-		{list{rows: rows(4), most: 3, show: 3}, 4, 4, 1, 3}, {list{rows: rows(4), most: 3, part: true, show: 3}, 3, 3,
-			0, 3},
-	} {
-		if c.l.height() != c.height || c.l.lines() != c.lines {
-			t.Errorf("%+v: height %d, lines %d", c.l, c.l.height(), c.l.lines())
-		}
-		drawn := c.l.draw(&screen{Text: Text{Width: 80}})
-		more := strings.Count(strings.Join(drawn, "\n"), "more in report.html")
-		if len(c.l.rows) > 0 && (more != c.announced || len(drawn)-more != c.shown) {
-			t.Errorf("%+v: drawn %q", c.l, drawn)
+// TestFoldedLists: as many rows of a list are shown as were wanted, and how many more the page has is said.
+func TestFoldedLists(t *testing.T) {
+	s := &screen{Text: Text{Width: 80}, steps: true}
+	for n, want := range map[int][2]int{0: {0, 0}, 3: {3, 0}, 4: {3, 1}, 9: {3, 1}} {
+		shown, more := s.folded(make([][]string, n), 3)
+		if len(shown) != want[0] || len(more) != want[1] ||
+			n > 3 && !strings.Contains(more[0], fmt.Sprintf("… %d more in report.html", n-3)) {
+			t.Errorf("%d rows: %d shown, %q", n, len(shown), more)
 		}
 	}
 }
@@ -377,7 +339,7 @@ func TestTailOfTheSummary(t *testing.T) {
 		{"r/report.html", "q/e.json", []string{"report     r/report.html", "evidence   q/e.json"}},
 	} {
 		s := &screen{Text: Text{Width: 100, Report: c.report, Evidence: c.evidence}, run: digitsRun()}
-		if got := s.tail()[1:]; !slices.Equal(got, c.want) {
+		if got := s.tail(); !slices.Equal(got, c.want) {
 			t.Errorf("%q", got)
 		}
 	}
@@ -542,7 +504,7 @@ func TestVariants(t *testing.T) {
 	} {
 		c.change(c.run)
 		text, page := written(t, Text{}, c.run), strings.ReplaceAll(written(t, HTML{}, c.run), "\u00a0", " ")
-		fits(t, text)
+		fits(t, text, 80)
 		if !strings.Contains(text, c.text) || c.noText != "" && strings.Contains(text, c.noText) {
 			t.Errorf("%s: want %q and not %q in\n%s", name, c.text, c.noText, text)
 		}

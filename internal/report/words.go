@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -342,11 +343,12 @@ func happened(run *evidence.Run) string {
 	if !run.Outcome.Started {
 		return subjectName(run) + " was not started."
 	}
+	o := run.Outcome
+	o.Where = place(run, o.Where)
 	if run.Rehearsal != nil {
-		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(run.Outcome),
-			extent(run))
+		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(o), extent(run))
 	}
-	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
+	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(o), setting(run), extent(run))
 }
 
 // knownBad says first what comes out wrong on a Mac, or would end the process there, of what the rehearsal met for
@@ -499,9 +501,108 @@ func windowText(w evidence.Window) string {
 		s = fmt.Sprintf("%s: step %d, %s", w.Name, w.First, count(w.Steps, "step"))
 	}
 	if w.Excluded != "" {
-		s += ", " + w.Excluded
+		s += ", " + without(w.Excluded)
 	}
 	return s
+}
+
+// without says of a window what it leaves out: "without the first epoch, profiled and traced steps".
+func without(excluded string) string {
+	for _, own := range []string{"without ", "every ", "one ", "all but "} { // it is a clause of its own
+		if strings.HasPrefix(excluded, own) {
+			return excluded
+		}
+	}
+	if strings.HasPrefix(excluded, "first epoch") { // as an earlier assay wrote it
+		excluded = "the " + excluded
+	}
+	return "without " + excluded
+}
+
+// sharesText says of medians and shares that stand beside each other why they do not add up alike: "" where nobody
+// would ask. whole is the median step of those that the split is taken from.
+func sharesText(splits, shares []evidence.Figure, whole evidence.Figure) string {
+	sum, steps := 0.0, 0
+	for i, f := range splits {
+		if f.Known() {
+			sum += *f.Value
+		}
+		steps = max(steps, shares[i].N)
+	}
+	if !whole.Known() || sum <= 0 || math.Abs(sum-*whole.Value) <= 0.02**whole.Value {
+		return ""
+	}
+	of := "all steps"
+	if steps > 1 {
+		of = "all " + count(steps, "step")
+	}
+	return fmt.Sprintf("the medians add up to %s, and the median step takes %s: each is its own phase's; a share is the "+
+		"phase's part of the time of %s", unit.Seconds(sum), unit.Seconds(*whole.Value), of)
+}
+
+// cameToNothing says how a run without a step ended, and what of its evidence is missing beyond what its end explains.
+func cameToNothing(run *evidence.Run) string {
+	o := run.Outcome
+	o.Where = "" // whereText has it
+	s := subjectName(run) + " " + strings.TrimSuffix(ending(o), ",")
+	if f := run.Figure("run.time"); f.Known() {
+		s += " after " + unit.Seconds(*f.Value)
+	}
+	s += ", and no training step was seen."
+	if o.Error == "" && !o.Complete && o.Reason != "" {
+		s += " The evidence is incomplete: " + strings.TrimSuffix(o.Reason, ".") + "."
+	}
+	return s
+}
+
+// whereText says of a run that came to nothing where it did: the line, and the interpreter.
+func whereText(run *evidence.Run) string {
+	var parts []string
+	if run.Outcome.Where != "" {
+		parts = append(parts, place(run, run.Outcome.Where))
+	}
+	if t := run.Target; t.Python != "" {
+		in := "in Python " + t.Python
+		if run.Provenance.Interpreter != "" {
+			in += " (" + run.Provenance.Interpreter + ")"
+		}
+		with := ", no framework imported"
+		if t.Framework != "" {
+			with = ", " + strings.TrimSpace(t.Framework+" "+t.Release) + " imported"
+		}
+		parts = append(parts, in+with)
+	}
+	if parts == nil {
+		parts = append(parts, "unknown: "+orElse(blind(run), "nothing was seen of it"))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// toDo says of a run that came to nothing what to do.
+func toDo(run *evidence.Run) string {
+	o := run.Outcome
+	kind, _, _ := strings.Cut(o.Error, ":")
+	switch {
+	case o.Exit < 0 && o.Signal == "":
+		return "wait, or see whether the run goes on: assay show --follow"
+	case kind == "ModuleNotFoundError" || kind == "ImportError":
+		return "install what is missing for that Python, or name the Python that has it: --python, or its path after --"
+	case o.Error != "":
+		return "the traceback above says more; assay explain knows many errors, and reads this run"
+	case o.Signal == "SIGKILL":
+		return "SIGKILL comes from outside the script: often from the system, for want of memory; else from who ran it"
+	case o.Signal != "":
+		return "a signal ended it: what the script itself printed stands above"
+	case o.Exit == 2 && run.Target.Python != "":
+		return "status 2 is how argparse and its like refuse a command line: the script's own message stands above"
+	case o.Exit != 0:
+		return "what the script itself printed stands above; assay explain reads it from a file"
+	case len(run.Processes) == 0:
+		return "start a Python that reads site (no -I, -E or -S) after --"
+	case run.Target.Framework == "":
+		return "nothing to measure: " + reason(run.Figure("step.time")) + "; start the script that trains"
+	}
+	return "a step is recognised by its optimizer: " + reason(run.Figure("step.time"))
 }
 
 // commonReason is the one reason why none of the figures is known; "" where one is known or the reasons differ.

@@ -88,6 +88,7 @@ var outside = map[string][]string{
 	"internal/logbook": {"github.com/klauspost/compress", "github.com/parquet-go/parquet-go", "modernc.org/sqlite"},
 	"internal/launch":  {"golang.org/x/sys"},
 	"internal/pyast":   {"golang.org/x/text"},
+	"internal/testkit": {"golang.org/x/sys"},
 }
 
 // TestArrows holds the direction of imports, on every system at once: files are read whatever they are built for.
