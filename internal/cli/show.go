@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/probe"
 	"assay/internal/report"
@@ -19,15 +21,19 @@ import (
 func newShowCommand(env *Env) *cobra.Command {
 	var html, json, trace, follow bool
 	cmd := &cobra.Command{
-		Use:   "show RUN",
+		Use:   "show RUN [OTHER]",
 		Short: "Show an earlier run",
-		Long: `Shows a run's folder, or an evidence.json: the summary, or with --html and --json the whole, on standard output. --trace
+		Long: `Shows a run's folder, or an evidence.json: the summary, or with --html and --json the whole, on standard output. The page has the run's
+gates and its verdict on top: those that were kept with it (run --policy), or else those of gates.toml here. With --html, OTHER is a second run, and the
+page has what differs from it; either may be a record of the logbook. --trace
 prints the path of the profiler's trace, which ui.perfetto.dev opens. A run that was cut off before its evidence was written is
 shown as far as its events go.
 
 --follow shows a run that is under way, from its folder alone: on a terminal it is drawn anew each second in which something came, elsewhere
 whenever an epoch has ended, and once more as a whole when the run has ended. Ctrl-C ends the looking, and not the run.`,
-		Args: cobra.ExactArgs(1),
+		Example: `  assay show .assay/runs/20261121-101500-train-1f2e3d
+  assay show --html after before > difference.html`,
+		Args: cobra.RangeArgs(1, 2),
 	}
 	cmd.Flags().BoolVar(&html, "html", false, "the report page")
 	cmd.Flags().BoolVar(&json, "json", false, "the evidence itself")
@@ -35,10 +41,17 @@ whenever an epoch has ended, and once more as a whole when the run has ended. Ct
 	cmd.Flags().BoolVar(&follow, "follow", false, "draw the summary again as the run goes on, until it ends")
 	cmd.MarkFlagsMutuallyExclusive("html", "json", "trace", "follow")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 2 && !html {
+			return fault.Exit(fault.Hint(errors.New("show: a second run is shown beside the first on the page alone"),
+				"assay show --html RUN OTHER"), fault.Usage)
+		}
 		if follow {
 			if err := followRun(cmd.Context(), env, env.Path(args[0])); err != nil {
 				return err
 			}
+		}
+		if html {
+			return showPage(env, args)
 		}
 		run, dir, err := probe.Load(env.Path(args[0]))
 		if err != nil {
@@ -62,14 +75,33 @@ whenever an epoch has ended, and once more as a whole when the run has ended. Ct
 			}
 			_, err := fmt.Fprintln(env.Stdout, path)
 			return err
-		case html:
-			return report.HTML{}.Write(env.Stdout, run)
 		case json:
 			return report.JSON{}.Write(env.Stdout, run)
 		}
 		return report.Text{Width: width(env)}.Write(env.Stdout, run)
 	}
 	return cmd
+}
+
+// showPage prints the page of the first run, beside the second where there is one.
+func showPage(env *Env, args []string) error {
+	runs := make([]*evidence.Run, 2)
+	for i, arg := range args {
+		run, err := loadRun(env, arg)
+		if err != nil {
+			return err
+		}
+		runs[i] = run
+	}
+	dir := env.Path(args[0])
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		dir = filepath.Dir(dir)
+	}
+	page, err := pageOf(env, runs[0], dir, runs[1])
+	if err != nil {
+		return err
+	}
+	return page.Write(env.Stdout, runs[0])
 }
 
 const (

@@ -63,7 +63,7 @@ func TestReadTraceDamaged(t *testing.T) {
 }
 
 // TestReadTraceOfARehearsal: the double's own way is no operator. Worked out by hand: mm (100 µs) goes through the
-// double (90 µs), which asks for a result type (10 µs, one empty of 4 µs in it) and computes mm (60 µs, an empty of 5 µs
+// double (90 µs), which asks for a result type (10 µs, an empty of 4 µs in it) and computes mm (60 µs, an empty of 5 µs
 // in it); silu has no mm of its own name below: the double composes it of sigmoid, which stays.
 func TestReadTraceOfARehearsal(t *testing.T) {
 	op := func(name string, at, dur int) string {
