@@ -129,6 +129,8 @@ type RunBody struct {
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`
+	// what the script itself logged, learning rates first; nil in the evidence of assays that did not look
+	Logged []Series `json:"logged,omitzero"`
 
 	Host      HostReport `json:"host"`
 	Processes []Process  `json:"processes"`

@@ -319,6 +319,10 @@ type Operator struct {
 	Queue  *float64 `json:"queue_seconds,omitempty"` // from launch on the host to start on the device
 }
 
+// ThroughDouble is what PyTorch's profiler calls the way of an operator through a TorchDispatchMode, and the double is
+// one: in traces of rehearsals with torch 2.15 it took most time of all. It is no operator.
+const ThroughDouble = "PythonDispatchMode"
+
 // Profile says what the operator table covers.
 type Profile struct {
 	First   int    `json:"first,omitempty"`
@@ -376,6 +380,23 @@ type LossSeries struct {
 	Value []*float64 `json:"value"`
 	Note  string     `json:"note,omitempty"`
 }
+
+// Series is a curve that the script logged itself, or a learning rate. A value that was not finite is null in JSON.
+type Series struct {
+	Door  string     `json:"door"`          // optimizer, TensorBoard, MLflow, W&B, Lightning, Trainer
+	Name  string     `json:"name"`          // as it was logged; of a learning rate lr and the optimizer's class
+	Step  []int      `json:"step"`          // the step last worked on when it was logged, 0: before the first
+	Own   []*int64   `json:"own,omitempty"` // the step that the script gave; absent where it gave none at all
+	Value []*float64 `json:"value"`
+	// values that were logged; of a learning rate only those that differ from the one before
+	Points int `json:"points"`
+	// >1: only every Thin-th point is listed, and the last
+	Thin int    `json:"thin,omitempty"`
+	Note string `json:"note,omitempty"` // why there are none, or fewer than were logged
+}
+
+// DoorOptimizer is the door of learning rates.
+const DoorOptimizer = "optimizer"
 
 // HostReport is the machine: facts read once, samples over time, and the largest programs.
 type HostReport struct {
@@ -435,8 +456,46 @@ type Provenance struct {
 	Environment map[string]string `json:"environment"`
 	Packages    []string          `json:"packages"` // name==version
 	Datasets    []Dataset         `json:"datasets"`
-	Seeds       string            `json:"seeds,omitempty"`
+	// what can make the next run come out otherwise; nil in the evidence of assays that did not look
+	Randomness []Setting `json:"randomness,omitzero"`
 }
+
+// Setting is a seed, or a setting that decides whether a run can be repeated.
+type Setting struct {
+	Name  string `json:"name"`            // torch.manual_seed, PYTHONHASHSEED, …
+	Value string `json:"value,omitempty"` // as text
+	State State  `json:"state"`
+	Where string `json:"where,omitempty"` // the user's file:line that set it, the first of several
+	Note  string `json:"note,omitempty"`  // what a reader must know to use it
+}
+
+// Words says the setting on one line: torch.manual_seed 0 (train.py:3); numpy.random.seed not set.
+func (s Setting) Words() string {
+	words := s.Name
+	if s.Value != "" {
+		words += " " + s.Value
+	}
+	if s.State != Set {
+		words += map[bool]string{true: ", ", false: " "}[s.Value != ""] + string(s.State)
+	}
+	if s.Where != "" {
+		words += " (" + s.Where + ")"
+	}
+	if s.Note != "" {
+		words += ": " + s.Note
+	}
+	return words
+}
+
+// State of a setting.
+type State string
+
+const (
+	Set          State = "set"     // by the script, or for it
+	NotSet       State = "not set" // nobody has: a seed is another in each run
+	Default      State = "default" // the value is the one that the framework begins with
+	StateUnknown State = "unknown" // Note says why
+)
 
 // Dataset is what a loader read, and its fingerprint where its files could be seen.
 type Dataset struct {

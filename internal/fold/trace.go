@@ -174,10 +174,6 @@ func ReadTrace(r io.Reader, rehearsed bool) ([]evidence.Operator, error) {
 	return ops[:min(len(ops), traceRows)], nil
 }
 
-// throughDouble is what PyTorch's profiler calls the way of an operator through a TorchDispatchMode, and the double is
-// one: in traces of rehearsals with torch 2.15 it took most time of all.
-const throughDouble = "PythonDispatchMode"
-
 // doublesOwn marks, in spans whose callers stand before them, what the double does on an operator's way: that way
 // itself, and all below it but the operator of the same name, which computes. Where there is none of that name, the
 // double composes the operator of others, and those stay.
@@ -185,11 +181,11 @@ func doublesOwn(host []span) {
 	computed := map[int]bool{} // ways that lead to the operator itself
 	for i := range host {
 		s := &host[i]
-		if s.name == throughDouble {
+		if s.name == evidence.ThroughDouble {
 			s.own = true
 			continue
 		}
-		if s.parent < 0 || host[s.parent].name != throughDouble {
+		if s.parent < 0 || host[s.parent].name != evidence.ThroughDouble {
 			continue
 		}
 		if by := host[s.parent].parent; by >= 0 && host[by].name == s.name {
@@ -201,7 +197,7 @@ func doublesOwn(host []span) {
 		if s.parent < 0 || s.own {
 			continue
 		}
-		if host[s.parent].name == throughDouble {
+		if host[s.parent].name == evidence.ThroughDouble {
 			s.own = computed[s.parent] && !s.again
 		} else {
 			s.own = host[s.parent].own

@@ -72,7 +72,8 @@ type pageData struct {
 	Split              splitView
 	Steps, Loss        template.HTML
 	Time               []template.HTML
-	Level              []string // what was the same throughout: a sentence, and no plot
+	Curves             []template.HTML // that the script logged, learning rates first
+	Level              []string        // what was the same throughout: a sentence, and no plot
 	Numerics           string
 	Epoch              []tile
 	Tables             map[string]table
@@ -165,6 +166,19 @@ func (t table) Folds() string {
 		return ""
 	}
 	return fmt.Sprintf("all %s rows", thousands(len(t.Rows)))
+}
+
+// Prose reports whether the table has a cell of prose, or more columns than a phone has room for: on a narrow screen its rows are then shown one cell below the
+// other, each behind the name of its column.
+func (t table) Prose() bool {
+	for _, row := range t.Rows {
+		for _, c := range row {
+			if !t.Plain && (!c.Code && c.Long() || len(t.Cols) > 4) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // measure is a cell with a quantity, sorted by its value.
@@ -354,6 +368,9 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 	}
 	d.Has["steps"] = d.Steps != "" || d.Loss != ""
 	has("steps", "t-windows")
+	d.Curves = drawnCurves(run)
+	d.Has["logged"] = len(d.Curves) > 0
+	has("logged", "t-logged")
 	d.Has["memory"] = len(d.Time) > 0
 	has("memory", "t-memory", "t-retained")
 	d.Has["epochs"] = len(d.Epoch) > 0
@@ -369,7 +386,7 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 		d.Has[id] = true
 	}
 	for _, l := range []link{{"tests", "Tests"}, {"beside", "Difference"}, {"findings", "Findings"},
-		{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"},
+		{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"}, {"logged", "Logged"},
 		{"memory", "Memory"}, {"epochs", "Epochs"},
 		{"syncs", "Synchronisation"}, {"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"},
 		{"absent", "Not here"}, {"host", "Host"}, {"provenance", "Provenance"}, {"figures", "All figures"}} {
@@ -660,7 +677,19 @@ func aboutRun(run *evidence.Run) table {
 		value = "PYTORCH_ENABLE_MPS_FALLBACK=" + flag
 	}
 	add("fallback flags", declared(value, "declared by the environment"))
+	if rates := rateWords(run); rates != "" {
+		add("learning rate", declared(rates, "first and last"))
+	}
 	return t
+}
+
+// shownOperators are those of the profile; what an earlier assay took of the double itself into it is no operator.
+func shownOperators(run *evidence.Run) []evidence.Operator {
+	if run.Rehearsal == nil {
+		return run.Operators
+	}
+	return slices.DeleteFunc(slices.Clone(run.Operators),
+		func(o evidence.Operator) bool { return o.Name == evidence.ThroughDouble })
 }
 
 func tables(run *evidence.Run) []table {
@@ -761,7 +790,7 @@ func tables(run *evidence.Run) []table {
 			{"self, host", true}, {"total, host", true}}}
 	var device, queue bool
 	top := 0.0
-	for _, o := range run.Operators {
+	for _, o := range shownOperators(run) {
 		device, queue = device || o.Device != nil, queue || o.Queue != nil
 		top = math.Max(top, hot(o))
 	}
@@ -771,7 +800,7 @@ func tables(run *evidence.Run) []table {
 	if queue {
 		t.Cols = append(t.Cols, column{"queue", true})
 	}
-	for _, o := range sorted(run.Operators, func(a, b evidence.Operator) bool { return hot(a) > hot(b) }) {
+	for _, o := range sorted(shownOperators(run), func(a, b evidence.Operator) bool { return hot(a) > hot(b) }) {
 		name := code(o.Name)
 		if top > 0 {
 			name.Bar = num(hot(o) / top * 100)
@@ -806,6 +835,8 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 	add(counters(run))
+	add(randomnessTable(run))
+	add(loggedTable(run))
 
 	t = table{ID: "t-apps", Caption: "Largest programs",
 		Note: "measured; memory at the start and at the end of the run", Empty: "no list was taken",

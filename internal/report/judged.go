@@ -141,6 +141,10 @@ var headline = []string{"step.time", "samples.rate", "epoch.time", "epoch.estima
 	"memory.pool.peak", "memory.resident.peak", "memory.growth", "loss.last", "fallback.calls",
 	"facts.wrong", "facts.aborts"}
 
+// grounds leaves out of a ground what the note of the table says once.
+var grounds = strings.NewReplacer("; how much one run differs from the next is not known: one run a side", "",
+	"one value a side: no spread is known", "no spread is known", "a count: nothing in it is by chance", "a count")
+
 // isClock reports whether a figure of that unit tells how long something takes.
 func isClock(u string) bool { return u == "s" || u == "1/s" }
 
@@ -177,7 +181,7 @@ func besideOf(run *evidence.Run, b *Beside) *besideView {
 			}
 			return measure(*x, f.Unit)
 		}
-		change, interval, sure := unknownCell(), unknownCell(), text(strings.TrimSuffix(f.Ground, "; how much one run differs from the next is not known: one run a side"))
+		change, interval, sure := unknownCell(), unknownCell(), text(grounds.Replace(f.Ground))
 		switch {
 		case f.There == nil || f.Here == nil:
 			sure = text("")

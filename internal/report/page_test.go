@@ -224,3 +224,48 @@ func TestPageIsWellFormed(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatTheScriptLogged: learning rates hold until they are changed, and to the last step; what has one value, or none
+// that is finite, is no plot; what nobody looked for is said.
+func TestWhatTheScriptLogged(t *testing.T) {
+	run := digitsRun()
+	page := written(t, HTML{}, run)
+	if strings.Contains(page, `id="logged"`) || !strings.Contains(page, "ogged by the script") ||
+		!strings.Contains(page, "Not looked at in this run.") {
+		t.Error("of a run that was not looked at")
+	}
+	run.Provenance.Randomness = []evidence.Setting{{Name: "torch.manual_seed", Value: "7", State: evidence.Set,
+		Where: "train.py:4"}, {Name: "numpy.random.seed", State: evidence.NotSet}}
+	two, nothing := []*float64{ptr(1.5), ptr(.25)}, []*float64{nil, nil}
+	run.Logged = []evidence.Series{
+		{Door: evidence.DoorOptimizer, Name: "lr AdamW", Step: []int{1, 50}, Value: []*float64{ptr(.01), ptr(.001)}, Points: 2},
+		{Door: "TensorBoard", Name: "val/loss <b>", Step: []int{10, 20}, Value: two, Points: 2},
+		{Door: "W&B", Name: "once", Step: []int{10}, Value: two[:1], Points: 1},
+		{Door: "MLflow", Name: "broken", Step: []int{1, 2}, Value: nothing, Points: 2}}
+	page = written(t, HTML{}, run)
+	inOrder(t, page, `id="run"`, `learning rate`, `lr AdamW 0.01 → 0.001`, `id="t-randomness"`, `torch.manual_seed`,
+		`train.py:4`, `not set`, `id="logged"`, `id="plot-lr"`, `id="plot-logged-0"`, `by TensorBoard`, `id="t-logged"`,
+		`once`, `broken`, `not finite`)
+	if strings.Contains(page, "plot-logged-1") {
+		t.Error("a plot of a single value, or of none")
+	}
+	line := rateLine(run.Logged[0], 135)
+	if got, want := fmt.Sprint(line.X, line.Y), "[1 50 50 135] [0.01 0.01 0.001 0.001]"; got != want {
+		t.Errorf("the rate is drawn as %s, want %s", got, want)
+	}
+
+	// Where no step of ours was seen, the script's own count; 24 curves, the others with their values.
+	run = suiteRun()
+	for i := range 30 {
+		run.Logged = append(run.Logged, evidence.Series{Door: "W&B", Name: fmt.Sprint("m", i), Step: []int{0, 0},
+			Own: []*int64{ptr(int64(100)), ptr(int64(300))}, Value: two, Points: 2})
+	}
+	page = written(t, HTML{}, run)
+	inOrder(t, page, `id="plot-logged-0"`, `by the script’s own steps`, `data-x0="100" data-x1="300"`)
+	if n := strings.Count(page, `class="plot low" id="plot-logged-`); n != mostCurves {
+		t.Errorf("%d curves", n)
+	}
+	if n := strings.Count(page, `<td data-l="name" class="code"><code>m`); n != 30 {
+		t.Errorf("%d of 30 series are in the table", n)
+	}
+}

@@ -448,7 +448,7 @@ func TestVariants(t *testing.T) {
 			set(r, evidence.Unknown("memory.growth", "ratio", "one epoch"))
 		}, "growth unknown: one epoch", "", "", ""},
 		"a sync that waits": {digitsRun(), func(r *evidence.Run) { r.Syncs[0].Waits = true }, "host waited 900 µs",
-			"<td>yes</td>", "", ""},
+			">yes</td>", "", ""},
 		"a sync that would wait": {doubleRun(), func(r *evidence.Run) { r.Syncs[0].Waits = true },
 			"the host would wait",
 			"it would", "host waited", ""},
