@@ -386,7 +386,8 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 		d.Has[id] = true
 	}
 	for _, l := range []link{{"tests", "Tests"}, {"beside", "Difference"}, {"findings", "Findings"},
-		{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"}, {"logged", "Logged"},
+		{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"},
+		{"logged", "Logged"},
 		{"memory", "Memory"}, {"epochs", "Epochs"},
 		{"syncs", "Synchronisation"}, {"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"},
 		{"absent", "Not here"}, {"host", "Host"}, {"provenance", "Provenance"}, {"figures", "All figures"}} {
