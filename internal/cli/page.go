@@ -102,9 +102,10 @@ func judgedOf(rep *gate.Report, none string) *report.Judged {
 			if how := a.How(); how != "" {
 				says += " (" + how + ")"
 			}
-			if c := a.Compared; c != nil {
-				says += fmt.Sprintf("; against %d earlier runs: %+.1f %%, 95 %% interval %+.1f to %+.1f %%", c.Past,
-					100*c.Change, 100*c.Low, 100*c.High)
+			if c := a.Compared; c != nil && c.Baseline > 0 {
+				j.Baseline = append(j.Baseline, report.FigureBeside{Name: a.Figure.Name, Unit: a.Figure.Unit,
+					There: &c.Baseline, Here: a.Figure.Value, WhyHere: a.Figure.Missing, Change: c.Change, Low: &c.Low,
+					High: &c.High, Ground: fmt.Sprintf("%d against %d runs", c.Now, c.Past)})
 			}
 			g.Says = append(g.Says, says)
 		}

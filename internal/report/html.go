@@ -65,6 +65,7 @@ type pageData struct {
 	Nav                []link
 	Judged             judgedView
 	Beside             *besideView
+	Baseline           table
 	Tiles              []tile
 	Tests              string // how a suite's tests ended; "" where the run is none
 	Findings           []finding
@@ -168,8 +169,8 @@ func (t table) Folds() string {
 	return fmt.Sprintf("all %s rows", thousands(len(t.Rows)))
 }
 
-// Prose reports whether the table has a cell of prose, or more columns than a phone has room for: on a narrow screen its rows are then shown one cell below the
-// other, each behind the name of its column.
+// Prose reports whether the table has a cell of prose, or more columns than a phone has room for: on a narrow screen
+// each of its rows is then shown as a paragraph, every cell behind the name of its column.
 func (t table) Prose() bool {
 	for _, row := range t.Rows {
 		for _, c := range row {
@@ -288,13 +289,20 @@ func state(run *evidence.Run) string {
 	return "finished"
 }
 
+// sections of the page that its navigation names, in their order.
+var sections = []link{{"tests", "Tests"}, {"baseline", "Baseline"}, {"beside", "Difference"}, {"findings", "Findings"},
+	{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"}, {"logged", "Logged"},
+	{"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"}, {"fallbacks", "Fallbacks"},
+	{"operators", "Operators"}, {"numerics", "Numerics"}, {"absent", "Not here"}, {"host", "Host"},
+	{"provenance", "Provenance"}, {"figures", "All figures"}}
+
 func (h HTML) pageOf(run *evidence.Run) *pageData {
 	d := &pageData{
 		Title: base(subjectName(run)), Lead: lead(run), State: state(run), Run: run,
 		Started: run.Started.Format("2006-01-02 15:04:05 -07:00"),
 		Ended:   run.Ended.Format("2006-01-02 15:04:05 -07:00"),
 		CSS:     template.CSS(pageCSS), JS: template.JS(pageJS),
-		Judged: judgedOf(h.Judged), Beside: besideOf(run, h.Beside),
+		Judged: judgedOf(h.Judged), Beside: besideOf(run, h.Beside), Baseline: baselineOf(h.Judged),
 		Tables: map[string]table{}, Has: map[string]bool{}, Basis: string(usualBasis(run)),
 	}
 	sum := sha256.Sum256([]byte(pageJS))
@@ -381,16 +389,12 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 	d.Has["numerics"] = d.Numerics != ""
 	has("numerics", "t-shapes")
 	d.Has["host"], d.Has["rehearsal"], d.Has["tests"] = true, d.Rehearsed != "", d.Tests != ""
+	d.Has["baseline"] = len(d.Baseline.Rows) > 0
 	d.Has["beside"], d.Has["absent"] = d.Beside != nil, len(d.Absent) > 0
 	for _, id := range []string{"run", "findings", "provenance", "figures"} {
 		d.Has[id] = true
 	}
-	for _, l := range []link{{"tests", "Tests"}, {"beside", "Difference"}, {"findings", "Findings"},
-		{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"},
-		{"logged", "Logged"},
-		{"memory", "Memory"}, {"epochs", "Epochs"},
-		{"syncs", "Synchronisation"}, {"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"},
-		{"absent", "Not here"}, {"host", "Host"}, {"provenance", "Provenance"}, {"figures", "All figures"}} {
+	for _, l := range sections {
 		if d.Has[l.ID] {
 			d.Nav = append(d.Nav, l)
 		}

@@ -18,7 +18,9 @@ type Judged struct {
 	Outcome string // pass, fail, cannot tell
 	Summary string
 	Gates   []JudgedGate
-	Verdict *Verdict // nil: not asked for
+	// the figures that gates held against a baseline: There is its centre
+	Baseline []FigureBeside
+	Verdict  *Verdict // nil: not asked for
 }
 
 // JudgedGate is one gate of a policy with its answer.
@@ -148,6 +150,49 @@ var grounds = strings.NewReplacer("; how much one run differs from the next is n
 // isClock reports whether a figure of that unit tells how long something takes.
 func isClock(u string) bool { return u == "s" || u == "1/s" }
 
+// baselineOf is the table of what gates held against earlier runs.
+func baselineOf(j *Judged) table {
+	t := table{ID: "t-baseline", Alone: true, Caption: "Figures beside their baseline",
+		Note: "The baseline is the centre of earlier runs that are alike; the interval is of 95 %",
+		Cols: []column{{"figure", false}, {"baseline", true}, {"here", true}, {"change", true}, {"interval", true},
+			{"runs", false}}}
+	if j != nil {
+		for _, f := range j.Baseline {
+			t.Rows = append(t.Rows, f.cells(false))
+		}
+	}
+	return t
+}
+
+// cells of a figure of two sides: name, both values, change, interval, and how sure that is. Between other work no
+// change of a time is worked out.
+func (f FigureBeside) cells(otherWork bool) []cell {
+	side := func(x *float64, why string) cell {
+		if x == nil {
+			return cell{Text: "unknown", Small: why, Faint: true, Num: true}
+		}
+		return measure(*x, f.Unit)
+	}
+	change, interval, sure := unknownCell(), unknownCell(), text(grounds.Replace(f.Ground))
+	switch {
+	case f.There == nil || f.Here == nil:
+		sure = text("")
+	case otherWork && isClock(f.Unit):
+		sure = cell{Text: "not compared", Faint: true}
+	case *f.There == *f.Here:
+		change = cell{Text: "=", Sort: "0", Num: true}
+	case !math.IsNaN(f.Change):
+		change = cell{Text: percent(f.Change), Sort: full(f.Change), Num: true}
+		if f.Noise {
+			change.Text += " ~"
+		}
+		if f.Low != nil && f.High != nil {
+			interval = cell{Text: percent(*f.Low) + " to " + percent(*f.High), Sort: full(*f.Low), Num: true}
+		}
+	}
+	return []cell{code(f.Name), side(f.There, f.WhyThere), side(f.Here, f.WhyHere), change, interval, sure}
+}
+
 func besideOf(run *evidence.Run, b *Beside) *besideView {
 	if b == nil {
 		return nil
@@ -175,31 +220,7 @@ func besideOf(run *evidence.Run, b *Beside) *besideView {
 	}
 	slices.SortStableFunc(figures, func(x, y FigureBeside) int { return rank(x) - rank(y) })
 	for _, f := range figures {
-		side := func(x *float64, why string) cell {
-			if x == nil {
-				return cell{Text: "unknown", Small: why, Faint: true, Num: true}
-			}
-			return measure(*x, f.Unit)
-		}
-		change, interval, sure := unknownCell(), unknownCell(), text(grounds.Replace(f.Ground))
-		switch {
-		case f.There == nil || f.Here == nil:
-			sure = text("")
-		case b.Against != "" && isClock(f.Unit):
-			sure = cell{Text: "not compared", Faint: true}
-		case *f.There == *f.Here:
-			change = cell{Text: "=", Sort: "0", Num: true}
-		case !math.IsNaN(f.Change):
-			change = cell{Text: percent(f.Change), Sort: full(f.Change), Num: true}
-			if f.Noise {
-				change.Text += " ~"
-			}
-			if f.Low != nil && f.High != nil {
-				interval = cell{Text: percent(*f.Low) + " to " + percent(*f.High), Sort: full(*f.Low), Num: true}
-			}
-		}
-		v.Figures.Rows = append(v.Figures.Rows, []cell{code(f.Name), side(f.There, f.WhyThere), side(f.Here, f.WhyHere),
-			change, interval, sure})
+		v.Figures.Rows = append(v.Figures.Rows, f.cells(b.Against != ""))
 	}
 	v.Changed = table{ID: "t-changed", Caption: "What is not the same", Empty: "Nothing that was recorded differs.",
 		Cols: []column{{"part", false}, {"what", false}, {"there", false}, {"here", false}}}

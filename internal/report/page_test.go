@@ -20,7 +20,9 @@ func decided(run *evidence.Run) HTML {
 			Gates: []JudgedGate{{Name: "quiet", Rule: "failures == 0", Outcome: "pass", Says: []string{"it is 0"}},
 				{Name: "growth", Rule: "memory.growth <= 1 %", Outcome: "cannot tell", Needs: []string{"more epochs"}},
 				{Name: "budget", Rule: "step.time <= 1 ms", Outcome: "fail", Says: []string{"it is 20 ms"}}},
-			Verdict: &Verdict{Lane: "CPU", Named: true, Reasons: []Reason{{Then: "CPU", Rule: "cpu-is-faster"}}}},
+			Baseline: []FigureBeside{{Name: "step.time", Unit: "s", There: &y, Here: &x, Change: -1. / 3,
+				Ground: "1 against 9 runs"}},
+			Verdict:  &Verdict{Lane: "CPU", Named: true, Reasons: []Reason{{Then: "CPU", Rule: "cpu-is-faster"}}}},
 		Beside: &Beside{Name: "before", Run: run, Figures: []FigureBeside{
 			{Name: "agent.step", Unit: "s", There: &x, Here: &x},
 			{Name: "step.time", Unit: "s", There: &x, Here: &y, Change: .5, Low: &x, High: &y, Ground: "p = 0.01"},
@@ -45,7 +47,8 @@ func inOrder(t *testing.T, page string, texts ...string) {
 func TestPageBeginsWithWhatDecides(t *testing.T) {
 	page := written(t, decided(digitsRun()), digitsRun())
 	inOrder(t, page, `<h1>`, `<h2>Gates`, `>fail</span>`, `<b>budget</b>`, `<b>growth</b>`, `to know: more epochs`,
-		`<b>quiet</b>`, `<h2>Verdict`, `>CPU</span>`, `class="tiles"`, `id="beside"`, `id="findings"`, `id="run"`,
+		`<b>quiet</b>`, `<h2>Verdict`, `>CPU</span>`, `class="tiles"`, `id="baseline"`, `30.0 ms`,
+		`20.0 ms`, `−33.3 %`, `1 against 9 runs`, `id="beside"`, `id="findings"`, `id="run"`,
 		`<td class="code"><code>python`, `id="split"`)
 	inOrder(t, page, `id="t-beside"`, `<code>step.time</code>`, `+50.0 %`, `+2.0 % to +3.0 %`, `p = 0.01`,
 		`<code>memory.live.peak</code>`, `unknown`, `the device is the CPU`, `<code>agent.step</code>`, `>=<`)
@@ -83,7 +86,8 @@ func suiteRun() *evidence.Run {
 	}
 	run.Subject.Script = "pytest"
 	tests := &evidence.Tests{Passed: 9, Failed: 21, Causes: []evidence.TestCause{
-		{Cause: "missing", Operator: "aten::linalg_eig", Tests: 20, Remedy: "none has it"}, {Cause: "CPU too", Tests: 1}}}
+		{Cause: "missing", Operator: "aten::linalg_eig", Tests: 20, Remedy: "none has it"},
+		{Cause: "CPU too", Tests: 1}}}
 	for i := range 20 {
 		tests.Failures = append(tests.Failures, evidence.TestFailure{ID: fmt.Sprintf("test_a.py::test_eig[%d]", i),
 			Cause: "missing", Operator: "aten::linalg_eig", Error: "NotImplementedError", Text: "Not here. Go away."})
@@ -116,8 +120,8 @@ func TestSuiteLeadsWithItsTests(t *testing.T) {
 func TestRehearsalLeadsWithWhatItIsFor(t *testing.T) {
 	run := doubleRun()
 	header, _, _ := strings.Cut(written(t, HTML{}, run), "</header>")
-	inOrder(t, header, `class="lead"`, `class="tiles"`, `refused`, `known wrong results`, `without a kernel`, `of calls`,
-		`peak memory`)
+	inOrder(t, header, `class="lead"`, `class="tiles"`, `refused`, `known wrong results`, `without a kernel`,
+		`of calls`, `peak memory`)
 	for _, other := range []string{"A step takes", "assay's cost", "until the first step"} {
 		if strings.Contains(header, other) {
 			t.Errorf("a rehearsal leads with %q", other)
@@ -126,13 +130,13 @@ func TestRehearsalLeadsWithWhatItIsFor(t *testing.T) {
 	run.Rehearsal.Refusals = []evidence.Refusal{{Operator: "aten::_to_copy", Cause: "dtype", Count: 1, Ended: true,
 		Where: "train.py:7"}}
 	page := written(t, HTML{}, run)
-	inOrder(t, page, `refused on MPS`, `MPS would refuse 1 of`, `aten::_to_copy (dtype)`, `at train.py:7 ended the script`,
-		`1 call<`)
+	inOrder(t, page, `refused on MPS`, `MPS would refuse 1 of`, `aten::_to_copy (dtype)`,
+		`at train.py:7 ended the script`, `1 call<`)
 
 	run.Rehearsal.Operators, run.Rehearsal.Refusals, run.Rehearsal.Met = nil, nil, nil
 	header, _, _ = strings.Cut(written(t, HTML{}, run), "</header>")
-	inOrder(t, header, `the rehearsal tells nothing of the device`, `refused`, `unknown`, `known wrong results`, `unknown`,
-		`not looked for`)
+	inOrder(t, header, `the rehearsal tells nothing of the device`, `refused`, `unknown`, `known wrong results`,
+		`unknown`, `not looked for`)
 }
 
 // TestTablesFold: fifteen rows stand open, whatever their number is; more of them say how many.
@@ -225,8 +229,8 @@ func TestPageIsWellFormed(t *testing.T) {
 	}
 }
 
-// TestWhatTheScriptLogged: learning rates hold until they are changed, and to the last step; what has one value, or none
-// that is finite, is no plot; what nobody looked for is said.
+// TestWhatTheScriptLogged: learning rates hold until they are changed, and to the last step; what has one value, or
+// none that is finite, is no plot; what nobody looked for is said.
 func TestWhatTheScriptLogged(t *testing.T) {
 	run := digitsRun()
 	page := written(t, HTML{}, run)
@@ -238,7 +242,8 @@ func TestWhatTheScriptLogged(t *testing.T) {
 		Where: "train.py:4"}, {Name: "numpy.random.seed", State: evidence.NotSet}}
 	two, nothing := []*float64{ptr(1.5), ptr(.25)}, []*float64{nil, nil}
 	run.Logged = []evidence.Series{
-		{Door: evidence.DoorOptimizer, Name: "lr AdamW", Step: []int{1, 50}, Value: []*float64{ptr(.01), ptr(.001)}, Points: 2},
+		{Door: evidence.DoorOptimizer, Name: "lr AdamW", Step: []int{1, 50},
+			Value: []*float64{ptr(.01), ptr(.001)}, Points: 2},
 		{Door: "TensorBoard", Name: "val/loss <b>", Step: []int{10, 20}, Value: two, Points: 2},
 		{Door: "W&B", Name: "once", Step: []int{10}, Value: two[:1], Points: 1},
 		{Door: "MLflow", Name: "broken", Step: []int{1, 2}, Value: nothing, Points: 2}}
