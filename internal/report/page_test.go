@@ -22,7 +22,7 @@ func decided(run *evidence.Run) HTML {
 				{Name: "budget", Rule: "step.time <= 1 ms", Outcome: "fail", Says: []string{"it is 20 ms"}}},
 			Baseline: []FigureBeside{{Name: "step.time", Unit: "s", There: &y, Here: &x, Change: -1. / 3,
 				Ground: "1 against 9 runs"}},
-			Verdict:  &Verdict{Lane: "CPU", Named: true, Reasons: []Reason{{Then: "CPU", Rule: "cpu-is-faster"}}}},
+			Verdict: &Verdict{Lane: "CPU", Named: true, Reasons: []Reason{{Then: "CPU", Rule: "cpu-is-faster"}}}},
 		Beside: &Beside{Name: "before", Run: run, Figures: []FigureBeside{
 			{Name: "agent.step", Unit: "s", There: &x, Here: &x},
 			{Name: "step.time", Unit: "s", There: &x, Here: &y, Change: .5, Low: &x, High: &y, Ground: "p = 0.01"},
