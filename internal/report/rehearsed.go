@@ -145,19 +145,20 @@ func failing(n int) string {
 // rehearsed are the tables of what the double saw, and of what it stood for.
 func rehearsed(run *evidence.Run) []table {
 	r := run.Rehearsal
+	at := func(operator, where string) cell { return cell{Text: operator, Small: place(run, where), Code: true} }
 	refusals := table{ID: "t-refusals", Caption: "Refusals", Note: "errors that the device would raise",
 		Empty: "no operator was refused",
-		Cols: []column{{"operator", false}, {"cause", false}, {"line", false}, {"count", true}, {"error", false},
+		Cols: []column{{"operator", false}, {"cause", false}, {"count", true}, {"error", false},
 			{"ended the script", false}, {"what to do", false}}}
 	for _, x := range r.Refusals {
-		refusals.Rows = append(refusals.Rows, []cell{code(x.Operator), text(x.Cause), code(place(run, x.Where)),
-			whole(x.Count), {Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
+		refusals.Rows = append(refusals.Rows, []cell{at(x.Operator, x.Where), text(x.Cause), whole(x.Count),
+			{Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
 	}
 	met := table{ID: "t-met", Caption: "Known facts that were met",
 		Note:  "about which MPS says nothing: wrong numbers, an end of the process, a slower way, the CPU (knowledge.md)",
 		Empty: "none was met",
-		Cols: []column{{"outcome", false}, {"operator", false}, {"line", false}, {"count", true}, {"when", false},
-			{"what comes out", false}, {"what to do", false}, {"releases", false}}}
+		Cols: []column{{"outcome", false}, {"operator", false}, {"count", true}, {"what comes out, and when", false},
+			{"what to do", false}, {"releases", false}}}
 	if r.Met == nil {
 		met.Empty = "not looked for by the assay that rehearsed"
 	}
@@ -166,8 +167,12 @@ func rehearsed(run *evidence.Run) []table {
 		if !x.Sure {
 			outcome.Text = "perhaps " + x.Outcome
 		}
-		met.Rows = append(met.Rows, []cell{outcome, code(x.Operator), code(place(run, x.Where)), whole(x.Count),
-			text(x.When), text(orElse(x.Wrong, "–")), text(orElse(x.Remedy, "–")), {Text: x.Span, Small: x.Source}})
+		out := cell{Text: orElse(x.Wrong, x.When)}
+		if x.Wrong != "" {
+			out.Small = x.When
+		}
+		met.Rows = append(met.Rows, []cell{outcome, at(x.Operator, x.Where), whole(x.Count), out,
+			text(orElse(x.Remedy, "–")), {Text: x.Span, Small: x.Source}})
 	}
 	remarks := table{ID: "t-remarks", Caption: "Remarks", Note: "what the device does otherwise, without an error",
 		Empty: "none was made",
