@@ -46,7 +46,8 @@ func inOrder(t *testing.T, page string, texts ...string) {
 // TestPageBeginsWithWhatDecides: gates that do not pass, the verdict, the difference, and only then the rest.
 func TestPageBeginsWithWhatDecides(t *testing.T) {
 	page := written(t, decided(digitsRun()), digitsRun())
-	inOrder(t, page, `<h1>`, `<h2>Gates`, `>fail</span>`, `<b>budget</b>`, `<b>growth</b>`, `to know: more epochs`,
+	inOrder(t, page, `<h1>`, `gates: fail`, `</h1>`, `<h2>Gates`,
+		`>fail</span>`, `<b>budget</b>`, `<b>growth</b>`, `to know: more epochs`,
 		`<b>quiet</b>`, `<h2>Verdict`, `>CPU</span>`, `class="tiles"`, `id="baseline"`, `30.0 ms`,
 		`20.0 ms`, `−33.3 %`, `1 against 9 runs`, `id="beside"`, `id="findings"`, `id="run"`,
 		`<td class="code"><code>python`, `id="split"`)
@@ -99,8 +100,8 @@ func suiteRun() *evidence.Run {
 // TestSuiteLeadsWithItsTests: what fails, by operator, before anything else; and of training nothing but one line.
 func TestSuiteLeadsWithItsTests(t *testing.T) {
 	page := written(t, HTML{}, suiteRun())
-	inOrder(t, page, `21 of 30 tests fail`, `21 fail of 30 tests`, `<h2>Gates`, `tests that fail`, `id="tests"`,
-		`id="t-causes"`, `aten::linalg_eig`, `none has it`, `they fail on the CPU as well`, `id="t-tests"`,
+	inOrder(t, page, `21 of 30 tests fail`, `21 fail of 30 tests`, `id="tests"`, `id="t-causes"`, `aten::linalg_eig`,
+		`none has it`, `they fail on the CPU as well`, `<h2>Gates`, `tests that fail`, `id="t-tests"`,
 		`test_eig[0]`, `all 20 rows`, `id="findings"`)
 	for _, plot := range []string{`id="plot-steps"`, `id="plot-loss"`, `id="split"`, `id="steps"`, `id="epochs"`} {
 		if strings.Contains(page, plot) {
