@@ -210,12 +210,18 @@ func tileFrom(label string, f evidence.Figure) tile {
 	return t
 }
 
-// remark is what a reader must know to use a figure.
+// remark is what a reader must know to use a figure. By what it was disturbed is said by a word: the finding and the
+// table of all figures say the rest.
 func remark(f evidence.Figure) string {
 	if f.Disturbed == "" {
 		return f.Note
 	}
-	return strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+f.Note, "; ")
+	return strings.TrimSuffix("disturbed: "+disturbedBy(f)+"; "+f.Note, "; ")
+}
+
+func disturbedBy(f evidence.Figure) string {
+	by, _, _ := strings.Cut(f.Disturbed, ":")
+	return by
 }
 
 // lead is the headline: what happened, where the time goes, what to read first.
@@ -231,7 +237,7 @@ func lead(run *evidence.Run) string {
 	if step.Known() {
 		s += fmt.Sprintf(" A step takes %s in the median", number(step))
 		if step.Disturbed != "" {
-			s += " (disturbed: " + step.Disturbed + ")"
+			s += " (disturbed: " + disturbedBy(step) + ")"
 		}
 		if p, share, ok := heaviest(run); ok {
 			s += fmt.Sprintf("; the largest part of it, %s, is %s (%s)", unit.Format(share, "ratio"), p.Name, p.What)
@@ -355,9 +361,12 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 		why = reason(epochs)
 		d.without(run, "epochs", why)
 	} else {
-		d.Epoch = d.known(run, []tile{tileOf(run, "step of the first epoch", "step.first_epoch"),
-			tileOf(run, "length of an epoch", "epoch.time"), tileOf(run, "steps of an epoch", "epoch.steps"),
-			tileOf(run, "estimate of an epoch", "epoch.estimate")})
+		length := tileOf(run, "length of an epoch", "epoch.time")
+		if !epochs.Known() { // an estimate beside a measured length is one figure too many
+			length = tileOf(run, "estimate of an epoch", "epoch.estimate")
+		}
+		d.Epoch = d.known(run, []tile{tileOf(run, "step of the first epoch", "step.first_epoch"), length,
+			tileOf(run, "steps of an epoch", "epoch.steps")})
 	}
 	if d.Numerics = numerics(run); blind(run) != "" && len(run.Loss.Value) == 0 {
 		d.Numerics = ""
@@ -938,6 +947,10 @@ func tables(run *evidence.Run) []table {
 				text(string(f.Basis)), {Text: "unknown: " + reason(f), Faint: true}})
 			continue
 		}
+		note := f.Note
+		if f.Disturbed != "" {
+			note = strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+note, "; ")
+		}
 		v := cell{Text: number(f), Sort: full(*f.Value), Num: true}
 		n := text("")
 		if f.N > 0 {
@@ -947,7 +960,7 @@ func tables(run *evidence.Run) []table {
 		if f.Low != nil {
 			q.Sort = full(*f.Low)
 		}
-		t.Rows = append(t.Rows, []cell{code(f.Name), v, q, n, text(f.Window), text(string(f.Basis)), text(f.Note)})
+		t.Rows = append(t.Rows, []cell{code(f.Name), v, q, n, text(f.Window), text(string(f.Basis)), text(note)})
 	}
 	add(t)
 	return out

@@ -176,6 +176,20 @@ func TestSplitExplainsItself(t *testing.T) {
 	inOrder(t, written(t, HTML{}, run), `<tfoot>`, `of other steps: the window bare`)
 }
 
+// TestDisturbedOnce: a figure says by a word that it was disturbed, and the table of all figures by what.
+func TestDisturbedOnce(t *testing.T) {
+	run := digitsRun()
+	for i := range run.Figures {
+		run.Figures[i].Disturbed = "heat: 30 % of the time"
+	}
+	page := written(t, HTML{}, run)
+	before, table, _ := strings.Cut(page, `id="figures"`)
+	if !strings.Contains(before, "disturbed: heat") || strings.Contains(before, "heat: 30") ||
+		!strings.Contains(table, "disturbed: heat: 30 % of the time") {
+		t.Error("what disturbed a figure is not said once, or more than once")
+	}
+}
+
 // TestPageIsWellFormed: every element is closed where it was opened. The page is written so that an XML parser can read
 // it, which forgives nothing.
 func TestPageIsWellFormed(t *testing.T) {
