@@ -130,7 +130,10 @@ func TestRehearsalLeadsWithWhatItIsFor(t *testing.T) {
 	}
 	run.Rehearsal.Refusals = []evidence.Refusal{{Operator: "aten::_to_copy", Cause: "dtype", Count: 1, Ended: true,
 		Where: "train.py:7"}}
+	run.Figures = append(run.Figures, evidence.Known("refused.flops", .25, "ratio", evidence.Rehearsed),
+		evidence.Known("refused.time", .5, "ratio", evidence.Rehearsed))
 	page := written(t, HTML{}, run)
+	inOrder(t, page, `aten::_to_copy (dtype); 25.0 % of FLOPs, 50.0 % of the operators’ time here`)
 	inOrder(t, page, `refused on MPS`, `MPS would refuse 1 of`, `aten::_to_copy (dtype)`,
 		`at train.py:7 ended the script`, `1 call<`)
 

@@ -34,6 +34,9 @@ func rehearsalTiles(run *evidence.Run) []tile {
 	switch {
 	case n > 0:
 		refused.Value, refused.Detail = count(n, "call"), fmt.Sprintf("of %s: %s", thousands(calls), refusedOf(r))
+		if parts := shareOf(run, "refused"); parts != "" {
+			refused.Detail += "; " + parts
+		}
 	case calls == 0:
 		refused = tile{Name: "refused", Value: "unknown", Unknown: true,
 			Detail: "no operator was called with a tensor on MPS"}
@@ -46,10 +49,13 @@ func rehearsalTiles(run *evidence.Run) []tile {
 		sure, may := len(evidence.MetBy(r.Met, true, "wrong")), len(evidence.MetBy(r.Met, false, "wrong"))
 		wrong = tile{Name: "known wrong results", Value: "none", Basis: rehearsed}
 		if sure > 0 {
-			wrong.Value = thousands(sure)
+			wrong.Value, wrong.Detail = thousands(sure), shareOf(run, "wrong")
 		}
 		if may > 0 {
-			wrong.Detail = thousands(may) + map[bool]string{true: " more"}[sure > 0] +
+			if wrong.Detail != "" {
+				wrong.Detail += "; "
+			}
+			wrong.Detail += thousands(may) + map[bool]string{true: " more"}[sure > 0] +
 				" possible: one call’s arguments do not tell"
 		}
 	}
@@ -61,14 +67,7 @@ func rehearsalTiles(run *evidence.Run) []tile {
 	fallen := tileOf(run, "without a kernel", "fallback.calls")
 	if !fallen.Unknown {
 		fallen.Value += " of calls"
-		var parts []string
-		for _, x := range [][2]string{{"fallback.flops", " of FLOPs"},
-			{"fallback.time", " of the operators’ time here"}} {
-			if f := run.Figure(x[0]); f.Known() {
-				parts = append(parts, number(f)+x[1])
-			}
-		}
-		fallen.Detail, fallen.Range = strings.Join(parts, ", "), ""
+		fallen.Detail, fallen.Range = shareOf(run, "fallback"), ""
 	}
 	tiles = append(tiles, fallen)
 
@@ -81,6 +80,18 @@ func rehearsalTiles(run *evidence.Run) []tile {
 		}
 	}
 	return append(tiles, peak)
+}
+
+// shareOf says which share of FLOPs and of the operators' time the calls of a cause have: refused, wrong, fallback; ""
+// where neither is known.
+func shareOf(run *evidence.Run, cause string) string {
+	var parts []string
+	for _, x := range [][2]string{{".flops", " of FLOPs"}, {".time", " of the operators’ time here"}} {
+		if f := run.Figure(cause + x[0]); f.Known() {
+			parts = append(parts, number(f)+x[1])
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // refusedOf names the operators that were refused, those with most calls first, and by what.
