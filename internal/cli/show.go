@@ -94,7 +94,9 @@ func showPage(env *Env, args []string) error {
 		runs[i] = run
 	}
 	dir := env.Path(args[0])
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	if info, err := os.Stat(dir); err != nil {
+		dir = "" // a record of the logbook
+	} else if !info.IsDir() {
 		dir = filepath.Dir(dir)
 	}
 	page, err := pageOf(env, runs[0], dir, runs[1])

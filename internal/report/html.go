@@ -339,12 +339,12 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 	if c := stepChart(run); c.drawn() {
 		d.Steps = c.render()
 	} else {
-		d.without(run, "step by step", "fewer than two steps were recorded")
+		d.without(run, "step by step", fewSteps)
 	}
 	if c := lossChart(run); c.drawn() {
 		d.Loss = c.render()
 	} else {
-		d.without(run, "a curve of the loss", orElse(run.Loss.Note, "fewer than two values were recorded"))
+		d.without(run, "a curve of the loss", orElse(run.Loss.Note, fewValues))
 	}
 	for _, c := range timeCharts(run) {
 		if n, zero := c.allZero(); zero {
@@ -397,10 +397,12 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 	has("operators", "t-operators")
 	d.Has["numerics"] = d.Numerics != ""
 	has("numerics", "t-shapes")
-	d.Has["host"], d.Has["rehearsal"], d.Has["tests"] = true, d.Rehearsed != "", d.Tests != ""
+	has("host", "t-facts", "t-counters", "t-apps", "t-processes")
+	has("figures", "t-figures")
+	d.Has["rehearsal"], d.Has["tests"] = d.Rehearsed != "", d.Tests != ""
 	d.Has["baseline"] = len(d.Baseline.Rows) > 0
 	d.Has["beside"], d.Has["absent"] = d.Beside != nil, len(d.Absent) > 0
-	for _, id := range []string{"run", "findings", "provenance", "figures"} {
+	for _, id := range []string{"run", "findings", "provenance"} {
 		d.Has[id] = true
 	}
 	for _, l := range sections {
@@ -411,10 +413,16 @@ func (h HTML) pageOf(run *evidence.Run) *pageData {
 	return d
 }
 
+// What is missing of steps is so because there are none, where there are none.
+const (
+	fewSteps  = "fewer than two steps were recorded"
+	fewValues = "fewer than two values were recorded"
+)
+
 // without notes what the page has nothing to show of. What an earlier thing lacks for the same reason shares its line.
 func (d *pageData) without(run *evidence.Run, what, why string) {
 	if b := blind(run); b != "" && (why == "" || strings.Contains(why, "no training step was seen") ||
-		strings.Contains(why, b) || strings.HasPrefix(why, "fewer than two")) {
+		strings.Contains(why, b) || why == fewSteps || why == fewValues) {
 		why = b
 	}
 	why = sentence(why)
@@ -481,7 +489,11 @@ func whyNotDrawn(run *evidence.Run, c *chart) string {
 			continue
 		}
 		for _, f := range run.Host.Samples[len(run.Host.Samples)-1].Figures {
-			if f.Name == p.names[0] && !f.Known() {
+			if slices.Contains(p.names, f.Name) && f.Known() {
+				why = "" // of another name the panel would have a line
+				break
+			}
+			if f.Name == p.names[0] {
 				why = reason(f)
 			}
 		}
@@ -490,7 +502,7 @@ func whyNotDrawn(run *evidence.Run, c *chart) string {
 	if len(run.Host.Samples) == 0 {
 		why = orElse(why, "no host sample was taken")
 	}
-	return orElse(why, "fewer than two values were recorded")
+	return orElse(why, fewValues)
 }
 
 func splitOf(run *evidence.Run) splitView {

@@ -239,6 +239,9 @@ func TestPageIsWellFormed(t *testing.T) {
 				}
 			}
 		}
+		if m := regexp.MustCompile(`<h[23]>[^<]*</h[23]>\s*</section>`).FindString(page); m != "" {
+			t.Errorf("%s: a section without content: %s", name, m)
+		}
 		for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
 			if !ids[m[1]] {
 				t.Errorf("%s: a link to #%s, which is not there", name, m[1])
@@ -290,5 +293,22 @@ func TestWhatTheScriptLogged(t *testing.T) {
 	}
 	if n := strings.Count(page, `<td data-l="name" class="code"><code>m`); n != 30 {
 		t.Errorf("%d of 30 series are in the table", n)
+	}
+}
+
+// TestWhyAPlotIsNotThere: a panel whose counters are known, but once only, is no matter of a counter that this system
+// lacks, nor of training steps.
+func TestWhyAPlotIsNotThere(t *testing.T) {
+	run := suiteRun()
+	run.Host.Samples = []evidence.Sample{{At: 1, Figures: []evidence.Figure{
+		evidence.Unknown("process.footprint", "B", "Linux has no footprint"),
+		evidence.Known("process.resident", 1<<20, "B", evidence.Measured),
+		evidence.Unknown("power.system", "W", "no meter"),
+		evidence.Known("host.swap.used", 1, "B", evidence.Measured)}}}
+	page := written(t, HTML{}, run)
+	inOrder(t, page, `emory of the process`, `wap of the machine`, `Fewer than two samples hold it.`)
+	if strings.Contains(page[:strings.Index(page, `id="host"`)], "Linux has no footprint") ||
+		!strings.Contains(page, "Power:</b> No meter.") {
+		t.Error("another reason is given")
 	}
 }
