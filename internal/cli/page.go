@@ -45,6 +45,29 @@ func pageOf(env *Env, run *evidence.Run, dir string, beside *evidence.Run) (repo
 	return page, nil
 }
 
+// showPage prints the page of the first run, beside the second where there is one.
+func showPage(env *Env, args []string) error {
+	runs := make([]*evidence.Run, 2)
+	for i, arg := range args {
+		run, err := loadRun(env, arg)
+		if err != nil {
+			return err
+		}
+		runs[i] = run
+	}
+	dir := env.Path(args[0])
+	if info, err := os.Stat(dir); err != nil {
+		dir = "" // a record of the logbook
+	} else if !info.IsDir() {
+		dir = filepath.Dir(dir)
+	}
+	page, err := pageOf(env, runs[0], dir, runs[1])
+	if err != nil {
+		return err
+	}
+	return page.Write(env.Stdout, runs[0])
+}
+
 // pageGates gives the gates of a page; or where there are none, why.
 func pageGates(env *Env, runs []*evidence.Run, dir string) (*gate.Report, string) {
 	if dir != "" && len(runs) == 1 { // with a second run beside it the gates can tell more than they could alone

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/probe"
 	"assay/internal/report"
@@ -81,29 +80,6 @@ whenever an epoch has ended, and once more as a whole when the run has ended. Ct
 		return report.Text{Width: width(env)}.Write(env.Stdout, run)
 	}
 	return cmd
-}
-
-// showPage prints the page of the first run, beside the second where there is one.
-func showPage(env *Env, args []string) error {
-	runs := make([]*evidence.Run, 2)
-	for i, arg := range args {
-		run, err := loadRun(env, arg)
-		if err != nil {
-			return err
-		}
-		runs[i] = run
-	}
-	dir := env.Path(args[0])
-	if info, err := os.Stat(dir); err != nil {
-		dir = "" // a record of the logbook
-	} else if !info.IsDir() {
-		dir = filepath.Dir(dir)
-	}
-	page, err := pageOf(env, runs[0], dir, runs[1])
-	if err != nil {
-		return err
-	}
-	return page.Write(env.Stdout, runs[0])
 }
 
 const (

@@ -440,7 +440,7 @@ func (s *screen) fallbacks() []string {
 
 func (s *screen) operators() []string {
 	var out []string
-	rows := append([]evidence.Operator(nil), shownOperators(s.run)...)
+	rows := append([]evidence.Operator(nil), s.run.Operators...)
 	sort.SliceStable(rows, func(i, j int) bool { return hot(rows[i]) > hot(rows[j]) })
 	for i, o := range rows {
 		line := pad(cut(clean.Line(o.Name), 32), 32) + " "
