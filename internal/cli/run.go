@@ -23,7 +23,6 @@ import (
 	"assay/internal/fault"
 	"assay/internal/file"
 	"assay/internal/fold"
-	"assay/internal/gate"
 	"assay/internal/host"
 	"assay/internal/launch"
 	"assay/internal/probe"
@@ -45,6 +44,7 @@ type runOptions struct {
 	logbook                    string // "": $ASSAY_LOGBOOK or .assay/logbook.db; off: none
 	noCPU                      bool
 	policy                     string // of the gates at the end
+	held                       *held  // what policy names, read; nil: no gates were asked
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -105,24 +105,21 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")
 	f.SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var policy *gate.Policy
 		if opts.policy != "" {
-			var err error
-			if policy, err = loadPolicy(env, opts.policy); err != nil {
+			policy, err := loadPolicy(env, opts.policy)
+			if err != nil {
 				// before the run: a mistake in it must not cost one
 				return fault.Exit(err, fault.NotStarted)
 			}
+			opts.held = &held{policy: policy}
 		}
 		res, err := runSubject(cmd.Context(), env, opts, args)
 		if err != nil {
 			return err
 		}
 		var gates error
-		if policy != nil {
-			survive(env, "holding the run against the gates", func() {
-				gates = gateRun(env, policy, res,
-					opts.logbook)
-			})
+		if opts.held != nil {
+			survive(env, "holding the run against the gates", func() { gates = sayGates(env, opts, res) })
 		}
 		if err := endAs(res); err != nil { // the script's own ending comes first
 			return err
@@ -233,9 +230,22 @@ func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
 		name string
 		form report.Form
 		said *string // what the summary names it by: only what is there
-	}{{"evidence.json", report.JSON{}, &form.Evidence}, {"report.html", report.HTML{}, &form.Report}} {
+	}{{"evidence.json", report.JSON{}, &form.Evidence}, {"report.html", nil, &form.Report}} {
 		if res.Dir == "" {
 			continue
+		}
+		if kept.form == nil { // the page, which has what is said of the evidence by now
+			page := report.HTML{}
+			if opts.held != nil {
+				survive(env, "keeping the gates", func() { keepGates(env, opts, res) })
+			}
+			survive(env, "judging the run for its page", func() {
+				var err error
+				if page, err = pageOf(env, res.Run, res.Dir, nil); err != nil {
+					res.Trouble = append(res.Trouble, err.Error())
+				}
+			})
+			kept.form = page
 		}
 		path, sum := filepath.Join(res.Dir, kept.name), sha256.New()
 		if err := file.Write(path, 0o600, func(w io.Writer) error {

@@ -360,6 +360,10 @@ type Operator struct {
 	Queue  *float64 `json:"queue_seconds,omitempty"` // from launch on the host to start on the device
 }
 
+// ThroughDouble is what PyTorch's profiler calls the way of an operator through a TorchDispatchMode, and the double is
+// one: in traces of rehearsals with torch 2.15 it took most time of all. It is no operator.
+const ThroughDouble = "PythonDispatchMode"
+
 // Profile says what the operator table covers.
 type Profile struct {
 	First   int    `json:"first,omitempty"`

@@ -873,7 +873,11 @@ func RunOn(run *evidence.Run, device string) string {
 	command := run.Subject.Command
 	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") &&
 		!strings.HasSuffix(command[0], ".ipynb") && len(evidence.Words(run)) < len(command) {
-		command = append([]string{"python"}, command[len(command)-len(evidence.Words(run)):]...)
+		python := []string{"python"}
+		if run.Subject.Kind == "module" {
+			python = append(python, "-m")
+		}
+		command = append(python, command[len(command)-len(evidence.Words(run)):]...)
 	}
 	for i, word := range command {
 		if i == 12 {

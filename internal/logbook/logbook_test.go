@@ -853,7 +853,8 @@ func stepChange(d *Diff) FigureChange {
 }
 
 // TestDiffByRuns: five runs a side whose times scatter by 2 %. A slow-down of 10 % is found, and of pairs without any
-// at most one in ten is called one.
+// at most one in ten is called one. The interval of the change is one of 95 %: it holds the true one in nine of ten
+// trials at least, and is no wider than such a scatter makes it.
 func TestDiffByRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 5))
 	group := func(slower float64) *Group {
@@ -868,16 +869,26 @@ func TestDiffByRuns(t *testing.T) {
 		}
 		return g
 	}
-	found, wrong := 0, 0
+	found, wrong, held := 0, 0, 0
 	const trials = 40
 	for range trials {
 		a := group(1)
-		if !stepChange(Compare(a, group(1.1))).Noise {
+		slow := stepChange(Compare(a, group(1.1)))
+		if !slow.Noise {
 			found++
+		}
+		switch {
+		case slow.Low == nil || slow.High == nil || *slow.High-*slow.Low > 0.3:
+			t.Fatalf("no interval, or a wide one: %+v", slow)
+		case *slow.Low <= 0.1 && 0.1 <= *slow.High:
+			held++
 		}
 		if !stepChange(Compare(a, group(1))).Noise {
 			wrong++
 		}
+	}
+	if held < trials*9/10 {
+		t.Errorf("of %d intervals %d hold the change that was made", trials, held)
 	}
 	if found < trials*9/10 || wrong > trials/10 {
 		t.Errorf("of %d slow-downs %d found; of %d pairs that are alike %d called different", trials, found, trials,
@@ -933,7 +944,7 @@ func TestDiff(t *testing.T) {
 	for i, noise := range []float64{1.01, 0.99, 1.005, 0.995} {
 		keep(t, b, scaled(t, fmt.Sprint("like", i), noise, nil))
 	}
-	if f := stepChange(diff(x, y)); f.Noise || f.P > 0.05 {
+	if f := stepChange(diff(x, y)); f.Noise || f.P > 0.05 || f.Low == nil || *f.Low < 0.05 || *f.High > 0.15 {
 		t.Errorf("five runs differ by 1 %%, and this one by 10 %%: %+v", f)
 	}
 	// The same run against itself.

@@ -607,10 +607,10 @@ func (s *screen) fallbacks() []string {
 
 // operators are a top few by intent: what is left out is not announced.
 func (s *screen) operators() []string {
-	if len(s.run.Operators) == 0 {
+	if len(shownOperators(s.run)) == 0 {
 		return s.nothing("operators", profileText(s.run.Profile))
 	}
-	list := slices.Clone(s.run.Operators)
+	list := slices.Clone(shownOperators(s.run))
 	slices.SortStableFunc(list, func(a, b evidence.Operator) int { return cmp.Compare(hot(b), hot(a)) })
 	var rows [][]string
 	for i, o := range list[:min(mostRows, len(list))] {
