@@ -80,7 +80,7 @@ func TestEstimate(t *testing.T) {
 		if c.trains == 0 {
 			c.trains = 1
 		}
-		c.p.loaders, c.p.trains, c.p.declared = c.loaders, c.trains, c.declared
+		c.p.loaders, c.p.counted, c.p.declared = c.loaders, c.trains, c.declared
 		e, ok := foldOf(c.p, c.start).Estimate()
 		if ok != (c.of != "") || ok && (e.Of != c.of || math.Abs(e.Seconds-c.seconds) > 1e-6*c.seconds ||
 			e.Low > e.Seconds || e.High < e.Seconds) {
@@ -98,7 +98,7 @@ func TestEstimateBehindTheHost(t *testing.T) {
 		}
 		p := trained(1, lengths...)
 		p.loaders, p.device = []LoaderEvent{reads(100)}, deviceEvent{Type: "cuda"}
-		p.trains = 1
+		p.counted = 1
 		for i := 19; i < len(p.steps); i += 20 {
 			p.steps[i].kind = "sync"
 		}

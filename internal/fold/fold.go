@@ -41,7 +41,7 @@ type process struct {
 	steps     []step
 	lost      int // steps beyond maxSteps
 	loaders   []LoaderEvent
-	trains    int         // id of the loader that epochs are counted by; 0: not told
+	counted   int         // id of the loader that epochs are counted by; 0: not told
 	declared  lengthEvent // of an epoch or the run, by something that says it in steps
 	bar       barEvent
 	device    deviceEvent
@@ -318,7 +318,7 @@ func (p *process) add(ev string, line []byte) bool {
 		var e lengthEvent
 		ok := into(&e)
 		if e.Loader > 0 {
-			p.trains = e.Loader
+			p.counted = e.Loader
 		}
 		if e.Steps > 0 {
 			p.declared = e
