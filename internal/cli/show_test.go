@@ -69,6 +69,7 @@ func (r *running) framework() {
 	r.write(`{"c":1,"e":{"ev":"hello","version":1,"pid":7,"python":"3.12.1","wall":1767323045.0,"clock":0}}`)
 	r.write(`{"c":1,"e":{"ev":"torch","version":"2.8.0"}}`)
 	r.write(`{"c":1,"e":{"ev":"loader","id":1,"loader":"DataLoader","batches":20}}`)
+	r.write(`{"c":1,"e":{"ev":"length","loader":1}}`)
 }
 
 // epoch writes so many steps of 20 ms of an epoch of twenty.

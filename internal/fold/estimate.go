@@ -102,7 +102,7 @@ func (p *process) length(start StartEvent) (EstimateEvent, bool) {
 	if d := p.declared; d.Steps > 0 && d.Of == "epoch" {
 		return EstimateEvent{Of: d.Of, Steps: d.Steps, By: d.By}, true
 	}
-	if l, ok := p.primaryLoader(); ok && l.Batches != nil && p.steps[len(p.steps)-1].epoch > 0 {
+	if l, ok := p.primaryLoader(); ok && p.counted == l.ID && l.Batches != nil {
 		micro := max(1, medianMicro(p.steps[max(0, len(p.steps)-mostOfThem):]))
 		return EstimateEvent{Of: "epoch", Steps: (*l.Batches + micro - 1) / micro, By: "len() of the loader"}, true
 	}
@@ -131,7 +131,8 @@ func (p *process) wholeEpoch(last int) int {
 	return to - from
 }
 
-// primaryLoader is the loader that training steps draw from, where the agent has told, or where there is only one.
+// primaryLoader is the loader that training steps draw from, where the agent has told (counted), or, of an agent that
+// does not tell, the only one there is.
 func (p *process) primaryLoader() (LoaderEvent, bool) {
 	for _, l := range p.loaders {
 		if l.ID == p.counted || len(p.loaders) == 1 {

@@ -28,6 +28,7 @@ func TestEstimateIsToldAsItGoes(t *testing.T) {
 	add := func(format string, a ...any) { rec.Add(1, fmt.Appendf(nil, format, a...)) }
 	add(`{"ev":"hello","version":2,"pid":7}`)
 	add(`{"ev":"loader","id":1,"batches":100}`)
+	add(`{"ev":"length","loader":1}`)
 	for i := range 64 {
 		seconds := 3
 		if i >= 20 {
