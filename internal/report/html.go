@@ -685,7 +685,11 @@ func aboutRun(run *evidence.Run) table {
 	case len(batches) > 0:
 		add("batch and inputs", declared(batch+"; inputs unknown", "declared by the loader"))
 	case len(inputs) > 0:
-		add("batch and inputs", declared(strings.Join(inputs, ", "), "measured; no loader was seen"))
+		why := "no loader was seen"
+		if len(p.Datasets) > 0 {
+			why = "the loader declares no batch size"
+		}
+		add("batch and inputs", declared(strings.Join(inputs, ", "), "measured; "+why))
 	default:
 		add("batch and inputs", missing(orElse(blind(run), "no input shape was seen")))
 	}

@@ -459,7 +459,7 @@ func TestVariants(t *testing.T) {
 		"neither": {digitsRun(), func(r *evidence.Run) { r.Shapes, r.Provenance.Datasets = nil, nil }, "",
 			"unknown: no input shape was seen", "", ""},
 		"no batch": {digitsRun(), func(r *evidence.Run) { r.Provenance.Datasets[0].Batch = 0 }, "",
-			"measured; no loader was seen", "", "batch 0"},
+			"measured; the loader declares no batch size", "", "batch 0"},
 		"three shapes": {digitsRun(), func(r *evidence.Run) { r.Shapes = append(r.Shapes, r.Shapes[0]) }, "", "", "",
 			"more under Numerics"},
 		"four shapes": {digitsRun(), func(r *evidence.Run) { r.Shapes = append(r.Shapes, r.Shapes...) }, "",
