@@ -126,6 +126,7 @@ class Timeline:
         self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
         self.whole = True  # the last backward pass was no derivative within a loss
         self.maybe = []  # (step, time) of steps by hand, while an optimizer may still come
+        self.reader = None  # thread that read the last batch
         self.feeds = 0  # serial of the loader that the last step has its batch of
         self.endless = set()  # serials of loaders whose passes do not end
         self.strangers = 0  # backward passes and optimizer steps of threads that are not watched
@@ -186,15 +187,25 @@ class Timeline:
     def trains(self):
         """As mine, asked by what only a thread that trains does. Another thread gives way to it where it has only called
         modules or read data so far, and where it has ended."""
-        if self.mine():
-            return True
-        if (self.backwards or self.counts["optimizer"]) and self.owner in sys._current_frames():
-            self.strangers += 1
-            return False
-        self.owner = get_ident()
-        self.close_last()
-        self.lost()
+        me = get_ident()
+        if not self.trained():
+            if self.owner not in (None, me):
+                self.lost()
+            if self.reader not in (None, me):  # a loader that another thread reads ahead: which batch is used is not seen
+                self.batch = self.step.batch = None
+                self.waiting = self.given = self.used = 0
+        elif self.owner != me:
+            if self.owner in sys._current_frames():
+                self.strangers += 1
+                return False
+            self.close_last()
+            self.lost()
+        self.owner = me
         return True
+
+    def trained(self):
+        """Whether the thread that is watched has trained, and did not only call modules or read data."""
+        return self.backwards > 0 or self.counts["optimizer"] > 0
 
     def settle(self, t, phase):
         """Charge the gap and the time up to t to a phase."""
@@ -485,6 +496,7 @@ class Timeline:
                 self.waiting = self.given = self.used = 0
             self.waiting += 1
             self.given += 1
+            self.reader = get_ident()
         if self.sync is not None:
             self.phase_over(phase)
 

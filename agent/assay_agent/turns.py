@@ -118,11 +118,21 @@ def _read(code):
     if not place.is_user(code):
         return None
     names = code.co_varnames + code.co_cellvars if code.co_flags & _OPTIMIZED else code.co_names
-    if {"locals", "vars", "exec", "eval"} & set(code.co_names) and code.co_flags & _OPTIMIZED and not _PROXY:
+    if code.co_flags & _OPTIMIZED and not _PROXY and _asks_for_locals(code):
         return None  # what is read of the frame would be written to the dictionary that the script was given
     epochs = tuple(n for n in names if _EPOCH.fullmatch(n) and not _NO_EPOCH.fullmatch(n))
     loops = _loops(code)
     return (epochs, loops) if epochs or loops else None
+
+
+def _asks_for_locals(code):
+    """Whether a function calls what gives it its own variables as a dictionary, or reads or writes that."""
+    if not {"locals", "vars", "exec", "eval"} & set(code.co_names):
+        return False
+    return any(
+        at.opname in ("LOAD_GLOBAL", "LOAD_NAME") and at.argval in ("locals", "vars", "exec", "eval")
+        for at in dis.get_instructions(code)
+    )
 
 
 def _loops(code):
