@@ -139,20 +139,27 @@ def _loops(code):
     """(start, end, variable, line) of each loop, the innermost first; variable is "" of a while."""
     found, variable, lines = {}, {}, {}
     line, head = code.co_firstlineno, None
+    prefix, prefixed = None, {}  # jumps of long loops go to the prefix of an instruction
     for at in dis.get_instructions(code):
         if at.starts_line is not None and at.starts_line is not False:
             line = getattr(at, "line_number", None) or (line if at.starts_line is True else at.starts_line)
+        if at.opname == "EXTENDED_ARG":
+            prefix = at.offset if prefix is None else prefix
+            continue
+        if prefix is not None:
+            prefixed[prefix], prefix = at.offset, None
         if at.opname == "FOR_ITER":
             found[at.offset], lines[at.offset], head = at.argval, line, at.offset
         elif head is not None and at.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")):
             variable[head] = at.argval[0] if type(at.argval) is tuple else at.argval
             head = None
-        elif head is not None and not at.opname.startswith(("UNPACK", "CACHE", "EXTENDED", "NOP", "NOT_TAKEN")):
+        elif head is not None and not at.opname.startswith(("UNPACK", "CACHE", "NOP", "NOT_TAKEN")):
             head = None
         if at.opcode in _JUMPS and type(at.argval) is int and at.argval <= at.offset and "NO_INTERRUPT" not in at.opname:
-            if found.get(at.argval, -1) < at.offset:
-                found[at.argval] = at.offset
-                lines.setdefault(at.argval, line)
+            start = prefixed.get(at.argval, at.argval)
+            if found.get(start, -1) < at.offset:
+                found[start] = at.offset
+                lines.setdefault(start, line)
     return sorted(((start, end, variable.get(start, ""), lines[start]) for start, end in found.items()), reverse=True)
 
 

@@ -101,6 +101,15 @@ def test_enumerate_and_more_variables():
     assert seen == [("e", 0, False), ("e", 1, False)]
 
 
+def test_long_loops():
+    """Jumps of more than 255 instructions have a prefix."""
+    code = "def run(step):\n seen = []\n for e in range(2):\n  for i in range(1):\n   seen.append(step())\n   if not seen:\n"
+    code += "    print(seen)\n" * 400 + " return seen"
+    space = {}
+    exec(compile(code, __file__, "exec"), space)
+    assert space["run"](step) == [("e", 0, False), ("e", 1, False)]
+
+
 @pytest.mark.parametrize("name", ["seed", "i_episode", "fold", "trial", "n_run"])
 def test_loops_of_other_things(name):
     code = "def run(step):\n seen = []\n for %s in range(2):\n  for i in range(1):\n   seen.append(step())\n return seen"

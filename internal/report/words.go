@@ -312,6 +312,15 @@ func extent(run *evidence.Run) string {
 		s += " (" + how + ")"
 	}
 	s = strings.TrimSuffix(s, ",")
+	trained := 0
+	for _, p := range run.Processes {
+		if p.Steps > 0 {
+			trained++
+		}
+	}
+	if trained > 1 {
+		s += fmt.Sprintf(" in one of %d processes that trained", trained)
+	}
 	if f := run.Figure("run.time"); f.Known() {
 		s += ", " + unit.Seconds(*f.Value)
 	} else if d := run.Ended.Sub(run.Started).Seconds(); d > 0 {
