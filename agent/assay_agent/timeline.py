@@ -71,6 +71,7 @@ class Timeline:
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
+        self.moved = None  # () -> whether parameters have changed since the first one
         self.reset()
 
     def reset(self):
@@ -428,7 +429,9 @@ class Timeline:
             if self.snapshot is None:
                 self.snapshot = self.step_at(*self.opt_over)
             self.close(*self.snapshot)
-        elif self.passed is not None and (self.by_hand or self.maybe or self.touched()):
+        elif self.passed is not None and (
+            self.by_hand or (self.maybe or self.touched()) and (self.moved is None or self.moved())
+        ):
             closed, at = self.snapshot or self.step_at(*self.passed)
             self.snapshot = self.passed = None
             self.closes_by_hand(closed)
@@ -654,7 +657,11 @@ class Timeline:
         enough = min(BY_HAND, self.limit_steps or BY_HAND)
         waited = len(self.maybe) > 2 and t - self.maybe[0][1] > BY_HAND_NS
         if self.by_hand or waited or len(self.maybe) >= enough:
-            self.close_all_by_hand()
+            if self.by_hand or self.moved is None or self.moved():
+                self.close_all_by_hand()
+            else:  # gradients are wanted for their own sake: an attack, an attribution
+                self.gathers()
+                self.touched = None
             self.skip(t, now())
 
     def close_all_by_hand(self):

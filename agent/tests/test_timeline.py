@@ -1258,3 +1258,14 @@ def test_a_thread_that_has_ended_gives_way(loop):
     train(loop)
     loop.t.finish()
     assert len(loop.steps()) == 2
+
+
+@pytest.mark.parametrize("steps", [3, timeline.BY_HAND + 30])
+def test_gradients_for_their_own_sake(loop, steps):
+    """Cleared after each pass, and the parameters stay as they are: no steps."""
+    hand = Hand(loop)
+    loop.t.moved = lambda: False
+    for _ in range(steps):
+        hand.step(loop)
+    loop.t.finish()
+    assert loop.steps() == [] and loop.t.loop()["steps"] == ""

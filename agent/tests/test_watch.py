@@ -653,8 +653,16 @@ def test_functional_steps(watch):
     assert [repr(v) for v in values] == seen.printed and seen.all("trouble") == []
 
 
-def test_gradients_that_nothing_is_done_with(watch):
-    seen = watch(MODEL + "    for x, y in batches:\n        loss_of(x, y).backward()\n")
+GRADIENTS = {
+    "nothing is done with": "loss_of(x, y).backward()",
+    "are of the inputs": "x = x.clone().requires_grad_(); torch.autograd.grad(loss_of(x, y), x)",
+    "attack the inputs": "x = x.clone().requires_grad_(); model.zero_grad(); loss_of(x, y).backward(); x + x.grad.sign()",
+}
+
+
+@pytest.mark.parametrize("what", GRADIENTS)
+def test_gradients_that_train_nothing(watch, what):
+    seen = watch(MODEL + "    for x, y in 4 * batches:\n        %s\n" % GRADIENTS[what])
     loop = seen.one("loop")
     assert seen.all("steps") == [] and loop["steps"] == "" and loop["backward"]
 

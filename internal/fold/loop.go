@@ -118,8 +118,8 @@ func (b *builder) noSteps() string {
 	case len(p.steps) > 0:
 		return fmt.Sprintf("only %d steps were seen", len(p.steps))
 	case p.loop != nil && p.loop.Backward:
-		return "backward passes were seen, but no optimizer stepped after them, and nothing else changed the " +
-			"parameters or cleared their gradients"
+		return "backward passes were seen, but no optimizer stepped after them, and what their gradients are of " +
+			"was not changed otherwise"
 	case p.loop != nil && p.loop.Module:
 		return "models were called, but there was neither a backward pass nor an optimizer step"
 	case p.device.Type != "":

@@ -329,6 +329,14 @@ func extent(run *evidence.Run) string {
 	return s
 }
 
+// noEpoch says why there is no epoch.
+func noEpoch(run *evidence.Run) string {
+	if f := run.Figure("epoch.time"); f.Missing != "" {
+		return strings.TrimPrefix(f.Missing, "no epoch was seen: ")
+	}
+	return "no training loader was seen"
+}
+
 // epochsTold says how epochs were told, where that was not by a loader's passes; "" where it was, or is not known.
 func epochsTold(run *evidence.Run) string {
 	if run.Loop == nil {

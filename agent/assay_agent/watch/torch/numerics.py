@@ -16,6 +16,7 @@ from ...timeline import T
 from . import device, hand
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
+CONTENT = 256  # bytes of a parameter that tell whether it was changed
 WAITING = 512  # losses held on the device at most
 
 _torch = None
@@ -167,6 +168,22 @@ def _read(tensor):
         return None
     size, convert = reader
     return convert(ctypes.string_at(tensor.data_ptr(), size))
+
+
+def content(tensor):
+    """The beginning of what a tensor holds, to be compared with another time's: bytes, or on a device a tensor, which only
+    a comparison waits for. None where it is not looked at."""
+    if type(tensor) not in (_torch.Tensor, _torch.nn.Parameter) or tensor.layout != _torch.strided:
+        return None
+    with _torch._C.DisableTorchFunction():
+        kind, size = tensor.device.type, tensor.numel() * tensor.element_size()
+        if kind == "cpu" or _on_double and kind == "mps":
+            at = tensor.data_ptr() if tensor.is_contiguous() else 0
+            return ctypes.string_at(at, min(size, CONTENT)) if at else None
+        if observed():
+            return None
+        with _torch.no_grad():
+            return tensor.detach().reshape(-1)[: CONTENT // 4].clone()
 
 
 def _look_for_division(root):
