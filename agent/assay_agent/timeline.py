@@ -125,6 +125,7 @@ class Timeline:
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
         self.by_hand = False  # no optimizer steps: the script updates its parameters itself
         self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
+        self.within = False  # an optimizer has stepped within the backward pass that is under way
         self.whole = True  # the last backward pass was no derivative within a loss
         self.maybe = []  # (step, time) of steps by hand, while an optimizer may still come
         self.reader = None  # thread that read the last batch
@@ -629,6 +630,10 @@ class Timeline:
         self.seen_forward = False
         if self.sync is not None:
             self.phase_over(phase)
+        if self.within:
+            self.within = False
+            self.settle(self.mark, phase)
+            self.opt_over = self.mark, list(self.step.acc), self.step.start
         if self.whole and self.touched is not None and not self.counts["optimizer"]:
             self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
             if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
@@ -687,7 +692,11 @@ class Timeline:
         if self.in_opt and (key != self.opt_key or seen == self.opt_seen):
             self.in_opt += 1  # an optimizer that wraps another, or a step that was wrapped and hooked twice
             return
-        self.settle(t, REST)
+        if self.busy:  # one that steps within a backward pass, as soon as a gradient is there
+            self.gap += t - self.mark
+            self.mark, self.within = t, True
+        else:
+            self.settle(t, REST)
         if not self.opened:
             self.open()
         if self.passed is not None:
@@ -713,7 +722,11 @@ class Timeline:
             self.in_opt -= 1
             return
         t = self.boundary()
-        self.settle(t, phase)
+        if self.busy:
+            self.step.acc[phase] += t - self.mark
+            self.mark = t
+        else:
+            self.settle(t, phase)
         self.in_opt = 0
         self.base = REST
         self.seen_forward = False
@@ -729,7 +742,8 @@ class Timeline:
             self.kind = self.active
         if self.looped and not self.planned and len(step.opts) >= self.round:
             self.plan()
-        self.settle(self.mark, REST)  # between the end and what was left out
+        if not self.busy:
+            self.settle(self.mark, REST)  # between the end and what was left out
         self.opt_over = (self.mark, list(step.acc), step.start)
 
 

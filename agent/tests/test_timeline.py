@@ -1269,3 +1269,18 @@ def test_gradients_for_their_own_sake(loop, steps):
         hand.step(loop)
     loop.t.finish()
     assert loop.steps() == [] and loop.t.loop()["steps"] == ""
+
+
+def test_optimizers_within_the_backward_pass(loop):
+    """One for each parameter, that steps as soon as its gradient is there: the rest of the pass is the pass."""
+    for _ in range(3):
+        loop.module(20)
+        loop.t.backward_begin(FWD)
+        for key in (1, 2):
+            loop.spend(30)
+            loop.optimizer(5, key)
+        loop.spend(10)
+        loop.t.backward_end(BWD)
+        loop.spend(7)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(107, [7, 0, 0, 20, 70, 10])] * 2 + [(100, [0, 0, 0, 20, 70, 10])]
