@@ -790,3 +790,19 @@ def test_a_loader_that_another_thread_reads(watch):
     )
     assert len(seen.column("number")) == 30 and seen.all("loop")[-1]["epochs"] == "loop"
     assert seen.column("epoch") == [0] * 10 + [2] * 10 + [3] * 10
+
+
+def test_the_device_is_where_the_parameters_are(watch):
+    """The loss is worked out on the CPU: only the parameters tell. The meta device stands for one that is none."""
+    seen = watch(
+        """
+    import torch
+    there = torch.nn.Parameter(torch.ones(4, device="meta"))
+    here = torch.nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([here, there], lr=0.1, foreach=False)
+    for _ in range(3):
+        here.sum().backward()
+        optimizer.step()
+    """
+    )
+    assert [e["type"] for e in seen.all("device")] == ["cpu", "meta"]

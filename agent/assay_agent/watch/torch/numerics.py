@@ -222,13 +222,10 @@ def on_scale(outputs):
 
 @guest.hook
 def on_step(optimizer):
-    """Before an optimizer steps: where its parameters are, and on a sampled step, whether its gradients are finite."""
-    for group in optimizer.param_groups[:1]:
-        for parameter in group["params"][:1]:
-            if type(parameter) in (_torch.nn.Parameter, _torch.Tensor):
-                with _torch._C.DisableTorchFunction():
-                    trains_on(parameter.device.type)
+    """Before an optimizer steps: on a sampled step, where its parameters are, and whether its gradients are finite."""
     step = T.current()
+    if step < 3 or step % GRADS_EVERY == 0:
+        _look_where(optimizer)
     if step % GRADS_EVERY and step != 1:
         return
     if T.in_opt or own_window or observed():
@@ -265,6 +262,15 @@ def on_step(optimizer):
         t = T.boundary()
         T.heavy_ns += t - began
         T.skip(began, t)
+
+
+def _look_where(optimizer):
+    """The device of what an optimizer steps: of its first parameter that is not on the CPU."""
+    groups = [group["params"] for group in optimizer.param_groups]
+    with _torch._C.DisableTorchFunction():
+        kinds = {p.device.type for group in groups for p in group[:1] + group[-1:] if isinstance(p, _torch.Tensor)}
+    for kind in sorted(kinds - {"cpu"}) or sorted(kinds):
+        trains_on(kind)
 
 
 def waited():
