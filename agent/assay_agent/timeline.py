@@ -135,7 +135,7 @@ class Timeline:
         self.told_by = ""  # how epochs are told: loader, loop, scheduler, evaluation; "": not at all
         self.turn = None  # of the last step
         self.unsteady = False  # the loop around the loop is not the same for all steps, or turns with each
-        self.marks = {}  # scheduler, evaluation -> the step after which it came, until that is seen to be an epoch's end
+        self.marks = {}  # scheduler, evaluation -> the step after which it came, until an epoch is seen to end there
         self.marked = {}  # scheduler, evaluation -> the step after which it came last
         self.often = set()  # those of them that come with each step
         self.aside = None  # a model is being evaluated: its key, since when, and what had been counted
@@ -187,13 +187,13 @@ class Timeline:
         return self.owner == get_ident()
 
     def trains(self):
-        """As mine, asked by what only a thread that trains does. Another thread gives way to it where it has only called
-        modules or read data so far, and where it has ended."""
+        """As mine, asked by what only a thread that trains does. Another thread gives way to it where it has only
+        called modules or read data so far, and where it has ended."""
         me = get_ident()
         if not self.trained():
             if self.owner not in (None, me):
                 self.lost()
-            if self.reader not in (None, me):  # a loader that another thread reads ahead: which batch is used is not seen
+            if self.reader not in (None, me):  # another thread reads ahead: which batch is used is not seen
                 self.batch = self.step.batch = None
                 self.waiting = self.given = self.used = 0
         elif self.owner != me:
@@ -549,8 +549,8 @@ class Timeline:
         self.step, self.snapshot = rest, None
 
     def close_looped(self, closed, at, parts):
-        """Close what was the beginning of a step that stays open. parts: optimizer steps of it, or backward passes of one
-        by hand."""
+        """Close what was the beginning of a step that stays open. parts: optimizer steps of it, or backward passes of
+        one by hand."""
         # What was on until now has touched the step that is half over, whether or not it ends with
         # the one that is closed.
         kind = self.active or (self.coming if self.planned else "")
@@ -750,8 +750,8 @@ class Timeline:
     # -- what is said once in a while ---------------------------------------------------------------------------------
 
     def evaluates(self, key):
-        """A model, known by its key, is put into evaluation mode. The step that was made is over, and what is done until
-        it trains again belongs to none, unless something trains meanwhile."""
+        """A model, known by its key, is put into evaluation mode. The step that was made is over, and what is done
+        until it trains again belongs to none, unless something trains meanwhile."""
         if self.busy or self.in_opt:
             return
         if self.over() and self.snapshot is None:

@@ -21,7 +21,9 @@ _EPOCH = re.compile(r"(?:i|n|cur|current|this)?_?epochs?_?(?:i|idx|index|no|nr|n
 # How many there are to be, and what else bears the word.
 _NO_EPOCH = re.compile(r"n_?epochs?|i?_?epochs|num_?epochs?|epochs?_?(?:num|n|count)|.*epochs.*", re.I)
 # Loops of other things than passes over the data.
-_OTHER = re.compile(r"seed|fold|trial|run|rep|episode|game|env|task|layer|job|worker|rank|agent|experiment|rollout", re.I)
+_OTHER = re.compile(
+    r"seed|fold|trial|run|rep|episode|game|env|task|layer|job|worker|rank|agent|experiment|rollout", re.I
+)
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, whose variables lie in its frame
 _FRAMES = 100  # of a stack that are looked at
 
@@ -155,7 +157,8 @@ def _loops(code):
             head = None
         elif head is not None and not at.opname.startswith(("UNPACK", "CACHE", "NOP", "NOT_TAKEN")):
             head = None
-        if at.opcode in _JUMPS and type(at.argval) is int and at.argval <= at.offset and "NO_INTERRUPT" not in at.opname:
+        back = at.opcode in _JUMPS and type(at.argval) is int and at.argval <= at.offset
+        if back and "NO_INTERRUPT" not in at.opname:
             start = prefixed.get(at.argval, at.argval)
             if found.get(start, -1) < at.offset:
                 found[start] = at.offset

@@ -1117,7 +1117,8 @@ def test_a_loop_that_is_not_around_all_steps_is_none_of_epochs(turned):
 
 
 def test_epochs_by_a_scheduler(turned):
-    assert passes(turned, 3, 4, between=lambda epoch: turned.t.may_end_epoch("scheduler")) == [0] * 4 + [2] * 4 + [3] * 4
+    epochs = passes(turned, 3, 4, between=lambda epoch: turned.t.may_end_epoch("scheduler"))
+    assert epochs == [0] * 4 + [2] * 4 + [3] * 4
     assert turned.t.loop()["epochs"] == "scheduler"
 
 

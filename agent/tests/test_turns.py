@@ -23,6 +23,9 @@ def told():
     return found and (found.name, found.value, found.named)
 
 
+TWO_LOOPS = "def run(step%s):\n seen = []\n for %s in range(2):\n  for i in range(1):\n   seen.append(step())\n"
+
+
 def test_a_loop_around_a_loop():
     seen = []
     for e in range(2):
@@ -103,7 +106,7 @@ def test_enumerate_and_more_variables():
 
 def test_long_loops():
     """Jumps of more than 255 instructions have a prefix."""
-    code = "def run(step):\n seen = []\n for e in range(2):\n  for i in range(1):\n   seen.append(step())\n   if not seen:\n"
+    code = TWO_LOOPS % ("", "e") + "   if not seen:\n"
     code += "    print(seen)\n" * 400 + " return seen"
     space = {}
     exec(compile(code, __file__, "exec"), space)
@@ -112,9 +115,9 @@ def test_long_loops():
 
 @pytest.mark.parametrize("name", ["seed", "i_episode", "fold", "trial", "n_run"])
 def test_loops_of_other_things(name):
-    code = "def run(step):\n seen = []\n for %s in range(2):\n  for i in range(1):\n   seen.append(step())\n return seen"
+    code = TWO_LOOPS + " return seen"
     space = {}
-    exec(compile(code % name, __file__, "exec"), space)
+    exec(compile(code % ("", name), __file__, "exec"), space)
     assert space["run"](step) == [None, None]
 
 
@@ -166,7 +169,7 @@ def test_what_the_script_was_given_by_locals_stays_as_it_was():
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="what exec sets is gone from 3.13 on")
 @pytest.mark.parametrize("way", ["model.eval()", "exec('a = 1'); eval('a')"])
 def test_methods_of_those_names_are_something_else(way):
-    code = "def run(step, model):\n seen = []\n for e in range(2):\n  for i in range(1):\n   seen.append(step())\n  %s\n return seen"
+    code = TWO_LOOPS % (", model", "e") + "  %s\n return seen"
     space = {}
     exec(compile(code % way, __file__, "exec"), space)
     model = type("Model", (), {"eval": lambda self: None})()

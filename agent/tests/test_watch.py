@@ -656,7 +656,7 @@ def test_functional_steps(watch):
 GRADIENTS = {
     "nothing is done with": "loss_of(x, y).backward()",
     "are of the inputs": "x = x.clone().requires_grad_(); torch.autograd.grad(loss_of(x, y), x)",
-    "attack the inputs": "x = x.clone().requires_grad_(); model.zero_grad(); loss_of(x, y).backward(); x + x.grad.sign()",
+    "attack the inputs": "x = x.clone().requires_grad_(); model.zero_grad(); loss_of(x, y).backward(); x.grad.sign()",
 }
 
 

@@ -8,8 +8,8 @@ import (
 	"assay/internal/evidence"
 )
 
-// told is a stream of 40 steps whose agent says how the loop's steps and epochs were told; the first ten steps were told
-// no epoch, as where no loader counts.
+// told is a stream of 40 steps whose agent says how the loop's steps and epochs were told; the first ten steps were
+// told no epoch, as where no loader counts.
 func told(loop map[string]any, loaders ...map[string]any) *stream {
 	s := newStream()
 	s.parts = [6]int64{0, 0, 8, 4, 5, 3}
@@ -30,7 +30,8 @@ func told(loop map[string]any, loaders ...map[string]any) *stream {
 
 // TestEpochsWithoutALoader: the steps that were told none were the first epoch; it is said by what they were told.
 func TestEpochsWithoutALoader(t *testing.T) {
-	run := told(map[string]any{"steps": "optimizer", "epochs": "loop", "name": "e", "where": "/home/u/p/t.py:3"}).f.Finish()
+	run := told(map[string]any{"steps": "optimizer", "epochs": "loop", "name": "e",
+		"where": "/home/u/p/t.py:3"}).f.Finish()
 	if l := run.Loop; l == nil || *l != (evidence.Loop{Steps: "optimizer", Epochs: "loop", Name: "e",
 		Where: "/home/u/p/t.py:3"}) {
 		t.Errorf("%+v", l)

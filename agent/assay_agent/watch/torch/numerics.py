@@ -126,8 +126,8 @@ def on_backward(roots, leaf=None):
 
 
 def trains_on(kind):
-    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while the
-    parameters are elsewhere: then that is the device."""
+    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while
+    the parameters are elsewhere: then that is the device."""
     global _kind
     if kind == "cpu" and _kind:
         kind = _kind
@@ -171,8 +171,8 @@ def _read(tensor):
 
 
 def content(tensor):
-    """The beginning of what a tensor holds, to be compared with another time's: bytes, or on a device a tensor, which only
-    a comparison waits for. None where it is not looked at."""
+    """The beginning of what a tensor holds, to be compared with another time's: bytes, or on a device a tensor, which
+    only a comparison waits for. None where it is not looked at."""
     if type(tensor) not in (_torch.Tensor, _torch.nn.Parameter) or tensor.layout != _torch.strided:
         return None
     with _torch._C.DisableTorchFunction():
