@@ -135,7 +135,8 @@ func TestLoaderForEvaluationAlone(t *testing.T) {
 func TestEndlessLoader(t *testing.T) {
 	s := newStream()
 	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
-	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 8, "batches": 1250000000, "endless": true})
+	s.send(1, map[string]any{"ev": "loader", "id": 1, "dataset": "D", "batch": 8, "batches": 1250000000,
+		"endless": true})
 	s.steps(0, 1, 30, 0, plainSteps)
 	s.send(1, map[string]any{"ev": "loop", "steps": "optimizer", "epochs": "", "loader": 1})
 	run := s.f.Finish()
