@@ -75,6 +75,7 @@ class Timeline:
         self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
         # (framework): one that computes by another updates; true where the other takes the update for its own's
         self.update_hooks = []
+        self.moved = None  # () -> whether parameters have changed since the first one
         self.reset()
 
     def reset(self):
@@ -136,15 +137,17 @@ class Timeline:
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
         self.by_hand = False  # no optimizer steps: the script updates its parameters itself
         self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
+        self.within = False  # an optimizer has stepped within the backward pass that is under way
         self.whole = True  # the last backward pass was no derivative within a loss
         self.maybe = []  # (step, time) of steps by hand, while an optimizer may still come
+        self.reader = None  # thread that read the last batch
         self.feeds = 0  # serial of the loader that the last step has its batch of
         self.endless = set()  # serials of loaders whose passes do not end
         self.strangers = 0  # backward passes and optimizer steps of threads that are not watched
         self.told_by = ""  # how epochs are told: loader, loop, scheduler, evaluation; "": not at all
         self.turn = None  # of the last step
         self.unsteady = False  # the loop around the loop is not the same for all steps, or turns with each
-        self.marks = {}  # scheduler, evaluation -> the step after which it came, until that is seen to be an epoch's end
+        self.marks = {}  # scheduler, evaluation -> the step after which it came, until an epoch is seen to end there
         self.marked = {}  # scheduler, evaluation -> the step after which it came last
         self.often = set()  # those of them that come with each step
         self.aside = None  # a model is being evaluated: its key, since when, and what had been counted
@@ -206,17 +209,27 @@ class Timeline:
         return self.owner == get_ident()
 
     def trains(self):
-        """As mine, asked by what only a thread that trains does. Another thread gives way to it where it has only called
-        modules or read data so far, and where it has ended."""
-        if self.mine():
-            return True
-        if (self.backwards or self.counts["optimizer"]) and self.owner in sys._current_frames():
-            self.strangers += 1
-            return False
-        self.owner = get_ident()
-        self.close_last()
-        self.lost()
+        """As mine, asked by what only a thread that trains does. Another thread gives way to it where it has only
+        called modules or read data so far, and where it has ended."""
+        me = get_ident()
+        if not self.trained():
+            if self.owner not in (None, me):
+                self.lost()
+            if self.reader not in (None, me):  # another thread reads ahead: which batch is used is not seen
+                self.batch = self.step.batch = None
+                self.waiting = self.given = self.used = 0
+        elif self.owner != me:
+            if self.owner in sys._current_frames():
+                self.strangers += 1
+                return False
+            self.close_last()
+            self.lost()
+        self.owner = me
         return True
+
+    def trained(self):
+        """Whether the thread that is watched has trained, and did not only call modules or read data."""
+        return self.backwards > 0 or self.counts["optimizer"] > 0
 
     def settle(self, t, phase):
         """Charge the gap and the time up to t to a phase."""
@@ -447,7 +460,9 @@ class Timeline:
             if self.snapshot is None:
                 self.snapshot = self.step_at(*self.opt_over)
             self.close(*self.snapshot)
-        elif self.passed is not None and (self.by_hand or self.maybe or self.touched()):
+        elif self.passed is not None and (
+            self.by_hand or (self.maybe or self.touched()) and (self.moved is None or self.moved())
+        ):
             closed, at = self.snapshot or self.step_at(*self.passed)
             self.snapshot = self.passed = None
             self.closes_by_hand(closed)
@@ -526,6 +541,7 @@ class Timeline:
                 self.waiting = self.given = self.used = 0
             self.waiting += 1
             self.given += 1
+            self.reader = get_ident()
         if self.sync is not None:
             self.phase_over(phase)
 
@@ -574,8 +590,8 @@ class Timeline:
         self.step, self.snapshot = rest, None
 
     def close_looped(self, closed, at, parts):
-        """Close what was the beginning of a step that stays open. parts: optimizer steps of it, or backward passes of one
-        by hand."""
+        """Close what was the beginning of a step that stays open. parts: optimizer steps of it, or backward passes of
+        one by hand."""
         # What was on until now has touched the step that is half over, whether or not it ends with
         # the one that is closed.
         kind = self.active or (self.coming if self.planned else "")
@@ -698,6 +714,10 @@ class Timeline:
         self.seen_forward = False
         if self.sync is not None:
             self.phase_over(phase)
+        if self.within:
+            self.within = False
+            self.settle(self.mark, phase)
+            self.opt_over = self.mark, list(self.step.acc), self.step.start
         if self.whole and self.touched is not None and not self.counts["optimizer"]:
             self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
             if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
@@ -726,7 +746,11 @@ class Timeline:
         enough = min(BY_HAND, self.limit_steps or BY_HAND)
         waited = len(self.maybe) > 2 and t - self.maybe[0][1] > BY_HAND_NS
         if self.by_hand or waited or len(self.maybe) >= enough:
-            self.close_all_by_hand()
+            if self.by_hand or self.moved is None or self.moved():
+                self.close_all_by_hand()
+            else:  # gradients are wanted for their own sake: an attack, an attribution
+                self.gathers()
+                self.touched = None
             self.skip(t, now())
 
     def close_all_by_hand(self):
@@ -752,7 +776,11 @@ class Timeline:
         if self.in_opt and (key != self.opt_key or seen == self.opt_seen):
             self.in_opt += 1  # an optimizer that wraps another, or a step that was wrapped and hooked twice
             return
-        self.settle(t, REST)
+        if self.busy:  # one that steps within a backward pass, as soon as a gradient is there
+            self.gap += t - self.mark
+            self.mark, self.within = t, True
+        else:
+            self.settle(t, REST)
         if not self.opened:
             self.open()
         if self.passed is not None:
@@ -779,7 +807,11 @@ class Timeline:
             return
         t = self.boundary()
         self.ended = t
-        self.settle(t, phase)
+        if self.busy:
+            self.step.acc[phase] += t - self.mark
+            self.mark = t
+        else:
+            self.settle(t, phase)
         self.in_opt = 0
         self.base = REST
         self.seen_forward = False
@@ -795,15 +827,16 @@ class Timeline:
             self.kind = self.active
         if self.looped and not self.planned and len(step.opts) >= self.round:
             self.plan()
-        self.settle(self.mark, REST)  # between the end and what was left out
+        if not self.busy:
+            self.settle(self.mark, REST)  # between the end and what was left out
         self.opt_over = (self.mark, list(step.acc), step.start)
 
 
     # -- what is said once in a while ---------------------------------------------------------------------------------
 
     def evaluates(self, key):
-        """A model, known by its key, is put into evaluation mode. The step that was made is over, and what is done until
-        it trains again belongs to none, unless something trains meanwhile."""
+        """A model, known by its key, is put into evaluation mode. The step that was made is over, and what is done
+        until it trains again belongs to none, unless something trains meanwhile."""
         if self.busy or self.in_opt:
             return
         if self.over() and self.snapshot is None:

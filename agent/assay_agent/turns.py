@@ -21,7 +21,9 @@ _EPOCH = re.compile(r"(?:i|n|cur|current|this)?_?epochs?_?(?:i|idx|index|no|nr|n
 # How many there are to be, and what else bears the word.
 _NO_EPOCH = re.compile(r"n_?epochs?|i?_?epochs|num_?epochs?|epochs?_?(?:num|n|count)|.*epochs.*", re.I)
 # Loops of other things than passes over the data.
-_OTHER = re.compile(r"seed|fold|trial|run|rep|episode|game|env|task|layer|job|worker|rank|agent|experiment|rollout", re.I)
+_OTHER = re.compile(
+    r"seed|fold|trial|run|rep|episode|game|env|task|layer|job|worker|rank|agent|experiment|rollout", re.I
+)
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, whose variables lie in its frame
 _FRAMES = 100  # of a stack that are looked at
 
@@ -118,31 +120,49 @@ def _read(code):
     if not place.is_user(code):
         return None
     names = code.co_varnames + code.co_cellvars if code.co_flags & _OPTIMIZED else code.co_names
-    if {"locals", "vars", "exec", "eval"} & set(code.co_names) and code.co_flags & _OPTIMIZED and not _PROXY:
+    if code.co_flags & _OPTIMIZED and not _PROXY and _asks_for_locals(code):
         return None  # what is read of the frame would be written to the dictionary that the script was given
     epochs = tuple(n for n in names if _EPOCH.fullmatch(n) and not _NO_EPOCH.fullmatch(n))
     loops = _loops(code)
     return (epochs, loops) if epochs or loops else None
 
 
+def _asks_for_locals(code):
+    """Whether a function calls what gives it its own variables as a dictionary, or reads or writes that."""
+    if not {"locals", "vars", "exec", "eval"} & set(code.co_names):
+        return False
+    return any(
+        at.opname in ("LOAD_GLOBAL", "LOAD_NAME") and at.argval in ("locals", "vars", "exec", "eval")
+        for at in dis.get_instructions(code)
+    )
+
+
 def _loops(code):
     """(start, end, variable, line) of each loop, the innermost first; variable is "" of a while."""
     found, variable, lines = {}, {}, {}
     line, head = code.co_firstlineno, None
+    prefix, prefixed = None, {}  # jumps of long loops go to the prefix of an instruction
     for at in dis.get_instructions(code):
         if at.starts_line is not None and at.starts_line is not False:
             line = getattr(at, "line_number", None) or (line if at.starts_line is True else at.starts_line)
+        if at.opname == "EXTENDED_ARG":
+            prefix = at.offset if prefix is None else prefix
+            continue
+        if prefix is not None:
+            prefixed[prefix], prefix = at.offset, None
         if at.opname == "FOR_ITER":
             found[at.offset], lines[at.offset], head = at.argval, line, at.offset
         elif head is not None and at.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF")):
             variable[head] = at.argval[0] if type(at.argval) is tuple else at.argval
             head = None
-        elif head is not None and not at.opname.startswith(("UNPACK", "CACHE", "EXTENDED", "NOP", "NOT_TAKEN")):
+        elif head is not None and not at.opname.startswith(("UNPACK", "CACHE", "NOP", "NOT_TAKEN")):
             head = None
-        if at.opcode in _JUMPS and type(at.argval) is int and at.argval <= at.offset and "NO_INTERRUPT" not in at.opname:
-            if found.get(at.argval, -1) < at.offset:
-                found[at.argval] = at.offset
-                lines.setdefault(at.argval, line)
+        back = at.opcode in _JUMPS and type(at.argval) is int and at.argval <= at.offset
+        if back and "NO_INTERRUPT" not in at.opname:
+            start = prefixed.get(at.argval, at.argval)
+            if found.get(start, -1) < at.offset:
+                found[start] = at.offset
+                lines.setdefault(start, line)
     return sorted(((start, end, variable.get(start, ""), lines[start]) for start, end in found.items()), reverse=True)
 
 

@@ -1133,7 +1133,8 @@ def test_a_loop_that_is_not_around_all_steps_is_none_of_epochs(turned):
 
 
 def test_epochs_by_a_scheduler(turned):
-    assert passes(turned, 3, 4, between=lambda epoch: turned.t.may_end_epoch("scheduler")) == [0] * 4 + [2] * 4 + [3] * 4
+    epochs = passes(turned, 3, 4, between=lambda epoch: turned.t.may_end_epoch("scheduler"))
+    assert epochs == [0] * 4 + [2] * 4 + [3] * 4
     assert turned.t.loop()["epochs"] == "scheduler"
 
 
@@ -1274,3 +1275,29 @@ def test_a_thread_that_has_ended_gives_way(loop):
     train(loop)
     loop.t.finish()
     assert len(loop.steps()) == 2
+
+
+@pytest.mark.parametrize("steps", [3, timeline.BY_HAND + 30])
+def test_gradients_for_their_own_sake(loop, steps):
+    """Cleared after each pass, and the parameters stay as they are: no steps."""
+    hand = Hand(loop)
+    loop.t.moved = lambda: False
+    for _ in range(steps):
+        hand.step(loop)
+    loop.t.finish()
+    assert loop.steps() == [] and loop.t.loop()["steps"] == ""
+
+
+def test_optimizers_within_the_backward_pass(loop):
+    """One for each parameter, that steps as soon as its gradient is there: the rest of the pass is the pass."""
+    for _ in range(3):
+        loop.module(20)
+        loop.t.backward_begin(FWD)
+        for key in (1, 2):
+            loop.spend(30)
+            loop.optimizer(5, key)
+        loop.spend(10)
+        loop.t.backward_end(BWD)
+        loop.spend(7)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(107, [7, 0, 0, 20, 70, 10])] * 2 + [(100, [0, 0, 0, 20, 70, 10])]

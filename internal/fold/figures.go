@@ -571,7 +571,7 @@ func (b *builder) epochs() {
 	case !b.byPasses():
 		b.unknown("epoch.steps", "1", "no epoch was run to its end")
 	default:
-		b.unknown("epoch.steps", "1", "the loader's length is not known (an iterable dataset) and no pass ended")
+		b.unknown("epoch.steps", "1", "the loader's length is not known (it has none, or only code of the script's would tell), and no pass ended")
 	}
 	steps := b.run.Figure("epoch.steps")
 	if steps.Known() && len(b.steady) > 0 {

@@ -29,6 +29,10 @@ func (b *builder) findings() {
 			p.words().step, "%s", b.noSteps())
 	}
 	b.threads()
+	if p.loop != nil && p.loop.Strangers {
+		b.find("other-threads", evidence.Note, evidence.Measured, "", "",
+			"other threads of the process made backward passes or optimizer steps as well: they are in no figure")
+	}
 	asked := b.f.start.Target
 	if want, got := asked.MustShow(), run.Target.Device; want != "" && got != "" && got != want && !asked.Rehearsal() {
 		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",

@@ -10,8 +10,8 @@ import (
 // maxName is how long a variable's name may be, and a place, bytes.
 const maxName = 1000
 
-// loop says how steps and epochs were told, and gives the steps their epochs accordingly. Where no loader counts, epochs
-// come to be known at the end of the first: the steps until then were told none, and are its own.
+// loop says how steps and epochs were told, and gives the steps their epochs accordingly. Where no loader counts,
+// epochs come to be known at the end of the first: the steps until then were told none, and are its own.
 func (b *builder) loop() {
 	e := b.p.loop
 	if e == nil {
@@ -55,8 +55,8 @@ func (b *builder) byPasses() bool {
 }
 
 // trainingLoader is the loader that gives the training steps their batches. Earlier agents did not say which: then the
-// first that was read, since a training loop reads its own before it evaluates, with few exceptions; where several exist
-// the one whose number of batches fits the steps of an epoch.
+// first that was read, since a training loop reads its own before it evaluates, with few exceptions; where several
+// exist the one whose number of batches fits the steps of an epoch.
 func (b *builder) trainingLoader() (LoaderEvent, bool) {
 	if !b.fromLoader() {
 		return LoaderEvent{}, false
@@ -118,8 +118,8 @@ func (b *builder) noSteps() string {
 	case len(p.steps) > 0:
 		return fmt.Sprintf("only %d steps were seen", len(p.steps))
 	case p.loop != nil && p.loop.Backward:
-		return "backward passes were seen, but no optimizer stepped after them, and nothing else changed the " +
-			"parameters or cleared their gradients"
+		return "backward passes were seen, but no optimizer stepped after them, and what their gradients are of " +
+			"was not changed otherwise"
 	case p.loop != nil && p.loop.Module:
 		return "models were called, but there was neither a backward pass nor an optimizer step"
 	case p.device.Type != "":

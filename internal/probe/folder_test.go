@@ -250,7 +250,8 @@ func TestOperators(t *testing.T) {
 	run = withProfile(evidence.Profile{Trace: "trace-17.json"})
 	operators(run, dir, secrets)
 	left, _ := filepath.Glob(filepath.Join(dir, "trace*"))
-	if want := []string{other + ".gz", path + ".gz"}; run.Profile.Trace != "trace-17.json.gz" || !slices.Equal(left, want) {
+	want := []string{other + ".gz", path + ".gz"}
+	if run.Profile.Trace != "trace-17.json.gz" || !slices.Equal(left, want) {
 		t.Errorf("%+v, left %v", run.Profile, left)
 	}
 	write(t, path, "{")

@@ -734,7 +734,7 @@ func tables(run *evidence.Run) []table {
 	basis := string(usualBasis(run))
 
 	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: basis + "; memory at the end of the epoch",
-		Empty: orElse(blind(run), "no training loader was seen"),
+		Empty: orElse(blind(run), noEpoch(run)),
 		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true},
 			{"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
 	for _, e := range run.Epochs {

@@ -29,6 +29,10 @@ func TestSays(t *testing.T) {
 			}
 		})
 	}
+	loop := func(run *evidence.Run, l evidence.Loop) *evidence.Run {
+		run.Loop, run.Subject.Dir = &l, "/p"
+		return run
+	}
 	seen := []evidence.Process{{Observed: true, Steps: 3}}
 	lost := evidence.Unknown("host.cpu.lost", "ratio", "no sample")
 	stepTime := known("step.time", .01, "s")
@@ -112,7 +116,18 @@ func TestSays(t *testing.T) {
 			"7 training steps"},
 		"steps of a process": {extent(of(func(r *evidence.Run) {
 			r.Processes = []evidence.Process{{Steps: 9}, {Steps: 3, Observed: true}}
-		})), "3 training steps"},
+		})), "3 training steps in one of 2 processes that trained"},
+		"by hand": {extent(loop(epochs(true, true), evidence.Loop{Steps: evidence.ByHand, Epochs: evidence.ByLoader})),
+			"10 training steps, updated by hand, in 2 epochs"},
+		"by hand, no epochs": {extent(loop(of(func(r *evidence.Run) { r.Windows = []evidence.Window{{Last: 7}} }),
+			evidence.Loop{Steps: evidence.ByHand})), "7 training steps, updated by hand"},
+		"by a loop": {extent(loop(epochs(true, true), evidence.Loop{Epochs: evidence.ByLoop, Name: "e",
+			Where: "/p/t.py:3"})),
+			"10 training steps in 2 epochs (turns of the loop over e, t.py:3)"},
+		"by evaluation, one whole": {extent(loop(epochs(true, false), evidence.Loop{Epochs: evidence.ByEvaluation})),
+			"10 training steps in 2 epochs (1 complete; from one evaluation to the next)"},
+		"by a scheduler": {extent(loop(epochs(true), evidence.Loop{Epochs: evidence.ByScheduler})),
+			"5 training steps in 1 epoch (from one step of the learning rate's scheduler to the next)"},
 		"length by its ends": {extent(of(func(r *evidence.Run) {
 			r.Started, r.Ended = epoch0, epoch0.Add(1500*time.Millisecond)
 		})), "no training step was seen, 1.50 s"},

@@ -313,12 +313,29 @@ func extent(run *evidence.Run) string {
 		s += " (" + how + ")"
 	}
 	s = strings.TrimSuffix(s, ",")
+	trained := 0
+	for _, p := range run.Processes {
+		if p.Steps > 0 {
+			trained++
+		}
+	}
+	if trained > 1 {
+		s += fmt.Sprintf(" in one of %d processes that trained", trained)
+	}
 	if f := run.Figure("run.time"); f.Known() {
 		s += ", " + unit.Seconds(*f.Value)
 	} else if d := run.Ended.Sub(run.Started).Seconds(); d > 0 {
 		s += ", " + unit.Seconds(d)
 	}
 	return s
+}
+
+// noEpoch says why there is no epoch.
+func noEpoch(run *evidence.Run) string {
+	if f := run.Figure("epoch.time"); f.Missing != "" {
+		return strings.TrimPrefix(f.Missing, "no epoch was seen: ")
+	}
+	return "no training loader was seen"
 }
 
 // epochsTold says how epochs were told, where that was not by a loader's passes; "" where it was, or is not known.

@@ -21,7 +21,7 @@ def clear():
 
 def install(torch, config):
     module = torch.autograd
-    hand.install(torch)
+    hand.install(torch, numerics.content)
     compiling = compiling_test(torch)
 
     @guest.hook

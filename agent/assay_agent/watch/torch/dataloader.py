@@ -10,7 +10,9 @@ DATA = T.phase("data", 10, "data", "waiting for the loader")
 _serial = 0
 _loaders = {}  # id -> (weak reference to the loader, serial)
 _passes = {}  # id -> (weak reference to the iterator, (loader serial, iterator serial))
-ENDLESS = 1000  # times that a pass gives each sample: whoever asks for more wants it to go on
+# Times that a pass gives each sample, and samples of a pass where it is not known how many there are: whoever asks for
+# more wants it to go on.
+ENDLESS, ENDLESS_SAMPLES = 1000, 10**9
 takeover = None  # set by only.py: called with (iterator, original next) once the loop is known
 
 
@@ -82,6 +84,8 @@ def install(torch, config):
     def end(error):
         global _fetching
         iterator, _fetching = _fetching, None
+        if T.trained() and not T.mine():
+            return  # a thread that reads ahead had begun before the first step was made: it has been given up
         if error is None:
             # What is read without gradients is no batch of a training step.
             T.fetch_end(DATA, _known(_passes, iterator) or (0, 0) if torch.is_grad_enabled() else None)
@@ -101,7 +105,7 @@ _starting = None  # [loader, the iterator that was made for it] while its iter()
 
 def _watched():
     """A loader may be read by a prefetching thread; before anybody has trained, any thread may be the one."""
-    return T.on and (T.owner is None or T.mine()) and T.free()
+    return T.on and (not T.trained() or T.mine()) and T.free()
 
 
 def _register(loader, iterator):
@@ -137,6 +141,9 @@ def describe(loader, serial):
         "batches": None,
         "endless": False,
     }
+    samples = getattr(getattr(loader, "sampler", None), "__dict__", {}).get("_num_samples")
+    if type(samples) is int and samples >= ENDLESS_SAMPLES:
+        event["endless"] = True
     if _counts(dataset):
         event["length"] = _length(dataset)
         sampler = getattr(loader, "batch_sampler", None)

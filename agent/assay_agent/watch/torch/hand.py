@@ -12,21 +12,24 @@ from ...timeline import T
 NODES = 1000  # of a graph that are looked at for a leaf
 
 _torch = None
+_content = None  # of a tensor: what can be compared with what it was
+_first = None  # (weak reference to the leaf of the first pass, its content)
 _last = None  # (weak reference to the leaf, its version, id and version of its gradient, its shape) as a pass left them
 _leaf = None  # weak reference to that of the pass that has begun
 _backward = False  # Tensor.backward was called: then passes of autograd.grad are parts of losses
 
 
-def install(torch):
-    global _torch
-    _torch = torch
-    T.touched = touched
+def install(torch, content):
+    """content: of a tensor, something that equals() another; None where it is not asked."""
+    global _torch, _content
+    _torch, _content = torch, content
+    T.touched, T.moved = touched, moved
 
 
 def clear():
     """A forked child has trained nothing."""
-    global _last, _leaf, _backward
-    _last, _leaf, _backward = None, None, False
+    global _first, _last, _leaf, _backward
+    _first, _last, _leaf, _backward = None, None, None, False
 
 
 def begins(roots):
@@ -44,7 +47,9 @@ def begins_for(inputs, create_graph):
     """A pass of autograd.grad for inputs begins. Returns whether it is one that may end in an update: no derivative
     within a loss; and the input that stands for all, or None."""
     global _leaf
+    global _single
     leaf = first(inputs)
+    _single = isinstance(inputs, _torch.Tensor) or type(inputs) in (list, tuple) and len(inputs) == 1
     whole = not create_graph
     functorch = getattr(_torch._C, "_functorch", None)
     if type(leaf) is _torch.Tensor and functorch is not None and functorch.is_functorch_wrapped_tensor(leaf):
@@ -85,10 +90,15 @@ def _nearest(root):
     return None
 
 
+_single = False  # the pass is for the gradient of a single tensor, which may well be data
+
+
 def over():
     """The pass is over: what its leaf is like now."""
-    global _last
+    global _first, _last
     leaf = None if _leaf is None else _leaf()
+    if _first is None and leaf is not None:
+        _first = _leaf, _content(leaf)
     _last = None if leaf is None else (_leaf, *_state(leaf))
 
 
@@ -104,7 +114,21 @@ def touched():
     if _last is None:
         return True
     leaf = _last[0]()
+    other = None if _leaf is None else _leaf()
+    if other is not leaf and not _backward and _single and type(other) is not _torch.nn.Parameter:
+        return False  # of one input after the other: how a model comes to what it says of each
     if leaf is None or _state(leaf) != _last[1:]:
         return True
-    other = None if _leaf is None else _leaf()
     return other is not None and other is not leaf and other.shape == leaf.shape
+
+
+def moved():
+    """Whether the leaf of the first pass is another than it was, or there is another one in its place. True where that
+    cannot be told."""
+    leaf = None if _first is None else _first[0]()
+    if leaf is None or _first[1] is None or _leaf is None or _leaf() is not leaf:
+        return True
+    content = _content(leaf)
+    return content is None or not (
+        _torch.equal(content, _first[1]) if isinstance(content, _torch.Tensor) else content == _first[1]
+    )

@@ -19,6 +19,7 @@ from ...timeline import T
 from . import device, hand
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
+CONTENT = 256  # bytes of a parameter that tell whether it was changed
 WAITING = 4096  # losses held on the device at most: half a kilobyte each, of what the allocator gives
 READING = 0.005  # of the time, at most, goes to reading losses while the hooks are off
 
@@ -151,8 +152,8 @@ def _look_at(roots, leaf):
 
 
 def trains_on(kind):
-    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while the
-    parameters are elsewhere: then that is the device."""
+    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while
+    the parameters are elsewhere: then that is the device."""
     global _kind
     if kind == "cpu" and _kind:
         kind = _kind
@@ -196,6 +197,22 @@ def _read(tensor):
     return convert(ctypes.string_at(tensor.data_ptr(), size))
 
 
+def content(tensor):
+    """The beginning of what a tensor holds, to be compared with another time's: bytes, or on a device a tensor, which
+    only a comparison waits for. None where it is not looked at."""
+    if type(tensor) not in (_torch.Tensor, _torch.nn.Parameter) or tensor.layout != _torch.strided:
+        return None
+    with _torch._C.DisableTorchFunction():
+        kind, size = tensor.device.type, tensor.numel() * tensor.element_size()
+        if kind == "cpu" or _on_double and kind == "mps":
+            at = tensor.data_ptr() if tensor.is_contiguous() else 0
+            return ctypes.string_at(at, min(size, CONTENT)) if at else None
+        if observed():
+            return None
+        with _torch.no_grad():
+            return tensor.detach().reshape(-1)[: CONTENT // 4].clone()
+
+
 def _look_for_division(root):
     """Whether the loss of a micro-step was divided: the last operations of its graph, at most eight back."""
     if sum(_accumulation.values()) >= 64:
@@ -232,15 +249,12 @@ def on_scale(outputs):
 
 @guest.hook
 def on_step(optimizer):
-    """Before an optimizer steps: where its parameters are, and on a sampled step, whether its gradients are finite."""
+    """Before an optimizer steps: on a sampled step, where its parameters are, and whether its gradients are finite."""
     if T.bare:
         return
-    for group in optimizer.param_groups[:1]:
-        for parameter in group["params"][:1]:
-            if type(parameter) in (_torch.nn.Parameter, _torch.Tensor):
-                with _torch._C.DisableTorchFunction():
-                    trains_on(parameter.device.type)
     step = T.current()
+    if step < 3 or step % GRADS_EVERY == 0 or T.sampled:
+        _look_where(optimizer)
     if step % GRADS_EVERY and step != 1 and not T.sampled:
         return
     if T.in_opt or own_window or observed():
@@ -277,6 +291,15 @@ def on_step(optimizer):
         t = T.boundary()
         T.heavy_ns += t - began
         T.skip(began, t)
+
+
+def _look_where(optimizer):
+    """The device of what an optimizer steps: of its first parameter that is not on the CPU."""
+    groups = [group["params"] for group in optimizer.param_groups]
+    with _torch._C.DisableTorchFunction():
+        kinds = {p.device.type for group in groups for p in group[:1] + group[-1:] if isinstance(p, _torch.Tensor)}
+    for kind in sorted(kinds - {"cpu"}) or sorted(kinds):
+        trains_on(kind)
 
 
 def waited():

@@ -178,7 +178,7 @@ def stop(why, number=None):
 
 
 def _free(path):
-    """The path, or one beside it where another process of the run has written there: each of them has its own window."""
+    """The path, or one beside it where another process of the run has written there: each has its own window."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
