@@ -368,7 +368,8 @@ def test_hooks_off_and_on_again(code):
     assert_sums(seen)
     waited = [t > 0 for t in seen.column("evaluation")]
     assert not any(waited[10:19]) and all(waited[:9]) and all(waited[21:])
-    assert set(seen.losses()) >= ({30} if code is not PLAIN else set(range(1, 10)) | set(range(23, 46)))
+    evaluated = {10, 20, 30} if code is not PLAIN else set(range(1, 46))
+    assert set(seen.losses()) <= evaluated and len(set(seen.losses())) > len(evaluated) / 2
 
 
 def test_compiling_disabled():

@@ -83,19 +83,25 @@ def _bind(original, about):
             return None
         did = set(about.did.values())
         if len(did) == 1 and within.watched():
-            _mark(about, *did.pop())
+            if _mark(about, *did.pop()):
+                return guest.at_caller(sys._getframe(3), now, original, _caught, guest.hide_site)
             return None
     seen = within.gradients, within.updates
     return guest.at_caller(sys._getframe(3), _begin, original, partial(_end, about, seen), _failed)
 
 
 def _mark(about, gradients, updates):
-    """While the hooks are off: what a call of the function does, told as it begins."""
-    if gradients:
-        gradient.mark()
+    """While the hooks are off: what a call of the function does, told as it begins. Whether its loss is to be caught."""
+    catch = gradients and gradient.mark()
     if updates:
         T.optimizer_begin(sampled.GRAPH, id(about))
         T.optimizer_end(sampled.GRAPH)
+    return catch
+
+
+@guest.hook
+def _caught(begun, args, result):
+    losses.made(_first(result), False)
 
 
 @guest.hook
