@@ -13,6 +13,7 @@ from ...timeline import T, now
 from . import sampled
 
 READING = 0.005  # of the time, at most, goes to losses while the hooks are off
+CATCHING = 5_000  # ns that it takes to have a call's result, on a machine of 2026 that is busy
 LOOKS = 3  # at a graph that the script's waiting left as it was: a long one takes time to look at
 
 _mx = None
@@ -66,14 +67,16 @@ def waited(things):
 
 
 def late():
-    """While the hooks are off: the loss of the last step may have been evaluated by now. It is looked at now and then."""
+    """While the hooks are off, as a step begins: the loss of the last one may have been evaluated by now. Whether this
+    step's is to be caught: as many are as take READING of the time."""
     global _next
     began = now()
-    loss = _made[1]() if _made is not None and began > _next else None
+    loss = None if _made is None else _made[1]()
     if loss is not None:
         if _evaluated(loss):
             _read(loss)
-        _next = now() + int((now() - began) / READING)
+        _next = now() + int((now() - began + CATCHING) / READING)
+    return began >= _next
 
 
 def _among(loss, things, level=0):
