@@ -29,7 +29,7 @@ def _heard(event, seconds, fun_name="", **_):
     if event != COMPILE and event not in TRACE or not T.on:
         return
     global _compile
-    ns = int(seconds * 1e9)
+    ns = round(seconds * 1e9)
     name = fun_name if type(fun_name) is str else ""
     if name.startswith("jit(") and name.endswith(")"):
         name = name[4:-1]
