@@ -9,9 +9,12 @@ from assay_agent import timeline, wire
 from assay_agent.watch.jax import calls, compiles, device
 
 PYTHON = pair.python_with("jax", "ASSAY_JAX_PYTHON")
-real = pytest.mark.skipif(
-    PYTHON is None, reason="jax and optax are not installed; ASSAY_JAX_PYTHON names a Python that has them"
-)
+
+
+def real(test):
+    """With JAX: some seconds each."""
+    reason = "jax and optax are not installed; ASSAY_JAX_PYTHON names a Python that has them"
+    return pytest.mark.full_set(pytest.mark.skipif(PYTHON is None, reason=reason)(test))
 
 
 # -- without JAX ----------------------------------------------------------------------------------------------------------
