@@ -94,7 +94,7 @@ class Timeline:
         self.sync = None  # set on sampled steps: waits for the device
         self.device = Device("")  # that trains, once seen
         self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
-        self.whole = None  # code of the function in which a framework tells whole steps
+        self.told_whole = None  # code of the function in which a framework tells whole steps
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
         self.batch = None  # (loader, iterator) serials of the last batch
@@ -445,14 +445,14 @@ class Timeline:
     def in_whole(self):
         """Whether a framework tells whole steps, so that what computes for it counts none: its function is on the
         stack. An exception may have ended it."""
-        if self.whole is None:
+        if self.told_whole is None:
             return False
         frame = sys._getframe(1)
         while frame is not None:
-            if frame.f_code is self.whole:
+            if frame.f_code is self.told_whole:
                 return True
             frame = frame.f_back
-        self.whole = None
+        self.told_whole = None
         return False
 
     def step_over(self, key, ref=None, batch=None):
