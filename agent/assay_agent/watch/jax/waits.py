@@ -141,7 +141,7 @@ def _over(call, waits, t, depth):
     """A call that began at t is over."""
     global _wait
     points.note(call, waits, now() - t, depth)
-    if waits and T.owner is not None and not T.busy and T.opened:
+    if waits and T.owner is not None and calls.ours() and not T.busy and T.opened:
         if _wait is None:
             _wait = T.phase("wait", 65, "wait", "the script waits for a result of the device")
         T.took(_wait, t)
