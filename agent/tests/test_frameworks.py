@@ -264,7 +264,7 @@ def test_phases_tell_what_the_device_holds(said):
 def test_a_synchronous_device_has_its_phases_looked_at(said, device, sampled):
     timeline.T.device = device
     for number in (19, 20, 21):
-        timeline.T.sync = None
+        timeline.T.sync, timeline.T.sampled = None, number == 20
         memory._sample(number, timeline.T)
         assert (timeline.T.sync is not None) == (sampled and number == 20)
 
@@ -327,15 +327,21 @@ FLOORS = [
     "guest",
     "wire",
     "process",
+    "turns",
     "timeline",
     "double.current",
     "watch.__init__",
     "watch.imports",
     "watch.adapter",
+    "watch.blocks",
     "watch.cost",
+    "watch.length",
     "watch.memory",
     "watch.points",
     "watch.tests",
+    "watch.logged",
+    "watch.seeds",
+    "watch.threads",
     "watch.frameworks",
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its

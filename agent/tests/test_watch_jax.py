@@ -146,16 +146,16 @@ def test_two_functions_that_update_in_turn_are_one_step(loop):
 
 def test_what_another_framework_tells_whole_is_not_counted_twice(loop):
     step = loop.function(calls.GRADIENT)
-    loop.T.told_whole = (lambda: None).__code__
+    loop.T.telling = (lambda: None).__code__
 
     def fit():
         for _ in range(3):
             step(Array())
 
-    loop.T.told_whole = fit.__code__
+    loop.T.telling = fit.__code__
     fit()
     assert rows(loop.T) == [] and loop.T.device.kind == "cpu", "but where it computes is said"
-    assert loop.T.in_whole() is False and loop.T.told_whole is None, "it may have ended by an exception"
+    assert loop.T.in_whole() is False and loop.T.telling is None, "it may have ended by an exception"
 
 
 def test_losses_that_the_script_reads(loop):

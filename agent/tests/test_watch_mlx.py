@@ -150,12 +150,18 @@ def compiled():
     return see(COMPILED)
 
 
+PHASES = ("forward", "graph", "backward", "optimizer", "evaluation", "rest")
+
+
+def assert_sums(seen):
+    assert [sum(parts) for parts in zip(*(seen.column(p) for p in PHASES))] == seen.column("total")
+
+
 def test_a_plain_loop(plain):
     assert plain.bare[0] == 0 and not plain.all("trouble")
     assert plain.all("framework")[0]["name"] == "mlx"
     assert plain.column("number") == list(range(1, 46))
-    assert [sum(parts) for parts in zip(*(plain.column(p) for p in ("forward", "graph", "backward", "optimizer",
-                                                                     "evaluation", "rest")))] == plain.column("total")
+    assert_sums(plain)
 
 
 def test_a_sampled_step_is_taken_apart_and_no_other(plain):
@@ -200,7 +206,8 @@ def test_a_compiled_step(compiled):
     assert set(compiled.losses()) == {10, 20, 30}, "those that the script asks for: the others are never evaluated"
 
 
-def test_accumulation_in_a_compiled_step():
+@pytest.mark.parametrize("named", ["", "update="])
+def test_accumulation_in_a_compiled_step(named):
     """As mlx-lm's trainer does it: one compiled function that updates in every second call."""
     seen = see(MODEL + """
     state = [model.state, opt.state]
@@ -219,10 +226,10 @@ def test_accumulation_in_a_compiled_step():
 
     kept = None
     for step in range(24):
-        loss, kept = train(xs[:16], ys[:16], kept, step % 2 == 1)
+        loss, kept = train(xs[:16], ys[:16], kept, NAMEDstep % 2 == 1)
         mx.eval(state, loss, kept)
     show(model.parameters())
-    """.replace("\n    ", "\n"))
+    """.replace("\n    ", "\n").replace("NAMED", named))
     assert seen.column("number") == list(range(1, 13)) and set(seen.column("micro")) == {2}
     assert len([v for e in seen.all("loss") for v in e["value"]]) == 24
 
@@ -259,13 +266,13 @@ def test_limits_are_told():
 def test_what_scripts_ask_of_functions_in_c():
     """Names, kinds, texts, copies, pickles, signatures, and what fails: as without the agent."""
     see(MODEL + """
-    import copy, inspect, pickle, re, traceback, warnings
+    import copy, inspect, pickle, re, sys, traceback, warnings
     from mlx.core import eval as mine
     def hide(text):
         return re.sub("0x[0-9a-f]+", "0x", text)
     compiled, gradient = mx.compile(lambda a, b=1: a * 2), mx.value_and_grad(lambda a: a.sum())
     for f in (mx.eval, mx.compile, mx.value_and_grad, mx.grad, mx.synchronize, mx.set_cache_limit, compiled, gradient):
-        print(hide(repr(f)), f.__name__, f.__module__, f.__doc__ and len(f.__doc__), len(dir(f)), callable(f), f.__class__)
+        print(hide(repr(f)), f.__name__, f.__module__, f.__doc__ and len(f.__doc__), len(dir(f)), callable(f), f.__class__, f.__class__.__module__, type(f))
         for ask in (pickle.dumps, copy.copy, inspect.signature, lambda f: setattr(f, "x", 1), lambda f: f.absent, hash,
                     lambda f: isinstance(f, f.__class__), lambda f: f == f, inspect.isbuiltin, inspect.isfunction):
             try:
@@ -292,8 +299,8 @@ def test_what_scripts_ask_of_functions_in_c():
                   lambda: mx.compile(), lambda: mx.eval(mx.ones((2,)) + object())):
         try:
             wrong()
-        except Exception:
-            print(hide(traceback.format_exc()))
+        except Exception as error:  # before 3.11 a script that prints it by itself sees our frames
+            print(hide(traceback.format_exc()) if sys.version_info >= (3, 11) else hide(str(error)))
     mx.value_and_grad(lambda w: w.nothing)(mx.array(1.0))
     """.replace("\n    ", "\n"))
 
@@ -322,3 +329,159 @@ def test_signals_and_exits_within_a_step():
     print(value.item())
     sys.exit(3)
     """.replace("\n    ", "\n"))
+
+
+SWITCH = """
+def switch(on):
+    import sys
+    for name in ("gradient", "compiled", "optimizer", "wait"):
+        hook = sys.modules.get("assay_agent.watch.mlx." + name)
+        if hook is not None:
+            hook.switch(on)
+    if hook is not None:
+        assert (mx.eval is vars(hook)["_places"].rows[0][2]) == (not on)
+        assert (type(vars(mx.array)["item"]).__name__ == "nb_method") == (not on)
+"""
+
+
+HALF = COMPILED.replace("""    opt.update(model, grads)
+    return loss
+""", """    return loss, grads
+""").replace("    loss = train(xs[:16], ys[:16])\n", """    loss, grads = train(xs[:16 + step % 3], ys[:16 + step % 3])  # traced again
+    opt.update(model, grads)
+""")
+
+
+@pytest.mark.parametrize("code", [PLAIN, COMPILED, HALF])
+def test_hooks_off_and_on_again(code):
+    """Steps go on being marked; what is looked at in them is not, and the framework has its own functions back."""
+    off = "    if step in (10, 20):\n        switch(step == 20)\n"
+    head, _, tail = code.partition("for step in range(")
+    first, _, rest = tail.partition("\n")
+    seen = see(head + SWITCH + "for step in range(" + first + "\n" + off + rest)
+    assert seen.bare[0] == 0 and not seen.all("trouble")
+    steps = int(first.partition(")")[0])
+    assert seen.column("number") == list(range(1, steps + 1)) and set(seen.column("micro")) == {1}
+    assert_sums(seen)
+    waited = [t > 0 for t in seen.column("evaluation")]
+    assert not any(waited[10:19]) and all(waited[:9]) and all(waited[21:])
+    assert set(seen.losses()) >= ({30} if code is not PLAIN else set(range(1, 10)) | set(range(23, 46)))
+
+
+def test_compiling_disabled():
+    """mlx-lm's users do so to look for an error: the functions then run as they are written."""
+    seen = see(COMPILED.replace("state = [", "mx.disable_compile()\nstate = ["))
+    assert seen.column("number") == list(range(1, 31)) and "sync" in seen.column("kind")
+    assert any(seen.column("forward")) and "forward" not in seen.all("unseen")[-1]["phases"]
+
+
+def test_two_models_in_turn():
+    """A GAN's loop: each model its own gradient and optimizer, one round a step."""
+    seen = see(MODEL + """
+    other, rate = Net(), optim.SGD(1e-3)
+    one, two = nn.value_and_grad(model, loss_of), nn.value_and_grad(other, loss_of)
+    for step in range(45):
+        a, grads = one(model, xs[:16], ys[:16])
+        opt.update(model, grads)
+        b, grads = two(other, xs[:16], ys[:16])
+        rate.update(other, grads)
+        mx.eval(model.parameters(), opt.state, other.parameters(), rate.state)
+    show(model.parameters())
+    show(other.parameters())
+    """.replace("\n    ", "\n"))
+    assert not seen.all("trouble") and seen.column("number") == list(range(1, 46))
+    assert set(seen.column("opts")) == {2}
+
+
+@pytest.mark.parametrize("step", [
+    "loss, grads = grad(model, xs, ys); opt.update(model, grads); mx.async_eval(model.parameters(), opt.state, loss)",
+    "loss, grads = grad(model, xs, ys); model.update(opt.apply_gradients(grads, model)); mx.eval(model.parameters())",
+    "loss, grads = grad(model, xs, ys); grads, n = optim.clip_grad_norm(grads, 1.0); opt.update(model, grads); loss.item()",
+    "grads = gradient(model.trainable_parameters()); opt.update(model, grads); mx.eval(model.state)",
+    "loss, grads = grad(model, xs, ys); both.update(model, grads); mx.eval(model.parameters(), both.state)",
+    "loss, grads = again(model, xs, ys); opt.update(model, grads); mx.eval(model.parameters())",
+    "loss, grads = halves(xs, ys); opt.update(model, grads); mx.eval(model.parameters())",
+])
+def test_other_plain_loops(step):
+    seen = see(MODEL + """
+    grad = nn.value_and_grad(model, loss_of)
+    def alone(params):
+        model.update(params)
+        return loss_of(model, xs, ys)
+    gradient = mx.grad(alone)
+    both = optim.MultiOptimizer([optim.SGD(1e-2), optim.Adam(1e-3)], [lambda name, weight: "one" in name])
+    def penalty(model, x, y):  # a gradient within the function of another
+        return loss_of(model, x, y) + mx.grad(lambda z: loss_of(model, z, y))(x).square().sum()
+    again = nn.value_and_grad(model, penalty)
+    compiled = mx.compile(lambda x, y: grad(model, x, y), inputs=model.state, outputs=model.state)
+    def halves(x, y):  # only the gradient is compiled
+        return compiled(x, y)
+    for i in range(45):
+        STEP
+    show(model.parameters())
+    """.replace("\n    ", "\n").replace("STEP", step))
+    assert seen.bare[0] == 0, seen.bare[2]
+    assert not seen.all("trouble")
+    assert seen.column("number") == list(range(1, 46)) and set(seen.column("micro")) == {1}, step
+    split = [t for name in ("forward", "backward", "optimizer") for t in seen.column(name)]
+    whole = seen.all("unseen")[-1]["phases"].get("forward", "")
+    assert any(split) == (whole == "") or "apply_gradients" in whole
+
+
+def _has(module):
+    found = subprocess.run([PYTHON, "-c", "import " + module], capture_output=True, check=False)
+    return found.returncode == 0
+
+
+@pytest.mark.full_set
+def test_the_trainer_of_mlx_lm():
+    """Unmodified: it compiles its step, evaluates the model now and then, and prints what a clock says, which is left out here."""
+    if not _has("mlx_lm"):
+        pytest.skip("mlx-lm is not installed")
+    seen = see("""
+    import contextlib, hashlib, io, tempfile
+    import mlx.core as mx, mlx.optimizers as optim
+    import numpy as np
+    from mlx_lm.models import llama
+    from mlx_lm.tuner import TrainingArgs, linear_to_lora_layers, train
+    from mlx_lm.tuner.callbacks import TrainingCallback
+    from mlx_lm.tuner.datasets import CacheDataset
+
+    mx.random.seed(1)
+    np.random.seed(1)
+    model = llama.Model(llama.ModelArgs(
+        model_type="llama", hidden_size=32, num_hidden_layers=2, intermediate_size=64, num_attention_heads=2,
+        num_key_value_heads=2, rms_norm_eps=1e-5, vocab_size=100, head_dim=16))
+    model.freeze()
+    linear_to_lora_layers(model, 2, {"rank": 4, "dropout": 0.0, "scale": 10.0})
+
+    class Tokens:
+        def __init__(self, n):
+            self.rows = [list(map(int, np.random.randint(1, 100, 20))) for _ in range(n)]
+        def __len__(self):
+            return len(self.rows)
+        def __getitem__(self, i):
+            return self.rows[i]
+        def process(self, row):
+            return row, 0
+
+    class Losses(TrainingCallback):
+        told = []
+        def on_train_loss_report(self, info):
+            self.told.append((info["iteration"], info["train_loss"]))
+        def on_val_loss_report(self, info):
+            self.told.append((info["iteration"], info["val_loss"]))
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        args = TrainingArgs(batch_size=2, iters=30, val_batches=2, steps_per_report=10, steps_per_eval=10,
+                            adapter_file=folder + "/adapters.safetensors", max_seq_length=32)
+        train(model, optim.Adam(1e-3), CacheDataset(Tokens(16)), CacheDataset(Tokens(4)), args,
+              training_callback=Losses())
+        with open(folder + "/adapters.safetensors", "rb") as f:
+            weights = hashlib.sha256(f.read()).hexdigest()
+    print(weights, [(n, float(loss).hex()) for n, loss in Losses.told])
+    """)
+    assert seen.bare[0] == 0, seen.bare[2]
+    assert not seen.all("trouble") and seen.column("number") == list(range(1, 31))
+    assert sorted(seen.losses()) == list(range(1, 31))
+    assert any("trainer.py" in via for e in seen.all("syncs") for _, _, via, *_ in e["rows"])

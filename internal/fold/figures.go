@@ -21,7 +21,7 @@ type builder struct {
 	f      *Fold
 	basis  evidence.Basis
 	steady []step // the steady window
-	timed  []step // those of them whose phases can be trusted
+	timed  []step // those whose phases can be trusted: with the hooks on, on a device synchronised
 	async  bool
 	noExit string // why there is no event exit, where there is none
 	// metMore: more calls met facts than the table has rows
@@ -209,7 +209,7 @@ func (b *builder) provenance() {
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
 		if p.framework != nil {
-			pr.Build = p.framework.Git
+			pr.Build = p.framework.build()
 		}
 	}
 	if pr.Environment == nil {
@@ -233,11 +233,11 @@ func (b *builder) target() {
 func (b *builder) windows() {
 	steps := b.p.steps
 	compiled := b.p.phases.part("compile")
-	plain := func(s step) bool { return (s.kind == "" || s.kind == "sync") && compiled(s) == 0 }
-	add := func(name string, in []step, excluded string) {
+	watched := func(s step) bool { return (s.kind == "" || s.kind == "sync") && compiled(s) == 0 }
+	add := func(name string, in []step, excluded, kind string) {
 		if len(in) > 0 {
 			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number,
-				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
+				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded, Kind: kind})
 		}
 	}
 	pick := func(test func(step) bool) []step { return picked(steps, test) }
@@ -245,38 +245,58 @@ func (b *builder) windows() {
 	for _, s := range steps {
 		last = max(last, s.epoch)
 	}
-	first := pick(func(s step) bool { return s.epoch == 1 && plain(s) })
-	excluded := "profiled and traced steps"
-	if last >= 2 {
-		b.steady = pick(func(s step) bool { return s.epoch >= 2 && plain(s) })
-		excluded = "first epoch, " + excluded
-	}
-	if len(b.steady) < minSteady {
-		b.steady = pick(func(s step) bool { return s.number > warmup && plain(s) })
-		excluded = fmt.Sprintf("the first %d steps, profiled and traced steps", warmup)
-	}
-	if len(b.steady) < minSteady {
-		b.steady = pick(func(s step) bool { return s.number > 1 && plain(s) })
-		excluded = "the first step, profiled and traced steps"
-	}
-	if len(b.steady) < minSteady && len(steps) > 1 {
-		b.steady = steps[1:]
-		excluded = "the first step; profiled and traced steps are in it, for want of others"
-	}
-	add("steady", b.steady, excluded)
-	if len(first) > 0 {
-		add("first-epoch", first, "profiled and traced steps")
-	}
-	b.timed = b.steady
-	if b.async {
-		b.timed = picked(b.steady, func(s step) bool { return s.kind == "sync" })
-		if len(b.timed) == 0 {
-			b.timed = pick(func(s step) bool { return s.kind == "sync" })
+	first := pick(func(s step) bool { return s.epoch == 1 && s.kind != "profile" && s.kind != "trace" })
+	// The script's own loops turn faster than caches, kernels and threads settle.
+	settles := last >= 2 && !b.byPasses() &&
+		len(pick(func(s step) bool { return s.epoch >= 2 && s.number <= warmup && watched(s) })) > 0
+	for _, from := range []struct {
+		excluded string
+		in       func(step) bool
+	}{
+		{fmt.Sprintf("first epoch and the first %d steps, ", warmup),
+			func(s step) bool { return settles && s.epoch >= 2 && s.number > warmup }},
+		{"first epoch, ", func(s step) bool { return last >= 2 && s.epoch >= 2 }},
+		{fmt.Sprintf("the first %d steps, ", warmup), func(s step) bool { return s.number > warmup }},
+		{"the first step, ", func(s step) bool { return s.number > 1 }},
+	} {
+		bare := pick(func(s step) bool { return s.kind == "bare" && from.in(s) })
+		with := pick(func(s step) bool { return watched(s) && from.in(s) })
+		if len(bare) < minBare && len(with) < minSteady {
+			continue
 		}
-		add("synchronised", b.timed, "all but one step in twenty, synchronised at its phase boundaries")
+		b.timed = with
+		if len(bare) >= minBare {
+			b.steady = bare
+			add("steady", bare, from.excluded+"profiled and traced steps, and those with the hooks on", "bare")
+		} else {
+			b.steady = with
+			add("steady", with, from.excluded+"profiled and traced steps", "")
+		}
+		break
 	}
-	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "")
+	if len(b.steady) == 0 && len(steps) > 1 {
+		b.steady = steps[1:]
+		b.timed = b.steady
+		add("steady", b.steady, "the first step; profiled and traced steps are in it, for want of others", "")
+	}
+	add("first-epoch", first, "profiled and traced steps", "")
+	if b.async {
+		synchronised := func(s step) bool { return s.kind == "sync" }
+		if b.timed = picked(b.timed, synchronised); len(b.timed) == 0 {
+			b.timed = pick(synchronised)
+		}
+		add("synchronised", b.timed, "all but those that were synchronised at their phase boundaries", "sync")
+	} else if b.bareSteady() {
+		if len(b.timed) < minSteady {
+			b.timed = pick(func(s step) bool { return s.number > 1 && watched(s) })
+		}
+		add("watched", b.timed, "steps with the hooks off, profiled and traced steps", "")
+	}
+	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "", "profile")
 }
+
+// bareSteady reports whether the steady window is one of steps with the hooks off.
+func (b *builder) bareSteady() bool { return len(b.steady) > 0 && b.steady[0].kind == "bare" }
 
 // picked are the steps that pass the test: a part of the list where they follow one another, as they mostly do, else a
 // copy.
@@ -315,20 +335,6 @@ func seconds(steps []step, of func(step) int64) []float64 {
 
 func total(s step) int64 { return s.total }
 
-// noSteps says why there is no step to speak of.
-func (b *builder) noSteps() string {
-	p := b.p
-	switch {
-	case p.framework == nil:
-		return "the script imported no framework that the agent knows (" + watched() + ")"
-	case len(p.steps) > 0:
-		return fmt.Sprintf("only %d steps were seen", len(p.steps))
-	case p.device.Type != "":
-		return p.words().noStep
-	}
-	return "no training step was seen: neither a backward pass nor an optimizer step"
-}
-
 func (b *builder) split() {
 	phases := b.p.phases.drawn()
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
@@ -350,7 +356,22 @@ func (b *builder) split() {
 	if b.async {
 		note = "unsynchronised: what the training loop itself takes"
 	}
-	b.sample("step.time", "s", whole, "steady", note)
+	if b.bareSteady() {
+		note = fmt.Sprintf("of the %d steps of the window that no instrument touched: the hooks were off", len(whole))
+	} else if b.blocks() {
+		note = strings.TrimPrefix(note+"; the hooks were on: their cost (agent.step) is in it", "; ")
+	}
+	means, of := b.stretches()
+	if b.async && len(means) > 0 {
+		// A host that runs ahead of its device waits in some of the steps for all: one step's length is none.
+		q1, mid, q3 := weighed(means, of)
+		fig := evidence.Known("step.time", mid, "s", b.basis)
+		fig.Low, fig.High, fig.N, fig.Window = &q1, &q3, len(whole), "steady"
+		fig.Note = fmt.Sprintf("%s; median of the means of %d stretches of steps, weighed by their steps: the device works behind the host", note, len(means))
+		b.put(fig)
+	} else {
+		b.sample("step.time", "s", whole, "steady", note)
+	}
 	if b.async && len(b.timed) > 0 {
 		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised",
 			b.p.words().sampled+"; the split is of these")
@@ -370,6 +391,9 @@ func (b *builder) split() {
 		b.unknown("step.first_epoch", "s", b.noEpochs())
 	}
 	median := stats.Median(whole)
+	if f := b.run.Figure("step.time"); f.Known() {
+		median = *f.Value
+	}
 	rate := evidence.Known("step.rate", 1/median, "1/s", evidence.Derived)
 	rate.Note = b.lasting("1 / step.time")
 	b.put(rate)
@@ -378,7 +402,11 @@ func (b *builder) split() {
 		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived,
 			b.lasting(fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro)))
 	} else {
-		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
+		why := "no loader with a fixed batch size was seen"
+		if len(b.p.loaders) > 0 && !b.fromLoader() {
+			why = b.noLoader() + ": the size of a batch is not known"
+		}
+		b.unknown("samples.rate", "1/s", why)
 	}
 	if len(b.timed) == 0 {
 		for _, p := range phases {
@@ -392,6 +420,8 @@ func (b *builder) split() {
 	window := "steady"
 	if b.async {
 		window = "synchronised"
+	} else if b.bareSteady() {
+		window = "watched"
 	}
 	var sum float64
 	for _, s := range b.timed {
@@ -401,11 +431,19 @@ func (b *builder) split() {
 	for name, why := range b.p.unseen {
 		reason[name] = why
 	}
-	if len(b.p.loaders) == 0 {
-		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
+	if !b.fromLoader() {
+		reason["data"] = b.noLoader() + "; what fetched the data counts as the rest"
 	}
-	if !b.async && !b.rehearsal() {
+	switch {
+	case b.run.Target.Device == "":
+		reason["h2d"] = "it is not known on which device the steps ran"
+	case !b.async && !b.rehearsal():
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
+	}
+	if b.byHand() {
+		reason["optimizer"] = "no torch.optim.Optimizer steps: the parameters are updated by hand, in the rest"
+		reason["forward"] = "no module was called: what computes the loss and what updates the parameters by hand are " +
+			"both in the rest"
 	}
 	took := map[string]float64{}
 	for _, p := range phases {
@@ -413,14 +451,14 @@ func (b *builder) split() {
 		for _, s := range b.timed {
 			took[p.Name] += float64(of(s))
 		}
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("split."+p.Name, "s", why)
 			continue
 		}
 		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
 	}
 	for _, p := range phases {
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("share."+p.Name, "ratio", why)
 			continue
 		}
@@ -428,6 +466,17 @@ func (b *builder) split() {
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
+}
+
+// untimed is why the time of a phase is not known: the agent says so, or it took none and there is a reason for that.
+func (b *builder) untimed(phase string, reason map[string]string, took map[string]float64) string {
+	if why := b.p.unseen[phase]; why != "" {
+		return why
+	}
+	if took[phase] == 0 {
+		return reason[phase]
+	}
+	return ""
 }
 
 func medianMicro(steps []step) int {
@@ -447,34 +496,6 @@ func (b *builder) batch() (int, bool) {
 		return *l.Batch, true
 	}
 	return 0, false
-}
-
-// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few
-// exceptions; where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
-func (b *builder) trainingLoader() (LoaderEvent, bool) {
-	if len(b.p.loaders) == 0 {
-		return LoaderEvent{}, false
-	}
-	per := 0
-	for _, s := range b.p.steps {
-		if s.epoch == 1 {
-			per++
-		}
-	}
-	micro := max(1, medianMicro(b.p.steps))
-	for _, l := range b.p.loaders {
-		if l.Batches != nil && per > 0 && (*l.Batches+micro-1)/micro == per {
-			return l, true
-		}
-	}
-	return b.p.loaders[0], true
-}
-
-func (b *builder) noEpochs() string {
-	if len(b.p.loaders) == 0 {
-		return b.p.words().noEpoch
-	}
-	return "no epoch was seen"
 }
 
 func (b *builder) epochs() {
@@ -508,7 +529,9 @@ func (b *builder) epochs() {
 			row.Outside += float64(s.outside) / 1e9
 		}
 		ended, known := p.epochs[e]
-		row.Complete = known && (e < last || b.wholePass(len(steps)))
+		// Where no loader counts, ends of short epochs are not looked at, and not told.
+		over := known || !b.byPasses() && (e < last || p.bye != nil)
+		row.Complete = over && (e < last || b.wholePass(len(steps)))
 		if known {
 			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool),
 				bytesOrNil(ended.Resident)
@@ -526,7 +549,7 @@ func (b *builder) epochs() {
 		b.run.Epochs = append(b.run.Epochs, row)
 	}
 	declared, ok := 0, false
-	if l, has := b.trainingLoader(); has && l.Batches != nil {
+	if l, has := b.trainingLoader(); has && l.Batches != nil && b.byPasses() {
 		declared, ok = (*l.Batches+max(1, medianMicro(p.steps))-1)/max(1, medianMicro(p.steps)), true
 	}
 	switch {
@@ -543,20 +566,35 @@ func (b *builder) epochs() {
 		b.known("epoch.steps", stats.Median(counts), "1", b.basis, "steps of a whole epoch")
 	case ok && last > 0:
 		b.known("epoch.steps", float64(declared), "1", evidence.Declared, "len() of the loader, over the micro-steps")
+	case last == 0:
+		b.unknown("epoch.steps", "1", b.noEpochs())
+	case !b.byPasses():
+		b.unknown("epoch.steps", "1", "no epoch was run to its end")
 	default:
 		b.unknown("epoch.steps", "1", "the loader's length is not known (an iterable dataset) and no pass ended")
 	}
 	steps := b.run.Figure("epoch.steps")
 	if steps.Known() && len(b.steady) > 0 {
-		var sum float64
-		for _, s := range b.steady {
-			sum += float64(s.total) / 1e9
-		}
-		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived,
-			b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
+		mean, low, high := meanOf(seconds(b.steady, total))
+		fig := evidence.Known("epoch.estimate", mean**steps.Value, "s", evidence.Derived)
+		low, high = low**steps.Value, high**steps.Value
+		fig.Low, fig.High, fig.N, fig.Window = &low, &high, len(b.steady), "steady"
+		fig.Note = b.lasting("mean step of the steady window × epoch.steps, with its interval of 95 %; evaluation not in it" +
+			b.told())
+		b.put(fig)
 	} else {
 		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
 	}
+}
+
+// told says what was estimated while the run went on.
+func (b *builder) told() string {
+	e := b.f.told
+	if e == nil || e.Of != "epoch" {
+		return ""
+	}
+	return fmt.Sprintf("; told at step %d: %s, between %s and %s", e.Last, unit.Seconds(e.Seconds), unit.Seconds(e.Low),
+		unit.Seconds(e.High))
 }
 
 // wholePass reports whether the last epoch has as many steps as the one before it, or as the loader has batches.
@@ -565,7 +603,7 @@ func (b *builder) wholePass(n int) bool {
 		before := b.run.Epochs[k-1]
 		return n == before.Last-before.First+1
 	}
-	if l, ok := b.trainingLoader(); ok && l.Batches != nil {
+	if l, ok := b.trainingLoader(); ok && l.Batches != nil && b.byPasses() {
 		micro := max(1, medianMicro(b.p.steps))
 		return n >= *l.Batches/micro
 	}
@@ -594,8 +632,12 @@ func (b *builder) memory() {
 		pool, poolNote = max(pool, p.peak.Pool), p.peak.Source
 	}
 	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
-	if b.run.Target.Device == "" {
+	switch device := b.run.Target.Device; device {
+	case "cpu":
+	case "":
 		none = "no device was seen: " + b.noSteps()
+	default:
+		none = "the allocator of the device (" + device + ") was not read: no backward pass was seen on it"
 	}
 	put := func(name string, v int64, note string) {
 		if v >= 0 {
@@ -642,33 +684,6 @@ func (b *builder) memory() {
 		row := evidence.PhaseMem{Phase: phase.Name, Live: column(0), Pool: column(1), Resident: column(2),
 			Swap: column(3), N: len(rows)}
 		b.run.Memory = append(b.run.Memory, row)
-	}
-}
-
-// allocatorLimits says what the script has set its framework's allocator, and whether the run came to it.
-func (b *builder) allocatorLimits() {
-	live, pool := b.run.Figure("memory.live.peak"), b.run.Figure("memory.pool.peak")
-	for _, name := range slices.Sorted(maps.Keys(b.p.allocator)) {
-		l := b.p.allocator[name]
-		where, size := b.place(l.Where), unit.Bytes(l.Bytes)
-		switch {
-		case name == "memory" && live.Known() && *live.Value > l.Bytes:
-			b.find("memory-limit", evidence.Warning, live.Basis, where,
-				"beyond it MLX waits for what is being computed before it allocates more: raise it, or lower the batch",
-				"the memory limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
-		case name == "wired" && live.Known() && *live.Value > l.Bytes:
-			b.find("wired-limit", evidence.Warning, live.Basis, where,
-				"what is beyond it is not held resident, and the system may page it out: raise it, at most to "+
-					"max_recommended_working_set_size of mx.device_info",
-				"the wired limit was set to %s, and %s were in use", size, unit.Bytes(*live.Value))
-		default:
-			text := fmt.Sprintf("the script sets MLX's %s limit to %s", name, size)
-			if pool.Known() && live.Known() {
-				text += fmt.Sprintf("; at most %s were in use, %s with the cache", unit.Bytes(*live.Value),
-					unit.Bytes(*pool.Value))
-			}
-			b.find(name+"-limit", evidence.Note, evidence.Measured, where, "", "%s", text)
-		}
 	}
 }
 

@@ -23,10 +23,12 @@ func (b *builder) findings() {
 			break
 		}
 	}
-	if len(p.steps) == 0 && p.framework != nil {
+	suite := run.Rehearsal != nil && run.Rehearsal.Tests != nil
+	if len(p.steps) == 0 && p.framework != nil && !suite {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
 			p.words().step, "%s", b.noSteps())
 	}
+	b.threads()
 	asked := b.f.start.Target
 	if want, got := asked.MustShow(), run.Target.Device; want != "" && got != "" && got != want && !asked.Rehearsal() {
 		b.find("other-device", evidence.Error, evidence.Measured, "", "pass the script's own device option as well",
@@ -53,7 +55,8 @@ func (b *builder) findings() {
 			sev = evidence.Note // a GradScaler finds its scale by overflowing now and then
 		}
 		b.find("non-finite-gradient", sev, b.basis, "", "",
-			"gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
+			"gradients are not finite at step %s (%d of %d steps were checked)", few(n.NonFiniteGrads), n.GradSteps,
+			len(p.steps))
 	}
 	if len(n.SkippedSteps) > 0 {
 		b.find("skipped-steps", evidence.Note, b.basis, "", "", "the GradScaler skipped %d steps: %s",
@@ -90,10 +93,10 @@ func (b *builder) findings() {
 		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors",
 			"memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
-	b.allocatorLimits()
+	b.mlx()
 	waits, lost, first := 0, 0.0, ""
 	for _, s := range run.Syncs {
-		if s.Waits && s.Steps > 0 && s.Call != p.words().needed {
+		if s.Waits && s.Steps > 0 && !s.Computes {
 			if waits == 0 {
 				first = s.Where
 			}
@@ -101,7 +104,11 @@ func (b *builder) findings() {
 			lost += s.Lost
 		}
 	}
-	if steps := len(p.steps); waits > 0 && steps > 0 && b.rehearsal() {
+	seen := ""
+	if w := b.watched(); w > 0 {
+		seen = fmt.Sprintf(" of the %d of %d steps that were watched", w, len(p.steps))
+	}
+	if steps := b.hooked(); waits > 0 && steps > 0 && b.rehearsal() {
 		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step would make the host wait for the device", float64(waits)/float64(steps))
@@ -113,8 +120,8 @@ func (b *builder) findings() {
 	} else if waits > 0 && steps > 0 {
 		b.find("synchronisation", evidence.Note, evidence.Measured, first,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
-			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps),
-			unit.Seconds(lost))
+			"%.1f calls a step make the host wait for the device, %s in all%s", float64(waits)/float64(steps),
+			unit.Seconds(lost), seen)
 	}
 	for _, fb := range run.Fallbacks {
 		if fb.Basis == evidence.Measured {
@@ -146,9 +153,9 @@ func (b *builder) findings() {
 
 // limits keeps what the findings are judged by, and gives the length of an epoch, in seconds, above which one is long.
 func (b *builder) limits() (epoch float64) {
-	epoch, source := b.f.start.WarnLong, "--warn-epoch"
-	if epoch == 0 || epoch == evidence.LongEpoch {
-		epoch, source = evidence.LongEpoch, "default (S0 part 6)"
+	epoch, source := longEpoch(b.f.start), "--warn-epoch"
+	if epoch == evidence.LongEpoch {
+		source = "default (S0 part 6)"
 	}
 	b.run.Limits = []evidence.Limit{
 		{Name: "long-epoch", Value: epoch, Unit: "s", Source: source},
@@ -164,6 +171,13 @@ func (b *builder) limits() (epoch float64) {
 	return epoch
 }
 
+func longEpoch(start StartEvent) float64 {
+	if start.WarnLong == 0 {
+		return evidence.LongEpoch
+	}
+	return start.WarnLong
+}
+
 func few(xs []int) string {
 	s := make([]string, 0, 6)
 	for i, x := range xs {
@@ -174,4 +188,33 @@ func few(xs []int) string {
 		s = append(s, fmt.Sprint(x))
 	}
 	return strings.Join(s, ", ")
+}
+
+// threads says which threads an exception ended while the script went on: what they were to do is not in the run.
+func (b *builder) threads() {
+	seen := map[threadErrorEvent]int{}
+	var first []threadErrorEvent
+	for _, e := range b.p.threads {
+		key := e
+		key.Thread = ""
+		if seen[key]++; seen[key] == 1 {
+			first = append(first, e)
+		}
+	}
+	for i, e := range first {
+		if i == shownRefusals {
+			b.find("thread-failed", evidence.Warning, evidence.Measured, "", "", "%d more threads were ended so",
+				len(first)-i)
+			break
+		}
+		key := e
+		key.Thread = ""
+		text, _, _ := strings.Cut(e.Text, "\n")
+		more := ""
+		if n := seen[key] - 1; n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		b.find("thread-failed", evidence.Warning, evidence.Measured, b.place(e.Where), "",
+			"an exception ended the thread %s%s, and the script went on: %s: %s", e.Thread, more, e.Type, text)
+	}
 }

@@ -84,7 +84,7 @@ def _fit_begins(callbacks, logs=None):
     _fits += 1
     backend.leads(_variables(callbacks))
     _phases()
-    T.told_whole = frame.f_code
+    T.telling = frame.f_code
     if backend.whole():
         _tell_data(callbacks, frame.f_locals["epoch_iterator"])
         if not T.opened:
@@ -206,7 +206,7 @@ def _reads(callbacks, batch, logs=None):
 @guest.hook
 def _fit_ends(callbacks, logs=None):
     global _begun
-    T.told_whole, _begun = None, 0
+    T.telling, _begun = None, 0
     return False
 
 
@@ -223,14 +223,14 @@ def _on_batch(model, *_):
     _phases()
     if not T.opened:
         T.work_begin(now())
-    T.told_whole = sys._getframe(2).f_code  # train_on_batch, as guest.around has made it
+    T.telling = sys._getframe(2).f_code  # train_on_batch, as guest.around has made it
     _batch_began.append(now())
     return True
 
 
 @guest.hook
 def _on_batch_over(error):
-    T.told_whole = None
+    T.telling = None
     began = _batch_began.pop()
     if error is None:
         T.took(_train, began)

@@ -1,7 +1,5 @@
 """The device that MLX computes on, and what its allocator counts."""
 
-import sys
-
 from ...device import Device
 from ...timeline import T
 from . import sampled
@@ -23,7 +21,6 @@ def build(mx):
         "metal": bool(mx.metal.is_available()),
         "device_name": str(facts(mx).get("device_name", "")),
         "architecture": str(facts(mx).get("architecture", "")),
-        "optimizers": "mlx.optimizers" in sys.modules,
     }
 
 
@@ -51,10 +48,10 @@ def seen(plain=True):
     if T.device.kind == kind and T.device.memory is not None and plain == _plain:
         return
     _plain = plain
+    T.lead("mlx")
     known = facts(_mx)
     size = known.get("max_recommended_working_set_size")
     live, cache, most = _counters(_mx)
-    T.lead("mlx")
     T.use(
         Device(
             kind,

@@ -4,10 +4,11 @@ The call makes the graphs of both passes and computes neither.
 """
 
 import sys
+from functools import partial
 
 from ... import guest, wire
 from ...timeline import T
-from . import device, losses, sampled, within
+from . import device, hand, losses, sampled, within
 
 _mx = None
 _places = guest.Places()
@@ -52,39 +53,53 @@ def _maker(original, value):
             guest.hide()
             raise
 
-    return lambda stand: make
+    return lambda original, about: make
 
 
-def _bind(stand):
+def _bind(original, about):
     if within.depth:
-        within.gradients += 1
+        within.gradients += T.mine()
         return None
-    if not T.on or not T.mine():
+    if not _on and within.compiled_gradients or not within.watched():
+        return None
+    if not _on:
+        mark()
         return None
     frame = sys._getframe(3)
-    value, function = stand._assay_about
-    before = within.depth
+    return guest.at_caller(frame, partial(_begin, frame), original, partial(_end, about), _failed)
 
-    @guest.hook
-    def begin():
-        sampled.look(frame)
-        device.seen(sampled.plain)
-        T.free(0)
-        T.module_begin(sampled.phase(sampled.FORWARD))
-        within.depth = before + 1
 
-    @guest.hook
-    def end(begun, args, result):
-        within.depth = before
-        _ended(value, function, args, result)
+@guest.hook
+def mark():
+    """While the hooks are off: a gradient is taken, and the step before it is over."""
+    losses.late()
+    T.module_begin(sampled.GRAPH)
+    T.module_end(sampled.GRAPH)
+    T.backward_begin(sampled.GRAPH)
+    T.backward_end(sampled.GRAPH)
 
-    def failed():
-        if within.depth > before:
-            within.depth = before
-            T.busy = max(0, T.busy - 1)
-        guest.hide_site()
 
-    return guest.at_caller(frame, begin, stand._assay_original, end, failed)
+@guest.hook
+def _begin(frame):
+    sampled.look(frame)
+    device.seen(sampled.plain)
+    T.free(0)
+    T.module_begin(sampled.phase(sampled.FORWARD))
+    within.depth = 1
+
+
+@guest.hook
+def _end(about, begun, args, result):
+    within.depth = 0
+    value, function = about
+    _ended(value, function, args, result)
+
+
+def _failed():
+    if within.depth:
+        within.depth = 0
+        T.busy = max(0, T.busy - 1)
+    guest.hide_site()
 
 
 def _ended(value, function, args, result):
@@ -94,12 +109,12 @@ def _ended(value, function, args, result):
     forward, backward = sampled.phase(sampled.FORWARD), sampled.phase(sampled.BACKWARD)
     sampled.due(loss)
     T.module_end(forward)
+    hand.taken(args[0] if args else None)
     T.backward_begin(forward)
     sampled.due(result[1] if value else result)
     T.backward_end(backward)
-    losses.made(loss, evaluated=T.sync is not None and sampled.plain)
-    if _on:
-        shapes(function, args)
+    losses.made(loss, T.sync is not None and sampled.plain)
+    shapes(function, args)
 
 
 def _loss(result):

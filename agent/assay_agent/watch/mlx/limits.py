@@ -23,7 +23,7 @@ def clear():
 
 
 def _setter(limit):
-    def bind(stand):
+    def bind(original, about):
         @guest.hook
         def end(begun, args, result):
             size = args[0] if args else None
@@ -32,7 +32,7 @@ def _setter(limit):
                 _set[limit] = (size, where)
                 wire.put({"ev": "allocator", "limit": limit, "bytes": size, "where": where})
 
-        return guest.at_caller(sys._getframe(3), _begin, stand._assay_original, end, guest.hide_site)
+        return guest.at_caller(sys._getframe(3), _begin, original, end, guest.hide_site)
 
     return bind
 

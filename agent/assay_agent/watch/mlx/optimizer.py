@@ -7,11 +7,18 @@ from ...timeline import T
 from ..imports import when_imported
 from . import losses, sampled, within
 
+_on = True
 _under_way = []  # (optimizer, model, gradients) of an update on a sampled step
 
 
 def install(mx, config):
     when_imported("mlx.optimizers.optimizers", _watch)
+
+
+def switch(on):
+    """They are the mark of a step, and stay."""
+    global _on
+    _on = on
 
 
 def _watch(module):
@@ -39,10 +46,12 @@ def _watch(module):
 
 def _begin(optimizer, model, gradients):
     if within.depth:
-        within.updates += 1
+        within.updates += T.mine()
         return False
-    if not T.on or not T.mine():
+    if not _on and within.compiled_updates or not within.watched():
         return False
+    if model is None:
+        sampled.whole("apply_gradients is called by itself: which parameters it makes is not seen")
     if T.sync is not None and sampled.plain:
         sampled.due(gradients)  # what was made of them since: clipped, scaled, gathered
         _under_way[:] = [(optimizer, model, gradients)]
@@ -57,10 +66,7 @@ def _end():
         return
     if _under_way:
         optimizer, model, gradients = _under_way.pop()
-        if model is None:
-            sampled.whole("apply_gradients is called by itself: which parameters it makes is not seen")
-        else:
-            sampled.due(_updated(model, gradients), optimizer.state)
+        sampled.due(_updated(model, gradients), optimizer.state)
     T.optimizer_end(sampled.phase(sampled.OPTIMIZER))
 
 

@@ -4,6 +4,7 @@ NumPy reads an array's memory without asking a method (`numpy.array(x)`), and is
 """
 
 import sys
+from functools import partial
 
 from ... import guest, place, wire
 from ...timeline import T, now
@@ -25,7 +26,8 @@ FUNCTIONS = {"eval": "mx.eval", "synchronize": "mx.synchronize"}
 
 _points = {}  # (call, user code, line, library code, line) -> [count, ns, changed, in steps]
 _places = guest.Places()
-_updates = 0  # optimizer steps until the last wait
+_on = True
+_done = None  # gradients and updates until the last wait
 _inside = False  # a timed call is under way: what it calls in turn is part of it
 
 
@@ -44,16 +46,20 @@ def clear():
     _points.clear()
 
 
-switch = _places.switch
+def switch(on):
+    """What the script has taken as its own (`from mlx.core import eval`) stays ours, and does nothing."""
+    global _on
+    _on = on
+    _places.switch(on)
 
 
 def _watched():
-    return T.on and not _inside and not within.depth and (T.owner is None or T.mine())
+    return _on and T.on and not _inside and not within.depth and (T.owner is None or T.mine())
 
 
 def _function(call):
-    def bind(stand):
-        return _timed(call, stand._assay_original, None, sys._getframe(3)) if _watched() else None
+    def bind(original, about):
+        return _timed(call, original, None, sys._getframe(3)) if _watched() else None
 
     return bind
 
@@ -66,20 +72,22 @@ def _method(call):
 
 
 def _timed(call, original, array, frame):
-    @guest.hook
-    def begin():
-        global _inside
-        _inside = True
-        return now()
+    return guest.at_caller(frame, _begin, original, partial(_end, call, array), _failed)
 
-    @guest.hook
-    def end(t, args, result):
-        global _inside
-        _inside = False
-        _note(call, t)
-        losses.waited(args if array is None else (array,))
 
-    return guest.at_caller(frame, begin, original, end, _failed)
+@guest.hook
+def _begin():
+    global _inside
+    _inside = True
+    return now()
+
+
+@guest.hook
+def _end(call, array, t, args, result):
+    global _inside
+    _inside = False
+    _note(call, t)
+    losses.waited(args if array is None else (array,))
 
 
 def _failed():
@@ -89,10 +97,11 @@ def _failed():
 
 
 def _note(call, t):
-    global _updates
+    global _done
     T.took(sampled.EVALUATION, t)
-    if _updates != T.counts["optimizer"]:
-        _updates = T.counts["optimizer"]
+    done = T.counts["backward"], T.counts["optimizer"]
+    if _done != done:
+        _done = done
         T.computed()
     key = (call,) + place.key(5)
     point = _points.get(key)

@@ -7,15 +7,20 @@ device anyway: after the script's own item(), at a sampled step, at the end of a
 
 import ctypes
 import math
+import os
+import random
 import struct
+import sys
+import time
 
 from ... import guest, wire
 from ...device import Device
 from ...timeline import T
-from . import device
+from . import device, hand
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
-WAITING = 512  # losses held on the device at most
+WAITING = 4096  # losses held on the device at most: half a kilobyte each, of what the allocator gives
+READING = 0.005  # of the time, at most, goes to reading losses while the hooks are off
 
 _torch = None
 _cpu = None  # Tensor.cpu as it was: what the agent copies is no call of the script's
@@ -56,15 +61,22 @@ def clear():
     """A forked child tells its own."""
     for gathered in (_losses, _waiting, _gradients, _waiting_gradients, _scaled):
         gathered[:] = []
+    _passed[0] = 0
     _accumulation.clear()
 
 
 def overridden():
     """Whether the script has a dispatch or function mode on: it would see what the agent asks a tensor."""
     try:
-        return _torch._C._len_torch_dispatch_stack() > _modes or _torch._C._len_torch_function_stack() > 0
+        functions = _torch._C._len_torch_function_stack() - _default_device()
+        return _torch._C._len_torch_dispatch_stack() > _modes or functions > 0
     except AttributeError:
         return False
+
+
+def _default_device():
+    """How many of the function modes are PyTorch's own, of torch.set_default_device: 0 or 1."""
+    return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None) is not None
 
 
 def observed():
@@ -86,20 +98,43 @@ def _profiled():
 
 
 @guest.hook  # a failure of its own must not cost the step its backward pass
-def on_backward(roots):
-    """A backward pass starts from roots: a tensor, or several."""
+def on_backward(roots, leaf=None):
+    """A backward pass starts from roots: a tensor, or several. leaf: a tensor that it is to give the gradient of, where
+    one is known."""
+    if not T.bare:
+        _look_at(roots, leaf)
+    else:
+        began = time.perf_counter_ns()
+        if began < _next[0]:  # drawn, so that no rhythm of the script's decides which
+            _scaled[:] = []
+            _passed[0] += 1
+            return
+        _look_at(roots, leaf)
+        took = time.perf_counter_ns() - began
+        T.kept_ns += took
+        crowded = 20 if len(_waiting) > WAITING // 2 else 1  # it may be long until the device is waited for
+        _next[0] = began + int(took / READING * crowded * _draw.uniform(0.5, 1.5))
+
+
+_next = [0]
+_passed = [0]  # losses that were not looked at
+_draw = random.Random(os.urandom(16))  # the script's own generator stays its own
+
+
+def _look_at(roots, leaf):
     scaled, _scaled[:] = _scaled[:], []
+    root = hand.first(roots)
+    if root is None:
+        return
+    with _torch._C.DisableTorchFunction():
+        kind = root.device.type
+        trains_on(kind if leaf is None or kind != "cpu" else leaf.device.type)
     if overridden():
         return
-    root = roots if isinstance(roots, _torch.Tensor) else roots[0]
+    root = _unwrapped(root)
     if type(root) is not _torch.Tensor or root.numel() != 1:
         return
-    kind = root.device.type
-    if T.device.kind != kind:
-        T.device = Device(kind)  # where it cannot be asked, it is not asked again
-        T.use(device.of(_torch, kind))
-        T.lead("torch")
-    step = T.number + 1
+    step = T.current()
     if T.gathered or T.step.micro or T.in_opt:
         _look_for_division(root)
     loss = root
@@ -113,6 +148,31 @@ def on_backward(roots):
         _waiting.append((step, loss.detach(), loss._version))
     else:
         _thin()
+
+
+def trains_on(kind):
+    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while the
+    parameters are elsewhere: then that is the device."""
+    global _kind
+    if kind == "cpu" and _kind:
+        kind = _kind
+    elif kind != "cpu":
+        _kind = kind
+    if T.device.kind != kind:
+        T.device = Device(kind)  # where it cannot be asked, it is not asked again
+        T.use(device.of(_torch, kind))
+        T.lead("torch")
+
+
+_kind = ""  # the device that was seen last and is no CPU
+
+
+def _unwrapped(tensor):
+    """The tensor that one stands for within a transformation of torch.func."""
+    functorch = getattr(_torch._C, "_functorch", None)
+    while functorch is not None and functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def _follows(scaled, loss):
@@ -172,9 +232,16 @@ def on_scale(outputs):
 
 @guest.hook
 def on_step(optimizer):
-    """Before an optimizer steps: on a sampled step, whether its gradients are finite."""
-    step = T.number + 1
-    if step % GRADS_EVERY and step != 1:
+    """Before an optimizer steps: where its parameters are, and on a sampled step, whether its gradients are finite."""
+    if T.bare:
+        return
+    for group in optimizer.param_groups[:1]:
+        for parameter in group["params"][:1]:
+            if type(parameter) in (_torch.nn.Parameter, _torch.Tensor):
+                with _torch._C.DisableTorchFunction():
+                    trains_on(parameter.device.type)
+    step = T.current()
+    if step % GRADS_EVERY and step != 1 and not T.sampled:
         return
     if T.in_opt or own_window or observed():
         return
@@ -220,9 +287,15 @@ def waited():
 
 def fetch():
     """Read what waits on the device. Called only where the host has just waited for the device."""
-    global _waiting, _waiting_gradients
     if not _waiting and not _waiting_gradients or own_window or observed():
         return
+    began = time.perf_counter_ns()
+    _fetch()
+    T.kept_ns += time.perf_counter_ns() - began
+
+
+def _fetch():
+    global _waiting, _waiting_gradients
     losses, _waiting = _waiting, []
     grads, _waiting_gradients = _waiting_gradients, []
     with _torch.no_grad():
@@ -257,6 +330,9 @@ def _gather():
     if _thinned:
         n, _thinned = _thinned, 0
         wire.put({"ev": "loss_unread", "count": n})
+    if _passed[0]:
+        n, _passed[0] = _passed[0], 0
+        wire.put({"ev": "loss_passed", "count": n})
     if _accumulation and T.number != _reported[0]:
         _reported[0] = T.number
         wire.put({"ev": "accumulation", "grounds": dict(_accumulation)})
