@@ -179,7 +179,8 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 	"ctypes", "difflib", "dis", "functools", "gc",
 	"importlib", "inspect", "itertools", "jax", "json", "keras", "linecache", "math", "multiprocessing", "optax", "os",
 	"platform", "random", "re", "resource", "select", "signal", "sitecustomize",
-	"socket", "struct", "sys", "tensorflow", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
+	"socket", "struct", "sys", "tensorflow", "threading", "time", "torch", "tracemalloc", "types", "warnings",
+	"weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
 // process its import.
