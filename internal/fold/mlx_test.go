@@ -178,7 +178,7 @@ func TestMLXWithoutTheGPU(t *testing.T) {
 	} {
 		s := mlxStream(true, nil)
 		s.own("start", StartEvent{ID: "test", System: c.system})
-		s.f.conns[1].framework = nil
+		s.f.conns[1].framework, s.f.conns[1].imported = nil, nil
 		s.send(1, map[string]any{"ev": "framework", "name": "mlx", "version": "0.32.4", "default_device": "cpu",
 			"metal": c.metal})
 		run := finished(s)
