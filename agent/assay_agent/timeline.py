@@ -7,23 +7,33 @@ between them to phases and closes steps. It knows no framework: a hook declares 
 A step is one round of optimizer steps. It opens with the first work after the last one and closes
   - when a loader is asked for the next batch, or
   - when an optimizer that has stepped already steps again with no batch fetched between (loops without a loader): then
-    at the first work after its former step.
+    at the first work after its former step, or
+  - where no optimizer ever steps, when a backward pass begins and parameters or gradients have changed since the last:
+    somebody updates them by hand. The step ends at the first work after the last pass.
 A batch that saw neither backward pass nor optimizer (evaluation) belongs to no step: its time counts as outside.
 
 The time between two module calls is the modules' phase, and so is that from there to the backward pass: model, loss,
 and what stands between them. Where no module call was seen since the last phase (functional models, compiled
 functions), all the time up to the backward pass is that phase. Whatever else is "rest".
+
+An epoch is a pass of the loader that the steps draw from. Where they draw from none, it is what the first of these
+says: the loop around the loop (turns.py), a scheduler that steps now and then, an evaluation now and then.
 """
 
+import sys
 import time
 from _thread import get_ident
 from collections import deque, namedtuple
 
-from . import guest, wire
+from . import guest, turns, wire
 from .device import Device
 
 now = time.perf_counter_ns
 
+# Passes after which it is sure that no optimizer is going to step: one that comes sooner makes them all a part of its
+# first step. Nor is waited for longer than that many ns, once there are three.
+BY_HAND, BY_HAND_NS = 50, 20_000_000_000
+SHORT_EPOCH = 8  # steps; where no loader tells epochs, the ends of shorter ones are not looked at
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
 BARE_LOOKS = 4  # with the hooks off, instruments are asked whether their window begins at one step in so many
 COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "raw",
@@ -39,7 +49,7 @@ _rest = Phase("rest", float("inf"), "rest", "the script's own code between")
 class Step:
     """What is known of the step that is open."""
 
-    __slots__ = ("start", "acc", "opts", "refs", "backwards", "micro", "evals", "live", "pool", "batch")
+    __slots__ = ("start", "acc", "opts", "refs", "backwards", "micro", "evals", "live", "pool", "batch", "turn")
 
     def __init__(self, start, phases):
         self.start = start
@@ -51,6 +61,7 @@ class Step:
         self.evals = 0  # backward passes inside an optimizer step (closures)
         self.live = self.pool = -1  # bytes on the device when the backward pass began
         self.batch = None  # (loader, iterator) serials of its batch
+        self.turn = None  # turns.Turn at its end, where no loader tells its epoch
 
 
 class Timeline:
@@ -62,6 +73,10 @@ class Timeline:
         self.open_hooks = []  # (number, timeline) -> kind of step, or None
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
+        self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
+        self.moved = None  # () -> whether parameters have changed since the first one
+        # (framework): one that computes by another updates; true where the other takes the update for its own's
+        self.update_hooks = []
         self.reset()
 
     def reset(self):
@@ -96,6 +111,8 @@ class Timeline:
         self.sampled = False  # the step is one of those that are synchronised, or whose memory is looked at
         self.ended = self.ended_before = 0  # when the last optimizer step was over, and that of the step before
         self.device = Device("")  # that trains, once seen
+        self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
+        self.telling = None  # code of the function in which a framework tells whole steps
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
         self.outside_before = 0  # and up to that step
@@ -119,6 +136,23 @@ class Timeline:
         self.epoch_ns = 0  # of that, the looks at the end of epochs
         self.kept_ns = 0  # turning the hooks off and on, and reading losses while they are off, timed
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
+        self.by_hand = False  # no optimizer steps: the script updates its parameters itself
+        self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
+        self.within = False  # an optimizer has stepped within the backward pass that is under way
+        self.whole = True  # the last backward pass was no derivative within a loss
+        self.maybe = []  # (step, time) of steps by hand, while an optimizer may still come
+        self.reader = None  # thread that read the last batch
+        self.feeds = 0  # serial of the loader that the last step has its batch of
+        self.endless = set()  # serials of loaders whose passes do not end
+        self.strangers = 0  # backward passes and optimizer steps of threads that are not watched
+        self.told_by = ""  # how epochs are told: loader, loop, scheduler, evaluation; "": not at all
+        self.turn = None  # of the last step
+        self.unsteady = False  # the loop around the loop is not the same for all steps, or turns with each
+        self.marks = {}  # scheduler, evaluation -> the step after which it came, until an epoch is seen to end there
+        self.marked = {}  # scheduler, evaluation -> the step after which it came last
+        self.often = set()  # those of them that come with each step
+        self.aside = None  # a model is being evaluated: its key, since when, and what had been counted
+        self.told_loop = None  # what the stream has been told of all this
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -141,10 +175,20 @@ class Timeline:
         self.device = device
         if device.limit is not None:
             wire.put({"ev": "limit", "bytes": device.limit[0], "source": device.limit[1]})
-        event = {"ev": "device", "type": device.kind}
+        event = {"ev": "device", "type": device.kind, "queued": device.synchronize is not None}
         if device.name:
             event["name"] = device.name
         wire.put(event)
+
+    def lead(self, framework, backend="", whole=""):
+        """The loop is that framework's; backend: another one that computes for it, whose own word then does not
+        count; whole: why its step cannot be taken apart."""
+        if (framework, backend) == self.led or framework == self.led[1]:
+            return
+        self.led = (framework, backend)
+        wire.put({"ev": "trains", "framework": framework, "backend": backend})
+        if whole:
+            wire.put({"ev": "unseen", "phases": {phase: whole for phase in ("forward", "backward", "optimizer")}})
 
     def new_step(self, start):
         return Step(start, len(self.phases))
@@ -164,6 +208,29 @@ class Timeline:
         if self.owner is None:
             self.owner = get_ident()
         return self.owner == get_ident()
+
+    def trains(self):
+        """As mine, asked by what only a thread that trains does. Another thread gives way to it where it has only
+        called modules or read data so far, and where it has ended."""
+        me = get_ident()
+        if not self.trained():
+            if self.owner not in (None, me):
+                self.lost()
+            if self.reader not in (None, me):  # another thread reads ahead: which batch is used is not seen
+                self.batch = self.step.batch = None
+                self.waiting = self.given = self.used = 0
+        elif self.owner != me:
+            if self.owner in sys._current_frames():
+                self.strangers += 1
+                return False
+            self.close_last()
+            self.lost()
+        self.owner = me
+        return True
+
+    def trained(self):
+        """Whether the thread that is watched has trained, and did not only call modules or read data."""
+        return self.backwards > 0 or self.counts["optimizer"] > 0
 
     def settle(self, t, phase):
         """Charge the gap and the time up to t to a phase."""
@@ -258,7 +325,7 @@ class Timeline:
         self.step = self.new_step(now())
         self.mark = self.step.start
         self.snapshot, self.opened, self.gap, self.gathered = None, False, 0, 0
-        self.sync, self.seen_forward = None, False
+        self.sync, self.seen_forward, self.passed, self.maybe = None, False, None, []
 
     def free(self, own=1):
         """Whether what begins now is the loop's own, and no part of a watched call that is under way. own: calls of
@@ -271,23 +338,12 @@ class Timeline:
         """A training step is over at t; step.acc sums to t - step.start."""
         self.number += 1
         self.opened = False
-        batch = step.batch
-        if batch is not None:
-            if self.primary is None:
-                self.primary = batch[0]
-            elif batch[0] == self.primary:
-                self.misses = 0
-            else:
-                self.misses += 1
-                # A new loader for each epoch; a second loader beside the first (CycleGAN) does not count epochs.
-                if self.pass_over or self.epoch_ended or self.misses >= 2:
-                    self.primary, self.misses = batch[0], 0
-            if batch[0] == self.primary and batch[1] != self.primary_pass:
-                self.primary_pass = batch[1]
-                self.end_epoch()
-                self.epoch += 1
-                self.epoch_step = 0
-                self.epoch_ended = self.pass_over = False
+        if step.batch is not None:
+            self.feeds = step.batch[0]
+        if self.loader_tells(step):
+            self.place(step.batch)
+        elif self.primary is None:
+            self.place_without_loader(step.turn)
         self.epoch_step += 1
         kind = "" if self.blocks is None else self.blocks.of(self.number)
         raw = self.ended - self.ended_before if self.ended_before else 0
@@ -309,10 +365,78 @@ class Timeline:
         if self.limit_at and t >= self.limit_at:
             self.stop("after step %d, as asked (--for)" % self.number)
 
+    def loader_tells(self, step):
+        """Whether the loader that a step has its batch of tells which epoch it is of."""
+        return step.batch is not None and step.batch[0] not in self.endless
+
+    def place(self, batch):
+        """Which epoch a step with a batch is of."""
+        if self.primary is None:
+            self.primary = batch[0]
+        elif batch[0] == self.primary:
+            self.misses = 0
+        else:
+            self.misses += 1
+            # A new loader for each epoch; a second loader beside the first (CycleGAN) does not count epochs.
+            if self.pass_over or self.epoch_ended or self.misses >= 2:
+                self.primary, self.misses = batch[0], 0
+        if batch[0] == self.primary and batch[1] != self.primary_pass:
+            self.primary_pass = batch[1]
+            self.next_epoch("loader")
+            self.pass_over = False
+
+    def place_without_loader(self, turn):
+        """Which epoch a step is of that no loader tells it of; turn: of the loop around the loop."""
+        was, self.turn = self.turn, turn or self.turn
+        over = ""
+        if turn is not None and turn.named:
+            if was is None or not was.named:
+                over = "loop" if self.told_by != "loop" else ""
+            elif was[0::2] != turn[0::2] or was.value != turn.value:
+                over = "loop"
+        elif turn is None or was is None or was[0::2] != turn[0::2]:
+            self.unsteady = self.unsteady or self.number > 1
+        elif was.value != turn.value and not self.unsteady:
+            if self.epoch_step < 2:
+                self.unsteady = True
+            else:
+                over = "loop"
+        for how in ("scheduler", "evaluation"):
+            if 0 < self.marks.get(how, 0) < self.number:
+                del self.marks[how]
+                if not over and how not in self.often and self.told_by in ("", how):
+                    over = how
+        if self.unsteady and self.told_by == "loop" and not (self.turn is not None and self.turn.named):
+            self.told_by = over = ""
+        if over:
+            if self.epoch == 0 and self.number > 1:  # the steps so far were the first
+                self.epoch, self.epoch_ended = 1, False
+            self.next_epoch(over)
+
+    def next_epoch(self, told_by):
+        self.end_epoch()
+        self.told_by = told_by
+        self.epoch += 1
+        self.epoch_step = 0
+        self.epoch_ended = False
+
+    def may_end_epoch(self, how):
+        """What comes once an epoch in many scripts has come. What comes with each step is no such sign."""
+        after = self.number + len(self.maybe) + bool(self.step.opts or self.passed is not None)
+        last = self.marked.get(how, 0)
+        if after > last:
+            if after - last < 2:
+                self.often.add(how)
+                if self.told_by == how:
+                    self.told_by = ""
+            self.marked[how] = self.marks[how] = after
+
     def end_epoch(self):
         if not self.epoch_ended and self.epoch_step:
             self.epoch_ended = True
             self.epoch_length = self.epoch_step
+            if self.told_by != "loader" and self.epoch_step < SHORT_EPOCH:
+                return
             t = now()
             self.run_hooks(self.epoch_hooks, self.epoch, self)
             t1 = now()
@@ -331,11 +455,23 @@ class Timeline:
             return
         self.on = False
         self.limit_steps = self.limit_at = 0
+        self.close_last()
+        self.end_epoch()
+
+    def close_last(self):
+        """Nothing follows the open step: it counts if its optimizer has stepped, or if it was updated by hand."""
         if self.step.opts and not self.in_opt:
             if self.snapshot is None:
                 self.snapshot = self.step_at(*self.opt_over)
             self.close(*self.snapshot)
-        self.end_epoch()
+        elif self.passed is not None and (
+            self.by_hand or (self.maybe or self.touched()) and (self.moved is None or self.moved())
+        ):
+            closed, at = self.snapshot or self.step_at(*self.passed)
+            self.snapshot = self.passed = None
+            self.closes_by_hand(closed)
+            self.maybe.append((closed, at))
+            self.close_all_by_hand()
 
     def resume(self):
         """An exec has failed: the script goes on, with a new step."""
@@ -345,6 +481,17 @@ class Timeline:
         self.snapshot, self.opened, self.gap = None, False, 0
         self.busy = 0
         wire.put({"ev": "resumed"})
+
+    def computed(self):
+        """Of a framework that is lazy: what the optimizer has made, or the script by hand, has been computed, and only
+        now its step is over."""
+        if self.snapshot is None and not self.in_opt and (self.step.opts or self.passed is not None):
+            self.settle(self.mark, REST)
+            over = (self.mark, list(self.step.acc), self.step.start)
+            if self.step.opts:
+                self.opt_over = over
+            else:
+                self.passed = over
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
 
@@ -368,10 +515,17 @@ class Timeline:
                 self.step = self.new_step(t)
                 self.snapshot = None
                 self.close(step, t)
+            elif self.by_hand and self.passed is not None and self.touched():
+                self.step = self.new_step(t)
+                self.snapshot = self.passed = None
+                self.closes_by_hand(step)
+                self.close(step, t)
             elif not step.backwards:
                 self.outside += t - step.start
                 self.step = self.new_step(t)
                 self.mark = t
+            elif self.passed is not None and self.snapshot is None:
+                self.snapshot = self.step_at(t, step.acc, step.start)
             if new_pass and self.pass_over:
                 self.end_epoch()
             if not self.opened:
@@ -391,6 +545,7 @@ class Timeline:
                 self.waiting = self.given = self.used = 0
             self.waiting += 1
             self.given += 1
+            self.reader = get_ident()
         if self.sync is not None:
             self.phase_over(phase)
 
@@ -403,13 +558,18 @@ class Timeline:
         step = self.step
         if step.batch is None:
             step.batch = self.batch
-        if step.opts and self.snapshot is None and not self.in_opt:
-            self.snapshot = self.step_at(*self.opt_over) if functional else self.step_at(t, step.acc, step.start)
+        if self.over() and self.snapshot is None and not self.in_opt:
+            since = self.opt_over if step.opts else self.passed
+            self.snapshot = self.step_at(*since) if functional else self.step_at(t, step.acc, step.start)
         return t
+
+    def over(self):
+        """Whether the open step is over if the same optimizer steps again, or what it updates by hand has changed."""
+        return bool(self.step.opts) or self.passed is not None
 
     def first_work(self):
         """Before the device is waited for at the start of a synchronised step: the step before it ends here."""
-        if self.sync is not None and self.step.opts and self.snapshot is None and not self.in_opt:
+        if self.sync is not None and self.over() and self.snapshot is None and not self.in_opt:
             t = now()
             self.settle(t, self.base)
             self.work_begin(t)
@@ -423,10 +583,30 @@ class Timeline:
         other.acc = list(acc)
         return other, t
 
+    def leave_open(self, closed, at):
+        """The part of the open step that came after `closed`, which is its beginning up to `at`, is the open step."""
+        step = self.step
+        rest = self.new_step(at + step.start - closed.start)  # what was left out since
+        rest.acc = [a - b for a, b in zip(step.acc, closed.acc)]
+        rest.backwards = step.backwards - closed.backwards
+        rest.evals = step.evals - closed.evals
+        rest.live, rest.pool, rest.batch, rest.turn = step.live, step.pool, self.batch, step.turn
+        self.step, self.snapshot = rest, None
+
+    def close_looped(self, closed, at, parts):
+        """Close what was the beginning of a step that stays open. parts: optimizer steps of it, or backward passes of
+        one by hand."""
+        # What was on until now has touched the step that is half over, whether or not it ends with
+        # the one that is closed.
+        kind = self.active or (self.coming if self.planned else "")
+        self.looped, self.round = True, parts
+        self.close(closed, at)
+        self.opened, self.kind, self.planned, self.coming = True, kind, False, ""
+
     def copied(self, phase, t0):
         """A copy from the host to the device began at t0 and has been issued."""
         self.counts["copy"] += 1
-        if not self.opened or (self.step.opts and self.snapshot is None):
+        if not self.opened or (self.over() and self.snapshot is None):
             t0 = max(t0, self.mark)
             self.settle(t0, self.base)
             self.work_begin(t0)
@@ -440,6 +620,48 @@ class Timeline:
         self.mark = t
         if self.sync is not None:
             self.phase_over(phase)
+
+    def in_whole(self):
+        """Whether a framework tells whole steps, so that what computes for it counts none: its function is on the
+        stack. An exception may have ended it."""
+        if self.telling is None:
+            return False
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is self.telling:
+                return True
+            frame = frame.f_back
+        self.telling = None
+        return False
+
+    def step_over(self, key, ref=None, batch=None):
+        """A framework tells a whole step, which is over; the next one begins now. batch: as in fetch_end."""
+        self.optimizer_begin(REST, key, ref)
+        self.optimizer_end(REST)
+        step, t = self.step, self.mark
+        step.batch = self.batch = batch
+        self.step = self.new_step(t)
+        self.close(step, t)
+        self.open()
+
+    def stepped_at(self, key, at):
+        """What was told as a backward pass was an update too, over at another moment, `at` (mark, acc, start): the
+        step that it ended is to be closed by the next one."""
+        mark, acc, start = at
+        acc += [0] * (len(self.phases) - len(acc))
+        self.step.opts, self.step.refs = [key], [None]
+        self.opt_over, self.snapshot = at, self.step_at(mark, acc, start)
+
+    def leave_out(self, acc):
+        """What followed the last update, up to the moment at which the open step had acc, belonged to no step."""
+        if self.opt_over is None:
+            return
+        before = self.opt_over[1] + [0] * (len(acc) - len(self.opt_over[1]))
+        for phase, took in enumerate(acc):
+            self.step.acc[phase] -= took - before[phase]
+        took = sum(acc) - sum(before)
+        self.step.start += took
+        self.outside += took
 
     def module_begin(self, phase):
         self.counts["module"] += 1
@@ -455,19 +677,25 @@ class Timeline:
         self.settle(self.boundary(), phase)
         self.seen_forward = True
 
-    def backward_begin(self, before):
-        """before: the phase of the time up to here."""
+    def backward_begin(self, before, whole=True):
+        """before: the phase of the time up to here. whole: whether the pass is no derivative within a loss."""
         self.counts["backward"] += 1
         self.backwards += 1
         self.first_work()
         t = self.boundary()
         step = self.step
         if self.snapshot is None:
-            if not self.seen_forward and step.opts and not self.in_opt:
+            if not self.seen_forward and self.over() and not self.in_opt:
                 self.work_begin(t, functional=True)
             else:
                 self.work_begin(t)
+        if not self.seen_forward and self.passed is not None:
+            before = REST  # the update by hand is in it
         self.settle(max(t, self.mark), before)
+        self.whole = whole
+        if whole and self.passed is not None:
+            self.updated_by_hand(t)
+            step = self.step
         self.busy += 1
         step.backwards += 1
         if self.in_opt:
@@ -490,6 +718,57 @@ class Timeline:
         self.seen_forward = False
         if self.sync is not None:
             self.phase_over(phase)
+        if self.within:
+            self.within = False
+            self.settle(self.mark, phase)
+            self.opt_over = self.mark, list(self.step.acc), self.step.start
+        if self.whole and self.touched is not None and not self.counts["optimizer"]:
+            self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
+            if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
+                self.plan()
+            self.settle(self.mark, REST)
+            self.passed = self.mark, list(self.step.acc), self.step.start
+
+    def closes_by_hand(self, step):
+        """The step was closed by an update by hand: what an optimizer's step would have noted."""
+        step.micro, self.gathered = max(1, self.gathered), 0
+
+    def gathers(self):
+        """What passes there were so far are parts of a step that has not been updated."""
+        self.maybe, self.passed, self.snapshot = [], None, None
+
+    def updated_by_hand(self, t):
+        """A backward pass begins, at t, and no optimizer has stepped so far. Where parameters or gradients have changed
+        since the last pass, a step is over; else its gradients are added to those."""
+        closed, at = self.snapshot or self.step_at(*self.passed)
+        self.snapshot = self.passed = None
+        if not self.touched():
+            return
+        self.closes_by_hand(closed)
+        self.maybe.append((closed, at))
+        self.step.batch = self.batch
+        enough = min(BY_HAND, self.limit_steps or BY_HAND)
+        waited = len(self.maybe) > 2 and t - self.maybe[0][1] > BY_HAND_NS
+        if self.by_hand or waited or len(self.maybe) >= enough:
+            if self.by_hand or self.moved is None or self.moved():
+                self.close_all_by_hand()
+            else:  # gradients are wanted for their own sake: an attack, an attribution
+                self.gathers()
+                self.touched = None
+            self.skip(t, now())
+
+    def close_all_by_hand(self):
+        """Close the steps that were made by hand. What has been since stays open."""
+        self.by_hand = True
+        maybe, self.maybe = self.maybe, []
+        while maybe:
+            closed, at = maybe.pop(0)
+            step = self.step
+            self.leave_open(closed, at)
+            for later, _ in maybe:
+                later.start = self.step.start - step.start + later.start
+                later.acc = [a - b for a, b in zip(later.acc, closed.acc)]
+            self.close_looped(closed, at, closed.micro)
 
     def optimizer_begin(self, phase, key, ref=None):
         """key: id of the optimizer; ref: a weak reference to it."""
@@ -501,28 +780,24 @@ class Timeline:
         if self.in_opt and (key != self.opt_key or seen == self.opt_seen):
             self.in_opt += 1  # an optimizer that wraps another, or a step that was wrapped and hooked twice
             return
-        self.settle(t, REST)
+        if self.busy:  # one that steps within a backward pass, as soon as a gradient is there
+            self.gap += t - self.mark
+            self.mark, self.within = t, True
+        else:
+            self.settle(t, REST)
         if not self.opened:
             self.open()
+        if self.passed is not None:
+            self.passed, self.snapshot, self.maybe, self.by_hand = None, None, [], False
         step = self.step
         if key in step.opts or any(old is not None and old() is None for old in step.refs):
             # The same optimizer again, or another after the former is gone: a second training in the same process.
             if self.snapshot is None:  # nothing was seen between: all its work is in the closure that it calls (LBFGS)
                 self.snapshot = self.step_at(t, step.acc, step.start)
             closed, at = self.snapshot
-            rest = self.new_step(at + step.start - closed.start)  # what was left out since
-            rest.acc = [a - b for a, b in zip(step.acc, closed.acc)]
-            rest.backwards = step.backwards - closed.backwards
-            rest.evals = step.evals - closed.evals
-            rest.live, rest.pool, rest.batch = step.live, step.pool, self.batch
-            self.step, self.snapshot = rest, None
-            # What was on until now has touched the step that is half over, whether or not it ends with
-            # the one that is closed.
-            kind = self.active or (self.coming if self.planned else "")
-            self.looped, self.round = True, len(closed.opts)
-            self.close(closed, at)
-            self.opened, self.kind, self.planned, self.coming = True, kind, False, ""
-            step = rest
+            self.leave_open(closed, at)
+            self.close_looped(closed, at, len(closed.opts))
+            step = self.step
             self.skip(t, now())
         step.opts.append(key)
         step.refs.append(ref)
@@ -536,7 +811,11 @@ class Timeline:
             return
         t = self.boundary()
         self.ended = t
-        self.settle(t, phase)
+        if self.busy:
+            self.step.acc[phase] += t - self.mark
+            self.mark = t
+        else:
+            self.settle(t, phase)
         self.in_opt = 0
         self.base = REST
         self.seen_forward = False
@@ -544,14 +823,73 @@ class Timeline:
         step.micro = max(step.micro, self.gathered, 1)
         self.gathered = 0
         self.snapshot = None
+        if self.primary is None and not self.loader_tells(step):
+            step.turn = turns.turn(2)
         if self.sync is not None:
             self.phase_over(phase)
         if self.active and not self.kind:
             self.kind = self.active
         if self.looped and not self.planned and len(step.opts) >= self.round:
             self.plan()
-        self.settle(self.mark, REST)  # between the end and what was left out
+        if not self.busy:
+            self.settle(self.mark, REST)  # between the end and what was left out
         self.opt_over = (self.mark, list(step.acc), step.start)
+
+
+    # -- what is said once in a while ---------------------------------------------------------------------------------
+
+    def evaluates(self, key):
+        """A model, known by its key, is put into evaluation mode. The step that was made is over, and what is done
+        until it trains again belongs to none, unless something trains meanwhile."""
+        if self.busy or self.in_opt:
+            return
+        if self.over() and self.snapshot is None:
+            t = now()
+            self.settle(t, self.base)
+            self.snapshot = self.step_at(t, self.step.acc, self.step.start)
+        self.may_end_epoch("evaluation")
+        self.aside = key, now(), self.done()
+
+    def evaluated(self, key):
+        """A model is put into training mode."""
+        aside, self.aside = self.aside, None
+        if aside is None or aside[0] != key or aside[2][:3] != self.done()[:3] or self.busy or self.in_opt:
+            return
+        t = now()
+        if aside[2] != self.done():  # loaders were read
+            self.batch, self.waiting, self.given, self.used = None, 0, 0, 0
+            if not self.over():
+                self.outside += t - self.step.start
+                self.step = self.new_step(t)
+                self.mark, self.gap, self.opened = t, 0, False
+                return
+        self.outside += t - max(aside[1], self.mark)
+        self.skip(aside[1], t)
+
+    def done(self):
+        return tuple(self.counts[name] for name in ("module", "backward", "optimizer", "fetch"))
+
+    def current(self):
+        """The number of the step that what is done now is a part of."""
+        step = self.step
+        begun = self.looped and not self.in_opt and (len(step.opts) >= self.round if step.opts else False)
+        return self.number + len(self.maybe) + 1 + (begun or self.passed is not None and self.touched())
+
+    def loop(self):
+        """The event that says how steps and epochs are told."""
+        steps = "optimizer" if self.counts["optimizer"] else "hand" if self.by_hand else ""
+        turn = self.turn if self.told_by == "loop" else None
+        return {
+            "ev": "loop",
+            "steps": steps,
+            "epochs": self.told_by,
+            "loader": self.feeds,
+            "name": turn.name if turn else "",
+            "where": turn.where if turn else "",
+            "backward": bool(self.backwards),
+            "module": bool(self.counts["module"]),
+            "strangers": self.strangers > 0,
+        }
 
 
 T = Timeline()
@@ -566,6 +904,10 @@ def gather():
     if T.told != len(phases):
         T.told = len(phases)
         wire.put({"ev": "phases", "rows": [{"name": p.name, "title": p.title, "doc": p.doc} for _, p in phases]})
+    loop = T.loop()
+    if loop != T.told_loop and (T.counts["module"] or T.backwards):
+        T.told_loop = loop
+        wire.put(loop)
     if rows:
         event = {"ev": "steps"}
         event.update(zip(COLUMNS, zip(*rows)))

@@ -39,7 +39,8 @@ def test_a_folder_and_a_line_make_a_framework(toy):
     assert "trouble" not in events
     assert (events["framework"]["name"], events["framework"]["version"]) == ("toy", "1.2.3")
     assert (
-        events["device"] == {"ev": "device", "type": "abacus", "name": "Abacus 1"} and events["limit"]["bytes"] == 1024
+        events["device"] == {"ev": "device", "type": "abacus", "queued": True, "name": "Abacus 1"}
+        and events["limit"]["bytes"] == 1024
     )
     assert [row["name"] for row in events["phases"]["rows"]] == ["load", "learn", "rest"]
     steps = events["steps"]
@@ -273,8 +274,8 @@ def test_what_a_device_says_of_itself(said):
     timeline.T.use(Device("cpu"))
     assert said == [
         {"ev": "limit", "bytes": 10, "source": "abacus.size"},
-        {"ev": "device", "type": "abacus", "name": "Abacus 1"},
-        {"ev": "device", "type": "cpu"},
+        {"ev": "device", "type": "abacus", "queued": False, "name": "Abacus 1"},
+        {"ev": "device", "type": "cpu", "queued": False},
     ]
     assert timeline.T.device.kind == "cpu"
 
@@ -326,6 +327,7 @@ FLOORS = [
     "guest",
     "wire",
     "process",
+    "turns",
     "timeline",
     "double.current",
     "watch.__init__",
@@ -333,8 +335,13 @@ FLOORS = [
     "watch.adapter",
     "watch.blocks",
     "watch.cost",
+    "watch.length",
     "watch.memory",
+    "watch.points",
     "watch.tests",
+    "watch.logged",
+    "watch.seeds",
+    "watch.threads",
     "watch.frameworks",
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its

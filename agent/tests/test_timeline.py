@@ -157,6 +157,22 @@ def test_no_loader_same_optimizer_again(loop):
     assert [s[:2] for s in loop.steps()] == [(17, [7, 0, 0, 2, 3, 5])] * 2 + [(10, [0, 0, 0, 2, 3, 5])]
 
 
+def test_what_is_computed_later_belongs_to_the_last_step(loop):
+    """Of a lazy framework: the loop ends with an evaluation, and what comes after that is teardown."""
+    for _ in range(3):
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+        t = timeline.now()
+        loop.spend(7)
+        loop.t.took(DATA, t)
+        loop.t.computed()
+        loop.spend(1)
+    loop.spend(100)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(18, [1, 7, 0, 2, 3, 5])] * 2 + [(17, [0, 7, 0, 2, 3, 5])]
+
+
 def test_closure(loop):
     def closure():
         for _ in range(3):
@@ -905,3 +921,383 @@ def test_phases_add_up_on_a_clock_that_does_not_stand_still(loop, seed):
     assert len(loop.steps()) == 45
     rows = list(loop.t.rows)
     assert all(a[1] + a[2] <= b[1] for a, b in zip(rows, rows[1:]))
+
+
+# -- loops without an optimizer ----------------------------------------------------------------------------------------
+
+
+class Hand:
+    """What watch/torch/hand.py would say: whether the script has updated since the last backward pass."""
+
+    def __init__(self, loop):
+        self.changed = False
+        loop.t.touched = lambda: self.changed
+
+    def step(self, loop, update=4, modules=True, passes=1):
+        for _ in range(passes):
+            if modules:
+                loop.module(20)
+            else:
+                loop.spend(20)
+            loop.backward(30)
+            self.changed = False
+        loop.spend(update)
+        self.changed = True
+
+
+@pytest.mark.parametrize("steps", [1, 3, timeline.BY_HAND - 1, timeline.BY_HAND + 30])
+def test_updates_by_hand(loop, steps):
+    """The step ends where the next one's work begins: the update is the step's rest."""
+    hand = Hand(loop)
+    for _ in range(steps):
+        hand.step(loop)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()[:-1]] == [(54, [4, 0, 0, 20, 30, 0])] * (steps - 1)
+    assert loop.steps()[-1][:2] == (50, [0, 0, 0, 20, 30, 0]) and loop.t.loop()["steps"] == "hand"
+
+
+def test_updates_by_hand_without_modules(loop):
+    """Update and loss cannot be told apart: both are rest."""
+    hand = Hand(loop)
+    for _ in range(timeline.BY_HAND + 5):
+        hand.step(loop, modules=False)
+    loop.t.finish()
+    assert {s[:2] for s in [(s[0], tuple(s[1])) for s in loop.steps()[1:]]} == {(54, (24, 0, 0, 0, 30, 0))}
+    assert len(loop.steps()) == timeline.BY_HAND + 5
+
+
+def test_gradients_gathered_by_hand(loop):
+    hand = Hand(loop)
+    for _ in range(timeline.BY_HAND + 5):
+        hand.step(loop, passes=3)
+    loop.t.finish()
+    assert [s[3] for s in loop.steps()] == [3] * (timeline.BY_HAND + 5)
+    assert loop.steps()[1][1] == [4, 0, 0, 60, 90, 0]
+
+
+def test_updates_by_hand_on_a_loader(loop):
+    """Three epochs of forty batches, the update seen when the next batch is asked for."""
+    hand = Hand(loop)
+    for epoch in (1, 2, 3):
+        loop.iterate()
+        for _ in range(40):
+            loop.fetch(10, (1, epoch))
+            hand.step(loop)
+        loop.end_pass((1, epoch))
+    loop.t.finish()
+    assert [s[2] for s in loop.steps()] == [1] * 40 + [2] * 40 + [3] * 40
+    assert loop.t.told_by == "loader" and {s[1][DATA] for s in loop.steps()} == {10}
+    assert {s[0] for s in loop.steps()[60:-1]} == {64}
+
+
+def test_passes_before_an_optimizer_steps_are_its_own(loop):
+    """An attack of twenty passes on the first batch, each with its gradients cleared, and then an optimizer."""
+    hand = Hand(loop)
+    for _ in range(20):
+        hand.step(loop)
+    for _ in range(3):
+        loop.module(20)
+        loop.backward(30)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert [s[0] for s in loop.steps()] == [20 * 54 + 55, 55, 55] and loop.t.loop()["steps"] == "optimizer"
+
+
+def test_by_hand_and_then_with_an_optimizer(loop):
+    hand = Hand(loop)
+    for _ in range(timeline.BY_HAND + 10):
+        hand.step(loop)
+    for _ in range(10):
+        loop.module(20)
+        loop.backward(30)
+        loop.optimizer(5)
+    loop.t.finish()
+    assert len(loop.steps()) == timeline.BY_HAND + 20
+
+
+def test_steps_asked_for_are_counted_by_hand(loop):
+    loop.t.limit_steps = 5
+    hand = Hand(loop)
+    with pytest.raises(SystemExit):
+        for _ in range(20):
+            hand.step(loop)
+    assert len(loop.steps()) == 5
+
+
+def test_long_steps_by_hand_are_not_waited_for(loop):
+    hand = Hand(loop)
+    for _ in range(4):
+        hand.step(loop, update=timeline.BY_HAND_NS)
+    assert len(loop.t.rows) == 3
+
+
+def test_a_single_backward_pass_is_no_step(loop):
+    Hand(loop)
+    for _ in range(3):
+        loop.module(2)
+        loop.backward(3)
+    loop.t.finish()
+    assert loop.steps() == [] and loop.t.loop()["backward"] and loop.t.loop()["steps"] == ""
+
+
+def test_derivatives_within_a_loss(loop):
+    """autograd.grad for the loss, then backward: one step."""
+    hand = Hand(loop)
+    for _ in range(timeline.BY_HAND + 1):
+        loop.module(20)
+        loop.t.backward_begin(FWD, whole=False)
+        loop.spend(3)
+        loop.t.backward_end(BWD)
+        hand.step(loop)
+    loop.t.finish()
+    assert len(loop.steps()) == timeline.BY_HAND + 1 and loop.steps()[2][1] == [4, 0, 0, 40, 33, 0]
+
+
+def test_list_loop_by_hand_marks_what_the_instrument_touched_and_no_more(loop):
+    hand = Hand(loop)
+    first = timeline.BY_HAND + 10
+    instrument(loop.t, first, first + 3)
+    for _ in range(first + 30):
+        hand.step(loop)
+    loop.t.finish()
+    kinds = [row[7] for row in loop.t.rows]
+    assert kinds == [""] * (first - 1) + ["profile"] * 5 + [""] * 26
+
+
+def test_list_loop_by_hand_has_synchronised_steps(loop):
+    loop.t.device = Device("cuda", synchronize=lambda: loop.spend(10))
+    hand = Hand(loop)
+    for _ in range(105):
+        hand.step(loop)
+    loop.t.finish()
+    assert [n for n, row in enumerate(loop.t.rows, 1) if row[7] == "sync"] == [60, 80, 100]
+    for n, (total, phases, *_) in enumerate(loop.steps()[:-1], 1):
+        if n in (60, 80, 100):
+            assert total > 54 and phases[FWD] >= 20 and phases[BWD] == 40
+        else:
+            assert total == 54
+
+
+# -- epochs without a loader -------------------------------------------------------------------------------------------
+
+
+def passes(loop, epochs, steps, turn=None, between=lambda epoch: None):
+    """Epochs of a loop over a list. turn: of step number and epoch, what its frames would tell."""
+    for epoch in range(epochs):
+        for step in range(steps):
+            loop.module(2)
+            loop.backward(3)
+            loop.turn = turn and turn(epoch, step)
+            loop.optimizer(5)
+        between(epoch)
+    loop.t.finish()
+    return [s[2] for s in loop.steps()]
+
+
+@pytest.fixture
+def turned(loop, monkeypatch):
+    loop.turn = None
+    monkeypatch.setattr(timeline.turns, "turn", lambda depth: loop.turn)
+    return loop
+
+
+def around(name, named=False):
+    return lambda epoch, step: timeline.turns.Turn(name, epoch, "train.py:3", named)
+
+
+def test_epochs_by_a_loop_that_is_called_so(turned):
+    assert passes(turned, 3, 4, around("epoch", True)) == [1] * 4 + [2] * 4 + [3] * 4
+    assert turned.t.loop()["epochs"] == "loop" and turned.t.loop()["where"] == "train.py:3"
+
+
+def test_an_epoch_of_one_step(turned):
+    """All data at once: the script says what an epoch is."""
+    assert passes(turned, 5, 1, around("epoch", True)) == [1, 2, 3, 4, 5]
+
+
+def test_epochs_by_the_second_loop_from_within(turned):
+    """What went before its first turn was over was told 0; who reads it makes that 1."""
+    assert passes(turned, 3, 4, around("e")) == [0] * 4 + [2] * 4 + [3] * 4
+    assert turned.t.loop()["name"] == "e"
+
+
+def test_a_loop_that_turns_with_each_step_is_none_of_epochs(turned):
+    assert passes(turned, 9, 1, around("i")) == [0] * 9 and turned.t.loop()["epochs"] == ""
+
+
+def test_a_loop_that_is_not_around_all_steps_is_none_of_epochs(turned):
+    """Five steps of the critic in a loop of their own, then one of the actor outside of it."""
+    turn = around("iteration")
+    assert set(passes(turned, 4, 6, lambda epoch, step: turn(epoch, step) if step < 5 else None)) == {0}
+    assert turned.t.loop()["epochs"] == ""
+
+
+def test_epochs_by_a_scheduler(turned):
+    epochs = passes(turned, 3, 4, between=lambda epoch: turned.t.may_end_epoch("scheduler"))
+    assert epochs == [0] * 4 + [2] * 4 + [3] * 4
+    assert turned.t.loop()["epochs"] == "scheduler"
+
+
+def test_a_scheduler_that_steps_with_each_batch_tells_no_epochs(turned):
+    assert set(passes(turned, 9, 1, between=lambda epoch: turned.t.may_end_epoch("scheduler"))) == {0}
+    assert turned.t.told_by == ""
+
+
+def test_a_scheduler_that_comes_late_with_each_batch_tells_no_epochs(turned):
+    def between(epoch):
+        if epoch > 5:
+            turned.t.may_end_epoch("scheduler")
+
+    passes(turned, 12, 1, between=between)
+    assert turned.t.told_by == ""
+
+
+def test_epochs_by_evaluation(turned):
+    """The model is evaluated after each epoch: that time is outside, in the row of the step that ends it."""
+    def evaluate(epoch):
+        turned.spend(1)
+        turned.t.evaluates("model")
+        turned.spend(100)
+        turned.t.evaluated("model")
+
+    assert passes(turned, 3, 4, between=evaluate) == [0] * 4 + [2] * 4 + [3] * 4
+    assert turned.t.loop()["epochs"] == "evaluation"
+    assert [row[2] for row in turned.t.rows] == [10, 10, 10, 11] * 3
+    assert sum(row[timeline.COLUMNS.index("outside")] for row in turned.t.rows) == 300
+
+
+def test_a_model_that_stays_in_evaluation_mode_trains(turned):
+    """Fine-tuning with frozen statistics: eval() once, and training goes on in it."""
+    def between(epoch):
+        turned.t.evaluates("model")
+
+    passes(turned, 3, 4, between=between)
+    assert sum(row[timeline.COLUMNS.index("outside")] for row in turned.t.rows) == 0 and {row[2] for row in turned.t.rows} == {10}
+
+
+def test_evaluation_between_steps_of_one_model_and_training_mode_of_another(turned):
+    """teacher.eval() and, an epoch later, student.train(): what was trained in between is no evaluation."""
+    def between(epoch):
+        turned.t.evaluated("student")
+        turned.t.evaluates("teacher")
+
+    passes(turned, 3, 4, between=between)
+    assert {row[2] for row in turned.t.rows} == {10}
+
+
+def test_a_loader_for_evaluation_alone(turned):
+    """Training on a list, evaluation on a loader, read without gradients (dataloader.py then says None)."""
+    def evaluate(epoch):
+        turned.iterate()
+        for _ in range(5):
+            turned.fetch(1, None)
+            turned.spend(50)
+        turned.end_pass((7, epoch))
+
+    assert set(passes(turned, 3, 4, between=evaluate)) == {0} and turned.t.told_by == ""
+    assert {row[2] for row in turned.t.rows} == {10}
+
+
+def test_a_loader_for_evaluation_in_its_mode(turned):
+    """The same with gradients on and the model in evaluation mode: its batches are no training step's."""
+    def evaluate(epoch):
+        turned.t.evaluates("model")
+        turned.iterate()
+        for _ in range(5):
+            turned.fetch(1, (7, epoch))
+            turned.spend(50)
+        turned.end_pass((7, epoch))
+        turned.spend(9)
+        turned.t.evaluated("model")
+
+    assert passes(turned, 3, 4, between=evaluate) == [0] * 4 + [2] * 4 + [3] * 4
+    assert turned.t.told_by == "evaluation" and {row[2] for row in turned.t.rows} == {10}
+
+
+def test_a_loaders_passes_go_before_all_else(turned):
+    turned.turn = timeline.turns.Turn("epoch", 0, "", True)
+    for epoch in (1, 2):
+        turned.iterate()
+        for _ in range(3):
+            train(turned, (1, epoch))
+        turned.end_pass((1, epoch))
+        turned.t.may_end_epoch("scheduler")
+    turned.t.finish()
+    assert [s[2] for s in turned.steps()] == [1] * 3 + [2] * 3 and turned.t.told_by == "loader"
+
+
+def test_ends_of_short_epochs_are_not_looked_at(turned):
+    ended = []
+    turned.t.epoch_hooks.append(lambda epoch, t: ended.append((epoch, t.epoch_length)))
+    passes(turned, 3, timeline.SHORT_EPOCH - 1, around("epoch", True))
+    assert ended == []
+    turned.t.reset()
+    passes(turned, 3, timeline.SHORT_EPOCH, around("epoch", True))
+    assert ended == [(n, timeline.SHORT_EPOCH) for n in (1, 2, 3)]
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+def in_thread(work):
+    import threading
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_the_thread_that_trains_is_watched(loop):
+    """The first has called the model only: it gives way."""
+    assert loop.t.mine()
+    loop.module(2)
+
+    def work():
+        for _ in range(3):
+            assert loop.t.trains()
+            train(loop)
+
+    in_thread(work)
+    loop.t.finish()
+    assert len(loop.steps()) == 3 and not loop.t.loop()["strangers"]
+
+
+def test_a_second_thread_that_trains_is_a_stranger(loop):
+    loop.t.trains()
+    train(loop)
+    in_thread(lambda: loop.t.trains())
+    assert loop.t.mine() and loop.t.loop()["strangers"]
+
+
+def test_a_thread_that_has_ended_gives_way(loop):
+    in_thread(lambda: loop.t.trains() and train(loop))
+    assert loop.t.trains()
+    train(loop)
+    loop.t.finish()
+    assert len(loop.steps()) == 2
+
+
+@pytest.mark.parametrize("steps", [3, timeline.BY_HAND + 30])
+def test_gradients_for_their_own_sake(loop, steps):
+    """Cleared after each pass, and the parameters stay as they are: no steps."""
+    hand = Hand(loop)
+    loop.t.moved = lambda: False
+    for _ in range(steps):
+        hand.step(loop)
+    loop.t.finish()
+    assert loop.steps() == [] and loop.t.loop()["steps"] == ""
+
+
+def test_optimizers_within_the_backward_pass(loop):
+    """One for each parameter, that steps as soon as its gradient is there: the rest of the pass is the pass."""
+    for _ in range(3):
+        loop.module(20)
+        loop.t.backward_begin(FWD)
+        for key in (1, 2):
+            loop.spend(30)
+            loop.optimizer(5, key)
+        loop.spend(10)
+        loop.t.backward_end(BWD)
+        loop.spend(7)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(107, [7, 0, 0, 20, 70, 10])] * 2 + [(100, [0, 0, 0, 20, 70, 10])]

@@ -702,3 +702,229 @@ def test_a_window_that_slows_a_device_down_ends_sooner(monkeypatch, kind, took, 
     assert bool(stopped) == ends and (not ends or stopped[0][0] == 30 and "20 are enough" in stopped[0][1])
     profile._close(60, None, t)
     assert stopped[-1] == (60, "")
+
+
+# -- loops without a loader, and without an optimizer ------------------------------------------------------------------
+
+MODEL = """
+    import torch
+    from torch import nn
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    batches = [(torch.randn(8, 4), torch.randint(0, 3, (8,))) for _ in range(20)]
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    def loss_of(x, y):
+        loss = nn.functional.cross_entropy(model(x), y)
+        print(loss.item())
+        return loss
+"""
+
+UPDATES = {
+    "by data": """
+            model.zero_grad()
+            loss_of(x, y).backward()
+            for p in model.parameters():
+                p.data.add_(p.grad, alpha=-0.1)
+    """,
+    "in place": """
+            loss_of(x, y).backward()
+            with torch.no_grad():
+                for p in model.parameters():
+                    p -= 0.1 * p.grad
+                    p.grad.zero_()
+    """,
+    "by autograd.grad": """
+            gradients = torch.autograd.grad(loss_of(x, y), model.parameters())
+            with torch.no_grad():
+                for p, g in zip(model.parameters(), gradients):
+                    p -= 0.1 * g
+    """,
+}
+
+
+@pytest.mark.parametrize("way", UPDATES)
+def test_updates_by_hand(watch, way):
+    seen = watch(MODEL + "    for epoch in range(3):\n        for x, y in batches:" + UPDATES[way])
+    assert seen.column("number") == list(range(1, 61)) and seen.column("epoch")[19:21] == [1, 2]
+    loop = seen.all("loop")[-1]
+    assert (loop["steps"], loop["epochs"], loop["name"], loop["loader"]) == ("hand", "loop", "epoch", 0)
+    losses = [(s, v) for e in seen.all("loss") for s, v in zip(e["step"], e["value"])]
+    assert [s for s, _ in losses] == seen.column("number") and [repr(v) for _, v in losses] == seen.printed
+    assert seen.one("device")["type"] == "cpu" and seen.all("trouble") == []
+
+
+def test_functional_steps(watch):
+    """Parameters that are new tensors each time; an inner derivative is a part of its step."""
+    seen = watch(
+        MODEL
+        + """
+    from torch.func import functional_call, grad, grad_and_value
+    def f(p, x, y):
+        inner = grad(lambda q: nn.functional.cross_entropy(functional_call(model, q, (x,)), y))(p)
+        q = {name: p[name] - 0.1 * g for name, g in inner.items()}
+        return nn.functional.cross_entropy(functional_call(model, q, (x,)), y)
+    p = dict(model.named_parameters())
+    for x, y in 3 * batches:
+        g, loss = grad_and_value(f)(p, x, y)
+        p = {name: p[name] - 0.1 * g[name] for name in p}
+        print(loss.item())
+    """
+    )
+    assert len(seen.column("number")) == 60 and seen.all("loop")[-1]["steps"] == "hand"
+    values = [v for e in seen.all("loss") for v in e["value"]]
+    assert [repr(v) for v in values] == seen.printed and seen.all("trouble") == []
+
+
+GRADIENTS = {
+    "nothing is done with": "loss_of(x, y).backward()",
+    "are of the inputs": "x = x.clone().requires_grad_(); torch.autograd.grad(loss_of(x, y), x)",
+    "attack the inputs": "x = x.clone().requires_grad_(); model.zero_grad(); loss_of(x, y).backward(); x.grad.sign()",
+}
+
+
+@pytest.mark.parametrize("what", GRADIENTS)
+def test_gradients_that_train_nothing(watch, what):
+    seen = watch(MODEL + "    for x, y in 4 * batches:\n        %s\n" % GRADIENTS[what])
+    loop = seen.one("loop")
+    assert seen.all("steps") == [] and loop["steps"] == "" and loop["backward"]
+
+
+def test_the_device_under_a_mode_of_pytorchs_own(watch):
+    """torch.set_default_device is a function mode: what is asked of a tensor is no news to the script."""
+    seen = watch(
+        MODEL.replace("    batches", "    torch.set_default_device('cpu')\n    batches")
+        + """
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in batches:
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+    """
+    )
+    assert seen.one("device")["type"] == "cpu"
+    assert [repr(v) for e in seen.all("loss") for v in e["value"]] == seen.printed
+
+
+def test_backward_of_what_is_no_scalar(watch):
+    seen = watch(MODEL + "    y = model(batches[0][0])\n    y.backward(torch.ones_like(y))\n")
+    assert seen.one("device")["type"] == "cpu" and seen.all("loss") == []
+
+
+@pytest.mark.parametrize(
+    "between, how",
+    [
+        ("scheduler.step()", "scheduler"),
+        ("model.eval(); model.train()", "evaluation"),
+        (
+            "model.eval()\n            with torch.no_grad():\n                for x, y in val: model(x)\n"
+            "            model.train()",
+            "evaluation",
+        ),
+        ("pass", ""),
+    ],
+)
+def test_epochs_in_a_loop_alone(watch, between, how):
+    """`while step <`: a scheduler or an evaluation now and then; one of those with a loader of its own."""
+    seen = watch(
+        MODEL
+        + """
+    from torch.utils.data import DataLoader, TensorDataset
+    val = DataLoader(TensorDataset(torch.randn(24, 4), torch.randn(24)), batch_size=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    warm = torch.optim.lr_scheduler.LinearLR(optimizer)
+    step = 0
+    while step < 30:
+        x, y = batches[step %% 20]
+        optimizer.zero_grad()
+        loss_of(x, y).backward()
+        optimizer.step()
+        step += 1
+        if step %% 10 == 0:
+            %s
+    """
+        % between
+    )
+    assert len(seen.column("number")) == 30 and seen.all("loop")[-1]["epochs"] == how
+    assert seen.column("epoch") == ([0] * 10 + [2] * 10 + [3] * 10 if how else [0] * 30)
+    assert seen.all("loop")[-1]["loader"] == 0 and seen.all("trouble") == []
+
+
+def test_an_endless_loader(watch):
+    """A sampler with 10¹⁰ draws: a pass of it is no epoch, and an evaluation tells one."""
+    seen = watch(
+        TRAIN
+        + """
+    from torch.utils.data import RandomSampler
+    loader = DataLoader(data, batch_size=8, sampler=RandomSampler(data, replacement=True, num_samples=10**10))
+    for n, (x, y) in enumerate(loader, 1):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        if n % 10 == 0:
+            model.eval(); model.train()
+        if n == 30:
+            break
+    """
+    )
+    assert seen.one("loader")["endless"] and seen.column("epoch") == [0] * 10 + [2] * 10 + [3] * 10
+    loop = seen.all("loop")[-1]
+    assert (loop["epochs"], loop["loader"]) == ("evaluation", 1)
+
+
+def test_training_in_a_thread_after_the_first_has_called_the_model(watch):
+    seen = watch(
+        TRAIN
+        + """
+    import threading
+    model(torch.randn(2, 4))
+    thread = threading.Thread(target=train, args=(2,))
+    thread.start()
+    thread.join()
+    """
+    )
+    assert seen.column("epoch") == [1] * 10 + [2] * 10
+
+
+def test_a_loader_that_another_thread_reads(watch):
+    """The steps are known; no loader is said to give them their batches."""
+    seen = watch(
+        TRAIN
+        + """
+    import queue, threading
+    def ahead():
+        batches = queue.Queue(4)
+        def read():
+            for batch in loader:
+                batches.put(batch)
+            batches.put(None)
+        threading.Thread(target=read).start()
+        while (batch := batches.get()) is not None:
+            yield batch
+    for _ in range(2):
+        pass
+    for e in range(3):
+        for x, y in ahead():
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    """
+    )
+    assert len(seen.column("number")) == 30 and seen.all("loop")[-1]["epochs"] == "loop"
+    assert seen.column("epoch") == [0] * 10 + [2] * 10 + [3] * 10
+
+
+def test_the_device_is_where_the_parameters_are(watch):
+    """The loss is worked out on the CPU: only the parameters tell. The meta device stands for one that is none."""
+    seen = watch(
+        """
+    import torch
+    there = torch.nn.Parameter(torch.ones(4, device="meta"))
+    here = torch.nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([here, there], lr=0.1, foreach=False)
+    for _ in range(3):
+        here.sum().backward()
+        optimizer.step()
+    """
+    )
+    assert [e["type"] for e in seen.all("device")] == ["cpu", "meta"]

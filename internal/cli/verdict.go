@@ -68,7 +68,7 @@ func declarationList() string {
 
 func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	if opts.rules {
-		verdict.RulesText(env.Stdout, width(env))
+		verdict.RulesText(env.Stdout, width(env, env.Stdout))
 		return nil
 	}
 	for _, word := range opts.declared {
@@ -128,7 +128,7 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	if opts.json {
 		err = verdict.JSON(env.Stdout, rep)
 	} else {
-		err = verdict.Text(env.Stdout, rep, width(env))
+		err = verdict.Text(env.Stdout, rep, width(env, env.Stdout))
 	}
 	switch {
 	case err != nil:
@@ -144,9 +144,9 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 // aimOfVerdict says for which release a verdict is given, that of the run that names the subject, and where the project
 // here aims at another one by now.
 func aimOfVerdict(env *Env, rep *verdict.Report, run *evidence.Run) error {
-	rep.Torch, rep.From = run.Target.Release, "as it ran"
-	if run.Target.Framework != "torch" {
-		rep.Torch, rep.From = "", "the run shows no PyTorch"
+	rep.Torch, rep.From = "", "the run shows no PyTorch"
+	if name, release := run.Target.Computes(); name == "torch" { // Keras may compute by it
+		rep.Torch, rep.From = release, "as it ran"
 	}
 	if double := run.Target.Double; double != nil {
 		rep.Torch, rep.From = double.Release, "as it was rehearsed"

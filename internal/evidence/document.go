@@ -113,6 +113,7 @@ type Run struct {
 type RunBody struct {
 	Outcome Outcome `json:"outcome"`
 
+	Loop    *Loop    `json:"loop,omitempty"` // nil: not told; earlier assays did not say
 	Windows []Window `json:"windows"`
 	Epochs  []Epoch  `json:"epochs"`
 
@@ -125,10 +126,13 @@ type RunBody struct {
 	Numerics  Numerics    `json:"numerics"`
 	Shapes    []Shape     `json:"shapes"`
 	Only      *Only       `json:"only,omitempty"`
+	Compiles  []Compile   `json:"compiles,omitempty"` // where the framework says it: JAX
 	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`
+	// what the script itself logged, learning rates first; nil in the evidence of assays that did not look
+	Logged []Series `json:"logged,omitzero"`
 
 	Host      HostReport `json:"host"`
 	Processes []Process  `json:"processes"`

@@ -185,7 +185,7 @@ func (b *builder) processes() {
 			row.Ended = p.bye.How
 		}
 		if p.framework != nil {
-			row.Framework, row.Release = p.framework.Name, p.framework.Version
+			row.Framework, row.Release = p.described()
 		}
 		switch {
 		case i == 0:
@@ -209,7 +209,7 @@ func (b *builder) provenance() {
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
 		if p.framework != nil {
-			pr.Build = p.framework.Git
+			pr.Build = p.framework.build()
 		}
 	}
 	if pr.Environment == nil {
@@ -223,15 +223,17 @@ func (b *builder) target() {
 	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
 	if p.framework != nil {
 		t.Framework, t.Release = p.framework.Name, p.framework.Version
+		t.Backend, t.BackendRelease = p.backend()
 	}
-	b.async = t.Asynchronous() && !b.rehearsal()
+	b.async = p.device.queued() && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 
 // windows chooses the steps that the figures are taken from.
 func (b *builder) windows() {
 	steps := b.p.steps
-	watched := func(s step) bool { return s.kind == "" || s.kind == "sync" }
+	compiled := b.p.phases.part("compile")
+	watched := func(s step) bool { return (s.kind == "" || s.kind == "sync") && compiled(s) == 0 }
 	add := func(name string, in []step, excluded, kind string) {
 		if len(in) > 0 {
 			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number,
@@ -244,10 +246,15 @@ func (b *builder) windows() {
 		last = max(last, s.epoch)
 	}
 	first := pick(func(s step) bool { return s.epoch == 1 && s.kind != "profile" && s.kind != "trace" })
+	// The script's own loops turn faster than caches, kernels and threads settle.
+	settles := last >= 2 && !b.byPasses() &&
+		len(pick(func(s step) bool { return s.epoch >= 2 && s.number <= warmup && watched(s) })) > 0
 	for _, from := range []struct {
 		excluded string
 		in       func(step) bool
 	}{
+		{fmt.Sprintf("first epoch and the first %d steps, ", warmup),
+			func(s step) bool { return settles && s.epoch >= 2 && s.number > warmup }},
 		{"first epoch, ", func(s step) bool { return last >= 2 && s.epoch >= 2 }},
 		{fmt.Sprintf("the first %d steps, ", warmup), func(s step) bool { return s.number > warmup }},
 		{"the first step, ", func(s step) bool { return s.number > 1 }},
@@ -328,20 +335,6 @@ func seconds(steps []step, of func(step) int64) []float64 {
 
 func total(s step) int64 { return s.total }
 
-// noSteps says why there is no step to speak of.
-func (b *builder) noSteps() string {
-	p := b.p
-	switch {
-	case p.framework == nil:
-		return "the script imported no framework that the agent knows (PyTorch)"
-	case len(p.steps) > 0:
-		return fmt.Sprintf("only %d steps were seen", len(p.steps))
-	case p.device.Type != "":
-		return "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised"
-	}
-	return "no training step was seen: neither a backward pass nor an optimizer step"
-}
-
 func (b *builder) split() {
 	phases := b.p.phases.drawn()
 	run := func(s step) float64 { return float64(s.start-b.origin) / 1e9 }
@@ -381,11 +374,13 @@ func (b *builder) split() {
 	}
 	if b.async && len(b.timed) > 0 {
 		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised",
-			"with the device waited for at each phase boundary; the split is of these")
+			b.p.words().sampled+"; the split is of these")
 	} else if b.async {
 		b.unknown("step.time.synchronised", "s", "no step was synchronised: the run was shorter than twenty steps")
 	} else if b.rehearsal() {
 		b.unknown("step.time.synchronised", "s", "the double computes on this machine's CPU: every step has its split")
+	} else if why := b.p.unseen["forward"]; why != "" {
+		b.unknown("step.time.synchronised", "s", "no step was taken apart: "+why)
 	} else {
 		b.unknown("step.time.synchronised", "s", "the device is synchronous: every step has its split")
 	}
@@ -407,16 +402,18 @@ func (b *builder) split() {
 		b.known("samples.rate", float64(n)*micro/median, "1/s", evidence.Derived,
 			b.lasting(fmt.Sprintf("batch size %d of the loader × %g micro-steps / step.time", n, micro)))
 	} else {
-		b.unknown("samples.rate", "1/s", "no loader with a fixed batch size was seen")
+		why := "no loader with a fixed batch size was seen"
+		if len(b.p.loaders) > 0 && !b.fromLoader() {
+			why = b.noLoader() + ": the size of a batch is not known"
+		}
+		b.unknown("samples.rate", "1/s", why)
 	}
 	if len(b.timed) == 0 {
 		for _, p := range phases {
-			b.unknown("split."+p.Name, "s",
-				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("split."+p.Name, "s", b.p.words().apart)
 		}
 		for _, p := range phases {
-			b.unknown("share."+p.Name, "ratio",
-				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("share."+p.Name, "ratio", b.p.words().apart)
 		}
 		return
 	}
@@ -431,11 +428,22 @@ func (b *builder) split() {
 		sum += float64(s.total)
 	}
 	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
-	if len(b.p.loaders) == 0 {
-		reason["data"] = "no torch DataLoader was read in the loop; what fetched the data counts as the rest"
+	for name, why := range b.p.unseen {
+		reason[name] = why
 	}
-	if !b.async && !b.rehearsal() {
+	if !b.fromLoader() {
+		reason["data"] = b.noLoader() + "; what fetched the data counts as the rest"
+	}
+	switch {
+	case b.run.Target.Device == "":
+		reason["h2d"] = "it is not known on which device the steps ran"
+	case !b.async && !b.rehearsal():
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
+	}
+	if b.byHand() {
+		reason["optimizer"] = "no torch.optim.Optimizer steps: the parameters are updated by hand, in the rest"
+		reason["forward"] = "no module was called: what computes the loss and what updates the parameters by hand are " +
+			"both in the rest"
 	}
 	took := map[string]float64{}
 	for _, p := range phases {
@@ -443,14 +451,14 @@ func (b *builder) split() {
 		for _, s := range b.timed {
 			took[p.Name] += float64(of(s))
 		}
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("split."+p.Name, "s", why)
 			continue
 		}
 		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
 	}
 	for _, p := range phases {
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("share."+p.Name, "ratio", why)
 			continue
 		}
@@ -458,6 +466,17 @@ func (b *builder) split() {
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
+}
+
+// untimed is why the time of a phase is not known: the agent says so, or it took none and there is a reason for that.
+func (b *builder) untimed(phase string, reason map[string]string, took map[string]float64) string {
+	if why := b.p.unseen[phase]; why != "" {
+		return why
+	}
+	if took[phase] == 0 {
+		return reason[phase]
+	}
+	return ""
 }
 
 func medianMicro(steps []step) int {
@@ -477,34 +496,6 @@ func (b *builder) batch() (int, bool) {
 		return *l.Batch, true
 	}
 	return 0, false
-}
-
-// trainingLoader is the first loader that was read: a training loop reads its own before it evaluates, with few
-// exceptions; where several loaders exist the one whose number of batches fits the steps of an epoch is taken.
-func (b *builder) trainingLoader() (LoaderEvent, bool) {
-	if len(b.p.loaders) == 0 {
-		return LoaderEvent{}, false
-	}
-	per := 0
-	for _, s := range b.p.steps {
-		if s.epoch == 1 {
-			per++
-		}
-	}
-	micro := max(1, medianMicro(b.p.steps))
-	for _, l := range b.p.loaders {
-		if l.Batches != nil && per > 0 && (*l.Batches+micro-1)/micro == per {
-			return l, true
-		}
-	}
-	return b.p.loaders[0], true
-}
-
-func (b *builder) noEpochs() string {
-	if len(b.p.loaders) == 0 {
-		return "no epoch was seen: the loop reads no torch DataLoader"
-	}
-	return "no epoch was seen"
 }
 
 func (b *builder) epochs() {
@@ -538,7 +529,9 @@ func (b *builder) epochs() {
 			row.Outside += float64(s.outside) / 1e9
 		}
 		ended, known := p.epochs[e]
-		row.Complete = known && (e < last || b.wholePass(len(steps)))
+		// Where no loader counts, ends of short epochs are not looked at, and not told.
+		over := known || !b.byPasses() && (e < last || p.bye != nil)
+		row.Complete = over && (e < last || b.wholePass(len(steps)))
 		if known {
 			row.Live, row.Pool, row.Resident = bytesOrNil(ended.Live), bytesOrNil(ended.Pool),
 				bytesOrNil(ended.Resident)
@@ -556,7 +549,7 @@ func (b *builder) epochs() {
 		b.run.Epochs = append(b.run.Epochs, row)
 	}
 	declared, ok := 0, false
-	if l, has := b.trainingLoader(); has && l.Batches != nil {
+	if l, has := b.trainingLoader(); has && l.Batches != nil && b.byPasses() {
 		declared, ok = (*l.Batches+max(1, medianMicro(p.steps))-1)/max(1, medianMicro(p.steps)), true
 	}
 	switch {
@@ -573,20 +566,35 @@ func (b *builder) epochs() {
 		b.known("epoch.steps", stats.Median(counts), "1", b.basis, "steps of a whole epoch")
 	case ok && last > 0:
 		b.known("epoch.steps", float64(declared), "1", evidence.Declared, "len() of the loader, over the micro-steps")
+	case last == 0:
+		b.unknown("epoch.steps", "1", b.noEpochs())
+	case !b.byPasses():
+		b.unknown("epoch.steps", "1", "no epoch was run to its end")
 	default:
-		b.unknown("epoch.steps", "1", "the loader's length is not known (an iterable dataset) and no pass ended")
+		b.unknown("epoch.steps", "1", "the loader's length is not known (it has none, or only code of the script's would tell), and no pass ended")
 	}
 	steps := b.run.Figure("epoch.steps")
 	if steps.Known() && len(b.steady) > 0 {
-		var sum float64
-		for _, s := range b.steady {
-			sum += float64(s.total) / 1e9
-		}
-		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived,
-			b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
+		mean, low, high := meanOf(seconds(b.steady, total))
+		fig := evidence.Known("epoch.estimate", mean**steps.Value, "s", evidence.Derived)
+		low, high = low**steps.Value, high**steps.Value
+		fig.Low, fig.High, fig.N, fig.Window = &low, &high, len(b.steady), "steady"
+		fig.Note = b.lasting("mean step of the steady window × epoch.steps, with its interval of 95 %; evaluation not in it" +
+			b.told())
+		b.put(fig)
 	} else {
 		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
 	}
+}
+
+// told says what was estimated while the run went on.
+func (b *builder) told() string {
+	e := b.f.told
+	if e == nil || e.Of != "epoch" {
+		return ""
+	}
+	return fmt.Sprintf("; told at step %d: %s, between %s and %s", e.Last, unit.Seconds(e.Seconds), unit.Seconds(e.Low),
+		unit.Seconds(e.High))
 }
 
 // wholePass reports whether the last epoch has as many steps as the one before it, or as the loader has batches.
@@ -595,7 +603,7 @@ func (b *builder) wholePass(n int) bool {
 		before := b.run.Epochs[k-1]
 		return n == before.Last-before.First+1
 	}
-	if l, ok := b.trainingLoader(); ok && l.Batches != nil {
+	if l, ok := b.trainingLoader(); ok && l.Batches != nil && b.byPasses() {
 		micro := max(1, medianMicro(b.p.steps))
 		return n >= *l.Batches/micro
 	}
@@ -616,23 +624,30 @@ func (b *builder) memory() {
 	for _, s := range p.steps {
 		live, pool = max(live, s.live), max(pool, s.pool)
 	}
-	note := "highest of the readings at the start of each backward pass"
+	liveNote, poolNote := p.words().reading, p.words().reading
 	if p.peak.Live > 0 {
-		live, pool, note = max(live, p.peak.Live), max(pool, p.peak.Pool), p.peak.Source+" at the end of an epoch"
+		live, liveNote = max(live, p.peak.Live), p.peak.Source
+	}
+	if p.peak.Pool > 0 {
+		pool, poolNote = max(pool, p.peak.Pool), p.peak.Source
 	}
 	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
-	if b.run.Target.Device == "" {
+	switch device := b.run.Target.Device; device {
+	case "cpu":
+	case "":
 		none = "no device was seen: " + b.noSteps()
+	default:
+		none = "the allocator of the device (" + device + ") was not read: no backward pass was seen on it"
 	}
-	put := func(name string, v int64) {
+	put := func(name string, v int64, note string) {
 		if v >= 0 {
 			b.known(name, float64(v), "B", b.basis, note)
 		} else {
 			b.unknown(name, "B", none)
 		}
 	}
-	put("memory.live.peak", live)
-	put("memory.pool.peak", pool)
+	put("memory.live.peak", live, liveNote)
+	put("memory.pool.peak", pool, poolNote)
 	if d := b.run.Target.Double; b.rehearsal() && p.limit.Bytes == 0 && d.Recommended != nil {
 		// torch says it from 2.5 on
 		p.limit = limitEvent{Bytes: float64(*d.Recommended), Source: "Metal's recommended working set"}
@@ -643,7 +658,7 @@ func (b *builder) memory() {
 			"memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")
 	case pool >= 0:
 		b.unknown("memory.watermark", "ratio",
-			"this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)")
+			p.words().noLimit)
 	default:
 		b.unknown("memory.watermark", "ratio", none)
 	}

@@ -71,7 +71,7 @@ func TestSteadyWindow(t *testing.T) {
 	one := newStream()
 	one.send(1, map[string]any{"ev": "device", "type": "cpu"})
 	one.steps(1, 1, 1, 0, plainSteps)
-	wantUnknown(t, one.f.Finish(), "step.time", "only 1 steps were seen")
+	wantUnknown(t, one.f.Finish(), "step.time", "only one step was seen")
 }
 
 // TestFoldIsBounded: a hostile or a very long stream is kept in part, the rest counted or left out; a row of another
@@ -152,5 +152,35 @@ func TestRetest(t *testing.T) {
 	}
 	if tests = rehearse(nil); tests.CPU == "" {
 		t.Error("that nothing was run on the CPU is not said")
+	}
+}
+
+// TestThreadThatFailed: a thread that an exception ended is told of, with the user's line, once for the same one.
+func TestThreadThatFailed(t *testing.T) {
+	s := on("cpu")
+	for _, thread := range []string{"a", "b", "c"} {
+		s.send(1, map[string]any{"ev": "thread_error", "thread": thread, "type": "ValueError", "text": "bad\nindeed",
+			"where": "/home/u/p/t.py:4"})
+	}
+	run := s.f.Finish()
+	f := finding(run, "thread-failed")
+	if f == nil || f.Where != "t.py:4" ||
+		f.Text != "an exception ended the thread a, and 2 more, and the script went on: ValueError: bad" {
+		t.Errorf("%+v", f)
+	}
+	if run.Outcome.Error != "" {
+		t.Errorf("the script is said to have failed: %s", run.Outcome.Error)
+	}
+	for i := range shownRefusals + 5 {
+		s.send(1, map[string]any{"ev": "thread_error", "thread": "x", "type": "E", "text": fmt.Sprint(i), "where": ""})
+	}
+	n := 0
+	for _, f := range s.f.Finish().Findings {
+		if f.Name == "thread-failed" {
+			n++
+		}
+	}
+	if n != shownRefusals+1 {
+		t.Errorf("%d findings", n)
 	}
 }

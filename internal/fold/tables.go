@@ -17,6 +17,7 @@ func (b *builder) tables() {
 	for _, key := range p.syncKeys {
 		s := p.syncs[key]
 		s.Where, s.Via = b.place(s.Where), b.place(s.Via)
+		s.Computes = s.Call != "" && s.Call == p.words().needed
 		run.Syncs = append(run.Syncs, s)
 	}
 	sort.SliceStable(run.Syncs, func(i, j int) bool {
@@ -95,6 +96,8 @@ func (b *builder) tables() {
 		run.Profile.Missing = "left out of an --only run"
 	case p.profile == nil && b.f.start.Options["profile"] == "off":
 		run.Profile.Missing = "left out as asked (--profile=off)"
+	case p.profile == nil && p.words().profile != "":
+		run.Profile.Missing = p.words().profile
 	case p.profile == nil:
 		run.Profile.Missing = "the profiled window never began or never ended"
 	case p.profile.Missing != "":
@@ -140,8 +143,8 @@ func (b *builder) numerics() {
 	}
 	n.LossScaled = b.scaled()
 	if len(p.losses) == 0 {
-		b.unknown("loss.first", "1", "no scalar was passed to backward")
-		b.unknown("loss.last", "1", "no scalar was passed to backward")
+		b.unknown("loss.first", "1", p.words().noLoss)
+		b.unknown("loss.last", "1", p.words().noLoss)
 		return
 	}
 	put := func(name string, l lossPoint) {
@@ -149,7 +152,7 @@ func (b *builder) numerics() {
 			b.unknown(name, "1", fmt.Sprintf("the loss of step %d is not finite (%v)", l.step, l.value))
 			return
 		}
-		b.known(name, l.value, "1", b.basis, fmt.Sprintf("as passed to backward, unscaled; step %d", l.step))
+		b.known(name, l.value, "1", b.basis, fmt.Sprintf("%s; step %d", p.words().loss, l.step))
 	}
 	put("loss.first", p.losses[0])
 	put("loss.last", p.losses[len(p.losses)-1])
@@ -229,7 +232,7 @@ func (b *builder) series() {
 		b.run.Loss.Note = fmt.Sprintf("%d losses were passed over while the hooks were off", p.passed)
 	}
 	if p.unread > 0 {
-		b.run.Loss.Note = fmt.Sprintf("%d losses were not read: the script never waited for the device while they were held", p.unread)
+		b.run.Loss.Note = fmt.Sprintf("%d losses were not read: %s", p.unread, p.words().unread)
 	}
 }
 

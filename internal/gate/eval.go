@@ -362,7 +362,8 @@ func hint(figure string, run *evidence.Run) string {
 	switch {
 	case strings.HasPrefix(figure, "gpu."):
 		return "a run on a Mac, or with an NVIDIA GPU: " + RunOn(run, "mps")
-	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."):
+	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."),
+		strings.HasPrefix(figure, "refused."), strings.HasPrefix(figure, "wrong."):
 		return "a rehearsal: " + RunOn(run, "double")
 	case figure == "memory.growth":
 		return "a run of more epochs"
@@ -855,13 +856,17 @@ func noRun(device, other string) string {
 // again is the command that would make another run like this one.
 func again(run *evidence.Run) string { return RunOn(run, Device(run)) }
 
-// RunOn is the command that would run the subject on a device.
+// RunOn is the command that would run the subject on a device; in words where another framework would have to compute.
 func RunOn(run *evidence.Run, device string) string {
 	var b strings.Builder
 	b.WriteString("assay run")
+	framework, _ := run.Target.Computes()
 	switch {
+	case (device == "mps" || device == "double") && (framework == "jax" || framework == "tensorflow"):
+		return "the same training in PyTorch, under assay run --on " + device // MPS is PyTorch's
+	case strings.Contains(device, "-"): // jax-mps, mlx-cpu: the script and its environment choose it
 	case device == "mlx":
-		return "the same training in MLX, under assay run"
+		return "the same training in MLX on a Mac's GPU, under assay run"
 	case device != "":
 		b.WriteString(" --on " + device)
 	}
@@ -872,7 +877,11 @@ func RunOn(run *evidence.Run, device string) string {
 	command := run.Subject.Command
 	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") &&
 		!strings.HasSuffix(command[0], ".ipynb") && len(evidence.Words(run)) < len(command) {
-		command = append([]string{"python"}, command[len(command)-len(evidence.Words(run)):]...)
+		python := []string{"python"}
+		if run.Subject.Kind == "module" {
+			python = append(python, "-m")
+		}
+		command = append(python, command[len(command)-len(evidence.Words(run)):]...)
 	}
 	for i, word := range command {
 		if i == 12 {

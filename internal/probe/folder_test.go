@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -240,6 +241,18 @@ func TestOperators(t *testing.T) {
 	if err != nil || bytes.Contains(kept, []byte(password)) || !bytes.Contains(kept, []byte("aten::mm")) ||
 		!bytes.HasSuffix(kept, []byte("x\"}}\n]}")) {
 		t.Errorf("%v, %d of %d bytes", err, len(kept), len(trace))
+	}
+	// Two processes had a window each, and the evidence is about the second: the first one's holds secrets as well.
+	other := filepath.Join(dir, "trace-17.json")
+	for _, name := range []string{path, other, filepath.Join(dir, "trace-18.json")} {
+		write(t, name, trace)
+	}
+	run = withProfile(evidence.Profile{Trace: "trace-17.json"})
+	operators(run, dir, secrets)
+	left, _ := filepath.Glob(filepath.Join(dir, "trace*"))
+	want := []string{other + ".gz", path + ".gz"}
+	if run.Profile.Trace != "trace-17.json.gz" || !slices.Equal(left, want) {
+		t.Errorf("%+v, left %v", run.Profile, left)
 	}
 	write(t, path, "{")
 	for name, want := range map[string]string{"nowhere.json": "was not written",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"assay/internal/evidence"
 	"assay/internal/file"
@@ -14,9 +15,18 @@ import (
 )
 
 // operators reads the profiler's trace into the table and keeps it compressed, without secrets. What fails is said in
-// the evidence.
+// the evidence. Traces of processes that the evidence is not about are not kept.
 func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 	name := run.Profile.Trace
+	others, _ := filepath.Glob(filepath.Join(dir, "trace-*.json")) // the pattern is a good one
+	if strings.HasPrefix(name, "trace-") {
+		others = append(others, filepath.Join(dir, "trace.json"))
+	}
+	for _, other := range others {
+		if filepath.Base(other) != name {
+			os.Remove(other)
+		}
+	}
 	if name == "" {
 		return
 	}
@@ -28,7 +38,7 @@ func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 		return
 	}
 	defer data.Close()
-	ops, err := fold.ReadTrace(data)
+	ops, err := fold.ReadTrace(data, run.Rehearsal != nil)
 	if err != nil {
 		run.Profile.Missing = err.Error()
 		return

@@ -18,8 +18,8 @@ func (asked For) Run(name string, run *evidence.Run) *Report {
 	s := newScanner(name)
 	s.asked = asked
 	c := &s.rep.Context
-	if run.Target.Framework == "torch" {
-		c.Torch = run.Target.Release
+	if name, release := run.Target.Computes(); name == "torch" {
+		c.Torch = release
 	}
 	if d := run.Target.Double; d != nil {
 		c.Torch, c.MacOS = d.Release, d.MacOS
@@ -66,7 +66,7 @@ func (asked For) Run(name string, run *evidence.Run) *Report {
 			continue
 		}
 		if text, ok := o.Sees(run); ok {
-			sym := o.symptom()
+			sym := o.symptomOf(run.Target.Framework)
 			sym.Count, sym.Found = 1, []Found{{Place: "figures", Text: text}}
 			s.rep.Symptoms = append(s.rep.Symptoms, sym)
 		}
@@ -129,6 +129,25 @@ func (o Observation) symptom() Symptom {
 	return Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis,
 		Remedy: o.Actions, Source: o.Source}
 }
+
+// symptomOf a run of that framework: what only PyTorch has is no remedy in MLX.
+func (o Observation) symptomOf(framework string) Symptom {
+	s := o.symptom()
+	if framework != "mlx" {
+		return s
+	}
+	s.Remedy = []string{}
+	for _, action := range o.Actions {
+		if !strings.Contains(action, "--only") { // it takes over a DataLoader's loop
+			s.Remedy = append(s.Remedy, inMLX.Replace(action))
+		}
+	}
+	return s
+}
+
+// inMLX are PyTorch's words for what MLX has as well.
+var inMLX = strings.NewReplacer("torch.mps.empty_cache()", "mx.clear_cache()", "empty_cache()", "mx.clear_cache()",
+	"loss.detach()", "mx.stop_gradient(loss)", "hidden.detach()", "mx.stop_gradient(hidden)")
 
 // Observations are the fallback table and the observability matrix of S4 §5 and §9, as far as one run can show them.
 // Loss drift and a speedup near 1 need a second run: gate and verdict compare.
@@ -300,7 +319,7 @@ func waits(run *evidence.Run) (string, bool) {
 	}
 	lost, calls, worst := 0.0, 0, evidence.SyncPoint{}
 	for _, p := range run.Syncs {
-		if p.Waits && p.Steps > 0 {
+		if p.Waits && p.Steps > 0 && !p.Computes {
 			lost, calls = lost+p.Lost, calls+p.Count
 			if p.Lost > worst.Lost {
 				worst = p

@@ -1,4 +1,4 @@
-# expect: steps=48 epochs=0 micro=1
+# expect: steps=48 epochs=12 micro=1
 """Reinforcement learning: rollouts without gradients, then several passes over the buffer; no loader."""
 import torch
 from torch import nn

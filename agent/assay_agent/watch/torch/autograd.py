@@ -2,7 +2,7 @@
 
 from ... import guest
 from ...timeline import T, now
-from . import numerics
+from . import hand, numerics
 from .module import FORWARD
 
 BACKWARD = T.phase("backward", 40, "backward", "gradients")
@@ -14,30 +14,44 @@ def compiling_test(torch):
     return test if test is not None else (lambda: False)
 
 
+def clear():
+    """A forked child has trained nothing."""
+    hand.clear()
+
+
 def install(torch, config):
     module = torch.autograd
+    hand.install(torch, numerics.content)
     compiling = compiling_test(torch)
 
     @guest.hook
     def backward(tensors, *_):
-        if compiling() or not T.on or not T.mine() or not T.free():
+        if compiling() or not T.on or not T.trains() or not T.free():
             return False
+        leaf = None if T.counts["optimizer"] else hand.begins(tensors)
         if not T.bare or now() >= numerics.due[0]:
-            numerics.on_backward(tensors)
+            numerics.on_backward(tensors, leaf)
         else:
             numerics.passed[0] += 1
         T.backward_begin(FORWARD)
         return True
 
     @guest.hook
-    def grad(*_):
-        if compiling() or not T.on or not T.mine() or not T.free():
+    def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, *_):
+        if compiling() or not T.on or not T.trains() or not T.free():
             return False
-        T.backward_begin(FORWARD)
+        whole = False
+        if not T.counts["optimizer"]:
+            whole, leaf = hand.begins_for(inputs, create_graph)
+            if whole:
+                numerics.on_backward(outputs, leaf)
+        T.backward_begin(FORWARD, whole)
         return True
 
     @guest.hook
     def end(error):
+        if T.whole and not T.counts["optimizer"]:
+            hand.over()
         T.backward_end(BACKWARD)
 
     module.backward = guest.around(module.backward, backward, end)

@@ -10,6 +10,9 @@ DATA = T.phase("data", 10, "data", "waiting for the loader")
 _serial = 0
 _loaders = {}  # id -> (weak reference to the loader, serial)
 _passes = {}  # id -> (weak reference to the iterator, (loader serial, iterator serial))
+# Times that a pass gives each sample, and samples of a pass where it is not known how many there are: whoever asks for
+# more wants it to go on.
+ENDLESS, ENDLESS_SAMPLES = 1000, 10**9
 takeover = None  # set by only.py: called with (iterator, original next) once the loop is known
 
 
@@ -81,8 +84,11 @@ def install(torch, config):
     def end(error):
         global _fetching
         iterator, _fetching = _fetching, None
+        if T.trained() and not T.mine():
+            return  # a thread that reads ahead had begun before the first step was made: it has been given up
         if error is None:
-            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0))
+            # What is read without gradients is no batch of a training step.
+            T.fetch_end(DATA, _known(_passes, iterator) or (0, 0) if torch.is_grad_enabled() else None)
         else:
             T.fetch_end(DATA, None)
             if isinstance(error, StopIteration):
@@ -99,7 +105,7 @@ _starting = None  # [loader, the iterator that was made for it] while its iter()
 
 def _watched():
     """A loader may be read by a prefetching thread; before anybody has trained, any thread may be the one."""
-    return T.on and (T.owner is None or T.mine()) and T.free()
+    return T.on and (not T.trained() or T.mine()) and T.free()
 
 
 def _register(loader, iterator):
@@ -108,7 +114,10 @@ def _register(loader, iterator):
     if serial is None:
         serial = _next_serial()
         _keep(_loaders, loader, serial)
-        wire.put(describe(loader, serial))
+        event = describe(loader, serial)
+        if event["endless"]:
+            T.endless.add(serial)
+        wire.put(event)
     _keep(_passes, iterator, (serial, _next_serial()))
 
 
@@ -126,15 +135,37 @@ def describe(loader, serial):
         "persistent": bool(getattr(loader, "persistent_workers", False)),
         "drop_last": bool(getattr(loader, "drop_last", False)),
         "paths": _paths(dataset),
+        "generator": _seed(loader),
+        "worker_init": _function(getattr(loader, "worker_init_fn", None)),
         "length": None,
         "batches": None,
+        "endless": False,
     }
+    samples = getattr(getattr(loader, "sampler", None), "__dict__", {}).get("_num_samples")
+    if type(samples) is int and samples >= ENDLESS_SAMPLES:
+        event["endless"] = True
     if _counts(dataset):
         event["length"] = _length(dataset)
         sampler = getattr(loader, "batch_sampler", None)
         if all(_counts(thing) for thing in (loader, sampler or dataset, getattr(sampler, "sampler", None) or dataset)):
             event["batches"] = _length(loader)
+            if event["length"] and event["batch"] and event["batches"]:
+                event["endless"] = event["batches"] * event["batch"] > ENDLESS * event["length"]
     return event
+
+
+def _seed(loader):
+    """The seed of the loader's own generator, as text; None where it has none, or one that is not PyTorch's."""
+    generator = getattr(loader, "generator", None)
+    own = type(generator).__module__ == "torch._C"  # a subclass of the script's could do anything when it is asked
+    return str(generator.initial_seed()) if own else None
+
+
+def _function(function):
+    """The name of a function; None where there is none."""
+    if function is None:
+        return None
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)[:200]
 
 
 def _counts(thing):

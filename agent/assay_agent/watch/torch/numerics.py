@@ -10,14 +10,16 @@ import math
 import os
 import random
 import struct
+import sys
 import time
 
 from ... import guest, wire
 from ...device import Device
 from ...timeline import T
-from . import device
+from . import device, hand
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
+CONTENT = 256  # bytes of a parameter that tell whether it was changed
 WAITING = 4096  # losses held on the device at most: half a kilobyte each, of what the allocator gives
 READING = 0.005  # of the time, at most, goes to reading losses while the hooks are off
 
@@ -67,9 +69,15 @@ def clear():
 def overridden():
     """Whether the script has a dispatch or function mode on: it would see what the agent asks a tensor."""
     try:
-        return _torch._C._len_torch_dispatch_stack() > _modes or _torch._C._len_torch_function_stack() > 0
+        functions = _torch._C._len_torch_function_stack() - _default_device()
+        return _torch._C._len_torch_dispatch_stack() > _modes or functions > 0
     except AttributeError:
         return False
+
+
+def _default_device():
+    """How many of the function modes are PyTorch's own, of torch.set_default_device: 0 or 1."""
+    return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None) is not None
 
 
 def observed():
@@ -91,13 +99,14 @@ def _profiled():
 
 
 @guest.hook  # a failure of its own must not cost the step its backward pass
-def on_backward(roots):
-    """A backward pass starts from roots: a tensor, or several."""
+def on_backward(roots, leaf=None):
+    """A backward pass starts from roots: a tensor, or several. leaf: a tensor that it is to give the gradient of, where
+    one is known."""
     if not T.bare:
-        _look_at(roots)
+        _look_at(roots, leaf)
     else:
         began = time.perf_counter_ns()
-        _look_at(roots)
+        _look_at(roots, leaf)
         took = time.perf_counter_ns() - began
         T.kept_ns += took
         crowded = 20 if len(_waiting) > WAITING // 2 else 1  # it may be long until the device is waited for
@@ -109,18 +118,20 @@ passed = [0]  # losses that were not looked at
 _draw = random.Random(os.urandom(16))  # the script's own generator stays its own
 
 
-def _look_at(roots):
+def _look_at(roots, leaf):
     scaled, _scaled[:] = _scaled[:], []
+    root = hand.first(roots)
+    if root is None:
+        return
+    with _torch._C.DisableTorchFunction():
+        kind = root.device.type
+        trains_on(kind if leaf is None or kind != "cpu" else leaf.device.type)
     if overridden():
         return
-    root = roots if isinstance(roots, _torch.Tensor) else roots[0]
+    root = _unwrapped(root)
     if type(root) is not _torch.Tensor or root.numel() != 1:
         return
-    kind = root.device.type
-    if T.device.kind != kind:
-        T.device = Device(kind)  # where it cannot be asked, it is not asked again
-        T.use(device.of(_torch, kind))
-    step = T.number + 1
+    step = T.current()
     if T.gathered or T.step.micro or T.in_opt:
         _look_for_division(root)
     loss = root
@@ -134,6 +145,31 @@ def _look_at(roots):
         _waiting.append((step, loss.detach(), loss._version))
     else:
         _thin()
+
+
+def trains_on(kind):
+    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while
+    the parameters are elsewhere: then that is the device."""
+    global _kind
+    if kind == "cpu" and _kind:
+        kind = _kind
+    elif kind != "cpu":
+        _kind = kind
+    if T.device.kind != kind:
+        T.device = Device(kind)  # where it cannot be asked, it is not asked again
+        T.use(device.of(_torch, kind))
+        T.lead("torch")
+
+
+_kind = ""  # the device that was seen last and is no CPU
+
+
+def _unwrapped(tensor):
+    """The tensor that one stands for within a transformation of torch.func."""
+    functorch = getattr(_torch._C, "_functorch", None)
+    while functorch is not None and functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def _follows(scaled, loss):
@@ -155,6 +191,22 @@ def _read(tensor):
         return None
     size, convert = reader
     return convert(ctypes.string_at(tensor.data_ptr(), size))
+
+
+def content(tensor):
+    """The beginning of what a tensor holds, to be compared with another time's: bytes, or on a device a tensor, which
+    only a comparison waits for. None where it is not looked at."""
+    if type(tensor) not in (_torch.Tensor, _torch.nn.Parameter) or tensor.layout != _torch.strided:
+        return None
+    with _torch._C.DisableTorchFunction():
+        kind, size = tensor.device.type, tensor.numel() * tensor.element_size()
+        if kind == "cpu" or _on_double and kind == "mps":
+            at = tensor.data_ptr() if tensor.is_contiguous() else 0
+            return ctypes.string_at(at, min(size, CONTENT)) if at else None
+        if observed():
+            return None
+        with _torch.no_grad():
+            return tensor.detach().reshape(-1)[: CONTENT // 4].clone()
 
 
 def _look_for_division(root):
@@ -193,9 +245,13 @@ def on_scale(outputs):
 
 @guest.hook
 def on_step(optimizer):
-    """Before an optimizer steps: on a sampled step, whether its gradients are finite."""
-    step = T.number + 1
-    if T.bare or step % GRADS_EVERY and step != 1 and not T.sampled:
+    """Before an optimizer steps: on a sampled step, where its parameters are, and whether its gradients are finite."""
+    if T.bare:
+        return
+    step = T.current()
+    if step < 3 or step % GRADS_EVERY == 0 or T.sampled:
+        _look_where(optimizer)
+    if step % GRADS_EVERY and step != 1 and not T.sampled:
         return
     if T.in_opt or own_window or observed():
         return
@@ -231,6 +287,15 @@ def on_step(optimizer):
         t = T.boundary()
         T.heavy_ns += t - began
         T.skip(began, t)
+
+
+def _look_where(optimizer):
+    """The device of what an optimizer steps: of its first parameter that is not on the CPU."""
+    groups = [group["params"] for group in optimizer.param_groups]
+    with _torch._C.DisableTorchFunction():
+        kinds = {p.device.type for group in groups for p in group[:1] + group[-1:] if isinstance(p, _torch.Tensor)}
+    for kind in sorted(kinds - {"cpu"}) or sorted(kinds):
+        trains_on(kind)
 
 
 def waited():

@@ -4,7 +4,7 @@ import weakref
 
 from ... import guest
 from ...timeline import T
-from . import numerics
+from . import numerics, rate
 from .autograd import compiling_test
 
 OPTIMIZER = T.phase("optimizer", 50, "optimizer", "parameter update")
@@ -21,6 +21,7 @@ def install(torch, config):
         if not T.bare:
             numerics.on_step(optimizer)
         T.optimizer_begin(OPTIMIZER, id(optimizer), weakref.ref(optimizer))
+        rate.on_step(optimizer)  # the step before is closed now, where no fetch has closed it
 
     @guest.hook
     def stepped():
@@ -28,7 +29,7 @@ def install(torch, config):
 
     def begin(optimizer, args, kwargs):
         # First of all: a compiled step traces this hook, and must find nothing in it.
-        if compiling() or not T.on or not T.mine():
+        if compiling() or not T.on or not T.trains():
             return None
         return steps(optimizer)
 

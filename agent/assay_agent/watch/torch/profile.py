@@ -170,21 +170,31 @@ def stop(why, number=None):
     if result is None:
         wire.put({"ev": "profile", "missing": "the profiler was interrupted as it started or ended"})
         return
-    temporary = _path + ".part"
+    path = _free(_path)
+    temporary = path + ".part"
     result.save(temporary)
-    os.replace(temporary, _path)
+    os.replace(temporary, path)
     last = number if number is not None else T.number
     wire.put(
         {
             "ev": "profile",
             "first": _first,
             "last": last,
-            "file": os.path.basename(_path),
+            "file": os.path.basename(path),
             "why": why,
             "seconds": time.perf_counter() - t,
             "kernels": _missing_kernels(result),
         }
     )
+
+
+def _free(path):
+    """The path, or one beside it where another process of the run has written there: each has its own window."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        path = "%s-%d%s" % (path[: -len(".json")], os.getpid(), ".json")
+    return path
 
 
 def _tasks():

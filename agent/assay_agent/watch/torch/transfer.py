@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from ... import guest, place, wire
+from ... import guest, place, process, wire
 from ...timeline import T
 from . import numerics
 
@@ -49,6 +49,7 @@ def install(torch, config):
         if hasattr(module, "synchronize"):
             module.synchronize = _watch_function(module.synchronize, module.__name__ + ".synchronize")
     wire.source(_gather)
+    process.forgetter(clear)
 
 
 _methods = []  # (class, name, ours, what the class itself had by that name)
