@@ -109,7 +109,7 @@ class Timeline:
         self.sync = None  # set on sampled steps: waits for the device
         self.bare = False  # they are off: what is reported is the marks of a step, and no more
         self.sampled = False  # the step is one of those that are synchronised, or whose memory is looked at
-        self.ended = self.ended_before = 0  # when the last optimizer step was over, and that of the step before
+        self.ended = self.ended_before = 0  # when the last optimizer step, or step by hand, was over, and the one before
         self.device = Device("")  # that trains, once seen
         self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
         self.telling = None  # code of the function in which a framework tells whole steps
@@ -346,6 +346,8 @@ class Timeline:
             self.place_without_loader(step.turn)
         self.epoch_step += 1
         kind = "" if self.blocks is None else self.blocks.of(self.number)
+        if self.by_hand:
+            self.ended = t  # no optimizer's step tells
         raw = self.ended - self.ended_before if self.ended_before else 0
         self.ended_before = self.ended
         self.rows.append((self.number, step.start, t - step.start, () if kind and not self.kind else step.acc,

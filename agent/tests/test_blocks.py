@@ -92,7 +92,9 @@ def test_steps_bear_their_kind(training):
     assert sum(r["kind"] == "bare" for r in rows) > 500 and loop.t.blocks.bare_steps > 500
 
 
-@pytest.mark.parametrize("length", [MS, 8 * MS, 1000 * MS])
+@pytest.mark.parametrize(
+    "length", [8 * MS, *(pytest.param(ms * MS, marks=pytest.mark.full_set) for ms in (1, 1000))]
+)
 def test_changes_are_bounded_and_the_hooks_are_mostly_off(training, length):
     loop = training(step=length)
     loop.t.rows = collections.deque(maxlen=10)
@@ -230,3 +232,18 @@ def test_no_blocks_in_a_rehearsal(monkeypatch):
         assert blocks.T.blocks is None
     blocks.install(None, {})
     assert blocks.T.blocks is not None
+
+
+def test_steps_by_hand_have_blocks(training):
+    """No optimizer steps: the script changes its parameters itself, and the backward pass tells."""
+    loop = training(cost=300_000)
+    loop.t.touched = lambda: True
+    for _ in range(1500):
+        loop.time += loop.length + (loop.cost if loop.on else 0)
+        loop.t.backward_begin(FWD)
+        loop.t.backward_end(FWD)
+    each = {}
+    for e in loop.blocks():
+        each.setdefault(e["on"], set()).add((e["ns"] - e["outside"]) / e["steps"])
+    assert each == {True: {8_300_000}, False: {8 * MS}}
+    assert {r["raw"] for r in loop.rows() if r["kind"] == "bare"} == {8 * MS}

@@ -8,6 +8,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/stats"
+	"assay/internal/testset"
 )
 
 // simulated is a loop on a clock of its own, in seconds: the host launches what a device works off behind it, and waits
@@ -130,7 +131,10 @@ func TestCostCoverage(t *testing.T) {
 				truth = of.cost
 			}
 			held, width, seeds := 0, 0.0, rand.New(rand.NewPCG(4, 2))
-			const rounds = 300
+			rounds := 100
+			if testset.IsFull() {
+				rounds = 1000
+			}
 			for range rounds {
 				s := of
 				s.draw = rand.New(rand.NewPCG(seeds.Uint64(), seeds.Uint64()))
@@ -141,7 +145,7 @@ func TestCostCoverage(t *testing.T) {
 				if low <= truth && truth <= high {
 					held++
 				}
-				width += (high - low) / rounds
+				width += (high - low) / float64(rounds)
 			}
 			if held < rounds*93/100 {
 				t.Errorf("%d of %d hold %g", held, rounds, truth)
