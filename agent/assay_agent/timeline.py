@@ -221,7 +221,9 @@ class Timeline:
                 self.waiting = self.given = self.used = 0
         elif self.owner != me:
             if self.owner in sys._current_frames():
-                self.strangers += 1
+                # A pass within a pass may run in a thread of the framework's own, which Python did not start.
+                if me in getattr(sys.modules.get("threading"), "_active", ()):
+                    self.strangers += 1
                 return False
             self.close_last()
             self.lost()
@@ -905,7 +907,7 @@ def gather():
         T.told = len(phases)
         wire.put({"ev": "phases", "rows": [{"name": p.name, "title": p.title, "doc": p.doc} for _, p in phases]})
     loop = T.loop()
-    if loop != T.told_loop and (T.counts["module"] or T.backwards):
+    if loop != T.told_loop and (T.counts["module"] or T.backwards or T.device.kind):
         T.told_loop = loop
         wire.put(loop)
     if rows:

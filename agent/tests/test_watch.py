@@ -907,3 +907,10 @@ def test_the_device_is_where_the_parameters_are(watch):
     """
     )
     assert [e["type"] for e in seen.all("device")] == ["cpu", "meta"]
+
+
+def test_the_device_of_a_model_that_is_only_called(watch):
+    seen = watch(MODEL + "    with torch.no_grad():\n        model(batches[0][0])\n")
+    assert seen.one("device")["type"] == "cpu" and seen.all("steps") == []
+    loop = seen.one("loop")
+    assert (loop["module"], loop["backward"]) == (False, False)
