@@ -350,7 +350,7 @@ class Timeline:
         kind = "" if self.blocks is None else self.blocks.of(self.number)
         raw = self.ended - self.ended_before if self.ended_before else 0
         self.ended_before = self.ended
-        self.rows.append((self.number, step.start, t - step.start, () if kind in ("bare", "edge") else step.acc,
+        self.rows.append((self.number, step.start, t - step.start, () if kind and not self.kind else step.acc,
                           self.epoch, step.micro, step.evals, self.kind or kind, step.live, step.pool, len(step.opts),
                           raw, self.outside))
         self.outside_before += self.outside

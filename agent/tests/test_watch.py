@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -683,6 +684,26 @@ def test_losses_are_read_with_the_hooks_off(watch):
     read = sum(len(e["value"]) for e in some.all("loss"))
     assert read == 1 and sum(e["count"] for e in some.all("loss_passed")) == 29
     assert all(e["count"] for e in some.all("loss_passed"))
+
+
+@pytest.mark.parametrize("kind, took, ends", [("cuda", 0.7, True), ("cuda", 0.3, False), ("cpu", 0.7, False)])
+def test_a_window_that_slows_a_device_down_ends_sooner(monkeypatch, kind, took, ends):
+    """Twenty steps are enough where the engine takes more than 0.4 s of them; of a step of 10 ms these are 0.2 s."""
+    from assay_agent.watch.torch import profile
+
+    stopped, t = [], SimpleNamespace(device=SimpleNamespace(kind=kind))
+    monkeypatch.setattr(profile, "stop", lambda why, number=None: stopped.append((number, why)))
+    monkeypatch.setattr(profile.time, "perf_counter", lambda: 100.0 + took)
+    for name, value in (("_state", "on"), ("_first", 11), ("_began", 100.0), ("_pace", 0.01)):
+        monkeypatch.setattr(profile, name, value)
+    profile._close(29, None, t)
+    assert stopped == []
+    profile._close(30, None, t)
+    assert bool(stopped) == ends and (not ends or stopped[0][0] == 30 and "20 are enough" in stopped[0][1])
+    profile._close(60, None, t)
+    assert stopped[-1] == (60, "")
+
+
 # -- loops without a loader, and without an optimizer ------------------------------------------------------------------
 
 MODEL = """
