@@ -20,7 +20,7 @@ def start():
     if not text:
         return
     from . import process, wire
-    from .watch import frameworks
+    from .watch import frameworks, logged, seeds, threads
 
     config = json.loads(text)
     if config.get("tests"):  # a rehearsal's failed tests, once more on the CPU: nothing else is watched
@@ -32,6 +32,9 @@ def start():
     wire.open(config, PROTOCOL)
     process.install()
     frameworks.install(config)
+    logged.install(config)
+    seeds.install(config)
+    threads.install(config)
     if config.get("double"):
         from .watch import tests
 

@@ -1,9 +1,10 @@
 """How a hook stays out of sight: out of the stack, of tracebacks, of warnings, and out of the way of what the script raises.
 
-A call is watched in one of three ways, and none leaves a frame under code of the script's:
+A call is watched in one of three ways, and none leaves a frame of ours under code of the script's:
   around   a Python function of the framework, remade from its own source with our two calls in it: the same frame, the same lines;
   Method   a method in C, looked up in the class: nothing stands around the call itself;
   at_caller  a method in C that is to be timed: a frame that bears its caller's file and line.
+A function in C, or an object in C that is called, is watched by a stand-in (stand_in), whose calls go the ways of a Method.
 """
 
 import ast
@@ -126,17 +127,22 @@ def hide():
 
 
 def _without_ours(tb):
-    while tb is not None and is_ours(tb.tb_frame.f_code):
+    while tb is not None and _put_in(tb.tb_frame.f_code):
         tb = tb.tb_next
     first = tb
     while tb is not None:
         after = tb.tb_next
-        while after is not None and is_ours(after.tb_frame.f_code):
+        while after is not None and _put_in(after.tb_frame.f_code):
             after = after.tb_next
         if tb.tb_next is not after:
             tb.tb_next = after
         tb = after
     return first
+
+
+def _put_in(code):
+    """Whether the code object is the agent's, or bears the name of its caller (at_caller)."""
+    return is_ours(code) or code.co_freevars == _code.co_freevars and code.co_code == _code.co_code
 
 
 def strip(error):
@@ -402,6 +408,11 @@ def at_caller(frame, begin, call, end, failed):
     return types.FunctionType(code, frame.f_globals, code.co_name, None, cells)
 
 
+def forget():
+    """Hold no code of the script's any more."""
+    _sites.clear()
+
+
 def hide_site():
     """failed() of at_caller: its frame bears another's name, and is the one that raises on."""
     error = sys.exc_info()[1]
@@ -425,3 +436,75 @@ class Method:
             return self.method
         bound = self.get(instance, owner)
         return self.bind(instance, bound) or bound
+
+
+# -- a function in C ------------------------------------------------------------------------------------------------------
+
+
+class _Called:
+    """`__call__` of a stand-in: the interpreter looks it up for each call, and what it finds is called with no frame between."""
+
+    __slots__ = ("kind", "original", "bind", "about")  # the class of the originals; the slots of a stand-in
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self.kind.__call__
+        original = self.original(instance)
+        return self.bind(instance)(original, self.about(instance)) or original
+
+
+_stand_ins = {}  # type of an original -> the class of what stands for it
+
+
+def stand_in(original, bind, about=None):
+    """An object that stands for a callable in C, and answers as it does whatever it is asked: its name, its class, its text, whether it
+    can be pickled. A call of it is one of what bind(original, about) gives, looked up as a Method is (at_caller), or of the original
+    itself. Only `type(…) is` tells the two apart."""
+    kind = type(original)
+    made = _stand_ins.get(kind)
+    if made is None:
+        made = _stand_ins[kind] = _stand_in_class(kind)
+    instance = object.__new__(made)
+    for name, value in (("_assay_original", original), ("_assay_bind", hook(bind)), ("_assay_about", about)):
+        vars(made)[name].__set__(instance, value)
+    return instance
+
+
+def _stand_in_class(kind):
+    called = _Called()
+    names = {
+        "__slots__": ("_assay_original", "_assay_bind", "_assay_about"),
+        "__module__": kind.__module__,
+        "__call__": called,
+        "__getattribute__": lambda self, name: getattr(called.original(self), name),
+        "__setattr__": lambda self, name, value: setattr(called.original(self), name, value),
+        "__delattr__": lambda self, name: delattr(called.original(self), name),
+        "__dir__": lambda self: dir(called.original(self)),
+        "__repr__": lambda self: repr(called.original(self)),
+    }
+    if hasattr(kind, "__get__"):  # what is a method in a class body
+        names["__get__"] = lambda self, instance, owner=None: self if instance is None else types.MethodType(self, instance)
+    made = type(kind.__name__, (), names)
+    called.kind = kind
+    called.original, called.bind, called.about = (vars(made)["_assay_" + name].__get__ for name in ("original", "bind", "about"))
+    return made
+
+
+class Places:
+    """Where the framework's own callables stand, and ours for them: attributes of modules and classes."""
+
+    def __init__(self):
+        self.rows = []  # (owner, name, the framework's, ours)
+
+    def put(self, owner, name, ours):
+        """Ours for the attribute of that name; what it was."""
+        theirs = vars(owner)[name]
+        self.rows.append((owner, name, theirs, ours))
+        setattr(owner, name, ours)
+        return theirs
+
+    def switch(self, on):
+        """Ours, or the framework's own again. Where the script has put something of its own, that stays."""
+        for owner, name, theirs, ours in self.rows:
+            if vars(owner).get(name) is (theirs if on else ours):
+                setattr(owner, name, ours if on else theirs)

@@ -54,6 +54,17 @@ def without_magics(source):
     return "\n".join(lines), passed
 
 
+def without_us(show):
+    """An excepthook that prints a traceback from the first cell on."""
+
+    def excepthook(kind, value, traceback):
+        while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+            traceback = traceback.tb_next
+        return show(kind, value.with_traceback(traceback), traceback)
+
+    return excepthook
+
+
 def main(argv):
     path = argv[0]
     main_module = types.ModuleType("__main__")
@@ -84,4 +95,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
+    sys.excepthook = without_us(sys.excepthook)
     sys.exit(main(sys.argv[1:]))

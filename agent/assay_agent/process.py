@@ -8,6 +8,7 @@ import time
 from . import guest, place, wire
 
 _finishers = []  # called once before goodbye
+_forgetters = []  # called when all is said
 _returns = []  # called when an exec has failed and the script goes on
 _pid = 0
 handled = None  # an exception in sys.last_value that did not end the script
@@ -46,6 +47,11 @@ def _strip_uncaught():
 def finisher(function):
     _finishers.append(function)
     return function
+
+
+def forgetter(function):
+    """Have it let go, when all is said, of what it holds of the script's."""
+    _forgetters.append(function)
 
 
 def when_back(function):
@@ -113,26 +119,40 @@ def _at_exit():
     if last is not None and last is not handled:
         report_error(last)
     finish("exit")
+    # Code of the script's that is held here would outlive the modules that are told of its end: dynamo's would complain.
+    for function in [place.forget, guest.forget] + _forgetters:
+        guest.hook(function)()
 
 
 def report_error(error):
     """Name the exception that ended the script, and the user's innermost line of it."""
-    where, tb = "", getattr(error, "__traceback__", None)
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if place.is_user(code):
-            where = "%s:%d" % (code.co_filename, tb.tb_lineno)
-        tb = tb.tb_next
+    name, text = said(error)
+    wire.put({"ev": "error", "type": name, "text": text, "where": place.of_error(error)})
+
+
+def said(error):
+    """(name, message) of an exception; of a group with those of the first in it."""
+    text, one = _message(error), error
+    while place.grouped(one):
+        one = place.grouped(one)[0]
+    if one is not error:
+        text += "; first of them: %s: %s" % (_name(one), _message(one))
+    return _name(error), text[:4000]
+
+
+def _name(error):
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
-    told = getattr(kind.__str__, "__code__", None)
+    return kind.__qualname__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__
+
+
+def _message(error):
+    told = getattr(type(error).__str__, "__code__", None)
     try:
         # What a method of the script's would print, or change, it would do once more than without us.
-        text = str(error) if told is None or not place.is_user(told) else "(its message is made by the script's own code)"
+        return str(error) if told is None or not place.is_user(told) else "(its message is made by the script's own code)"
     except Exception as err:
         guest.pass_on(err)
-        text = "(its message could not be read)"
-    wire.put({"ev": "error", "type": name, "text": text[:4000], "where": where})
+        return "(its message could not be read)"
 
 
 _after_fork = []

@@ -35,7 +35,8 @@ now = time.perf_counter_ns
 BY_HAND, BY_HAND_NS = 50, 20_000_000_000
 SHORT_EPOCH = 8  # steps; where no loader tells epochs, the ends of shorter ones are not looked at
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
-COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside")
+COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside",
+           "raw")
 
 # name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
 # shown it.
@@ -72,6 +73,9 @@ class Timeline:
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
         self.moved = None  # () -> whether parameters have changed since the first one
+        self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
+        # (framework): one that computes by another updates; true where the other takes the update for its own's
+        self.update_hooks = []
         self.reset()
 
     def reset(self):
@@ -102,9 +106,15 @@ class Timeline:
         self.planned = False  # what the next step is has been decided
         self.coming = ""  # its kind
         self.sync = None  # set on sampled steps: waits for the device
+        self.bare = False  # they are off: what is reported is the marks of a step, and no more
+        self.sampled = False  # the step is one of those that are synchronised, or whose memory is looked at
+        self.ended = self.ended_before = 0  # when the last optimizer step was over, and that of the step before
         self.device = Device("")  # that trains, once seen
+        self.led = ("", "")  # the framework whose loop it is, and what computes for it where that is another
+        self.telling = None  # code of the function in which a framework tells whole steps
         self.rows = deque()  # closed steps that have not been sent
         self.outside = 0  # ns since the last closed step that belonged to no step
+        self.outside_before = 0  # and up to that step
         self.batch = None  # (loader, iterator) serials of the last batch
         self.primary = None  # the loader that epochs are counted by
         self.primary_pass = None
@@ -122,6 +132,8 @@ class Timeline:
         self.begun = self.mark
         self.sender_before = 0  # CPU time of the sender thread before the first step closed
         self.heavy_ns = 0  # the agent's own longer work on the training thread, timed
+        self.epoch_ns = 0  # of that, the looks at the end of epochs
+        self.kept_ns = 0  # turning the hooks off and on, and reading losses while they are off, timed
         self.phase_hook = None  # (phase name): a phase of a sampled step has ended
         self.by_hand = False  # no optimizer steps: the script updates its parameters itself
         self.passed = None  # no optimizer has stepped: when the last backward pass was over, as opt_over
@@ -162,10 +174,20 @@ class Timeline:
         self.device = device
         if device.limit is not None:
             wire.put({"ev": "limit", "bytes": device.limit[0], "source": device.limit[1]})
-        event = {"ev": "device", "type": device.kind}
+        event = {"ev": "device", "type": device.kind, "queued": device.synchronize is not None}
         if device.name:
             event["name"] = device.name
         wire.put(event)
+
+    def lead(self, framework, backend="", whole=""):
+        """The loop is that framework's; backend: another one that computes for it, whose own word then does not
+        count; whole: why its step cannot be taken apart."""
+        if (framework, backend) == self.led or framework == self.led[1]:
+            return
+        self.led = (framework, backend)
+        wire.put({"ev": "trains", "framework": framework, "backend": backend})
+        if whole:
+            wire.put({"ev": "unseen", "phases": {phase: whole for phase in ("forward", "backward", "optimizer")}})
 
     def new_step(self, start):
         return Step(start, len(self.phases))
@@ -278,8 +300,9 @@ class Timeline:
         """The kind of the step of that number, which begins now: an instrument's, "sync" where its phases are
         synchronised, or ""."""
         self.sync = None
+        self.sampled = number % SYNC_EVERY == 0 if self.blocks is None else self.blocks.step(number, self)
         self.active = self.run_hooks(self.open_hooks, number, self) or ""
-        if self.active or self.device.synchronize is None or number % SYNC_EVERY:
+        if self.active or self.device.synchronize is None or not self.sampled:
             return self.active
         self.sync = self.device.synchronize
         self.sync()
@@ -321,8 +344,13 @@ class Timeline:
         elif self.primary is None:
             self.place_without_loader(step.turn)
         self.epoch_step += 1
-        self.rows.append((self.number, step.start, t - step.start, step.acc, self.epoch, step.micro, step.evals,
-                          self.kind, step.live, step.pool, len(step.opts), self.outside))
+        kind = "" if self.blocks is None else self.blocks.of(self.number)
+        raw = self.ended - self.ended_before if self.ended_before else 0
+        self.ended_before = self.ended
+        self.rows.append((self.number, step.start, t - step.start, () if kind in ("bare", "edge") else step.acc,
+                          self.epoch, step.micro, step.evals, self.kind or kind, step.live, step.pool, len(step.opts),
+                          self.outside, raw))
+        self.outside_before += self.outside
         self.outside = 0
         self.counts["step"] += 1
         if self.number == 1:
@@ -334,6 +362,15 @@ class Timeline:
             self.stop("after %d steps, as asked (--steps)" % self.number)
         if self.limit_at and t >= self.limit_at:
             self.stop("after step %d, as asked (--for)" % self.number)
+
+    def look_around(self):
+        """The turn of the loop around the loop; what that takes is no part of the step."""
+        t = now()
+        turn = turns.turn(3)
+        t1 = now()
+        self.kept_ns += t1 - t if self.bare else 0
+        self.skip(t, t1)
+        return turn
 
     def loader_tells(self, step):
         """Whether the loader that a step has its batch of tells which epoch it is of."""
@@ -409,7 +446,9 @@ class Timeline:
                 return
             t = now()
             self.run_hooks(self.epoch_hooks, self.epoch, self)
-            self.skip(t, now())
+            t1 = now()
+            self.epoch_ns += t1 - t
+            self.skip(t, t1)
 
     def stop(self, why):
         """End the run as asked: SystemExit(0) in the training thread, so that finally blocks run and workers end."""
@@ -449,6 +488,17 @@ class Timeline:
         self.snapshot, self.opened, self.gap = None, False, 0
         self.busy = 0
         wire.put({"ev": "resumed"})
+
+    def computed(self):
+        """Of a framework that is lazy: what the optimizer has made, or the script by hand, has been computed, and only
+        now its step is over."""
+        if self.snapshot is None and not self.in_opt and (self.step.opts or self.passed is not None):
+            self.settle(self.mark, REST)
+            over = (self.mark, list(self.step.acc), self.step.start)
+            if self.step.opts:
+                self.opt_over = over
+            else:
+                self.passed = over
 
     # -- what the hooks report ----------------------------------------------------------------------------------------
 
@@ -578,6 +628,48 @@ class Timeline:
         if self.sync is not None:
             self.phase_over(phase)
 
+    def in_whole(self):
+        """Whether a framework tells whole steps, so that what computes for it counts none: its function is on the
+        stack. An exception may have ended it."""
+        if self.telling is None:
+            return False
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code is self.telling:
+                return True
+            frame = frame.f_back
+        self.telling = None
+        return False
+
+    def step_over(self, key, ref=None, batch=None):
+        """A framework tells a whole step, which is over; the next one begins now. batch: as in fetch_end."""
+        self.optimizer_begin(REST, key, ref)
+        self.optimizer_end(REST)
+        step, t = self.step, self.mark
+        step.batch = self.batch = batch
+        self.step = self.new_step(t)
+        self.close(step, t)
+        self.open()
+
+    def stepped_at(self, key, at):
+        """What was told as a backward pass was an update too, over at another moment, `at` (mark, acc, start): the
+        step that it ended is to be closed by the next one."""
+        mark, acc, start = at
+        acc += [0] * (len(self.phases) - len(acc))
+        self.step.opts, self.step.refs = [key], [None]
+        self.opt_over, self.snapshot = at, self.step_at(mark, acc, start)
+
+    def leave_out(self, acc):
+        """What followed the last update, up to the moment at which the open step had acc, belonged to no step."""
+        if self.opt_over is None:
+            return
+        before = self.opt_over[1] + [0] * (len(acc) - len(self.opt_over[1]))
+        for phase, took in enumerate(acc):
+            self.step.acc[phase] -= took - before[phase]
+        took = sum(acc) - sum(before)
+        self.step.start += took
+        self.outside += took
+
     def module_begin(self, phase):
         self.counts["module"] += 1
         self.first_work()
@@ -622,7 +714,8 @@ class Timeline:
             self.waiting -= 1
             self.used += 1
         if self.device.memory is not None and self.number % self.memory_every == 0:
-            self.read_memory(step)
+            if not self.bare or self.device.peak is None:  # an allocator that keeps its peaks is asked for them later
+                self.read_memory(step)
         if self.sync is not None:
             self.phase_over(before)
 
@@ -637,7 +730,8 @@ class Timeline:
             self.settle(self.mark, phase)
             self.opt_over = self.mark, list(self.step.acc), self.step.start
         if self.whole and self.touched is not None and not self.counts["optimizer"]:
-            self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
+            self.ended = self.mark
+            self.step.turn = None if self.loader_tells(self.step) else self.look_around()
             if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
                 self.plan()
             self.settle(self.mark, REST)
@@ -724,6 +818,7 @@ class Timeline:
             self.in_opt -= 1
             return
         t = self.boundary()
+        self.ended = t
         if self.busy:
             self.step.acc[phase] += t - self.mark
             self.mark = t
@@ -737,7 +832,7 @@ class Timeline:
         self.gathered = 0
         self.snapshot = None
         if self.primary is None and not self.loader_tells(step):
-            step.turn = turns.turn(2)
+            step.turn = self.look_around()
         if self.sync is not None:
             self.phase_over(phase)
         if self.active and not self.kind:

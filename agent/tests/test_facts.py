@@ -46,8 +46,8 @@ def test_what_is_not_sure_is_said_once():
     from assay_agent.double import facts
     always, open_, elsewhere = row(until="2.8.0"), row(until="2.8.0", **{"if": None}), row(**{"from": "2.1.0"})
     remarks = [facts.Remark(r, (2, 8)) for r in (always, open_, elsewhere)]
-    assert list(facts.remarked(remarks, (), {})) == [("x", True), ("x", False), ("x", False)]
-    assert list(facts.remarked(remarks, (), {})) == [("x", True)]
+    assert [(r.fact, sure) for r, sure in facts.remarked(remarks, (), {})] == [("x", True), ("x", False), ("x", False)]
+    assert [(r.fact, sure) for r, sure in facts.remarked(remarks, (), {})] == [("x", True)]
 
 
 def test_gradients_only_where_there_are_any():

@@ -60,3 +60,40 @@ def test_a_grouped_convolutions_backward_is_twice_its_forward():
     with Count() as backward:
         out.sum().backward()
     assert backward.total == 2 * forward.total == 2 * 2 * 2 * 8 * 14 * 14 * 9
+
+
+def test_what_is_refused_and_what_is_wrong_is_counted(rehearse):
+    """The oracle of what a refused convolution would have been is the same convolution, not refused."""
+    printed = rehearse("""
+        def rows():
+            return {row["op"]: row for row in next(double.events())["rows"]}
+        a, w = torch.ones(2, 3, 9, 8), torch.ones(4, 3, 3, 3)
+        for dtype in (torch.float32, torch.int64):
+            x, y = a.to("mps", dtype), w.to("mps", dtype)
+            for more in ({}, {"stride": 2, "padding": (1, 0)}, {"dilation": 2}):
+                try:
+                    torch.nn.functional.conv2d(x, y, **more)
+                except Exception as error:
+                    print(type(error).__name__)
+        row = rows()["aten::convolution"] if "aten::convolution" in rows() else rows()["aten::_convolution"]
+        print(row["n"], row["refused"], row["flops"] == row["refused_flops"], row["flops"] > 0)
+        try:
+            torch.ones(2, 2, device="mps", dtype=torch.float64)
+        except TypeError as error:
+            print("refused")
+        print(sum(row.get("refused", 0) for row in rows().values()))
+    """)
+    assert printed[-3:] == ["6 3 True True", "refused", "4"], printed
+
+
+def test_what_comes_out_wrong_is_counted(rehearse):
+    """conv-channels-over-65536 in internal/facts/rows/convolution.toml, and the same call with one channel."""
+    printed = rehearse("""
+        x = torch.ones(1, 1, 2, device="mps")
+        for channels in (65537, 1):
+            torch.nn.functional.conv1d(x, torch.ones(channels, 1, 1, device="mps"))
+        rows = [row for row in next(double.events())["rows"] if "wrong" in row]
+        print([(row["n"], row["wrong"], row["wrong_flops"], row["flops"], 0 < row["wrong_ns"] < row["cpu_ns"])
+               for row in rows])
+    """, release="2.4.1", vision="0.19")
+    assert printed == ["[(2, 1, %d, %d, True)]" % (2 * 2 * 65537, 2 * 2 * 65538)]

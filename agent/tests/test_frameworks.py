@@ -39,7 +39,8 @@ def test_a_folder_and_a_line_make_a_framework(toy):
     assert "trouble" not in events
     assert (events["framework"]["name"], events["framework"]["version"]) == ("toy", "1.2.3")
     assert (
-        events["device"] == {"ev": "device", "type": "abacus", "name": "Abacus 1"} and events["limit"]["bytes"] == 1024
+        events["device"] == {"ev": "device", "type": "abacus", "queued": True, "name": "Abacus 1"}
+        and events["limit"]["bytes"] == 1024
     )
     assert [row["name"] for row in events["phases"]["rows"]] == ["load", "learn", "rest"]
     steps = events["steps"]
@@ -263,7 +264,7 @@ def test_phases_tell_what_the_device_holds(said):
 def test_a_synchronous_device_has_its_phases_looked_at(said, device, sampled):
     timeline.T.device = device
     for number in (19, 20, 21):
-        timeline.T.sync = None
+        timeline.T.sync, timeline.T.sampled = None, number == 20
         memory._sample(number, timeline.T)
         assert (timeline.T.sync is not None) == (sampled and number == 20)
 
@@ -273,8 +274,8 @@ def test_what_a_device_says_of_itself(said):
     timeline.T.use(Device("cpu"))
     assert said == [
         {"ev": "limit", "bytes": 10, "source": "abacus.size"},
-        {"ev": "device", "type": "abacus", "name": "Abacus 1"},
-        {"ev": "device", "type": "cpu"},
+        {"ev": "device", "type": "abacus", "queued": False, "name": "Abacus 1"},
+        {"ev": "device", "type": "cpu", "queued": False},
     ]
     assert timeline.T.device.kind == "cpu"
 
@@ -332,9 +333,15 @@ FLOORS = [
     "watch.__init__",
     "watch.imports",
     "watch.adapter",
+    "watch.blocks",
     "watch.cost",
+    "watch.length",
     "watch.memory",
+    "watch.points",
     "watch.tests",
+    "watch.logged",
+    "watch.seeds",
+    "watch.threads",
     "watch.frameworks",
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its

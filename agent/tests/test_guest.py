@@ -414,3 +414,67 @@ def test_a_failed_reading_costs_the_step_nothing(monkeypatch):
     for reading in (numerics.on_backward, numerics.on_step, numerics.on_scale):
         assert reading(object()) is None
     assert len(said) == 3
+
+
+# -- a function in C
+# -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stand_in_answers_as_what_it_stands_for():
+    import operator
+    import pickle
+
+    original = operator.itemgetter(1)
+    seen = []
+    stand = guest.stand_in(original, lambda f, about: seen.append((f, about)), "about")
+    assert stand([4, 5]) == 5 and seen == [(original, "about")]
+    assert isinstance(stand, operator.itemgetter) and stand.__class__ is operator.itemgetter and callable(stand)
+    assert repr(stand) == repr(original) and dir(stand) == dir(original) and stand.__doc__ == original.__doc__
+    assert (type(stand).__name__, type(stand).__module__) == ("itemgetter", "operator")
+    assert pickle.loads(pickle.dumps(stand))([4, 5]) == 5
+    for ask in (lambda f: setattr(f, "x", 1), lambda f: f.absent, lambda f: f(), lambda f: f([])):
+        with pytest.raises((AttributeError, TypeError, IndexError)) as ours:
+            ask(stand)
+        with pytest.raises((AttributeError, TypeError, IndexError)) as theirs:
+            ask(original)
+        assert (ours.type, str(ours.value)) == (theirs.type, str(theirs.value))
+
+
+def test_a_call_of_a_stand_in_has_no_frame_of_ours_below_it():
+    frames = []
+    stand = guest.stand_in(functools.partial(lambda: frames.extend(f.function for f in inspect.stack())), lambda f, about: None)
+    stand()
+    assert "__get__" not in frames and frames[1] == "test_a_call_of_a_stand_in_has_no_frame_of_ours_below_it"
+
+
+def test_places_are_given_back_and_taken_again():
+    class Owner:
+        one, two = len, abs
+
+    places = guest.Places()
+    ours = [guest.stand_in(f, lambda f, about: None) for f in (len, abs)]
+    assert places.put(Owner, "one", ours[0]) is len and places.put(Owner, "two", ours[1]) is abs
+    assert vars(Owner)["one"] is ours[0]
+    places.switch(False)
+    assert vars(Owner)["one"] is len and vars(Owner)["two"] is abs
+    Owner.two = max  # the script's own stays
+    places.switch(True)
+    places.switch(False)
+    assert vars(Owner)["one"] is len and vars(Owner)["two"] is max
+
+
+def test_a_frame_that_bears_its_callers_name_is_stripped():
+    """As before 3.11, where it comes back when the exception goes on."""
+    def fails():
+        raise ValueError("no")
+
+    def caller():
+        return guest.at_caller(sys._getframe(), lambda: 0, fails, None, lambda: None)()
+
+    with pytest.raises(ValueError) as caught:
+        caller()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[1:] == ["caller", "caller", "fails"]
+    guest.strip(caught.value)
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[1:] == ["caller", "fails"]

@@ -157,6 +157,22 @@ def test_no_loader_same_optimizer_again(loop):
     assert [s[:2] for s in loop.steps()] == [(17, [7, 0, 0, 2, 3, 5])] * 2 + [(10, [0, 0, 0, 2, 3, 5])]
 
 
+def test_what_is_computed_later_belongs_to_the_last_step(loop):
+    """Of a lazy framework: the loop ends with an evaluation, and what comes after that is teardown."""
+    for _ in range(3):
+        loop.module(2)
+        loop.backward(3)
+        loop.optimizer(5)
+        t = timeline.now()
+        loop.spend(7)
+        loop.t.took(DATA, t)
+        loop.t.computed()
+        loop.spend(1)
+    loop.spend(100)
+    loop.t.finish()
+    assert [s[:2] for s in loop.steps()] == [(18, [1, 7, 0, 2, 3, 5])] * 2 + [(17, [0, 7, 0, 2, 3, 5])]
+
+
 def test_closure(loop):
     def closure():
         for _ in range(3):
@@ -190,7 +206,7 @@ def test_evaluation_is_outside(loop):
     loop.t.finish()
     rows = list(loop.t.rows)
     assert [(r[2], r[4]) for r in rows] == [(11, 1), (11, 1), (11, 2)]
-    assert rows[2][-1] == 4 * 51, "the evaluation is outside, and before the second epoch's first step"
+    assert rows[2][timeline.COLUMNS.index("outside")] == 4 * 51, "the evaluation is outside, and before the second epoch's first step"
 
 
 def test_epochs_of_new_loaders(loop):
@@ -602,7 +618,7 @@ def test_outside_is_told_once(loop):
     for _ in range(2):
         train(loop)
     loop.t.finish()
-    assert [row[-1] for row in loop.t.rows] == [40 + 2 * 51, 0]
+    assert [row[11] for row in loop.t.rows] == [40 + 2 * 51, 0]
 
 
 def test_reading_the_account_is_bounded(loop):
@@ -861,7 +877,7 @@ def test_hooks_at_the_end_of_an_epoch_are_not_outside(loop):
     loop.iterate()
     train(loop, (1, 2))
     loop.t.finish()
-    assert [s[0] for s in loop.steps()] == [11, 11] and [row[-1] for row in loop.t.rows] == [0, 1]
+    assert [s[0] for s in loop.steps()] == [11, 11] and [row[11] for row in loop.t.rows] == [0, 1]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -1148,7 +1164,7 @@ def test_epochs_by_evaluation(turned):
     assert passes(turned, 3, 4, between=evaluate) == [0] * 4 + [2] * 4 + [3] * 4
     assert turned.t.loop()["epochs"] == "evaluation"
     assert [row[2] for row in turned.t.rows] == [10, 10, 10, 11] * 3
-    assert sum(row[-1] for row in turned.t.rows) == 300
+    assert sum(row[timeline.COLUMNS.index("outside")] for row in turned.t.rows) == 300
 
 
 def test_a_model_that_stays_in_evaluation_mode_trains(turned):
@@ -1157,7 +1173,7 @@ def test_a_model_that_stays_in_evaluation_mode_trains(turned):
         turned.t.evaluates("model")
 
     passes(turned, 3, 4, between=between)
-    assert sum(row[-1] for row in turned.t.rows) == 0 and {row[2] for row in turned.t.rows} == {10}
+    assert sum(row[timeline.COLUMNS.index("outside")] for row in turned.t.rows) == 0 and {row[2] for row in turned.t.rows} == {10}
 
 
 def test_evaluation_between_steps_of_one_model_and_training_mode_of_another(turned):

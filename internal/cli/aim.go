@@ -32,7 +32,7 @@ func sayAim(w io.Writer, env *Env, aim target.Aim) error {
 	var b strings.Builder
 	for line := range strings.Lines(aim.Text()) {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		b.WriteString(text.Wrapped(text.Line(strings.TrimSpace(line)), indent, "    ", width(env)))
+		b.WriteString(text.Wrapped(text.Line(strings.TrimSpace(line)), indent, "    ", width(env, w)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

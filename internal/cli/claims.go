@@ -39,7 +39,7 @@ func runClaims(env *Env, args []string, asJSON bool) error {
 	case asJSON:
 		return l.JSON(env.Stdout, list)
 	case len(args) > 0:
-		return l.Full(env.Stdout, list, width(env))
+		return l.Full(env.Stdout, list, width(env, env.Stdout))
 	}
-	return l.List(env.Stdout, list, width(env))
+	return l.List(env.Stdout, list, width(env, env.Stdout))
 }

@@ -131,7 +131,7 @@ func demoMeet(ctx context.Context, env *Env, interpreter, folder, script, torch 
 		if !r.Ended {
 			continue
 		}
-		w := width(env)
+		w := width(env, env.Stderr)
 		text, _, _ := strings.Cut(r.Text, "\n")
 		if r.Cause == "missing" {
 			text = "no kernel for MPS in torch " + torch

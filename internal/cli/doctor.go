@@ -420,7 +420,8 @@ func (r *doctorReport) page(opts doctorOptions) string {
 			mark = "ok"
 		case required:
 			mark = "FAIL"
-		case g.State == python.Fail && g.Basis == evidence.Derived && (g.Name == "mps" || g.Name == "cuda"):
+		case g.State == python.Fail && g.Basis == evidence.Derived &&
+			slices.Contains([]string{"mps", "cuda", "mlx", "jax", "keras"}, g.Name):
 			mark = "no" // nothing is wrong: this system has no such device
 		case g.State == python.Fail:
 			mark = "FAIL"

@@ -84,7 +84,7 @@ func runExplain(env *Env, opts explainOptions, args []string) error {
 	case len(rep.Symptoms) > 0:
 		rep.Aim = &aim
 	}
-	write := func() error { return symptom.Text(env.Stdout, rep, width(env)) }
+	write := func() error { return symptom.Text(env.Stdout, rep, width(env, env.Stdout)) }
 	if opts.json {
 		write = func() error { return symptom.JSON(env.Stdout, rep) }
 	}

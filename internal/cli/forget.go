@@ -23,7 +23,6 @@ import (
 	"assay/internal/file"
 	"assay/internal/logbook"
 	"assay/internal/probe"
-	"assay/internal/report"
 	"assay/internal/secret"
 	"assay/internal/text"
 )
@@ -84,7 +83,7 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 	var clean *cleaner
 	switch {
 	case own.secrets:
-		clean = &cleaner{json: secret.JSON, text: secret.Text}
+		clean = &cleaner{env: env, json: secret.JSON, text: secret.Text}
 	case own.value != "":
 		value, err := askValue(env)
 		if err != nil {
@@ -100,7 +99,7 @@ func runForget(ctx context.Context, env *Env, opts *logOptions, own forgetOption
 			return usage("forget the records whole",
 				"the value stands in a name of the records' own form (%s): without it they cannot be read", word)
 		}
-		clean = &cleaner{json: v.JSON, text: v.Text}
+		clean = &cleaner{env: env, json: v.JSON, text: v.Text}
 	}
 	path := logbookPath(env, opts.logbook)
 	if !logbook.Exists(path) {
@@ -274,6 +273,7 @@ func removeRun(dir string, runs []*evidence.Run) (bool, error) {
 
 // cleaner takes something out of the files of runs.
 type cleaner struct {
+	env  *Env
 	json func([]byte) []byte
 	text func(string) string
 }
@@ -314,7 +314,11 @@ func (c *cleaner) folder(dir string) (changed bool, err error) {
 		return changed, nil // a page alone, or another's
 	}
 	var now bytes.Buffer
-	if err := (report.HTML{}).Write(&now, run); err != nil {
+	form, err := pageOf(c.env, run, dir, nil)
+	if err != nil {
+		return changed, err
+	}
+	if err := form.Write(&now, run); err != nil {
 		return changed, err
 	}
 	if !changed && c.text(string(was)) == string(was) {

@@ -14,7 +14,6 @@ import (
 	"assay/internal/file"
 	"assay/internal/gate"
 	"assay/internal/probe"
-	"assay/internal/text"
 )
 
 type gateOptions struct {
@@ -119,7 +118,7 @@ func runGate(env *Env, opts gateOptions, args []string) error {
 			return fmt.Errorf("gate --github: %w", err)
 		}
 	}
-	var form gate.Form = gate.Text{Width: width(env)}
+	var form gate.Form = gate.Text{Width: width(env, env.Stdout)}
 	if opts.json {
 		form = gate.JSON{}
 	}
@@ -175,15 +174,35 @@ func loadPolicy(env *Env, name string) (*gate.Policy, error) {
 	return gate.Load(name, data)
 }
 
-// gateRun holds a run that has just ended against the policy, and keeps the answer in its folder.
-func gateRun(env *Env, policy *gate.Policy, res *probe.Result, book string) error {
-	rep := gate.Judge(policy, &gate.Set{Runs: []*evidence.Run{res.Run}, History: runHistory(env, nil, book)})
-	if err := file.Write(filepath.Join(res.Dir, "gates.json"), 0o600,
-		func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
-		fmt.Fprintf(env.Stderr, "assay: gates.json was not written: %s\n", text.Lines(err.Error()))
+// held is the policy that a run is held against when it has ended, and what came of it.
+type held struct {
+	policy *gate.Policy
+	report *gate.Report // nil before that
+}
+
+// judge holds the run against the policy, once.
+func (h *held) judge(env *Env, opts runOptions, res *probe.Result) *gate.Report {
+	if h.report == nil {
+		h.report = gate.Judge(h.policy, &gate.Set{Runs: []*evidence.Run{res.Run},
+			History: runHistory(env, nil, opts.logbook)})
 	}
+	return h.report
+}
+
+// keepGates holds a run that has just ended against its policy, and keeps the answer in its folder.
+func keepGates(env *Env, opts runOptions, res *probe.Result) {
+	rep := opts.held.judge(env, opts, res)
+	if err := file.Write(filepath.Join(res.Dir, gatesFile), 0o600,
+		func(w io.Writer) error { return gate.JSON{}.Write(w, rep) }); err != nil {
+		res.Trouble = append(res.Trouble, fmt.Sprintf("%s was not written: %v", gatesFile, err))
+	}
+}
+
+// sayGates prints how the gates came out; the error is the exit status that they mean.
+func sayGates(env *Env, opts runOptions, res *probe.Result) error {
+	rep := opts.held.judge(env, opts, res)
 	fmt.Fprintln(env.Stderr)
-	if err := (gate.Text{Width: width(env)}).Write(env.Stderr, rep); err != nil {
+	if err := (gate.Text{Width: width(env, env.Stderr)}).Write(env.Stderr, rep); err != nil {
 		return fmt.Errorf("print the gates: %w", err)
 	}
 	return gateStatus(rep)

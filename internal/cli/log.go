@@ -301,7 +301,7 @@ func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) er
 		printFigures(w, r.Figures)
 		return nil
 	}
-	if err := (report.Text{Width: width(env)}).Write(w, run); err != nil {
+	if err := summary(env, w).Write(w, run); err != nil {
 		return err
 	}
 	extra, err := book.About(ctx, id, logbook.KindFacts)

@@ -191,7 +191,7 @@ func runOps(env *Env, opts opsOptions, args []string) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(answer)
 	}
-	err = answer.text(env.Stdout, a, width(env))
+	err = answer.text(env.Stdout, a, width(env, env.Stdout))
 	if err == nil {
 		err = sayAim(env.Stdout, env, aim)
 	}

@@ -35,7 +35,7 @@ func wrongOps(env *Env, opts opsOptions, aim target.Aim) error {
 		on = " and macOS " + aim.MacOS
 	}
 	fmt.Fprintf(&b, "%d known wrong results on MPS with torch %s%s, those that are certain first\n", len(said), aim.Torch, on)
-	factsText(&b, opsFacts(said), width(env))
+	factsText(&b, opsFacts(said), width(env, env.Stdout))
 	fmt.Fprintf(&b, "\n`assay ops NAME` tells one; `assay check` finds those that a project's code shows.\n")
 	if _, err := env.Stdout.Write([]byte(b.String())); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
-	"assay/internal/gate"
+	"assay/internal/fold"
 	"assay/internal/host"
 	"assay/internal/launch"
 	"assay/internal/probe"
@@ -44,6 +44,7 @@ type runOptions struct {
 	logbook                    string // "": $ASSAY_LOGBOOK or .assay/logbook.db; off: none
 	noCPU                      bool
 	policy                     string // of the gates at the end
+	held                       *held  // what policy names, read; nil: no gates were asked
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -58,6 +59,10 @@ func newRunCommand(env *Env) *cobra.Command {
 
 COMMAND is a program (python, torchrun, accelerate, …), a Python script (train.py), a module (-m pkg.train) or a notebook
 (train.ipynb). The script's output, exit status and signals are its own; the summary goes to standard error when it has ended.
+
+While it runs, how long an epoch takes is estimated from its first settled steps and kept in the run's folder; where that is a minute or more, or
+longer than --warn-epoch, a terminal on standard error gets one line that says so, unless the script draws a progress bar. A file or a pipe gets
+none. assay show --follow draws the run from another terminal.
 
 --on double rehearses without a Mac: the script meets MPS as the release of PyTorch that --torch names has it, on the Mac that --chip and
 --macos describe, with values computed by this machine's CPU. --shape-only computes no values at all: operators and memory alone.
@@ -100,24 +105,21 @@ Exit status: the script's own; 125 where assay failed before the script was star
 	f.BoolVarP(&opts.quiet, "quiet", "q", false, "no summary on standard error")
 	f.SetInterspersed(false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var policy *gate.Policy
 		if opts.policy != "" {
-			var err error
-			if policy, err = loadPolicy(env, opts.policy); err != nil {
+			policy, err := loadPolicy(env, opts.policy)
+			if err != nil {
 				// before the run: a mistake in it must not cost one
 				return fault.Exit(err, fault.NotStarted)
 			}
+			opts.held = &held{policy: policy}
 		}
 		res, err := runSubject(cmd.Context(), env, opts, args)
 		if err != nil {
 			return err
 		}
 		var gates error
-		if policy != nil {
-			survive(env, "holding the run against the gates", func() {
-				gates = gateRun(env, policy, res,
-					opts.logbook)
-			})
+		if opts.held != nil {
+			survive(env, "holding the run against the gates", func() { gates = sayGates(env, opts, res) })
 		}
 		if err := endAs(res); err != nil { // the script's own ending comes first
 			return err
@@ -196,8 +198,13 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	defer signal.Stop(broken)
 	here := launch.NewLocal(env.Witness)
 	defer here.Close()
+	var tell func(fold.EstimateEvent, probe.Telling)
+	if !opts.quiet {
+		tell = sayAhead(env, out)
+	}
 	res, err := probe.Run(probe.Options{
-		ID: id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
+		Tell: tell,
+		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
 		For: limit, Only: opts.only,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
@@ -218,14 +225,27 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 
 // keepEvidence writes evidence and report into the run's folder, and prints the summary.
 func keepEvidence(env *Env, opts runOptions, res *probe.Result) {
-	form := report.Text{Width: width(env)}
+	form := summary(env, env.Stderr)
 	for _, kept := range []struct {
 		name string
 		form report.Form
 		said *string // what the summary names it by: only what is there
-	}{{"evidence.json", report.JSON{}, &form.Evidence}, {"report.html", report.HTML{}, &form.Report}} {
+	}{{"evidence.json", report.JSON{}, &form.Evidence}, {"report.html", nil, &form.Report}} {
 		if res.Dir == "" {
 			continue
+		}
+		if kept.form == nil { // the page, which has what is said of the evidence by now
+			page := report.HTML{}
+			if opts.held != nil {
+				survive(env, "keeping the gates", func() { keepGates(env, opts, res) })
+			}
+			survive(env, "judging the run for its page", func() {
+				var err error
+				if page, err = pageOf(env, res.Run, res.Dir, nil); err != nil {
+					res.Trouble = append(res.Trouble, err.Error())
+				}
+			})
+			kept.form = page
 		}
 		path, sum := filepath.Join(res.Dir, kept.name), sha256.New()
 		if err := file.Write(path, 0o600, func(w io.Writer) error {

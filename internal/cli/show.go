@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,26 +17,51 @@ import (
 func newShowCommand(env *Env) *cobra.Command {
 	var html, json, trace, follow bool
 	cmd := &cobra.Command{
-		Use:   "show RUN",
+		Use:   "show [RUN] [OTHER]",
 		Short: "Show an earlier run",
-		Long: `Shows a run's folder, or an evidence.json: the summary, or with --html and --json the whole, on standard output. --trace
+		Long: `Shows a run's folder, or an evidence.json: the summary, or with --html and --json the whole, on standard output. The page has the run's
+gates and its verdict on top: those that were kept with it (run --policy), or else those of gates.toml here. With --html, OTHER is a second run, and the
+page has what differs from it; either may be a record of the logbook. --trace
 prints the path of the profiler's trace, which ui.perfetto.dev opens. A run that was cut off before its evidence was written is
 shown as far as its events go.
 
---follow shows a run that is under way, from its folder alone: on a terminal it is drawn anew each second in which something came, elsewhere
-whenever an epoch has ended, and once more as a whole when the run has ended. Ctrl-C ends the looking, and not the run.`,
-		Args: cobra.ExactArgs(1),
+--follow shows a run that is under way, from its folder alone; without RUN the one that is under way below .assay/runs, or the next that
+begins there. On a terminal it is drawn in place: how far the epoch is and how long it takes, the last steps, the split, the losses, memory, the
+machine, and what is to be read already. Elsewhere it is a line whenever an epoch begins or ten seconds have passed. When the run has ended, or
+was cut off, the summary follows. Ctrl-C ends the looking, and not the run.`,
+		Example: `  assay show .assay/runs/20261121-101500-train-1f2e3d
+  assay show --html after before > difference.html`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if follow {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.RangeArgs(1, 2)(cmd, args)
+		},
 	}
 	cmd.Flags().BoolVar(&html, "html", false, "the report page")
 	cmd.Flags().BoolVar(&json, "json", false, "the evidence itself")
 	cmd.Flags().BoolVar(&trace, "trace", false, "the path of the trace")
-	cmd.Flags().BoolVar(&follow, "follow", false, "draw the summary again as the run goes on, until it ends")
+	cmd.Flags().BoolVar(&follow, "follow", false, "draw a run as it goes on, until it ends")
 	cmd.MarkFlagsMutuallyExclusive("html", "json", "trace", "follow")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 2 && !html {
+			return fault.Exit(fault.Hint(errors.New("show: a second run is shown beside the first on the page alone"),
+				"assay show --html RUN OTHER"), fault.Usage)
+		}
 		if follow {
+			if len(args) == 0 {
+				dir, err := awaitRun(cmd.Context(), env)
+				if err != nil {
+					return err
+				}
+				args = []string{dir}
+			}
 			if err := followRun(cmd.Context(), env, env.Path(args[0])); err != nil {
 				return err
 			}
+		}
+		if html {
+			return showPage(env, args)
 		}
 		run, dir, err := probe.Load(env.Path(args[0]))
 		if err != nil {
@@ -62,92 +85,10 @@ whenever an epoch has ended, and once more as a whole when the run has ended. Ct
 			}
 			_, err := fmt.Fprintln(env.Stdout, path)
 			return err
-		case html:
-			return report.HTML{}.Write(env.Stdout, run)
 		case json:
 			return report.JSON{}.Write(env.Stdout, run)
 		}
-		return report.Text{Width: width(env)}.Write(env.Stdout, run)
+		return summary(env, env.Stdout).Write(env.Stdout, run)
 	}
 	return cmd
-}
-
-const (
-	lookEvery  = 250 * time.Millisecond // as often as assay run writes
-	drawEvery  = time.Second
-	evidenceBy = 10 * time.Second // from a run's last event to its evidence: assay run reads the trace and the packages
-)
-
-// followRun draws the run in dir as it goes on. It returns when the run has ended, its evidence is written, and the
-// whole can be shown.
-func followRun(ctx context.Context, env *Env, dir string) error {
-	run, err := probe.Follow(dir)
-	if err != nil {
-		return err
-	}
-	defer run.Close()
-	terminal, form := isTerminal(env.Stdout), report.Text{Width: width(env)}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	var drawn, ended time.Time
-	came, epochs := false, -1
-	for {
-		more, err := run.More()
-		if err != nil {
-			return err
-		}
-		came = came || more
-		switch now := env.Now(); {
-		case run.Ended() && ended.IsZero():
-			ended = now
-		case run.Ended() && (run.Written() || now.Sub(ended) > evidenceBy):
-			if terminal {
-				fmt.Fprint(env.Stdout, clearScreen)
-			}
-			return nil
-		case run.Ended() || !came || now.Sub(drawn) < drawEvery:
-		default:
-			soFar := run.Run()
-			if !terminal && len(soFar.Epochs) == epochs {
-				break
-			}
-			came, drawn, epochs = false, now, len(soFar.Epochs)
-			if terminal {
-				fmt.Fprint(env.Stdout, clearScreen)
-			}
-			if err := form.Write(env.Stdout, soFar); err != nil {
-				return err
-			}
-			if !terminal {
-				fmt.Fprintln(env.Stdout)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-// clearScreen takes the cursor to the upper left corner and clears what is there (ECMA-48: CUP, ED).
-const clearScreen = "\x1b[H\x1b[2J"
-
-// isTerminal reports whether what is written there is drawn on a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// width of the terminal as $COLUMNS says it, between 60 and 120; 100 where it does not.
-func width(env *Env) int {
-	var n int
-	if _, err := fmt.Sscan(env.Getenv("COLUMNS"), &n); err != nil || n <= 0 {
-		return 100
-	}
-	return min(max(n, 60), 120)
 }

@@ -106,7 +106,7 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 	if opts.json {
 		err = result.JSON(env.Stdout)
 	} else {
-		err = result.Text(env.Stdout, width(env))
+		err = result.Text(env.Stdout, width(env, env.Stdout))
 		if err == nil && o.Double != nil {
 			err = sayAim(env.Stdout, env, o.Double.Aim)
 		}

@@ -68,7 +68,7 @@ func declarationList() string {
 
 func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	if opts.rules {
-		verdict.RulesText(env.Stdout, width(env))
+		verdict.RulesText(env.Stdout, width(env, env.Stdout))
 		return nil
 	}
 	for _, word := range opts.declared {
@@ -128,7 +128,7 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 	if opts.json {
 		err = verdict.JSON(env.Stdout, rep)
 	} else {
-		err = verdict.Text(env.Stdout, rep, width(env))
+		err = verdict.Text(env.Stdout, rep, width(env, env.Stdout))
 	}
 	switch {
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -44,6 +45,9 @@ func Create(dir string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	// As long as it is held somebody writes; it goes with the process, however that ends. Where the file system has no
+	// locks there is none, and nobody can tell.
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	l.file, l.out = file, bufio.NewWriterSize(file, 1<<16)
 	go l.flushes()
 	return l, nil
@@ -122,6 +126,16 @@ func Open(dir string) (*Tail, error) {
 		return nil, err
 	}
 	return &Tail{file: file, in: bufio.NewReaderSize(file, 1<<16)}, nil
+}
+
+// Abandoned reports whether nobody writes the file any more: the process that did has ended.
+func (t *Tail) Abandoned() bool {
+	fd := int(t.file.Fd())
+	if syscall.Flock(fd, syscall.LOCK_SH|syscall.LOCK_NB) != nil {
+		return false
+	}
+	_ = syscall.Flock(fd, syscall.LOCK_UN)
+	return true
 }
 
 // Close closes the file.

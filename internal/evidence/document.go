@@ -126,10 +126,13 @@ type RunBody struct {
 	Numerics  Numerics    `json:"numerics"`
 	Shapes    []Shape     `json:"shapes"`
 	Only      *Only       `json:"only,omitempty"`
+	Compiles  []Compile   `json:"compiles,omitempty"` // where the framework says it: JAX
 	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`
+	// what the script itself logged, learning rates first; nil in the evidence of assays that did not look
+	Logged []Series `json:"logged,omitzero"`
 
 	Host      HostReport `json:"host"`
 	Processes []Process  `json:"processes"`

@@ -97,11 +97,19 @@ type Target struct {
 	Name      string `json:"name,omitempty"` // the device's own name
 	Framework string `json:"framework,omitempty"`
 	Release   string `json:"release,omitempty"`
-	Python    string `json:"python,omitempty"`
-	System    string `json:"system"`
+	// what computes for the framework, where that is another: Keras on jax, tensorflow, torch, mlx
+	Backend        string `json:"backend,omitempty"`
+	BackendRelease string `json:"backend_release,omitempty"`
+
+	Python string `json:"python,omitempty"`
+	System string `json:"system"`
 
 	Double *Double `json:"double,omitempty"` // of a rehearsal
 }
+
+// Asynchronous reports whether the device that trained works behind the script's back, so that the length of one step
+// is that of its launching. The double computes where it is called.
+func (t Target) Asynchronous() bool { return t.Device != "" && t.Device != "cpu" && t.Double == nil }
 
 // Double is the Mac and the release of PyTorch that a rehearsal stood for.
 type Double struct {
@@ -228,6 +236,9 @@ type Window struct {
 	Last     int    `json:"last"`
 	Steps    int    `json:"steps"` // how many steps count
 	Excluded string `json:"excluded,omitempty"`
+	// Kind of the steps that count, in the series of steps: bare in a window of steps with the hooks off; empty in one
+	// of ordinary steps
+	Kind string `json:"kind,omitempty"`
 }
 
 // How steps and epochs of a loop are told, Loop.Steps and Loop.Epochs. "" where there are none.
@@ -304,6 +315,8 @@ type SyncPoint struct {
 	Lost  float64 `json:"lost_seconds"`
 	Waits bool    `json:"waits"` // the tensor was on an asynchronous device
 	Steps int     `json:"in_steps"`
+	// Computes: what the step has queued is computed in it, as in MLX's eval: its time is the step's own work
+	Computes bool `json:"computes,omitempty"`
 }
 
 // PhaseMem is memory at the end of a phase, medians over the sampled steps, bytes; a missing column is absent.
@@ -316,6 +329,16 @@ type PhaseMem struct {
 	Resident *float64 `json:"resident,omitempty"` // the process: footprint on macOS, resident set on Linux
 	Swap     *float64 `json:"swap,omitempty"`     // machine-wide swap in use
 	N        int      `json:"n"`
+}
+
+// Compile is what a framework says of a function that it has compiled.
+type Compile struct {
+	Function string  `json:"function"`
+	Times    int     `json:"times"`
+	Trace    float64 `json:"trace"`   // seconds of tracing and lowering
+	Seconds  float64 `json:"seconds"` // of the compiler
+	Step     int     `json:"step"`    // before which it was compiled last; 1: before the first
+	Trains   bool    `json:"trains"`  // it computes gradients or updates
 }
 
 // Retained is a line whose tensors outlived the epoch's traced steps.
@@ -336,6 +359,10 @@ type Operator struct {
 	Device *float64 `json:"device_seconds,omitempty"`
 	Queue  *float64 `json:"queue_seconds,omitempty"` // from launch on the host to start on the device
 }
+
+// ThroughDouble is what PyTorch's profiler calls the way of an operator through a TorchDispatchMode, and the double is
+// one: in traces of rehearsals with torch 2.15 it took most time of all. It is no operator.
+const ThroughDouble = "PythonDispatchMode"
 
 // Profile says what the operator table covers.
 type Profile struct {
@@ -381,11 +408,14 @@ type StepSeries struct {
 	Phases []Phase   `json:"phases"` // in the order in which they are drawn; the last is what no hook claims
 	Epoch  []int     `json:"epoch"`  // 0: no epochs were seen
 	Micro  []int     `json:"micro"`
-	Kind   []string  `json:"kind"` // "", sync, profile, trace
-	Live   []float64 `json:"live"` // bytes at the start of backward, -1: not known
-	Pool   []float64 `json:"pool"`
+	// "", sync, profile, trace; bare: the hooks were off, its phases are not known; edge: they were just changed
+	Kind []string  `json:"kind"`
+	Live []float64 `json:"live"` // bytes at the start of backward, -1: not known
+	Pool []float64 `json:"pool"`
 	// >1: only every Thin-th step is listed; figures were computed from all of them
 	Thin int `json:"thin,omitempty"`
+	// how many of the steps had all hooks on: calls by line, shapes and gradients are of these; absent: all had
+	Watched int `json:"watched,omitempty"`
 }
 
 // LossSeries is the loss as passed to backward, unscaled. A value that was not finite is null in JSON.
@@ -394,6 +424,23 @@ type LossSeries struct {
 	Value []*float64 `json:"value"`
 	Note  string     `json:"note,omitempty"`
 }
+
+// Series is a curve that the script logged itself, or a learning rate. A value that was not finite is null in JSON.
+type Series struct {
+	Door  string     `json:"door"`          // optimizer, TensorBoard, MLflow, W&B, Lightning, Trainer
+	Name  string     `json:"name"`          // as it was logged; of a learning rate lr and the optimizer's class
+	Step  []int      `json:"step"`          // the step last worked on when it was logged, 0: before the first
+	Own   []*int64   `json:"own,omitempty"` // the step that the script gave; absent where it gave none at all
+	Value []*float64 `json:"value"`
+	// values that were logged; of a learning rate only those that differ from the one before
+	Points int `json:"points"`
+	// >1: only every Thin-th point is listed, and the last
+	Thin int    `json:"thin,omitempty"`
+	Note string `json:"note,omitempty"` // why there are none, or fewer than were logged
+}
+
+// DoorOptimizer is the door of learning rates.
+const DoorOptimizer = "optimizer"
 
 // HostReport is the machine: facts read once, samples over time, and the largest programs.
 type HostReport struct {
@@ -453,8 +500,46 @@ type Provenance struct {
 	Environment map[string]string `json:"environment"`
 	Packages    []string          `json:"packages"` // name==version
 	Datasets    []Dataset         `json:"datasets"`
-	Seeds       string            `json:"seeds,omitempty"`
+	// what can make the next run come out otherwise; nil in the evidence of assays that did not look
+	Randomness []Setting `json:"randomness,omitzero"`
 }
+
+// Setting is a seed, or a setting that decides whether a run can be repeated.
+type Setting struct {
+	Name  string `json:"name"`            // torch.manual_seed, PYTHONHASHSEED, …
+	Value string `json:"value,omitempty"` // as text
+	State State  `json:"state"`
+	Where string `json:"where,omitempty"` // the user's file:line that set it, the first of several
+	Note  string `json:"note,omitempty"`  // what a reader must know to use it
+}
+
+// Words says the setting on one line: torch.manual_seed 0 (train.py:3); numpy.random.seed not set.
+func (s Setting) Words() string {
+	words := s.Name
+	if s.Value != "" {
+		words += " " + s.Value
+	}
+	if s.State != Set {
+		words += map[bool]string{true: ", ", false: " "}[s.Value != ""] + string(s.State)
+	}
+	if s.Where != "" {
+		words += " (" + s.Where + ")"
+	}
+	if s.Note != "" {
+		words += ": " + s.Note
+	}
+	return words
+}
+
+// State of a setting.
+type State string
+
+const (
+	Set          State = "set"     // by the script, or for it
+	NotSet       State = "not set" // nobody has: a seed is another in each run
+	Default      State = "default" // the value is the one that the framework begins with
+	StateUnknown State = "unknown" // Note says why
+)
 
 // Dataset is what a loader read, and its fingerprint where its files could be seen.
 type Dataset struct {

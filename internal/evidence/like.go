@@ -28,15 +28,28 @@ const (
 	OnCUDA   = "cuda"
 	OnMLX    = "mlx"
 	OnDouble = "double" // a rehearsal
+
+	// notMLXsGPU begins what is none of them, mlx-cpu and on Linux mlx-gpu: neither what PyTorch does there nor what
+	// MLX does on an Apple GPU.
+	notMLXsGPU = "mlx-"
 )
 
 // Devices lists them.
 func Devices() []string { return []string{OnCPU, OnMPS, OnCUDA, OnMLX, OnDouble} }
 
-// Device that a run was on, one of Devices; "" where no training step was seen.
+// Device that a run was on, one of Devices, or what no rule speaks of (notMLXsGPU); "" where no training step was seen.
 func Device(run *Run) string {
 	if run.Rehearsal != nil {
 		return OnDouble
+	}
+	if plugin := run.Target.plugin(); plugin != "" {
+		return plugin
+	}
+	if t := run.Target; t.computedBy("mlx") && (t.Device == "gpu" || t.Device == OnCPU) {
+		if t.Device == OnCPU || strings.HasPrefix(t.System, "linux/") {
+			return notMLXsGPU + t.Device
+		}
+		return OnMLX
 	}
 	return run.Target.Device
 }
@@ -115,7 +128,8 @@ func Unlike(here, there *Run) string {
 		chip, system, release := Place(run)
 		all := []trait{{"command", strings.Join(Words(run), " ")}, {"device", Device(run)}, {"chip", chip},
 			{"system", system},
-			{run.Target.Framework + " release", release}}
+			{run.Target.Framework + " release", release},
+			{"backend", spaced(run.Target.Backend, run.Target.BackendRelease)}}
 		if Device(run) == OnCUDA {
 			all = append(all, trait{"GPU", run.Target.Name})
 		}

@@ -122,6 +122,15 @@ func TestDevices(t *testing.T) {
 			t.Errorf("%s is %s of %v", device, Device(run), Devices())
 		}
 	}
+	// MLX's GPU on a Mac is the lane MLX. What MLX does elsewhere is no lane, and not PyTorch's CPU.
+	run.Target.Framework = "mlx"
+	for _, c := range [][3]string{{"gpu", "darwin/arm64", "mlx"}, {"gpu", "linux/amd64", "mlx-gpu"},
+		{"cpu", "darwin/arm64", "mlx-cpu"}, {"cpu", "linux/amd64", "mlx-cpu"}, {"", "linux/amd64", ""}} {
+		run.Target.Device, run.Target.System = c[0], c[1]
+		if Device(run) != c[2] {
+			t.Errorf("MLX on %s of %s is %q, want %q", c[0], c[1], Device(run), c[2])
+		}
+	}
 	run.Rehearsal = &Rehearsal{}
 	if Device(run) != "double" || !slices.Contains(Devices(), "double") {
 		t.Errorf("a rehearsal is on %s", Device(run))

@@ -192,11 +192,13 @@ func (b *builder) doubleTables() {
 	}
 	b.met()
 	if shares.OfCalls == nil {
-		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time"} {
+		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time", "refused.calls",
+			"refused.flops", "refused.time", "wrong.calls", "wrong.flops", "wrong.time"} {
 			b.unknown(name, "ratio", "no operator was called with a tensor on the device")
 		}
 		return
 	}
+	b.refusedAndWrong(shares, shapeOnly)
 	note := fmt.Sprintf("of %d calls of operators with tensors on the device, those of an operator without a kernel for it", shares.Calls)
 	if shares.UnknownState > 0 {
 		note += fmt.Sprintf("; of %d calls the atlas does not know the state", shares.UnknownState)
@@ -210,7 +212,7 @@ func (b *builder) doubleTables() {
 	}
 	switch {
 	case shapeOnly:
-		b.unknown("fallback.time", "ratio", "shapes alone were carried (--shape-only): no operator computed")
+		b.unknown("fallback.time", "ratio", noTimes)
 	case shares.RefusedAtOnce:
 		b.unknown("fallback.time", "ratio",
 			"the operators without a kernel were refused before they ran: PYTORCH_ENABLE_MPS_FALLBACK=1 lets them run")
@@ -221,6 +223,83 @@ func (b *builder) doubleTables() {
 			"of the operators' time on this machine's CPU")
 	}
 }
+
+// refusedAndWrong says which part of the work was refused, and of which part the numbers come out wrong for sure.
+func (b *builder) refusedAndWrong(shares atlas.Shares, shapeOnly bool) {
+	told := b.p.rehearsed.ops
+	if told.WrongWholes == nil {
+		for _, name := range []string{"refused.calls", "refused.flops", "refused.time", "wrong.calls", "wrong.flops",
+			"wrong.time"} {
+			b.unknown(name, "ratio", "the agent that rehearsed did not count it")
+		}
+		return
+	}
+	var refused, wrong int
+	var refusedFLOPs, wrongFLOPs, wrongSeconds float64
+	counted := true
+	for _, row := range told.Rows {
+		refused, wrong = refused+row.Refused, wrong+row.Wrong
+		wrongFLOPs, wrongSeconds = wrongFLOPs+row.WrongFLOPs, wrongSeconds+float64(row.WrongNS)/1e9
+		if row.RefusedFLOPs != nil {
+			refusedFLOPs += *row.RefusedFLOPs
+		} else if row.Refused > 0 {
+			counted = false
+		}
+	}
+	all := 0 // refusals, those of Python's functions among them, which no operator's call stands for
+	for _, e := range b.p.rehearsed.refusals.list {
+		all += e.N
+	}
+	all = max(all, refused)
+	share := func(name string, part, whole float64, note string) {
+		switch {
+		case whole > 0 && part >= 0 && part <= whole:
+			b.known(name, part/whole, "ratio", evidence.Rehearsed, note)
+		case whole > 0:
+			b.unknown(name, "ratio", "the events contradict one another")
+		default:
+			b.unknown(name, "ratio", "none was counted")
+		}
+	}
+	calls := shares.Calls + all - refused
+	share("refused.calls", float64(all), float64(calls), fmt.Sprintf("%d of %d calls", all, calls))
+	switch {
+	case !counted:
+		b.unknown("refused.flops", "ratio", "what a refused call would have computed is not known")
+	case all > refused:
+		b.unknown("refused.flops", "ratio", "functions of PyTorch's Python were refused, which are no operators")
+	default:
+		share("refused.flops", refusedFLOPs, shares.FLOPs+refusedFLOPs,
+			"what refused calls would have computed, of that and what was computed")
+	}
+	switch {
+	case all > 0:
+		b.unknown("refused.time", "ratio", "a refused call takes no time")
+	case shapeOnly:
+		b.unknown("refused.time", "ratio", noTimes)
+	default:
+		share("refused.time", 0, shares.Seconds, "")
+	}
+	wholes := max(0, *told.WrongWholes)
+	calls = shares.Calls + wholes
+	share("wrong.calls", float64(wrong+wholes), float64(calls), fmt.Sprintf("%d of %d calls", wrong+wholes, calls))
+	if wholes > 0 {
+		why := fmt.Sprintf("%d calls are of functions that PyTorch composes of operators: which of these they are is not"+
+			" counted", wholes)
+		b.unknown("wrong.flops", "ratio", why)
+		b.unknown("wrong.time", "ratio", why)
+		return
+	}
+	share("wrong.flops", wrongFLOPs, shares.FLOPs, "of the floating-point operations that are counted")
+	if shapeOnly {
+		b.unknown("wrong.time", "ratio", noTimes)
+	} else {
+		share("wrong.time", wrongSeconds, shares.Seconds, "of the operators' time on this machine's CPU")
+	}
+}
+
+// noTimes is why a rehearsal of shapes has no times.
+const noTimes = "shapes alone were carried (--shape-only): no operator computed"
 
 // maxErrorText is how much the agent sends of an exception's message.
 const maxErrorText = 4000

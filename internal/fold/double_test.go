@@ -153,3 +153,51 @@ func TestNoDouble(t *testing.T) {
 		t.Errorf("rehearsal %+v, outcome %+v", run.Rehearsal, run.Outcome)
 	}
 }
+
+// TestSharesByCause: which part of the calls, of the operations and of the time was refused or comes out wrong; what
+// the double cannot know is unknown, and refusals of Python's functions count as calls.
+func TestSharesByCause(t *testing.T) {
+	rehearse := func(ops, refusals string, wholes string) *evidence.Run {
+		s := newRehearsal()
+		s.f.Add(1, []byte(`{"ev":"double","release":"2.8.0","installed":"2.15.0+cpu","macos":[15,0],"chip":"m1-16gb","memory":17179869184,"recommended":null,"recommended_known":"declared","limits":[]}`))
+		s.f.Add(1, []byte(`{"ev":"ops","rows":[`+ops+`]`+wholes+`}`))
+		if refusals != "" {
+			s.f.Add(1, []byte(refusals))
+		}
+		return s.f.Finish()
+	}
+	const counted = `,"wrong_wholes":0`
+	mm := `{"op":"aten::mm","n":90,"state":"N","cpu_ns":6000000000,"flops":6e9,"wrong":9,"wrong_ns":3000000000,"wrong_flops":1.5e9}`
+	bmm := `{"op":"aten::bmm","n":10,"state":"N","cpu_ns":2000000000,"flops":0,"refused":10,"refused_flops":2e9}`
+	refused := `{"ev":"refused","op":"aten::bmm","cause":"dtype","error":"TypeError","text":"x","where":"","n":10}`
+
+	run := rehearse(mm+","+bmm, refused, counted)
+	want(t, run, "refused.calls", 0.1)
+	want(t, run, "refused.flops", 0.25)
+	wantUnknown(t, run, "refused.time", "takes no time")
+	want(t, run, "wrong.calls", 0.09)
+	want(t, run, "wrong.flops", 0.25)
+	want(t, run, "wrong.time", 0.375)
+
+	run = rehearse(mm, "", counted)
+	want(t, run, "refused.calls", 0)
+	want(t, run, "refused.flops", 0)
+	want(t, run, "refused.time", 0)
+
+	// ten refusals of a function of Python's, beside 90 calls
+	run = rehearse(mm, refused, counted)
+	want(t, run, "refused.calls", 0.1)
+	wantUnknown(t, run, "refused.flops", "which are no operators")
+	run = rehearse(mm+","+strings.Replace(bmm, `,"refused_flops":2e9`, "", 1), refused, counted)
+	wantUnknown(t, run, "refused.flops", "is not known")
+
+	run = rehearse(mm, "", `,"wrong_wholes":10`)
+	want(t, run, "wrong.calls", 0.19)
+	wantUnknown(t, run, "wrong.flops", "10 calls are of functions")
+	wantUnknown(t, run, "wrong.time", "10 calls are of functions")
+
+	run = rehearse(mm, "", "")
+	wantUnknown(t, run, "wrong.calls", "did not count")
+	wantUnknown(t, run, "refused.calls", "did not count")
+	wantUnknown(t, rehearse("", "", counted), "wrong.calls", "no operator was called")
+}

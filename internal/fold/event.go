@@ -22,12 +22,26 @@ type helloEvent struct {
 // torch.
 type frameworkEvent struct {
 	Name             string `json:"name"`
+	BackendVersion   string `json:"backend_version"`
 	Version          string `json:"version"`
 	Git              string `json:"git"`
 	Cuda             string `json:"cuda"`
 	MPSBuilt         bool   `json:"mps_built"`
 	Threads          int    `json:"threads"`
 	FallbackAtImport string `json:"fallback_at_import"`
+	DefaultDevice    string `json:"default_device"` // MLX's
+	Metal            *bool  `json:"metal"`          // MLX's; nil: of another
+}
+
+// trainsEvent names the framework whose loop it is.
+type trainsEvent struct {
+	Framework string `json:"framework"`
+	Backend   string `json:"backend"`
+}
+
+// compilesEvent rows: function, times, ns of tracing, ns of compiling, the last step, whether it trains. Totals so far.
+type compilesEvent struct {
+	Rows [][]any `json:"rows"`
 }
 
 // stepsEvent holds columns of equal length.
@@ -50,6 +64,7 @@ type stepsEvent struct {
 	Pool      integers     `json:"pool"`
 	Opts      integers     `json:"opts"`
 	Outside   integers     `json:"outside"`
+	Raw       integers     `json:"raw"` // not in those of earlier agents
 }
 
 // even reports whether every column but those of phases has the length of the first: what comes over a socket may be
@@ -61,7 +76,7 @@ func (r stepsEvent) even() bool {
 			return false
 		}
 	}
-	return true
+	return r.Raw == nil || len(r.Raw) == len(r.Number)
 }
 
 // LoaderEvent is a loader of data that was read.
@@ -75,6 +90,9 @@ type LoaderEvent struct {
 	Batches *int     `json:"batches"`
 	Endless bool     `json:"endless"`
 	Paths   []string `json:"paths"`
+
+	Generator  *string `json:"generator"`   // the seed of its own generator
+	WorkerInit *string `json:"worker_init"` // name of its worker_init_fn
 }
 
 // loopEvent says how steps and epochs are told; the last one counts.
@@ -89,9 +107,44 @@ type loopEvent struct {
 	Strangers bool   `json:"strangers"`
 }
 
+// lengthEvent says how long what the script does is, as something of it declares.
+type lengthEvent struct {
+	Loader int    `json:"loader"`
+	Of     string `json:"of"`
+	Steps  int    `json:"steps"`
+	By     string `json:"by"`
+}
+
+type barEvent struct {
+	By string `json:"by"`
+}
+
 type deviceEvent struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
+	// Queued: what is called is computed later, and only steps of the kind sync have phases. Earlier agents do not say
+	// it.
+	Queued *bool `json:"queued"`
+}
+
+// queued reports whether phases can be trusted in synchronised steps alone.
+func (d deviceEvent) queued() bool {
+	if d.Queued != nil {
+		return *d.Queued
+	}
+	return d.Type != "" && d.Type != "cpu"
+}
+
+// unseenEvent tells of phases that have no time why that is so.
+type unseenEvent struct {
+	Phases map[string]string `json:"phases"`
+}
+
+// allocatorEvent is a limit that the script has set its framework's allocator.
+type allocatorEvent struct {
+	Limit string  `json:"limit"` // memory, cache, wired
+	Bytes float64 `json:"bytes"`
+	Where string  `json:"where"`
 }
 
 type limitEvent struct {
@@ -114,6 +167,34 @@ type syncsEvent struct {
 type lossEvent struct {
 	Step  integers `json:"step"`
 	Value losses   `json:"value"` // number, or "nan", "inf", "-inf"
+	What  string   `json:"what"`  // what they are, where they are not what was passed to backward
+}
+
+type loggedEvent struct {
+	Door  string   `json:"door"`
+	Name  string   `json:"name"`
+	Step  integers `json:"step"`
+	Own   []*int64 `json:"own"` // absent where no step was given
+	Value losses   `json:"value"`
+}
+
+type loggedUnreadEvent struct {
+	Door  string `json:"door"`
+	Name  string `json:"name"` // "": of names beyond those that are told
+	Count int    `json:"count"`
+}
+
+// seedsEvent rows: call, seed, user line, library line, calls, closed steps before the first. Totals so far.
+type seedsEvent struct {
+	Watched  []string `json:"watched"`
+	HashSeed string   `json:"hash_seed"`
+	Rows     [][]any  `json:"rows"`
+}
+
+// settingsEvent rows: name, value, value when the framework had been imported or null.
+type settingsEvent struct {
+	Step int         `json:"step"`
+	Rows [][]*string `json:"rows"`
 }
 
 type gradientsEvent struct {
@@ -182,7 +263,14 @@ type opsEvent struct {
 		State string   `json:"state"`
 		CPU   *int64   `json:"cpu_ns"`
 		FLOPs *float64 `json:"flops"`
+
+		Refused      int      `json:"refused"`
+		RefusedFLOPs *float64 `json:"refused_flops"` // nil: not known
+		Wrong        int      `json:"wrong"`
+		WrongNS      int64    `json:"wrong_ns"`
+		WrongFLOPs   float64  `json:"wrong_flops"`
 	} `json:"rows"`
+	WrongWholes *int `json:"wrong_wholes"` // nil: of an agent that did not count what is refused and wrong
 }
 
 type fallbackOpEvent struct {
@@ -241,12 +329,34 @@ type costEvent struct {
 	HooksNS  int64 `json:"hooks_ns"`
 	HeavyNS  int64 `json:"heavy_ns"`
 	ThreadNS int64 `json:"thread_ns"`
+	EpochNS  int64 `json:"epoch_ns"`
+	Bare     int   `json:"bare"`
+	BareNS   int64 `json:"bare_ns"`
+	KeptNS   int64 `json:"kept_ns"`
+}
+
+// blockEvent is a stretch of steps with the hooks on or off, timed as a whole.
+type blockEvent struct {
+	Number  int   `json:"number"`
+	On      bool  `json:"on"`
+	First   int   `json:"first"`
+	Steps   int   `json:"steps"`
+	NS      int64 `json:"ns"`
+	Outside int64 `json:"outside"`
+	Touched bool  `json:"touched"`
 }
 
 type errorEvent struct {
 	Type  string `json:"type"`
 	Text  string `json:"text"`
 	Where string `json:"where"`
+}
+
+type threadErrorEvent struct {
+	Thread string `json:"thread"`
+	Type   string `json:"type"`
+	Text   string `json:"text"`
+	Where  string `json:"where"`
 }
 
 type lateEvent struct {

@@ -21,7 +21,7 @@ type builder struct {
 	f      *Fold
 	basis  evidence.Basis
 	steady []step // the steady window
-	timed  []step // those of them whose phases can be trusted
+	timed  []step // those whose phases can be trusted: with the hooks on, on a device synchronised
 	async  bool
 	noExit string // why there is no event exit, where there is none
 	// metMore: more calls met facts than the table has rows
@@ -185,7 +185,7 @@ func (b *builder) processes() {
 			row.Ended = p.bye.How
 		}
 		if p.framework != nil {
-			row.Framework, row.Release = p.framework.Name, p.framework.Version
+			row.Framework, row.Release = p.described()
 		}
 		switch {
 		case i == 0:
@@ -209,7 +209,7 @@ func (b *builder) provenance() {
 	if p := b.p; p != nil {
 		pr.Interpreter = p.hello.Executable
 		if p.framework != nil {
-			pr.Build = p.framework.Git
+			pr.Build = p.framework.build()
 		}
 	}
 	if pr.Environment == nil {
@@ -223,19 +223,21 @@ func (b *builder) target() {
 	t.Python, t.Device, t.Name = p.hello.Python, p.device.Type, p.device.Name
 	if p.framework != nil {
 		t.Framework, t.Release = p.framework.Name, p.framework.Version
+		t.Backend, t.BackendRelease = p.backend()
 	}
-	b.async = t.Device != "" && t.Device != "cpu" && !b.rehearsal() // the double computes where it is called
+	b.async = p.device.queued() && !b.rehearsal() // the double computes where it is called
 	b.origin = p.hello.Clock - int64((p.hello.Wall-float64(b.f.start.Wall.UnixNano())/1e9)*1e9)
 }
 
 // windows chooses the steps that the figures are taken from.
 func (b *builder) windows() {
 	steps := b.p.steps
-	plain := func(s step) bool { return s.kind == "" || s.kind == "sync" }
-	add := func(name string, in []step, excluded string) {
+	compiled := b.p.phases.part("compile")
+	watched := func(s step) bool { return (s.kind == "" || s.kind == "sync") && compiled(s) == 0 }
+	add := func(name string, in []step, excluded, kind string) {
 		if len(in) > 0 {
 			b.run.Windows = append(b.run.Windows, evidence.Window{Name: name, First: in[0].number,
-				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded})
+				Last: in[len(in)-1].number, Steps: len(in), Excluded: excluded, Kind: kind})
 		}
 	}
 	pick := func(test func(step) bool) []step { return picked(steps, test) }
@@ -243,43 +245,58 @@ func (b *builder) windows() {
 	for _, s := range steps {
 		last = max(last, s.epoch)
 	}
-	first := pick(func(s step) bool { return s.epoch == 1 && plain(s) })
-	excluded := "profiled and traced steps"
-	if last >= 2 {
-		b.steady = pick(func(s step) bool { return s.epoch >= 2 && plain(s) })
-		excluded = "first epoch, " + excluded
-		settled := pick(func(s step) bool { return s.epoch >= 2 && s.number > warmup && plain(s) })
-		if len(settled) >= minSteady && len(settled) < len(b.steady) && !b.byPasses() {
-			b.steady = settled // the script's own loops turn faster than caches, kernels and threads settle
-			excluded = fmt.Sprintf("first epoch and the first %d steps, profiled and traced steps", warmup)
+	first := pick(func(s step) bool { return s.epoch == 1 && s.kind != "profile" && s.kind != "trace" })
+	// The script's own loops turn faster than caches, kernels and threads settle.
+	settles := last >= 2 && !b.byPasses() &&
+		len(pick(func(s step) bool { return s.epoch >= 2 && s.number <= warmup && watched(s) })) > 0
+	for _, from := range []struct {
+		excluded string
+		in       func(step) bool
+	}{
+		{fmt.Sprintf("first epoch and the first %d steps, ", warmup),
+			func(s step) bool { return settles && s.epoch >= 2 && s.number > warmup }},
+		{"first epoch, ", func(s step) bool { return last >= 2 && s.epoch >= 2 }},
+		{fmt.Sprintf("the first %d steps, ", warmup), func(s step) bool { return s.number > warmup }},
+		{"the first step, ", func(s step) bool { return s.number > 1 }},
+	} {
+		bare := pick(func(s step) bool { return s.kind == "bare" && from.in(s) })
+		with := pick(func(s step) bool { return watched(s) && from.in(s) })
+		if len(bare) < minBare && len(with) < minSteady {
+			continue
 		}
+		b.timed = with
+		if len(bare) >= minBare {
+			b.steady = bare
+			add("steady", bare, from.excluded+"profiled and traced steps, and those with the hooks on", "bare")
+		} else {
+			b.steady = with
+			add("steady", with, from.excluded+"profiled and traced steps", "")
+		}
+		break
 	}
-	if len(b.steady) < minSteady {
-		b.steady = pick(func(s step) bool { return s.number > warmup && plain(s) })
-		excluded = fmt.Sprintf("the first %d steps, profiled and traced steps", warmup)
-	}
-	if len(b.steady) < minSteady {
-		b.steady = pick(func(s step) bool { return s.number > 1 && plain(s) })
-		excluded = "the first step, profiled and traced steps"
-	}
-	if len(b.steady) < minSteady && len(steps) > 1 {
+	if len(b.steady) == 0 && len(steps) > 1 {
 		b.steady = steps[1:]
-		excluded = "the first step; profiled and traced steps are in it, for want of others"
+		b.timed = b.steady
+		add("steady", b.steady, "the first step; profiled and traced steps are in it, for want of others", "")
 	}
-	add("steady", b.steady, excluded)
-	if len(first) > 0 {
-		add("first-epoch", first, "profiled and traced steps")
-	}
-	b.timed = b.steady
+	add("first-epoch", first, "profiled and traced steps", "")
 	if b.async {
-		b.timed = picked(b.steady, func(s step) bool { return s.kind == "sync" })
-		if len(b.timed) == 0 {
-			b.timed = pick(func(s step) bool { return s.kind == "sync" })
+		synchronised := func(s step) bool { return s.kind == "sync" }
+		if b.timed = picked(b.timed, synchronised); len(b.timed) == 0 {
+			b.timed = pick(synchronised)
 		}
-		add("synchronised", b.timed, "all but one step in twenty, synchronised at its phase boundaries")
+		add("synchronised", b.timed, "all but those that were synchronised at their phase boundaries", "sync")
+	} else if b.bareSteady() {
+		if len(b.timed) < minSteady {
+			b.timed = pick(func(s step) bool { return s.number > 1 && watched(s) })
+		}
+		add("watched", b.timed, "steps with the hooks off, profiled and traced steps", "")
 	}
-	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "")
+	add("profiled", pick(func(s step) bool { return s.kind == "profile" }), "", "profile")
 }
+
+// bareSteady reports whether the steady window is one of steps with the hooks off.
+func (b *builder) bareSteady() bool { return len(b.steady) > 0 && b.steady[0].kind == "bare" }
 
 // picked are the steps that pass the test: a part of the list where they follow one another, as they mostly do, else a
 // copy.
@@ -339,14 +356,31 @@ func (b *builder) split() {
 	if b.async {
 		note = "unsynchronised: what the training loop itself takes"
 	}
-	b.sample("step.time", "s", whole, "steady", note)
+	if b.bareSteady() {
+		note = fmt.Sprintf("of the %d steps of the window that no instrument touched: the hooks were off", len(whole))
+	} else if b.blocks() {
+		note = strings.TrimPrefix(note+"; the hooks were on: their cost (agent.step) is in it", "; ")
+	}
+	means, of := b.stretches()
+	if b.async && len(means) > 0 {
+		// A host that runs ahead of its device waits in some of the steps for all: one step's length is none.
+		q1, mid, q3 := weighed(means, of)
+		fig := evidence.Known("step.time", mid, "s", b.basis)
+		fig.Low, fig.High, fig.N, fig.Window = &q1, &q3, len(whole), "steady"
+		fig.Note = fmt.Sprintf("%s; median of the means of %d stretches of steps, weighed by their steps: the device works behind the host", note, len(means))
+		b.put(fig)
+	} else {
+		b.sample("step.time", "s", whole, "steady", note)
+	}
 	if b.async && len(b.timed) > 0 {
 		b.sample("step.time.synchronised", "s", seconds(b.timed, total), "synchronised",
-			"with the device waited for at each phase boundary; the split is of these")
+			b.p.words().sampled+"; the split is of these")
 	} else if b.async {
 		b.unknown("step.time.synchronised", "s", "no step was synchronised: the run was shorter than twenty steps")
 	} else if b.rehearsal() {
 		b.unknown("step.time.synchronised", "s", "the double computes on this machine's CPU: every step has its split")
+	} else if why := b.p.unseen["forward"]; why != "" {
+		b.unknown("step.time.synchronised", "s", "no step was taken apart: "+why)
 	} else {
 		b.unknown("step.time.synchronised", "s", "the device is synchronous: every step has its split")
 	}
@@ -357,6 +391,9 @@ func (b *builder) split() {
 		b.unknown("step.first_epoch", "s", b.noEpochs())
 	}
 	median := stats.Median(whole)
+	if f := b.run.Figure("step.time"); f.Known() {
+		median = *f.Value
+	}
 	rate := evidence.Known("step.rate", 1/median, "1/s", evidence.Derived)
 	rate.Note = b.lasting("1 / step.time")
 	b.put(rate)
@@ -373,24 +410,27 @@ func (b *builder) split() {
 	}
 	if len(b.timed) == 0 {
 		for _, p := range phases {
-			b.unknown("split."+p.Name, "s",
-				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("split."+p.Name, "s", b.p.words().apart)
 		}
 		for _, p := range phases {
-			b.unknown("share."+p.Name, "ratio",
-				"the device is asynchronous and no step was synchronised: the run was shorter than twenty steps")
+			b.unknown("share."+p.Name, "ratio", b.p.words().apart)
 		}
 		return
 	}
 	window := "steady"
 	if b.async {
 		window = "synchronised"
+	} else if b.bareSteady() {
+		window = "watched"
 	}
 	var sum float64
 	for _, s := range b.timed {
 		sum += float64(s.total)
 	}
 	reason := map[string]string{} // why a phase that took no time in any step is not known to have taken none
+	for name, why := range b.p.unseen {
+		reason[name] = why
+	}
 	if !b.fromLoader() {
 		reason["data"] = b.noLoader() + "; what fetched the data counts as the rest"
 	}
@@ -411,14 +451,14 @@ func (b *builder) split() {
 		for _, s := range b.timed {
 			took[p.Name] += float64(of(s))
 		}
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("split."+p.Name, "s", why)
 			continue
 		}
 		b.sample("split."+p.Name, "s", seconds(b.timed, of), window, "")
 	}
 	for _, p := range phases {
-		if why := reason[p.Name]; why != "" && took[p.Name] == 0 {
+		if why := b.untimed(p.Name, reason, took); why != "" {
 			b.unknown("share."+p.Name, "ratio", why)
 			continue
 		}
@@ -426,6 +466,17 @@ func (b *builder) split() {
 		fig.N, fig.Window, fig.Note = len(b.timed), window, "sum over the window's steps / their total time"
 		b.put(fig)
 	}
+}
+
+// untimed is why the time of a phase is not known: the agent says so, or it took none and there is a reason for that.
+func (b *builder) untimed(phase string, reason map[string]string, took map[string]float64) string {
+	if why := b.p.unseen[phase]; why != "" {
+		return why
+	}
+	if took[phase] == 0 {
+		return reason[phase]
+	}
+	return ""
 }
 
 func medianMicro(steps []step) int {
@@ -524,15 +575,26 @@ func (b *builder) epochs() {
 	}
 	steps := b.run.Figure("epoch.steps")
 	if steps.Known() && len(b.steady) > 0 {
-		var sum float64
-		for _, s := range b.steady {
-			sum += float64(s.total) / 1e9
-		}
-		b.known("epoch.estimate", sum/float64(len(b.steady))**steps.Value, "s", evidence.Derived,
-			b.lasting("mean step of the steady window × epoch.steps; evaluation not in it"))
+		mean, low, high := meanOf(seconds(b.steady, total))
+		fig := evidence.Known("epoch.estimate", mean**steps.Value, "s", evidence.Derived)
+		low, high = low**steps.Value, high**steps.Value
+		fig.Low, fig.High, fig.N, fig.Window = &low, &high, len(b.steady), "steady"
+		fig.Note = b.lasting("mean step of the steady window × epoch.steps, with its interval of 95 %; evaluation not in it" +
+			b.told())
+		b.put(fig)
 	} else {
 		b.unknown("epoch.estimate", "s", "steps of an epoch are not known")
 	}
+}
+
+// told says what was estimated while the run went on.
+func (b *builder) told() string {
+	e := b.f.told
+	if e == nil || e.Of != "epoch" {
+		return ""
+	}
+	return fmt.Sprintf("; told at step %d: %s, between %s and %s", e.Last, unit.Seconds(e.Seconds), unit.Seconds(e.Low),
+		unit.Seconds(e.High))
 }
 
 // wholePass reports whether the last epoch has as many steps as the one before it, or as the loader has batches.
@@ -562,9 +624,12 @@ func (b *builder) memory() {
 	for _, s := range p.steps {
 		live, pool = max(live, s.live), max(pool, s.pool)
 	}
-	note := "highest of the readings at the start of each backward pass"
+	liveNote, poolNote := p.words().reading, p.words().reading
 	if p.peak.Live > 0 {
-		live, pool, note = max(live, p.peak.Live), max(pool, p.peak.Pool), p.peak.Source+" at the end of an epoch"
+		live, liveNote = max(live, p.peak.Live), p.peak.Source
+	}
+	if p.peak.Pool > 0 {
+		pool, poolNote = max(pool, p.peak.Pool), p.peak.Source
 	}
 	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
 	switch device := b.run.Target.Device; device {
@@ -574,15 +639,15 @@ func (b *builder) memory() {
 	default:
 		none = "the allocator of the device (" + device + ") was not read: no backward pass was seen on it"
 	}
-	put := func(name string, v int64) {
+	put := func(name string, v int64, note string) {
 		if v >= 0 {
 			b.known(name, float64(v), "B", b.basis, note)
 		} else {
 			b.unknown(name, "B", none)
 		}
 	}
-	put("memory.live.peak", live)
-	put("memory.pool.peak", pool)
+	put("memory.live.peak", live, liveNote)
+	put("memory.pool.peak", pool, poolNote)
 	if d := b.run.Target.Double; b.rehearsal() && p.limit.Bytes == 0 && d.Recommended != nil {
 		// torch says it from 2.5 on
 		p.limit = limitEvent{Bytes: float64(*d.Recommended), Source: "Metal's recommended working set"}
@@ -593,7 +658,7 @@ func (b *builder) memory() {
 			"memory.pool.peak / "+unit.Bytes(p.limit.Bytes)+" ("+p.limit.Source+")")
 	case pool >= 0:
 		b.unknown("memory.watermark", "ratio",
-			"this release does not say the recommended maximum (torch.mps.recommended_max_memory is there from 2.5 on)")
+			p.words().noLimit)
 	default:
 		b.unknown("memory.watermark", "ratio", none)
 	}

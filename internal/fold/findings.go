@@ -23,10 +23,12 @@ func (b *builder) findings() {
 			break
 		}
 	}
-	if len(p.steps) == 0 && p.framework != nil {
+	suite := run.Rehearsal != nil && run.Rehearsal.Tests != nil
+	if len(p.steps) == 0 && p.framework != nil && !suite {
 		b.find("loop-not-recognised", evidence.Warning, evidence.Measured, "",
-			"a step is recognised by torch.optim.Optimizer.step, forward by nn.Module calls or by what stands before backward", "%s", b.noSteps())
+			p.words().step, "%s", b.noSteps())
 	}
+	b.threads()
 	if p.loop != nil && p.loop.Strangers {
 		b.find("other-threads", evidence.Note, evidence.Measured, "", "",
 			"other threads of the process made backward passes or optimizer steps as well: they are in no figure")
@@ -57,7 +59,8 @@ func (b *builder) findings() {
 			sev = evidence.Note // a GradScaler finds its scale by overflowing now and then
 		}
 		b.find("non-finite-gradient", sev, b.basis, "", "",
-			"gradients are not finite at step %s (one step in twenty is checked)", few(n.NonFiniteGrads))
+			"gradients are not finite at step %s (%d of %d steps were checked)", few(n.NonFiniteGrads), n.GradSteps,
+			len(p.steps))
 	}
 	if len(n.SkippedSteps) > 0 {
 		b.find("skipped-steps", evidence.Note, b.basis, "", "", "the GradScaler skipped %d steps: %s",
@@ -94,22 +97,35 @@ func (b *builder) findings() {
 		b.find("memory-growth", evidence.Warning, g.Basis, "", "see the retained tensors",
 			"memory grew by %.0f %% over the epochs (%s)", 100**g.Value, g.Note)
 	}
-	waits, lost := 0, 0.0
+	b.mlx()
+	waits, lost, first := 0, 0.0, ""
 	for _, s := range run.Syncs {
-		if s.Waits && s.Steps > 0 {
+		if s.Waits && s.Steps > 0 && !s.Computes {
+			if waits == 0 {
+				first = s.Where
+			}
 			waits += s.Steps
 			lost += s.Lost
 		}
 	}
-	if steps := len(p.steps); waits > 0 && steps > 0 && b.rehearsal() {
+	seen := ""
+	if w := b.watched(); w > 0 {
+		seen = fmt.Sprintf(" of the %d of %d steps that were watched", w, len(p.steps))
+	}
+	if steps := b.hooked(); waits > 0 && steps > 0 && b.rehearsal() {
 		b.find("synchronisation", evidence.Note, b.basis, run.Syncs[0].Where,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
 			"%.1f calls a step would make the host wait for the device", float64(waits)/float64(steps))
+	} else if needed := p.words().needed; waits > 0 && steps > 0 && needed != "" {
+		b.find("synchronisation", evidence.Note, evidence.Measured, first,
+			"read values every so many steps, or evaluate them with the step's own "+needed,
+			"%.1f calls a step besides %s wait until arrays are computed, %s in all", float64(waits)/float64(steps),
+			needed, unit.Seconds(lost))
 	} else if waits > 0 && steps > 0 {
-		b.find("synchronisation", evidence.Note, evidence.Measured, run.Syncs[0].Where,
+		b.find("synchronisation", evidence.Note, evidence.Measured, first,
 			"read values every so many steps, or keep them on the device until the end of the epoch",
-			"%.1f calls a step make the host wait for the device, %s in all", float64(waits)/float64(steps),
-			unit.Seconds(lost))
+			"%.1f calls a step make the host wait for the device, %s in all%s", float64(waits)/float64(steps),
+			unit.Seconds(lost), seen)
 	}
 	for _, fb := range run.Fallbacks {
 		if fb.Basis == evidence.Measured {
@@ -122,6 +138,8 @@ func (b *builder) findings() {
 			"set it before import torch, or in the shell",
 			"%s was set to %q after PyTorch had read it (as %q): it has no effect", l.Name, l.Now, l.Then)
 	}
+	b.compiled()
+	b.noSplit()
 	if p.compiled {
 		b.find("compiled", evidence.Note, evidence.Measured, "", "",
 			"torch.compile is in use: forward is the compiled module's call, or all the time up to the backward pass")
@@ -139,9 +157,9 @@ func (b *builder) findings() {
 
 // limits keeps what the findings are judged by, and gives the length of an epoch, in seconds, above which one is long.
 func (b *builder) limits() (epoch float64) {
-	epoch, source := b.f.start.WarnLong, "--warn-epoch"
-	if epoch == 0 || epoch == evidence.LongEpoch {
-		epoch, source = evidence.LongEpoch, "default (S0 part 6)"
+	epoch, source := longEpoch(b.f.start), "--warn-epoch"
+	if epoch == evidence.LongEpoch {
+		source = "default (S0 part 6)"
 	}
 	b.run.Limits = []evidence.Limit{
 		{Name: "long-epoch", Value: epoch, Unit: "s", Source: source},
@@ -157,6 +175,13 @@ func (b *builder) limits() (epoch float64) {
 	return epoch
 }
 
+func longEpoch(start StartEvent) float64 {
+	if start.WarnLong == 0 {
+		return evidence.LongEpoch
+	}
+	return start.WarnLong
+}
+
 func few(xs []int) string {
 	s := make([]string, 0, 6)
 	for i, x := range xs {
@@ -167,4 +192,33 @@ func few(xs []int) string {
 		s = append(s, fmt.Sprint(x))
 	}
 	return strings.Join(s, ", ")
+}
+
+// threads says which threads an exception ended while the script went on: what they were to do is not in the run.
+func (b *builder) threads() {
+	seen := map[threadErrorEvent]int{}
+	var first []threadErrorEvent
+	for _, e := range b.p.threads {
+		key := e
+		key.Thread = ""
+		if seen[key]++; seen[key] == 1 {
+			first = append(first, e)
+		}
+	}
+	for i, e := range first {
+		if i == shownRefusals {
+			b.find("thread-failed", evidence.Warning, evidence.Measured, "", "", "%d more threads were ended so",
+				len(first)-i)
+			break
+		}
+		key := e
+		key.Thread = ""
+		text, _, _ := strings.Cut(e.Text, "\n")
+		more := ""
+		if n := seen[key] - 1; n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		b.find("thread-failed", evidence.Warning, evidence.Measured, b.place(e.Where), "",
+			"an exception ended the thread %s%s, and the script went on: %s: %s", e.Thread, more, e.Type, text)
+	}
 }

@@ -5,6 +5,7 @@ package fold
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"assay/internal/evidence"
@@ -18,10 +19,14 @@ const (
 	// steps before the steady window of a run with one epoch or none: caches, kernels and threads settle
 	warmup     = 10
 	minSteady  = 5    // fewer steps make no window
+	minBare    = 20   // fewer steps with the hooks off make no steady window
 	maxSamples = 5000 // host samples kept
 
 	maxProcesses = 20_000 // connections kept of a run; those of loader workers that never train among them
 )
+
+// allocatorLimits are those that a script can set an allocator.
+var allocatorLimits = []string{"memory", "cache", "wired"}
 
 // step is one training step of a process. Times in ns.
 type step struct {
@@ -31,26 +36,39 @@ type step struct {
 	phase                      []int64 // by processPhases.number
 	live, pool                 int64
 	outside                    int64
-	kind                       string
+	// from the end of the last optimizer step of the step before to that of its own, the agent's own work with it; 0:
+	// not known
+	raw  int64
+	kind string
 }
 
 // process is what one connection has told.
 type process struct {
 	hello     helloEvent
-	framework *frameworkEvent // the first that was imported
+	framework *frameworkEvent // the one that trains, as far as is known: the first that was imported
+	imported  []frameworkEvent
+	trains    trainsEvent
+	compiles  map[string]evidence.Compile
+	lossWhat  string
 	phases    processPhases
 	steps     []step
 	lost      int // steps beyond maxSteps
 	loaders   []LoaderEvent
-	loop      *loopEvent // nil: of an agent that did not say
+	loop      *loopEvent  // nil: of an agent that did not say
+	counted   int         // id of the loader that epochs are counted by; 0: not told
+	declared  lengthEvent // of an epoch or the run, by something that says it in steps
+	bar       barEvent
 	device    deviceEvent
 	limit     limitEvent
+	unseen    map[string]string // phase -> why it has no time
+	allocator map[string]allocatorEvent
 	shapes    map[string]shapeEvent
 	shapeKeys []string
 	syncs     map[string]evidence.SyncPoint
 	syncKeys  []string
 	losses    []lossPoint
 	unread    int
+	passed    int
 	gradients map[int]bool
 	grounds   map[string]int
 	epochs    map[int]epochEvent
@@ -61,6 +79,7 @@ type process struct {
 	profile   *profileEvent
 	only      *onlyEvent
 	cost      costEvent
+	blocks    []blockEvent
 	err       *errorEvent
 	late      []lateEvent
 	skipped   []int
@@ -71,6 +90,10 @@ type process struct {
 	trouble   []string
 	dropped   int
 	rehearsed rehearsed
+	threads   []threadErrorEvent // threads that an exception ended
+	logged    loggedSeries
+	seeds     *seedsEvent
+	settings  []settingsEvent // the first and the last
 }
 
 type lossPoint struct {
@@ -94,6 +117,7 @@ type Fold struct {
 	data    []evidence.Dataset
 	unread  int // lines that were no event
 	retest  *RetestEvent
+	told    *EstimateEvent // the first
 }
 
 // StartEvent is the supervisor's first line.
@@ -165,7 +189,7 @@ func (f *Fold) Add(conn int, line []byte) {
 		}
 		p = &process{shapes: map[string]shapeEvent{}, syncs: map[string]evidence.SyncPoint{}, gradients: map[int]bool{},
 			grounds: map[string]int{}, epochs: map[int]epochEvent{}, alive: map[int]aliveEvent{},
-			phaseMem: map[string][][4]int64{}}
+			phaseMem: map[string][][4]int64{}, allocator: map[string]allocatorEvent{}}
 		f.conns[conn] = p
 		f.order = append(f.order, conn)
 	}
@@ -223,6 +247,11 @@ func (f *Fold) addOwn(ev string, line []byte) {
 	case "retest":
 		f.retest = &RetestEvent{}
 		ok = json.Unmarshal(line, f.retest) == nil
+	case "estimate":
+		e := EstimateEvent{}
+		if ok = json.Unmarshal(line, &e) == nil; ok && f.told == nil {
+			f.told = &e
+		}
 	case "host":
 		var h HostEvent
 		ok = json.Unmarshal(line, &h) == nil
@@ -262,8 +291,20 @@ func (p *process) add(ev string, line []byte) bool {
 	case "framework", "torch":
 		e := frameworkEvent{Name: "torch"}
 		ok := into(&e)
-		if ok && p.framework == nil {
-			p.framework = &e
+		if ok && len(p.imported) < maxFrameworks {
+			p.imported = append(p.imported, e)
+			p.lead()
+		}
+		return ok
+	case "trains":
+		ok := into(&p.trains)
+		p.lead()
+		return ok
+	case "compiles":
+		var e compilesEvent
+		ok := into(&e)
+		for _, row := range e.Rows {
+			p.addCompile(row)
 		}
 		return ok
 	case "phases":
@@ -298,6 +339,9 @@ func (p *process) add(ev string, line []byte) bool {
 				start: e.Start[i], total: e.Total[i], live: e.Live[i], pool: e.Pool[i], outside: e.Outside[i],
 				kind:  e.Kind[i],
 				phase: phase})
+			if e.Raw != nil {
+				p.steps[len(p.steps)-1].raw = max(0, e.Raw[i])
+			}
 		}
 		return true
 	case "loader":
@@ -307,10 +351,40 @@ func (p *process) add(ev string, line []byte) bool {
 			p.loaders = append(p.loaders, e)
 		}
 		return ok
+	case "length":
+		var e lengthEvent
+		ok := into(&e)
+		if e.Loader > 0 {
+			p.counted = e.Loader
+		}
+		if e.Steps > 0 {
+			p.declared = e
+		}
+		return ok
+	case "bar":
+		return into(&p.bar)
 	case "device":
 		return into(&p.device)
 	case "limit":
 		return into(&p.limit)
+	case "unseen":
+		var e unseenEvent
+		ok := into(&e) && len(e.Phases) <= maxPhases
+		for name, why := range e.Phases {
+			ok = ok && phaseName.MatchString(name) && len(why) <= maxPhaseText
+		}
+		if ok {
+			p.unseen = e.Phases
+		}
+		return ok
+	case "allocator":
+		var e allocatorEvent
+		ok := into(&e)
+		ok = ok && slices.Contains(allocatorLimits, e.Limit)
+		if ok {
+			p.allocator[e.Limit] = e
+		}
+		return ok
 	case "shape":
 		var e shapeEvent
 		ok := into(&e)
@@ -335,16 +409,42 @@ func (p *process) add(ev string, line []byte) bool {
 		if !into(&e) || len(e.Step) != len(e.Value) {
 			return false
 		}
+		if len(e.What) <= maxPhaseText {
+			p.lossWhat = e.What
+		}
 		for i, x := range e.Value {
 			if len(p.losses) < maxSteps {
 				p.losses = append(p.losses, lossPoint{int(e.Step[i]), x})
 			}
 		}
 		return true
+	case "logged":
+		var e loggedEvent
+		return into(&e) && p.logged.add(e)
+	case "logged_unread":
+		var e loggedUnreadEvent
+		ok := into(&e)
+		p.logged.leftOut(e)
+		return ok
+	case "seeds":
+		var e seedsEvent
+		ok := into(&e)
+		p.seeds = &e
+		return ok
+	case "settings":
+		var e settingsEvent
+		ok := into(&e)
+		p.settings = append(p.settings[:min(len(p.settings), 1)], e)
+		return ok
 	case "loss_unread":
 		var e textEvent
 		ok := into(&e)
 		p.unread += e.Count
+		return ok
+	case "loss_passed":
+		var e textEvent
+		ok := into(&e)
+		p.passed += e.Count
 		return ok
 	case "gradients":
 		var e gradientsEvent
@@ -408,9 +508,25 @@ func (p *process) add(ev string, line []byte) bool {
 		return into(p.only)
 	case "cost":
 		return into(&p.cost)
+	case "block":
+		var e blockEvent
+		if !into(&e) || e.Steps < 1 || e.NS-e.Outside <= 0 {
+			return false
+		}
+		if len(p.blocks) < maxRows && !e.Touched {
+			p.blocks = append(p.blocks, e)
+		}
+		return true
 	case "error":
 		p.err = &errorEvent{}
 		return into(p.err)
+	case "thread_error":
+		var e threadErrorEvent
+		ok := into(&e)
+		if ok && len(p.threads) < maxRows {
+			p.threads = append(p.threads, e)
+		}
+		return ok
 	case "late":
 		var e lateEvent
 		ok := into(&e)
@@ -486,6 +602,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	f.start.Target.In(&run.Target)
 	run.Windows, run.Epochs, run.Processes = []evidence.Window{}, []evidence.Epoch{}, []evidence.Process{}
 	run.Fallbacks, run.Syncs, run.Memory = []evidence.Fallback{}, []evidence.SyncPoint{}, []evidence.PhaseMem{}
+	run.Logged = []evidence.Series{}
 	run.Retained, run.Operators, run.Shapes = []evidence.Retained{}, []evidence.Operator{}, []evidence.Shape{}
 	run.Host = evidence.HostReport{Facts: f.host, Samples: f.samples, Apps: f.apps[0], AppsEnd: f.apps[1]}
 	p := f.main()
@@ -497,6 +614,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.outcome()
 	b.processes()
 	b.provenance()
+	b.randomness()
 	b.host()
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
@@ -525,6 +643,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.doubleTables()
 	b.numerics()
 	b.series()
+	b.logged()
 	b.only()
 	b.cost()
 	b.quiet()

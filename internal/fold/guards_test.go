@@ -154,3 +154,33 @@ func TestRetest(t *testing.T) {
 		t.Error("that nothing was run on the CPU is not said")
 	}
 }
+
+// TestThreadThatFailed: a thread that an exception ended is told of, with the user's line, once for the same one.
+func TestThreadThatFailed(t *testing.T) {
+	s := on("cpu")
+	for _, thread := range []string{"a", "b", "c"} {
+		s.send(1, map[string]any{"ev": "thread_error", "thread": thread, "type": "ValueError", "text": "bad\nindeed",
+			"where": "/home/u/p/t.py:4"})
+	}
+	run := s.f.Finish()
+	f := finding(run, "thread-failed")
+	if f == nil || f.Where != "t.py:4" ||
+		f.Text != "an exception ended the thread a, and 2 more, and the script went on: ValueError: bad" {
+		t.Errorf("%+v", f)
+	}
+	if run.Outcome.Error != "" {
+		t.Errorf("the script is said to have failed: %s", run.Outcome.Error)
+	}
+	for i := range shownRefusals + 5 {
+		s.send(1, map[string]any{"ev": "thread_error", "thread": "x", "type": "E", "text": fmt.Sprint(i), "where": ""})
+	}
+	n := 0
+	for _, f := range s.f.Finish().Findings {
+		if f.Name == "thread-failed" {
+			n++
+		}
+	}
+	if n != shownRefusals+1 {
+		t.Errorf("%d findings", n)
+	}
+}

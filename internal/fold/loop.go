@@ -89,7 +89,7 @@ func (b *builder) noLoader() string {
 	if len(b.p.loaders) > 0 {
 		return "the DataLoader that was read gave no training step its batch"
 	}
-	return "the loop reads no torch DataLoader"
+	return b.p.words().noLoader
 }
 
 // noEpochs says why there are no epochs.
@@ -112,7 +112,7 @@ func (b *builder) noSteps() string {
 	p := b.p
 	switch {
 	case p.framework == nil:
-		return "the script imported no framework that the agent knows (PyTorch)"
+		return "the script imported no framework that the agent knows (" + watched() + ")"
 	case len(p.steps) == 1:
 		return "only one step was seen"
 	case len(p.steps) > 0:
@@ -123,7 +123,7 @@ func (b *builder) noSteps() string {
 	case p.loop != nil && p.loop.Module:
 		return "models were called, but there was neither a backward pass nor an optimizer step"
 	case p.loop == nil && p.device.Type != "":
-		return "backward passes were seen, but no step of a torch.optim.Optimizer: the loop's shape was not recognised"
+		return p.words().noStep
 	}
 	return "no training step was seen: neither a backward pass nor an optimizer step"
 }

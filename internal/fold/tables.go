@@ -17,6 +17,7 @@ func (b *builder) tables() {
 	for _, key := range p.syncKeys {
 		s := p.syncs[key]
 		s.Where, s.Via = b.place(s.Where), b.place(s.Via)
+		s.Computes = s.Call != "" && s.Call == p.words().needed
 		run.Syncs = append(run.Syncs, s)
 	}
 	sort.SliceStable(run.Syncs, func(i, j int) bool {
@@ -95,6 +96,8 @@ func (b *builder) tables() {
 		run.Profile.Missing = "left out of an --only run"
 	case p.profile == nil && b.f.start.Options["profile"] == "off":
 		run.Profile.Missing = "left out as asked (--profile=off)"
+	case p.profile == nil && p.words().profile != "":
+		run.Profile.Missing = p.words().profile
 	case p.profile == nil:
 		run.Profile.Missing = "the profiled window never began or never ended"
 	case p.profile.Missing != "":
@@ -140,8 +143,8 @@ func (b *builder) numerics() {
 	}
 	n.LossScaled = b.scaled()
 	if len(p.losses) == 0 {
-		b.unknown("loss.first", "1", "no scalar was passed to backward")
-		b.unknown("loss.last", "1", "no scalar was passed to backward")
+		b.unknown("loss.first", "1", p.words().noLoss)
+		b.unknown("loss.last", "1", p.words().noLoss)
 		return
 	}
 	put := func(name string, l lossPoint) {
@@ -149,7 +152,7 @@ func (b *builder) numerics() {
 			b.unknown(name, "1", fmt.Sprintf("the loss of step %d is not finite (%v)", l.step, l.value))
 			return
 		}
-		b.known(name, l.value, "1", b.basis, fmt.Sprintf("as passed to backward, unscaled; step %d", l.step))
+		b.known(name, l.value, "1", b.basis, fmt.Sprintf("%s; step %d", p.words().loss, l.step))
 	}
 	put("loss.first", p.losses[0])
 	put("loss.last", p.losses[len(p.losses)-1])
@@ -224,8 +227,12 @@ func (b *builder) series() {
 		}
 		b.run.Loss.Value = append(b.run.Loss.Value, v)
 	}
+	s.Watched = b.watched()
+	if p.passed > 0 {
+		b.run.Loss.Note = fmt.Sprintf("%d losses were passed over while the hooks were off", p.passed)
+	}
 	if p.unread > 0 {
-		b.run.Loss.Note = fmt.Sprintf("%d losses were not read: the script never waited for the device while they were held", p.unread)
+		b.run.Loss.Note = fmt.Sprintf("%d losses were not read: %s", p.unread, p.words().unread)
 	}
 }
 
@@ -281,27 +288,6 @@ func dataVerdict(data, step float64) string {
 	}
 	return fmt.Sprintf("the loader alone needs %s for a step of %s (%.0f %%): the compute is what takes the time",
 		unit.Seconds(data), unit.Seconds(step), 100*ratio)
-}
-
-func (b *builder) cost() {
-	c := b.p.cost
-	if c.Steps == 0 {
-		for _, name := range []string{"agent.step", "agent.total"} {
-			b.unknown(name, "s", "no step was seen")
-		}
-		b.unknown("agent.share", "ratio", "no step was seen")
-		return
-	}
-	per := float64(c.HooksNS+c.ThreadNS) / float64(c.Steps) / 1e9
-	b.known("agent.step", per, "s", evidence.Derived,
-		"hook calls × the time of one, calibrated in this process, and the sender thread's CPU time, per step")
-	if f := b.run.Figure("step.time"); f.Known() {
-		b.known("agent.share", per / *f.Value, "ratio", evidence.Derived, "agent.step / step.time")
-	} else {
-		b.unknown("agent.share", "ratio", "step.time is not known")
-	}
-	b.known("agent.total", float64(c.HooksNS+c.ThreadNS+c.HeavyNS)/1e9, "s", evidence.Derived,
-		"with the profiler's start and end, the traced windows and the looks at memory, which stand between steps")
 }
 
 // resident is the highest of all readings: the sampler's of the process tree, the kernel's own maximum of the first

@@ -36,6 +36,9 @@ type span struct {
 	name     string
 	children float64
 	external int64
+	parent   int  // index of the operator that calls it; -1: none does
+	own      bool // the double's own: no row
+	again    bool // the operator that encloses it is counted, and this is what computes it
 }
 
 // ReadTrace sums a Chrome trace that PyTorch's profiler wrote into a table of operators, most self time first.
@@ -43,7 +46,10 @@ type span struct {
 // Self time is a host operator's duration less that of the operators it calls on the same thread. Device time is the
 // duration of the kernels that an operator launched; queueing time runs from the launch call's start on the host to the
 // kernel's start on the device (both from CUPTI, on one clock). Times in the trace are microseconds.
-func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
+//
+// In a rehearsal the double stands between an operator and what computes it, and the profiler shows that: what is the
+// double's own is no operator of the script's, and is left out (doublesOwn).
+func ReadTrace(r io.Reader, rehearsed bool) ([]evidence.Operator, error) {
 	dec := json.NewDecoder(bufio.NewReaderSize(r, 1<<20))
 	if err := seekArray(dec, "traceEvents"); err != nil {
 		return nil, fmt.Errorf("read the profiler's trace: %w", err)
@@ -98,17 +104,22 @@ func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 	byExternal := map[int64]string{}
 	for i := range host {
 		s := &host[i]
+		s.parent = -1
 		for len(stack) > 0 && (host[stack[len(stack)-1]].thread != s.thread ||
 			host[stack[len(stack)-1]].end <= s.start) {
 			stack = stack[:len(stack)-1]
 		}
 		if len(stack) > 0 {
-			host[stack[len(stack)-1]].children += s.end - s.start
+			s.parent = stack[len(stack)-1]
+			host[s.parent].children += s.end - s.start
 		}
 		stack = append(stack, i)
 		if s.external >= 0 {
 			byExternal[s.external] = s.name
 		}
+	}
+	if rehearsed {
+		doublesOwn(host)
 	}
 	table := map[string]*evidence.Operator{}
 	row := func(name string) *evidence.Operator {
@@ -120,9 +131,14 @@ func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 		return op
 	}
 	for _, s := range host {
+		if s.own {
+			continue
+		}
 		op := row(s.name)
-		op.Calls++
-		op.Total += (s.end - s.start) / 1e6
+		if !s.again {
+			op.Calls++
+			op.Total += (s.end - s.start) / 1e6
+		}
 		op.Self += max(0, s.end-s.start-s.children) / 1e6
 	}
 	for _, k := range kernels {
@@ -156,6 +172,37 @@ func ReadTrace(r io.Reader) ([]evidence.Operator, error) {
 		return ops[i].Name < ops[j].Name
 	})
 	return ops[:min(len(ops), traceRows)], nil
+}
+
+// doublesOwn marks, in spans whose callers stand before them, what the double does on an operator's way: that way
+// itself, and all below it but the operator of the same name, which computes. Where there is none of that name, the
+// double composes the operator of others, and those stay.
+func doublesOwn(host []span) {
+	computed := map[int]bool{} // ways that lead to the operator itself
+	for i := range host {
+		s := &host[i]
+		if s.name == evidence.ThroughDouble {
+			s.own = true
+			continue
+		}
+		if s.parent < 0 || host[s.parent].name != evidence.ThroughDouble {
+			continue
+		}
+		if by := host[s.parent].parent; by >= 0 && host[by].name == s.name {
+			s.again, computed[s.parent] = true, true
+		}
+	}
+	for i := range host {
+		s := &host[i]
+		if s.parent < 0 || s.own {
+			continue
+		}
+		if host[s.parent].name == evidence.ThroughDouble {
+			s.own = computed[s.parent] && !s.again
+		} else {
+			s.own = host[s.parent].own
+		}
+	}
 }
 
 // seekArray moves the decoder just inside the array that is the value of a top-level key.

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,7 @@ const handTrace = `{"schemaVersion": 1, "traceEvents": [
 ], "other": [1]}`
 
 func TestReadTrace(t *testing.T) {
-	ops, err := ReadTrace(strings.NewReader(handTrace))
+	ops, err := ReadTrace(strings.NewReader(handTrace), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +56,41 @@ func TestReadTrace(t *testing.T) {
 
 func TestReadTraceDamaged(t *testing.T) {
 	for _, text := range []string{"", "[]", "{}", `{"traceEvents": 3}`, `{"traceEvents": [{]}`, handTrace[:400]} {
-		if _, err := ReadTrace(strings.NewReader(text)); err == nil {
+		if _, err := ReadTrace(strings.NewReader(text), false); err == nil {
 			t.Errorf("no error for %.30q", text)
 		}
+	}
+}
+
+// TestReadTraceOfARehearsal: the double's own way is no operator. Worked out by hand: mm (100 µs) goes through the
+// double (90 µs), which asks for a result type (10 µs, an empty of 4 µs in it) and computes mm (60 µs, an empty of 5 µs
+// in it); silu has no mm of its own name below: the double composes it of sigmoid, which stays.
+func TestReadTraceOfARehearsal(t *testing.T) {
+	op := func(name string, at, dur int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"cpu_op","name":%q,"pid":1,"tid":1,"ts":%d,"dur":%d}`, name, at, dur)
+	}
+	trace := `{"traceEvents":[` + strings.Join([]string{
+		op("aten::mm", 1000, 100), op("PythonDispatchMode", 1005, 90), op("aten::result_type", 1010, 10),
+		op("aten::empty", 1012, 4), op("aten::mm", 1025, 60), op("aten::empty", 1030, 5),
+		op("aten::silu", 2000, 50), op("PythonDispatchMode", 2005, 40), op("aten::sigmoid", 2010, 30)}, ",") + `]}`
+	rows := func(rehearsed bool) string {
+		ops, err := ReadTrace(strings.NewReader(trace), rehearsed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, o := range ops {
+			all = append(all, fmt.Sprintf("%s %d %.0f/%.0f", o.Name, o.Calls, o.Self*1e6, o.Total*1e6))
+		}
+		return strings.Join(all, ", ")
+	}
+	want := "aten::mm 1 65/100, aten::sigmoid 1 30/30, aten::silu 1 10/50, aten::empty 1 5/5"
+	if got := rows(true); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	// A mode of the script's own is the script's work.
+	if got := rows(false); !strings.Contains(got, "PythonDispatchMode 2 30/130") ||
+		!strings.Contains(got, "aten::mm 2 65/160") {
+		t.Errorf("of a run on a device: %s", got)
 	}
 }

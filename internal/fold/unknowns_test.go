@@ -424,7 +424,7 @@ func TestTraceOrder(t *testing.T) {
 	rows := []string{row("inner", 0, 40, 1), row("outer", 0, 100, 1), row("next", 100, 10, 1), row("late", 50, 50, 1),
 		row("other", 20, 5, 2), row("early", 0, 110, 2)}
 	for range 2 {
-		ops, err := ReadTrace(strings.NewReader(`{"traceEvents":[` + strings.Join(rows, ",") + `]}`))
+		ops, err := ReadTrace(strings.NewReader(`{"traceEvents":[`+strings.Join(rows, ",")+`]}`), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -442,7 +442,7 @@ func TestTraceOrder(t *testing.T) {
 	for i := range traceRows + 5 {
 		rows = append(rows, row(fmt.Sprint("op", i), 10*i, 1+i%7, 1))
 	}
-	ops, err := ReadTrace(strings.NewReader(`{"traceEvents":[` + strings.Join(rows, ",") + `]}`))
+	ops, err := ReadTrace(strings.NewReader(`{"traceEvents":[`+strings.Join(rows, ",")+`]}`), false)
 	if err != nil || len(ops) != traceRows {
 		t.Fatalf("%d operators, %v", len(ops), err)
 	}

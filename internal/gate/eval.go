@@ -362,7 +362,8 @@ func hint(figure string, run *evidence.Run) string {
 	switch {
 	case strings.HasPrefix(figure, "gpu."):
 		return "a run on a Mac, or with an NVIDIA GPU: " + RunOn(run, "mps")
-	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."):
+	case strings.HasPrefix(figure, "fallback."), strings.HasPrefix(figure, "facts."),
+		strings.HasPrefix(figure, "refused."), strings.HasPrefix(figure, "wrong."):
 		return "a rehearsal: " + RunOn(run, "double")
 	case figure == "memory.growth":
 		return "a run of more epochs"
@@ -556,7 +557,7 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 		}
 		for i, number := range run.Steps.Number {
 			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
-				run.Steps.Kind[i] == "" {
+				run.Steps.Kind[i] == w.Kind {
 				xs = append(xs, run.Steps.Total[i])
 			}
 		}
@@ -567,7 +568,11 @@ func lastSteps(run *evidence.Run, whole evidence.Figure, n int) (evidence.Figure
 			fmt.Sprintf("a run that is longer by %d steps", n-len(xs))
 	}
 	sum := stats.Summarize(xs[len(xs)-n:])
-	fig := evidence.Known(whole.Name, sum.Median, whole.Unit, whole.Basis)
+	middle := sum.Median
+	if run.Target.Asynchronous() { // one step's length is that of its launching: fold.stretches
+		middle = sum.Mean
+	}
+	fig := evidence.Known(whole.Name, middle, whole.Unit, whole.Basis)
 	fig.Low, fig.High, fig.N, fig.Window, fig.Note = &sum.Q1, &sum.Q3, n, whole.Window,
 		fmt.Sprintf("the last %d of them", n)
 	return fig, ""
@@ -732,7 +737,7 @@ func stepError(run *evidence.Run, fig evidence.Figure) float64 {
 		}
 		for i, number := range run.Steps.Number {
 			if number >= w.First && number <= w.Last && i < len(run.Steps.Total) && i < len(run.Steps.Kind) &&
-				run.Steps.Kind[i] == "" && run.Steps.Total[i] > 0 {
+				run.Steps.Kind[i] == w.Kind && run.Steps.Total[i] > 0 {
 				logs = append(logs, math.Log(run.Steps.Total[i]))
 			}
 		}
@@ -857,7 +862,7 @@ func RunOn(run *evidence.Run, device string) string {
 	b.WriteString("assay run")
 	switch {
 	case device == "mlx":
-		return "the same training in MLX, under assay run"
+		return "the same training in MLX on a Mac's GPU, under assay run"
 	case device != "":
 		b.WriteString(" --on " + device)
 	}
@@ -868,7 +873,11 @@ func RunOn(run *evidence.Run, device string) string {
 	command := run.Subject.Command
 	if len(command) > 0 && run.Subject.Script != "" && !strings.HasSuffix(command[0], ".py") &&
 		!strings.HasSuffix(command[0], ".ipynb") && len(evidence.Words(run)) < len(command) {
-		command = append([]string{"python"}, command[len(command)-len(evidence.Words(run)):]...)
+		python := []string{"python"}
+		if run.Subject.Kind == "module" {
+			python = append(python, "-m")
+		}
+		command = append(python, command[len(command)-len(evidence.Words(run)):]...)
 	}
 	for i, word := range command {
 		if i == 12 {

@@ -132,6 +132,11 @@ func TestCommandNamesTheDevice(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+	run.Subject = evidence.Subject{Kind: "module", Script: "pytest",
+		Command: []string{"/opt/bin/python3", "-m", "pytest", "-q", "suite"}}
+	if got, want := RunOn(run, "cpu"), "assay run --on cpu -- python -m pytest -q suite"; got != want {
+		t.Errorf("a module: %s, want %s", got, want)
+	}
 }
 
 // TestSeveralRuns: where runs disagree, their centre decides, or nothing does.

@@ -40,6 +40,18 @@ type FigureChange struct {
 	N      [2]int
 	Noise  bool   // may be noise
 	Ground string // how P is known, or why it is not
+
+	// 95 % interval of Change, for this figure alone; absent where no spread is known, or Change is no ratio
+	Low  *float64 `json:",omitempty"`
+	High *float64 `json:",omitempty"`
+}
+
+// interval keeps the interval of a difference of logarithms as one of the ratio.
+func (c *FigureChange) interval(low, high float64) {
+	low, high = math.Expm1(low), math.Expm1(high)
+	if !math.IsNaN(low) && !math.IsInf(low, 0) && !math.IsNaN(high) && !math.IsInf(high, 0) {
+		c.Low, c.High = &low, &high
+	}
 }
 
 // OperatorChange is an operator that came, went, or changed.
@@ -150,7 +162,12 @@ func environment(a, b *evidence.Run) []Changed {
 	add("target", "asked", a.Target.Asked, b.Target.Asked)
 	add("target", "device", strings.TrimSpace(a.Target.Device+" "+a.Target.Name),
 		strings.TrimSpace(b.Target.Device+" "+b.Target.Name))
-	add("target", cmp.Or(a.Target.Framework, b.Target.Framework, "framework"), a.Target.Release, b.Target.Release)
+	if name := a.Target.Framework; name != "" && name == b.Target.Framework {
+		add("target", name, a.Target.Release, b.Target.Release)
+	} else {
+		add("target", "framework", strings.TrimSpace(name+" "+a.Target.Release),
+			strings.TrimSpace(b.Target.Framework+" "+b.Target.Release))
+	}
 	add("target", "python", a.Target.Python, b.Target.Python)
 	add("target", "system", a.Target.System, b.Target.System)
 	tables("double", double(a), double(b))
@@ -285,14 +302,17 @@ func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	case c.A == c.B && len(x) == 1 && len(y) == 1:
 		return
 	}
-	scale := identity
-	if slices.Min(x) > 0 && slices.Min(y) > 0 {
+	scale, ratio := identity, slices.Min(x) > 0 && slices.Min(y) > 0
+	if ratio {
 		scale = math.Log // ratios are what times and sizes differ by
 	}
 	if len(x) > 1 && len(y) > 1 {
 		if d, ok := stats.Compare(each1(x, scale), each1(y, scale), 1-compared); ok {
 			c.P, c.Ground = pValue(d.Value, d.Error, float64(d.Freedom)),
 				fmt.Sprintf("%d against %d runs", len(x), len(y))
+			if ratio {
+				c.interval(d.Low, d.High)
+			}
 			return
 		}
 	}
@@ -311,7 +331,11 @@ func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 		!slices.ContainsFunc(slices.Concat(lx, ly),
 			func(v float64) bool { return v <= 0 }) {
 		d := stats.Summarize(each1(y, scale)).Mean - stats.Summarize(each1(x, scale)).Mean
-		c.P = pValue(d, sd*math.Sqrt(1/float64(len(x))+1/float64(len(y))), float64(freedom))
+		se := sd * math.Sqrt(1/float64(len(x))+1/float64(len(y)))
+		c.P = pValue(d, se, float64(freedom))
+		if half := stats.StudentQuantile((1+stats.Level)/2, float64(freedom)) * se; ratio {
+			c.interval(d-half, d+half)
+		}
 		c.Ground = fmt.Sprintf("by the spread of %d runs like them", len(lx)+len(ly))
 		return
 	}
@@ -319,6 +343,7 @@ func (c *FigureChange) judge(a, b *Group, x, y []float64) {
 	if d, ok := stats.Compare(each1(bx, math.Log), each1(by, math.Log), 1-compared); ok && len(bx) >= 4 &&
 		len(by) >= 4 {
 		c.P, c.Ground = pValue(d.Value, d.Error, float64(d.Freedom)), within
+		c.interval(d.Low, d.High)
 		return
 	}
 	c.Ground = noSigns
@@ -374,15 +399,17 @@ func blocks(run *evidence.Run, name string) []float64 {
 	} else if name == "step.time" {
 		column = run.Steps.Total
 	}
-	first, last := 0, math.MaxInt
+	first, last, kind := 0, math.MaxInt, ""
 	for _, w := range run.Windows {
 		if w.Name == "steady" {
-			first, last = w.First, w.Last
+			first, last, kind = w.First, w.Last, w.Kind
 		}
 	}
-	kind := ""
-	if name != "step.time" && run.Target.Device != "cpu" {
-		kind = "sync" // only there can phases be trusted
+	if name != "step.time" {
+		kind = ""
+		if run.Figure(name).Window == "synchronised" {
+			kind = "sync" // only there can phases be trusted
+		}
 	}
 	var xs []float64
 	for i, v := range column {
@@ -395,7 +422,12 @@ func blocks(run *evidence.Run, name string) []float64 {
 	n := min(20, len(xs)/4)
 	var out []float64
 	for i := range n {
-		out = append(out, stats.Median(xs[i*len(xs)/n:(i+1)*len(xs)/n]))
+		sum := stats.Summarize(xs[i*len(xs)/n : (i+1)*len(xs)/n])
+		if name == "step.time" && run.Target.Asynchronous() { // one step's length is that of its launching
+			out = append(out, sum.Mean)
+		} else {
+			out = append(out, sum.Median)
+		}
 	}
 	return out
 }

@@ -853,7 +853,8 @@ func stepChange(d *Diff) FigureChange {
 }
 
 // TestDiffByRuns: five runs a side whose times scatter by 2 %. A slow-down of 10 % is found, and of pairs without any
-// at most one in ten is called one.
+// at most one in ten is called one. The interval of the change is one of 95 %: it holds the true one in nine of ten
+// trials at least, and is no wider than such a scatter makes it.
 func TestDiffByRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 5))
 	group := func(slower float64) *Group {
@@ -868,16 +869,26 @@ func TestDiffByRuns(t *testing.T) {
 		}
 		return g
 	}
-	found, wrong := 0, 0
+	found, wrong, held := 0, 0, 0
 	const trials = 40
 	for range trials {
 		a := group(1)
-		if !stepChange(Compare(a, group(1.1))).Noise {
+		slow := stepChange(Compare(a, group(1.1)))
+		if !slow.Noise {
 			found++
+		}
+		switch {
+		case slow.Low == nil || slow.High == nil || *slow.High-*slow.Low > 0.3:
+			t.Fatalf("no interval, or a wide one: %+v", slow)
+		case *slow.Low <= 0.1 && 0.1 <= *slow.High:
+			held++
 		}
 		if !stepChange(Compare(a, group(1))).Noise {
 			wrong++
 		}
+	}
+	if held < trials*9/10 {
+		t.Errorf("of %d intervals %d hold the change that was made", trials, held)
 	}
 	if found < trials*9/10 || wrong > trials/10 {
 		t.Errorf("of %d slow-downs %d found; of %d pairs that are alike %d called different", trials, found, trials,
@@ -933,7 +944,7 @@ func TestDiff(t *testing.T) {
 	for i, noise := range []float64{1.01, 0.99, 1.005, 0.995} {
 		keep(t, b, scaled(t, fmt.Sprint("like", i), noise, nil))
 	}
-	if f := stepChange(diff(x, y)); f.Noise || f.P > 0.05 {
+	if f := stepChange(diff(x, y)); f.Noise || f.P > 0.05 || f.Low == nil || *f.Low < 0.05 || *f.High > 0.15 {
 		t.Errorf("five runs differ by 1 %%, and this one by 10 %%: %+v", f)
 	}
 	// The same run against itself.
@@ -1312,6 +1323,26 @@ func TestOtherKinds(t *testing.T) {
 		if _, err := add(other); err == nil {
 			t.Errorf("%s: kept", name)
 		}
+	}
+	sound(t, b)
+}
+
+// TestLoggedCurves: what a script logged itself is a series of its record, by door and name, with the steps of the run;
+// a name that is too long is kept as far as it can be, and a value that was not finite is no number.
+func TestLoggedCurves(t *testing.T) {
+	long, half := strings.Repeat("é", 200), 0.5
+	b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
+	id := keep(t, b, another(t, "curves", func(run *evidence.Run) {
+		run.Logged = []evidence.Series{{Door: "W&B", Name: "val/acc", Step: []int{2, 4}, Value: []*float64{&half, nil}},
+			{Door: "MLflow", Name: long, Step: []int{1}, Value: []*float64{&half}}}
+	}))
+	points, err := b.Points(ctx, id, "W&B/val/acc")
+	if err != nil || len(points) != 2 || points[0].Step != 2 || points[0].Value != half ||
+		!math.IsNaN(points[1].Value) {
+		t.Errorf("%+v %v", points, err)
+	}
+	if points, err = b.Points(ctx, id, "MLflow/"+long[:2*121]); err != nil || len(points) != 1 {
+		t.Errorf("%+v %v", points, err)
 	}
 	sound(t, b)
 }

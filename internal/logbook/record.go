@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -470,6 +471,10 @@ func projectRun(run *evidence.Run) *projection {
 	if peak.Known() {
 		peakName = peak.Name
 	}
+	device := run.Target.Device
+	if run.Rehearsal == nil {
+		device = evidence.Device(run) // MLX's GPU and CPU are others than PyTorch's
+	}
 	var print any
 	if len(run.Provenance.Datasets) > 0 {
 		print = text(run.Provenance.Datasets[0].Fingerprint)
@@ -477,7 +482,7 @@ func projectRun(run *evidence.Run) *projection {
 	p.record = []any{p.kind, stamp(run.Started), stamp(run.Ended), text(evidence.Title(run)), text(run.ID),
 		text(run.Subject.Script),
 		text(strings.Join(run.Subject.Command, " ")),
-		text(run.Target.Asked), text(run.Target.Device), text(run.Target.Name),
+		text(run.Target.Asked), text(device), text(run.Target.Name),
 		text(run.Target.Framework), text(torch), text(run.Target.Python), text(system), text(chip),
 		text(run.Provenance.Commit), text(run.Provenance.Dirty), batchCell, text(resolution), number(peak.Value),
 		peakName, text(string(peak.Basis)),
@@ -525,7 +530,7 @@ func projectRun(run *evidence.Run) *projection {
 	return p
 }
 
-// runPoints are the columns of the steps and the losses.
+// runPoints are the columns of the steps, the losses, and what the script logged itself, as DOOR/NAME.
 func runPoints(run *evidence.Run) []Point {
 	began := run.Started.UnixMilli()
 	at := map[int]int64{}
@@ -560,6 +565,20 @@ func runPoints(run *evidence.Run) []Point {
 			v = *run.Loss.Value[i]
 		}
 		points = append(points, Point{"loss", int64(n), at[n], v})
+	}
+	for _, s := range run.Logged {
+		name := s.Door + "/" + s.Name
+		for len(name) > maxName { // a name's characters may be of several bytes
+			_, last := utf8.DecodeLastRuneInString(name)
+			name = name[:len(name)-last]
+		}
+		for i, n := range s.Step {
+			v := math.NaN()
+			if i < len(s.Value) && s.Value[i] != nil {
+				v = *s.Value[i]
+			}
+			points = append(points, Point{name, int64(n), at[n], v})
+		}
 	}
 	return points
 }

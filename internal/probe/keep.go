@@ -38,7 +38,7 @@ func operators(run *evidence.Run, dir string, secrets *secret.Set) {
 		return
 	}
 	defer data.Close()
-	ops, err := fold.ReadTrace(data)
+	ops, err := fold.ReadTrace(data, run.Rehearsal != nil)
 	if err != nil {
 		run.Profile.Missing = err.Error()
 		return

@@ -135,6 +135,15 @@ func (f *Following) More() (bool, error) {
 // Ended reports whether the run has ended.
 func (f *Following) Ended() bool { return f.fold.Ended() }
 
+// Abandoned reports whether the assay that wrote the run has ended: a run that has not ended by then was cut off.
+func (f *Following) Abandoned() bool { return f.tail.Abandoned() }
+
+// Rest reads a last line that was cut off.
+func (f *Following) Rest() { f.tail.Rest(f.fold) }
+
+// Estimate is how long an epoch, the loop or the run takes, as far as can be told by now.
+func (f *Following) Estimate() (fold.EstimateEvent, bool) { return f.fold.Estimate() }
+
 // Run is the run as far as it goes.
 func (f *Following) Run() *evidence.Run { return f.fold.SoFar() }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -23,6 +24,10 @@ type recorder struct {
 	blamed   []string              // what of the evidence was lost by an error of ours
 	stopping chan struct{}         // an agent ends the script, as it was told
 	loaders  chan fold.LoaderEvent // as they are met; where nobody reads them, they are passed over
+	tell     func(fold.EstimateEvent, Telling)
+	last     int  // the last step that an estimate was made from; 0: none was
+	next     int  // steps at which the next estimate is made
+	warned   bool // of a long epoch
 }
 
 // adder is a fold.Fold.
@@ -32,6 +37,10 @@ type adder interface {
 	EndsAlone() *fold.Fold
 	Paths() []string
 	FailedTests() []string
+	Steps() int
+	Estimate() (fold.EstimateEvent, bool)
+	LongEpoch() float64
+	Drawing() string
 }
 
 // newRecorder makes one that writes to a new file in dir; with no folder it adds up, and keeps nothing.
@@ -41,7 +50,7 @@ func newRecorder(dir string, secrets *secret.Set) (*recorder, error) {
 		return nil, err
 	}
 	return &recorder{secrets: secrets, log: log, fold: fold.New(), stopping: make(chan struct{}, 1),
-		loaders: make(chan fold.LoaderEvent, 64)}, nil
+		loaders: make(chan fold.LoaderEvent, 64), tell: func(fold.EstimateEvent, Telling) {}}, nil
 }
 
 // troubles are what of the evidence could not be kept, and why.
@@ -76,7 +85,14 @@ func (r *recorder) Add(connection int, event []byte) {
 	if connection != fold.Supervisor {
 		r.heed(event)
 	}
-	event = r.secrets.JSON(event)
+	kind, _ := fold.KindOf(event)
+	r.add(connection, r.secrets.JSON(event))
+	if kind == "steps" && connection != fold.Supervisor {
+		r.estimate()
+	}
+}
+
+func (r *recorder) add(connection int, event []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log.Append(connection, event)
@@ -87,6 +103,51 @@ func (r *recorder) Add(connection int, event []byte) {
 		}
 	}()
 	r.fold.Add(connection, event)
+}
+
+// Telling is what there is to say of an estimate beside it.
+type Telling struct {
+	First   bool    // it is the first of the run
+	Long    bool    // it is the first that lies above the limit
+	Limit   float64 // seconds, above which an epoch is long
+	Drawing string  // what draws a progress bar in the script; "": nothing was seen to
+}
+
+// estimate makes an estimate as soon as a dozen steps can tell, keeps it among the events and tells it; and again
+// whenever the run has twice as many steps.
+func (r *recorder) estimate() {
+	e, t, ok := r.nextEstimate()
+	if !ok {
+		return
+	}
+	r.own("estimate", e)
+	go func() { // a terminal may be stopped, and the events go on
+		defer r.guard("telling an estimate")
+		r.tell(e, t)
+	}()
+}
+
+func (r *recorder) nextEstimate() (e fold.EstimateEvent, t Telling, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			ok, r.next = false, math.MaxInt
+			r.blame("estimating how long the run takes", p)
+		}
+	}()
+	steps := r.fold.Steps()
+	if steps < r.next {
+		return e, t, false
+	}
+	if e, ok = r.fold.Estimate(); !ok || e.Last == r.last { // or it is the one that was told
+		r.next = steps + 1 + steps/10
+		return e, t, false
+	}
+	t = Telling{First: r.last == 0, Limit: r.fold.LongEpoch(), Drawing: r.fold.Drawing()}
+	t.Long = !r.warned && e.Of == "epoch" && e.Seconds > t.Limit
+	r.last, r.next, r.warned = e.Last, 2*steps, r.warned || t.Long
+	return e, t, true
 }
 
 // heed does what an agent's event asks of us while the run goes on.

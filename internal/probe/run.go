@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,6 +89,8 @@ type Options struct {
 	Stderr    io.Writer
 	Now       func() time.Time
 	Outside   Outside
+	// Tell is called while the run goes on with each estimate of how long it takes; nil: nobody is told.
+	Tell func(fold.EstimateEvent, Telling)
 }
 
 // Result is a run that was started.
@@ -136,6 +139,9 @@ func Run(o Options) (*Result, error) {
 		return nil, notStarted(err)
 	}
 	defer rec.log.Close()
+	if o.Tell != nil {
+		rec.tell = o.Tell
+	}
 	leave := func() { // nothing was started: nothing is recorded
 		if o.Out != "" {
 			os.Remove(filepath.Join(o.Out, events.FileName))
@@ -159,7 +165,8 @@ func Run(o Options) (*Result, error) {
 	rec.own("start", fold.StartEvent{ID: o.ID, Wall: started.UTC(), Subject: o.Subject, Target: o.On,
 		System: runtime.GOOS + "/" + runtime.GOARCH, Assay: o.Version, Environ: relevant(o.Environ, secrets),
 		WarnLong: o.WarnEpoch,
-		Options:  map[string]string{"profile": o.Profile, "only": o.Only}, Double: double})
+		Options:  map[string]string{"profile": o.Profile, "only": o.Only, "steps": strconv.Itoa(o.Steps)},
+		Double:   double})
 
 	script, err := o.Launcher.Start(launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir,
 		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Guard: rec.guard})

@@ -31,7 +31,7 @@ const (
 
 // Gate is one statement about a device that a framework can or cannot use here.
 type Gate struct {
-	Name   string         `json:"name"` // native, mps, cuda, mlx, tensorflow, tensorflow-metal
+	Name   string         `json:"name"` // one of GateNames
 	State  State          `json:"state"`
 	Detail string         `json:"detail"`
 	Basis  evidence.Basis `json:"basis"`
@@ -40,7 +40,7 @@ type Gate struct {
 
 // GateNames are the gates that can be required, in the order of the output.
 func GateNames() []string {
-	return []string{"native", "mps", "cuda", "mlx", "tensorflow", "tensorflow-metal"}
+	return []string{"native", "mps", "cuda", "mlx", "tensorflow", "tensorflow-metal", "jax", "keras"}
 }
 
 // gateLimit for one framework: importing TensorFlow from a cold disk takes some 20 s.
@@ -60,7 +60,7 @@ func gates(ctx context.Context, in Interpreter, environ []string, limit time.Dur
 		all = append(all, g)
 	}
 	if in.NotAsked != "" {
-		for _, name := range []string{"mps", "cuda", "mlx", "tensorflow"} {
+		for _, name := range []string{"mps", "cuda", "mlx", "tensorflow", "jax", "keras"} {
 			all = append(all, Gate{Name: name, State: Unknown, Detail: "the interpreter does not run here",
 				Basis: evidence.Measured})
 		}
@@ -68,13 +68,14 @@ func gates(ctx context.Context, in Interpreter, environ []string, limit time.Dur
 	}
 	t := runGate(ctx, in, environ, "torch", limit)
 	all = append(all, mpsGate(in, t), cudaGate(in, t))
-	all = append(all, mlxGate(runGate(ctx, in, environ, "mlx", limit)))
+	all = append(all, mlxGate(in, runGate(ctx, in, environ, "mlx", limit)))
 	packages := Packages(in.Site)
 	all = append(all, tensorflowGate(runGate(ctx, in, environ, "tensorflow", limit)))
 	if g, ok := pairGate(in, packages); ok {
 		all = append(all, g)
 	}
-	return all
+	return append(all, jaxGate(in, packages, runGate(ctx, in, environ, "jax", limit)),
+		kerasGate(in, packages, runGate(ctx, in, environ, "keras", limit)))
 }
 
 func nativeGate(in Interpreter) (Gate, bool) {
@@ -214,20 +215,24 @@ func (a gateAnswer) device(name string) (gateDevice, bool) {
 	return gateDevice{}, false
 }
 
-// proven turns the product computed on a device into a verdict.
-func (g *Gate) proven(what string, d gateDevice) {
+// proven turns the product computed on a device into a verdict: it is held against the CPU's.
+func (g *Gate) proven(what string, d gateDevice) { g.provenBy(what, d, "the CPU's") }
+
+// provenBy is proven where the product is held against another's.
+func (g *Gate) provenBy(what string, d gateDevice, whose string) {
 	switch {
 	case d.Error != "":
 		g.State, g.Detail = Fail, what+" says the device is available, and the matrix product failed: "+d.Error
 		g.Hint = "usual in virtual machines, containers and sandboxes without a GPU of their own"
 	case !d.Finite:
-		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s has values that are not finite, the CPU's has none", what, d.On)
+		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s has values that are not finite, %s has none", what,
+			d.On, whose)
 	case !d.Agrees:
-		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s differs from the CPU's by %.3g of %.3g",
-			what, d.On, d.Worst, d.Largest)
+		g.State, g.Detail = Fail, fmt.Sprintf("%s: the matrix product on %s differs from %s by %.3g of %.3g",
+			what, d.On, whose, d.Worst, d.Largest)
 	default:
-		g.State, g.Detail = Pass, fmt.Sprintf("%s: 64×64 matrix product on %s, equal to the CPU's within %.1e", what,
-			d.On, d.Worst/max(d.Largest, 1e-30))
+		g.State, g.Detail = Pass, fmt.Sprintf("%s: 64×64 matrix product on %s, equal to %s within %.1e", what,
+			d.On, whose, d.Worst/max(d.Largest, 1e-30))
 	}
 }
 
@@ -286,21 +291,6 @@ func cudaGate(in Interpreter, a gateAnswer) Gate {
 			g.Basis = evidence.Derived
 			g.Detail += ", and no driver of a GPU is loaded"
 		}
-	}
-	return g
-}
-
-func mlxGate(a gateAnswer) Gate {
-	g := Gate{Name: "mlx", Basis: evidence.Measured}
-	if d, ok := a.device("mlx"); ok {
-		g.proven("mlx "+a.Version, d)
-		if g.State == Pass && a.Kind != "gpu" {
-			g.State, g.Detail = Fail, "mlx "+a.Version+": the default device is "+a.Default
-		}
-		return g
-	}
-	if a.common(&g, "mlx") {
-		g.State, g.Detail = Unknown, "the matrix product was not tried"
 	}
 	return g
 }

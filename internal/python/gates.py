@@ -68,12 +68,13 @@ def mlx_gate():
     say("imported", version=getattr(mx, "__version__", ""), default=str(device), kind=kind)
 
     def prove():
-        a = mx.array(numbers(), dtype=mx.float32)
-        b = mx.transpose(a)
-        want = mx.matmul(a, b, stream=mx.cpu)
-        got = mx.matmul(a, b)  # on the default device
-        mx.eval(want, got)
-        return judge("mlx", str(device), mx.flatten(got).tolist(), mx.flatten(want).tolist())
+        rows = numbers()
+        a = mx.array(rows, dtype=mx.float32)
+        got = mx.matmul(a, mx.transpose(a))  # on the default device
+        mx.eval(got)
+        # Exact in Python's floats: the numbers are eighths. MLX's own CPU would be no other opinion where it is the device.
+        want = [sum(x * y for x, y in zip(one, other)) for one in rows for other in rows]
+        return judge("mlx", str(device), mx.flatten(got).tolist(), want)
 
     say("trying mlx")
     attempt("mlx", prove)
@@ -103,6 +104,61 @@ def tensorflow_gate():
     attempt("tensorflow", prove)
 
 
+def product(rows):
+    """rows times their own transpose, exact in Python's floats: the numbers are eighths."""
+    return [sum(x * y for x, y in zip(one, other)) for one in rows for other in rows]
+
+
+def jax_gate():
+    import jax
+
+    say("imported", version=jax.__version__)
+    device = jax.devices()[0]  # of the default backend; a plug-in that fails to load leaves the CPU
+    say("asked", default=device.platform, name=device.device_kind)
+
+    def prove():
+        a = jax.device_put(jax.numpy.asarray(numbers(), dtype="float32"), device)
+        got = jax.jit(lambda a: jax.numpy.matmul(a, a.T, precision="highest"))(a)
+        if got.devices() != {device}:
+            raise RuntimeError("the result is on " + str(got.devices()))
+        return judge("jax", str(device), [x for row in got.tolist() for x in row], product(numbers()))
+
+    say("trying jax")
+    attempt("jax", prove)
+
+
+def keras_gate():
+    import os
+    import tempfile
+
+    if "KERAS_HOME" not in os.environ and not os.path.exists(os.path.expanduser("~/.keras/keras.json")):
+        home = tempfile.TemporaryDirectory()  # Keras leaves its settings in its home when it is imported
+        os.environ["KERAS_HOME"] = home.name
+    import keras
+
+    say("imported", version=keras.__version__)
+    if int(keras.__version__.split(".")[0]) < 3:
+        raise RuntimeError("Keras 2 computes by TensorFlow alone: see the gate tensorflow")
+    backend = keras.config.backend()
+    say("asked", default=backend)
+
+    def place(value):
+        if backend == "mlx":
+            return str(sys.modules["mlx.core"].default_device())
+        devices = getattr(value, "devices", None)
+        return ", ".join(sorted(map(str, devices()))) if callable(devices) else str(getattr(value, "device", "a device that cannot be asked"))
+
+    def prove():
+        a = keras.ops.convert_to_tensor(numbers(), dtype="float32")
+        got = keras.ops.matmul(a, keras.ops.transpose(a))
+        where = place(got)
+        values = keras.ops.convert_to_numpy(got).flatten().tolist()
+        return judge("keras", where, values, product(numbers()))
+
+    say("trying keras on " + backend)
+    attempt("keras", prove)
+
+
 def main(framework):
     # The folder that assay was called in is no part of a script's import path; a checkout of torch may lie there.
     sys.path[:] = [p for p in sys.path if p != ""]
@@ -115,7 +171,7 @@ def main(framework):
         return
     say("importing", installed=True, machine=platform.machine())
     try:
-        {"torch": torch_gate, "mlx": mlx_gate, "tensorflow": tensorflow_gate}[framework]()
+        {"torch": torch_gate, "mlx": mlx_gate, "tensorflow": tensorflow_gate, "jax": jax_gate, "keras": keras_gate}[framework]()
     except BaseException as e:
         say("failed", failed_at=said["stage"], error="%s: %s" % (type(e).__name__, str(e).strip().split("\n")[0][:300]))
         return

@@ -59,7 +59,9 @@ class array(list):
     def tolist(self): return list(self)
 def default_device(): return Device(os.environ.get("FAKE_MLX") or "gpu")
 def transpose(a): return array([list(c) for c in zip(*a)])
-def matmul(a, b, stream=None): return array([[sum(x * y for x, y in zip(r, c)) for c in zip(*b)] for r in a])
+def matmul(a, b):
+    wrong = float(os.environ.get("FAKE_MLX_WRONG") or 0)
+    return array([[sum(x * y for x, y in zip(r, c)) + wrong for c in zip(*b)] for r in a])
 def flatten(a): return array([x for r in a for x in r])
 def eval(*a): pass
 `
@@ -94,6 +96,7 @@ func TestGates(t *testing.T) {
 		{"FAKE_CRASH=1", "mps", Fail, "while trying mps"},
 		{"PYTHONHASHSEED=x", "mps", Unknown, "PYTHONHASHSEED"},
 		{"FAKE_MLX=cpu", "mlx", Fail, "the default device is Device(cpu, 0)"},
+		{"FAKE_MLX_WRONG=2.5", "mlx", Fail, "differs from Python's arithmetic by 2.5"},
 		{"PYTHONPATH=" + filepath.Join(root, "empty"), "mps", Unknown, "torch is not installed"},
 	} {
 		environ := append(os.Environ(), "PYTHONPATH="+root, c.environ)

@@ -17,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"assay/internal/evidence"
 )
 
 // tab is one page in a headless Chromium, with everything that it complained about or asked for.
@@ -176,8 +178,8 @@ func TestBrowser(t *testing.T) {
 
 	t.Run("phone", func(t *testing.T) {
 		for _, run := range samples() {
-			p := browse(t, pageOfRun(t, run))
-			for _, width := range []int64{360, 320, 768} {
+			p := browse(t, written(t, decided(run), run))
+			for _, width := range []int64{390, 360, 320, 768} {
 				p.do(t, chromedp.EmulateViewport(width, 740), chromedp.Sleep(50*time.Millisecond))
 				if got := eval[int64](t, p, `document.documentElement.scrollWidth`); got > width {
 					wide := eval[string](t, p, `[...document.querySelectorAll("body *")].filter(x => !x.parentElement.closest(".scroll, svg") && x.getBoundingClientRect().right > innerWidth)
@@ -186,6 +188,43 @@ func TestBrowser(t *testing.T) {
 				}
 			}
 			p.quiet(t)
+		}
+	})
+
+	t.Run("tables fold", func(t *testing.T) {
+		run := cudaRun()
+		for i := range 40 {
+			run.Operators = append(run.Operators, evidence.Operator{Name: fmt.Sprint("op", i), Calls: 1})
+		}
+		p := browse(t, pageOfRun(t, run))
+		open := func() int {
+			return eval[int](t, p, `[...document.querySelectorAll("#t-operators tbody tr")].filter(r => r.offsetHeight > 0).length`)
+		}
+		if n := open(); n != foldAt {
+			t.Errorf("%d rows stand open", n)
+		}
+		p.media(t, emulation.SetEmulatedMediaParams{Media: "print"})
+		if n, all := open(), len(run.Operators); n != all {
+			t.Errorf("%d of %d rows are on paper", n, all)
+		}
+		p.media(t, emulation.SetEmulatedMediaParams{Media: "screen"})
+		p.do(t, chromedp.Click(chromedp.CSS(`.fold:has(#t-operators) .more`)))
+		if n, all := open(), len(run.Operators); n != all {
+			t.Errorf("unfolded: %d of %d rows", n, all)
+		}
+		p.quiet(t)
+	})
+
+	t.Run("nothing is cut on a phone", func(t *testing.T) {
+		for name, run := range samples() {
+			p := browse(t, written(t, decided(run), run))
+			p.do(t, chromedp.EmulateViewport(390, 800), chromedp.Sleep(50*time.Millisecond))
+			// What is wider than its box, and neither wraps nor scrolls there.
+			cut := eval[string](t, p, `[...document.querySelectorAll("main *, header *")].filter(x => x.scrollWidth > x.clientWidth + 1 && x.clientWidth > 0 &&
+				["hidden", "clip"].includes(getComputedStyle(x).overflowX) && !x.closest("svg, .hide")).map(x => x.tagName + "." + x.className + " " + x.textContent.slice(0, 40)).join("\n")`)
+			if cut != "" {
+				t.Errorf("%s:\n%s", name, cut)
+			}
 		}
 	})
 

@@ -33,15 +33,18 @@ var page = template.Must(template.New("page").Parse(pageSource))
 
 // HTML is one page that holds everything: style, script and plots. It asks the network for nothing, and its content
 // security policy lets no script run but its own, whatever a file name or an operator name says.
-type HTML struct{}
+type HTML struct {
+	Judged *Judged // what gates and verdict say of the run; nil: nobody asked
+	Beside *Beside // the run that it is held beside; nil: none
+}
 
 // Name of the form.
 func (HTML) Name() string { return "html" }
 
 // Write the page.
-func (HTML) Write(w io.Writer, run *evidence.Run) error {
+func (h HTML) Write(w io.Writer, run *evidence.Run) error {
 	out := bufio.NewWriter(w)
-	if err := page.Execute(out, pageOf(listed(run))); err != nil {
+	if err := page.Execute(out, h.pageOf(listed(run))); err != nil {
 		return fmt.Errorf("write the report page: %w", err)
 	}
 	if err := out.Flush(); err != nil {
@@ -60,25 +63,32 @@ type pageData struct {
 	JS                 template.JS
 	Policy             string
 	Nav                []link
+	Judged             judgedView
+	Beside             *besideView
+	Baseline           table
 	Tiles              []tile
+	Tests              string // how a suite's tests ended; "" where the run is none
 	Findings           []finding
 	NoFindings         string
 	Split              splitView
 	Steps, Loss        template.HTML
-	NoSteps, NoLoss    string
 	Time               []template.HTML
-	NoTime             []string
+	Curves             []template.HTML // that the script logged, learning rates first
+	Level              []string        // what was the same throughout: a sentence, and no plot
 	Numerics           string
 	Epoch              []tile
-	NoEpoch            string
 	Tables             map[string]table
-	Five               []table
-	Command            string
+	About              table
+	Has                map[string]bool // sections that have something to show
+	Absent             []absent
 	Basis              string // of what is drawn step by step
 	Rehearsed          string
 }
 
 type link struct{ ID, Text string }
+
+// absent is what the page has nothing to show of, and why: one line for all that share a reason.
+type absent struct{ What, Why string }
 
 // tile is a figure with its label, and how it is known.
 type tile struct {
@@ -97,7 +107,11 @@ type splitView struct {
 	Bar     template.HTML
 	Missing string
 	Each    *onlyView
+	Sum     *splitSum // nil where a part is not known
 }
+
+// splitSum is the last row of the split: what the parts are together, and why medians are not the step's.
+type splitSum struct{ Share, Value, Why string }
 
 type part struct {
 	Class, Name, What      string
@@ -144,6 +158,30 @@ func whole(n int) cell   { return cell{Text: thousands(n), Sort: strconv.Itoa(n)
 func unknownCell() cell  { return cell{Text: "–", Faint: true, Num: true, Sort: ""} }
 func yes(b bool) cell    { return cell{Text: map[bool]string{true: "yes", false: "no"}[b]} }
 
+// foldAt is how many rows of a table stand open; the others unfold on demand, and on paper.
+const foldAt = 15
+
+// Folds says how a table that folds is unfolded; "" where it does not.
+func (t table) Folds() string {
+	if len(t.Rows) <= foldAt {
+		return ""
+	}
+	return fmt.Sprintf("all %s rows", thousands(len(t.Rows)))
+}
+
+// Prose reports whether the table has a cell of prose, or more columns than a phone has room for: on a narrow screen
+// each of its rows is then shown as a paragraph, every cell behind the name of its column.
+func (t table) Prose() bool {
+	for _, row := range t.Rows {
+		for _, c := range row {
+			if !t.Plain && (!c.Code && c.Long() || len(t.Cols) > 4) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // measure is a cell with a quantity, sorted by its value.
 func measure(v float64, u string) cell {
 	return cell{Text: quantity(v, u), Sort: full(v), Num: true}
@@ -172,22 +210,34 @@ func tileFrom(label string, f evidence.Figure) tile {
 	return t
 }
 
-// remark is what a reader must know to use a figure.
+// remark is what a reader must know to use a figure. By what it was disturbed is said by a word: the finding and the
+// table of all figures say the rest.
 func remark(f evidence.Figure) string {
 	if f.Disturbed == "" {
 		return f.Note
 	}
-	return strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+f.Note, "; ")
+	return strings.TrimSuffix("disturbed: "+disturbedBy(f)+"; "+f.Note, "; ")
+}
+
+func disturbedBy(f evidence.Figure) string {
+	by, _, _ := strings.Cut(f.Disturbed, ":")
+	return by
 }
 
 // lead is the headline: what happened, where the time goes, what to read first.
 func lead(run *evidence.Run) string {
-	s := knownBad(run) + happened(run)
+	s := knownBad(run) + rehearsalLead(run) + happened(run)
+	if run.Rehearsal != nil { // its times say nothing about the Mac
+		if t := tally(run.Findings); t != "" {
+			s += " Findings: " + t + "."
+		}
+		return together(s)
+	}
 	step := run.Figure("step.time")
 	if step.Known() {
 		s += fmt.Sprintf(" A step takes %s in the median", number(step))
 		if step.Disturbed != "" {
-			s += " (disturbed: " + step.Disturbed + ")"
+			s += " (disturbed: " + disturbedBy(step) + ")"
 		}
 		if p, share, ok := heaviest(run); ok {
 			s += fmt.Sprintf("; the largest part of it, %s, is %s (%s)", unit.Format(share, "ratio"), p.Name, p.What)
@@ -224,6 +274,13 @@ func state(run *evidence.Run) string {
 	switch {
 	case !o.Started:
 		return "not started"
+	case run.Rehearsal != nil && slices.ContainsFunc(run.Rehearsal.Refusals,
+		func(r evidence.Refusal) bool { return r.Ended }):
+		return "refused on MPS"
+	case run.Rehearsal != nil && run.Rehearsal.Tests != nil && run.Rehearsal.Tests.Failed > 0:
+		t := run.Rehearsal.Tests
+		return fmt.Sprintf("%s of %s fail", thousands(t.Failed),
+			count(t.Passed+t.Failed+t.Skipped+t.XFailed+t.XPassed, "test"))
 	case o.Stopped != "":
 		return "stopped as asked"
 	case o.Error != "" || o.Signal != "" || o.Exit != 0:
@@ -238,17 +295,21 @@ func state(run *evidence.Run) string {
 	return "finished"
 }
 
-func pageOf(run *evidence.Run) *pageData {
+// sections of the page that its navigation names, in their order.
+var sections = []link{{"tests", "Tests"}, {"baseline", "Baseline"}, {"beside", "Difference"}, {"findings", "Findings"},
+	{"run", "What was run"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"}, {"logged", "Logged"},
+	{"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"}, {"fallbacks", "Fallbacks"},
+	{"operators", "Operators"}, {"numerics", "Numerics"}, {"absent", "Not here"}, {"host", "Host"},
+	{"provenance", "Provenance"}, {"figures", "All figures"}}
+
+func (h HTML) pageOf(run *evidence.Run) *pageData {
 	d := &pageData{
 		Title: base(subjectName(run)), Lead: lead(run), State: state(run), Run: run,
 		Started: run.Started.Format("2006-01-02 15:04:05 -07:00"),
 		Ended:   run.Ended.Format("2006-01-02 15:04:05 -07:00"),
-		CSS:     template.CSS(pageCSS), JS: template.JS(pageJS), Numerics: numerics(run),
-		Command: strings.Join(run.Subject.Command, " "),
-		Tables:  map[string]table{}, Basis: string(usualBasis(run)),
-	}
-	if run.Rehearsal != nil {
-		d.Rehearsed = sentence(rehearsedText(run))
+		CSS:     template.CSS(pageCSS), JS: template.JS(pageJS),
+		Judged: judgedOf(h.Judged), Beside: besideOf(run, h.Beside), Baseline: baselineOf(h.Judged),
+		Tables: map[string]table{}, Has: map[string]bool{}, Basis: string(usualBasis(run)),
 	}
 	sum := sha256.Sum256([]byte(pageJS))
 	d.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" +
@@ -256,7 +317,143 @@ func pageOf(run *evidence.Run) *pageData {
 	if !run.Outcome.Complete {
 		d.Incomplete = orElse(run.Outcome.Reason, "no reason was recorded")
 	}
+	if run.Rehearsal != nil {
+		d.Rehearsed = sentence(rehearsedText(run))
+		d.Tiles = rehearsalTiles(run)
+		if run.Rehearsal.Tests != nil {
+			d.Tests = sentence(testsText(run.Rehearsal.Tests))
+		}
+	} else {
+		d.Tiles = d.known(run, trainingTiles(run))
+	}
+	for _, f := range bySeverity(run.Findings) {
+		d.Findings = append(d.Findings, finding{string(f.Severity), f.Text, place(run, f.Where), f.Hint,
+			string(f.Basis), f.Name})
+	}
+	d.NoFindings = sentence(noFindings(run))
+	if d.Split = splitOf(run); d.Split.Missing != "" {
+		d.without(run, "the split of a step", d.Split.Missing)
+	}
+	d.Has["split"] = d.Split.Missing == "" || d.Split.Each != nil
 
+	if c := stepChart(run); c.drawn() {
+		d.Steps = c.render()
+	} else {
+		d.without(run, "step by step", fewSteps)
+	}
+	if c := lossChart(run); c.drawn() {
+		d.Loss = c.render()
+	} else {
+		d.without(run, "a curve of the loss", orElse(run.Loss.Note, fewValues))
+	}
+	for _, c := range timeCharts(run) {
+		if n, zero := c.allZero(); zero {
+			d.Level = append(d.Level, fmt.Sprintf("%s: %s throughout, in %s", c.Title, quantity(0, c.Unit),
+				count(n, "sample")))
+		} else if c.drawn() {
+			d.Time = append(d.Time, c.render())
+		} else {
+			d.without(run, lower(c.Title), whyNotDrawn(run, c))
+		}
+	}
+	epochs, why := run.Figure("epoch.time"), ""
+	if len(run.Epochs) == 0 && !epochs.Known() && !run.Figure("epoch.estimate").Known() {
+		why = reason(epochs)
+		d.without(run, "epochs", why)
+	} else {
+		length := tileOf(run, "length of an epoch", "epoch.time")
+		if !epochs.Known() { // an estimate beside a measured length is one figure too many
+			length = tileOf(run, "estimate of an epoch", "epoch.estimate")
+		}
+		d.Epoch = d.known(run, []tile{tileOf(run, "step of the first epoch", "step.first_epoch"), length,
+			tileOf(run, "steps of an epoch", "epoch.steps")})
+	}
+	if d.Numerics = numerics(run); blind(run) != "" && len(run.Loss.Value) == 0 {
+		d.Numerics = ""
+	}
+	for _, t := range tables(run) {
+		d.Tables[t.ID] = t
+		if len(t.Rows) == 0 && (t.ID != "t-epochs" || why == "") {
+			d.without(run, lower(t.Caption), t.Empty)
+		}
+	}
+	d.About = aboutRun(run)
+	has := func(id string, tables ...string) {
+		for _, t := range tables {
+			d.Has[id] = d.Has[id] || len(d.Tables[t].Rows) > 0
+		}
+	}
+	d.Has["steps"] = d.Steps != "" || d.Loss != ""
+	has("steps", "t-windows")
+	d.Curves = drawnCurves(run)
+	d.Has["logged"] = len(d.Curves) > 0
+	has("logged", "t-logged")
+	d.Has["memory"] = len(d.Time) > 0
+	has("memory", "t-memory", "t-retained")
+	d.Has["epochs"] = len(d.Epoch) > 0
+	has("epochs", "t-epochs")
+	has("syncs", "t-syncs")
+	has("fallbacks", "t-fallbacks")
+	has("operators", "t-operators")
+	d.Has["numerics"] = d.Numerics != ""
+	has("numerics", "t-shapes")
+	has("host", "t-facts", "t-counters", "t-apps", "t-processes")
+	has("figures", "t-figures")
+	d.Has["rehearsal"], d.Has["tests"] = d.Rehearsed != "", d.Tests != ""
+	d.Has["baseline"] = len(d.Baseline.Rows) > 0
+	d.Has["beside"], d.Has["absent"] = d.Beside != nil, len(d.Absent) > 0
+	for _, id := range []string{"run", "findings", "provenance"} {
+		d.Has[id] = true
+	}
+	for _, l := range sections {
+		if d.Has[l.ID] {
+			d.Nav = append(d.Nav, l)
+		}
+	}
+	return d
+}
+
+// What is missing of steps is so because there are none, where there are none.
+const (
+	fewSteps  = "fewer than two steps were recorded"
+	fewValues = "fewer than two values were recorded"
+)
+
+// without notes what the page has nothing to show of. What an earlier thing lacks for the same reason shares its line.
+func (d *pageData) without(run *evidence.Run, what, why string) {
+	if b := blind(run); b != "" && (why == "" || strings.Contains(why, "no training step was seen") ||
+		strings.Contains(why, b) || why == fewSteps || why == fewValues) {
+		why = b
+	}
+	why = sentence(why)
+	for i := range d.Absent {
+		if d.Absent[i].Why == why {
+			if !slices.Contains(strings.Split(lower(d.Absent[i].What), ", "), what) {
+				d.Absent[i].What += ", " + what
+			}
+			return
+		}
+	}
+	d.Absent = append(d.Absent, absent{strings.ToUpper(what[:1]) + what[1:], why})
+}
+
+// known gives the tiles that have a value; the others join what is not there, with their reason.
+func (d *pageData) known(run *evidence.Run, tiles []tile) []tile {
+	var out []tile
+	for _, t := range tiles {
+		if t.Unknown {
+			if t.Name != "epoch" { // of which a section says more
+				d.without(run, t.Name, t.Detail)
+			}
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// trainingTiles are the figures that a run on a device leads with.
+func trainingTiles(run *evidence.Run) []tile {
 	memory := tileOf(run, "peak allocator memory", "memory.live.peak")
 	if memory.Unknown {
 		memory = tileOf(run, "peak process memory", "memory.resident.peak")
@@ -265,63 +462,29 @@ func pageOf(run *evidence.Run) *pageData {
 	if est := run.Figure("epoch.estimate"); epoch.Unknown && est.Known() {
 		epoch = tileFrom("epoch, estimated", est)
 	}
-	d.Tiles = []tile{tileOf(run, "step", "step.time"), tileOf(run, "samples", "samples.rate"), epoch, memory,
-		tileOf(run, "until the first step", "run.startup"), tileOf(run, "assay's cost a step", "agent.step")}
-	if f := run.Figure("agent.share"); f.Known() && !d.Tiles[5].Unknown {
-		d.Tiles[5].Detail = number(f) + " of the step (" + string(f.Basis) + ")"
-	}
-
-	for _, f := range bySeverity(run.Findings) {
-		d.Findings = append(d.Findings, finding{string(f.Severity), f.Text, place(run, f.Where), f.Hint,
-			string(f.Basis), f.Name})
-	}
-	d.NoFindings = sentence(noFindings(run))
-	d.Split = splitOf(run)
-
-	if c := stepChart(run); c.drawn() {
-		d.Steps = c.render()
-	} else {
-		d.NoSteps = "No plot of step time: " + orElse(blind(run), "fewer than two steps were recorded") + "."
-	}
-	if c := lossChart(run); c.drawn() {
-		d.Loss = c.render()
-	} else {
-		d.NoLoss = "No plot of the loss: " + orElse(run.Loss.Note, orElse(blind(run),
-			"fewer than two values were recorded")) + "."
-	}
-	for _, c := range timeCharts(run) {
-		if n, zero := c.allZero(); zero {
-			d.NoTime = append(d.NoTime, fmt.Sprintf("%s: %s throughout, in %s", c.Title, quantity(0, c.Unit),
-				count(n, "sample")))
-		} else if c.drawn() {
-			d.Time = append(d.Time, c.render())
+	cost := tileOf(run, "assay's cost a step", "agent.step")
+	if f := run.Figure("agent.share"); f.Known() && !cost.Unknown {
+		if step := run.Figure("agent.step"); f.Low != nil && step.Low != nil && step.High != nil {
+			cost = tileFrom("assay's cost, of the loop's time", f)
+			whole, parts := costWords(run, number)
+			cost.Detail = whole + "; " + parts
 		} else {
-			d.NoTime = append(d.NoTime, whyNotDrawn(run, c))
+			cost.Detail = number(f) + " of the step (" + string(f.Basis) + ")"
 		}
 	}
-	for _, e := range [][2]string{{"first epoch, a step", "step.first_epoch"}, {"epoch", "epoch.time"},
-		{"steps of an epoch", "epoch.steps"}, {"estimate", "epoch.estimate"}} {
-		d.Epoch = append(d.Epoch, tileOf(run, e[0], e[1]))
-	}
-	if why := commonReason(run.Figure("step.first_epoch"), run.Figure("epoch.time"), run.Figure("epoch.steps"),
-		run.Figure("epoch.estimate")); why != "" {
-		d.NoEpoch = "The length of an epoch is unknown: " + why + "."
-	}
-	for _, t := range tables(run) {
-		d.Tables[t.ID] = t
-	}
-	d.Five = []table{fiveTuple(run)}
-	d.Nav = []link{{"findings", "Findings"}, {"rehearsal", "Rehearsal"}, {"split", "Split"}, {"steps", "Steps"},
-		{"memory", "Memory"}, {"epochs", "Epochs"}, {"syncs", "Synchronisation"},
-		{"fallbacks", "Fallbacks"}, {"operators", "Operators"}, {"numerics", "Numerics"}, {"host", "Host"},
-		{"provenance", "Provenance"}, {"figures", "All figures"}}
-	if run.Rehearsal == nil {
-		d.Nav = slices.Delete(d.Nav, 1, 2)
-	}
-	return d
+	return []tile{tileOf(run, "step", "step.time"), tileOf(run, "samples", "samples.rate"), epoch, memory,
+		tileOf(run, "until the first step", "run.startup"), cost}
 }
 
-// whyNotDrawn says in a sentence why a plot over time is not there.
+// lower takes the capital off a heading that goes on in a list.
+func lower(s string) string {
+	if len(s) > 1 && s[1] >= 'a' && s[1] <= 'z' {
+		return strings.ToLower(s[:1]) + s[1:]
+	}
+	return s
+}
+
+// whyNotDrawn says why a plot over time is not there.
 func whyNotDrawn(run *evidence.Run, c *chart) string {
 	why := ""
 	if c.ID == "plot-allocator" {
@@ -332,7 +495,11 @@ func whyNotDrawn(run *evidence.Run, c *chart) string {
 			continue
 		}
 		for _, f := range run.Host.Samples[len(run.Host.Samples)-1].Figures {
-			if f.Name == p.names[0] && !f.Known() {
+			if slices.Contains(p.names, f.Name) && f.Known() {
+				why = "" // of another name the panel would have a line
+				break
+			}
+			if f.Name == p.names[0] {
 				why = reason(f)
 			}
 		}
@@ -341,7 +508,7 @@ func whyNotDrawn(run *evidence.Run, c *chart) string {
 	if len(run.Host.Samples) == 0 {
 		why = orElse(why, "no host sample was taken")
 	}
-	return c.Title + ": " + orElse(why, "fewer than two values were recorded")
+	return orElse(why, fewValues)
 }
 
 func splitOf(run *evidence.Run) splitView {
@@ -389,7 +556,38 @@ func splitOf(run *evidence.Run) splitView {
 		v.Note += "."
 	}
 	v.Bar = splitBar(phases, shares)
+	v.Sum = sumOf(run, splits, shares)
 	return v
+}
+
+// sumOf adds the parts up, and says why their medians are not the median of the step.
+func sumOf(run *evidence.Run, splits, shares []evidence.Figure) *splitSum {
+	medians, share := 0.0, 0.0
+	for i, f := range splits {
+		if f.Known() {
+			medians += *f.Value
+		}
+		if shares[i].Known() {
+			share += *shares[i].Value
+		}
+	}
+	if medians <= 0 || share <= 0 {
+		return nil
+	}
+	sum := &splitSum{Share: unit.Format(share, "ratio"), Value: unit.Seconds(medians)}
+	sum.Why = "Shares are of the sums over the window’s steps, so that they make up the whole. Each median is of its part alone: " +
+		"together they need not be a step’s median"
+	if step := run.Figure("step.time"); step.Known() {
+		sum.Why += ", " + number(step)
+		for _, f := range splits {
+			if f.Known() && f.Window != step.Window {
+				sum.Why += ", which moreover is of other steps: the window " + step.Window
+				break
+			}
+		}
+	}
+	sum.Why += "."
+	return sum
 }
 
 // splitBar is the stacked bar. The numbers on it are HTML, so that they keep their size.
@@ -415,7 +613,11 @@ func splitBar(phases []phase, shares []evidence.Figure) template.HTML {
 			fmt.Fprintf(&svg, `<path class="cut" d="M%s 0V40"/>`, num(at))
 		}
 		if w >= 75 {
-			fmt.Fprintf(&labels, `<span class="t-%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Class,
+			slim := ""
+			if w < 180 { // on a phone the number would be cut
+				slim = " slim"
+			}
+			fmt.Fprintf(&labels, `<span class="t-%s%s" style="left:%s%%;width:%s%%">%s</span>`, phases[i].Class, slim,
 				num(at/10), num(w/10), unit.Format(*f.Value, "ratio"))
 		}
 		fmt.Fprintf(&desc, "%s %s, ", template.HTMLEscapeString(phases[i].Name), unit.Format(*f.Value, "ratio"))
@@ -426,14 +628,20 @@ func splitBar(phases []phase, shares []evidence.Figure) template.HTML {
 		labels.String() + `</div></div>`)
 }
 
-// fiveTuple comes first in the provenance: what a second run must share before it can be compared with this one.
-func fiveTuple(run *evidence.Run) table {
+// aboutRun is what was run: what a second run must share before it can be compared with this one.
+func aboutRun(run *evidence.Run) table {
 	p := run.Provenance
-	t := table{ID: "t-five", Plain: true, Cols: []column{{Name: "what"}, {Name: "value"}}}
+	t := table{ID: "t-about", Plain: true, Alone: true, Caption: "What was run",
+		Cols: []column{{Name: "what"}, {Name: "value"}}}
 	add := func(name string, c cell) { t.Rows = append(t.Rows, []cell{text(name), c}) }
 	missing := func(why string) cell { return cell{Text: "unknown: " + why, Faint: true} }
 	declared := func(s, small string) cell { return cell{Text: s, Small: small} }
 
+	command := cell{Text: strings.Join(run.Subject.Command, " "), Code: true, Small: "in " + run.Subject.Dir}
+	if len(run.Subject.Command) == 0 {
+		command = missing("no command was recorded")
+	}
+	add("command", command)
 	switch {
 	case run.Target.Framework != "":
 		add(run.Target.Framework, declared(run.Target.Release, strings.TrimPrefix(p.Build+", declared by the package",
@@ -446,6 +654,15 @@ func fiveTuple(run *evidence.Run) table {
 		add("commit", declared(p.Commit, orElse(p.Dirty, "state of the working tree unknown")+"; declared by git"))
 	default:
 		add("commit", missing(strings.TrimPrefix(orElse(p.Dirty, "not looked at in this run"), "unknown: ")))
+	}
+	asked := "asked for " + orElse(run.Target.Asked, "nothing")
+	switch d := run.Target.Double; {
+	case run.Rehearsal != nil && d != nil:
+		add("device", declared(doubleName(d), asked+"; "+orElse(d.Installed, "another release")+" installed"))
+	case run.Target.Device != "":
+		add("device", declared(deviceName(run.Target), asked+"; "+run.Target.System))
+	default:
+		add("device", missing("none was seen in use; "+asked))
 	}
 	var batches []string
 	for _, d := range p.Datasets {
@@ -468,7 +685,11 @@ func fiveTuple(run *evidence.Run) table {
 	case len(batches) > 0:
 		add("batch and inputs", declared(batch+"; inputs unknown", "declared by the loader"))
 	case len(inputs) > 0:
-		add("batch and inputs", declared(strings.Join(inputs, ", "), "measured; no loader was seen"))
+		why := "no loader was seen"
+		if len(p.Datasets) > 0 {
+			why = "the loader declares no batch size"
+		}
+		add("batch and inputs", declared(strings.Join(inputs, ", "), "measured; "+why))
 	default:
 		add("batch and inputs", missing(orElse(blind(run), "no input shape was seen")))
 	}
@@ -492,7 +713,19 @@ func fiveTuple(run *evidence.Run) table {
 		value = "PYTORCH_ENABLE_MPS_FALLBACK=" + flag
 	}
 	add("fallback flags", declared(value, "declared by the environment"))
+	if rates := rateWords(run); rates != "" {
+		add("learning rate", declared(rates, "first and last"))
+	}
 	return t
+}
+
+// shownOperators are those of the profile; what an earlier assay took of the double itself into it is no operator.
+func shownOperators(run *evidence.Run) []evidence.Operator {
+	if run.Rehearsal == nil {
+		return run.Operators
+	}
+	return slices.DeleteFunc(slices.Clone(run.Operators),
+		func(o evidence.Operator) bool { return o.Name == evidence.ThroughDouble })
 }
 
 func tables(run *evidence.Run) []table {
@@ -501,7 +734,7 @@ func tables(run *evidence.Run) []table {
 	basis := string(usualBasis(run))
 
 	t := table{ID: "t-epochs", Alone: true, Caption: "Epochs", Note: basis + "; memory at the end of the epoch",
-		Empty: "No epoch: " + orElse(blind(run), noEpoch(run)) + ".",
+		Empty: orElse(blind(run), noEpoch(run)),
 		Cols: []column{{"epoch", true}, {"steps", true}, {"length", true}, {"outside steps", true}, {"live", true},
 			{"pool", true}, {"resident", true}, {"tensors", true}, {"complete", false}}}
 	for _, e := range run.Epochs {
@@ -521,8 +754,8 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-memory", Caption: "Memory by phase", Note: basis +
-		"; medians over the sampled steps, at the end of the phase", Empty: "No memory by phase: " +
-		orElse(blind(run), "no step was sampled for it") + ".",
+		"; medians over the sampled steps, at the end of the phase",
+		Empty: orElse(blind(run), "no step was sampled for it"),
 		Cols: []column{{"phase", false}, {"live", true}, {"pool", true}, {"resident", true},
 			{"swap of the machine", true}, {"n", true}}}
 	for _, m := range run.Memory {
@@ -532,7 +765,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-retained", Caption: "Tensors that outlive their step", Note: basis + " in the traced steps",
-		Empty: sentence("tensors that outlive their step: " + orElse(unseen(run), "none was seen")),
+		Empty: noRetained(run),
 		Cols:  []column{{"line", false}, {"tensors", true}, {"size", true}, {"traced steps", true}, {"epochs", false}}}
 	for _, r := range run.Retained {
 		t.Rows = append(t.Rows, []cell{code(place(run, r.Where)), whole(r.Tensors), measure(float64(r.Bytes), "B"),
@@ -541,11 +774,11 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-syncs", Alone: true, Caption: "Synchronisation points", Note: basis +
-		"; time inside the call, by the user's line", Empty: sentence(noSyncs(run)),
+		"; time inside the call, by the user's line" + onlyWatched(run), Empty: noSyncs(run),
 		Cols: []column{{"call", false}, {"line", false}, {"count", true}, {"in steps", true}, {"time", true},
 			{"waits for the device", false}}}
 	for _, s := range sorted(run.Syncs, func(a, b evidence.SyncPoint) bool { return a.Lost > b.Lost }) {
-		waits := text("yes")
+		waits := text(waiting(s))
 		if run.Rehearsal != nil {
 			waits = text("it would")
 		}
@@ -563,7 +796,7 @@ func tables(run *evidence.Run) []table {
 
 	t = table{ID: "t-fallbacks", Alone: true, Caption: "Fallbacks",
 		Note:  "operators that ran on the CPU because the device has no kernel for them",
-		Empty: sentence(noFallbacks(run)),
+		Empty: noFallbacks(run),
 		Cols:  []column{{"operator", false}, {"line", false}, {"count", true}, {"basis", false}, {"note", false}}}
 	if run.Rehearsal != nil {
 		t.Cols = append(t.Cols, column{"time, this machine", true}, column{"of all operators", true},
@@ -588,11 +821,12 @@ func tables(run *evidence.Run) []table {
 	t = table{ID: "t-operators", Alone: true, Caption: "Operators", Note: basis + "; sums over " +
 		stepRange(run.Profile.First, run.Profile.Last) +
 		". Profiling slows these steps down: read the order, not the length.",
-		Empty: sentence(profileText(run.Profile)), Cols: []column{{"operator", false}, {"calls", true},
+		Empty: strings.TrimPrefix(profileText(run.Profile), "no operators: "),
+		Cols: []column{{"operator", false}, {"calls", true},
 			{"self, host", true}, {"total, host", true}}}
 	var device, queue bool
 	top := 0.0
-	for _, o := range run.Operators {
+	for _, o := range shownOperators(run) {
 		device, queue = device || o.Device != nil, queue || o.Queue != nil
 		top = math.Max(top, hot(o))
 	}
@@ -602,7 +836,7 @@ func tables(run *evidence.Run) []table {
 	if queue {
 		t.Cols = append(t.Cols, column{"queue", true})
 	}
-	for _, o := range sorted(run.Operators, func(a, b evidence.Operator) bool { return hot(a) > hot(b) }) {
+	for _, o := range sorted(shownOperators(run), func(a, b evidence.Operator) bool { return hot(a) > hot(b) }) {
 		name := code(o.Name)
 		if top > 0 {
 			name.Bar = num(hot(o) / top * 100)
@@ -618,16 +852,16 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: basis, Empty: "No input shape: " +
-		orElse(blind(run), "none was seen") + ".",
-		Cols: []column{{"model", false}, {"inputs", false}, {"steps", true}, {"first in step", true}}}
+	t = table{ID: "t-shapes", Caption: "Shapes that entered the model", Note: basis,
+		Empty: orElse(blind(run), "none was seen"),
+		Cols:  []column{{"model", false}, {"inputs", false}, {"steps", true}, {"first in step", true}}}
 	for _, s := range run.Shapes {
 		t.Rows = append(t.Rows, []cell{code(s.Model), code(s.Inputs), whole(s.Steps), whole(s.First)})
 	}
 	add(t)
 
 	t = table{ID: "t-facts", Caption: "Facts", Note: "declared by the source named",
-		Empty: "No fact about the host was read.", Cols: []column{{"fact", false}, {"value", false}, {"source", false}}}
+		Empty: "none was read", Cols: []column{{"fact", false}, {"value", false}, {"source", false}}}
 	for _, f := range run.Host.Facts {
 		v := text(f.Value)
 		if f.Value == "" {
@@ -637,9 +871,11 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 	add(counters(run))
+	add(randomnessTable(run))
+	add(loggedTable(run))
 
 	t = table{ID: "t-apps", Caption: "Largest programs",
-		Note: "measured; memory at the start and at the end of the run", Empty: "No list of programs was taken.",
+		Note: "measured; memory at the start and at the end of the run", Empty: "no list was taken",
 		Cols: []column{{"program", false}, {"at the start", true}, {"at the end", true}, {"processes", true},
 			{"part of the run", false}}}
 	end := map[string]evidence.App{}
@@ -664,7 +900,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-processes", Caption: "Processes", Note: "Python processes that the agent entered",
-		Empty: "The agent entered no Python process.",
+		Empty: "the agent entered no Python process",
 		Cols: []column{{"pid", true}, {"parent", true}, {"role", false}, {"arguments", false}, {"Python", false},
 			{"framework", false}, {"steps", true}, {"ended", false}}}
 	for _, p := range run.Processes {
@@ -685,7 +921,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-datasets", Caption: "Data", Note: "declared by the loader; fingerprint measured",
-		Empty: "No training loader was seen.",
+		Empty: orElse(blind(run), "no training loader was seen"),
 		Cols: []column{{"dataset", false}, {"items", true}, {"batch", true}, {"workers", true}, {"path", false},
 			{"size", true}, {"fingerprint", false}}}
 	for _, s := range run.Provenance.Datasets {
@@ -702,7 +938,7 @@ func tables(run *evidence.Run) []table {
 	}
 	add(t)
 
-	t = table{ID: "t-environment", Caption: "Environment", Empty: "No variable that changes how training runs was set.",
+	t = table{ID: "t-environment", Caption: "Environment", Empty: "no variable that changes how training runs was set",
 		Cols: []column{{Name: "variable"}, {Name: "value"}}}
 	var names []string
 	for k := range run.Provenance.Environment {
@@ -715,7 +951,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-windows", Caption: "Windows", Note: "the steps that figures were taken from",
-		Empty: "No window: " + orElse(blind(run), "none was set") + ".",
+		Empty: orElse(blind(run), "none was set"),
 		Cols: []column{{"window", false}, {"first", true}, {"last", true}, {"steps that count", true},
 			{"excluded", false}}}
 	for _, w := range run.Windows {
@@ -724,7 +960,7 @@ func tables(run *evidence.Run) []table {
 	add(t)
 
 	t = table{ID: "t-figures", Alone: true, Caption: "All figures",
-		Note: "Q1 and Q3 are the quartiles of the sample of n", Empty: "No figure was recorded.",
+		Note: "Q1 and Q3 are the quartiles of the sample of n", Empty: "none was recorded",
 		Cols: []column{{"figure", false}, {"value", true}, {"Q1–Q3", true}, {"n", true}, {"window", false},
 			{"basis", false}, {"note", false}}}
 	for _, f := range run.Figures {
@@ -732,6 +968,10 @@ func tables(run *evidence.Run) []table {
 			t.Rows = append(t.Rows, []cell{code(f.Name), unknownCell(), text(""), text(""), text(f.Window),
 				text(string(f.Basis)), {Text: "unknown: " + reason(f), Faint: true}})
 			continue
+		}
+		note := f.Note
+		if f.Disturbed != "" {
+			note = strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+note, "; ")
 		}
 		v := cell{Text: number(f), Sort: full(*f.Value), Num: true}
 		n := text("")
@@ -742,104 +982,16 @@ func tables(run *evidence.Run) []table {
 		if f.Low != nil {
 			q.Sort = full(*f.Low)
 		}
-		t.Rows = append(t.Rows, []cell{code(f.Name), v, q, n, text(f.Window), text(string(f.Basis)), text(f.Note)})
+		t.Rows = append(t.Rows, []cell{code(f.Name), v, q, n, text(f.Window), text(string(f.Basis)), text(note)})
 	}
 	add(t)
-	return out
-}
-
-// rehearsed are the tables of what the double saw, and of what it stood for.
-func rehearsed(run *evidence.Run) []table {
-	r := run.Rehearsal
-	refusals := table{ID: "t-refusals", Caption: "Refusals", Note: "errors that the device would raise",
-		Empty: "No operator was refused.",
-		Cols: []column{{"operator", false}, {"cause", false}, {"line", false}, {"count", true}, {"error", false},
-			{"ended the script", false}, {"what to do", false}}}
-	for _, x := range r.Refusals {
-		refusals.Rows = append(refusals.Rows, []cell{code(x.Operator), text(x.Cause), code(place(run, x.Where)),
-			whole(x.Count), {Text: x.Error, Small: x.Text}, yes(x.Ended), text(x.Remedy)})
-	}
-	met := table{ID: "t-met", Caption: "Known facts that were met",
-		Note:  "about which MPS says nothing: wrong numbers, an end of the process, a slower way, the CPU (knowledge.md)",
-		Empty: "No known fact was met.",
-		Cols: []column{{"outcome", false}, {"operator", false}, {"line", false}, {"count", true}, {"when", false},
-			{"what comes out", false}, {"what to do", false}, {"releases", false}}}
-	if r.Met == nil {
-		met.Empty = "Not looked for by the assay that rehearsed."
-	}
-	for _, x := range r.Met {
-		outcome := cell{Text: x.Outcome, Small: x.Fact}
-		if !x.Sure {
-			outcome.Text = "perhaps " + x.Outcome
-		}
-		met.Rows = append(met.Rows, []cell{outcome, code(x.Operator), code(place(run, x.Where)), whole(x.Count),
-			text(x.When), text(orElse(x.Wrong, "–")), text(orElse(x.Remedy, "–")), {Text: x.Span, Small: x.Source}})
-	}
-	remarks := table{ID: "t-remarks", Caption: "Remarks", Note: "what the device does otherwise, without an error",
-		Empty: "No remark.",
-		Cols:  []column{{"operator", false}, {"kind", false}, {"line", false}, {"count", true}, {"what", false}}}
-	for _, x := range r.Remarks {
-		remarks.Rows = append(remarks.Rows, []cell{code(x.Operator), text(x.Kind), code(place(run, x.Where)),
-			whole(x.Count), text(x.Text)})
-	}
-	ops := table{ID: "t-rehearsed", Caption: "Operators on the device",
-		Note:  "calls with tensors on MPS; the state is the release's; times are this machine's",
-		Empty: "No operator was called with a tensor on MPS.",
-		Cols: []column{{"operator", false}, {"state", false}, {"calls", true}, {"time, this machine", true},
-			{"FLOPs", true}}}
-	for _, x := range r.Operators {
-		flops := unknownCell()
-		if x.FLOPs != nil {
-			flops = cell{Text: fmt.Sprintf("%.3g", *x.FLOPs), Sort: full(*x.FLOPs), Num: true}
-		}
-		ops.Rows = append(ops.Rows, []cell{code(x.Operator), text(x.State), whole(x.Calls), maybe(x.Seconds, "s"),
-			flops})
-	}
-	out := []table{met, refusals, remarks, ops}
-	if r.Tests != nil {
-		tests := table{ID: "t-tests", Caption: "Tests that failed", Note: testsText(r.Tests), Empty: "No test failed.",
-			Cols: []column{{"test", false}, {"cause", false}, {"operator", false}, {"on the CPU", false},
-				{"line", false}, {"error", false}}}
-		for _, x := range r.Tests.Failures {
-			tests.Rows = append(tests.Rows, []cell{code(x.ID), text(x.Cause), code(x.Operator), text(x.OnCPU),
-				code(place(run, x.Where)), {Text: x.Error, Small: x.Text}})
-		}
-		out = append([]table{tests}, out...)
-	}
-	if d := run.Target.Double; d != nil {
-		t := table{ID: "t-double", Plain: true, Caption: "What it stood for",
-			Cols: []column{{Name: "what"}, {Name: "value"}}}
-		add := func(name, value, small string) {
-			t.Rows = append(t.Rows, []cell{text(name), {Text: value, Small: small}})
-		}
-		add("release", "torch "+d.Release, orElse(d.Installed, "another")+" installed")
-		add("Mac", fmt.Sprintf("%s with %s, %s", d.Chip, quantity(float64(d.Memory), "B"), count(d.Cores, "GPU core")),
-			"macOS "+d.MacOS)
-		if d.Recommended != nil {
-			add("recommended working set", quantity(float64(*d.Recommended), "B"), d.Ground)
-		} else {
-			add("recommended working set", "unknown", "")
-		}
-		if d.ShapeOnly {
-			add("values", "none: shapes alone", "")
-		} else {
-			add("values", "computed by this machine's CPU", "")
-		}
-		for _, x := range d.Assumed {
-			add("assumed", x, "")
-		}
-		for _, x := range d.Limits {
-			add("not imitated", x, "")
-		}
-		out = append(out, t)
-	}
 	return out
 }
 
 // counters sums the host's samples up: a row for each figure in them.
 func counters(run *evidence.Run) table {
 	t := table{ID: "t-counters", Caption: "Counters", Note: fmt.Sprintf("over %s",
-		count(len(run.Host.Samples), "host sample")), Empty: "No host sample was taken.",
+		count(len(run.Host.Samples), "host sample")), Empty: "no host sample was taken",
 		Cols: []column{{"counter", false}, {"lowest", true}, {"highest", true}, {"last", true}, {"n", true},
 			{"basis", false}, {"note", false}}}
 	type row struct {

@@ -3,11 +3,13 @@ package report
 import (
 	"math"
 	"reflect"
+	"strings"
 
 	"assay/internal/evidence"
 )
 
-// listed returns a copy of the run that JSON and its schema can hold. No list or map is nil: they become [] and {}.
+// listed returns a copy of the run that JSON and its schema can hold. No list or map is nil: they become [] and {},
+// but for those that are absent where nobody looked (omitzero).
 // What is not finite has no value: a figure becomes unknown, and says so.
 func listed(run *evidence.Run) *evidence.Run {
 	out := fill(reflect.ValueOf(*run)).Interface().(evidence.Run)
@@ -44,6 +46,10 @@ func fill(v reflect.Value) reflect.Value {
 		}
 		out := reflect.New(v.Type()).Elem()
 		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			if strings.HasSuffix(field.Tag.Get("json"), ",omitzero") && v.Field(i).IsZero() {
+				continue // not looked for, which an empty list would not say
+			}
 			out.Field(i).Set(fill(v.Field(i)))
 		}
 		return out

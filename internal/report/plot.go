@@ -150,7 +150,7 @@ func (c *chart) render() template.HTML {
 	b.WriteString("</div>\n")
 	fmt.Fprintf(&b, `<div class="area" data-x0="%s" data-x1="%s" data-y0="%s" data-y1="%s" data-unit="%s" data-xunit="%s" data-xname="%s"%s>`,
 		full(c.XMin), full(c.XMax), full(lo), full(hi), html.EscapeString(c.Unit), html.EscapeString(c.XUnit),
-		html.EscapeString(c.XName), map[bool]string{true: " data-log"}[c.log])
+		html.EscapeString(c.XName), map[bool]string{true: ` data-log=""`}[c.log])
 	fmt.Fprintf(&b, `<svg viewBox="0 0 1000 200" preserveAspectRatio="none" role="img" aria-labelledby="%s-t %s-d"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>`,
 		c.ID, c.ID, c.ID, html.EscapeString(c.Title), c.ID, html.EscapeString(c.Desc))
 	for i, s := range c.Bands {
@@ -421,7 +421,7 @@ func stepChart(run *evidence.Run) *chart {
 		c.Lanes = append(c.Lanes, lane{Name: "steady", Spans: []span{{From: float64(w.First), To: float64(w.Last)}}})
 		c.Desc += " " + windowText(w) + "."
 	}
-	for _, kind := range []string{"sync", "profile", "trace"} {
+	for _, kind := range []string{"sync", "profile", "trace", "bare"} {
 		var at []float64
 		for i, k := range s.Kind {
 			if k == kind && i < len(s.Number) {

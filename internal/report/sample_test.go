@@ -250,7 +250,9 @@ func digitsRun() *evidence.Run {
 		Interpreter: "/home/ana/.venv/bin/python", Environment: map[string]string{"PYTORCH_ENABLE_MPS_FALLBACK": "1",
 			"OMP_NUM_THREADS": "8"},
 		Packages: []string{"numpy==2.1.0", "torch==2.8.0", "typing_extensions==4.12.2"},
-		Seeds:    "torch 0, numpy not set",
+		Randomness: []evidence.Setting{
+			{Name: "torch.manual_seed", Value: "0", State: evidence.Set, Where: "train.py:3"},
+			{Name: "numpy.random.seed", State: evidence.NotSet}},
 		Datasets: []evidence.Dataset{{Type: "DigitsDataset", Length: 1437, Batch: 32, Path: "/home/ana/digits/data",
 			Files: 1, Bytes: 57523, Fingerprint: "sha256-first-64k:4a1f09"}}}
 	return run
@@ -452,7 +454,7 @@ func cudaRun() *evidence.Run {
 		Packages:    []string{"numpy==1.26.4", "torch==2.7.1+cu128", "torchvision==0.22.1+cu128"},
 		Datasets: []evidence.Dataset{{Type: "ImageFolder", Length: 1281167, Batch: 256, Workers: 8,
 			Path: "/data/imagenet/train", Missing: "1281167 files: more than are read for a fingerprint"}},
-		Seeds: "not set"}
+		Randomness: []evidence.Setting{{Name: "torch.manual_seed", State: evidence.NotSet}}}
 	return run
 }
 

@@ -172,6 +172,9 @@ func populate(v reflect.Value, field string) {
 	case reflect.TypeFor[evidence.Basis]():
 		v.SetString("declared")
 		return
+	case reflect.TypeFor[evidence.State]():
+		v.SetString("default")
+		return
 	case reflect.TypeFor[evidence.Severity]():
 		v.SetString("note")
 		return

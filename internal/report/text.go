@@ -2,10 +2,11 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"path"
-	"sort"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,12 +15,20 @@ import (
 	"assay/internal/unit"
 )
 
-// textLines is the height of the summary: it fits a terminal of 34 lines, whatever the run.
-const textLines = 34
+// Widths of the summary, in columns.
+const (
+	narrowest  = 40
+	widest     = 120 // longer lines are hard to read
+	usualWidth = 80  // where nobody says how wide the terminal is
+)
 
-// Text is the summary for a terminal: one screen of at most 34 lines. Long lists are folded; the page has them whole.
+// mostFindings are shown, each whole and with its hint; the page has them all.
+const mostFindings = 12
+
+// Text is the summary for a terminal: a line or a few for each part, as wide as the terminal, between 40 columns and
+// 120. Sentences are wrapped and never cut; long lists are folded, and the page has them whole.
 type Text struct {
-	Width    int    // columns; 0 means 100
+	Width    int    // columns; 0 means 80
 	Color    bool   // ANSI colours
 	Report   string // path of report.html, for the last lines; "" leaves the line out
 	Evidence string // path of evidence.json
@@ -31,15 +40,12 @@ func (Text) Name() string { return "text" }
 // Write the summary.
 func (t Text) Write(w io.Writer, run *evidence.Run) error {
 	if t.Width <= 0 {
-		t.Width = 100
+		t.Width = usualWidth
 	}
-	t.Width = max(t.Width, 60)
-	s := &screen{Text: t, run: run, device: run.Target.Device}
+	t.Width = min(max(t.Width, narrowest), widest)
+	s := &screen{Text: t, run: run, device: run.Target.Device, steps: stepsSeen(run) > 0}
 	out := bufio.NewWriter(w)
 	for _, line := range s.lines() {
-		if !t.Color { // with colours each part has been cleaned by itself
-			line = clean.Line(line)
-		}
 		fmt.Fprintln(out, strings.TrimRight(line, " "))
 	}
 	if err := out.Flush(); err != nil {
@@ -48,78 +54,146 @@ func (t Text) Write(w io.Writer, run *evidence.Run) error {
 	return nil
 }
 
-// screen lays one run out.
+// screen lays one run out. Each part of it is a method that gives its lines; none where there is nothing to say.
 type screen struct {
 	Text
 	run    *evidence.Run
 	device string
+	steps  bool // a training step was seen
 }
 
-// label is the width of the left column.
+// label is the width of the left column. Where the screen is narrow only the first line of a part keeps clear of it.
 const label = 11
 
+// narrow says whether there is no room for a left column and wide tables.
+func (s *screen) narrow() bool { return s.Width < 72 }
+
 func (s *screen) paint(code, text string) string {
-	if !s.Color || text == "" {
+	if !s.Color || strings.TrimSpace(text) == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s *screen) row(name, text string) string {
-	return s.paint("1", pad(name, label)) + cut(text, s.Width-label)
+// row is a sentence behind its name, made harmless and wrapped; none where there is no sentence.
+func (s *screen) row(name, text string) []string {
+	if text == "" {
+		return nil
+	}
+	head, next := s.margin(name)
+	lines := wrap(clean.Line(text), head, next, s.Width)
+	lines[0] = s.paint("1", head) + strings.TrimPrefix(lines[0], head)
+	return lines
 }
 
-// lines puts the parts together. The lists share what the fixed parts leave of the screen.
-func (s *screen) lines() []string {
-	run := s.run
-	head := s.head()
-	step := s.step()
-	mid := append(s.time(), s.memory()...)
-	if run.Rehearsal != nil {
-		mid = append(mid, s.row("rehearsed", clean.Line(rehearsedText(run))))
-		if t := run.Rehearsal.Tests; t != nil {
-			for i, line := range wrapAfter(clean.Line(testsText(t)), s.Width-label, 3) {
-				mid = append(mid, s.row(first(i, "tests"), line))
+// item is one of several sentences behind a name, each of them hanging; its first word is coloured.
+func (s *screen) item(name, word, text, code string) []string {
+	head, next := s.margin(name)
+	lines := wrap(clean.Line(word+" "+text), head, next+"  ", s.Width)
+	rest := strings.TrimPrefix(lines[0], head)
+	if after, ok := strings.CutPrefix(rest, word); ok && code != "" {
+		rest = s.paint(code, word) + after
+	}
+	lines[0] = s.paint("1", head) + rest
+	return lines
+}
+
+// margin is what stands before the first line of a part and before the others.
+func (s *screen) margin(name string) (head, next string) {
+	head, next = pad(name, label), strings.Repeat(" ", label)
+	if s.narrow() {
+		head, next = name+"  ", "  "
+	}
+	if name == "" {
+		head = next
+	}
+	return head, next
+}
+
+// table is rows of cells behind a name, each column as wide as its widest cell. Where that is too wide for the screen
+// each row is a sentence of its own. right: the columns that stand flush right.
+func (s *screen) table(name string, rows [][]string, right ...int) []string {
+	var widths []int
+	for _, cells := range rows {
+		for i, c := range cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	var lines []string
+	wide := s.narrow()
+	for _, cells := range rows {
+		line := ""
+		for n, c := range cells {
+			if widths[n] == 0 {
+				continue // a column in which nothing stands
+			}
+			if n > 0 {
+				line += " "
+			}
+			if slices.Contains(right, n) {
+				line += padLeft(c, widths[n])
+			} else {
+				line += pad(c, widths[n])
 			}
 		}
-	}
-	lists := []*list{
-		{name: "syncs", rows: s.syncs(), empty: noSyncs(run), most: 3},
-		{name: "fallbacks", rows: s.fallbacks(), empty: noFallbacks(run), most: 3},
-		{name: "operators", rows: s.operators(), empty: profileText(run.Profile), most: 3, part: true},
-	}
-	findings := &list{name: "findings", rows: s.findings(), empty: noFindings(run), most: 9}
-	health := wrapAfter(clean.Line(numerics(run)), s.Width-label, 2)
-	tail := s.tail()
-
-	left := textLines - len(head) - len(step) - len(mid) - len(health) - len(tail)
-	if shown := left - findings.height() - height(lists); shown > 0 {
-		left -= min(shown, 3) // the blank lines between the parts come out of what the lists do not need
-	}
-	share(left, append([]*list{findings}, lists...))
-
-	var parts [][]string
-	parts = append(parts, head, step, mid)
-	var body []string
-	for _, l := range lists {
-		body = append(body, l.draw(s)...)
-	}
-	for i, h := range health {
-		body = append(body, s.row(first(i, "numerics"), h))
-	}
-	body = append(body, findings.draw(s)...)
-	parts = append(parts, body, tail)
-	total := 0
-	for _, p := range parts {
-		total += len(p)
+		lines = append(lines, strings.TrimRight(clean.Line(line), " "))
+		wide = wide || label+utf8.RuneCountInString(lines[len(lines)-1]) > s.Width
 	}
 	var out []string
-	for i, p := range parts {
-		if i > 0 && total < textLines {
-			out = append(out, "")
-			total++
+	for i, line := range lines {
+		if wide {
+			out = append(out, s.item(first(i, name), "", line, "")...)
+		} else {
+			out = append(out, s.paint("1", pad(first(i, name), label))+line)
 		}
-		out = append(out, p...)
+	}
+	return out
+}
+
+// folded are the first rows of a list, and how many the page has beyond them.
+func (s *screen) folded(rows [][]string, most int) (shown [][]string, more []string) {
+	if len(rows) <= most {
+		return rows, nil
+	}
+	return rows[:most], s.row("", fmt.Sprintf("… %d more in report.html", len(rows)-most))
+}
+
+// lines puts the parts together, a blank line between the groups.
+func (s *screen) lines() []string {
+	if s.notBegun() {
+		return s.threeLines()
+	}
+	groups := [][]func() []string{
+		{s.head},
+		{s.step, s.split},
+		{s.time, s.memory},
+		{s.syncs, s.fallbacks, s.operators, s.numerics},
+		{s.findings},
+		{s.cost, s.tail},
+	}
+	if s.run.Rehearsal != nil { // what it is for comes first, and this machine's split says nothing about the Mac
+		groups = [][]func() []string{
+			{s.head},
+			{s.tests, s.rehearsed, s.fallbacks, s.memory},
+			{s.syncs, s.operators, s.numerics},
+			{s.step, s.time},
+			{s.findings},
+			{s.cost, s.tail},
+		}
+	}
+	var out []string
+	for _, group := range groups {
+		var lines []string
+		for _, part := range group {
+			lines = append(lines, part()...)
+		}
+		if len(lines) > 0 && len(out) > 0 {
+			out = append(out, "")
+		}
+		out = append(out, lines...)
 	}
 	return out
 }
@@ -131,21 +205,35 @@ func first(i int, name string) string {
 	return ""
 }
 
-// head is the paragraph, and the basis of every figure that carries no mark.
+// notBegun says whether the run came to nothing that could be shown: no step, no tensor, no call, no test, and no
+// finding but that no loop was seen.
+func (s *screen) notBegun() bool {
+	run := s.run
+	tables := len(run.Fallbacks) + len(run.Syncs) + len(run.Shapes) + len(run.Operators)
+	return !s.steps && run.Rehearsal == nil && tables == 0 &&
+		!run.Figure("memory.live.peak").Known() && s.device == "" && run.Outcome.Started &&
+		!slices.ContainsFunc(run.Findings, func(f evidence.Finding) bool { return f.Name != "loop-not-recognised" })
+}
+
+// threeLines are what happened, where, and what to do, of a run that came to nothing else; and where it is kept.
+func (s *screen) threeLines() []string {
+	run := s.run
+	lines := wrap(clean.Line(cameToNothing(run)), "", "", s.Width)
+	lines[0] = s.paint("1", lines[0])
+	return slices.Concat(lines, s.row("where", whereText(run)), s.row("to do", toDo(run)), s.tail())
+}
+
+// head is what happened, and the basis of every figure that carries no mark.
 func (s *screen) head() []string {
 	run := s.run
 	basis := " All figures are measured unless marked."
 	if s.device != "" {
-		basis = " All figures are measured on " + clean.Line(s.device) + " unless marked."
+		basis = " All figures are measured on " + s.device + " unless marked."
 	}
 	if run.Rehearsal != nil {
 		basis = " All figures are rehearsed unless marked; times are this machine's and say nothing about the Mac."
 	}
-	text := clean.Line(verdict(run))
-	lines := wrapAfter(text+basis, s.Width, 5)
-	if len(lines) == 5 { // a long error: the sentence about the basis must not be what is cut
-		lines = append(wrapAfter(text, s.Width, 4), strings.TrimSpace(basis))
-	}
+	lines := wrap(clean.Line(verdict(run)+basis), "", "", s.Width)
 	lines[0] = s.paint("1", lines[0])
 	return lines
 }
@@ -181,43 +269,49 @@ type named struct {
 	what string // behind a known value: of what it is a part
 }
 
-// step is the median step, its window, the bar and one row per phase.
+// step is the median step and its window.
 func (s *screen) step() []string {
 	run := s.run
-	var out []string
 	median := run.Figure("step.time")
-	line := s.mark(median)
-	if median.Known() {
-		line = "median " + line
-		if q := spread(median); q != "" {
-			line += ", Q1–Q3 " + q
+	if !median.Known() {
+		if run.Rehearsal != nil && !s.steps {
+			return nil // a test suite, mostly
 		}
-		for _, name := range []string{"step.rate", "samples.rate"} {
-			if f := run.Figure(name); f.Known() {
-				line += "; " + strings.TrimSuffix(unit.Format(*f.Value, f.Unit), " /s")
-				line += map[string]string{"step.rate": " steps/s", "samples.rate": " samples/s"}[name] + s.basisMark(f)
-			}
+		return s.row("step", s.mark(median))
+	}
+	line := "median " + s.mark(median)
+	if q := spread(median); q != "" {
+		line += ", Q1–Q3 " + q
+	}
+	for _, name := range []string{"step.rate", "samples.rate"} {
+		if f := run.Figure(name); f.Known() {
+			line += "; " + strings.TrimSuffix(unit.Format(*f.Value, f.Unit), " /s")
+			line += map[string]string{"step.rate": " steps/s", "samples.rate": " samples/s"}[name] + s.basisMark(f)
 		}
 	}
-	out = append(out, s.row("step", line))
-	if w, ok := windowNamed(run, median.Window); ok && median.Known() {
-		out = append(out, s.row("", clean.Line(windowText(w))))
+	out := s.row("step", line)
+	if w, ok := windowNamed(run, median.Window); ok {
+		out = append(out, s.row("", windowText(w))...)
 	}
+	return out
+}
 
-	var splits, shares []evidence.Figure
-	phases := phasesOf(run)
-	if len(phases) == 0 {
-		return out
+// split is the bar and one row per phase.
+func (s *screen) split() []string {
+	run, median, phases := s.run, s.run.Figure("step.time"), phasesOf(s.run)
+	if !s.steps || len(phases) == 0 {
+		return nil
 	}
+	var splits, shares []evidence.Figure
 	for _, p := range phases {
 		splits = append(splits, run.Figure("split."+p.Key))
 		shares = append(shares, run.Figure("share."+p.Key))
 	}
 	if why := commonReason(splits...); why != "" {
-		if why != reason(median) || median.Known() {
-			out = append(out, s.row("split", "unknown: "+clean.Line(why)))
+		if why == reason(median) && !median.Known() {
+			return nil // said above
 		}
-		return out
+		return s.row("split", "unknown: "+why)
 	}
 	window := ""
 	for _, f := range splits {
@@ -226,32 +320,44 @@ func (s *screen) step() []string {
 			break
 		}
 	}
+	var out []string
+	whole := median // of a step that the split is taken from
 	if window != median.Window {
 		line := "from the " + window + " window"
 		if w, ok := windowNamed(run, window); ok {
 			line = windowText(w)
 		}
-		if f := run.Figure("step.time.synchronised"); f.Known() {
-			line += "; a step there takes " + s.mark(f)
+		whole = run.Figure("step.time.synchronised")
+		if whole.Known() {
+			line += "; a step there takes " + s.mark(whole)
 		}
-		out = append(out, s.row("split", clean.Line(line)))
+		out = append(out, s.row("split", line)...)
 	}
-	if bar := s.bar(phases, shares, s.Width-label); bar != "" {
-		out = append(out, strings.Repeat(" ", label)+bar)
+	indent, spreads := label, true
+	if s.narrow() {
+		indent, spreads = 2, false
 	}
-	shareMark := s.basisMark(shares[0])
-	for _, f := range shares {
-		if s.basisMark(f) != shareMark {
-			shareMark = "" // they differ: each row carries its own
+	left := strings.Repeat(" ", indent)
+	if bar := s.bar(phases, shares, s.Width-indent); bar != "" {
+		out = append(out, left+bar)
+	}
+	shareMark, splitMark := s.commonMark(shares), s.commonMark(splits)
+	if splitMark != shareMark {
+		splitMark = "" // one mark stands for both, or each row carries its own
+	}
+	row := func(name, value, quartiles, share string) string {
+		if !spreads {
+			return pad(name, 12) + padLeft(value, 8) + padLeft(share, 8)
 		}
+		return pad(name, 13) + padLeft(value, 9) + "   " + pad(quartiles, 18) + padLeft(share, 7)
 	}
-	out = append(out, s.row("", s.paint("2", "  "+pad("phase", 11)+padLeft("median", 9)+"   "+pad("Q1–Q3",
-		18)+"  share"+shareMark)))
+	out = append(out, left+s.paint("2", row("  phase", "median", "Q1–Q3", "share")+shareMark))
 	for i, p := range phases {
 		f, share := splits[i], shares[i]
-		line := s.paint(p.ANSI, p.Glyph) + " " + pad(p.Name, 11)
 		if !f.Known() {
-			out = append(out, strings.Repeat(" ", label)+line+cut("unknown: "+clean.Line(reason(f)), s.Width-label-13))
+			lines := wrap("unknown: "+clean.Line(reason(f)), left+pad(p.Glyph+" "+p.Name, 13), left+"    ", s.Width)
+			out = append(out, strings.Replace(lines[0], p.Glyph, s.paint(p.ANSI, p.Glyph), 1))
+			out = append(out, lines[1:]...)
 			continue
 		}
 		part := "share unknown"
@@ -261,11 +367,14 @@ func (s *screen) step() []string {
 				part += s.basisMark(share)
 			}
 		}
-		out = append(out, strings.Repeat(" ", label)+line+
-			cut(padLeft(number(f), 9)+s.basisMark(f)+"   "+pad(orElse(spread(f), "no spread"), 18)+padLeft(part, 7),
-				s.Width-label-13))
+		value := number(f)
+		if splitMark == "" {
+			value += s.basisMark(f)
+		}
+		line := row(p.Glyph+" "+p.Name, value, orElse(spread(f), "no spread"), part)
+		out = append(out, left+strings.Replace(clean.Line(line), p.Glyph, s.paint(p.ANSI, p.Glyph), 1))
 	}
-	return out
+	return append(out, s.row("", sharesText(splits, shares, whole))...)
 }
 
 func (s *screen) basisMark(f evidence.Figure) string {
@@ -279,6 +388,22 @@ func (s *screen) basisMark(f evidence.Figure) string {
 		return " (" + string(f.Basis) + ")"
 	}
 	return ""
+}
+
+// commonMark is the mark that all known figures carry; "" where they differ.
+func (s *screen) commonMark(figures []evidence.Figure) string {
+	marks := map[string]bool{}
+	mark := ""
+	for _, f := range figures {
+		if f.Known() {
+			mark = s.basisMark(f)
+			marks[mark] = true
+		}
+	}
+	if len(marks) > 1 {
+		return ""
+	}
+	return mark
 }
 
 // bar draws the shares, one glyph a phase. Widths are rounded so that they add up to the whole.
@@ -311,17 +436,23 @@ func (s *screen) time() []string {
 	run := s.run
 	startup, firstEpoch := run.Figure("run.startup"), run.Figure("step.first_epoch")
 	epoch := run.Figure("epoch.time")
+	if !s.steps {
+		return nil
+	}
 	if why := commonReason(startup, firstEpoch, epoch); why != "" {
 		if why == reason(run.Figure("step.time")) {
 			return nil // said above
 		}
-		return []string{s.row("epochs", "unknown: "+clean.Line(why))}
+		return s.row("epochs", "unknown: "+why)
+	}
+	if why := commonReason(firstEpoch, epoch); why != "" {
+		return s.row("epochs", "unknown: "+why+"; first step after "+s.mark(startup))
 	}
 	line := "a step " + s.mark(firstEpoch)
 	if q := spread(firstEpoch); q != "" && firstEpoch.Known() {
 		line += ", Q1–Q3 " + q
 	}
-	out := []string{s.row("1st epoch", line+"; first step after "+s.mark(startup))}
+	out := s.row("1st epoch", line+"; first step after "+s.mark(startup))
 
 	line = ""
 	if steps := run.Figure("epoch.steps"); steps.Known() {
@@ -335,48 +466,53 @@ func (s *screen) time() []string {
 		}
 		long = *epoch.Value
 	} else if est := run.Figure("epoch.estimate"); est.Known() {
-		line += "about " + s.mark(est) + ", none was complete"
+		line += "about " + s.mark(est)
+		if q := spread(est); q != "" {
+			line += ", 95 % interval " + q
+		}
+		line += ", none was complete"
 		long = *est.Value
 	} else {
 		line += s.mark(epoch)
 	}
-	warning := ""
-	if long > 0 && run.Rehearsal == nil { // the Mac's epoch is another
-		switch text, over := beyond(run, long); {
-		case over:
-			warning = "warning: " + text
-		case text != "":
-			line += "; " + text
-		}
+	if long == 0 || run.Rehearsal != nil { // the Mac's epoch is another
+		return append(out, s.row("epoch", line)...)
 	}
-	switch {
-	case warning == "":
-		return append(out, s.row("epoch", line))
-	case utf8.RuneCountInString(line+"; "+warning) > s.Width-label:
-		return append(out, s.row("epoch", line), s.row("", s.paint("33", warning)))
+	text, over := beyond(run, long)
+	if !over {
+		return append(out, s.row("epoch", strings.TrimSuffix(line+"; "+text, "; "))...)
 	}
-	return append(out, s.row("epoch", line+"; "+s.paint("33", warning)))
+	out = append(out, s.row("epoch", line)...)
+	return append(out, s.item("", "warning:", text, "33")...)
 }
 
 func (s *screen) memory() []string {
 	run := s.run
-	live, pool, resident := run.Figure("memory.live.peak"), run.Figure("memory.pool.peak"),
-		run.Figure("memory.resident.peak")
-	mark, growth, swap := run.Figure("memory.watermark"), run.Figure("memory.growth"), run.Figure("swap.used.peak")
-	if why := commonReason(live, pool, resident, mark, growth); why != "" {
-		return []string{s.row("memory", "unknown: "+clean.Line(why))}
+	parts := []named{{"peak live", run.Figure("memory.live.peak"), ""},
+		{"peak pool", run.Figure("memory.pool.peak"), ""},
+		{"peak resident", run.Figure("memory.resident.peak"), ""}, {"swap", run.Figure("swap.used.peak"), ""},
+		{"watermark", run.Figure("memory.watermark"), " of the recommended maximum"},
+		{"growth", run.Figure("memory.growth"), " from the second epoch to the last"}}
+	if !s.steps { // of what did not train, what is known
+		parts = slices.DeleteFunc(parts, func(p named) bool { return !p.f.Known() })
 	}
-	text := s.join(named{"peak live", live, ""}, named{"peak pool", pool, ""}, named{"peak resident", resident, ""},
-		named{"swap", swap, ""}, named{"watermark", mark, " of the recommended maximum"},
-		named{"growth", growth, " from the second epoch to the last"})
+	var figures []evidence.Figure
+	for _, p := range parts {
+		if p.name != "swap" {
+			figures = append(figures, p.f)
+		}
+	}
+	if len(figures) == 0 {
+		return nil
+	}
+	if why := commonReason(figures...); why != "" {
+		return s.row("memory", "unknown: "+why)
+	}
+	text := s.join(parts...)
 	if at := epochEnds(run.Epochs); at != "" {
 		text += "; " + at
 	}
-	var out []string
-	for i, l := range wrapAfter(text, s.Width-label, 3) {
-		out = append(out, s.row(first(i, "memory"), l))
-	}
-	return out
+	return s.row("memory", text)
 }
 
 // epochEnds lists memory at the end of each epoch, in the most telling column there is: "live at epoch ends 3.1, 3.2
@@ -407,53 +543,102 @@ func epochEnds(epochs []evidence.Epoch) string {
 	return ""
 }
 
+// mostRows are shown of each list; the page has them all.
+const mostRows = 3
+
+func (s *screen) rehearsed() []string {
+	if s.run.Rehearsal == nil {
+		return nil
+	}
+	return s.row("rehearsed", rehearsedText(s.run))
+}
+
+func (s *screen) tests() []string {
+	if s.run.Rehearsal == nil || s.run.Rehearsal.Tests == nil {
+		return nil
+	}
+	return s.row("tests", testsText(s.run.Rehearsal.Tests))
+}
+
 func (s *screen) syncs() []string {
-	var out []string
-	rows := append([]evidence.SyncPoint(nil), s.run.Syncs...)
-	sort.SliceStable(rows, func(i, j int) bool { return rows[i].Lost > rows[j].Lost })
-	for _, p := range rows {
+	if len(s.run.Syncs) == 0 {
+		return s.nothing("syncs", noSyncs(s.run))
+	}
+	list := slices.Clone(s.run.Syncs)
+	slices.SortStableFunc(list, func(a, b evidence.SyncPoint) int { return cmp.Compare(b.Lost, a.Lost) })
+	var rows [][]string
+	for _, p := range list {
 		waits := "nothing to wait for"
 		if p.Waits && s.run.Rehearsal != nil {
 			waits = "the host would wait"
 		} else if p.Waits {
-			waits = "host waited " + unit.Seconds(p.Lost)
+			waits = waited(p) + unit.Seconds(p.Lost)
 		}
-		out = append(out, fmt.Sprintf("%s %s %s× in %s; %s", pad(cut(clean.Line(p.Call), 24), 18),
-			pad(tailOf(clean.Line(place(s.run, p.Where)), 30), 22),
-			padLeft(thousands(p.Count), 6), count(p.Steps, "step"), waits))
+		rows = append(rows, []string{p.Call, place(s.run, p.Where) + " ", thousands(p.Count) + "×",
+			within(s.run, s.steps, p) + waits})
 	}
-	return out
+	rows, more := s.folded(rows, mostRows)
+	return append(s.table("syncs", rows, 2), more...)
+}
+
+// within says in how many steps a call was met; nothing of a run without a step.
+func within(run *evidence.Run, steps bool, p evidence.SyncPoint) string {
+	if !steps {
+		return ""
+	}
+	return "in " + inSteps(run, p) + "; "
 }
 
 func (s *screen) fallbacks() []string {
-	var out []string
-	for _, f := range s.run.Fallbacks {
-		line := fmt.Sprintf("%s %s %s×", pad(cut(clean.Line(f.Operator), 34), 18),
-			pad(tailOf(clean.Line(place(s.run, f.Where)), 30), 22), padLeft(thousands(f.Count), 6))
-		if f.Basis != usualBasis(s.run) && f.Basis != "" {
-			line += " (" + string(f.Basis) + ")"
-		}
-		out = append(out, line)
+	if len(s.run.Fallbacks) == 0 {
+		return s.nothing("fallbacks", noFallbacks(s.run))
 	}
-	return out
+	var rows [][]string
+	for _, f := range s.run.Fallbacks {
+		basis := ""
+		if f.Basis != usualBasis(s.run) && f.Basis != "" {
+			basis = "(" + string(f.Basis) + ")"
+		}
+		rows = append(rows, []string{f.Operator, place(s.run, f.Where) + " ", thousands(f.Count) + "×", basis})
+	}
+	rows, more := s.folded(rows, mostRows)
+	return append(s.table("fallbacks", rows, 2), more...)
 }
 
+// operators are a top few by intent: what is left out is not announced.
 func (s *screen) operators() []string {
-	var out []string
-	rows := append([]evidence.Operator(nil), s.run.Operators...)
-	sort.SliceStable(rows, func(i, j int) bool { return hot(rows[i]) > hot(rows[j]) })
-	for i, o := range rows {
-		line := pad(cut(clean.Line(o.Name), 32), 32) + " "
-		if o.Device != nil {
-			line += "device " + padLeft(unit.Seconds(*o.Device), 8) + ", "
-		}
-		line += fmt.Sprintf("self %s, %s×", padLeft(unit.Seconds(o.Self), 8), thousands(o.Calls))
-		if i == 0 {
-			line += " in " + stepRange(s.run.Profile.First, s.run.Profile.Last)
-		}
-		out = append(out, line)
+	if len(shownOperators(s.run)) == 0 {
+		return s.nothing("operators", profileText(s.run.Profile))
 	}
-	return out
+	list := slices.Clone(shownOperators(s.run))
+	slices.SortStableFunc(list, func(a, b evidence.Operator) int { return cmp.Compare(hot(b), hot(a)) })
+	var rows [][]string
+	for i, o := range list[:min(mostRows, len(list))] {
+		row := []string{o.Name + " ", "", "", "self", unit.Seconds(o.Self) + ",", thousands(o.Calls) + "×", ""}
+		if o.Device != nil {
+			row[1], row[2] = "device", unit.Seconds(*o.Device)+","
+		}
+		if i == 0 {
+			row[6] = "in " + stepRange(s.run.Profile.First, s.run.Profile.Last)
+		}
+		rows = append(rows, row)
+	}
+	return s.table("operators", rows, 2, 4, 5)
+}
+
+// nothing is the row of a list in which nothing stands; of a run without a step none, since that says nothing.
+func (s *screen) nothing(name, why string) []string {
+	if !s.steps {
+		return nil
+	}
+	return s.row(name, why)
+}
+
+func (s *screen) numerics() []string {
+	if !s.steps && len(s.run.Loss.Value) == 0 {
+		return nil
+	}
+	return s.row("numerics", numerics(s.run))
 }
 
 // hot is what operators are ranked by: time on the device where it is known, and time on the host otherwise.
@@ -464,130 +649,68 @@ func hot(o evidence.Operator) float64 {
 	return o.Self
 }
 
+// findings are what a person should read, each whole and with what to do.
 func (s *screen) findings() []string {
+	if len(s.run.Findings) == 0 {
+		return s.nothing("findings", noFindings(s.run))
+	}
+	colours := map[evidence.Severity]string{evidence.Error: "31", evidence.Warning: "33", evidence.Note: "36"}
 	var out []string
-	color := map[evidence.Severity]string{evidence.Error: "31", evidence.Warning: "33", evidence.Note: "36"}
-	for _, f := range bySeverity(s.run.Findings) {
-		text := clean.Line(f.Text)
+	list := bySeverity(s.run.Findings)
+	for i, f := range list[:min(mostFindings, len(list))] {
+		text := f.Text
 		if f.Where != "" {
-			text = tailOf(clean.Line(place(s.run, f.Where)), 30) + "  " + text
+			text = place(s.run, f.Where) + ": " + text
 		}
 		if f.Basis != usualBasis(s.run) && f.Basis != "" {
-			text += " (" + clean.Line(string(f.Basis)) + ")"
+			text += " (" + string(f.Basis) + ")"
 		}
-		out = append(out, s.paint(color[f.Severity], pad(clean.Line(string(f.Severity)), 8))+cut(text, s.Width-label-8))
+		severity := clean.Line(string(f.Severity)) + ":"
+		out = append(out, s.item(first(i, "findings"), severity, text, colours[f.Severity])...)
+		if f.Hint != "" {
+			out = append(out, s.item("", "→", f.Hint, "2")...)
+		}
+	}
+	if n := len(list) - mostFindings; n > 0 {
+		out = append(out, s.row("", fmt.Sprintf("… %d more in report.html", n))...)
 	}
 	return out
 }
 
-// tail is assay's own cost and where the rest is to be read.
-func (s *screen) tail() []string {
-	run := s.run
-	cost := run.Figure("agent.step")
+// cost is assay's own.
+func (s *screen) cost() []string {
+	if !s.steps {
+		return nil
+	}
+	cost := s.run.Figure("agent.step")
+	if cost.Known() && cost.Low != nil && cost.High != nil {
+		whole, parts := costWords(s.run, s.mark)
+		return append(s.row("assay cost", whole), s.row("", parts)...)
+	}
 	line := s.mark(cost)
 	if cost.Known() {
 		line += " a step"
-		if f := run.Figure("agent.share"); f.Known() {
+		if f := s.run.Figure("agent.share"); f.Known() {
 			line += ", " + s.mark(f) + " of it"
 		}
-		if f := run.Figure("agent.total"); f.Known() {
+		if f := s.run.Figure("agent.total"); f.Known() {
 			line += ", " + s.mark(f) + " in all"
 		}
 	}
-	out := []string{s.row("assay cost", line)}
-	beside := s.Report != "" && s.Evidence != "" && path.Dir(s.Report) == path.Dir(s.Evidence)
-	if beside {
-		return append(out, s.row("report",
-			clean.Line(s.Report)+", and "+clean.Line(path.Base(s.Evidence))+" beside it"))
-	}
-	if s.Report != "" {
-		out = append(out, s.row("report", clean.Line(s.Report)))
-	}
-	if s.Evidence != "" {
-		out = append(out, s.row("evidence", clean.Line(s.Evidence)))
-	}
-	return out
+	return s.row("assay cost", line)
 }
 
-// list is a part of the screen that can be folded.
-type list struct {
-	name  string
-	rows  []string
-	empty string
-	most  int  // rows wanted
-	part  bool // a top few by intent: what is left out is not announced
-	show  int
-}
-
-func (l *list) height() int {
-	n := min(len(l.rows), l.most)
-	if l.part {
-		return max(1, n)
-	}
-	if n < len(l.rows) {
-		n++
-	}
-	return max(1, n)
-}
-
-func height(ls []*list) int {
-	n := 0
-	for _, l := range ls {
-		n += l.height()
-	}
-	return n
-}
-
-// lines that the list takes when show rows of it are shown.
-func (l *list) lines() int {
-	n := max(1, l.show)
-	if !l.part && l.show < len(l.rows) && len(l.rows) > 0 {
-		n++
-	}
-	return n
-}
-
-// share gives each list one row and then deals the remaining lines out, in turn, in the order of the lists.
-func share(lines int, ls []*list) {
-	used := func() int {
-		n := 0
-		for _, l := range ls {
-			n += l.lines()
-		}
-		return n
-	}
-	for _, l := range ls {
-		l.show = min(1, len(l.rows))
-	}
-	for grew := true; grew; {
-		grew = false
-		for _, l := range ls {
-			if l.show < min(l.most, len(l.rows)) {
-				l.show++
-				if used() > lines {
-					l.show--
-					continue
-				}
-				grew = true
-			}
-		}
-	}
-}
-
-func (l *list) draw(s *screen) []string {
-	if len(l.rows) == 0 {
-		return []string{s.row(l.name, clean.Line(l.empty))}
+// tail is where the rest is to be read.
+func (s *screen) tail() []string {
+	if s.Report != "" && s.Evidence != "" && path.Dir(s.Report) == path.Dir(s.Evidence) {
+		return s.row("report", s.Report+", and "+path.Base(s.Evidence)+" beside it")
 	}
 	var out []string
-	for i, r := range l.rows[:l.show] {
-		if strings.Contains(r, "\x1b[") { // painted, and cut already
-			out = append(out, s.paint("1", pad(first(i, l.name), label))+r)
-			continue
-		}
-		out = append(out, s.row(first(i, l.name), r))
+	if s.Report != "" {
+		out = append(out, s.row("report", s.Report)...)
 	}
-	if n := len(l.rows) - l.show; n > 0 && !l.part {
-		out = append(out, s.row("", fmt.Sprintf("… %d more in report.html", n)))
+	if s.Evidence != "" {
+		out = append(out, s.row("evidence", s.Evidence)...)
 	}
 	return out
 }
@@ -606,31 +729,14 @@ func padLeft(s string, n int) string {
 	return s
 }
 
-// cut shortens text to n columns; text with colours in it is short by construction and stays whole.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n || strings.Contains(s, "\x1b[") {
-		return s
-	}
-	return string([]rune(s)[:max(0, n-1)]) + "…"
-}
-
-// tailOf keeps the end of a path, where the file and the line are.
-func tailOf(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return "…" + string(r[len(r)-n+1:])
-}
-
-// wrapAfter breaks text into at most most lines of width columns; the last one is cut.
-func wrapAfter(s string, width, most int) []string {
-	lines := clean.Wrap(s, "", "", width)
-	if len(lines) > most {
-		lines = append(lines[:most-1], strings.Join(lines[most-1:], " "))
-	}
+// wrap breaks text into lines as wide as the screen. A number stays with its unit.
+func wrap(s, first, next string, width int) []string {
+	lines := clean.Wrap(strings.ReplaceAll(together(s), "\u00a0", joined), first, next, width)
 	for i := range lines {
-		lines[i] = cut(lines[i], width)
+		lines[i] = strings.ReplaceAll(lines[i], joined, " ")
 	}
 	return lines
 }
+
+// joined stands for a space at which no line is broken, in text that was made harmless and so holds none of it.
+const joined = "\x00"

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -10,36 +11,120 @@ import (
 	"assay/internal/evidence"
 )
 
-var sampleText = Text{Width: 100, Report: "runs/20260314-092653/report.html",
-	Evidence: "runs/20260314-092653/evidence.json"}
+func sampleText(width int) Text {
+	const dir = "runs/20260314-092653/"
+	return Text{Width: width, Report: dir + "report.html", Evidence: dir + "evidence.json"}
+}
 
 func TestTextGolden(t *testing.T) {
 	for name, run := range samples() {
-		t.Run(name, func(t *testing.T) {
-			var b bytes.Buffer
-			if err := sampleText.Write(&b, run); err != nil {
-				t.Fatal(err)
-			}
-			fits(t, b.String())
-			golden(t, name+".txt", b.Bytes())
-		})
-	}
-}
-
-func fits(t *testing.T, text string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) > textLines {
-		t.Errorf("%d lines, %d at most:\n%s", len(lines), textLines, text)
-	}
-	for _, l := range lines {
-		if n := utf8.RuneCountInString(l); n > 100 {
-			t.Errorf("%d columns, 100 at most: %s", n, l)
+		for _, width := range []int{80, 40} {
+			t.Run(fmt.Sprint(name, " in ", width), func(t *testing.T) {
+				text := written(t, sampleText(width), run)
+				fits(t, text, width)
+				golden(t, fmt.Sprintf("%s-%d.txt", name, width), []byte(text))
+			})
 		}
 	}
 }
 
-// However long the lists are, the screen holds the head, the tail and one row of each.
+// fits holds lines to a width; one that is longer holds a single word, a path say, that is.
+func fits(t *testing.T, text string, width int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > width && strings.Contains(strings.TrimSpace(line[label:]), " ") {
+			t.Errorf("%d columns, %d at most: %s", n, width, line)
+		}
+	}
+}
+
+// TestEveryWidth: at each width the same words come, whole, in the same order, and lines keep within it: no wider than
+// is good to read, no narrower than can be read.
+func TestEveryWidth(t *testing.T) {
+	long := cudaRun()
+	long.Findings[0].Hint = strings.Repeat("a hint that goes on and on ", 12) + "to its end"
+	for width, drawn := range map[int]int{0: 80, 1: 40, 40: 40, 60: 60, 71: 71, 72: 72, 80: 80, 120: 120, 200: 120} {
+		for name, run := range map[string]*evidence.Run{"cpu": digitsRun(), "cuda": long, "double": doubleRun(),
+			"killed": killedRun()} {
+			text := written(t, sampleText(width), run)
+			fits(t, text, drawn)
+			for _, f := range run.Findings {
+				for _, part := range []string{f.Text, f.Hint} {
+					if !strings.Contains(words(text), words(part)) {
+						t.Errorf("%s in %d columns: no %q in\n%s", name, width, part, text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// words is text without its line breaks.
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// TestWindowSaysWhatItLeavesOut, in words, and as an earlier assay wrote it.
+func TestWindowSaysWhatItLeavesOut(t *testing.T) {
+	for excluded, want := range map[string]string{
+		"first epoch, profiled and traced steps":     ", without the first epoch, profiled and traced steps",
+		"the first epoch, profiled and traced steps": ", without the first epoch, profiled and traced steps",
+		"the first 10 steps":                         ", without the first 10 steps",
+		"every 40th step":                            ", every 40th step",
+		"":                                           "9 steps",
+	} {
+		got := windowText(evidence.Window{Name: "steady", First: 2, Last: 10, Steps: 9, Excluded: excluded})
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("%q: %q", excluded, got)
+		}
+	}
+}
+
+// TestNothingBegun: a run that came to nothing is told in three parts, what happened, where, and what to do, and no
+// page of unknowns.
+func TestNothingBegun(t *testing.T) {
+	of := func(change func(*evidence.Run)) *evidence.Run {
+		run := evidence.NewRun("r")
+		run.Subject = evidence.Subject{Kind: "script", Script: "train.py", Dir: "/p"}
+		run.Target = evidence.Target{Python: "3.12.1"}
+		run.Provenance.Interpreter = "/v/bin/python3"
+		run.Outcome = evidence.Outcome{Started: true, Complete: true}
+		run.Processes = []evidence.Process{{PID: 7, Observed: true}}
+		run.Figures = []evidence.Figure{evidence.Unknown("step.time", "s", "the script imported no framework")}
+		change(run)
+		return run
+	}
+	for name, c := range map[string]struct {
+		run  *evidence.Run
+		want []string
+	}{
+		"an import that failed": {of(func(r *evidence.Run) {
+			r.Outcome.Error = "ModuleNotFoundError: No module named 'einops'"
+			r.Outcome.Exit, r.Outcome.Where = 1, "/p/train.py:3"
+		}), []string{"No module named 'einops'", "where      train.py:3; in Python 3.12.1 (/v/bin/python3)",
+			"to do      install"}},
+		"a command line refused": {of(func(r *evidence.Run) { r.Outcome.Exit = 2 }),
+			[]string{"exit status 2", "no framework imported", "to do      status 2"}},
+		"no framework": {of(func(r *evidence.Run) {}), []string{"ran to its end", "nothing to measure"}},
+		"no loop": {of(func(r *evidence.Run) { r.Target.Framework, r.Target.Release = "torch", "2.8.0" }),
+			[]string{"torch 2.8.0 imported", "recognised by its optimizer"}},
+		"killed": {killedRun(), []string{"SIGKILL", "to do      SIGKILL comes from outside"}},
+		"no Python": {of(func(r *evidence.Run) { r.Processes, r.Target.Python = nil, "" }),
+			[]string{"where      unknown: no Python", "-I, -E or -S"}},
+	} {
+		text := written(t, sampleText(100), c.run)
+		if strings.Count(text, "unknown") > 2 || strings.Contains(text, "memory  ") ||
+			strings.Contains(text, "split  ") {
+			t.Errorf("%s: a page of unknowns:\n%s", name, text)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, text)
+			}
+		}
+	}
+}
+
+// However long the lists are, the head, the tail and some rows of each are there, and how many more there are.
 func TestTextFoldsLongLists(t *testing.T) {
 	run := cudaRun()
 	for range 5 {
@@ -49,15 +134,15 @@ func TestTextFoldsLongLists(t *testing.T) {
 	}
 	run.Outcome.Error = strings.Repeat("RuntimeError: MPS backend out of memory ", 20)
 	run.Outcome.Stopped = ""
-	var b bytes.Buffer
-	if err := sampleText.Write(&b, run); err != nil {
-		t.Fatal(err)
+	text := written(t, sampleText(100), run)
+	fits(t, text, 100)
+	if lines := strings.Count(text, "\n"); lines > 90 {
+		t.Errorf("%d lines", lines)
 	}
-	fits(t, b.String())
 	for _, want := range []string{"more in report.html", "fallbacks", "the loss was not finite", "assay cost",
 		"report     runs/", "evidence.json beside it"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, b.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 }
@@ -77,7 +162,7 @@ func TestTextObeysNoEscape(t *testing.T) {
 			t.Errorf("%q reached the terminal:\n%q", bad, b.String())
 		}
 	}
-	fits(t, b.String())
+	fits(t, b.String(), 80)
 }
 
 func TestTextColorIsOnlyPaint(t *testing.T) {
@@ -162,10 +247,8 @@ func TestEpochLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		row := ""
-		for line := range strings.Lines(text.String()) {
-			if strings.HasPrefix(line, "epoch ") {
-				row = line
-			}
+		if at := strings.Index(text.String(), "\nepoch "); at >= 0 {
+			row, _, _ = strings.Cut(text.String()[at:], "\nmemory ")
 		}
 		if row == "" || !strings.Contains(row, c.has) || strings.Contains(row, c.lack) {
 			t.Errorf("%s: %q, want %q and not %q", c.name, row, c.has, c.lack)
@@ -186,7 +269,7 @@ func TestKnownWrongLeads(t *testing.T) {
 		t.Fatal(err)
 	}
 	const says = "Numbers come out wrong on MPS: gradients too large (torchvision::_roi_align_backward, train.py:38)"
-	if !strings.HasPrefix(summary.String(), says) {
+	if !strings.HasPrefix(words(summary.String()), says) {
 		t.Error(summary.String())
 	}
 	if lead := page.String()[strings.Index(page.String(), `<p class="lead">`):]; !strings.HasPrefix(lead,

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -245,7 +246,7 @@ func setting(run *evidence.Run) string {
 	if t.Framework != "" && run.Rehearsal != nil {
 		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release)+" installed")
 	} else if t.Framework != "" {
-		with = append(with, strings.TrimSpace(t.Framework+" "+t.Release))
+		with = append(with, t.With())
 	} else {
 		with = append(with, "no framework seen")
 	}
@@ -359,11 +360,12 @@ func happened(run *evidence.Run) string {
 	if !run.Outcome.Started {
 		return subjectName(run) + " was not started."
 	}
+	o := run.Outcome
+	o.Where = place(run, o.Where)
 	if run.Rehearsal != nil {
-		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(run.Outcome),
-			extent(run))
+		return fmt.Sprintf("%s, rehearsed %s, %s: %s.", subjectName(run), setting(run), ending(o), extent(run))
 	}
-	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(run.Outcome), setting(run), extent(run))
+	return fmt.Sprintf("%s %s %s: %s.", subjectName(run), ending(o), setting(run), extent(run))
 }
 
 // knownBad says first what comes out wrong on a Mac, or would end the process there, of what the rehearsal met for
@@ -516,9 +518,108 @@ func windowText(w evidence.Window) string {
 		s = fmt.Sprintf("%s: step %d, %s", w.Name, w.First, count(w.Steps, "step"))
 	}
 	if w.Excluded != "" {
-		s += ", " + w.Excluded
+		s += ", " + without(w.Excluded)
 	}
 	return s
+}
+
+// without says of a window what it leaves out: "without the first epoch, profiled and traced steps".
+func without(excluded string) string {
+	for _, own := range []string{"without ", "every ", "one ", "all but "} { // it is a clause of its own
+		if strings.HasPrefix(excluded, own) {
+			return excluded
+		}
+	}
+	if strings.HasPrefix(excluded, "first epoch") { // as an earlier assay wrote it
+		excluded = "the " + excluded
+	}
+	return "without " + excluded
+}
+
+// sharesText says of medians and shares that stand beside each other why they do not add up alike: "" where nobody
+// would ask. whole is the median step of those that the split is taken from.
+func sharesText(splits, shares []evidence.Figure, whole evidence.Figure) string {
+	sum, steps := 0.0, 0
+	for i, f := range splits {
+		if f.Known() {
+			sum += *f.Value
+		}
+		steps = max(steps, shares[i].N)
+	}
+	if !whole.Known() || sum <= 0 || math.Abs(sum-*whole.Value) <= 0.02**whole.Value {
+		return ""
+	}
+	of := "all steps"
+	if steps > 1 {
+		of = "all " + count(steps, "step")
+	}
+	return fmt.Sprintf("the medians add up to %s, and the median step takes %s: each is its own phase's; a share is the "+
+		"phase's part of the time of %s", unit.Seconds(sum), unit.Seconds(*whole.Value), of)
+}
+
+// cameToNothing says how a run without a step ended, and what of its evidence is missing beyond what its end explains.
+func cameToNothing(run *evidence.Run) string {
+	o := run.Outcome
+	o.Where = "" // whereText has it
+	s := subjectName(run) + " " + strings.TrimSuffix(ending(o), ",")
+	if f := run.Figure("run.time"); f.Known() {
+		s += " after " + unit.Seconds(*f.Value)
+	}
+	s += ", and no training step was seen."
+	if o.Error == "" && !o.Complete && o.Reason != "" {
+		s += " The evidence is incomplete: " + strings.TrimSuffix(o.Reason, ".") + "."
+	}
+	return s
+}
+
+// whereText says of a run that came to nothing where it did: the line, and the interpreter.
+func whereText(run *evidence.Run) string {
+	var parts []string
+	if run.Outcome.Where != "" {
+		parts = append(parts, place(run, run.Outcome.Where))
+	}
+	if t := run.Target; t.Python != "" {
+		in := "in Python " + t.Python
+		if run.Provenance.Interpreter != "" {
+			in += " (" + run.Provenance.Interpreter + ")"
+		}
+		with := ", no framework imported"
+		if t.Framework != "" {
+			with = ", " + strings.TrimSpace(t.Framework+" "+t.Release) + " imported"
+		}
+		parts = append(parts, in+with)
+	}
+	if parts == nil {
+		parts = append(parts, "unknown: "+orElse(blind(run), "nothing was seen of it"))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// toDo says of a run that came to nothing what to do.
+func toDo(run *evidence.Run) string {
+	o := run.Outcome
+	kind, _, _ := strings.Cut(o.Error, ":")
+	switch {
+	case o.Exit < 0 && o.Signal == "":
+		return "wait, or see whether the run goes on: assay show --follow"
+	case kind == "ModuleNotFoundError" || kind == "ImportError":
+		return "install what is missing for that Python, or name the Python that has it: --python, or its path after --"
+	case o.Error != "":
+		return "the traceback above says more; assay explain knows many errors, and reads this run"
+	case o.Signal == "SIGKILL":
+		return "SIGKILL comes from outside the script: often from the system, for want of memory; else from who ran it"
+	case o.Signal != "":
+		return "a signal ended it: what the script itself printed stands above"
+	case o.Exit == 2 && run.Target.Python != "":
+		return "status 2 is how argparse and its like refuse a command line: the script's own message stands above"
+	case o.Exit != 0:
+		return "what the script itself printed stands above; assay explain reads it from a file"
+	case len(run.Processes) == 0:
+		return "start a Python that reads site (no -I, -E or -S) after --"
+	case run.Target.Framework == "":
+		return "nothing to measure: " + reason(run.Figure("step.time")) + "; start the script that trains"
+	}
+	return "a step is recognised by its optimizer: " + reason(run.Figure("step.time"))
 }
 
 // commonReason is the one reason why none of the figures is known; "" where one is known or the reasons differ.
@@ -638,9 +739,36 @@ func noSyncs(run *evidence.Run) string {
 	return orElse(unseen(run), "no synchronisation point was seen")
 }
 
+// waited begins what is said of the time in a call that waits.
+func waited(p evidence.SyncPoint) string {
+	if p.Computes {
+		return "computed there "
+	}
+	return "host waited "
+}
+
+// waiting says whether a call waits.
+func waiting(p evidence.SyncPoint) string {
+	if p.Computes {
+		return "yes: what the step has queued is computed there"
+	}
+	return "yes"
+}
+
+// noRetained says why no tensor is listed that outlives its step.
+func noRetained(run *evidence.Run) string {
+	if run.Target.Framework == "mlx" {
+		return "not looked for: MLX's arrays are not told apart by the lines that make them"
+	}
+	return orElse(unseen(run), "none was seen")
+}
+
 func noFallbacks(run *evidence.Run) string {
 	if run.Rehearsal != nil {
 		return "no operator fell back to the CPU"
+	}
+	if run.Target.Framework == "mlx" { // an operator without a kernel for the GPU raises
+		return "none possible: MLX computes where it is told to, or raises"
 	}
 	if run.Target.Device == "cpu" {
 		return "none possible: the run was on the CPU"
@@ -668,4 +796,52 @@ func orElse(s, other string) string {
 		return other
 	}
 	return s
+}
+
+// costWords says what assay itself cost, where that was measured: what all of it is of the loop's time, and what it is
+// made of. mark writes a figure with its marks.
+func costWords(run *evidence.Run, mark func(evidence.Figure) string) (whole, parts string) {
+	step, share, total := run.Figure("agent.step"), run.Figure("agent.share"), run.Figure("agent.total")
+	span := func(f evidence.Figure) string {
+		low, high := f, f
+		low.Value, high.Value = f.Low, f.High
+		return " (" + number(low) + " to " + number(high) + ")"
+	}
+	if share.Known() && share.Low != nil && share.High != nil {
+		whole = mark(share) + span(share) + " of the loop's time, "
+	}
+	whole += mark(total) + " in all"
+	if *step.Low <= 0 && *step.High >= 0 {
+		high := step
+		high.Value = step.High
+		parts = "the hooks cannot be told from nothing, at most " + number(high) + " a step"
+	} else {
+		parts = "the hooks " + number(step) + span(step) + " a step with them on"
+	}
+	if run.Steps.Watched > 0 {
+		parts += fmt.Sprintf(", %s of %s", thousands(run.Steps.Watched), count(stepsSeen(run), "step"))
+	}
+	for _, of := range [][2]string{{"agent.windows", "windows"}, {"agent.synchronised", "synchronised steps"}} {
+		if f := run.Figure(of[0]); f.Known() && *f.Value > 0 {
+			parts += "; " + of[1] + " " + number(f)
+		}
+	}
+	return whole, parts
+}
+
+// inSteps says in how many steps calls of a place were counted, of those that were watched: "40 of 300 watched steps".
+func inSteps(run *evidence.Run, p evidence.SyncPoint) string {
+	if run.Steps.Watched > 0 {
+		return fmt.Sprintf("%s of %s watched steps", thousands(p.Steps), thousands(run.Steps.Watched))
+	}
+	return count(p.Steps, "step")
+}
+
+// onlyWatched says of what is counted by line in which steps it was looked for; empty where in all.
+func onlyWatched(run *evidence.Run) string {
+	if run.Steps.Watched == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of the %s of %s in which the hooks were on", thousands(run.Steps.Watched),
+		count(stepsSeen(run), "step"))
 }

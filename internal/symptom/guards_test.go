@@ -175,6 +175,34 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestWaitsOfMLX: mx.eval is where the step is computed; what PyTorch alone has is no remedy.
+func TestWaitsOfMLX(t *testing.T) {
+	run := evidence.NewRun("r")
+	run.Target.Framework, run.Target.Device = "mlx", "gpu"
+	for i := range 10 {
+		run.Steps.Number, run.Steps.Total = append(run.Steps.Number, i+1), append(run.Steps.Total, 1)
+	}
+	run.Syncs = []evidence.SyncPoint{{Call: "mx.eval", Count: 20, Lost: 9, Waits: true, Steps: 10, Computes: true}}
+	if got := rules(Run("r", run)); slices.Contains(got, "waits-for-the-device") {
+		t.Errorf("said of mx.eval: %v", got)
+	}
+	run.Syncs = append(run.Syncs, evidence.SyncPoint{Call: "item", Count: 20, Lost: 3, Waits: true, Steps: 10})
+	rep := Run("r", run)
+	if !slices.Contains(rules(rep), "waits-for-the-device") {
+		t.Error("not said of item")
+	}
+	for _, o := range Observations {
+		for _, remedy := range o.symptomOf("mlx").Remedy {
+			if strings.Contains(remedy, "torch") || strings.Contains(remedy, "--only") {
+				t.Errorf("%s: %q is no remedy in MLX", o.Name, remedy)
+			}
+		}
+		if !slices.Equal(o.symptomOf("torch").Remedy, o.Actions) {
+			t.Errorf("%s: PyTorch's remedies have changed", o.Name)
+		}
+	}
+}
+
 // TestBatchAdvice: what it says fits, is less than what did not, and where nothing fits it says that.
 func TestBatchAdvice(t *testing.T) {
 	for _, c := range []struct {

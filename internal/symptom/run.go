@@ -66,7 +66,7 @@ func (asked For) Run(name string, run *evidence.Run) *Report {
 			continue
 		}
 		if text, ok := o.Sees(run); ok {
-			sym := o.symptom()
+			sym := o.symptomOf(run.Target.Framework)
 			sym.Count, sym.Found = 1, []Found{{Place: "figures", Text: text}}
 			s.rep.Symptoms = append(s.rep.Symptoms, sym)
 		}
@@ -129,6 +129,25 @@ func (o Observation) symptom() Symptom {
 	return Symptom{Rule: o.Name, Topic: "figures", Severity: "warning", Title: o.Title, Cause: o.Hypothesis,
 		Remedy: o.Actions, Source: o.Source}
 }
+
+// symptomOf a run of that framework: what only PyTorch has is no remedy in MLX.
+func (o Observation) symptomOf(framework string) Symptom {
+	s := o.symptom()
+	if framework != "mlx" {
+		return s
+	}
+	s.Remedy = []string{}
+	for _, action := range o.Actions {
+		if !strings.Contains(action, "--only") { // it takes over a DataLoader's loop
+			s.Remedy = append(s.Remedy, inMLX.Replace(action))
+		}
+	}
+	return s
+}
+
+// inMLX are PyTorch's words for what MLX has as well.
+var inMLX = strings.NewReplacer("torch.mps.empty_cache()", "mx.clear_cache()", "empty_cache()", "mx.clear_cache()",
+	"loss.detach()", "mx.stop_gradient(loss)", "hidden.detach()", "mx.stop_gradient(hidden)")
 
 // Observations are the fallback table and the observability matrix of S4 §5 and §9, as far as one run can show them.
 // Loss drift and a speedup near 1 need a second run: gate and verdict compare.
@@ -236,15 +255,15 @@ var Observations = []Observation{
 
 // slower compares the first with the last quarter of the steady steps: half as long again, with the quartiles apart.
 func slower(run *evidence.Run) (string, bool) {
-	first := 10
+	first, kind := 10, ""
 	for _, w := range run.Windows {
 		if w.Name == "steady" {
-			first = w.First
+			first, kind = w.First, w.Kind
 		}
 	}
 	var t []float64
 	for i, n := range run.Steps.Number {
-		if n >= first && i < len(run.Steps.Total) && (i >= len(run.Steps.Kind) || run.Steps.Kind[i] == "") {
+		if n >= first && i < len(run.Steps.Total) && (i >= len(run.Steps.Kind) || run.Steps.Kind[i] == kind) {
 			t = append(t, run.Steps.Total[i])
 		}
 	}
@@ -292,9 +311,15 @@ func waits(run *evidence.Run) (string, bool) {
 		total += t
 	}
 	total *= float64(max(1, run.Steps.Thin))
+	all := len(run.Steps.Total) * max(1, run.Steps.Thin)
+	watched := all
+	if w := run.Steps.Watched; w > 0 && w < all { // waits are seen in these alone
+		total *= float64(w) / float64(all)
+		watched = w
+	}
 	lost, calls, worst := 0.0, 0, evidence.SyncPoint{}
 	for _, p := range run.Syncs {
-		if p.Waits && p.Steps > 0 {
+		if p.Waits && p.Steps > 0 && !p.Computes {
 			lost, calls = lost+p.Lost, calls+p.Count
 			if p.Lost > worst.Lost {
 				worst = p
@@ -302,7 +327,7 @@ func waits(run *evidence.Run) (string, bool) {
 		}
 	}
 	// One read a step waits for work that has to be done anyway; several make the GPU idle in between.
-	if total <= 0 || lost < 0.2*total || calls < 2*len(run.Steps.Total)*max(1, run.Steps.Thin) {
+	if total <= 0 || lost < 0.2*total || calls < 2*watched {
 		return "", false
 	}
 	return fmt.Sprintf("%.0f %% of the steps' time is spent waiting, most of it in %s at %s (%d calls)",

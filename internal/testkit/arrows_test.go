@@ -88,6 +88,7 @@ var outside = map[string][]string{
 	"internal/logbook": {"github.com/klauspost/compress", "github.com/parquet-go/parquet-go", "modernc.org/sqlite"},
 	"internal/launch":  {"golang.org/x/sys"},
 	"internal/pyast":   {"golang.org/x/text"},
+	"internal/testkit": {"golang.org/x/sys"},
 }
 
 // TestArrows holds the direction of imports, on every system at once: files are read whatever they are built for.
@@ -173,11 +174,11 @@ var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch,
 // which the script has imported before. difflib, select and signal are attempt.py's, whose process is assay's own; dis
-// and inspect are imported where the framework has done so long before.
+// inspect and random are imported where the framework has done so long before.
 var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib",
 	"ctypes", "difflib", "dis", "functools", "gc",
-	"importlib", "inspect", "itertools", "json", "linecache", "math", "multiprocessing", "os", "platform", "re",
-	"resource", "select", "signal", "sitecustomize",
+	"importlib", "inspect", "itertools", "json", "linecache", "math", "multiprocessing", "os", "platform",
+	"random", "re", "resource", "select", "signal", "sitecustomize",
 	"socket", "struct", "sys", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched

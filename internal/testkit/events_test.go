@@ -152,7 +152,7 @@ func TestStepColumns(t *testing.T) {
 	for _, m := range regexp.MustCompile(`"([a-z0-9_]+)"`).FindAllStringSubmatch(list, -1) {
 		columns = append(columns, m[1])
 	}
-	if len(columns) != 12 {
+	if len(columns) != 13 {
 		t.Errorf("%d columns found: %v", len(columns), columns)
 	}
 	for _, c := range columns {

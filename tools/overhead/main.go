@@ -1,12 +1,15 @@
 // Overhead measures what assay adds to a training step.
 //
-//	go run ./tools/overhead [--python PATH] [--assay PATH] [--device cpu|cuda|mps] [--pairs N] [--json FILE] [--peer VENV]
+//	go run ./tools/overhead [--python PATH] [--assay PATH] [--device cpu|cuda|mps] [--net NET] [--loops LIST] …
 //
 // The same script (step.py, beside this file) runs bare, under `assay run --profile=off`, under `assay run`, under
 // torch.profiler from the first step to the last and, where --peer names a virtual environment with TraceML, under
 // `traceml run`. The script times its own steps, so that one clock serves every variant. Rounds go forwards and
 // backwards in turn (ABCD DCBA), so that a machine that warms up or slows down does so for all. Each ratio is over the
 // bare run of the same round; the interval is a bootstrap over rounds.
+//
+// Beside that stands what assay says of itself: the steady step that its evidence gives, over the bare one, and whether
+// the interval that it prints for its own cost holds the difference that was seen from outside.
 package main
 
 import (
@@ -29,6 +32,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/internal/evidence"
 	"assay/internal/stats"
 )
 
@@ -41,7 +45,9 @@ const floorSource = "package main\n\nfunc main() {}\n"
 
 type options struct {
 	python, assay, device, peer, json string
-	pairs, starts, steps              int
+	net                               string
+	loops, tools                      []string
+	pairs, starts, steps, batch       int
 	targets                           []float64 // milliseconds
 }
 
@@ -51,13 +57,19 @@ func main() {
 	flag.StringVar(&opts.python, "python", "python3", "`path` of a Python with PyTorch")
 	flag.StringVar(&opts.assay, "assay", "", "`path` of the binary; default: built from this checkout")
 	flag.StringVar(&opts.device, "device", "cpu", "device to train on: cpu, cuda or mps")
+	flag.StringVar(&opts.net, "net", "line", "network: line or resnet, whose many small kernels wait for their launch")
+	flag.IntVar(&opts.batch, "batch", 0, "`samples` of a step; default: by device")
+	loops := flag.String("loops", "loader", "kinds of loop: loader, list, generator, forever, hand, two")
+	tools := flag.String("tools", "", "names of what is run beside the bare script; default: all")
 	flag.StringVar(&opts.peer, "peer", "", "virtual environment, a `folder`, with PyTorch and traceml-ai")
 	flag.IntVar(&opts.pairs, "pairs", 10, "`rounds`: each gives every variant one pair with the bare run")
 	flag.IntVar(&opts.starts, "starts", 40, "`runs` of each binary whose start-up is timed; 0 for none")
 	flag.IntVar(&opts.steps, "steps", 0, "`steps` of a run; default: as many as last five seconds, 100 at least")
 	flag.StringVar(&opts.json, "json", "", "`file` for every run's figures")
 	flag.Parse()
-	for _, word := range strings.FieldsFunc(*targets, func(r rune) bool { return r == ',' }) {
+	comma := func(r rune) bool { return r == ',' }
+	opts.loops, opts.tools = strings.FieldsFunc(*loops, comma), strings.FieldsFunc(*tools, comma)
+	for _, word := range strings.FieldsFunc(*targets, comma) {
 		ms, err := strconv.ParseFloat(word, 64)
 		if err != nil || !(ms > 0) {
 			fmt.Fprintf(os.Stderr, "overhead: --targets %s: numbers above 0, separated by commas\n", *targets)
@@ -88,6 +100,16 @@ type measured struct {
 	Missing string  `json:"missing,omitempty"`
 	Torch   string  `json:"torch,omitempty"`
 	Device  string  `json:"device,omitempty"`
+	Told    *told   `json:"told,omitempty"`
+}
+
+// told is what assay says of the run that it watched. Seconds, and shares of the step.
+type told struct {
+	Step  float64 `json:"step"`  // step.time
+	Share float64 `json:"share"` // agent.share
+	Low   float64 `json:"low"`   // its interval
+	High  float64 `json:"high"`
+	Basis string  `json:"basis"` // measured, or derived where the run was too short for that
 }
 
 // An interval is a median over rounds, with a 95 % bootstrap interval around it.
@@ -103,11 +125,17 @@ type comparison struct {
 	Median   *interval `json:"median,omitempty"` // ratio of the steady steps
 	Mean     *interval `json:"mean,omitempty"`   // ratio of the mean steps
 	Extra    *interval `json:"extra,omitempty"`  // seconds of wall time over the bare run
+	Step     *interval `json:"step,omitempty"`   // ratio of the step that assay gives to the steady one of the bare run
+	Share    *interval `json:"share,omitempty"`  // what assay says that it cost
+	Measured int       `json:"measured"`         // runs in which it measured that
+	Holds    int       `json:"holds"`            // of these, runs whose interval holds the mean step's ratio, less 1
 	SameLoss bool      `json:"same_loss"`
 	Missing  string    `json:"missing,omitempty"`
 }
 
 type workload struct {
+	Net      string       `json:"net"`
+	Loop     string       `json:"loop"`
 	TargetMS float64      `json:"target_ms"`
 	Width    int          `json:"width"`
 	Steps    int          `json:"steps"`
@@ -162,7 +190,9 @@ func variants(opts options) []variant {
 			return append(command, args...)
 		}})
 	}
-	return list
+	return slices.DeleteFunc(list, func(v variant) bool {
+		return v.name != "bare" && len(opts.tools) > 0 && !slices.Contains(opts.tools, v.name)
+	})
 }
 
 func run(ctx context.Context, opts options, stdout, stderr io.Writer) error {
@@ -199,16 +229,31 @@ func run(ctx context.Context, opts options, stdout, stderr io.Writer) error {
 		rec.Assay, _, _ = strings.Cut(string(out), "\n")
 	}
 	for _, target := range opts.targets {
-		w, err := measure(ctx, opts, folder, script, target, stderr)
+		args := []string{"--device", opts.device, "--net", opts.net}
+		if opts.batch > 0 {
+			args = append(args, "--batch", strconv.Itoa(opts.batch))
+		}
+		fmt.Fprintf(stderr, "step of %g ms: calibrating\n", target)
+		calibrate := append([]string{opts.python, script, "--target-ms", fmt.Sprint(target)}, args...)
+		out, err := output(ctx, folder, calibrate...)
 		if err != nil {
 			return fmt.Errorf("step of %g ms: %w", target, err)
 		}
-		for _, m := range w.Runs {
-			if m.Variant == "bare" {
-				rec.Torch, rec.Device = m.Torch, m.Device
+		for _, loop := range opts.loops {
+			w := &workload{Net: opts.net, Loop: loop, TargetMS: target}
+			if err := lastObject(out, w); err != nil {
+				return fmt.Errorf("step of %g ms: %w", target, err)
 			}
+			if err := w.measure(ctx, opts, folder, script, args, stderr); err != nil {
+				return fmt.Errorf("step of %g ms, %s: %w", target, loop, err)
+			}
+			for _, m := range w.Runs {
+				if m.Variant == "bare" {
+					rec.Torch, rec.Device = m.Torch, m.Device
+				}
+			}
+			rec.Workloads = append(rec.Workloads, *w)
 		}
-		rec.Workloads = append(rec.Workloads, *w)
 	}
 	if opts.starts > 0 {
 		if rec.Startup, err = startups(ctx, opts, folder); err != nil {
@@ -235,28 +280,21 @@ func build(ctx context.Context, to, from string) error {
 	return nil
 }
 
-// measure calibrates one workload and runs it in every variant, round after round.
-func measure(ctx context.Context, opts options, folder, script string, target float64, stderr io.Writer) (*workload,
-	error) {
-	w := &workload{TargetMS: target, Steps: opts.steps}
+// measure runs a workload in every variant, round after round.
+func (w *workload) measure(ctx context.Context, opts options, folder, script string, args []string,
+	stderr io.Writer) error {
+	w.Steps = opts.steps
 	if w.Steps == 0 {
-		w.Steps = max(100, int(5000/target)/10*10)
+		w.Steps = max(100, int(5000/w.TargetMS)/10*10)
 	}
-	fmt.Fprintf(stderr, "step of %g ms: calibrating\n", target)
-	out, err := output(ctx, folder, opts.python, script, "--device", opts.device, "--target-ms", fmt.Sprint(target))
-	if err != nil {
-		return nil, err
-	}
-	if err := lastObject(out, w); err != nil {
-		return nil, err
-	}
-	args := []string{"--device", opts.device, "--width", strconv.Itoa(w.Width), "--steps", strconv.Itoa(w.Steps)}
+	args = append(slices.Clip(args), "--loop", w.Loop, "--width", strconv.Itoa(w.Width), "--steps", strconv.Itoa(w.Steps))
 	list := variants(opts)
 	for round := range opts.pairs {
 		for _, i := range order(len(list), round) {
 			v := list[i]
 			m := measured{Variant: v.name, Round: round}
-			command := v.command(script, filepath.Join(folder, fmt.Sprintf("out-%g-%d-%d", target, round, i)), args)
+			kept := filepath.Join(folder, fmt.Sprintf("out-%g-%s-%d-%d", w.TargetMS, w.Loop, round, i))
+			command := v.command(script, kept, args)
 			started := time.Now()
 			out, err := output(ctx, folder, command...)
 			m.Wall = time.Since(started).Seconds()
@@ -264,25 +302,52 @@ func measure(ctx context.Context, opts options, folder, script string, target fl
 				err = lastObject(out, &m)
 			}
 			if ctx.Err() != nil {
-				return nil, ctx.Err()
+				return ctx.Err()
 			}
 			if err != nil {
 				m = measured{Variant: v.name, Round: round, Missing: err.Error()}
 			}
+			m.Told = readTold(filepath.Join(kept, "evidence.json"))
 			w.Runs = append(w.Runs, m)
-			fmt.Fprintf(stderr, "step of %g ms: round %d of %d: %s: %s\n", target, round+1, opts.pairs, v.name,
-				brief(m))
+			fmt.Fprintf(stderr, "%s, step of %g ms, %s: round %d of %d: %s: %s\n", w.Net, w.TargetMS, w.Loop, round+1,
+				opts.pairs, v.name, brief(m))
 		}
 	}
 	w.Bare, w.Ratios = compare(list, w.Runs)
-	return w, nil
+	return nil
+}
+
+// readTold reads what a run's evidence says of the step and of assay's cost; nil where it says nothing.
+func readTold(file string) *told {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var run evidence.Run
+	if err := json.Unmarshal(data, &run); err != nil {
+		return nil
+	}
+	step, share := run.Figure("step.time"), run.Figure("agent.share")
+	if !step.Known() || !share.Known() {
+		return nil
+	}
+	t := &told{Step: *step.Value, Share: *share.Value, Low: *share.Value, High: *share.Value, Basis: string(share.Basis)}
+	if share.Low != nil && share.High != nil {
+		t.Low, t.High = *share.Low, *share.High
+	}
+	return t
 }
 
 func brief(m measured) string {
 	if m.Missing != "" {
 		return m.Missing
 	}
-	return fmt.Sprintf("median %.3f ms, mean %.3f ms, wall %.1f s", m.Median*1e3, m.Mean*1e3, m.Wall)
+	text := fmt.Sprintf("median %.3f ms, mean %.3f ms, wall %.1f s", m.Median*1e3, m.Mean*1e3, m.Wall)
+	if t := m.Told; t != nil {
+		text += fmt.Sprintf("; told %.3f ms, cost %.2f %% [%.2f, %.2f] %s", t.Step*1e3, t.Share*100, t.Low*100, t.High*100,
+			t.Basis)
+	}
+	return text
 }
 
 // order of the variants in a round: forwards, then backwards.
@@ -336,7 +401,7 @@ func compare(list []variant, runs []measured) (float64, []comparison) {
 			continue
 		}
 		c := comparison{Variant: v.name, SameLoss: true}
-		var median, mean, extra []float64
+		var median, mean, extra, step, share []float64
 		for _, m := range runs {
 			b, ok := bare[m.Round]
 			if m.Variant != v.name || !ok {
@@ -349,9 +414,21 @@ func compare(list []variant, runs []measured) (float64, []comparison) {
 			median, mean, extra = append(median, m.Median/b.Median), append(mean, m.Mean/b.Mean),
 				append(extra, m.Wall-b.Wall)
 			c.SameLoss = c.SameLoss && m.Loss == b.Loss
+			if t := m.Told; t != nil {
+				step, share = append(step, t.Step/b.Median), append(share, t.Share)
+				if t.Basis == string(evidence.Measured) {
+					c.Measured++
+					if outside := m.Mean/b.Mean - 1; t.Low <= outside && outside <= t.High {
+						c.Holds++
+					}
+				}
+			}
 		}
 		if len(median) > 0 {
 			c.Median, c.Mean, c.Extra = bootstrap(median), bootstrap(mean), bootstrap(extra)
+			if len(step) > 0 {
+				c.Step, c.Share = bootstrap(step), bootstrap(share)
+			}
 		} else if c.Missing == "" {
 			c.Missing = "no bare run to compare with"
 		}
@@ -414,8 +491,8 @@ func show(w io.Writer, rec *record) {
 	fmt.Fprintf(w, "%s; device %s; PyTorch %s; %s; %d rounds\n", rec.Machine, rec.Device, rec.Torch, rec.Assay,
 		rec.Pairs)
 	for _, l := range rec.Workloads {
-		fmt.Fprintf(w, "\nstep of %.3g ms bare (wanted %g; width %d, %d steps)\n", l.Bare*1e3, l.TargetMS, l.Width,
-			l.Steps)
+		fmt.Fprintf(w, "\n%s, %s: step of %.3g ms bare (wanted %g; width %d, %d steps)\n", l.Net, l.Loop, l.Bare*1e3,
+			l.TargetMS, l.Width, l.Steps)
 		fmt.Fprintf(w, "  %-20s  %-24s  %-24s  %-22s  %s\n", "", "steady step / bare", "mean step / bare",
 			"wall − bare", "last loss")
 		for _, c := range l.Ratios {
@@ -432,6 +509,10 @@ func show(w io.Writer, rec *record) {
 			}
 			fmt.Fprintf(w, "  %-20s  %-24s  %-24s  %-22s  %s\n", c.Variant, ratio(c.Median), ratio(c.Mean),
 				seconds(c.Extra), loss)
+			if c.Step != nil {
+				fmt.Fprintf(w, "  %-20s  %-24s  cost %s, measured in %d of %d runs, and held from outside in %d\n", "    it says",
+					ratio(c.Step), ratio(c.Share), c.Measured, c.Share.N, c.Holds)
+			}
 		}
 	}
 	if len(rec.Startup) > 0 {

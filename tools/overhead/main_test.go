@@ -36,9 +36,11 @@ func TestLastObject(t *testing.T) {
 func TestCompare(t *testing.T) {
 	runs := []measured{
 		{Variant: "bare", Round: 0, Median: 2, Mean: 2, Wall: 5, Loss: "a"},
-		{Variant: "assay", Round: 0, Median: 2.1, Mean: 2.2, Wall: 6, Loss: "a"},
+		{Variant: "assay", Round: 0, Median: 2.1, Mean: 2.2, Wall: 6, Loss: "a",
+			Told: &told{Step: 2.02, Share: 0.08, Low: 0.05, High: 0.11, Basis: "measured"}},
 		{Variant: "bare", Round: 1, Median: 4, Mean: 4, Wall: 5, Loss: "a"},
-		{Variant: "assay", Round: 1, Median: 4.2, Mean: 4.4, Wall: 6, Loss: "b"},
+		{Variant: "assay", Round: 1, Median: 4.2, Mean: 4.4, Wall: 6, Loss: "b",
+			Told: &told{Step: 4.04, Share: 0.02, Low: 0.01, High: 0.03, Basis: "measured"}},
 		{Variant: "torch.profiler", Round: 0, Missing: "it broke"},
 	}
 	bare, got := compare([]variant{{name: "bare"}, {name: "assay"}, {name: "torch.profiler"}}, runs)
@@ -47,6 +49,9 @@ func TestCompare(t *testing.T) {
 	}
 	if m := got[0].Median; m.N != 2 || m.Median < 1.049 || m.Median > 1.051 || got[0].SameLoss {
 		t.Errorf("assay %+v %+v", got[0], m)
+	}
+	if c := got[0]; c.Measured != 2 || c.Holds != 1 || c.Step.Median < 1.009 || c.Step.Median > 1.011 {
+		t.Errorf("what assay says: %+v, step %+v", c, c.Step)
 	}
 	var out strings.Builder
 	show(&out, &record{Pairs: 2, Workloads: []workload{{Ratios: got}}})

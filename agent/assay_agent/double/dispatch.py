@@ -164,26 +164,33 @@ class Dispatch:
         if op.decomposes:
             with OperatorsOnDouble():
                 return func.decompose(*args, **kwargs)
-        if (sparse or op.makes_sparse) and not leaving:
-            self.sparse_kernel(op, tensors, entering)
         op.counts.calls += 1
-        fell = None
-        if op.kernelless and (op.spares is None or not op.spares(args, kwargs)):
-            if op.collective:
-                return self.collective(op, func, args, kwargs)
-            fell = self.kernel(op)
-        if op.rules and not leaving and fell is None:
-            self.refuse(op, args, kwargs)
-        if op.unnoticed is not None and op.unnoticed(args):
-            return None
-        if op.remarks:
-            self.remark(op, args, kwargs)
-        if here and elsewhere and fell is None and not op.any_device and not entering:
-            args, kwargs = self.devices(op, args, kwargs, tensors)
-        if entering and op.factory:
-            self.types(op, args, kwargs)
-        out, spent = self.run(op, func, args, kwargs, fell, leaving)
-        self.account(op, args, kwargs, tensors, out, spent, fell, leaving)
+        self.double.refusal, ran = None, False
+        try:
+            if (sparse or op.makes_sparse) and not leaving:
+                self.sparse_kernel(op, tensors, entering)
+            fell, wrong = None, False
+            if op.kernelless and (op.spares is None or not op.spares(args, kwargs)):
+                if op.collective:
+                    return self.collective(op, func, args, kwargs)
+                fell = self.kernel(op)
+            if op.rules and not leaving and fell is None:
+                self.refuse(op, args, kwargs)
+            if op.unnoticed is not None and op.unnoticed(args):
+                return None
+            if op.remarks:
+                wrong = self.remark(op, args, kwargs)
+            if here and elsewhere and fell is None and not op.any_device and not entering:
+                args, kwargs = self.devices(op, args, kwargs, tensors)
+            if entering and op.factory:
+                self.types(op, args, kwargs)
+            out, spent = self.run(op, func, args, kwargs, fell, leaving)
+            ran = True
+            self.account(op, args, kwargs, tensors, out, spent, fell, leaving, wrong)
+        except Exception as error:
+            if id(error) == self.double.refusal:  # for want of memory only once it has been computed here
+                op.counts.refuse(None if ran else op.flops, args)
+            raise
         return out
 
     def learn(self, func):
@@ -355,12 +362,17 @@ class Dispatch:
             late = any(r.late for r in whole.remarks) and torch.is_grad_enabled() and any(
                 t.requires_grad for t in tensors_of(args, None, []))
             with inside():
-                self.remark(whole, args, kwargs, late)
+                if self.remark(whole, args, kwargs, late):
+                    self.double.wrong_wholes += 1
 
     def remark(self, op, args, kwargs, backward=True):
-        """Keep the facts that a call meets where MPS refuses nothing. backward: whether a backward pass follows."""
-        for fact, sure in facts.remarked(op.remarks, args, kwargs, backward):
-            self.double.met(op.name, fact, sure)
+        """Keep the facts that a call meets where MPS refuses nothing; whether its numbers come out wrong for sure.
+        backward: whether a backward pass follows."""
+        wrong = False
+        for remark, sure in facts.remarked(op.remarks, args, kwargs, backward):
+            self.double.met(op.name, remark.fact, sure)
+            wrong = wrong or sure and remark.wrong
+        return wrong
 
     # Devices
 
@@ -528,12 +540,18 @@ class Dispatch:
 
     # Account
 
-    def account(self, op, args, kwargs, tensors, out, spent, fell, leaving):
+    def account(self, op, args, kwargs, tensors, out, spent, fell, leaving, wrong):
         """What the operator took, and what its results hold: those that are new live on MPS from now on."""
         counts = op.counts
         counts.ns += spent
+        flops = 0
         if op.flops is not None:
-            counts.flops += op.flops(args, out)
+            flops = op.flops(args, out)
+            counts.flops += flops
+        if wrong:
+            counts.wrong += 1
+            counts.wrong_ns += spent
+            counts.wrong_flops += flops
         if fell is not None:
             fell.ns += spent
             fell.nbytes += sum(t.numel() * t.element_size() for t in tensors)

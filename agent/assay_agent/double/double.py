@@ -71,6 +71,8 @@ class Double:
         self.warned = False  # that an operator falls back
         self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
         self.facts = {}
+        self.wrong_wholes = 0  # calls of composed operators whose numbers come out wrong for sure
+        self.refusal = None  # id of the error that is on its way: the error itself would hold what its frames hold
         self.shapes = Shapes() if settings["shape_only"] else None
         self.place = Place(self.make_account)
         self.stream = Stream()
@@ -106,6 +108,7 @@ class Double:
     def refused(self, name, cause, error):
         """Keep a refusal for the evidence, and hand the error back."""
         _count(self.refusals, (name, cause, type(error).__name__, str(error), source_line.where(1)[0]))
+        self.refusal = id(error)
         return error
 
     def fell_back(self, name):
@@ -134,6 +137,7 @@ class Double:
         self.refusals.clear()
         self.notes.clear()
         self.facts.clear()
+        self.wrong_wholes = 0
 
     def events(self):
         """What was seen so far, as events: operators, fallbacks, refusals, facts, notes (docs/formats/events.md)."""
@@ -143,7 +147,13 @@ class Double:
                 rows.append({"op": name, "n": counts.calls, "state": counts.state, "cpu_ns": counts.ns})
                 if counts.flops is not None:
                     rows[-1]["flops"] = counts.flops
-        yield {"ev": "ops", "rows": rows}
+                if counts.refused:
+                    rows[-1]["refused"] = counts.refused
+                    if counts.refused_flops is not None:
+                        rows[-1]["refused_flops"] = counts.refused_flops
+                if counts.wrong:
+                    rows[-1].update(wrong=counts.wrong, wrong_ns=counts.wrong_ns, wrong_flops=counts.wrong_flops)
+        yield {"ev": "ops", "rows": rows, "wrong_wholes": self.wrong_wholes}
         for (op, where), fell in sorted(self.fallbacks.items()):
             yield {"ev": "fallback_op", "op": op, "where": where, "n": fell.calls, "cpu_ns": fell.ns,
                    "bytes": fell.nbytes}

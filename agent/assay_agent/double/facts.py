@@ -266,16 +266,18 @@ class Remark:
     fact     its name
     check    function of (args, kwargs); None where one call's arguments do not tell
     certain  whether the row is known to be true in the release whenever its clauses hold
+    wrong    numbers come out wrong
     late     it is met in the backward pass
     told     it was said that it may be met, which is said once
     done     and no call can show more
     """
 
-    __slots__ = ("fact", "check", "certain", "late", "told", "done")
+    __slots__ = ("fact", "check", "certain", "wrong", "late", "told", "done")
 
     def __init__(self, row, release):
         self.fact, self.check = row["name"], condition(row)
         self.certain = certain(row, release) and not row.get("partly", False)
+        self.wrong = row["outcome"] == "wrong"
         self.late, self.told, self.done = row.get("direction") == "backward", False, False
 
 
@@ -286,7 +288,7 @@ def remarks(name, release, macos):
 
 
 def remarked(remarks, args, kwargs, backward=True):
-    """(name of the fact, sure) for each remark that a call meets. What one call does not tell is said once. backward:
+    """(remark, sure) for each that a call meets. What one call does not tell is said once. backward:
     whether a backward pass follows."""
     for r in remarks:
         if r.done or r.late and not backward:
@@ -305,4 +307,4 @@ def remarked(remarks, args, kwargs, backward=True):
             if r.told:
                 continue
             r.told, r.done = True, r.check is None or not r.certain
-        yield r.fact, sure
+        yield r, sure

@@ -32,7 +32,17 @@ def _convolved(small, weight):
 
 
 def _convolution(args, out):
-    return _convolved((args[0] if args[6] else out).shape, args[1].shape)
+    return _convolved(args[0].shape if args[6] else out.shape if out is not None else _size(args), args[1].shape)
+
+
+def _size(args):
+    """The shape of a convolution's output, where there is none: that of torch.nn.Conv2d's page."""
+    given, weight, _, stride, padding, dilation = args[:6]
+    sizes, n = [], given.dim() - 2
+    for d in range(n):
+        s, p, a = (v[d if len(v) == n else 0] for v in (stride, padding, dilation))
+        sizes.append((given.shape[2 + d] + 2 * p - a * (weight.shape[2 + d] - 1) - 1) // s + 1)
+    return [given.shape[0], weight.shape[0]] + sizes
 
 
 def _convolution_backward(args, out):

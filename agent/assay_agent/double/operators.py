@@ -47,19 +47,30 @@ _INDEXES = frozenset("aten::" + n for n in ("index.Tensor", "index_put", "index_
 
 class Counts:
     """What was seen of an operator: calls, nanoseconds on this CPU, floating-point operations (None: not counted), and
-    its state."""
+    its state. Of its calls those that were refused, and what they would have had to compute; and those whose numbers come
+    out wrong on MPS for sure, with their time and operations."""
 
-    __slots__ = ("calls", "ns", "flops", "state")
+    __slots__ = ("calls", "ns", "flops", "state", "refused", "refused_flops", "wrong", "wrong_ns", "wrong_flops")
 
     def __init__(self, state):
-        self.calls = self.ns = 0
         self.flops = None
         self.state = state
+        self.clear()
 
     def clear(self):
-        self.calls = self.ns = 0
+        self.calls = self.ns = self.refused = self.refused_flops = 0
+        self.wrong = self.wrong_ns = self.wrong_flops = 0
         if self.flops is not None:
             self.flops = 0
+
+    def refuse(self, flops, args):
+        """A call of the operator, which computes nothing, was refused. flops: its formula, or None."""
+        self.refused += 1
+        if flops is not None and self.refused_flops is not None:
+            try:
+                self.refused_flops += flops(args, None)
+            except (IndexError, TypeError, ValueError, AttributeError):  # arguments that fit nothing
+                self.refused_flops = None
 
 
 class Operator:

@@ -1,8 +1,9 @@
-"""What the agent costs this run: hook calls times what one costs here, plus its longer work, as timed."""
+"""What the agent costs this run beside what the blocks measure (blocks.py): hook calls times what one costs here, and
+its longer work, as timed. Of a run that is too short for blocks it is all that is known."""
 
 import time
 
-from .. import process, wire
+from .. import guest, process, wire
 from ..timeline import T, Timeline
 
 _per_call = {}
@@ -14,18 +15,31 @@ def install(framework, config):
     wire.source(_gather)
 
 
+def _watched():
+    """What is watched here: nothing but the watching takes time."""
+    return None
+
+
 def _calibrate():
-    """Time the timeline's own entry points on a timeline of their own: nanoseconds a call, best of five rounds of
-    200."""
+    """Time the hooks as they stand around a function, on a timeline of their own: nanoseconds a call, best of five
+    rounds of 200."""
     t = Timeline()
     phase = t.phase("any", 0, "", "")
     t.mine()
     t.opened = True
+
+    def stands(begin, end):
+        def entered():
+            begin()
+            return True
+
+        return guest.around(_watched, guest.hook(entered), guest.hook(lambda error: end()))
+
     rounds = {
-        "fetch": lambda: (t.fetch_begin(), t.fetch_end(phase, (1, 1))),
-        "module": lambda: (t.mine(), t.module_begin(phase), t.module_end(phase)),
-        "backward": lambda: (t.mine(), t.backward_begin(phase), t.backward_end(phase)),
-        "optimizer": lambda: (t.mine(), t.optimizer_begin(phase, 1), t.optimizer_end(phase)),
+        "fetch": stands(t.fetch_begin, lambda: t.fetch_end(phase, (1, 1))),
+        "module": stands(lambda: (t.mine(), t.module_begin(phase)), lambda: t.module_end(phase)),
+        "backward": stands(lambda: (t.mine(), t.backward_begin(phase)), lambda: t.backward_end(phase)),
+        "optimizer": stands(lambda: (t.mine(), t.optimizer_begin(phase, 1)), lambda: t.optimizer_end(phase)),
     }
     for name, call in rounds.items():
         best = None
@@ -35,7 +49,7 @@ def _calibrate():
             began = time.perf_counter_ns()
             for _ in range(200):
                 if name == "optimizer":
-                    t.step.opts = []
+                    t.step.opts, t.step.refs = [], []
                 call()
             spent = (time.perf_counter_ns() - began) / 200
             best = spent if best is None else min(best, spent)
@@ -53,19 +67,30 @@ def _gather(force=False):
     if not T.number or (not force and T.number == _last[0]):
         return
     _last[0] = T.number
-    hooks = sum(_per_call.get(name, 0) * count for name, count in T.counts.items())
+    hooks = _price(T.counts)
+    bare, kept = 0, 0
+    if T.blocks is not None:
+        bare, kept = T.blocks.bare_steps, _price(T.blocks.kept(T))
     wire.put(
         {
             "ev": "cost",
             "steps": T.number,
             "hooks_ns": int(hooks) + T.memory_ns,
             "heavy_ns": T.heavy_ns,
+            "epoch_ns": T.epoch_ns,
+            "bare": bare,
+            "bare_ns": int(kept),
+            "kept_ns": T.kept_ns,
             "thread_ns": wire.sender_ns() - T.sender_before,
             "per_call": {k: round(v) for k, v in _per_call.items()},
             "counts": dict(T.counts),
             "bytes": wire.sent_bytes,
         }
     )
+
+
+def _price(counts):
+    return sum(_per_call.get(name, 0) * count for name, count in counts.items())
 
 
 _last = [0]

@@ -6,15 +6,15 @@ import sys
 from .. import guest, wire
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Waits for one module: finds it with the finders behind, and has its loader do one thing more at the end."""
+_waiting = {}  # module -> the hooks that wait for it
 
-    def __init__(self, name, hook):
-        self._name = name
-        self._hook = hook
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Waits for modules: finds one with the finders behind, and has its loader do one thing more at the end. It stands
+    in sys.meta_path for as long as one is waited for."""
 
     def find_spec(self, name, path=None, target=None):
-        if name != self._name:
+        if name not in _waiting:
             return None
         for finder in [f for f in sys.meta_path if f is not self]:
             find = getattr(finder, "find_spec", None)
@@ -30,17 +30,20 @@ class _Finder(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             # Only now: whoever merely asks for the spec (runpy does, for -m) imports the module later.
-            sys.meta_path[:] = [f for f in sys.meta_path if f is not self]
+            hooks = _waiting.pop(name, ())
+            if not _waiting:
+                sys.meta_path[:] = [f for f in sys.meta_path if f is not self]
             try:
                 del loader.exec_module  # the module keeps its loader as it would have had it
             except AttributeError:
                 pass
             run(module)
-            try:
-                self._hook(module)
-            except Exception as err:
-                guest.pass_on(err)
-                wire.trouble("%s: hooks not installed: %r" % (name, err))
+            for hook in hooks:
+                try:
+                    hook(module)
+                except Exception as err:
+                    guest.pass_on(err)
+                    wire.trouble("%s: hooks not installed: %r" % (name, err))
 
         try:
             loader.exec_module = exec_module
@@ -50,9 +53,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
+_finder = _Finder()
+
+
 def when_imported(name, hook):
     """Run hook(module) at the end of the module's import; now, if that is over."""
     if name in sys.modules:
         hook(sys.modules[name])
-    else:
-        sys.meta_path.insert(0, _Finder(name, hook))
+        return
+    _waiting.setdefault(name, []).append(hook)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)

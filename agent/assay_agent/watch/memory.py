@@ -3,17 +3,17 @@
 import os
 import sys
 
-from .. import wire
+from .. import process, wire
 from ..timeline import T
 
 _phases = {}  # phase -> list of (live, pool, resident, swap)
-SAMPLE_EVERY = 20  # steps; on a device where no step is synchronised
 
 
 def install(framework, config):
     T.phase_hook = _phase
     T.open_hooks.append(_sample)
     T.epoch_hooks.append(_epoch)
+    process.finisher(_peak)
     wire.source(_gather)
 
 
@@ -96,9 +96,8 @@ def _account():
 
 
 def _sample(number, timeline):
-    """Where nothing runs asynchronously, the phases of one step in SAMPLE_EVERY are noted; waiting costs nothing
-    there."""
-    if timeline.device.kind and timeline.device.synchronize is None and number % SAMPLE_EVERY == 0:
+    """Where nothing runs asynchronously, the phases of the sampled steps are noted; waiting costs nothing there."""
+    if timeline.device.kind and timeline.device.synchronize is None and timeline.sampled:
         timeline.sync = _nothing
     return None
 
@@ -112,8 +111,13 @@ def _epoch(epoch, timeline):
     wire.put(
         {"ev": "epoch", "number": epoch, "step": timeline.number, "live": live, "pool": pool, "resident": resident()}
     )
-    if timeline.device.peak is not None:
-        live, pool, source = timeline.device.peak()
+    _peak()
+
+
+def _peak():
+    """What the allocator itself keeps: of steps without a reading as well."""
+    if T.number and T.device.peak is not None:
+        live, pool, source = T.device.peak()
         wire.put({"ev": "peak", "live": live, "pool": pool, "source": source})
 
 

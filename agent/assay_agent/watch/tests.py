@@ -58,16 +58,6 @@ def _refusals():
     return current.double.refusals if current.double is not None else {}
 
 
-def _where(error):
-    """The user's innermost line of an exception."""
-    found, tb = "", error.__traceback__
-    while tb is not None:
-        if place.is_user(tb.tb_frame.f_code):
-            found = "%s:%d" % (tb.tb_frame.f_code.co_filename, tb.tb_lineno)
-        tb = tb.tb_next
-    return found
-
-
 def _cause(error, before):
     """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met
     during the test."""
@@ -143,7 +133,7 @@ class _Watcher(_Outcomes):
                 "how": how,
                 "error": type(self.error).__name__,
                 "text": str(self.error)[:1000],
-                "where": _where(self.error) if self.error is not None else "",
+                "where": place.of_error(self.error) if self.error is not None else "",
             }
         )
 

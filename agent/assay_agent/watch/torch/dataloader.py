@@ -135,6 +135,8 @@ def describe(loader, serial):
         "persistent": bool(getattr(loader, "persistent_workers", False)),
         "drop_last": bool(getattr(loader, "drop_last", False)),
         "paths": _paths(dataset),
+        "generator": _seed(loader),
+        "worker_init": _function(getattr(loader, "worker_init_fn", None)),
         "length": None,
         "batches": None,
         "endless": False,
@@ -150,6 +152,20 @@ def describe(loader, serial):
             if event["length"] and event["batch"] and event["batches"]:
                 event["endless"] = event["batches"] * event["batch"] > ENDLESS * event["length"]
     return event
+
+
+def _seed(loader):
+    """The seed of the loader's own generator, as text; None where it has none, or one that is not PyTorch's."""
+    generator = getattr(loader, "generator", None)
+    own = type(generator).__module__ == "torch._C"  # a subclass of the script's could do anything when it is asked
+    return str(generator.initial_seed()) if own else None
+
+
+def _function(function):
+    """The name of a function; None where there is none."""
+    if function is None:
+        return None
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)[:200]
 
 
 def _counts(thing):

@@ -35,11 +35,17 @@ def _mps(torch):
 
 def _cuda(torch):
     cuda = torch.cuda
+    wait = _own(cuda.synchronize)
+
+    def synchronize():
+        if not cuda.is_current_stream_capturing():  # a graph, which waiting would spoil
+            wait()
+
     total = cuda.get_device_properties(cuda.current_device()).total_memory
     return Device(
         "cuda",
         cuda.get_device_name(),
-        _own(cuda.synchronize),
+        synchronize,
         _cuda_account(torch),
         (total, "torch.cuda.get_device_properties"),
         lambda: (cuda.max_memory_allocated(), cuda.max_memory_reserved(), "torch.cuda.max_memory_allocated"),

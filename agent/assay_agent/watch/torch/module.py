@@ -28,7 +28,7 @@ def install(torch, config):
 
     @guest.hook
     def begin(module, args, kwargs=None):
-        if state.busy or not state.on:
+        if state.busy or state.bare or not state.on:
             return False
         if not state.device.kind:
             _look_where(torch, module)
@@ -47,15 +47,20 @@ def install(torch, config):
     for name in names:
         setattr(cls, name, watched)
 
+    def change(on):
+        """Ours for the class's own call, or back. Not where the script has put one of its own there."""
+        former, then = (original, watched) if on else (watched, original)
+        for name in names:
+            if cls.__dict__.get(name) is former:
+                setattr(cls, name, then)
+
     def off():
         """Give the class its own call back: something is about to be compiled."""
         global compiling
         if compiling:
             return
         compiling = True
-        for name in names:
-            if cls.__dict__.get(name) is watched:
-                setattr(cls, name, original)
+        change(False)
         try:
             frame = sys.modules["torch._dynamo.eval_frame"]
             compiled = frame.OptimizedModule
@@ -65,8 +70,19 @@ def install(torch, config):
             wire.trouble("compiled module: %r" % (err,))
         wire.put({"ev": "compile"})
 
+    global _change
+    _change = change
     _on_compile(off)
     wire.source(_gather)
+
+
+_change = None
+
+
+def switch(on):
+    """Give the class its own call back, and take it again. Once something is compiled it has it for good."""
+    if not compiling and _change is not None:
+        _change(on)
 
 
 def _on_compile(off):

@@ -7,8 +7,11 @@ device anyway: after the script's own item(), at a sampled step, at the end of a
 
 import ctypes
 import math
+import os
+import random
 import struct
 import sys
+import time
 
 from ... import guest, wire
 from ...device import Device
@@ -17,7 +20,8 @@ from . import device, hand
 
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
 CONTENT = 256  # bytes of a parameter that tell whether it was changed
-WAITING = 512  # losses held on the device at most
+WAITING = 4096  # losses held on the device at most: half a kilobyte each, of what the allocator gives
+READING = 0.005  # of the time, at most, goes to reading losses while the hooks are off
 
 _torch = None
 _cpu = None  # Tensor.cpu as it was: what the agent copies is no call of the script's
@@ -58,6 +62,7 @@ def clear():
     """A forked child tells its own."""
     for gathered in (_losses, _waiting, _gradients, _waiting_gradients, _scaled):
         gathered[:] = []
+    _passed[0] = 0
     _accumulation.clear()
 
 
@@ -97,6 +102,27 @@ def _profiled():
 def on_backward(roots, leaf=None):
     """A backward pass starts from roots: a tensor, or several. leaf: a tensor that it is to give the gradient of, where
     one is known."""
+    if not T.bare:
+        _look_at(roots, leaf)
+    else:
+        began = time.perf_counter_ns()
+        if began < _next[0]:  # drawn, so that no rhythm of the script's decides which
+            _scaled[:] = []
+            _passed[0] += 1
+            return
+        _look_at(roots, leaf)
+        took = time.perf_counter_ns() - began
+        T.kept_ns += took
+        crowded = 20 if len(_waiting) > WAITING // 2 else 1  # it may be long until the device is waited for
+        _next[0] = began + int(took / READING * crowded * _draw.uniform(0.5, 1.5))
+
+
+_next = [0]
+_passed = [0]  # losses that were not looked at
+_draw = random.Random(os.urandom(16))  # the script's own generator stays its own
+
+
+def _look_at(roots, leaf):
     scaled, _scaled[:] = _scaled[:], []
     root = hand.first(roots)
     if root is None:
@@ -136,6 +162,7 @@ def trains_on(kind, parameters=None):
     if T.device.kind != kind:
         T.device = Device(kind)  # where it cannot be asked, it is not asked again
         T.use(device.of(_torch, kind))
+        T.lead("torch")
 
 
 _kind = ""  # where parameters were when they were looked at last
@@ -223,10 +250,12 @@ def on_scale(outputs):
 @guest.hook
 def on_step(optimizer):
     """Before an optimizer steps: on a sampled step, where its parameters are, and whether its gradients are finite."""
+    if T.bare:
+        return
     step = T.current()
-    if step < 3 or step % GRADS_EVERY == 0:
+    if step < 3 or step % GRADS_EVERY == 0 or T.sampled:
         _look_where(optimizer)
-    if step % GRADS_EVERY and step != 1:
+    if step % GRADS_EVERY and step != 1 and not T.sampled:
         return
     if T.in_opt or own_window or observed():
         return
@@ -283,9 +312,15 @@ def waited():
 
 def fetch():
     """Read what waits on the device. Called only where the host has just waited for the device."""
-    global _waiting, _waiting_gradients
     if not _waiting and not _waiting_gradients or own_window or observed():
         return
+    began = time.perf_counter_ns()
+    _fetch()
+    T.kept_ns += time.perf_counter_ns() - began
+
+
+def _fetch():
+    global _waiting, _waiting_gradients
     losses, _waiting = _waiting, []
     grads, _waiting_gradients = _waiting_gradients, []
     with _torch.no_grad():
@@ -320,6 +355,9 @@ def _gather():
     if _thinned:
         n, _thinned = _thinned, 0
         wire.put({"ev": "loss_unread", "count": n})
+    if _passed[0]:
+        n, _passed[0] = _passed[0], 0
+        wire.put({"ev": "loss_passed", "count": n})
     if _accumulation and T.number != _reported[0]:
         _reported[0] = T.number
         wire.put({"ev": "accumulation", "grounds": dict(_accumulation)})

@@ -4,7 +4,7 @@ import weakref
 
 from ... import guest
 from ...timeline import T
-from . import numerics
+from . import numerics, rate
 from .autograd import compiling_test
 
 OPTIMIZER = T.phase("optimizer", 50, "optimizer", "parameter update")
@@ -20,6 +20,7 @@ def install(torch, config):
         T.free(0)
         numerics.on_step(optimizer)
         T.optimizer_begin(OPTIMIZER, id(optimizer), weakref.ref(optimizer))
+        rate.on_step(optimizer)  # the step before is closed now, where no fetch has closed it
 
     @guest.hook
     def stepped():

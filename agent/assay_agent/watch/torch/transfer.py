@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from ... import guest, place, wire
+from ... import guest, place, process, wire
 from ...timeline import T
 from . import numerics
 
@@ -40,15 +40,41 @@ def install(torch, config):
     _torch_root = os.path.dirname(torch.__file__) + os.sep
     cls = torch.Tensor
     for name, call in CALLS.items():
-        setattr(cls, name, guest.Method(getattr(cls, name), _sync(call, name == "cpu")))
+        _put(cls, name, _sync(call, name == "cpu"))
     if torch.cuda.is_available() or torch.backends.mps.is_built() or _other_accelerator(torch):
         # Without a device there is nothing to copy to, and `to` stays the script's own.
         for name in ("to", "cuda"):
-            setattr(cls, name, guest.Method(getattr(cls, name), _copy))
+            _put(cls, name, _copy)
     for module in (getattr(torch, "cuda", None), getattr(torch, "mps", None), getattr(torch, "accelerator", None)):
         if hasattr(module, "synchronize"):
             module.synchronize = _watch_function(module.synchronize, module.__name__ + ".synchronize")
     wire.source(_gather)
+    process.forgetter(clear)
+
+
+_methods = []  # (class, name, ours, what the class itself had by that name)
+_INHERITED = object()
+
+
+def _put(cls, name, bind):
+    ours = guest.Method(getattr(cls, name), bind)
+    _methods.append((cls, name, ours, cls.__dict__.get(name, _INHERITED)))
+    setattr(cls, name, ours)
+
+
+def switch(on):
+    """The class's own methods, or ours. Those of operators (`__bool__` and the like) stay: each change of one gives the
+    class and all below it another version, of which there are a thousand (typeobject.c, update_slot)."""
+    for cls, name, ours, former in _methods:
+        there = cls.__dict__.get(name, _INHERITED)
+        if name.startswith("__") or there is not (former if on else ours):
+            continue
+        if on:
+            setattr(cls, name, ours)
+        elif former is _INHERITED:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, former)
 
 
 def clear():
@@ -69,7 +95,7 @@ def _internal(code):
 
 
 def _watched():
-    return T.on and not _inside and (T.owner is None or T.mine()) and not numerics.overridden()
+    return not T.bare and T.on and not _inside and (T.owner is None or T.mine()) and not numerics.overridden()
 
 
 def _sync(call, no_op_on_cpu):
@@ -108,7 +134,7 @@ def _failed():
 
 
 def _copy(tensor, method):
-    if not _watched() or T.busy or type(tensor) not in _plain:
+    if T.busy or type(tensor) not in _plain or not _watched():
         return method
     from_host = tensor.is_cpu
 
