@@ -367,6 +367,15 @@ class Timeline:
         if self.limit_at and t >= self.limit_at:
             self.stop("after step %d, as asked (--for)" % self.number)
 
+    def look_around(self):
+        """The turn of the loop around the loop; what that takes is no part of the step."""
+        t = now()
+        turn = turns.turn(3)
+        t1 = now()
+        self.kept_ns += t1 - t if self.bare else 0
+        self.skip(t, t1)
+        return turn
+
     def loader_tells(self, step):
         """Whether the loader that a step has its batch of tells which epoch it is of."""
         return step.batch is not None and step.batch[0] not in self.endless
@@ -725,7 +734,8 @@ class Timeline:
             self.settle(self.mark, phase)
             self.opt_over = self.mark, list(self.step.acc), self.step.start
         if self.whole and self.touched is not None and not self.counts["optimizer"]:
-            self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
+            self.ended = self.mark
+            self.step.turn = None if self.loader_tells(self.step) else self.look_around()
             if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
                 self.plan()
             self.settle(self.mark, REST)
@@ -826,7 +836,7 @@ class Timeline:
         self.gathered = 0
         self.snapshot = None
         if self.primary is None and not self.loader_tells(step):
-            step.turn = turns.turn(2)
+            step.turn = self.look_around()
         if self.sync is not None:
             self.phase_over(phase)
         if self.active and not self.kind:
