@@ -221,7 +221,9 @@ class Timeline:
                 self.waiting = self.given = self.used = 0
         elif self.owner != me:
             if self.owner in sys._current_frames():
-                self.strangers += 1
+                # A pass within a pass may run in a thread of the framework's own, which Python did not start.
+                if me in getattr(sys.modules.get("threading"), "_active", ()):
+                    self.strangers += 1
                 return False
             self.close_last()
             self.lost()
@@ -366,6 +368,15 @@ class Timeline:
             self.stop("after %d steps, as asked (--steps)" % self.number)
         if self.limit_at and t >= self.limit_at:
             self.stop("after step %d, as asked (--for)" % self.number)
+
+    def look_around(self):
+        """The turn of the loop around the loop; what that takes is no part of the step."""
+        t = now()
+        turn = turns.turn(3)
+        t1 = now()
+        self.kept_ns += t1 - t if self.bare else 0
+        self.skip(t, t1)
+        return turn
 
     def loader_tells(self, step):
         """Whether the loader that a step has its batch of tells which epoch it is of."""
@@ -725,7 +736,8 @@ class Timeline:
             self.settle(self.mark, phase)
             self.opt_over = self.mark, list(self.step.acc), self.step.start
         if self.whole and self.touched is not None and not self.counts["optimizer"]:
-            self.step.turn = None if self.loader_tells(self.step) else turns.turn(2)
+            self.ended = self.mark
+            self.step.turn = None if self.loader_tells(self.step) else self.look_around()
             if self.by_hand and self.looped and not self.planned and self.gathered >= self.round:
                 self.plan()
             self.settle(self.mark, REST)
@@ -826,7 +838,7 @@ class Timeline:
         self.gathered = 0
         self.snapshot = None
         if self.primary is None and not self.loader_tells(step):
-            step.turn = turns.turn(2)
+            step.turn = self.look_around()
         if self.sync is not None:
             self.phase_over(phase)
         if self.active and not self.kind:
@@ -907,7 +919,7 @@ def gather():
         T.told = len(phases)
         wire.put({"ev": "phases", "rows": [{"name": p.name, "title": p.title, "doc": p.doc} for _, p in phases]})
     loop = T.loop()
-    if loop != T.told_loop and (T.counts["module"] or T.backwards):
+    if loop != T.told_loop and (T.counts["module"] or T.backwards or T.device.kind):
         T.told_loop = loop
         wire.put(loop)
     if rows:

@@ -463,6 +463,7 @@ def sent(monkeypatch, loop):
 
 
 def test_phases_are_told_in_their_order_and_once(loop, sent):
+    loop.t.device = Device("")  # not known yet
     loop.t.phase("before", 0.5, "before", "first of all")
     timeline.gather()
     names = [row["name"] for row in sent[0]["rows"]]

@@ -6,7 +6,7 @@ import pytest
 
 import pair
 from assay_agent import timeline, wire
-from assay_agent.watch.jax import calls, compiles, device
+from assay_agent.watch.jax import calls, compiles, device, waits
 
 PYTHON = pair.python_with("jax", "ASSAY_JAX_PYTHON")
 
@@ -77,7 +77,7 @@ def loop(monkeypatch):
 def rows(T):
     """(length, of it each phase, what belonged to no step) of each step."""
     T.finish()
-    return [(row[2], row[3], row[11]) for row in T.rows]
+    return [(row[2], row[3], row[-1]) for row in T.rows]
 
 
 def test_a_function_that_updates_makes_the_steps(loop):
@@ -375,3 +375,29 @@ print(np.asarray(p["one"]).tobytes().hex())
 """)
     rows = {row[0]: row for e in seen.all("compiles") for row in e["rows"]}
     assert rows["update"][1] == 8 and rows["update"][5] is True and len(seen.column("number")) == 8
+
+
+def test_what_is_switched_off(monkeypatch):
+    """The methods are the class's own again; what the script has put there stays, and so does what reads losses."""
+
+    class Owner:
+        def wait(self):
+            pass
+
+        def other(self):
+            pass
+
+        def item(self):
+            pass
+
+    theirs = {name: Owner.__dict__[name] for name in ("wait", "other", "item")}
+    monkeypatch.setattr(waits, "_put", [])
+    ours = {name: (lambda self: None) for name in theirs}
+    for name, made in ours.items():
+        waits._watch(Owner, name, made)
+    scripts = Owner.other = lambda self: 1
+    waits.switch(False)
+    assert (Owner.wait, Owner.other, Owner.item) == (theirs["wait"], scripts, ours["item"])
+    waits.switch(True)
+    waits.switch(True)
+    assert (Owner.wait, Owner.other, Owner.item) == (ours["wait"], scripts, ours["item"])

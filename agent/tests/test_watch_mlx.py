@@ -1,4 +1,4 @@
-"""MLX under the agent: on a Mac's GPU or, as here, on a CPU. What a script gives is the oracle: the same without the agent."""
+"""MLX under the agent: on a Mac's GPU or, as here, on a CPU. The oracle is what a script gives without the agent."""
 
 import difflib
 import importlib.util
@@ -29,7 +29,7 @@ def _python():
 
 
 PYTHON = _python()
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="mlx is not installed; ASSAY_MLX_PYTHON names a Python that has it")
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="mlx is not installed: ASSAY_MLX_PYTHON names a Python")
 
 MODEL = """
 import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim

@@ -122,7 +122,7 @@ func (b *builder) noSteps() string {
 			"was not changed otherwise"
 	case p.loop != nil && p.loop.Module:
 		return "models were called, but there was neither a backward pass nor an optimizer step"
-	case p.device.Type != "":
+	case p.loop == nil && p.device.Type != "":
 		return p.words().noStep
 	}
 	return "no training step was seen: neither a backward pass nor an optimizer step"

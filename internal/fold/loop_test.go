@@ -155,6 +155,7 @@ func TestNoStepsSaysWhy(t *testing.T) {
 	for why, loop := range map[string]map[string]any{
 		"backward passes were seen, but no optimizer stepped after them": {"backward": true, "module": true},
 		"models were called, but there was neither":                      {"module": true},
+		"no training step was seen":                                      {"module": false},
 	} {
 		s := newStream()
 		loop["ev"] = "loop"

@@ -71,11 +71,6 @@ def arrays(jax):
     return ArrayImpl
 
 
-def switch(on):
-    """Calls must be heard of for a step to be seen at all; to listen costs a microsecond. There is nothing to take
-    off."""
-
-
 def clear():
     """A forked child tells its own."""
     _alone.clear()

@@ -91,7 +91,8 @@ def _bind(original, about):
 
 
 def _mark(about, gradients, updates):
-    """While the hooks are off: what a call of the function does, told as it begins. Whether its loss is to be caught."""
+    """While the hooks are off: what a call of the function does, told as it begins. Whether its loss is to be
+    caught."""
     catch = gradients and gradient.mark()
     if updates:
         T.optimizer_begin(sampled.GRAPH, id(about))

@@ -72,7 +72,8 @@ def _bind(original, about):
 
 @guest.hook
 def mark():
-    """While the hooks are off: a gradient is taken, and the step before it is over. Whether its loss is to be caught."""
+    """While the hooks are off: a gradient is taken, and the step before it is over. Whether its loss is to be
+    caught."""
     catch = losses.late()
     T.module_begin(sampled.GRAPH)
     T.module_end(sampled.GRAPH)

@@ -1,14 +1,14 @@
 """Losses, and whether gradients are finite: read where the script has evaluated them, and nowhere else.
 
 The loss of a step is held by a weak reference, so that its graph lives no longer than without us. It is read when the
-script has just waited and the loss is one of what it waited for, or is seen to be evaluated: a graph of it (mx.export_to_dot)
-then has no operation in it.
+script has just waited and the loss is one of what it waited for, or is seen to be evaluated: a graph of it
+(mx.export_to_dot) then has no operation in it.
 """
 
 import math
 import weakref
 
-from ... import guest, wire
+from ... import wire
 from ...timeline import T, now
 from . import sampled
 
@@ -80,10 +80,12 @@ def late():
 
 
 def _among(loss, things, level=0):
-    return any(
-        thing is loss or level < 2 and type(thing) in (list, tuple) and len(thing) < 64 and _among(loss, thing, level + 1)
-        for thing in things
-    )
+    for thing in things:
+        if thing is loss:
+            return True
+        if level < 2 and type(thing) in (list, tuple) and len(thing) < 64 and _among(loss, thing, level + 1):
+            return True
+    return False
 
 
 def _evaluated(loss):

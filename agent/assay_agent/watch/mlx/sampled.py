@@ -33,7 +33,7 @@ def install(mx, config):
 
 
 def phase(number):
-    """What a time counts to that a sampled step takes apart: the phase of that number, or in other steps the graph's."""
+    """What a time counts to that a sampled step takes apart: the phase of that number; in other steps the graph's."""
     return number if T.sync is not None and plain else GRAPH
 
 

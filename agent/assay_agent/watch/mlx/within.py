@@ -1,4 +1,5 @@
-"""Whether a function that MLX differentiates or compiles is under way on the training thread: what is called within it is part of it."""
+"""Whether a function that MLX differentiates or compiles is under way on the training thread: what is called within it
+is part of it."""
 
 from ...timeline import T
 

@@ -11,10 +11,14 @@ def install(torch, config):
     cls = torch.nn.Module
     compiling = compiling_test(torch)
 
-    @guest.hook
     def begin(module, mode=True):
+        # Each part of a model is asked as well: they are told from here.
+        return _outermost is None and begins(module, mode)
+
+    @guest.hook
+    def begins(module, mode):
         global _outermost
-        if _outermost is not None or compiling() or not T.on or not T.number and not T.over() or not T.mine():
+        if compiling() or not T.on or not T.number and not T.over() or not T.mine():
             return False
         _outermost = module
         if mode is False and module.__dict__.get("training"):

@@ -10,7 +10,7 @@ import sys
 from ... import guest, wire
 from ...timeline import T
 from ..imports import when_imported
-from . import numerics
+from . import device, numerics
 
 FORWARD = T.phase("forward", 30, "forward", "model and loss")
 _seen = {}  # signature -> [first step, count]
@@ -28,7 +28,11 @@ def install(torch, config):
 
     @guest.hook
     def begin(module, args, kwargs=None):
-        if state.busy or state.bare or not state.on or not grad_enabled() or not state.mine():
+        if state.busy or state.bare or not state.on:
+            return False
+        if not state.device.kind:
+            _look_where(torch, module)
+        if not grad_enabled() or not state.mine():
             return False
         _shapes(torch, module, args, kwargs)
         state.module_begin(FORWARD)
@@ -125,6 +129,26 @@ def _shapes(torch, module, args, kwargs):
     else:
         known[1] += 1
         known[2] = True
+
+
+_looked = 0
+
+
+@guest.hook
+def _look_where(torch, module):
+    """Where a model is that is called before anything is trained, if it ever is: where its first parameter is."""
+    global _looked
+    _looked += 1
+    if _looked > 1000 or numerics.overridden():
+        return
+    todo = [module]
+    while todo:
+        values = todo.pop().__dict__
+        for parameter in values.get("_parameters", {}).values():
+            if type(parameter) is torch.nn.Parameter and parameter.device.type != "meta":
+                T.use(device.of(torch, parameter.device.type))
+                return
+        todo += [m for m in values.get("_modules", {}).values() if m is not None]
 
 
 def _has_parameters(module):

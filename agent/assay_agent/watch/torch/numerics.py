@@ -131,7 +131,7 @@ def _look_at(roots, leaf):
         return
     with _torch._C.DisableTorchFunction():
         kind = root.device.type
-        trains_on(kind if leaf is None or kind != "cpu" else leaf.device.type)
+        trains_on(kind, None if leaf is None else leaf.device.type)
     if overridden():
         return
     root = _unwrapped(root)
@@ -153,21 +153,21 @@ def _look_at(roots, leaf):
         _thin()
 
 
-def trains_on(kind):
-    """A device of that type was seen in training, by a loss or by parameters. A loss may be worked out on the CPU while
-    the parameters are elsewhere: then that is the device."""
+def trains_on(kind, parameters=None):
+    """A device of that type was seen in training, by a loss; parameters: the type of theirs, where it was looked at. A
+    loss may be worked out on the CPU while the parameters are elsewhere: then that is the device."""
     global _kind
+    if parameters is not None:
+        _kind = parameters
     if kind == "cpu" and _kind:
         kind = _kind
-    elif kind != "cpu":
-        _kind = kind
     if T.device.kind != kind:
         T.device = Device(kind)  # where it cannot be asked, it is not asked again
         T.use(device.of(_torch, kind))
         T.lead("torch")
 
 
-_kind = ""  # the device that was seen last and is no CPU
+_kind = ""  # where parameters were when they were looked at last
 
 
 def _unwrapped(tensor):
@@ -300,8 +300,10 @@ def _look_where(optimizer):
     groups = [group["params"] for group in optimizer.param_groups]
     with _torch._C.DisableTorchFunction():
         kinds = {p.device.type for group in groups for p in group[:1] + group[-1:] if isinstance(p, _torch.Tensor)}
-    for kind in sorted(kinds - {"cpu"}) or sorted(kinds):
-        trains_on(kind)
+    for kind in (sorted(kinds - {"cpu"}) or sorted(kinds))[:1]:
+        trains_on(T.device.kind or kind, kind)
+        if kind != "cpu":
+            trains_on(kind)
 
 
 def waited():
