@@ -704,8 +704,6 @@ def test_a_window_that_slows_a_device_down_ends_sooner(monkeypatch, kind, took, 
     assert stopped[-1] == (60, "")
 
 
-
-
 # -- loops without a loader, and without an optimizer ------------------------------------------------------------------
 
 MODEL = """

@@ -113,7 +113,7 @@ def test_gradients_alone_make_the_steps(loop):
 def test_evaluation_between_two_updates_is_no_part_of_a_step(loop):
     gradients, update = loop.function(calls.GRADIENT), loop.function(calls.UPDATE)
     loop.T.work_begin(0)
-    for epoch in range(3):
+    for _ in range(3):
         for _ in range(4):
             gradients(took=6)
             update(took=3)
@@ -232,7 +232,7 @@ def test_a_device_that_counts_no_memory():
 
     for stats in (lambda: None, fails):
         place = Place(id=0, platform="cpu", device_kind="cpu", memory_stats=stats)
-        found = device.of(types.SimpleNamespace(devices=lambda: {place}))
+        found = device.of(types.SimpleNamespace(devices=lambda place=place: {place}))
         assert (found.kind, found.name, found.memory, found.limit, found.peak) == ("cpu", "", None, None, None)
 
 

@@ -22,6 +22,7 @@ _made = None  # (step, weak reference to its loss)
 _losses = []  # (step, value)
 _gradients = []  # (step, finite)
 _unread = 0
+_passed = 0  # that were not caught while the hooks were off
 _next = 0  # when the next loss is looked at, while the hooks are off
 _vain = 0  # looks at a loss that was not evaluated
 
@@ -69,14 +70,17 @@ def waited(things):
 def late():
     """While the hooks are off, as a step begins: the loss of the last one may have been evaluated by now. Whether this
     step's is to be caught: as many are as take READING of the time."""
-    global _next
+    global _next, _passed
     began = now()
     loss = None if _made is None else _made[1]()
     if loss is not None:
         if _evaluated(loss):
             _read(loss)
         _next = now() + int((now() - began + CATCHING) / READING)
-    return began >= _next
+    if began < _next:
+        _passed += 1
+        return False
+    return True
 
 
 def _among(loss, things, level=0):
@@ -139,7 +143,7 @@ def _leaves(tree, out):
 
 
 def _gather():
-    global _losses, _gradients, _unread
+    global _losses, _gradients, _unread, _passed
     losses, _losses = _losses, []
     if losses:
         wire.put(
@@ -155,3 +159,6 @@ def _gather():
     if _unread:
         n, _unread = _unread, 0
         wire.put({"ev": "loss_unread", "count": n})
+    if _passed:
+        n, _passed = _passed, 0
+        wire.put({"ev": "loss_passed", "count": n})

@@ -39,7 +39,7 @@ def phase(number):
 
 def number():
     """Of the step that is under way: the one before it is closed when its own optimizer steps."""
-    return T.number + len(getattr(T, "maybe", ())) + (1 if T.snapshot is None else 2)
+    return T.number + len(T.maybe) + (1 if T.snapshot is None else 2)
 
 
 def due(*arrays):
