@@ -18,7 +18,8 @@ func (b *builder) loop() {
 		return
 	}
 	l := &evidence.Loop{}
-	if slices.Contains([]string{evidence.ByOptimizer, evidence.ByHand, evidence.ByCompiled}, e.Steps) && len(b.p.steps) > 0 {
+	steps := []string{evidence.ByOptimizer, evidence.ByHand, evidence.ByCompiled}
+	if slices.Contains(steps, e.Steps) && len(b.p.steps) > 0 {
 		l.Steps = e.Steps
 	}
 	if slices.Contains([]string{evidence.ByLoader, evidence.ByLoop, evidence.ByScheduler, evidence.ByEvaluation},
