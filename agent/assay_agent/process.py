@@ -149,10 +149,27 @@ def _message(error):
     told = getattr(type(error).__str__, "__code__", None)
     try:
         # What a method of the script's would print, or change, it would do once more than without us.
-        return str(error) if told is None or not place.is_user(told) else "(its message is made by the script's own code)"
+        if told is not None and place.is_user(told):
+            return "(its message is made by the script's own code)"
+        return _without_traceback(str(error))
     except Exception as err:
         guest.pass_on(err)
         return "(its message could not be read)"
+
+
+def _without_traceback(text):
+    """A message of a worker's without the tracebacks in it, but for what the last of them ends in: which exception it
+    was."""
+    head = "Traceback (most recent call last):"
+    frames = text.rpartition(head)[2].splitlines()[1:]
+    ends = [line for line in frames if line.strip() and not line[0].isspace()]
+    if head not in text or not ends:
+        return text
+    before = text.partition(head)[0].strip()
+    for word in ("Original", "."):
+        if before.endswith(word):
+            before = before[: -len(word)].rstrip()
+    return (before.rstrip(":") + ": " if before else "") + ends[0]
 
 
 _after_fork = []

@@ -35,8 +35,9 @@ now = time.perf_counter_ns
 BY_HAND, BY_HAND_NS = 50, 20_000_000_000
 SHORT_EPOCH = 8  # steps; where no loader tells epochs, the ends of shorter ones are not looked at
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
-COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "outside",
-           "raw")
+BARE_LOOKS = 4  # with the hooks off, instruments are asked whether their window begins at one step in so many
+COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "raw",
+           "outside")
 
 # name: in figures, small letters, digits and _; order: among the phases of a step; title and doc: as a reader is
 # shown it.
@@ -68,13 +69,13 @@ class Timeline:
 
     def __init__(self):
         self.phases = [_rest]  # Phase, by number, as they were declared
+        self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
         self.open_hooks = []  # (number, timeline) -> kind of step, or None
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
         self.unseen = None  # () -> whether there is an optimizer whose step was compiled, so that no hook sees it
         self.moved = None  # () -> whether parameters have changed since the first one
-        self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
         # (framework): one that computes by another updates; true where the other takes the update for its own's
         self.update_hooks = []
         self.reset()
@@ -302,6 +303,8 @@ class Timeline:
         synchronised, or ""."""
         self.sync = None
         self.sampled = number % SYNC_EVERY == 0 if self.blocks is None else self.blocks.step(number, self)
+        if self.bare and number % BARE_LOOKS and not self.active:
+            return ""
         self.active = self.run_hooks(self.open_hooks, number, self) or ""
         if self.active or self.device.synchronize is None or not self.sampled:
             return self.active
@@ -348,16 +351,17 @@ class Timeline:
         kind = "" if self.blocks is None else self.blocks.of(self.number)
         raw = self.ended - self.ended_before if self.ended_before else 0
         self.ended_before = self.ended
-        self.rows.append((self.number, step.start, t - step.start, () if kind in ("bare", "edge") else step.acc,
+        self.rows.append((self.number, step.start, t - step.start, () if kind and not self.kind else step.acc,
                           self.epoch, step.micro, step.evals, self.kind or kind, step.live, step.pool, len(step.opts),
-                          self.outside, raw))
+                          raw, self.outside))
         self.outside_before += self.outside
         self.outside = 0
         self.counts["step"] += 1
         if self.number == 1:
             self.begun = t
             self.sender_before = wire.sender_ns()
-        self.run_hooks(self.close_hooks, self.number, step, self)
+        if self.active or not self.bare or not self.number & self.number - 1:  # powers of two: news of the loop's length
+            self.run_hooks(self.close_hooks, self.number, step, self)
         wire.wake()
         if self.limit_steps and self.number >= self.limit_steps:
             self.stop("after %d steps, as asked (--steps)" % self.number)

@@ -135,6 +135,9 @@ def test_a_device_is_waited_for_at_both_ends_of_a_block(training):
     assert {(e["ns"] - e["outside"]) / e["steps"] for e in loop.blocks()} == {8 * MS}
     kinds = collections.Counter(r["kind"] for r in loop.rows())
     assert 5 < kinds["sync"] < 60, "seldom"
+    for row in loop.rows():
+        known = row["kind"] not in ("bare", "edge")
+        assert sum(row["phases"]) == (row["total"] if known else 0), "the split is of synchronised steps"
 
 
 def test_an_instrument_in_a_block_is_said(training):

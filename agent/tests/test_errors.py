@@ -95,7 +95,7 @@ def work(x):
 try:
     work(1)
 except ZeroDivisionError:
-    said = "Caught ZeroDivisionError in DataLoader worker process 0.\\\\nOriginal " + traceback.format_exc()
+    said = "Caught ZeroDivisionError in DataLoader worker process 0.\\nOriginal " + traceback.format_exc()
 call = library('''def call(said):
     raise ZeroDivisionError(said)
 ''')
@@ -200,6 +200,9 @@ def test_where_it_failed(python, minor, tmp_path):
         (error,) = [e for e in events if e["ev"] == "error"]
         assert error["where"] == "%s:%d" % (script, line), name
         assert 'script.py", line %d' % line in bare.stderr, name
+        if name == "worker of a loader":
+            assert error["text"] == ("Caught ZeroDivisionError in DataLoader worker process 0: "
+                                     "ZeroDivisionError: division by zero")
         assert not [e for e in events if e["ev"] == "trouble"], name
 
 

@@ -243,6 +243,11 @@ def test_epochs_tell_what_the_device_holds(said):
     )
     assert said[1] == {"ev": "peak", "live": 5, "pool": 6, "source": "abacus.most"}
     said.clear()
+    timeline.T.on = False
+    memory._epoch(2, timeline.T)
+    assert (said[0]["live"], said[0]["pool"]) == (-1, -1), "at goodbye the model may be gone already"
+    timeline.T.on = True
+    said.clear()
     timeline.T.device = Device("cpu")
     memory._epoch(1, timeline.T)
     assert (said[0]["live"], said[0]["pool"]) == (-1, -1) and len(said) == 1

@@ -2,6 +2,7 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -582,6 +583,127 @@ def test_a_warning_of_another_detour(watch):
     assert seen.one("fallback")["operator"].startswith("linalg")
 
 
+TOGGLE = """
+    import torch
+    from assay_agent.watch import blocks
+    from assay_agent.timeline import T
+    Module, Tensor = torch.nn.Module, torch.Tensor
+    def stands():
+        inherited = [name for name in ("item", "tolist", "cpu", "numpy") if name in Tensor.__dict__]
+        return Module.__call__ is Module._wrapped_call_impl, Module.__call__.__closure__ is not None, len(inherited)
+    """
+
+
+def test_hooks_that_are_off_are_gone(watch):
+    seen = watch(
+        TOGGLE
+        + """
+    print(*stands())
+    before = Tensor.item, Tensor.cpu
+    blocks.switch(False); T.bare = True
+    print(*stands(), Tensor.item is before[0], Tensor.cpu is before[1], Tensor.item.__objclass__.__name__)
+    x = torch.nn.Linear(2, 1)(torch.ones(2)).item()
+    blocks.switch(True); T.bare = False
+    print(*stands())
+    blocks.switch(False); blocks.switch(False); blocks.switch(True); blocks.switch(True)
+    print(*stands())
+    """
+    )
+    assert seen.printed == [
+        "True True 4",
+        "True False 0 True True TensorBase",
+        "True True 4",
+        "True True 4",
+    ]
+    assert seen.all("trouble") == []
+
+
+def test_what_the_script_puts_there_stays(watch):
+    seen = watch(
+        TOGGLE
+        + """
+    def theirs(self, *args, **kwargs):
+        return self.forward(*args, **kwargs)
+    def item(self):
+        return 7
+    blocks.switch(False)
+    ours = Module.__call__
+    Module.__call__ = theirs
+    Tensor.item = item
+    blocks.switch(True)
+    print(Module.__call__ is theirs, Tensor.item is item, torch.ones(1).item())
+    Module.__call__ = ours
+    del Tensor.item
+    blocks.switch(False)
+    blocks.switch(True)
+    print(*stands())
+    Module.__call__ = theirs
+    blocks.switch(False)
+    print(Module.__call__ is theirs)
+    """
+    )
+    assert seen.printed == ["True True 7", "True True 4", "True"]
+
+
+def test_a_compiled_model_is_not_changed_again(watch):
+    seen = watch(
+        TOGGLE
+        + """
+    from torch._dynamo.utils import counters
+    model = torch.nn.Linear(2, 1)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    net = torch.compile(model, backend="eager")
+    criterion = torch.compile(lambda a: (a * a).mean(), backend="eager")
+    for on in (True, False) * 4:
+        blocks.switch(on); T.bare = not on
+        for _ in range(3):
+            loss = criterion(net(torch.ones(4, 2)))
+            opt.zero_grad(); loss.backward(); opt.step()
+        print(stands()[1], dict(counters["frames"]), dict(counters["graph_break"]))
+    """
+    )
+    assert set(seen.printed) == {"False {'total': 2, 'ok': 2} {}"}
+    assert seen.all("trouble") == []
+
+
+def test_losses_are_read_with_the_hooks_off(watch):
+    """All of them, where reading one takes less than half a per cent of a step; those that are passed over are counted."""
+    code = (
+        TRAIN
+        + """
+    from assay_agent.timeline import T
+    from assay_agent.watch.torch import numerics
+    T.bare = True
+    numerics.READING = %s
+    train(3)
+    """
+    )
+    every = watch(code % "1e9")
+    assert len([v for e in every.all("loss") for v in e["value"]]) == 30 and every.all("loss_passed") == []
+    some = watch(code % "1e-9")
+    read = sum(len(e["value"]) for e in some.all("loss"))
+    assert read == 1 and sum(e["count"] for e in some.all("loss_passed")) == 29
+    assert all(e["count"] for e in some.all("loss_passed"))
+
+
+@pytest.mark.parametrize("kind, took, ends", [("cuda", 0.7, True), ("cuda", 0.3, False), ("cpu", 0.7, False)])
+def test_a_window_that_slows_a_device_down_ends_sooner(monkeypatch, kind, took, ends):
+    """Twenty steps are enough where the engine takes more than 0.4 s of them; of a step of 10 ms these are 0.2 s."""
+    from assay_agent.watch.torch import profile
+
+    stopped, t = [], SimpleNamespace(device=SimpleNamespace(kind=kind))
+    monkeypatch.setattr(profile, "stop", lambda why, number=None: stopped.append((number, why)))
+    monkeypatch.setattr(profile.time, "perf_counter", lambda: 100.0 + took)
+    for name, value in (("_state", "on"), ("_first", 11), ("_began", 100.0), ("_pace", 0.01)):
+        monkeypatch.setattr(profile, name, value)
+    profile._close(29, None, t)
+    assert stopped == []
+    profile._close(30, None, t)
+    assert bool(stopped) == ends and (not ends or stopped[0][0] == 30 and "20 are enough" in stopped[0][1])
+    profile._close(60, None, t)
+    assert stopped[-1] == (60, "")
+
+
 # -- loops without a loader, and without an optimizer ------------------------------------------------------------------
 
 MODEL = """
@@ -813,106 +935,3 @@ def test_the_device_of_a_model_that_is_only_called(watch):
     assert seen.one("device")["type"] == "cpu" and seen.all("steps") == []
     loop = seen.one("loop")
     assert (loop["module"], loop["backward"]) == (False, False)
-
-
-TOGGLE = """
-    import torch
-    from assay_agent.watch import blocks
-    from assay_agent.timeline import T
-    Module, Tensor = torch.nn.Module, torch.Tensor
-    def stands():
-        inherited = [name for name in ("item", "tolist", "cpu", "numpy") if name in Tensor.__dict__]
-        return Module.__call__ is Module._wrapped_call_impl, Module.__call__.__closure__ is not None, len(inherited)
-    """
-
-
-def test_hooks_that_are_off_are_gone(watch):
-    seen = watch(
-        TOGGLE
-        + """
-    print(*stands())
-    before = Tensor.item, Tensor.cpu
-    blocks.switch(False); T.bare = True
-    print(*stands(), Tensor.item is before[0], Tensor.cpu is before[1], Tensor.item.__objclass__.__name__)
-    x = torch.nn.Linear(2, 1)(torch.ones(2)).item()
-    blocks.switch(True); T.bare = False
-    print(*stands())
-    blocks.switch(False); blocks.switch(False); blocks.switch(True); blocks.switch(True)
-    print(*stands())
-    """
-    )
-    assert seen.printed == [
-        "True True 4",
-        "True False 0 True True TensorBase",
-        "True True 4",
-        "True True 4",
-    ]
-    assert seen.all("trouble") == []
-
-
-def test_what_the_script_puts_there_stays(watch):
-    seen = watch(
-        TOGGLE
-        + """
-    def theirs(self, *args, **kwargs):
-        return self.forward(*args, **kwargs)
-    def item(self):
-        return 7
-    blocks.switch(False)
-    ours = Module.__call__
-    Module.__call__ = theirs
-    Tensor.item = item
-    blocks.switch(True)
-    print(Module.__call__ is theirs, Tensor.item is item, torch.ones(1).item())
-    Module.__call__ = ours
-    del Tensor.item
-    blocks.switch(False)
-    blocks.switch(True)
-    print(*stands())
-    Module.__call__ = theirs
-    blocks.switch(False)
-    print(Module.__call__ is theirs)
-    """
-    )
-    assert seen.printed == ["True True 7", "True True 4", "True"]
-
-
-def test_a_compiled_model_is_not_changed_again(watch):
-    seen = watch(
-        TOGGLE
-        + """
-    from torch._dynamo.utils import counters
-    model = torch.nn.Linear(2, 1)
-    opt = torch.optim.SGD(model.parameters(), lr=0.1)
-    net = torch.compile(model, backend="eager")
-    criterion = torch.compile(lambda a: (a * a).mean(), backend="eager")
-    for on in (True, False) * 4:
-        blocks.switch(on); T.bare = not on
-        for _ in range(3):
-            loss = criterion(net(torch.ones(4, 2)))
-            opt.zero_grad(); loss.backward(); opt.step()
-        print(stands()[1], dict(counters["frames"]), dict(counters["graph_break"]))
-    """
-    )
-    assert set(seen.printed) == {"False {'total': 2, 'ok': 2} {}"}
-    assert seen.all("trouble") == []
-
-
-def test_losses_are_read_with_the_hooks_off(watch):
-    """All of them, where reading one takes less than half a per cent of a step; those that are passed over are counted."""
-    code = (
-        TRAIN
-        + """
-    from assay_agent.timeline import T
-    from assay_agent.watch.torch import numerics
-    T.bare = True
-    numerics.READING = %s
-    train(3)
-    """
-    )
-    every = watch(code % "1e9")
-    assert len([v for e in every.all("loss") for v in e["value"]]) == 30 and every.all("loss_passed") == []
-    some = watch(code % "1e-9")
-    read = sum(len(e["value"]) for e in some.all("loss"))
-    assert read == 1 and sum(e["count"] for e in some.all("loss_passed")) == 29
-    assert all(e["count"] for e in some.all("loss_passed"))

@@ -6,15 +6,22 @@ import pytest
 
 import pair
 from assay_agent import timeline, wire
-from assay_agent.watch.jax import calls, compiles, device
+from assay_agent.watch.jax import calls, compiles, device, waits
 
 PYTHON = pair.python_with("jax", "ASSAY_JAX_PYTHON")
-real = pytest.mark.skipif(
-    PYTHON is None, reason="jax and optax are not installed; ASSAY_JAX_PYTHON names a Python that has them"
-)
+
+
+def real(test):
+    """With JAX: some seconds each."""
+    reason = "jax and optax are not installed; ASSAY_JAX_PYTHON names a Python that has them"
+    return pytest.mark.full_set(pytest.mark.skipif(PYTHON is None, reason=reason)(test))
 
 
 # -- without JAX ----------------------------------------------------------------------------------------------------------
+
+
+class Place(types.SimpleNamespace):
+    __hash__ = object.__hash__
 
 
 class Array:
@@ -24,7 +31,7 @@ class Array:
         self.shape, self.dtype, self.platform = shape, types.SimpleNamespace(kind=kind), platform
 
     def devices(self):
-        return {types.SimpleNamespace(id=0, platform=self.platform, device_kind=self.platform, memory_stats=dict)}
+        return {Place(id=0, platform=self.platform, device_kind=self.platform, memory_stats=dict)}
 
 
 @pytest.fixture
@@ -50,8 +57,6 @@ def loop(monkeypatch):
         monkeypatch.setattr(calls, name, 0)
     monkeypatch.setattr(calls, "_gave", None)
     monkeypatch.setattr(calls, "_above", "")
-    for name in ("function_of_gradients", "function_that_updates"):
-        pass
     kept = []
 
     def function(role):
@@ -72,7 +77,7 @@ def loop(monkeypatch):
 def rows(T):
     """(length, of it each phase, what belonged to no step) of each step."""
     T.finish()
-    return [(row[2], row[3], row[11]) for row in T.rows]
+    return [(row[2], row[3], row[-1]) for row in T.rows]
 
 
 def test_a_function_that_updates_makes_the_steps(loop):
@@ -108,7 +113,7 @@ def test_gradients_alone_make_the_steps(loop):
 def test_evaluation_between_two_updates_is_no_part_of_a_step(loop):
     gradients, update = loop.function(calls.GRADIENT), loop.function(calls.UPDATE)
     loop.T.work_begin(0)
-    for epoch in range(3):
+    for _ in range(3):
         for _ in range(4):
             gradients(took=6)
             update(took=3)
@@ -116,7 +121,7 @@ def test_evaluation_between_two_updates_is_no_part_of_a_step(loop):
             gradients(took=1000)  # of what it is evaluated on
     found = rows(loop.T)
     assert [total for total, _, _ in found] == [9] * 12 and all(sum(acc) == total for total, acc, _ in found)
-    assert sum(outside for _, _, outside in found) == 4000, "the last epoch's is over when the script is"
+    assert sum(outside for _, _, outside in found) == 5000, "what comes after the last is no step's either"
 
 
 def test_batches_gathered_for_one_update(loop):
@@ -126,7 +131,8 @@ def test_batches_gathered_for_one_update(loop):
         for _ in range(3):
             gradients(took=2)
         update(took=1)
-    assert [(total, outside) for total, _, outside in rows(loop.T)] == [(7, 0)] * 4
+    # Before the first update nothing tells batches from steps.
+    assert [(total, outside) for total, _, outside in rows(loop.T)][-3:] == [(7, 0)] * 3
 
 
 def test_two_functions_that_update_in_turn_are_one_step(loop):
@@ -193,6 +199,7 @@ def test_what_is_compiled(loop, monkeypatch):
     loop.T.mine()
     loop.clock[0] = 100
     compiles._heard(compiles.TRACE[0], 30e-9, fun_name="train")
+    loop.clock[0] = 160
     compiles._heard(compiles.COMPILE, 50e-9, fun_name="jit(train)")
     compiles._heard("/jax/another", 1.0)
     step(took=11)
@@ -203,7 +210,7 @@ def test_what_is_compiled(loop, monkeypatch):
     compiles._gather()
     assert len(loop.said) == said, "once"
     names = [p.name for p in loop.T.phases]
-    assert [acc[names.index("compile")] for _, acc, _ in rows(loop.T)] == [50, 0]
+    assert [acc[names.index("compile")] for _, acc, _ in rows(loop.T)] == [80, 0]
 
 
 @pytest.mark.parametrize("platform, version, kind", [
@@ -211,7 +218,7 @@ def test_what_is_compiled(loop, monkeypatch):
     ("METAL", "", "metal")])
 def test_the_device(platform, version, kind):
     stats = {"bytes_in_use": 5, "peak_bytes_in_use": 9, "bytes_limit": 100, "pool_bytes": 8, "peak_pool_bytes": 10}
-    place = types.SimpleNamespace(id=0, platform=platform, device_kind="A name", memory_stats=lambda: stats,
+    place = Place(id=0, platform=platform, device_kind="A name", memory_stats=lambda: stats,
                                   client=types.SimpleNamespace(platform_version=version))
     found = device.of(types.SimpleNamespace(devices=lambda: {place}))
     assert (found.kind, found.name, found.synchronize) == (kind, "A name", None)
@@ -224,8 +231,8 @@ def test_a_device_that_counts_no_memory():
         raise NotImplementedError
 
     for stats in (lambda: None, fails):
-        place = types.SimpleNamespace(id=0, platform="cpu", device_kind="cpu", memory_stats=stats)
-        found = device.of(types.SimpleNamespace(devices=lambda: {place}))
+        place = Place(id=0, platform="cpu", device_kind="cpu", memory_stats=stats)
+        found = device.of(types.SimpleNamespace(devices=lambda place=place: {place}))
         assert (found.kind, found.name, found.memory, found.limit, found.peak) == ("cpu", "", None, None, None)
 
 
@@ -304,7 +311,6 @@ for epoch in range(3):
 """)
     assert seen.column("number") == list(range(1, 25)) and [s for s, _ in seen.losses()] == list(range(1, 25))
     assert sum(1 for outside in seen.column("outside") if outside) == 2
-    assert list(map(sum, zip(*(seen.column(name) for name in seen.all("steps")[-1]["phases"])))) != []
 
 
 @real
@@ -314,12 +320,12 @@ import inspect, pickle, sys, warnings
 from functools import partial
 @partial(jax.jit, static_argnames="twice", donate_argnums=0)
 def f(x, twice=False): return x * (2 if twice else 1)
-print(type(f), f, inspect.signature(f), sorted(vars(f)), f.__name__, f.__module__)
+print(type(f), str(f)[:30], inspect.signature(f), sorted(vars(f)), f.__name__, f.__module__)
 print(f.lower(jnp.ones(3)).as_text()[:60], f.trace(jnp.ones(3)).jaxpr, f.eval_shape(jnp.ones(3)))
 c = f.lower(jnp.ones(3)).compile(); print(c(jnp.ones(3)), c(jnp.ones(3)))
 print(jax.vmap(f)(jnp.ones((2, 3))), jax.grad(lambda x: f(x).sum())(jnp.ones(2)), f(jnp.ones(2), twice=True))
-print(jax.tree.structure({"f": f}), pickle.loads(pickle.dumps(np.sum)), f._cache_size()); f.clear_cache(); print(f._cache_size())
-print(optax.apply_updates, optax.apply_updates.__module__, pickle.loads(pickle.dumps(optax.apply_updates)) is optax.apply_updates)
+print(jax.tree.structure({"f": f}), f._cache_size()); f.clear_cache(); print(f._cache_size())
+print(optax.apply_updates.__qualname__, optax.apply_updates.__module__, pickle.loads(pickle.dumps(optax.apply_updates)) is optax.apply_updates)
 for name in "item tolist __float__ __array__ block_until_ready".split():
     print(name, getattr(jax.Array, name, None) is not None, type(jnp.ones(()).__class__.__dict__.get(name)).__name__ == "x")
 print(jax.block_until_ready((jnp.ones(2), 3)), jax.device_get({"a": jnp.ones(2)}), jnp.ones(()).block_until_ready().item())
@@ -356,8 +362,7 @@ jax.config.update("jax_debug_nans", False)
 for i in range(5): p = update(p)
 print(np.asarray(p["one"]).tobytes().hex())
 """)
-    # Within the block JAX's own check is the hook of that thread, and ours is not called.
-    assert len(seen.column("number")) in (15, 16)
+    assert len(seen.column("number")) == 20
 
 
 @real
@@ -370,3 +375,29 @@ print(np.asarray(p["one"]).tobytes().hex())
 """)
     rows = {row[0]: row for e in seen.all("compiles") for row in e["rows"]}
     assert rows["update"][1] == 8 and rows["update"][5] is True and len(seen.column("number")) == 8
+
+
+def test_what_is_switched_off(monkeypatch):
+    """The methods are the class's own again; what the script has put there stays, and so does what reads losses."""
+
+    class Owner:
+        def wait(self):
+            pass
+
+        def other(self):
+            pass
+
+        def item(self):
+            pass
+
+    theirs = {name: Owner.__dict__[name] for name in ("wait", "other", "item")}
+    monkeypatch.setattr(waits, "_put", [])
+    ours = {name: (lambda self: None) for name in theirs}
+    for name, made in ours.items():
+        waits._watch(Owner, name, made)
+    scripts = Owner.other = lambda self: 1
+    waits.switch(False)
+    assert (Owner.wait, Owner.other, Owner.item) == (theirs["wait"], scripts, ours["item"])
+    waits.switch(True)
+    waits.switch(True)
+    assert (Owner.wait, Owner.other, Owner.item) == (ours["wait"], scripts, ours["item"])

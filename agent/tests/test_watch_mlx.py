@@ -1,4 +1,4 @@
-"""MLX under the agent: on a Mac's GPU or, as here, on a CPU. What a script gives is the oracle: the same without the agent."""
+"""MLX under the agent: on a Mac's GPU or, as here, on a CPU. The oracle is what a script gives without the agent."""
 
 import difflib
 import importlib.util
@@ -29,7 +29,7 @@ def _python():
 
 
 PYTHON = _python()
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="mlx is not installed; ASSAY_MLX_PYTHON names a Python that has it")
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="mlx is not installed: ASSAY_MLX_PYTHON names a Python")
 
 MODEL = """
 import mlx.core as mx, mlx.nn as nn, mlx.optimizers as optim
@@ -55,9 +55,10 @@ model, opt = Net(), optim.Adam(1e-2)
 xs, ys = mx.random.normal((64, 8)), mx.random.randint(0, 4, (64,))
 mx.eval(model.parameters(), xs, ys)
 """
+# Fewer than after which blocks with the hooks off begin (watch/blocks.py), and enough for a step that is taken apart.
 PLAIN = MODEL + """
 grad = nn.value_and_grad(model, loss_of)
-for step in range(45):
+for step in range(38):
     at = 16 * (step % 4)
     loss, grads = grad(model, xs[at:at + 16], ys[at:at + 16])
     opt.update(model, grads)
@@ -154,13 +155,16 @@ PHASES = ("forward", "graph", "backward", "optimizer", "evaluation", "rest")
 
 
 def assert_sums(seen):
-    assert [sum(parts) for parts in zip(*(seen.column(p) for p in PHASES))] == seen.column("total")
+    """The parts of a step add up to it; of one with the hooks off none is told."""
+    sums = [sum(parts) for parts in zip(*(seen.column(p) for p in PHASES))]
+    for whole, total, kind in zip(sums, seen.column("total"), seen.column("kind")):
+        assert whole == (0 if kind in ("bare", "edge") else total)
 
 
 def test_a_plain_loop(plain):
     assert plain.bare[0] == 0 and not plain.all("trouble")
     assert plain.all("framework")[0]["name"] == "mlx"
-    assert plain.column("number") == list(range(1, 46))
+    assert plain.column("number") == list(range(1, 39))
     assert_sums(plain)
 
 
@@ -175,8 +179,8 @@ def test_a_sampled_step_is_taken_apart_and_no_other(plain):
 
 
 def test_every_loss_that_was_evaluated_is_read(plain):
-    losses, printed = plain.losses(), [line.split() for line in plain.bare[1].splitlines()[:5]]
-    assert sorted(losses) == list(range(1, 46))
+    losses, printed = plain.losses(), [line.split() for line in plain.bare[1].splitlines()[:4]]
+    assert sorted(losses) == list(range(1, 39))
     for step, text in printed:
         assert losses[int(step) + 1] == float.fromhex(text)
     assert all(finite for e in plain.all("gradients") for finite in e["finite"])
@@ -185,7 +189,7 @@ def test_every_loss_that_was_evaluated_is_read(plain):
 def test_waits_by_line(plain):
     lines = {line.rpartition("# ")[2]: str(n) for n, line in enumerate(PLAIN.splitlines(), 1) if "  # " in line}
     waits = plain.waits()
-    assert waits["mx.eval", lines["evaluates"]] == (45, 45) and waits["float(array)", lines["prints"]] == (5, 5)
+    assert waits["mx.eval", lines["evaluates"]] == (38, 38) and waits["float(array)", lines["prints"]] == (4, 4)
 
 
 def test_inputs_and_memory(plain):
@@ -254,8 +258,8 @@ def test_functional_loops_by_hand():
 
 def test_a_script_that_reads_the_allocator_is_left_alone():
     seen = see(PLAIN.replace("show(model.parameters())", "assert mx.get_peak_memory() > 0", 1))
-    assert set(seen.column("kind")) == {""} and "reads the memory" in seen.all("unseen")[-1]["phases"]["forward"]
-    assert sorted(seen.losses()) == list(range(1, 46))
+    assert "sync" not in seen.column("kind") and "reads the memory" in seen.all("unseen")[-1]["phases"]["forward"]
+    assert sorted(seen.losses()) == list(range(1, 39))
 
 
 def test_limits_are_told():
@@ -365,7 +369,8 @@ def test_hooks_off_and_on_again(code):
     assert_sums(seen)
     waited = [t > 0 for t in seen.column("evaluation")]
     assert not any(waited[10:19]) and all(waited[:9]) and all(waited[21:])
-    assert set(seen.losses()) >= ({30} if code is not PLAIN else set(range(1, 10)) | set(range(23, 46)))
+    evaluated = {10, 20, 30} if code is not PLAIN else set(range(1, 39))
+    assert set(seen.losses()) <= evaluated and len(set(seen.losses())) > len(evaluated) / 2
 
 
 def test_compiling_disabled():
@@ -380,7 +385,7 @@ def test_two_models_in_turn():
     seen = see(MODEL + """
     other, rate = Net(), optim.SGD(1e-3)
     one, two = nn.value_and_grad(model, loss_of), nn.value_and_grad(other, loss_of)
-    for step in range(45):
+    for step in range(38):
         a, grads = one(model, xs[:16], ys[:16])
         opt.update(model, grads)
         b, grads = two(other, xs[:16], ys[:16])
@@ -389,7 +394,7 @@ def test_two_models_in_turn():
     show(model.parameters())
     show(other.parameters())
     """.replace("\n    ", "\n"))
-    assert not seen.all("trouble") and seen.column("number") == list(range(1, 46))
+    assert not seen.all("trouble") and seen.column("number") == list(range(1, 39))
     assert set(seen.column("opts")) == {2}
 
 
@@ -416,13 +421,13 @@ def test_other_plain_loops(step):
     compiled = mx.compile(lambda x, y: grad(model, x, y), inputs=model.state, outputs=model.state)
     def halves(x, y):  # only the gradient is compiled
         return compiled(x, y)
-    for i in range(45):
+    for i in range(38):
         STEP
     show(model.parameters())
     """.replace("\n    ", "\n").replace("STEP", step))
     assert seen.bare[0] == 0, seen.bare[2]
     assert not seen.all("trouble")
-    assert seen.column("number") == list(range(1, 46)) and set(seen.column("micro")) == {1}, step
+    assert seen.column("number") == list(range(1, 39)) and set(seen.column("micro")) == {1}, step
     split = [t for name in ("forward", "backward", "optimizer") for t in seen.column(name)]
     whole = seen.all("unseen")[-1]["phases"].get("forward", "")
     assert any(split) == (whole == "") or "apply_gradients" in whole

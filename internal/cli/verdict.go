@@ -144,9 +144,9 @@ func runVerdict(env *Env, opts verdictOptions, args []string) error {
 // aimOfVerdict says for which release a verdict is given, that of the run that names the subject, and where the project
 // here aims at another one by now.
 func aimOfVerdict(env *Env, rep *verdict.Report, run *evidence.Run) error {
-	rep.Torch, rep.From = run.Target.Release, "as it ran"
-	if run.Target.Framework != "torch" {
-		rep.Torch, rep.From = "", "the run shows no PyTorch"
+	rep.Torch, rep.From = "", "the run shows no PyTorch"
+	if name, release := run.Target.Computes(); name == "torch" { // Keras may compute by it
+		rep.Torch, rep.From = release, "as it ran"
 	}
 	if double := run.Target.Double; double != nil {
 		rep.Torch, rep.From = double.Release, "as it was rehearsed"

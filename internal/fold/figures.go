@@ -633,6 +633,8 @@ func (b *builder) memory() {
 	}
 	if p.peak.Pool > 0 {
 		pool, poolNote = max(pool, p.peak.Pool), p.peak.Source
+	} else if p.peak.Live > pool && pool >= 0 { // the readings have missed its peak
+		pool, poolNote = p.peak.Live, "at least: "+p.peak.Source+", which counts what is in use without the cache"
 	}
 	none := "the device is the CPU: it has no allocator that counts; see the resident memory"
 	switch device := b.run.Target.Device; device {

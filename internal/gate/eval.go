@@ -856,11 +856,15 @@ func noRun(device, other string) string {
 // again is the command that would make another run like this one.
 func again(run *evidence.Run) string { return RunOn(run, Device(run)) }
 
-// RunOn is the command that would run the subject on a device.
+// RunOn is the command that would run the subject on a device; in words where another framework would have to compute.
 func RunOn(run *evidence.Run, device string) string {
 	var b strings.Builder
 	b.WriteString("assay run")
+	framework, _ := run.Target.Computes()
 	switch {
+	case (device == "mps" || device == "double") && (framework == "jax" || framework == "tensorflow"):
+		return "the same training in PyTorch, under assay run --on " + device // MPS is PyTorch's
+	case strings.Contains(device, "-"): // jax-mps, mlx-cpu: the script and its environment choose it
 	case device == "mlx":
 		return "the same training in MLX on a Mac's GPU, under assay run"
 	case device != "":

@@ -242,6 +242,7 @@ func mlflowDescribe(e Entry, run *evidence.Run) (params, tags []mlflowPair) {
 	add(&params, "asked", run.Target.Asked)
 	add(&params, "device", run.Target.Device)
 	add(&params, run.Target.Framework, run.Target.Release)
+	add(&params, run.Target.Backend, run.Target.BackendRelease)
 	add(&params, "python", run.Target.Python)
 	if d := run.Target.Double; d != nil {
 		add(&params, "double.torch", d.Release)

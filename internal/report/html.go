@@ -644,7 +644,8 @@ func aboutRun(run *evidence.Run) table {
 	add("command", command)
 	switch {
 	case run.Target.Framework != "":
-		add(run.Target.Framework, declared(run.Target.Release, strings.TrimPrefix(p.Build+", declared by the package",
+		release := strings.TrimPrefix(run.Target.With(), run.Target.Framework+" ")
+		add(run.Target.Framework, declared(release, strings.TrimPrefix(p.Build+", declared by the package",
 			", ")))
 	default:
 		add("framework", missing("no process imported one that the agent knows"))

@@ -755,10 +755,19 @@ func waiting(p evidence.SyncPoint) string {
 	return "yes"
 }
 
+// computedBy reports whether one of the frameworks computed the steps.
+func computedBy(run *evidence.Run, frameworks ...string) bool {
+	name, _ := run.Target.Computes()
+	return slices.Contains(frameworks, name)
+}
+
 // noRetained says why no tensor is listed that outlives its step.
 func noRetained(run *evidence.Run) string {
 	if run.Target.Framework == "mlx" {
 		return "not looked for: MLX's arrays are not told apart by the lines that make them"
+	}
+	if computedBy(run, "jax", "tensorflow") {
+		return "not looked for: PyTorch's tensors alone are told apart by the lines that make them"
 	}
 	return orElse(unseen(run), "none was seen")
 }
@@ -769,6 +778,9 @@ func noFallbacks(run *evidence.Run) string {
 	}
 	if run.Target.Framework == "mlx" { // an operator without a kernel for the GPU raises
 		return "none possible: MLX computes where it is told to, or raises"
+	}
+	if computedBy(run, "jax", "tensorflow") && run.Target.Device != "cpu" {
+		return "not known: PyTorch alone says which operators it runs on the CPU"
 	}
 	if run.Target.Device == "cpu" {
 		return "none possible: the run was on the CPU"

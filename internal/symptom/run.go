@@ -18,8 +18,8 @@ func (asked For) Run(name string, run *evidence.Run) *Report {
 	s := newScanner(name)
 	s.asked = asked
 	c := &s.rep.Context
-	if run.Target.Framework == "torch" {
-		c.Torch = run.Target.Release
+	if name, release := run.Target.Computes(); name == "torch" {
+		c.Torch = release
 	}
 	if d := run.Target.Double; d != nil {
 		c.Torch, c.MacOS = d.Release, d.MacOS

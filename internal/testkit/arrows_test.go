@@ -173,13 +173,14 @@ func goImports(t *testing.T) map[string][]string {
 var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za-z0-9_.]*)|from[ \t]+([A-Za-z_][A-Za-z0-9_.]*)[ \t]+import)`)
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch,
-// which the script has imported before. difflib, select and signal are attempt.py's, whose process is assay's own; dis
-// inspect and random are imported where the framework has done so long before.
+// jax, optax, keras and tensorflow, which the script has imported before. difflib, select and signal are attempt.py's,
+// whose process is assay's own; dis, inspect and random are imported where the framework has done so long before.
 var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib",
 	"ctypes", "difflib", "dis", "functools", "gc",
-	"importlib", "inspect", "itertools", "json", "linecache", "math", "multiprocessing", "os", "platform",
-	"random", "re", "resource", "select", "signal", "sitecustomize",
-	"socket", "struct", "sys", "threading", "time", "torch", "tracemalloc", "types", "warnings", "weakref"}
+	"importlib", "inspect", "itertools", "jax", "json", "keras", "linecache", "math", "multiprocessing", "optax", "os",
+	"platform", "random", "re", "resource", "select", "signal", "sitecustomize",
+	"socket", "struct", "sys", "tensorflow", "threading", "time", "torch", "tracemalloc", "types", "warnings",
+	"weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
 // process its import.

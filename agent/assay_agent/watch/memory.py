@@ -107,7 +107,7 @@ def _nothing():
 
 
 def _epoch(epoch, timeline):
-    live, pool = _account()
+    live, pool = _account() if timeline.on else (-1, -1)  # at goodbye what was trained is gone
     wire.put(
         {"ev": "epoch", "number": epoch, "step": timeline.number, "live": live, "pool": pool, "resident": resident()}
     )

@@ -43,6 +43,12 @@ def install(jax, config):
 
     _clean = core.trace_state_clean
     _array = arrays(jax)
+    if not hasattr(api, "_post_hook_state"):
+        wire.trouble("JAX %s is older than what is watched, 0.10: its steps are not seen" % jax.__version__)
+        return
+    for function in (ad.linearize, pjit._get_fastpath_data):
+        code = function.__code__
+        _places.update((name, at) for at, name in enumerate(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]))
     ad.linearize = guest.around(ad.linearize, differentiates, None)
     api.VJP.__call__ = guest.around(api.VJP.__call__, _pulls_back, _pulled_back)
     pjit._get_fastpath_data = guest.around(pjit._get_fastpath_data, _first_call, None)
@@ -55,16 +61,14 @@ def install(jax, config):
     when_imported("equinox", _equinox)
 
 
+_places = {}  # parameter of a function of JAX's that is watched -> its place: releases move them
+
+
 def arrays(jax):
     """The class of JAX's arrays."""
     from jax._src.array import ArrayImpl
 
     return ArrayImpl
-
-
-def switch(on):
-    """Calls must be heard of for a step to be seen at all; to listen costs a microsecond. There is nothing to take
-    off."""
 
 
 def clear():
@@ -139,9 +143,9 @@ class _Listener:
 
 
 @guest.hook
-def _first_call(executable, out_tree, args_flat, out_flat, *_):
+def _first_call(*given):
     """The first call of a compiled function is over, or one that JAX's quick way does not take."""
-    if executable is None or not T.on:
+    if given[_places["executable"]] is None or not T.on:
         return False
     frame = sys._getframe(2)
     for _ in range(4):
@@ -151,7 +155,7 @@ def _first_call(executable, out_tree, args_flat, out_flat, *_):
     function = frame.f_locals.get("fun") if frame is not None else None
     role = _roles.get(id(function))
     if role is not None:
-        over(function, role, out_tree.unflatten(out_flat))
+        over(function, role, given[_places["out_tree"]].unflatten(given[_places["out_flat"]]))
     return False
 
 
@@ -177,9 +181,9 @@ def over(function, role, output):
 
 
 @guest.hook
-def differentiates(traceable, primals, has_aux=False, is_vjp=False):
-    if T.on and is_vjp and not learn(GRADIENT) and mine() and not T.device.kind:
-        leaf = _leaf(list(primals))
+def differentiates(*given):
+    if T.on and given[_places["is_vjp"]] and not learn(GRADIENT) and mine() and not T.device.kind:
+        leaf = _leaf(list(given[_places["primals_ft"]]))
         if leaf is not None:
             T.use(device.of(leaf))
     return False
@@ -194,13 +198,13 @@ def _pulls_back(*_):
 def _pulled_back(error):
     """Gradients were computed by a function that is not compiled."""
     if error is None and mine():
-        differentiated(place.key(6))
+        differentiated(place.key(3))
 
 
 @guest.hook
 def applies(*_):
     if T.on and not learn(UPDATE) and mine():
-        updated(place.key(6), None)
+        updated(place.key(3), None)
     return False
 
 
@@ -297,6 +301,11 @@ def _stepped(key, ref, output):
     T.optimizer_begin(REST, key, ref)
     T.optimizer_end(REST)
     _keep_scalar(output)
+
+
+def ours():
+    """Whether the loop is JAX's, as far as is known."""
+    return "jax" in T.led or not T.led[0]
 
 
 def _lead():

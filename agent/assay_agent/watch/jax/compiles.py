@@ -29,7 +29,7 @@ def _heard(event, seconds, fun_name="", **_):
     if event != COMPILE and event not in TRACE or not T.on:
         return
     global _compile
-    ns = int(seconds * 1e9)
+    ns = round(seconds * 1e9)
     name = fun_name if type(fun_name) is str else ""
     if name.startswith("jit(") and name.endswith(")"):
         name = name[4:-1]
@@ -41,7 +41,7 @@ def _heard(event, seconds, fun_name="", **_):
     known[0] += event == COMPILE
     known[2 if event == COMPILE else 1] += ns
     known[3], known[4] = T.number + 1 + (T.snapshot is not None), True
-    if T.opened and T.owner is not None and T.mine() and not T.busy:
+    if T.opened and T.owner is not None and calls.ours() and T.mine() and not T.busy:
         if _compile is None:
             _compile = T.phase("compile", 64, "compile", "functions were traced and compiled")
         T.took(_compile, now() - ns)

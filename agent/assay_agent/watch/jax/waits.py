@@ -25,6 +25,7 @@ READS = {
     "__str__": "print(array)",
     "__format__": "format(array)",
 }
+LOSSES = ("item", "__float__", "__array__")  # by which scripts read one
 _wait = None  # the phase, once something has waited
 _inside = None  # the call that is under way: what it calls in turn is part of it
 _put = []  # (owner, name, the function as it was, ours)
@@ -36,7 +37,7 @@ def install(jax, config):
     for name, call in READS.items():
         function = cls.__dict__.get(name)
         if hasattr(function, "__code__"):
-            _watch(cls, name, guest.around(function, *_reading(call, name in ("item", "__float__", "__array__"))))
+            _watch(cls, name, guest.around(function, *_reading(call, name in LOSSES)))
     block = cls.__dict__.get("block_until_ready")
     if block is not None:
         _watch(cls, "block_until_ready", guest.Method(block, _blocking))
@@ -49,8 +50,11 @@ def install(jax, config):
 
 
 def switch(on):
-    """Give JAX its own functions back, or put ours in their place; what the script has put there stays."""
+    """Give JAX its own functions back, or put ours in their place; what the script has put there stays. Those by which
+    a loss is read look for losses all the same."""
     for owner, name, theirs, ours in _put:
+        if name in LOSSES:
+            continue
         there = owner.__dict__.get(name)
         if there is (theirs if on else ours):
             setattr(owner, name, ours if on else theirs)
@@ -66,11 +70,8 @@ def _free():
 
 
 def _ready(array):
-    try:
-        return array.is_ready()
-    except Exception as err:  # it was deleted (RuntimeError): the call will say so
-        guest.pass_on(err)
-        return True
+    # Of an array that was deleted (given away, donate_argnums) jaxlib must not be asked: 0.10.2 falls over.
+    return array.is_deleted() or array.is_ready()
 
 
 def _reading(call, number):
@@ -79,7 +80,7 @@ def _reading(call, number):
     @guest.hook
     def begin(array, *_):
         global _inside
-        if not _free():
+        if not _free() or T.bare and (not number or id(array) not in calls.scalars):
             return False
         _inside = array, not _ready(array), now()
         return True
@@ -90,7 +91,8 @@ def _reading(call, number):
         (array, waits, t), _inside = _inside, None
         if error is not None:
             return
-        _over(call, waits, t, 6)
+        if not T.bare:
+            _over(call, waits, t, 6)
         if number and calls.scalars and id(array) in calls.scalars:
             calls.read(array, float(array._npy_value) if array._npy_value is not None else float(array._value))
 
@@ -144,7 +146,7 @@ def _over(call, waits, t, depth):
     """A call that began at t is over."""
     global _wait
     points.note(call, waits, now() - t, depth)
-    if waits and T.owner is not None and not T.busy and T.opened:
+    if waits and T.owner is not None and calls.ours() and not T.busy and T.opened:
         if _wait is None:
             _wait = T.phase("wait", 65, "wait", "the script waits for a result of the device")
         T.took(_wait, t)

@@ -31,10 +31,6 @@ def install(keras, config):
     backprop.GradientTape.gradient = guest.around(backprop.GradientTape.gradient, _gradient, _gradients)
 
 
-def switch(on):
-    """A call is a step's mark: it stays."""
-
-
 def traced(variables):
     """An optimizer applies gradients to variables: whether it is only being traced. The function under way is one that
     updates."""

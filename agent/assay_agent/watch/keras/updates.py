@@ -17,10 +17,6 @@ def install(keras, config):
     BaseOptimizer.stateless_apply = guest.around(BaseOptimizer.stateless_apply, _stateless, _applied)
 
 
-def switch(on):
-    """An update is a step's mark: it stays."""
-
-
 @guest.hook
 def _applies(optimizer, grads, trainable_variables=None):
     if not T.on or not (T.owner is None or T.mine()) or backend.whole() and T.in_whole():

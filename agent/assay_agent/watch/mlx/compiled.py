@@ -25,8 +25,9 @@ _disabled = False
 class _Function:
     """What is known of one compiled function."""
 
-    def __init__(self, function):
+    def __init__(self, function, captures):
         self.function = function
+        self.captures = captures  # arrays that are no arguments of it
         self.did = {}  # its constants -> (gradients, updates) made when it was traced for them
         self.trains = False
 
@@ -37,16 +38,16 @@ def install(mx, config):
     original = vars(mx)["compile"]
 
     @guest.hook
-    def watched(made, function, caller):
-        # MLX's own (activations) are parts of a model
-        if caller.f_code.co_filename.startswith(_package):
+    def watched(made, args, kwargs, caller):
+        if caller.f_code.co_filename.startswith(_package):  # MLX's own (activations) are parts of a model
             return None
-        return guest.stand_in(made, _bind, _Function(function))
+        named = dict(zip(("fun", "inputs", "outputs"), args), **kwargs)
+        return guest.stand_in(made, _bind, _Function(named.get("fun"), named.get("outputs") is not None))
 
     def make(*args, **kwargs):
         try:
             made = original(*args, **kwargs)
-            return watched(made, args[0] if args else kwargs.get("fun"), sys._getframe(1)) or made
+            return watched(made, args, kwargs, sys._getframe(1)) or made
         except BaseException:
             guest.hide()
             raise
@@ -82,19 +83,26 @@ def _bind(original, about):
             return None
         did = set(about.did.values())
         if len(did) == 1 and within.watched():
-            _mark(about, *did.pop())
+            if _mark(about, *did.pop()):
+                return guest.at_caller(sys._getframe(3), now, original, _caught, guest.hide_site)
             return None
     seen = within.gradients, within.updates
     return guest.at_caller(sys._getframe(3), _begin, original, partial(_end, about, seen), _failed)
 
 
 def _mark(about, gradients, updates):
-    """While the hooks are off: what a call of the function does, told as it begins."""
-    if gradients:
-        gradient.mark()
+    """While the hooks are off: what a call of the function does, told as it begins. Whether its loss is to be
+    caught."""
+    catch = gradients and gradient.mark()
     if updates:
         T.optimizer_begin(sampled.GRAPH, id(about))
         T.optimizer_end(sampled.GRAPH)
+    return catch
+
+
+@guest.hook
+def _caught(begun, args, result):
+    losses.made(_first(result), False)
 
 
 @guest.hook
@@ -141,7 +149,10 @@ def _called(about, did, t, args, result):
         T.step.start = T.mark = t
     if gradients:
         T.copied(sampled.GRAPH, t)
-        hand.taken(args[0] if args else None)
+        if about.captures:
+            hand.captured()
+        else:
+            hand.taken(args[0] if args else None)
         T.backward_begin(sampled.GRAPH)
         T.backward_end(sampled.GRAPH)
         losses.made(_first(result), False)

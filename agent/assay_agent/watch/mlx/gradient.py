@@ -7,7 +7,7 @@ import sys
 from functools import partial
 
 from ... import guest, wire
-from ...timeline import T
+from ...timeline import T, now
 from . import device, hand, losses, sampled, within
 
 _mx = None
@@ -63,7 +63,8 @@ def _bind(original, about):
     if not _on and within.compiled_gradients or not within.watched():
         return None
     if not _on:
-        mark()
+        if mark():
+            return guest.at_caller(sys._getframe(3), now, original, partial(_caught, about), guest.hide_site)
         return None
     frame = sys._getframe(3)
     return guest.at_caller(frame, partial(_begin, frame), original, partial(_end, about), _failed)
@@ -71,12 +72,20 @@ def _bind(original, about):
 
 @guest.hook
 def mark():
-    """While the hooks are off: a gradient is taken, and the step before it is over."""
-    losses.late()
+    """While the hooks are off: a gradient is taken, and the step before it is over. Whether its loss is to be
+    caught."""
+    catch = losses.late()
     T.module_begin(sampled.GRAPH)
     T.module_end(sampled.GRAPH)
     T.backward_begin(sampled.GRAPH)
     T.backward_end(sampled.GRAPH)
+    return catch
+
+
+@guest.hook
+def _caught(about, begun, args, result):
+    if about[0]:
+        losses.made(_loss(result), False)
 
 
 @guest.hook

@@ -1,14 +1,19 @@
 """Updates by hand: whether parameters have changed since the last gradient, where no optimizer of MLX's steps.
 
 Arrays do not change as a rule: an update makes new ones, and the first leaf stands for all. Only an array that is
-handed over by itself may have been updated in place (`w -= …`), which nothing tells.
+handed over by itself may have been updated in place (`w -= …`), which nothing tells. Of a compiled function that
+captures its state nothing is seen: it is taken to gather, until so many calls have passed without an update that
+nothing is going to be gathered for.
 """
 
 import weakref
 
 from ...timeline import T
 
+GATHERED = 64  # calls
+
 _mx = None
+_calls = 0  # of compiled functions that capture their state
 _last = _leaf = None  # weak references to the leaf at which the last gradient was taken, and this one
 _alone = False  # it is an array by itself
 
@@ -33,6 +38,15 @@ def taken(parameters):
     _last, _leaf = _leaf, None if leaf is None else weakref.ref(leaf)
 
 
+def captured():
+    """A compiled function has taken a gradient at parameters that it captures."""
+    global _last, _leaf, _alone, _calls
+    T.touched = touched
+    _calls += 1
+    _last = _leaf = None
+    _alone = _calls > GATHERED
+
+
 def _first(tree):
     if type(tree) is _mx.array:
         return tree
@@ -49,7 +63,7 @@ def _first(tree):
 
 def touched():
     """Whether the parameters have changed since the last gradient. True where that cannot be told."""
-    if _last is None or _leaf is None or _alone:
-        return True
-    last = _last()
+    if _alone or _leaf is None:
+        return _alone
+    last = None if _last is None else _last()
     return last is None or last is not _leaf()

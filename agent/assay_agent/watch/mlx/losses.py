@@ -1,18 +1,19 @@
 """Losses, and whether gradients are finite: read where the script has evaluated them, and nowhere else.
 
 The loss of a step is held by a weak reference, so that its graph lives no longer than without us. It is read when the
-script has just waited and the loss is one of what it waited for, or is seen to be evaluated: a graph of it (mx.export_to_dot)
-then has no operation in it.
+script has just waited and the loss is one of what it waited for, or is seen to be evaluated: a graph of it
+(mx.export_to_dot) then has no operation in it.
 """
 
 import math
 import weakref
 
-from ... import guest, wire
+from ... import wire
 from ...timeline import T, now
 from . import sampled
 
 READING = 0.005  # of the time, at most, goes to losses while the hooks are off
+CATCHING = 5_000  # ns that it takes to have a call's result, on a machine of 2026 that is busy
 LOOKS = 3  # at a graph that the script's waiting left as it was: a long one takes time to look at
 
 _mx = None
@@ -21,6 +22,7 @@ _made = None  # (step, weak reference to its loss)
 _losses = []  # (step, value)
 _gradients = []  # (step, finite)
 _unread = 0
+_passed = 0  # that were not caught while the hooks were off
 _next = 0  # when the next loss is looked at, while the hooks are off
 _vain = 0  # looks at a loss that was not evaluated
 
@@ -66,21 +68,28 @@ def waited(things):
 
 
 def late():
-    """While the hooks are off: the loss of the last step may have been evaluated by now. It is looked at now and then."""
-    global _next
+    """While the hooks are off, as a step begins: the loss of the last one may have been evaluated by now. Whether this
+    step's is to be caught: as many are as take READING of the time."""
+    global _next, _passed
     began = now()
-    loss = _made[1]() if _made is not None and began > _next else None
+    loss = None if _made is None else _made[1]()
     if loss is not None:
         if _evaluated(loss):
             _read(loss)
-        _next = now() + int((now() - began) / READING)
+        _next = now() + int((now() - began + CATCHING) / READING)
+    if began < _next:
+        _passed += 1
+        return False
+    return True
 
 
 def _among(loss, things, level=0):
-    return any(
-        thing is loss or level < 2 and type(thing) in (list, tuple) and len(thing) < 64 and _among(loss, thing, level + 1)
-        for thing in things
-    )
+    for thing in things:
+        if thing is loss:
+            return True
+        if level < 2 and type(thing) in (list, tuple) and len(thing) < 64 and _among(loss, thing, level + 1):
+            return True
+    return False
 
 
 def _evaluated(loss):
@@ -134,7 +143,7 @@ def _leaves(tree, out):
 
 
 def _gather():
-    global _losses, _gradients, _unread
+    global _losses, _gradients, _unread, _passed
     losses, _losses = _losses, []
     if losses:
         wire.put(
@@ -150,3 +159,6 @@ def _gather():
     if _unread:
         n, _unread = _unread, 0
         wire.put({"ev": "loss_unread", "count": n})
+    if _passed:
+        n, _passed = _passed, 0
+        wire.put({"ev": "loss_passed", "count": n})

@@ -7,8 +7,7 @@ from . import within
 
 
 def install(mx, config):
-    if hasattr(T, "evaluates"):
-        when_imported("mlx.nn.layers.base", _watch)
+    when_imported("mlx.nn.layers.base", _watch)
 
 
 def _watch(module):

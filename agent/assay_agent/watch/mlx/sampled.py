@@ -19,7 +19,7 @@ EVALUATION = T.phase("evaluation", 60, "evaluation", "what the script waits for:
 
 READS = (b"get_peak_memory", b"get_active_memory", b"get_cache_memory")
 
-_evaluate = None  # mx.eval as it was
+_evaluate = _synchronize = None  # mx.eval and mx.synchronize as they were
 _due = ()  # what the next boundary evaluates
 _said = {}  # phase -> why it has no time
 plain = True  # sampled steps are taken apart
@@ -27,19 +27,19 @@ _looked = False
 
 
 def install(mx, config):
-    global _evaluate
-    _evaluate = mx.eval
+    global _evaluate, _synchronize
+    _evaluate, _synchronize = mx.eval, mx.synchronize
     _say({"graph": "in sampled steps the graphs count to what they are of"})
 
 
 def phase(number):
-    """What a time counts to that a sampled step takes apart: the phase of that number, or in other steps the graph's."""
+    """What a time counts to that a sampled step takes apart: the phase of that number; in other steps the graph's."""
     return number if T.sync is not None and plain else GRAPH
 
 
 def number():
     """Of the step that is under way: the one before it is closed when its own optimizer steps."""
-    return T.number + len(getattr(T, "maybe", ())) + (1 if T.snapshot is None else 2)
+    return T.number + len(T.maybe) + (1 if T.snapshot is None else 2)
 
 
 def due(*arrays):
@@ -53,10 +53,11 @@ def evaluate():
     """Device.synchronize of a plain loop."""
     global _due
     arrays, _due = _due, ()
-    if not arrays:
-        return
     try:
-        _evaluate(*arrays)
+        if arrays:
+            _evaluate(*arrays)
+        else:
+            _synchronize()  # what the script has queued by mx.async_eval
     except Exception as err:  # within a transformation; and what fails here fails where the script evaluates
         guest.pass_on(err)
         whole("what a step made could not be evaluated apart: %s" % (str(err)[:100],))

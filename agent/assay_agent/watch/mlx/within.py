@@ -1,4 +1,5 @@
-"""Whether a function that MLX differentiates or compiles is under way on the training thread: what is called within it is part of it."""
+"""Whether a function that MLX differentiates or compiles is under way on the training thread: what is called within it
+is part of it."""
 
 from ...timeline import T
 
@@ -10,4 +11,4 @@ compiled_gradients = compiled_updates = False  # those that train are made withi
 def watched():
     """Whether what is called now is the training loop's own: not where another framework that computes by MLX tells its
     steps itself."""
-    return T.on and not getattr(T, "told_whole", False) and getattr(T, "trains", T.mine)()
+    return T.on and T.trains() and not T.in_whole()

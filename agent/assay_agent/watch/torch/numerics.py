@@ -62,7 +62,7 @@ def clear():
     """A forked child tells its own."""
     for gathered in (_losses, _waiting, _gradients, _waiting_gradients, _scaled):
         gathered[:] = []
-    _passed[0] = 0
+    passed[0] = 0
     _accumulation.clear()
 
 
@@ -106,19 +106,15 @@ def on_backward(roots, leaf=None):
         _look_at(roots, leaf)
     else:
         began = time.perf_counter_ns()
-        if began < _next[0]:  # drawn, so that no rhythm of the script's decides which
-            _scaled[:] = []
-            _passed[0] += 1
-            return
         _look_at(roots, leaf)
         took = time.perf_counter_ns() - began
         T.kept_ns += took
         crowded = 20 if len(_waiting) > WAITING // 2 else 1  # it may be long until the device is waited for
-        _next[0] = began + int(took / READING * crowded * _draw.uniform(0.5, 1.5))
+        due[0] = began + int(took / READING * crowded * _draw.uniform(0.5, 1.5))
 
 
-_next = [0]
-_passed = [0]  # losses that were not looked at
+due = [0]  # while the hooks are off: when the next loss is looked at; drawn, so that no rhythm of the script's decides
+passed = [0]  # losses that were not looked at
 _draw = random.Random(os.urandom(16))  # the script's own generator stays its own
 
 
@@ -355,8 +351,8 @@ def _gather():
     if _thinned:
         n, _thinned = _thinned, 0
         wire.put({"ev": "loss_unread", "count": n})
-    if _passed[0]:
-        n, _passed[0] = _passed[0], 0
+    if passed[0]:
+        n, passed[0] = passed[0], 0
         wire.put({"ev": "loss_passed", "count": n})
     if _accumulation and T.number != _reported[0]:
         _reported[0] = T.number

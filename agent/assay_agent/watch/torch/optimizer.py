@@ -19,7 +19,8 @@ def install(torch, config):
     @guest.hook
     def steps(optimizer):
         T.free(0)
-        numerics.on_step(optimizer)
+        if not T.bare:
+            numerics.on_step(optimizer)
         T.optimizer_begin(OPTIMIZER, id(optimizer), weakref.ref(optimizer))
         rate.on_step(optimizer)  # the step before is closed now, where no fetch has closed it
 

@@ -16,6 +16,7 @@ from . import numerics
 
 WARMUP = 10  # steps before the window
 STEPS = 50
+ENOUGH, EXTRA = 20, 0.4  # where the engine slows the loop by so many seconds, fewer steps
 SECONDS = 10.0  # a window of long steps ends here: a trace of minutes is no reader's friend
 
 _torch = None
@@ -23,6 +24,7 @@ _path = None
 _state = "waiting"  # waiting, on, done
 _first = 0
 _began = 0.0
+_settled = _pace = 0.0  # when step 4 began; seconds a step from there to the window
 _theirs = 0  # profilers that the script has made
 _making = False
 
@@ -58,8 +60,11 @@ def clear():
 
 def _open(number, timeline):
     global _state
+    global _settled
     if _state == "on":
         return "profile"
+    if number == 4:
+        _settled = time.perf_counter()
     if _state != "waiting" or number <= WARMUP:
         return None
     why = _in_the_way(timeline)
@@ -88,7 +93,7 @@ def _in_the_way(timeline):
 
 
 def start(number):
-    global _state, _first, _began, _making
+    global _state, _first, _began, _making, _pace
     from torch._C._autograd import _enable_profiler, _prepare_profiler
     from torch.autograd import profiler
 
@@ -103,6 +108,7 @@ def start(number):
         _making = False
     # Noted first: whatever the script raises in the midst, the end of the window finds the engine and stops it.
     _state, _first, _began, numerics.own_window = "on", number, time.perf_counter(), True
+    _pace = (_began - _settled) / (number - 4) if _settled else float("inf")
     try:
         config = handle.config()
         with _told(
@@ -134,8 +140,13 @@ class _told:
 
 
 def _close(number, step, timeline):
-    if _state == "on" and (number >= _first + STEPS - 1 or time.perf_counter() - _began > SECONDS):
+    if _state != "on":
+        return
+    elapsed, steps = time.perf_counter() - _began, number - _first + 1
+    if steps >= STEPS or elapsed > SECONDS:
         stop("", number)
+    elif steps >= ENOUGH and timeline.device.kind == "cuda" and elapsed - steps * _pace > EXTRA:
+        stop("its steps took %.1f s more than those before, and %d are enough" % (elapsed - steps * _pace, ENOUGH), number)
 
 
 def stop(why, number=None):

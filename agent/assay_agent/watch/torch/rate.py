@@ -38,7 +38,9 @@ def read(value):
 
 
 def on_step(optimizer):
-    """An optimizer is about to step. Called within a hook."""
+    """An optimizer is about to step. Called within a hook. In blocks of steps without hooks one in sixteen is looked at."""
+    if T.number & 15 and T.bare:
+        return
     held = _known.get(id(optimizer))
     if held is None or held[0]() is not optimizer:
         held = _known[id(optimizer)] = _new(optimizer)
