@@ -74,6 +74,7 @@ class Timeline:
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
         self.touched = None  # () -> whether parameters or gradients have changed since the last backward pass
+        self.unseen = None  # () -> whether there is an optimizer whose step was compiled, so that no hook sees it
         self.moved = None  # () -> whether parameters have changed since the first one
         # (framework): one that computes by another updates; true where the other takes the update for its own's
         self.update_hooks = []
@@ -892,6 +893,8 @@ class Timeline:
     def loop(self):
         """The event that says how steps and epochs are told."""
         steps = "optimizer" if self.counts["optimizer"] else "hand" if self.by_hand else ""
+        if steps == "hand" and self.unseen is not None and self.unseen():
+            steps = "compiled"
         turn = self.turn if self.told_by == "loop" else None
         return {
             "ev": "loop",

@@ -245,6 +245,7 @@ type Window struct {
 const (
 	ByOptimizer  = "optimizer"  // a step is a round of optimizer steps
 	ByHand       = "hand"       // no optimizer steps: a step is a backward pass whose gradients were used or cleared
+	ByCompiled   = "compiled"   // as by hand, and there is an optimizer: its step was compiled, and is not seen
 	ByLoader     = "loader"     // an epoch is a pass of the loader that gives the steps their batches
 	ByLoop       = "loop"       // an epoch is a turn of the loop around the loop
 	ByScheduler  = "scheduler"  // an epoch ends where a scheduler of the learning rate steps
@@ -253,7 +254,7 @@ const (
 
 // Loop is how the steps and the epochs of a training loop were told.
 type Loop struct {
-	Steps  string `json:"steps"`           // ByOptimizer, ByHand or ""
+	Steps  string `json:"steps"`           // ByOptimizer, ByHand, ByCompiled or ""
 	Epochs string `json:"epochs"`          // ByLoader, ByLoop, ByScheduler, ByEvaluation or ""
 	Name   string `json:"name,omitempty"`  // with ByLoop: that loop's variable
 	Where  string `json:"where,omitempty"` // with ByLoop: its file:line

@@ -440,6 +440,9 @@ func (b *builder) split() {
 	case !b.async && !b.rehearsal():
 		reason["h2d"] = "the device is the CPU: nothing is copied to it"
 	}
+	if b.run.Loop != nil && b.run.Loop.Steps == evidence.ByCompiled {
+		reason["optimizer"] = "the optimizer's step was compiled, and is not seen: it is in the rest"
+	}
 	if b.byHand() {
 		reason["optimizer"] = "no torch.optim.Optimizer steps: the parameters are updated by hand, in the rest"
 		reason["forward"] = "no module was called: what computes the loss and what updates the parameters by hand are " +

@@ -18,7 +18,8 @@ func (b *builder) loop() {
 		return
 	}
 	l := &evidence.Loop{}
-	if slices.Contains([]string{evidence.ByOptimizer, evidence.ByHand}, e.Steps) && len(b.p.steps) > 0 {
+	steps := []string{evidence.ByOptimizer, evidence.ByHand, evidence.ByCompiled}
+	if slices.Contains(steps, e.Steps) && len(b.p.steps) > 0 {
 		l.Steps = e.Steps
 	}
 	if slices.Contains([]string{evidence.ByLoader, evidence.ByLoop, evidence.ByScheduler, evidence.ByEvaluation},
@@ -122,7 +123,7 @@ func (b *builder) noSteps() string {
 			"was not changed otherwise"
 	case p.loop != nil && p.loop.Module:
 		return "models were called, but there was neither a backward pass nor an optimizer step"
-	case p.loop == nil && p.device.Type != "":
+	case p.device.Type != "" && (p.loop == nil || p.framework.Name != "torch"):
 		return p.words().noStep
 	}
 	return "no training step was seen: neither a backward pass nor an optimizer step"

@@ -118,6 +118,16 @@ func TestUpdatesByHand(t *testing.T) {
 	}
 }
 
+// TestCompiledOptimizer: its steps are seen by what they do, and its time is not.
+func TestCompiledOptimizer(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "device", "type": "cpu"})
+	s.parts = [6]int64{0, 0, 8, 7, 0, 5}
+	s.steps(0, 1, 30, 0, plainSteps)
+	s.send(1, map[string]any{"ev": "loop", "steps": "compiled", "epochs": "", "backward": true})
+	wantUnknown(t, s.f.Finish(), "share.optimizer", "the optimizer's step was compiled, and is not seen")
+}
+
 // TestLoaderForEvaluationAlone: its length, batch and workers say nothing of the training.
 func TestLoaderForEvaluationAlone(t *testing.T) {
 	loader := map[string]any{"id": 1, "dataset": "D", "batch": 16, "batches": 7, "workers": 3}

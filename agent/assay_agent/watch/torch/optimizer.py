@@ -4,6 +4,7 @@ import weakref
 
 from ... import guest
 from ...timeline import T
+from . import module as forward
 from . import numerics, rate
 from .autograd import compiling_test
 
@@ -38,5 +39,16 @@ def install(torch, config):
             return
         stepped()
 
+    def unseen():
+        """Whether something was compiled and an optimizer made, which leaves its mark on its class's step."""
+        todo = [module.Optimizer] if forward.compiling else []
+        while todo:
+            cls = todo.pop()
+            if getattr(cls.__dict__.get("step"), "hooked", False):
+                return True
+            todo += type.__subclasses__(cls)
+        return False
+
+    T.unseen = unseen
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
