@@ -4,7 +4,8 @@ import os
 import re
 import sys
 
-_known = {}  # code object -> is it the user's
+# id of a code object -> (the code, whether it is the user's). By its id: a code object's hash goes through all of it.
+_known = {}
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -22,10 +23,10 @@ def forget():
 
 def is_user(code):
     """Whether the code object belongs to the user rather than to a library."""
-    known = _known.get(code)
+    known = _known.get(id(code))
     if known is None:
-        known = _known[code] = is_user_file(code.co_filename)
-    return known
+        known = _known[id(code)] = code, is_user_file(code.co_filename)
+    return known[1]
 
 
 def is_user_file(name):
@@ -56,30 +57,23 @@ def where(depth=2):
 
 
 def key(depth=2):
-    """A cheap identity of the user's line: (code, line, via code, via line); text() spells it out."""
+    """A cheap identity of the user's line: (file, line, via file, via line); text() spells it out."""
     frame = sys._getframe(depth)
-    via_code, via_line = None, 0
-    known = _known
+    via_file, via_line = None, 0
     while frame is not None:
         code = frame.f_code
-        user = known.get(code)
-        if user is None:
-            user = is_user(code)
-        if user:
-            return code, frame.f_lineno, via_code, via_line
-        if via_code is None and not code.co_filename.startswith(_here):
-            via_code, via_line = code, frame.f_lineno
+        if is_user(code):
+            return code.co_filename, frame.f_lineno, via_file, via_line
+        if via_file is None and not code.co_filename.startswith(_here):
+            via_file, via_line = code.co_filename, frame.f_lineno
         frame = frame.f_back
-    return None, 0, via_code, via_line
+    return None, 0, via_file, via_line
 
 
 def text(k):
     """('file:line' of the user, 'file:line' of the library) of a key."""
-    code, line, via_code, via_line = k
-    return (
-        "%s:%d" % (code.co_filename, line) if code is not None else "",
-        "%s:%d" % (via_code.co_filename, via_line) if via_code is not None else "",
-    )
+    file, line, via_file, via_line = k
+    return "%s:%d" % (file, line) if file else "", "%s:%d" % (via_file, via_line) if via_file else ""
 
 
 _FRAME = re.compile(r'^\s*File "([^"\n]+)", line (\d+)', re.M)

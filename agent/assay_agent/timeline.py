@@ -590,11 +590,10 @@ class Timeline:
 
     def step_at(self, t, acc, start):
         """A copy of the open step with the times of an earlier moment, and the time t at which it ends."""
-        other = self.new_step(start)
-        for name in Step.__slots__[1:]:
-            value = getattr(self.step, name)
-            setattr(other, name, list(value) if type(value) is list else value)
-        other.acc = list(acc)
+        step, other = self.step, Step(start, 0)
+        other.acc, other.opts, other.refs = acc[:], step.opts[:], step.refs[:]
+        other.backwards, other.micro, other.evals = step.backwards, step.micro, step.evals
+        other.live, other.pool, other.batch, other.turn = step.live, step.pool, step.batch, step.turn
         return other, t
 
     def leave_open(self, closed, at):

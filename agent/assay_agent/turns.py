@@ -27,7 +27,12 @@ _OTHER = re.compile(
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: a function, whose variables lie in its frame
 _FRAMES = 100  # of a stack that are looked at
 
-_known = {}  # code object -> (names of epochs, its loops), or None where there is nothing to see
+# id of a code object -> (the code, what is seen in it: names of epochs and its loops, or None). By its id: a code
+# object's hash goes through all of it.
+_known = {}
+
+
+_nothing = (None, None)
 
 
 def clear():
@@ -61,7 +66,7 @@ def _again(frame):
     if _latest is None:
         return None
     turn, code, place_code, instruction = _latest
-    while frame is not None and _known.get(frame.f_code) is None:
+    while frame is not None and _known.get(id(frame.f_code), _nothing)[1] is None:
         frame = frame.f_back
     if frame is None or frame.f_code is not place_code or frame.f_lasti != instruction:
         return None
@@ -86,9 +91,10 @@ def _search(frame):
         frames += 1
         code = frame.f_code
         try:
-            known = _known[code]
+            known = _known[id(code)][1]
         except KeyError:
-            known = _known[code] = _read(code)
+            known = _read(code)
+            _known[id(code)] = code, known
         if known is not None:
             epochs, around = known
             at = frame.f_lasti

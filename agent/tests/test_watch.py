@@ -667,7 +667,7 @@ def test_a_compiled_model_is_not_changed_again(watch):
 
 
 def test_losses_are_read_with_the_hooks_off(watch):
-    """All of them, where reading one takes less than half a per cent of a step; those that are passed over are counted."""
+    """All of them, where reading one takes less than a fifth of a per cent of a step; those that are passed over are counted."""
     code = (
         TRAIN
         + """

@@ -287,7 +287,8 @@ func (w *workload) measure(ctx context.Context, opts options, folder, script str
 	if w.Steps == 0 {
 		w.Steps = max(100, int(5000/w.TargetMS)/10*10)
 	}
-	args = append(slices.Clip(args), "--loop", w.Loop, "--width", strconv.Itoa(w.Width), "--steps", strconv.Itoa(w.Steps))
+	args = append(slices.Clip(args), "--loop", w.Loop, "--width", strconv.Itoa(w.Width), "--steps",
+		strconv.Itoa(w.Steps))
 	list := variants(opts)
 	for round := range opts.pairs {
 		for _, i := range order(len(list), round) {
@@ -331,7 +332,8 @@ func readTold(file string) *told {
 	if !step.Known() || !share.Known() {
 		return nil
 	}
-	t := &told{Step: *step.Value, Share: *share.Value, Low: *share.Value, High: *share.Value, Basis: string(share.Basis)}
+	t := &told{Step: *step.Value, Share: *share.Value, Low: *share.Value, High: *share.Value,
+		Basis: string(share.Basis)}
 	if share.Low != nil && share.High != nil {
 		t.Low, t.High = *share.Low, *share.High
 	}
@@ -344,8 +346,8 @@ func brief(m measured) string {
 	}
 	text := fmt.Sprintf("median %.3f ms, mean %.3f ms, wall %.1f s", m.Median*1e3, m.Mean*1e3, m.Wall)
 	if t := m.Told; t != nil {
-		text += fmt.Sprintf("; told %.3f ms, cost %.2f %% [%.2f, %.2f] %s", t.Step*1e3, t.Share*100, t.Low*100, t.High*100,
-			t.Basis)
+		text += fmt.Sprintf("; told %.3f ms, cost %.2f %% [%.2f, %.2f] %s", t.Step*1e3, t.Share*100, t.Low*100,
+			t.High*100, t.Basis)
 	}
 	return text
 }

@@ -21,7 +21,7 @@ from . import device, hand
 GRADS_EVERY = 20  # gradients are checked in one step out of so many
 CONTENT = 256  # bytes of a parameter that tell whether it was changed
 WAITING = 4096  # losses held on the device at most: half a kilobyte each, of what the allocator gives
-READING = 0.005  # of the time, at most, goes to reading losses while the hooks are off
+READING = 0.002  # of the time, at most, goes to reading losses while the hooks are off
 
 _torch = None
 _cpu = None  # Tensor.cpu as it was: what the agent copies is no call of the script's

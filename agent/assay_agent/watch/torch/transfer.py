@@ -13,9 +13,9 @@ from ...timeline import T
 from . import numerics
 
 H2D = T.phase("h2d", 20, "to device", "copies from host to device")
-_points = {}  # (call, user code, line, library code, line) -> [count, ns, waits, changed, in steps]
+_points = {}  # (call, user file, line, library file, line) -> [count, ns, waits, changed, in steps]
 _inside = False  # a timed call is under way: what it calls in turn is part of it
-_internals = {}  # code object -> does it belong to torch
+_internals = {}  # file of code -> does it belong to torch
 _torch_root = ""
 _plain = ()  # the classes of tensors that are asked; a subclass may answer by code of the script's
 now = time.perf_counter_ns
@@ -88,9 +88,9 @@ def _other_accelerator(torch):
 
 
 def _internal(code):
-    known = _internals.get(code)
+    known = _internals.get(code.co_filename)
     if known is None:
-        known = _internals[code] = code.co_filename.startswith(_torch_root)
+        known = _internals[code.co_filename] = code.co_filename.startswith(_torch_root)
     return known
 
 
