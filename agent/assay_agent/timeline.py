@@ -35,6 +35,7 @@ now = time.perf_counter_ns
 BY_HAND, BY_HAND_NS = 50, 20_000_000_000
 SHORT_EPOCH = 8  # steps; where no loader tells epochs, the ends of shorter ones are not looked at
 SYNC_EVERY = 20  # on an asynchronous device, one step in so many is synchronised at its phase boundaries
+LEAN, LEAN_AFTER = 16, 8  # one step in so many is told as a whole in a lean stretch; steps alike before one begins
 BARE_LOOKS = 4  # with the hooks off, instruments are asked whether their window begins at one step in so many
 COLUMNS = ("number", "start", "total", "phases", "epoch", "micro", "evals", "kind", "live", "pool", "opts", "raw",
            "outside")
@@ -70,6 +71,7 @@ class Timeline:
     def __init__(self):
         self.phases = [_rest]  # Phase, by number, as they were declared
         self.blocks = None  # decides when the hooks are off (watch.blocks); None: they are always on
+        self.leans = False  # whether the framework's hooks know of lean stretches
         self.open_hooks = []  # (number, timeline) -> kind of step, or None
         self.close_hooks = []  # (number, step, timeline)
         self.epoch_hooks = []  # (epoch, timeline): the epoch is over
@@ -91,6 +93,9 @@ class Timeline:
         self.gap = 0  # time since the last phase that is not charged yet
         self.mark = now()
         self.step = self.new_step(self.mark)
+        self.lean = False  # no hook reports but the optimizer's, of a round that is over: lean_step
+        self.lean_key, self.lean_since = None, 0  # the one optimizer of the last steps, and since which
+        self.lean_micro = 1
         self.told = 0  # how many phases this process's stream has been told of
         self.seen_forward = False
         self.waiting = 0  # batches of this pass that no backward pass has used yet: some loops fetch ahead
@@ -261,6 +266,13 @@ class Timeline:
             self.heavy_ns += t1 - t
             self.skip(t, t1)
 
+    def look_at_memory(self):
+        """Read the device's account, where it is the step's turn. With the hooks off, an allocator that keeps its peaks is
+        asked for them later."""
+        if self.device.memory is None or self.number % self.memory_every or self.bare and self.device.peak is not None:
+            return
+        self.read_memory(self.step)
+
     def read_memory(self, step):
         """The device's account, as often as costs a fifth of a per cent of the time; the reading is no part of the
         step."""
@@ -320,9 +332,70 @@ class Timeline:
         self.coming = self.decide(self.number + 2)
         self.skip(t, now())
 
+    def begin_lean(self):
+        """The optimizer's step is over, the hooks are off, and each of the last steps was one step of one optimizer. From
+        here a step is what lies between the ends of two: marks that cost more than they tell are left out."""
+        step = self.step
+        key = step.opts[0] if len(step.opts) == 1 and not step.evals else None
+        if key != self.lean_key:
+            self.lean_key, self.lean_since = key, self.number
+        if key is None or self.number - self.lean_since < LEAN_AFTER or not self.blocks.leans(self, self.number + 2):
+            return
+        if (self.number + 2) % LEAN == 0 or self.busy or self.telling is not None:
+            return
+        closed, at = self.step_at(*self.opt_over)
+        self.lean_micro = closed.micro
+        self.step = self.new_step(at)
+        self.close(closed, at)
+        self.begin_anew(at)
+        self.blocks.forget(self.number + 1)
+        self.lean = True
+
+    def lean_step(self, key):
+        """In a lean stretch an optimizer's step is over."""
+        t = now()
+        if key != self.lean_key:
+            self.leave_lean(self.mark)
+            self.lean_key = None
+            return
+        self.number = number = self.number + 1
+        if not self.feeds or self.feeds in self.endless:
+            turn = turns.turn(2)
+            if turn is not self.turn:
+                self.place_without_loader(turn)
+        self.epoch_step += 1
+        self.counts["step"] += 1
+        self.counts["optimizer"] += 1
+        at, step = self.ended, self.step
+        self.rows.append((number, at, t - at, (), self.epoch, self.lean_micro, 0, "bare", step.live, step.pool, 1, t - at,
+                          0))
+        step.live = step.pool = -1
+        self.ended = self.ended_before = self.mark = t
+        if (number + 1) % LEAN == 0 or self.blocks.leaned(t):
+            self.leave_lean(t)
+        if self.limit_steps and number >= self.limit_steps:
+            self.stop("after %d steps, as asked (--steps)" % number)
+        if self.limit_at and t >= self.limit_at:
+            self.stop("after step %d, as asked (--for)" % number)
+
+    def leave_lean(self, t):
+        """What begins at t is a step of which all is told."""
+        self.lean = False
+        self.begin_anew(t)
+        if not self.feeds or self.feeds in self.endless:  # no fetch opens it, and with the hooks off no module's call
+            self.open()
+
+    def begin_anew(self, t):
+        """The step that begins at t is not open yet."""
+        self.step = self.new_step(t)
+        self.mark, self.gap = t, 0
+        self.snapshot, self.opened, self.planned, self.coming, self.kind = None, False, False, "", ""
+        self.base, self.seen_forward, self.sync, self.gathered = REST, False, None, 0
+
     def lost(self):
         """A watched call ended without its end being heard of: the script raised within a hook. What is open is given
         up."""
+        self.lean = False
         self.busy = self.in_opt = 0
         self.base = REST
         self.step = self.new_step(now())
@@ -436,6 +509,10 @@ class Timeline:
 
     def may_end_epoch(self, how):
         """What comes once an epoch in many scripts has come. What comes with each step is no such sign."""
+        if self.lean:
+            if how in self.often:
+                return
+            self.leave_lean(self.mark)
         after = self.number + len(self.maybe) + bool(self.step.opts or self.passed is not None)
         last = self.marked.get(how, 0)
         if after > last:
@@ -489,7 +566,7 @@ class Timeline:
 
     def resume(self):
         """An exec has failed: the script goes on, with a new step."""
-        self.on = True
+        self.on, self.lean = True, False
         self.step = self.new_step(now())
         self.mark = self.step.start
         self.snapshot, self.opened, self.gap = None, False, 0
@@ -511,6 +588,8 @@ class Timeline:
 
     def pass_ended(self, batch):
         """The iterator gave its last batch. The last step may still be to come: frameworks fetch ahead."""
+        if self.lean:
+            self.leave_lean(self.mark)
         if batch is not None and batch[1] == self.primary_pass:
             self.pass_over = True
             if batch == self.batch and self.used >= self.given:
@@ -520,6 +599,8 @@ class Timeline:
 
     def fetch_begin(self, new_pass=False):
         """A loader is asked for a batch, or (new_pass) for its iterator."""
+        if self.lean:
+            self.leave_lean(self.mark)
         self.counts["fetch"] += 1
         t = self.boundary()
         step = self.step
@@ -719,9 +800,7 @@ class Timeline:
         if self.waiting:
             self.waiting -= 1
             self.used += 1
-        if self.device.memory is not None and self.number % self.memory_every == 0:
-            if not self.bare or self.device.peak is None:  # an allocator that keeps its peaks is asked for them later
-                self.read_memory(step)
+        self.look_at_memory()
         if self.sync is not None:
             self.phase_over(before)
 
@@ -786,6 +865,8 @@ class Timeline:
 
     def optimizer_begin(self, phase, key, ref=None):
         """key: id of the optimizer; ref: a weak reference to it."""
+        if self.lean:
+            self.leave_lean(self.mark)
         self.counts["optimizer"] += 1
         if key in self.step.opts:
             self.first_work()
@@ -848,13 +929,16 @@ class Timeline:
         if not self.busy:
             self.settle(self.mark, REST)  # between the end and what was left out
         self.opt_over = (self.mark, list(step.acc), step.start)
-
+        if self.bare and self.leans:
+            self.begin_lean()
 
     # -- what is said once in a while ---------------------------------------------------------------------------------
 
     def evaluates(self, key):
         """A model, known by its key, is put into evaluation mode. The step that was made is over, and what is done
         until it trains again belongs to none, unless something trains meanwhile."""
+        if self.lean:
+            self.leave_lean(self.mark)
         if self.busy or self.in_opt:
             return
         if self.over() and self.snapshot is None:

@@ -247,3 +247,151 @@ def test_steps_by_hand_have_blocks(training):
         each.setdefault(e["on"], set()).add((e["ns"] - e["outside"]) / e["steps"])
     assert each == {True: {8_300_000}, False: {8 * MS}}
     assert {r["raw"] for r in loop.rows() if r["kind"] == "bare"} == {8 * MS}
+
+
+# -- lean stretches ------------------------------------------------------------------------------------------------------
+
+
+class Lean(Training):
+    """A loop whose hooks know of lean stretches, as PyTorch's do."""
+
+    def __init__(self, monkeypatch, **how):
+        super().__init__(monkeypatch, **how)
+        self.t.leans = True
+        self.leaned = 0
+
+    def step(self, batch=None, keys=(1,)):
+        for key in keys if self.t.lean else ():
+            self.time += self.length // len(keys)
+            self.leaned += self.t.lean
+            if self.t.lean:
+                self.t.lean_step(key)
+            else:
+                self.t.optimizer_begin(OPT, key)
+                self.t.optimizer_end(OPT)
+            keys = ()
+        if keys:
+            super().step(batch, keys)
+
+
+@pytest.fixture
+def lean(monkeypatch):
+    return lambda **how: Lean(monkeypatch, **how)
+
+
+@pytest.mark.parametrize("batch", [None, (1, 1)])
+def test_in_a_lean_stretch_every_step_is_told(lean, batch):
+    loop = lean(cost=300_000)
+    for _ in range(3000):
+        loop.step(batch)
+    rows = loop.rows()
+    assert loop.leaned > 1000 and [r["number"] for r in rows] == list(range(1, len(rows) + 1))
+    assert len(rows) >= 2999 and loop.t.counts["step"] == len(rows)
+    bare = [r for r in rows if r["kind"] == "bare"]
+    assert {(r["total"], r["raw"], r["micro"], r["opts"]) for r in bare} == {(8 * MS, 8 * MS, 1, 1)}
+    each = {}
+    for e in loop.blocks():
+        each.setdefault(e["on"], []).append((e["ns"] - e["outside"]) / e["steps"])
+    assert set(each[True]) == {8_300_000} and set(each[False]) == {8 * MS}
+    first = {(e["number"] + 1) // 2: e["on"] for e in loop.blocks() if e["number"]}
+    assert len(first) > 10
+
+
+def test_evaluation_ends_a_lean_stretch(lean):
+    loop, ended = lean(), 0
+    for _ in range(30):
+        for _ in range(100):
+            loop.step()
+        ended += loop.t.lean
+        loop.t.evaluates("model")
+        assert not loop.t.lean
+        loop.time += 50 * MS
+        loop.t.evaluated("model")
+    loop.t.finish()
+    rows = loop.rows()
+    assert ended > 5 and len(rows) == 3000
+    assert {r["total"] for r in rows[1:]} == {8 * MS} and sum(r["outside"] for r in rows) == 29 * 50 * MS
+    assert rows[-1]["epoch"] == 30 and loop.t.loop()["epochs"] == "evaluation"
+
+
+def test_the_end_of_a_pass_ends_a_lean_stretch(lean):
+    loop, ended = lean(), 0
+    for epoch in range(30):
+        loop.t.fetch_begin(new_pass=True)
+        loop.t.fetch_end(DATA, None)
+        for _ in range(100):
+            loop.step((1, 2 + epoch))
+        ended += loop.t.lean
+        if not loop.t.lean:
+            loop.t.fetch_begin()
+            loop.t.fetch_end(DATA, None)
+        loop.t.pass_ended((1, 2 + epoch))
+        assert not loop.t.lean
+    loop.t.finish()
+    epochs = collections.Counter(r["epoch"] for r in loop.rows())
+    assert ended > 5 and epochs == {n + 1: 100 for n in range(30)}
+
+
+def test_steps_that_differ_are_in_no_lean_stretch(lean):
+    loop = lean()
+    for _ in range(1000):
+        loop.step(keys=(1, 2))
+    assert loop.leaned == 0, "two optimizers a step"
+    loop = lean()
+    for _ in range(40):
+        for _ in range(60):
+            loop.step()
+        loop.step(keys=(2,))
+        assert not loop.t.lean, "one that comes now and then"
+    loop.t.finish()
+    assert loop.leaned > 100 and abs(len(loop.rows()) - 40 * 60) <= 1, "a step of the second belongs to the one before"
+
+
+def test_what_else_ends_a_lean_stretch(lean):
+    loop = lean()
+    for end in (
+        lambda: loop.t.may_end_epoch("scheduler"),
+        lambda: loop.t.fetch_begin(new_pass=True) or loop.t.fetch_end(DATA, None),
+        lambda: loop.t.optimizer_begin(OPT, 1),
+        loop.t.lost,
+    ):
+        while not loop.t.lean:
+            loop.step()
+        end()
+        assert not loop.t.lean
+        if loop.t.in_opt:
+            loop.t.optimizer_end(OPT)
+        loop.step()
+    while not loop.t.lean:
+        loop.step()
+    for _ in range(3):  # a scheduler that steps with the optimizer is no epoch's end
+        loop.t.may_end_epoch("scheduler")
+        loop.step()
+    loop.t.often.add("scheduler")
+    while not loop.t.lean:
+        loop.step()
+    loop.t.may_end_epoch("scheduler")
+    assert loop.t.lean
+
+
+def test_limits_hold_in_a_lean_stretch(lean):
+    loop = lean()
+    while not loop.t.lean:
+        loop.step()
+    loop.t.limit_steps = loop.t.number + 3
+    with pytest.raises(SystemExit):
+        for _ in range(10):
+            loop.step()
+    assert loop.t.number == loop.t.limit_steps == loop.rows()[-1]["number"]
+
+
+def test_the_allocator_is_asked_in_a_lean_stretch(lean):
+    loop = lean(device=Device("abacus", memory=lambda: (3, 4)))
+    while not loop.t.lean:
+        loop.step()
+    loop.t.memory_every = 1
+    loop.t.look_at_memory()
+    loop.step()
+    assert (loop.rows()[-1]["live"], loop.rows()[-1]["pool"]) == (3, 4)
+    loop.step()
+    assert loop.rows()[-1]["live"] == -1, "of another step nothing is known"

@@ -10,8 +10,9 @@ the blocks with it, so that a run of any length has some two hundred changes at 
 attributes after a thousand changes of it (Objects/typeobject.c, MAX_VERSIONS_PER_CLASS).
 
 Off means: the hooks that have switch(on) have given the framework its own functions back. Marks of a step stay on (the
-loader's next, the backward pass, the optimizer's step), do no more than the timeline's bookkeeping, and are priced
-(cost.py). The first steps after a change are of the kind "edge" and count nowhere: the interpreter's inline caches have
+loader's next, the backward pass, the optimizer's step), and are priced (cost.py). Where the last steps were alike, one
+optimizer's step each, they do no more than to tell the time at which that is over (Timeline.lean_step), but for one step
+in sixteen, at which all is decided that is decided once a step. The first steps after a change are of the kind "edge" and count nowhere: the interpreter's inline caches have
 to settle.
 """
 
@@ -105,6 +106,25 @@ class Blocks:
         self.told[number] = kind
         self.told.pop(number - 8, None)
         return sampled
+
+    def leans(self, timeline, number):
+        """Whether the step of that number and those up to the end of the block need no more than to be counted."""
+        if self.on or self.edge or self.samples or timeline.active or self.left < 4 or self.start is None:
+            return False
+        return self.told.get(number, "bare") == "bare"
+
+    def forget(self, number):
+        """Nothing is to be decided on the step of that number, which may have been already."""
+        if self.told.pop(number, None) is not None:
+            self.left += 1
+            self.bare_steps -= 1
+
+    def leaned(self, t):
+        """A step that nothing was decided on is over at t. Whether the block is too."""
+        self.left -= 1
+        self.bare_steps += 1
+        self.latest = "bare"
+        return self.left <= 0 or bool(self.until) and t >= self.until
 
     def of(self, number):
         """What was told of a step that closes: its kind. Nothing was decided on some: they are as the one before."""

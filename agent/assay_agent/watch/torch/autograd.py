@@ -26,7 +26,12 @@ def install(torch, config):
 
     @guest.hook
     def backward(tensors, *_):
-        if compiling() or not T.on or not T.trains() or not T.free():
+        if compiling() or not T.on:
+            return False
+        if T.lean:
+            lean(tensors)
+            return False
+        if not T.trains() or not T.free():
             return False
         leaf = None if T.counts["optimizer"] else hand.begins(tensors)
         if not T.bare or now() >= numerics.due[0]:
@@ -36,9 +41,19 @@ def install(torch, config):
         T.backward_begin(FORWARD)
         return True
 
+    def lean(tensors):
+        """What is looked at with nothing else being told."""
+        if not T.mine():
+            return
+        if now() >= numerics.due[0]:
+            numerics.on_backward(tensors)
+        else:
+            numerics.pass_over()
+        T.look_at_memory()
+
     @guest.hook
     def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, *_):
-        if compiling() or not T.on or not T.trains() or not T.free():
+        if compiling() or T.lean or not T.on or not T.trains() or not T.free():
             return False
         whole = False
         if not T.counts["optimizer"]:

@@ -72,6 +72,9 @@ def install(torch, config):
     @guest.hook
     def begin(iterator):
         global _fetching
+        if T.lean and T.on and T.mine():
+            _fetching = iterator
+            return True
         if not _watched():
             return False
         if takeover is not None:
@@ -84,6 +87,10 @@ def install(torch, config):
     def end(error):
         global _fetching
         iterator, _fetching = _fetching, None
+        if T.lean:  # of a pass in a lean stretch its end is told, or what ended it
+            if isinstance(error, StopIteration):
+                T.pass_ended(_known(_passes, iterator))
+            return
         if T.trained() and not T.mine():
             return  # a thread that reads ahead had begun before the first step was made: it has been given up
         if error is None:

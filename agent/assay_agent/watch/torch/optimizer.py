@@ -28,16 +28,25 @@ def install(torch, config):
     def stepped():
         T.optimizer_end(OPTIMIZER)
 
+    @guest.hook
+    def leaned(optimizer):
+        if T.on:
+            rate.on_step(optimizer)
+            T.lean_step(id(optimizer))
+
     def begin(optimizer, args, kwargs):
         # First of all: a compiled step traces this hook, and must find nothing in it.
-        if compiling() or not T.on or not T.trains():
+        if compiling() or T.lean or not T.on or not T.trains():
             return None
         return steps(optimizer)
 
     def end(optimizer, args, kwargs):
-        if compiling() or not T.in_opt or not T.mine():
+        if compiling() or not (T.in_opt or T.lean) or not T.mine():
             return
-        stepped()
+        if T.lean:
+            leaned(optimizer)
+        else:
+            stepped()
 
     def unseen():
         """Whether something was compiled and an optimizer made, which leaves its mark on its class's step."""
@@ -50,5 +59,6 @@ def install(torch, config):
         return False
 
     T.unseen = unseen
+    T.leans = True
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)
