@@ -43,8 +43,8 @@ def clear():
 
 
 def _affordable():
-    """Three thousandths of the time so far, and the second and third epoch in any case."""
-    return 2 <= T.epoch <= 3 or _spent < 0.003 * (time.perf_counter() - _started)
+    """A thousandth of the time so far, and the second and third epoch in any case."""
+    return 2 <= T.epoch <= 3 or _spent < 0.001 * (time.perf_counter() - _started)
 
 
 def _open(number, timeline):
