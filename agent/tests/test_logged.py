@@ -75,6 +75,7 @@ DOORS = """
 """
 
 
+@pytest.mark.full_set
 def test_doors(watch):
     code = DOORS % LOGGERS
     watched = watch(code)
@@ -201,6 +202,7 @@ SEEDS = """
 """
 
 
+@pytest.mark.full_set
 def test_seeds(watch):
     watched = watch(SEEDS)
     bare = subprocess.run([sys.executable, "-c", "\n" + textwrap.dedent(SEEDS).lstrip("\n")], capture_output=True,

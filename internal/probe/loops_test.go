@@ -19,8 +19,7 @@ var shortLoops = map[string]string{
 	"accumulate": "several backward passes a step", "amp": "GradScaler, skipped steps", "compiled": "torch.compile",
 	"evaluate":   "passes without training; pickle, copy",
 	"functional": "no module, no loader", "lbfgs": "a closure: several evaluations a step",
-	"leak":      "retained tensors and graph",
-	"nonfinite": "losses that are not finite", "workers": "processes of a loader",
+	"workers": "processes of a loader",
 }
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
