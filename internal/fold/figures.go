@@ -357,7 +357,8 @@ func (b *builder) split() {
 		note = "unsynchronised: what the training loop itself takes"
 	}
 	if b.bareSteady() {
-		note = fmt.Sprintf("of the %d steps of the window that no instrument touched: the hooks were off", len(whole))
+		note = fmt.Sprintf("of the %d steps of the window with the hooks off; the marks that count a step stay on, "+
+			"and are in it", len(whole))
 	} else if b.blocks() {
 		note = strings.TrimPrefix(note+"; the hooks were on: their cost (agent.step) is in it", "; ")
 	}

@@ -1,5 +1,5 @@
 """Blocks of steps with the hooks on and off: what the agent costs is the difference between the two, measured in the run
-itself, and a step that no instrument touched is what the loop really takes.
+itself, and a step with the hooks off is the nearest there is to what the loop takes: only marks stay on in it.
 
 The hooks are on from the start until the profiled window is over and enough steps have been seen. Then come visits: a
 block of steps with the hooks on and one with them off, the order drawn, each of a length of its own that is drawn too,
