@@ -262,7 +262,7 @@ func TestCostMeasured(t *testing.T) {
 		if w.Name != "steady" || w.Kind != "bare" || w.Steps != 80 || !strings.Contains(w.Excluded, "hooks on") {
 			t.Errorf("%s: %+v", device, w)
 		}
-		if note := run.Figure("step.time").Note; !strings.Contains(note, "the 80 steps of the window with the hooks off") {
+		if note := run.Figure("step.time").Note; !strings.Contains(note, "the 80 steps of the window with the hooks") {
 			t.Error(note)
 		}
 		if run.Steps.Watched != 180 {
