@@ -224,7 +224,7 @@ func TestOperators(t *testing.T) {
 	path := filepath.Join(dir, "trace.json")
 	write(t, path, trace)
 	run := withProfile(evidence.Profile{Trace: "trace.json"})
-	operators(run, dir, secrets)
+	operators(run, dir, secrets, nil, func(string) {})
 	if len(run.Operators) != 1 || run.Operators[0].Name != "aten::mm" || run.Profile.Trace != "trace.json.gz" ||
 		run.Profile.Missing != "" || modeOf(t, path+".gz") != 0o600 {
 		t.Errorf("%+v, %+v", run.Operators, run.Profile)
@@ -248,7 +248,7 @@ func TestOperators(t *testing.T) {
 		write(t, name, trace)
 	}
 	run = withProfile(evidence.Profile{Trace: "trace-17.json"})
-	operators(run, dir, secrets)
+	operators(run, dir, secrets, nil, func(string) {})
 	left, _ := filepath.Glob(filepath.Join(dir, "trace*"))
 	want := []string{other + ".gz", path + ".gz"}
 	if run.Profile.Trace != "trace-17.json.gz" || !slices.Equal(left, want) {
@@ -259,7 +259,7 @@ func TestOperators(t *testing.T) {
 		"trace.json": "read the profiler's trace",
 		"":           ""} {
 		run := withProfile(evidence.Profile{Trace: name})
-		if operators(run, dir, secrets); len(run.Operators) > 0 || run.Profile.Trace != "" ||
+		if operators(run, dir, secrets, nil, func(string) {}); len(run.Operators) > 0 || run.Profile.Trace != "" ||
 			!strings.Contains(run.Profile.Missing, want) || (want == "") != (run.Profile.Missing == "") {
 			t.Errorf("%q: %+v, want %s", name, run.Profile, want)
 		}

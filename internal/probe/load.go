@@ -38,7 +38,7 @@ func Load(path string) (*evidence.Run, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		operators(run, dir, &secret.Set{})
+		operators(run, dir, &secret.Set{}, nil, func(string) {})
 		return run, dir, nil
 	}
 	if err != nil {

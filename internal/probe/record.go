@@ -28,6 +28,9 @@ type recorder struct {
 	last     int  // the last step that an estimate was made from; 0: none was
 	next     int  // steps at which the next estimate is made
 	warned   bool // of a long epoch
+	dir      string
+	double   bool
+	trace    *table // of the first process that was profiled, which is read while the script goes on
 }
 
 // adder is a fold.Fold.
@@ -49,7 +52,7 @@ func newRecorder(dir string, secrets *secret.Set) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &recorder{secrets: secrets, log: log, fold: fold.New(), stopping: make(chan struct{}, 1),
+	return &recorder{secrets: secrets, log: log, dir: dir, fold: fold.New(), stopping: make(chan struct{}, 1),
 		loaders: make(chan fold.LoaderEvent, 64), tell: func(fold.EstimateEvent, Telling) {}}, nil
 }
 
@@ -160,6 +163,13 @@ func (r *recorder) heed(event []byte) {
 		if json.Unmarshal(event, &hello) == nil {
 			r.secrets.Words(hello.Argv) // a process may have been given what the command was not
 		}
+	case "profile":
+		var profile struct {
+			File string `json:"file"`
+		}
+		if json.Unmarshal(event, &profile) == nil && profile.File == firstTrace {
+			r.read(profile.File)
+		}
 	case "stopping":
 		select {
 		case r.stopping <- struct{}{}:
@@ -174,6 +184,26 @@ func (r *recorder) heed(event []byte) {
 			}
 		}
 	}
+}
+
+// firstTrace is the file of the first process that is profiled; others write beside it.
+const firstTrace = "trace.json"
+
+// read begins to add up a trace that is written. At the end of the run it would be waited for: two seconds of a network
+// with many operators.
+func (r *recorder) read(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.trace == nil && r.dir != "" {
+		r.trace = readTrace(r.dir, name, r.double, r.secrets, r.guard)
+	}
+}
+
+// table is the one that read began, or nil.
+func (r *recorder) table() *table {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.trace
 }
 
 // Unreadable counts a line that is no event.

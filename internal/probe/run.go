@@ -142,6 +142,7 @@ func Run(o Options) (*Result, error) {
 	if o.Tell != nil {
 		rec.tell = o.Tell
 	}
+	rec.double = o.Double != nil
 	leave := func() { // nothing was started: nothing is recorded
 		if o.Out != "" {
 			os.Remove(filepath.Join(o.Out, events.FileName))
@@ -227,7 +228,7 @@ func Run(o Options) (*Result, error) {
 	res.Run = rec.finish()
 	func() {
 		defer rec.guard("adding up the trace and the packages")
-		operators(res.Run, o.Out, secrets)
+		operators(res.Run, o.Out, secrets, rec.table(), rec.guard)
 		if o.Outside.Packages != nil {
 			if list := o.Outside.Packages(rec.paths()); list != nil {
 				for i, line := range list {

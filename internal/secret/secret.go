@@ -104,6 +104,13 @@ func (set *Set) Learn(value string) {
 	}
 }
 
+// Known is how many values are remembered. It only grows.
+func (set *Set) Known() int {
+	set.mu.RLock()
+	defer set.mu.RUnlock()
+	return len(set.values)
+}
+
 // Environ remembers the secrets of an environment, NAME=value each: those behind telling names, and those whose shape
 // tells.
 func (set *Set) Environ(environ []string) {
