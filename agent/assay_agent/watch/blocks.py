@@ -30,9 +30,10 @@ SETTLED = 30  # of these, and after any window, that no window and no synchronis
 STEPS = 8  # the shortest block, in steps
 NS = 200_000_000  # and in time, as long as steps take what they took: the longer of the two
 EDGE = 3  # steps after a change that count nowhere
-EARLY = 16  # visits that follow one another
+EARLY = 12  # visits that follow one another
 GAP = 0.07  # of the loop's age, to the next visit; more the more there have been
-BLOCK = 0.01  # of the loop's age: a block is at least as long
+BLOCK = 0.01  # of the loop's age: a block with the hooks off is at least as long
+BLOCK_ON = 0.003  # and one with the hooks on, which costs something
 CHANGES = 250  # in a process; then the hooks stay off
 SAMPLES = 2  # synchronised steps of a visit that ends with the hooks on
 EVERY = 20  # steps from one synchronised step to the next before the first visit
@@ -147,7 +148,7 @@ class Blocks:
         draw = self.draw.uniform
 
         def block(on, at):
-            return on, at, max(NS, BLOCK * age) * draw(1, 2), 0
+            return on, at, max(NS, (BLOCK_ON if on else BLOCK) * age) * draw(1, 2), 0
 
         gap = GAP * (1 + self.visits / 50) * age * draw(0.5, 1.5) if self.visits > EARLY else 0
         if self.draw.random() < 0.5:
