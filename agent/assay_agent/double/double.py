@@ -154,6 +154,10 @@ class Double:
                 if counts.wrong:
                     rows[-1].update(wrong=counts.wrong, wrong_ns=counts.wrong_ns, wrong_flops=counts.wrong_flops)
         yield {"ev": "ops", "rows": rows, "wrong_wholes": self.wrong_wholes}
+        if self.account is not None:
+            yield {"ev": "account", "peak": self.account.peak_driver, "allocated_peak": self.account.peak_current,
+                   "at": {"step": 0, "phase": "setup"}, "kinds": {"other": self.account.peak_current},
+                   "largest_buffer": 0, "evaluated": False, "saved": False, "pieces": [], "limits": {"source": {}}}
         for (op, where), fell in sorted(self.fallbacks.items()):
             yield {"ev": "fallback_op", "op": op, "where": where, "n": fell.calls, "cpu_ns": fell.ns,
                    "bytes": fell.nbytes}
