@@ -110,9 +110,9 @@ func newSearch(r Range, limit float64, readings []Reading) *search {
 			s.limit, s.told = x.Limit, s.told || !x.Fits
 		}
 	}
-	for _, p := range peaks {
-		if s.limit > 0 && !s.told && p > s.limit { // it is not the limit that was named
-			s.limit = beyond * p
+	for _, x := range readings {
+		if s.limit > 0 && !s.told && x.Fits && x.Peak > s.limit { // it is not the limit that was named
+			s.limit = beyond * x.Peak
 		}
 	}
 	for i, f := range fits {
@@ -135,7 +135,7 @@ func newSearch(r Range, limit float64, readings []Reading) *search {
 }
 
 // beyond is what the limit is taken for, as a part of a peak that has been above the limit that was named.
-const beyond = 1.25
+const beyond = 2
 
 // surprise is how far below the limit, as a part of it, a batch is expected whose failure is not believed at once.
 const surprise = 0.8
