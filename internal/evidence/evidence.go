@@ -159,7 +159,7 @@ type RehearsedMemory struct {
 // MemoryMoment is where in the script it was.
 type MemoryMoment struct {
 	Step  int    `json:"step"`  // from 1; 0: before the first, or it is not known
-	Phase string `json:"phase"` // setup, data, forward, backward, optimizer, evaluation, saving
+	Phase string `json:"phase"` // setup, between, forward, backward, optimizer, evaluation, saving
 }
 
 // MemoryKinds are bytes by what they are for.

@@ -242,9 +242,27 @@ func (b *builder) account() *evidence.RehearsedMemory {
 		return nil
 	}
 	m := told.RehearsedMemory
-	k := m.Kinds
-	for _, n := range []int64{m.Peak, m.AllocatedPeak, m.LargestBuffer, int64(m.At.Step), k.Weights, k.Gradients,
-		k.Optimizer, k.Activations, k.Workspace, k.Data, k.Other} {
+	k, l := m.Kinds, m.Limits
+	sizes := []int64{m.Peak, m.AllocatedPeak, m.LargestBuffer, int64(m.At.Step), k.Weights, k.Gradients, k.Optimizer,
+		k.Activations, k.Workspace, k.Data, k.Other}
+	known := []*int64{m.Steady, l.Recommended, l.High, l.Low, l.LargestBuffer, l.Wired}
+	for _, piece := range m.Pieces {
+		sizes, known = append(sizes, piece.Peak), append(known, piece.Host)
+	}
+	if batch := m.Batch; batch != nil {
+		sizes = append(sizes, int64(batch.Rows), int64(batch.LongestSeenOf))
+		for _, n := range []*int{batch.Length, batch.Longest, batch.Items} {
+			if n != nil {
+				sizes = append(sizes, int64(*n))
+			}
+		}
+	}
+	for _, n := range known {
+		if n != nil {
+			sizes = append(sizes, *n)
+		}
+	}
+	for _, n := range sizes {
 		if n < 0 || n > math.MaxInt64>>4 { // a sum of the kinds does not overflow
 			return nil
 		}
