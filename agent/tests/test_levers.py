@@ -127,3 +127,161 @@ def test_without_levers_nothing_of_them_is_imported(watch):
     """
     assert watch(code).printed == ["[]"]
     assert watch(code, levers={}).printed == ["[]"]
+
+
+BLOCKS = """
+    import copy
+    class Block(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.inside = nn.Sequential(nn.Linear(n, 4 * n), nn.BatchNorm1d(4 * n), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4 * n, n))
+        def forward(self, x, *, scale=1.0):
+            return x + scale * self.inside(x)
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(Block(4) for _ in range(6))
+            self.head = nn.Linear(4, 3)
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x, scale=0.5)
+            return self.head(x)
+    torch.manual_seed(3)
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    kept = [0]
+    def pack(tensor):
+        kept[0] += tensor.numel()
+        return tensor
+    for step in range(4):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            loss = nn.functional.cross_entropy(model(data.tensors[0]), data.tensors[1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(repr(loss.item()))
+    print(sorted(torch.cat([p.flatten() for p in model.state_dict().values()]).tolist()))
+    print(type(model(data.tensors[0])).__name__, Block.forward.__name__)
+    import io, pickle
+    torch.save(model.state_dict(), io.BytesIO())
+    print(sorted(k for m in model.modules() for k in vars(m) if "assay" in k or k == "forward"))
+"""
+
+
+def test_checkpointing_computes_the_same(pull):
+    """Losses, weights, running means and random numbers bit by bit, as without it."""
+    plain, seen = pull(BLOCKS + "\n    print(kept)"), pull(BLOCKS, remedies=["checkpoint"])
+    assert seen.printed == plain.printed[:-1]
+    assert seen.levers == [{"lever": "checkpoint", "done": True}] and seen.places == ["6 Block of Net"]
+
+
+def test_checkpointing_keeps_less(pull):
+    """What is live after the forward pass, as autograd's graph holds it: the inputs of blocks alone."""
+    code = BLOCKS.split("    kept =")[0] + """
+    import gc, weakref
+    before = {id(t) for t in gc.get_objects() if isinstance(t, torch.Tensor)}
+    made, numel = [], [0]
+    from torch.utils._python_dispatch import TorchDispatchMode
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            for t in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(t, torch.Tensor):
+                    made.append(weakref.ref(t.untyped_storage()))
+            return result
+    with Count():
+        loss = nn.functional.cross_entropy(model(data.tensors[0]), data.tensors[1])
+    held = {s().data_ptr(): s().nbytes() for s in made if s() is not None}
+    print(sum(held.values()))
+    """
+    plain, seen = pull(code), pull(code, remedies=["checkpoint"])
+    assert 0 < int(seen.printed[0]) < int(plain.printed[0]) / 2
+
+
+@pytest.mark.parametrize("remedy, code, why", [
+    ("checkpoint", "train(DataLoader(data, 10), [])", "it has no repeated blocks: no two modules of one class that have modules of their own"),
+    ("channels_last", "train(DataLoader(data, 10), [])", "it has no weight of four dimensions: no 2-D convolution"),
+    ("autocast", "model.double(); model(data.tensors[0].double())", "its parameters are float64"),
+    ("autocast", """
+    with torch.autocast("cpu"):
+        model(data.tensors[0])""", "the script has autocast on already"),
+    ("autocast", "test(DataLoader(data, 10), [])", "no model was called with gradients on"),
+    ("foreach_off", "torch.optim.LBFGS(model.parameters())", "it has no option foreach"),
+    ("magic", "pass", "there is no remedy of that name"),
+])
+def test_remedies_that_find_nothing(pull, remedy, code, why):
+    seen = pull("\n    " + code.lstrip() + "\n    print('as before')", remedies=[remedy])
+    assert seen.printed == ["as before"]
+    assert {"lever": remedy, "done": False, "why": why} in seen.levers
+    assert remedy == "foreach_off" or not any(e["done"] for e in seen.levers)
+
+
+def test_autocast(pull):
+    """Within the model bfloat16, outside of it float32: weights, output, loss, gradients."""
+    seen = pull("""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
+    model[0].register_forward_hook(lambda module, args, result: print(result.dtype))
+    out = model(data.tensors[0])
+    loss = nn.functional.cross_entropy(out, data.tensors[1])
+    loss.backward()
+    print(out.dtype, loss.dtype, model[0].weight.grad.dtype, torch.is_autocast_enabled("cpu"))
+    print(abs(loss.item() - nn.functional.cross_entropy(model.eval()(data.tensors[0]), data.tensors[1]).item()) < 0.01)
+    """, remedies=["autocast"])
+    assert seen.printed[:2] == ["torch.bfloat16", "torch.float32 torch.float32 torch.float32 False"]
+    assert seen.printed[-1] == "True"
+    assert seen.levers == [{"lever": "autocast", "done": True}] and seen.places == ["Sequential: forward in bfloat16"]
+
+
+def test_channels_last(pull):
+    code = """
+    class Looks(nn.Conv2d):
+        def forward(self, x):
+            print(x.is_contiguous(memory_format=torch.channels_last), self.weight.is_contiguous(memory_format=torch.channels_last))
+            return super().forward(x)
+    model = nn.Sequential(Looks(3, 8, 3), nn.Flatten(), nn.LazyLinear(2))
+    x = torch.randn(2, 3, 8, 8)
+    model(x)
+    model(x).sum().backward()
+    print(x.is_contiguous(), round(model[0].weight.grad.norm().item(), 3))
+    """
+    plain, seen = pull(code), pull(code, remedies=["channels_last"])
+    assert plain.printed[:2] == ["False False"] * 2
+    assert seen.printed[:2] == ["False False", "True True"], "a lazy model is known after its first call"
+    assert plain.printed[2] == seen.printed[2]
+    assert seen.levers == [{"lever": "channels_last", "done": True}]
+
+
+def test_plain_updates(pull):
+    seen = pull("""
+    optimizer = torch.optim.Adam(model.parameters(), 0.01, fused=True)
+    print([(g["foreach"], g["fused"]) for g in optimizer.param_groups])
+    train(DataLoader(data, 50), [])
+    """, remedies=["foreach_off", "fused_off"])
+    assert seen.printed == ["[(False, False)]"]
+    assert {(e["lever"], e["done"]) for e in seen.levers} == {("foreach_off", True), ("fused_off", True)}
+
+
+def test_a_traceback_shows_nothing_of_us(pull):
+    """An exception within a block under every remedy: the frames are the script's and PyTorch's."""
+    seen = pull("""
+    import traceback
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside = nn.Linear(4, 4)
+        def forward(self, x):
+            if len(x) == 7:
+                raise ValueError("seven")
+            return self.inside(x)
+    model = nn.Sequential(Block(), Block())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for n in (5, 7):
+        try:
+            optimizer.zero_grad()
+            model(data.tensors[0][:n]).sum().backward()
+            optimizer.step()
+        except ValueError:
+            print(traceback.format_exc())
+    """, remedies=["checkpoint", "autocast", "channels_last"])
+    text = "\n".join(seen.printed)
+    assert "ValueError: seven" in text and "assay_agent" not in text

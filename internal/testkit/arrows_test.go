@@ -70,6 +70,7 @@ var arrows = map[string][]string{
 	"internal/python": {"internal/evidence", "internal/fault", "internal/file", "internal/text", "internal/unit"},
 	"internal/report": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats",
 		"internal/target", "internal/text", "internal/unit"},
+	"internal/sweep":   {"internal/evidence", "internal/secret", "internal/symptom", "internal/unit"},
 	"internal/target":  {"internal/atlas", "internal/evidence", "internal/fault"},
 	"internal/testkit": {"internal/evidence", "internal/python", "internal/testset"},
 	"internal/testset": {},
