@@ -305,10 +305,10 @@ func sweepStatus(d *sweep.Document, shown string) error {
 				if t.Number == a.Broken && t.Run != "" {
 					hint = "its run is in " + filepath.Join(shown, t.Run) + "; when that is mended, the same command tries it again"
 				}
-				if t.Number == a.Broken && t.Ending == sweep.OtherBatch {
+				if t.Number == a.Broken && t.Ending == sweep.EndedOtherBatch {
 					hint = "give the batch by {} in the command or by --set-env, where the script takes it"
 				}
-				if t.Number == a.Broken && t.Ending == sweep.OutOfTime {
+				if t.Number == a.Broken && t.Ending == sweep.EndedByTime {
 					hint = "give a trial more time with --for"
 				}
 			}
@@ -481,8 +481,8 @@ func sweepReport(d *sweep.Document) report.Sweep {
 		page.Notes = append(page.Notes, "not done: "+d.Body.Stopped)
 	}
 	for _, t := range d.Body.Trials {
-		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: t.Ending, Text: t.Text,
-			Fits: t.Ending == sweep.Fits, Peak: t.Peak, Limit: t.Limit, Swap: t.Swap, Why: t.Why, Run: t.Run, Steps: t.Trained}
+		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: string(t.Ending), Text: t.Text,
+			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Limit: t.Limit, Swap: t.Swap, Why: t.Why, Run: t.Run, Steps: t.Trained}
 		if t.Remedy != "" {
 			row.For = t.Remedy
 		}

@@ -91,7 +91,7 @@ func (c cell) sayLargest(a *Answer) {
 	switch {
 	case p == nil:
 		a.ProofText = "not proven: the longer trial was not made"
-	case p.Ending != Fits:
+	case p.Ending != EndedWell:
 		a.ProofText = fmt.Sprintf("not proven: the longer trial ended by %s: %s", p.Ending, p.Text)
 	default:
 		missing := p.notLongest()
@@ -160,7 +160,7 @@ func (c cell) sayRecommended(a *Answer) {
 	apart := map[int][2]float64{}
 	again := false
 	for _, t := range c.trials {
-		if t.Ending != Fits || t.Peak == nil || t.Batch > a.Largest {
+		if t.Ending != EndedWell || t.Peak == nil || t.Batch > a.Largest {
 			continue
 		}
 		p := *t.Peak
@@ -247,7 +247,7 @@ func bought(trials []Trial, timed bool) []Bought {
 	for i := range trials {
 		t := &trials[i]
 		switch {
-		case t.For != ForRemedy || t.Ending == Interrupted:
+		case t.For != ForRemedy || t.Ending == EndedByPerson:
 		case t.Remedy == "":
 			plain = t
 		default:
@@ -259,11 +259,11 @@ func bought(trials []Trial, timed bool) []Bought {
 
 func beside(plain, t *Trial, timed bool) Bought {
 	b := Bought{Remedy: t.Remedy, Number: t.Number}
-	if t.Ending != Fits {
-		b.Text = t.Ending + ": " + t.Text
+	if t.Ending != EndedWell {
+		b.Text = string(t.Ending) + ": " + t.Text
 		return b
 	}
-	if plain == nil || plain.Ending != Fits {
+	if plain == nil || plain.Ending != EndedWell {
 		b.Text = "it runs; the script as it is does not"
 		return b
 	}

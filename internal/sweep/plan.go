@@ -65,7 +65,7 @@ type cell struct {
 func (p Plan) of(name string, trials []Trial) cell {
 	c := cell{Plan: p}
 	for _, t := range trials {
-		if t.Cell == name && t.For != ForRemedy && t.Ending != Interrupted && !t.Aside {
+		if t.Cell == name && t.For != ForRemedy && t.Ending != EndedByPerson && !t.Aside {
 			c.trials = append(c.trials, t)
 		}
 	}
@@ -82,11 +82,11 @@ func (c cell) readings() []Reading {
 	var all []Reading
 	for _, t := range c.trials {
 		switch t.Ending {
-		case Fits, OutOfMemory, Swapped:
+		case EndedWell, EndedByMemory, EndedInSwap:
 		default: // it says nothing about memory
 			continue
 		}
-		r := Reading{Batch: t.Batch, Fits: t.Ending == Fits}
+		r := Reading{Batch: t.Batch, Fits: t.Ending == EndedWell}
 		if t.Peak != nil {
 			r.Peak = *t.Peak
 		}
@@ -107,7 +107,7 @@ func (c cell) limit() (bytes float64, by string) {
 		if t.Limit == nil {
 			continue
 		}
-		if failed := t.Ending == OutOfMemory; failed || bytes == 0 {
+		if failed := t.Ending == EndedByMemory; failed || bytes == 0 {
 			bytes, by = *t.Limit, t.LimitBy
 		}
 	}
@@ -118,8 +118,8 @@ func (c cell) limit() (bytes float64, by string) {
 func (c cell) broken() *Trial {
 	for i, t := range c.trials {
 		switch t.Ending {
-		case Fits, OutOfMemory, Swapped:
-		case OtherBatch:
+		case EndedWell, EndedByMemory, EndedInSwap:
+		case EndedOtherBatch:
 			if t.Items != nil && *t.Items < t.Batch { // the range ends below it now
 				continue
 			}
@@ -177,7 +177,7 @@ func (c cell) next(first int) (Ask, bool) {
 func (c cell) rates() (batches []int, rate map[int]float64) {
 	rate = map[int]float64{}
 	for _, t := range c.trials {
-		if t.Ending != Fits || t.Rate == nil || t.For == ForProof {
+		if t.Ending != EndedWell || t.Rate == nil || t.For == ForProof {
 			continue
 		}
 		if rate[t.Batch] == 0 {
@@ -241,9 +241,9 @@ const Halves = "accumulate"
 func (p Plan) nextRemedy(trials []Trial) (Ask, bool) {
 	done := map[string]bool{}
 	for _, t := range trials {
-		if t.Ending != Interrupted && !t.Aside {
+		if t.Ending != EndedByPerson && !t.Aside {
 			done[t.Remedy] = true
-			if t.Remedy == "" && t.Trained == 0 && t.Ending != OutOfMemory {
+			if t.Remedy == "" && t.Trained == 0 && t.Ending != EndedByMemory {
 				return Ask{}, false // the script does not run as it is
 			}
 		}

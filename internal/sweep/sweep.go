@@ -140,14 +140,14 @@ func Run(o Options) (*Document, error) {
 		t.Number, t.Seconds = number, o.Now().Sub(begun).Seconds()
 		about(d, o, seen.Run)
 		d.Body.Trials = append(d.Body.Trials, t)
-		if t.Ending == Interrupted {
+		if t.Ending == EndedByPerson {
 			d.Body.Stopped = "it was interrupted"
 		}
 		if err := keep(o, d); err != nil {
 			return d, err
 		}
 		tell(t)
-		if t.Ending == Interrupted {
+		if t.Ending == EndedByPerson {
 			return d, nil
 		}
 	}

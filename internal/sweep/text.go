@@ -46,7 +46,7 @@ func (t Table) Line(x Trial) string {
 	} else if x.Limit != nil && *x.Limit > 0 {
 		share = fmt.Sprintf("%.1f %%", 100**x.Peak / *x.Limit)
 	}
-	if x.Ending == Fits && t.Plan.Timed {
+	if x.Ending == EndedWell && t.Plan.Timed {
 		if x.Rate != nil {
 			rate = unit.Format(*x.Rate, "1")
 		}
@@ -65,7 +65,7 @@ func (t Table) Line(x Trial) string {
 	}
 	line := fmt.Sprintf("%3d %s%7s  %-11s %10s %8s %10s %9s %9s  %s", x.Number, grid, batch, x.Ending, peak, share, rate, step,
 		swap, what)
-	if x.Ending != Fits && x.Text != "" {
+	if x.Ending != EndedWell && x.Text != "" {
 		line += "\n      " + clean.Line(x.Text)
 	}
 	return clean.Lines(line)

@@ -20,20 +20,13 @@ import (
 	"syscall"
 
 	"assay/internal/evidence"
-	"assay/internal/secret"
 	"assay/internal/unit"
 )
 
-// How a trial ended.
+// What a trial can come to beside the endings of its process.
 const (
-	Fits        = "ok"          // it trained its steps
-	OutOfMemory = "memory"      // it ran out of memory, whether or not the script went on after that
-	Crashed     = "crash"       // it failed otherwise
-	Swapped     = "swap"        // it trained, and the machine swapped: that is no room for the batch
-	OutOfTime   = "time"        // the time for a trial was over before its steps were
-	Interrupted = "interrupted" // somebody stopped it: it says nothing
-	Untrained   = "untrained"   // no training step was seen
-	OtherBatch  = "batch"       // the steps had another batch than was asked for
+	EndedUntrained  EndingKind = "untrained" // no training step was seen
+	EndedOtherBatch EndingKind = "batch"     // the steps had another batch than was asked for
 )
 
 // Ask is a trial that is to be made.
@@ -72,20 +65,20 @@ type Seen struct {
 // Trial is a trial that was made. A pointer that is nil: not known.
 type Trial struct {
 	Ask
-	Number  int      `json:"number"` // from 1
-	Ending  string   `json:"ending"`
-	Text    string   `json:"text,omitempty"`    // what a reader must know of the ending
-	Peak    *float64 `json:"peak,omitempty"`    // bytes that the device's allocator held at most; without one resident
-	PeakOf  string   `json:"peak_of,omitempty"` // the figure that it is
-	Live    *float64 `json:"live,omitempty"`    // bytes of tensors at most
-	Limit   *float64 `json:"limit,omitempty"`   // bytes that the allocator may hold, as this trial says it
-	LimitBy string   `json:"limit_by,omitempty"`
-	Rows    *int     `json:"rows,omitempty"`     // of the batches that were seen in training steps
-	Trained int      `json:"trained"`            // training steps
-	Step    *float64 `json:"step,omitempty"`     // s
-	StepLow *float64 `json:"step_low,omitempty"` // s, first quartile
-	StepTop *float64 `json:"step_high,omitempty"`
-	Rate    *float64 `json:"rate,omitempty"` // rows a second
+	Number  int        `json:"number"` // from 1
+	Ending  EndingKind `json:"ending"`
+	Text    string     `json:"text,omitempty"`    // what a reader must know of the ending
+	Peak    *float64   `json:"peak,omitempty"`    // bytes that the device's allocator held at most; without one resident
+	PeakOf  string     `json:"peak_of,omitempty"` // the figure that it is
+	Live    *float64   `json:"live,omitempty"`    // bytes of tensors at most
+	Limit   *float64   `json:"limit,omitempty"`   // bytes that the allocator may hold, as this trial says it
+	LimitBy string     `json:"limit_by,omitempty"`
+	Rows    *int       `json:"rows,omitempty"`     // of the batches that were seen in training steps
+	Trained int        `json:"trained"`            // training steps
+	Step    *float64   `json:"step,omitempty"`     // s
+	StepLow *float64   `json:"step_low,omitempty"` // s, first quartile
+	StepTop *float64   `json:"step_high,omitempty"`
+	Rate    *float64   `json:"rate,omitempty"` // rows a second
 	// Split is the share of a step by phase, ratio.
 	Split   map[string]float64 `json:"split,omitempty"`
 	Swap    *float64           `json:"swap,omitempty"`    // bytes in use at most, machine-wide
@@ -104,9 +97,9 @@ const leastSteps = 2
 
 // judge makes a trial of what was seen.
 func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes float64, by string)) Trial {
-	t := Trial{Ask: ask, Run: seen.Folder, Ending: Fits}
+	t := Trial{Ask: ask, Run: seen.Folder, Ending: EndedWell}
 	if seen.Interrupted {
-		t.Ending, t.Text = Interrupted, "stopped before its end"
+		t.Ending, t.Text = EndedByPerson, "stopped before its end"
 		return t
 	}
 	run := seen.Run
@@ -116,35 +109,31 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 			t.Limit, t.LimitBy = &bytes, by
 		}
 	}
-	end := endedBy(run, seen.Exit, seen.Signal, seen.Tail)
-	if end.limit > 0 && (t.Limit == nil || math.Abs(*t.Limit/end.limit-1) > rounded) {
-		t.Limit, t.LimitBy = &end.limit, "the allocator's own text"
+	end := EndingOf(run, seen.Exit, seen.Signal, seen.Tail)
+	if end.Limit > 0 && (t.Limit == nil || math.Abs(*t.Limit/end.Limit-1) > rounded) {
+		t.Limit, t.LimitBy = &end.Limit, "the allocator's own text"
 	}
-	t.Ending, t.Text = end.kind, end.text
-	if t.Ending != Fits {
+	t.Ending, t.Text = end.Kind, end.Reason
+	if t.Ending == EndedByTime && t.Trained >= leastSteps { // time enough to see what it needs
+		t.Ending = EndedWell
+	}
+	if t.Ending != EndedWell {
 		return t
 	}
 	if text := t.otherBatch(run); text != "" {
-		t.Ending, t.Text = OtherBatch, text
+		t.Ending, t.Text = EndedOtherBatch, text
 		return t
 	}
 	if text := t.unchanged(byAgent); text != "" {
-		t.Ending, t.Text = OtherBatch, text
+		t.Ending, t.Text = EndedOtherBatch, text
 		return t
 	}
 	switch {
 	case t.Trained == 0:
-		t.Ending, t.Text = Untrained, "no training step was seen: "+cmp.Or(run.Outcome.Reason, "the script ended without one")
-	case t.Trained < ask.Steps && strings.Contains(run.Outcome.Stopped, "--for"),
-		t.Trained < ask.Steps && strings.HasPrefix(run.Outcome.Stopped, "assay sent"):
-		if t.Trained < leastSteps {
-			t.Ending = OutOfTime
-		}
-		t.Text = fmt.Sprintf("%d of %d steps in the time for a trial", t.Trained, ask.Steps)
+		t.Ending = EndedUntrained
+		t.Text = "no training step was seen: " + cmp.Or(run.Outcome.Reason, "the script ended without one")
 	case t.Trained < leastSteps:
 		t.Text = "one step alone: what later ones need is not seen"
-	case strings.Contains(run.Figure("step.time").Disturbed, "swap"):
-		t.Ending, t.Text = Swapped, run.Figure("step.time").Disturbed
 	}
 	return t
 }
@@ -304,7 +293,7 @@ func answered(run *evidence.Run) (list []string) {
 		if l.From != 0 || l.To != 0 {
 			words += fmt.Sprintf(": %d to %d", l.From, l.To)
 		}
-		list = append(list, short(words))
+		list = append(list, oneLine(words))
 	}
 	return list
 }
@@ -333,101 +322,6 @@ func (t *Trial) unchanged(byAgent bool) string {
 		}
 	}
 	return ""
-}
-
-// ended is how a trial ended, as its texts and its status tell.
-type ended struct {
-	kind, text string
-	limit      float64 // bytes that the text says the allocator may hold; 0: it does not
-}
-
-// memoryTexts are what frameworks and systems say when memory is out: PyTorch's MPSAllocator and CUDACachingAllocator,
-// its CPU allocator, MLX's metal::malloc, and C++.
-var memoryTexts = regexp.MustCompile(`(?i)MPS backend out of memory|CUDA out of memory|OutOfMemoryError|` +
-	`CUDA error: out of memory|can't allocate memory|\[metal::malloc\]|Insufficient Memory|std::bad_alloc|` +
-	`Invalid buffer size|RESOURCE_EXHAUSTED|MemoryError`)
-
-var allowedTexts = []*regexp.Regexp{
-	regexp.MustCompile(`max allowed: ([\d.]+) (bytes|B|[KMGT]i?B)`), // MPSAllocator.mm
-	regexp.MustCompile(`([\d.]+) (bytes|B|[KMGT]i?B) allowed`),      // CUDACachingAllocator.cpp, under a fraction
-}
-
-// endedBy tells the endings of a script apart.
-func endedBy(run *evidence.Run, exit int, signal syscall.Signal, tail string) ended {
-	texts := []string{run.Outcome.Error, tail}
-	refused := ""
-	if run.Rehearsal != nil {
-		for _, r := range run.Rehearsal.Refusals {
-			if r.Cause == "memory" && memoryTexts.MatchString(r.Text) {
-				refused = cmp.Or(refused, r.Text)
-				texts = append(texts, r.Text)
-			}
-		}
-	}
-	limit, said := 0.0, refused
-	for _, text := range texts {
-		if line := memoryLine(text); line != "" {
-			said = cmp.Or(said, line)
-		}
-		if limit == 0 {
-			limit = allowed(text)
-		}
-	}
-	failed := exit != 0 || signal != 0
-	switch {
-	case said != "" && failed:
-		return ended{OutOfMemory, short(said), limit}
-	case refused != "" || said != "":
-		return ended{OutOfMemory, "the script went on after it: " + short(said), limit}
-	case signal == syscall.SIGKILL || exit == 128+int(syscall.SIGKILL):
-		if strings.HasPrefix(run.Outcome.Stopped, "assay sent") {
-			return ended{OutOfTime, run.Outcome.Stopped, 0}
-		}
-		return ended{OutOfMemory, "it was killed, as systems do that have no memory left", 0}
-	case strings.HasPrefix(run.Outcome.Stopped, "assay sent"):
-		return ended{OutOfTime, run.Outcome.Stopped, 0}
-	case failed:
-		last := strings.TrimSpace(tail)
-		if i := strings.LastIndexByte(last, '\n'); i >= 0 {
-			last = last[i+1:]
-		}
-		return ended{Crashed, short(cmp.Or(run.Outcome.Error, last, fmt.Sprintf("status %d", exit))), 0}
-	}
-	return ended{Fits, "", 0}
-}
-
-// memoryLine is the line of a text that says that memory is out; "": none does.
-func memoryLine(text string) string {
-	for line := range strings.Lines(text) {
-		if memoryTexts.MatchString(line) {
-			return line
-		}
-	}
-	return ""
-}
-
-var sizes = map[byte]float64{'b': 1, 'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
-
-// allowed is the limit that an allocator's text names, bytes; 0: none. PyTorch counts in powers of 1024 whether it
-// writes GB or GiB.
-func allowed(text string) float64 {
-	for _, re := range allowedTexts {
-		if m := re.FindStringSubmatch(text); m != nil {
-			if v, err := strconv.ParseFloat(m[1], 64); err == nil {
-				return v * sizes[m[2][0]]
-			}
-		}
-	}
-	return 0
-}
-
-// short is a stranger's text on one line, without secrets.
-func short(s string) string {
-	s = strings.Join(strings.Fields(secret.Text(s)), " ")
-	if r := []rune(s); len(r) > 300 {
-		s = string(r[:299]) + "…"
-	}
-	return s
 }
 
 // Bytes of the peak for a reader.
