@@ -29,6 +29,7 @@ type Installed struct {
 	Boot     string // folder to put first on PYTHONPATH
 	Notebook string // program that runs a notebook's cells
 	Attempt  string // program that tries models
+	Limits   string // program that says the limits of memory of some Macs
 }
 
 // Install writes the agent below cache, in a folder named by its content, unless it is there already. The folder
@@ -49,7 +50,7 @@ func Install(cache string) (Installed, error) {
 	}
 	root := filepath.Join(cache, "agent", hex.EncodeToString(sum.Sum(nil))[:16])
 	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"),
-		Attempt: filepath.Join(root, "assay_agent", "attempt.py")}
+		Attempt: filepath.Join(root, "assay_agent", "attempt.py"), Limits: filepath.Join(root, "assay_agent", "limits.py")}
 	if _, err := os.Stat(filepath.Join(root, "boot", "sitecustomize.py")); err == nil {
 		return at, nil
 	}

@@ -9,6 +9,7 @@ func commands(env *Env) []*cobra.Command {
 		newRunCommand(env),
 		newTryCommand(env),
 		newSweepCommand(env),
+		newFitsCommand(env),
 		newShowCommand(env),
 		newGateCommand(env),
 		newVerdictCommand(env),

@@ -1,0 +1,39 @@
+"""A program: what PyTorch's MPS allocator may take on each of some Macs, without torch and without a rehearsal.
+
+On standard input a JSON list of Macs, {"memory": bytes of unified memory, "macos": [major, minor]}; on standard output
+one of the same length, each with `recommended` (bytes of Metal's recommended working set, null where it is not known),
+`ground` (observed, derived, null), `seen` (where the figure was read, "" where it was derived), `high` and `low`
+(bytes at which the allocator refuses, and begins to give back; null where there is no such limit), and `rest` (bytes
+that Metal leaves to all else on the smallest Mac that is sold). The watermark ratios are the environment's, as PyTorch
+reads them. The figures and their sources stand in double/allocator.py.
+"""
+
+import json
+import os
+import sys
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here is to hide a module of Python's
+
+from double import allocator  # noqa: E402
+
+SMALLEST = 8 << 30, (15, 0)  # the smallest memory of double/allocator.py's OBSERVED, and the macOS it was seen on
+
+
+def limits(memory, macos, environ):
+    """What stands in the answer of one Mac. RuntimeError where the environment has ratios that PyTorch refuses."""
+    recommended, ground = allocator.recommended_max(memory, macos)
+    account = allocator.MetalAllocator((2, 0), recommended, environ)  # the limits are the same in each release
+    smallest, _ = allocator.recommended_max(*SMALLEST)
+    era = 15 if macos[0] < 26 else 26
+    seen = [where for gib, of, _, where in allocator.OBSERVED if ground == "observed" and (gib << 30, of) == (memory, era)]
+    return {"recommended": recommended, "ground": ground, "seen": seen[0] if seen else "",
+            "high": _known(account.limit, recommended), "low": _known(account.low_limit, recommended),
+            "high_ratio": account.high_ratio, "rest": SMALLEST[0] - smallest}
+
+
+def _known(limit, recommended):
+    return limit if recommended is not None and limit < 1 << 62 else None
+
+
+if __name__ == "__main__":
+    json.dump([limits(mac["memory"], tuple(mac["macos"]), os.environ) for mac in json.load(sys.stdin)], sys.stdout)
