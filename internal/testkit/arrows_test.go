@@ -67,6 +67,7 @@ var arrows = map[string][]string{
 	"internal/probe": {"agent", "internal/events", "internal/evidence", "internal/fault", "internal/file",
 		"internal/fold", "internal/launch", "internal/secret", "internal/target"},
 	"internal/pyast":  {},
+	"internal/pace":   {"internal/atlas", "internal/evidence", "internal/fault", "internal/target"},
 	"internal/python": {"internal/evidence", "internal/fault", "internal/file", "internal/text", "internal/unit"},
 	"internal/report": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats",
 		"internal/target", "internal/text", "internal/unit"},
