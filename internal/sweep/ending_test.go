@@ -26,9 +26,9 @@ func TestEndings(t *testing.T) {
 		sure   bool
 		limit  float64
 	}{
-		"well":            {kind: EndedWell, sure: true},
-		"warnings alone":  {tail: "UserWarning: lr_scheduler.step() before optimizer.step()", kind: EndedWell, sure: true},
-		"steps as asked":  {change: stopped("after 20 steps, as asked (--steps)"), kind: EndedWell, sure: true},
+		"well":           {kind: EndedWell, sure: true},
+		"warnings alone": {tail: "UserWarning: lr_scheduler.step() before optimizer.step()", kind: EndedWell, sure: true},
+		"steps as asked": {change: stopped("after 20 steps, as asked (--steps)"), kind: EndedWell, sure: true},
 		"time as asked": {change: stopped("after step 3, as asked (--for)"), kind: EndedByTime, sure: true,
 			says: "--for"},
 		"mps, with limit": {exit: 1, error: mpsText, kind: EndedByMemory, sure: true, limit: 9.07 * (1 << 30)},
