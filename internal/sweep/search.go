@@ -212,7 +212,7 @@ func (s *search) guess(first int) (i int, why string) {
 	case s.ok < s.lo: // nothing fits so far
 		return (s.ok + s.bad) / 2, "half of one that does not fit"
 	case s.limit <= 0 || len(s.points) == 0, // nothing to reckon with
-		len(s.readings) > patience && s.bad <= s.hi: // or nothing that reckons right
+		len(s.readings) > patience: // or nothing that reckons right
 		return s.halve()
 	case len(s.points) == 1:
 		p := s.points[0]
