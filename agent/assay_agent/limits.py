@@ -12,9 +12,9 @@ import json
 import os
 import sys
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here is to hide a module of Python's
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # last: it hides nothing of Python's
 
-from double import allocator  # noqa: E402
+from assay_agent.double import allocator  # noqa: E402
 
 SMALLEST = 8 << 30, (15, 0)  # the smallest memory of double/allocator.py's OBSERVED, and the macOS it was seen on
 

@@ -77,7 +77,8 @@ func runFits(ctx context.Context, env *Env, opts fitsOptions, args []string) err
 	usage := func(err error) error { return fault.Exit(err, fault.Usage) }
 	switch {
 	case opts.steps < 1:
-		return usage(fault.Hint(fmt.Errorf("--steps %d: a number of steps above 0", opts.steps), "see: assay fits --help"))
+		return usage(fault.Hint(fmt.Errorf("--steps %d: a number of steps above 0", opts.steps),
+			"see: assay fits --help"))
 	case len(args) == 0:
 		return usage(fault.Hint(errors.New("no command to rehearse: write it after --"), "see: assay fits --help"))
 	}

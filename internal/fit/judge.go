@@ -1,5 +1,5 @@
-// Package fit judges whether a script's training fits into the memory of a Mac, from a rehearsal's account of memory and
-// the chip's limits. docs/fits.md says by which rules. It is pure: it opens nothing and starts nothing.
+// Package fit judges whether a script's training fits into the memory of a Mac, from a rehearsal's account of memory
+// and the chip's limits. docs/fits.md says by which rules. It is pure: it opens nothing and starts nothing.
 package fit
 
 import (
@@ -156,9 +156,14 @@ func (j *Judgement) judge(r Rehearsed, low, high int64) (answer, why string) {
 	if m.High != nil && low > *m.High {
 		return DoesNot, fmt.Sprintf("at least %s are in use at once, and PyTorch refuses beyond %s", b(low), b(*m.High))
 	}
-	if low > m.Memory {
-		return DoesNot, fmt.Sprintf("at least %s are in use at once, and the Mac has %s: macOS would swap, whatever "+
-			"PyTorch allows", b(low), b(m.Memory))
+	host := int64(0)
+	if r.Host != nil {
+		host = *r.Host
+	}
+	if low+host+m.Rest > m.Memory {
+		return DoesNot, fmt.Sprintf("at least %s are in use at once on the device, with %s in the script's own processes "+
+			"and %s for macOS and other programs more than the %s that the Mac has: it would swap, whatever PyTorch allows",
+			b(low), b(host), b(m.Rest), b(m.Memory))
 	}
 	if m.Recommended == nil {
 		return NotKnown, fmt.Sprintf("Metal's recommended working set for %s under macOS %s is not known",
@@ -176,10 +181,6 @@ func (j *Judgement) judge(r Rehearsed, low, high int64) (answer, why string) {
 				"which nobody can predict", b(*m.High))
 		}
 		return TooClose, said
-	}
-	host := int64(0)
-	if r.Host != nil {
-		host = *r.Host
 	}
 	if high+host+m.Rest > m.Memory {
 		return TooClose, fmt.Sprintf("up to %s on the device, %s in the script's own processes and %s for macOS and other "+
@@ -278,6 +279,7 @@ func (j *Judgement) batch(a *Account, host *int64) {
 		j.Try = append(j.Try, fmt.Sprintf("no batch fits: what does not shrink with it, weights, gradients, the optimizer's "+
 			"state and the rest, takes %s", unit.Bytes(float64(fixed))))
 	} else if rows < a.Batch.Rows {
-		j.Try = append(j.Try, fmt.Sprintf("a batch of %d in place of %d (predicted: %s)", rows, a.Batch.Rows, j.Batch.Why))
+		j.Try = append(j.Try, fmt.Sprintf("a batch of %d in place of %d (predicted: %s)", rows, a.Batch.Rows,
+			j.Batch.Why))
 	}
 }

@@ -88,7 +88,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 		}
 		b.WriteString(text.Wrapped(fmt.Sprintf("%s: %s. %s.", j.Mac.Chip, j.Answer, capital(j.Why)), "", "  ", width))
 		if j.Refusal != nil {
-			row("refused", fmt.Sprintf("%s at %s: %s (rehearsed)", j.Refused, orUnknown(j.Refusal.Where), j.Refusal.Text))
+			row("refused", fmt.Sprintf("%s at %s: %s (rehearsed)", j.Refused, orUnknown(j.Refusal.Where),
+				j.Refusal.Text))
 		}
 		if a := j.account; a != nil && j.Answer != NotKnown {
 			row("peak", fmt.Sprintf("%s, of which %s in use at once, in %s (rehearsed); %s to %s by what the account may "+
@@ -121,7 +122,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 		if re.Ended != "" {
 			ended = "; " + re.Ended
 		}
-		b.WriteString(text.Wrapped(fmt.Sprintf("rehearsed on %s, %s, %d steps: %s%s; %s", re.Chip, how, re.Steps, re.Why,
+		b.WriteString(text.Wrapped(fmt.Sprintf("rehearsed on %s, %s, %d steps: %s%s; %s", re.Chip, how, re.Steps,
+			re.Why,
 			ended, re.Folder), "", "  ", width))
 	}
 	_, err := io.WriteString(out, text.Lines(b.String()))
@@ -129,7 +131,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 }
 
 // short are the limits as the page names them.
-var short = map[string]string{"recommended working set": "working set", "wired limit": "wired", "high watermark": "watermark",
+var short = map[string]string{"recommended working set": "working set", "wired limit": "wired",
+	"high watermark": "watermark",
 	"largest buffer": "buffer", "unified memory": "memory"}
 
 func size(n int64) string { return unit.Bytes(float64(n)) }
