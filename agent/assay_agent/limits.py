@@ -25,7 +25,8 @@ def limits(memory, macos, environ):
     account = allocator.MetalAllocator((2, 0), recommended, environ)  # the limits are the same in each release
     smallest, _ = allocator.recommended_max(*SMALLEST)
     era = 15 if macos[0] < 26 else 26
-    seen = [where for gib, of, _, where in allocator.OBSERVED if ground == "observed" and (gib << 30, of) == (memory, era)]
+    seen = [where for gib, of, _, where in allocator.OBSERVED
+            if ground == "observed" and (gib << 30, of) == (memory, era)]
     return {"recommended": recommended, "ground": ground, "seen": seen[0] if seen else "",
             "high": _known(account.limit, recommended), "low": _known(account.low_limit, recommended),
             "high_ratio": account.high_ratio, "rest": SMALLEST[0] - smallest}

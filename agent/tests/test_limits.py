@@ -12,7 +12,8 @@ PROGRAM = os.path.join(os.path.dirname(__file__), "..", "assay_agent", "limits.p
 
 def asked(*macs, **environ):
     answer = subprocess.run(
-        [sys.executable, "-I", PROGRAM], input=json.dumps([{"memory": gib << 30, "macos": macos} for gib, macos in macs]),
+        [sys.executable, "-I", PROGRAM],
+        input=json.dumps([{"memory": gib << 30, "macos": macos} for gib, macos in macs]),
         env=dict(os.environ, **environ), capture_output=True, text=True, check=True)
     return json.loads(answer.stdout)
 
