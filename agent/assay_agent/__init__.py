@@ -35,6 +35,10 @@ def start():
     logged.install(config)
     seeds.install(config)
     threads.install(config)
+    if config.get("levers"):  # a trial: the only part of the agent that changes a training, as it was told to
+        from . import levers
+
+        levers.install(config)
     if config.get("double"):
         from .watch import tests
 

@@ -255,6 +255,7 @@ def _remade(function, begin, end):
     documented = ast.get_docstring(node, clean=False) is not None
     declared = _Globals()  # once, before the body, which stands there twice
     body = [declared.visit(statement) for statement in node.body[documented:]]
+    body = body or [ast.copy_location(ast.Pass(), node.body[0])]  # its text is all that it has
 
     def at(new):
         return ast.fix_missing_locations(ast.copy_location(new, body[0]))

@@ -587,11 +587,13 @@ def test_events_and_clear(make):
     double.stood_in("aten::item")
     double.fell_back("aten::y").nbytes = 8
     double.met("aten::x", "a-fact", True)
-    ops, fallback, refused, *met, note = double.events()
+    ops, fallback, refused, *met, note, account = double.events()
     assert [m for m in met if m["sure"]] == [{"ev": "met", "op": "aten::x", "fact": "a-fact", "sure": True,
                                               "where": met[-1]["where"], "n": 1}]
     assert [{k: v for k, v in row.items() if k != "cpu_ns"} for row in ops["rows"]] == [
-        {"op": "aten::abs", "n": 1, "state": "N"}, {"op": "aten::mm", "n": 2, "state": "N", "flops": 2 * 2 * 2 ** 3}]
+        {"op": "aten::abs", "n": 1, "state": "N", "bytes": 2 * 16},
+        {"op": "aten::mm", "n": 2, "state": "N", "bytes": 2 * 3 * 16, "flops": 2 * 2 * 2 ** 3}]
+    assert account["ev"] == "account" and account["allocated_peak"] == sum(account["kinds"].values())
     assert all(row["cpu_ns"] > 0 for row in ops["rows"])
     assert [refused[k] for k in ("op", "cause", "error", "text", "n")] == ["aten::x", "missing", "NotImplementedError",
                                                                            "no kernel", 1]

@@ -154,6 +154,10 @@ def generator():
     yield 1
 
 
+def silent(n):
+    """Says nothing but this."""
+
+
 total = last = inner = 0
 
 
@@ -254,6 +258,13 @@ def test_around_a_function_that_writes_globals(module, around, watch):
     assert made(1) == 1 and made(2) == 3 and made.__doc__ == "Adds up."
     assert (module.total, module.last, module.inner) == (3, 2, 2) and not around.troubles
     assert len(around.log) == (4 if watch else 2)
+
+
+@pytest.mark.parametrize("watch", [True, False])
+def test_around_a_function_without_a_statement(module, around, watch):
+    made = around(module.silent, watch)
+    assert made(1) is None and made.__doc__ == "Says nothing but this." and not around.troubles
+    assert around.log == [(1,), "None"][: 1 + watch]
 
 
 def test_inside(module, around):

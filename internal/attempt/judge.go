@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -213,4 +214,32 @@ func (f *Fallback) told() string {
 func sharesOf(a *attemptAnswer) Shares {
 	s := a.shares()
 	return Shares{s.Operators, s.Calls, s.OfCalls, s.OfFLOPs, s.OfTime, s.FLOPs}
+}
+
+// Judge judges an answer of attempt.py's that a tool of ours had it give (tools/models), as `assay try` would judge it
+// for that release of PyTorch. onCPU is the answer of an attempt on the CPU, nil where there was none. The error says
+// why an answer cannot be read.
+func Judge(answer, onCPU []byte, release string) (*Attempt, error) {
+	read := func(data []byte) (*attemptAnswer, error) {
+		decoded, err := decode(data)
+		if err != nil {
+			return nil, err
+		}
+		a, ok := decoded.(*attemptAnswer)
+		if !ok {
+			return nil, errors.New("it is no attempt")
+		}
+		return a, nil
+	}
+	a, err := read(answer)
+	if err != nil {
+		return nil, fmt.Errorf("read an attempt: %w", err)
+	}
+	var cpu *attemptAnswer
+	if onCPU != nil {
+		if cpu, err = read(onCPU); err != nil {
+			return nil, fmt.Errorf("read an attempt on the CPU: %w", err)
+		}
+	}
+	return newJudge(&atlas.Atlas{}, release).attempt(a, cpu), nil
 }

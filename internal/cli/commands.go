@@ -8,6 +8,7 @@ func commands(env *Env) []*cobra.Command {
 		newDemoCommand(env),
 		newRunCommand(env),
 		newTryCommand(env),
+		newSweepCommand(env),
 		newFitsCommand(env),
 		newShowCommand(env),
 		newGateCommand(env),

@@ -43,8 +43,10 @@ type runOptions struct {
 	quiet                      bool
 	logbook                    string // "": $ASSAY_LOGBOOK or .assay/logbook.db; off: none
 	noCPU                      bool
-	policy                     string // of the gates at the end
-	held                       *held  // what policy names, read; nil: no gates were asked
+	policy                     string        // of the gates at the end
+	held                       *held         // what policy names, read; nil: no gates were asked
+	levers                     *probe.Levers // what the agent switches on in the script; nil: nothing
+	proven                     bool          // the device was proven to compute, in a run before
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -173,7 +175,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	if err != nil {
 		return nil, err
 	}
-	if on.NeedsProof() {
+	if on.NeedsProof() && !opts.proven {
 		if err := requireDevice(ctx, env, on.Device, command); err != nil {
 			return nil, err
 		}
@@ -205,7 +207,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	res, err := probe.Run(probe.Options{
 		Tell: tell,
 		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
-		For: limit, Only: opts.only,
+		For: limit, Only: opts.only, Levers: opts.levers,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
 		Launcher: here, Version: Version(), Double: double,

@@ -128,6 +128,7 @@ type RunBody struct {
 	Only      *Only       `json:"only,omitempty"`
 	Compiles  []Compile   `json:"compiles,omitempty"` // where the framework says it: JAX
 	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
+	Levers    []Lever     `json:"levers,omitempty"` // of a trial: what was asked for, and what came of it
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`

@@ -134,6 +134,78 @@ type Rehearsal struct {
 	// Met are the known facts about MPS that calls met, the worst first; nil in the evidence of assays that kept none.
 	Met   []Met  `json:"met,omitzero"`
 	Tests *Tests `json:"tests,omitempty"` // of pytest
+	// Memory is nil where no tensor was on the device, or nobody kept account.
+	Memory *RehearsedMemory `json:"memory,omitempty"`
+}
+
+// RehearsedMemory is the double's account of the device's memory, in bytes: what PyTorch's MPS allocator would hold. At
+// is the moment at which most was in use, and Kinds what was in use then.
+type RehearsedMemory struct {
+	// Peak is the most that driver_allocated_memory() would say: heaps with their cached room, and Metal's own.
+	Peak int64 `json:"peak"`
+	// AllocatedPeak is the most that current_allocated_memory() would say.
+	AllocatedPeak int64           `json:"allocated_peak"`
+	At            MemoryMoment    `json:"at"`
+	Kinds         MemoryKinds     `json:"kinds"`            // they add up to AllocatedPeak
+	Steady        *int64          `json:"steady,omitempty"` // in use when the last step was over; nil where none was
+	LargestBuffer int64           `json:"largest_buffer"`   // the largest single one that was asked for
+	Batch         *RehearsedBatch `json:"batch,omitempty"`  // nil where no loader was read
+	Evaluated     bool            `json:"evaluated"`        // the model was called in evaluation mode
+	Saved         bool            `json:"saved"`            // torch.save wrote tensors of the device
+	Pieces        []MemoryPiece   `json:"pieces"`
+	Limits        MemoryLimits    `json:"limits"`
+}
+
+// MemoryMoment is where in the script it was.
+type MemoryMoment struct {
+	Step  int    `json:"step"`  // from 1; 0: before the first, or it is not known
+	Phase string `json:"phase"` // setup, between, forward, backward, optimizer, evaluation, saving
+}
+
+// MemoryKinds are bytes by what they are for.
+type MemoryKinds struct {
+	Weights     int64 `json:"weights"`     // parameters and buffers of modules
+	Gradients   int64 `json:"gradients"`   // .grad of parameters
+	Optimizer   int64 `json:"optimizer"`   // the optimizers' state
+	Activations int64 `json:"activations"` // made by a forward pass, and kept for the backward pass
+	Workspace   int64 `json:"workspace"`   // gone before the phase that made them was over
+	Data        int64 `json:"data"`        // copied to the device, and none of the above
+	Other       int64 `json:"other"`
+}
+
+// Sum is all of them.
+func (k MemoryKinds) Sum() int64 {
+	return k.Weights + k.Gradients + k.Optimizer + k.Activations + k.Workspace + k.Data + k.Other
+}
+
+// RehearsedBatch is the batch that was rehearsed, and the longest that the data would give. A length is the number of
+// elements that the batch's first tensor has in a row: 512 for 512 tokens, 150,528 for an image of 3 × 224 × 224.
+type RehearsedBatch struct {
+	Rows          int    `json:"rows"`              // of the largest batch rehearsed
+	Of            string `json:"of"`                // what was counted
+	Length        *int   `json:"length,omitempty"`  // longest that was rehearsed
+	Longest       *int   `json:"longest,omitempty"` // longest found in the data; nil: Why says why
+	LongestSeenOf int    `json:"longest_seen_of"`   // how many items of the data were looked at for it
+	Items         *int   `json:"items,omitempty"`   // how many there are
+	Why           string `json:"why,omitempty"`     // why the longest is not known, or not of all items
+}
+
+// MemoryPiece is the most that was in use during a part of the run.
+type MemoryPiece struct {
+	What string `json:"what"` // training step, evaluation, saving
+	Peak int64  `json:"peak"` // of current_allocated_memory()
+	// Host is the most that copies on the CPU took beside it, which a Mac has in the same memory: of saving.
+	Host *int64 `json:"host,omitempty"`
+}
+
+// MemoryLimits are those of the Mac that was rehearsed; one that is not known is nil.
+type MemoryLimits struct {
+	Recommended   *int64            `json:"recommended,omitempty"`    // Metal's recommendedMaxWorkingSetSize
+	High          *int64            `json:"high,omitempty"`           // PyTorch refuses what is beyond it
+	Low           *int64            `json:"low,omitempty"`            // beyond it PyTorch gives back what is cached
+	LargestBuffer *int64            `json:"largest_buffer,omitempty"` // Metal's maxBufferLength
+	Wired         *int64            `json:"wired,omitempty"`          // sysctl iogpu.wired_limit_mb, where it is set
+	Source        map[string]string `json:"source"`                   // limit → how it is known
 }
 
 // Tests are how pytest's tests ended, the failed ones by cause.
@@ -176,6 +248,7 @@ type RehearsedOp struct {
 	State    string   `json:"state"`                 // native, composed, on the CPU, missing, … as `assay ops` says it
 	Seconds  *float64 `json:"cpu_seconds,omitempty"` // on the CPU of the machine that rehearsed
 	FLOPs    *float64 `json:"flops,omitempty"`
+	Bytes    *float64 `json:"bytes,omitempty"` // of the tensors read and written: arguments and results, once a call
 }
 
 // Refusal is an error that the device would have raised.

@@ -3,6 +3,7 @@ package fold
 import (
 	"assay/internal/facts"
 	"fmt"
+	"math"
 	"sort"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 type rehearsed struct {
 	double    *doubleEvent
 	ops       opsEvent
+	account   *accountEvent
 	fallbacks totals[fallbackOpEvent]
 	refusals  totals[refusedEvent]
 	notes     totals[noteEvent]
@@ -58,6 +60,9 @@ func (r *rehearsed) add(ev string, into func(any) bool) (known, ok bool) {
 	case "ops":
 		r.ops = opsEvent{}
 		return true, into(&r.ops)
+	case "account":
+		r.account = &accountEvent{}
+		return true, into(r.account)
 	case "fallback_op":
 		var e fallbackOpEvent
 		ok = into(&e)
@@ -143,7 +148,8 @@ func (b *builder) doubleTables() {
 			continue
 		}
 		state := atlas.State(row.State[0])
-		op := evidence.RehearsedOp{Operator: row.Op, Calls: row.N, State: state.String(), FLOPs: row.FLOPs}
+		op := evidence.RehearsedOp{Operator: row.Op, Calls: row.N, State: state.String(), FLOPs: row.FLOPs,
+			Bytes: row.Bytes}
 		if row.CPU != nil {
 			seconds := float64(*row.CPU) / 1e9
 			op.Seconds = &seconds
@@ -191,6 +197,7 @@ func (b *builder) doubleTables() {
 			Where: b.place(e.Where), Count: e.N})
 	}
 	b.met()
+	r.Memory = b.account()
 	if shares.OfCalls == nil {
 		for _, name := range []string{"fallback.calls", "fallback.flops", "fallback.time", "refused.calls",
 			"refused.flops", "refused.time", "wrong.calls", "wrong.flops", "wrong.time"} {
@@ -222,6 +229,54 @@ func (b *builder) doubleTables() {
 		b.known("fallback.time", *shares.OfTime, "ratio", evidence.Rehearsed,
 			"of the operators' time on this machine's CPU")
 	}
+}
+
+// piecesShown is how many parts of a run have a peak of their own; there are three.
+const piecesShown = 8
+
+// account is the account of memory as the double told it; nil where it told none, or one whose parts contradict one
+// another.
+func (b *builder) account() *evidence.RehearsedMemory {
+	told := b.p.rehearsed.account
+	if told == nil {
+		return nil
+	}
+	m := told.RehearsedMemory
+	k, l := m.Kinds, m.Limits
+	sizes := []int64{m.Peak, m.AllocatedPeak, m.LargestBuffer, int64(m.At.Step), k.Weights, k.Gradients, k.Optimizer,
+		k.Activations, k.Workspace, k.Data, k.Other}
+	known := []*int64{m.Steady, l.Recommended, l.High, l.Low, l.LargestBuffer, l.Wired}
+	for _, piece := range m.Pieces {
+		sizes, known = append(sizes, piece.Peak), append(known, piece.Host)
+	}
+	if batch := m.Batch; batch != nil {
+		sizes = append(sizes, int64(batch.Rows), int64(batch.LongestSeenOf))
+		for _, n := range []*int{batch.Length, batch.Longest, batch.Items} {
+			if n != nil {
+				sizes = append(sizes, int64(*n))
+			}
+		}
+	}
+	for _, n := range known {
+		if n != nil {
+			sizes = append(sizes, *n)
+		}
+	}
+	for _, n := range sizes {
+		if n < 0 || n > math.MaxInt64>>4 { // a sum of the kinds does not overflow
+			return nil
+		}
+	}
+	if k.Sum() != m.AllocatedPeak {
+		return nil
+	}
+	if m.Pieces = m.Pieces[:min(len(m.Pieces), piecesShown)]; m.Pieces == nil {
+		m.Pieces = []evidence.MemoryPiece{}
+	}
+	if m.Limits.Source == nil || len(m.Limits.Source) > piecesShown {
+		m.Limits.Source = map[string]string{}
+	}
+	return &m
 }
 
 // refusedAndWrong says which part of the work was refused, and of which part the numbers come out wrong for sure.

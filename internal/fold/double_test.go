@@ -201,3 +201,47 @@ func TestSharesByCause(t *testing.T) {
 	wantUnknown(t, run, "refused.calls", "did not count")
 	wantUnknown(t, rehearse("", "", counted), "wrong.calls", "no operator was called")
 }
+
+// TestAccount: the account of memory as the double tells it; one whose parts contradict one another is none.
+func TestAccount(t *testing.T) {
+	double := `{"ev":"double","release":"2.8.0","macos":[15,0],"chip":"m1-16gb","memory":17179869184,"recommended":null,"recommended_known":"","limits":[]}`
+	good := `{"ev":"account","peak":5000,"allocated_peak":1000,"at":{"step":2,"phase":"backward"},"kinds":{"weights":100,"gradients":90,"optimizer":200,"activations":500,"workspace":60,"data":40,"other":10},"steady":390,"largest_buffer":80,"evaluated":true,"saved":false,"pieces":[{"what":"training step","peak":1000}],"batch":{"rows":32,"of":"tokens","length":100,"longest":512,"longest_seen_of":50,"items":50},"limits":{"recommended":7000,"source":{"recommended":"observed"}}}`
+	told := func(lines ...string) *evidence.RehearsedMemory {
+		s := newRehearsal()
+		for _, line := range append([]string{double, `{"ev":"ops","rows":[{"op":"aten::mm","n":1,"state":"N","bytes":48}]}`},
+			lines...) {
+			s.f.Add(1, []byte(line))
+		}
+		run := s.f.Finish()
+		if b := run.Rehearsal.Operators[0].Bytes; b == nil || *b != 48 {
+			t.Errorf("bytes of an operator: %v", b)
+		}
+		return run.Rehearsal.Memory
+	}
+	if m := told(strings.Replace(good, `"weights":100`, `"weights":101`, 1), good); m == nil ||
+		m.Kinds.Sum() != 1000 || m.AllocatedPeak != 1000 || m.At.Step != 2 || *m.Steady != 390 ||
+		*m.Batch.Longest != 512 || m.Batch.Rows != 32 || !m.Evaluated || m.Pieces[0].Peak != 1000 ||
+		*m.Limits.Recommended != 7000 || m.Limits.High != nil {
+		t.Errorf("account %+v", m)
+	}
+	for _, bad := range []string{
+		strings.Replace(good, `"weights":100`, `"weights":101`, 1),
+		strings.Replace(strings.Replace(good, `"weights":100`, `"weights":-10`, 1), `"other":10`, `"other":120`, 1),
+		strings.Replace(good, `"largest_buffer":80`, `"largest_buffer":-80`, 1),
+		strings.Replace(good, `"peak":1000}]`, `"peak":-1}]`, 1),
+		strings.Replace(good, `"longest":512`, `"longest":-512`, 1),
+		strings.Replace(good, `"steady":390`, `"steady":-390`, 1),
+		strings.Replace(good, `"recommended":7000`, `"recommended":-1`, 1),
+	} {
+		if m := told(bad); m != nil {
+			t.Errorf("%s was taken: %+v", bad, m)
+		}
+	}
+	if m := told(); m != nil {
+		t.Errorf("nothing was told, and there is %+v", m)
+	}
+	many := strings.Replace(good, `"pieces":[`, `"pieces":[`+strings.Repeat(`{"what":"x","peak":1},`, 100), 1)
+	if m := told(many); m == nil || len(m.Pieces) != piecesShown {
+		t.Errorf("a hundred pieces: %+v", m)
+	}
+}

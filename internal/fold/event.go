@@ -1,5 +1,7 @@
 package fold
 
+import "assay/internal/evidence"
+
 // The events of a stream, one struct each; docs/formats/events.md describes them. Times named ns or clock are
 // nanoseconds of the sending process's monotonic clock.
 
@@ -263,6 +265,7 @@ type opsEvent struct {
 		State string   `json:"state"`
 		CPU   *int64   `json:"cpu_ns"`
 		FLOPs *float64 `json:"flops"`
+		Bytes *float64 `json:"bytes"`
 
 		Refused      int      `json:"refused"`
 		RefusedFLOPs *float64 `json:"refused_flops"` // nil: not known
@@ -271,6 +274,11 @@ type opsEvent struct {
 		WrongFLOPs   float64  `json:"wrong_flops"`
 	} `json:"rows"`
 	WrongWholes *int `json:"wrong_wholes"` // nil: of an agent that did not count what is refused and wrong
+}
+
+// accountEvent is the account of memory, as the evidence has it.
+type accountEvent struct {
+	evidence.RehearsedMemory
 }
 
 type fallbackOpEvent struct {

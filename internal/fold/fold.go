@@ -94,6 +94,7 @@ type process struct {
 	logged    loggedSeries
 	seeds     *seedsEvent
 	settings  []settingsEvent // the first and the last
+	levers    []evidence.Lever
 }
 
 type lossPoint struct {
@@ -436,6 +437,11 @@ func (p *process) add(ev string, line []byte) bool {
 		ok := into(&e)
 		p.settings = append(p.settings[:min(len(p.settings), 1)], e)
 		return ok
+	case "lever":
+		var e leverEvent
+		ok := into(&e)
+		p.pulled(e)
+		return ok
 	case "loss_unread":
 		var e textEvent
 		ok := into(&e)
@@ -634,6 +640,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 		return run
 	}
 	b.target()
+	b.run.Levers = b.levers()
 	b.loop()
 	b.windows()
 	b.split()

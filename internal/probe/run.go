@@ -73,6 +73,7 @@ type Options struct {
 	Steps     int            // end the run after so many steps; 0: never
 	For       float64        // end it after so many seconds; 0: never
 	Only      string         // "", data, forward
+	Levers    *Levers        // what the agent switches on in the script; nil: nothing
 	Profile   string         // auto, off
 	WarnEpoch float64        // seconds
 	Out       string         // the run's folder; must not exist or be empty. "": nothing is kept
@@ -153,7 +154,7 @@ func Run(o Options) (*Result, error) {
 	started := o.Now()
 	environ, agents, double, err := letIn(o, rec, started)
 	if err != nil {
-		if o.Double != nil || o.Steps > 0 || o.Only != "" { // what was asked for is the agent's doing
+		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() { // what was asked for is the agent's doing
 			leave()
 			return nil, notStarted(err)
 		}
@@ -284,6 +285,9 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 	}
 	if o.Only != "" {
 		config["only"] = o.Only
+	}
+	if o.Levers.asked() {
+		config["levers"] = o.Levers
 	}
 	var double *target.Settings
 	if o.Double != nil {

@@ -128,6 +128,17 @@ def tensors_of(args, kwargs, found):
     return found
 
 
+def nbytes_of(tensors):
+    """Bytes that tensors show, each once; of one that shows places of its storage several times those of the storage."""
+    total = 0
+    for t in tensors:
+        nbytes = t.numel() * t.element_size()
+        if t.layout is torch.strided and not t.is_contiguous():
+            nbytes = min(nbytes, t.untyped_storage().nbytes())
+        total += nbytes
+    return total
+
+
 def _laid_out(args, out, macos):
     """What a convolution gives, in MPS's order, which other operators go by: from 2.5 to 2.9 that of the input under
     macOS 15, where a CPU also looks at the weight; gradients are contiguous. Convolution.mm, _mps_convolution_impl and
@@ -144,7 +155,7 @@ class Dispatch:
 
     def __init__(self, double):
         self.double = double
-        self.on_place, self.live = double.place, double.place.live
+        self.on_place, self.live, self.ledger = double.place, double.place.live, double.place.ledger
         self.series, self.macos = double.series, double.macos
         self.shapes = double.shapes  # None where tensors have data
         self.target = torch.device("cpu" if self.shapes is None else "meta")  # where tensors on MPS are made
@@ -186,6 +197,8 @@ class Dispatch:
                 self.types(op, args, kwargs)
             out, spent = self.run(op, func, args, kwargs, fell, leaving)
             ran = True
+            self.ledger.at(tensors)
+            self.ledger.moved = op.moves and not leaving and not here
             self.account(op, args, kwargs, tensors, out, spent, fell, leaving, wrong)
         except Exception as error:
             if id(error) == self.double.refusal:  # for want of memory only once it has been computed here
@@ -552,6 +565,8 @@ class Dispatch:
             counts.wrong += 1
             counts.wrong_ns += spent
             counts.wrong_flops += flops
+        if not op.view:
+            counts.nbytes += nbytes_of(tensors) + nbytes_of(tensors_of((out,), None, []))
         if fell is not None:
             fell.ns += spent
             fell.nbytes += sum(t.numel() * t.element_size() for t in tensors)
@@ -586,6 +601,7 @@ class Dispatch:
         try:
             self.on_place.mark_storage(storage, key)
         except RuntimeError as error:
+            self.ledger.look(self.live)  # the script may end, and let go of all that it holds
             raise self.double.refused(op.name, "memory", error)
 
     def attention_memory(self, args, out):

@@ -82,6 +82,21 @@ class Double:
         """The account of memory; RuntimeError where the environment has watermarks that PyTorch does not take."""
         return allocator.MetalAllocator(self.series, self.recommended, self.environ, self.macos)
 
+    def memory_limits(self):
+        """Limits of memory in bytes, and how each is known; one that is not known, or is switched off, is left out."""
+        account, limits, source = self.account, {}, {}
+        if self.recommended is not None:
+            limits["recommended"], source["recommended"] = self.recommended, self.recommended_known
+            for name, ratio, nbytes in (("high", account.high_ratio, account.limit),
+                                        ("low", account.low_ratio, account.low_limit)):
+                if ratio > 0:
+                    limits[name] = nbytes
+                    source[name] = "%g of the recommended working set (PYTORCH_MPS_%s_WATERMARK_RATIO)" % (ratio,
+                                                                                                          name.upper())
+        if account.max_buffer:
+            limits["largest_buffer"], source["largest_buffer"] = account.max_buffer, "declared"
+        return dict(limits, source=source)
+
     @property
     def account(self):
         """The account of memory, None before the first tensor."""
@@ -133,6 +148,7 @@ class Double:
         """Forget what was seen: a forked child tells of itself alone."""
         for counts in self.operators.values():
             counts.clear()
+        self.place.ledger.clear()
         self.fallbacks.clear()
         self.refusals.clear()
         self.notes.clear()
@@ -144,7 +160,8 @@ class Double:
         rows = []
         for name, counts in sorted(self.operators.items()):
             if counts.calls:
-                rows.append({"op": name, "n": counts.calls, "state": counts.state, "cpu_ns": counts.ns})
+                rows.append({"op": name, "n": counts.calls, "state": counts.state, "cpu_ns": counts.ns,
+                             "bytes": counts.nbytes})
                 if counts.flops is not None:
                     rows[-1]["flops"] = counts.flops
                 if counts.refused:
@@ -163,6 +180,8 @@ class Double:
             yield {"ev": "met", "op": op, "fact": fact, "sure": sure, "where": where, "n": n}
         for (op, kind, text, where), n in sorted(self.notes.items()):
             yield {"ev": "note", "op": op, "kind": kind, "text": text, "where": where, "n": n}
+        if self.place.ledger.peak:
+            yield self.place.ledger.event(self.place, self.memory_limits())
 
 
 def _count(seen, key):

@@ -11,6 +11,7 @@ import weakref
 import torch
 
 from .current import inside
+from .ledger import Ledger
 
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
@@ -18,9 +19,10 @@ DEVICE = torch.device("mps", 0)
 
 
 class _Charge(weakref.ref):
-    """A weak reference to a storage that knows its key and its blocks."""
+    """A weak reference to a storage that knows its key and its blocks; and what the ledger notes of it: the serial
+    number and phase of its birth, which time that phase was, and its kind (None: not told yet)."""
 
-    __slots__ = ("key", "blocks", "nbytes")
+    __slots__ = ("key", "blocks", "nbytes", "born", "phase", "window", "kind")
 
 
 class Place:
@@ -30,17 +32,20 @@ class Place:
                   raises for watermarks out of range.
     live          address of a StorageImpl -> _Charge
     account       what make_account made; None until the first tensor
+    ledger        what its memory is for
     """
 
     def __init__(self, make_account):
         self.make_account = make_account
         self.live = {}
         self.account = None
+        self.ledger = Ledger()
         self._freed = self._on_freed
 
     def _on_freed(self, charge):
         if self.live.get(charge.key) is charge:
             del self.live[charge.key]
+        self.ledger.freed(charge)
         for block in charge.blocks:
             self.account.free(block)
 
@@ -107,20 +112,34 @@ class Place:
         if charge is not None and charge() is not None:
             if charge.nbytes != nbytes:
                 blocks = [self.ready().allocate(nbytes)] if nbytes else []
-                for block in charge.blocks:
+                before, kind = charge.blocks, charge.kind
+                charge.blocks = before + blocks  # both are there for a moment
+                self.ledger.grew(self.account)
+                self.ledger.freed(charge)
+                for block in before:
                     self.account.free(block)
                 charge.blocks, charge.nbytes = blocks, nbytes
+                self.ledger.charged(charge, self.account)
+                charge.kind = kind
             return
         blocks = [(self.account or self.ready()).allocate(nbytes)] if nbytes else []
         charge = _Charge(storage, self._freed)
         charge.key, charge.blocks, charge.nbytes = key, blocks, nbytes
         self.live[key] = charge
+        self.ledger.charged(charge, self.account)
 
     def charge_more(self, tensor, nbytes):
         """Charge memory that MPS would hold as long as the tensor lives, and the CPU's way does not have."""
         charge = self.live.get(tensor.untyped_storage()._cdata)
         if charge is not None and nbytes > 0:
             charge.blocks.append(self.account.allocate(nbytes))
+            self.ledger.grew(self.account)
+
+    def reset_peak(self):
+        """The script has the counters' peaks begin anew; the ledger goes on."""
+        account = self.ready()
+        self.ledger.driver = max(self.ledger.driver, account.peak_driver)
+        account.reset_peak()
 
     def _mark_parts(self, tensor):
         with inside():

@@ -35,7 +35,7 @@ def install(double):
 
     def reset_peak(index=0):
         not_generic()
-        current.double.place.ready().reset_peak()
+        current.double.place.reset_peak()
 
     def memory_info(index=0):
         not_generic()

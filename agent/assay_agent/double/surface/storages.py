@@ -52,6 +52,7 @@ def install(double):
         """A copy on the CPU, or the storage itself where it is there."""
         if not _storage_on_mps(self):
             return self
+        current.double.place.ledger.copied_to_host(self.nbytes())
         with inside():
             return Storage(self.nbytes()).copy_(self, False)
 

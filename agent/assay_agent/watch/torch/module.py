@@ -18,6 +18,7 @@ _last = {}  # id(module) -> signature of its last call
 compiling = False  # a compile context was made in this process
 last_call = None  # (module, args, kwargs) of the outermost call, kept only while only.py asks for it
 keep_call = False
+outermost = None  # (module, whether gradients are on, args, kwargs): rehearsal.py has it called at such a call
 
 
 def install(torch, config):
@@ -32,6 +33,8 @@ def install(torch, config):
             return False
         if not state.device.kind:
             _look_where(torch, module)
+        if outermost is not None:
+            outermost(module, grad_enabled(), args, kwargs)
         if not grad_enabled() or not state.mine():
             return False
         _shapes(torch, module, args, kwargs)

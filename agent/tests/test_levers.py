@@ -1,0 +1,287 @@
+"""Levers in unmodified scripts: what the script itself sees of them, and what PyTorch without them makes of the same."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+HEAD = """
+    import torch
+    from torch import nn
+    from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
+    torch.manual_seed(1)
+    data = TensorDataset(torch.randn(100, 4), torch.arange(100) % 3)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def train(loader, seen):
+        for x, y in loader:
+            seen.append(len(x))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    def test(loader, seen):
+        with torch.no_grad():
+            for x, y in loader:
+                seen.append(len(x))
+                model(x)
+"""
+
+
+@pytest.fixture
+def pull(watch):
+    """pull(code, **levers): the code, after HEAD, with those levers; Watched, whose levers are the answers without places."""
+
+    def run(code, head=HEAD, **levers):
+        seen = watch(head + code, levers=levers)
+        assert seen.all("trouble") == []
+        seen.levers = [{k: v for k, v in e.items() if k not in ("ev", "where")} for e in seen.all("lever")]
+        seen.places = [e.get("where", "").replace(str(seen.folder) + "/", "") for e in seen.all("lever")]
+        return seen
+
+    return run
+
+
+def test_batch_of_the_training_loader_alone(pull):
+    seen = pull("""
+    fits = DataLoader(data, batch_size=10, shuffle=True)
+    checks = DataLoader(data, batch_size=50)
+    print(fits.batch_size, len(fits), checks.batch_size, len(checks))
+    for epoch in range(2):
+        seen, tested = [], []
+        train(fits, seen)
+        test(checks, tested)
+        print(seen, tested)
+    """, batch=32)
+    assert seen.printed == ["32 4 50 2"] + ["[32, 32, 32, 4] [50, 50]"] * 2
+    assert seen.levers == [{"lever": "batch", "done": True, "from": 10, "to": 32}]
+    lines = (seen.folder / "script.py").read_text().splitlines()
+    assert seen.places == ["DataLoader at script.py:%d" % (1 + lines.index(next(n for n in lines if "fits =" in n)))]
+    assert {e["batch"] for e in seen.all("loader")} == {32, 50}
+
+
+def test_batch_where_no_loader_shuffles(pull):
+    """The first; where that is read without gradients, the one that is read with them. It is given back then."""
+    seen = pull("""
+    checks, fits = DataLoader(data, batch_size=50), DataLoader(data, batch_size=10)
+    tested, seen, again = [], [], []
+    test(checks, tested)
+    train(fits, seen)
+    test(checks, again)
+    print(tested, seen, again)
+    """, batch=40)
+    assert seen.printed == ["[50, 50] [40, 40, 20] [50, 50]"]
+    assert seen.levers == [{"lever": "batch", "done": True, "from": 10, "to": 40}]
+
+
+@pytest.mark.parametrize("loader, given", [
+    ("DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data), 10, True))", [32, 32, 32]),
+    ("DataLoader(data, batch_size=10, sampler=RandomSampler(data), drop_last=True)", [32, 32, 32]),
+    ("DataLoader(data, 10, True, num_workers=1, persistent_workers=True)", [32, 32, 32, 4]),
+    ("DataLoader(Stream(), batch_size=10)", [32, 32, 6]),
+    ("Mine(data, rows=10)", [32, 32, 32, 4]),
+])
+def test_batch_of_each_form_of_loader(pull, loader, given):
+    seen = pull("""
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter([data[i] for i in range(70)])
+    class Mine(DataLoader):
+        def __init__(self, data, rows):
+            super().__init__(data, rows, shuffle=True)
+    seen = []
+    train(%s, seen)
+    print(seen)
+    """ % loader, batch=32)
+    assert seen.printed == [str(given)]
+    assert seen.levers == [{"lever": "batch", "done": True, "from": 10, "to": 32}]
+
+
+@pytest.mark.parametrize("loader, given, why", [
+    ("DataLoader(data, batch_sampler=Mine())", [3, 3], "its batch sampler, Mine, puts batches together itself"),
+    ("DataLoader(TensorDataset(data.tensors[0].view(10, 10, 4), data.tensors[1].view(10, 10)), batch_size=None)",
+     [10] * 10, "batch_size=None: the data set makes its batches itself"),
+    ("DataLoader(data, batch_size=10, shuffle=True)", [10] * 10, "the data has 100 rows, fewer than a batch of 128"),
+    ("DataLoader(data, batch_size=10, shuffle=True, drop_last=True)", [10] * 10,
+     "the data has 100 rows, fewer than a batch of 128"),
+    ("[data[:7], data[:9]]", [7, 9], "no DataLoader was read with gradients on: the script makes its batches itself, "
+                                     "or did not come to train"),
+])
+def test_batch_that_cannot_be_changed(pull, loader, given, why):
+    """It says why, and the script runs as it was written."""
+    seen = pull("""
+    class Mine:
+        def __iter__(self):
+            return iter([[0, 1, 2], [3, 4, 5]])
+    seen = []
+    train(%s, seen)
+    print(seen)
+    """ % loader, batch=128)
+    assert seen.printed == [str(given)]
+    assert seen.levers == [{"lever": "batch", "done": False, "why": why}]
+
+
+def test_without_levers_nothing_of_them_is_imported(watch):
+    code = HEAD + """
+    train(DataLoader(data, batch_size=10, shuffle=True), [])
+    import sys
+    print([name for name in sys.modules if "levers" in name])
+    """
+    assert watch(code).printed == ["[]"]
+    assert watch(code, levers={}).printed == ["[]"]
+
+
+BLOCKS = """
+    import copy
+    class Block(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.inside = nn.Sequential(nn.Linear(n, 4 * n), nn.BatchNorm1d(4 * n), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4 * n, n))
+        def forward(self, x, *, scale=1.0):
+            return x + scale * self.inside(x)
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList(Block(4) for _ in range(6))
+            self.head = nn.Linear(4, 3)
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x, scale=0.5)
+            return self.head(x)
+    torch.manual_seed(3)
+    model = Net()
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    kept = [0]
+    def pack(tensor):
+        kept[0] += tensor.numel()
+        return tensor
+    for step in range(4):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            loss = nn.functional.cross_entropy(model(data.tensors[0]), data.tensors[1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(repr(loss.item()))
+    print(sorted(torch.cat([p.flatten() for p in model.state_dict().values()]).tolist()))
+    print(type(model(data.tensors[0])).__name__, Block.forward.__name__)
+    import io, pickle
+    torch.save(model.state_dict(), io.BytesIO())
+    print(sorted(k for m in model.modules() for k in vars(m) if "assay" in k or k == "forward"))
+"""
+
+
+def test_checkpointing_computes_the_same(pull):
+    """Losses, weights, running means and random numbers bit by bit, as without it."""
+    plain, seen = pull(BLOCKS + "\n    print(kept)"), pull(BLOCKS, remedies=["checkpoint"])
+    assert seen.printed == plain.printed[:-1]
+    assert seen.levers == [{"lever": "checkpoint", "done": True}] and seen.places == ["6 Block of Net"]
+
+
+def test_checkpointing_keeps_less(pull):
+    """What is live after the forward pass, as autograd's graph holds it: the inputs of blocks alone."""
+    code = BLOCKS.split("    kept =")[0] + """
+    import gc, weakref
+    before = {id(t) for t in gc.get_objects() if isinstance(t, torch.Tensor)}
+    made, numel = [], [0]
+    from torch.utils._python_dispatch import TorchDispatchMode
+    class Count(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            for t in result if isinstance(result, (list, tuple)) else [result]:
+                if isinstance(t, torch.Tensor):
+                    made.append(weakref.ref(t.untyped_storage()))
+            return result
+    with Count():
+        loss = nn.functional.cross_entropy(model(data.tensors[0]), data.tensors[1])
+    held = {s().data_ptr(): s().nbytes() for s in made if s() is not None}
+    print(sum(held.values()))
+    """
+    plain, seen = pull(code), pull(code, remedies=["checkpoint"])
+    assert 0 < int(seen.printed[0]) < int(plain.printed[0]) / 2
+
+
+@pytest.mark.parametrize("remedy, code, why", [
+    ("checkpoint", "train(DataLoader(data, 10), [])", "it has no repeated blocks: no two modules of one class that have modules of their own"),
+    ("channels_last", "train(DataLoader(data, 10), [])", "it has no weight of four dimensions: no 2-D convolution"),
+    ("autocast", "model.double(); model(data.tensors[0].double())", "its parameters are float64"),
+    ("autocast", """
+    with torch.autocast("cpu"):
+        model(data.tensors[0])""", "the script has autocast on already"),
+    ("autocast", "test(DataLoader(data, 10), [])", "no model was called with gradients on"),
+    ("foreach_off", "torch.optim.LBFGS(model.parameters())", "it has no option foreach"),
+    ("magic", "pass", "there is no remedy of that name"),
+])
+def test_remedies_that_find_nothing(pull, remedy, code, why):
+    seen = pull("\n    " + code.lstrip() + "\n    print('as before')", remedies=[remedy])
+    assert seen.printed == ["as before"]
+    assert {"lever": remedy, "done": False, "why": why} in seen.levers
+    assert remedy == "foreach_off" or not any(e["done"] for e in seen.levers)
+
+
+def test_autocast(pull):
+    """Within the model bfloat16, outside of it float32: weights, output, loss, gradients."""
+    seen = pull("""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
+    model[0].register_forward_hook(lambda module, args, result: print(result.dtype))
+    out = model(data.tensors[0])
+    loss = nn.functional.cross_entropy(out, data.tensors[1])
+    loss.backward()
+    print(out.dtype, loss.dtype, model[0].weight.grad.dtype, torch.is_autocast_enabled("cpu"))
+    print(abs(loss.item() - nn.functional.cross_entropy(model.eval()(data.tensors[0]), data.tensors[1]).item()) < 0.01)
+    """, remedies=["autocast"])
+    assert seen.printed[:2] == ["torch.bfloat16", "torch.float32 torch.float32 torch.float32 False"]
+    assert seen.printed[-1] == "True"
+    assert seen.levers == [{"lever": "autocast", "done": True}] and seen.places == ["Sequential: forward in bfloat16"]
+
+
+def test_channels_last(pull):
+    code = """
+    class Looks(nn.Conv2d):
+        def forward(self, x):
+            print(x.is_contiguous(memory_format=torch.channels_last), self.weight.is_contiguous(memory_format=torch.channels_last))
+            return super().forward(x)
+    model = nn.Sequential(Looks(3, 8, 3), nn.Flatten(), nn.LazyLinear(2))
+    x = torch.randn(2, 3, 8, 8)
+    model(x)
+    model(x).sum().backward()
+    print(x.is_contiguous(), round(model[0].weight.grad.norm().item(), 3))
+    """
+    plain, seen = pull(code), pull(code, remedies=["channels_last"])
+    assert plain.printed[:2] == ["False False"] * 2
+    assert seen.printed[:2] == ["False False", "True True"], "a lazy model is known after its first call"
+    assert plain.printed[2] == seen.printed[2]
+    assert seen.levers == [{"lever": "channels_last", "done": True}]
+
+
+def test_plain_updates(pull):
+    seen = pull("""
+    optimizer = torch.optim.Adam(model.parameters(), 0.01, fused=True)
+    print([(g["foreach"], g["fused"]) for g in optimizer.param_groups])
+    train(DataLoader(data, 50), [])
+    """, remedies=["foreach_off", "fused_off"])
+    assert seen.printed == ["[(False, False)]"]
+    assert {(e["lever"], e["done"]) for e in seen.levers} == {("foreach_off", True), ("fused_off", True)}
+
+
+def test_a_traceback_shows_nothing_of_us(pull):
+    """An exception within a block under every remedy: the frames are the script's and PyTorch's."""
+    seen = pull("""
+    import traceback
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside = nn.Linear(4, 4)
+        def forward(self, x):
+            if len(x) == 7:
+                raise ValueError("seven")
+            return self.inside(x)
+    model = nn.Sequential(Block(), Block())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for n in (5, 7):
+        try:
+            optimizer.zero_grad()
+            model(data.tensors[0][:n]).sum().backward()
+            optimizer.step()
+        except ValueError:
+            print(traceback.format_exc())
+    """, remedies=["checkpoint", "autocast", "channels_last"])
+    text = "\n".join(seen.printed)
+    assert "ValueError: seven" in text and "assay_agent" not in text

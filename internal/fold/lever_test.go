@@ -1,0 +1,36 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/internal/evidence"
+)
+
+// TestLevers: answers stand in the evidence as they came; a launcher that found nothing to change does not speak for
+// the process that ran out of memory before its first step.
+func TestLevers(t *testing.T) {
+	s := newStream()
+	s.send(1, map[string]any{"ev": "lever", "lever": "batch", "done": false, "why": "no DataLoader was read"})
+	s.send(2, map[string]any{"ev": "lever", "lever": "batch", "done": true, "where": "DataLoader at /p/t.py:3",
+		"from": 64, "to": 32, "note": "of 60000 rows"})
+	s.send(2, map[string]any{"ev": "lever", "lever": "checkpoint", "done": false, "why": strings.Repeat("x", 3000)})
+	s.send(2, map[string]any{"ev": "bye", "how": "exit"})
+	want := []evidence.Lever{{Lever: "batch", Done: true, Where: "DataLoader at /p/t.py:3", From: 64, To: 32,
+		Note: "of 60000 rows"}}
+	if got := s.f.Finish().Levers; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	s.steps(1, 1, 20, 0, plainSteps) // of process 1, which is now the one that trained
+	if got := s.f.Finish().Levers; len(got) != 1 || got[0].Done {
+		t.Errorf("%+v", got)
+	}
+	for n := range 3 * maxLevers {
+		s.send(1, map[string]any{"ev": "lever", "lever": fmt.Sprint(n)})
+	}
+	if got := s.f.Finish().Levers; len(got) != maxLevers {
+		t.Errorf("%d answers kept", len(got))
+	}
+}

@@ -1,0 +1,21 @@
+package probe
+
+// Levers are what the agent is to switch on in the script, which stays as it is. Each is optional, and the zero value
+// touches nothing; the agent answers with an event `lever` for each that was asked for (evidence.Run.Levers).
+type Levers struct {
+	Batch      int  `json:"batch,omitempty"`      // rows of a batch, 1 or more
+	Accumulate int  `json:"accumulate,omitempty"` // batches that make one update, 2 or more; the rows of an update stay
+	Longest    bool `json:"longest,omitempty"`    // the longest batch of the data comes first, then an evaluation and a save
+	// Remedies are switched on by name: checkpoint, autocast, channels_last, foreach_off, fused_off.
+	Remedies []string `json:"remedies,omitempty"`
+}
+
+// Remedies are the names that Levers.Remedies can hold.
+func Remedies() []string {
+	return []string{"checkpoint", "autocast", "channels_last", "foreach_off", "fused_off"}
+}
+
+// asked says whether anything is to be switched on.
+func (l *Levers) asked() bool {
+	return l != nil && (l.Batch > 0 || l.Accumulate > 0 || l.Longest || len(l.Remedies) > 0)
+}

@@ -1,0 +1,300 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"assay/internal/unit"
+)
+
+// Answer is what a search came to, of one value of the grid's parameter. A batch of 0: there is none, and its text says
+// why.
+type Answer struct {
+	Cell string `json:"cell,omitempty"`
+
+	Largest     int    `json:"largest"`         // the largest batch that fits
+	Fails       int    `json:"fails,omitempty"` // the next, which does not; 0: none was asked for
+	LargestText string `json:"largest_text"`
+	Proven      bool   `json:"proven"` // by the longer trial, over the longest batch, an evaluation and a save
+	ProofText   string `json:"proof_text"`
+
+	Knee     int    `json:"knee"`
+	KneeText string `json:"knee_text"`
+
+	Recommended     int    `json:"recommended"`
+	RecommendedText string `json:"recommended_text"`
+
+	// Spread of the peak, bytes: the margin is made of it. nil: it is not known.
+	Spread  *float64 `json:"spread,omitempty"`
+	Limit   *float64 `json:"limit,omitempty"` // bytes that the allocator may hold
+	LimitBy string   `json:"limit_by,omitempty"`
+	Trials  int      `json:"trials"`          // that the search took, those of the proof and of the knee apart
+	Error   string   `json:"error,omitempty"` // the search was ended by something that is no want of memory
+	Broken  int      `json:"broken,omitempty"`
+	Done    bool     `json:"done"` // nothing more is to be tried
+}
+
+// spreads is how many times the spread of the peak the margin is.
+const spreads = 2
+
+func (c cell) answer(name string) Answer {
+	a := Answer{Cell: name}
+	_, more := c.next(0)
+	a.Done = !more
+	for _, t := range c.trials {
+		if t.For == ForSearch || t.For == ForAgain {
+			a.Trials++
+		}
+	}
+	if limit, by := c.limit(); limit > 0 {
+		a.Limit, a.LimitBy = &limit, by
+	}
+	if t := c.broken(); t != nil {
+		a.Error, a.Broken = fmt.Sprintf("batch %d, trial %d: %s: %s", t.Batch, t.Number, t.Ending, t.Text), t.Number
+	}
+	a.Largest, a.Fails = c.best()
+	c.sayLargest(&a)
+	c.sayKnee(&a)
+	c.sayRecommended(&a)
+	return a
+}
+
+func (c cell) sayLargest(a *Answer) {
+	m := max(c.Range.Multiple, 1)
+	switch {
+	case len(c.trials) == 0:
+		a.LargestText = "no trial was made"
+		return
+	case a.Largest == 0 && a.Fails > 0:
+		a.LargestText = fmt.Sprintf("no batch from %d on fits", max(c.Range.From, 1))
+		return
+	case a.Largest == 0:
+		a.LargestText = "no batch was seen to fit"
+		return
+	case a.Fails == a.Largest+m:
+		a.LargestText = fmt.Sprintf("%d fits, and %d does not", a.Largest, a.Fails)
+	case a.Fails > 0:
+		a.LargestText = fmt.Sprintf("%d fits, and %d does not; what lies between was not tried", a.Largest, a.Fails)
+	case c.Range.To > 0 && a.Largest+m > c.Range.To:
+		a.LargestText = fmt.Sprintf("%d, the end of what was to be tried, fits", a.Largest)
+		for _, t := range c.trials {
+			if t.Items != nil && *t.Items == c.Range.To {
+				a.LargestText = fmt.Sprintf("%d fits, and the training data has %d rows in all", a.Largest, *t.Items)
+			}
+		}
+	default:
+		a.LargestText = fmt.Sprintf("%d fits; no batch was seen that does not", a.Largest)
+	}
+	p := c.last(a.Largest, ForProof)
+	switch {
+	case p == nil:
+		a.ProofText = "not proven: the longer trial was not made"
+	case p.Ending != EndedWell:
+		a.ProofText = fmt.Sprintf("not proven: the longer trial ended by %s: %s", p.Ending, p.Text)
+	default:
+		missing := p.notLongest()
+		a.Proven = missing == ""
+		a.ProofText = fmt.Sprintf("proven by %d steps (trial %d)", p.Trained, p.Number)
+		if missing != "" {
+			a.ProofText = fmt.Sprintf("%d steps fitted (trial %d); not proven over the longest batch, an evaluation and a save: %s",
+				p.Trained, p.Number, missing)
+		} else {
+			a.ProofText += " over the longest batch, an evaluation and a save"
+		}
+	}
+}
+
+// notLongest says why the trial was not over the longest batch; "" where it was.
+func (t *Trial) notLongest() string {
+	var not []string
+	seen := false
+	for _, l := range t.Levers {
+		if rest, ok := strings.CutPrefix(l, "longest: "); ok {
+			seen = true
+			if why, ok := strings.CutPrefix(rest, "not done: "); ok {
+				not = append(not, why)
+			}
+		}
+	}
+	if !seen {
+		return "the agent did not say that it put the longest batch first"
+	}
+	return strings.Join(not, "; ")
+}
+
+func (c cell) sayKnee(a *Answer) {
+	if !c.Timed {
+		a.KneeText = "not told: times of a rehearsal say nothing about the Mac"
+		return
+	}
+	batches, _ := c.rates()
+	if len(batches) == 0 {
+		a.KneeText = "not told: the throughput of no batch is known"
+		return
+	}
+	knee, below, best := c.knee()
+	a.Knee = knee
+	a.KneeText = fmt.Sprintf("the smallest batch tried from which on all have %s or more of the best throughput, %s rows a second",
+		unit.Format(enough, "ratio"), unit.Format(best, "1"))
+	switch {
+	case len(batches) == 1:
+		a.KneeText += "; it is the only one whose throughput is known"
+	case below > 0:
+		a.KneeText += fmt.Sprintf("; %d has less", below)
+	default:
+		a.KneeText += "; none smaller was tried"
+	}
+}
+
+// sayRecommended takes a margin from the largest batch: as many bytes as the peak was seen to vary, twice. What varies
+// is how far peaks lie from the line through them, and how far trials of one batch lie apart, the longer one of the
+// proof with them.
+func (c cell) sayRecommended(a *Answer) {
+	if a.Largest == 0 {
+		a.RecommendedText = "none: " + a.LargestText
+		return
+	}
+	var xs, ys []float64
+	apart := map[int][2]float64{}
+	again := false
+	for _, t := range c.trials {
+		if t.Ending != EndedWell || t.Peak == nil || t.Batch > a.Largest {
+			continue
+		}
+		p := *t.Peak
+		if r, ok := apart[t.Batch]; ok {
+			again = true
+			apart[t.Batch] = [2]float64{min(r[0], p), max(r[1], p)}
+		} else {
+			apart[t.Batch] = [2]float64{p, p}
+		}
+		xs, ys = append(xs, float64(t.Batch)), append(ys, p)
+	}
+	if len(apart) < 2 || len(xs) < 3 && !again {
+		a.RecommendedText = "not told: the peak is known of too few trials to know how far it varies"
+		return
+	}
+	slope, at := fitted(xs, ys)
+	spread := 0.0
+	for i := range xs {
+		spread = max(spread, math.Abs(ys[i]-at-slope*xs[i]))
+	}
+	for _, r := range apart {
+		spread = max(spread, r[1]-r[0])
+	}
+	a.Spread = &spread
+	top := apart[a.Largest][1]
+	if top == 0 {
+		top = at + slope*float64(a.Largest)
+	}
+	margin := spreads * spread
+	room, of := top, "the peak of the largest"
+	if a.Limit != nil && *a.Limit > top {
+		room, of = *a.Limit, "the limit"
+	}
+	m := max(c.Range.Multiple, 1)
+	lo, _ := c.Range.ends()
+	if slope > 0 {
+		a.Recommended = min(a.Largest, int(math.Floor((room-margin-at)/slope/float64(m)))*m)
+	} else {
+		a.Recommended = a.Largest
+	}
+	how := fmt.Sprintf("its expected peak is %s below %s, %d times the %s by which peaks of the trials departed from the line through them or from one another",
+		unit.Bytes(margin), of, spreads, unit.Bytes(spread))
+	if a.Recommended < lo*m {
+		a.Recommended, a.RecommendedText = 0, "none: no batch has an expected peak that is "+unit.Bytes(margin)+" below "+of
+		return
+	}
+	a.RecommendedText = how
+	if a.Knee > 0 && a.Knee < a.Recommended {
+		a.RecommendedText += fmt.Sprintf("; %d is as fast", a.Knee)
+	}
+}
+
+// fitted is the least-squares line.
+func fitted(xs, ys []float64) (slope, at float64) {
+	var mx, my float64
+	for i := range xs {
+		mx, my = mx+xs[i]/float64(len(xs)), my+ys[i]/float64(len(xs))
+	}
+	var above, below float64
+	for i := range xs {
+		above, below = above+(xs[i]-mx)*(ys[i]-my), below+(xs[i]-mx)*(xs[i]-mx)
+	}
+	if below > 0 {
+		slope = above / below
+	}
+	return slope, my - slope*mx
+}
+
+// Bought is what a remedy changes beside the plain trial. A pointer that is nil: not known, and Text says why.
+type Bought struct {
+	Remedy string   `json:"remedy"`
+	Number int      `json:"number"`           // of the trial
+	Memory *float64 `json:"memory,omitempty"` // peak / peak of the plain trial − 1
+	Time   *float64 `json:"time,omitempty"`   // time of a step / that of the plain trial − 1
+	Loss   *float64 `json:"loss,omitempty"`   // greatest |a − b| / |b| of the losses, step by step; 0: equal
+	Losses int      `json:"losses"`           // how many were compared
+	Text   string   `json:"text,omitempty"`
+}
+
+// bought compares the trials of remedies with the plain one.
+func bought(trials []Trial, timed bool) []Bought {
+	var plain *Trial
+	var list []Bought
+	for i := range trials {
+		t := &trials[i]
+		switch {
+		case t.For != ForRemedy || t.Ending == EndedByPerson:
+		case t.Remedy == "":
+			plain = t
+		default:
+			list = append(list, beside(plain, t, timed))
+		}
+	}
+	return list
+}
+
+func beside(plain, t *Trial, timed bool) Bought {
+	b := Bought{Remedy: t.Remedy, Number: t.Number}
+	if t.Ending != EndedWell {
+		b.Text = string(t.Ending) + ": " + t.Text
+		return b
+	}
+	if plain == nil || plain.Ending != EndedWell {
+		b.Text = "it runs; the script as it is does not"
+		return b
+	}
+	if plain.Peak != nil && t.Peak != nil && *plain.Peak > 0 {
+		v := *t.Peak / *plain.Peak - 1
+		b.Memory = &v
+	}
+	switch {
+	case !timed:
+		b.Text = "times of a rehearsal say nothing about the Mac"
+	case plain.Step != nil && t.Step != nil && *plain.Step > 0:
+		v := *t.Step / *plain.Step - 1
+		b.Time = &v
+	}
+	worst := 0.0
+	for i := range min(len(plain.Loss), len(t.Loss)) {
+		x, y := plain.Loss[i], t.Loss[i]
+		if x == nil || y == nil {
+			continue
+		}
+		b.Losses++
+		if d := math.Abs(*y - *x); d > 0 {
+			worst = max(worst, d/max(math.Abs(*x), math.SmallestNonzeroFloat64))
+		}
+	}
+	if t.Accumulate > 1 {
+		b.Losses = 0 // each is of half the rows
+		b.Text = cmp.Or(b.Text, "losses are of half the rows each")
+	}
+	if b.Losses > 0 {
+		b.Loss = &worst
+	}
+	return b
+}

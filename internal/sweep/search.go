@@ -1,0 +1,284 @@
+package sweep
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Range is where the largest batch is looked for: the multiples of Multiple from From to To.
+type Range struct {
+	From     int `json:"from"`     // rows, 1 or more
+	To       int `json:"to"`       // rows; 0: as far as it goes
+	Multiple int `json:"multiple"` // rows, 1 or more
+}
+
+// mostRows bounds a search that nothing else ends: no loader makes batches of that size.
+const mostRows = 1 << 24
+
+// ends are the range in multiples: the first and the last.
+func (r Range) ends() (lo, hi int) {
+	to := r.To
+	if to <= 0 || to > mostRows {
+		to = mostRows
+	}
+	m := max(r.Multiple, 1)
+	return max((r.From+m-1)/m, 1), to / m
+}
+
+// Reading is what one trial tells the search.
+type Reading struct {
+	Batch int
+	Fits  bool
+	Peak  float64 // bytes that the allocator held at most; 0: not known
+	Live  float64 // bytes of the tensors in it at most; 0: not known
+	Limit float64 // bytes that it may hold, as this trial told it; 0: it did not
+}
+
+// Step is what a search wants next.
+type Step struct {
+	Batch int    // rows to try
+	Again bool   // a trial of this batch disagrees with others: this one decides
+	Done  bool   // nothing more is to be tried
+	Why   string // for a reader: where the batch comes from
+}
+
+// Next says which batch to try after these readings, in the order in which they were taken. first is tried first, 0:
+// firstRows. limit is what the allocator may hold in bytes, 0: not known; a reading that tells a limit is believed more.
+//
+// It keeps a bracket: the largest batch that fits, and the smallest above it that does not. A line through the peaks
+// of the trials that fitted says where in it the limit is met; where the line is wrong, growing steps lead away from
+// it, and then halves. What it ends with was tried: the batch fits, and the next one does not.
+func Next(r Range, first int, limit float64, readings []Reading) Step {
+	s := newSearch(r, limit, readings)
+	if b := s.doubtful(); b > 0 {
+		return Step{Batch: b * s.m, Again: true, Why: "again, since it disagrees with other trials"}
+	}
+	if s.bad <= s.ok+1 {
+		return Step{Done: true}
+	}
+	i, why := s.guess(first)
+	return Step{Batch: min(max(i, s.ok+1), s.bad-1) * s.m, Why: why}
+}
+
+// Best is the largest batch that fits after these readings, and the smallest above it that does not; 0: none.
+func Best(r Range, readings []Reading) (fits, fails int) {
+	s := newSearch(r, 0, readings)
+	_, hi := r.ends()
+	if s.ok >= s.lo {
+		fits = s.ok * s.m
+	}
+	if s.bad <= hi {
+		fails = s.bad * s.m
+	}
+	return fits, fails
+}
+
+// firstRows is the batch that is tried first where nobody names one: small enough to fit nearly anywhere, and large
+// enough that its peak is more than that of the parameters.
+const firstRows = 8
+
+// search is the state that readings lead to, in multiples.
+type search struct {
+	m, lo, hi int
+	ok, bad   int // fits, lo-1: none known; does not fit, hi+1: none known
+	limit     float64
+	told      bool // the limit is one that a trial told
+	points    []point
+	failed    []int // batches that do not fit
+	readings  []Reading
+}
+
+// point is a batch that fits, with its peaks in bytes, by batch.
+type point struct {
+	i          int
+	peak, live float64
+}
+
+func newSearch(r Range, limit float64, readings []Reading) *search {
+	s := &search{m: max(r.Multiple, 1), limit: limit, readings: readings}
+	s.lo, s.hi = r.ends()
+	s.ok, s.bad = s.lo-1, s.hi+1
+	fits, peaks, lives := map[int]bool{}, map[int]float64{}, map[int]float64{}
+	for _, x := range readings {
+		i := x.Batch / s.m
+		fits[i] = x.Fits // the last word
+		if x.Fits {
+			peaks[i], lives[i] = max(peaks[i], x.Peak), max(lives[i], x.Live)
+		}
+		if x.Limit > 0 && (!x.Fits || !s.told) {
+			s.limit, s.told = x.Limit, s.told || !x.Fits
+		}
+	}
+	for _, x := range readings {
+		if s.limit > 0 && !s.told && x.Fits && x.Peak > s.limit { // it is not the limit that was named
+			s.limit = beyond * x.Peak
+		}
+	}
+	for i, f := range fits {
+		if !f {
+			s.bad = min(s.bad, i)
+			s.failed = append(s.failed, i)
+		}
+	}
+	for i := range fits {
+		if i < s.bad && fits[i] {
+			s.ok = max(s.ok, i)
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(fits)) {
+		if i <= s.ok && fits[i] && peaks[i] > 0 {
+			s.points = append(s.points, point{i, peaks[i], lives[i]})
+		}
+	}
+	return s
+}
+
+// beyond is what the limit is taken for, as a part of a peak that has been above the limit that was named.
+const beyond = 2
+
+// surprise is how far below the limit, as a part of it, a batch is expected whose failure is not believed at once.
+const surprise = 0.8
+
+// doubtful is a batch whose trial disagrees with others and was not run again: it failed where a larger one fits, or
+// where the line is far below the limit that the failure itself told. 0: none.
+func (s *search) doubtful() int {
+	runs := map[int]int{}
+	largest := 0
+	for _, x := range s.readings {
+		i := x.Batch / s.m
+		runs[i]++
+		if x.Fits {
+			largest = max(largest, i)
+		}
+	}
+	for _, x := range s.readings {
+		i := x.Batch / s.m
+		if x.Fits || runs[i] > 1 {
+			continue
+		}
+		if i < largest {
+			return i
+		}
+		if slope, at, ok := s.line(); ok && x.Limit > 0 && at.peak+slope*float64(i-at.i) < surprise*x.Limit &&
+			i <= 2*at.i {
+			return i
+		}
+	}
+	return 0
+}
+
+// line through the points: bytes a multiple, and the point from which it goes on. Of the slopes over all points and
+// over the last two the steeper one: memory that grows faster than the batch is met from below. ok is false where there
+// are not two points, or memory does not grow.
+func (s *search) line() (slope float64, at point, ok bool) {
+	n := len(s.points)
+	if n < 2 {
+		return 0, point{}, false
+	}
+	first, last := s.points[0], s.points[n-1]
+	slope = (last.peak - first.peak) / float64(last.i-first.i)
+	// over neighbours the grain of the allocator is all that would be seen
+	if before := s.points[n-2]; 10*(last.i-before.i) > last.i {
+		slope = max(slope, (last.peak-before.peak)/float64(last.i-before.i))
+	}
+	return slope, last, slope > 0
+}
+
+// guess is the next batch, in multiples; it may lie outside the bracket.
+func (s *search) guess(first int) (i int, why string) {
+	tried := len(s.readings) > 0
+	switch {
+	case !tried:
+		if first <= 0 {
+			first = firstRows
+		}
+		return max(first/s.m, s.lo), "the first"
+	case s.ok < s.lo: // nothing fits so far
+		return (s.ok + s.bad) / 2, "half of one that does not fit"
+	case s.limit <= 0 || len(s.points) == 0: // nothing to reckon with
+		return s.halve()
+	case len(s.points) == 1:
+		p := s.points[0]
+		// Were the whole peak due to the rows, as many more of them would fit: what does not grow makes it fewer.
+		safe := s.whole(float64(p.i) * s.limit / p.peak)
+		if safe <= s.ok {
+			return s.ok + 1, "the next"
+		}
+		if safe >= s.bad && s.bad <= s.hi {
+			return s.halve()
+		}
+		return safe, "fits if all of the peak grows with the batch"
+	}
+	slope, at, ok := s.line()
+	if !ok {
+		return s.halve()
+	}
+	g := at.i + s.whole((s.limit-at.peak)/slope)
+	switch {
+	case g > s.ok && g < s.bad:
+		return g, "where the line through the peaks meets the limit"
+	case g >= s.bad && s.bad > s.hi:
+		return s.hi, "the last"
+	case g >= s.bad:
+		n := 0
+		for _, i := range s.failed {
+			if i <= g {
+				n++
+			}
+		}
+		return s.away(n, -1)
+	}
+	// The allocator holds all that it may, and what it keeps for later it can still give up.
+	n := 0
+	for _, p := range s.points {
+		if p.peak+slope > s.limit {
+			n++
+		}
+	}
+	if most := s.most(); n == 1 && most > s.ok && most < s.bad {
+		return most, "where the line through what the tensors need meets the limit"
+	}
+	return s.away(max(n, 1), 1)
+}
+
+// most is the batch whose tensors alone would take all of the limit, by the line through their peaks; 0: not known.
+func (s *search) most() int {
+	first, last := s.points[0], s.points[len(s.points)-1]
+	if first.live <= 0 || last.live <= first.live {
+		return 0
+	}
+	return last.i + s.whole((s.limit-last.live)*float64(last.i-first.i)/(last.live-first.live))
+}
+
+// whole makes a number of multiples of a quotient, however large.
+func (s *search) whole(q float64) int {
+	return int(math.Min(math.Max(math.Floor(q), -1), float64(s.hi)+1))
+}
+
+// strides are the steps by which a search goes away from a line that was wrong, as parts of the batch.
+var strides = []float64{0, 0.02, 0.1}
+
+// away is the n-th step from the end of the bracket at which the line was wrong, up or down.
+func (s *search) away(n, sign int) (int, string) {
+	if n > len(strides) {
+		return s.halve()
+	}
+	from := s.ok
+	if sign < 0 {
+		from = s.bad
+	}
+	by := max(1, int(strides[n-1]*float64(from)))
+	if i := from + sign*by; s.ok < i && i < s.bad && by <= (s.bad-s.ok+1)/2 {
+		return i, map[int]string{1: "above what fits", -1: "below what does not fit"}[sign]
+	}
+	return s.halve()
+}
+
+// halve is the middle of the bracket, or where it is open twice what fits.
+func (s *search) halve() (int, string) {
+	if s.bad > s.hi && s.ok < s.hi/2 {
+		return 2 * s.ok, "twice what fits"
+	}
+	return (s.ok + s.bad) / 2, "between what fits and what does not"
+}

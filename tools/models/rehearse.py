@@ -1,0 +1,228 @@
+"""Rehearses the models of zoo.py on doubles of several releases of PyTorch: the Python side of tools/models.
+
+    python rehearse.py ATTEMPT.PY < REQUEST
+
+REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names], "limit": seconds}; docs/formats/double.md has the
+settings. For each model a line on standard output: what zoo.py says of it, the peaks, and for each release the answer that `assay try`'s
+attempt.py gives, as docs/formats/attempts.md has it. A model has a process of its own, forked after the imports, and is built once there;
+each release is a fork of that. What only differs by the release is so computed once.
+"""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import signal
+import sys
+import time
+
+BATCH = 2  # of the attempts: normalisation over a batch of one is refused by PyTorch itself
+PEAKS = (1, 8)  # batches whose peak is asked for
+MEMORY = 6e9  # bytes of weights that this machine can be asked for
+
+
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def forked(work, limit):
+    """What work() gives, as JSON, of a process of its own; a text where it gave nothing."""
+    import select
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            said = json.dumps(work())
+            with os.fdopen(write, "w") as out:
+                out.write(said)
+            code = 0
+        except BaseException as error:
+            print("%s: %s" % (type(error).__name__, error), file=sys.stderr)
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(write)
+    data, until = b"", time.monotonic() + limit
+    while True:
+        ready, _, _ = select.select([read], [], [], max(0, until - time.monotonic()))
+        chunk = os.read(read, 1 << 16) if ready else b""
+        data += chunk
+        if not chunk:
+            break
+    os.close(read)
+    late = not ready
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL) if late else None
+    _, status = os.waitpid(pid, 0)
+    try:
+        return json.loads(data.decode())
+    except ValueError:
+        return "not done within %g s" % limit if late else "its process ended with status %d" % status
+
+
+@contextlib.contextmanager
+def unfilled(torch):
+    """Random initial values are left out: shapes do not need them, and a gigabyte of them takes half a minute."""
+    names = ("normal_", "uniform_", "erfinv_", "exponential_")
+    before = {n: getattr(torch.Tensor, n) for n in names}
+    truncated = torch.nn.init.trunc_normal_
+    for n in names:
+        setattr(torch.Tensor, n, lambda self, *args, **kwargs: self)
+    torch.nn.init.trunc_normal_ = lambda tensor, *args, **kwargs: tensor
+    try:
+        yield
+    finally:
+        for n, function in before.items():
+            setattr(torch.Tensor, n, function)
+        torch.nn.init.trunc_normal_ = truncated
+
+
+class Rehearsal:
+    def __init__(self, torch, attempt, Double, request):
+        self.torch, self.attempt, self.Double, self.request = torch, attempt, Double, request
+
+    def model(self, entry):
+        """All that is told of a model."""
+        told = {"name": entry.name, "task": entry.task, "family": entry.family, "package": entry.package, "input": entry.says, "parameters": 0,
+                "carried": "shapes", "peaks": {}, "whynot": {}, "answers": {}, "cpu": None, "seconds": 0}
+        began = time.monotonic()
+        if not entry.values:
+            shapes = forked(lambda: self.all(entry, False), self.request["limit"])
+            if isinstance(shapes, dict) and not shapes.pop("asks"):
+                told.update(shapes, seconds=time.monotonic() - began)
+                return told
+        told["carried"] = "values"
+        values = forked(lambda: self.all(entry, True), self.request["limit"])
+        if isinstance(values, str):
+            told["failed"] = values
+        else:
+            values.pop("asks")
+            told.update(values)
+        told["seconds"] = time.monotonic() - began
+        return told
+
+    def all(self, entry, values):
+        """In the model's own process: built once, tried on each release, the peaks on the newest, and where the newest fails the CPU."""
+        torch = self.torch
+        torch.manual_seed(0)
+        with contextlib.nullcontext() if values else unfilled(torch):
+            model = entry.build().train()
+        told = {"parameters": sum(p.numel() for p in model.parameters()), "answers": {}, "peaks": {}, "whynot": {}, "asks": False, "cpu": None}
+        doubles = self.request["values" if values else "doubles"]
+
+        def once(settings):
+            self.torch.manual_seed(0)
+            asked = {"device": "double" if settings else "cpu", "double": settings, "args": {}}
+            tried = self.attempt._Attempt(torch, asked, entry.name, lambda: lambda: (model, _both(entry.inputs(BATCH, values))))
+            if not settings:
+                return tried.answer()
+            with self.Double(settings).use():
+                return tried.answer()
+        for settings in reversed(doubles):
+            a = forked(lambda s=settings: once(s), self.request["limit"])
+            if isinstance(a, str):
+                if not values:
+                    told["asks"] = True
+                    return told
+                raise RuntimeError("%s on %s: %s" % (entry.name, settings["release"], a))
+            ran = a["phase"] in ("forward", "backward")
+            if not values and (a["stand_ins"] or a["error"] and a["refusal"] is None and not a["error"]["kind"] and ran):
+                told["asks"] = True
+                return told
+            told["answers"][settings["release"]] = a
+        if told["answers"][doubles[-1]["release"]]["error"]:
+            a = forked(lambda: once(None), self.request["limit"])
+            told["cpu"] = a if isinstance(a, dict) else None
+        for batch in PEAKS:
+            a = forked(lambda b=batch: self.peak(entry, model, doubles[-1], b, values), self.request["limit"])
+            if isinstance(a, str):
+                told["whynot"][batch] = a
+            elif a.get("why"):
+                told["whynot"][batch] = a["why"]
+            else:
+                told["peaks"][batch] = a["peak"]
+        return told
+
+    def peak(self, entry, model, settings, batch, values):
+        """The allocator's peak over two steps of AdamW: in the second, gradients and both moments are there while the activations are."""
+        torch = self.torch
+        settings = dict(settings, memory=1 << 40, recommended=1 << 40)  # what it needs, whatever a Mac has
+        double = self.Double(settings)
+        double.fallback = True
+        with double.use():
+            try:
+                model = model.to("mps")
+                args, kwargs = entry.inputs(batch, values)
+                move = self.attempt._moved
+                args, kwargs = move(torch, list(args), "mps"), move(torch, kwargs, "mps")
+                optimizer = torch.optim.AdamW(model.parameters())
+                for _ in range(2):
+                    optimizer.zero_grad()
+                    model(*args, **kwargs).backward()
+                    optimizer.step()
+            except Exception as error:
+                return {"why": "%s: %s" % (type(error).__name__, str(error).split("\n")[0][:160])}
+            return {"peak": double.account.peak_driver}
+
+
+def _both(inputs):
+    """A factory's inputs, as attempt.py takes them: a tuple in order, or a dictionary by name."""
+    args, kwargs = inputs
+    return kwargs if kwargs else tuple(args)
+
+
+def main():
+    attempt = load("assay_attempt", sys.argv[1])
+    request = json.load(sys.stdin)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    here = sys.path[0]
+    attempt.__file__ = os.path.abspath(sys.argv[1])
+    attempt._agent()
+    sys.path[0] = here
+    import torch
+    torch.set_num_threads(1)  # a pool of threads does not survive a fork
+    torch.version.cuda = None  # torchaudio would compare it with the one that it was built for
+    from assay_agent.double import install
+    from assay_agent.double.double import Double
+    doubles = request["doubles"]
+    zoo = load("zoo", os.path.join(folder, "zoo.py"))
+    entries = {e.name: e for e in zoo.ENTRIES}
+    wanted = request["models"] or list(entries)
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    versions = {}
+    for package in ["torch"] + sorted({e.package for e in zoo.ENTRIES}):
+        name = package.replace("_", "-")
+        try:
+            versions[package] = importlib.metadata.version(name)
+            if package != "ultralytics":
+                __import__(package)
+        except Exception as error:
+            versions.pop(package, None)
+            print("%s is left out: %s" % (package, error), file=sys.stderr)
+    install.install(torch, doubles[-1])
+    rehearsal = Rehearsal(torch, attempt, Double, request)
+    done = set(request.get("done") or ())
+    json.dump({"versions": versions, "models": [n for n in wanted if n in entries]}, out)
+    out.write("\n")
+    out.flush()
+    for name in wanted:
+        entry = entries.get(name)
+        if entry is None:
+            sys.exit("no model %s in zoo.py" % name)
+        if name in done or entry.package not in versions:
+            continue
+        out.write(json.dumps(rehearsal.model(entry)) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()
