@@ -210,8 +210,8 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 // right.
 const maxSmaller = 2
 
-// smaller rehearses the batch that is predicted to fit, where the script's own does not and shapes alone do: with data it
-// may take as long as the first rehearsal did.
+// smaller rehearses the batch that is predicted to fit, where the script's own does not and shapes alone do: with data
+// it may take as long as the first rehearsal did.
 func (f *fitting) smaller(ctx context.Context, j *fit.Judgement, chip target.Chip, first fit.Rehearsed) error {
 	for range maxSmaller {
 		rows := j.Smaller()
@@ -284,7 +284,8 @@ func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool
 	asked := f.opts.words(chip)
 	asked.ShapeOnly = shapeOnly
 	res, err := runSubject(ctx, &env, runOptions{asked: asked, python: f.opts.python, profile: "off",
-		warnEpoch: defaultWarnEpoch, steps: f.opts.steps, levers: levers, quiet: true, logbook: f.opts.logbook, noCPU: true}, f.args)
+		warnEpoch: defaultWarnEpoch, steps: f.opts.steps, levers: levers, quiet: true,
+		logbook: f.opts.logbook, noCPU: true}, f.args)
 	if err != nil {
 		return fit.Rehearsed{}, nil, err
 	}

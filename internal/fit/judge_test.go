@@ -158,10 +158,10 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestSmaller: a smaller batch counts as rehearsed only where the agent did set it and it gets a yes; where it does not,
-// a smaller one still is named.
+// TestSmaller: a smaller batch counts as rehearsed only where the agent did set it and it gets a yes; where it does
+// not, a smaller one still is named.
 func TestSmaller(t *testing.T) {
-	j := Judge(rehearsed(40*gib), nil, mac())
+	j := Judge(rehearsed(24*gib), nil, mac())
 	rows := j.Smaller()
 	if j.Answer != DoesNot || rows < 1 || rows >= 64 {
 		t.Fatalf("%s, a batch of %d", j.Answer, rows)
