@@ -50,7 +50,8 @@ func Install(cache string) (Installed, error) {
 	}
 	root := filepath.Join(cache, "agent", hex.EncodeToString(sum.Sum(nil))[:16])
 	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"),
-		Attempt: filepath.Join(root, "assay_agent", "attempt.py"), Limits: filepath.Join(root, "assay_agent", "limits.py")}
+		Attempt: filepath.Join(root, "assay_agent", "attempt.py"),
+		Limits:  filepath.Join(root, "assay_agent", "limits.py")}
 	if _, err := os.Stat(filepath.Join(root, "boot", "sitecustomize.py")); err == nil {
 		return at, nil
 	}

@@ -12,9 +12,9 @@ import json
 import os
 import sys
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here is to hide a module of Python's
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # last: it hides nothing of Python's
 
-from double import allocator  # noqa: E402
+from assay_agent.double import allocator  # noqa: E402
 
 SMALLEST = 8 << 30, (15, 0)  # the smallest memory of double/allocator.py's OBSERVED, and the macOS it was seen on
 
@@ -25,7 +25,8 @@ def limits(memory, macos, environ):
     account = allocator.MetalAllocator((2, 0), recommended, environ)  # the limits are the same in each release
     smallest, _ = allocator.recommended_max(*SMALLEST)
     era = 15 if macos[0] < 26 else 26
-    seen = [where for gib, of, _, where in allocator.OBSERVED if ground == "observed" and (gib << 30, of) == (memory, era)]
+    seen = [where for gib, of, _, where in allocator.OBSERVED
+            if ground == "observed" and (gib << 30, of) == (memory, era)]
     return {"recommended": recommended, "ground": ground, "seen": seen[0] if seen else "",
             "high": _known(account.limit, recommended), "low": _known(account.low_limit, recommended),
             "high_ratio": account.high_ratio, "rest": SMALLEST[0] - smallest}

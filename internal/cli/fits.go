@@ -20,6 +20,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/fit"
+	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/target"
 	"assay/internal/text"
@@ -77,7 +78,8 @@ func runFits(ctx context.Context, env *Env, opts fitsOptions, args []string) err
 	usage := func(err error) error { return fault.Exit(err, fault.Usage) }
 	switch {
 	case opts.steps < 1:
-		return usage(fault.Hint(fmt.Errorf("--steps %d: a number of steps above 0", opts.steps), "see: assay fits --help"))
+		return usage(fault.Hint(fmt.Errorf("--steps %d: a number of steps above 0", opts.steps),
+			"see: assay fits --help"))
 	case len(args) == 0:
 		return usage(fault.Hint(errors.New("no command to rehearse: write it after --"), "see: assay fits --help"))
 	}
@@ -144,6 +146,8 @@ type fitting struct {
 	args   []string
 	seen   []fit.Rehearsed
 	result *fit.Result
+	// longest says that the longest batch of the data is put first from here on
+	longest bool
 }
 
 // judge rehearses on the Mac with the most memory, and where that came near another's limits on that one as well.
@@ -153,14 +157,25 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 	if len(macs) == 1 {
 		why = "it is the chip asked for"
 	}
-	first, run, err := f.rehearse(ctx, most, true, why)
+	first, run, err := f.rehearse(ctx, most, true, nil, why)
 	if err != nil {
 		return err
 	}
 	if largest := largestChip(); first.Refused != nil && largest.Memory > most.Memory {
-		if first, run, err = f.rehearse(ctx, largest, !first.Data,
+		if first, run, err = f.rehearse(ctx, largest, !first.Data, nil,
 			"on "+most.Short+" it ran out of memory, and the largest Mac shows what it needs"); err != nil {
 			return err
+		}
+	}
+	if first.Longer() && first.Refused == nil && first.Ended == "" {
+		longest := &probe.Levers{Longest: true}
+		r, again, err := f.rehearse(ctx, f.chipOf(first, macs), !first.Data, longest,
+			"the data have a longer batch than those that came: it is put first")
+		if err != nil {
+			return err
+		}
+		if r.Switched("longest") {
+			first, run, f.longest = r, again, true
 		}
 	}
 	f.result.About(run)
@@ -182,17 +197,55 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 			}
 		}
 		j := fit.Judge(first, own, limits[i])
+		if err := f.smaller(ctx, &j, chip, first); err != nil {
+			return err
+		}
 		// The step's time as a band goes here, once there is a room for it: j.Step, from run and chip.
 		f.result.Chips = append(f.result.Chips, j)
 	}
 	return nil
 }
 
+// maxSmaller is how many smaller batches are rehearsed for a chip: the predicted one, and one more where that was not
+// right.
+const maxSmaller = 2
+
+// smaller rehearses the batch that is predicted to fit, where the script's own does not and shapes alone do: with data
+// it may take as long as the first rehearsal did.
+func (f *fitting) smaller(ctx context.Context, j *fit.Judgement, chip target.Chip, first fit.Rehearsed) error {
+	for range maxSmaller {
+		rows := j.Smaller()
+		if rows < 1 || first.Data {
+			return nil
+		}
+		r, _, err := f.rehearse(ctx, chip, true, &probe.Levers{Batch: rows, Longest: f.longest},
+			fmt.Sprintf("a batch of %d is predicted to fit", rows))
+		if err != nil {
+			return err
+		}
+		if !j.Tried(rows, r) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// chipOf is the chip that a rehearsal stood for.
+func (f *fitting) chipOf(r fit.Rehearsed, macs []target.Chip) target.Chip {
+	for _, chip := range macs {
+		if chip.Short == r.Chip {
+			return chip
+		}
+	}
+	return largestChip()
+}
+
 // own is a rehearsal on that very Mac, where the first one took so much that PyTorch would behave otherwise there; nil
 // where it would not.
 func (f *fitting) own(ctx context.Context, first fit.Rehearsed, chip target.Chip, mac fit.Mac) (*fit.Rehearsed, error) {
 	for i := range f.seen {
-		if r := &f.seen[i]; r.Chip == chip.Short && r.Data == first.Data && r.Chip != first.Chip {
+		r := &f.seen[i]
+		if r.Chip == chip.Short && r.Data == first.Data && r.Chip != first.Chip && len(r.Levers) == 0 && !f.longest {
 			return r, nil
 		}
 	}
@@ -200,7 +253,11 @@ func (f *fitting) own(ctx context.Context, first fit.Rehearsed, chip target.Chip
 		first.Account.Peak <= *mac.Low {
 		return nil, nil
 	}
-	r, _, err := f.rehearse(ctx, chip, !first.Data, fmt.Sprintf("it takes more than %s, where PyTorch begins to give "+
+	var levers *probe.Levers
+	if f.longest {
+		levers = &probe.Levers{Longest: true}
+	}
+	r, _, err := f.rehearse(ctx, chip, !first.Data, levers, fmt.Sprintf("it takes more than %s, where PyTorch begins to give "+
 		"memory back on that chip", unit.Bytes(float64(*mac.Low))))
 	return &r, err
 }
@@ -220,14 +277,15 @@ func largestChip() target.Chip {
 }
 
 // rehearse runs the script on the double of a chip, with shapes alone and, where it fails at that, again with data.
-func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool, why string) (fit.Rehearsed,
-	*evidence.Run, error) {
+func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool, levers *probe.Levers,
+	why string) (fit.Rehearsed, *evidence.Run, error) {
 	env := *f.env
 	env.Stdout = f.env.Stderr // ours is for the answer
 	asked := f.opts.words(chip)
 	asked.ShapeOnly = shapeOnly
 	res, err := runSubject(ctx, &env, runOptions{asked: asked, python: f.opts.python, profile: "off",
-		warnEpoch: defaultWarnEpoch, steps: f.opts.steps, quiet: true, logbook: f.opts.logbook, noCPU: true}, f.args)
+		warnEpoch: defaultWarnEpoch, steps: f.opts.steps, levers: levers, quiet: true,
+		logbook: f.opts.logbook, noCPU: true}, f.args)
 	if err != nil {
 		return fit.Rehearsed{}, nil, err
 	}
@@ -236,10 +294,7 @@ func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP: // somebody wants it to end
 		return fit.Rehearsed{}, nil, endAs(res)
 	}
-	r, err := fit.Read(res.Run)
-	if err != nil {
-		return r, nil, err
-	}
+	r := fit.Read(res.Run)
 	r.Chip, r.Data, r.Folder = chip.Short, !shapeOnly, res.Dir
 	if rel, err := filepath.Rel(f.env.Dir, res.Dir); err == nil && filepath.IsLocal(rel) {
 		r.Folder = rel
@@ -249,7 +304,7 @@ func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool
 	if shapeOnly && r.Ended != "" && r.Refused == nil && res.Signal == 0 {
 		fmt.Fprintf(f.env.Stderr, "assay: with shapes alone %s: rehearsed again with data, since its course may depend on values\n",
 			text.Line(r.Ended))
-		return f.rehearse(ctx, chip, false, "with shapes alone it failed, and its course may depend on values")
+		return f.rehearse(ctx, chip, false, levers, "with shapes alone it failed, and its course may depend on values")
 	}
 	return r, res.Run, nil
 }

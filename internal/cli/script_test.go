@@ -85,7 +85,8 @@ func TestScriptsWithTorch(t *testing.T) {
 func TestScriptsInFull(t *testing.T) {
 	testset.FullOnly(t)
 	cache := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Dir(testkit.Python(t))))) // CACHE/python/NAME/bin/python
-	transcripts(t, filepath.Join(scripts, "full"), "ASSAY_CACHE", cache, "PYTHON", testkit.Python(t), "OMP_NUM_THREADS", "1")
+	transcripts(t, filepath.Join(scripts, "full"), "ASSAY_CACHE", cache, "PYTHON", testkit.Python(t), "OMP_NUM_THREADS",
+		"1")
 }
 
 var execAssay = regexp.MustCompile(`(?m)^(! )?exec assay(?: (.*))?$`)

@@ -9,8 +9,8 @@ const (
 	OK          = 0   // done
 	Failed      = 1   // assay could not do it
 	Usage       = 2   // the command line is wrong
-	GateFailed  = 3   // done, and a check of it failed (doctor, gate, verdict, run --policy)
-	CannotTell  = 4   // done, and the evidence does not suffice for an answer (gate, verdict, run --policy)
+	GateFailed  = 3   // done, and a check of it failed (doctor, fits, gate, verdict, run --policy)
+	CannotTell  = 4   // done, and the evidence does not suffice for an answer (fits, gate, verdict, run --policy)
 	NotStarted  = 125 // run: assay failed before the script was started
 	NotRunnable = 126 // run: the command was found and could not be executed
 	NotFound    = 127 // run: the command was not found

@@ -1,10 +1,12 @@
-// Package fit judges whether a script's training fits into the memory of a Mac, from a rehearsal's account of memory and
-// the chip's limits. docs/fits.md says by which rules. It is pure: it opens nothing and starts nothing.
+// Package fit judges whether a script's training fits into the memory of a Mac, from a rehearsal's account of memory
+// and the chip's limits. docs/fits.md says by which rules. It is pure: it opens nothing and starts nothing.
 package fit
 
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"assay/internal/evidence"
 	"assay/internal/unit"
@@ -73,14 +75,14 @@ type Judgement struct {
 	Refused  string            `json:"refused,omitempty"` // when: step 3, backward
 	Run      string            `json:"run,omitempty"`     // the rehearsal that it is judged by
 	Step     string            `json:"step,omitempty"`    // time of a step, as a band
-	account  *Account
+	account  *evidence.RehearsedMemory
 	rehearse Rehearsed
 }
 
 // Batches are a batch, and the largest that is predicted to fit.
 type Batches struct {
-	Rows  int64          `json:"rows"`
-	Fits  int64          `json:"fits"` // 0: none does
+	Rows  int            `json:"rows"`
+	Fits  int            `json:"fits"` // 0: none does
 	Basis evidence.Basis `json:"basis"`
 	Why   string         `json:"why"`
 }
@@ -101,7 +103,7 @@ func Judge(r Rehearsed, own *Rehearsed, mac Mac) Judgement {
 		return j
 	}
 	a := r.Account
-	low, high := int64(float64(a.Allocated)/(1+Over)), int64(math.Ceil(float64(a.Peak)/(1-Under)))
+	low, high := int64(float64(a.AllocatedPeak)/(1+Over)), int64(math.Ceil(float64(a.Peak)/(1-Under)))
 	j.Low, j.High = &low, &high
 	j.margins(a, r.Host)
 	j.Answer, j.Why = j.judge(r, low, high)
@@ -156,9 +158,14 @@ func (j *Judgement) judge(r Rehearsed, low, high int64) (answer, why string) {
 	if m.High != nil && low > *m.High {
 		return DoesNot, fmt.Sprintf("at least %s are in use at once, and PyTorch refuses beyond %s", b(low), b(*m.High))
 	}
-	if low > m.Memory {
-		return DoesNot, fmt.Sprintf("at least %s are in use at once, and the Mac has %s: macOS would swap, whatever "+
-			"PyTorch allows", b(low), b(m.Memory))
+	host := int64(0)
+	if r.Host != nil {
+		host = *r.Host
+	}
+	if low+host+m.Rest > m.Memory {
+		return DoesNot, fmt.Sprintf("at least %s are in use at once on the device, with %s in the script's own processes "+
+			"and %s for macOS and other programs more than the %s that the Mac has: it would swap, whatever PyTorch allows",
+			b(low), b(host), b(m.Rest), b(m.Memory))
 	}
 	if m.Recommended == nil {
 		return NotKnown, fmt.Sprintf("Metal's recommended working set for %s under macOS %s is not known",
@@ -177,10 +184,6 @@ func (j *Judgement) judge(r Rehearsed, low, high int64) (answer, why string) {
 		}
 		return TooClose, said
 	}
-	host := int64(0)
-	if r.Host != nil {
-		host = *r.Host
-	}
 	if high+host+m.Rest > m.Memory {
 		return TooClose, fmt.Sprintf("up to %s on the device, %s in the script's own processes and %s for macOS and other "+
 			"programs are more than the %s that the Mac has: it may swap", b(high), b(host), b(m.Rest), b(m.Memory))
@@ -189,7 +192,7 @@ func (j *Judgement) judge(r Rehearsed, low, high int64) (answer, why string) {
 		return TooClose, fmt.Sprintf("most was in use in step %d, the last that was rehearsed: it may not stand still "+
 			"yet; more --steps tell", r.Account.At.Step)
 	}
-	if r.longer() {
+	if r.Longer() {
 		return TooClose, fmt.Sprintf("the longest batch rehearsed has length %d, and the data have %d: that one needs more",
 			*r.Account.Batch.Length, *r.Account.Batch.Longest)
 	}
@@ -206,13 +209,17 @@ func (r Rehearsed) growing() bool {
 		r.Account.At.Phase != "saving"
 }
 
-func (r Rehearsed) longer() bool {
+// Longer reports whether the data have a longer batch than any that was rehearsed.
+func (r Rehearsed) Longer() bool {
+	if r.Account == nil {
+		return false
+	}
 	b := r.Account.Batch
 	return b != nil && b.Length != nil && b.Longest != nil && *b.Longest > *b.Length
 }
 
 // margins are the limits one by one.
-func (j *Judgement) margins(a *Account, host *int64) {
+func (j *Judgement) margins(a *evidence.RehearsedMemory, host *int64) {
 	m := j.Mac
 	add := func(limit string, need int64, most *int64, source, why string) {
 		row := Margin{Limit: limit, Need: &need, Basis: evidence.Rehearsed}
@@ -254,30 +261,66 @@ func (j *Judgement) margins(a *Account, host *int64) {
 
 // batch predicts the largest batch with a yes: activations, workspace and data in proportion to the batch, the rest as
 // it is.
-func (j *Judgement) batch(a *Account, host *int64) {
-	if a.Batch == nil || a.Batch.Rows <= 0 || j.Mac.Recommended == nil || a.Allocated <= 0 {
+func (j *Judgement) batch(a *evidence.RehearsedMemory, host *int64) {
+	if a.Batch == nil || a.Batch.Rows <= 0 || j.Mac.Recommended == nil || a.AllocatedPeak <= 0 {
 		return
 	}
 	room := j.Mac.Memory - j.Mac.Rest
 	if host != nil {
 		room -= *host
 	}
-	most := float64(min(*j.Mac.Recommended, room)) * (1 - Under) * float64(a.Allocated) / float64(max(a.Peak, 1))
-	moves := a.Kinds["activations"] + a.Kinds["workspace"] + a.Kinds["data"]
-	fixed := a.Allocated - moves
+	most := float64(min(*j.Mac.Recommended, room)) * (1 - Under) * float64(a.AllocatedPeak) / float64(max(a.Peak, 1))
+	moves := moving(a.Kinds)
+	fixed := a.AllocatedPeak - moves
 	if moves <= 0 {
 		return
 	}
-	rows := int64(max(0, math.Floor((most-float64(fixed))/(float64(moves)/float64(a.Batch.Rows)))))
+	rows := int(max(0, math.Floor((most-float64(fixed))/(float64(moves)/float64(a.Batch.Rows)))))
 	j.Batch = &Batches{Rows: a.Batch.Rows, Fits: rows, Basis: evidence.Predicted,
 		Why: "activations, workspace and data taken as proportional to the batch"}
 	if j.Answer == Fits {
 		return
 	}
-	if rows < 1 {
+	j.tryBatch(fixed)
+}
+
+// tryBatch names a smaller batch among what may help; fixed are bytes that do not shrink with it.
+func (j *Judgement) tryBatch(fixed int64) {
+	if j.Batch.Fits < 1 {
 		j.Try = append(j.Try, fmt.Sprintf("no batch fits: what does not shrink with it, weights, gradients, the optimizer's "+
 			"state and the rest, takes %s", unit.Bytes(float64(fixed))))
-	} else if rows < a.Batch.Rows {
-		j.Try = append(j.Try, fmt.Sprintf("a batch of %d in place of %d (predicted: %s)", rows, a.Batch.Rows, j.Batch.Why))
+	} else if j.Batch.Fits < j.Batch.Rows {
+		j.Try = append(j.Try, fmt.Sprintf("a batch of %d in place of %d (%s: %s)", j.Batch.Fits, j.Batch.Rows,
+			j.Batch.Basis, j.Batch.Why))
 	}
 }
+
+// Smaller is the batch to rehearse next, where the rehearsed one did not get a yes and a smaller one may; 0: none.
+func (j *Judgement) Smaller() int {
+	if j.Answer == Fits || j.Batch == nil || j.Batch.Basis == evidence.Rehearsed || j.Batch.Fits >= j.Batch.Rows {
+		return 0
+	}
+	return j.Batch.Fits
+}
+
+// Tried takes in a rehearsal on the same Mac with a smaller batch, which the agent set. Where that gets a yes the batch
+// is known by rehearsal; where not, the next one is predicted from it. false: it tells nothing.
+func (j *Judgement) Tried(rows int, r Rehearsed) bool {
+	if !r.Switched("batch") || unusable(r) != "" {
+		return false
+	}
+	again := Judge(r, nil, j.Mac)
+	j.Try = slices.DeleteFunc(j.Try, func(s string) bool { return strings.HasPrefix(s, "a batch of ") })
+	switch {
+	case again.Answer == Fits:
+		j.Batch.Fits, j.Batch.Basis = rows, evidence.Rehearsed
+		j.Batch.Why = fmt.Sprintf("with up to %s", unit.Bytes(float64(*again.High)))
+	case again.Batch != nil:
+		j.Batch.Fits = min(again.Batch.Fits, rows-1)
+	}
+	j.tryBatch(r.Account.AllocatedPeak - moving(r.Account.Kinds))
+	return true
+}
+
+// moving are the bytes that are taken as proportional to the batch.
+func moving(k evidence.MemoryKinds) int64 { return k.Activations + k.Workspace + k.Data }

@@ -16,19 +16,22 @@ import (
 const gib = 1 << 30
 
 func ptr(n int64) *int64 { return &n }
+func length(n int) *int  { return &n }
 
 // mac is one of 16 GiB under macOS 15: limits as the double has them.
 func mac() Mac {
 	return Mac{Chip: "m4-16gb", Name: "Apple M4", Memory: 16 * gib, MacOS: "15", Recommended: ptr(11453251584),
-		Ground: "observed", Seen: "a log", High: ptr(19470527692), Low: ptr(16034552217), HighRatio: 1.7, Rest: 2863300608}
+		Ground: "observed", Seen: "a log", High: ptr(19470527692), Low: ptr(16034552217), HighRatio: 1.7,
+		Rest: 2863300608}
 }
 
 // rehearsed is one whose peak is so many bytes, with as much allocated, a quarter of it for the weights and what goes
 // with them.
 func rehearsed(peak int64) Rehearsed {
-	a := &Account{Peak: peak, Allocated: peak, LargestBuffer: peak / 10, Evaluated: true, Saved: true,
-		Kinds: map[string]int64{"weights": peak / 8, "gradients": peak / 8, "activations": peak - peak/4},
-		Batch: &Batch{Rows: 64, Length: ptr(3), Longest: ptr(3), SeenOf: 10}}
+	a := &evidence.RehearsedMemory{Peak: peak, AllocatedPeak: peak, LargestBuffer: peak / 10,
+		Evaluated: true, Saved: true,
+		Kinds: evidence.MemoryKinds{Weights: peak / 8, Gradients: peak / 8, Activations: peak - peak/8*2},
+		Batch: &evidence.RehearsedBatch{Rows: 64, Length: length(3), Longest: length(3), LongestSeenOf: 10}}
 	a.At.Step, a.At.Phase = 2, "backward"
 	return Rehearsed{Chip: "m4-16gb", Steps: 4, Account: a, Host: ptr(gib), Run: "a-run", Folder: "runs/a-run"}
 }
@@ -46,46 +49,58 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"small", nil, 2 * gib, Fits, "up to 2.30 GiB are taken, within Metal's recommended working set of 10.7 GiB"},
 		{"above all limits", nil, 30 * gib, DoesNot, "PyTorch refuses beyond 18.1 GiB"},
-		{"above the memory, below the watermark", nil, 18 * gib, DoesNot, "macOS would swap"},
+		{"above the memory, below the watermark", nil, 18 * gib, DoesNot, "it would swap"},
 		{"between working set and memory", nil, 12 * gib, TooClose, "more than Metal's recommended working set"},
+		{"with a host that fills the Mac",
+			func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Host = ptr(9 * gib) }, 6 * gib,
+			DoesNot, "9.00 GiB in the script's own processes"},
 		{"within the error of the account", nil, 10 * gib, TooClose, "up to 11.5 GiB may be taken"},
-		{"with a large host", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Host = ptr(8 * gib) }, 6 * gib, TooClose,
+		{"with a large host", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Host = ptr(7 * gib) }, 6 * gib, TooClose,
 			"it may swap"},
-		{"a buffer that Metal does not make", func(_ *Rehearsed, _ **Rehearsed, m *Mac) { m.LargestBuffer = ptr(gib / 8) },
+		{"a buffer that Metal does not make",
+			func(_ *Rehearsed, _ **Rehearsed, m *Mac) { m.LargestBuffer = ptr(gib / 8) },
 			2 * gib, DoesNot, "one buffer of 205 MiB is asked for"},
-		{"limits that are not known", func(_ *Rehearsed, _ **Rehearsed, m *Mac) { m.Recommended, m.High, m.Low = nil, nil, nil },
+		{"limits that are not known",
+			func(_ *Rehearsed, _ **Rehearsed, m *Mac) { m.Recommended, m.High, m.Low = nil, nil, nil },
 			2 * gib, NotKnown, "recommended working set for 16.0 GiB under macOS 15 is not known"},
 		{"limits that are not known, and more than the Mac has", func(_ *Rehearsed, _ **Rehearsed, m *Mac) {
 			m.Recommended, m.High, m.Low = nil, nil, nil
-		}, 20 * gib, DoesNot, "the Mac has 16.0 GiB"},
-		{"a watermark that was switched off", func(_ *Rehearsed, _ **Rehearsed, m *Mac) { m.High, m.HighRatio = nil, 0 },
-			30 * gib, DoesNot, "macOS would swap"},
-		{"a peak that still grows", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Account.At.Step = 4 }, 2 * gib, TooClose,
+		}, 20 * gib, DoesNot, "the 16.0 GiB that the Mac has"},
+		{"a watermark that was switched off",
+			func(_ *Rehearsed, _ **Rehearsed, m *Mac) { m.High, m.HighRatio = nil, 0 },
+			30 * gib, DoesNot, "it would swap"},
+		{"a peak that still grows",
+			func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Account.At.Step = 4 }, 2 * gib, TooClose,
 			"most was in use in step 4, the last"},
-		{"a longer batch in the data", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Account.Batch.Longest = ptr(9) }, 2 * gib,
+		{"a longer batch in the data",
+			func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Account.Batch.Longest = length(9) }, 2 * gib,
 			TooClose, "length 3, and the data have 9"},
 		{"a script that never trained", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Steps = 0 }, 2 * gib, NotKnown,
 			"never trained"},
 		{"no tensor on the device", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Account = nil }, 2 * gib, NotKnown,
 			"no account"},
-		{"a script that failed", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Ended = "the script ended with KeyError: 1" },
+		{"a script that failed",
+			func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Ended = "the script ended with KeyError: 1" },
 			2 * gib, NotKnown, "the script ended with KeyError: 1: what it needs"},
-		{"a script that was killed", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Ended = "the script was ended by SIGKILL" },
+		{"a script that was killed",
+			func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Ended = "the script was ended by SIGKILL" },
 			2 * gib, NotKnown, "SIGKILL"},
-		{"refused on the largest Mac", func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Refused = refusal }, 2 * gib, NotKnown,
+		{"refused on the largest Mac",
+			func(r *Rehearsed, _ **Rehearsed, _ *Mac) { r.Refused = refusal }, 2 * gib, NotKnown,
 			"ran out of it"},
 		{"refused there, within the error of the account", func(r *Rehearsed, own **Rehearsed, _ *Mac) {
+			r.Account.AllocatedPeak = 12 * gib
 			small := *r
 			small.Refused, small.Steps = refusal, 2
 			*own = &small
-		}, 16*gib + gib/2, TooClose, "by less than the account may be off"},
+		}, 19 * gib, TooClose, "by less than the account may be off"},
 		{"refused there", func(r *Rehearsed, own **Rehearsed, _ *Mac) {
 			small := *r
 			small.Refused, small.Steps = refusal, 2
 			*own = &small
 		}, 22 * gib, DoesNot, "PyTorch refuses beyond 18.1 GiB"},
 		{"rehearsed there as well: cached memory was given back", func(r *Rehearsed, own **Rehearsed, _ *Mac) {
-			r.Account.Allocated = 9 * gib
+			r.Account.AllocatedPeak = 9 * gib
 			small := rehearsed(9 * gib)
 			small.Run = "its-own"
 			*own = &small
@@ -118,8 +133,8 @@ func TestAnswers(t *testing.T) {
 func TestBatch(t *testing.T) {
 	at := func(rows int64) Rehearsed { // 1 GiB for the weights and what goes with them, 300 MiB for each row
 		r := rehearsed(gib + rows*300<<20)
-		r.Account.Kinds = map[string]int64{"weights": gib, "activations": rows * 300 << 20}
-		r.Account.Batch.Rows = rows
+		r.Account.Kinds = evidence.MemoryKinds{Weights: gib, Activations: rows * 300 << 20}
+		r.Account.Batch.Rows = int(rows)
 		return r
 	}
 	j := Judge(at(64), nil, mac())
@@ -129,16 +144,51 @@ func TestBatch(t *testing.T) {
 	if !strings.Contains(strings.Join(j.Try, "\n"), "in place of 64 (predicted") {
 		t.Errorf("the batch is not named among what to try: %q", j.Try)
 	}
-	if got := Judge(at(j.Batch.Fits), nil, mac()).Answer; got != Fits {
+	if got := Judge(at(int64(j.Batch.Fits)), nil, mac()).Answer; got != Fits {
 		t.Errorf("a batch of %d, as named: %s", j.Batch.Fits, got)
 	}
-	if got := Judge(at(j.Batch.Fits+1), nil, mac()).Answer; got == Fits {
+	if got := Judge(at(int64(j.Batch.Fits)+1), nil, mac()).Answer; got == Fits {
 		t.Errorf("a batch of %d fits as well, and %d was named", j.Batch.Fits+1, j.Batch.Fits)
 	}
 	heavy := at(64)
-	heavy.Account.Kinds["weights"], heavy.Account.Allocated, heavy.Account.Peak = 20*gib, 40*gib, 40*gib
-	if j := Judge(heavy, nil, mac()); j.Batch.Fits != 0 || !strings.Contains(strings.Join(j.Try, "\n"), "no batch fits") {
+	heavy.Account.Kinds.Weights, heavy.Account.AllocatedPeak, heavy.Account.Peak = 20*gib, 40*gib, 40*gib
+	j = Judge(heavy, nil, mac())
+	if j.Batch.Fits != 0 || !strings.Contains(strings.Join(j.Try, "\n"), "no batch fits") {
 		t.Errorf("%+v %q", j.Batch, j.Try)
+	}
+}
+
+// TestSmaller: a smaller batch counts as rehearsed only where the agent did set it and it gets a yes; where it does
+// not, a smaller one still is named.
+func TestSmaller(t *testing.T) {
+	j := Judge(rehearsed(24*gib), nil, mac())
+	rows := j.Smaller()
+	if j.Answer != DoesNot || rows < 1 || rows >= 64 {
+		t.Fatalf("%s, a batch of %d", j.Answer, rows)
+	}
+	small := rehearsed(6 * gib)
+	small.Account.Batch.Rows = rows
+	if j.Tried(rows, small) {
+		t.Error("the agent did not set the batch, and the rehearsal counted")
+	}
+	small.Levers = []evidence.Lever{{Lever: "batch", Done: true, From: 64, To: int64(rows)}}
+	failed := small
+	failed.Ended = "the script ended with ValueError: no"
+	if j.Tried(rows, failed) {
+		t.Error("it failed, and it counted")
+	}
+	large := small
+	account := *small.Account
+	account.Peak, account.AllocatedPeak = 12*gib, 12*gib
+	large.Account = &account
+	if !j.Tried(rows, large) || j.Smaller() >= rows || j.Smaller() < 1 {
+		t.Errorf("a batch of %d did not get a yes, and the next to try is %d", rows, j.Smaller())
+	}
+	if !j.Tried(rows, small) || j.Batch.Basis != evidence.Rehearsed || j.Batch.Fits != rows || j.Smaller() != 0 {
+		t.Errorf("%+v", j.Batch)
+	}
+	if try := strings.Join(j.Try, "\n"); strings.Count(try, "a batch of ") != 1 || !strings.Contains(try, "rehearsed") {
+		t.Errorf("%q", j.Try)
 	}
 }
 
@@ -177,17 +227,17 @@ func TestRead(t *testing.T) {
 	if err := json.Unmarshal([]byte(document), &run); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Read(&run)
-	if err != nil || r.Refused == nil || r.Refused.Cause != "memory" || r.Steps != 2 || !r.Data || *r.Host != 9000 ||
+	r := Read(&run)
+	if r.Refused == nil || r.Refused.Cause != "memory" || r.Steps != 2 || !r.Data || *r.Host != 9000 ||
 		r.Ended != "the script ended with RuntimeError: MPS backend out of memory" || r.Account != nil {
-		t.Errorf("%+v %v", r, err)
+		t.Errorf("%+v", r)
 	}
 	run.Outcome = evidence.Outcome{Started: true, Exit: 137, Signal: "SIGKILL", Complete: false}
-	if r, _ := Read(&run); !strings.Contains(r.Ended, "SIGKILL") {
+	if r := Read(&run); !strings.Contains(r.Ended, "SIGKILL") {
 		t.Errorf("killed: %q", r.Ended)
 	}
 	run.Outcome = evidence.Outcome{Started: true, Complete: true, Stopped: "after 4 steps"}
-	if r, _ := Read(&run); r.Ended != "" {
+	if r := Read(&run); r.Ended != "" {
 		t.Errorf("ended as asked: %q", r.Ended)
 	}
 }
@@ -212,7 +262,8 @@ func TestStatus(t *testing.T) {
 // TestText: the page says answer, peak, kinds, margins and what was not reached, and obeys no stranger.
 func TestText(t *testing.T) {
 	r := rehearsed(2 * gib)
-	r.Account.Evaluated, r.Account.Batch.Longest, r.Account.Batch.Why = false, nil, "the data are no map \x1b[2J of items"
+	r.Account.Evaluated = false
+	r.Account.Batch.Longest, r.Account.Batch.Why = nil, "the data are no map \x1b[2J of items"
 	result := Result{Envelope: evidence.NewEnvelope(KindFit)}
 	result.Chips = []Judgement{Judge(r, nil, mac())}
 	result.Rehearsals = []Rehearsal{Of(r, "it is the chip asked for")}

@@ -26,17 +26,17 @@ type Judged struct {
 
 // Rehearsal is one that was judged by, or that failed.
 type Rehearsal struct {
-	Run     string   `json:"run"`
-	Folder  string   `json:"folder"`
-	Chip    string   `json:"chip"`
-	Data    bool     `json:"data"` // false: shapes alone
-	Steps   int      `json:"steps"`
-	Why     string   `json:"why"` // it was made
-	Ended   string   `json:"ended,omitempty"`
-	Where   string   `json:"where,omitempty"`
-	Refused string   `json:"refused,omitempty"` // the device's error for want of memory
-	Account *Account `json:"account,omitempty"`
-	Host    *int64   `json:"host,omitempty"`
+	Run     string                    `json:"run"`
+	Folder  string                    `json:"folder"`
+	Chip    string                    `json:"chip"`
+	Data    bool                      `json:"data"` // false: shapes alone
+	Steps   int                       `json:"steps"`
+	Why     string                    `json:"why"` // it was made
+	Ended   string                    `json:"ended,omitempty"`
+	Where   string                    `json:"where,omitempty"`
+	Refused string                    `json:"refused,omitempty"` // the device's error for want of memory
+	Account *evidence.RehearsedMemory `json:"account,omitempty"`
+	Host    *int64                    `json:"host,omitempty"`
 }
 
 // Of is the row of a rehearsal, and why it was made.
@@ -70,9 +70,6 @@ func (r *Result) JSON(out io.Writer) error { return evidence.Write(out, r) }
 // KindFit is the kind of document that a Result is.
 const KindFit = "fit"
 
-// kinds is the order in which kinds of memory are named.
-var kinds = []string{"weights", "gradients", "optimizer", "activations", "workspace", "data", "other"}
-
 // Text writes a paragraph for each Mac, in lines of at most width columns where their words allow. What strangers wrote
 // moves no cursor and begins no line.
 func (r *Result) Text(out io.Writer, width int) error {
@@ -88,11 +85,12 @@ func (r *Result) Text(out io.Writer, width int) error {
 		}
 		b.WriteString(text.Wrapped(fmt.Sprintf("%s: %s. %s.", j.Mac.Chip, j.Answer, capital(j.Why)), "", "  ", width))
 		if j.Refusal != nil {
-			row("refused", fmt.Sprintf("%s at %s: %s (rehearsed)", j.Refused, orUnknown(j.Refusal.Where), j.Refusal.Text))
+			row("refused", fmt.Sprintf("%s at %s: %s (rehearsed)", j.Refused, orUnknown(j.Refusal.Where),
+				j.Refusal.Text))
 		}
 		if a := j.account; a != nil && j.Answer != NotKnown {
 			row("peak", fmt.Sprintf("%s, of which %s in use at once, in %s (rehearsed); %s to %s by what the account may "+
-				"be off", size(a.Peak), size(a.Allocated), when(a), size(*j.Low), size(*j.High)))
+				"be off", size(a.Peak), size(a.AllocatedPeak), when(a), size(*j.Low), size(*j.High)))
 			row("of it", byKind(a))
 			row("also", also(a))
 		}
@@ -121,7 +119,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 		if re.Ended != "" {
 			ended = "; " + re.Ended
 		}
-		b.WriteString(text.Wrapped(fmt.Sprintf("rehearsed on %s, %s, %d steps: %s%s; %s", re.Chip, how, re.Steps, re.Why,
+		b.WriteString(text.Wrapped(fmt.Sprintf("rehearsed on %s, %s, %d steps: %s%s; %s", re.Chip, how, re.Steps,
+			re.Why,
 			ended, re.Folder), "", "  ", width))
 	}
 	_, err := io.WriteString(out, text.Lines(b.String()))
@@ -129,7 +128,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 }
 
 // short are the limits as the page names them.
-var short = map[string]string{"recommended working set": "working set", "wired limit": "wired", "high watermark": "watermark",
+var short = map[string]string{"recommended working set": "working set", "wired limit": "wired",
+	"high watermark": "watermark",
 	"largest buffer": "buffer", "unified memory": "memory"}
 
 func size(n int64) string { return unit.Bytes(float64(n)) }
@@ -148,25 +148,30 @@ func orUnknown(s string) string {
 	return s
 }
 
-func when(a *Account) string {
+func when(a *evidence.RehearsedMemory) string {
 	if a.At.Step == 0 {
 		return fmt.Sprintf("%s before the first step", a.At.Phase)
 	}
 	return fmt.Sprintf("step %d, %s", a.At.Step, a.At.Phase)
 }
 
-func byKind(a *Account) string {
+func byKind(a *evidence.RehearsedMemory) string {
 	var parts []string
-	for _, kind := range kinds {
-		if n := a.Kinds[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", kind, size(n)))
+	for _, kind := range []struct {
+		name string
+		n    int64
+	}{{"weights", a.Kinds.Weights}, {"gradients", a.Kinds.Gradients}, {"optimizer", a.Kinds.Optimizer},
+		{"activations", a.Kinds.Activations}, {"workspace", a.Kinds.Workspace}, {"data", a.Kinds.Data},
+		{"other", a.Kinds.Other}} {
+		if kind.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", kind.name, size(kind.n)))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
 // also says the peaks of the parts of the run, and the end of a step.
-func also(a *Account) string {
+func also(a *evidence.RehearsedMemory) string {
 	var parts []string
 	for _, p := range a.Pieces {
 		parts = append(parts, fmt.Sprintf("%s %s", p.What, size(p.Peak)))
