@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/fit"
+	"assay/internal/pace"
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/target"
@@ -200,10 +202,24 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 		if err := f.smaller(ctx, &j, chip, first); err != nil {
 			return err
 		}
-		// The step's time as a band goes here, once there is a room for it: j.Step, from run and chip.
+		j.Step = stepTime(run, chip)
 		f.result.Chips = append(f.result.Chips, j)
 	}
 	return nil
+}
+
+// stepTime says how long a step is predicted to take on a Mac, or why that is not known.
+func stepTime(run *evidence.Run, chip target.Chip) string {
+	band, err := pace.Of(run, chip)
+	if err != nil {
+		return "not known: " + err.Error()
+	}
+	s := fmt.Sprintf("%s to %s (%s; bands so made held %d of %d published steps, their source left out): %s",
+		unit.Seconds(band.Low), unit.Seconds(band.High), band.Basis, band.Coverage.Held, band.Coverage.Figures, band.Why)
+	if len(band.Unknown) > 0 {
+		s += "; nothing is known of " + strings.Join(band.Unknown, ", ")
+	}
+	return s + "; loading data is not in it"
 }
 
 // maxSmaller is how many smaller batches are rehearsed for a chip: the predicted one, and one more where that was not
