@@ -66,6 +66,7 @@ type step struct {
 	cores, rows                           int
 	seconds                               float64
 	rates                                 pace.Rates
+	fresh                                 bool // found when the band was made: never used to make it
 }
 
 func (s step) on() string { return fmt.Sprintf("%s, %d cores", s.chip, s.cores) }
@@ -107,8 +108,8 @@ func load(folder string) (*data, error) {
 			continue
 		}
 		s := step{source: strings.Fields(r["source"])[0], chip: r["chip"], workload: r["workload"],
-			loading: r["loading"],
-			note:    r["note"], cores: whole(r["cores"]), rows: whole(r["rows"]), seconds: number(r["seconds"])}
+			loading: r["loading"], note: r["note"], cores: whole(r["cores"]), rows: whole(r["rows"]),
+			seconds: number(r["seconds"]), fresh: r["fresh"] != ""}
 		if s.rates, err = rates(s.chip, s.cores); err != nil {
 			return nil, err
 		}
@@ -309,7 +310,7 @@ func (d *data) fit(use func(step) bool) pace.Table {
 	t.Step, t.Launch = pace.Quantiles{Low: 1, Mid: 1, High: 1}, quantiles(d.launches)
 	device, launch := map[string][]float64{}, map[string][]float64{}
 	for _, s := range d.steps {
-		if !use(s) {
+		if s.fresh || !use(s) {
 			continue
 		}
 		sum := d.sum(t, s)
@@ -372,20 +373,27 @@ func (t trial) held() bool { return t.band.Low <= t.seconds && t.seconds <= t.ba
 func (d *data) leaveOut(kind func(step) string) []trial {
 	var out []trial
 	for _, s := range d.steps {
+		if s.fresh {
+			continue
+		}
 		t := d.fit(func(other step) bool { return kind(other) != kind(s) })
 		out = append(out, trial{s, kind(s), t.Band(d.sum(t, s))})
 	}
 	return out
 }
 
-type holds struct{ bySource, byChip, byWorkload, within []trial }
+type holds struct{ bySource, byChip, byWorkload, within, fresh []trial }
 
 func (d *data) held(t pace.Table) holds {
 	h := holds{bySource: d.leaveOut(func(s step) string { return s.source }),
 		byChip:     d.leaveOut(func(s step) string { return s.chip }),
 		byWorkload: d.leaveOut(func(s step) string { return s.workload })}
 	for _, s := range d.steps {
-		h.within = append(h.within, trial{s, "", t.Band(d.sum(t, s))})
+		if x := (trial{s, "", t.Band(d.sum(t, s))}); s.fresh {
+			h.fresh = append(h.fresh, x)
+		} else {
+			h.within = append(h.within, x)
+		}
 	}
 	return h
 }
