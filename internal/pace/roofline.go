@@ -14,6 +14,7 @@ import (
 // Rates are a chip's figures: FP32 operations a second, and bytes a second of its memory.
 type Rates struct {
 	FLOPS, Bytes float64
+	Generation   int    // of the chip: 3 of an M3 Max
 	Assumed      string // what of it is not the chip's own figure; "" where all is
 }
 
@@ -33,7 +34,7 @@ func RatesOf(chip target.Chip) (Rates, error) {
 	if part.Bandwidth == 0 {
 		return Rates{}, unknownRate(part, "the bandwidth of its memory")
 	}
-	r := Rates{FLOPS: part.TFLOPS * 1e12, Bytes: part.Bandwidth * 1e9}
+	r := Rates{FLOPS: part.TFLOPS * 1e12, Bytes: part.Bandwidth * 1e9, Generation: part.Generation}
 	if r.FLOPS != 0 {
 		return r, nil
 	}
