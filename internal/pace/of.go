@@ -15,7 +15,7 @@ import (
 	"assay/internal/target"
 )
 
-// Band is how long a step takes, in seconds. Loading data is not in it.
+// Band is how long a step, a round of the optimizer's, takes, in seconds. Loading data is not in it.
 type Band struct {
 	Low, Mid, High float64
 	Basis          evidence.Basis // predicted

@@ -61,6 +61,9 @@ func TestBandByHand(t *testing.T) {
 	if !near(b.Low, 0.8*0.4+1e-3) || !near(b.Mid, 0.4+1e-3) || !near(b.High, 1.6*0.4+1e-3) {
 		t.Errorf("band %v to %v to %v, want 0.321, 0.401, 0.641", b.Low, b.Mid, b.High)
 	}
+	if got := b.Coverage.String(); got != "such a band held 4 of 5 published steps that it was not made from" {
+		t.Errorf("coverage: %q", got)
+	}
 	if b.Basis != evidence.Predicted {
 		t.Errorf("basis %q: a band is predicted", b.Basis)
 	}
