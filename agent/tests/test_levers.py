@@ -411,3 +411,34 @@ def test_the_longest_that_cannot_be_found(pull, loader, why):
 def test_rows_of_one_length(pull):
     seen = pull("train(DataLoader(data, batch_size=10, shuffle=True), [])".join(["\n    ", ""]), longest=True)
     assert seen.levers == [{"lever": "longest", "done": True, "from": 4, "to": 4, "note": "all rows have one length"}]
+
+
+def test_out_of_memory_that_is_caught(watch):
+    """PyTorch's own text, raised in a model and in backward; what passes through several calls counts once."""
+    seen = watch(HEAD + """
+    class Net(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.n, self.inside = n, nn.Linear(4, 3)
+        def forward(self, x):
+            torch.empty(self.n)
+            return self.inside(x)
+    for step in range(3):
+        try:
+            nn.Sequential(Net(1 << 50))(data.tensors[0])
+        except RuntimeError as error:
+            text = str(error)
+    try:
+        Net(-1)(data.tensors[0])  # another error
+    except RuntimeError:
+        pass
+    x = model(data.tensors[0]).sum()
+    x.register_hook(lambda g: torch.empty(1 << 50))
+    try:
+        x.backward()
+    except RuntimeError:
+        pass
+    print(text)
+    """)
+    told = {(e["where"].rpartition(":")[2], e["text"]): e["count"] for e in seen.all("out_of_memory")}
+    assert sorted(told.values()) == [1, 3] and {text for _, text in told} == set(seen.printed)
