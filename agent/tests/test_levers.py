@@ -442,3 +442,36 @@ def test_out_of_memory_that_is_caught(watch):
     """)
     told = {(e["where"].rpartition(":")[2], e["text"]): e["count"] for e in seen.all("out_of_memory")}
     assert sorted(told.values()) == [1, 3] and {text for _, text in told} == set(seen.printed)
+
+
+@pytest.mark.parametrize("release, where, note", [
+    pytest.param("2.0.1", None, None, marks=pytest.mark.full_set),
+    pytest.param("2.5.1", "float16", "float16 without a GradScaler: small gradients become 0", marks=pytest.mark.full_set),
+    ("2.8.0", "bfloat16", None),
+])
+def test_remedies_on_the_double(watch, double_settings, release, where, note):
+    """What autocast takes on MPS goes by the release; checkpointing leaves losses equal there, random numbers of MPS's own generator included."""
+    code = BLOCKS.replace("print(type", "#").replace("model = Net()", "model = Net().to('mps')").replace(
+        "data.tensors[0]", "data.tensors[0].to('mps')").replace("data.tensors[1]", "data.tensors[1].to('mps')").replace(
+        "AdamW", "SGD")
+    double = double_settings(release)
+    plain = watch(HEAD + code, on="double", double=double)
+    seen = watch(HEAD + code, on="double", double=double, levers={"remedies": ["checkpoint"]})
+    assert seen.printed == plain.printed and seen.one("lever")["done"], seen.all("lever")
+    cast = watch(HEAD + code, on="double", double=double, levers={"remedies": ["autocast"]}).one("lever")
+    if where is None:
+        assert not cast["done"] and cast["why"]
+    else:
+        assert cast["done"] and cast["where"] == "Net: forward in " + where and cast.get("note") == note
+
+
+@pytest.mark.full_set
+def test_batch_in_a_rehearsal(watch, double_settings):
+    seen = watch(HEAD + """
+    model.to("mps")
+    for x, y in DataLoader(data, batch_size=10, shuffle=True):
+        nn.functional.cross_entropy(model(x.to("mps")), y.to("mps")).backward()
+        optimizer.step()
+        print(len(x))
+    """, on="double", double=double_settings(), levers={"batch": 50})
+    assert seen.printed == ["50", "50"] and seen.one("lever")["to"] == 50
