@@ -254,6 +254,13 @@ func (s *search) guess(first int) (i int, why string) {
 	}
 	if most := s.most(); n == 1 && most > s.ok && most < s.bad {
 		return most, "where the line through what the tensors need meets the limit"
+	} else if most > 0 && most <= s.ok { // both lines say that the next does not fit
+		n = 0
+		for _, p := range s.points {
+			if p.i >= most {
+				n++
+			}
+		}
 	}
 	return s.away(max(n, 1), 1, coarse)
 }
