@@ -81,7 +81,8 @@ func optionsOf(t *testing.T, m *machine, folder string, plan Plan) Options {
 		plan.Steps = 20
 	}
 	clock := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	return Options{Asked: Asked{Command: []string{"python", "train.py", "--batch", "{}"}, Plan: plan}, Folder: folder, Try: m.try,
+	return Options{Asked: Asked{Command: []string{"python", "train.py", "--batch", "{}"}, Plan: plan}, Folder: folder,
+		Try: m.try,
 		Now: func() time.Time { clock = clock.Add(time.Second); return clock }}
 }
 
@@ -103,7 +104,8 @@ func TestThreeAnswers(t *testing.T) {
 	m := &machine{law: usualLaw()}
 	d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{Timed: true}))
 	a := d.Body.Answers[0]
-	if want := m.law.truth(Range{From: 1, To: 1000, Multiple: 1}); a.Largest != want || a.Fails != want+1 || a.Trials > 6 {
+	if want := m.law.truth(Range{From: 1, To: 1000, Multiple: 1}); a.Largest != want || a.Fails != want+1 ||
+		a.Trials > 6 {
 		t.Errorf("largest %d, fails %d in %d trials; by the law %d", a.Largest, a.Fails, a.Trials, want)
 	}
 	if a.Proven || !strings.Contains(a.ProofText, "not proven over the longest batch") {
@@ -123,7 +125,8 @@ func TestThreeAnswers(t *testing.T) {
 	}
 	least, _ := m.law.needs(a.Recommended)
 	if least > m.law.limit-spreads**a.Spread {
-		t.Errorf("recommended %d needs %.0f, and the margin to %.0f is %.0f", a.Recommended, least, m.law.limit, *a.Spread)
+		t.Errorf("recommended %d needs %.0f, and the margin to %.0f is %.0f", a.Recommended, least, m.law.limit,
+			*a.Spread)
 	}
 	if f := d.Figure("batch.largest"); f.Value == nil || int(*f.Value) != a.Largest {
 		t.Errorf("figure: %+v", f)
@@ -143,7 +146,8 @@ func TestProofSendsBelow(t *testing.T) {
 func TestFlakyFailure(t *testing.T) {
 	l := usualLaw()
 	want := l.truth(Range{From: 1, To: 1000, Multiple: 1})
-	for step, readings := (Step{Batch: 8}), []Reading(nil); !step.Done; step = Next(Range{From: 1, Multiple: 1}, 0, l.limit, readings) {
+	for step, readings := (Step{Batch: 8}), []Reading(nil); !step.Done; step = Next(Range{From: 1, Multiple: 1}, 0,
+		l.limit, readings) {
 		r := l.read(step.Batch)
 		if len(readings) == 2 { // well below the limit
 			if r.Fits = false; step.Again {
@@ -151,7 +155,8 @@ func TestFlakyFailure(t *testing.T) {
 			}
 			r.Limit, r.Batch = l.limit, readings[1].Batch*3/2
 			readings = append(readings, r)
-			if again := Next(Range{From: 1, Multiple: 1}, 0, l.limit, readings); !again.Again || again.Batch != r.Batch {
+			if again := Next(Range{From: 1, Multiple: 1}, 0, l.limit, readings); !again.Again ||
+				again.Batch != r.Batch {
 				t.Fatalf("not tried again: %+v", again)
 			}
 			r = l.read(r.Batch)
@@ -177,7 +182,8 @@ func TestCrashEnds(t *testing.T) {
 	}
 	mended := &machine{law: usualLaw()}
 	a = mustRun(t, optionsOf(t, mended, folder, Plan{})).Body.Answers[0]
-	if a.Error != "" || a.Largest != m.law.truth(Range{From: 1, To: 1000, Multiple: 1}) || mended.asked[0].Batch != m.asked[1].Batch {
+	if a.Error != "" || a.Largest != m.law.truth(Range{From: 1, To: 1000, Multiple: 1}) ||
+		mended.asked[0].Batch != m.asked[1].Batch {
 		t.Errorf("again: %+v after %+v", a, mended.asked)
 	}
 }
@@ -191,7 +197,7 @@ func TestDataEnds(t *testing.T) {
 	}
 }
 
-// TestGoesOn: a sweep that was stopped after any of its trials goes on with those that are missing, and comes to the same.
+// TestGoesOn: a sweep that was stopped after any of its trials goes on with what is missing, and comes to the same.
 func TestGoesOn(t *testing.T) {
 	whole := &machine{law: usualLaw()}
 	want := mustRun(t, optionsOf(t, whole, t.TempDir(), Plan{Timed: true}))
@@ -208,7 +214,8 @@ func TestGoesOn(t *testing.T) {
 		o.Tell = func(x Trial) { told = append(told, x.Number) }
 		d = mustRun(t, o)
 		if len(second.asked) != len(whole.asked)-n+1 || second.asked[0].Batch != whole.asked[n-1].Batch ||
-			d.Body.Answers[0].Largest != want.Body.Answers[0].Largest || d.Body.Answers[0].Knee != want.Body.Answers[0].Knee {
+			d.Body.Answers[0].Largest != want.Body.Answers[0].Largest ||
+			d.Body.Answers[0].Knee != want.Body.Answers[0].Knee {
 			t.Errorf("stopped at %d: went on with %+v, came to %+v", n, second.asked, d.Body.Answers[0])
 		}
 		if !slices.IsSorted(told) || len(told) != len(d.Body.Trials) {
@@ -227,7 +234,8 @@ func TestNotStarted(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no such interpreter") || len(d.Body.Trials) != 2 {
 		t.Fatalf("%v, %+v", err, d)
 	}
-	if d, err = Load(folder); err != nil || len(d.Body.Trials) != 2 || !strings.Contains(d.Body.Stopped, "trial 3 was not made") {
+	if d, err = Load(folder); err != nil || len(d.Body.Trials) != 2 || !strings.Contains(d.Body.Stopped,
+		"trial 3 was not made") {
 		t.Errorf("%v, %+v", err, d)
 	}
 }
@@ -262,7 +270,8 @@ func TestAnotherCommand(t *testing.T) {
 		o := optionsOf(t, m, folder, Plan{})
 		change(&o)
 		_, err := Run(o)
-		if err == nil || !strings.Contains(err.Error(), name) || fault.HintOf(err) == "" || fault.CodeOf(err) != fault.Usage ||
+		if err == nil || !strings.Contains(err.Error(), name) || fault.HintOf(err) == "" ||
+			fault.CodeOf(err) != fault.Usage ||
 			len(m.asked) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -307,17 +316,25 @@ func TestJudge(t *testing.T) {
 		ending  EndingKind
 		text    string
 	}{
-		"fits":                 {Seen{Run: run("f32[8,3] on mps")}, Ask{Batch: 8}, false, EndedWell, ""},
-		"lowered":              {Seen{Run: run("f32[4,3] on mps")}, Ask{Batch: 8}, false, EndedOtherBatch, "had 4 rows"},
-		"another loader":       {Seen{Run: run("f32[4,3] on mps", evidence.Dataset{Batch: 8}, evidence.Dataset{Batch: 4})}, Ask{Batch: 8}, false, EndedOtherBatch, "had 4 rows"},
-		"crops of each":        {Seen{Run: run("f32[16,3] on mps", evidence.Dataset{Batch: 8})}, Ask{Batch: 8}, false, EndedWell, ""},
-		"no agent":             {Seen{Run: run("f32[8,3] on mps")}, Ask{Batch: 8}, true, EndedOtherBatch, "did not say"},
-		"swallowed":            {Seen{Run: refused}, Ask{Batch: 8}, false, EndedByMemory, "went on"},
-		"killed":               {Seen{Run: run("f32[8,3] on mps"), Signal: syscall.SIGKILL, Exit: 137}, Ask{Batch: 8}, false, EndedByMemory, ""},
-		"crashed":              {Seen{Run: run("f32[8,3] on mps"), Exit: 1, Tail: "KeyError: 'x'"}, Ask{Batch: 8}, false, EndedByCrash, "KeyError"},
-		"no step":              {Seen{Run: none}, Ask{Batch: 8}, false, EndedUntrained, "no training step"},
-		"stopped by a person":  {Seen{Run: run("f32[8,3] on mps"), Interrupted: true}, Ask{Batch: 8}, false, EndedByPerson, ""},
-		"halves of the update": {Seen{Run: run("f32[4,3] on mps", evidence.Dataset{Batch: 4})}, Ask{Batch: 8, Accumulate: 2}, false, EndedOtherBatch, "accumulate"},
+		"fits": {Seen{Run: run("f32[8,3] on mps")}, Ask{Batch: 8}, false, EndedWell, ""},
+		"lowered": {Seen{Run: run("f32[4,3] on mps")}, Ask{Batch: 8}, false, EndedOtherBatch,
+			"had 4 rows"},
+		"another loader": {Seen{Run: run("f32[4,3] on mps", evidence.Dataset{Batch: 8},
+			evidence.Dataset{Batch: 4})}, Ask{Batch: 8}, false, EndedOtherBatch, "had 4 rows"},
+		"crops of each": {Seen{Run: run("f32[16,3] on mps", evidence.Dataset{Batch: 8})}, Ask{Batch: 8}, false,
+			EndedWell, ""},
+		"no agent": {Seen{Run: run("f32[8,3] on mps")}, Ask{Batch: 8}, true, EndedOtherBatch,
+			"did not say"},
+		"swallowed": {Seen{Run: refused}, Ask{Batch: 8}, false, EndedByMemory, "went on"},
+		"killed": {Seen{Run: run("f32[8,3] on mps"), Signal: syscall.SIGKILL, Exit: 137}, Ask{Batch: 8},
+			false, EndedByMemory, ""},
+		"crashed": {Seen{Run: run("f32[8,3] on mps"), Exit: 1, Tail: "KeyError: 'x'"}, Ask{Batch: 8},
+			false, EndedByCrash, "KeyError"},
+		"no step": {Seen{Run: none}, Ask{Batch: 8}, false, EndedUntrained, "no training step"},
+		"stopped by a person": {Seen{Run: run("f32[8,3] on mps"), Interrupted: true}, Ask{Batch: 8}, false,
+			EndedByPerson, ""},
+		"halves of the update": {Seen{Run: run("f32[4,3] on mps", evidence.Dataset{Batch: 4})}, Ask{Batch: 8,
+			Accumulate: 2}, false, EndedOtherBatch, "accumulate"},
 	} {
 		got := judge(c.ask, c.byAgent, c.seen, nil)
 		if got.Ending != c.ending || !strings.Contains(got.Text, c.text) {
@@ -340,12 +357,15 @@ func TestBought(t *testing.T) {
 	}
 	trials := []Trial{
 		{Ask: Ask{For: ForRemedy}, Ending: EndedWell, Peak: num(100), Step: num(2), Loss: losses(1, 0.5)},
-		{Ask: Ask{For: ForRemedy, Remedy: "checkpoint"}, Ending: EndedWell, Peak: num(60), Step: num(3), Loss: losses(1, 0.5)},
+		{Ask: Ask{For: ForRemedy, Remedy: "checkpoint"}, Ending: EndedWell, Peak: num(60), Step: num(3),
+			Loss: losses(1, 0.5)},
 		{Ask: Ask{For: ForRemedy, Remedy: "autocast"}, Ending: EndedWell, Peak: num(80), Loss: losses(1, 0.51)},
-		{Ask: Ask{For: ForRemedy, Remedy: "fused_off"}, Ending: EndedOtherBatch, Text: "fused_off was not changed: no optimizer"},
+		{Ask: Ask{For: ForRemedy, Remedy: "fused_off"}, Ending: EndedOtherBatch,
+			Text: "fused_off was not changed: no optimizer"},
 	}
 	got := bought(trials, true)
-	if len(got) != 3 || *got[0].Memory > -0.399 || *got[0].Memory < -0.401 || *got[0].Time != 0.5 || *got[0].Loss != 0 || got[0].Losses != 2 {
+	if len(got) != 3 || *got[0].Memory > -0.399 || *got[0].Memory < -0.401 || *got[0].Time != 0.5 ||
+		*got[0].Loss != 0 || got[0].Losses != 2 {
 		t.Errorf("checkpoint: %+v", got)
 	}
 	if got[1].Time != nil || *got[1].Loss < 0.0199 || *got[1].Loss > 0.0201 {

@@ -44,7 +44,7 @@ type Step struct {
 }
 
 // Next says which batch to try after these readings, in the order in which they were taken. first is tried first, 0:
-// firstRows. limit is what the allocator may hold in bytes, 0: not known; a reading that tells a limit is believed more.
+// firstRows. limit is bytes that the allocator may hold, 0: not known; a limit that a reading tells is believed more.
 //
 // It keeps a bracket: the largest batch that fits, and the smallest above it that does not. A line through the peaks
 // of the trials that fitted says where in it the limit is met; where the line is wrong, growing steps lead away from
