@@ -83,7 +83,8 @@ func find(t *testing.T, l law, r Range) (best, trials int) {
 			return best, len(readings)
 		}
 		lo, hi := r.ends()
-		if step.Batch%r.Multiple != 0 || step.Batch < lo*r.Multiple || step.Batch > hi*r.Multiple || len(readings) > 80 {
+		if step.Batch%r.Multiple != 0 || step.Batch < lo*r.Multiple || step.Batch > hi*r.Multiple ||
+			len(readings) > 80 {
 			t.Fatalf("%+v in %+v: asks for %+v after %+v", l, r, step, readings)
 		}
 		readings = append(readings, l.read(step.Batch))
@@ -95,7 +96,8 @@ func laws(n int) []law {
 	between := func(lo, hi float64) float64 { return lo * math.Pow(hi/lo, random.Float64()) }
 	var all []law
 	for range n {
-		base := law{name: "usual", limit: between(2*gib, 90*gib), grain: []float64{512, 2 * mib, 20 * mib}[random.IntN(3)],
+		base := law{name: "usual", limit: between(2*gib, 90*gib), grain: []float64{512, 2 * mib,
+			20 * mib}[random.IntN(3)],
 			waste: []float64{0, 0.01, 0.04}[random.IntN(3)], says: true}
 		base.fixed = base.limit * between(0.01, 0.6)
 		base.row = (base.limit - base.fixed) / between(4, 2000)
@@ -128,7 +130,7 @@ func laws(n int) []law {
 	return all
 }
 
-// TestSearchIsExact: whatever the law, the batch that is found is the one that trying them all finds, also where what is
+// TestSearchIsExact: whatever the law, the batch that is found is the one that trying all finds, also where what is
 // known of the limit is far off; usual laws take six trials at most in the median, and few take more.
 func TestSearchIsExact(t *testing.T) {
 	counts := map[string][]int{}
