@@ -153,6 +153,44 @@ def test_without_data(rehearse):
     assert lines[2].startswith("RuntimeError MPS backend out of memory (MPS allocated: 2.0")
 
 
+def test_what_needs_values_says_so_without_data(rehearse):
+    """Shapes that depend on values, and operators without a rule of shapes: one clear error, of a cause of its own. With
+    data each runs."""
+    code = """
+        x = torch.ones(20, 20, device="mps")
+        n = torch.ones(20, dtype=torch.long, device="mps")
+        for call in (lambda: x.nonzero(), lambda: x[x > 0], lambda: torch.masked_select(x, x > 0), lambda: x.unique(),
+                     lambda: torch.where(x > 0), lambda: torch.repeat_interleave(n), lambda: torch.bincount(n),
+                     lambda: torch.equal(x, x), lambda: torch.allclose(x, x),
+                     lambda: (lambda c: c[c > 0])(torch.ones(300, 300))):
+            fails(call)
+        print(sorted({cause for _, cause, _, _, _ in double.refusals}), double.refusal is None)
+        print(sum(counts.refused for counts in double.operators.values()))
+        """
+    assert set(rehearse(code)[:10]) == {"no error"}
+    lines = rehearse(code, shape_only=True)
+    for line in lines[:10]:
+        assert line.startswith("NotImplementedError aten::") and "--shape-only" in line and "with data" in line, line
+        assert "meta" not in line
+    assert lines[10:] == ["['values'] True", "0"]
+
+
+def test_values_for_python_are_zeros_without_data(rehearse):
+    """tolist() and numpy(), of tensors of any size, as item() and a copy to the CPU."""
+    assert rehearse("""
+        x = torch.ones(300, 300, device="mps")
+        print(x[0, :3].tolist(), x.tolist()[299][299], x.cpu().numpy().sum(), torch.ones(300, 300).numpy().shape)
+        fails(lambda: x.numpy())
+        fails(lambda: torch.ones(300, 300, requires_grad=True).numpy())
+        print(double.account.current)
+        """, release="2.15.0", vision="0.29", shape_only=True) == [
+            "[0.0, 0.0, 0.0] 0.0 0.0 (300, 300)",
+            "TypeError can't convert mps:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first.",
+            "RuntimeError Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            str(-(-300 * 300 * 4 // 256) * 256)]
+
+
 def test_threads(rehearse):
     assert rehearse("""
         import threading

@@ -285,3 +285,129 @@ def test_a_traceback_shows_nothing_of_us(pull):
     """, remedies=["checkpoint", "autocast", "channels_last"])
     text = "\n".join(seen.printed)
     assert "ValueError: seven" in text and "assay_agent" not in text
+
+
+LOOP = """
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
+    optimizer = torch.optim.%(optimizer)s
+    loader = DataLoader(data, %(loader)s)
+    seen = []
+    for epoch in range(2):
+        for x, y in loader:
+            seen.append(len(x))
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)%(also)s
+            loss.backward()
+            %(clip)s
+            optimizer.step()
+        scheduler = None
+    torch.set_printoptions(precision=8)
+    print(sum(seen), max(seen))
+    print(torch.cat([p.detach().flatten() for p in model.parameters()]).tolist())
+"""
+PLAIN = {"optimizer": "SGD(model.parameters(), 0.5, momentum=0.9)", "loader": "batch_size=32, shuffle=True", "also": "", "clip": "pass"}
+
+
+@pytest.mark.parametrize("how", [
+    {}, {"optimizer": "AdamW(model.parameters(), 0.01)"}, {"loader": "batch_size=32, shuffle=True, drop_last=True"},
+    {"loader": "batch_size=32"}, {"clip": "nn.utils.clip_grad_norm_(model.parameters(), 0.1)"},
+    {"also": " * 0.5 + (model(x) ** 2).mean()"},
+], ids=str)
+def test_accumulated_updates_are_those_of_the_whole_batch(pull, how):
+    """Weights after two epochs, the last batch of each being a part, to rounding."""
+    code = LOOP % dict(PLAIN, **how)
+    plain, seen = pull(code), pull(code, accumulate=4)
+    assert plain.printed[0].split()[1] == "32" and seen.printed[0] == plain.printed[0].replace(" 32", " 8")
+    assert eval(seen.printed[1]) == pytest.approx(eval(plain.printed[1]), rel=1e-4, abs=1e-5)
+    assert seen.levers == [{"lever": "accumulate", "done": True, "from": 32, "to": 8}]
+    assert len(seen.column("number")) == len(plain.column("number")), "a step of the evidence is an update"
+
+
+def test_accumulation_of_another_batch(pull):
+    seen = pull(LOOP % PLAIN, batch=40, accumulate=2)
+    assert seen.printed[0] == "200 20"
+    assert seen.levers == [{"lever": "batch", "done": True, "from": 32, "to": 40},
+                           {"lever": "accumulate", "done": True, "from": 40, "to": 20}]
+
+
+@pytest.mark.parametrize("how, why", [
+    ({"loader": "batch_size=30"}, "a batch of 30 rows has no 4 equal parts"),
+    ({"also": " + model[0].weight.pow(2).sum()"}, "it is not known that the loss is a mean over the rows (SumBackward0)"),
+    ({"also": "; loss = nn.functional.cross_entropy(model(x), y, reduction='sum')"},
+     "it is not known that the loss is a mean over the rows (NllLossBackward0)"),
+    ({"also": "; loss = nn.functional.cross_entropy(model(x), y, ignore_index=0)"},
+     "its loss leaves rows out or weighs classes, so that the batches' means are not that of all"),
+    ({"clip": "optimizer.step(lambda: None); continue"}, "the optimizer's step calls a closure"),
+    ({"clip": "torch.optim.SGD(model.parameters(), 0).step()"}, "several optimizers step"),
+    ({"clip": "nn.functional.cross_entropy(model(x), y).backward()"},
+     "several backward passes make one step: the script accumulates by itself"),
+    ({"clip": "optimizer.step(); [setattr(p, 'grad', torch.ones_like(p)) for p in model.parameters()]"},
+     "steps and backward passes do not alternate"),
+], ids=str)
+def test_accumulation_that_would_not_be_right(pull, how, why):
+    """It is said, and the loader gives the script's batches again."""
+    seen = pull(LOOP % dict(PLAIN, **how) + "\n    print(loader.batch_size, seen[-1] in (seen[1], 100 %% seen[1]))".replace("%%", "%"),
+                accumulate=4)
+    assert [e for e in seen.levers if e["lever"] == "accumulate"] == [{"lever": "accumulate", "done": False, "why": why}]
+    assert seen.printed[-1].split()[0] in ("32", "30")
+
+
+def test_the_longest_rows_come_first(pull):
+    code = """
+    import random
+    class Texts(torch.utils.data.Dataset):
+        def __len__(self):
+            return 60
+        def __getitem__(self, i):
+            random.random(), torch.rand(1)
+            return {"ids": [1] * (1 + (i * 37) % 61), "label": i}
+    def pad(rows):
+        longest = max(len(r["ids"]) for r in rows)
+        return torch.ones(len(rows), longest), [r["label"] for r in rows]
+    torch.manual_seed(2); random.seed(2)
+    loader = DataLoader(Texts(), batch_size=8, shuffle=True, collate_fn=pad)
+    for epoch in range(2):
+        got = list(loader)
+        print([len(x[0]) for x, _ in got])
+        print(sorted(i for _, rows in got for i in rows) == list(range(60)))
+        print(got[0][1], got[2][1])
+    print(random.random(), torch.rand(1).item())
+    """
+    plain, seen = pull(code), pull(code, longest=True)
+    assert seen.levers == [{"lever": "longest", "done": True, "from": 1, "to": 61}]
+    for epoch in (0, 3):
+        lengths = eval(seen.printed[epoch])
+        assert lengths[0] == 61 and sorted(lengths)[-1] == 61 and len(lengths) == 8
+        assert seen.printed[epoch + 1] == "True"
+    assert sorted(1 + (i * 37) % 61 for i in eval(seen.printed[2].partition("]")[0] + "]"))[0] == 54
+    assert seen.printed[-1] == plain.printed[-1], "the random numbers are the script's"
+
+
+@pytest.mark.parametrize("loader, why", [
+    ("DataLoader(Stream(), batch_size=4)", "the data set gives its rows in an order of its own"),
+    ("DataLoader(data, batch_sampler=[[0, 1], [2, 3]])", "its batch sampler, list, puts batches together itself"),
+    ("DataLoader(data, batch_size=4, sampler=RandomSampler(data, replacement=True, num_samples=10**12))",
+     "how many rows a pass draws is not known, or it draws without end"),
+    ("DataLoader(Broken(), batch_size=4)", "the data set could not be asked for its rows: KeyError('x')"),
+])
+def test_the_longest_that_cannot_be_found(pull, loader, why):
+    seen = pull("""
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(range(9))
+    class Broken(torch.utils.data.Dataset):
+        def __len__(self):
+            return 9
+        def __getitem__(self, i):
+            raise KeyError("x")
+    iter(%s)
+    print("as before")
+    """ % loader, longest=True)
+    assert seen.printed == ["as before"]
+    assert seen.levers == [{"lever": "longest", "done": False, "why": why}]
+
+
+def test_rows_of_one_length(pull):
+    seen = pull("train(DataLoader(data, batch_size=10, shuffle=True), [])".join(["\n    ", ""]), longest=True)
+    assert seen.levers == [{"lever": "longest", "done": True, "from": 4, "to": 4, "note": "all rows have one length"}]

@@ -14,6 +14,7 @@ import (
 	"assay/agent"
 	"assay/internal/atlas"
 	"assay/internal/evidence"
+	"assay/internal/facts"
 	"assay/internal/fault"
 	"assay/internal/file"
 	"assay/internal/target"
@@ -166,6 +167,9 @@ func (o *Options) withData(ctx context.Context, first *heard, settings target.Se
 		case !a.asksForValues():
 		case a.Parameters > needsValues:
 			notes[a.Target] = "without data, and a value was asked for: it was taken for 0"
+			if a.Refusal != nil && a.Refusal.Cause == facts.Values {
+				notes[a.Target] = "without data, and it ended where it needs them: too large to be tried with data"
+			}
 		default:
 			notes[a.Target] = "with data: without, a value was asked for"
 			again = append(again, a.Target)
@@ -189,11 +193,12 @@ func (o *Options) withData(ctx context.Context, first *heard, settings target.Se
 	return nil
 }
 
-// asksForValues: a value was asked for that was not there, or the passes ended in an error that the device does not
-// explain, which may be for the want of one.
+// asksForValues: a value was asked for that was not there, the double said that it needs values, or the passes ended in
+// an error that the device does not explain, which may be for the want of one.
 func (a *attemptAnswer) asksForValues() bool {
 	ran := a.Phase == phaseForward || a.Phase == phaseBackward
-	return a.StandIns > 0 || a.Error != nil && a.Refusal == nil && a.Error.Kind == "" && ran
+	needs := a.Refusal != nil && a.Refusal.Cause == facts.Values
+	return a.StandIns > 0 || needs || a.Error != nil && a.Refusal == nil && a.Error.Kind == "" && ran
 }
 
 // onCPU tries on the CPU, with data, what failed on another device.

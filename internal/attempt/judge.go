@@ -63,6 +63,8 @@ func (a *attemptAnswer) outcome() string {
 		return outcomeMissing
 	case a.Refusal != nil && a.Refusal.Cause == causeRank:
 		return outcomeArgument
+	case a.Refusal != nil && a.Refusal.Cause == facts.Values:
+		return outcomeOther
 	case a.Refusal != nil:
 		return a.Refusal.Cause
 	case a.Phase == phaseBuild || a.Phase == phaseInputs:

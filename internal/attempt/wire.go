@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"assay/internal/atlas"
+	"assay/internal/facts"
 	"assay/internal/target"
 )
 
@@ -133,7 +134,8 @@ var (
 	refusedKinds = []string{kindTorch, kindImport, kindTarget, kindInput, kindArgs}
 	attemptKinds = []string{"", kindTarget, kindInput, kindCrash, kindLate}
 	phases       = []string{"", phaseBuild, phaseInputs, phaseMove, phaseForward, phaseBackward, "done"}
-	causes       = []string{causeMissing, "dtype", "argument", causeRank, "device", "memory"}
+	causes       = []string{causeMissing, "dtype", "argument", causeRank, "device", "memory",
+		facts.Values}
 )
 
 // What has to be known by name.

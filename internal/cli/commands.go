@@ -19,6 +19,8 @@ func commands(env *Env) []*cobra.Command {
 		newOpsCommand(env),
 		newCheckCommand(env),
 		newRuleCommand(env),
+		newModelsCommand(env),
+		newAdviseCommand(env),
 		newClaimsCommand(env),
 		newLSPCommand(env),
 		newInitCommand(env),

@@ -278,6 +278,9 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	if d == nil {
 		return err
 	}
+	if err != nil && len(d.Body.Trials) == 0 {
+		return fault.Exit(err, fault.Failed)
+	}
 	if e := keepSweepPage(folder, d); e != nil {
 		err = errors.Join(err, e)
 	}
@@ -401,9 +404,13 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 		}
 		path = filepath.Join(folder, fmt.Sprintf("%s.%d", name, i))
 	}
+	book := opts.logbook
+	if book == "" && opts.out == "" { // where runs are recorded that lie in .assay/runs
+		book = logbookPath(env, "")
+	}
 	res, err := runSubject(ctx, &apart, runOptions{asked: opts.asked, python: opts.python, profile: "off",
 		steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch, out: path,
-		quiet: true, proven: number > 1, logbook: opts.logbook, levers: levers}, words)
+		quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
 	if err != nil {
 		return sweep.Seen{}, err
 	}

@@ -134,6 +134,9 @@ type Rehearsal struct {
 	// Met are the known facts about MPS that calls met, the worst first; nil in the evidence of assays that kept none.
 	Met   []Met  `json:"met,omitzero"`
 	Tests *Tests `json:"tests,omitempty"` // of pytest
+	// NeedsData are calls that shapes alone do not do for (--shape-only), as refusals of cause "values". The device
+	// would refuse none of them: what one of them ended was not rehearsed to its end.
+	NeedsData []Refusal `json:"needs_data,omitempty"`
 	// Memory is nil where no tensor was on the device, or nobody kept account.
 	Memory *RehearsedMemory `json:"memory,omitempty"`
 }
@@ -254,7 +257,7 @@ type RehearsedOp struct {
 // Refusal is an error that the device would have raised.
 type Refusal struct {
 	Operator string `json:"operator"`
-	Cause    string `json:"cause"` // missing, dtype, rank, device, memory, argument
+	Cause    string `json:"cause"` // missing, dtype, rank, device, memory, argument; values
 	Error    string `json:"error"` // class of the exception
 	Text     string `json:"text"`  // its message
 	Where    string `json:"where"` // the user's file:line

@@ -1,14 +1,15 @@
 package evidence
 
-// Lever is what the agent answered to one lever of a trial (docs/levers.md): a change of the script's training that was
-// asked for, its source being left as it is. One lever may have several answers, one for each place it was tried at:
-// where any of them is not Done, the training is not wholly what was asked for.
+// Lever is what the agent answered to one lever of a trial (docs/levers.md): a change of the script's training that
+// was asked for, its source being left as it is. One lever may have several answers, one for each place it was tried
+// at: where any of them is not Done, the training is not wholly what was asked for.
 type Lever struct {
-	Lever string `json:"lever"` // batch, accumulate, longest, checkpoint, autocast, channels_last, foreach_off, fused_off
+	// batch, accumulate, longest, or a remedy: checkpoint, autocast, channels_last, foreach_off, fused_off
+	Lever string `json:"lever"`
 	Done  bool   `json:"done"`
 	Where string `json:"where,omitempty"` // what was changed: DataLoader at train.py:12
-	// rows of a batch before and after; of accumulate rows of an update and of a batch; of longest elements of the first
-	// batch's longest row. 0: there are none
+	// rows of a batch before and after; of accumulate rows of an update and of a batch; of longest elements of the
+	// shortest and of the longest row. 0: there are none
 	From int64  `json:"from,omitempty"`
 	To   int64  `json:"to,omitempty"`
 	Why  string `json:"why,omitempty"`  // it was not done

@@ -26,10 +26,15 @@ var blank = regexp.MustCompile(`\{[^{}]*\}`)
 // minText is how many bytes of a fact's text must be fixed before it is looked for in an error.
 const minText = 12
 
+// Values is the double's word for the cause of an error that is its own and not the device's: a call needs values, and
+// shapes alone are carried.
+const Values = "values"
+
 // generalRemedy is what to do where no fact says more: by cause.
 var generalRemedy = map[string]string{
 	"device": "move the tensors to one device before the call",
 	"memory": "try a smaller batch, gradient checkpointing, or a Mac with more memory (--chip)",
+	Values:   "rehearse it with data: without --shape-only",
 }
 
 // layout finds the backend of tensors that are not dense, which the fallback to the CPU does not serve.
@@ -60,11 +65,14 @@ func wordings(rows []*Fact, release string) []worded {
 }
 
 // Of is what to do about a refusal: operator is full (aten::sgn), cause the double's word for it (missing, dtype,
-// argument, rank, device, memory), text the error's. "" where nothing is known.
+// argument, rank, device, memory, values), text the error's. "" where nothing is known.
 func (r *Remedies) Of(operator, cause, text string) string {
 	if m := layout.FindStringSubmatch(text); m != nil {
 		return "PYTORCH_ENABLE_MPS_FALLBACK does not reach a " + layouts[m[1]] + " tensor: keep it on the CPU, or " +
 			"make it a plain one before it goes to MPS"
+	}
+	if cause == Values {
+		return generalRemedy[cause]
 	}
 	if cause == "missing" {
 		return strings.TrimPrefix(r.table.Since(r.atlas, operator)+"; "+r.fallback(operator), "; ")

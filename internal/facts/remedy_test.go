@@ -37,6 +37,7 @@ func TestRemedies(t *testing.T) {
 		{"2.8.0", "aten::add", "device", "nobody wrote this", "move the tensors to one device before the call"},
 		{"2.8.0", "aten::add", "memory", "nobody wrote this", "try a smaller batch, …"},
 		{"2.8.0", "aten::add", "argument", "nobody wrote this", ""},
+		{"2.8.0", "aten::nonzero", "values", "nobody wrote this", "rehearse it with data: without --shape-only"},
 	} {
 		got := Load().Remedies(&atlas.Atlas{}, c.release).Of(c.operator, c.cause, c.text)
 		parts := strings.Split(c.want, "…")

@@ -187,8 +187,12 @@ func (b *builder) doubleTables() {
 				Where: b.place(e.Where), Count: e.N, Remedy: remedies.Of(e.Op, e.Cause, e.Text)}
 			row.Ended = p == b.p && p.err != nil && strings.HasSuffix(p.err.Type, e.Error) && e.Text != "" &&
 				strings.HasPrefix(p.err.Text, e.Text[:min(len(e.Text), maxErrorText)])
-			if len(r.Refusals) < maxRows {
-				r.Refusals = append(r.Refusals, row)
+			list := &r.Refusals
+			if e.Cause == facts.Values {
+				list = &r.NeedsData
+			}
+			if len(*list) < maxRows {
+				*list = append(*list, row)
 			}
 		}
 	}
@@ -303,7 +307,9 @@ func (b *builder) refusedAndWrong(shares atlas.Shares, shapeOnly bool) {
 	}
 	all := 0 // refusals, those of Python's functions among them, which no operator's call stands for
 	for _, e := range b.p.rehearsed.refusals.list {
-		all += e.N
+		if e.Cause != facts.Values {
+			all += e.N
+		}
 	}
 	all = max(all, refused)
 	share := func(name string, part, whole float64, note string) {
@@ -397,7 +403,7 @@ func (b *builder) doubleFindings() {
 	if run.Target.Device != "" && run.Target.Device != "mps" {
 		b.find("other-device", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well",
 			"a Mac was rehearsed, and the losses were on %s", run.Target.Device)
-	} else if len(run.Rehearsal.Operators) == 0 && len(run.Rehearsal.Refusals) == 0 {
+	} else if len(run.Rehearsal.Operators)+len(run.Rehearsal.Refusals)+len(run.Rehearsal.NeedsData) == 0 {
 		b.find("device-unused", evidence.Warning, evidence.Rehearsed, "", "pass the script's own device option as well",
 			"no operator was called with a tensor on MPS")
 	}
@@ -413,6 +419,17 @@ func (b *builder) doubleFindings() {
 		}
 		b.find("fallback", evidence.Warning, evidence.Rehearsed, fb.Where, fb.Note, "%s falls back to the CPU%s%s",
 			fb.Operator, times(fb.Count), share)
+	}
+	for i, n := range run.Rehearsal.NeedsData {
+		if i == shownRefusals {
+			break
+		}
+		sev, then := evidence.Warning, "the script went on"
+		if n.Ended {
+			sev, then = evidence.Error, "it ended the script, and what comes after it was not rehearsed"
+		}
+		b.find("needs-data", sev, evidence.Rehearsed, n.Where, n.Remedy,
+			"%s needs values, and shapes alone were carried%s; %s", n.Operator, times(n.Count), then)
 	}
 	b.tests()
 	refusals := append([]evidence.Refusal(nil), run.Rehearsal.Refusals...)

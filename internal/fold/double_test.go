@@ -202,6 +202,38 @@ func TestSharesByCause(t *testing.T) {
 	wantUnknown(t, rehearse("", "", counted), "wrong.calls", "no operator was called")
 }
 
+// TestNeedsData: a call that shapes alone do not do for is no refusal of the device's. It is told apart, with what to
+// do, and no share of what the device refuses counts it.
+func TestNeedsData(t *testing.T) {
+	s := newRehearsal()
+	const text = "aten::nonzero needs the values of its tensors"
+	for _, line := range []string{
+		`{"ev":"double","release":"2.8.0","macos":[15,0],"chip":"m1-16gb","memory":17179869184,"recommended":null,"recommended_known":"","limits":[]}`,
+		`{"ev":"ops","rows":[{"op":"aten::mm","n":10,"state":"N"}],"wrong_wholes":0}`,
+		`{"ev":"refused","op":"aten::nonzero","cause":"values","error":"NotImplementedError","text":"` + text + `","where":"/home/u/p/net.py:3","n":1}`,
+		`{"ev":"error","type":"NotImplementedError","text":"` + text + `","where":"/home/u/p/net.py:3"}`,
+	} {
+		s.f.Add(1, []byte(line))
+	}
+	run := s.f.Finish()
+	if n := run.Rehearsal.NeedsData; len(n) != 1 || n[0].Operator != "aten::nonzero" || n[0].Where != "net.py:3" ||
+		!n[0].Ended || !strings.Contains(n[0].Remedy, "without --shape-only") || len(run.Rehearsal.Refusals) != 0 {
+		t.Errorf("%+v, refusals %+v", n, run.Rehearsal.Refusals)
+	}
+	want(t, run, "refused.calls", 0)
+	var found bool
+	for _, f := range run.Findings {
+		found = found || f.Name == "needs-data" && f.Severity == evidence.Error &&
+			strings.Contains(f.Text, "needs values")
+		if strings.HasPrefix(f.Name, "refused-") || f.Name == "device-unused" {
+			t.Errorf("finding %+v", f)
+		}
+	}
+	if !found {
+		t.Errorf("findings %+v", run.Findings)
+	}
+}
+
 // TestAccount: the account of memory as the double tells it; one whose parts contradict one another is none.
 func TestAccount(t *testing.T) {
 	double := `{"ev":"double","release":"2.8.0","macos":[15,0],"chip":"m1-16gb","memory":17179869184,"recommended":null,"recommended_known":"","limits":[]}`

@@ -6,6 +6,7 @@ package models
 import (
 	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -33,7 +34,16 @@ var Batches = []int{1, 8}
 type Table struct {
 	Made     []Made   // versions of packages, and the Mac that the double stood for
 	Releases []string // of torch, oldest first
-	Models   []Model  // by name
+	Limits   []Limit
+	Models   []Model // by name
+}
+
+// Limit is how much memory Metal recommends to use at most, on a Mac with so much under a macOS.
+type Limit struct {
+	GiB   int    `json:"gib"`   // of unified memory
+	MacOS int    `json:"macos"` // its first number
+	Bytes int64  `json:"bytes"`
+	Known string `json:"known"` // how: observed, or derived from those that were observed
 }
 
 // Made is one thing that the table was made with.
@@ -83,6 +93,7 @@ const header = `# Which architectures run on MPS, release by release, as rehears
 # Made by tools/models: go run ./tools/models --python PYTHON. It takes up where it was stopped, and adds what zoo.py has more.
 # made      what  is
 # releases  those of torch
+# limit     GiB of a Mac  macOS  bytes of Metal's recommended working set  observed or derived (agent/assay_agent/double/allocator.py)
 # model     name  task  family  package  input  parameters  carried  CPU
 # peak      batch  bytes or -  why it is not known    two steps of AdamW, float32, newest release, as Metal's driver counts
 # span      from  to  outcome  phase  operator  fallback's outcome  operators on the CPU  error
@@ -91,7 +102,7 @@ const header = `# Which architectures run on MPS, release by release, as rehears
 `
 
 // cells are how many fields a line of a kind has, the kind not counted.
-var cells = map[string]int{"made": 2, "releases": 1, "model": 8, "peak": 3, "span": 8, "met": 5}
+var cells = map[string]int{"made": 2, "releases": 1, "limit": 4, "model": 8, "peak": 3, "span": 8, "met": 5}
 
 // Parse reads a table; the error names the line that is not well formed.
 func Parse(text []byte) (*Table, error) {
@@ -134,6 +145,14 @@ func (t *Table) line(line string) error {
 		t.Made = append(t.Made, Made{fields[0], fields[1]})
 	case "releases":
 		t.Releases = strings.Fields(fields[0])
+	case "limit":
+		gib, err := strconv.Atoi(fields[0])
+		macos, err2 := strconv.Atoi(fields[1])
+		bytes, err3 := strconv.ParseInt(fields[2], 10, 64)
+		if err := errors.Join(err, err2, err3); err != nil {
+			return err
+		}
+		t.Limits = append(t.Limits, Limit{gib, macos, bytes, fields[3]})
 	case "model":
 		parameters, err := strconv.ParseInt(fields[5], 10, 64)
 		if err != nil {
@@ -213,6 +232,9 @@ func (t *Table) Write(w io.Writer) error {
 		row("made", m.What, m.Is)
 	}
 	row("releases", strings.Join(t.Releases, " "))
+	for _, l := range t.Limits {
+		row("limit", strconv.Itoa(l.GiB), strconv.Itoa(l.MacOS), strconv.FormatInt(l.Bytes, 10), l.Known)
+	}
 	for _, m := range t.Models {
 		row("model", m.Name, m.Task, m.Family, m.Package, m.Input, strconv.FormatInt(m.Parameters, 10), m.Carried, m.CPU)
 		for _, p := range m.Peaks {

@@ -208,6 +208,9 @@ func (c cell) sayRecommended(a *Answer) {
 		return
 	}
 	a.RecommendedText = how
+	if spread == 0 {
+		a.RecommendedText = "the peaks of the trials did not vary, so that no margin is taken"
+	}
 	if a.Knee > 0 && a.Knee < a.Recommended {
 		a.RecommendedText += fmt.Sprintf("; %d is as fast", a.Knee)
 	}

@@ -50,9 +50,10 @@ var countSymptoms = map[string]string{
 	"size-overflow":      "a size that overflowed, not what is free",
 }
 
-// moreTexts are what internal/symptom explains under another cause, or not at all: the classes by which PyTorch (2.5 on,
-// before torch.cuda) and cuBLAS say that the device's memory is out.
-var moreTexts = regexp.MustCompile(`\b(?:torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED)\b`)
+// moreTexts are what internal/symptom explains under another cause, or not at all: the class by which PyTorch says that
+// the device's memory is out (before 2.5 torch.cuda's), and cuBLAS's words.
+var moreTexts = regexp.MustCompile(
+	`\b(?:torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED)\b`)
 
 // allowedTexts hold the limit of an allocator: of MPSAllocator.mm, and of CUDACachingAllocator.cpp under a fraction.
 var allowedTexts = []*regexp.Regexp{

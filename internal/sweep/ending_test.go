@@ -26,10 +26,11 @@ func TestEndings(t *testing.T) {
 		sure   bool
 		limit  float64
 	}{
-		"well":            {kind: EndedWell, sure: true},
-		"warnings alone":  {tail: "UserWarning: lr_scheduler.step() before optimizer.step()", kind: EndedWell, sure: true},
-		"steps as asked":  {change: stopped("after 20 steps, as asked (--steps)"), kind: EndedWell, sure: true},
-		"time as asked":   {change: stopped("after step 3, as asked (--for)"), kind: EndedByTime, sure: true, says: "--for"},
+		"well":           {kind: EndedWell, sure: true},
+		"warnings alone": {tail: "UserWarning: lr_scheduler.step() before optimizer.step()", kind: EndedWell, sure: true},
+		"steps as asked": {change: stopped("after 20 steps, as asked (--steps)"), kind: EndedWell, sure: true},
+		"time as asked": {change: stopped("after step 3, as asked (--for)"), kind: EndedByTime, sure: true,
+			says: "--for"},
 		"mps, with limit": {exit: 1, error: mpsText, kind: EndedByMemory, sure: true, limit: 9.07 * (1 << 30)},
 		"mps, in a worker": {exit: 1, tail: "Traceback …\n" + mpsText + "\n", kind: EndedByMemory, sure: true,
 			limit: 9.07 * (1 << 30)},
@@ -43,8 +44,9 @@ func TestEndings(t *testing.T) {
 		"cuda": {exit: 1, kind: EndedByMemory, sure: true, error: "torch.OutOfMemoryError: CUDA out of memory. Tried to " +
 			"allocate 2.00 GiB. GPU 0 has a total capacity of 23.69 GiB of which 1.06 GiB is free."},
 		"cuda, a fraction": {exit: 1, kind: EndedByMemory, sure: true, limit: 15.5 * (1 << 30),
-			error: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of " +
-				"79.10 GiB of which 63.00 GiB is free. 15.50 GiB allowed; Of the allocated memory 14.00 GiB is allocated by PyTorch"},
+			error: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total " +
+				"capacity of 79.10 GiB of which 63.00 GiB is free. 15.50 GiB allowed; Of the allocated memory 14.00 GiB " +
+				"is allocated by PyTorch"},
 		"cublas": {exit: 1, kind: EndedByMemory, sure: true,
 			error: "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"},
 		"cpu": {exit: 1, kind: EndedByMemory, sure: true, error: "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == " +
@@ -68,8 +70,8 @@ func TestEndings(t *testing.T) {
 		"killed, a shell": {exit: 137, kind: EndedByMemory, says: "likely"},
 		"killed by assay": {signal: syscall.SIGKILL, change: stopped("assay sent SIGKILL: the script did not end on SIGTERM"),
 			kind: EndedByTime, sure: true, says: "assay sent"},
-		"ended by assay": {signal: syscall.SIGTERM, kind: EndedByTime, sure: true, change: stopped("assay sent SIGTERM: the " +
-			"script did not end between two steps in the time asked for")},
+		"ended by assay": {signal: syscall.SIGTERM, kind: EndedByTime, sure: true,
+			change: stopped("assay sent SIGTERM: the script did not end between two steps in the time asked for")},
 		"out of memory before assay ended it": {signal: syscall.SIGTERM, tail: mpsText, kind: EndedByMemory, sure: true,
 			limit: 9.07 * (1 << 30), change: stopped("assay sent SIGTERM: …")},
 		"ctrl-c":    {signal: syscall.SIGINT, kind: EndedByPerson, sure: true, says: "SIGINT"},
@@ -84,7 +86,8 @@ func TestEndings(t *testing.T) {
 			limit: 9.07 * (1 << 30), change: func(run *evidence.Run) {
 				run.Rehearsal = &evidence.Rehearsal{Refusals: []evidence.Refusal{
 					{Operator: "aten::conv3d", Cause: "dtype", Text: "Undefined type Double"},
-					{Operator: "aten::mm", Cause: "memory", Error: "RuntimeError", Text: strings.TrimPrefix(mpsText, "RuntimeError: ")}}}
+					{Operator: "aten::mm", Cause: "memory", Error: "RuntimeError",
+						Text: strings.TrimPrefix(mpsText, "RuntimeError: ")}}}
 			}},
 		"swap, marked": {kind: EndedInSwap, sure: true, says: "swap", change: func(run *evidence.Run) {
 			f := evidence.Known("step.time", 0.1, "s", evidence.Measured)
@@ -101,7 +104,8 @@ func TestEndings(t *testing.T) {
 				c.change(run)
 			}
 			got := EndingOf(run, c.exit, c.signal, c.tail)
-			if got.Kind != c.kind || got.Sure != c.sure || got.Limit != c.limit || !strings.Contains(got.Reason, c.says) {
+			if got.Kind != c.kind || got.Sure != c.sure || got.Limit != c.limit ||
+				!strings.Contains(got.Reason, c.says) {
 				t.Errorf("%+v", got)
 			}
 			if got.Kind != EndedWell && got.Reason == "" {

@@ -160,7 +160,7 @@ func (s *search) doubtful() int {
 		if i < largest {
 			return i
 		}
-		if slope, at, ok := s.line(); ok && x.Limit > 0 && at.peak+slope*float64(i-at.i) < surprise*x.Limit &&
+		if slope, at, _, ok := s.line(); ok && x.Limit > 0 && at.peak+slope*float64(i-at.i) < surprise*x.Limit &&
 			i <= 2*at.i {
 			return i
 		}
@@ -169,21 +169,36 @@ func (s *search) doubtful() int {
 }
 
 // line through the points: bytes a multiple, and the point from which it goes on. Of the slopes over all points and
-// over the last two the steeper one: memory that grows faster than the batch is met from below. ok is false where there
-// are not two points, or memory does not grow.
-func (s *search) line() (slope float64, at point, ok bool) {
+// over the last two the steeper one: memory that grows faster than the batch is met from below. What the tensors take
+// is the measure (coarse) where the allocator's own peak does not follow it: it takes heaps of a gigabyte, and grows by
+// leaps. ok is false where there are not two points, or memory does not grow.
+func (s *search) line() (slope float64, at point, coarse, ok bool) {
 	n := len(s.points)
 	if n < 2 {
-		return 0, point{}, false
+		return 0, point{}, false, false
 	}
-	first, last := s.points[0], s.points[n-1]
+	points := slices.Clone(s.points)
+	first, last := points[0], points[n-1]
+	if first.live > 0 && last.live > first.live && last.peak-first.peak < follows*(last.live-first.live) {
+		coarse = true
+		for i := range points {
+			points[i].peak = points[i].live
+		}
+		first, last = points[0], points[n-1]
+	}
 	slope = (last.peak - first.peak) / float64(last.i-first.i)
 	// over neighbours the grain of the allocator is all that would be seen
-	if before := s.points[n-2]; 10*(last.i-before.i) > last.i {
+	if before := points[n-2]; 10*(last.i-before.i) > last.i {
 		slope = max(slope, (last.peak-before.peak)/float64(last.i-before.i))
 	}
-	return slope, last, slope > 0
+	return slope, last, coarse, slope > 0
 }
+
+// follows is how much of what the tensors gain an allocator's peak gains at least, where it follows them.
+const follows = 0.8
+
+// patience is after how many trials a bracket is halved, whatever the line says.
+const patience = 9
 
 // guess is the next batch, in multiples; it may lie outside the bracket.
 func (s *search) guess(first int) (i int, why string) {
@@ -196,7 +211,8 @@ func (s *search) guess(first int) (i int, why string) {
 		return max(first/s.m, s.lo), "the first"
 	case s.ok < s.lo: // nothing fits so far
 		return (s.ok + s.bad) / 2, "half of one that does not fit"
-	case s.limit <= 0 || len(s.points) == 0: // nothing to reckon with
+	case s.limit <= 0 || len(s.points) == 0, // nothing to reckon with
+		len(s.readings) > patience: // or nothing that reckons right
 		return s.halve()
 	case len(s.points) == 1:
 		p := s.points[0]
@@ -210,7 +226,7 @@ func (s *search) guess(first int) (i int, why string) {
 		}
 		return safe, "fits if all of the peak grows with the batch"
 	}
-	slope, at, ok := s.line()
+	slope, at, coarse, ok := s.line()
 	if !ok {
 		return s.halve()
 	}
@@ -227,7 +243,7 @@ func (s *search) guess(first int) (i int, why string) {
 				n++
 			}
 		}
-		return s.away(n, -1)
+		return s.away(n, -1, coarse)
 	}
 	// The allocator holds all that it may, and what it keeps for later it can still give up.
 	n := 0
@@ -239,7 +255,7 @@ func (s *search) guess(first int) (i int, why string) {
 	if most := s.most(); n == 1 && most > s.ok && most < s.bad {
 		return most, "where the line through what the tensors need meets the limit"
 	}
-	return s.away(max(n, 1), 1)
+	return s.away(max(n, 1), 1, coarse)
 }
 
 // most is the batch whose tensors alone would take all of the limit, by the line through their peaks; 0: not known.
@@ -256,11 +272,16 @@ func (s *search) whole(q float64) int {
 	return int(math.Min(math.Max(math.Floor(q), -1), float64(s.hi)+1))
 }
 
-// strides are the steps by which a search goes away from a line that was wrong, as parts of the batch.
-var strides = []float64{0, 0.02, 0.1}
+// strides are the steps by which a search goes away from a line that was wrong, as parts of the batch; leaps those from
+// a line that does not know what lies between the tensors.
+var strides, leaps = []float64{0, 0.02, 0.1}, []float64{0.03, 0.08, 0.2}
 
 // away is the n-th step from the end of the bracket at which the line was wrong, up or down.
-func (s *search) away(n, sign int) (int, string) {
+func (s *search) away(n, sign int, coarse bool) (int, string) {
+	strides := strides
+	if coarse {
+		strides = leaps
+	}
 	if n > len(strides) {
 		return s.halve()
 	}

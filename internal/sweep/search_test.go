@@ -18,6 +18,7 @@ type law struct {
 	limit   float64
 	told    float64 // limit that is known before; 0: none
 	says    bool    // a trial that runs out of memory says the limit
+	heaps   bool    // what it takes from the driver are heaps of a gigabyte, and between the tensors a part is lost
 	kernels bool    // above a size another kernel is chosen, which takes half a gigabyte
 }
 
@@ -30,11 +31,20 @@ func (l law) needs(b int) (least, holds float64) {
 	if l.kernels && b > 50 {
 		use += gib / 2
 	}
+	if l.heaps {
+		return use, math.Min(math.Ceil(use*1.03/gib)*gib, l.limit)
+	}
 	pieces := func(v float64) float64 { return math.Ceil(v/l.grain) * l.grain }
 	return pieces(use), math.Min(pieces(use*(1+l.waste)), math.Max(l.limit, pieces(use)))
 }
 
-func (l law) fits(b int) bool { least, _ := l.needs(b); return least <= l.limit }
+func (l law) fits(b int) bool {
+	least, _ := l.needs(b)
+	if l.heaps {
+		least *= 1.03
+	}
+	return least <= l.limit
+}
 
 func (l law) read(b int) Reading {
 	least, holds := l.needs(b)
@@ -99,9 +109,11 @@ func laws(n int) []law {
 		square.name, square.square = "square", base.row/between(20, 500)
 		kernels := base
 		kernels.name, kernels.kernels = "another kernel", true
+		heaps := base
+		heaps.name, heaps.heaps = "heaps", true
 		huge := base
 		huge.name, huge.fixed = "does not fit at all", base.limit*1.1
-		all = append(all, high, low, silent, blind, dark, square, kernels, huge)
+		all = append(all, high, low, silent, blind, dark, square, kernels, heaps, huge)
 	}
 	return all
 }

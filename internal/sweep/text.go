@@ -66,10 +66,13 @@ func (t Table) Line(x Trial) string {
 	line := fmt.Sprintf("%3d %s%7s  %-11s %10s %8s %10s %9s %9s  %s", x.Number, grid, batch, x.Ending, peak, share, rate, step,
 		swap, what)
 	if x.Ending != EndedWell && x.Text != "" {
-		line += "\n      " + clean.Line(x.Text)
+		line += "\n      " + cutTo(clean.Line(x.Text), mostText)
 	}
 	return clean.Lines(line)
 }
+
+// mostText is how many characters of an ending's text the table has; the record has all of it.
+const mostText = 110
 
 func cutTo(s string, n int) string {
 	if r := []rune(s); len(r) > n {

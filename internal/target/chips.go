@@ -16,12 +16,17 @@ var chipsCSV []byte
 
 // Part is a row of chips.csv: a chip as it was sold, with so many GPU cores.
 type Part struct {
-	Chip     string // M3 Ultra
-	Cores    int    // of the GPU
-	Memories []int  // GiB of unified memory that it was sold with, ascending; nil where that is not known
-	Macs     string // in which it was sold
-	Source   string
-	Note     string
+	Chip       string // M3 Ultra
+	Generation int    // 3
+	Cores      int    // of the GPU
+	Memories   []int  // GiB of unified memory that it was sold with, ascending; nil where that is not known
+
+	Bandwidth float64 // of the memory, GB/s (10⁹ bytes); 0: not known
+	TFLOPS    float64 // FP32, 10¹² operations a second at the top clock; 0: not known
+
+	Macs   string // in which it was sold
+	Source string
+	Note   string
 }
 
 // Parts lists the rows of chips.csv.
@@ -52,6 +57,17 @@ func parseParts(text []byte) ([]Part, error) {
 		p := Part{Chip: row[at["chip"]], Macs: row[at["mac_models"]], Source: row[at["source"]], Note: row[at["note"]]}
 		if p.Cores, err = strconv.Atoi(row[at["gpu_cores"]]); err != nil {
 			return nil, fmt.Errorf("%s: GPU cores: %w", p.Chip, err)
+		}
+		if p.Generation, err = strconv.Atoi(row[at["generation"]]); err != nil {
+			return nil, fmt.Errorf("%s: generation: %w", p.Chip, err)
+		}
+		for column, figure := range map[string]*float64{"memory_bandwidth_gb_s": &p.Bandwidth,
+			"fp32_tflops": &p.TFLOPS} {
+			if text := row[at[column]]; text != "" {
+				if *figure, err = strconv.ParseFloat(text, 64); err != nil || *figure <= 0 {
+					return nil, fmt.Errorf("%s: %s is %q, not a positive number", p.Chip, column, text)
+				}
+			}
 		}
 		for field := range strings.SplitSeq(row[at["memory_options_gb"]], ";") {
 			if field == "" {

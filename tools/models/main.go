@@ -3,7 +3,8 @@
 //	go run ./tools/models --python PYTHON [--table PATH] [NAME …]
 //
 // PYTHON has torch, torchvision and the packages that zoo.py builds models of; one that is missing is left out, and said
-// so. The models of zoo.py are rehearsed on doubles of all releases of the atlas by rehearse.py. The table is written
+// so. The models of zoo.py are rehearsed by rehearse.py on doubles of all releases that
+// the atlas has. The table is written
 // after each model, whole: what was stopped goes on where it was, and a model that stands in it is not tried again
 // unless it is named. Where the versions of packages differ from those that the table names, nothing is done.
 package main
@@ -27,6 +28,7 @@ import (
 	"assay/internal/atlas"
 	"assay/internal/attempt"
 	"assay/internal/evidence"
+	"assay/internal/facts"
 	"assay/internal/file"
 	"assay/internal/models"
 	"assay/internal/python"
@@ -59,12 +61,22 @@ type request struct {
 	Models  []string          `json:"models"`
 	Done    []string          `json:"done"`
 	Limit   float64           `json:"limit"`
+	Sizes   []int             `json:"sizes"` // GiB of memory that Macs were sold with
 }
 
 // hello is rehearse.py's first line.
 type hello struct {
 	Versions map[string]string `json:"versions"`
 	Models   []string          `json:"models"`
+	Limits   []limit           `json:"limits"`
+}
+
+// limit is Metal's recommended working set, as the double's allocator.py has it.
+type limit struct {
+	GiB   int    `json:"gib"`
+	MacOS int    `json:"macos"`
+	Bytes int64  `json:"bytes"`
+	Known string `json:"known"`
 }
 
 // told is its line for a model.
@@ -95,6 +107,11 @@ func run(opts options) error {
 	}
 	defer os.RemoveAll(folder)
 	asked := request{Models: opts.names, Limit: opts.limit}
+	for _, p := range target.Parts() {
+		asked.Sizes = append(asked.Sizes, p.Memories...)
+	}
+	slices.Sort(asked.Sizes)
+	asked.Sizes = slices.Compact(asked.Sizes)
 	releases, err := doubles(folder, &asked)
 	if err != nil {
 		return err
@@ -164,15 +181,32 @@ func doubles(folder string, asked *request) (releases []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		releases = append(releases, r.Version)
+		if n := len(asked.Doubles); n > 0 && alike(asked.Doubles[n-1], settings) {
+			asked.Doubles, asked.Values = asked.Doubles[:n-1], asked.Values[:n-1]
+		}
 		asked.Doubles = append(asked.Doubles, settings)
 		settings.ShapeOnly = false
 		asked.Values = append(asked.Values, settings)
-		releases = append(releases, r.Version)
 	}
 	if !slices.IsSortedFunc(releases, atlas.CompareReleases) {
 		return nil, errors.New("the atlas's releases are not in order")
 	}
 	return releases, nil
+}
+
+// alike: nothing that the double knows tells the two releases apart: they are of one series, need the same macOS, and
+// each fact speaks of both or of neither. The answer of the later one then goes for both.
+func alike(x, y target.Settings) bool {
+	if x.Series != y.Series || x.MacOS != y.MacOS {
+		return false
+	}
+	for _, f := range facts.Load().All {
+		if f.Holds(x.Release) != f.Holds(y.Release) || f.Certain(x.Release) != f.Certain(y.Release) {
+			return false
+		}
+	}
+	return true
 }
 
 // take adds the models to the table as they come, and writes it after each.
@@ -222,6 +256,10 @@ func take(from io.Reader, table *models.Table, path string) error {
 
 // made puts the versions into the table; the error says which are not those that it was made with.
 func made(table *models.Table, h hello) error {
+	table.Limits = nil
+	for _, l := range h.Limits {
+		table.Limits = append(table.Limits, models.Limit(l))
+	}
 	names := make([]string, 0, len(h.Versions))
 	for name := range h.Versions {
 		names = append(names, name)
@@ -257,7 +295,11 @@ func model(releases []string, t told) (models.Model, error) {
 		if string(t.CPU) != "null" {
 			cpu = t.CPU
 		}
-		a, err := attempt.Judge(t.Answers[release], cpu, release)
+		answer := t.Answers[release]
+		for later := i; answer == nil && later < len(releases); later++ { // an alike one's
+			answer = t.Answers[releases[later]]
+		}
+		a, err := attempt.Judge(answer, cpu, release)
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", release, err)
 		}

@@ -9,6 +9,7 @@ each release is a fork of that. What only differs by the release is so computed 
 """
 
 import contextlib
+import gc
 import importlib.metadata
 import importlib.util
 import json
@@ -19,7 +20,7 @@ import time
 
 BATCH = 2  # of the attempts: normalisation over a batch of one is refused by PyTorch itself
 PEAKS = (1, 8)  # batches whose peak is asked for
-MEMORY = 6e9  # bytes of weights that this machine can be asked for
+ROOMY = {"memory": 1 << 40, "recommended": 1 << 40}  # bytes: what a model needs is asked, whatever a Mac has
 
 
 def load(name, path):
@@ -85,21 +86,61 @@ def unfilled(torch):
         torch.nn.init.trunc_normal_ = truncated
 
 
+def remember(torch, shapes, inside):
+    """Has what an operator gives for shapes alone computed once for the same arguments: PyTorch does it in Python, and every release asks the same.
+    Of operators alone that write to no argument and whose results are no views."""
+    compute, known, plain = shapes.computed, {}, {}
+    Tensor = torch.Tensor
+
+    def functional(func):
+        s = func._schema
+        return all(a.alias_info is None for a in s.arguments) and s.returns and all(r.alias_info is None and str(r.type) == "Tensor" for r in s.returns)
+
+    def told(v):
+        if isinstance(v, Tensor):
+            return (v.dtype, v.shape, v.stride())
+        if v.__class__ in (list, tuple):
+            return tuple(map(told, v))
+        return (v.__class__, v)
+
+    def computed(func, args, kwargs):
+        if func not in plain:
+            plain[func] = functional(func)
+        if not plain[func]:
+            return compute(func, args, kwargs)
+        try:
+            key = (func, tuple(map(told, args)), tuple((k, told(v)) for k, v in kwargs.items()))
+            found = known.get(key)
+        except (TypeError, RuntimeError):  # a generator; a tensor without strides
+            return compute(func, args, kwargs)
+        if found is None:
+            out = compute(func, args, kwargs)
+            outs = out if isinstance(out, (tuple, list)) else (out,)
+            if all(isinstance(o, Tensor) and o.layout is torch.strided and o.device.type == "meta" for o in outs):
+                known[key] = isinstance(out, (tuple, list)), [(o.shape, o.stride(), o.dtype) for o in outs]
+            return out
+        several, outs = found
+        with inside():
+            outs = tuple(torch.empty_strided(size, stride, dtype=dtype, device="meta") for size, stride, dtype in outs)
+        return outs if several else outs[0]
+    shapes.computed = computed
+
+
 class Rehearsal:
-    def __init__(self, torch, attempt, Double, request):
-        self.torch, self.attempt, self.Double, self.request = torch, attempt, Double, request
+    def __init__(self, torch, zoo, attempt, Double, request):
+        self.torch, self.zoo, self.attempt, self.Double, self.request = torch, zoo, attempt, Double, request
 
     def model(self, entry):
         """All that is told of a model."""
         told = {"name": entry.name, "task": entry.task, "family": entry.family, "package": entry.package, "input": entry.says, "parameters": 0,
-                "carried": "shapes", "peaks": {}, "whynot": {}, "answers": {}, "cpu": None, "seconds": 0}
+                "carried": self.zoo.SHAPES if entry.carry == self.zoo.VALUES else entry.carry, "peaks": {}, "whynot": {}, "answers": {}, "cpu": None, "seconds": 0}
         began = time.monotonic()
-        if not entry.values:
+        if entry.carry != self.zoo.VALUES:
             shapes = forked(lambda: self.all(entry, False), self.request["limit"])
             if isinstance(shapes, dict) and not shapes.pop("asks"):
                 told.update(shapes, seconds=time.monotonic() - began)
                 return told
-        told["carried"] = "values"
+        told["carried"] = self.zoo.VALUES
         values = forked(lambda: self.all(entry, True), self.request["limit"])
         if isinstance(values, str):
             told["failed"] = values
@@ -115,17 +156,23 @@ class Rehearsal:
         torch.manual_seed(0)
         with contextlib.nullcontext() if values else unfilled(torch):
             model = entry.build().train()
+            before = None if values else entry.build().train()  # to be used up here, so that each fork knows what operators give
         told = {"parameters": sum(p.numel() for p in model.parameters()), "answers": {}, "peaks": {}, "whynot": {}, "asks": False, "cpu": None}
         doubles = self.request["values" if values else "doubles"]
 
-        def once(settings):
+        def once(settings, model=model):
             self.torch.manual_seed(0)
+            settings = settings and dict(settings, **ROOMY)
             asked = {"device": "double" if settings else "cpu", "double": settings, "args": {}}
             tried = self.attempt._Attempt(torch, asked, entry.name, lambda: lambda: (model, _both(entry.inputs(BATCH, values))))
             if not settings:
                 return tried.answer()
             with self.Double(settings).use():
                 return tried.answer()
+        if before is not None:
+            once(doubles[-1], before)
+            del before
+            gc.collect()
         for settings in reversed(doubles):
             a = forked(lambda s=settings: once(s), self.request["limit"])
             if isinstance(a, str):
@@ -134,7 +181,7 @@ class Rehearsal:
                     return told
                 raise RuntimeError("%s on %s: %s" % (entry.name, settings["release"], a))
             ran = a["phase"] in ("forward", "backward")
-            if not values and (a["stand_ins"] or a["error"] and a["refusal"] is None and not a["error"]["kind"] and ran):
+            if not values and (a["stand_ins"] and entry.carry != self.zoo.ZEROS or a["error"] and a["refusal"] is None and not a["error"]["kind"] and ran):
                 told["asks"] = True
                 return told
             told["answers"][settings["release"]] = a
@@ -154,8 +201,7 @@ class Rehearsal:
     def peak(self, entry, model, settings, batch, values):
         """The allocator's peak over two steps of AdamW: in the second, gradients and both moments are there while the activations are."""
         torch = self.torch
-        settings = dict(settings, memory=1 << 40, recommended=1 << 40)  # what it needs, whatever a Mac has
-        double = self.Double(settings)
+        double = self.Double(dict(settings, **ROOMY))
         double.fallback = True
         with double.use():
             try:
@@ -190,9 +236,13 @@ def main():
     import torch
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
     torch.version.cuda = None  # torchaudio would compare it with the one that it was built for
-    from assay_agent.double import install
+    from assay_agent.double import allocator, install
+    from assay_agent.double import shapes
+    from assay_agent.double.current import inside
     from assay_agent.double.double import Double
+    remember(torch, shapes, inside)
     doubles = request["doubles"]
+    print("%d of the releases are tried" % len(doubles), file=sys.stderr)
     zoo = load("zoo", os.path.join(folder, "zoo.py"))
     entries = {e.name: e for e in zoo.ENTRIES}
     wanted = request["models"] or list(entries)
@@ -208,10 +258,16 @@ def main():
         except Exception as error:
             versions.pop(package, None)
             print("%s is left out: %s" % (package, error), file=sys.stderr)
-    install.install(torch, doubles[-1])
-    rehearsal = Rehearsal(torch, attempt, Double, request)
+    install.install(torch, request["values"][-1])
+    rehearsal = Rehearsal(torch, zoo, attempt, Double, request)
     done = set(request.get("done") or ())
-    json.dump({"versions": versions, "models": [n for n in wanted if n in entries]}, out)
+    limits = []
+    for gib in request["sizes"]:
+        for macos in (13, 14, 15, 26):
+            size, known = allocator.recommended_max(gib << 30, macos)
+            if size:
+                limits.append({"gib": gib, "macos": macos, "bytes": size, "known": known})
+    json.dump({"versions": versions, "models": [n for n in wanted if n in entries], "limits": limits}, out)
     out.write("\n")
     out.flush()
     for name in wanted:

@@ -16,14 +16,18 @@ import torch
 from torch import nn
 import torch.nn.functional as F
 
-Entry = collections.namedtuple("Entry", "name task family package build inputs says values")
+Entry = collections.namedtuple("Entry", "name task family package build inputs says carry")
 
 ENTRIES = []
 
+# What tensors carry. Of ZEROS a value that the model asks for is taken for 0: transformers asks whether a mask hides nothing, and 0
+# says that it does hide something, as in any batch with padding.
+SHAPES, ZEROS, VALUES = "shapes", "shapes, a value asked for is 0", "values"
 
-def add(name, task, family, package, build, inputs, says, values=False):
-    """says: the inputs in words. values: known to ask for values, so never tried with shapes alone."""
-    ENTRIES.append(Entry(name, task, family, package, build, inputs, says, values))
+
+def add(name, task, family, package, build, inputs, says, carry=SHAPES):
+    """says: the inputs in words. carry: VALUES where it is known to ask for them, so that shapes alone are not tried."""
+    ENTRIES.append(Entry(name, task, family, package, build, inputs, says, carry))
 
 
 class Trained(nn.Module):
@@ -120,7 +124,7 @@ def boxes(name, family, task="detection", masks=False, keypoints=False):
                 target["keypoints"] = torch.tensor([70., 90., 1.]).expand(2, 17, 3).clone()
             targets.append(target)
         return (list(torch.rand(batch, 3, 224, 224)), targets), {}
-    add(name, task, family, "torchvision", build, inputs, "3,224,224, 2 boxes" + (" with masks" if masks else ""), values=True)
+    add(name, task, family, "torchvision", build, inputs, "3,224,224, 2 boxes" + (" with masks" if masks else ""), carry=VALUES)
 
 
 boxes("fasterrcnn_resnet50_fpn", "Faster R-CNN")
@@ -169,7 +173,7 @@ for _name, _family in (
 
 # transformers ----------------------------------------------------------------------------------------------------------
 
-def face(name, task, family, classes, settings, inputs, says, values=False, fit=None):
+def face(name, task, family, classes, settings, inputs, says, carry=ZEROS, fit=None):
     """name: the architecture as of that much-used id; classes: (config, model); settings: those that differ from the defaults."""
     def build():
         import transformers
@@ -180,7 +184,7 @@ def face(name, task, family, classes, settings, inputs, says, values=False, fit=
             config.use_cache = False
         config._attn_implementation = "sdpa" if getattr(transformers, classes[1])._supports_sdpa else "eager"
         return Trained(getattr(transformers, classes[1])(config), own)
-    add(name, task, family, "transformers", build, inputs, says, values)
+    add(name, task, family, "transformers", build, inputs, says, carry)
 
 
 def tokens(length, vocabulary, labels="labels", types=False):
@@ -296,14 +300,14 @@ def boxed(batch, small):
 
 _NO_TIMM = dict(use_timm_backbone=False, use_pretrained_backbone=False, backbone=None)
 face("detr-resnet-50", "detection", "DETR", ("DetrConfig", "DetrForObjectDetection"), lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage4"])),
-     boxed, "3,224,224, 2 boxes", values=True)
+     boxed, "3,224,224, 2 boxes", carry=VALUES)
 face("conditional-detr-resnet-50", "detection", "DETR", ("ConditionalDetrConfig", "ConditionalDetrForObjectDetection"),
-     lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage4"])), boxed, "3,224,224, 2 boxes", values=True)
+     lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage4"])), boxed, "3,224,224, 2 boxes", carry=VALUES)
 face("deformable-detr", "detection", "DETR", ("DeformableDetrConfig", "DeformableDetrForObjectDetection"),
-     lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage2", "stage3", "stage4"])), boxed, "3,224,224, 2 boxes", values=True)
-face("rtdetr_r50vd", "detection", "RT-DETR", ("RTDetrConfig", "RTDetrForObjectDetection"), {}, boxed, "3,224,224, 2 boxes", values=True)
+     lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage2", "stage3", "stage4"])), boxed, "3,224,224, 2 boxes", carry=VALUES)
+face("rtdetr_r50vd", "detection", "RT-DETR", ("RTDetrConfig", "RTDetrForObjectDetection"), {}, boxed, "3,224,224, 2 boxes", carry=VALUES)
 face("yolos-tiny", "detection", "YOLOS", ("YolosConfig", "YolosForObjectDetection"),
-     dict(hidden_size=192, num_attention_heads=3, intermediate_size=768, image_size=[224, 224]), boxed, "3,224,224, 2 boxes", values=True)
+     dict(hidden_size=192, num_attention_heads=3, intermediate_size=768, image_size=[224, 224]), boxed, "3,224,224, 2 boxes", carry=VALUES)
 
 
 def masked(batch, small):
@@ -315,9 +319,9 @@ def masked(batch, small):
 
 
 face("mask2former-swin-tiny", "instance segmentation", "Mask2Former", ("Mask2FormerConfig", "Mask2FormerForUniversalSegmentation"), {}, masked,
-     "3,224,224, 2 masks", values=True)
+     "3,224,224, 2 masks", carry=VALUES)
 face("maskformer-swin-tiny", "instance segmentation", "MaskFormer", ("MaskFormerConfig", "MaskFormerForInstanceSegmentation"), {}, masked,
-     "3,224,224, 2 masks", values=True)
+     "3,224,224, 2 masks", carry=VALUES)
 
 
 def pair(size, length, vocabulary):
@@ -327,8 +331,8 @@ def pair(size, length, vocabulary):
     return inputs
 
 
-face("clip-vit-base-patch32", "multimodal", "CLIP", ("CLIPConfig", "CLIPModel"), {}, pair(224, 77, 49000), "3,224,224 and 77 tokens")
-face("siglip-base-patch16-224", "multimodal", "SigLIP", ("SiglipConfig", "SiglipModel"), {}, pair(224, 64, 31000), "3,224,224 and 64 tokens")
+face("clip-vit-base-patch32", "multimodal", "CLIP", ("CLIPConfig", "CLIPModel"), dict(), pair(224, 77, 49000), "3,224,224 and 77 tokens")
+face("siglip-base-patch16-224", "multimodal", "SigLIP", ("SiglipConfig", "SiglipModel"), dict(), pair(224, 64, 31000), "3,224,224 and 64 tokens")
 
 
 def segmented(net, pixel_values, boxes):
@@ -365,12 +369,12 @@ face("whisper-base", "audio", "Whisper", ("WhisperConfig", "WhisperForConditiona
 
 
 def waves(batch, small):
-    return (), dict(input_values=torch.rand(batch, 160000), labels=torch.randint(1, 30, (batch, 60)))
+    return (), dict(input_values=torch.rand(batch, 32000), labels=torch.randint(1, 30, (batch, 20)))
 
 
 for _name, _config, _class in (("wav2vec2-base", "Wav2Vec2Config", "Wav2Vec2ForCTC"), ("hubert-base", "HubertConfig", "HubertForCTC")):
     face(_name, "audio", _class.replace("ForCTC", "").replace("Wav2Vec2", "wav2vec 2.0").replace("Hubert", "HuBERT"), (_config, _class),
-         dict(ctc_loss_reduction="mean", mask_time_prob=0.0), waves, "10 s, 60 letters")
+         dict(ctc_loss_reduction="mean", mask_time_prob=0.0), waves, "2 s, 20 letters", VALUES)
 face("ast-audioset", "audio", "AST", ("ASTConfig", "ASTForAudioClassification"), {},
      lambda batch, small: ((), dict(input_values=torch.rand(batch, 1024, 128), labels=torch.randint(0, 2, (batch,)))), "10 s")
 
@@ -382,7 +386,7 @@ def _conformer():
 
 
 add("torchaudio/Conformer", "audio", "Conformer", "torchaudio", _conformer,
-    lambda batch, small: ((torch.rand(batch, 400, 80), torch.full((batch,), 400)), {}), "400 frames of 80", values=True)
+    lambda batch, small: ((torch.rand(batch, 400, 80), torch.full((batch,), 400)), {}), "400 frames of 80", carry=VALUES)
 
 
 def _tasnet():
@@ -523,7 +527,7 @@ def yolo(name, family, task="detection"):
         if task != "detection":
             found["masks"] = torch.ones(batch, 80, 80)
         return (), found
-    add("ultralytics/" + name, task, family, "ultralytics", build, inputs, "3,320,320, a box", values=True)
+    add("ultralytics/" + name, task, family, "ultralytics", build, inputs, "3,320,320, a box", carry=VALUES)
 
 
 yolo("yolov8n", "YOLO")
@@ -542,4 +546,4 @@ def _effdet():
 
 add("effdet/tf_efficientdet_d0", "detection", "EfficientDet", "effdet", _effdet,
     lambda batch, small: ((images(batch, 256), {"bbox": [torch.tensor([[20., 30., 120., 150.]]) for _ in range(batch)],
-                                                "cls": [torch.tensor([1.]) for _ in range(batch)]}), {}), "3,256,256, a box", values=True)
+                                                "cls": [torch.tensor([1.]) for _ in range(batch)]}), {}), "3,256,256, a box", carry=VALUES)

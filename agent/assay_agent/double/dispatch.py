@@ -175,6 +175,9 @@ class Dispatch:
         if op.decomposes:
             with OperatorsOnDouble():
                 return func.decompose(*args, **kwargs)
+        if op.moves and self.shapes is not None and here and not entering:  # tolist() asks for the CPU itself
+            device = kwargs.get("device")
+            leaving = leaving or device is not None and device.type == "cpu"
         op.counts.calls += 1
         self.double.refusal, ran = None, False
         try:
@@ -528,7 +531,7 @@ class Dispatch:
             return shapes.without_value(args[0])
         if device is not None:
             kwargs = dict(kwargs, device=self.target)
-        out = shapes.computed(func, args, kwargs)
+        out = self.computed(op, func, args, kwargs)
         for o in out if out.__class__ in (list, tuple) else (out,):
             if isinstance(o, _Tensor) and shapes.is_meta(o) and not self.shapes.pretends(o):
                 self.shapes.pretend(o)
@@ -549,7 +552,15 @@ class Dispatch:
             return torch.zeros(t.shape, dtype=kwargs.get("dtype") or t.dtype, device="cpu")
         if op.name == "aten::copy_" and not shapes.is_meta(args[0]):
             return args[0]
-        return shapes.computed(func, args, kwargs)
+        return self.computed(op, func, args, kwargs)
+
+    def computed(self, op, func, args, kwargs):
+        """What an operator gives for shapes alone, or the refusal that says that it needs values."""
+        try:
+            return shapes.computed(func, args, kwargs)
+        except shapes.NeedsValues:
+            pass
+        raise self.double.needs_values(op.name)
 
     # Account
 

@@ -126,6 +126,13 @@ class Double:
         self.refusal = id(error)
         return error
 
+    def needs_values(self, name):
+        """Keep that shapes alone do not do for a call, and give the error that says so. It is no refusal of the
+        device's."""
+        error = errors.values_error(name)
+        _count(self.refusals, (name, "values", type(error).__name__, str(error), source_line.where(1)[0]))
+        return error
+
     def fell_back(self, name):
         """Keep a fallback to the CPU: its Fallback, with this call counted."""
         fell = self.fallbacks.setdefault((name, source_line.where(1)[0]), Fallback())

@@ -7,6 +7,12 @@ def cuda_error():
     return AssertionError("Torch not compiled with CUDA enabled")
 
 
+def values_error(name):
+    """What a rehearsal of shapes alone says where an operator or a function of PyTorch needs values."""
+    return NotImplementedError("%s needs the values of its tensors, and this rehearsal carries shapes alone "
+                               "(--shape-only): run it with data" % name)
+
+
 # MPSHooks and MPSDevice.mm of each release: the oldest macOS that it runs on. The texts are put together without a
 # space, as PyTorch does.
 _FLOORS = (((2, 6), (12, 3), "MacOS 12.3+."), ((2, 9), (13, 0), "MacOS 13.0+."), ((2, 12), (14, 0), "MacOS 14.0+. "),

@@ -2,10 +2,12 @@
 
 Every tensor on MPS is one of PyTorch's meta tensors, and so is every large one on the CPU, so that a model larger than
 this machine can be built, moved and trained. What needs a value gets a stand-in, which is counted as a note: item()
-gives 0 (False for bool), a copy to the CPU gives zeros. What cannot have one (boolean indexing, nonzero: shapes that
-depend on values) raises PyTorch's own error for meta tensors.
+gives 0 (False for bool), a copy to the CPU gives zeros, and so do tolist() and numpy(). What cannot have one (boolean
+indexing, nonzero: shapes that depend on values; operators that PyTorch has no rule of shapes for) is an error that says
+so, and is kept as a refusal of cause `values`: it is the rehearsal's, and no device's.
 """
 
+import re
 import weakref
 
 import torch
@@ -65,11 +67,31 @@ def emptied(value):
     return value
 
 
+class NeedsValues(Exception):
+    """An operator cannot be computed for shapes alone."""
+
+
+# What PyTorch says of an operator that has no rule of shapes, or whose rule needs values: c10's dispatcher, torch/_meta_registrations.py,
+# torchvision/_meta_registrations.py, aten/src/ATen/native/Repeat.cpp and Scalar.cpp.
+_WANTS_VALUES = re.compile(r"\bmeta tensors?\b|register_meta|data-dependent", re.IGNORECASE)
+
+
 def computed(func, args, kwargs):
-    """What the operator gives for shapes alone. Many of PyTorch's kernels for them are Python, which must see meta
-    tensors."""
+    """What the operator gives for shapes alone; NeedsValues where it cannot. Many of PyTorch's kernels for them are
+    Python, which must see meta tensors."""
     with inside():
-        return func(*emptied(args), **{k: emptied(v) for k, v in kwargs.items()})
+        try:
+            return func(*emptied(args), **{k: emptied(v) for k, v in kwargs.items()})
+        except RuntimeError as error:  # NotImplementedError is one
+            if _WANTS_VALUES.search(str(error)):
+                raise NeedsValues from error
+            raise
+
+
+def zeros(tensor):
+    """What stands for the values of a tensor without data, on the CPU."""
+    with inside():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
 
 
 def without_value(tensor):

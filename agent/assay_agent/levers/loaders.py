@@ -53,7 +53,8 @@ def install(torch):
         loader, where = _beginning.pop()
         if error is not None:
             return
-        sampler = getattr(loader, "sampler", None)
+        # Where a batch sampler was handed in, the loader's own sampler is one that nobody asks.
+        sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", None) or getattr(loader, "sampler", None)
         shuffles = not isinstance(sampler, SequentialSampler) and getattr(sampler, "shuffle", True) is not False
         if type(sampler).__name__ == "_InfiniteConstantSampler":  # of an IterableDataset: it does not say
             shuffles = False
@@ -97,7 +98,7 @@ def _change(made):
 def _give_back(made):
     if made.changed:
         made.changed = False
-        for act in give_back:
+        for act in reversed(give_back):
             act(made)
 
 

@@ -28,7 +28,8 @@ def install(torch):
     for lever in ("checkpoint", "autocast", "channels_last"):
         missed[lever] = "no model was called with gradients on"
 
-    within_backward = torch._C._current_graph_task_id  # as torch.utils.checkpoint asks; -1: not
+    # As torch.utils.checkpoint asks; -1: not.
+    within_backward = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
     def ready(module):
         """Not before a lazy module's first call: it has no shapes yet."""

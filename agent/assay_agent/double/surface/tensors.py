@@ -122,7 +122,22 @@ def _numpy(double, func, args, kwargs):
         raise double.refused("numpy", "device", TypeError(
             "can't convert mps:0 device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."))
-    return func(*args, **kwargs)
+    return func(*_with_values(double, args), **kwargs)
+
+
+def _tolist(double, func, args, kwargs):
+    return func(*_with_values(double, args), **kwargs)
+
+
+def _with_values(double, args):
+    """The arguments of a method that takes a tensor to Python: one without data is zeros there."""
+    tensor = args[0]
+    if double.shapes is None or not shapes.is_meta(tensor):
+        return args
+    if not double.shapes.pretends(tensor) and not double.place.on_mps(tensor):
+        return args
+    double.stood_in("aten::_to_copy")
+    return (shapes.zeros(tensor).requires_grad_(tensor.requires_grad), *args[1:])
 
 
 def _type(double, func, args, kwargs):
@@ -401,6 +416,7 @@ def _as_a_whole(double, func, args, kwargs):
 
 _METHODS = (
     ("to", _to), ("cpu", _cpu), ("cuda", _cuda), ("get_device", _get_device), ("numpy", _numpy), ("__array__", _numpy),
+    ("tolist", _tolist),
     ("type", _type),
     ("type_as", _type_as), ("new", _new), ("apply_", _on_cpu_alone), ("map_", _on_cpu_alone), ("map2_", _on_cpu_alone),
     ("pin_memory", _pinned), ("__repr__", _repr), ("new_empty", _to_cpu), ("new_zeros", _to_cpu), ("new_ones", _to_cpu),
