@@ -37,7 +37,8 @@ type Options struct {
 	Environ     []string
 	Dir         string // working folder of the attempts
 	Narration   io.Writer
-	Lines       io.Writer // with All: gets a line for each model as it is done, which Result.Text then leaves out; nil: none
+	// with All: gets a line for each model as it is done, which Result.Text then leaves out; nil: none
+	Lines io.Writer
 
 	program string           // attempt.py
 	graceIs time.Duration    // 0: grace; a test's

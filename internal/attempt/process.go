@@ -133,9 +133,10 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 func (o *Options) command(ctx context.Context, request []byte, said *tail, on target.Target) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, o.Interpreter, o.program)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = o.Dir, bytes.NewReader(request), afterEnd
-	// A group of its own: an interrupt of the terminal's is ours, and the model that is being tried ends with the others.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	if o.All { // a group of its own: an interrupt of the terminal's is ours, and the model that is being tried ends too
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	}
 	for _, e := range o.Environ {
 		if name, _, _ := strings.Cut(e, "="); name != agent.Variable && name != "CUDA_VISIBLE_DEVICES" {
 			cmd.Env = append(cmd.Env, e)
@@ -163,8 +164,8 @@ func (w *shownWriter) Write(p []byte) (int, error) {
 }
 
 // listen follows the answers until the last one, or until nothing more can come. An error is an answer that departs
-// from the wire's page. offered is called when the models are known, told with each answer about one. Where models have a limit of time, silence beyond
-// it is an error: attempt.py has to end a model that is late.
+// from the wire's page. offered is called when the models are known, told with each answer about one. Where models have
+// a limit of time, silence beyond it is an error: attempt.py has to end a model that is late.
 func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{}, offered func(),
 	told func(*attemptAnswer)) error {
 	type next struct {

@@ -158,7 +158,8 @@ var outcomeWidth = func() int {
 
 // line is a model's line in a list whose longest name has so many bytes.
 func (m *Attempt) line(name int) string {
-	line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcomeWidth, m.Outcome, strings.Join(append(m.why(), m.Notes...), "; "))
+	line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcomeWidth, m.Outcome,
+		strings.Join(append(m.why(), m.Notes...), "; "))
 	return strings.TrimRight(text.Line(line), " ")
 }
 

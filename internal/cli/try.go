@@ -106,7 +106,7 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 	}
 	if opts.all { // what was printed stands; what an interrupt finds done is told as a whole
 		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
 		o.Lines = env.Stdout
 		if opts.json {

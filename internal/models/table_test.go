@@ -56,7 +56,8 @@ func TestBuiltIn(t *testing.T) {
 				t.Errorf("%s on %s: %q", m.Name, release, answer.State)
 			}
 			for _, x := range m.Met { // a fact that was met speaks of the release
-				from, to, at := slices.Index(releases, x.From), slices.Index(releases, x.To), slices.Index(releases, release)
+				at := slices.Index(releases, release)
+				from, to := slices.Index(releases, x.From), slices.Index(releases, x.To)
 				if from <= at && at <= to && !facts.Load().Fact(x.Fact).Holds(release) {
 					t.Errorf("%s: %s does not hold in %s", m.Name, x.Fact, release)
 				}
@@ -103,7 +104,8 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s on %s: %+v", c.model, c.release, a)
 		}
 	}
-	want := []string{"2.4.1 to 2.5.1: falls back, only with PYTORCH_ENABLE_MPS_FALLBACK=1: aten::isneginf", "since 2.6.0: runs"}
+	want := []string{"2.4.1 to 2.5.1: falls back, only with PYTORCH_ENABLE_MPS_FALLBACK=1: aten::isneginf",
+		"since 2.6.0: runs"}
 	if got := table.History(table.Find("lacks")[0]); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -141,7 +143,8 @@ func TestAdvise(t *testing.T) {
 
 func TestTask(t *testing.T) {
 	table, _ := Parse([]byte(sample))
-	for word, want := range map[string]string{"Detection": "detection", "object-detection": "detection", "text": "nlp"} {
+	for word, want := range map[string]string{"Detection": "detection", "object-detection": "detection",
+		"text": "nlp"} {
 		if got, known := table.Task(word); got != want || !known {
 			t.Errorf("%s: %q %v", word, got, known)
 		}
@@ -153,7 +156,8 @@ func TestTask(t *testing.T) {
 
 // TestRefused: a line that is not well formed is an error with its number, and no panic.
 func TestRefused(t *testing.T) {
-	for _, text := range []string{"nonsense", "model\tx", "peak\t1\t2\t-", "releases\t2.4.1\nspan\t2.4.1\t2.4.1\tok\t-\t-\t-\t-\t-",
+	for _, text := range []string{"nonsense", "model\tx", "peak\t1\t2\t-",
+		"releases\t2.4.1\nspan\t2.4.1\t2.4.1\tok\t-\t-\t-\t-\t-",
 		strings.Replace(sample, "1000000\tshapes", "many\tshapes", 1), strings.Replace(sample, "\tsure\t", "\tsurely\t", 1),
 		strings.Replace(sample, "span\t2.6.0\t2.6.0\tok\tdone\t-\t-\t-\t-\n", "", 1), // a release without a span
 		strings.Replace(sample, "peak\t8\t1000\t-\n", "", 1), strings.Replace(sample, "limit\t8", "limit\teight", 1),
