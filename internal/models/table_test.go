@@ -158,7 +158,8 @@ func TestTask(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for _, text := range []string{"nonsense", "model\tx", "peak\t1\t2\t-",
 		"releases\t2.4.1\nspan\t2.4.1\t2.4.1\tok\t-\t-\t-\t-\t-",
-		strings.Replace(sample, "1000000\tshapes", "many\tshapes", 1), strings.Replace(sample, "\tsure\t", "\tsurely\t", 1),
+		strings.Replace(sample, "1000000\tshapes", "many\tshapes", 1),
+		strings.Replace(sample, "\tsure\t", "\tsurely\t", 1),
 		strings.Replace(sample, "span\t2.6.0\t2.6.0\tok\tdone\t-\t-\t-\t-\n", "", 1), // a release without a span
 		strings.Replace(sample, "peak\t8\t1000\t-\n", "", 1), strings.Replace(sample, "limit\t8", "limit\teight", 1),
 		strings.Replace(sample, "2.5.1\t2.6.0\taten::mm", "2.5.1\t9.9\taten::mm", 1)} {

@@ -107,7 +107,8 @@ func (t *Table) List(w io.Writer, torch string, answers []Answer, width int) err
 			why = strings.TrimPrefix(why+"; runs in "+a.Later, "; ")
 		}
 		line := fmt.Sprintf("%-*s  %-*s  %8s  %9s  %9s  %s", name, a.Model.Name, state, a.State,
-			millions(a.Model.Parameters), a.Model.peak(1), a.Model.peak(8), text.Short(why, max(width, 120)-name-state-36))
+			millions(a.Model.Parameters), a.Model.peak(1), a.Model.peak(8),
+			text.Short(why, max(width, 120)-name-state-36))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	var said []string
@@ -161,7 +162,8 @@ func (t *Table) Full(w io.Writer, a Answer, width int) error {
 		if p.Bytes > 0 {
 			said = unit.Bytes(float64(p.Bytes))
 		}
-		row(fmt.Sprintf("batch %d", p.Batch), said+", two steps of AdamW in float32 on torch "+t.Releases[len(t.Releases)-1])
+		newest := t.Releases[len(t.Releases)-1]
+		row(fmt.Sprintf("batch %d", p.Batch), said+", two steps of AdamW in float32 on torch "+newest)
 	}
 	for _, name := range a.Facts {
 		if f := facts.Load().Fact(name); f != nil {
