@@ -19,10 +19,10 @@ import (
 func TestModelsTriedAgain(t *testing.T) {
 	testset.FullOnly(t)
 	table := models.Open()
-	for _, c := range []struct{ name, torch, outcome, operator string }{
-		{"resnet18", "2.8.0", "ok", ""},
-		{"s3d", "2.8.0", "missing operator", "aten::max_pool3d_with_indices"},
-		{"s3d", "2.9.1", "ok", ""},
+	for _, c := range []struct{ in, name, torch, outcome, operator string }{
+		{"torchvision.models", "resnet18", "2.8.0", "ok", ""},
+		{"torchvision.models.video", "s3d", "2.8.0", "missing operator", "aten::max_pool3d_with_indices"},
+		{"torchvision.models.video", "s3d", "2.9.1", "ok", ""},
 	} {
 		m := table.Find(c.name)[0]
 		var span models.Span
@@ -36,7 +36,7 @@ func TestModelsTriedAgain(t *testing.T) {
 		}
 		var out, errs bytes.Buffer
 		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: os.Environ(), Dir: t.TempDir()}
-		status := Main(env, []string{"try", "torchvision.models:" + c.name, "--args", "weights=None", "--torch", c.torch,
+		status := Main(env, []string{"try", c.in + ":" + c.name, "--args", "weights=None", "--torch", c.torch,
 			"--shape-only", "--json", "--python", testkit.Python(t)})
 		if want := map[bool]int{true: fault.OK, false: fault.GateFailed}[c.outcome == "ok"]; status != want {
 			t.Errorf("%s on %s: status %d\n%s", c.name, c.torch, status, &errs)
