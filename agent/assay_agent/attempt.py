@@ -148,7 +148,11 @@ def _offers(torch, package):
             return [(n, lambda n=n: module.get_model(n, weights=None, **_no_backbone(module, n))) for n in listed()]
         if hasattr(module, "create_model"):  # timm
             return [(n, lambda n=n: module.create_model(n)) for n in listed()]
-    found = []
+    if module.__name__.startswith("torchvision.models."):  # its builders alone would download a backbone's weights
+        models = importlib.import_module("torchvision.models")
+        if hasattr(models, "list_models"):
+            return [(n, lambda n=n: models.get_model(n, weights=None, **_no_backbone(models, n))) for n in models.list_models(module=module)]
+    found, parts = [], _parts(torch, module)
     for name in getattr(module, "__all__", None) or dir(module):
         value = getattr(module, name, None)
         if name.startswith("_") or getattr(value, "__name__", "").startswith("_"):
@@ -156,7 +160,7 @@ def _offers(torch, package):
         if isinstance(value, torch.nn.Module):
             found.append((name, lambda value=value: value))
         elif inspect.isclass(value):
-            if issubclass(value, torch.nn.Module) and _ours(module, value) and _without_arguments(value):
+            if issubclass(value, torch.nn.Module) and _ours(module, value) and _without_arguments(value) and not _helper(torch, value, parts):
                 found.append((name, value))
         elif inspect.isfunction(value) and _ours(module, value) and _without_arguments(value):
             # In a file of one's own every function counts; in a package, those that say that they return a module.
@@ -174,6 +178,27 @@ def _no_backbone(module, name):
 def _ours(module, value):
     of = getattr(value, "__module__", "") or ""
     return of == module.__name__ or of.startswith(module.__name__ + ".")
+
+
+def _helper(torch, value, parts):
+    """Whether a class is no model by itself: it cannot be called, is a loss, or is a part of another one."""
+    if inspect.isabstract(value) or getattr(value, "forward", None) in (None, torch.nn.Module.forward):
+        return True
+    return value in parts or issubclass(value, torch.nn.modules.loss._Loss)
+
+
+def _parts(torch, module):
+    """The classes of modules that methods of another class of modules there name: they are built into that one, which is tried."""
+    kinds = [v for v in vars(module).values() if inspect.isclass(v) and issubclass(v, torch.nn.Module) and _ours(module, v)]
+    parts = set()
+    for kind in kinds:
+        names, codes = set(), [f.__code__ for f in vars(kind).values() if inspect.isfunction(f)]
+        while codes:
+            code = codes.pop()
+            names.update(code.co_names)
+            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        parts.update(v for v in kinds if v.__name__ in names and not issubclass(kind, v))
+    return parts
 
 
 def _without_arguments(value):

@@ -38,6 +38,8 @@ type Options struct {
 	Environ     []string
 	Dir         string // working folder of the attempts
 	Narration   io.Writer
+	// with All: gets a line for each model as it is done, which Result.Text then leaves out; nil: none
+	Lines io.Writer
 
 	program string           // attempt.py
 	graceIs time.Duration    // 0: grace; a test's
@@ -91,7 +93,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return o.run(ctx, settings)
 }
 
-// run does what Run says once all is prepared; settings are the double's.
+// run does what Run says once all is prepared; settings are the double's. Where ctx is done before the models are, the
+// result has those that were told of, and says so.
 func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, error) {
 	var began time.Time
 	if o.Now != nil {
@@ -101,50 +104,131 @@ func (o *Options) run(ctx context.Context, settings *target.Settings) (*Result, 
 	if !o.All {
 		names = []string{o.Name}
 	}
-	first, err := o.try(ctx, o.On, settings, names)
+	d := &doneModels{o: o, settings: settings, notes: map[string]string{}, models: map[string]*Attempt{}}
+	first, err := o.try(ctx, o.On, settings, names, d)
 	if err != nil {
 		return nil, err
 	}
-	notes := map[string]string{} // by model
-	if settings != nil && settings.ShapeOnly {
-		if err := o.withData(ctx, first, *settings, notes); err != nil {
-			return nil, err
-		}
+	if err := o.withData(ctx, first, d); err != nil {
+		return nil, err
 	}
 	if e := first.attempts[0].Error; !o.All && e != nil && (e.Kind == kindTarget || e.Kind == kindInput) {
 		return nil, fault.Exit(fault.Hint(fmt.Errorf("try %s: %s", o.Name, e.Text), "see: assay try --help"),
 			fault.Usage)
 	}
-	onCPU, err := o.onCPU(ctx, first, notes)
-	if err != nil {
+	if err := o.onCPU(ctx, first, d); err != nil {
 		return nil, err
 	}
 	result := &Result{Envelope: o.envelope(first, began), Tried: Tried{Basis: evidence.Measured, On: o.On.Device,
 		Torch:  first.torch,
 		Python: first.python, Counts: map[string]int{}, Models: []*Attempt{}}}
-	release := first.torch
 	if settings != nil {
 		shown := *settings
 		shown.Table, shown.Installed = "", first.torch
-		result.Basis, result.Double, release = evidence.Rehearsed, &shown, settings.Release
+		result.Basis, result.Double = evidence.Rehearsed, &shown
 	}
 	if o.All {
-		result.Package = o.Name
+		result.Package, result.printed = o.Name, o.Lines != nil
 	}
-	judge := newJudge(&atlas.Atlas{}, release)
 	for _, a := range first.attempts {
-		m := judge.attempt(a, onCPU[a.Target])
-		if n := notes[a.Target]; n != "" {
-			m.Notes = append(m.Notes, n)
+		m := d.models[a.Target]
+		if m == nil {
+			if ctx.Err() != nil {
+				d.note(a.Target, "stopped before it was tried once more, with data or on the CPU")
+			}
+			m = d.judged(a, nil)
 		}
 		result.Counts[m.Outcome]++
 		result.Models = append(result.Models, m)
+	}
+	if ctx.Err() != nil {
+		result.Stopped = fmt.Sprintf("after %d of %d models", len(result.Models), first.offered)
 	}
 	result.document()
 	if o.Now != nil {
 		result.Ended = o.Now().UTC()
 	}
 	return result, nil
+}
+
+// doneModels judges each model as soon as all is told of it, and prints its line.
+type doneModels struct {
+	o        *Options
+	settings *target.Settings // the double's, nil off it
+	judge    *judge
+	width    int // of the names offered
+	notes    map[string]string
+	models   map[string]*Attempt // that are done
+}
+
+// offered is called when the models are known.
+func (d *doneModels) offered(c *conversation) {
+	if d.judge != nil {
+		return
+	}
+	release := c.hello.Torch
+	if d.settings != nil {
+		release = d.settings.Release
+	}
+	d.judge = newJudge(&atlas.Atlas{}, release)
+	for _, name := range c.offered {
+		d.width = max(d.width, len(name))
+	}
+}
+
+// told takes an answer: the model is done unless it is tried once more, with data or on the CPU.
+func (d *doneModels) told(a *attemptAnswer) {
+	if !d.again(a) && !d.asksCPU(a) {
+		d.judged(a, nil)
+	}
+}
+
+// judged is the model's result, with what the CPU told: the line of it is printed.
+func (d *doneModels) judged(a, onCPU *attemptAnswer) *Attempt {
+	m := d.judge.attempt(a, onCPU)
+	if n := d.notes[a.Target]; n != "" {
+		m.Notes = append(m.Notes, n)
+	}
+	d.models[a.Target] = m
+	if d.o.All && d.o.Lines != nil {
+		fmt.Fprintln(d.o.Lines, m.line(d.width))
+	}
+	return m
+}
+
+func (d *doneModels) note(model, note string) {
+	if before := d.notes[model]; before != "" {
+		note = before + "; " + note
+	}
+	d.notes[model] = note
+}
+
+// again: whether a model that was tried without data is tried with data.
+func (d *doneModels) again(a *attemptAnswer) bool {
+	if d.settings == nil || !d.settings.ShapeOnly || a.Data || !a.asksForValues() {
+		return false
+	}
+	if a.Parameters > needsValues {
+		d.notes[a.Target] = "without data, and a value was asked for: it was taken for 0"
+		if a.Refusal != nil && a.Refusal.Cause == facts.Values {
+			d.notes[a.Target] = "without data, and it ended where it needs them: too large to be tried with data"
+		}
+		return false
+	}
+	d.notes[a.Target] = "with data: without, a value was asked for"
+	return true
+}
+
+// asksCPU: whether a model is tried on the CPU as well, with data: it failed on another device.
+func (d *doneModels) asksCPU(a *attemptAnswer) bool {
+	switch {
+	case d.o.On == target.CPU() || a.Error == nil || a.Error.Kind != "" && a.Error.Kind != kindCrash:
+		return false
+	case !a.Data && a.Parameters > needsValues:
+		d.notes[a.Target] = "not tried on the CPU: too large with data"
+		return false
+	}
+	return true
 }
 
 // envelope is that of the result: what was tried, and where.
@@ -160,27 +244,20 @@ func (o *Options) envelope(first *heard, began time.Time) evidence.Envelope {
 
 // withData tries those of the models again whose shapes depend on values, and puts the new attempts in the place of the
 // old ones.
-func (o *Options) withData(ctx context.Context, first *heard, settings target.Settings, notes map[string]string) error {
+func (o *Options) withData(ctx context.Context, first *heard, d *doneModels) error {
 	var again []string
 	for _, a := range first.attempts {
-		switch {
-		case !a.asksForValues():
-		case a.Parameters > needsValues:
-			notes[a.Target] = "without data, and a value was asked for: it was taken for 0"
-			if a.Refusal != nil && a.Refusal.Cause == facts.Values {
-				notes[a.Target] = "without data, and it ended where it needs them: too large to be tried with data"
-			}
-		default:
-			notes[a.Target] = "with data: without, a value was asked for"
+		if d.models[a.Target] == nil && d.again(a) {
 			again = append(again, a.Target)
 		}
 	}
-	if len(again) == 0 {
+	if len(again) == 0 || ctx.Err() != nil {
 		return nil
 	}
 	o.say("%d of them ask for values: those with data", len(again))
+	settings := *d.settings
 	settings.ShapeOnly = false
-	more, err := o.try(ctx, o.On, &settings, again)
+	more, err := o.try(ctx, o.On, &settings, again, d)
 	if err != nil {
 		return err
 	}
@@ -202,31 +279,28 @@ func (a *attemptAnswer) asksForValues() bool {
 }
 
 // onCPU tries on the CPU, with data, what failed on another device.
-func (o *Options) onCPU(ctx context.Context, first *heard, notes map[string]string) (map[string]*attemptAnswer, error) {
-	if o.On == target.CPU() {
-		return nil, nil
-	}
+func (o *Options) onCPU(ctx context.Context, first *heard, d *doneModels) error {
 	var failed []string
+	by := first.byTarget()
 	for _, a := range first.attempts {
-		switch {
-		case a.Error == nil || a.Error.Kind != "" && a.Error.Kind != kindCrash:
-		case !a.Data && a.Parameters > needsValues:
-			notes[a.Target] = "not tried on the CPU: too large with data"
-		default:
+		if d.models[a.Target] == nil && d.asksCPU(a) {
 			failed = append(failed, a.Target)
 		}
 	}
-	if len(failed) == 0 {
-		return nil, nil
+	if len(failed) == 0 || ctx.Err() != nil {
+		return nil
 	}
 	if o.All {
 		o.say("%d failed: those on the CPU", len(failed))
 	}
-	more, err := o.try(ctx, target.CPU(), nil, failed)
+	more, err := o.try(ctx, target.CPU(), nil, failed, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return more.byTarget(), nil
+	for _, onCPU := range more.attempts {
+		d.judged(by[onCPU.Target], onCPU)
+	}
+	return nil
 }
 
 func (h *heard) byTarget() map[string]*attemptAnswer {

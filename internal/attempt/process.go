@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"assay/agent"
@@ -32,11 +33,14 @@ const (
 // heard is what one process told.
 type heard struct {
 	torch, python string
-	attempts      []*attemptAnswer // of each model offered, in their order
+	offered       int              // models
+	attempts      []*attemptAnswer // of each model offered, in their order; where it was stopped, of those told of
 }
 
-// try has attempt.py try models once: those named, of the package or by themselves, or all of the package.
-func (o *Options) try(ctx context.Context, on target.Target, double *target.Settings, names []string) (*heard, error) {
+// try has attempt.py try models once: those named, of the package or by themselves, or all of the package. d is told of
+// each as it is answered; nil: nobody is.
+func (o *Options) try(ctx context.Context, on target.Target, double *target.Settings, names []string,
+	d *doneModels) (*heard, error) {
 	if names == nil {
 		names = []string{}
 	}
@@ -72,8 +76,15 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 	}()
 	c := &conversation{}
 	broken := o.listen(c, read, ended, func() {
+		if d != nil {
+			d.offered(c)
+		}
 		if o.All && len(names) == 0 {
 			o.say("%d models of %s, %s", len(c.offered), o.Name, o.where())
+		}
+	}, func(a *attemptAnswer) {
+		if d != nil {
+			d.told(a)
 		}
 	})
 	if broken == nil {
@@ -92,6 +103,9 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 		return nil, fmt.Errorf("try %s: its answer cannot be read: %w", o.Name, broken)
 	case c.refused != nil:
 		return nil, o.refusal(c.refused)
+	case ctx.Err() != nil && c.offered != nil && len(c.untold()) < len(c.offered): // what was told stands
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("try %s: stopped before anything was told", o.Name)
 	case c.hello == nil || c.offered == nil || o.All && len(c.offered) > 0 && len(c.untold()) == len(c.offered):
 		return nil, fmt.Errorf("try %s: %s ended without an answer (%s): %s", o.Name, o.Interpreter, endedBy(how),
 			said.last())
@@ -99,9 +113,12 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 		err := fmt.Errorf("%s offers no model that can be built without arguments", o.Name)
 		return nil, fault.Hint(err, "name one: assay try MODULE:MODEL --args KEY=VALUE")
 	}
-	h := &heard{torch: c.hello.Torch, python: c.hello.Python}
+	h := &heard{torch: c.hello.Torch, python: c.hello.Python, offered: len(c.offered)}
 	for _, name := range c.offered {
 		a := c.told[name]
+		if a == nil && ctx.Err() != nil {
+			continue
+		}
 		if a == nil {
 			a = &attemptAnswer{Target: name, Data: double == nil || !double.ShapeOnly,
 				Error: &failurePart{Kind: kindCrash, Text: "the process ended without an answer: " + endedBy(how)}}
@@ -116,6 +133,10 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 func (o *Options) command(ctx context.Context, request []byte, said *tail, on target.Target) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, o.Interpreter, o.program)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = o.Dir, bytes.NewReader(request), afterEnd
+	if o.All { // a group of its own: an interrupt of the terminal's is ours, and the model that is being tried ends too
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	}
 	for _, e := range o.Environ {
 		if name, _, _ := strings.Cut(e, "="); name != agent.Variable && name != "CUDA_VISIBLE_DEVICES" {
 			cmd.Env = append(cmd.Env, e)
@@ -143,9 +164,10 @@ func (w *shownWriter) Write(p []byte) (int, error) {
 }
 
 // listen follows the answers until the last one, or until nothing more can come. An error is an answer that departs
-// from the wire's page. offered is called when the models are known. Where models have a limit of time, silence beyond
-// it is an error: attempt.py has to end a model that is late.
-func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{}, offered func()) error {
+// from the wire's page. offered is called when the models are known, told with each answer about one. Where models have
+// a limit of time, silence beyond it is an error: attempt.py has to end a model that is late.
+func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{}, offered func(),
+	told func(*attemptAnswer)) error {
 	type next struct {
 		line []byte
 		err  error
@@ -180,11 +202,15 @@ func (o *Options) listen(c *conversation, from io.Reader, ended <-chan struct{},
 				return nil
 			}
 			first := c.offered == nil
-			if err := c.take(n.line); err != nil {
+			attempt, err := c.take(n.line)
+			if err != nil {
 				return err
 			}
 			if first && c.offered != nil {
 				offered()
+			}
+			if attempt != nil {
+				told(attempt)
 			}
 		case <-ended:
 			ended, over = nil, time.After(afterEnd)

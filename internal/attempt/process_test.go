@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -458,5 +459,67 @@ func TestTail(t *testing.T) {
 		if x.last() != "the last" || len(x.data) > 2*tailKept || len(x.data) < tailKept {
 			t.Errorf("%q, %d bytes", x.last(), len(x.data))
 		}
+	}
+}
+
+// cancelling is a writer that ends what it hears of.
+type cancelling struct {
+	strings.Builder
+	cancel func()
+}
+
+func (c *cancelling) Write(p []byte) (int, error) {
+	defer c.cancel()
+	return c.Builder.Write(p)
+}
+
+// TestStopped: a model's line is written when it is done, while the next one is being tried; what is known when the
+// whole is stopped is the result, in the record too, and says how far it came.
+func TestStopped(t *testing.T) {
+	o, _ := with(t, "silent", all)
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := &cancelling{cancel: cancel}
+	o.Lines = lines
+	r, err := Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines.String() != "A  ok\n" {
+		t.Errorf("written as it was done: %q", lines)
+	}
+	if len(r.Models) != 1 || r.Models[0].Name != "A" || r.Stopped != "after 1 of 3 models" || r.Counts[outcomeOK] != 1 {
+		t.Errorf("%+v", r.Tried)
+	}
+	if got := shown(t, r, 100); !strings.HasPrefix(got, "\n1 models of net, stopped after 1 of 3 models, measured") {
+		t.Errorf("the rest of the text: %q", got)
+	}
+	var record strings.Builder
+	if err := r.JSON(&record); err != nil || !strings.Contains(record.String(), `"stopped": "after 1 of 3 models"`) {
+		t.Errorf("%v %s", err, &record)
+	}
+}
+
+// TestStoppedAtOnce: before anything is told, there is nothing to keep.
+func TestStoppedAtOnce(t *testing.T) {
+	o, _ := with(t, "silent", all)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, o); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestLines: models that are tried once more have their line when that is done, and each has one.
+func TestLines(t *testing.T) {
+	o, _ := with(t, "fails on the double", func(o *Options) { all(o); onDouble(o) })
+	var lines strings.Builder
+	o.Lines = &lines
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	want := "C  ok\nA  other             RuntimeError: shape '[2]' is invalid\n" +
+		"B  other             RuntimeError: shape '[2]' is invalid\n"
+	if lines.String() != want {
+		t.Errorf("%q, want %q", &lines, want)
 	}
 }

@@ -27,6 +27,9 @@ type Tried struct {
 	Package string           `json:"package,omitempty"`
 	Counts  map[string]int   `json:"counts"` // by outcome
 	Models  []*Attempt       `json:"models"`
+	Stopped string           `json:"stopped,omitempty"` // set where it was stopped: after 12 of 121 models
+
+	printed bool // the line of each model has been written already
 }
 
 // Attempt is one model and what happened to it.

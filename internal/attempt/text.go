@@ -122,14 +122,14 @@ func (s Shares) told() string {
 const listWidth = 100
 
 func (r *Result) list(b *strings.Builder) {
-	name, outcome := 0, 0
+	name := 0
 	for _, m := range r.Models {
-		name, outcome = max(name, len(m.Name)), max(outcome, len(m.Outcome))
+		name = max(name, len(m.Name))
 	}
 	for _, m := range r.Models {
-		line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcome, m.Outcome,
-			strings.Join(append(m.why(), m.Notes...), "; "))
-		fmt.Fprintln(b, strings.TrimRight(text.Line(line), " "))
+		if !r.printed {
+			fmt.Fprintln(b, m.line(name))
+		}
 	}
 	var counts []string
 	for _, o := range outcomes {
@@ -138,9 +138,29 @@ func (r *Result) list(b *strings.Builder) {
 		}
 	}
 	fmt.Fprintln(b)
-	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), r.Package, r.Basis, r.basis(),
+	of := r.Package
+	if r.Stopped != "" {
+		of += ", stopped " + r.Stopped
+	}
+	sum := fmt.Sprintf("%d models of %s, %s, %s: %s.", len(r.Models), of, r.Basis, r.basis(),
 		strings.Join(counts, ", "))
 	b.WriteString(text.Wrapped(sum, "", "  ", listWidth))
+}
+
+// outcomeWidth is that of the longest outcome: a line is printed before the outcomes of the others are known.
+var outcomeWidth = func() int {
+	n := 0
+	for _, o := range outcomes {
+		n = max(n, len(o))
+	}
+	return n
+}()
+
+// line is a model's line in a list whose longest name has so many bytes.
+func (m *Attempt) line(name int) string {
+	line := fmt.Sprintf("%-*s  %-*s  %s", name, m.Name, outcomeWidth, m.Outcome,
+		strings.Join(append(m.why(), m.Notes...), "; "))
+	return strings.TrimRight(text.Line(line), " ")
 }
 
 // why is a model's outcome in a list, in a few words each.

@@ -338,50 +338,51 @@ type conversation struct {
 }
 
 // take reads a line.
-func (c *conversation) take(line []byte) error {
+func (c *conversation) take(line []byte) (*attemptAnswer, error) {
 	answer, err := decode(line)
 	if err != nil {
-		return fmt.Errorf("%w: %.200s", err, strings.TrimSpace(string(line)))
+		return nil, fmt.Errorf("%w: %.200s", err, strings.TrimSpace(string(line)))
 	}
 	switch a := answer.(type) {
 	case *helloAnswer:
 		if c.hello != nil {
-			return errors.New("a second hello")
+			return nil, errors.New("a second hello")
 		}
 		if a.Version != Version {
-			return fmt.Errorf("it speaks version %d, and this assay version %d", a.Version, Version)
+			return nil, fmt.Errorf("it speaks version %d, and this assay version %d", a.Version, Version)
 		}
 		c.hello = a
-		return nil
+		return nil, nil
 	case *refusedAnswer:
 		if c.hello == nil || c.offered != nil {
-			return errors.New("refused out of turn")
+			return nil, errors.New("refused out of turn")
 		}
 		c.refused, c.done = a.Error, true
 	case *offeredAnswer:
 		if c.hello == nil || c.offered != nil {
-			return errors.New("offered out of turn")
+			return nil, errors.New("offered out of turn")
 		}
 		c.offered, c.told = a.Models, make(map[string]*attemptAnswer, len(a.Models))
 		for _, name := range a.Models {
 			if _, twice := c.told[name]; twice || name == "" {
-				return fmt.Errorf("%.80q is offered twice, or has no name", name)
+				return nil, fmt.Errorf("%.80q is offered twice, or has no name", name)
 			}
 			c.told[name] = nil
 		}
 	case *attemptAnswer:
 		before, wanted := c.told[a.Target]
 		if !wanted || before != nil {
-			return fmt.Errorf("%.80q was not offered, or is told of twice", a.Target)
+			return nil, fmt.Errorf("%.80q was not offered, or is told of twice", a.Target)
 		}
 		c.told[a.Target] = a
+		return a, nil
 	case *doneAnswer:
 		if c.offered == nil || len(c.untold()) > 0 {
-			return errors.New("done before all was told")
+			return nil, errors.New("done before all was told")
 		}
 		c.done = true
 	}
-	return nil
+	return nil, nil
 }
 
 // untold are the models that were offered and not told of yet.

@@ -243,7 +243,7 @@ func TestTurns(t *testing.T) {
 	} {
 		c := &conversation{}
 		for i, line := range lines {
-			err := c.take([]byte(line))
+			_, err := c.take([]byte(line))
 			if last := i == len(lines)-1; last != (err != nil) {
 				t.Errorf("%s: line %d: %v", name, i+1, err)
 			}
@@ -256,7 +256,7 @@ func TestTurns(t *testing.T) {
 		{hello, `{"answer":"offered","models":[]}`, done}} {
 		c := &conversation{}
 		for _, line := range lines {
-			if err := c.take([]byte(line)); err != nil || c.done != (line == lines[len(lines)-1]) {
+			if _, err := c.take([]byte(line)); err != nil || c.done != (line == lines[len(lines)-1]) {
 				t.Errorf("%s: %v, done %v", line, err, c.done)
 			}
 		}

@@ -20,13 +20,13 @@ type adviseOptions struct {
 
 func newAdviseCommand(env *Env) *cobra.Command {
 	var opts adviseOptions
-	tasks := strings.Join(models.Open().Tasks(), ", ")
 	cmd := &cobra.Command{
 		Use:   "advise TASK",
 		Short: "Name architectures for a task that a Mac can train, with the reasons",
 		Long: `Makes a short list for a task from the table of assay models: what runs forward and backward in that release of PyTorch, since when, which
 wrong results it meets, what falls back to the CPU, and whether training fits the working set that Metal recommends on that Mac, at batch 8, else
-at batch 1. What is left out is named, and why. TASK is one of: ` + tasks + `.
+at batch 1. What is left out is named, and why. What TASK
+can be, the error about an unknown one says: classification, detection, instance segmentation, nlp and others.
 
 It goes by the table alone, at the sizes that stands there: how accurate or how fast a model is it does not know, and says so.`,
 		Example: `  assay advise detection --chip m2-16gb
@@ -52,15 +52,12 @@ func runAdvise(env *Env, opts adviseOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	aim, err := aimAt(env, env.Dir, target.Words{Torch: opts.Torch, Chip: opts.Chip, MacOS: opts.MacOS})
+	aim, release, err := modelsRelease(env, t, "advise",
+		target.Words{Torch: opts.Torch, Chip: opts.Chip, MacOS: opts.MacOS})
 	if err != nil {
 		return err
 	}
-	aim, release, err := modelsRelease(env, t, "advise", aim.Torch)
-	if err != nil {
-		return err
-	}
-	limit, err := adviseLimit(env, t, opts)
+	limit, err := adviseLimit(t, aim)
 	if err != nil {
 		return err
 	}
@@ -74,13 +71,8 @@ func runAdvise(env *Env, opts adviseOptions, args []string) error {
 	return sayAim(env.Stdout, env, aim)
 }
 
-// adviseLimit is the memory of the Mac asked for.
-func adviseLimit(env *Env, t *models.Table, opts adviseOptions) (models.Limit, error) {
-	words := target.Words{Torch: opts.Torch, Chip: opts.Chip, MacOS: opts.MacOS}
-	aim, err := aimAt(env, env.Dir, words)
-	if err != nil {
-		return models.Limit{}, err
-	}
+// adviseLimit is the memory of the Mac aimed at.
+func adviseLimit(t *models.Table, aim target.Aim) (models.Limit, error) {
 	name := aim.Chip
 	if name == "" {
 		name = target.DefaultChip

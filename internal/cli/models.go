@@ -37,7 +37,7 @@ names. What it has not is tried by assay try; docs/models.md says how it was mad
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.Torch, "torch", "", "`release` of PyTorch to speak of, 2.8 or 2.8.0 ("+torchDefault+")")
-	f.StringVar(&opts.Task, "task", "", "`task` whose models to list: "+strings.Join(models.Open().Tasks(), ", "))
+	f.StringVar(&opts.Task, "task", "", "`task` whose models to list; of an unknown one the error names those there are")
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+models.Schema+")")
 	cmd.RunE = func(_ *cobra.Command, args []string) error { return runModels(env, opts, args) }
 	return cmd
@@ -45,7 +45,7 @@ names. What it has not is tried by assay try; docs/models.md says how it was mad
 
 func runModels(env *Env, opts modelsOptions, args []string) error {
 	t := models.Open()
-	aim, release, err := modelsRelease(env, t, "models", opts.Torch)
+	aim, release, err := modelsRelease(env, t, "models", target.Words{Torch: opts.Torch})
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func runModels(env *Env, opts modelsOptions, args []string) error {
 }
 
 // modelsRelease is the release aimed at, and the one of the table that speaks for it.
-func modelsRelease(env *Env, t *models.Table, command, torch string) (target.Aim, string, error) {
-	aim, err := aimAt(env, env.Dir, target.Words{Torch: torch})
+func modelsRelease(env *Env, t *models.Table, command string, words target.Words) (target.Aim, string, error) {
+	aim, err := aimAt(env, env.Dir, words)
 	if err != nil {
 		return aim, "", err
 	}

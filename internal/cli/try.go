@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,8 +40,10 @@ forward and backward: the sum of all floats in its output. Nothing is trained. T
 and what to do; a model that fails is tried on the CPU as well, and where an operator is missing also with the CPU fallback.
 
 --all tries every model of a package: those that its list_models() names (torchvision, timm); else each torch.nn.Module, class of one, and
-function annotated to return one, that can be built without arguments; of a Python file, every function without arguments. A function may
-return a model and its inputs. Each model has a process of its own. Inputs of torchvision's, timm's and transformers' models are known.
+function annotated to return one, that can be built without arguments; of a Python file, every function without arguments. Classes without a
+forward of their own, losses, and those that methods of another class name are parts and no models. A function may return a model and
+its inputs. Each model has a process of its own, and its line is printed when it is done (with --json on standard error): an interrupt
+ends with what is known so far. Inputs of torchvision's, timm's and transformers' models are known.
 
 --input NAME:SHAPE:TYPE, once for each: 1,3,224,224 is float32; ids:8x128 is int64, as for names that end in ids, mask, labels or target;
 x:2,3:float16 names a type; batch.ids:8x128 is the key ids of a dictionary named batch. A name that forward has is given by name. FILE.py:NAME
@@ -99,6 +104,15 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 			return fault.Exit(err, fault.Usage)
 		}
 	}
+	if opts.all { // what was printed stands; what an interrupt finds done is told as a whole
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		o.Lines = env.Stdout
+		if opts.json {
+			o.Lines = env.Stderr
+		}
+	}
 	result, err := attempt.Run(ctx, o)
 	if err != nil {
 		return err
@@ -110,6 +124,9 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 		if err == nil && o.Double != nil {
 			err = sayAim(env.Stdout, env, o.Double.Aim)
 		}
+	}
+	if result.Stopped != "" && err == nil {
+		return fmt.Errorf("try %s: stopped %s", o.Name, result.Stopped)
 	}
 	if s := result.Status(); err == nil && s != fault.OK {
 		return status(s)

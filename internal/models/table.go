@@ -236,7 +236,8 @@ func (t *Table) Write(w io.Writer) error {
 		row("limit", strconv.Itoa(l.GiB), strconv.Itoa(l.MacOS), strconv.FormatInt(l.Bytes, 10), l.Known)
 	}
 	for _, m := range t.Models {
-		row("model", m.Name, m.Task, m.Family, m.Package, m.Input, strconv.FormatInt(m.Parameters, 10), m.Carried, m.CPU)
+		row("model", m.Name, m.Task, m.Family, m.Package, m.Input, strconv.FormatInt(m.Parameters, 10), m.Carried,
+			m.CPU)
 		for _, p := range m.Peaks {
 			bytes := ""
 			if p.Bytes > 0 {

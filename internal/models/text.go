@@ -60,8 +60,8 @@ func (t *Table) JSON(w io.Writer, torch, why string, answers []Answer) error {
 	r := Record{Schema, torch, why, "rehearsed", t.Made, t.Releases, []RecordModel{}}
 	for _, a := range answers {
 		m := a.Model
-		one := RecordModel{m.Name, m.Task, m.Family, m.Package, m.Input, m.Carried, m.Parameters, a.State, a.Why, a.Since, a.Later,
-			nil, append([]string{}, a.Facts...), append([]string{}, a.Perhaps...), m.Spans, m.CPU}
+		one := RecordModel{m.Name, m.Task, m.Family, m.Package, m.Input, m.Carried, m.Parameters, a.State, a.Why,
+			a.Since, a.Later, nil, append([]string{}, a.Facts...), append([]string{}, a.Perhaps...), m.Spans, m.CPU}
 		for _, p := range m.Peaks {
 			peak := RecordPeak{Batch: p.Batch, Why: p.Why}
 			if p.Bytes > 0 {
@@ -97,7 +97,8 @@ func (t *Table) List(w io.Writer, torch string, answers []Answer, width int) err
 	for _, a := range answers {
 		name, state = max(name, len(a.Model.Name)), max(state, len(a.State))
 	}
-	fmt.Fprintf(&b, "%-*s  %-*s  %8s  %9s  %9s  %s\n", name, "model", state, "torch "+torch, "weights", "batch 1", "batch 8", "why")
+	fmt.Fprintf(&b, "%-*s  %-*s  %8s  %9s  %9s  %s\n", name, "model", state, "torch "+torch, "weights", "batch 1",
+		"batch 8", "why")
 	counts := map[string]int{}
 	for _, a := range answers {
 		counts[a.State]++
@@ -105,8 +106,9 @@ func (t *Table) List(w io.Writer, torch string, answers []Answer, width int) err
 		if a.Later != "" {
 			why = strings.TrimPrefix(why+"; runs in "+a.Later, "; ")
 		}
-		line := fmt.Sprintf("%-*s  %-*s  %8s  %9s  %9s  %s", name, a.Model.Name, state, a.State, millions(a.Model.Parameters),
-			a.Model.peak(1), a.Model.peak(8), text.Short(why, max(width, 120)-name-state-36))
+		line := fmt.Sprintf("%-*s  %-*s  %8s  %9s  %9s  %s", name, a.Model.Name, state, a.State,
+			millions(a.Model.Parameters), a.Model.peak(1), a.Model.peak(8),
+			text.Short(why, max(width, 120)-name-state-36))
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	var said []string
@@ -115,7 +117,8 @@ func (t *Table) List(w io.Writer, torch string, answers []Answer, width int) err
 			said = append(said, fmt.Sprintf("%d %s", counts[s], s))
 		}
 	}
-	b.WriteString("\n" + text.Wrapped(fmt.Sprintf("%d models: %s; %s.", len(answers), strings.Join(said, ", "), t.how()), "", "  ", width))
+	sum := fmt.Sprintf("%d models: %s; %s.", len(answers), strings.Join(said, ", "), t.how())
+	b.WriteString("\n" + text.Wrapped(sum, "", "  ", width))
 	_, err := io.WriteString(w, text.Lines(b.String()))
 	return err
 }
@@ -141,7 +144,8 @@ func (t *Table) Full(w io.Writer, a Answer, width int) error {
 			b.WriteString(text.Wrapped(said, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width))
 		}
 	}
-	row("is", fmt.Sprintf("%s of %s, for %s; %s parameters; %s a row", m.Family, m.Package, m.Task, millions(m.Parameters), m.Input))
+	row("is", fmt.Sprintf("%s of %s, for %s; %s parameters; %s a row", m.Family, m.Package, m.Task,
+		millions(m.Parameters), m.Input))
 	row("why", a.Why)
 	if a.Later != "" {
 		row("runs", "from torch "+a.Later)
@@ -158,7 +162,8 @@ func (t *Table) Full(w io.Writer, a Answer, width int) error {
 		if p.Bytes > 0 {
 			said = unit.Bytes(float64(p.Bytes))
 		}
-		row(fmt.Sprintf("batch %d", p.Batch), said+", two steps of AdamW in float32 on torch "+t.Releases[len(t.Releases)-1])
+		newest := t.Releases[len(t.Releases)-1]
+		row(fmt.Sprintf("batch %d", p.Batch), said+", two steps of AdamW in float32 on torch "+newest)
 	}
 	for _, name := range a.Facts {
 		if f := facts.Load().Fact(name); f != nil {
@@ -166,7 +171,8 @@ func (t *Table) Full(w io.Writer, a Answer, width int) error {
 		}
 	}
 	if n := len(a.Perhaps); n > 0 {
-		row("perhaps", fmt.Sprintf("known wrong results that one call does not tell (%d): %s", n, strings.Join(a.Perhaps, ", ")))
+		row("perhaps", fmt.Sprintf("known wrong results that one call does not tell (%d): %s", n,
+			strings.Join(a.Perhaps, ", ")))
 	}
 	if m.CPU != "" {
 		row("CPU", m.CPU)
@@ -182,8 +188,9 @@ func (t *Table) Full(w io.Writer, a Answer, width int) error {
 // Text writes the advice.
 func (a *Advice) Text(w io.Writer, width int) error {
 	var b strings.Builder
-	b.WriteString(text.Wrapped(fmt.Sprintf("%s on a Mac with %d GiB under macOS %d, torch %s; Metal recommends a working set of %s there (%s)",
-		a.Task, a.Limit.GiB, a.Limit.MacOS, a.Torch, unit.Bytes(float64(a.Limit.Bytes)), a.Limit.Known), "", "  ", width))
+	head := fmt.Sprintf("%s on a Mac with %d GiB under macOS %d, torch %s; Metal recommends a working set of %s there (%s)",
+		a.Task, a.Limit.GiB, a.Limit.MacOS, a.Torch, unit.Bytes(float64(a.Limit.Bytes)), a.Limit.Known)
+	b.WriteString(text.Wrapped(head, "", "  ", width))
 	for i, m := range a.List {
 		fmt.Fprintf(&b, "\n%d  %s  %s of %s, %s parameters\n", i+1, m.Name, m.Family, m.Package, millions(m.Parameters))
 		for _, r := range m.Reasons {
@@ -194,7 +201,8 @@ func (a *Advice) Text(w io.Writer, width int) error {
 		b.WriteString("\nnone of the table's does\n")
 	}
 	if len(a.Also) > 0 {
-		b.WriteString("\n" + text.Wrapped("as well, of the same families or after these: "+strings.Join(a.Also, ", "), "", "  ", width))
+		also := "as well, of the same families or after these: " + strings.Join(a.Also, ", ")
+		b.WriteString("\n" + text.Wrapped(also, "", "  ", width))
 	}
 	if len(a.LeftOut) > 0 {
 		b.WriteString("\nleft out\n")
@@ -202,8 +210,9 @@ func (a *Advice) Text(w io.Writer, width int) error {
 			b.WriteString(text.Wrapped(l.Name+": "+l.Why, "  ", "    ", width))
 		}
 	}
-	b.WriteString("\n" + text.Wrapped("in the order of: runs without a detour, for how many releases, least memory. Not known here: "+
-		strings.Join(a.Unknown, "; ")+".", "", "  ", width))
+	end := "in the order of: state, the batch that fits, since when, least memory. Not known here: " +
+		strings.Join(a.Unknown, "; ") + "."
+	b.WriteString("\n" + text.Wrapped(end, "", "  ", width))
 	_, err := io.WriteString(w, text.Lines(b.String()))
 	return err
 }

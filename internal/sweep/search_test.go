@@ -189,10 +189,10 @@ func TestSearchOnARecordedSweep(t *testing.T) {
 				r := Reading{Batch: step.Batch, Fits: step.Batch <= 153, Limit: told}
 				if r.Fits {
 					r.Live = at(step.Batch, 1)
-				r.Peak = max(at(step.Batch, 2), 1.3*r.Live)
-				if step.Batch > 99 {
-					r.Peak = at(step.Batch, 2)
-				}
+					r.Peak = max(at(step.Batch, 2), 1.3*r.Live)
+					if step.Batch > 99 {
+						r.Peak = at(step.Batch, 2)
+					}
 				} else {
 					r.Limit = 3 * gib
 				}

@@ -2,9 +2,8 @@
 //
 //	go run ./tools/models --python PYTHON [--table PATH] [NAME …]
 //
-// PYTHON has torch, torchvision and the packages that zoo.py builds models of; one that is missing is left out, and said
-// so. The models of zoo.py are rehearsed by rehearse.py on doubles of all releases that
-// the atlas has. The table is written
+// PYTHON has torch, torchvision and the packages that zoo.py builds models of; one that is missing is left out, and
+// said so. The models are rehearsed by rehearse.py on doubles of all releases that the atlas has. The table is written
 // after each model, whole: what was stopped goes on where it was, and a model that stands in it is not tried again
 // unless it is named. Where the versions of packages differ from those that the table names, nothing is done.
 package main

@@ -182,7 +182,6 @@ def face(name, task, family, classes, settings, inputs, says, carry=ZEROS, fit=N
             fit(config)
         if hasattr(config, "use_cache"):
             config.use_cache = False
-        config._attn_implementation = "sdpa" if getattr(transformers, classes[1])._supports_sdpa else "eager"
         return Trained(getattr(transformers, classes[1])(config), own)
     add(name, task, family, "transformers", build, inputs, says, carry)
 

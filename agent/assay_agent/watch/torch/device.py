@@ -41,13 +41,17 @@ def _cuda(torch):
         if not cuda.is_current_stream_capturing():  # a graph, which waiting would spoil
             wait()
 
-    total = cuda.get_device_properties(cuda.current_device()).total_memory
+    limit = cuda.get_device_properties(cuda.current_device()).total_memory, "torch.cuda.get_device_properties"
+    part = getattr(cuda, "get_per_process_memory_fraction", None)
+    part = part() if part else 1.0
+    if 0 < part < 1:  # the script has given itself less
+        limit = int(part * limit[0]), "torch.cuda.set_per_process_memory_fraction"
     return Device(
         "cuda",
         cuda.get_device_name(),
         synchronize,
         _cuda_account(torch),
-        (total, "torch.cuda.get_device_properties"),
+        limit,
         lambda: (cuda.max_memory_allocated(), cuda.max_memory_reserved(), "torch.cuda.max_memory_allocated"),
     )
 
