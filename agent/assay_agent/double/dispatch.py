@@ -28,6 +28,7 @@ from .operators import COMPOSED, NATIVE, NO_STUB, MISSING, UNKNOWN, Operator, Wh
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 _Tensor = torch.Tensor
+_STRIDED = torch.strided
 _WITHOUT_DISPATCH = torch.Tensor.__torch_dispatch__  # what stands for __torch_dispatch__ in classes that have none
 
 WIDE = (torch.float64, torch.complex128)  # MPS has them not: operators composed in C++ take narrower ones there
@@ -129,13 +130,15 @@ def tensors_of(args, kwargs, found):
 
 
 def nbytes_of(tensors):
-    """Bytes that tensors show, each once; of one that shows places of its storage several times those of the storage."""
+    """Bytes that dense tensors show, each once; of one that shows places of its storage several times those of the
+    storage. Others (sparse, nested) are not counted."""
     total = 0
     for t in tensors:
-        nbytes = t.numel() * t.element_size()
-        if t.layout is torch.strided and not t.is_contiguous():
-            nbytes = min(nbytes, t.untyped_storage().nbytes())
-        total += nbytes
+        if t.layout is _STRIDED:
+            try:
+                total += t.nbytes if t.is_contiguous() else min(t.nbytes, t.untyped_storage().nbytes())
+            except (NotImplementedError, RuntimeError):  # a nested one, or one of torch.func
+                pass
     return total
 
 
@@ -577,7 +580,8 @@ class Dispatch:
             counts.wrong_ns += spent
             counts.wrong_flops += flops
         if not op.view:
-            counts.nbytes += nbytes_of(tensors) + nbytes_of(tensors_of((out,), None, []))
+            made = (out,) if isinstance(out, _Tensor) else tensors_of((out,), None, [])
+            counts.nbytes += nbytes_of(tensors) + nbytes_of(made)
         if fell is not None:
             fell.ns += spent
             fell.nbytes += sum(t.numel() * t.element_size() for t in tensors)
