@@ -483,3 +483,20 @@ def test_batch_in_a_rehearsal(watch, double_settings):
         print(len(x))
     """, on="double", double=double_settings(), levers={"batch": 50})
     assert seen.printed == ["50", "50"] and seen.one("lever")["to"] == 50
+
+
+def test_accumulation_without_values(watch, double_settings):
+    """In a rehearsal that computes shapes alone the loss has no values that could be asked; the batches are what counts there."""
+    seen = watch(HEAD + """
+    model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Linear(16, 3)).to("mps")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x, y in DataLoader(data, batch_size=50, shuffle=True):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x.to("mps")), y.to("mps")).backward()
+        optimizer.step()
+        print(len(x))
+    """, on="double", double=double_settings(shape_only=True), levers={"accumulate": 2})
+    told = seen.one("lever")
+    assert seen.printed == ["25"] * 4 and told["done"] and told["from"] == 50 and told["to"] == 25
+    assert told["note"] == ("batch normalisation sees the rows of a part at a time; "
+                            "whether the loss leaves rows out is not known without values")

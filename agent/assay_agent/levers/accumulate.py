@@ -10,7 +10,7 @@ import functools
 import sys
 import weakref
 
-from .. import guest
+from .. import guest, wire
 from . import frameworks, loaders, missed, models, tell
 
 _parts = 1
@@ -230,9 +230,14 @@ _LINEAR = ("AddBackward0", "SubBackward0", "NegBackward0", "MulBackward0", "DivB
            "SqueezeBackward0", "ViewBackward0", "UnsafeViewBackward0")
 
 
+def _valueless():
+    """Whether this is a rehearsal that computes no values."""
+    return bool((wire.config.get("double") or {}).get("shape_only"))
+
+
 def _counts_all(node):
     """Whether a cross-entropy counts each of its targets once. Asked of the loop's first batch alone: the answer is a number on the device."""
-    if _led is None or _led.told or _led.at:
+    if _led is None or _led.told or _led.at or _valueless():
         return True
     try:
         return float(node._saved_total_weight) == node._saved_target.numel()
@@ -287,8 +292,10 @@ def _skips_step(optimizer, *args, **kwargs):
                     led.first = p, p.grad
     elif not led.told:
         led.told = True
-        note = "batch normalisation sees the rows of a part at a time" if _normalises else ""
-        tell("accumulate", True, **{"where": loaders.named(led.made), "from": led.rows, "to": led.rows // _parts, "note": note})
+        notes = ["batch normalisation sees the rows of a part at a time"] if _normalises else []
+        if _valueless():
+            notes.append("whether the loss leaves rows out is not known without values")
+        tell("accumulate", True, **{"where": loaders.named(led.made), "from": led.rows, "to": led.rows // _parts, "note": "; ".join(notes)})
     return led.open
 
 
