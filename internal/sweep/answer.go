@@ -265,6 +265,9 @@ func beside(plain, t *Trial, timed bool) Bought {
 	b := Bought{Remedy: t.Remedy, Number: t.Number}
 	if t.Ending != EndedWell {
 		b.Text = string(t.Ending) + ": " + t.Text
+		if t.Ending == EndedOtherBatch {
+			b.Text = t.Text
+		}
 		return b
 	}
 	if plain == nil || plain.Ending != EndedWell {
