@@ -250,9 +250,12 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 		seen, err := tryBatch(ctx, env, opts, p, folder, seconds, number, ask)
 		select {
 		case stopped = <-stop:
-			seen.Interrupted = true
 		default:
+			if seen.Signal == syscall.SIGINT { // it came to the script alone
+				stopped = syscall.SIGINT
+			}
 		}
+		seen.Interrupted = stopped != nil
 		return seen, err
 	}
 	shown, head := env.Path(folder), false

@@ -65,7 +65,7 @@ func (c cell) sayLargest(a *Answer) {
 	m := max(c.Range.Multiple, 1)
 	switch {
 	case len(c.trials) == 0:
-		a.LargestText = "no trial was made"
+		a.LargestText = "no trial came to its end"
 		return
 	case a.Largest == 0 && a.Fails > 0:
 		a.LargestText = fmt.Sprintf("no batch from %d on fits", max(c.Range.From, 1))
@@ -265,6 +265,9 @@ func beside(plain, t *Trial, timed bool) Bought {
 	b := Bought{Remedy: t.Remedy, Number: t.Number}
 	if t.Ending != EndedWell {
 		b.Text = string(t.Ending) + ": " + t.Text
+		if t.Ending == EndedOtherBatch {
+			b.Text = t.Text
+		}
 		return b
 	}
 	if plain == nil || plain.Ending != EndedWell {

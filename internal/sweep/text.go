@@ -179,8 +179,11 @@ func (x Bought) LossText() string {
 	case x.Loss != nil:
 		text = fmt.Sprintf("differs by %s at most in %d steps", unit.Format(*x.Loss, "ratio"), x.Losses)
 	}
-	if x.Text != "" {
-		text += "; " + x.Text
+	switch {
+	case x.Text == "":
+		return text
+	case x.Memory == nil && x.Loss == nil: // it was no trial to compare with
+		return x.Text
 	}
-	return text
+	return text + "; " + x.Text
 }

@@ -120,11 +120,11 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 	if t.Ending != EndedWell {
 		return t
 	}
-	if text := t.otherBatch(run); text != "" {
+	if text := t.unchanged(byAgent); text != "" {
 		t.Ending, t.Text = EndedOtherBatch, text
 		return t
 	}
-	if text := t.unchanged(byAgent); text != "" {
+	if text := t.otherBatch(run); text != "" {
 		t.Ending, t.Text = EndedOtherBatch, text
 		return t
 	}
