@@ -20,6 +20,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/fit"
+	"assay/internal/pace"
 	"assay/internal/probe"
 	"assay/internal/python"
 	"assay/internal/target"
@@ -200,10 +201,21 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 		if err := f.smaller(ctx, &j, chip, first); err != nil {
 			return err
 		}
-		// The step's time as a band goes here, once there is a room for it: j.Step, from run and chip.
+		if j.Answer == fit.Fits || j.Answer == fit.TooClose { // one that does not fit has no pace
+			j.Step = stepOf(run, chip)
+		}
 		f.result.Chips = append(f.result.Chips, j)
 	}
 	return nil
+}
+
+// stepOf predicts a step's time on a chip by what was rehearsed.
+func stepOf(run *evidence.Run, chip target.Chip) *fit.Step {
+	band, err := pace.Of(run, chip)
+	if err != nil {
+		return &fit.Step{Why: err.Error()}
+	}
+	return &fit.Step{Low: &band.Low, Mid: &band.Mid, High: &band.High, Basis: band.Basis, Why: band.Why}
 }
 
 // maxSmaller is how many smaller batches are rehearsed for a chip: the predicted one, and one more where that was not
