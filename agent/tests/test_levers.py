@@ -4,6 +4,12 @@ import pytest
 
 pytest.importorskip("torch")
 
+
+def full(*values):
+    """A case that the short set leaves out."""
+    return pytest.param(*values, marks=pytest.mark.full_set)
+
+
 HEAD = """
     import torch
     from torch import nn
@@ -74,10 +80,10 @@ def test_batch_where_no_loader_shuffles(pull):
 
 @pytest.mark.parametrize("loader, given", [
     ("DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data), 10, True))", [32, 32, 32]),
-    ("DataLoader(data, batch_size=10, sampler=RandomSampler(data), drop_last=True)", [32, 32, 32]),
-    ("DataLoader(data, 10, True, num_workers=1, persistent_workers=True)", [32, 32, 32, 4]),
-    ("DataLoader(Stream(), batch_size=10)", [32, 32, 6]),
-    ("Mine(data, rows=10)", [32, 32, 32, 4]),
+    full("DataLoader(data, batch_size=10, sampler=RandomSampler(data), drop_last=True)", [32, 32, 32]),
+    full("DataLoader(data, 10, True, num_workers=1, persistent_workers=True)", [32, 32, 32, 4]),
+    full("DataLoader(Stream(), batch_size=10)", [32, 32, 6]),
+    full("Mine(data, rows=10)", [32, 32, 32, 4]),
 ])
 def test_batch_of_each_form_of_loader(pull, loader, given):
     seen = pull("""
@@ -97,12 +103,12 @@ def test_batch_of_each_form_of_loader(pull, loader, given):
 
 @pytest.mark.parametrize("loader, given, why", [
     ("DataLoader(data, batch_sampler=Mine())", [3, 3], "its batch sampler, Mine, puts batches together itself"),
-    ("DataLoader(TensorDataset(data.tensors[0].view(10, 10, 4), data.tensors[1].view(10, 10)), batch_size=None)",
+    full("DataLoader(TensorDataset(data.tensors[0].view(10, 10, 4), data.tensors[1].view(10, 10)), batch_size=None)",
      [10] * 10, "batch_size=None: the data set makes its batches itself"),
     ("DataLoader(data, batch_size=10, shuffle=True)", [10] * 10, "the data has 100 rows, fewer than a batch of 128"),
-    ("DataLoader(data, batch_size=10, shuffle=True, drop_last=True)", [10] * 10,
+    full("DataLoader(data, batch_size=10, shuffle=True, drop_last=True)", [10] * 10,
      "the data has 100 rows, fewer than a batch of 128"),
-    ("[data[:7], data[:9]]", [7, 9], "no DataLoader was read with gradients on: the script makes its batches itself, "
+    full("[data[:7], data[:9]]", [7, 9], "no DataLoader was read with gradients on: the script makes its batches itself, "
                                      "or did not come to train"),
 ])
 def test_batch_that_cannot_be_changed(pull, loader, given, why):
@@ -199,14 +205,14 @@ def test_checkpointing_keeps_less(pull):
 
 
 @pytest.mark.parametrize("remedy, code, why", [
-    ("checkpoint", "train(DataLoader(data, 10), [])", "it has no repeated blocks: no two modules of one class that have modules of their own"),
-    ("channels_last", "train(DataLoader(data, 10), [])", "it has no weight of four dimensions: no 2-D convolution"),
-    ("autocast", "model.double(); model(data.tensors[0].double())", "its parameters are float64"),
+    full("checkpoint", "train(DataLoader(data, 10), [])", "it has no repeated blocks: no two modules of one class that have modules of their own"),
+    full("channels_last", "train(DataLoader(data, 10), [])", "it has no weight of four dimensions: no 2-D convolution"),
+    full("autocast", "model.double(); model(data.tensors[0].double())", "its parameters are float64"),
     ("autocast", """
     with torch.autocast("cpu"):
         model(data.tensors[0])""", "the script has autocast on already"),
     ("autocast", "test(DataLoader(data, 10), [])", "no model was called with gradients on"),
-    ("foreach_off", "torch.optim.LBFGS(model.parameters())", "it has no option foreach"),
+    full("foreach_off", "torch.optim.LBFGS(model.parameters())", "it has no option foreach"),
     ("magic", "pass", "there is no remedy of that name"),
 ])
 def test_remedies_that_find_nothing(pull, remedy, code, why):
@@ -310,9 +316,9 @@ PLAIN = {"optimizer": "SGD(model.parameters(), 0.5, momentum=0.9)", "loader": "b
 
 
 @pytest.mark.parametrize("how", [
-    {}, {"optimizer": "AdamW(model.parameters(), 0.01)"}, {"loader": "batch_size=32, shuffle=True, drop_last=True"},
-    {"loader": "batch_size=32"}, {"clip": "nn.utils.clip_grad_norm_(model.parameters(), 0.1)"},
-    {"also": " * 0.5 + (model(x) ** 2).mean()"},
+    full({}), full({"optimizer": "AdamW(model.parameters(), 0.01)"}), full({"loader": "batch_size=32, shuffle=True, drop_last=True"}),
+    full({"loader": "batch_size=32"}), {"clip": "nn.utils.clip_grad_norm_(model.parameters(), 0.1)"},
+    full({"also": " * 0.5 + (model(x) ** 2).mean()"}),
 ], ids=str)
 def test_accumulated_updates_are_those_of_the_whole_batch(pull, how):
     """Weights after two epochs, the last batch of each being a part, to rounding."""
@@ -324,6 +330,7 @@ def test_accumulated_updates_are_those_of_the_whole_batch(pull, how):
     assert len(seen.column("number")) == len(plain.column("number")), "a step of the evidence is an update"
 
 
+@pytest.mark.full_set
 def test_accumulation_of_another_batch(pull):
     seen = pull(LOOP % PLAIN, batch=40, accumulate=2)
     assert seen.printed[0] == "200 20"
@@ -334,15 +341,15 @@ def test_accumulation_of_another_batch(pull):
 @pytest.mark.parametrize("how, why", [
     ({"loader": "batch_size=30"}, "a batch of 30 rows has no 4 equal parts"),
     ({"also": " + model[0].weight.pow(2).sum()"}, "it is not known that the loss is a mean over the rows (SumBackward0)"),
-    ({"also": "; loss = nn.functional.cross_entropy(model(x), y, reduction='sum')"},
+    full({"also": "; loss = nn.functional.cross_entropy(model(x), y, reduction='sum')"},
      "it is not known that the loss is a mean over the rows (NllLossBackward0)"),
-    ({"also": "; loss = nn.functional.cross_entropy(model(x), y, ignore_index=0)"},
+    full({"also": "; loss = nn.functional.cross_entropy(model(x), y, ignore_index=0)"},
      "its loss leaves rows out or weighs classes, so that the batches' means are not that of all"),
     ({"clip": "optimizer.step(lambda: None); continue"}, "the optimizer's step calls a closure"),
-    ({"clip": "torch.optim.SGD(model.parameters(), 0).step()"}, "several optimizers step"),
-    ({"clip": "nn.functional.cross_entropy(model(x), y).backward()"},
+    full({"clip": "torch.optim.SGD(model.parameters(), 0).step()"}, "several optimizers step"),
+    full({"clip": "nn.functional.cross_entropy(model(x), y).backward()"},
      "several backward passes make one step: the script accumulates by itself"),
-    ({"clip": "optimizer.step(); [setattr(p, 'grad', torch.ones_like(p)) for p in model.parameters()]"},
+    full({"clip": "optimizer.step(); [setattr(p, 'grad', torch.ones_like(p)) for p in model.parameters()]"},
      "steps and backward passes do not alternate"),
 ], ids=str)
 def test_accumulation_that_would_not_be_right(pull, how, why):
@@ -386,10 +393,10 @@ def test_the_longest_rows_come_first(pull):
 
 @pytest.mark.parametrize("loader, why", [
     ("DataLoader(Stream(), batch_size=4)", "the data set gives its rows in an order of its own"),
-    ("DataLoader(data, batch_sampler=[[0, 1], [2, 3]])", "its batch sampler, list, puts batches together itself"),
+    full("DataLoader(data, batch_sampler=[[0, 1], [2, 3]])", "its batch sampler, list, puts batches together itself"),
     ("DataLoader(data, batch_size=4, sampler=RandomSampler(data, replacement=True, num_samples=10**12))",
      "how many rows a pass draws is not known, or it draws without end"),
-    ("DataLoader(Broken(), batch_size=4)", "the data set could not be asked for its rows: KeyError('x')"),
+    full("DataLoader(Broken(), batch_size=4)", "the data set could not be asked for its rows: KeyError('x')"),
 ])
 def test_the_longest_that_cannot_be_found(pull, loader, why):
     seen = pull("""
@@ -408,6 +415,71 @@ def test_the_longest_that_cannot_be_found(pull, loader, why):
     assert seen.levers == [{"lever": "longest", "done": False, "why": why}]
 
 
+@pytest.mark.full_set
 def test_rows_of_one_length(pull):
     seen = pull("train(DataLoader(data, batch_size=10, shuffle=True), [])".join(["\n    ", ""]), longest=True)
     assert seen.levers == [{"lever": "longest", "done": True, "from": 4, "to": 4, "note": "all rows have one length"}]
+
+
+def test_out_of_memory_that_is_caught(watch):
+    """PyTorch's own text, raised in a model and in backward; what passes through several calls counts once."""
+    seen = watch(HEAD + """
+    class Net(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.n, self.inside = n, nn.Linear(4, 3)
+        def forward(self, x):
+            torch.empty(self.n)
+            return self.inside(x)
+    for step in range(3):
+        try:
+            nn.Sequential(Net(1 << 50))(data.tensors[0])
+        except RuntimeError as error:
+            text = str(error)
+    try:
+        Net(-1)(data.tensors[0])  # another error
+    except RuntimeError:
+        pass
+    x = model(data.tensors[0]).sum()
+    x.register_hook(lambda g: torch.empty(1 << 50))
+    try:
+        x.backward()
+    except RuntimeError:
+        pass
+    print(text)
+    """)
+    told = {(e["where"].rpartition(":")[2], e["text"]): e["count"] for e in seen.all("out_of_memory")}
+    assert sorted(told.values()) == [1, 3] and {text for _, text in told} == set(seen.printed)
+
+
+@pytest.mark.parametrize("release, where, note", [
+    pytest.param("2.0.1", None, None, marks=pytest.mark.full_set),
+    pytest.param("2.5.1", "float16", "float16 without a GradScaler: small gradients become 0", marks=pytest.mark.full_set),
+    ("2.8.0", "bfloat16", None),
+])
+def test_remedies_on_the_double(watch, double_settings, release, where, note):
+    """What autocast takes on MPS goes by the release; checkpointing leaves losses equal there, random numbers of MPS's own generator included."""
+    code = BLOCKS.replace("print(type", "#").replace("model = Net()", "model = Net().to('mps')").replace(
+        "data.tensors[0]", "data.tensors[0].to('mps')").replace("data.tensors[1]", "data.tensors[1].to('mps')").replace(
+        "AdamW", "SGD")
+    double = double_settings(release)
+    plain = watch(HEAD + code, on="double", double=double)
+    seen = watch(HEAD + code, on="double", double=double, levers={"remedies": ["checkpoint"]})
+    assert seen.printed == plain.printed and seen.one("lever")["done"], seen.all("lever")
+    cast = watch(HEAD + code, on="double", double=double, levers={"remedies": ["autocast"]}).one("lever")
+    if where is None:
+        assert not cast["done"] and cast["why"]
+    else:
+        assert cast["done"] and cast["where"] == "Net: forward in " + where and cast.get("note") == note
+
+
+@pytest.mark.full_set
+def test_batch_in_a_rehearsal(watch, double_settings):
+    seen = watch(HEAD + """
+    model.to("mps")
+    for x, y in DataLoader(data, batch_size=10, shuffle=True):
+        nn.functional.cross_entropy(model(x.to("mps")), y.to("mps")).backward()
+        optimizer.step()
+        print(len(x))
+    """, on="double", double=double_settings(), levers={"batch": 50})
+    assert seen.printed == ["50", "50"] and seen.one("lever")["to"] == 50

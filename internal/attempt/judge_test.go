@@ -175,7 +175,7 @@ func TestAsksForValues(t *testing.T) {
 		told("A"): false, told("A", `"stand_ins":0`, `"stand_ins":1`): true,
 		raised("A", "", "x"): true, at("backward", raised("A", "", "x")): true,
 		at("build", raised("A", "", "x")): false, at("move", raised("A", "", "x")): false,
-		raised("A", "crash", "x"): false,
+		raised("A", "crash", "x"):                 false,
 		refusedBy("aten::nonzero", "values", "x"): true, refusedBy("aten::mm", "dtype", "x"): false,
 	} {
 		if got := answered(t, line).asksForValues(); got != want {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -215,7 +216,8 @@ func stepOf(run *evidence.Run, chip target.Chip) *fit.Step {
 	if err != nil {
 		return &fit.Step{Why: err.Error()}
 	}
-	return &fit.Step{Low: &band.Low, Mid: &band.Mid, High: &band.High, Basis: band.Basis, Why: band.Why}
+	return &fit.Step{Low: &band.Low, Mid: &band.Mid, High: &band.High, Basis: band.Basis, Why: band.Why,
+		Held: band.Coverage.Held, Figures: band.Coverage.Figures, Unknown: band.Unknown}
 }
 
 // maxSmaller is how many smaller batches are rehearsed for a chip: the predicted one, and one more where that was not

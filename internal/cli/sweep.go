@@ -57,19 +57,24 @@ func newSweepCommand(env *Env) *cobra.Command {
 		Use:   "sweep [flags] -- COMMAND [ARG…]",
 		Short: "Find the largest batch that trains, and from which on more rows buy nothing",
 		Long: `Runs COMMAND again and again for a few steps with another batch each time, and answers with three: the largest that fits, the knee (the
-smallest from which on throughput is within 5 % of the best), and a recommended one, with a margin made of what the peak was seen to vary.
+smallest from which on throughput is within 5 % of the best), and a recommended one,
+	with a margin made of what the peak was seen to vary.
 
-Each {} in COMMAND becomes the batch: --batch {}, or batch={} for Hydra. With --set-env BATCH it is that variable's value. Without either the agent sets
+Each {} in COMMAND becomes the batch: --batch {},
+	or batch={} for Hydra. With --set-env BATCH it is that variable's value. Without either the agent sets
 the batch of the loader that trains, in the script as it is. A trial counts only where the steps had the batch that was asked for, and nothing
 ran out of memory on the way, whether the script went on or not.
 
 Each trial is a run of its own, below the folder of the sweep. What was tried is kept when it has ended: the same command again goes on
 where it was stopped. A crash that is no want of memory ends the search.
 
---grid workers=0,2,4 searches for each value of a second placeholder, {workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
-once with each remedy that the agent can switch on, and says what each buys in memory, costs in time, and changes in the loss.
+--grid workers=0,2,4 searches for each value of a second placeholder,
+	{workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
+once with each remedy that the agent can switch on, and says what each buys in memory, costs in time,
+	and changes in the loss.
 
-Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, or no time left), 1 where a trial
+Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped,
+	or no time left), 1 where a trial
 failed otherwise, 2 where the command line is wrong.`,
 		Example: `  assay sweep -- python train.py --batch {}
   assay sweep --set-env BATCH --multiple 8 -- python train.py
@@ -96,7 +101,8 @@ failed otherwise, 2 where the command line is wrong.`,
 	f.IntVar(&opts.first, "first", 0, "batch to begin with, `rows`; default 8")
 	f.StringVar(&opts.environ, "set-env", "", "environment `variable` that takes the batch")
 	f.StringVar(&opts.grid, "grid", "", "a second parameter and its values: `name=value,value`; {name} in COMMAND becomes each")
-	f.IntVar(&opts.steps, "steps", 0, fmt.Sprintf("training `steps` of a trial; default %d, of a rehearsal %d", trialSteps,
+	f.IntVar(&opts.steps, "steps", 0, fmt.Sprintf("training `steps` of a trial; default %d, of a rehearsal %d",
+		trialSteps,
 		rehearsalSteps))
 	f.StringVar(&opts.forTime, "for", opts.forTime, "end a trial after this `time`")
 	f.StringVar(&opts.limit, "limit", "", "begin no trial after this `time`")
@@ -306,7 +312,8 @@ func sweepStatus(d *sweep.Document, shown string) error {
 			hint := "its run is in " + shown
 			for _, t := range d.Body.Trials {
 				if t.Number == a.Broken && t.Run != "" {
-					hint = "its run is in " + filepath.Join(shown, t.Run) + "; when that is mended, the same command tries it again"
+					hint = "its run is in " + filepath.Join(shown,
+						t.Run) + "; when that is mended, the same command tries it again"
 				}
 				if t.Number == a.Broken && t.Ending == sweep.EndedOtherBatch {
 					hint = "give the batch by {} in the command or by --set-env, where the script takes it"
@@ -473,7 +480,8 @@ func sweepReport(d *sweep.Document) report.Sweep {
 		for _, x := range []struct {
 			name, text string
 			batch      int
-		}{{"largest", strings.TrimSuffix(a.LargestText+". "+a.ProofText, ". "), a.Largest}, {"knee", a.KneeText, a.Knee},
+		}{{"largest", strings.TrimSuffix(a.LargestText+". "+a.ProofText, ". "), a.Largest}, {"knee", a.KneeText,
+			a.Knee},
 			{"recommended", a.RecommendedText, a.Recommended}} {
 			page.Answers = append(page.Answers, report.SweepAnswer{Name: in + x.name, Batch: x.batch, Text: x.text})
 		}
@@ -488,8 +496,10 @@ func sweepReport(d *sweep.Document) report.Sweep {
 		page.Notes = append(page.Notes, "not done: "+d.Body.Stopped)
 	}
 	for _, t := range d.Body.Trials {
-		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: string(t.Ending), Text: t.Text,
-			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Limit: t.Limit, Swap: t.Swap, Why: t.Why, Run: t.Run, Steps: t.Trained}
+		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: string(t.Ending),
+			Text: t.Text,
+			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Limit: t.Limit, Swap: t.Swap, Why: t.Why, Run: t.Run,
+			Steps: t.Trained}
 		if t.Remedy != "" {
 			row.For = t.Remedy
 		}
@@ -499,7 +509,8 @@ func sweepReport(d *sweep.Document) report.Sweep {
 		page.Trials = append(page.Trials, row)
 	}
 	for _, b := range d.Body.Bought {
-		page.Bought = append(page.Bought, report.SweepBought{Remedy: b.Remedy, Memory: b.Memory, Time: b.Time, Loss: b.LossText()})
+		page.Bought = append(page.Bought, report.SweepBought{Remedy: b.Remedy, Memory: b.Memory, Time: b.Time,
+			Loss: b.LossText()})
 	}
 	return page
 }

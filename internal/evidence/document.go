@@ -128,7 +128,9 @@ type RunBody struct {
 	Only      *Only       `json:"only,omitempty"`
 	Compiles  []Compile   `json:"compiles,omitempty"` // where the framework says it: JAX
 	Rehearsal *Rehearsal  `json:"rehearsal,omitempty"`
-	Levers    []Lever     `json:"levers,omitempty"` // of a trial: what was asked for, and what came of it
+	// what was raised for want of memory and seen, whether or not the script caught it
+	OutOfMemory []OutOfMemory `json:"out_of_memory,omitempty"`
+	Levers      []Lever       `json:"levers,omitempty"` // of a trial: what was asked for, and what came of it
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`

@@ -15,3 +15,10 @@ type Lever struct {
 	Why  string `json:"why,omitempty"`  // it was not done
 	Note string `json:"note,omitempty"` // what a reader must know of it, done or not
 }
+
+// OutOfMemory is an exception for want of memory that passed through a call which is watched.
+type OutOfMemory struct {
+	Text  string `json:"text"`
+	Where string `json:"where,omitempty"` // the user's file:line
+	Count int    `json:"count"`
+}

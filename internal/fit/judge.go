@@ -86,6 +86,10 @@ type Step struct {
 	High  *float64       `json:"high,omitempty"`
 	Basis evidence.Basis `json:"basis,omitempty"`
 	Why   string         `json:"why"`
+	// Held of so many published Figures lay in bands made without their source.
+	Held    int      `json:"held,omitempty"`
+	Figures int      `json:"figures,omitempty"`
+	Unknown []string `json:"unknown,omitempty"` // operators of which nothing is known
 }
 
 // Batches are a batch, and the largest that is predicted to fit.

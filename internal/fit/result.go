@@ -109,8 +109,12 @@ func (r *Result) Text(out io.Writer, width int) error {
 				j.Batch.Basis, j.Batch.Why))
 		}
 		if s := j.Step; s != nil && s.Mid != nil {
-			row("a step", fmt.Sprintf("%s to %s, about %s (%s: docs/pace.md)", unit.Seconds(*s.Low),
-				unit.Seconds(*s.High), unit.Seconds(*s.Mid), s.Basis))
+			said := fmt.Sprintf("%s to %s, without loading data (%s; bands so made held %d of %d published steps, their "+
+				"source left out)", unit.Seconds(*s.Low), unit.Seconds(*s.High), s.Basis, s.Held, s.Figures)
+			if len(s.Unknown) > 0 {
+				said += "; nothing is known of " + strings.Join(s.Unknown, ", ")
+			}
+			row("a step", said)
 		} else if s != nil {
 			row("a step", "not known: "+s.Why)
 		}

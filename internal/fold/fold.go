@@ -95,6 +95,7 @@ type process struct {
 	seeds     *seedsEvent
 	settings  []settingsEvent // the first and the last
 	levers    []evidence.Lever
+	exhausted totals[outOfMemoryEvent]
 }
 
 type lossPoint struct {
@@ -437,6 +438,13 @@ func (p *process) add(ev string, line []byte) bool {
 		ok := into(&e)
 		p.settings = append(p.settings[:min(len(p.settings), 1)], e)
 		return ok
+	case "out_of_memory":
+		var e outOfMemoryEvent
+		ok := into(&e)
+		if len(e.Text) <= maxLeverText && len(e.Where) <= maxLeverText && e.Count > 0 {
+			p.exhausted.put(e, e.Text, e.Where)
+		}
+		return ok
 	case "lever":
 		var e leverEvent
 		ok := into(&e)
@@ -641,6 +649,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	}
 	b.target()
 	b.run.Levers = b.levers()
+	b.exhausted()
 	b.loop()
 	b.windows()
 	b.split()

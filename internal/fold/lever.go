@@ -20,6 +20,13 @@ type leverEvent struct {
 	Note  string `json:"note"`
 }
 
+// outOfMemoryEvent is an exception for want of memory; totals so far.
+type outOfMemoryEvent struct {
+	Text  string `json:"text"`
+	Where string `json:"where"`
+	Count int    `json:"count"`
+}
+
 // pulled keeps an answer. One that is too long, or of no lever, is none.
 func (p *process) pulled(e leverEvent) {
 	if e.Lever == "" || len(p.levers) >= maxLevers {
@@ -45,4 +52,15 @@ func (b *builder) levers() []evidence.Lever {
 		}
 	}
 	return b.p.levers
+}
+
+// exhausted lists what was raised for want of memory in any process of the run.
+func (b *builder) exhausted() {
+	for _, c := range b.f.order {
+		for _, e := range b.f.conns[c].exhausted.list {
+			if len(b.run.OutOfMemory) < maxLevers {
+				b.run.OutOfMemory = append(b.run.OutOfMemory, evidence.OutOfMemory(e))
+			}
+		}
+	}
 }

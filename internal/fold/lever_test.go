@@ -34,3 +34,19 @@ func TestLevers(t *testing.T) {
 		t.Errorf("%d answers kept", len(got))
 	}
 }
+
+// TestOutOfMemory: what was raised stands in the evidence by text and line, totals as they were told last.
+func TestOutOfMemory(t *testing.T) {
+	s := newStream()
+	for n := range 3 {
+		s.send(1, map[string]any{"ev": "out_of_memory", "text": "MPS backend out of memory", "where": "/p/t.py:3",
+			"count": n + 1})
+	}
+	s.send(2, map[string]any{"ev": "out_of_memory", "text": "CUDA out of memory", "where": "", "count": 1})
+	s.send(2, map[string]any{"ev": "out_of_memory", "text": strings.Repeat("x", 3000), "count": 1})
+	want := []evidence.OutOfMemory{{Text: "MPS backend out of memory", Where: "/p/t.py:3", Count: 3},
+		{Text: "CUDA out of memory", Count: 1}}
+	if got := s.f.Finish().OutOfMemory; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -61,6 +61,9 @@ func TestBandByHand(t *testing.T) {
 	if !near(b.Low, 0.8*0.4+1e-3) || !near(b.Mid, 0.4+1e-3) || !near(b.High, 1.6*0.4+1e-3) {
 		t.Errorf("band %v to %v to %v, want 0.321, 0.401, 0.641", b.Low, b.Mid, b.High)
 	}
+	if got := b.Coverage.String(); got != "such a band held 4 of 5 published steps that it was not made from" {
+		t.Errorf("coverage: %q", got)
+	}
 	if b.Basis != evidence.Predicted {
 		t.Errorf("basis %q: a band is predicted", b.Basis)
 	}
@@ -85,6 +88,14 @@ func TestLaunchingBounds(t *testing.T) {
 	}
 	if !strings.Contains(b.Why, "launching: 1000 kernels a step") {
 		t.Errorf("why: %q", b.Why)
+	}
+	// of which nothing is published on later chips
+	const later = "starting kernels as on chips up to the M3: later ones are faster"
+	if slices.Contains(b.Assumed, later) {
+		t.Errorf("an M1: %v", b.Assumed)
+	}
+	if b, err = byHand().of(run, chipNamed(t, "m4-16gb")); err != nil || !slices.Contains(b.Assumed, later) {
+		t.Errorf("an M4: %v, %v; want %q", b.Assumed, err, later)
 	}
 }
 
@@ -120,6 +131,19 @@ func TestUnknownWidensAndIsNamed(t *testing.T) {
 			t.Errorf("%s: %v to %v, unknown %v; want 0.16 to 0.352 and its name", unknown.Operator, b.Low, b.High,
 				b.Unknown)
 		}
+	}
+}
+
+// Steps are counted by their numbers, for the series of a long run lists some of them, or by the windows.
+func TestStepsOf(t *testing.T) {
+	run := &evidence.Run{}
+	run.Steps.Number, run.Steps.Thin = []int{1, 11, 21}, 10
+	if got := stepsOf(run); got != 21 {
+		t.Errorf("of a thinned series that ends at 21: %d", got)
+	}
+	run.Windows = []evidence.Window{{Name: "steady", First: 2, Last: 30}}
+	if got := stepsOf(run); got != 30 {
+		t.Errorf("of a window that ends at 30: %d", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // Rates are a chip's figures: FP32 operations a second, and bytes a second of its memory.
 type Rates struct {
 	FLOPS, Bytes float64
+	Generation   int    // of the chip: 3 of an M3 Max
 	Assumed      string // what of it is not the chip's own figure; "" where all is
 }
 
@@ -33,7 +34,7 @@ func RatesOf(chip target.Chip) (Rates, error) {
 	if part.Bandwidth == 0 {
 		return Rates{}, unknownRate(part, "the bandwidth of its memory")
 	}
-	r := Rates{FLOPS: part.TFLOPS * 1e12, Bytes: part.Bandwidth * 1e9}
+	r := Rates{FLOPS: part.TFLOPS * 1e12, Bytes: part.Bandwidth * 1e9, Generation: part.Generation}
 	if r.FLOPS != 0 {
 		return r, nil
 	}
@@ -93,8 +94,8 @@ type Sum struct {
 
 // Roofline adds operators up. ops are totals of so many steps; an operator's time is the longer of what its FLOPs take
 // at the chip's FP32 rate and its bytes at the memory's bandwidth, each by the share of them that its class reaches.
-// Half precision is taken as FP32: a GPU core does as many operations a second in either (a published 4096² product on
-// an M4 Max takes 13.29 TFLOPS in half and 13.27 in single precision: chsasank/device-benchmarks, README).
+// Half precision is taken as FP32, for operators do not say their types: float16 products reach the same rate (13.29
+// and 13.27 TFLOPS on an M4 Max: chsasank/device-benchmarks, README), bfloat16 ones half of it on an M1 (docs/pace.md).
 func (t Table) Roofline(ops []evidence.RehearsedOp, steps int, chip Rates) Sum {
 	var sum Sum
 	per := 1 / float64(steps)

@@ -35,6 +35,11 @@ type Coverage struct {
 	Width   float64 // High/Low of a step that the device bounds
 }
 
+// String is one clause for a reader of a band.
+func (c Coverage) String() string {
+	return fmt.Sprintf("such a band held %d of %d published steps that it was not made from", c.Held, c.Figures)
+}
+
 // Load reads the built-in table.
 func Load() Table {
 	t, err := parseTable(efficiencyCSV)

@@ -3,9 +3,10 @@ package probe
 // Levers are what the agent is to switch on in the script, which stays as it is. Each is optional, and the zero value
 // touches nothing; the agent answers with an event `lever` for each that was asked for (evidence.Run.Levers).
 type Levers struct {
-	Batch      int  `json:"batch,omitempty"`      // rows of a batch, 1 or more
-	Accumulate int  `json:"accumulate,omitempty"` // batches that make one update, 2 or more; the rows of an update stay
-	Longest    bool `json:"longest,omitempty"`    // the longest batch of the data comes first, then an evaluation and a save
+	Batch      int `json:"batch,omitempty"`      // rows of a batch, 1 or more
+	Accumulate int `json:"accumulate,omitempty"` // batches that make one update, 2 or more; the rows of an update stay
+	// Longest: the longest batch of the data comes first, then an evaluation and a save.
+	Longest bool `json:"longest,omitempty"`
 	// Remedies are switched on by name: checkpoint, autocast, channels_last, foreach_off, fused_off.
 	Remedies []string `json:"remedies,omitempty"`
 }

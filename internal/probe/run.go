@@ -154,7 +154,8 @@ func Run(o Options) (*Result, error) {
 	started := o.Now()
 	environ, agents, double, err := letIn(o, rec, started)
 	if err != nil {
-		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() { // what was asked for is the agent's doing
+		// what was asked for is the agent's doing
+		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() {
 			leave()
 			return nil, notStarted(err)
 		}

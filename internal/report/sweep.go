@@ -107,9 +107,11 @@ func (s Sweep) data() sweepData {
 	d.Rows = s.table()
 	if len(s.Bought) > 0 {
 		d.Remedies = table{ID: "t-remedies", Caption: "What each remedy changes",
-			Cols: []column{{Name: "remedy"}, {Name: "memory", Num: true}, {Name: "time of a step", Num: true}, {Name: "loss"}}}
+			Cols: []column{{Name: "remedy"}, {Name: "memory", Num: true}, {Name: "time of a step", Num: true},
+				{Name: "loss"}}}
 		for _, b := range s.Bought {
-			d.Remedies.Rows = append(d.Remedies.Rows, []cell{text(b.Remedy), ratioCell(b.Memory), ratioCell(b.Time), text(b.Loss)})
+			d.Remedies.Rows = append(d.Remedies.Rows, []cell{text(b.Remedy), ratioCell(b.Memory), ratioCell(b.Time),
+				text(b.Loss)})
 		}
 	}
 	return d
@@ -149,7 +151,8 @@ func (s Sweep) plots() (drawn []template.HTML) {
 			c.XMin, c.XMax = min(c.XMin, float64(t.Batch)), max(c.XMax, float64(t.Batch))
 		}
 		for i, name := range cells {
-			line := series{Name: orElse(strings.TrimSpace(s.Grid+" "+name), "trials that fit"), Class: fmt.Sprint("s", i%5+1)}
+			line := series{Name: orElse(strings.TrimSpace(s.Grid+" "+name), "trials that fit"), Class: fmt.Sprint("s",
+				i%5+1)}
 			for x := range byCell[name] {
 				line.X = append(line.X, x)
 			}
@@ -194,7 +197,8 @@ func (s Sweep) table() table {
 		}
 		ended := text(x.Ending)
 		ended.Small = x.Text
-		row = append(row, batch, ended, maybe(x.Peak, "B"), share, maybe(x.Rate, "1"), maybe(x.Step, "s"), maybe(x.Swap, "B"),
+		row = append(row, batch, ended, maybe(x.Peak, "B"), share, maybe(x.Rate, "1"), maybe(x.Step, "s"),
+			maybe(x.Swap, "B"),
 			text(x.For+": "+x.Why), code(x.Run))
 		t.Rows = append(t.Rows, row)
 	}

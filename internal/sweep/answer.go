@@ -204,7 +204,8 @@ func (c cell) sayRecommended(a *Answer) {
 	how := fmt.Sprintf("its expected peak is %s below %s, %d times the %s by which peaks of the trials departed from the line through them or from one another",
 		unit.Bytes(margin), of, spreads, unit.Bytes(spread))
 	if a.Recommended < lo*m {
-		a.Recommended, a.RecommendedText = 0, "none: no batch has an expected peak that is "+unit.Bytes(margin)+" below "+of
+		a.Recommended, a.RecommendedText = 0,
+			"none: no batch has an expected peak that is "+unit.Bytes(margin)+" below "+of
 		return
 	}
 	a.RecommendedText = how

@@ -80,17 +80,23 @@ func EndingOf(run *evidence.Run, exit int, signal syscall.Signal, stderrTail str
 		}
 		reason := r.Text
 		if !failed {
-			reason = fmt.Sprintf("the script went on after it (status %d): %s", exit, r.Text)
+			reason = wentOn(exit) + r.Text
 		}
 		return Ending{EndedByMemory, oneLine(reason), true, limit}
+	}
+	if said == "" && len(run.OutOfMemory) > 0 {
+		said = run.OutOfMemory[0].Text
+		limit = allowedBytes(said)
+		if !failed {
+			return Ending{EndedByMemory, oneLine(wentOn(exit) + said), true, limit}
+		}
 	}
 	switch {
 	case said != "" && failed:
 		return Ending{EndedByMemory, oneLine(said), true, limit}
 	case said != "":
 		// Sure where an allocator says so with its figures; who prints the words may have tried on purpose.
-		return Ending{EndedByMemory, oneLine(fmt.Sprintf("the script went on after it (status %d): %s", exit, said)),
-			limit > 0, limit}
+		return Ending{EndedByMemory, oneLine(wentOn(exit) + said), limit > 0, limit}
 	case byAssay:
 		return Ending{Kind: EndedByTime, Reason: out.Stopped, Sure: true}
 	case signal == syscall.SIGKILL:
@@ -106,6 +112,8 @@ func EndingOf(run *evidence.Run, exit int, signal syscall.Signal, stderrTail str
 	}
 	return Ending{Kind: EndedWell, Sure: true}
 }
+
+func wentOn(exit int) string { return fmt.Sprintf("the script went on after it (status %d): ", exit) }
 
 // refusedForMemory is what the double refused for want of memory: the script may have caught it.
 func refusedForMemory(run *evidence.Run) *evidence.Refusal {

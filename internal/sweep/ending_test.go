@@ -89,6 +89,10 @@ func TestEndings(t *testing.T) {
 					{Operator: "aten::mm", Cause: "memory", Error: "RuntimeError",
 						Text: strings.TrimPrefix(mpsText, "RuntimeError: ")}}}
 			}},
+		"swallowed on a device": {kind: EndedByMemory, sure: true, says: "went on after it (status 0)",
+			limit: 9.07 * (1 << 30), change: func(run *evidence.Run) {
+				run.OutOfMemory = []evidence.OutOfMemory{{Text: mpsText, Where: "/p/t.py:3", Count: 2}}
+			}},
 		"swap, marked": {kind: EndedInSwap, sure: true, says: "swap", change: func(run *evidence.Run) {
 			f := evidence.Known("step.time", 0.1, "s", evidence.Measured)
 			f.Disturbed = "the machine swapped (2 MB/s)"

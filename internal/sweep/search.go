@@ -169,20 +169,21 @@ func (s *search) doubtful() int {
 }
 
 // line through the points: bytes a multiple, and the point from which it goes on. Of the slopes over all points and
-// over the last two the steeper one: memory that grows faster than the batch is met from below. What the tensors take
-// is the measure (coarse) where the allocator's own peak does not follow it: it takes heaps of a gigabyte, and grows by
-// leaps. ok is false where there are not two points, or memory does not grow.
-func (s *search) line() (slope float64, at point, coarse, ok bool) {
+// over the last two the steeper one: memory that grows faster than the batch is met from below. The measure is what the
+// tensors take, where trials told it: what an allocator holds beyond them it gives up before it refuses. loose is
+// whether it holds much beyond them: then some is lost between the tensors, and the limit is met somewhat earlier.
+// ok is false where there are not two points, or memory does not grow.
+func (s *search) line() (slope float64, at point, loose, ok bool) {
 	n := len(s.points)
 	if n < 2 {
 		return 0, point{}, false, false
 	}
 	points := slices.Clone(s.points)
 	first, last := points[0], points[n-1]
-	if first.live > 0 && last.live > first.live && last.peak-first.peak < follows*(last.live-first.live) {
-		coarse = true
-		for i := range points {
-			points[i].peak = points[i].live
+	if first.live > 0 && last.live > first.live {
+		for i, p := range points {
+			loose = loose || p.peak > slack*p.live
+			points[i].peak = p.live
 		}
 		first, last = points[0], points[n-1]
 	}
@@ -191,11 +192,11 @@ func (s *search) line() (slope float64, at point, coarse, ok bool) {
 	if before := points[n-2]; 10*(last.i-before.i) > last.i {
 		slope = max(slope, (last.peak-before.peak)/float64(last.i-before.i))
 	}
-	return slope, last, coarse, slope > 0
+	return slope, last, loose, slope > 0
 }
 
-// follows is how much of what the tensors gain an allocator's peak gains at least, where it follows them.
-const follows = 0.8
+// slack is what an allocator holds for each byte of the tensors from which on it is loose.
+const slack = 1.05
 
 // patience is after how many trials a bracket is halved, whatever the line says.
 const patience = 9
@@ -217,7 +218,11 @@ func (s *search) guess(first int) (i int, why string) {
 	case len(s.points) == 1:
 		p := s.points[0]
 		// Were the whole peak due to the rows, as many more of them would fit: what does not grow makes it fewer.
-		safe := s.whole(float64(p.i) * s.limit / p.peak)
+		most := s.limit / p.peak
+		if p.live > 0 && p.live < p.peak {
+			most = nearly * s.limit / p.live
+		}
+		safe := s.whole(float64(p.i) * max(most, s.limit/p.peak))
 		if safe <= s.ok {
 			return s.ok + 1, "the next"
 		}
@@ -226,7 +231,7 @@ func (s *search) guess(first int) (i int, why string) {
 		}
 		return safe, "fits if all of the peak grows with the batch"
 	}
-	slope, at, coarse, ok := s.line()
+	slope, at, loose, ok := s.line()
 	if !ok {
 		return s.halve()
 	}
@@ -243,44 +248,35 @@ func (s *search) guess(first int) (i int, why string) {
 				n++
 			}
 		}
-		return s.away(n, -1, coarse)
+		return s.away(n, -1, loose)
 	}
-	// The allocator holds all that it may, and what it keeps for later it can still give up.
+	// The batch fits, and by the line it should not: the limit is met later.
 	n := 0
 	for _, p := range s.points {
-		if p.peak+slope > s.limit {
+		if p.i >= g {
 			n++
 		}
 	}
-	if most := s.most(); n == 1 && most > s.ok && most < s.bad {
-		return most, "where the line through what the tensors need meets the limit"
-	}
-	return s.away(max(n, 1), 1, coarse)
+	return s.away(max(n, 1), 1, false)
 }
 
-// most is the batch whose tensors alone would take all of the limit, by the line through their peaks; 0: not known.
-func (s *search) most() int {
-	first, last := s.points[0], s.points[len(s.points)-1]
-	if first.live <= 0 || last.live <= first.live {
-		return 0
-	}
-	return last.i + s.whole((s.limit-last.live)*float64(last.i-first.i)/(last.live-first.live))
-}
+// nearly is how much of the limit tensors can take where memory is lost between them.
+const nearly = 0.95
 
 // whole makes a number of multiples of a quotient, however large.
 func (s *search) whole(q float64) int {
 	return int(math.Min(math.Max(math.Floor(q), -1), float64(s.hi)+1))
 }
 
-// strides are the steps by which a search goes away from a line that was wrong, as parts of the batch; leaps those from
-// a line that does not know what lies between the tensors.
-var strides, leaps = []float64{0, 0.02, 0.1}, []float64{0.03, 0.08, 0.2}
+// strides are the steps by which a search goes away from a line that was wrong, as parts of the batch; losses those
+// down from where an allocator should have had enough, and something was lost between the tensors.
+var strides, losses = []float64{0, 0.02, 0.1}, []float64{0.02, 0.05, 0.15}
 
 // away is the n-th step from the end of the bracket at which the line was wrong, up or down.
-func (s *search) away(n, sign int, coarse bool) (int, string) {
+func (s *search) away(n, sign int, loose bool) (int, string) {
 	strides := strides
-	if coarse {
-		strides = leaps
+	if loose {
+		strides = losses
 	}
 	if n > len(strides) {
 		return s.halve()

@@ -91,7 +91,8 @@ func Load(folder string) (*Document, error) {
 		return nil, fault.Hint(fmt.Errorf("read the sweep %s: not the record of a sweep: %w", path, err), hint)
 	}
 	if d.Schema != evidence.Schema || d.Kind != Kind {
-		return nil, fault.Hint(fmt.Errorf("read the sweep %s: %q of schema %q is no sweep that this assay reads", path, d.Kind,
+		return nil, fault.Hint(fmt.Errorf("read the sweep %s: %q of schema %q is no sweep that this assay reads",
+			path, d.Kind,
 			d.Schema), hint)
 	}
 	return &d, nil
@@ -163,7 +164,8 @@ func begin(o Options) (*Document, error) {
 		return nil, err
 	default:
 		if what := differs(d.Body.Asked, o.Asked); what != "" {
-			return nil, fault.Exit(fault.Hint(fmt.Errorf("go on with the sweep in %s: it was begun with %s", o.Folder, what),
+			return nil, fault.Exit(fault.Hint(fmt.Errorf("go on with the sweep in %s: it was begun with %s", o.Folder,
+				what),
 				"give the same command to go on, or another folder with --out to begin anew"), fault.Usage)
 		}
 		for _, name := range o.Asked.Plan.cells() { // what ended it may have been mended since

@@ -25,7 +25,8 @@ func (t Table) Head() string {
 	if t.Plan.Remedies != nil {
 		what = "with"
 	}
-	return fmt.Sprintf("%3s %s%7s  %-11s %10s %8s %10s %9s %9s  %s", "#", grid, "batch", "ended", "peak", "of limit", "rows/s",
+	return fmt.Sprintf("%3s %s%7s  %-11s %10s %8s %10s %9s %9s  %s", "#", grid, "batch", "ended", "peak", "of limit",
+		"rows/s",
 		"a step", "swap", what)
 }
 
@@ -63,7 +64,8 @@ func (t Table) Line(x Trial) string {
 			what = "nothing: as it is"
 		}
 	}
-	line := fmt.Sprintf("%3d %s%7s  %-11s %10s %8s %10s %9s %9s  %s", x.Number, grid, batch, x.Ending, peak, share, rate, step,
+	line := fmt.Sprintf("%3d %s%7s  %-11s %10s %8s %10s %9s %9s  %s", x.Number, grid, batch, x.Ending, peak, share,
+		rate, step,
 		swap, what)
 	if x.Ending != EndedWell && x.Text != "" {
 		line += "\n      " + cutTo(clean.Line(x.Text), mostText)
@@ -106,7 +108,8 @@ func WriteAnswers(w io.Writer, d *Document) error {
 		said("knee", a.Knee, a.KneeText)
 		said("recommended", a.Recommended, a.RecommendedText)
 		if a.Limit != nil {
-			fmt.Fprintf(&b, "%-11s %6s  %s (%s); %d trials to the largest\n", "limit", "", unit.Bytes(*a.Limit), a.LimitBy, a.Trials)
+			fmt.Fprintf(&b, "%-11s %6s  %s (%s); %d trials to the largest\n", "limit", "", unit.Bytes(*a.Limit),
+				a.LimitBy, a.Trials)
 		}
 		if a.Error != "" {
 			fmt.Fprintf(&b, "%-11s %6s  %s\n", "ended by", "", a.Error)

@@ -68,7 +68,7 @@ type Trial struct {
 	Number  int        `json:"number"` // from 1
 	Ending  EndingKind `json:"ending"`
 	Text    string     `json:"text,omitempty"`    // what a reader must know of the ending
-	Peak    *float64   `json:"peak,omitempty"`    // bytes that the device's allocator held at most; without one resident
+	Peak    *float64   `json:"peak,omitempty"`    // bytes that the allocator held at most; without one resident
 	PeakOf  string     `json:"peak_of,omitempty"` // the figure that it is
 	Live    *float64   `json:"live,omitempty"`    // bytes of tensors at most
 	Limit   *float64   `json:"limit,omitempty"`   // bytes that the allocator may hold, as this trial says it
@@ -145,7 +145,8 @@ const rounded = 0.01
 // read takes over what the evidence has.
 func (t *Trial) read(run *evidence.Run) {
 	value := func(name string) *float64 { return run.Figure(name).Value }
-	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak", "memory.resident.peak"} {
+	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak",
+		"memory.resident.peak"} {
 		if v := value(name); v != nil && *v > 0 {
 			t.Peak, t.PeakOf = v, name
 			break

@@ -4,7 +4,10 @@
 
 Each workload of workloads.py runs on the double with CUDA's rules (cuda_like.py), in a process of its own; its peaks
 are held against those that memory_gpu.py measured, kept in testdata/memory-h200.json. No data are carried, unless
---data. --write makes docs/double-memory.md.
+--data. --write makes docs/double-memory.md; with --only, rows of other workloads stay as they are in it.
+
+transformers has to be of the release that was measured: from one to another it computes attention otherwise, and two
+programs are compared. A workload that met another release is an error.
 """
 
 import argparse
@@ -76,7 +79,9 @@ def rehearsed(name, data):
     began = time.time()
     workloads.WORKLOADS[name][1]("mps")
     return {"name": name, "allocated": double.account.peak_current, "reserved": double.account.peak_reserved,
-            "seconds": round(time.time() - began, 1), "torch": torch.__version__, "limits": limits}
+            "seconds": round(time.time() - began, 1), "limits": limits,
+            "packages": {p: sys.modules[p].__version__ for p in ("torch", "torchvision", "transformers")
+                         if p in sys.modules}}
 
 
 def module(name):
@@ -113,6 +118,14 @@ def child(name, options):
     return json.loads(p.stdout.splitlines()[-1])
 
 
+def another_release(answer, measured):
+    """Why a workload is not the one that was measured, or ""."""
+    here, there = answer["packages"].get("transformers"), measured["packages"]["transformers"]
+    if here in (None, there):
+        return ""
+    return "transformers %s is installed, and %s was measured: install that" % (here, there)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("-j", type=int, default=1)
@@ -129,25 +142,37 @@ def main():
         measured = json.load(f)
     rows = {w["name"]: w for w in measured["workloads"]}
     names = [n for n in rows if fnmatch.fnmatch(n, options.only) and options.group in (None, rows[n]["group"])]
-    results = []
+    results, packages = {}, {}
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for name, answer in zip(names, pool.map(lambda n: child(n, options), names)):
             w = rows[name]
-            if "error" in answer:
-                print(name, answer["error"], flush=True)
+            error = answer.get("error") or another_release(answer, measured)
+            if error:
+                print(name, error, flush=True)
                 continue
+            packages.update(answer["packages"])
             row = [name, w["group"], w["peak_allocated"], answer["allocated"], w["peak_reserved"], answer["reserved"]]
-            results.append(row)
+            results[name] = row[:2] + ["%.0f" % columns(row[2:4])[0], "%.0f" % columns(row[2:4])[1],
+                                       "%+.2f" % columns(row[2:4])[2], "%.0f" % columns(row[4:6])[0],
+                                       "%.0f" % columns(row[4:6])[1], "%+.2f" % columns(row[4:6])[2]]
             print("%-36s %-4s %6.0f MiB %6.0f MiB %+6.2f %%   reserved %6.0f %6.0f %+6.2f %%  %.1f s %s" % (
                 *row[:2], *columns(row[2:4]), *columns(row[4:6]), answer["seconds"], answer["limits"] or ""),
                   flush=True)
-            version = answer["torch"]
-    print(summary(results))
+    print(summary(list(results.values())))
     if options.write:
-        if len(results) < len(names) or len(names) < len(rows):
+        if len(results) < len(names):
             raise SystemExit("not all workloads were run: %s is left as it is" % PAGE)
+        results = {**written(), **results}
+        if len(results) < len(rows):
+            raise SystemExit("%s lacks workloads that were not run: it is left as it is" % PAGE)
         with open(PAGE, "w") as f:
-            f.write(page(measured, results, version))
+            f.write(page(measured, [results[name] for name in rows], packages))
+
+
+def written():
+    """The rows of the page as it is: name -> its cells."""
+    cells = [re.sub("[`%]", "", line).strip("|\n").split("|") for line in open(PAGE) if line.startswith("| `")]
+    return {row[0].strip(): [cell.strip() for cell in row] for row in cells}
 
 
 def columns(pair):
@@ -159,23 +184,23 @@ def summary(results):
     said = []
     for group, chosen in (("fit", ["fit"]), ("held", ["held"]), ("later", ["later"]),
                           ("all", ["fit", "held", "later"])):
-        errors = [abs(columns(r[2:4])[2]) for r in results if r[1] in chosen]
-        reserved = [abs(columns(r[4:6])[2]) for r in results if r[1] in chosen]
+        errors = [abs(float(r[4])) for r in results if r[1] in chosen]
+        reserved = [abs(float(r[7])) for r in results if r[1] in chosen]
         if errors:
             said.append("| %s | %d | %.2f %% | %.2f %% | %.2f %% | %.2f %% |" % (
                 group, len(errors), statistics.median(errors), max(errors), statistics.median(reserved), max(reserved)))
     return "\n".join(said)
 
 
-def page(measured, results, version):
-    packages = ", ".join("%s %s" % p for p in measured["packages"].items())
+def page(measured, results, packages):
+    there, here = (", ".join("%s %s" % p for p in of.items()) for of in (measured["packages"], packages))
     lines = ["# The double's account of memory, held against a GPU", "",
              "Made by `python tools/double/memory.py --write`, from `tools/double/testdata/memory-h200.json`. Do not "
              "edit by hand.", "",
              "Measured: %s, driver %s, CUDA %s, cuDNN %s, %s, %s, by `tools/double/memory_gpu.py`." % (
-                 measured["gpu"], measured["driver"], measured["cuda"], measured["cudnn"], packages, measured["date"]),
-             "Accounted: the double with CUDA's rules (`cuda_like.py`), without data, on PyTorch %s. Sizes are in MiB."
-             % version, "",
+                 measured["gpu"], measured["driver"], measured["cuda"], measured["cudnn"], there, measured["date"]),
+             "Accounted: the double with CUDA's rules (`cuda_like.py`), without data, on %s. Sizes are in MiB."
+             % here, "",
              "Allocated is `torch.cuda.max_memory_allocated()`, reserved `max_memory_reserved()`. The rules were "
              "developed with the",
              "workloads of group `fit`; those of group `held` were run when they were done.", "",
@@ -184,8 +209,7 @@ def page(measured, results, version):
              "| workload | group | allocated, measured | accounted | error | reserved, measured | accounted | error |",
              "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for r in results:
-        lines.append("| `%s` | %s | %.0f | %.0f | %+.2f %% | %.0f | %.0f | %+.2f %% |"
-                     % (*r[:2], *columns(r[2:4]), *columns(r[4:6])))
+        lines.append("| `%s` | %s | %s | %s | %s %% | %s | %s | %s %% |" % tuple(r))
     return "\n".join(lines) + "\n\n" + NOTES
 
 

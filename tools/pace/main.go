@@ -5,7 +5,7 @@
 //
 // The figures lie in tools/pace/data: operators.csv (times of single operators), steps.csv (times of whole training
 // steps), launches.csv (times of starting and waiting) and rehearsed.csv (what the double counted of those steps'
-// operators: `python tools/pace/rehearse.py`).
+// operators: `python tools/pace/rehearse.py`). kornia.csv and kornia-counted.csv are the same of kornia's functions.
 package main
 
 import (
@@ -66,6 +66,7 @@ type step struct {
 	cores, rows                           int
 	seconds                               float64
 	rates                                 pace.Rates
+	fresh                                 bool // found when the band was made: never used to make it
 }
 
 func (s step) on() string { return fmt.Sprintf("%s, %d cores", s.chip, s.cores) }
@@ -76,6 +77,7 @@ func (s step) group() string { return s.source + "|" + s.on() + "|" + s.workload
 type data struct {
 	operators []operator
 	steps     []step
+	calls     []step // of kornia's functions, which are no training steps: looked up, never used to make a band
 	leftOut   [][]string
 	rehearsed map[string][]evidence.RehearsedOp // workload and rows
 	counted   map[string]int                    // steps that it was counted of
@@ -86,16 +88,33 @@ type data struct {
 
 func load(folder string) (*data, error) {
 	d := &data{rehearsed: map[string][]evidence.RehearsedOp{}, counted: map[string]int{}, said: map[string]string{}}
-	rows, err := table(filepath.Join(folder, "rehearsed.csv"))
+	for _, name := range []string{"rehearsed.csv", "kornia-counted.csv"} {
+		rows, err := table(filepath.Join(folder, name))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			key := r["workload"] + "-" + r["rows"]
+			op := evidence.RehearsedOp{Operator: r["operator"], Calls: whole(r["calls"]), State: r["state"]}
+			op.FLOPs, op.Bytes = maybe(r["flops"]), maybe(r["bytes"])
+			d.rehearsed[key] = append(d.rehearsed[key], op)
+			d.counted[key] = whole(r["steps"])
+		}
+	}
+	rows, err := table(filepath.Join(folder, "kornia.csv"))
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
-		key := r["workload"] + "-" + r["rows"]
-		op := evidence.RehearsedOp{Operator: r["operator"], Calls: whole(r["calls"]), State: r["state"]}
-		op.FLOPs, op.Bytes = maybe(r["flops"]), maybe(r["bytes"])
-		d.rehearsed[key] = append(d.rehearsed[key], op)
-		d.counted[key] = whole(r["steps"])
+		s := step{source: "kornia/kornia", chip: r["chip"], workload: r["workload"], cores: whole(r["cores"]),
+			rows: whole(r["rows"]), seconds: number(r["seconds"])}
+		if s.rates, err = rates(s.chip, s.cores); err != nil {
+			return nil, err
+		}
+		if d.counted[s.key()] == 0 {
+			return nil, fmt.Errorf("kornia.csv: %s was not counted", s.key())
+		}
+		d.calls = append(d.calls, s)
 	}
 	if rows, err = table(filepath.Join(folder, "steps.csv")); err != nil {
 		return nil, err
@@ -107,8 +126,8 @@ func load(folder string) (*data, error) {
 			continue
 		}
 		s := step{source: strings.Fields(r["source"])[0], chip: r["chip"], workload: r["workload"],
-			loading: r["loading"],
-			note:    r["note"], cores: whole(r["cores"]), rows: whole(r["rows"]), seconds: number(r["seconds"])}
+			loading: r["loading"], note: r["note"], cores: whole(r["cores"]), rows: whole(r["rows"]),
+			seconds: number(r["seconds"]), fresh: r["fresh"] != ""}
 		if s.rates, err = rates(s.chip, s.cores); err != nil {
 			return nil, err
 		}
@@ -309,7 +328,7 @@ func (d *data) fit(use func(step) bool) pace.Table {
 	t.Step, t.Launch = pace.Quantiles{Low: 1, Mid: 1, High: 1}, quantiles(d.launches)
 	device, launch := map[string][]float64{}, map[string][]float64{}
 	for _, s := range d.steps {
-		if !use(s) {
+		if s.fresh || !use(s) {
 			continue
 		}
 		sum := d.sum(t, s)
@@ -372,20 +391,32 @@ func (t trial) held() bool { return t.band.Low <= t.seconds && t.seconds <= t.ba
 func (d *data) leaveOut(kind func(step) string) []trial {
 	var out []trial
 	for _, s := range d.steps {
+		if s.fresh {
+			continue
+		}
 		t := d.fit(func(other step) bool { return kind(other) != kind(s) })
 		out = append(out, trial{s, kind(s), t.Band(d.sum(t, s))})
 	}
 	return out
 }
 
-type holds struct{ bySource, byChip, byWorkload, within []trial }
+type holds struct{ bySource, byChip, byWorkload, within, fresh, calls []trial }
 
 func (d *data) held(t pace.Table) holds {
 	h := holds{bySource: d.leaveOut(func(s step) string { return s.source }),
 		byChip:     d.leaveOut(func(s step) string { return s.chip }),
 		byWorkload: d.leaveOut(func(s step) string { return s.workload })}
 	for _, s := range d.steps {
-		h.within = append(h.within, trial{s, "", t.Band(d.sum(t, s))})
+		if x := (trial{s, "", t.Band(d.sum(t, s))}); s.fresh {
+			h.fresh = append(h.fresh, x)
+		} else {
+			h.within = append(h.within, x)
+		}
+	}
+	for _, s := range d.calls {
+		sum := d.sum(t, s)
+		sum.Waits++ // each is waited for
+		h.calls = append(h.calls, trial{s, "", t.Band(sum)})
 	}
 	return h
 }

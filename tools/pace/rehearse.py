@@ -1,6 +1,6 @@
 """Counts the operators of the published training steps on the double, and writes tools/pace/data/rehearsed.csv:
 
-    python tools/pace/rehearse.py --assay .dev/assay --python PYTHON
+    PYTHON tools/pace/rehearse.py --assay .dev/assay
 
 PYTHON has torch, torchvision and transformers. What is counted is what the rehearsal's evidence says, all shapes only.
 """
@@ -9,23 +9,24 @@ import csv
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import workloads
 
 HERE = pathlib.Path(__file__).parent
 HEAD = """\
-# What the double counted of the training steps in tools/pace/workloads.py: totals of its {steps} steps, all shapes only,
-# torch {torch}. Made by tools/pace/rehearse.py. flops is empty where none are counted; bytes are of arguments and results.
+# What the double counted of the training steps in tools/pace/workloads.py: totals of {steps} steps, shapes only,
+# torch {torch}. Made by tools/pace/rehearse.py. flops is empty where none are counted.
 """
 
 
-def rehearse(assay, python, name, rows):
+def rehearse(assay, name, rows):
     """The evidence of one workload's rehearsal."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "run"
         subprocess.run([assay, "run", "--on", "double", "--chip", "m3-ultra-512gb", "--shape-only", "--out", out, "--",
-                        python, HERE / "workloads.py", name, str(rows)], check=True, stdout=subprocess.DEVNULL,
+                        sys.executable, HERE / "workloads.py", name, str(rows)], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
         return json.loads((out / "evidence.json").read_text())
 
@@ -33,14 +34,13 @@ def rehearse(assay, python, name, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--assay", required=True)
-    parser.add_argument("--python", required=True)
     args = parser.parse_args()
     with open(HERE / "data" / "steps.csv") as file:
         asked = {(r["workload"], int(r["rows"])) for r in csv.DictReader(line for line in file if line[0] != "#")
                  if not r["left_out"]}
     table, release = [], ""
     for name, rows in sorted(asked):
-        evidence = rehearse(args.assay, args.python, name, rows)
+        evidence = rehearse(args.assay, name, rows)
         release = evidence["target"]["double"]["installed"]
         for op in evidence["body"]["rehearsal"]["operators"]:
             table.append([name, rows, workloads.STEPS, op["operator"], op["calls"], op["state"],

@@ -11,7 +11,7 @@ import sys
 import torch
 from torch import nn
 
-STEPS = 5
+STEPS = 8  # minimind steps its optimizer once in them
 
 
 def image_classifier(make, classes, size, rows, optimizer, accuracy):
@@ -56,7 +56,8 @@ def vgg16(rows):
 
 
 def bert(length):
-    """lucadiliello/pytorch-apple-silicon-benchmarks: bert-base-cased for classification, Adam; no value is asked for."""
+    """lucadiliello/pytorch-apple-silicon-benchmarks: bert-base-cased for classification, Adam; no value is asked
+    for."""
     def made(rows):
         from transformers import BertConfig, BertForSequenceClassification
         model = BertForSequenceClassification(BertConfig(vocab_size=28996)).to("mps")
@@ -64,7 +65,8 @@ def bert(length):
         stepper = torch.optim.Adam(model.parameters(), lr=1e-4)
 
         def step():
-            data = {"input_ids": torch.randint(0, 28996, (rows, length)), "attention_mask": torch.ones(rows, length, dtype=torch.long),
+            data = {"input_ids": torch.randint(0, 28996, (rows, length)),
+                    "attention_mask": torch.ones(rows, length, dtype=torch.long),
                     "labels": torch.zeros(rows, dtype=torch.long)}
             data = {k: v.to("mps") for k, v in data.items()}
             stepper.zero_grad()
@@ -154,10 +156,111 @@ def tiny_bert(rows):
     return step
 
 
+class RMSNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return (self.weight * (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-5))).type_as(x)
+
+
+def minimind(rows):
+    """jingyaogong/minimind, trainer/train_pretrain.py: 8 blocks of 512, 512 tokens, AdamW every eighth batch with
+    gradients clipped; the loss read every hundredth."""
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.o = nn.Linear(512, 512, bias=False), nn.Linear(512, 512, bias=False)
+            self.k, self.v = nn.Linear(512, 128, bias=False), nn.Linear(512, 128, bias=False)
+            self.gate, self.up = nn.Linear(512, 1408, bias=False), nn.Linear(512, 1408, bias=False)
+            self.down, self.norm1, self.norm2 = nn.Linear(1408, 512, bias=False), RMSNorm(512), RMSNorm(512)
+
+        def forward(self, x, cos, sin):
+            def turned(t):
+                half = torch.cat((-t[..., 32:], t[..., :32]), dim=-1)
+                return t * cos.unsqueeze(1) + half * sin.unsqueeze(1)
+            y, b = self.norm1(x), x.shape[0]
+            q, k = turned(self.q(y).view(b, 512, 8, 64)), turned(self.k(y).view(b, 512, 2, 64))
+            k, v = (t[:, :, :, None, :].expand(b, 512, 2, 4, 64).reshape(b, 512, 8, 64)
+                    for t in (k, self.v(y).view(b, 512, 2, 64)))
+            a = nn.functional.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+                                                           is_causal=True)
+            x = x + self.o(a.transpose(1, 2).reshape(b, 512, 512))
+            y = self.norm2(x)
+            return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+
+    body = nn.ModuleDict({"tokens": nn.Embedding(6400, 512), "blocks": nn.ModuleList(Block() for _ in range(8)),
+                          "norm": RMSNorm(512)}).to("mps")
+    cos, sin = torch.rand(512, 64).to("mps"), torch.rand(512, 64).to("mps")
+    stepper = torch.optim.AdamW(body.parameters(), lr=5e-4)
+    taken = 0
+
+    def step():
+        nonlocal taken
+        x, y = (torch.randint(0, 6400, (rows, 512)).to("mps") for _ in range(2))
+        h = body["tokens"](x)
+        for block in body["blocks"]:
+            h = block(h, cos, sin)
+        logits = body["norm"](h) @ body["tokens"].weight.T
+        (nn.functional.cross_entropy(logits.view(-1, 6400), y.view(-1)) / 8).backward()
+        taken += 1
+        if taken % 8 == 0:
+            nn.utils.clip_grad_norm_(body.parameters(), 1.0)
+            stepper.step()
+            stepper.zero_grad()
+    return step
+
+
+def mingpt(rows):
+    """ml-explore/mlx-examples discussion 1446: karpathy/minGPT's gpt-mini (6 blocks, 6 heads, 192), 128 characters;
+    forward and backward pass alone."""
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(192), nn.LayerNorm(192)
+            self.qkv, self.out = nn.Linear(192, 576), nn.Linear(192, 192)
+            self.wide, self.narrow, self.drop = nn.Linear(192, 768), nn.Linear(768, 192), nn.Dropout(0.1)
+            self.register_buffer("mask", torch.tril(torch.ones(128, 128)).view(1, 1, 128, 128))
+
+        def forward(self, x):
+            b = x.shape[0]
+            q, k, v = (t.view(b, 128, 6, 32).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(192, dim=2))
+            a = ((q @ k.transpose(-2, -1)) * (1.0 / 32 ** 0.5)).masked_fill(self.mask == 0, float("-inf"))
+            a = self.drop(nn.functional.softmax(a, dim=-1)) @ v
+            x = x + self.drop(self.out(a.transpose(1, 2).contiguous().view(b, 128, 192)))
+            h = self.wide(self.norm2(x))
+            h = 0.5 * h * (1.0 + torch.tanh(0.7978845608 * (h + 0.044715 * torch.pow(h, 3.0))))
+            return x + self.drop(self.narrow(h))
+
+    model = nn.ModuleDict({"tokens": nn.Embedding(65, 192), "places": nn.Embedding(128, 192),
+                           "blocks": nn.ModuleList(Block() for _ in range(6)), "norm": nn.LayerNorm(192),
+                           "head": nn.Linear(192, 65, bias=False)}).to("mps")
+
+    def step():
+        x, y = (torch.randint(0, 65, (rows, 128)).to("mps") for _ in range(2))
+        h = model["tokens"](x) + model["places"](torch.arange(128, device="mps").unsqueeze(0))
+        for block in model["blocks"]:
+            h = block(h)
+        logits = model["head"](model["norm"](h))
+        nn.functional.cross_entropy(logits.view(-1, 65), y.view(-1)).backward()
+        model.zero_grad()
+    return step
+
+
+def efficientnet(rows):
+    """haalven/nn-playingcards, playingcards_training.py: EfficientNet-B0 on pictures of 128, Adam; the loss read in
+    each step."""
+    import torchvision
+    return image_classifier(torchvision.models.efficientnet_b0, 53, 128, rows,
+                            lambda p: torch.optim.Adam(p, lr=0.001), False)
+
+
 WORKLOADS = {
     "resnet50-32": resnet50(32), "resnet50-224": resnet50(224), "resnet18-224": resnet18, "vgg16-224": vgg16,
     "bert-base-128": bert(128), "bert-base-512": bert(512), "distilbert-512": distilbert,
     "tiny-bert-128": tiny_bert,
+    "minimind-512": minimind, "mingpt-128": mingpt, "efficientnet-128": efficientnet,
 }
 
 

@@ -139,7 +139,7 @@ class Ledger:
 
     # What holds the storages
 
-    def called(self, module, grad, args, kwargs):
+    def called(self, module, grad):
         """A module is called from outside any other; grad: gradients are on."""
         held = self.models.get(id(module))
         if (held is None or held() is not module) and len(self.models) < MODULES:

@@ -81,7 +81,7 @@ def _yolo(module, rows, parts):
             self.batch_size = rows
             tell("batch", True, **{"where": batches, "from": max(0, int(before)), "to": rows})
         if parts > 1:
-            why = "YOLO accumulates by itself, to its nominal batch (nbs=%s): a smaller batch has the same updates" % getattr(self.args, "nbs", 64)
+            why = "YOLO accumulates by itself, to its nominal batch (nbs=%s): a smaller batch has about the same updates" % getattr(self.args, "nbs", 64)
             tell("accumulate", False, where=batches, why=why)
 
     trainer.__init__ = guest.around(trainer.__init__, begin, end)

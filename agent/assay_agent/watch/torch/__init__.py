@@ -5,6 +5,7 @@ from . import (
     autograd,
     dataloader,
     environment,
+    exhausted,
     mode,
     module,
     numerics,
@@ -39,6 +40,7 @@ class _PyTorch(Adapter):
         retained,
         profile,
         warned,
+        exhausted,
         only,
     )
 

@@ -2,7 +2,7 @@
 
 from ... import guest
 from ...timeline import T, now
-from . import hand, numerics
+from . import exhausted, hand, numerics
 from .module import FORWARD
 
 BACKWARD = T.phase("backward", 40, "backward", "gradients")
@@ -68,6 +68,8 @@ def install(torch, config):
         if T.whole and not T.counts["optimizer"]:
             hand.over()
         T.backward_end(BACKWARD)
+        if error is not None:
+            exhausted.note(error)
 
     module.backward = guest.around(module.backward, backward, end)
     module.grad = guest.around(module.grad, grad, end)

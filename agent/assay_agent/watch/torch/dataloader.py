@@ -13,6 +13,7 @@ _passes = {}  # id -> (weak reference to the iterator, (loader serial, iterator 
 # Times that a pass gives each sample, and samples of a pass where it is not known how many there are: whoever asks for
 # more wants it to go on.
 ENDLESS, ENDLESS_SAMPLES = 1000, 10**9
+begins = None  # called with a loader when a pass of it begins, set by rehearsal.py
 takeover = None  # set by only.py: called with (iterator, original next) once the loop is known
 
 
@@ -117,6 +118,8 @@ def _watched():
 
 def _register(loader, iterator):
     """A pass begins."""
+    if begins is not None:
+        begins(loader)
     serial = _known(_loaders, loader)
     if serial is None:
         serial = _next_serial()

@@ -10,7 +10,7 @@ import sys
 from ... import guest, wire
 from ...timeline import T
 from ..imports import when_imported
-from . import device, numerics
+from . import device, exhausted, numerics
 
 FORWARD = T.phase("forward", 30, "forward", "model and loss")
 _seen = {}  # signature -> [first step, count]
@@ -44,6 +44,8 @@ def install(torch, config):
     @guest.hook
     def end(error):
         state.module_end(FORWARD)
+        if error is not None:
+            exhausted.note(error)
 
     watched = guest.around(original, begin, end)
     names = [name for name in ("__call__", "_wrapped_call_impl") if cls.__dict__.get(name) is original]

@@ -8,16 +8,26 @@ def prepare(torch, config):
     if config.get("double"):
         from ...double import install as double
 
-        _tell(torch, double.install(torch, config["double"]).place)
+        from .longest import Longest
+
+        place, batches = double.install(torch, config["double"]).place, Longest(torch)
+        _tell(torch, place, batches)
+
+        @process.finisher
+        def look():
+            place.ledger.batch = batches.tell()
+
         process.finisher(double.report)
+        process.forgetter(batches.clear)
         process.after_fork(double.clear)
 
 
-def _tell(torch, place):
-    """Have the ledger of the device's memory told of modules' calls, optimizers' steps and torch.save."""
+def _tell(torch, place, batches):
+    """Have the ledger of the device's memory told of modules' calls, optimizers' steps and torch.save, and the batches
+    of what is called and read."""
     from torch.optim import optimizer
 
-    from . import module
+    from . import dataloader, module
 
     ledger = place.ledger
     ledger.step = lambda: T.number + 1
@@ -32,7 +42,15 @@ def _tell(torch, place):
 
     optimizer.register_optimizer_step_pre_hook(begin)
     optimizer.register_optimizer_step_post_hook(end)
-    module.outermost = ledger.called
+
+    @guest.hook
+    def called(module, grad, args, kwargs):
+        ledger.called(module, grad)
+        if grad:
+            batches.called(args, kwargs)
+
+    module.outermost = called
+    dataloader.begins = guest.hook(batches.read)
 
     @guest.hook
     def save(*_):

@@ -1,0 +1,380 @@
+package sweep
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"assay/internal/evidence"
+	"assay/internal/fault"
+)
+
+// machine plays scripts: a law of memory, and a throughput that saturates.
+type machine struct {
+	law     law
+	asked   []Ask
+	crashAt int // from that batch on the script fails otherwise; 0: never
+	proof   int // batches above it do not come through the longer trial; 0: all do
+	items   int // rows of the data; 0: more than enough
+	stopAt  int // number of the trial that somebody stops; 0: none
+	failAt  int // number of the trial that cannot be started; 0: none
+}
+
+func (m *machine) try(number int, ask Ask) (Seen, error) {
+	m.asked = append(m.asked, ask)
+	if number == m.failAt {
+		return Seen{}, errors.New("no such interpreter")
+	}
+	b := ask.Batch
+	run := evidence.NewRun("trial")
+	run.Target.Device = "cuda"
+	if number == m.stopAt {
+		return Seen{Run: run, Signal: syscall.SIGINT, Exit: 130, Interrupted: true}, nil
+	}
+	if m.crashAt > 0 && b >= m.crashAt {
+		run.Outcome.Error = "ValueError: no more than 31 rows"
+		return Seen{Run: run, Exit: 1, Tail: "Traceback\nValueError: no more than 31 rows\n"}, nil
+	}
+	read := m.law.read(b)
+	if ask.For == ForProof && m.proof > 0 && b > m.proof {
+		read.Fits = false
+	}
+	if !read.Fits {
+		text := "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+		run.Outcome.Error = text
+		return Seen{Run: run, Exit: 1, Tail: text}, nil
+	}
+	rows := b
+	if m.items > 0 {
+		rows = min(b, m.items)
+	}
+	for i := range ask.Steps {
+		run.Steps.Number = append(run.Steps.Number, i+1)
+	}
+	run.Shapes = []evidence.Shape{{Model: "Net", Inputs: "f32[" + itoa(rows) + ",8] on cuda", Steps: ask.Steps}}
+	run.Provenance.Datasets = []evidence.Dataset{{Type: "TensorDataset", Length: m.items, Batch: b, Workers: 2}}
+	limit := m.law.limit
+	rate := float64(b) / (0.010 + 0.001*float64(b)) // 95 % of 1/0.001 would be at 190 rows
+	run.Figures = []evidence.Figure{
+		evidence.Known("memory.pool.peak", read.Peak, "B", evidence.Measured),
+		evidence.Known("memory.live.peak", read.Live, "B", evidence.Measured),
+		evidence.Known("memory.watermark", read.Peak/limit, "ratio", evidence.Derived),
+		evidence.Known("step.time", float64(b)/rate, "s", evidence.Measured),
+		evidence.Known("samples.rate", rate, "1/s", evidence.Derived)}
+	return Seen{Run: run}, nil
+}
+
+func itoa(n int) string { data, _ := json.Marshal(n); return string(data) }
+
+func optionsOf(t *testing.T, m *machine, folder string, plan Plan) Options {
+	t.Helper()
+	if plan.Range.Multiple == 0 {
+		plan.Range = Range{From: 1, Multiple: 1}
+	}
+	if plan.Steps == 0 {
+		plan.Steps = 20
+	}
+	clock := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	return Options{Asked: Asked{Command: []string{"python", "train.py", "--batch", "{}"}, Plan: plan}, Folder: folder,
+		Try: m.try,
+		Now: func() time.Time { clock = clock.Add(time.Second); return clock }}
+}
+
+func usualLaw() law {
+	return law{fixed: gib, row: 30 * mib, grain: 2 * mib, waste: 0.02, limit: 8 * gib, told: 8 * gib, says: true}
+}
+
+func mustRun(t *testing.T, o Options) *Document {
+	t.Helper()
+	d, err := Run(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestThreeAnswers: the largest by the law itself, its proof, the knee by its rule, and one with a margin.
+func TestThreeAnswers(t *testing.T) {
+	m := &machine{law: usualLaw()}
+	d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{Timed: true}))
+	a := d.Body.Answers[0]
+	if want := m.law.truth(Range{From: 1, To: 1000, Multiple: 1}); a.Largest != want || a.Fails != want+1 ||
+		a.Trials > 6 {
+		t.Errorf("largest %d, fails %d in %d trials; by the law %d", a.Largest, a.Fails, a.Trials, want)
+	}
+	if a.Proven || !strings.Contains(a.ProofText, "not proven over the longest batch") {
+		t.Errorf("proof without an answer of the agent: %v %q", a.Proven, a.ProofText)
+	}
+	// rate(b) >= 0.95 rate(largest): from some batch on, found within a factor of two of it
+	rate := func(b int) float64 { return float64(b) / (0.010 + 0.001*float64(b)) }
+	first := 1
+	for rate(first) < enough*rate(a.Largest) {
+		first++
+	}
+	if a.Knee < first || a.Knee > 2*first {
+		t.Errorf("knee %d: the first batch with 95 %% is %d", a.Knee, first)
+	}
+	if a.Recommended < 1 || a.Recommended > a.Largest || a.Spread == nil {
+		t.Errorf("recommended %d of %d: %s", a.Recommended, a.Largest, a.RecommendedText)
+	}
+	least, _ := m.law.needs(a.Recommended)
+	if least > m.law.limit-spreads**a.Spread {
+		t.Errorf("recommended %d needs %.0f, and the margin to %.0f is %.0f", a.Recommended, least, m.law.limit,
+			*a.Spread)
+	}
+	if f := d.Figure("batch.largest"); f.Value == nil || int(*f.Value) != a.Largest {
+		t.Errorf("figure: %+v", f)
+	}
+}
+
+// TestProofSendsBelow: a batch that fits for a few steps and not for long is not the largest.
+func TestProofSendsBelow(t *testing.T) {
+	m := &machine{law: usualLaw(), proof: 200}
+	a := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{})).Body.Answers[0]
+	if a.Largest != 200 || a.Fails != 201 {
+		t.Errorf("largest %d, fails %d: %s", a.Largest, a.Fails, a.LargestText)
+	}
+}
+
+// TestFlakyFailure: where another program took the memory once, the batch is tried again.
+func TestFlakyFailure(t *testing.T) {
+	l := usualLaw()
+	want := l.truth(Range{From: 1, To: 1000, Multiple: 1})
+	for step, readings := (Step{Batch: 8}), []Reading(nil); !step.Done; step = Next(Range{From: 1, Multiple: 1}, 0,
+		l.limit, readings) {
+		r := l.read(step.Batch)
+		if len(readings) == 2 { // well below the limit
+			if r.Fits = false; step.Again {
+				t.Fatal("again too early")
+			}
+			r.Limit, r.Batch = l.limit, readings[1].Batch*3/2
+			readings = append(readings, r)
+			if again := Next(Range{From: 1, Multiple: 1}, 0, l.limit, readings); !again.Again ||
+				again.Batch != r.Batch {
+				t.Fatalf("not tried again: %+v", again)
+			}
+			r = l.read(r.Batch)
+		}
+		if readings = append(readings, r); len(readings) > 30 {
+			t.Fatal("no end")
+		}
+		if best, _ := Best(Range{From: 1, Multiple: 1}, readings); best == want {
+			return
+		}
+	}
+	t.Errorf("%d was not found", want)
+}
+
+// TestCrashEnds: what is no want of memory ends the search with that error, and the same command tries it again.
+func TestCrashEnds(t *testing.T) {
+	folder := t.TempDir()
+	m := &machine{law: usualLaw(), crashAt: 32}
+	d := mustRun(t, optionsOf(t, m, folder, Plan{}))
+	a := d.Body.Answers[0]
+	if !strings.Contains(a.Error, "no more than 31 rows") || a.Largest != 8 || !d.Body.Done {
+		t.Errorf("%+v", a)
+	}
+	mended := &machine{law: usualLaw()}
+	a = mustRun(t, optionsOf(t, mended, folder, Plan{})).Body.Answers[0]
+	if a.Error != "" || a.Largest != m.law.truth(Range{From: 1, To: 1000, Multiple: 1}) ||
+		mended.asked[0].Batch != m.asked[1].Batch {
+		t.Errorf("again: %+v after %+v", a, mended.asked)
+	}
+}
+
+// TestDataEnds: no batch has more rows than the data.
+func TestDataEnds(t *testing.T) {
+	m := &machine{law: usualLaw(), items: 100}
+	a := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{})).Body.Answers[0]
+	if a.Largest != 100 || a.Error != "" || !strings.Contains(a.LargestText, "100 rows in all") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestGoesOn: a sweep that was stopped after any of its trials goes on with what is missing, and comes to the same.
+func TestGoesOn(t *testing.T) {
+	whole := &machine{law: usualLaw()}
+	want := mustRun(t, optionsOf(t, whole, t.TempDir(), Plan{Timed: true}))
+	for n := 1; n <= len(want.Body.Trials); n++ {
+		folder := t.TempDir()
+		first := &machine{law: usualLaw(), stopAt: n}
+		d := mustRun(t, optionsOf(t, first, folder, Plan{Timed: true}))
+		if d.Body.Done || !strings.Contains(d.Body.Stopped, "interrupted") || len(d.Body.Trials) != n {
+			t.Fatalf("stopped at %d: %+v", n, d.Body.Stopped)
+		}
+		second := &machine{law: usualLaw()}
+		var told []int
+		o := optionsOf(t, second, folder, Plan{Timed: true})
+		o.Tell = func(x Trial) { told = append(told, x.Number) }
+		d = mustRun(t, o)
+		if len(second.asked) != len(whole.asked)-n+1 || second.asked[0].Batch != whole.asked[n-1].Batch ||
+			d.Body.Answers[0].Largest != want.Body.Answers[0].Largest ||
+			d.Body.Answers[0].Knee != want.Body.Answers[0].Knee {
+			t.Errorf("stopped at %d: went on with %+v, came to %+v", n, second.asked, d.Body.Answers[0])
+		}
+		if !slices.IsSorted(told) || len(told) != len(d.Body.Trials) {
+			t.Errorf("told of %v", told)
+		}
+		if left, _ := filepath.Glob(filepath.Join(folder, ".*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+// TestNotStarted: a trial that cannot be made ends the sweep, and what is known is kept.
+func TestNotStarted(t *testing.T) {
+	folder := t.TempDir()
+	d, err := Run(optionsOf(t, &machine{law: usualLaw(), failAt: 3}, folder, Plan{}))
+	if err == nil || !strings.Contains(err.Error(), "no such interpreter") || len(d.Body.Trials) != 2 {
+		t.Fatalf("%v, %+v", err, d)
+	}
+	if d, err = Load(folder); err != nil || len(d.Body.Trials) != 2 || !strings.Contains(d.Body.Stopped,
+		"trial 3 was not made") {
+		t.Errorf("%v, %+v", err, d)
+	}
+}
+
+// TestLimitOfTime: no trial begins when the time is over.
+func TestLimitOfTime(t *testing.T) {
+	m := &machine{law: usualLaw()}
+	o := optionsOf(t, m, t.TempDir(), Plan{})
+	o.Limit = 8 // the clock of the test takes a second for each question
+	d := mustRun(t, o)
+	if d.Body.Done || !strings.Contains(d.Body.Stopped, "--limit") || len(m.asked) == 0 || len(m.asked) > 4 {
+		t.Errorf("%d trials, %q", len(m.asked), d.Body.Stopped)
+	}
+}
+
+// TestAnotherCommand: a folder that was begun with another command line is refused, and nothing of it is changed.
+func TestAnotherCommand(t *testing.T) {
+	folder := t.TempDir()
+	mustRun(t, optionsOf(t, &machine{law: usualLaw()}, folder, Plan{}))
+	before, _ := os.ReadFile(filepath.Join(folder, FileName))
+	for name, change := range map[string]func(*Options){
+		"the command":                   func(o *Options) { o.Asked.Command = []string{"python", "other.py"} },
+		"another content of the script": func(o *Options) { o.Asked.Script = "abc" },
+		"in another way":                func(o *Options) { o.Asked.ByAgent = true },
+		"another target":                func(o *Options) { o.Asked.Target.AskedChip = "m4-16gb" },
+		"another --for":                 func(o *Options) { o.Asked.For = 3 },
+		"another --grid":                func(o *Options) { o.Asked.Plan.Cells = []string{"0"} },
+		"other --remedies":              func(o *Options) { o.Asked.Plan.Remedies = []string{"autocast"} },
+		"other batches or steps":        func(o *Options) { o.Asked.Plan.Range.Multiple = 2 },
+	} {
+		m := &machine{law: usualLaw()}
+		o := optionsOf(t, m, folder, Plan{})
+		change(&o)
+		_, err := Run(o)
+		if err == nil || !strings.Contains(err.Error(), name) || fault.HintOf(err) == "" ||
+			fault.CodeOf(err) != fault.Usage ||
+			len(m.asked) > 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after, _ := os.ReadFile(filepath.Join(folder, FileName)); string(after) != string(before) {
+		t.Error("the record was changed")
+	}
+}
+
+// TestGrid: each value has its own search, and the next begins where the one before ended.
+func TestGrid(t *testing.T) {
+	m := &machine{law: usualLaw()}
+	d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{Grid: "workers", Cells: []string{"0", "2"}}))
+	want := m.law.truth(Range{From: 1, To: 1000, Multiple: 1})
+	if len(d.Body.Answers) != 2 || d.Body.Answers[0].Largest != want || d.Body.Answers[1].Largest != want ||
+		d.Body.Answers[1].Trials > 2 {
+		t.Errorf("%+v", d.Body.Answers)
+	}
+	if f := d.Figure("batch.largest{workers=2}"); !f.Known() {
+		t.Errorf("%+v", d.Figures)
+	}
+}
+
+// TestJudge: what a trial comes to, by what was seen of it.
+func TestJudge(t *testing.T) {
+	run := func(inputs string, datasets ...evidence.Dataset) *evidence.Run {
+		r := evidence.NewRun("x")
+		r.Steps.Number = []int{1, 2, 3, 4}
+		r.Shapes = []evidence.Shape{{Inputs: inputs, Steps: 4}}
+		r.Provenance.Datasets = datasets
+		return r
+	}
+	refused := run("f32[8,3] on mps")
+	refused.Rehearsal = &evidence.Rehearsal{Refusals: []evidence.Refusal{{Cause: "memory",
+		Text: "MPS backend out of memory (MPS allocated: 7.00 GB, other allocations: 1 MB, max allowed: 9.07 GB)"}}}
+	none := run("f32[8,3] on mps")
+	none.Steps.Number = nil
+	for name, c := range map[string]struct {
+		seen    Seen
+		ask     Ask
+		byAgent bool
+		ending  EndingKind
+		text    string
+	}{
+		"fits": {Seen{Run: run("f32[8,3] on mps")}, Ask{Batch: 8}, false, EndedWell, ""},
+		"lowered": {Seen{Run: run("f32[4,3] on mps")}, Ask{Batch: 8}, false, EndedOtherBatch,
+			"had 4 rows"},
+		"another loader": {Seen{Run: run("f32[4,3] on mps", evidence.Dataset{Batch: 8},
+			evidence.Dataset{Batch: 4})}, Ask{Batch: 8}, false, EndedOtherBatch, "had 4 rows"},
+		"crops of each": {Seen{Run: run("f32[16,3] on mps", evidence.Dataset{Batch: 8})}, Ask{Batch: 8}, false,
+			EndedWell, ""},
+		"no agent": {Seen{Run: run("f32[8,3] on mps")}, Ask{Batch: 8}, true, EndedOtherBatch,
+			"did not say"},
+		"swallowed": {Seen{Run: refused}, Ask{Batch: 8}, false, EndedByMemory, "went on"},
+		"killed": {Seen{Run: run("f32[8,3] on mps"), Signal: syscall.SIGKILL, Exit: 137}, Ask{Batch: 8},
+			false, EndedByMemory, ""},
+		"crashed": {Seen{Run: run("f32[8,3] on mps"), Exit: 1, Tail: "KeyError: 'x'"}, Ask{Batch: 8},
+			false, EndedByCrash, "KeyError"},
+		"no step": {Seen{Run: none}, Ask{Batch: 8}, false, EndedUntrained, "no training step"},
+		"stopped by a person": {Seen{Run: run("f32[8,3] on mps"), Interrupted: true}, Ask{Batch: 8}, false,
+			EndedByPerson, ""},
+		"halves of the update": {Seen{Run: run("f32[4,3] on mps", evidence.Dataset{Batch: 4})}, Ask{Batch: 8,
+			Accumulate: 2}, false, EndedOtherBatch, "accumulate"},
+	} {
+		got := judge(c.ask, c.byAgent, c.seen, nil)
+		if got.Ending != c.ending || !strings.Contains(got.Text, c.text) {
+			t.Errorf("%s: %s, %q", name, got.Ending, got.Text)
+		}
+		if name == "swallowed" && (got.Limit == nil || *got.Limit != 9.07*gib) {
+			t.Errorf("limit of the text: %v", got.Limit)
+		}
+	}
+}
+
+// TestBought: what a remedy changes is beside the plain trial, and what is not known is not zero.
+func TestBought(t *testing.T) {
+	num := func(v float64) *float64 { return &v }
+	losses := func(vs ...float64) (list []*float64) {
+		for _, v := range vs {
+			list = append(list, num(v))
+		}
+		return list
+	}
+	trials := []Trial{
+		{Ask: Ask{For: ForRemedy}, Ending: EndedWell, Peak: num(100), Step: num(2), Loss: losses(1, 0.5)},
+		{Ask: Ask{For: ForRemedy, Remedy: "checkpoint"}, Ending: EndedWell, Peak: num(60), Step: num(3),
+			Loss: losses(1, 0.5)},
+		{Ask: Ask{For: ForRemedy, Remedy: "autocast"}, Ending: EndedWell, Peak: num(80), Loss: losses(1, 0.51)},
+		{Ask: Ask{For: ForRemedy, Remedy: "fused_off"}, Ending: EndedOtherBatch,
+			Text: "fused_off was not changed: no optimizer"},
+	}
+	got := bought(trials, true)
+	if len(got) != 3 || *got[0].Memory > -0.399 || *got[0].Memory < -0.401 || *got[0].Time != 0.5 ||
+		*got[0].Loss != 0 || got[0].Losses != 2 {
+		t.Errorf("checkpoint: %+v", got)
+	}
+	if got[1].Time != nil || *got[1].Loss < 0.0199 || *got[1].Loss > 0.0201 {
+		t.Errorf("autocast: %+v", got[1])
+	}
+	if got[2].Memory != nil || got[2].Loss != nil || !strings.Contains(got[2].Text, "no optimizer") {
+		t.Errorf("fused_off: %+v", got[2])
+	}
+	if bought(trials, false)[0].Time != nil {
+		t.Error("a rehearsal has a time")
+	}
+}
