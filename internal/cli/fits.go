@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -202,24 +201,22 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 		if err := f.smaller(ctx, &j, chip, first); err != nil {
 			return err
 		}
-		j.Step = stepTime(run, chip)
+		if j.Answer == fit.Fits || j.Answer == fit.TooClose { // one that does not fit has no pace
+			j.Step = stepOf(run, chip)
+		}
 		f.result.Chips = append(f.result.Chips, j)
 	}
 	return nil
 }
 
-// stepTime says how long a step is predicted to take on a Mac, or why that is not known.
-func stepTime(run *evidence.Run, chip target.Chip) string {
+// stepOf predicts a step's time on a chip by what was rehearsed.
+func stepOf(run *evidence.Run, chip target.Chip) *fit.Step {
 	band, err := pace.Of(run, chip)
 	if err != nil {
-		return "not known: " + err.Error()
+		return &fit.Step{Why: err.Error()}
 	}
-	s := fmt.Sprintf("%s to %s (%s; bands so made held %d of %d published steps, their source left out): %s",
-		unit.Seconds(band.Low), unit.Seconds(band.High), band.Basis, band.Coverage.Held, band.Coverage.Figures, band.Why)
-	if len(band.Unknown) > 0 {
-		s += "; nothing is known of " + strings.Join(band.Unknown, ", ")
-	}
-	return s + "; loading data is not in it"
+	return &fit.Step{Low: &band.Low, Mid: &band.Mid, High: &band.High, Basis: band.Basis, Why: band.Why,
+		Held: band.Coverage.Held, Figures: band.Coverage.Figures, Unknown: band.Unknown}
 }
 
 // maxSmaller is how many smaller batches are rehearsed for a chip: the predicted one, and one more where that was not

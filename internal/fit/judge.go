@@ -74,9 +74,22 @@ type Judgement struct {
 	Refusal  *evidence.Refusal `json:"refusal,omitempty"`
 	Refused  string            `json:"refused,omitempty"` // when: step 3, backward
 	Run      string            `json:"run,omitempty"`     // the rehearsal that it is judged by
-	Step     string            `json:"step,omitempty"`    // time of a step, as a band
+	Step     *Step             `json:"step,omitempty"`
 	account  *evidence.RehearsedMemory
 	rehearse Rehearsed
+}
+
+// Step is how long a step is predicted to take on the Mac, in seconds; without a band Why says why there is none.
+type Step struct {
+	Low   *float64       `json:"low,omitempty"`
+	Mid   *float64       `json:"mid,omitempty"`
+	High  *float64       `json:"high,omitempty"`
+	Basis evidence.Basis `json:"basis,omitempty"`
+	Why   string         `json:"why"`
+	// Held of so many published Figures lay in bands made without their source.
+	Held    int      `json:"held,omitempty"`
+	Figures int      `json:"figures,omitempty"`
+	Unknown []string `json:"unknown,omitempty"` // operators of which nothing is known
 }
 
 // Batches are a batch, and the largest that is predicted to fit.
@@ -108,10 +121,6 @@ func Judge(r Rehearsed, own *Rehearsed, mac Mac) Judgement {
 	j.margins(a, r.Host)
 	j.Answer, j.Why = j.judge(r, low, high)
 	j.batch(a, r.Host)
-	if j.Answer != Fits {
-		j.Try = append(j.Try, "assay sweep --remedies -- COMMAND measures what checkpointing, autocast, accumulation and "+
-			"smaller inputs would save")
-	}
 	return j
 }
 
@@ -248,11 +257,10 @@ func (j *Judgement) margins(a *evidence.RehearsedMemory, host *int64) {
 	add("largest buffer", a.LargestBuffer, m.LargestBuffer, a.Limits.Source["largest_buffer"],
 		"Metal's maxBufferLength for this Mac is not known")
 	whole, memory := a.Peak+m.Rest, m.Memory
-	said := fmt.Sprintf("chips.csv; counted in are %s for macOS and other programs, what Metal leaves to them on a Mac of "+
-		"8 GiB", unit.Bytes(float64(m.Rest)))
+	said := fmt.Sprintf("with %s for macOS and other programs", unit.Bytes(float64(m.Rest)))
 	if host != nil {
 		whole += *host
-		said += fmt.Sprintf(", and %s of the script's own processes, as on this machine", unit.Bytes(float64(*host)))
+		said += fmt.Sprintf(" and %s of the script's own", unit.Bytes(float64(*host)))
 	} else {
 		said += "; what the script's own processes take is not known"
 	}

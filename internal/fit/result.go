@@ -70,8 +70,8 @@ func (r *Result) JSON(out io.Writer) error { return evidence.Write(out, r) }
 // KindFit is the kind of document that a Result is.
 const KindFit = "fit"
 
-// Text writes a paragraph for each Mac, in lines of at most width columns where their words allow. What strangers wrote
-// moves no cursor and begins no line.
+// Text writes what the rehearsals saw, once for all Macs that are judged by the same, and a paragraph for each Mac, in
+// lines of at most width columns where their words allow. What strangers wrote moves no cursor and begins no line.
 func (r *Result) Text(out io.Writer, width int) error {
 	var b strings.Builder
 	row := func(name, said string) {
@@ -79,35 +79,53 @@ func (r *Result) Text(out io.Writer, width int) error {
 			b.WriteString(text.Wrapped(said, fmt.Sprintf("  %-11s ", name), strings.Repeat(" ", 14), width))
 		}
 	}
+	judgedBy, better := "", false
 	for i, j := range r.Chips {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
+		if a := j.account; a != nil && j.Low != nil && j.Run != judgedBy {
+			judgedBy = j.Run
+			b.WriteString(text.Wrapped(fmt.Sprintf("%s at the most, rehearsed on %s.", size(a.Peak), j.rehearse.Chip), "",
+				"  ", width))
+			row("in use", fmt.Sprintf("%s at once, in %s; with what is cached beside, %s to %s by what the account may be off",
+				size(a.AllocatedPeak), when(a), size(*j.Low), size(*j.High)))
+			row("of it", byKind(a))
+			row("also", also(a, j.rehearse.Host))
+			row("not reached", unreached(j))
+			b.WriteByte('\n')
+		}
 		b.WriteString(text.Wrapped(fmt.Sprintf("%s: %s. %s.", j.Mac.Chip, j.Answer, capital(j.Why)), "", "  ", width))
 		if j.Refusal != nil {
-			row("refused", fmt.Sprintf("%s at %s: %s (rehearsed)", j.Refused, orUnknown(j.Refusal.Where),
-				j.Refusal.Text))
-		}
-		if a := j.account; a != nil && j.Answer != NotKnown {
-			row("peak", fmt.Sprintf("%s, of which %s in use at once, in %s (rehearsed); %s to %s by what the account may "+
-				"be off", size(a.Peak), size(a.AllocatedPeak), when(a), size(*j.Low), size(*j.High)))
-			row("of it", byKind(a))
-			row("also", also(a))
+			row("refused", fmt.Sprintf("%s at %s: %s", j.Refused, orUnknown(j.Refusal.Where), j.Refusal.Text))
 		}
 		for _, m := range j.Margins {
-			row(short[m.Limit], margin(m))
+			if name := short[m.Limit]; name != "" {
+				row(name, margin(m))
+			}
 		}
 		if j.Batch != nil && j.Batch.Fits > 0 {
 			row("batch", fmt.Sprintf("%d rehearsed; up to about %d would get a yes (%s: %s)", j.Batch.Rows, j.Batch.Fits,
 				j.Batch.Basis, j.Batch.Why))
 		}
-		row("a step", j.Step)
+		if s := j.Step; s != nil && s.Mid != nil {
+			said := fmt.Sprintf("%s to %s, without loading data (%s; bands so made held %d of %d published steps, their "+
+				"source left out)", unit.Seconds(*s.Low), unit.Seconds(*s.High), s.Basis, s.Held, s.Figures)
+			if len(s.Unknown) > 0 {
+				said += "; nothing is known of " + strings.Join(s.Unknown, ", ")
+			}
+			row("a step", said)
+		} else if s != nil {
+			row("a step", "not known: "+s.Why)
+		}
 		for _, try := range j.Try {
 			row("try", try)
 		}
-		if j.Answer != NotKnown {
-			row("not reached", unreached(j))
-		}
+		better = better || j.Answer == DoesNot || j.Answer == TooClose
+	}
+	if better {
+		b.WriteString("\n" + text.Wrapped("assay sweep --remedies -- COMMAND measures what checkpointing, autocast, "+
+			"accumulation and smaller inputs would save.", "", "  ", width))
 	}
 	b.WriteByte('\n')
 	for _, re := range r.Rehearsals {
@@ -120,16 +138,14 @@ func (r *Result) Text(out io.Writer, width int) error {
 			ended = "; " + re.Ended
 		}
 		b.WriteString(text.Wrapped(fmt.Sprintf("rehearsed on %s, %s, %d steps: %s%s; %s", re.Chip, how, re.Steps,
-			re.Why,
-			ended, re.Folder), "", "  ", width))
+			re.Why, ended, re.Folder), "", "  ", width))
 	}
 	_, err := io.WriteString(out, text.Lines(b.String()))
 	return err
 }
 
-// short are the limits as the page names them.
-var short = map[string]string{"recommended working set": "working set", "wired limit": "wired",
-	"high watermark": "watermark",
+// short are the limits that the page names, as it names them. The wired limit is the working set there.
+var short = map[string]string{"recommended working set": "working set", "high watermark": "watermark",
 	"largest buffer": "buffer", "unified memory": "memory"}
 
 func size(n int64) string { return unit.Bytes(float64(n)) }
@@ -170,14 +186,17 @@ func byKind(a *evidence.RehearsedMemory) string {
 	return strings.Join(parts, ", ")
 }
 
-// also says the peaks of the parts of the run, and the end of a step.
-func also(a *evidence.RehearsedMemory) string {
+// also says the peaks of the parts of the run, the end of a step, and the script's own memory.
+func also(a *evidence.RehearsedMemory, host *int64) string {
 	var parts []string
 	for _, p := range a.Pieces {
 		parts = append(parts, fmt.Sprintf("%s %s", p.What, size(p.Peak)))
 	}
 	if a.Steady != nil {
 		parts = append(parts, "end of a step "+size(*a.Steady))
+	}
+	if host != nil {
+		parts = append(parts, fmt.Sprintf("the script's own processes %s, measured on this machine", size(*host)))
 	}
 	return strings.Join(parts, ", ")
 }
