@@ -66,7 +66,6 @@ type request struct {
 // hello is rehearse.py's first line.
 type hello struct {
 	Versions map[string]string `json:"versions"`
-	Models   []string          `json:"models"`
 	Limits   []limit           `json:"limits"`
 }
 

@@ -2,7 +2,7 @@
 
     python rehearse.py ATTEMPT.PY < REQUEST
 
-REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names], "limit": seconds}; docs/formats/double.md has the
+REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names, none for all], "done": [names], "limit": seconds, "sizes": [GiB]}; docs/formats/double.md has the
 settings. For each model a line on standard output: what zoo.py says of it, the peaks, and for each release the answer that `assay try`'s
 attempt.py gives, as docs/formats/attempts.md has it. A model has a process of its own, forked after the imports, and is built once there;
 each release is a fork of that. What only differs by the release is so computed once.
@@ -164,7 +164,7 @@ class Rehearsal:
             self.torch.manual_seed(0)
             settings = settings and dict(settings, **ROOMY)
             asked = {"device": "double" if settings else "cpu", "double": settings, "args": {}}
-            tried = self.attempt._Attempt(torch, asked, entry.name, lambda: lambda: (model, _both(entry.inputs(BATCH, values))))
+            tried = self.attempt._Attempt(torch, asked, entry.name, lambda: lambda: (model, _both(entry.inputs(BATCH))))
             if not settings:
                 return tried.answer()
             with self.Double(settings).use():
@@ -189,7 +189,7 @@ class Rehearsal:
             a = forked(lambda: once(None), self.request["limit"])
             told["cpu"] = a if isinstance(a, dict) else None
         for batch in PEAKS:
-            a = forked(lambda b=batch: self.peak(entry, model, doubles[-1], b, values), self.request["limit"])
+            a = forked(lambda b=batch: self.peak(entry, model, doubles[-1], b), self.request["limit"])
             if isinstance(a, str):
                 told["whynot"][batch] = a
             elif a.get("why"):
@@ -198,7 +198,7 @@ class Rehearsal:
                 told["peaks"][batch] = a["peak"]
         return told
 
-    def peak(self, entry, model, settings, batch, values):
+    def peak(self, entry, model, settings, batch):
         """The allocator's peak over two steps of AdamW: in the second, gradients and both moments are there while the activations are."""
         torch = self.torch
         double = self.Double(dict(settings, **ROOMY))
@@ -206,7 +206,7 @@ class Rehearsal:
         with double.use():
             try:
                 model = model.to("mps")
-                args, kwargs = entry.inputs(batch, values)
+                args, kwargs = entry.inputs(batch)
                 move = self.attempt._moved
                 args, kwargs = move(torch, list(args), "mps"), move(torch, kwargs, "mps")
                 optimizer = torch.optim.AdamW(model.parameters())
@@ -267,7 +267,7 @@ def main():
             size, known = allocator.recommended_max(gib << 30, macos)
             if size:
                 limits.append({"gib": gib, "macos": macos, "bytes": size, "known": known})
-    json.dump({"versions": versions, "models": [n for n in wanted if n in entries], "limits": limits}, out)
+    json.dump({"versions": versions, "limits": limits}, out)
     out.write("\n")
     out.flush()
     for name in wanted:

@@ -1,7 +1,8 @@
 """The models of the matrix: what rehearse.py builds, each with random weights, and one training step's inputs.
 
-An entry's build() gives a module whose call with inputs(batch, small) returns the loss. Sizes are those that people train
-at; small is asked for where a model needs values and so really computes on this machine's CPU: then a side is 224 or less.
+An entry's build() gives a module whose call with inputs(batch), (arguments in order, arguments by name), returns the loss.
+Sizes are those that people train at; where a model needs values and so really computes on this machine's CPU a side of an
+image is 320 or less.
 
 How the set was chosen: the families that are asked for by name (Faster and Mask R-CNN, SSD, RetinaNet, FCOS, YOLO, DETR, EfficientDet,
 U-Net, PSPNet, DeepLabV3 and V3+, SegFormer, Mask2Former, ViT, BERT, VGG16 with ASPP), torchvision's and timm's usual backbones,
@@ -81,7 +82,7 @@ def vision(name, family, size=224, task="classification"):
         import torchvision
         return Trained(torchvision.models.get_model(name, weights=None), labelled)
     add(name, task, family, "torchvision", build,
-        lambda batch, small: ((images(batch, size), torch.randint(0, 1000, (batch,))), {}), "3,%d,%d" % (size, size))
+        lambda batch: ((images(batch, size), torch.randint(0, 1000, (batch,))), {}), "3,%d,%d" % (size, size))
 
 
 for _name, _family in (
@@ -100,7 +101,7 @@ def pixels(name, family):
         import torchvision
         return Trained(torchvision.models.get_model(name, weights=None, weights_backbone=None, num_classes=21), labelled)
     add(name, "segmentation", family, "torchvision", build,
-        lambda batch, small: ((images(batch, 512), torch.randint(0, 21, (batch, 512, 512))), {}), "3,512,512")
+        lambda batch: ((images(batch, 512), torch.randint(0, 21, (batch, 512, 512))), {}), "3,512,512")
 
 
 for _name, _family in (("fcn_resnet50", "FCN"), ("deeplabv3_resnet50", "DeepLabV3"), ("deeplabv3_mobilenet_v3_large", "DeepLabV3"),
@@ -114,7 +115,7 @@ def boxes(name, family, task="detection", masks=False, keypoints=False):
         more = {} if name.startswith("ssd") else {"min_size": 224, "max_size": 320}
         return Trained(torchvision.models.get_model(name, weights=None, weights_backbone=None, **more), summed)
 
-    def inputs(batch, small):
+    def inputs(batch):
         targets = []
         for _ in range(batch):
             target = {"boxes": torch.tensor([[20., 30., 120., 150.], [60., 40., 200., 180.]]), "labels": torch.tensor([1, 1])}
@@ -142,7 +143,7 @@ def clips(name, family, size):
         import torchvision
         return Trained(torchvision.models.get_model(name, weights=None), labelled)
     add(name, "video", family, "torchvision", build,
-        lambda batch, small: ((torch.rand(batch, 3, 16, size, size), torch.randint(0, 400, (batch,))), {}), "3,16,%d,%d" % (size, size))
+        lambda batch: ((torch.rand(batch, 3, 16, size, size), torch.randint(0, 400, (batch,))), {}), "3,16,%d,%d" % (size, size))
 
 
 clips("r3d_18", "ResNet 3D", 112)
@@ -159,7 +160,7 @@ def timms(name, family, size=224):
         import timm
         return Trained(timm.create_model(name), labelled)
     add("timm/" + name, "classification", family, "timm", build,
-        lambda batch, small: ((images(batch, size), torch.randint(0, 1000, (batch,))), {}), "3,%d,%d" % (size, size))
+        lambda batch: ((images(batch, size), torch.randint(0, 1000, (batch,))), {}), "3,%d,%d" % (size, size))
 
 
 for _name, _family in (
@@ -173,30 +174,23 @@ for _name, _family in (
 
 # transformers ----------------------------------------------------------------------------------------------------------
 
-def face(name, task, family, classes, settings, inputs, says, carry=ZEROS, fit=None):
+def face(name, task, family, classes, settings, inputs, says, carry=ZEROS):
     """name: the architecture as of that much-used id; classes: (config, model); settings: those that differ from the defaults."""
     def build():
         import transformers
         config = getattr(transformers, classes[0])(**(settings() if callable(settings) else settings))
-        if fit:
-            fit(config)
         if hasattr(config, "use_cache"):
             config.use_cache = False
         return Trained(getattr(transformers, classes[1])(config), own)
     add(name, task, family, "transformers", build, inputs, says, carry)
 
 
-def tokens(length, vocabulary, labels="labels", types=False):
-    def inputs(batch, small):
+def tokens(length, vocabulary, labels="labels"):
+    def inputs(batch):
         ids = torch.randint(5, vocabulary, (batch, length))
-        more = {"token_type_ids": torch.zeros_like(ids)} if types else {}
         given = ids.clone() if labels == "labels" else torch.randint(0, 2, (batch,))
-        return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=given, **more)
+        return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=given)
     return inputs
-
-
-def classes(batch, small, length=128, vocabulary=30000):
-    return tokens(length, vocabulary, "class")(batch, small)
 
 
 _ENCODERS = (
@@ -251,7 +245,7 @@ for _name, _family, _config, _class, _settings, _vocabulary in _DECODERS:
     face(_name, "nlp", _family, (_config, _class), _settings, tokens(512, _vocabulary), "512 tokens")
 
 
-def translated(batch, small):
+def translated(batch):
     ids = torch.randint(5, 30000, (batch, 128))
     return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=torch.randint(5, 30000, (batch, 64)))
 
@@ -268,7 +262,7 @@ face("opus-mt-en-de", "nlp", "Marian", ("MarianConfig", "MarianMTModel"),
 
 
 def pictures(size, labels=2):
-    return lambda batch, small: ((), dict(pixel_values=images(batch, size), labels=torch.randint(0, labels, (batch,))))
+    return lambda batch: ((), dict(pixel_values=images(batch, size), labels=torch.randint(0, labels, (batch,))))
 
 
 face("vit-base-patch16-224", "classification", "ViT", ("ViTConfig", "ViTForImageClassification"), {}, pictures(224), "3,224,224")
@@ -278,7 +272,7 @@ face("swin-tiny-patch4-window7-224", "classification", "Swin", ("SwinConfig", "S
 
 
 def mapped(size, classes=150):
-    return lambda batch, small: ((), dict(pixel_values=images(batch, size), labels=torch.randint(0, classes, (batch, size, size))))
+    return lambda batch: ((), dict(pixel_values=images(batch, size), labels=torch.randint(0, classes, (batch, size, size))))
 
 
 for _name, _settings in (("segformer-b0", {}), ("segformer-b2", dict(depths=[3, 4, 6, 3], hidden_sizes=[64, 128, 320, 512], decoder_hidden_size=768))):
@@ -292,7 +286,7 @@ def _resnet(stages):
     return transformers.ResNetConfig(out_features=stages)
 
 
-def boxed(batch, small):
+def boxed(batch):
     labels = [{"class_labels": torch.tensor([1, 2]), "boxes": torch.tensor([[.4, .4, .3, .3], [.5, .6, .4, .2]])} for _ in range(batch)]
     return (), dict(pixel_values=images(batch, 224), labels=labels)
 
@@ -309,7 +303,7 @@ face("yolos-tiny", "detection", "YOLOS", ("YolosConfig", "YolosForObjectDetectio
      dict(hidden_size=192, num_attention_heads=3, intermediate_size=768, image_size=[224, 224]), boxed, "3,224,224, 2 boxes", carry=VALUES)
 
 
-def masked(batch, small):
+def masked(batch):
     masks = torch.zeros(2, 224, 224)
     masks[0, :100] = 1
     masks[1, 100:] = 1
@@ -324,7 +318,7 @@ face("maskformer-swin-tiny", "instance segmentation", "MaskFormer", ("MaskFormer
 
 
 def pair(size, length, vocabulary):
-    def inputs(batch, small):
+    def inputs(batch):
         ids = torch.randint(5, vocabulary, (batch, length))
         return (), dict(input_ids=ids, pixel_values=images(batch, size), return_loss=True)
     return inputs
@@ -345,7 +339,7 @@ def _sam():
 
 
 add("sam-vit-base", "instance segmentation", "SAM", "transformers", _sam,
-    lambda batch, small: ((images(batch, 1024), torch.tensor([[[100., 100., 500., 500.]]]).expand(batch, 1, 4).clone()), {}), "3,1024,1024, a box")
+    lambda batch: ((images(batch, 1024), torch.tensor([[[100., 100., 500., 500.]]]).expand(batch, 1, 4).clone()), {}), "3,1024,1024, a box")
 
 
 def _depth():
@@ -356,7 +350,7 @@ def _depth():
     return Trained(transformers.DepthAnythingForDepthEstimation(config), lambda net, x: net(x).predicted_depth.mean())
 
 
-add("depth-anything-small", "depth", "Depth Anything", "transformers", _depth, lambda batch, small: ((images(batch, 518),), {}), "3,518,518")
+add("depth-anything-small", "depth", "Depth Anything", "transformers", _depth, lambda batch: ((images(batch, 518),), {}), "3,518,518")
 
 
 # Audio -----------------------------------------------------------------------------------------------------------------
@@ -364,10 +358,10 @@ add("depth-anything-small", "depth", "Depth Anything", "transformers", _depth, l
 face("whisper-base", "audio", "Whisper", ("WhisperConfig", "WhisperForConditionalGeneration"),
      dict(d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048,
           decoder_ffn_dim=2048, decoder_start_token_id=50257),
-     lambda batch, small: ((), dict(input_features=torch.rand(batch, 80, 3000), labels=torch.randint(0, 50000, (batch, 64)))), "30 s, 64 tokens")
+     lambda batch: ((), dict(input_features=torch.rand(batch, 80, 3000), labels=torch.randint(0, 50000, (batch, 64)))), "30 s, 64 tokens")
 
 
-def waves(batch, small):
+def waves(batch):
     return (), dict(input_values=torch.rand(batch, 32000), labels=torch.randint(1, 30, (batch, 20)))
 
 
@@ -375,7 +369,7 @@ for _name, _config, _class in (("wav2vec2-base", "Wav2Vec2Config", "Wav2Vec2ForC
     face(_name, "audio", _class.replace("ForCTC", "").replace("Wav2Vec2", "wav2vec 2.0").replace("Hubert", "HuBERT"), (_config, _class),
          dict(ctc_loss_reduction="mean", mask_time_prob=0.0), waves, "2 s, 20 letters", VALUES)
 face("ast-audioset", "audio", "AST", ("ASTConfig", "ASTForAudioClassification"), {},
-     lambda batch, small: ((), dict(input_values=torch.rand(batch, 1024, 128), labels=torch.randint(0, 2, (batch,)))), "10 s")
+     lambda batch: ((), dict(input_values=torch.rand(batch, 1024, 128), labels=torch.randint(0, 2, (batch,)))), "10 s")
 
 
 def _conformer():
@@ -385,7 +379,7 @@ def _conformer():
 
 
 add("torchaudio/Conformer", "audio", "Conformer", "torchaudio", _conformer,
-    lambda batch, small: ((torch.rand(batch, 400, 80), torch.full((batch,), 400)), {}), "400 frames of 80", carry=VALUES)
+    lambda batch: ((torch.rand(batch, 400, 80), torch.full((batch,), 400)), {}), "400 frames of 80", carry=VALUES)
 
 
 def _tasnet():
@@ -393,7 +387,7 @@ def _tasnet():
     return Trained(torchaudio.models.ConvTasNet(num_sources=2), lambda net, x: net(x).square().mean())
 
 
-add("torchaudio/ConvTasNet", "audio", "Conv-TasNet", "torchaudio", _tasnet, lambda batch, small: ((torch.rand(batch, 1, 24000),), {}), "3 s at 8 kHz")
+add("torchaudio/ConvTasNet", "audio", "Conv-TasNet", "torchaudio", _tasnet, lambda batch: ((torch.rand(batch, 1, 24000),), {}), "3 s at 8 kHz")
 
 
 def _spectrum():
@@ -404,7 +398,7 @@ def _spectrum():
 
 
 add("torchaudio/MelSpectrogram+CNN", "audio", "CNN", "torchaudio", _spectrum,
-    lambda batch, small: ((torch.rand(batch, 16000), torch.randint(0, 10, (batch,))), {}), "1 s at 16 kHz")
+    lambda batch: ((torch.rand(batch, 16000), torch.randint(0, 10, (batch,))), {}), "1 s at 16 kHz")
 
 
 # diffusers -------------------------------------------------------------------------------------------------------------
@@ -437,12 +431,12 @@ def _times(batch):
     return torch.randint(0, 1000, (batch,))
 
 
-add("diffusers/UNet2DModel", "generation", "U-Net", "diffusers", _unet2d, lambda batch, small: ((images(batch, 64), _times(batch)), {}), "3,64,64")
+add("diffusers/UNet2DModel", "generation", "U-Net", "diffusers", _unet2d, lambda batch: ((images(batch, 64), _times(batch)), {}), "3,64,64")
 add("diffusers/UNet2DConditionModel", "generation", "Stable Diffusion 1", "diffusers", _unet_conditional,
-    lambda batch, small: ((images(batch, 64, 4), _times(batch), torch.rand(batch, 77, 768)), {}), "4,64,64 (a picture of 512)")
-add("diffusers/AutoencoderKL", "generation", "VAE", "diffusers", _vae, lambda batch, small: ((images(batch, 256),), {}), "3,256,256")
+    lambda batch: ((images(batch, 64, 4), _times(batch), torch.rand(batch, 77, 768)), {}), "4,64,64 (a picture of 512)")
+add("diffusers/AutoencoderKL", "generation", "VAE", "diffusers", _vae, lambda batch: ((images(batch, 256),), {}), "3,256,256")
 add("diffusers/DiT-XL", "generation", "DiT", "diffusers", _dit,
-    lambda batch, small: ((images(batch, 32, 4), _times(batch), torch.randint(0, 1000, (batch,))), {}), "4,32,32 (a picture of 256)")
+    lambda batch: ((images(batch, 32, 4), _times(batch), torch.randint(0, 1000, (batch,))), {}), "4,32,32 (a picture of 256)")
 
 
 # Segmentation models, saliency -------------------------------------------------------------------------------------------
@@ -452,7 +446,7 @@ def smps(name, family):
         import segmentation_models_pytorch
         return Trained(getattr(segmentation_models_pytorch, name)("resnet34", encoder_weights=None, classes=21), labelled)
     add("smp/" + name, "segmentation", family, "segmentation_models_pytorch", build,
-        lambda batch, small: ((images(batch, 512), torch.randint(0, 21, (batch, 512, 512))), {}), "3,512,512")
+        lambda batch: ((images(batch, 512), torch.randint(0, 21, (batch, 512, 512))), {}), "3,512,512")
 
 
 for _name, _family in (("Unet", "U-Net"), ("UnetPlusPlus", "U-Net"), ("PSPNet", "PSPNet"), ("DeepLabV3Plus", "DeepLabV3+"), ("FPN", "FPN"),
@@ -497,7 +491,7 @@ def divergence(net, x, y):
 
 
 add("msinet-kind", "saliency", "MSI-Net", "torchvision", lambda: Trained(Saliency(), divergence),
-    lambda batch, small: ((torch.rand(batch, 3, 240, 320), torch.rand(batch, 1, 240, 320)), {}), "3,240,320")
+    lambda batch: ((torch.rand(batch, 3, 240, 320), torch.rand(batch, 1, 240, 320)), {}), "3,240,320")
 
 
 def _u2net_kind():
@@ -507,7 +501,7 @@ def _u2net_kind():
 
 
 add("smp/Unet-mobilenet_v2-mask", "saliency", "U-Net", "segmentation_models_pytorch", _u2net_kind,
-    lambda batch, small: ((images(batch, 320), torch.rand(batch, 1, 320, 320)), {}), "3,320,320")
+    lambda batch: ((images(batch, 320), torch.rand(batch, 1, 320, 320)), {}), "3,320,320")
 
 
 # Detectors of other packages ---------------------------------------------------------------------------------------------
@@ -520,7 +514,7 @@ def yolo(name, family, task="detection"):
         net.args = get_cfg()
         return Trained(net, lambda net, **batch: net(batch)[0].sum())
 
-    def inputs(batch, small):
+    def inputs(batch):
         found = {"img": images(batch, 320), "batch_idx": torch.arange(batch).float(), "cls": torch.ones(batch, 1),
                  "bboxes": torch.tensor([[.4, .4, .3, .3]]).expand(batch, 4).clone()}
         if task != "detection":
@@ -544,5 +538,5 @@ def _effdet():
 
 
 add("effdet/tf_efficientdet_d0", "detection", "EfficientDet", "effdet", _effdet,
-    lambda batch, small: ((images(batch, 256), {"bbox": [torch.tensor([[20., 30., 120., 150.]]) for _ in range(batch)],
+    lambda batch: ((images(batch, 256), {"bbox": [torch.tensor([[20., 30., 120., 150.]]) for _ in range(batch)],
                                                 "cls": [torch.tensor([1.]) for _ in range(batch)]}), {}), "3,256,256, a box", carry=VALUES)
