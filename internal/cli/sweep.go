@@ -57,11 +57,11 @@ func newSweepCommand(env *Env) *cobra.Command {
 		Use:   "sweep [flags] -- COMMAND [ARG…]",
 		Short: "Find the largest batch that trains, and from which on more rows buy nothing",
 		Long: `Runs COMMAND again and again for a few steps with another batch each time, and answers with three: the largest that fits, the knee (the
-smallest from which on throughput is within 5 % of the best), and a recommended one,
-	with a margin made of what the peak was seen to vary.
+smallest tried whose throughput is within 5 % of the best), and a recommended one,
+with a margin made of what the peak was seen to vary.
 
-Each {} in COMMAND becomes the batch: --batch {},
-	or batch={} for Hydra. With --set-env BATCH it is that variable's value. Without either the agent sets
+Each {} in COMMAND becomes the batch: --batch {}, or
+batch={} for Hydra. With --set-env BATCH it is that variable's value. Without either the agent sets
 the batch of the loader that trains, in the script as it is. A trial counts only where the steps had the batch that was asked for, and nothing
 ran out of memory on the way, whether the script went on or not.
 

@@ -134,9 +134,9 @@ func (c cell) sayKnee(a *Answer) {
 		a.KneeText = "not told: the throughput of no batch is known"
 		return
 	}
-	knee, below, best := c.knee()
+	knee, below, above, best := c.knee()
 	a.Knee = knee
-	a.KneeText = fmt.Sprintf("the smallest batch tried from which on all have %s or more of the best throughput, %s rows a second",
+	a.KneeText = fmt.Sprintf("the smallest batch tried that has %s or more of the best throughput, %s rows a second",
 		unit.Format(enough, "ratio"), unit.Format(best, "1"))
 	switch {
 	case len(batches) == 1:
@@ -146,11 +146,16 @@ func (c cell) sayKnee(a *Answer) {
 	default:
 		a.KneeText += "; none smaller was tried"
 	}
+	if above > 0 {
+		a.KneeText += fmt.Sprintf("; at %d it is less again", above)
+	}
 }
 
 // sayRecommended takes a margin from the largest batch: as many bytes as the peak was seen to vary, twice. What varies
 // is how far peaks lie from the line through them, and how far trials of one batch lie apart, the longer one of the
-// proof with them.
+// proof with them. The peak is that of the tensors where every trial told it: an allocator that keeps what is freed is
+// at its limit long before memory is short, and gives it up. Nor is a batch recommended from which on training was
+// seen to be slower.
 func (c cell) sayRecommended(a *Answer) {
 	if a.Largest == 0 {
 		a.RecommendedText = "none: " + a.LargestText
@@ -158,19 +163,25 @@ func (c cell) sayRecommended(a *Answer) {
 	}
 	var xs, ys []float64
 	apart := map[int][2]float64{}
-	again := false
+	again, live := false, true
 	for _, t := range c.trials {
-		if t.Ending != EndedWell || t.Peak == nil || t.Batch > a.Largest {
+		live = live && (t.Ending != EndedWell || t.Live != nil)
+	}
+	for _, t := range c.trials {
+		p := t.Peak
+		if live {
+			p = t.Live
+		}
+		if t.Ending != EndedWell || p == nil || t.Batch > a.Largest {
 			continue
 		}
-		p := *t.Peak
 		if r, ok := apart[t.Batch]; ok {
 			again = true
-			apart[t.Batch] = [2]float64{min(r[0], p), max(r[1], p)}
+			apart[t.Batch] = [2]float64{min(r[0], *p), max(r[1], *p)}
 		} else {
-			apart[t.Batch] = [2]float64{p, p}
+			apart[t.Batch] = [2]float64{*p, *p}
 		}
-		xs, ys = append(xs, float64(t.Batch)), append(ys, p)
+		xs, ys = append(xs, float64(t.Batch)), append(ys, *p)
 	}
 	if len(apart) < 2 || len(xs) < 3 && !again {
 		a.RecommendedText = "not told: the peak is known of too few trials to know how far it varies"
@@ -185,36 +196,62 @@ func (c cell) sayRecommended(a *Answer) {
 		spread = max(spread, r[1]-r[0])
 	}
 	a.Spread = &spread
-	top := apart[a.Largest][1]
-	if top == 0 {
-		top = at + slope*float64(a.Largest)
+	room, of := apart[a.Largest][1], "that of the largest"
+	if room == 0 {
+		room = at + slope*float64(a.Largest)
 	}
-	margin := spreads * spread
-	room, of := top, "the peak of the largest"
-	if a.Limit != nil && *a.Limit > top {
+	if !live && a.Limit != nil && *a.Limit > room {
 		room, of = *a.Limit, "the limit"
 	}
+	margin := spreads * spread
 	m := max(c.Range.Multiple, 1)
 	lo, _ := c.Range.ends()
+	a.Recommended = a.Largest
 	if slope > 0 {
 		a.Recommended = min(a.Largest, int(math.Floor((room-margin-at)/slope/float64(m)))*m)
-	} else {
-		a.Recommended = a.Largest
 	}
-	how := fmt.Sprintf("its expected peak is %s below %s, %d times the %s by which peaks of the trials departed from the line through them or from one another",
-		unit.Bytes(margin), of, spreads, unit.Bytes(spread))
 	if a.Recommended < lo*m {
 		a.Recommended, a.RecommendedText = 0,
 			"none: no batch has an expected peak that is "+unit.Bytes(margin)+" below "+of
 		return
 	}
-	a.RecommendedText = how
+	a.RecommendedText = fmt.Sprintf("its expected peak is %s below %s, %d times the %s by which peaks of the trials departed from the line through them or from one another",
+		unit.Bytes(margin), of, spreads, unit.Bytes(spread))
 	if spread == 0 {
 		a.RecommendedText = "the peaks of the trials did not vary, so that no margin is taken"
+	}
+	if slower := c.slower(a.Recommended); slower > 0 {
+		a.Recommended = slower
+		a.RecommendedText += "; and no batch above it was seen to be as fast"
 	}
 	if a.Knee > 0 && a.Knee < a.Recommended {
 		a.RecommendedText += fmt.Sprintf("; %d is as fast", a.Knee)
 	}
+}
+
+// slower is the largest batch tried up to that one with enough of the best throughput, where all that were tried above
+// it, that one or a larger one with them, have less; 0: it is not so, or no throughput is known.
+func (c cell) slower(batch int) int {
+	if !c.Timed {
+		return 0
+	}
+	batches, rate := c.rates()
+	_, _, _, best := c.knee()
+	fast := 0
+	for _, b := range batches {
+		if rate[b] >= enough*best {
+			fast = b
+		}
+	}
+	if fast == 0 || fast >= batch {
+		return 0
+	}
+	for _, b := range batches {
+		if b > fast && b <= batch {
+			return fast
+		}
+	}
+	return 0
 }
 
 // fitted is the least-squares line.

@@ -189,20 +189,24 @@ func (c cell) rates() (batches []int, rate map[int]float64) {
 	return batches, rate
 }
 
-// knee is the smallest of the batches tried from which on all have at least `enough` of the best throughput; below is
-// the largest tried below it, 0: none.
-func (c cell) knee() (knee, below int, best float64) {
+// knee is the smallest of the batches tried that has at least `enough` of the best throughput; below is the largest
+// tried below it, above the smallest above it that has less again, 0: none.
+func (c cell) knee() (knee, below, above int, best float64) {
 	batches, rate := c.rates()
 	for _, b := range batches {
 		best = max(best, rate[b])
 	}
-	for i := len(batches) - 1; i >= 0; i-- {
-		if rate[batches[i]] < enough*best {
-			return knee, batches[i], best
+	for _, b := range batches {
+		switch fast := rate[b] >= enough*best; {
+		case fast && knee == 0:
+			knee = b
+		case knee == 0:
+			below = b
+		case !fast && above == 0:
+			above = b
 		}
-		knee = batches[i]
 	}
-	return knee, 0, best
+	return knee, below, above, best
 }
 
 // nextKnee is a batch whose throughput would tell more of where the knee is; 0: none.
@@ -216,7 +220,7 @@ func (c cell) nextKnee() int {
 			made++
 		}
 	}
-	knee, below, _ := c.knee()
+	knee, below, _, _ := c.knee()
 	if made >= mostKnee || knee == 0 {
 		return 0
 	}
