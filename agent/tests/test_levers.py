@@ -181,6 +181,32 @@ def test_checkpointing_computes_the_same(pull):
     assert seen.levers == [{"lever": "checkpoint", "done": True}] and seen.places == ["6 Block of Net"]
 
 
+def test_checkpointing_of_blocks_that_are_given_a_growing_list(pull):
+    """As DenseNet's layers are: in backward the list is what it was in forward."""
+    code = """
+    class Layer(nn.Module):
+        def __init__(self, n):
+            super().__init__()
+            self.inside = nn.Linear(4 * n, 4)
+        def forward(self, features):
+            return torch.tanh(self.inside(torch.cat(features, 1)))
+    layers = nn.ModuleList(Layer(n) for n in (1, 2, 3))
+    class Dense(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = layers
+        def forward(self, x):
+            features = [x]
+            for layer in self.layers:
+                features.append(layer(features))
+            return torch.cat(features, 1)
+    Dense()(data.tensors[0]).square().mean().backward()
+    print([p.grad.norm().item() for p in layers.parameters()])
+    """
+    plain, seen = pull(code), pull(code, remedies=["checkpoint"])
+    assert seen.printed == plain.printed and seen.levers == [{"lever": "checkpoint", "done": True}]
+
+
 def test_checkpointing_keeps_less(pull):
     """What is live after the forward pass, as autograd's graph holds it: the inputs of blocks alone."""
     code = BLOCKS.split("    kept =")[0] + """

@@ -80,7 +80,7 @@ def _around(torch, blocks):
                 return original(self, *args, **kwargs)
             from torch.utils.checkpoint import checkpoint
 
-            again = _Again(torch, self, original)
+            again = _Again(torch, self, original, args, kwargs)
             return checkpoint(again, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
         except BaseException:
             guest.hide()
@@ -92,11 +92,13 @@ def _around(torch, blocks):
 class _Again:
     """A block's forward, that knows whether it is called for the first time or computes again in backward."""
 
-    __slots__ = ("torch", "block", "forward", "first", "state")
+    __slots__ = ("torch", "block", "forward", "first", "state", "args", "kwargs")
 
-    def __init__(self, torch, block, forward):
+    def __init__(self, torch, block, forward, args, kwargs):
         self.torch, self.block, self.forward = torch, block, forward
         self.first, self.state = True, None
+        # A list that the caller goes on to fill (DenseNet's) is to be in backward as it was.
+        self.args, self.kwargs = [_copied(a) for a in args], {k: _copied(v) for k, v in kwargs.items()}
 
     def __call__(self, *args, **kwargs):
         if self.first:
@@ -104,6 +106,8 @@ class _Again:
             if self._mps():  # torch.utils.checkpoint keeps the random numbers of the CPU and of CUDA's kind alone
                 self.state = self.torch.mps.get_rng_state()
             return self.forward(self.block, *args, **kwargs)
+        args = [a if kept is None else kept for a, kept in zip(args, self.args)]
+        kwargs = {k: v if self.kwargs[k] is None else self.kwargs[k] for k, v in kwargs.items()}
         with contextlib.ExitStack() as stack:
             if self.state is not None:
                 stack.callback(self.torch.mps.set_rng_state, self.torch.mps.get_rng_state())
@@ -123,3 +127,12 @@ class _Again:
         kind = self.torch.nn.modules.batchnorm._NormBase
         return [m for m in self.block.modules() if isinstance(m, kind) and m.training and m.track_running_stats
                 and "momentum" in m.__dict__]
+
+
+def _copied(thing, depth=0):
+    """A copy of a list or dictionary, and of those in it; None of what is neither."""
+    if depth > 3 or type(thing) not in (list, dict):
+        return None
+    if type(thing) is list:
+        return [_copied(v, depth + 1) or v for v in thing]
+    return {k: _copied(v, depth + 1) or v for k, v in thing.items()}
