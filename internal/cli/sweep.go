@@ -57,24 +57,19 @@ func newSweepCommand(env *Env) *cobra.Command {
 		Use:   "sweep [flags] -- COMMAND [ARG…]",
 		Short: "Find the largest batch that trains, and from which on more rows buy nothing",
 		Long: `Runs COMMAND again and again for a few steps with another batch each time, and answers with three: the largest that fits, the knee (the
-smallest tried whose throughput is within 5 % of the best), and a recommended one,
-with a margin made of what the peak was seen to vary.
+smallest tried whose throughput is within 5 % of the best), and a recommended one, with a margin made of what the peak was seen to vary.
 
-Each {} in COMMAND becomes the batch: --batch {}, or
-batch={} for Hydra. With --set-env BATCH it is that variable's value. Without either the agent sets
+Each {} in COMMAND becomes the batch: --batch {}, or batch={} for Hydra. With --set-env BATCH it is that variable's value. Without either the agent sets
 the batch of the loader that trains, in the script as it is. A trial counts only where the steps had the batch that was asked for, and nothing
 ran out of memory on the way, whether the script went on or not.
 
 Each trial is a run of its own, below the folder of the sweep. What was tried is kept when it has ended: the same command again goes on
 where it was stopped. A crash that is no want of memory ends the search.
 
---grid workers=0,2,4 searches for each value of a second placeholder,
-	{workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
-once with each remedy that the agent can switch on, and says what each buys in memory, costs in time,
-	and changes in the loss.
+--grid workers=0,2,4 searches for each value of a second placeholder, {workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
+once with each remedy that the agent can switch on, and says what each buys in memory, costs in time, and changes in the loss.
 
-Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped,
-	or no time left), 1 where a trial
+Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, or no time left), 1 where a trial
 failed otherwise, 2 where the command line is wrong.`,
 		Example: `  assay sweep -- python train.py --batch {}
   assay sweep --set-env BATCH --multiple 8 -- python train.py

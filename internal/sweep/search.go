@@ -160,8 +160,8 @@ func (s *search) doubtful() int {
 		if i < largest {
 			return i
 		}
-		if slope, at, _, ok := s.line(); ok && x.Limit > 0 && at.peak+slope*float64(i-at.i) < surprise*x.Limit &&
-			i <= 2*at.i {
+		slope, at, loose, ok := s.line()
+		if ok && !loose && i <= 2*at.i && at.peak+slope*float64(i-at.i) < surprise*x.Limit {
 			return i
 		}
 	}
