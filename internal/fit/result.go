@@ -86,10 +86,10 @@ func (r *Result) Text(out io.Writer, width int) error {
 		}
 		if a := j.account; a != nil && j.Low != nil && j.Run != judgedBy {
 			judgedBy = j.Run
-			b.WriteString(text.Wrapped(fmt.Sprintf("%s at the most, rehearsed on %s.", size(a.Peak), j.rehearse.Chip), "",
-				"  ", width))
-			row("in use", fmt.Sprintf("%s at once, in %s; with what is cached beside, %s to %s by what the account may be off",
-				size(a.AllocatedPeak), when(a), size(*j.Low), size(*j.High)))
+			b.WriteString(text.Wrapped(fmt.Sprintf("%s at the most, rehearsed on %s.", size(a.Peak),
+				j.rehearse.Chip), "", "  ", width))
+			row("in use", fmt.Sprintf("%s at once, in %s; with what is cached beside, %s to %s by what the account may "+
+				"be off", size(a.AllocatedPeak), when(a), size(*j.Low), size(*j.High)))
 			row("of it", byKind(a))
 			row("also", also(a, j.rehearse.Host))
 			row("not reached", unreached(j))
