@@ -31,7 +31,7 @@ The table was made on the double and is built in: nothing runs, and no Mac was u
 names. What it has not is tried by assay try; docs/models.md says how it was made.`,
 		Example: `  assay models
   assay models --task detection --torch 2.8
-  assay models maskrcnn_resnet50_fpn
+  assay models detr-resnet-50
   assay models 'timm/*' --json`,
 		Args: cobra.MaximumNArgs(1),
 	}

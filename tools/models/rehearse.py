@@ -31,8 +31,12 @@ def load(name, path):
     return module
 
 
+_nested = False  # in a model's process: its attempts are of its group, so that all end with it
+
+
 def forked(work, limit):
     """What work() gives, as JSON, of a process of its own; a text where it gave nothing."""
+    global _nested
     import select
     read, write = os.pipe()
     pid = os.fork()
@@ -40,7 +44,9 @@ def forked(work, limit):
         os.close(read)
         code = 1
         try:
-            os.setpgid(0, 0)
+            if not _nested:
+                os.setpgid(0, 0)
+            _nested = True
             said = json.dumps(work())
             with os.fdopen(write, "w") as out:
                 out.write(said)
@@ -60,8 +66,8 @@ def forked(work, limit):
             break
     os.close(read)
     late = not ready
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL) if late else None
+    if late:
+        (os.kill if _nested else os.killpg)(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     try:
         return json.loads(data.decode())
