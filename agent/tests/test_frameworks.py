@@ -353,7 +353,7 @@ FLOORS = [
 # matter.
 REHEARSING = ("watch.tests", "watch.torch.rehearsal")
 # Programs of their own, which no file of the agent imports.
-APART = ("attempt", "notebook")
+APART = ("attempt", "limits", "notebook")
 
 
 def sources():

@@ -5,7 +5,7 @@ package probe
 type Levers struct {
 	Batch      int `json:"batch,omitempty"`      // rows of a batch, 1 or more
 	Accumulate int `json:"accumulate,omitempty"` // batches that make one update, 2 or more; the rows of an update stay
-	// Longest: the longest batch of the data comes first, then an evaluation and a save.
+	// Longest: the longest batch of the data comes first.
 	Longest bool `json:"longest,omitempty"`
 	// Remedies are switched on by name: checkpoint, autocast, channels_last, foreach_off, fused_off.
 	Remedies []string `json:"remedies,omitempty"`

@@ -94,16 +94,36 @@ func (c cell) sayLargest(a *Answer) {
 	case p.Ending != EndedWell:
 		a.ProofText = fmt.Sprintf("not proven: the longer trial ended by %s: %s", p.Ending, p.Text)
 	default:
-		missing := p.notLongest()
+		missing := p.missing()
 		a.Proven = missing == ""
-		a.ProofText = fmt.Sprintf("proven by %d steps (trial %d)", p.Trained, p.Number)
+		a.ProofText = fmt.Sprintf("%d steps fitted (trial %d)", p.Trained, p.Number)
 		if missing != "" {
-			a.ProofText = fmt.Sprintf("%d steps fitted (trial %d); not proven over the longest batch, an evaluation and a save: %s",
-				p.Trained, p.Number, missing)
+			a.ProofText += "; not proven: " + missing
 		} else {
-			a.ProofText += " over the longest batch, an evaluation and a save"
+			a.ProofText = fmt.Sprintf("proven by %d steps (trial %d), over the longest batch, an evaluation and a save",
+				p.Trained, p.Number)
 		}
 	}
+}
+
+// missing is what the trial did not come to of what a training meets sooner or later; "": nothing.
+func (t *Trial) missing() string {
+	var not []string
+	if why := t.notLongest(); why != "" {
+		not = append(not, "whether it is so over the longest batch ("+why+")")
+	}
+	for _, part := range []struct {
+		came *bool
+		what string
+	}{{t.Evaluated, "an evaluation"}, {t.Saved, "saving a checkpoint"}} {
+		switch {
+		case part.came == nil:
+			not = append(not, part.what+" (it was not looked for)")
+		case !*part.came:
+			not = append(not, part.what+" (none came in these steps)")
+		}
+	}
+	return strings.Join(not, ", ")
 }
 
 // notLongest says why the trial was not over the longest batch; "" where it was.

@@ -165,7 +165,7 @@ func (c cell) next(first int) (Ask, bool) {
 	}
 	if c.last(best, ForProof) == nil {
 		return Ask{For: ForProof, Batch: best, Steps: proofSteps * c.Steps, Longest: true,
-			Why: "the largest, for longer, over the longest batch, with an evaluation and a save"}, true
+			Why: "the largest, for longer, the longest batch first"}, true
 	}
 	if b := c.nextKnee(); b > 0 {
 		return Ask{For: ForKnee, Batch: b, Steps: c.Steps, Why: "where does the throughput stop growing?"}, true

@@ -10,7 +10,6 @@ package sweep
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -36,7 +35,7 @@ type Ask struct {
 	Cell     string   `json:"cell,omitempty"` // value of the grid's parameter
 	Remedy   string   `json:"remedy,omitempty"`
 	Steps    int      `json:"steps"`
-	Longest  bool     `json:"longest,omitempty"`  // the longest batch of the data first, an evaluation and a save
+	Longest  bool     `json:"longest,omitempty"`  // the longest batch of the data first
 	Remedies []string `json:"remedies,omitempty"` // that the agent switches on
 	// Accumulate batches make one update; the rows of an update stay.
 	Accumulate int    `json:"accumulate,omitempty"`
@@ -90,6 +89,10 @@ type Trial struct {
 	Seconds float64            `json:"seconds"`           // that it took in all
 	Aside   bool               `json:"aside,omitempty"`   // it ended the search, and was made again later
 	Levers  []string           `json:"levers,omitempty"`  // what the agent says of what it was to switch on
+	// Evaluated and Saved are whether an evaluation and the saving of a checkpoint came in it; nil: that was not looked
+	// for, as on a device.
+	Evaluated *bool `json:"evaluated,omitempty"`
+	Saved     *bool `json:"saved,omitempty"`
 }
 
 // leastSteps is how many training steps show that a batch trains: the optimizer makes its state in the first.
@@ -185,6 +188,9 @@ func (t *Trial) read(run *evidence.Run) {
 		t.Loss = append(t.Loss, v)
 	}
 	t.Levers = answered(run)
+	if run.Rehearsal != nil && run.Rehearsal.Memory != nil {
+		t.Evaluated, t.Saved = &run.Rehearsal.Memory.Evaluated, &run.Rehearsal.Memory.Saved
+	}
 	t.Rows = rowsOf(run)
 	for _, d := range run.Provenance.Datasets {
 		if t.Workers == nil || t.Rows != nil && d.Batch == *t.Rows {
@@ -273,19 +279,7 @@ func (t *Trial) otherBatch(run *evidence.Run) string {
 // answered are the agent's answers to what it was to switch on, in words: "batch: DataLoader at train.py:12: 64 to 32",
 // "longest: not done: no loader was seen". They are read by their names in JSON.
 func answered(run *evidence.Run) (list []string) {
-	var doc struct {
-		Body struct {
-			Levers []struct {
-				Lever, Where, Why string
-				Done              bool
-				From, To          int64
-			}
-		}
-	}
-	if data, err := json.Marshal(run); err != nil || json.Unmarshal(data, &doc) != nil {
-		return nil
-	}
-	for _, l := range doc.Body.Levers {
+	for _, l := range run.Levers {
 		words := l.Lever + ": "
 		if !l.Done {
 			words += "not done: "
