@@ -47,8 +47,8 @@ type Step struct {
 // firstRows. limit is what the allocator may hold in bytes, 0: not known; a limit that a reading tells goes before it.
 //
 // It keeps a bracket: the largest batch that fits, and the smallest above it that does not. A line through what the
-// tensors took in the trials that fitted says where in it the limit is met; where the line is wrong, growing steps lead away from
-// it, and then halves. What it ends with was tried: the batch fits, and the next one does not.
+// tensors took in the trials that fitted says where in it the limit is met; where the line is wrong, growing steps
+// lead away from it, and then halves. What it ends with was tried: the batch fits, and the next one does not.
 func Next(r Range, first int, limit float64, readings []Reading) Step {
 	s := newSearch(r, limit, readings)
 	if b := s.doubtful(); b > 0 {
