@@ -444,10 +444,12 @@ func highWatermark(env *Env) func(*evidence.Run) (float64, string) {
 	return func(run *evidence.Run) (float64, string) {
 		w, pool := run.Figure("memory.watermark").Value, run.Figure("memory.pool.peak").Value
 		switch {
+		case run.Rehearsal != nil:
+			if m := run.Rehearsal.Memory; m != nil && m.Limits.High != nil {
+				return float64(*m.Limits.High), m.Limits.Source["high"]
+			}
 		case ratio == 0: // PyTorch's word for no limit
-		case run.Target.Double != nil && run.Target.Double.Recommended != nil:
-			return ratio * float64(*run.Target.Double.Recommended), by
-		case run.Target.Double == nil && run.Target.Device == evidence.OnMPS && w != nil && pool != nil && *w > 0:
+		case run.Target.Device == evidence.OnMPS && w != nil && pool != nil && *w > 0:
 			return ratio * *pool / *w, by
 		}
 		return 0, ""

@@ -215,6 +215,9 @@ func (c cell) sayRecommended(a *Answer) {
 	for _, r := range apart {
 		spread = max(spread, r[1]-r[0])
 	}
+	if spread < 1 { // a byte: what is left is rounding
+		spread = 0
+	}
 	a.Spread = &spread
 	room, of := apart[a.Largest][1], "that of the largest"
 	if room == 0 {
@@ -228,7 +231,7 @@ func (c cell) sayRecommended(a *Answer) {
 	lo, _ := c.Range.ends()
 	a.Recommended = a.Largest
 	if slope > 0 {
-		a.Recommended = min(a.Largest, int(math.Floor((room-margin-at)/slope/float64(m)))*m)
+		a.Recommended = min(a.Largest, int(math.Floor((room-margin-at)/slope/float64(m)+1e-6))*m)
 	}
 	if a.Recommended < lo*m {
 		a.Recommended, a.RecommendedText = 0,
