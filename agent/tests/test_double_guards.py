@@ -91,6 +91,9 @@ def test_memory_that_is_refused(make):
     assert double.account.refusals == 1
     with pytest.raises(RuntimeError, match="invalid low watermark"):
         on(make(environ={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.5"}), torch.zeros(2))
+    double = make(environ={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.5"})
+    cause, _, text = refusal(double, aten.empty.memory_format, [2], device=MPS)
+    assert cause == "argument" and text.startswith("invalid low watermark")  # a setting, and no lack of memory
 
 
 @pytest.mark.parametrize("release, dtype, scores", [

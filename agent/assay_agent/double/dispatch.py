@@ -617,7 +617,9 @@ class Dispatch:
             self.on_place.mark_storage(storage, key)
         except RuntimeError as error:
             self.ledger.look(self.live)  # the script may end, and let go of all that it holds
-            raise self.double.refused(op.name, "memory", error)
+            # a setting that is out of its range is met here too, by the first allocation
+            cause = "argument" if "watermark ratio" in str(error) else "memory"
+            raise self.double.refused(op.name, cause, error)
 
     def attention_memory(self, args, out):
         """MPS materialises the scores when a gradient is needed, in float32 from 2.5 on for half types, and keeps the
