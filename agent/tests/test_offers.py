@@ -67,6 +67,7 @@ def test_helpers_are_no_models(attempt, tmp_path):
     assert [name for name, _ in attempt._offers(torch, str(path))] == ["Net", "Wide"]
 
 
+@pytest.mark.full_set
 def test_builders_of_a_part_of_torchvision(attempt):
     vision = pytest.importorskip("torchvision")
     names = [name for name, _ in attempt._offers(torch, "torchvision.models.detection")]
