@@ -199,6 +199,7 @@ func TestSearchOnARecordedSweep(t *testing.T) {
 				readings = append(readings, r)
 			}
 			best, fails := Best(Range{From: 1, Multiple: 1}, readings)
+			t.Logf("told %.1f GiB, first %d: %d trials", told/gib, first, len(readings))
 			if best != 153 || fails != 154 || len(readings) > most {
 				t.Errorf("told %.1f GiB, first %d: %d and %d after %d trials, %d at most: %+v", told/gib, first, best, fails,
 					len(readings), most, readings)
