@@ -191,6 +191,30 @@ def test_values_for_python_are_zeros_without_data(rehearse):
             str(-(-300 * 300 * 4 // 256) * 256)]
 
 
+def test_files_of_shapes_alone(rehearse, tmp_path):
+    """What is saved from a rehearsal without data can be saved and read again: zeros stand for the values."""
+    path = str(tmp_path / "file.pt")
+    assert rehearse("""
+        import io, pickle, torch.nn as nn
+        layer, large = nn.Linear(3, 2).to("mps"), nn.Linear(300, 300)
+        for options in ({}, {"_use_new_zipfile_serialization": False}):
+            torch.save({"layer": layer.state_dict(), "large": large.state_dict()}, PATH, **options)
+            state = torch.load(PATH)
+            print(layer.load_state_dict(state["layer"]), large.load_state_dict(state["large"]))
+            print(state["layer"]["weight"].device, state["large"]["weight"].device)
+            for place in ("cpu", "mps"):
+                state = torch.load(PATH, map_location=place)
+                print(state["layer"]["weight"].device, state["large"]["weight"].device)
+        print(pickle.loads(pickle.dumps(layer.weight)).device, pickle.loads(pickle.dumps(large.weight)).device)
+        print(torch.UntypedStorage(4, device="mps").device, large.weight.untyped_storage().cpu().nbytes())
+        """.replace("PATH", repr(path)), shape_only=True) == [
+        "<All keys matched successfully> <All keys matched successfully>", "mps:0 cpu", "cpu cpu", "mps:0 mps:0"] * 2 + [
+        "mps:0 cpu", "mps:0 360000"]
+    import torch
+    saved = torch.load(path, map_location="cpu")  # without the double
+    assert saved["large"]["weight"].shape == (300, 300) and not saved["layer"]["weight"].any()
+
+
 def test_threads(rehearse):
     assert rehearse("""
         import threading

@@ -36,8 +36,9 @@ class Shapes:
             del self._cpu[ref.key]
 
     def pretends(self, tensor):
-        """Whether a meta tensor stands for one on the CPU."""
-        return tensor.untyped_storage()._cdata in self._cpu
+        """Whether a meta tensor, or its storage, stands for one on the CPU."""
+        storage = tensor.untyped_storage() if isinstance(tensor, torch.Tensor) else tensor
+        return storage._cdata in self._cpu
 
     def pretend(self, tensor):
         storage = tensor.untyped_storage()

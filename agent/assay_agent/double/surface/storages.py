@@ -12,30 +12,44 @@ from .names import device_type
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 
+_kept_on = torch.UntypedStorage.device.__get__  # where the bytes lie in truth: a getset of C++
+
+
 def _storage_on_mps(storage):
     return storage._cdata in current.double.place.live
 
 
+def _without_values(storage):
+    return _kept_on(storage).type == "meta"
+
+
+def _copy(storage):
+    """A copy on the CPU. A storage that carries a shape alone has no values: zeros, as wherever a value is asked for."""
+    if not _without_values(storage):
+        return torch.UntypedStorage(storage.nbytes()).copy_(storage, False)
+    current.double.stood_in("aten::_to_copy")
+    return torch.zeros(storage.nbytes(), dtype=torch.uint8, device="cpu").untyped_storage()
+
+
 def _mark_storage(storage):
     with inside():
-        whole = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+        whole = torch.empty(0, dtype=torch.uint8, device=_kept_on(storage)).set_(storage)
     current.double.place.mark(whole)
     return storage
 
 
 def install(double):
     Storage = torch.UntypedStorage
-    get_device = Storage.device  # a getset of C++
     new = Storage.__new__
 
     def get(self):
-        return DEVICE if _storage_on_mps(self) else get_device.__get__(self)
+        return DEVICE if _storage_on_mps(self) else _kept_on(self)
 
     def __new__(cls, *args, **kwargs):
         kind = device_type(kwargs.get("device"))
         if kind == "mps":
             current.double.check_available()
-            return _mark_storage(new(cls, *args, **dict(kwargs, device="cpu")))
+            return _mark_storage(new(cls, *args, **dict(kwargs, device="cpu" if double.shapes is None else "meta")))
         if kind == "cuda":
             raise cuda_error()
         return new(cls, *args, **kwargs)
@@ -45,16 +59,31 @@ def install(double):
         if _storage_on_mps(self):
             return self
         with inside():
-            copy = Storage(self.nbytes()).copy_(self, False)
+            copy = _copy(self) if double.shapes is None else Storage(self.nbytes(), device="meta")
         return _mark_storage(copy)
 
     def cpu(self):
         """A copy on the CPU, or the storage itself where it is there."""
-        if not _storage_on_mps(self):
+        if _storage_on_mps(self):
+            current.double.place.ledger.copied_to_host(self.nbytes())
+        elif double.shapes is None or not double.shapes.pretends(self):
             return self
-        current.double.place.ledger.copied_to_host(self.nbytes())
         with inside():
-            return Storage(self.nbytes()).copy_(self, False)
+            return _copy(self)
+
+    write_file, set_from_file = Storage._write_file, Storage._set_from_file
+
+    def _write_file(self, *args):
+        """What files before zip archives, and pickle, are written by."""
+        with inside():
+            return write_file(_copy(self) if double.shapes is not None and _without_values(self) else self, *args)
+
+    def _set_from_file(self, *args):
+        if double.shapes is None or not _without_values(self):
+            return set_from_file(self, *args)
+        with inside():
+            set_from_file(Storage(self.nbytes()), *args)
+        return self
 
     share_memory = Storage.share_memory_
 
@@ -84,7 +113,10 @@ def install(double):
     Storage.device = property(get)
     Storage.__new__ = staticmethod(__new__)
     Storage.mps, Storage.share_memory_ = mps, share_memory_
-    Storage.cpu = cpu
+    Storage.cpu, Storage._write_file, Storage._set_from_file = cpu, _write_file, _set_from_file
+    if double.shapes is not None:  # what stands for one on the CPU is saved as such
+        torch.serialization.register_package(
+            0, lambda storage: "cpu" if double.shapes.pretends(storage) else None, lambda storage, location: None)
     if double.series < (2, 1):
         _equality_of_locations()
     if double.series < (2, 6) and hasattr(torch.serialization, "_default_to_weights_only"):
