@@ -45,13 +45,19 @@ func Write(path string, mode fs.FileMode, write func(io.Writer) error) (err erro
 			return err
 		}
 	}
-	if err = f.Sync(); err != nil {
+	return Settle(f, path)
+}
+
+// Settle makes a file that was written under another name in the same folder the one at path: synced, closed, renamed,
+// and the folder synced. Where it fails, the file under its own name is the caller's still.
+func Settle(f *os.File, path string) error {
+	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err = f.Close(); err != nil {
+	if err := f.Close(); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), path); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
 	return syncFolder(filepath.Dir(path))
