@@ -30,6 +30,7 @@ type Installed struct {
 	Notebook string // program that runs a notebook's cells
 	Attempt  string // program that tries models
 	Limits   string // program that says the limits of memory of some Macs
+	Golden   string // program that records what a model computes
 }
 
 // Install writes the agent below cache, in a folder named by its content, unless it is there already. The folder
@@ -51,7 +52,8 @@ func Install(cache string) (Installed, error) {
 	root := filepath.Join(cache, "agent", hex.EncodeToString(sum.Sum(nil))[:16])
 	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"),
 		Attempt: filepath.Join(root, "assay_agent", "attempt.py"),
-		Limits:  filepath.Join(root, "assay_agent", "limits.py")}
+		Limits:  filepath.Join(root, "assay_agent", "limits.py"),
+		Golden:  filepath.Join(root, "assay_agent", "golden", "record.py")}
 	if _, err := os.Stat(filepath.Join(root, "boot", "sitecustomize.py")); err == nil {
 		return at, nil
 	}

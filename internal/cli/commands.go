@@ -9,6 +9,8 @@ func commands(env *Env) []*cobra.Command {
 		newRunCommand(env),
 		newTryCommand(env),
 		newSweepCommand(env),
+		newGoldenCommand(env),
+		newCompareCommand(env),
 		newFitsCommand(env),
 		newShowCommand(env),
 		newGateCommand(env),

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"assay/agent"
+	"assay/internal/evidence"
+	"assay/internal/fault"
+	"assay/internal/golden"
+	"assay/internal/python"
+)
+
+// goldenOptions are the flags of `assay golden`, and of `assay compare` where it records.
+type goldenOptions struct {
+	out, python, input, shape, layout, device string
+	scale, rate                               float64
+	steps, timed                              int
+	eval                                      bool
+}
+
+func (o *goldenOptions) flags(cmd *cobra.Command) {
+	*o = goldenOptions{device: "auto", scale: 1, rate: 1e-3, steps: 3, timed: 5}
+	f := cmd.Flags()
+	f.StringVar(&o.python, "python", "", "`path` of the interpreter; PYTHON@FILE.py names one for a file")
+	f.StringVar(&o.input, "input", "", "`file` of the inputs, .npy or .npz; default those of inputs() in the Python file")
+	f.StringVar(&o.shape, "shape", "", "`shape` of an input that is drawn, as 2x3x64x80, the same on each side")
+	f.Float64Var(&o.scale, "scale", o.scale, "values of a drawn input are 0 to this")
+	f.StringVar(&o.layout, "layout", "", "NCHW or NHWC: of --input or --shape; a framework that takes the other gets it turned")
+	f.StringVar(&o.device, "device", o.device, "`device`: cpu, cuda, mps, or auto, the framework's own choice")
+	f.BoolVar(&o.eval, "eval", false, "in evaluation mode: no dropout, running statistics of batch norm")
+	f.IntVar(&o.steps, "steps", o.steps, "updates of the weights that are recorded")
+	f.IntVar(&o.timed, "timed", o.timed, "steps that are timed after them")
+	f.Float64Var(&o.rate, "rate", o.rate, "learning rate of the framework's Adam, where the file has no optimizer(model)")
+}
+
+const goldenFile = `The Python file has a function that gives the model, "model" where no other is named (FILE.py:NAME), and, where it likes,
+    loss(model, *inputs)    a scalar; else the outputs times fixed numbers
+    optimizer(model)        else the framework's Adam, with its own settings
+    inputs()                a tuple of numpy arrays, as this model takes them
+Its framework is the model's: PyTorch, MLX, or Keras 3 on any backend (KERAS_BACKEND).`
+
+func newGoldenCommand(env *Env) *cobra.Command {
+	var opts goldenOptions
+	cmd := &cobra.Command{
+		Use:   "golden [flags] --out FILE [PYTHON@]FILE.py[:FUNCTION]",
+		Short: "Record what a model computes, module by module, to hold another framework, device or release against it",
+		Long: `Builds the model and writes its weights, its inputs, the output of every module, the loss, the gradients and its weights after each of some
+updates into a golden file, for assay compare: on a Mac without the framework that it was recorded with, or after an upgrade.
+
+` + goldenFile,
+		Example: `  assay golden --out torch.golden --shape 2x3x64x80 --layout NCHW net_torch.py
+  assay golden --out keras.golden --input batch.npy --layout NHWC net_keras.py:build`,
+		Args: cobra.ArbitraryArgs,
+	}
+	opts.flags(cmd)
+	cmd.Flags().StringVar(&opts.out, "out", "", "`file` to write")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		usage := func(err error) error {
+			return fault.Exit(fault.Hint(err, "see: assay golden --help"), fault.Usage)
+		}
+		switch {
+		case len(args) != 1:
+			return usage(fmt.Errorf("one Python file, not %d", len(args)))
+		case opts.out == "":
+			return usage(errors.New("no file to write: name one with --out"))
+		case !isModelFile(args[0]):
+			return usage(fmt.Errorf("%s: no Python file", args[0]))
+		}
+		if _, err := os.Lstat(env.Path(opts.out)); err == nil {
+			return fault.Hint(fmt.Errorf("--out %s: it is there already", opts.out),
+				"name another: what is recorded is never written over")
+		}
+		if err := recordGolden(cmd.Context(), env, opts, args[0], env.Path(opts.out)); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(env.Stdout, "golden file:", opts.out)
+		return err
+	}
+	return cmd
+}
+
+func newCompareCommand(env *Env) *cobra.Command {
+	var opts goldenOptions
+	var json bool
+	within := golden.Usual
+	cmd := &cobra.Command{
+		Use:   "compare [flags] A B",
+		Short: "Hold one model in two frameworks, devices or releases against each other: where do they begin to differ?",
+		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
+Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
+their calls, the loss, gradients and some updates. The first module whose output departs is named, with what is known of its input, its
+weights and its settings; then the time of a step and the memory of both, measured in the same run.
+
+Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
+order, and said. What has no partner is named, and is never a pass.
+
+` + goldenFile + `
+
+Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be told; 1 where nothing could be compared; 2 where the command line
+is wrong.`,
+		Example: `  assay compare --shape 2x3x64x80 --layout NCHW net_torch.py mlx-env/bin/python@net_mlx.py
+  assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW`,
+		Args: cobra.ArbitraryArgs,
+	}
+	opts.flags(cmd)
+	f := cmd.Flags()
+	f.Float64Var(&within.Output, "within", within.Output, "relative `difference` that outputs and weights may have")
+	f.Float64Var(&within.Gradient, "gradients-within", within.Gradient, "relative `difference` that all gradients together may have")
+	f.Float64Var(&within.Update, "updates-within", within.Update, "relative `difference` that all updates together may have")
+	f.BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+")")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 2 {
+			return fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(args)), "see: assay compare --help"), fault.Usage)
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		folder, err := os.MkdirTemp("", "assay-compare-")
+		if err != nil {
+			return fmt.Errorf("compare: a folder for what is recorded: %w", err)
+		}
+		defer os.RemoveAll(folder)
+		var sides [2]*golden.Golden
+		for i, name := range args {
+			path := env.Path(name)
+			if isModelFile(name) {
+				path = filepath.Join(folder, strconv.Itoa(i))
+				if err := recordGolden(ctx, env, opts, name, path); err != nil {
+					return err
+				}
+			}
+			g, err := golden.Open(path)
+			if err != nil {
+				return err
+			}
+			defer g.Close()
+			g.Path = name
+			sides[i] = g
+		}
+		r, err := golden.Compare(sides[0], sides[1], within)
+		if err != nil {
+			return fmt.Errorf("compare %s with %s: %w", args[0], args[1], err)
+		}
+		if json {
+			err = r.JSON(env.Stdout)
+		} else {
+			err = r.Text(env.Stdout, width(env, env.Stdout))
+		}
+		if err != nil {
+			return fmt.Errorf("print what was compared: %w", err)
+		}
+		if s := r.Status(); s != fault.OK {
+			return status(s)
+		}
+		return nil
+	}
+	return cmd
+}
+
+// isModelFile says whether an argument names a Python file, and no golden file.
+func isModelFile(name string) bool {
+	_, _, ok := strings.Cut(name+":", ".py:")
+	return ok
+}
+
+// recordGolden records what an argument names.
+func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out string) error {
+	interpreter, file := opts.python, name
+	if at := strings.LastIndex(name, "@"); at > 0 {
+		interpreter, file = name[:at], name[at+1:]
+	}
+	function := "model"
+	if before, after, ok := strings.Cut(file, ".py:"); ok {
+		file, function = before+".py", after
+	}
+	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval, Device: opts.device,
+		Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
+	usage := func(format string, a ...any) error {
+		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay golden --help"), fault.Usage)
+	}
+	switch {
+	case opts.layout != "" && opts.layout != "NCHW" && opts.layout != "NHWC":
+		return usage("--layout %s: NCHW or NHWC", opts.layout)
+	case opts.input != "" && opts.shape != "":
+		return usage("--input and --shape: one of them")
+	case opts.steps < 0 || opts.timed < 0:
+		return usage("--steps and --timed: numbers from 0 on")
+	}
+	if opts.input != "" {
+		r.Inputs = env.Path(opts.input)
+	}
+	for _, d := range strings.FieldsFunc(opts.shape, func(c rune) bool { return c == 'x' || c == ',' }) {
+		n, err := strconv.ParseInt(d, 10, 64)
+		if err != nil || n < 1 {
+			return usage("--shape %s: numbers with x between them, as 2x3x64x80", opts.shape)
+		}
+		r.Shape = append(r.Shape, n)
+	}
+	if _, err := os.Stat(r.File); err != nil {
+		return fmt.Errorf("recording %s: %w", name, err)
+	}
+	in, err := python.Find(ctx, env.Environ, env.Dir, interpreter)
+	if err != nil {
+		return err
+	}
+	cache, err := agentCache(env)
+	if err != nil {
+		return err
+	}
+	installed, err := agent.Install(cache)
+	if err != nil {
+		return err
+	}
+	rec := golden.Recorder{Program: installed.Golden, Dir: env.Dir, Environ: env.Environ, Narration: env.Stderr}
+	return rec.Record(ctx, in.Path, r)
+}

@@ -1,0 +1,612 @@
+package golden
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"assay/internal/evidence"
+	"assay/internal/fault"
+)
+
+// Tolerances below which two sides are the same, as relative differences in the Euclidean norm.
+type Tolerances struct {
+	Output   float64 `json:"output"`   // of weights, inputs, modules' outputs, the model's outputs, the loss
+	Gradient float64 `json:"gradient"` // of all gradients together
+	Update   float64 `json:"update"`   // of all weights' changes together
+}
+
+// Usual tolerances for float32. Measured on MSI-Net's 23 convolutions in Keras, PyTorch and MLX against float64: outputs
+// of modules are never more than 2.7e-6 off, and gradients up to 1.5e-3, since a sign at a ReLU changes; of an update
+// by Adam, the weights whose gradient is nearly zero may go either way.
+var Usual = Tolerances{Output: 1e-5, Gradient: 5e-3, Update: 5e-2}
+
+// Answers of a comparison.
+const (
+	Same     = "the same"
+	Departs  = "departs"
+	NotKnown = "not known"
+)
+
+// KindComparison is the kind of document that a Result is.
+const KindComparison = "comparison"
+
+// Result is what is said of two golden files: a document of evidence, and the JSON of `assay compare`.
+type Result struct {
+	evidence.Envelope
+	Compared `json:"body"`
+}
+
+// Compared is what a result has beyond the envelope.
+type Compared struct {
+	Answer   string     `json:"answer"`
+	Why      string     `json:"why"`
+	A        Side       `json:"a"`
+	B        Side       `json:"b"`
+	Within   Tolerances `json:"within"`
+	Settings []Setting  `json:"settings"` // that differ
+	Parts    []Part     `json:"parts"`
+	Departs  *Departure `json:"departs,omitempty"`
+	Modules  []Pair     `json:"modules"`   // calls of modules that were compared, in A's order
+	Alone    Alone      `json:"unpaired"`  // what has no partner on the other side
+	Paired   []Paired   `json:"paired_by"` // pairs of weights whose names are not the same
+}
+
+// Side is one of the two.
+type Side struct {
+	Path      string   `json:"path"`
+	Framework string   `json:"framework"`
+	Release   string   `json:"release"`
+	Device    string   `json:"device"`
+	Model     string   `json:"model"`
+	Step      *float64 `json:"step_seconds"` // median of the timed steps
+	Memory    *int64   `json:"memory"`       // bytes of the device's allocator
+	Resident  int64    `json:"resident"`
+	Loss      string   `json:"loss"`
+}
+
+// Part is one thing that is compared, over all its tensors.
+type Part struct {
+	What   string  `json:"what"` // inputs, weights, outputs, loss, gradients, update 1, …
+	Pairs  int     `json:"pairs"`
+	Whole  float64 `json:"whole"` // relative difference of all together
+	Worst  Pair    `json:"worst"`
+	Within float64 `json:"within"`
+	Agrees bool    `json:"agrees"`
+}
+
+// Pair is a tensor of A and one of B.
+type Pair struct {
+	A    string `json:"a"`
+	B    string `json:"b"`
+	Kind string `json:"kind,omitempty"`
+	Difference
+}
+
+// Paired is a weight that has another name in B.
+type Paired struct {
+	A   string `json:"a"`
+	B   string `json:"b"`
+	How string `json:"how"`
+}
+
+// Alone are names without a partner.
+type Alone struct {
+	WeightsA []string `json:"weights_a"`
+	WeightsB []string `json:"weights_b"`
+	CallsA   []string `json:"calls_a"`
+	CallsB   []string `json:"calls_b"`
+}
+
+// Departure is the first module whose output departs.
+type Departure struct {
+	Pair
+	Input    string    `json:"input"` // what is known of its input: "agrees", "departs", "not known"
+	InputOff *float64  `json:"input_relative,omitempty"`
+	Weights  string    `json:"weights"` // of the module
+	Settings []Setting `json:"settings"`
+}
+
+type comparer struct {
+	a, b    *Golden
+	within  Tolerances
+	result  *Result
+	weights pairing
+	modules map[string]string // name of A's module -> B's
+	callOf  map[int]Pair      // calls of A that were compared
+}
+
+// Compare holds b against a.
+func Compare(a, b *Golden, within Tolerances) (*Result, error) {
+	c := &comparer{a: a, b: b, within: within, callOf: map[int]Pair{},
+		result: &Result{Envelope: evidence.NewEnvelope(KindComparison)}}
+	r := c.result
+	r.A, r.B, r.Within = side(a), side(b), within
+	c.pairWeights()
+	c.pairModules()
+	r.Settings = settings(a, b, c.modules)
+	for _, step := range []func() error{c.inputs, c.heldWeights, c.calls, c.outputs, c.losses, c.gradients, c.updates} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	c.answer()
+	return r, nil
+}
+
+func side(g *Golden) Side {
+	s := Side{Path: g.Path, Framework: g.Framework, Release: g.Release, Device: g.Device,
+		Model: g.File + ":" + g.Function, Memory: g.Memory, Resident: g.Resident, Loss: g.Loss}
+	if n := len(g.Seconds); n > 0 {
+		steps := slices.Sorted(slices.Values(g.Seconds))
+		median := (steps[(n-1)/2] + steps[n/2]) / 2
+		s.Step = &median
+	}
+	return s
+}
+
+func (c *comparer) pairWeights() {
+	c.weights = pair(namedWeights(c.a), namedWeights(c.b))
+	for _, t := range c.a.file.Tensors {
+		name, ok := strings.CutPrefix(t.Name, "weight/")
+		if how := c.weights.how[name]; ok && how != "" && how != byName {
+			c.result.Paired = append(c.result.Paired, Paired{name, c.weights.to[name], how})
+		}
+	}
+	c.result.Alone.WeightsA, c.result.Alone.WeightsB = c.weights.aloneA, c.weights.aloneB
+}
+
+// namedWeights are a side's weights, in the order in which modules are called. What partners share is the part that it
+// is of its module, and its size.
+func namedWeights(g *Golden) []named {
+	called := map[string]int{}
+	for i, call := range g.Calls {
+		if _, ok := called[call.Module]; !ok {
+			called[call.Module] = i
+		}
+	}
+	var all []named
+	for _, t := range g.file.Tensors {
+		name, ok := strings.CutPrefix(t.Name, "weight/")
+		if !ok {
+			continue
+		}
+		module, part := cutLast(name)
+		at, ok := called[module]
+		if !ok {
+			at = len(g.Calls)
+		}
+		all = append(all, named{name, fmt.Sprint(part, t.Shape), at})
+	}
+	return all
+}
+
+func cutLast(name string) (module, part string) {
+	if i := strings.LastIndex(name, "."); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return "", name
+}
+
+// pairModules pairs modules by their weights, and those without by their names.
+func (c *comparer) pairModules() {
+	c.modules = map[string]string{"": ""}
+	taken := map[string]bool{"": true}
+	for a, b := range c.weights.to {
+		one, _ := cutLast(a)
+		other, _ := cutLast(b)
+		if one != "" && other != "" {
+			c.modules[one] = other
+			taken[other] = true
+		}
+	}
+	rest := func(calls []Call, gone func(string) bool) []named {
+		var all []named
+		for i, call := range calls {
+			if !gone(call.Module) && !slices.ContainsFunc(all, func(n named) bool { return n.name == call.Module }) {
+				all = append(all, named{call.Module, call.Module, i}) // by order alone nothing is paired here
+			}
+		}
+		return all
+	}
+	p := pair(rest(c.a.Calls, func(name string) bool { _, ok := c.modules[name]; return ok }),
+		rest(c.b.Calls, func(name string) bool { return taken[name] }))
+	for a, b := range p.to {
+		c.modules[a] = b
+	}
+}
+
+// part compares tensors pair by pair, and adds what it finds to the result.
+func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
+	p := Part{What: what, Pairs: len(pairs), Within: within}
+	var all Difference
+	for i, pair := range pairs {
+		all.join(pair.Difference)
+		if i == 0 || pair.Relative > p.Worst.Relative {
+			p.Worst = pair
+		}
+	}
+	all.settle()
+	p.Whole = all.Relative
+	p.Agrees = len(pairs) > 0 && p.Worst.Relative <= within
+	if whole {
+		p.Agrees = len(pairs) > 0 && p.Whole <= within && p.Worst.Note == ""
+	}
+	c.result.Parts = append(c.result.Parts, p)
+}
+
+// channelled are kinds of modules whose pictures have channels where the framework has them, by a part of their name.
+var channelled = []string{"Conv", "Pool", "BatchNorm", "BatchNormalization", "Upsampl", "GroupNorm", "InstanceNorm", "ZeroPadding"}
+
+// held compares two tensors, of which those with three axes and more may have channels elsewhere.
+func (c *comparer) held(nameA, nameB, kind string) (Difference, error) {
+	x, err := c.a.read(nameA)
+	if err != nil {
+		return Difference{}, err
+	}
+	y, err := c.b.read(nameB)
+	if err != nil {
+		return Difference{}, err
+	}
+	return c.oriented(x, y, kind), nil
+}
+
+func (c *comparer) oriented(x, y array, kind string) Difference {
+	type way struct{ x, y array }
+	ways := []way{{x, y}}
+	if n := len(x.shape); c.a.Layout != c.b.Layout && n == len(y.shape) && n > 2 {
+		turned := way{x, channelsFirst(y)}
+		if c.a.Layout == "NHWC" {
+			turned = way{channelsFirst(x), y}
+		}
+		ways = append(ways, turned)
+		if slices.ContainsFunc(channelled, func(part string) bool { return strings.Contains(kind, part) }) {
+			ways = ways[1:]
+		}
+	}
+	best := Difference{Relative: apartAll, Note: fmt.Sprintf("the shapes are %v and %v", x.shape, y.shape)}
+	for i, w := range ways {
+		if !slices.Equal(w.x.shape, w.y.shape) {
+			continue
+		}
+		if d := differ(w.x.values, w.y.values); i == 0 || best.Note != "" || d.Relative < best.Relative {
+			best = d
+		}
+	}
+	if best.Relative > c.within.Output && best.Note == "" {
+		w := ways[len(ways)-1]
+		best.Note = inAnotherOrder(w.x, w.y, c.within.Output)
+	}
+	return best
+}
+
+func (c *comparer) inputs() error { return c.numbered("inputs", "input/") }
+
+func (c *comparer) outputs() error { return c.numbered("outputs", "output/") }
+
+func (c *comparer) numbered(what, prefix string) error {
+	var pairs []Pair
+	a, b := c.a.names(prefix), c.b.names(prefix)
+	for _, n := range a {
+		pair := Pair{A: n, B: n, Difference: Difference{Relative: apartAll, Note: "B has none"}}
+		if slices.Contains(b, n) {
+			d, err := c.held(prefix+n, prefix+n, "")
+			if err != nil {
+				return err
+			}
+			pair.Difference = d
+		}
+		pairs = append(pairs, pair)
+	}
+	c.part(what, pairs, c.within.Output, false)
+	return nil
+}
+
+// heldWeights compares the weights that both began with; they lie in the same layout.
+func (c *comparer) heldWeights() error {
+	pairs, err := c.byWeight("weight/", "weight/", true)
+	if err != nil {
+		return err
+	}
+	c.part("weights", pairs, c.within.Output, false)
+	return nil
+}
+
+func (c *comparer) byWeight(a, b string, orders bool) ([]Pair, error) {
+	var pairs []Pair
+	for _, t := range c.a.file.Tensors {
+		name, ok := strings.CutPrefix(t.Name, a)
+		other := c.weights.to[name]
+		if !ok || other == "" {
+			continue
+		}
+		pair := Pair{A: name, B: other, Kind: c.a.Kinds[name]}
+		if _, ok := c.b.tensors[b+other]; !ok {
+			pair.Difference = Difference{Relative: apartAll, Note: "B has none"}
+			pairs = append(pairs, pair)
+			continue
+		}
+		x, err := c.a.read(a + name)
+		if err != nil {
+			return nil, err
+		}
+		y, err := c.b.read(b + other)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Equal(x.shape, y.shape) {
+			pair.Difference = Difference{Relative: apartAll, Note: fmt.Sprintf("the shapes are %v and %v", x.shape, y.shape)}
+		} else {
+			pair.Difference = differ(x.values, y.values)
+		}
+		if pair.Relative > c.within.Output && orders {
+			pair.Note = cmp.Or(inAnotherOrder(x, y, c.within.Output), pair.Note)
+		}
+		pairs = append(pairs, pair)
+	}
+	return pairs, nil
+}
+
+// activations that a layer of Keras's may have within, for one that has it beside it.
+var activations = map[string]func(float64) float64{
+	"relu":    func(v float64) float64 { return max(v, 0) },
+	"sigmoid": func(v float64) float64 { return 1 / (1 + math.Exp(-v)) },
+	"tanh":    math.Tanh,
+}
+
+// calls compares what modules gave, in A's order, and finds the first that departs.
+func (c *comparer) calls() error {
+	turn, used := map[string]int{}, map[int]bool{}
+	for i, call := range c.a.Calls {
+		other, ok := c.modules[call.Module]
+		j := -1
+		if ok {
+			j = nth(c.b.Calls, other, turn[call.Module])
+			turn[call.Module]++
+		}
+		if j < 0 {
+			c.result.Alone.CallsA = append(c.result.Alone.CallsA, call.Module)
+			continue
+		}
+		used[j] = true
+		x, err := c.a.read(fmt.Sprintf("call/%d", i))
+		if err != nil {
+			return err
+		}
+		y, err := c.b.read(fmt.Sprintf("call/%d", j))
+		if err != nil {
+			return err
+		}
+		within := [2]string{activation(c.a, call.Module), activation(c.b, other)}
+		if within[0] != within[1] {
+			if !apply(within[1], within[0], &x) || !apply(within[0], within[1], &y) {
+				continue // one side has an activation within that cannot be put beside the other
+			}
+		}
+		pair := Pair{A: call.Module, B: other, Kind: call.Kind, Difference: c.oriented(x, y, call.Kind)}
+		c.callOf[i] = pair
+		c.result.Modules = append(c.result.Modules, pair)
+		if pair.Relative > c.within.Output && c.result.Departs == nil {
+			if err := c.departs(i, j, pair); err != nil {
+				return err
+			}
+		}
+	}
+	for j, call := range c.b.Calls {
+		if !used[j] {
+			c.result.Alone.CallsB = append(c.result.Alone.CallsB, call.Module)
+		}
+	}
+	return nil
+}
+
+func nth(calls []Call, module string, n int) int {
+	for i, call := range calls {
+		if call.Module == module {
+			if n == 0 {
+				return i
+			}
+			n--
+		}
+	}
+	return -1
+}
+
+func activation(g *Golden, module string) string {
+	for _, m := range g.Modules {
+		if m.Module == module {
+			s, _ := m.Values["activation"].(string)
+			return s
+		}
+	}
+	return ""
+}
+
+// apply puts an activation on values that have none yet, where the other side has one within.
+func apply(wanted, has string, to *array) bool {
+	if wanted == "" || has != "" {
+		return has == "" || wanted == ""
+	}
+	f, ok := activations[wanted]
+	if !ok {
+		return false
+	}
+	values := make([]float64, len(to.values))
+	for i, v := range to.values {
+		values[i] = f(v)
+	}
+	to.values = values
+	return true
+}
+
+// departs says what is known of the first module that departs.
+func (c *comparer) departs(i, j int, pair Pair) error {
+	d := &Departure{Pair: pair, Input: "not known"}
+	c.result.Departs = d
+	told := func(off float64) {
+		d.InputOff, d.Input = &off, "agrees"
+		if off > c.within.Output {
+			d.Input = "departs"
+		}
+	}
+	switch from := c.a.Calls[i].From; {
+	case from == nil:
+	case *from >= 0:
+		if before, ok := c.callOf[*from]; ok {
+			told(before.Relative)
+		}
+	default:
+		a, b := fmt.Sprintf("fed/%d", i), fmt.Sprintf("fed/%d", j)
+		_, one := c.a.tensors[a]
+		if _, other := c.b.tensors[b]; one && other {
+			off, err := c.held(a, b, pair.Kind)
+			if err != nil {
+				return err
+			}
+			told(off.Relative)
+		}
+	}
+	for _, s := range c.result.Settings {
+		if s.Where == pair.A {
+			d.Settings = append(d.Settings, s)
+		}
+	}
+	for _, p := range c.result.Parts {
+		if p.What == "weights" {
+			d.Weights = "agree"
+		}
+	}
+	held, err := c.byWeight("weight/", "weight/", true)
+	if err != nil {
+		return err
+	}
+	for _, w := range held {
+		if module, _ := cutLast(w.A); module == pair.A && w.Relative > c.within.Output {
+			d.Weights = fmt.Sprintf("%s departs by %.2g", w.A, w.Relative)
+			if w.Note != "" {
+				d.Weights += ": " + w.Note
+			}
+			break
+		}
+	}
+	return nil
+}
+
+func (c *comparer) losses() error {
+	if len(c.a.Losses) == 0 || len(c.b.Losses) == 0 {
+		return nil
+	}
+	d := differ(c.a.Losses[:1], c.b.Losses[:1])
+	c.part("loss", []Pair{{A: "first step", B: "first step", Difference: d}}, lossFactor*c.within.Output, false)
+	return nil
+}
+
+// lossFactor is how much more than an output a loss may be off: MLX sums in float32 one value after the other, which
+// made 6e-5 of a sum over 19,200 values where the outputs agreed to 3e-6.
+const lossFactor = 10
+
+func (c *comparer) gradients() error {
+	pairs, err := c.byWeight("gradient/", "gradient/", false)
+	if err == nil && len(pairs) > 0 {
+		c.part("gradients", pairs, c.within.Gradient, true)
+	}
+	return err
+}
+
+// updates compares by how much weights were moved, after each update.
+func (c *comparer) updates() error {
+	for n := 1; ; n++ {
+		prefix := fmt.Sprintf("update/%d/", n)
+		if len(c.a.names(prefix)) == 0 || len(c.b.names(prefix)) == 0 {
+			return nil
+		}
+		var pairs []Pair
+		for _, t := range c.a.file.Tensors {
+			name, ok := strings.CutPrefix(t.Name, prefix)
+			other := c.weights.to[name]
+			if _, has := c.b.tensors[prefix+other]; !ok || other == "" || !has {
+				continue
+			}
+			x, err := moved(c.a, prefix+name, "weight/"+name)
+			if err != nil {
+				return err
+			}
+			y, err := moved(c.b, prefix+other, "weight/"+other)
+			if err != nil {
+				return err
+			}
+			if slices.Equal(x.shape, y.shape) {
+				pairs = append(pairs, Pair{A: name, B: other, Difference: differ(x.values, y.values)})
+			}
+		}
+		c.part(fmt.Sprintf("update %d", n), pairs, c.within.Update, true)
+	}
+}
+
+func moved(g *Golden, after, before string) (array, error) {
+	x, err := g.read(after)
+	if err != nil {
+		return x, err
+	}
+	y, err := g.read(before)
+	if err != nil || !slices.Equal(x.shape, y.shape) {
+		return x, err
+	}
+	for i, v := range y.values {
+		x.values[i] -= v
+	}
+	return x, nil
+}
+
+// answer puts the parts together.
+func (c *comparer) answer() {
+	r := c.result
+	var off []string
+	for _, p := range r.Parts {
+		if !p.Agrees {
+			off = append(off, p.What)
+		}
+	}
+	random := c.random()
+	switch {
+	case len(c.weights.to) == 0:
+		r.Answer, r.Why = NotKnown, "no weight of A has a partner in B"
+	case slices.Contains(off, "inputs"):
+		r.Answer, r.Why = NotKnown, "the inputs are not the same: what comes of them cannot be compared"
+	case len(off) > 0 && random != "":
+		r.Answer, r.Why = NotKnown, random+" drops at random: what comes of it cannot be compared; record with --eval, or set its rate to 0"
+	case len(off) > 0:
+		r.Answer, r.Why = Departs, strings.Join(off, ", ")+": beyond the tolerance"
+	case r.Departs != nil:
+		r.Answer, r.Why = Departs, "the output of "+cmp.Or(r.Departs.A, "the model")+" is beyond the tolerance"
+	case len(r.Alone.WeightsA)+len(r.Alone.WeightsB) > 0:
+		r.Answer, r.Why = NotKnown, "what was compared agrees, and some weights have no partner"
+	default:
+		r.Answer, r.Why = Same, "inputs, weights, outputs, gradients and updates agree within the tolerances"
+	}
+}
+
+// random is a module that drops at random on one side, or "".
+func (c *comparer) random() string {
+	for _, g := range []*Golden{c.a, c.b} {
+		for _, m := range g.Modules {
+			if rate := number(m.Values["rate"]); strings.Contains(m.Kind, "Drop") && m.Training && rate > 0 {
+				return m.Module
+			}
+		}
+	}
+	return ""
+}
+
+// Status is the exit status that the result deserves.
+func (r *Result) Status() int {
+	switch r.Answer {
+	case Same:
+		return fault.OK
+	case Departs:
+		return fault.GateFailed
+	}
+	return fault.CannotTell
+}

@@ -1,0 +1,112 @@
+package golden
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"assay/internal/evidence"
+	"assay/internal/text"
+	"assay/internal/unit"
+)
+
+// JSON writes the document.
+func (r *Result) JSON(out io.Writer) error { return evidence.Write(out, r) }
+
+// Text writes what was found, in lines of at most width columns where their words allow.
+func (r *Result) Text(out io.Writer, width int) error {
+	var b strings.Builder
+	row := func(name, said string) {
+		b.WriteString(text.Wrapped(said, fmt.Sprintf("%-11s ", name), strings.Repeat(" ", 12), width))
+	}
+	for _, s := range []struct {
+		name string
+		Side
+	}{{"A", r.A}, {"B", r.B}} {
+		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework), text.Line(s.Release), text.Line(s.Device))
+		if s.Step != nil {
+			said += fmt.Sprintf("; a step of forward, backward and update %s", unit.Seconds(*s.Step))
+		}
+		said += ", " + unit.Bytes(float64(s.Resident)) + " resident at most"
+		if s.Memory != nil {
+			said += ", " + unit.Bytes(float64(*s.Memory)) + " of the device"
+		}
+		row(s.name, said+" (measured)")
+	}
+	b.WriteString("\n")
+	row(r.Answer, r.Why)
+	b.WriteString("\n")
+	for _, s := range firstOf(r.Settings, 12) {
+		said := fmt.Sprintf("%s of %s: %s and %s", s.What, text.Line(s.Where), text.Line(s.A), text.Line(s.B))
+		if s.Why != "" {
+			said += "; " + s.Why
+		}
+		row("setting", said)
+	}
+	if n := len(r.Settings) - 12; n > 0 {
+		row("", fmt.Sprintf("and %d more in --json", n))
+	}
+	for _, p := range r.Parts {
+		said := "agrees"
+		if !p.Agrees {
+			said = "departs"
+		}
+		if p.Pairs == 0 {
+			row(p.What, "nothing to compare")
+			continue
+		}
+		said += fmt.Sprintf(": %.1e of all together, %.1e at %s (%d compared, within %.0e)", p.Whole, p.Worst.Relative,
+			text.Line(cmp.Or(p.Worst.A, "the whole")), p.Pairs, p.Within)
+		if p.Worst.Note != "" {
+			said += ": " + text.Line(p.Worst.Note)
+		}
+		row(p.What, said)
+	}
+	if d := r.Departs; d != nil {
+		said := fmt.Sprintf("%s (%s) is the first whose output departs, by %.1e", text.Line(cmp.Or(d.A, "the model")),
+			text.Line(d.Kind), d.Relative)
+		if d.Note != "" {
+			said += " (" + text.Line(d.Note) + ")"
+		}
+		said += "; its input " + d.Input
+		if d.InputOff != nil {
+			said += fmt.Sprintf(" (%.1e)", *d.InputOff)
+		}
+		said += "; its weights: " + text.Line(cmp.Or(d.Weights, "none"))
+		row("module", said)
+	} else {
+		row("modules", fmt.Sprintf("%d calls compared, none departs", len(r.Modules)))
+	}
+	alone := func(what string, a, b []string) {
+		if len(a)+len(b) > 0 {
+			row("unpaired", fmt.Sprintf("%s: %s in A, %s in B", what, listed(a), listed(b)))
+		}
+	}
+	alone("weights", r.Alone.WeightsA, r.Alone.WeightsB)
+	alone("modules", r.Alone.CallsA, r.Alone.CallsB)
+	for _, p := range firstOf(r.Paired, 3) {
+		row("paired", fmt.Sprintf("%s with %s: %s", text.Line(p.A), text.Line(p.B), p.How))
+	}
+	if n := len(r.Paired) - 3; n > 0 {
+		row("", fmt.Sprintf("and %d more in --json", n))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func firstOf[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	var all []string
+	for _, n := range firstOf(names, 4) {
+		all = append(all, text.Line(cmp.Or(n, "the model")))
+	}
+	if len(names) > 4 {
+		all = append(all, fmt.Sprintf("%d more", len(names)-4))
+	}
+	return strings.Join(all, ", ")
+}
