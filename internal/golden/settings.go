@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,7 +39,7 @@ var optimizerSettings = []string{"class", "rate", "beta1", "beta2", "momentum", 
 func settings(a, b *Golden, modules map[string]string) []Setting {
 	var found []Setting
 	add := func(where, what string, x, y any) {
-		found = append(found, Setting{where, what, fmt.Sprint(x), fmt.Sprint(y), whys[what]})
+		found = append(found, Setting{where, what, said(x), said(y), whys[what]})
 	}
 	if a.Training != b.Training {
 		add("mode", "training", a.Training, b.Training)
@@ -80,6 +81,14 @@ func settings(a, b *Golden, modules map[string]string) []Setting {
 		}
 	}
 	return found
+}
+
+// said is a value as it is shown: seven digits tell any float32 from another.
+func said(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'g', 7, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 func firstNonNil(values ...any) any {

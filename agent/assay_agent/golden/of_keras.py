@@ -46,13 +46,14 @@ class Side:
     def array(self, tensor):
         return self.numpy.asarray(ops.convert_to_numpy(tensor))
 
-    def call(self, model, inputs):
+    def call(self, model, inputs, training=None):
+        training = self.training if training is None else training
         if len(inputs) > 1 and len(getattr(model, "inputs", None) or ()) == len(inputs):
-            return model(list(inputs), training=self.training)
-        return model(*inputs, training=self.training)
+            return model(list(inputs), training=training)
+        return model(*inputs, training=training)
 
     def build(self, inputs):
-        self.call(self.model, inputs)
+        self.call(self.model, inputs, training=False)  # makes the weights, and moves no running statistics
         self.saved = self.model.get_weights()
 
     def restore(self):

@@ -77,7 +77,7 @@ class File:
         self.numpy, self.tensors, self.meta = numpy, {}, {}
 
     def add(self, name, array):
-        array = self.numpy.ascontiguousarray(array)
+        array = self.numpy.array(array, order="C")  # a copy: weights are updated where they lie
         if array.dtype.byteorder == ">":
             array = array.astype(array.dtype.newbyteorder("<"))
         if array.dtype.name not in self.TYPES:
