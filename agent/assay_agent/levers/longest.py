@@ -68,14 +68,15 @@ def _reading(made):
     if not lengths:
         tell("longest", False, where=where, why="no row of the data has a length")
         return
-    rows = loader.batch_sampler.batch_size
+    batches = loaders.batches(loader)
+    rows = batches.batch_size
     first = sorted(lengths, key=lengths.get, reverse=True)[:rows]
     note = "" if len(lengths) == there else "of %d rows of %d, drawn evenly" % (len(lengths), there)
     shortest, longest = min(lengths.values()), lengths[first[0]]
     if shortest == longest:
         note = "; ".join(filter(None, ["all rows have one length", note]))
     else:
-        loader.batch_sampler.sampler = _LongestFirst(loader.batch_sampler.sampler, first)
+        batches.sampler = _LongestFirst(batches.sampler, first)
     tell("longest", True, **{"where": where, "from": shortest, "to": longest, "note": note})
 
 
@@ -84,7 +85,7 @@ def _lengths(loader):
     numpy = sys.modules.get("numpy")
     kept = random.getstate(), _torch.get_rng_state(), numpy.random.get_state() if numpy else None
     try:
-        sampler = loader.batch_sampler.sampler
+        sampler = loaders.batches(loader).sampler
         reached = getattr(sampler, "indices", None)  # of a subset
         there = len(loader.dataset)
         indices = list(reached) if isinstance(reached, (list, tuple)) else range(there)
