@@ -4,12 +4,14 @@ package evidence
 // was asked for, its source being left as it is. One lever may have several answers, one for each place it was tried
 // at: where any of them is not Done, the training is not wholly what was asked for.
 type Lever struct {
-	// batch, accumulate, longest, or a remedy: checkpoint, autocast, channels_last, foreach_off, fused_off
+	// batch, accumulate, longest, or a remedy: checkpoint, autocast, channels_last, smaller,
+	// foreach_off, fused_off
 	Lever string `json:"lever"`
 	Done  bool   `json:"done"`
 	Where string `json:"where,omitempty"` // what was changed: DataLoader at train.py:12
 	// rows of a batch before and after; of accumulate rows of an update and of a batch; of longest elements of the
-	// shortest and of the longest row. 0: there are none
+	// shortest and of the longest row; of smaller the longest side of an image or the length of a sequence, before and
+	// after. 0: there are none
 	From int64  `json:"from,omitempty"`
 	To   int64  `json:"to,omitempty"`
 	Why  string `json:"why,omitempty"`  // it was not done

@@ -7,13 +7,13 @@ type Levers struct {
 	Accumulate int `json:"accumulate,omitempty"` // batches that make one update, 2 or more; the rows of an update stay
 	// Longest: the longest batch of the data comes first.
 	Longest bool `json:"longest,omitempty"`
-	// Remedies are switched on by name: checkpoint, autocast, channels_last, foreach_off, fused_off.
+	// Remedies are switched on by name: checkpoint, autocast, channels_last, smaller, foreach_off, fused_off.
 	Remedies []string `json:"remedies,omitempty"`
 }
 
 // Remedies are the names that Levers.Remedies can hold.
 func Remedies() []string {
-	return []string{"checkpoint", "autocast", "channels_last", "foreach_off", "fused_off"}
+	return []string{"checkpoint", "autocast", "channels_last", "smaller", "foreach_off", "fused_off"}
 }
 
 // asked says whether anything is to be switched on.

@@ -21,6 +21,7 @@ _FILES = {  # lever -> the file that has it
     "checkpoint": "checkpoint",
     "autocast": "autocast",
     "channels_last": "channels_last",
+    "smaller": "smaller",
     "foreach_off": "optimizers",
     "fused_off": "optimizers",
 }

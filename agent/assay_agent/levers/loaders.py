@@ -41,7 +41,7 @@ def install(torch):
     _installed.append(True)
     from torch.utils.data import DataLoader, SequentialSampler
 
-    for lever in ("batch", "accumulate", "longest"):
+    for lever in ("batch", "accumulate", "longest", "smaller"):
         missed[lever] = "no DataLoader was read with gradients on: the script makes its batches itself, or did not come to train"
 
     @guest.hook
