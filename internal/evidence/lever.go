@@ -5,13 +5,13 @@ package evidence
 // at: where any of them is not Done, the training is not wholly what was asked for.
 type Lever struct {
 	// batch, accumulate, longest, or a remedy: checkpoint, autocast, channels_last, smaller,
-	// foreach_off, fused_off
+	// foreach_off, fused_off; or a limit of MLX's: memory_limit, cache_limit, wired_limit
 	Lever string `json:"lever"`
 	Done  bool   `json:"done"`
 	Where string `json:"where,omitempty"` // what was changed: DataLoader at train.py:12
 	// rows of a batch before and after; of accumulate rows of an update and of a batch; of longest elements of the
 	// shortest and of the longest row; of smaller the longest side of an image or the length of a sequence, before and
-	// after. 0: there are none
+	// after; of a limit bytes. 0: there are none
 	From int64  `json:"from,omitempty"`
 	To   int64  `json:"to,omitempty"`
 	Why  string `json:"why,omitempty"`  // it was not done

@@ -9,6 +9,16 @@ type Levers struct {
 	Longest bool `json:"longest,omitempty"`
 	// Remedies are switched on by name: checkpoint, autocast, channels_last, smaller, foreach_off, fused_off.
 	Remedies []string `json:"remedies,omitempty"`
+	// MLX are limits of MLX's allocator, set when the script has imported it.
+	MLX *MLXLimits `json:"mlx,omitempty"`
+}
+
+// MLXLimits are the bytes that mlx.core's set_memory_limit, set_cache_limit and set_wired_limit are given; nil: the one
+// is left as it is. A cache of 0 keeps nothing.
+type MLXLimits struct {
+	Memory *int64 `json:"memory_limit,omitempty"`
+	Cache  *int64 `json:"cache_limit,omitempty"`
+	Wired  *int64 `json:"wired_limit,omitempty"`
 }
 
 // Remedies are the names that Levers.Remedies can hold.
@@ -18,5 +28,5 @@ func Remedies() []string {
 
 // asked says whether anything is to be switched on.
 func (l *Levers) asked() bool {
-	return l != nil && (l.Batch > 0 || l.Accumulate > 0 || l.Longest || len(l.Remedies) > 0)
+	return l != nil && (l.Batch > 0 || l.Accumulate > 0 || l.Longest || len(l.Remedies) > 0 || l.MLX != nil)
 }
