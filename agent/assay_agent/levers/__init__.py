@@ -56,10 +56,8 @@ def _installed(torch):
 
 
 def _limited(mx, limits):
-    from . import mlx
-
     try:
-        mlx.install(mx, limits)
+        importlib.import_module(".mlx", __package__).install(mx, limits)
     except Exception as err:
         guest.pass_on(err)
         wire.trouble("limits of MLX not set: %r" % (err,))
