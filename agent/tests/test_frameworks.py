@@ -417,7 +417,7 @@ def test_files_import_what_stands_below_them():
             assert all(at.startswith("double.") or at in below for at in targets), "%s imports what is watched" % path
         elif room[0] == "levers":
             below = FLOORS[: FLOORS.index("watch.blocks")]
-            assert all(at.startswith(("levers.", "watch.torch.")) or at in below for at in targets), path
+            assert all(at.startswith(("levers.", "watch.torch.", "watch.mlx.")) or at in below for at in targets), path
         elif room[0] == "golden":
             assert all(at.startswith("golden.") for at in targets), "%s is a program of its own" % path
         elif path not in APART:

@@ -113,8 +113,8 @@ def _run(path, environ):
     return done.returncode, done.stdout, done.stderr
 
 
-def see(code):
-    """The script bare and under the agent; both must give the same."""
+def see(code, **more):
+    """The script bare and under the agent, with more settings of its; without such both must give the same."""
     with tempfile.TemporaryDirectory(prefix="mlx") as folder:
         script = os.path.join(folder, "train.py")
         with open(script, "w", encoding="utf-8") as f:
@@ -132,11 +132,11 @@ def see(code):
 
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
-        settings = {"socket": path, "run": folder, "on": "auto", "profile": "off", "wall": time.time()}
+        settings = {"socket": path, "run": folder, "on": "auto", "profile": "off", "wall": time.time(), **more}
         watched = _run(script, {"PYTHONPATH": os.path.join(ROOT, "boot"), "ASSAY_AGENT": json.dumps(settings)})
         reader.join(60)
         server.close()
-    for one, other in zip(bare, watched):  # output, exit status and what is written of errors
+    for one, other in zip(bare, watched) if not more else ():  # output, exit status and what is written of errors
         assert one == other, "\n".join(difflib.unified_diff(str(one).splitlines(), str(other).splitlines(), lineterm=""))
     return Seen(bare, watched, lines)
 
@@ -260,6 +260,25 @@ def test_a_script_that_reads_the_allocator_is_left_alone():
     seen = see(PLAIN.replace("show(model.parameters())", "assert mx.get_peak_memory() > 0", 1))
     assert "sync" not in seen.column("kind") and "reads the memory" in seen.all("unseen")[-1]["phases"]["forward"]
     assert sorted(seen.losses()) == list(range(1, 39))
+
+
+def test_limits_of_a_trial():
+    """MLX itself says what its limits were before the script sets others; the wired one holds on a GPU alone."""
+    asked = {"memory_limit": 3 << 30, "cache_limit": 0, "wired_limit": 1 << 20}
+    seen = see("import mlx.core as mx\nprint(mx.get_memory_limit(), mx.set_cache_limit(5))\n", levers={"mlx": asked})
+    assert seen.watched[1].split() == [str(3 << 30), "0"] and seen.watched[0] == 0
+    told = [(e["lever"], e["done"], e.get("to"), e.get("why")) for e in seen.all("lever")]
+    assert told[:2] == [("memory_limit", True, 3 << 30, None), ("cache_limit", True, None, None)]
+    assert told[-1] == ("cache_limit", False, None, "the script sets it to 5 bytes itself")
+    assert told[2][0] == "wired_limit" and seen.all("trouble") == []
+    if not told[2][1]:
+        assert told[2][3] == "it has no effect here: MLX has no GPU, or macOS is older than 15"
+    assert [e["limit"] for e in seen.all("allocator")] == ["cache"], "the script's own alone"
+
+
+def test_limits_without_mlx():
+    seen = see("print(1)\n", levers={"mlx": {"cache_limit": 1}})
+    assert [(e["lever"], e["done"], e["why"]) for e in seen.all("lever")] == [("cache_limit", False, "MLX was not imported")]
 
 
 def test_limits_are_told():

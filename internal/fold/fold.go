@@ -96,6 +96,7 @@ type process struct {
 	settings  []settingsEvent // the first and the last
 	levers    []evidence.Lever
 	exhausted totals[outOfMemoryEvent]
+	reached   *evidence.Reached // the last that was told
 }
 
 type lossPoint struct {
@@ -450,6 +451,13 @@ func (p *process) add(ev string, line []byte) bool {
 		ok := into(&e)
 		p.pulled(e)
 		return ok
+	case "reached":
+		var e evidence.Reached
+		ok := into(&e)
+		if ok {
+			p.reached = &e
+		}
+		return ok
 	case "loss_unread":
 		var e textEvent
 		ok := into(&e)
@@ -648,7 +656,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 		return run
 	}
 	b.target()
-	b.run.Levers = b.levers()
+	b.run.Levers, b.run.Reached = b.levers(), b.p.reached
 	b.exhausted()
 	b.loop()
 	b.windows()

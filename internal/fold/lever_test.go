@@ -35,6 +35,21 @@ func TestLevers(t *testing.T) {
 	}
 }
 
+// TestReached: the last that was told, of the process that trained; where nobody looked it is not known.
+func TestReached(t *testing.T) {
+	s := newStream()
+	s.steps(1, 1, 20, 0, plainSteps)
+	if got := s.f.Finish().Reached; got != nil {
+		t.Errorf("%+v", got)
+	}
+	s.send(1, map[string]any{"ev": "reached", "evaluated": true, "saved": false})
+	s.send(1, map[string]any{"ev": "reached", "evaluated": true, "saved": true})
+	s.send(2, map[string]any{"ev": "reached", "evaluated": false, "saved": false})
+	if got := s.f.Finish().Reached; got == nil || *got != (evidence.Reached{Evaluated: true, Saved: true}) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestOutOfMemory: what was raised stands in the evidence by text and line, totals as they were told last.
 func TestOutOfMemory(t *testing.T) {
 	s := newStream()

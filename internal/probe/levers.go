@@ -7,16 +7,26 @@ type Levers struct {
 	Accumulate int `json:"accumulate,omitempty"` // batches that make one update, 2 or more; the rows of an update stay
 	// Longest: the longest batch of the data comes first.
 	Longest bool `json:"longest,omitempty"`
-	// Remedies are switched on by name: checkpoint, autocast, channels_last, foreach_off, fused_off.
+	// Remedies are switched on by name: checkpoint, autocast, channels_last, smaller, foreach_off, fused_off.
 	Remedies []string `json:"remedies,omitempty"`
+	// MLX are limits of MLX's allocator, set when the script has imported it.
+	MLX *MLXLimits `json:"mlx,omitempty"`
+}
+
+// MLXLimits are the bytes that mlx.core's set_memory_limit, set_cache_limit and set_wired_limit are given; nil: the one
+// is left as it is. A cache of 0 keeps nothing.
+type MLXLimits struct {
+	Memory *int64 `json:"memory_limit,omitempty"`
+	Cache  *int64 `json:"cache_limit,omitempty"`
+	Wired  *int64 `json:"wired_limit,omitempty"`
 }
 
 // Remedies are the names that Levers.Remedies can hold.
 func Remedies() []string {
-	return []string{"checkpoint", "autocast", "channels_last", "foreach_off", "fused_off"}
+	return []string{"checkpoint", "autocast", "channels_last", "smaller", "foreach_off", "fused_off"}
 }
 
 // asked says whether anything is to be switched on.
 func (l *Levers) asked() bool {
-	return l != nil && (l.Batch > 0 || l.Accumulate > 0 || l.Longest || len(l.Remedies) > 0)
+	return l != nil && (l.Batch > 0 || l.Accumulate > 0 || l.Longest || len(l.Remedies) > 0 || l.MLX != nil)
 }

@@ -21,6 +21,7 @@ _FILES = {  # lever -> the file that has it
     "checkpoint": "checkpoint",
     "autocast": "autocast",
     "channels_last": "channels_last",
+    "smaller": "smaller",
     "foreach_off": "optimizers",
     "fused_off": "optimizers",
 }
@@ -35,10 +36,14 @@ def install(config):
         if asked.get(name):
             _asked[name] = asked[name]
     _asked.update((name, True) for name in asked.get("remedies") or ())
+    limits = asked.get("mlx") or {}
+    _asked.update((name, True) for name in limits)
     process.finisher(_unanswered)
     process.after_fork(_told.clear)
     if any(name in _FILES for name in _asked):
         when_imported("torch", _installed)
+    if limits:
+        when_imported("mlx.core", lambda mx: _limited(mx, limits))
 
 
 def _installed(torch):
@@ -48,6 +53,14 @@ def _installed(torch):
         except Exception as err:
             guest.pass_on(err)
             wire.trouble("lever %s not installed: %r" % (name, err))
+
+
+def _limited(mx, limits):
+    try:
+        importlib.import_module(".mlx", __package__).install(mx, limits)
+    except Exception as err:
+        guest.pass_on(err)
+        wire.trouble("limits of MLX not set: %r" % (err,))
 
 
 def tell(lever, done, **more):
@@ -72,7 +85,9 @@ def _unanswered():
     for name in _asked:
         if answered(name):
             continue
-        if name not in _FILES:
+        if name.endswith("_limit"):
+            why = "MLX was not imported"
+        elif name not in _FILES:
             why = "there is no remedy of that name"
         elif "torch" not in sys.modules:
             others = [m for m in ("mlx", "jax", "keras", "tensorflow") if m in sys.modules]

@@ -83,16 +83,17 @@ def _change(made):
         return
     loader = made.loader()
     why = loaders.own_sampler(loader)
-    rows = getattr(loader.batch_sampler, "batch_size", 0)
+    rows = getattr(loaders.batches(loader), "batch_size", 0)
     if why is None and rows % _parts:
         why = "a batch of %d rows has no %d equal parts" % (rows, _parts)
     there = loaders.rows_of(loader) if why is None else 0
     if why is None and there is None:
         why = "how many rows a pass has is not known: the last update could not be weighed"
-    made.kept["accumulate"] = rows, why, loader.batch_sampler.sampler if why is None else None
+    made.kept["accumulate"] = rows, why, loaders.batches(loader).sampler if why is None else None
     if why is None:
-        if loader.batch_sampler.drop_last and there % rows:
-            loader.batch_sampler.sampler = _Head(loader.batch_sampler.sampler, there - there % rows)
+        sampler = loaders.batches(loader)
+        if sampler.drop_last and there % rows:
+            sampler.sampler = _Head(sampler.sampler, there - there % rows)
         loaders.set_rows(loader, rows // _parts)
 
 
@@ -100,7 +101,7 @@ def _give_back(made):
     rows, why, sampler = made.kept.pop("accumulate", (0, "never changed", None))
     loader = made.loader()
     if why is None and loader is not None:
-        loader.batch_sampler.sampler = sampler
+        loaders.batches(loader).sampler = sampler
         loaders.set_rows(loader, rows)
 
 
@@ -126,7 +127,7 @@ def _reading(made):
         _give_up("the training reads two loaders")
         return
     _led.at, _led.open, _led.backwards = 0, False, 0
-    _led.plan(loaders.watched._length(sampler), made.loader().batch_sampler.drop_last)
+    _led.plan(loaders.watched._length(sampler), loaders.batches(made.loader()).drop_last)
 
 
 def _give_up(why, where=""):
@@ -268,7 +269,7 @@ def _skips_step(optimizer, *args, **kwargs):
     led = _led
     if led is None or frameworks.accumulates:
         return False
-    if args or any(v is not None for v in kwargs.values()):
+    if any(v is not None for v in (*args, *kwargs.values())):  # accelerate hands on the None that it was given
         _give_up("the optimizer's step calls a closure")
         return False
     if led.optimizer is None:

@@ -3,6 +3,7 @@
 from . import frameworks, loaders, tell
 
 rows = 0  # as asked for
+_FEWER = "the data has %d rows, fewer than a batch of %d"
 
 
 def install(torch, asked):
@@ -17,9 +18,11 @@ def install(torch, asked):
 
 def _change(made):
     loader = made.loader()
+    sampler = loaders.batches(loader)
     if frameworks.batches:  # the loaders that it makes are as it wants them
+        made.kept["batch"] = getattr(sampler, "batch_size", None), "the framework's option has it"
+        made.kept["rows"] = loaders.rows_of(loader)
         return
-    sampler = loader.batch_sampler
     made.kept["batch"] = before, why = getattr(sampler, "batch_size", None), _refused(loader)
     if why is None and before != rows:
         loaders.set_rows(loader, rows)
@@ -30,7 +33,7 @@ def _refused(loader):
     if why is None:
         there = loaders.rows_of(loader)
         if there is not None and there < rows:
-            why = "the data has %d rows, fewer than a batch of %d" % (there, rows)
+            why = _FEWER % (there, rows)
     return why
 
 
@@ -45,7 +48,13 @@ def _reading(made):
         return
     before, why = made.kept["batch"]
     where = loaders.named(made)
-    if why is not None:
+    if frameworks.batches:
+        there = made.kept.get("rows")
+        if made.shuffles and there is not None and there < rows:
+            tell("batch", False, where=where, why=_FEWER % (there, rows))
+        elif made.shuffles and before not in (None, frameworks.given):
+            tell("batch", False, where=where, why="it gives batches of %d rows, and does not go by %s" % (before, frameworks.batches))
+    elif why is not None:
         tell("batch", False, where=where, why=why)
     else:
         tell("batch", True, **{"where": where, "from": before, "to": rows})

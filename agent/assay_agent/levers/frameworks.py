@@ -1,11 +1,14 @@
 """Frameworks that have options of their own for what `batch` and `accumulate` do: transformers' Trainer, ultralytics, and for accumulation Lightning,
 whose batches are its loaders'."""
 
+import functools
+
 from .. import guest
 from ..watch.imports import when_imported
 from . import tell
 
 batches = ""  # the option that has the batch
+given = 0  # rows that its loader of training is to have
 accumulates = ""  # the option that accumulates
 _installed = []
 
@@ -18,8 +21,20 @@ def install(torch, asked):
     rows, parts = int(asked.get("batch") or 0), int(asked.get("accumulate") or 1)
     when_imported("transformers.trainer", lambda module: _trainer(module, rows, parts))
     when_imported("ultralytics.engine.trainer", lambda module: _yolo(module, rows, parts))
+    if rows:
+        when_imported("accelerate.utils.memory", _no_smaller)
     for name in ("lightning.pytorch.trainer.trainer", "pytorch_lightning.trainer.trainer"):
         when_imported(name, lambda module: _lightning(module, parts))
+
+
+def _no_smaller(module):
+    """accelerate's find_executable_batch_size, and with it auto_find_batch_size of the Trainer, goes on with nine tenths of the batch where memory
+    ran out, down to none. Asked for is this batch: the script's exception goes on."""
+    @functools.wraps(module.should_reduce_batch_size)
+    def should_reduce_batch_size(exception):
+        return False
+
+    module.should_reduce_batch_size = should_reduce_batch_size
 
 
 def _trainer(module, rows, parts):
@@ -28,7 +43,7 @@ def _trainer(module, rows, parts):
 
     @guest.hook
     def begin(self, model=None, args=None, *_):
-        global batches, accumulates
+        global batches, accumulates, given
         if args is None:
             return False
         option = "TrainingArguments.per_device_train_batch_size"
@@ -37,6 +52,7 @@ def _trainer(module, rows, parts):
         if rows:
             args.per_device_train_batch_size = rows
             tell("batch", True, **{"where": option, "from": before, "to": rows})
+        given = args.train_batch_size
         if parts < 2:
             return False
         accumulates = "TrainingArguments.gradient_accumulation_steps"
@@ -45,6 +61,7 @@ def _trainer(module, rows, parts):
             return False
         args.per_device_train_batch_size = whole // parts
         args.gradient_accumulation_steps *= parts
+        given = args.train_batch_size
         beginning.append((self, whole))
         return True
 
@@ -71,14 +88,14 @@ def _yolo(module, rows, parts):
 
     @guest.hook
     def end(error):
-        global batches, accumulates
+        global batches, accumulates, given
         self = beginning.pop()
         if error is not None:
             return
         batches = accumulates = "YOLO's train(batch=)"
         if rows:
             before, self.args.batch = self.args.batch, rows
-            self.batch_size = rows
+            self.batch_size = given = rows
             tell("batch", True, **{"where": batches, "from": max(0, int(before)), "to": rows})
         if parts > 1:
             why = "YOLO accumulates by itself, to its nominal batch (nbs=%s): a smaller batch has about the same updates" % getattr(self.args, "nbs", 64)

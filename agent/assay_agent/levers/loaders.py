@@ -29,6 +29,7 @@ class Made:
 
 
 _made = []  # in the order in which they were made
+_changed = {}  # id -> (weak reference to a batch sampler that was changed, what levers keep of its loader)
 _beginning = []
 _installed = []
 
@@ -40,7 +41,7 @@ def install(torch):
     _installed.append(True)
     from torch.utils.data import DataLoader, SequentialSampler
 
-    for lever in ("batch", "accumulate", "longest"):
+    for lever in ("batch", "accumulate", "longest", "smaller"):
         missed[lever] = "no DataLoader was read with gradients on: the script makes its batches itself, or did not come to train"
 
     @guest.hook
@@ -54,7 +55,7 @@ def install(torch):
         if error is not None:
             return
         # Where a batch sampler was handed in, the loader's own sampler is one that nobody asks.
-        sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", None) or getattr(loader, "sampler", None)
+        sampler = getattr(batches(loader), "sampler", None) or getattr(loader, "sampler", None)
         shuffles = not isinstance(sampler, SequentialSampler) and getattr(sampler, "shuffle", True) is not False
         if type(sampler).__name__ == "_InfiniteConstantSampler":  # of an IterableDataset: it does not say
             shuffles = False
@@ -91,8 +92,22 @@ def install(torch):
 
 def _change(made):
     made.changed = True
+    sampler = _innermost(batches(made.loader()))
+    held = _changed.get(id(sampler))
+    if held is not None and held[0]() is sampler:  # a loader made of another one, as accelerate's prepare does
+        made.kept = held[1]
+        return
     for act in change:
         act(made)
+    if hasattr(type(sampler), "__weakref__"):  # a list of indices is none that we change
+        _changed[id(sampler)] = weakref.ref(sampler), made.kept
+
+
+def _innermost(sampler):
+    """The batch sampler that accelerate's take their batches of: whole ones, of as many rows."""
+    while type(sampler).__module__ == "accelerate.data_loader" and not getattr(sampler, "split_batches", False) and hasattr(sampler, "batch_sampler"):
+        sampler = sampler.batch_sampler
+    return sampler
 
 
 def _give_back(made):
@@ -107,13 +122,23 @@ def named(made):
     return "DataLoader at %s" % made.where if made.where else "DataLoader"
 
 
+def batches(loader):
+    """What puts the loader's batches together; None where its data set does. With batch_size=None it may be its sampler."""
+    from torch.utils.data import BatchSampler
+
+    sampler = getattr(loader, "batch_sampler", None)
+    if sampler is None and isinstance(getattr(loader, "sampler", None), BatchSampler):
+        sampler = loader.sampler
+    return sampler
+
+
 def rows_of(loader):
     """How many rows a pass draws; None where that is not known, or asking would run the script's own code."""
     from torch.utils.data import IterableDataset
 
     if isinstance(loader.dataset, IterableDataset):
         return None
-    sampler = getattr(loader.batch_sampler, "sampler", None)
+    sampler = getattr(batches(loader), "sampler", None)
     if sampler is None or not watched._counts(sampler) or not watched._counts(loader.dataset):
         return None
     return watched._length(sampler)
@@ -123,7 +148,7 @@ def own_sampler(loader):
     """Why the loader's batches cannot be changed; None where they can: its batch sampler is PyTorch's own."""
     from torch.utils.data import BatchSampler
 
-    sampler = getattr(loader, "batch_sampler", None)
+    sampler = batches(loader)
     if sampler is None:
         return "batch_size=None: the data set makes its batches itself"
     if type(sampler) is not BatchSampler:
@@ -133,6 +158,6 @@ def own_sampler(loader):
 
 def set_rows(loader, rows):
     """Have the loader give batches of so many rows. DataLoader refuses the assignment, since its sampler is made already: that is changed here."""
-    loader.batch_sampler.batch_size = rows
+    batches(loader).batch_size = rows
     if loader.__dict__.get("batch_size") is not None:
         loader.__dict__["batch_size"] = rows

@@ -4,14 +4,12 @@ A row is as long as the largest of its tensors, arrays, lists or texts has eleme
 the random numbers put back after it; one of many rows is asked for some, drawn evenly, and the answer says so.
 """
 
-import random
-import sys
 import time
 
 from .. import guest
+from ..watch.torch import rows as data_rows
 from . import loaders, tell
 
-ROWS = 20_000  # that are asked for
 SECONDS = 30.0  # that this may take
 MOST = 50_000_000  # indices of a pass, which are put into an order
 _torch = None
@@ -68,59 +66,31 @@ def _reading(made):
     if not lengths:
         tell("longest", False, where=where, why="no row of the data has a length")
         return
-    rows = loader.batch_sampler.batch_size
+    batches = loaders.batches(loader)
+    rows = batches.batch_size
     first = sorted(lengths, key=lengths.get, reverse=True)[:rows]
     note = "" if len(lengths) == there else "of %d rows of %d, drawn evenly" % (len(lengths), there)
     shortest, longest = min(lengths.values()), lengths[first[0]]
     if shortest == longest:
         note = "; ".join(filter(None, ["all rows have one length", note]))
     else:
-        loader.batch_sampler.sampler = _LongestFirst(loader.batch_sampler.sampler, first)
+        batches.sampler = _LongestFirst(batches.sampler, first)
     tell("longest", True, **{"where": where, "from": shortest, "to": longest, "note": note})
 
 
 def _lengths(loader):
     """(index → length of the row, how many rows there are) of a data set; random numbers stay as they were."""
-    numpy = sys.modules.get("numpy")
-    kept = random.getstate(), _torch.get_rng_state(), numpy.random.get_state() if numpy else None
-    try:
-        sampler = loader.batch_sampler.sampler
+    with data_rows.unheard(_torch):
+        sampler = loaders.batches(loader).sampler
         reached = getattr(sampler, "indices", None)  # of a subset
         there = len(loader.dataset)
         indices = list(reached) if isinstance(reached, (list, tuple)) else range(there)
-        step = max(1, -(-len(indices) // ROWS))
+        step = max(1, -(-len(indices) // data_rows.ROWS))
         lengths, until = {}, time.monotonic() + SECONDS
         for index in indices[::step]:
-            length = _length(loader.dataset[index])
+            length = data_rows.elements(_torch, loader.dataset[index])
             if length:
                 lengths[index] = length
             if time.monotonic() > until:
                 raise TimeoutError("asking for rows takes longer than %.0f s: %d of %d were had" % (SECONDS, len(lengths), there))
         return lengths, len(indices)
-    finally:
-        random.setstate(kept[0])
-        _torch.set_rng_state(kept[1])
-        if kept[2] is not None:
-            numpy.random.set_state(kept[2])
-
-
-def _length(thing, depth=0):
-    """Elements of the largest tensor, array, list of numbers or text in a row."""
-    if isinstance(thing, _torch.Tensor):
-        return thing.numel()
-    if isinstance(thing, (str, bytes)):
-        return len(thing)
-    size = getattr(thing, "size", None)
-    if isinstance(size, int):  # an array
-        return size
-    if isinstance(size, tuple) and len(size) == 2:  # an image of PIL's
-        return size[0] * size[1]
-    if depth > 3:
-        return 0
-    if isinstance(thing, dict):
-        return max((_length(v, depth + 1) for v in thing.values()), default=0)
-    if isinstance(thing, (list, tuple)):
-        if thing and isinstance(thing[0], (int, float)):
-            return len(thing)
-        return max((_length(v, depth + 1) for v in thing), default=0)
-    return 0

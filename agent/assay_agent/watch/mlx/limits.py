@@ -7,7 +7,8 @@ from ... import guest, place, wire
 NAMES = {"set_memory_limit": "memory", "set_cache_limit": "cache", "set_wired_limit": "wired"}
 
 _places = guest.Places()
-_set = {}  # limit -> (bytes, where)
+by_lever = False  # a trial's lever is setting one (levers/mlx.py): what is set now is not the script's
+set_by_script = {}  # limit -> (bytes, where)
 
 
 def install(mx, config):
@@ -19,7 +20,7 @@ def install(mx, config):
 
 def clear():
     """A forked child tells its own."""
-    _set.clear()
+    set_by_script.clear()
 
 
 def _setter(limit):
@@ -27,9 +28,9 @@ def _setter(limit):
         @guest.hook
         def end(begun, args, result):
             size = args[0] if args else None
-            if type(size) is int and _set.get(limit, (None,))[0] != size and len(_set) < 64:
+            if not by_lever and type(size) is int and set_by_script.get(limit, (None,))[0] != size and len(set_by_script) < 64:
                 where = place.where(4)[0]
-                _set[limit] = (size, where)
+                set_by_script[limit] = (size, where)
                 wire.put({"ev": "allocator", "limit": limit, "bytes": size, "where": where})
 
         return guest.at_caller(sys._getframe(3), _begin, original, end, guest.hide_site)

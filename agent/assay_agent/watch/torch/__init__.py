@@ -13,6 +13,7 @@ from . import (
     optimizer,
     profile,
     rate,
+    reached,
     rehearsal,
     retained,
     scaler,
@@ -41,6 +42,7 @@ class _PyTorch(Adapter):
         profile,
         warned,
         exhausted,
+        reached,
         only,
     )
 

@@ -5,6 +5,7 @@ import weakref
 
 from ... import guest, place, wire
 from ...timeline import T
+from . import reached
 
 DATA = T.phase("data", 10, "data", "waiting for the loader")
 _serial = 0
@@ -50,6 +51,8 @@ def install(torch, config):
         global _starting
         if not _watched():
             return False
+        if T.bare and not torch.is_grad_enabled():
+            reached.arm()
         T.fetch_begin(new_pass=True)
         _starting = [loader, None]
         return True

@@ -8,16 +8,12 @@ in an order of our own, so that those that time allows are a sample; the longest
 puts a batch together.
 """
 
-import contextlib
-import os
 import random
-import sys
 import time
-import warnings
 
 from ... import guest
+from . import rows as data_rows
 
-ITEMS = 20_000  # that are looked at
 SECONDS = 3.0  # that it may take; an item that takes longer is the last
 ALIKE = 256  # of one size, after which no other is looked for
 OF = "rows and elements in a row of the first tensor that the model was called with"
@@ -75,7 +71,7 @@ class Longest:
         if not hasattr(kind, "__getitem__") or not hasattr(kind, "__len__"):
             told["why"] = "the data have no length, or no items by number"
             return
-        with _quiet():
+        with data_rows.unheard(self.torch):
             found = told["items"] = len(dataset)
             if not found:
                 told["why"] = "there are no items"
@@ -94,16 +90,16 @@ class Longest:
         told["longest"] = max(length, self.length)
         if seen < found:
             told["why"] = ("%d of %d items were looked at: no more than %d, %g seconds, and %d that are all of one size"
-                           % (seen, found, ITEMS, SECONDS, ALIKE))
+                           % (seen, found, data_rows.ROWS, SECONDS, ALIKE))
 
     def _longest(self, dataset, found, rows):
         """(how many items were looked at, the longest of them as (size, position, item))."""
-        order = random.Random(0).sample(range(found), min(found, ITEMS))
+        order = random.Random(0).sample(range(found), min(found, data_rows.ROWS))
         began, longest, seen, sizes = time.monotonic(), [], 0, set()
         for at in order:
             item = dataset[at]
             seen += 1
-            size = self._size(item)
+            size = data_rows.elements(self.torch, item) or 1
             if len(longest) < rows or size > longest[-1][0]:
                 longest.append((size, at, item))
                 longest.sort(key=lambda known: -known[0])
@@ -112,23 +108,6 @@ class Longest:
             if time.monotonic() - began > SECONDS or seen >= ALIKE and len(sizes) == 1:
                 break
         return seen, longest
-
-    def _size(self, thing, depth=0):
-        """Elements of the largest part of an item: of a tensor, an array, a text or a list of numbers."""
-        if isinstance(thing, self.torch.Tensor):
-            return thing.numel()
-        if isinstance(thing, (str, bytes)):
-            return len(thing)
-        if isinstance(thing, (list, tuple)):
-            if thing and isinstance(thing[0], (int, float)):
-                return len(thing)
-            return max((self._size(t, depth + 1) for t in thing[:1000]), default=0) if depth < 4 else 0
-        if isinstance(thing, dict):
-            return max((self._size(t, depth + 1) for t in list(thing.values())[:1000]), default=0) if depth < 4 else 0
-        size = getattr(thing, "size", None)  # of NumPy's arrays a number, of PIL's images two
-        if isinstance(size, tuple) and len(size) == 2:
-            return size[0] * size[1]
-        return size if isinstance(size, int) else 1
 
     def _length_of(self, batch):
         """The length of a batch's first tensor that is like the model's."""
@@ -171,19 +150,3 @@ def _like(tensor):
 
 def _length(tensor, rows):
     return tensor.numel() // rows
-
-
-@contextlib.contextmanager
-def _quiet():
-    """What the data's own code prints, logs, warns of and draws at random is nobody's: the script is over."""
-    logging, state = sys.modules["logging"], random.getstate()  # which torch has imported
-    before = logging.root.manager.disable
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-        logging.disable(logging.CRITICAL)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
-        finally:
-            logging.disable(before)
-            random.setstate(state)

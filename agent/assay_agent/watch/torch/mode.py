@@ -2,6 +2,7 @@
 
 from ... import guest
 from ...timeline import T
+from . import reached
 from .autograd import compiling_test
 
 _outermost = None  # the module whose train() is under way: those of its parts are a part of it
@@ -21,8 +22,10 @@ def install(torch, config):
         if compiling() or not T.on or not T.number and not T.over() or not T.mine():
             return False
         _outermost = module
-        if mode is False and module.__dict__.get("training"):
-            T.evaluates(id(module))
+        if mode is False:
+            reached.put_aside(module)
+            if module.__dict__.get("training"):
+                T.evaluates(id(module))
         elif mode is True:
             T.evaluated(id(module))
         return True

@@ -19,6 +19,7 @@ compiling = False  # a compile context was made in this process
 last_call = None  # (module, args, kwargs) of the outermost call, kept only while only.py asks for it
 keep_call = False
 outermost = None  # (module, whether gradients are on, args, kwargs): rehearsal.py has it called at such a call
+called = None  # (module, whether gradients are on): reached.py has it called at such a call, until it has seen enough
 
 
 def install(torch, config):
@@ -29,13 +30,18 @@ def install(torch, config):
 
     @guest.hook
     def begin(module, args, kwargs=None):
-        if state.busy or state.bare or not state.on:
+        if state.busy or not state.on:
+            return False
+        grad = grad_enabled()
+        if called is not None:
+            called(module, grad)
+        if state.bare:
             return False
         if not state.device.kind:
             _look_where(torch, module)
         if outermost is not None:
-            outermost(module, grad_enabled(), args, kwargs)
-        if not grad_enabled() or not state.mine():
+            outermost(module, grad, args, kwargs)
+        if not grad or not state.mine():
             return False
         _shapes(torch, module, args, kwargs)
         state.module_begin(FORWARD)
@@ -146,25 +152,29 @@ def _look_where(torch, module):
     _looked += 1
     if _looked > 1000 or numerics.overridden():
         return
-    todo = [module]
+    for parameter in tensors_in(module, "_parameters"):
+        if type(parameter) is torch.nn.Parameter and parameter.device.type != "meta":
+            T.use(device.of(torch, parameter.device.type))
+            return
+
+
+def tensors_in(module, *tables):
+    """What a module and those below it hold under these names, each module once; asks attributes, since methods may be
+    the script's own."""
+    todo, seen = [module], set()
     while todo:
-        values = todo.pop().__dict__
-        for parameter in values.get("_parameters", {}).values():
-            if type(parameter) is torch.nn.Parameter and parameter.device.type != "meta":
-                T.use(device.of(torch, parameter.device.type))
-                return
+        values = todo.pop(0).__dict__
+        if id(values) in seen:
+            continue
+        seen.add(id(values))
+        for table in tables:
+            yield from (tensor for tensor in values.get(table, {}).values() if tensor is not None)
         todo += [m for m in values.get("_modules", {}).values() if m is not None]
 
 
 def _has_parameters(module):
-    """Whether a module or one below it holds a parameter; asks attributes, since methods may be the script's own."""
-    todo = [module]
-    while todo:
-        values = todo.pop().__dict__
-        if any(p is not None for p in values.get("_parameters", {}).values()):
-            return True
-        todo += [m for m in values.get("_modules", {}).values() if m is not None]
-    return False
+    """Whether a module or one below it holds a parameter."""
+    return next(tensors_in(module, "_parameters"), None) is not None
 
 
 def _collect(torch, thing, out, depth=0):

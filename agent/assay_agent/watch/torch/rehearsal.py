@@ -27,7 +27,7 @@ def _tell(torch, place, batches):
     of what is called and read."""
     from torch.optim import optimizer
 
-    from . import dataloader, module
+    from . import dataloader, module, reached
 
     ledger = place.ledger
     ledger.step = lambda: T.number + 1
@@ -52,13 +52,7 @@ def _tell(torch, place, batches):
     module.outermost = called
     dataloader.begins = guest.hook(batches.read)
 
-    @guest.hook
-    def save(*_):
+    def save():
         ledger.save(place.account)
-        return True
 
-    @guest.hook
-    def saved(error):
-        ledger.save_is_over()
-
-    torch.save = torch.serialization.save = guest.around(torch.serialization.save, save, saved)
+    reached.beside = save, lambda error: ledger.save_is_over()
