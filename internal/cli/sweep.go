@@ -39,6 +39,7 @@ type sweepOptions struct {
 	first, steps, batch  int
 	forTime, limit       string
 	remedies, json       bool
+	shapesSaid           bool // --shape-only was given, with either value
 }
 
 // sweepsFolder has a folder for each sweep, named by its command.
@@ -69,7 +70,7 @@ where it was stopped. A crash that is no want of memory ends the search.
 --grid workers=0,2,4 searches for each value of a second placeholder, {workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
 once with each remedy that the agent can switch on, and says what each buys in memory, costs in time, and changes in the loss.
 
-Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, or no time left), 1 where a trial
+Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, no time left, or memory grows from step to step), 1 where a trial
 failed otherwise, 2 where the command line is wrong.`,
 		Example: `  assay sweep -- python train.py --batch {}
   assay sweep --set-env BATCH --multiple 8 -- python train.py
@@ -88,7 +89,8 @@ failed otherwise, 2 where the command line is wrong.`,
 	f.StringVar(&opts.asked.MacOS, "macos", "",
 		"with --on double: `release` of macOS, 15 or 15.5; default that of assay.toml, else 15, or what that release of "+
 			"PyTorch needs")
-	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
+	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data, also where that "+
+		"does not do; =false: data from the first trial on; default shapes, and data where a script fails at that")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter for scripts and modules")
 	f.IntVar(&opts.from, "from", opts.from, "smallest batch to try, `rows`")
 	f.IntVar(&opts.to, "to", 0, "largest batch to try, `rows`; default as far as it goes")
@@ -108,7 +110,10 @@ failed otherwise, 2 where the command line is wrong.`,
 		"`file` of the logbook to record the trials in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
 	f.BoolVar(&opts.json, "json", false, "print JSON; the table goes to standard error")
 	f.SetInterspersed(false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runSweep(cmd.Context(), env, opts, args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		opts.shapesSaid = cmd.Flags().Changed("shape-only")
+		return runSweep(cmd.Context(), env, opts, args)
+	}
 	return cmd
 }
 
@@ -223,7 +228,8 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	}
 	on, _ := target.Sweep.Parse(opts.asked)
 	asked := sweep.Asked{Command: secret.Words(args), Script: scriptSum(env, args), Environ: opts.environ,
-		ByAgent: p.byAgent, Target: evidenceTarget(on), For: seconds, Plan: plan}
+		ByAgent: p.byAgent, Target: evidenceTarget(on), For: seconds, Plan: plan,
+		Data: on.Rehearsal() && opts.shapesSaid && !opts.asked.ShapeOnly}
 	folder := env.Path(opts.out)
 	if opts.out == "" {
 		if err := probe.OwnFolder(env.Path(ownFolder)); err != nil {
@@ -242,7 +248,7 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	defer signal.Stop(stop)
 	var stopped os.Signal
 	try := func(number int, ask sweep.Ask) (sweep.Seen, error) {
-		seen, err := tryBatch(ctx, env, opts, p, folder, seconds, number, ask)
+		seen, err := tryBatch(ctx, env, opts, p, folder, seconds, number, ask, stop)
 		select {
 		case stopped = <-stop:
 		default:
@@ -327,6 +333,9 @@ func sweepStatus(d *sweep.Document, shown string) error {
 		return status(fault.CannotTell)
 	}
 	for _, a := range d.Body.Answers {
+		if a.Leak != nil {
+			return status(fault.CannotTell)
+		}
 		if a.Largest == 0 {
 			return status(fault.GateFailed)
 		}
@@ -384,9 +393,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tryBatch makes a trial: a run like any other, in a folder of the sweep's.
+// tryBatch makes a trial: a run like any other, in a folder of the sweep's. A rehearsal carries shapes alone first, and
+// is made again with data where that does not do; stop holds a signal where somebody wants it to end.
 func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder string, seconds float64, number int,
-	ask sweep.Ask) (sweep.Seen, error) {
+	ask sweep.Ask, stop <-chan os.Signal) (sweep.Seen, error) {
 	name := fmt.Sprintf("%03d-batch-%d", number, ask.Batch)
 	if ask.Cell != "" {
 		name += "-" + strings.Trim(unsafeName.ReplaceAllString(secret.Text(ask.Cell), "-"), "-.")
@@ -402,26 +412,36 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 	if p.byAgent {
 		levers.Batch = ask.Batch
 	}
-	path := filepath.Join(folder, name)
-	for i := 2; ; i++ { // a trial that was killed has left its folder, and what is in it
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		path = filepath.Join(folder, fmt.Sprintf("%s.%d", name, i))
-	}
 	book := opts.logbook
 	if book == "" && opts.out == "" { // where runs are recorded that lie in .assay/runs
 		book = logbookPath(env, "")
 	}
-	res, err := runSubject(ctx, &apart, runOptions{asked: opts.asked, python: opts.python, profile: "off",
-		steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch, out: path,
-		quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
-	if err != nil {
-		return sweep.Seen{}, err
+	rehearsal := opts.asked.On == evidence.OnDouble
+	shapes := opts.asked.ShapeOnly || rehearsal && !ask.Data
+	for {
+		path := filepath.Join(folder, name)
+		for i := 2; ; i++ { // a trial that was killed has left its folder, and what is in it
+			if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			path = filepath.Join(folder, fmt.Sprintf("%s.%d", name, i))
+		}
+		asked := opts.asked
+		asked.ShapeOnly = shapes
+		res, err := runSubject(ctx, &apart, runOptions{asked: asked, python: opts.python, profile: "off",
+			steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch, out: path,
+			quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
+		if err != nil {
+			return sweep.Seen{}, err
+		}
+		res.LetGo()
+		if shapes && !opts.asked.ShapeOnly && len(stop) == 0 && needsData(env, res.Run) {
+			shapes, said.data = false, nil
+			continue
+		}
+		return sweep.Seen{Run: res.Run, Exit: res.Exit, Signal: res.Signal, Tail: string(said.data),
+			Folder: filepath.Base(path), Data: rehearsal && !shapes}, nil
 	}
-	res.LetGo()
-	return sweep.Seen{Run: res.Run, Exit: res.Exit, Signal: res.Signal, Tail: string(said.data),
-		Folder: filepath.Base(path)}, nil
 }
 
 // evidenceTarget is what was asked for, as the record has it.

@@ -131,6 +131,8 @@ type RunBody struct {
 	// what was raised for want of memory and seen, whether or not the script caught it
 	OutOfMemory []OutOfMemory `json:"out_of_memory,omitempty"`
 	Levers      []Lever       `json:"levers,omitempty"` // of a trial: what was asked for, and what came of it
+	// what was met beside training steps; nil: nobody looked
+	Reached *Reached `json:"reached,omitempty"`
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement
 	Loss  LossSeries `json:"loss"`

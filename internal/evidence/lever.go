@@ -16,6 +16,12 @@ type Lever struct {
 	Note string `json:"note,omitempty"` // what a reader must know of it, done or not
 }
 
+// Reached is what of a training was met beside its steps, on whatever device.
+type Reached struct {
+	Evaluated bool `json:"evaluated"` // a model was called in evaluation mode
+	Saved     bool `json:"saved"`     // a checkpoint was written
+}
+
 // OutOfMemory is an exception for want of memory that passed through a call which is watched.
 type OutOfMemory struct {
 	Text  string `json:"text"`

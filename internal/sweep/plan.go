@@ -80,10 +80,17 @@ func (p Plan) of(name string, trials []Trial) cell {
 // readings are what the trials say to the search.
 func (c cell) readings() []Reading {
 	var all []Reading
+	longest := c.longest()
 	for _, t := range c.trials {
 		switch t.Ending {
 		case EndedWell, EndedByMemory, EndedInSwap:
 		default: // it says nothing about memory
+			continue
+		}
+		if t.Ending == EndedWell && longest && !t.Longest { // it fits what came, which was not the longest
+			continue
+		}
+		if c.leaked(t) { // any batch does, in time
 			continue
 		}
 		r := Reading{Batch: t.Batch, Fits: t.Ending == EndedWell}
@@ -93,12 +100,40 @@ func (c cell) readings() []Reading {
 		if t.Live != nil {
 			r.Live = *t.Live
 		}
+		if t.Fixed != nil {
+			r.Fixed = *t.Fixed
+		}
+		if t.Needs != nil {
+			r.Needs = *t.Needs
+		}
 		if t.Limit != nil && t.LimitBy != "memory.watermark" {
 			r.Limit = *t.Limit
 		}
 		all = append(all, r)
 	}
 	return all
+}
+
+// longest reports whether each trial has to have the longest batch of the data first: batches came in several lengths,
+// or the proof ran out of memory over the longest. Where the agent cannot put it first, no trial has it.
+func (c cell) longest() bool {
+	varied := false
+	for _, t := range c.trials {
+		if t.Longest && t.Trained > 0 && t.notLongest() != "" {
+			return false
+		}
+		varied = varied || t.Varied || t.For == ForProof && t.Ending == EndedByMemory && t.Reordered
+	}
+	return varied
+}
+
+// leaked reports whether a trial is a proof that ran out of memory by what grew from step to step, and not by its batch.
+func (c cell) leaked(t Trial) bool {
+	if t.For != ForProof || t.Ending != EndedByMemory {
+		return false
+	}
+	_, g := c.leak(t.Batch)
+	return g != nil
 }
 
 // limit is what the allocator may hold, in bytes, as far as it is known; 0: it is not.
@@ -153,7 +188,7 @@ func (c cell) next(first int) (Ask, bool) {
 	}
 	limit, _ := c.limit()
 	if step := Next(c.Range, first, limit, c.readings()); !step.Done {
-		ask := Ask{For: ForSearch, Batch: step.Batch, Steps: c.Steps, Why: step.Why}
+		ask := Ask{For: ForSearch, Batch: step.Batch, Steps: c.Steps, Longest: c.longest(), Why: step.Why}
 		if step.Again {
 			ask.For = ForAgain
 		}

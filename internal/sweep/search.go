@@ -32,6 +32,8 @@ type Reading struct {
 	Fits  bool
 	Peak  float64 // bytes that the allocator held at most; 0: not known
 	Live  float64 // bytes of the tensors in it at most; 0: not known
+	Fixed float64 // bytes of Live that do not grow with the rows, as far as an account knows it; 0: nobody kept one
+	Needs float64 // bytes that a batch that does not fit needs at least, as the allocator said; 0: it did not
 	Limit float64 // bytes that it may hold, as this trial told it; 0: it did not
 }
 
@@ -85,27 +87,30 @@ type search struct {
 	limit     float64
 	told      bool // the limit is one that a trial told
 	points    []point
-	failed    []int // batches that do not fit
+	failed    []int   // batches that do not fit
+	needs     float64 // bytes that the smallest batch that does not fit needs at least; 0: not known
 	readings  []Reading
 }
 
 // point is a batch that fits, with its peaks in bytes, by batch.
 type point struct {
-	i          int
-	peak, live float64
+	i                 int
+	peak, live, fixed float64
 }
 
 func newSearch(r Range, limit float64, readings []Reading) *search {
 	s := &search{m: max(r.Multiple, 1), limit: limit, readings: readings}
 	s.lo, s.hi = r.ends()
 	s.ok, s.bad = s.lo-1, s.hi+1
-	fits, peaks, lives := map[int]bool{}, map[int]float64{}, map[int]float64{}
+	fits, peaks, lives, fixed, needs := map[int]bool{}, map[int]float64{}, map[int]float64{}, map[int]float64{},
+		map[int]float64{}
 	for _, x := range readings {
 		i := x.Batch / s.m
 		fits[i] = x.Fits // the last word
 		if x.Fits {
-			peaks[i], lives[i] = max(peaks[i], x.Peak), max(lives[i], x.Live)
+			peaks[i], lives[i], fixed[i] = max(peaks[i], x.Peak), max(lives[i], x.Live), x.Fixed
 		}
+		needs[i] = max(needs[i], x.Needs)
 		if x.Limit > 0 && (!x.Fits || !s.told) {
 			s.limit, s.told = x.Limit, s.told || !x.Fits
 		}
@@ -128,9 +133,10 @@ func newSearch(r Range, limit float64, readings []Reading) *search {
 	}
 	for _, i := range slices.Sorted(maps.Keys(fits)) {
 		if i <= s.ok && fits[i] && peaks[i] > 0 {
-			s.points = append(s.points, point{i, peaks[i], lives[i]})
+			s.points = append(s.points, point{i, peaks[i], lives[i], fixed[i]})
 		}
 	}
+	s.needs = needs[s.bad]
 	return s
 }
 
@@ -217,6 +223,14 @@ func (s *search) guess(first int) (i int, why string) {
 		return s.halve()
 	case len(s.points) == 1:
 		p := s.points[0]
+		if p.fixed > 0 && p.fixed < p.live && p.live < s.limit { // an account says what of it is due to the rows
+			if g := p.i + s.whole(nearly*(s.limit-p.live)/(p.live-p.fixed)*float64(p.i)); g > s.ok {
+				if g >= s.bad && s.bad <= s.hi {
+					return s.below()
+				}
+				return g, "where the account of memory meets the limit"
+			}
+		}
 		// Were the whole peak due to the rows, as many more of them would fit: what does not grow makes it fewer.
 		most := s.limit / p.peak
 		if p.live > 0 && p.live < p.peak {
@@ -248,7 +262,11 @@ func (s *search) guess(first int) (i int, why string) {
 				n++
 			}
 		}
-		return s.away(n, -1, loose)
+		i, why := s.away(n, -1, loose)
+		if u, ok := s.lacking(); ok && u < i {
+			return s.below()
+		}
+		return i, why
 	}
 	// The batch fits, and by the line it should not: the limit is met later.
 	n := 0
@@ -258,6 +276,33 @@ func (s *search) guess(first int) (i int, why string) {
 		}
 	}
 	return s.away(max(n, 1), 1, false)
+}
+
+// below is a batch below the smallest that does not fit, as far below as what it lacks says: a line from the largest that
+// fits to what that one needs at least; halfway where nothing is known of it.
+func (s *search) below() (int, string) {
+	if u, ok := s.lacking(); ok {
+		return u, "as far below what does not fit as what it lacked says"
+	}
+	return s.halve()
+}
+
+// lacking is where a line from the largest batch that fits to what the smallest that does not needs at least meets the
+// limit. No larger batch fits, if memory grows no faster than the rows.
+func (s *search) lacking() (int, bool) {
+	if len(s.points) == 0 || s.bad > s.hi {
+		return 0, false
+	}
+	p := s.points[len(s.points)-1]
+	at := p.live
+	if at <= 0 {
+		at = p.peak
+	}
+	if p.i != s.ok || at >= s.limit || s.needs <= s.limit {
+		return 0, false
+	}
+	u := s.ok + s.whole((s.limit-at)/(s.needs-at)*float64(s.bad-s.ok))
+	return u, u > s.ok && u < s.bad
 }
 
 // nearly is how much of the limit tensors can take where memory is lost between them.

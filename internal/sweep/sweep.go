@@ -31,6 +31,7 @@ type Asked struct {
 	Environ string          `json:"environ,omitempty"` // variable that has the batch
 	ByAgent bool            `json:"by_agent"`          // the agent sets the batch
 	Target  evidence.Target `json:"target"`            // what was asked for
+	Data    bool            `json:"data,omitempty"`    // rehearsals compute values from the first on
 	For     float64         `json:"for,omitempty"`     // seconds for a trial
 	Plan    Plan            `json:"plan"`
 }
@@ -128,6 +129,7 @@ func Run(o Options) (*Document, error) {
 		if n := len(d.Body.Trials); n > 0 {
 			number = d.Body.Trials[n-1].Number + 1
 		}
+		ask.Data = o.Asked.Data || slices.ContainsFunc(d.Body.Trials, func(t Trial) bool { return t.Data })
 		if o.Begin != nil {
 			o.Begin(number, ask)
 		}
@@ -199,6 +201,8 @@ func differs(was, is Asked) string {
 		return "the batch given in another way"
 	case !reflect.DeepEqual(was.Target, is.Target):
 		return "another target: " + cmp.Or(strings.Join(targetWords(was.Target), " "), "none named")
+	case was.Data != is.Data:
+		return "another --shape-only"
 	case was.For != is.For:
 		return "another --for"
 	case was.Plan.Grid != is.Plan.Grid || !slices.Equal(was.Plan.Cells, is.Plan.Cells):
