@@ -131,7 +131,8 @@ type RunBody struct {
 	// what was raised for want of memory and seen, whether or not the script caught it
 	OutOfMemory []OutOfMemory `json:"out_of_memory,omitempty"`
 	Levers      []Lever       `json:"levers,omitempty"` // of a trial: what was asked for, and what came of it
-	// what was met beside training steps; nil: nobody looked
+	// whether an evaluation and the saving of a checkpoint came in it; nil: not looked for, or a run that ended before
+	// it was told
 	Reached *Reached `json:"reached,omitempty"`
 
 	Steps StepSeries `json:"steps"` // columns, for plots and for later judgement

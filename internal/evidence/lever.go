@@ -16,10 +16,15 @@ type Lever struct {
 	Note string `json:"note,omitempty"` // what a reader must know of it, done or not
 }
 
-// Reached is what of a training was met beside its steps, on whatever device.
+// Reached is what of a training a run came to: of the memory that these take, a run that did not come to them says
+// nothing. Both count from the first step on.
 type Reached struct {
-	Evaluated bool `json:"evaluated"` // a model was called in evaluation mode
-	Saved     bool `json:"saved"`     // a checkpoint was written
+	// Evaluated: a model that trains was called with gradients off, or in evaluation mode; or a copy of it was, that
+	// had been put into evaluation mode for it.
+	Evaluated bool `json:"evaluated"`
+	// Saved: torch.save or safetensors.torch.save_file was given as many numbers as the largest parameter has that
+	// trains.
+	Saved bool `json:"saved"`
 }
 
 // OutOfMemory is an exception for want of memory that passed through a call which is watched.
