@@ -90,6 +90,7 @@ type search struct {
 	failed    []int   // batches that do not fit
 	needs     float64 // bytes that the smallest batch that does not fit needs at least; 0: not known
 	readings  []Reading
+	late      int // trials from the first that did not fit
 }
 
 // point is a batch that fits, with its peaks in bytes, by batch.
@@ -119,6 +120,9 @@ func newSearch(r Range, limit float64, readings []Reading) *search {
 		if s.limit > 0 && !s.told && x.Fits && x.Peak > s.limit { // it is not the limit that was named
 			s.limit = beyond * x.Peak
 		}
+	}
+	if n := slices.IndexFunc(readings, func(x Reading) bool { return !x.Fits }); n >= 0 {
+		s.late = len(readings) - n
 	}
 	for i, f := range fits {
 		if !f {
@@ -204,8 +208,8 @@ func (s *search) line() (slope float64, at point, loose, ok bool) {
 // slack is what an allocator holds for each byte of the tensors from which on it is loose.
 const slack = 1.05
 
-// patience is after how many trials a bracket is halved, whatever the line says.
-const patience = 9
+// patience is after how many trials from the first that did not fit a bracket is halved, whatever the line says.
+const patience = 6
 
 // guess is the next batch, in multiples; it may lie outside the bracket.
 func (s *search) guess(first int) (i int, why string) {
@@ -219,12 +223,16 @@ func (s *search) guess(first int) (i int, why string) {
 	case s.ok < s.lo: // nothing fits so far
 		return (s.ok + s.bad) / 2, "half of one that does not fit"
 	case s.limit <= 0 || len(s.points) == 0, // nothing to reckon with
-		len(s.readings) > patience: // or nothing that reckons right
+		s.late > patience: // or nothing that reckons right
 		return s.halve()
 	case len(s.points) == 1:
 		p := s.points[0]
 		if p.fixed > 0 && p.fixed < p.live && p.live < s.limit { // an account says what of it is due to the rows
-			if g := p.i + s.whole(nearly*(s.limit-p.live)/(p.live-p.fixed)*float64(p.i)); g > s.ok {
+			most := 1.0
+			if p.peak > slack*p.live {
+				most = nearly
+			}
+			if g := p.i + s.whole((most*s.limit-p.live)/(p.live-p.fixed)*float64(p.i)); g > s.ok {
 				if g >= s.bad && s.bad <= s.hi {
 					return s.below()
 				}
@@ -237,6 +245,9 @@ func (s *search) guess(first int) (i int, why string) {
 			most = nearly * s.limit / p.live
 		}
 		safe := s.whole(float64(p.i) * max(most, s.limit/p.peak))
+		if bold := leap * p.i; safe < bold && s.bad > bold && p.i*s.m <= fewRows { // near one another their peaks would tell little of a row
+			return min(bold, s.hi), "much of the peak may not grow with the batch"
+		}
 		if safe <= s.ok {
 			return s.ok + 1, "the next"
 		}
@@ -250,9 +261,15 @@ func (s *search) guess(first int) (i int, why string) {
 		return s.halve()
 	}
 	g := at.i + s.whole((s.limit-at.peak)/slope)
+	where := "where the line through the peaks meets the limit"
+	if slices.ContainsFunc(s.failed, func(i int) bool { return i <= g }) { // the line was wrong
+		if q, ok := s.curve(); ok {
+			g, where = q, "where the curve through the peaks meets the limit"
+		}
+	}
 	switch {
 	case g > s.ok && g < s.bad:
-		return g, "where the line through the peaks meets the limit"
+		return g, where
 	case g >= s.bad && s.bad > s.hi:
 		return s.hi, "the last"
 	case g >= s.bad:
@@ -263,6 +280,9 @@ func (s *search) guess(first int) (i int, why string) {
 			}
 		}
 		i, why := s.away(n, -1, loose)
+		if far := s.bad - s.ok; !loose && far > s.ok { // the line was drawn far beyond what fits: a point nearer to its end
+			i, why = s.bad-far/near, "below what does not fit"
+		}
 		if u, ok := s.lacking(); ok && u < i {
 			return s.below()
 		}
@@ -276,6 +296,37 @@ func (s *search) guess(first int) (i int, why string) {
 		}
 	}
 	return s.away(max(n, 1), 1, false)
+}
+
+// curve is where a parabola through the first, a middle and the last point meets the limit, where memory grows faster than
+// the rows.
+func (s *search) curve() (int, bool) {
+	n := len(s.points)
+	if n < 3 {
+		return 0, false
+	}
+	y := func(p point) float64 {
+		if s.points[0].live > 0 && p.live > 0 {
+			return p.live
+		}
+		return p.peak
+	}
+	first, last := s.points[0], s.points[n-1]
+	mid := s.points[1]
+	for _, p := range s.points[1 : n-1] { // the one that is farthest from both
+		if min(p.i-first.i, last.i-p.i) > min(mid.i-first.i, last.i-mid.i) {
+			mid = p
+		}
+	}
+	before := (y(mid) - y(first)) / float64(mid.i-first.i)
+	after := (y(last) - y(mid)) / float64(last.i-mid.i)
+	bend := (after - before) / float64(last.i-first.i)
+	slope := after + bend*float64(last.i-mid.i) // at the last point
+	left := s.limit - y(last)
+	if bend <= 0 || slope <= 0 || left <= 0 {
+		return 0, false
+	}
+	return last.i + s.whole((math.Sqrt(slope*slope+4*bend*left)-slope)/(2*bend)), true
 }
 
 // below is a batch below the smallest that does not fit, as far below as what it lacks says: a line from the largest that
@@ -304,6 +355,15 @@ func (s *search) lacking() (int, bool) {
 	u := s.ok + s.whole((s.limit-at)/(s.needs-at)*float64(s.bad-s.ok))
 	return u, u > s.ok && u < s.bad
 }
+
+// near is the part of a bracket that is left above a point, where the line was drawn to more than twice what fits.
+const near = 3
+
+// leap is how many times a first batch of fewRows or less the second has at least.
+const (
+	leap    = 2
+	fewRows = 32
+)
 
 // nearly is how much of the limit tensors can take where memory is lost between them.
 const nearly = 0.95
