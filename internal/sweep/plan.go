@@ -127,7 +127,7 @@ func (c cell) longest() bool {
 	return varied
 }
 
-// leaked reports whether a trial is a proof that ran out of memory by what grew from step to step, and not by its batch.
+// leaked reports whether a trial is a proof that ran out of memory by what grew from step to step, not by its batch.
 func (c cell) leaked(t Trial) bool {
 	if t.For != ForProof || t.Ending != EndedByMemory {
 		return false
@@ -305,7 +305,52 @@ func (p Plan) nextRemedy(trials []Trial) (Ask, bool) {
 	return Ask{}, false
 }
 
-// why says what a plan is for on one line.
+// usualSearch is how many trials a search takes as a rule (docs/sweep.md), usualKnee those for the knee.
+const usualSearch, usualKnee = 5, 2
+
+// left is how many trials there will be yet at about, one at least: what a search takes nobody knows before.
+func (p Plan) left(trials []Trial) int {
+	if p.Remedies != nil {
+		done := map[string]bool{}
+		for _, t := range trials {
+			done[t.Remedy] = done[t.Remedy] || t.Ending != EndedByPerson && !t.Aside
+		}
+		n := 0
+		for _, name := range append([]string{""}, p.Remedies...) {
+			if !done[name] {
+				n++
+			}
+		}
+		return max(n, 1)
+	}
+	n := 0
+	for _, name := range p.cells() {
+		c := p.of(name, trials)
+		ask, more := c.next(p.First)
+		if !more {
+			continue
+		}
+		counts := map[string]int{}
+		for _, t := range c.trials {
+			counts[t.For]++
+		}
+		knees := 0
+		if p.Timed {
+			knees = usualKnee
+		}
+		switch ask.For {
+		case ForKnee:
+			n += max(knees-counts[ForKnee], 1)
+		case ForProof:
+			n += 1 + knees
+		default:
+			n += max(usualSearch-counts[ForSearch]-counts[ForAgain], 1) + 1 + knees
+		}
+	}
+	return max(n, 1)
+}
+
+// words says what a plan is for on one line.
 func (p Plan) words() string {
 	if p.Remedies != nil {
 		batch := "the script's batch"

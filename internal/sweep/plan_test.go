@@ -175,8 +175,8 @@ func TestProofSendsBelow(t *testing.T) {
 	}
 }
 
-// TestLeak: where memory grows from step to step no batch is proven and none recommended, whether or not the longer trial
-// comes to its end; what grows in the beginning alone is no leak.
+// TestLeak: where memory grows from step to step no batch is proven and none recommended, whether or not the longer
+// trial comes to its end; what grows in the beginning alone is no leak.
 func TestLeak(t *testing.T) {
 	for name, c := range map[string]struct {
 		leak float64
@@ -269,7 +269,8 @@ func TestShapesFirst(t *testing.T) {
 	}
 }
 
-// TestReached: what was not seen of an evaluation and a save is named with what to do, and the proof stands where all was.
+// TestReached: what was not seen of an evaluation and a save is named with what to do, and the proof stands where all
+// was.
 func TestReached(t *testing.T) {
 	num, rows, items := 60, 8, 4000
 	proof := func(reached *evidence.Reached) string {
@@ -367,7 +368,7 @@ func TestGoesOn(t *testing.T) {
 		second := &machine{law: usualLaw()}
 		var told []int
 		o := optionsOf(t, second, folder, Plan{Timed: true})
-		o.Tell = func(x Trial) { told = append(told, x.Number) }
+		o.Tell = func(x Trial, _ float64) { told = append(told, x.Number) }
 		d = mustRun(t, o)
 		if len(second.asked) != len(whole.asked)-n+1 || second.asked[0].Batch != whole.asked[n-1].Batch ||
 			d.Body.Answers[0].Largest != want.Body.Answers[0].Largest ||

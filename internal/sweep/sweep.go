@@ -62,10 +62,11 @@ type Options struct {
 	Try func(number int, ask Ask) (Seen, error)
 	// High says how many bytes the device's allocator may hold, and how that is known; 0: not known. nil: nobody knows.
 	High func(run *evidence.Run) (bytes float64, by string)
-	// Tell is told of each trial, those of earlier times as well; nil: nobody is.
-	Tell func(t Trial)
-	// Begin is told before each trial; nil: nobody is.
-	Begin func(number int, ask Ask)
+	// Tell is told of each trial, those of earlier times as well, and what the allocator may hold as far as that is known
+	// by then, bytes, 0: it is not; nil: nobody is.
+	Tell func(t Trial, limit float64)
+	// Begin is told before each trial: its number, and how many there will be at about; nil: nobody is.
+	Begin func(number, about int, ask Ask)
 }
 
 // maxFile bounds what is read of a sweep's file, bytes.
@@ -109,7 +110,8 @@ func Run(o Options) (*Document, error) {
 	started := o.Now()
 	tell := func(t Trial) {
 		if o.Tell != nil {
-			o.Tell(t)
+			limit, _ := o.Asked.Plan.of(t.Cell, d.Body.Trials).limit()
+			o.Tell(t, limit)
 		}
 	}
 	for _, t := range d.Body.Trials {
@@ -131,7 +133,7 @@ func Run(o Options) (*Document, error) {
 		}
 		ask.Data = o.Asked.Data || slices.ContainsFunc(d.Body.Trials, func(t Trial) bool { return t.Data })
 		if o.Begin != nil {
-			o.Begin(number, ask)
+			o.Begin(number, number-1+o.Asked.Plan.left(d.Body.Trials), ask)
 		}
 		begun := o.Now()
 		seen, err := o.Try(number, ask)
