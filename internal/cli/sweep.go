@@ -535,8 +535,8 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 		asked := opts.asked
 		asked.ShapeOnly = shapes
 		res, err := runSubject(ctx, &apart, runOptions{asked: asked, python: opts.python, profile: "off",
-			steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch, out: path,
-			quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
+			steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch,
+			out: path, quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
 		if err != nil {
 			return sweep.Seen{}, err
 		}

@@ -74,8 +74,8 @@ type Trial struct {
 	Peak   *float64   `json:"peak,omitempty"`    // bytes that the allocator held at most; without one resident
 	PeakOf string     `json:"peak_of,omitempty"` // the figure that it is
 	Live   *float64   `json:"live,omitempty"`    // bytes of tensors at most
-	// Fixed is what of Live weights, gradients and the optimizer's state were, bytes: no more rows make it more. nil: nobody
-	// kept account
+	// Fixed is what of Live weights, gradients and the optimizer's state were, bytes: no more rows make it more. nil:
+	// nobody kept account
 	Fixed *float64 `json:"fixed,omitempty"`
 	// Needs is what the allocator would have held had it given what it refused, bytes: the batch needs that at least.
 	Needs   *float64 `json:"needs,omitempty"`
