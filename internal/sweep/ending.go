@@ -159,7 +159,7 @@ func symptomsOf(text string) []symptom.Symptom {
 	return rep.Symptoms
 }
 
-// neededTexts hold what was in use and what was refused beyond it: of MPSAllocator.mm, and of CUDACachingAllocator.cpp.
+// neededTexts hold what was in use and what was refused beyond it: MPSAllocator.mm's and CUDACachingAllocator.cpp's.
 var neededTexts = []struct{ used, more *regexp.Regexp }{
 	{regexp.MustCompile(`MPS allocated: ([\d.]+) (bytes|B|[KMGT]i?B)`),
 		regexp.MustCompile(`max allowed: [^)]*\)\. Tried to allocate ([\d.]+) (bytes|B|[KMGT]i?B)`)},
@@ -167,8 +167,8 @@ var neededTexts = []struct{ used, more *regexp.Regexp }{
 		regexp.MustCompile(`CUDA out of memory\. Tried to allocate ([\d.]+) (bytes|B|[KMGT]i?B)`)},
 }
 
-// neededBytes is what an allocator's text says that was in use and was refused, together, bytes: a batch that ran out of
-// memory needs that at least. 0: it does not say.
+// neededBytes is what an allocator's text says that was in use and was refused, together, bytes: a batch that ran out
+// of memory needs that at least. 0: it does not say.
 func neededBytes(text string) float64 {
 	for _, of := range neededTexts {
 		used, more := bytesIn(of.used, text), bytesIn(of.more, text)

@@ -98,7 +98,8 @@ func (m *machine) try(number int, ask Ask) (Seen, error) {
 		evidence.Known("step.time", float64(b)/rate, "s", evidence.Measured),
 		evidence.Known("samples.rate", rate, "1/s", evidence.Derived)}
 	if m.longest > 0 {
-		run.Shapes = append(run.Shapes, evidence.Shape{Model: "Net", Inputs: "f32[" + itoa(rows) + ",9] on cuda", Steps: 1})
+		run.Shapes = append(run.Shapes, evidence.Shape{Model: "Net", Inputs: "f32[" + itoa(rows) + ",9] on cuda",
+			Steps: 1})
 	}
 	return Seen{Run: run, Data: m.data}, nil
 }

@@ -245,7 +245,8 @@ func (s *search) guess(first int) (i int, why string) {
 			most = nearly * s.limit / p.live
 		}
 		safe := s.whole(float64(p.i) * max(most, s.limit/p.peak))
-		if bold := leap * p.i; safe < bold && s.bad > bold && p.i*s.m <= fewRows { // near one another their peaks would tell little of a row
+		// Peaks of batches near one another would tell little of a row.
+		if bold := leap * p.i; safe < bold && s.bad > bold && p.i*s.m <= fewRows {
 			return min(bold, s.hi), "much of the peak may not grow with the batch"
 		}
 		if safe <= s.ok {
@@ -280,7 +281,8 @@ func (s *search) guess(first int) (i int, why string) {
 			}
 		}
 		i, why := s.away(n, -1, loose)
-		if far := s.bad - s.ok; !loose && far > s.ok { // the line was drawn far beyond what fits: a point nearer to its end
+		// The line was drawn far beyond what fits: a point nearer to its end.
+		if far := s.bad - s.ok; !loose && far > s.ok {
 			i, why = s.bad-far/near, "below what does not fit"
 		}
 		if u, ok := s.lacking(); ok && u < i {
@@ -298,8 +300,8 @@ func (s *search) guess(first int) (i int, why string) {
 	return s.away(max(n, 1), 1, false)
 }
 
-// curve is where a parabola through the first, a middle and the last point meets the limit, where memory grows faster than
-// the rows.
+// curve is where a parabola through the first, a middle and the last point meets the limit, where memory grows faster
+// than the rows.
 func (s *search) curve() (int, bool) {
 	n := len(s.points)
 	if n < 3 {
@@ -329,8 +331,8 @@ func (s *search) curve() (int, bool) {
 	return last.i + s.whole((math.Sqrt(slope*slope+4*bend*left)-slope)/(2*bend)), true
 }
 
-// below is a batch below the smallest that does not fit, as far below as what it lacks says: a line from the largest that
-// fits to what that one needs at least; halfway where nothing is known of it.
+// below is a batch below the smallest that does not fit, as far below as what it lacks says: a line from the largest
+// that fits to what that one needs at least; halfway where nothing is known of it.
 func (s *search) below() (int, string) {
 	if u, ok := s.lacking(); ok {
 		return u, "as far below what does not fit as what it lacked says"

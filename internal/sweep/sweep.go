@@ -62,8 +62,8 @@ type Options struct {
 	Try func(number int, ask Ask) (Seen, error)
 	// High says how many bytes the device's allocator may hold, and how that is known; 0: not known. nil: nobody knows.
 	High func(run *evidence.Run) (bytes float64, by string)
-	// Tell is told of each trial, those of earlier times as well, and what the allocator may hold as far as that is known
-	// by then, bytes, 0: it is not; nil: nobody is.
+	// Tell is told of each trial, those of earlier times as well, and what the allocator may hold as far as that is
+	// known by then, bytes, 0: it is not; nil: nobody is.
 	Tell func(t Trial, limit float64)
 	// Begin is told before each trial: its number, and how many there will be at about; nil: nobody is.
 	Begin func(number, about int, ask Ask)
