@@ -34,7 +34,7 @@ type Answer struct {
 	Error   string   `json:"error,omitempty"` // the search was ended by something that is no want of memory
 	Broken  int      `json:"broken,omitempty"`
 	Done    bool     `json:"done"` // nothing more is to be tried
-	// Leak is how memory grew from step to step with the largest batch, in the trial LeakTrial; nil: nobody saw it grow.
+	// Leak is how memory grew from step to step with the largest batch, in the trial LeakTrial; nil: it was not seen to.
 	Leak      *Growth `json:"leak,omitempty"`
 	LeakTrial int     `json:"leak_trial,omitempty"`
 }
