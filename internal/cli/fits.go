@@ -314,12 +314,21 @@ func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool
 	}
 	f.seen = append(f.seen, r)
 	f.result.Rehearsals = append(f.result.Rehearsals, fit.Of(r, why))
-	if shapeOnly && r.Ended != "" && r.Refused == nil && res.Signal == 0 {
-		fmt.Fprintf(f.env.Stderr, "assay: with shapes alone %s: rehearsed again with data, since its course may depend on values\n",
-			text.Line(r.Ended))
+	if shapeOnly && needsData(f.env, res.Run) {
 		return f.rehearse(ctx, chip, false, levers, "with shapes alone it failed, and its course may depend on values")
 	}
 	return r, res.Run, nil
+}
+
+// needsData reports whether what was rehearsed with shapes alone is to be rehearsed again with data, and says why.
+func needsData(env *Env, run *evidence.Run) bool {
+	why := fit.NeedsData(run)
+	if why == "" {
+		return false
+	}
+	fmt.Fprintf(env.Stderr, "assay: with shapes alone %s: rehearsed again with data, since its course may depend on "+
+		"values\n", text.Line(why))
+	return true
 }
 
 // limits asks the agent, in which the double's limits of memory stand, for those of some Macs.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,12 +17,15 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/file"
+	"assay/internal/fit"
+	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/report"
 	"assay/internal/secret"
@@ -39,6 +44,7 @@ type sweepOptions struct {
 	first, steps, batch  int
 	forTime, limit       string
 	remedies, json       bool
+	shapesSaid           bool // --shape-only was given, with either value
 }
 
 // sweepsFolder has a folder for each sweep, named by its command.
@@ -69,7 +75,7 @@ where it was stopped. A crash that is no want of memory ends the search.
 --grid workers=0,2,4 searches for each value of a second placeholder, {workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
 once with each remedy that the agent can switch on, and says what each buys in memory, costs in time, and changes in the loss.
 
-Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, or no time left), 1 where a trial
+Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, no time left, or memory grows from step to step), 1 where a trial
 failed otherwise, 2 where the command line is wrong.`,
 		Example: `  assay sweep -- python train.py --batch {}
   assay sweep --set-env BATCH --multiple 8 -- python train.py
@@ -88,7 +94,8 @@ failed otherwise, 2 where the command line is wrong.`,
 	f.StringVar(&opts.asked.MacOS, "macos", "",
 		"with --on double: `release` of macOS, 15 or 15.5; default that of assay.toml, else 15, or what that release of "+
 			"PyTorch needs")
-	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data")
+	f.BoolVar(&opts.asked.ShapeOnly, "shape-only", false, "with --on double: carry shapes and no data, also where that "+
+		"does not do; =false: data from the first trial on; default shapes, and data where a script fails at that")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter for scripts and modules")
 	f.IntVar(&opts.from, "from", opts.from, "smallest batch to try, `rows`")
 	f.IntVar(&opts.to, "to", 0, "largest batch to try, `rows`; default as far as it goes")
@@ -108,7 +115,10 @@ failed otherwise, 2 where the command line is wrong.`,
 		"`file` of the logbook to record the trials in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
 	f.BoolVar(&opts.json, "json", false, "print JSON; the table goes to standard error")
 	f.SetInterspersed(false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runSweep(cmd.Context(), env, opts, args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		opts.shapesSaid = cmd.Flags().Changed("shape-only")
+		return runSweep(cmd.Context(), env, opts, args)
+	}
 	return cmd
 }
 
@@ -223,7 +233,8 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	}
 	on, _ := target.Sweep.Parse(opts.asked)
 	asked := sweep.Asked{Command: secret.Words(args), Script: scriptSum(env, args), Environ: opts.environ,
-		ByAgent: p.byAgent, Target: evidenceTarget(on), For: seconds, Plan: plan}
+		ByAgent: p.byAgent, Target: evidenceTarget(on), For: seconds, Plan: plan,
+		Data: on.Rehearsal() && opts.shapesSaid && !opts.asked.ShapeOnly}
 	folder := env.Path(opts.out)
 	if opts.out == "" {
 		if err := probe.OwnFolder(env.Path(ownFolder)); err != nil {
@@ -241,8 +252,16 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(stop)
 	var stopped os.Signal
+	bar := sweepBar{env: env, live: isTerminal(env.Stderr) && env.Getenv("TERM") != "dumb", began: env.Now()}
+	again := func(run *evidence.Run) bool { // with data
+		if len(stop) > 0 || fit.NeedsData(run) == "" {
+			return false
+		}
+		bar.end()
+		return needsData(env, run)
+	}
 	try := func(number int, ask sweep.Ask) (sweep.Seen, error) {
-		seen, err := tryBatch(ctx, env, opts, p, folder, seconds, number, ask)
+		seen, err := tryBatch(ctx, env, opts, p, folder, seconds, number, ask, again)
 		select {
 		case stopped = <-stop:
 		default:
@@ -257,28 +276,27 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	if rel, err := filepath.Rel(env.Dir, folder); err == nil && filepath.IsLocal(rel) {
 		shown = rel
 	}
-	live := isTerminal(env.Stderr)
+	if on.Rehearsal() && !opts.shapesSaid {
+		fmt.Fprintln(env.Stderr, "assay: each trial is rehearsed with shapes alone, and with data where that does not do "+
+			"(--shape-only=false: with data at once)")
+	}
+	made := 0
 	d, err := sweep.Run(sweep.Options{Asked: asked, Folder: folder, Subject: evidence.Subject{Kind: "command",
 		Command: asked.Command, Dir: env.Dir}, Version: Version(), Limit: limit, Now: env.Now, Try: try,
 		High: highWatermark(env),
-		Begin: func(number int, ask sweep.Ask) {
-			if live {
-				fmt.Fprintf(env.Stderr, "\r\x1b[Ktrial %d: batch %d, %s …", number, ask.Batch, text.Line(ask.Why))
-			}
+		Begin: func(number, about int, ask sweep.Ask) {
+			made++
+			bar.begin(number, about, ask)
 		},
-		Tell: func(t sweep.Trial) {
-			if live {
-				fmt.Fprint(env.Stderr, "\r\x1b[K")
-			}
+		Tell: func(t sweep.Trial, limit float64) {
+			bar.end()
 			if !head {
 				fmt.Fprintln(out, table.Head())
 				head = true
 			}
-			fmt.Fprintln(out, table.Line(t))
+			fmt.Fprintln(out, table.Line(t, limit))
 		}})
-	if live {
-		fmt.Fprint(env.Stderr, "\r\x1b[K")
-	}
+	bar.end()
 	if d == nil {
 		return err
 	}
@@ -287,6 +305,9 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 	}
 	if e := keepSweepPage(folder, d); e != nil {
 		err = errors.Join(err, e)
+	}
+	if made > 0 {
+		recordSweep(ctx, env, opts, d, shown)
 	}
 	if opts.json {
 		err = errors.Join(err, evidence.Write(env.Stdout, d))
@@ -301,6 +322,97 @@ func runSweep(ctx context.Context, env *Env, opts sweepOptions, args []string) e
 		return status(128 + int(stopped.(syscall.Signal)))
 	}
 	return sweepStatus(d, shown)
+}
+
+// recordSweep keeps the record of a sweep in the logbook, by the rules by which runs are kept there.
+func recordSweep(ctx context.Context, env *Env, opts sweepOptions, d *sweep.Document, shown string) {
+	path := logbookPath(env, opts.logbook)
+	named := opts.logbook != "" || env.Getenv("ASSAY_LOGBOOK") != ""
+	if opts.logbook == "off" || !named && opts.out != "" && !logbook.Exists(path) {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), recordLimit)
+	defer stop()
+	err := func() error {
+		var doc bytes.Buffer
+		if err := evidence.Write(&doc, d); err != nil {
+			return err
+		}
+		book, err := writeLogbook(ctx, env, path)
+		if err != nil {
+			return err
+		}
+		defer book.Close()
+		_, _, err = book.Add(ctx, doc.Bytes())
+		return err
+	}()
+	if err != nil {
+		fmt.Fprintf(env.Stderr, "assay: the sweep was not recorded in the logbook: %s; %s has everything\n",
+			text.Lines(err.Error()), text.Line(filepath.Join(shown, sweep.FileName)))
+	}
+}
+
+// sweepBar is the line on a terminal that says which trial is made, and for how long; elsewhere nothing is drawn.
+type sweepBar struct {
+	env   *Env
+	live  bool
+	began time.Time // of the sweep
+	stop  chan struct{}
+	over  chan struct{}
+}
+
+// barCells is how wide the bar is.
+const barCells = 20
+
+func (b *sweepBar) begin(number, about int, ask sweep.Ask) {
+	if !b.live {
+		return
+	}
+	done := barCells * (number - 1) / max(about, number)
+	since := b.env.Now()
+	draw := func() {
+		now := b.env.Now()
+		line := fmt.Sprintf("[%s%s] trial %d of about %d: batch %s, %s … %s, %s in all", strings.Repeat("#", done),
+			strings.Repeat(".", barCells-done), number, about, batchWord(ask.Batch), text.Line(ask.Why),
+			unit.Seconds(math.Floor(now.Sub(since).Seconds())), unit.Seconds(math.Floor(now.Sub(b.began).Seconds())))
+		if n := columns(b.env, b.env.Stderr); n > 1 {
+			line = text.Short(line, max(n-2, 1))
+		}
+		fmt.Fprintf(b.env.Stderr, "\r%s%s", clearLine, line)
+	}
+	b.stop, b.over = make(chan struct{}), make(chan struct{})
+	draw()
+	go func() {
+		defer close(b.over)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-b.stop:
+				return
+			case <-tick.C:
+				draw()
+			}
+		}
+	}()
+}
+
+// end takes the line away again.
+func (b *sweepBar) end() {
+	if b.stop == nil {
+		return
+	}
+	close(b.stop)
+	<-b.over
+	b.stop = nil
+	fmt.Fprint(b.env.Stderr, "\r"+clearLine)
+}
+
+func batchWord(batch int) string {
+	if batch == 0 {
+		return "as it is"
+	}
+	return strconv.Itoa(batch)
 }
 
 // sweepStatus is the error that the end of a sweep deserves; nil where it was answered.
@@ -327,6 +439,9 @@ func sweepStatus(d *sweep.Document, shown string) error {
 		return status(fault.CannotTell)
 	}
 	for _, a := range d.Body.Answers {
+		if a.Leak != nil {
+			return status(fault.CannotTell)
+		}
 		if a.Largest == 0 {
 			return status(fault.GateFailed)
 		}
@@ -384,9 +499,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tryBatch makes a trial: a run like any other, in a folder of the sweep's.
+// tryBatch makes a trial: a run like any other, in a folder of the sweep's. A rehearsal carries shapes alone first, and
+// is made again with data where again says so.
 func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder string, seconds float64, number int,
-	ask sweep.Ask) (sweep.Seen, error) {
+	ask sweep.Ask, again func(*evidence.Run) bool) (sweep.Seen, error) {
 	name := fmt.Sprintf("%03d-batch-%d", number, ask.Batch)
 	if ask.Cell != "" {
 		name += "-" + strings.Trim(unsafeName.ReplaceAllString(secret.Text(ask.Cell), "-"), "-.")
@@ -402,26 +518,36 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 	if p.byAgent {
 		levers.Batch = ask.Batch
 	}
-	path := filepath.Join(folder, name)
-	for i := 2; ; i++ { // a trial that was killed has left its folder, and what is in it
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		path = filepath.Join(folder, fmt.Sprintf("%s.%d", name, i))
-	}
 	book := opts.logbook
 	if book == "" && opts.out == "" { // where runs are recorded that lie in .assay/runs
 		book = logbookPath(env, "")
 	}
-	res, err := runSubject(ctx, &apart, runOptions{asked: opts.asked, python: opts.python, profile: "off",
-		steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch, out: path,
-		quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
-	if err != nil {
-		return sweep.Seen{}, err
+	rehearsal := opts.asked.On == evidence.OnDouble
+	shapes := opts.asked.ShapeOnly || rehearsal && !ask.Data
+	for {
+		path := filepath.Join(folder, name)
+		for i := 2; ; i++ { // a trial that was killed has left its folder, and what is in it
+			if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			path = filepath.Join(folder, fmt.Sprintf("%s.%d", name, i))
+		}
+		asked := opts.asked
+		asked.ShapeOnly = shapes
+		res, err := runSubject(ctx, &apart, runOptions{asked: asked, python: opts.python, profile: "off",
+			steps: ask.Steps, forTime: strconv.FormatFloat(seconds, 'f', -1, 64), warnEpoch: defaultWarnEpoch,
+			out: path, quiet: true, proven: number > 1, logbook: book, levers: levers}, words)
+		if err != nil {
+			return sweep.Seen{}, err
+		}
+		res.LetGo()
+		if shapes && !opts.asked.ShapeOnly && again(res.Run) {
+			shapes, said.data = false, nil
+			continue
+		}
+		return sweep.Seen{Run: res.Run, Exit: res.Exit, Signal: res.Signal, Tail: string(said.data),
+			Folder: filepath.Base(path), Data: rehearsal && !shapes}, nil
 	}
-	res.LetGo()
-	return sweep.Seen{Run: res.Run, Exit: res.Exit, Signal: res.Signal, Tail: string(said.data),
-		Folder: filepath.Base(path)}, nil
 }
 
 // evidenceTarget is what was asked for, as the record has it.
@@ -492,13 +618,20 @@ func sweepReport(d *sweep.Document) report.Sweep {
 			page.Limit, page.LimitBy = a.Limit, a.LimitBy
 		}
 	}
+	if page.Limit == nil { // of remedies
+		for _, t := range d.Body.Trials {
+			if t.Limit != nil {
+				page.Limit, page.LimitBy = t.Limit, t.LimitBy
+			}
+		}
+	}
 	if d.Body.Stopped != "" {
 		page.Notes = append(page.Notes, "not done: "+d.Body.Stopped)
 	}
 	for _, t := range d.Body.Trials {
 		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: string(t.Ending),
 			Text: t.Text,
-			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Limit: t.Limit, Swap: t.Swap, Why: t.Why, Run: t.Run,
+			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Swap: t.Swap, Why: t.Why, Run: t.Run,
 			Steps: t.Trained}
 		if t.Remedy != "" {
 			row.For = t.Remedy

@@ -60,6 +60,16 @@ func Read(run *evidence.Run) Rehearsed {
 	return r
 }
 
+// NeedsData says why a rehearsal with shapes alone has to be made once more with data: the script failed, and for no
+// want of memory, so that its course may depend on values. "" where it has not.
+func NeedsData(run *evidence.Run) string {
+	r := Read(run)
+	if r.Data || r.Refused != nil || run.Outcome.Signal != "" {
+		return ""
+	}
+	return r.Ended
+}
+
 // Switched reports whether the agent did switch a lever on.
 func (r Rehearsed) Switched(lever string) bool {
 	return slices.ContainsFunc(r.Levers, func(l evidence.Lever) bool { return l.Lever == lever && l.Done })

@@ -48,7 +48,7 @@ type SweepTrial struct {
 	Number, Batch, Steps              int
 	Cell, For, Ending, Text, Why, Run string
 	Fits                              bool
-	Peak, Limit, Rate, Step, Swap     *float64 // B, B, rows/s, s, B
+	Peak, Rate, Step, Swap            *float64 // B, rows/s, s, B
 }
 
 // SweepBought is what a remedy changes beside the plain trial: ratios.
@@ -192,8 +192,8 @@ func (s Sweep) table() table {
 			batch = cell{Text: "as it is", Num: true}
 		}
 		share := unknownCell()
-		if x.Peak != nil && x.Limit != nil && *x.Limit > 0 {
-			share = measure(*x.Peak / *x.Limit, "ratio")
+		if x.Peak != nil && s.Limit != nil && *s.Limit > 0 {
+			share = measure(*x.Peak / *s.Limit, "ratio")
 		}
 		ended := text(x.Ending)
 		ended.Small = x.Text

@@ -34,6 +34,9 @@ type Answer struct {
 	Error   string   `json:"error,omitempty"` // the search was ended by something that is no want of memory
 	Broken  int      `json:"broken,omitempty"`
 	Done    bool     `json:"done"` // nothing more is to be tried
+	// Leak is how memory grew from step to step with the largest batch, in the trial LeakTrial; nil: it was not seen to.
+	Leak      *Growth `json:"leak,omitempty"`
+	LeakTrial int     `json:"leak_trial,omitempty"`
 }
 
 // spreads is how many times the spread of the peak the margin is.
@@ -88,6 +91,17 @@ func (c cell) sayLargest(a *Answer) {
 		a.LargestText = fmt.Sprintf("%d fits; no batch was seen that does not", a.Largest)
 	}
 	p := c.last(a.Largest, ForProof)
+	if t, g := c.leak(a.Largest); g != nil {
+		limit, _ := c.limit()
+		a.Leak, a.LeakTrial = g, t.Number
+		a.LargestText = fmt.Sprintf("in trials of %s %s", steps(c.Steps), a.LargestText)
+		a.ProofText = "not proven: " + g.words(t.most(), limit) + ": no batch is safe for long"
+		if t.Ending == EndedByMemory {
+			a.ProofText = fmt.Sprintf("not proven: %s, until it ran out of memory in trial %d: no batch is safe for long",
+				g.words(0, 0), t.Number)
+		}
+		return
+	}
 	switch {
 	case p == nil:
 		a.ProofText = "not proven: the longer trial was not made"
@@ -120,10 +134,34 @@ func (t *Trial) missing() string {
 		case part.came == nil:
 			not = append(not, part.what+" (it was not looked for)")
 		case !*part.came:
-			not = append(not, part.what+" (none came in these steps)")
+			not = append(not, part.what+" ("+t.none()+")")
 		}
 	}
 	return strings.Join(not, ", ")
+}
+
+// none says how long the trial was beside an epoch, where something did not come in it, and what goes further.
+func (t *Trial) none() string {
+	text := "none came in " + steps(t.Trained)
+	if t.Items == nil || t.Batch == 0 {
+		return text + "; a larger --steps goes further"
+	}
+	epoch := (*t.Items + t.Batch - 1) / t.Batch
+	if t.Trained > epoch {
+		return fmt.Sprintf("%s, and an epoch has %d", text, epoch)
+	}
+	return fmt.Sprintf("%s; an epoch has %d: --steps %d goes beyond it", text, epoch, epoch/proofSteps+1)
+}
+
+// most is the peak of the tensors, where it is known, else that of the allocator; 0: neither.
+func (t *Trial) most() float64 {
+	switch {
+	case t.Live != nil:
+		return *t.Live
+	case t.Peak != nil:
+		return *t.Peak
+	}
+	return 0
 }
 
 // notLongest says why the trial was not over the longest batch; "" where it was.
@@ -179,6 +217,10 @@ func (c cell) sayKnee(a *Answer) {
 func (c cell) sayRecommended(a *Answer) {
 	if a.Largest == 0 {
 		a.RecommendedText = "none: " + a.LargestText
+		return
+	}
+	if a.Leak != nil {
+		a.RecommendedText = "none: memory grows from step to step, and no batch is safe for long"
 		return
 	}
 	var xs, ys []float64

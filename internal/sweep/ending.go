@@ -159,18 +159,49 @@ func symptomsOf(text string) []symptom.Symptom {
 	return rep.Symptoms
 }
 
-// allowedBytes is the limit that an allocator's text names, bytes; 0: none. PyTorch counts in powers of 1024 whether it
-// writes GB or GiB (c10/util/Exception: format_size).
-func allowedBytes(text string) float64 {
-	powers := map[byte]float64{'b': 1, 'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
-	for _, re := range allowedTexts {
-		if m := re.FindStringSubmatch(text); m != nil {
-			if v, err := strconv.ParseFloat(m[1], 64); err == nil {
-				return v * powers[m[2][0]]
-			}
+// neededTexts hold what was in use and what was refused beyond it: MPSAllocator.mm's and CUDACachingAllocator.cpp's.
+var neededTexts = []struct{ used, more *regexp.Regexp }{
+	{regexp.MustCompile(`MPS allocated: ([\d.]+) (bytes|B|[KMGT]i?B)`),
+		regexp.MustCompile(`max allowed: [^)]*\)\. Tried to allocate ([\d.]+) (bytes|B|[KMGT]i?B)`)},
+	{regexp.MustCompile(`Of the allocated memory ([\d.]+) (bytes|B|[KMGT]i?B) is allocated by PyTorch`),
+		regexp.MustCompile(`CUDA out of memory\. Tried to allocate ([\d.]+) (bytes|B|[KMGT]i?B)`)},
+}
+
+// neededBytes is what an allocator's text says that was in use and was refused, together, bytes: a batch that ran out
+// of memory needs that at least. 0: it does not say.
+func neededBytes(text string) float64 {
+	for _, of := range neededTexts {
+		used, more := bytesIn(of.used, text), bytesIn(of.more, text)
+		if used > 0 && more > 0 {
+			return used + more
 		}
 	}
 	return 0
+}
+
+// allowedBytes is the limit that an allocator's text names, bytes; 0: none. PyTorch counts in powers of 1024 whether it
+// writes GB or GiB (c10/util/Exception: format_size).
+func allowedBytes(text string) float64 {
+	for _, re := range allowedTexts {
+		if v := bytesIn(re, text); v > 0 {
+			return v
+		}
+	}
+	return 0
+}
+
+// bytesIn is the quantity that an expression finds in a text, its number and its unit, in bytes; 0: none.
+func bytesIn(re *regexp.Regexp, text string) float64 {
+	powers := map[byte]float64{'b': 1, 'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}
+	m := re.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0
+	}
+	return v * powers[m[2][0]]
 }
 
 // crashed is an ending that memory did not cause, or not in bytes.

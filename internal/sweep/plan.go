@@ -80,10 +80,17 @@ func (p Plan) of(name string, trials []Trial) cell {
 // readings are what the trials say to the search.
 func (c cell) readings() []Reading {
 	var all []Reading
+	longest := c.longest()
 	for _, t := range c.trials {
 		switch t.Ending {
 		case EndedWell, EndedByMemory, EndedInSwap:
 		default: // it says nothing about memory
+			continue
+		}
+		if t.Ending == EndedWell && longest && !t.Longest { // it fits what came, which was not the longest
+			continue
+		}
+		if c.leaked(t) { // any batch does, in time
 			continue
 		}
 		r := Reading{Batch: t.Batch, Fits: t.Ending == EndedWell}
@@ -93,12 +100,40 @@ func (c cell) readings() []Reading {
 		if t.Live != nil {
 			r.Live = *t.Live
 		}
+		if t.Fixed != nil {
+			r.Fixed = *t.Fixed
+		}
+		if t.Needs != nil {
+			r.Needs = *t.Needs
+		}
 		if t.Limit != nil && t.LimitBy != "memory.watermark" {
 			r.Limit = *t.Limit
 		}
 		all = append(all, r)
 	}
 	return all
+}
+
+// longest reports whether each trial has to have the longest batch of the data first: batches came in several lengths,
+// or the proof ran out of memory over the longest. Where the agent cannot put it first, no trial has it.
+func (c cell) longest() bool {
+	varied := false
+	for _, t := range c.trials {
+		if t.Longest && t.Trained > 0 && t.notLongest() != "" {
+			return false
+		}
+		varied = varied || t.Varied || t.For == ForProof && t.Ending == EndedByMemory && t.Reordered
+	}
+	return varied
+}
+
+// leaked reports whether a trial is a proof that ran out of memory by what grew from step to step, not by its batch.
+func (c cell) leaked(t Trial) bool {
+	if t.For != ForProof || t.Ending != EndedByMemory {
+		return false
+	}
+	_, g := c.leak(t.Batch)
+	return g != nil
 }
 
 // limit is what the allocator may hold, in bytes, as far as it is known; 0: it is not.
@@ -153,7 +188,7 @@ func (c cell) next(first int) (Ask, bool) {
 	}
 	limit, _ := c.limit()
 	if step := Next(c.Range, first, limit, c.readings()); !step.Done {
-		ask := Ask{For: ForSearch, Batch: step.Batch, Steps: c.Steps, Why: step.Why}
+		ask := Ask{For: ForSearch, Batch: step.Batch, Steps: c.Steps, Longest: c.longest(), Why: step.Why}
 		if step.Again {
 			ask.For = ForAgain
 		}
@@ -270,7 +305,52 @@ func (p Plan) nextRemedy(trials []Trial) (Ask, bool) {
 	return Ask{}, false
 }
 
-// why says what a plan is for on one line.
+// usualSearch is how many trials a search takes as a rule (docs/sweep.md), usualKnee those for the knee.
+const usualSearch, usualKnee = 5, 2
+
+// left is how many trials there will be yet at about, one at least: what a search takes nobody knows before.
+func (p Plan) left(trials []Trial) int {
+	if p.Remedies != nil {
+		done := map[string]bool{}
+		for _, t := range trials {
+			done[t.Remedy] = done[t.Remedy] || t.Ending != EndedByPerson && !t.Aside
+		}
+		n := 0
+		for _, name := range append([]string{""}, p.Remedies...) {
+			if !done[name] {
+				n++
+			}
+		}
+		return max(n, 1)
+	}
+	n := 0
+	for _, name := range p.cells() {
+		c := p.of(name, trials)
+		ask, more := c.next(p.First)
+		if !more {
+			continue
+		}
+		counts := map[string]int{}
+		for _, t := range c.trials {
+			counts[t.For]++
+		}
+		knees := 0
+		if p.Timed {
+			knees = usualKnee
+		}
+		switch ask.For {
+		case ForKnee:
+			n += max(knees-counts[ForKnee], 1)
+		case ForProof:
+			n += 1 + knees
+		default:
+			n += max(usualSearch-counts[ForSearch]-counts[ForAgain], 1) + 1 + knees
+		}
+	}
+	return max(n, 1)
+}
+
+// words says what a plan is for on one line.
 func (p Plan) words() string {
 	if p.Remedies != nil {
 		batch := "the script's batch"

@@ -3,6 +3,7 @@ package sweep
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,11 @@ type machine struct {
 	items   int // rows of the data; 0: more than enough
 	stopAt  int // number of the trial that somebody stops; 0: none
 	failAt  int // number of the trial that cannot be started; 0: none
+
+	leak    float64 // bytes that each step leaves behind
+	ends    int     // step after which nothing more is left behind; 0: none
+	longest float64 // rows of the longest batch take as many times what the others take; 0: all alike
+	data    bool    // with shapes alone it does not do
 }
 
 func (m *machine) try(number int, ask Ask) (Seen, error) {
@@ -41,7 +47,34 @@ func (m *machine) try(number int, ask Ask) (Seen, error) {
 		run.Outcome.Error = "ValueError: no more than 31 rows"
 		return Seen{Run: run, Exit: 1, Tail: "Traceback\nValueError: no more than 31 rows\n"}, nil
 	}
-	read := m.law.read(b)
+	law := m.law
+	if m.longest > 0 && ask.Longest {
+		law.row *= m.longest
+	}
+	read := law.read(b)
+	least, _ := law.needs(b)
+	trained := ask.Steps
+	left := func(i int) float64 { // behind when i steps are over
+		if m.ends > 0 {
+			i = min(i, m.ends)
+		}
+		return m.leak * float64(i)
+	}
+	for i := range ask.Steps {
+		if read.Fits && least+left(i) > law.limit {
+			read.Fits, trained = false, i
+		}
+		if i < trained {
+			run.Steps.Number = append(run.Steps.Number, i+1)
+			run.Steps.Live = append(run.Steps.Live, least/2+left(i))
+		}
+	}
+	if read.Fits {
+		read.Live, read.Peak = read.Live+left(trained), min(read.Peak+left(trained), law.limit)
+	}
+	if ask.Longest {
+		run.Levers = []evidence.Lever{{Lever: "longest", Done: true, From: 10, To: 10 * max(1, int64(m.longest))}}
+	}
 	if ask.For == ForProof && m.proof > 0 && b > m.proof {
 		read.Fits = false
 	}
@@ -54,9 +87,6 @@ func (m *machine) try(number int, ask Ask) (Seen, error) {
 	if m.items > 0 {
 		rows = min(b, m.items)
 	}
-	for i := range ask.Steps {
-		run.Steps.Number = append(run.Steps.Number, i+1)
-	}
 	run.Shapes = []evidence.Shape{{Model: "Net", Inputs: "f32[" + itoa(rows) + ",8] on cuda", Steps: ask.Steps}}
 	run.Provenance.Datasets = []evidence.Dataset{{Type: "TensorDataset", Length: m.items, Batch: b, Workers: 2}}
 	limit := m.law.limit
@@ -67,7 +97,11 @@ func (m *machine) try(number int, ask Ask) (Seen, error) {
 		evidence.Known("memory.watermark", read.Peak/limit, "ratio", evidence.Derived),
 		evidence.Known("step.time", float64(b)/rate, "s", evidence.Measured),
 		evidence.Known("samples.rate", rate, "1/s", evidence.Derived)}
-	return Seen{Run: run}, nil
+	if m.longest > 0 {
+		run.Shapes = append(run.Shapes, evidence.Shape{Model: "Net", Inputs: "f32[" + itoa(rows) + ",9] on cuda",
+			Steps: 1})
+	}
+	return Seen{Run: run, Data: m.data}, nil
 }
 
 func itoa(n int) string { data, _ := json.Marshal(n); return string(data) }
@@ -142,6 +176,130 @@ func TestProofSendsBelow(t *testing.T) {
 	}
 }
 
+// TestLeak: where memory grows from step to step no batch is proven and none recommended, whether or not the longer
+// trial comes to its end; what grows in the beginning alone is no leak.
+func TestLeak(t *testing.T) {
+	for name, c := range map[string]struct {
+		leak float64
+		ends int
+		want string
+	}{
+		"much":      {100 * mib, 0, "MiB a step"},
+		"little":    {4096, 0, "4.00 KiB a step"},
+		"to an end": {mib, 12, ""},
+		"none":      {0, 0, ""},
+	} {
+		m := &machine{law: usualLaw(), leak: c.leak, ends: c.ends}
+		d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{}))
+		a := d.Body.Answers[0]
+		if c.want == "" {
+			if a.Leak != nil || a.Recommended == 0 {
+				t.Errorf("%s: %+v", name, a)
+			}
+			continue
+		}
+		if a.Proven || a.Leak == nil || a.Recommended != 0 || !strings.Contains(a.ProofText, c.want) ||
+			!strings.Contains(a.ProofText, "no batch is safe for long") || math.Abs(a.Leak.Each/c.leak-1) > 0.01 {
+			t.Errorf("%s: %+v, leak %+v", name, a, a.Leak)
+		}
+		if !strings.Contains(a.LargestText, "in trials of 20 steps") || len(m.asked) > 9 {
+			t.Errorf("%s: %d trials, %s", name, len(m.asked), a.LargestText)
+		}
+	}
+}
+
+// TestGrowth: what is told of readings, and what is not.
+func TestGrowth(t *testing.T) {
+	shape := func(inputs ...string) (list []evidence.Shape) {
+		for _, s := range inputs {
+			list = append(list, evidence.Shape{Model: "Net", Inputs: s})
+		}
+		return list
+	}
+	alike, varied := shape("f32[8,16] on mps", "f32[3,16] on mps"), shape("f32[8,16] on mps", "f32[8,17] on mps")
+	for name, c := range map[string]struct {
+		live   []float64
+		shapes []evidence.Shape
+		grows  bool
+	}{
+		"steady":                 {[]float64{1, 9, 9, 9, 9, 9, 9, 9}, alike, false},
+		"each step":              {[]float64{1, 9, 19, 29, 39, 49}, alike, true},
+		"every other":            {[]float64{1, 9, 19, 19, 29, 29, 39, 39}, alike, true},
+		"too few":                {[]float64{1, 9, 19, 29, 39}, alike, false},
+		"up and down":            {[]float64{1, 9, 19, 9, 29, 9, 39, 49}, alike, false},
+		"came to its end":        {[]float64{1, 9, 19, 29, 39, 49, 49, 49, 49, 49, 49}, alike, false},
+		"not read":               {[]float64{-1, -1, -1, -1, -1, -1, -1, -1}, alike, false},
+		"lengths, few":           {[]float64{1, 9, 19, 29, 39, 49}, varied, false},
+		"lengths, many":          {[]float64{1, 9, 19, 29, 39, 49, 59, 69, 79, 89}, varied, true},
+		"lengths in their order": {[]float64{1, 9, 19, 9, 30, 12, 40, 9, 21, 35}, varied, false},
+	} {
+		run := evidence.NewRun("x")
+		run.Shapes, run.Steps.Live = c.shapes, c.live
+		for i := range c.live {
+			run.Steps.Number = append(run.Steps.Number, i+1)
+		}
+		if g := growthOf(run); (g != nil) != c.grows || g != nil && g.Varied != (len(c.shapes) == 2 && name[0] == 'l') {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}
+
+// TestLengths: where batches have several lengths the largest is the one that fits with the longest.
+func TestLengths(t *testing.T) {
+	for _, times := range []float64{1.5, 4, 20} {
+		m := &machine{law: usualLaw(), longest: times}
+		d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{}))
+		law := m.law
+		law.row *= times
+		want := law.truth(Range{From: 1, To: 1000, Multiple: 1})
+		if a := d.Body.Answers[0]; a.Largest != want || a.Fails != want+1 || len(m.asked) > 9 {
+			t.Errorf("%v times: %+v after %d trials, %d is the largest", times, a, len(m.asked), want)
+		}
+	}
+}
+
+// TestShapesFirst: when one trial had to be rehearsed with data, those after it are at once.
+func TestShapesFirst(t *testing.T) {
+	folder := t.TempDir()
+	m := &machine{law: usualLaw(), data: true, stopAt: 3}
+	mustRun(t, optionsOf(t, m, folder, Plan{}))
+	next := &machine{law: usualLaw()}
+	d := mustRun(t, optionsOf(t, next, folder, Plan{}))
+	if m.asked[0].Data || !m.asked[1].Data || !next.asked[0].Data || !d.Body.Trials[0].Data {
+		t.Errorf("%+v, %+v", m.asked, next.asked)
+	}
+}
+
+// TestReached: what was not seen of an evaluation and a save is named with what to do, and the proof stands where all
+// was.
+func TestReached(t *testing.T) {
+	num, rows, items := 60, 8, 4000
+	proof := func(reached *evidence.Reached) string {
+		run := evidence.NewRun("x")
+		run.Reached = reached
+		run.Levers = []evidence.Lever{{Lever: "longest", Done: true, Where: "DataLoader at a.py:1"}}
+		x := Trial{Ask: Ask{Batch: rows}}
+		x.read(run)
+		x.Trained, x.Items = num, &items
+		return x.missing()
+	}
+	if text := proof(&evidence.Reached{Evaluated: true, Saved: true}); text != "" {
+		t.Errorf("all was seen: %s", text)
+	}
+	if text := proof(&evidence.Reached{Evaluated: true}); !strings.Contains(text,
+		"saving a checkpoint (none came in 60 steps; an epoch has 500: --steps 167 goes beyond it)") ||
+		strings.Contains(text, "evaluation") {
+		t.Error(text)
+	}
+	if text := proof(nil); !strings.Contains(text, "an evaluation (it was not looked for)") {
+		t.Error(text)
+	}
+	num = 600
+	if text := proof(&evidence.Reached{}); !strings.Contains(text, "an evaluation (none came in 600 steps, and an epoch has 500)") {
+		t.Error(text)
+	}
+}
+
 // TestFlakyFailure: where another program took the memory once, the batch is tried again.
 func TestFlakyFailure(t *testing.T) {
 	l := usualLaw()
@@ -211,7 +369,7 @@ func TestGoesOn(t *testing.T) {
 		second := &machine{law: usualLaw()}
 		var told []int
 		o := optionsOf(t, second, folder, Plan{Timed: true})
-		o.Tell = func(x Trial) { told = append(told, x.Number) }
+		o.Tell = func(x Trial, _ float64) { told = append(told, x.Number) }
 		d = mustRun(t, o)
 		if len(second.asked) != len(whole.asked)-n+1 || second.asked[0].Batch != whole.asked[n-1].Batch ||
 			d.Body.Answers[0].Largest != want.Body.Answers[0].Largest ||

@@ -32,6 +32,8 @@ type Reading struct {
 	Fits  bool
 	Peak  float64 // bytes that the allocator held at most; 0: not known
 	Live  float64 // bytes of the tensors in it at most; 0: not known
+	Fixed float64 // bytes of Live that do not grow with the rows, as far as an account knows it; 0: nobody kept one
+	Needs float64 // bytes that a batch that does not fit needs at least, as the allocator said; 0: it did not
 	Limit float64 // bytes that it may hold, as this trial told it; 0: it did not
 }
 
@@ -85,27 +87,31 @@ type search struct {
 	limit     float64
 	told      bool // the limit is one that a trial told
 	points    []point
-	failed    []int // batches that do not fit
+	failed    []int   // batches that do not fit
+	needs     float64 // bytes that the smallest batch that does not fit needs at least; 0: not known
 	readings  []Reading
+	late      int // trials from the first that did not fit
 }
 
 // point is a batch that fits, with its peaks in bytes, by batch.
 type point struct {
-	i          int
-	peak, live float64
+	i                 int
+	peak, live, fixed float64
 }
 
 func newSearch(r Range, limit float64, readings []Reading) *search {
 	s := &search{m: max(r.Multiple, 1), limit: limit, readings: readings}
 	s.lo, s.hi = r.ends()
 	s.ok, s.bad = s.lo-1, s.hi+1
-	fits, peaks, lives := map[int]bool{}, map[int]float64{}, map[int]float64{}
+	fits, peaks, lives, fixed, needs := map[int]bool{}, map[int]float64{}, map[int]float64{}, map[int]float64{},
+		map[int]float64{}
 	for _, x := range readings {
 		i := x.Batch / s.m
 		fits[i] = x.Fits // the last word
 		if x.Fits {
-			peaks[i], lives[i] = max(peaks[i], x.Peak), max(lives[i], x.Live)
+			peaks[i], lives[i], fixed[i] = max(peaks[i], x.Peak), max(lives[i], x.Live), x.Fixed
 		}
+		needs[i] = max(needs[i], x.Needs)
 		if x.Limit > 0 && (!x.Fits || !s.told) {
 			s.limit, s.told = x.Limit, s.told || !x.Fits
 		}
@@ -114,6 +120,9 @@ func newSearch(r Range, limit float64, readings []Reading) *search {
 		if s.limit > 0 && !s.told && x.Fits && x.Peak > s.limit { // it is not the limit that was named
 			s.limit = beyond * x.Peak
 		}
+	}
+	if n := slices.IndexFunc(readings, func(x Reading) bool { return !x.Fits }); n >= 0 {
+		s.late = len(readings) - n
 	}
 	for i, f := range fits {
 		if !f {
@@ -128,9 +137,10 @@ func newSearch(r Range, limit float64, readings []Reading) *search {
 	}
 	for _, i := range slices.Sorted(maps.Keys(fits)) {
 		if i <= s.ok && fits[i] && peaks[i] > 0 {
-			s.points = append(s.points, point{i, peaks[i], lives[i]})
+			s.points = append(s.points, point{i, peaks[i], lives[i], fixed[i]})
 		}
 	}
+	s.needs = needs[s.bad]
 	return s
 }
 
@@ -198,8 +208,8 @@ func (s *search) line() (slope float64, at point, loose, ok bool) {
 // slack is what an allocator holds for each byte of the tensors from which on it is loose.
 const slack = 1.05
 
-// patience is after how many trials a bracket is halved, whatever the line says.
-const patience = 9
+// patience is after how many trials from the first that did not fit a bracket is halved, whatever the line says.
+const patience = 6
 
 // guess is the next batch, in multiples; it may lie outside the bracket.
 func (s *search) guess(first int) (i int, why string) {
@@ -213,16 +223,32 @@ func (s *search) guess(first int) (i int, why string) {
 	case s.ok < s.lo: // nothing fits so far
 		return (s.ok + s.bad) / 2, "half of one that does not fit"
 	case s.limit <= 0 || len(s.points) == 0, // nothing to reckon with
-		len(s.readings) > patience: // or nothing that reckons right
+		s.late > patience: // or nothing that reckons right
 		return s.halve()
 	case len(s.points) == 1:
 		p := s.points[0]
+		if p.fixed > 0 && p.fixed < p.live && p.live < s.limit { // an account says what of it is due to the rows
+			most := 1.0
+			if p.peak > slack*p.live {
+				most = nearly
+			}
+			if g := p.i + s.whole((most*s.limit-p.live)/(p.live-p.fixed)*float64(p.i)); g > s.ok {
+				if g >= s.bad && s.bad <= s.hi {
+					return s.below()
+				}
+				return g, "where the account of memory meets the limit"
+			}
+		}
 		// Were the whole peak due to the rows, as many more of them would fit: what does not grow makes it fewer.
 		most := s.limit / p.peak
 		if p.live > 0 && p.live < p.peak {
 			most = nearly * s.limit / p.live
 		}
 		safe := s.whole(float64(p.i) * max(most, s.limit/p.peak))
+		// Peaks of batches near one another would tell little of a row.
+		if bold := leap * p.i; safe < bold && s.bad > bold && p.i*s.m <= fewRows {
+			return min(bold, s.hi), "much of the peak may not grow with the batch"
+		}
 		if safe <= s.ok {
 			return s.ok + 1, "the next"
 		}
@@ -236,9 +262,15 @@ func (s *search) guess(first int) (i int, why string) {
 		return s.halve()
 	}
 	g := at.i + s.whole((s.limit-at.peak)/slope)
+	where := "where the line through the peaks meets the limit"
+	if slices.ContainsFunc(s.failed, func(i int) bool { return i <= g }) { // the line was wrong
+		if q, ok := s.curve(); ok {
+			g, where = q, "where the curve through the peaks meets the limit"
+		}
+	}
 	switch {
 	case g > s.ok && g < s.bad:
-		return g, "where the line through the peaks meets the limit"
+		return g, where
 	case g >= s.bad && s.bad > s.hi:
 		return s.hi, "the last"
 	case g >= s.bad:
@@ -248,7 +280,15 @@ func (s *search) guess(first int) (i int, why string) {
 				n++
 			}
 		}
-		return s.away(n, -1, loose)
+		i, why := s.away(n, -1, loose)
+		// The line was drawn far beyond what fits: a point nearer to its end.
+		if far := s.bad - s.ok; !loose && far > s.ok {
+			i, why = s.bad-far/near, "below what does not fit"
+		}
+		if u, ok := s.lacking(); ok && u < i {
+			return s.below()
+		}
+		return i, why
 	}
 	// The batch fits, and by the line it should not: the limit is met later.
 	n := 0
@@ -259,6 +299,73 @@ func (s *search) guess(first int) (i int, why string) {
 	}
 	return s.away(max(n, 1), 1, false)
 }
+
+// curve is where a parabola through the first, a middle and the last point meets the limit, where memory grows faster
+// than the rows.
+func (s *search) curve() (int, bool) {
+	n := len(s.points)
+	if n < 3 {
+		return 0, false
+	}
+	y := func(p point) float64 {
+		if s.points[0].live > 0 && p.live > 0 {
+			return p.live
+		}
+		return p.peak
+	}
+	first, last := s.points[0], s.points[n-1]
+	mid := s.points[1]
+	for _, p := range s.points[1 : n-1] { // the one that is farthest from both
+		if min(p.i-first.i, last.i-p.i) > min(mid.i-first.i, last.i-mid.i) {
+			mid = p
+		}
+	}
+	before := (y(mid) - y(first)) / float64(mid.i-first.i)
+	after := (y(last) - y(mid)) / float64(last.i-mid.i)
+	bend := (after - before) / float64(last.i-first.i)
+	slope := after + bend*float64(last.i-mid.i) // at the last point
+	left := s.limit - y(last)
+	if bend <= 0 || slope <= 0 || left <= 0 {
+		return 0, false
+	}
+	return last.i + s.whole((math.Sqrt(slope*slope+4*bend*left)-slope)/(2*bend)), true
+}
+
+// below is a batch below the smallest that does not fit, as far below as what it lacks says: a line from the largest
+// that fits to what that one needs at least; halfway where nothing is known of it.
+func (s *search) below() (int, string) {
+	if u, ok := s.lacking(); ok {
+		return u, "as far below what does not fit as what it lacked says"
+	}
+	return s.halve()
+}
+
+// lacking is where a line from the largest batch that fits to what the smallest that does not needs at least meets the
+// limit. No larger batch fits, if memory grows no faster than the rows.
+func (s *search) lacking() (int, bool) {
+	if len(s.points) == 0 || s.bad > s.hi {
+		return 0, false
+	}
+	p := s.points[len(s.points)-1]
+	at := p.live
+	if at <= 0 {
+		at = p.peak
+	}
+	if p.i != s.ok || at >= s.limit || s.needs <= s.limit {
+		return 0, false
+	}
+	u := s.ok + s.whole((s.limit-at)/(s.needs-at)*float64(s.bad-s.ok))
+	return u, u > s.ok && u < s.bad
+}
+
+// near is the part of a bracket that is left above a point, where the line was drawn to more than twice what fits.
+const near = 3
+
+// leap is how many times a first batch of fewRows or less the second has at least.
+const (
+	leap    = 2
+	fewRows = 32
+)
 
 // nearly is how much of the limit tensors can take where memory is lost between them.
 const nearly = 0.95

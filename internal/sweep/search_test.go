@@ -22,6 +22,8 @@ type law struct {
 	kernels bool    // above a size another kernel is chosen, which takes half a gigabyte
 	cache   float64 // of what is in use, what a cache holds beyond it, and gives up where memory is short
 	lost    float64 // of what is in use, what is lost between the tensors then
+	account float64 // of the fixed bytes, what an account knows to be so; 0: nobody keeps one
+	shakes  float64 // by how much of what is in use trials differ from the law, as a part
 }
 
 const mib, gib = 1 << 20, 1 << 30
@@ -57,6 +59,11 @@ func (l law) read(b int) Reading {
 	r := Reading{Batch: b, Fits: l.fits(b)}
 	if r.Fits {
 		r.Peak, r.Live = holds, least
+		if l.shakes > 0 { // the same for the same batch
+			of := 1 - l.shakes*math.Abs(math.Sin(float64(b)*12.9898))
+			r.Peak, r.Live = holds*of, least*of
+		}
+		r.Fixed = l.fixed * l.account
 	} else if l.says {
 		r.Limit = l.limit
 	}
@@ -123,6 +130,16 @@ func laws(n int) []law {
 		cache.name, cache.cache, cache.lost = "cache", between(0.1, 0.6), between(0.001, 0.04)
 		high2 := cache
 		high2.name, high2.told = "cache, limit said far too high", base.limit*25
+		told := base
+		told.name, told.account = "an account of all that is fixed", 1
+		mostly := base
+		mostly.name, mostly.account = "an account of part of it", between(0.6, 1)
+		large := base
+		large.name, large.fixed = "large constant part", base.limit*(0.6+0.35*random.Float64())
+		large.row, large.shakes = (large.limit-large.fixed)/between(8, 2000), 0.002
+		accounted := large
+		accounted.name, accounted.account = "the same, with an account", between(0.9, 1)
+		all = append(all, told, mostly, large, accounted)
 		huge := base
 		huge.name, huge.fixed = "does not fit at all", base.limit*1.1
 		all = append(all, high, low, silent, blind, dark, square, kernels, heaps, cache, high2, huge)

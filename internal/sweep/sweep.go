@@ -31,6 +31,7 @@ type Asked struct {
 	Environ string          `json:"environ,omitempty"` // variable that has the batch
 	ByAgent bool            `json:"by_agent"`          // the agent sets the batch
 	Target  evidence.Target `json:"target"`            // what was asked for
+	Data    bool            `json:"data,omitempty"`    // rehearsals compute values from the first on
 	For     float64         `json:"for,omitempty"`     // seconds for a trial
 	Plan    Plan            `json:"plan"`
 }
@@ -61,10 +62,11 @@ type Options struct {
 	Try func(number int, ask Ask) (Seen, error)
 	// High says how many bytes the device's allocator may hold, and how that is known; 0: not known. nil: nobody knows.
 	High func(run *evidence.Run) (bytes float64, by string)
-	// Tell is told of each trial, those of earlier times as well; nil: nobody is.
-	Tell func(t Trial)
-	// Begin is told before each trial; nil: nobody is.
-	Begin func(number int, ask Ask)
+	// Tell is told of each trial, those of earlier times as well, and what the allocator may hold as far as that is
+	// known by then, bytes, 0: it is not; nil: nobody is.
+	Tell func(t Trial, limit float64)
+	// Begin is told before each trial: its number, and how many there will be at about; nil: nobody is.
+	Begin func(number, about int, ask Ask)
 }
 
 // maxFile bounds what is read of a sweep's file, bytes.
@@ -108,7 +110,8 @@ func Run(o Options) (*Document, error) {
 	started := o.Now()
 	tell := func(t Trial) {
 		if o.Tell != nil {
-			o.Tell(t)
+			limit, _ := o.Asked.Plan.of(t.Cell, d.Body.Trials).limit()
+			o.Tell(t, limit)
 		}
 	}
 	for _, t := range d.Body.Trials {
@@ -128,8 +131,9 @@ func Run(o Options) (*Document, error) {
 		if n := len(d.Body.Trials); n > 0 {
 			number = d.Body.Trials[n-1].Number + 1
 		}
+		ask.Data = o.Asked.Data || slices.ContainsFunc(d.Body.Trials, func(t Trial) bool { return t.Data })
 		if o.Begin != nil {
-			o.Begin(number, ask)
+			o.Begin(number, number-1+o.Asked.Plan.left(d.Body.Trials), ask)
 		}
 		begun := o.Now()
 		seen, err := o.Try(number, ask)
@@ -199,6 +203,8 @@ func differs(was, is Asked) string {
 		return "the batch given in another way"
 	case !reflect.DeepEqual(was.Target, is.Target):
 		return "another target: " + cmp.Or(strings.Join(targetWords(was.Target), " "), "none named")
+	case was.Data != is.Data:
+		return "another --shape-only"
 	case was.For != is.For:
 		return "another --for"
 	case was.Plan.Grid != is.Plan.Grid || !slices.Equal(was.Plan.Cells, is.Plan.Cells):

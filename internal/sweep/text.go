@@ -30,8 +30,8 @@ func (t Table) Head() string {
 		"a step", "swap", what)
 }
 
-// Line is the line of a trial.
-func (t Table) Line(x Trial) string {
+// Line is the line of a trial; limit is what the allocator may hold, bytes, 0: not known.
+func (t Table) Line(x Trial, limit float64) string {
 	grid := ""
 	if t.Plan.Grid != "" {
 		grid = fmt.Sprintf("%-10s ", cutTo(x.Cell, 10))
@@ -44,8 +44,8 @@ func (t Table) Line(x Trial) string {
 	peak := x.peakText()
 	if x.Peak == nil {
 		peak = "–"
-	} else if x.Limit != nil && *x.Limit > 0 {
-		share = fmt.Sprintf("%.1f %%", 100**x.Peak / *x.Limit)
+	} else if limit > 0 {
+		share = fmt.Sprintf("%.1f %%", 100**x.Peak/limit)
 	}
 	if x.Ending == EndedWell && t.Plan.Timed {
 		if x.Rate != nil {

@@ -4,6 +4,7 @@
 //	search.go   which batch comes next: a bracket, a line through the peaks, halves. Pure
 //	trial.go    what a run came to: how it ended, what it held, how fast it was
 //	plan.go     which trial comes next, from the trials so far: a sweep that was stopped goes on by that alone. Pure
+//	growth.go   memory that grows from step to step, and lengths that vary. Pure
 //	answer.go   the largest batch, the knee, the recommended one; what each remedy buys
 //	sweep.go    makes the trials one after another, and keeps them in a file
 package sweep
@@ -38,8 +39,10 @@ type Ask struct {
 	Longest  bool     `json:"longest,omitempty"`  // the longest batch of the data first
 	Remedies []string `json:"remedies,omitempty"` // that the agent switches on
 	// Accumulate batches make one update; the rows of an update stay.
-	Accumulate int    `json:"accumulate,omitempty"`
-	Why        string `json:"why"` // for a reader: where the batch comes from
+	Accumulate int `json:"accumulate,omitempty"`
+	// Data: a rehearsal computes values, since with shapes alone one failed.
+	Data bool   `json:"data,omitempty"`
+	Why  string `json:"why"` // for a reader: where the batch comes from
 }
 
 // What a trial is for.
@@ -59,25 +62,31 @@ type Seen struct {
 	Tail        string // the end of what the script wrote to standard error
 	Folder      string // of the run
 	Interrupted bool   // somebody wanted the sweep to stop
+	Data        bool   // it was rehearsed with data
 }
 
 // Trial is a trial that was made. A pointer that is nil: not known.
 type Trial struct {
 	Ask
-	Number  int        `json:"number"` // from 1
-	Ending  EndingKind `json:"ending"`
-	Text    string     `json:"text,omitempty"`    // what a reader must know of the ending
-	Peak    *float64   `json:"peak,omitempty"`    // bytes that the allocator held at most; without one resident
-	PeakOf  string     `json:"peak_of,omitempty"` // the figure that it is
-	Live    *float64   `json:"live,omitempty"`    // bytes of tensors at most
-	Limit   *float64   `json:"limit,omitempty"`   // bytes that the allocator may hold, as this trial says it
-	LimitBy string     `json:"limit_by,omitempty"`
-	Rows    *int       `json:"rows,omitempty"`     // of the batches that were seen in training steps
-	Trained int        `json:"trained"`            // training steps
-	Step    *float64   `json:"step,omitempty"`     // s
-	StepLow *float64   `json:"step_low,omitempty"` // s, first quartile
-	StepTop *float64   `json:"step_high,omitempty"`
-	Rate    *float64   `json:"rate,omitempty"` // rows a second
+	Number int        `json:"number"` // from 1
+	Ending EndingKind `json:"ending"`
+	Text   string     `json:"text,omitempty"`    // what a reader must know of the ending
+	Peak   *float64   `json:"peak,omitempty"`    // bytes that the allocator held at most; without one resident
+	PeakOf string     `json:"peak_of,omitempty"` // the figure that it is
+	Live   *float64   `json:"live,omitempty"`    // bytes of tensors at most
+	// Fixed is what of Live weights, gradients and the optimizer's state were, bytes: no more rows make it more. nil:
+	// nobody kept account
+	Fixed *float64 `json:"fixed,omitempty"`
+	// Needs is what the allocator would have held had it given what it refused, bytes: the batch needs that at least.
+	Needs   *float64 `json:"needs,omitempty"`
+	Limit   *float64 `json:"limit,omitempty"` // bytes that the allocator may hold, as this trial says it
+	LimitBy string   `json:"limit_by,omitempty"`
+	Rows    *int     `json:"rows,omitempty"`     // of the batches that were seen in training steps
+	Trained int      `json:"trained"`            // training steps
+	Step    *float64 `json:"step,omitempty"`     // s
+	StepLow *float64 `json:"step_low,omitempty"` // s, first quartile
+	StepTop *float64 `json:"step_high,omitempty"`
+	Rate    *float64 `json:"rate,omitempty"` // rows a second
 	// Split is the share of a step by phase, ratio.
 	Split   map[string]float64 `json:"split,omitempty"`
 	Swap    *float64           `json:"swap,omitempty"`    // bytes in use at most, machine-wide
@@ -90,9 +99,13 @@ type Trial struct {
 	Aside   bool               `json:"aside,omitempty"`   // it ended the search, and was made again later
 	Levers  []string           `json:"levers,omitempty"`  // what the agent says of what it was to switch on
 	// Evaluated and Saved are whether an evaluation and the saving of a checkpoint came in it; nil: that was not looked
-	// for, as on a device.
-	Evaluated *bool `json:"evaluated,omitempty"`
-	Saved     *bool `json:"saved,omitempty"`
+	// for.
+	Evaluated *bool   `json:"evaluated,omitempty"`
+	Saved     *bool   `json:"saved,omitempty"`
+	Growth    *Growth `json:"growth,omitempty"` // memory that grew from step to step; nil: none was seen to
+	Varied    bool    `json:"varied,omitempty"` // the batches differed in more than their rows
+	// Reordered: rows of the data have several lengths, and the agent put the longest first.
+	Reordered bool `json:"reordered,omitempty"`
 }
 
 // leastSteps is how many training steps show that a batch trains: the optimizer makes its state in the first.
@@ -101,6 +114,7 @@ const leastSteps = 2
 // judge makes a trial of what was seen.
 func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes float64, by string)) Trial {
 	t := Trial{Ask: ask, Run: seen.Folder, Ending: EndedWell}
+	t.Data = ask.Data || seen.Data
 	if seen.Interrupted {
 		t.Ending, t.Text = EndedByPerson, "stopped before its end"
 		return t
@@ -117,6 +131,9 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 		t.Limit, t.LimitBy = &end.Limit, "the allocator's own text"
 	}
 	t.Ending, t.Text = end.Kind, end.Reason
+	if needs := neededBytes(end.Reason); end.Kind == EndedByMemory && needs > 0 {
+		t.Needs = &needs
+	}
 	if t.Ending == EndedByTime && t.Trained >= leastSteps { // time enough to see what it needs
 		t.Ending = EndedWell
 	}
@@ -155,12 +172,20 @@ func (t *Trial) read(run *evidence.Run) {
 			break
 		}
 	}
-	if strings.HasPrefix(t.PeakOf, "memory.pool") {
+	// PyTorch's allocator on MPS keeps no peaks: what was read of its tensors, where backward passes began, is none.
+	peaks := run.Target.Device != evidence.OnMPS || run.Target.Framework != "torch" && run.Target.Backend != "torch"
+	if strings.HasPrefix(t.PeakOf, "memory.pool") && peaks {
 		t.Live = value("memory.live.peak")
 	}
 	if w := value("memory.watermark"); w != nil && *w > 0 && t.Peak != nil {
 		limit := *t.Peak / *w
 		t.Limit, t.LimitBy = &limit, "memory.watermark"
+	}
+	if r := run.Rehearsal; r != nil && r.Memory != nil && r.Memory.AllocatedPeak > 0 { // an account of every moment
+		peak, live := float64(r.Memory.Peak), float64(r.Memory.AllocatedPeak)
+		k := r.Memory.Kinds
+		fixed := float64(k.Weights + k.Gradients + k.Optimizer)
+		t.Peak, t.PeakOf, t.Live, t.Fixed = &peak, "rehearsal.memory.peak", &live, &fixed
 	}
 	if n := len(run.Steps.Number); n > 0 {
 		t.Trained = run.Steps.Number[n-1]
@@ -187,8 +212,12 @@ func (t *Trial) read(run *evidence.Run) {
 		}
 		t.Loss = append(t.Loss, v)
 	}
-	t.Levers = answered(run)
-	if run.Rehearsal != nil && run.Rehearsal.Memory != nil {
+	t.Levers, t.Reordered = answered(run), reordered(run)
+	t.Growth, t.Varied = growthOf(run), variedShapes(run)
+	switch {
+	case run.Reached != nil:
+		t.Evaluated, t.Saved = &run.Reached.Evaluated, &run.Reached.Saved
+	case run.Rehearsal != nil && run.Rehearsal.Memory != nil:
 		t.Evaluated, t.Saved = &run.Rehearsal.Memory.Evaluated, &run.Rehearsal.Memory.Saved
 	}
 	t.Rows = rowsOf(run)
@@ -291,6 +320,13 @@ func answered(run *evidence.Run) (list []string) {
 		list = append(list, oneLine(words))
 	}
 	return list
+}
+
+// reordered reports whether the agent put longer rows before shorter ones.
+func reordered(run *evidence.Run) bool {
+	return slices.ContainsFunc(run.Levers, func(l evidence.Lever) bool {
+		return l.Lever == "longest" && l.Done && l.From != l.To
+	})
 }
 
 // unchanged says that something that the agent was to switch on was not; "" where it was. Of what the proof asks for
