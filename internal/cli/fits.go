@@ -309,7 +309,7 @@ func (f *fitting) rehearse(ctx context.Context, chip target.Chip, shapeOnly bool
 	}
 	f.seen = append(f.seen, r)
 	f.result.Rehearsals = append(f.result.Rehearsals, fit.Of(r, why))
-	if shapeOnly && r.Ended != "" && r.Refused == nil && res.Signal == 0 {
+	if shapeOnly && r.Ended != "" && r.Refused == nil && res.Signal == 0 && !r.OwnFault() {
 		fmt.Fprintf(f.env.Stderr, "assay: with shapes alone %s: rehearsed again with data, since its course may depend on values\n",
 			text.Line(r.Ended))
 		return f.rehearse(ctx, chip, false, levers, "with shapes alone it failed, and its course may depend on values")
