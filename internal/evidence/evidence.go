@@ -251,7 +251,9 @@ type RehearsedOp struct {
 	State    string   `json:"state"`                 // native, composed, on the CPU, missing, … as `assay ops` says it
 	Seconds  *float64 `json:"cpu_seconds,omitempty"` // on the CPU of the machine that rehearsed
 	FLOPs    *float64 `json:"flops,omitempty"`
-	Bytes    *float64 `json:"bytes,omitempty"` // of the tensors read and written: arguments and results, once a call
+	// BF16FLOPs are those of FLOPs in bfloat16; nil: none, or an agent that did not tell them apart.
+	BF16FLOPs *float64 `json:"bf16_flops,omitempty"`
+	Bytes     *float64 `json:"bytes,omitempty"` // of the tensors read and written: arguments and results, once a call
 }
 
 // Refusal is an error that the device would have raised.

@@ -149,7 +149,7 @@ func (b *builder) doubleTables() {
 		}
 		state := atlas.State(row.State[0])
 		op := evidence.RehearsedOp{Operator: row.Op, Calls: row.N, State: state.String(), FLOPs: row.FLOPs,
-			Bytes: row.Bytes}
+			BF16FLOPs: row.BF16, Bytes: row.Bytes}
 		if row.CPU != nil {
 			seconds := float64(*row.CPU) / 1e9
 			op.Seconds = &seconds

@@ -173,6 +173,8 @@ class Double:
                              "bytes": counts.nbytes})
                 if counts.flops is not None:
                     rows[-1]["flops"] = counts.flops
+                if counts.bf16_flops:
+                    rows[-1]["bf16_flops"] = counts.bf16_flops
                 if counts.refused:
                     rows[-1]["refused"] = counts.refused
                     if counts.refused_flops is not None:
