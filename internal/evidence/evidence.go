@@ -187,6 +187,7 @@ type RehearsedBatch struct {
 	Rows          int    `json:"rows"`              // of the largest batch rehearsed
 	Of            string `json:"of"`                // what was counted
 	Length        *int   `json:"length,omitempty"`  // longest that was rehearsed
+	Lengths       int    `json:"lengths,omitempty"` // different ones among those rehearsed, 100: or more; 0: not known
 	Longest       *int   `json:"longest,omitempty"` // longest found in the data; nil: Why says why
 	LongestSeenOf int    `json:"longest_seen_of"`   // how many items of the data were looked at for it
 	Items         *int   `json:"items,omitempty"`   // how many there are

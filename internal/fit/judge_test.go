@@ -306,6 +306,14 @@ func TestText(t *testing.T) {
 	if strings.Contains(b.String(), "\x1b") {
 		t.Error("a stranger's words move the cursor")
 	}
+	if strings.Contains(b.String(), "MPSGraph") {
+		t.Error("batches of one length, or of lengths that nobody told, are said to differ")
+	}
+	r.Account.Batch.Lengths = 3
+	result.Chips = []Judgement{Judge(r, nil, mac())}
+	if b.Reset(); result.Text(&b, 300) != nil || !strings.Contains(b.String(), "the batches came in 3 lengths") {
+		t.Errorf("that the lengths of the batches differ is not said:\n%s", b.String())
+	}
 	var doc bytes.Buffer
 	if err := result.JSON(&doc); err != nil {
 		t.Fatal(err)

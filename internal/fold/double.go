@@ -254,7 +254,7 @@ func (b *builder) account() *evidence.RehearsedMemory {
 		sizes, known = append(sizes, piece.Peak), append(known, piece.Host)
 	}
 	if batch := m.Batch; batch != nil {
-		sizes = append(sizes, int64(batch.Rows), int64(batch.LongestSeenOf))
+		sizes = append(sizes, int64(batch.Rows), int64(batch.Lengths), int64(batch.LongestSeenOf))
 		for _, n := range []*int{batch.Length, batch.Longest, batch.Items} {
 			if n != nil {
 				sizes = append(sizes, int64(*n))
