@@ -3,8 +3,9 @@
 On standard input a JSON list of Macs, {"memory": bytes of unified memory, "macos": [major, minor]}; on standard output
 one of the same length, each with `recommended` (bytes of Metal's recommended working set, null where it is not known),
 `ground` (observed, derived, null), `seen` (where the figure was read, "" where it was derived), `high` and `low`
-(bytes at which the allocator refuses, and begins to give back; null where there is no such limit), and `rest` (bytes
-that Metal leaves to all else on the smallest Mac that is sold). The watermark ratios are the environment's, as PyTorch
+(bytes at which the allocator refuses, and begins to give back; null where there is no such limit), `largest_buffer`
+(bytes of Metal's largest buffer, null where it is not known), `largest_ground` and `largest_seen` (the same of it), and
+`rest` (bytes that Metal leaves to all else on the smallest Mac that is sold). The watermark ratios are the environment's, as PyTorch
 reads them. The figures and their sources stand in double/allocator.py.
 """
 
@@ -25,9 +26,12 @@ def limits(memory, macos, environ):
     account = allocator.MetalAllocator((2, 0), recommended, environ)  # the limits are the same in each release
     smallest, _ = allocator.recommended_max(*SMALLEST)
     era = 15 if macos[0] < 26 else 26
-    seen = [where for gib, of, _, where in allocator.OBSERVED
-            if ground == "observed" and (gib << 30, of) == (memory, era)]
-    return {"recommended": recommended, "ground": ground, "seen": seen[0] if seen else "",
+    largest, largest_ground = allocator.largest_buffer(memory, macos)
+    seen, largest_seen = (
+        next((where for gib, of, _, where in rows if known == "observed" and (gib << 30, of) == (memory, era)), "")
+        for rows, known in ((allocator.OBSERVED, ground), (allocator.LARGEST_BUFFERS, largest_ground)))
+    return {"recommended": recommended, "ground": ground, "seen": seen,
+            "largest_buffer": largest, "largest_ground": largest_ground, "largest_seen": largest_seen,
             "high": _known(account.limit, recommended), "low": _known(account.low_limit, recommended),
             "high_ratio": account.high_ratio, "rest": SMALLEST[0] - smallest}
 

@@ -6,7 +6,8 @@ import pytest
 
 from assay_agent.double import allocator
 from assay_agent.double.allocator import (
-    GIB, KIB, METAL_STARTUP, MIB, OBSERVED, PAGE, MetalAllocator, format_size, recommended_max)
+    GIB, KIB, LARGEST_BUFFERS, METAL_STARTUP, MIB, OBSERVED, PAGE, MetalAllocator, format_size, largest_buffer,
+    recommended_max)
 
 RELEASES = [(2, minor) for minor in range(16)]
 OLD = [r for r in RELEASES if r < (2, 14)]  # Metal places, blocks keep their size
@@ -679,6 +680,16 @@ def test_the_working_set_prints_as_it_was_seen(gib, era, printed, source):
     else:
         number, unit = printed.split()
         assert "%.2f" % (value / {"MB": 10 ** 6, "MiB": MIB, "GiB": GIB}[unit]) == number
+
+
+@pytest.mark.parametrize("gib, era, printed, source", LARGEST_BUFFERS)
+def test_the_largest_buffer_is_what_was_seen(gib, era, printed, source):
+    assert largest_buffer(gib * GIB, era) == (printed, "observed") and source
+
+
+def test_the_largest_buffer_of_other_macs():
+    assert largest_buffer(36 * GIB, 15) == (21743271936, "derived")  # 20.25 GiB
+    assert largest_buffer(8 * GIB, 26) == (None, None)  # nor is the working set known
 
 
 @pytest.mark.parametrize("gib, macos, value, known", [

@@ -147,10 +147,12 @@ def test_without_data(rehearse):
         loss = model(torch.randn(64, 1 << 14).to("mps")).sum()
         loss.backward()
         print(loss.device, loss.item(), double.account.peak_current > 2 << 30)
+        fails(lambda: [torch.empty(7 << 30, dtype=torch.uint8, device="mps") for _ in range(3)])
         fails(lambda: torch.empty(30 << 30, dtype=torch.uint8, device="mps"))
         """, shape_only=True)
     assert lines[:2] == ["mps:0 False", "mps:0 0.0 True"]
-    assert lines[2].startswith("RuntimeError MPS backend out of memory (MPS allocated: 2.0")
+    assert lines[2].startswith("RuntimeError MPS backend out of memory (MPS allocated: 16.0")
+    assert lines[3] == "RuntimeError Invalid buffer size: 30.00 GiB"  # Metal makes none above 8 GiB on 16
 
 
 def test_what_needs_values_says_so_without_data(rehearse):

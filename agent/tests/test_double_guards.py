@@ -89,6 +89,9 @@ def test_memory_that_is_refused(make):
     cause, kind, text = refusal(double, aten.empty.memory_format, [1 << 26], device=MPS)
     assert (cause, kind) == ("memory", "RuntimeError") and text.startswith("MPS backend out of memory (MPS allocated: ")
     assert double.account.refusals == 1
+    # 16 GiB under macOS 15: Metal makes no buffer of 8 GiB (ggml-org/llama.cpp #1706: half of the memory)
+    assert refusal(make(), aten.empty.memory_format, [1 << 31], device=MPS) == (
+        "memory", "RuntimeError", "Invalid buffer size: 8.00 GiB")
     with pytest.raises(RuntimeError, match="invalid low watermark"):
         on(make(environ={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.5"}), torch.zeros(2))
     double = make(environ={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.5"})

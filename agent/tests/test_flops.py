@@ -86,6 +86,21 @@ def test_what_is_refused_and_what_is_wrong_is_counted(rehearse):
     assert printed[-3:] == ["6 3 True True", "refused", "4"], printed
 
 
+def test_bfloat16_is_told_apart(rehearse):
+    """In bfloat16 by itself, under autocast, and in the backward pass; not in float16 nor in float32."""
+    printed = rehearse("""
+        a, b = (torch.ones(8, 8, device="mps", requires_grad=True) for _ in range(2))
+        torch.mm(a.bfloat16(), b.bfloat16())
+        torch.mm(a.half(), b.half())
+        with torch.autocast("mps", dtype=torch.bfloat16):
+            y = torch.mm(a, b)
+        y.sum().backward()
+        torch.mm(a, b)
+        print([(row["flops"], row["bf16_flops"]) for row in next(double.events())["rows"] if row["op"] == "aten::mm"])
+    """)
+    assert printed == ["[(%d, %d)]" % (6 * 2 * 8**3, 4 * 2 * 8**3)]
+
+
 def test_what_comes_out_wrong_is_counted(rehearse):
     """conv-channels-over-65536 in internal/facts/rows/convolution.toml, and the same call with one channel."""
     printed = rehearse("""

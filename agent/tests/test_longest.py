@@ -49,6 +49,7 @@ def batch(watch, double_settings):
 def test_the_longest_of_lengths_that_vary(batch):
     told, _ = batch("    train(DataLoader(Texts(), 4, collate_fn=padded))")
     assert (told["rows"], told["length"], told["longest"]) == (4, 11, 77)
+    assert told["lengths"] == 2  # items 0 to 3 and 4 to 7: padded to 8 and to 11
     assert (told["longest_seen_of"], told["items"]) == (300, 300) and "why" not in told
 
 

@@ -192,11 +192,6 @@ func (f *fitting) judge(ctx context.Context, macs []target.Chip) error {
 		if err != nil {
 			return err
 		}
-		for _, r := range []*fit.Rehearsed{&first, own} {
-			if r != nil && r.Account != nil && r.Chip == chip.Short {
-				limits[i].LargestBuffer = r.Account.Limits.LargestBuffer
-			}
-		}
 		j := fit.Judge(first, own, limits[i])
 		if err := f.smaller(ctx, &j, chip, first); err != nil {
 			return err

@@ -187,6 +187,7 @@ type RehearsedBatch struct {
 	Rows          int    `json:"rows"`              // of the largest batch rehearsed
 	Of            string `json:"of"`                // what was counted
 	Length        *int   `json:"length,omitempty"`  // longest that was rehearsed
+	Lengths       int    `json:"lengths,omitempty"` // different ones among those rehearsed, 100: or more; 0: not known
 	Longest       *int   `json:"longest,omitempty"` // longest found in the data; nil: Why says why
 	LongestSeenOf int    `json:"longest_seen_of"`   // how many items of the data were looked at for it
 	Items         *int   `json:"items,omitempty"`   // how many there are
@@ -251,7 +252,9 @@ type RehearsedOp struct {
 	State    string   `json:"state"`                 // native, composed, on the CPU, missing, … as `assay ops` says it
 	Seconds  *float64 `json:"cpu_seconds,omitempty"` // on the CPU of the machine that rehearsed
 	FLOPs    *float64 `json:"flops,omitempty"`
-	Bytes    *float64 `json:"bytes,omitempty"` // of the tensors read and written: arguments and results, once a call
+	// BF16FLOPs are those of FLOPs in bfloat16; nil: none, or an agent that did not tell them apart.
+	BF16FLOPs *float64 `json:"bf16_flops,omitempty"`
+	Bytes     *float64 `json:"bytes,omitempty"` // of the tensors read and written: arguments and results, once a call
 }
 
 // Refusal is an error that the device would have raised.

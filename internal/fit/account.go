@@ -2,6 +2,7 @@ package fit
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	"assay/internal/evidence"
@@ -61,13 +62,23 @@ func Read(run *evidence.Run) Rehearsed {
 }
 
 // NeedsData says why a rehearsal with shapes alone has to be made once more with data: the script failed, and for no
-// want of memory, so that its course may depend on values. "" where it has not.
+// want of memory or fault of its own, so that its course may depend on values. "" where it has not.
 func NeedsData(run *evidence.Run) string {
 	r := Read(run)
-	if r.Data || r.Refused != nil || run.Outcome.Signal != "" {
+	if r.Data || r.Refused != nil || r.OwnFault() || run.Outcome.Signal != "" {
 		return ""
 	}
 	return r.Ended
+}
+
+// own are errors that no value of a tensor leads to: the script is not whole, or something it needs is not there.
+var own = regexp.MustCompile(`^the script ended with (SyntaxError|IndentationError|TabError|ModuleNotFoundError|` +
+	`ImportError|FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError)\b`)
+
+// OwnFault reports whether the script failed by itself, so that it would with data as well: before a tensor was on the
+// device, or, before a step was over, with an error that no value leads to.
+func (r Rehearsed) OwnFault() bool {
+	return r.Ended != "" && (r.Account == nil || r.Steps == 0 && own.MatchString(r.Ended))
 }
 
 // Switched reports whether the agent did switch a lever on.

@@ -189,6 +189,35 @@ func TestSmaller(t *testing.T) {
 	}
 }
 
+// TestOwnFault: a script that is broken by itself is not rehearsed again with data, one whose course may depend on
+// values is.
+func TestOwnFault(t *testing.T) {
+	for _, c := range []struct {
+		ended  string
+		steps  int
+		device bool // a tensor was on it
+		want   bool
+	}{
+		{"the script ended with ModuleNotFoundError: No module named 'peft'", 0, true, true},
+		{"the script ended with FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'", 0, true, true},
+		{"the script ended with exit status 2", 0, false, true}, // argparse
+		{"the script ended with KeyError: 1", 0, false, true},
+		{"the script ended with KeyError: 1", 0, true, false},
+		{"the script ended with NameError: name 'kept' is not defined", 0, true, false},
+		{"the script ended with NotImplementedError: assay: aten::nonzero needs values", 0, true, false},
+		{"the script ended with FileNotFoundError: 17.png", 2, true, false}, // a name made of a value
+		{"", 4, false, false},
+	} {
+		r := Rehearsed{Ended: c.ended, Steps: c.steps}
+		if c.device {
+			r.Account = rehearsed(gib).Account
+		}
+		if r.OwnFault() != c.want {
+			t.Errorf("%q after %d steps, on the device: %v: %v", c.ended, c.steps, c.device, !c.want)
+		}
+	}
+}
+
 // TestErrorsOfTheAccount: the band is no narrower than what docs/double-memory.md has of the errors.
 func TestErrorsOfTheAccount(t *testing.T) {
 	page, err := os.ReadFile("../../docs/double-memory.md")
@@ -276,6 +305,14 @@ func TestText(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "\x1b") {
 		t.Error("a stranger's words move the cursor")
+	}
+	if strings.Contains(b.String(), "MPSGraph") {
+		t.Error("batches of one length, or of lengths that nobody told, are said to differ")
+	}
+	r.Account.Batch.Lengths = 3
+	result.Chips = []Judgement{Judge(r, nil, mac())}
+	if b.Reset(); result.Text(&b, 300) != nil || !strings.Contains(b.String(), "the batches came in 3 lengths") {
+		t.Errorf("that the lengths of the batches differ is not said:\n%s", b.String())
 	}
 	var doc bytes.Buffer
 	if err := result.JSON(&doc); err != nil {

@@ -93,6 +93,7 @@ func (r *Result) Text(out io.Writer, width int) error {
 			row("of it", byKind(a))
 			row("also", also(a, j.rehearse.Host))
 			row("not reached", unreached(j))
+			row("not counted", uncounted(a))
 			b.WriteByte('\n')
 		}
 		b.WriteString(text.Wrapped(fmt.Sprintf("%s: %s. %s.", j.Mac.Chip, j.Answer, capital(j.Why)), "", "  ", width))
@@ -214,6 +215,15 @@ func margin(m Margin) string {
 		said += " (" + m.Source + ")"
 	}
 	return said
+}
+
+// uncounted says what no account of PyTorch's memory has, where the script's batches are of a kind that makes it large.
+func uncounted(a *evidence.RehearsedMemory) string {
+	if a.Batch == nil || a.Batch.Lengths < 2 {
+		return ""
+	}
+	return fmt.Sprintf("the batches came in %d lengths, and what MPSGraph may keep for each is in no account: in published "+
+		"reports of such training it was one to ten times what PyTorch had (docs/fits.md)", a.Batch.Lengths)
 }
 
 // unreached says what the rehearsal did not see, so that nobody takes the answer to be about it.

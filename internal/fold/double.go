@@ -149,7 +149,7 @@ func (b *builder) doubleTables() {
 		}
 		state := atlas.State(row.State[0])
 		op := evidence.RehearsedOp{Operator: row.Op, Calls: row.N, State: state.String(), FLOPs: row.FLOPs,
-			Bytes: row.Bytes}
+			BF16FLOPs: row.BF16, Bytes: row.Bytes}
 		if row.CPU != nil {
 			seconds := float64(*row.CPU) / 1e9
 			op.Seconds = &seconds
@@ -254,7 +254,7 @@ func (b *builder) account() *evidence.RehearsedMemory {
 		sizes, known = append(sizes, piece.Peak), append(known, piece.Host)
 	}
 	if batch := m.Batch; batch != nil {
-		sizes = append(sizes, int64(batch.Rows), int64(batch.LongestSeenOf))
+		sizes = append(sizes, int64(batch.Rows), int64(batch.Lengths), int64(batch.LongestSeenOf))
 		for _, n := range []*int{batch.Length, batch.Longest, batch.Items} {
 			if n != nil {
 				sizes = append(sizes, int64(*n))

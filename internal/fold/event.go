@@ -265,6 +265,7 @@ type opsEvent struct {
 		State string   `json:"state"`
 		CPU   *int64   `json:"cpu_ns"`
 		FLOPs *float64 `json:"flops"`
+		BF16  *float64 `json:"bf16_flops"`
 		Bytes *float64 `json:"bytes"`
 
 		Refused      int      `json:"refused"`

@@ -76,6 +76,21 @@ func TestBandByHand(t *testing.T) {
 }
 
 // A thousand small kernels a step, which take the device next to nothing.
+func TestBFloat16IsSlowerOnAnM1(t *testing.T) {
+	seconds := func(bf16 *float64, generation int) float64 {
+		ops := []evidence.RehearsedOp{{Operator: "aten::mm", Calls: 1, State: "native", FLOPs: f(1e12), BF16FLOPs: bf16,
+			Bytes: f(1e6)}}
+		return byHand().Roofline(ops, 1, Rates{FLOPS: 1e12, Bytes: 1e12, Generation: generation}).Device
+	}
+	single := seconds(nil, 1)
+	if got := seconds(f(1e12), 1); !near(got, single*4.28/2.25) {
+		t.Errorf("a product in bfloat16 takes %g of FP32's time, published are 4.28/2.25", got/single)
+	}
+	if got := seconds(f(1e12), 4); !near(got, single) {
+		t.Errorf("on an M4, of which nothing is published, %g of FP32's time", got/single)
+	}
+}
+
 func TestLaunchingBounds(t *testing.T) {
 	run := rehearsed(1, evidence.RehearsedOp{Operator: "aten::add_.Tensor", Calls: 1000, State: "native",
 		Bytes: f(1000)})

@@ -400,11 +400,51 @@ func (d *data) leaveOut(kind func(step) string) []trial {
 	return out
 }
 
+// perKernel are the least and the most time that starting a kernel took in the steps that it bounds, by the chip's
+// generation and by workload, seconds.
+func (d *data) perKernel(t pace.Table) (byGeneration map[int][2]float64, byWorkload map[string][2]float64) {
+	byGeneration, byWorkload = map[int][2]float64{}, map[string][2]float64{}
+	for _, s := range d.steps {
+		if !launching[s.workload] || s.fresh {
+			continue
+		}
+		sum := d.sum(t, s)
+		took := (s.seconds - t.Wait.Mid*sum.Waits) / sum.Kernels
+		byGeneration[s.rates.Generation] = widened(byGeneration[s.rates.Generation], took)
+		byWorkload[s.workload] = widened(byWorkload[s.workload], took)
+	}
+	return byGeneration, byWorkload
+}
+
+func widened(r [2]float64, x float64) [2]float64 {
+	if r == [2]float64{} {
+		return [2]float64{x, x}
+	}
+	return [2]float64{min(r[0], x), max(r[1], x)}
+}
+
+// sameGeneration is leaveOut for the steps that starting bounds, the band made from chips of one generation alone.
+func (d *data) sameGeneration(kind func(step) string) []trial {
+	var out []trial
+	for _, s := range d.steps {
+		if s.fresh || !launching[s.workload] {
+			continue
+		}
+		t := d.fit(func(other step) bool {
+			return kind(other) != kind(s) && (!launching[other.workload] || other.rates.Generation == s.rates.Generation)
+		})
+		out = append(out, trial{s, kind(s), t.Band(d.sum(t, s))})
+	}
+	return out
+}
+
+func source(s step) string { return s.source }
+func chip(s step) string   { return s.chip }
+
 type holds struct{ bySource, byChip, byWorkload, within, fresh, calls []trial }
 
 func (d *data) held(t pace.Table) holds {
-	h := holds{bySource: d.leaveOut(func(s step) string { return s.source }),
-		byChip:     d.leaveOut(func(s step) string { return s.chip }),
+	h := holds{bySource: d.leaveOut(source), byChip: d.leaveOut(chip),
 		byWorkload: d.leaveOut(func(s step) string { return s.workload })}
 	for _, s := range d.steps {
 		if x := (trial{s, "", t.Band(d.sum(t, s))}); s.fresh {

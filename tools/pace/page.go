@@ -73,8 +73,8 @@ func (d *data) page(t pace.Table, h holds) string {
 		t.Launch.Low*1e6, t.Launch.High*1e6, t.Launch.Mid*1e6, launch)
 	p("  A wait of the host takes %.0f µs (kornia issue 4521, one kernel and `torch.mps.synchronize()`, an M1; no second figure was found).", t.Wait.Mid*1e6)
 	p("- Convolutions are given the efficiency of matrix products. The published single ones have eight channels out and say nothing of training.")
-	p("- Half precision is taken as FP32, for a rehearsal's operators do not say their types. On an M1 bfloat16 is done at half the rate (2.25 against")
-	p("  4.28 TFLOPS in a product of 4096: zzc0721/torch-performance-test-data issue 191, an M1 Pro), so that such a step takes longer than the band says.")
+	p("- Half precision moves half the bytes, which are counted as they are; its operations are taken at the rate of FP32, which float16 reaches (13.29 and 13.27 TFLOPS on an M4 Max: chsasank/device-benchmarks). On an M1 those in bfloat16 are taken at half of it (2.25 against")
+	p("  4.28 TFLOPS in a product of 4096: zzc0721/torch-performance-test-data issue 191, an M1 Pro); of other generations no figure was found.")
 	p("- A chip whose own FP32 rate is not known takes that of a core of its generation. Sources of these rates differ by a fifth: an M4's is given as 3.8")
 	p("  TFLOPS by the table's source and as 4.6 by huggingface/huggingface.js pull request 1044.")
 	p("- What an operator of which neither FLOPs nor bytes are known takes is not known: it widens the band by the longest call of the step, and is named.")
@@ -109,6 +109,24 @@ func (d *data) page(t pace.Table, h holds) string {
 	p("%d of %d steps that the device bounds, in a band of %.1f times; %d of %d that starting kernels bounds, where the band is %.1f times wide:", da, dn,
 		t.Step.High/t.Step.Low, la, ln, t.Launch.High/t.Launch.Low)
 	p("**launching is beyond what was asked for**, for what a kernel's start takes differs by release, processor and model, and few figures are published.\n")
+	generation, workload := d.perKernel(t)
+	ga, gn, _, _ := count(d.sameGeneration(source))
+	ca, _, _, _ := count(d.sameGeneration(chip))
+	var started []trial
+	for _, x := range h.byChip {
+		if launching[x.workload] {
+			started = append(started, x)
+		}
+	}
+	was, _, _, _ := count(started)
+	us := func(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f µs", r[0]*1e6, r[1]*1e6) }
+	p("Splitting it was tried and dropped. A kernel of those steps took %s on the M1s and %s on the M3s, so that by the chip's generation", us(generation[1]),
+		us(generation[3]))
+	p("the figures lie %.1f and %.1f times apart. Such a band held %d of the %d with their source left out, in place of %d, and %d with their chip left out, in place of %d:",
+		generation[1][1]/generation[1][0], generation[3][1]/generation[3][0], ga, gn, la, ca, was)
+	p("narrower, and no better at what it has not seen. What is left is the model: %s in ResNet-50,", us(workload["resnet50-32"]))
+	p("%s in the small BERT. A split by what the operators are would have one source with convolutions and one without, and nothing to hold back.\n",
+		us(workload["tiny-bert-128"]))
 	p("| chip | steps held, its source left out | its chip left out |")
 	p("| --- | --- | --- |")
 	var chips []string

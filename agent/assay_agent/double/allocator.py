@@ -779,6 +779,38 @@ OBSERVED = (
 )
 
 
+# (GiB of unified memory, macOS as above, bytes of MTLDevice's maxBufferLength, where).
+LARGEST_BUFFERS = (
+    (8, 15, 4294967296, "ggml-org/llama.cpp #1706 (Mac mini)"),
+    (32, 15, 17179869184, "ggml-org/llama.cpp #1815 and Blaizzy/mlx-vlm #123 (M2); riccardomusmeci/mlx-llm #22 (M1)"),
+    (64, 15, 38654705664, "gfx-rs/wgpu #2502 (M1 Max: 36864 MB)"),
+    (192, 15, 115964116992, "ml-explore/mlx #1060 (M2 Ultra, its working set raised by hand to 180000 MiB)"),
+    (16, 26, 9534832640, "as MLX or MTLDevice printed it on an M2, an M3 (macOS 26.5.1) and an M4"),
+    (24, 26, 14302248960, "as MTLDevice printed it on an M5 Pro, beside a working set of 19069665280"),
+    (32, 26, 20100448256, "as MLX printed it on an M1 Max (macOS 26.5.2), and MTLDevice on an M2 Max"),
+    (36, 26, 22613000192, "as MLX printed it on an M3 Pro, beside a working set of 30150672384"),
+    (48, 26, 30150672384, "as MTLDevice printed it on an M4 Pro, beside a working set of 40200896512; "
+                          "lmstudio-ai/lmstudio-bug-tracker #2240"),
+    (64, 26, 41747087360, "as MLX printed it on an M5 Max, and MTLDevice on an M4 Pro (macOS 27), both with a working "
+                          "set raised by hand to 56 GiB"),
+    (128, 26, 86586540032, "as MLX printed it on an M5 Max, beside a working set of 115448725504"),
+)
+
+
+def largest_buffer(memory, macos):
+    """(bytes, how it is known) of Metal's maxBufferLength, for so many bytes of unified memory; as recommended_max.
+
+    The rule was found in the figures, and holds on each of them: three quarters of the recommended working set that the
+    Mac was sold with, rounded down to a page. A working set that was changed by hand does not change it.
+    """
+    recommended, _ = recommended_max(memory, macos)
+    if recommended is None:
+        return None, None
+    era = 15 if _major(macos) < 26 else 26
+    seen = any(row[0] == memory / GIB and row[1] == era for row in LARGEST_BUFFERS)
+    return recommended * 3 // 4 // PAGE * PAGE, "observed" if seen else "derived"
+
+
 def recommended_max(memory, macos, wired_limit_mb=0):
     """(bytes, how it is known) of Metal's recommendedMaxWorkingSetSize, for so many bytes of unified memory.
 

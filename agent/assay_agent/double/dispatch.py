@@ -575,6 +575,8 @@ class Dispatch:
         if op.flops is not None:
             flops = op.flops(args, out)
             counts.flops += flops
+            if args[0].dtype is torch.bfloat16:
+                counts.bf16_flops += flops
         if wrong:
             counts.wrong += 1
             counts.wrong_ns += spent

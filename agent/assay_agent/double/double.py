@@ -44,7 +44,8 @@ class Double:
     """settings: those of docs/formats/double.md. environ: read once, as PyTorch reads it.
 
     What it was told   release, series, macos, chip, chip_name, memory, cores, recommended (bytes; None: not known),
-                       recommended_known (how), table (a Table), fallback (whether PYTORCH_ENABLE_MPS_FALLBACK is on)
+                       recommended_known (how), largest_buffer and largest_buffer_known (the same of Metal's largest
+                       buffer), table (a Table), fallback (whether PYTORCH_ENABLE_MPS_FALLBACK is on)
     What it is made of dispatch (an operator's way), place (where tensors live), shapes (None where tensors have data),
     stream (random numbers) What it has seen   operators: name -> Counts
                        fallbacks: (operator, user's line) -> Fallback
@@ -65,6 +66,7 @@ class Double:
         self.recommended, self.recommended_known = settings["recommended"], "declared"
         if self.recommended is None:
             self.recommended, self.recommended_known = allocator.recommended_max(self.memory, self.macos)
+        self.largest_buffer, self.largest_buffer_known = allocator.largest_buffer(self.memory, self.macos)
         self.table = Table(settings["table"])
         self.environ = environ
         self.fallback = _is_on(environ.get("PYTORCH_ENABLE_MPS_FALLBACK"))
@@ -80,7 +82,7 @@ class Double:
 
     def make_account(self):
         """The account of memory; RuntimeError where the environment has watermarks that PyTorch does not take."""
-        return allocator.MetalAllocator(self.series, self.recommended, self.environ, self.macos)
+        return allocator.MetalAllocator(self.series, self.recommended, self.environ, self.macos, self.largest_buffer)
 
     def memory_limits(self):
         """Limits of memory in bytes, and how each is known; one that is not known, or is switched off, is left out."""
@@ -94,7 +96,7 @@ class Double:
                     source[name] = "%g of the recommended working set (PYTORCH_MPS_%s_WATERMARK_RATIO)" % (ratio,
                                                                                                           name.upper())
         if account.max_buffer:
-            limits["largest_buffer"], source["largest_buffer"] = account.max_buffer, "declared"
+            limits["largest_buffer"], source["largest_buffer"] = account.max_buffer, self.largest_buffer_known
         return dict(limits, source=source)
 
     @property
@@ -171,6 +173,8 @@ class Double:
                              "bytes": counts.nbytes})
                 if counts.flops is not None:
                     rows[-1]["flops"] = counts.flops
+                if counts.bf16_flops:
+                    rows[-1]["bf16_flops"] = counts.bf16_flops
                 if counts.refused:
                     rows[-1]["refused"] = counts.refused
                     if counts.refused_flops is not None:

@@ -15,6 +15,7 @@ from ... import guest
 from . import rows as data_rows
 
 SECONDS = 3.0  # that it may take; an item that takes longer is the last
+LENGTHS = 100  # different ones that are told apart
 ALIKE = 256  # of one size, after which no other is looked for
 OF = "rows and elements in a row of the first tensor that the model was called with"
 
@@ -25,6 +26,7 @@ class Longest:
     def __init__(self, torch):
         self.torch = torch
         self.rows = self.length = 0
+        self.lengths = set()  # of the batches that the model was called with
         self.like = None  # (dimensions, whether its numbers are floats) of the first tensor
         self.loader = None  # (dataset, collate_fn, rows of a batch or None where an item is one)
 
@@ -35,6 +37,8 @@ class Longest:
             tensor, rows, length = found
             self.like = self.like or _like(tensor)
             self.rows, self.length = max(self.rows, rows), max(self.length, length)
+            if len(self.lengths) < LENGTHS:
+                self.lengths.add(length)
 
     def read(self, loader):
         """A pass of a loader begins. What it reads is held until the script is over; the first one that is read for
@@ -51,7 +55,7 @@ class Longest:
         """`batch` of the event `account`, or None where no model was called with a tensor."""
         if not self.rows:
             return None
-        told = {"rows": self.rows, "of": OF, "length": self.length, "longest_seen_of": 0}
+        told = {"rows": self.rows, "of": OF, "length": self.length, "lengths": len(self.lengths), "longest_seen_of": 0}
         try:
             self._look(told)
         except Exception as error:
