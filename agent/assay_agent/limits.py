@@ -1,12 +1,12 @@
 """A program: what PyTorch's MPS allocator may take on each of some Macs, without torch and without a rehearsal.
 
-On standard input a JSON list of Macs, {"memory": bytes of unified memory, "macos": [major, minor]}; on standard output
-one of the same length, each with `recommended` (bytes of Metal's recommended working set, null where it is not known),
-`ground` (observed, derived, null), `seen` (where the figure was read, "" where it was derived), `high` and `low`
-(bytes at which the allocator refuses, and begins to give back; null where there is no such limit), `largest_buffer`
-(bytes of Metal's largest buffer, null where it is not known), `largest_ground` and `largest_seen` (the same of it), and
-`rest` (bytes that Metal leaves to all else on the smallest Mac that is sold). The watermark ratios are the environment's, as PyTorch
-reads them. The figures and their sources stand in double/allocator.py.
+On standard input a JSON list of Macs, {"memory": bytes of unified memory, "macos": [major, minor]}; on standard
+output one of the same length, each with `recommended` (bytes of Metal's recommended working set, null where it is not
+known), `ground` (observed, derived, null), `seen` (where the figure was read, "" where it was derived), `high` and
+`low` (bytes at which the allocator refuses, and begins to give back; null where there is no such limit),
+`largest_buffer` (bytes of Metal's largest buffer, null where it is not known), `largest_ground` and `largest_seen`
+(the same of it), and `rest` (bytes that Metal leaves to all else on the smallest Mac that is sold). The watermark
+ratios are the environment's, as PyTorch reads them. The figures and their sources stand in double/allocator.py.
 """
 
 import json

@@ -92,14 +92,14 @@ type Sum struct {
 	UnknownKernels float64
 }
 
-// bf16OnM1 is the share of the FP32 rate that bfloat16 products reach on an M1: 2.25 of 4.28 TFLOPS in a product of 4096
-// on an M1 Pro (zzc0721/torch-performance-test-data issue 191). Of other generations no figure was found.
+// bf16OnM1 is the share of the FP32 rate that bfloat16 products reach on an M1: 2.25 of 4.28 TFLOPS in a product of
+// 4096 on an M1 Pro (zzc0721/torch-performance-test-data issue 191). Of other generations no figure was found.
 const bf16OnM1 = 2.25 / 4.28
 
 // Roofline adds operators up. ops are totals of so many steps; an operator's time is the longer of what its FLOPs take
 // at the chip's FP32 rate and its bytes at the memory's bandwidth, each by the share of them that its class reaches.
-// Half precision's operations are taken at the FP32 rate: float16 products reach it (13.29 and 13.27 TFLOPS on an M4 Max:
-// chsasank/device-benchmarks, README). bfloat16 ones do not on an M1: bf16OnM1.
+// Half precision's operations are taken at the FP32 rate: float16 products reach it (13.29 and 13.27 TFLOPS on an M4
+// Max: chsasank/device-benchmarks, README). bfloat16 ones do not on an M1: bf16OnM1.
 func (t Table) Roofline(ops []evidence.RehearsedOp, steps int, chip Rates) Sum {
 	var sum Sum
 	per := 1 / float64(steps)

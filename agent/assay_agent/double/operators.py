@@ -46,13 +46,13 @@ _INDEXES = frozenset("aten::" + n for n in ("index.Tensor", "index_put", "index_
 
 
 class Counts:
-    """What was seen of an operator: calls, nanoseconds on this CPU, floating-point operations (None: not counted) and those
-    of them in bfloat16, bytes of the tensors that its calls read and wrote, and its state. Of its calls those that were
-    refused, and what they would have had to compute; and those whose numbers come out wrong on MPS for sure, with their
-    time and operations."""
+    """What was seen of an operator: calls, nanoseconds on this CPU, floating-point operations (None: not counted) and
+    those of them in bfloat16, bytes of the tensors that its calls read and wrote, and its state. Of its calls those that
+    were refused, and what they would have had to compute; and those whose numbers come out wrong on MPS for sure, with
+    their time and operations."""
 
-    __slots__ = ("calls", "ns", "flops", "bf16_flops", "nbytes", "state", "refused", "refused_flops", "wrong", "wrong_ns",
-                 "wrong_flops")
+    __slots__ = ("calls", "ns", "flops", "bf16_flops", "nbytes", "state", "refused", "refused_flops", "wrong",
+                 "wrong_ns", "wrong_flops")
 
     def __init__(self, state):
         self.flops = None
