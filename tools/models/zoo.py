@@ -287,7 +287,7 @@ def _resnet(stages):
 
 
 def boxed(batch):
-    labels = [{"class_labels": torch.tensor([1, 2]), "boxes": torch.tensor([[.4, .4, .3, .3], [.5, .6, .4, .2]])} for _ in range(batch)]
+    labels = [{"class_labels": torch.tensor([0, 1]), "boxes": torch.tensor([[.4, .4, .3, .3], [.5, .6, .4, .2]])} for _ in range(batch)]
     return (), dict(pixel_values=images(batch, 224), labels=labels)
 
 
@@ -308,7 +308,7 @@ def masked(batch):
     masks[0, :100] = 1
     masks[1, 100:] = 1
     return (), dict(pixel_values=images(batch, 224), mask_labels=[masks.clone() for _ in range(batch)],
-                    class_labels=[torch.tensor([1, 2]) for _ in range(batch)])
+                    class_labels=[torch.tensor([0, 1]) for _ in range(batch)])
 
 
 face("mask2former-swin-tiny", "instance segmentation", "Mask2Former", ("Mask2FormerConfig", "Mask2FormerForUniversalSegmentation"), {}, masked,
