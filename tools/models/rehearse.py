@@ -46,6 +46,7 @@ def forked(work, limit):
         try:
             if not _nested:
                 os.setpgid(0, 0)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _nested = True
             said = json.dumps(work())
             with os.fdopen(write, "w") as out:
@@ -57,6 +58,8 @@ def forked(work, limit):
             sys.stderr.flush()
             os._exit(code)
     os.close(write)
+    if not _nested:  # whoever ends this process ends the model's with it
+        signal.signal(signal.SIGTERM, lambda *_: (os.killpg(pid, signal.SIGKILL), os._exit(143)))
     data, until = b"", time.monotonic() + limit
     while True:
         ready, _, _ = select.select([read], [], [], max(0, until - time.monotonic()))
@@ -69,6 +72,8 @@ def forked(work, limit):
     if late:
         (os.kill if _nested else os.killpg)(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
+    if not _nested:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         return json.loads(data.decode())
     except ValueError:
