@@ -248,6 +248,38 @@ for _name, _family, _config, _class, _settings, _vocabulary in _DECODERS:
     face(_name, "text generation", _family, (_config, _class), _settings, tokens(_length, _vocabulary), "%d tokens" % _length)
 
 
+# Mixtures of experts and models of pictures and words are larger than any Mac trains in float32: small ones of their kind.
+_SMALL = dict(vocab_size=32000, hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2)
+for _name, _family, _config, _class, _settings in (
+        ("Mixtral-kind", "Mixtral", "MixtralConfig", "MixtralForCausalLM", dict(_SMALL, num_local_experts=4)),
+        ("Qwen3-30B-A3B-kind", "Qwen MoE", "Qwen3MoeConfig", "Qwen3MoeForCausalLM",
+         dict(_SMALL, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=256, head_dim=64)),
+        ("gpt-oss-kind", "gpt-oss", "GptOssConfig", "GptOssForCausalLM", dict(_SMALL, num_local_experts=4, num_experts_per_tok=2, head_dim=64)),
+        ("DeepSeek-V3-kind", "DeepSeek", "DeepseekV3Config", "DeepseekV3ForCausalLM",
+         dict(_SMALL, num_key_value_heads=8, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=256, first_k_dense_replace=1,
+              q_lora_rank=128, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32))):
+    face(_name, "text generation", _family, (_config, _class), _settings, tokens(128, 32000), "128 tokens, 2 layers of 512", VALUES)
+
+
+def _seen(batch):
+    """32 words around a picture of 112 by 112: 8 by 8 patches of 14, merged two by two into 16 tokens."""
+    ids = torch.randint(10, 1000, (batch, 48))
+    ids[:, 8], ids[:, 9:25], ids[:, 25] = 3, 5, 4
+    return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids.clone(), pixel_values=torch.rand(batch * 64, 1176),
+                    image_grid_thw=torch.tensor([[1, 8, 8]] * batch), mm_token_type_ids=(ids == 5).long())
+
+
+for _name, _config, _class, _eyes in (
+        ("Qwen2.5-VL-kind", "Qwen2_5_VLConfig", "Qwen2_5_VLForConditionalGeneration",
+         dict(depth=2, hidden_size=256, intermediate_size=512, num_heads=4, out_hidden_size=512, fullatt_block_indexes=[1])),
+        ("Qwen3-VL-kind", "Qwen3VLConfig", "Qwen3VLForConditionalGeneration",
+         dict(depth=2, hidden_size=256, intermediate_size=512, num_heads=4, out_hidden_size=512, patch_size=14, deepstack_visual_indexes=[0]))):
+    face(_name, "multimodal", "Qwen-VL", (_config, _class),
+         dict(text_config=dict(_SMALL, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[8, 12, 12]), head_dim=64), vision_config=_eyes,
+              image_token_id=5, vision_start_token_id=3, vision_end_token_id=4, video_token_id=6),
+         _seen, "3,112,112 and 32 tokens, 2 layers of 512", VALUES)
+
+
 def translated(batch):
     ids = torch.randint(5, 30000, (batch, 128))
     return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=torch.randint(5, 30000, (batch, 64)))
@@ -270,6 +302,9 @@ def pictures(size, labels=2):
 
 face("vit-base-patch16-224", "classification", "ViT", ("ViTConfig", "ViTForImageClassification"), {}, pictures(224), "3,224,224")
 face("dinov2-base", "classification", "DINOv2", ("Dinov2Config", "Dinov2ForImageClassification"), dict(image_size=518, patch_size=14),
+     pictures(224), "3,224,224 (positions interpolated)")
+face("dinov2-giant/4-layers", "classification", "DINOv2", ("Dinov2Config", "Dinov2ForImageClassification"),
+     dict(image_size=518, patch_size=14, hidden_size=1536, num_hidden_layers=4, num_attention_heads=24, use_swiglu_ffn=True),
      pictures(224), "3,224,224 (positions interpolated)")
 face("swin-tiny-patch4-window7-224", "classification", "Swin", ("SwinConfig", "SwinForImageClassification"), {}, pictures(224), "3,224,224")
 
