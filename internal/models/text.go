@@ -215,7 +215,7 @@ func (a *Advice) Text(w io.Writer, width int) error {
 		}
 	}
 	if len(ofAll) > 0 {
-		said := "each of these meets perhaps, for one call does not tell: " + strings.Join(ofAll, ", ") +
+		said := "known wrong results that each of these meets perhaps, for one call does not tell: " + strings.Join(ofAll, ", ") +
 			"; assay ops NAME tells what it is"
 		b.WriteString("\n" + text.Wrapped(said, "", "  ", width))
 	}

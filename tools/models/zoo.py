@@ -7,8 +7,8 @@ image is 320 or less.
 How the set was chosen: the families that are asked for by name (Faster and Mask R-CNN, SSD, RetinaNet, FCOS, YOLO, DETR, EfficientDet,
 U-Net, PSPNet, DeepLabV3 and V3+, SegFormer, Mask2Former, ViT, BERT, VGG16 with ASPP), torchvision's and timm's usual backbones,
 and architectures of transformers behind ids that are much used on the Hugging Face hub: small text encoders first, then vision, then
-audio, as "Model statistics of the 50 most downloaded entities on Hugging Face" (L. Bourdois, October 2025) weighs them. Which
-ids the hub's first hundred are was not looked up: the list of architectures below is ours.
+audio, as "Model statistics of the 50 most downloaded entities on Hugging Face" (L. Bourdois, October 2025) weighs them, and those that a
+hundred much used ids are of (internal/models/ids.tsv).
 """
 
 import collections
@@ -671,14 +671,13 @@ def _mmdet(config):
 
 def mmdets(name, family, config):
     def loss(net, x, boxes, labels, masks):
-        import numpy
         from mmdet.structures import DetDataSample
         from mmdet.structures.mask import BitmapMasks
         from mmengine.structures import InstanceData
         size, samples = tuple(x.shape[2:]), []
         for b, found, mask in zip(boxes, labels, masks):
             sample, truth = DetDataSample(metainfo=dict(img_shape=size, pad_shape=size, batch_input_shape=size)), InstanceData()
-            truth.bboxes, truth.labels, truth.masks = b, found, BitmapMasks(numpy.array(mask, numpy.uint8), *size)
+            truth.bboxes, truth.labels, truth.masks = b, found, BitmapMasks(mask, *size)
             sample.gt_instances = truth
             samples.append(sample)
         losses = net.loss(x, samples)
@@ -686,7 +685,10 @@ def mmdets(name, family, config):
 
     def inputs(batch):
         boxes = [torch.tensor([[20., 30., 120., 150.], [60., 40., 200., 180.]]) for _ in range(batch)]
-        mask = [[[int(x0 <= x < x1 and y0 <= y < y1) for x in range(224)] for y in range(224)] for x0, y0, x1, y1 in boxes[0].int().tolist()]
+        import numpy  # mmdet has masks on the CPU
+        mask = numpy.zeros((2, 224, 224), numpy.uint8)
+        for one, (x0, y0, x1, y1) in zip(mask, boxes[0].int().tolist()):
+            one[y0:y1, x0:x1] = 1
         return (images(batch, 224), boxes, [torch.tensor([1, 1]) for _ in range(batch)], [mask] * batch), {}
     add("mmdet/" + name, "instance segmentation", family, "mmdet", lambda: Trained(_mmdet(config), loss), inputs, "3,224,224, 2 masks", carry=VALUES)
 
