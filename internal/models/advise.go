@@ -124,6 +124,9 @@ func (a Answer) unfit(limit Limit) string {
 		}
 		return why
 	}
+	if part := a.Model.Part(); part != "" {
+		return fmt.Sprintf("%s, and what the whole takes is not known: %s of it were rehearsed", a.State, part)
+	}
 	if batch, _ := a.fits(limit); batch > 0 {
 		return ""
 	}

@@ -168,6 +168,13 @@ func TestAdvise(t *testing.T) {
 		!strings.HasPrefix(advice.LeftOut[0].Why, "wrong numbers: aten::mm") {
 		t.Errorf("what comes out wrong is left out: %+v", advice)
 	}
+	part := *table.Find("good")[0]
+	part.Name = "net/good/2-layers"
+	table.Models = []Model{part}
+	if advice := table.Advise("detection", "2.6.0", larger); len(advice.List) != 0 ||
+		!strings.Contains(advice.LeftOut[0].Why, "the whole takes is not known: 2 layers of it") {
+		t.Errorf("a part of a model fits, and nothing is known of the whole: %+v", advice)
+	}
 	if _, known := table.Limit(7, 15); known {
 		t.Error("a limit that the table has not")
 	}

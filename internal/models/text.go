@@ -157,6 +157,9 @@ func (t *Table) Full(w io.Writer, asked *Asked, a Answer, width int) error {
 	}
 	row("is", fmt.Sprintf("%s of %s, for %s; %s parameters; %s a row", m.Family, m.Package, m.Task,
 		millions(m.Parameters), m.Input))
+	if part := m.Part(); part != "" {
+		row("part", part+" of it were rehearsed: the operators are those of the whole, parameters and memory are not")
+	}
 	row("why", a.Why)
 	if a.Later != "" {
 		row("runs", "from torch "+a.Later)

@@ -251,11 +251,11 @@ for _name, _family, _config, _class, _settings, _vocabulary in _DECODERS:
 # Mixtures of experts and models of pictures and words are larger than any Mac trains in float32: small ones of their kind.
 _SMALL = dict(vocab_size=32000, hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2)
 for _name, _family, _config, _class, _settings in (
-        ("Mixtral-kind", "Mixtral", "MixtralConfig", "MixtralForCausalLM", dict(_SMALL, num_local_experts=4)),
-        ("Qwen3-30B-A3B-kind", "Qwen MoE", "Qwen3MoeConfig", "Qwen3MoeForCausalLM",
+        ("Mixtral/2-layers", "Mixtral", "MixtralConfig", "MixtralForCausalLM", dict(_SMALL, num_local_experts=4)),
+        ("Qwen3-30B-A3B/2-layers", "Qwen MoE", "Qwen3MoeConfig", "Qwen3MoeForCausalLM",
          dict(_SMALL, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=256, head_dim=64)),
-        ("gpt-oss-kind", "gpt-oss", "GptOssConfig", "GptOssForCausalLM", dict(_SMALL, num_local_experts=4, num_experts_per_tok=2, head_dim=64)),
-        ("DeepSeek-V3-kind", "DeepSeek", "DeepseekV3Config", "DeepseekV3ForCausalLM",
+        ("gpt-oss/2-layers", "gpt-oss", "GptOssConfig", "GptOssForCausalLM", dict(_SMALL, num_local_experts=4, num_experts_per_tok=2, head_dim=64)),
+        ("DeepSeek-V3/2-layers", "DeepSeek", "DeepseekV3Config", "DeepseekV3ForCausalLM",
          dict(_SMALL, num_key_value_heads=8, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=256, first_k_dense_replace=1,
               q_lora_rank=128, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32))):
     face(_name, "text generation", _family, (_config, _class), _settings, tokens(128, 32000), "128 tokens, 2 layers of 512", VALUES)
@@ -270,9 +270,9 @@ def _seen(batch):
 
 
 for _name, _config, _class, _eyes in (
-        ("Qwen2.5-VL-kind", "Qwen2_5_VLConfig", "Qwen2_5_VLForConditionalGeneration",
+        ("Qwen2.5-VL/2-layers", "Qwen2_5_VLConfig", "Qwen2_5_VLForConditionalGeneration",
          dict(depth=2, hidden_size=256, intermediate_size=512, num_heads=4, out_hidden_size=512, fullatt_block_indexes=[1])),
-        ("Qwen3-VL-kind", "Qwen3VLConfig", "Qwen3VLForConditionalGeneration",
+        ("Qwen3-VL/2-layers", "Qwen3VLConfig", "Qwen3VLForConditionalGeneration",
          dict(depth=2, hidden_size=256, intermediate_size=512, num_heads=4, out_hidden_size=512, patch_size=14, deepstack_visual_indexes=[0]))):
     face(_name, "multimodal", "Qwen-VL", (_config, _class),
          dict(text_config=dict(_SMALL, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[8, 12, 12]), head_dim=64), vision_config=_eyes,
