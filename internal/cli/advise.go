@@ -26,7 +26,7 @@ func newAdviseCommand(env *Env) *cobra.Command {
 		Long: `Makes a short list for a task from the table of assay models: what runs forward and backward in that release of PyTorch, since when, which
 wrong results it meets, what falls back to the CPU, and whether training fits the working set that Metal recommends on that Mac, at batch 8, else
 at batch 1. What is left out is named, and why. What TASK
-can be, the error about an unknown one says: classification, detection, instance segmentation, nlp and others.
+can be, the error about an unknown one says: classification, detection, instance segmentation, text, speech and others.
 
 It goes by the table alone, at the sizes that stands there: how accurate or how fast a model is it does not know, and says so.`,
 		Example: `  assay advise detection --chip m2-16gb

@@ -25,13 +25,15 @@ func newModelsCommand(env *Env) *cobra.Command {
 		Long: `Lists architectures of torchvision, timm, transformers, diffusers, and packages for segmentation, detection and audio, a line each:
 whether one runs in a release of PyTorch, forward and backward, is slow, falls back to the CPU, meets a known wrong result, or stops; why; in which later
 release it runs; its parameters, and the peak of memory in training at batch 1 and 8. PATTERN is a name, a part of a name, family or package, or a
-pattern with * in it; where one model is left it is told in full, release by release.
+pattern with * in it; where one model is left it is told in full, release by release. An id of the Hugging Face hub, one of the hundred most
+used or one with the name of a model here, is answered with the model that stands for it by its architecture.
 
 The table was made on the double and is built in: nothing runs, and no Mac was used. It speaks of the sizes and the versions of packages that it
 names. What it has not is tried by assay try; docs/models.md says how it was made.`,
 		Example: `  assay models
   assay models --task detection --torch 2.8
   assay models detr-resnet-50
+  assay models sentence-transformers/all-MiniLM-L6-v2
   assay models 'timm/*' --json`,
 		Args: cobra.MaximumNArgs(1),
 	}
@@ -56,8 +58,18 @@ func runModels(env *Env, opts modelsOptions, args []string) error {
 		}
 	}
 	pattern := strings.Join(args, "")
+	found := t.Find(pattern)
+	var asked *models.Asked
+	if len(found) == 0 {
+		if one, known := t.Stands(pattern); known && one.Model == "" {
+			return fault.Hint(fmt.Errorf("models: the table has no model for %s: it is %s", one.ID, one.About),
+				"`assay try MODULE:MODEL` tries one that it has not")
+		} else if known {
+			asked, found = &one, t.Find(one.Model)
+		}
+	}
 	var answers []models.Answer
-	for _, m := range t.Find(pattern) {
+	for _, m := range found {
 		if task == "" || m.Task == task {
 			answers = append(answers, t.At(m, release))
 		}
@@ -68,9 +80,9 @@ func runModels(env *Env, opts modelsOptions, args []string) error {
 	}
 	switch {
 	case opts.JSON:
-		return t.JSON(env.Stdout, release, aim.Why, answers)
+		return t.JSON(env.Stdout, release, aim.Why, asked, answers)
 	case len(answers) == 1:
-		err = t.Full(env.Stdout, answers[0], width(env, env.Stdout))
+		err = t.Full(env.Stdout, asked, answers[0], width(env, env.Stdout))
 	default:
 		err = t.List(env.Stdout, release, answers, width(env, env.Stdout))
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"assay/internal/atlas"
 	"assay/internal/unit"
@@ -32,6 +31,7 @@ type Advised struct {
 	Batch      int      `json:"batch"` // the largest of the table's that fits
 	Peak       int64    `json:"peak"`  // bytes at that batch
 	Reasons    []string `json:"reasons"`
+	Perhaps    []string `json:"perhaps"` // facts of wrong results of which one call does not tell
 }
 
 // Left is a model that is left out, and why.
@@ -85,7 +85,8 @@ func (t *Table) Advise(task, release string, limit Limit) *Advice {
 		seen[a.Model.Family] = true
 		batch, peak := a.fits(limit)
 		advice.List = append(advice.List, Advised{a.Model.Name, a.Model.Family, a.Model.Package, a.Model.Parameters,
-			a.Model.Input, a.State, batch, peak, a.reasons(limit, batch, peak)})
+			a.Model.Input, a.State, batch, peak, a.reasons(limit, batch, peak),
+			append([]string{}, a.Perhaps...)})
 	}
 	return advice
 }
@@ -123,6 +124,9 @@ func (a Answer) unfit(limit Limit) string {
 		}
 		return why
 	}
+	if part := a.Model.Part(); part != "" {
+		return fmt.Sprintf("%s, and what the whole takes is not known: %s of it were rehearsed", a.State, part)
+	}
 	if batch, _ := a.fits(limit); batch > 0 {
 		return ""
 	}
@@ -147,10 +151,22 @@ func (a Answer) reasons(limit Limit, batch int, peak int64) []string {
 			list = append(list, fmt.Sprintf("batch %d would take %s", largest, unit.Bytes(float64(p))))
 		}
 	}
-	if n := len(a.Perhaps); n > 0 {
-		list = append(list, fmt.Sprintf("no wrong result is met for sure; perhaps (%d): %s", n, strings.Join(a.Perhaps, ", ")))
-	} else {
+	if len(a.Perhaps) == 0 {
 		list = append(list, "no wrong result is known that it meets")
 	}
 	return list
+}
+
+// ofAll are the facts that each of the list meets perhaps.
+func (a *Advice) ofAll() []string {
+	if len(a.List) < 2 {
+		return nil
+	}
+	var all []string
+	for _, fact := range a.List[0].Perhaps {
+		if !slices.ContainsFunc(a.List, func(m Advised) bool { return !slices.Contains(m.Perhaps, fact) }) {
+			all = append(all, fact)
+		}
+	}
+	return all
 }

@@ -144,8 +144,9 @@ func (t *Table) Tasks() []string {
 
 // otherWords are words that people have for tasks, beside the table's own.
 var otherWords = map[string]string{"object detection": "detection", "semantic segmentation": "segmentation",
-	"text": "nlp", "language": "nlp", "speech": "audio", "image classification": "classification",
-	"diffusion": "generation"}
+	"nlp": "text", "language": "text", "text classification": "text", "embedding": "text", "embeddings": "text",
+	"language model": "text generation", "llm": "text generation", "asr": "speech", "speech recognition": "speech",
+	"image classification": "classification", "image generation": "generation", "diffusion": "generation"}
 
 // Task is the table's word for a task; false where it has no models for it.
 func (t *Table) Task(word string) (string, bool) {

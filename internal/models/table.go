@@ -61,6 +61,15 @@ type Model struct {
 	CPU                         string // where it fails on the newest release: ok, or the CPU's error
 }
 
+// Part is how much of a model stands in the table where that is not all of it, as in NAME/2-layers; "" where it is.
+// It calls the operators of the whole; parameters and peaks are the part's.
+func (m *Model) Part() string {
+	if i := strings.LastIndex(m.Name, "/"); i >= 0 && strings.HasSuffix(m.Name, "-layers") {
+		return strings.TrimSuffix(m.Name[i+1:], "-layers") + " layers"
+	}
+	return ""
+}
+
 // Peak is the most memory that training takes: two steps of AdamW in float32 on the newest release, as Metal's driver
 // counts.
 type Peak struct {

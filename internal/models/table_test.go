@@ -71,6 +71,38 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
+// TestIDs: each of the hundred ids has a model of the table or a reason why not, and stands there once.
+func TestIDs(t *testing.T) {
+	table, seen := Open(), map[string]bool{}
+	for _, a := range ids() {
+		if seen[a.ID] {
+			t.Errorf("%s stands there twice", a.ID)
+		}
+		seen[a.ID] = true
+		if a.About == "" || a.Model != "" && !slices.ContainsFunc(table.Models, func(m Model) bool { return m.Name == a.Model }) {
+			t.Errorf("%+v: the table has no such model", a)
+		}
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d ids", len(seen))
+	}
+	for id, want := range map[string]string{"sentence-transformers/all-MiniLM-L6-v2": "all-MiniLM-L6-v2",
+		"baai/bge-M3": "xlm-roberta-base", "bge-m3": "xlm-roberta-base", "facebook/detr-resnet-50": "detr-resnet-50",
+		"timm/resnet50.a1_in1k": "timm/resnet50"} {
+		if got, known := table.Stands(id); !known || got.Model != want {
+			t.Errorf("%s: %+v", id, got)
+		}
+	}
+	for _, id := range []string{"nobody/nothing", "gpt", "openai-community/", ""} {
+		if got, known := table.Stands(id); known {
+			t.Errorf("%s: %+v", id, got)
+		}
+	}
+	if got, known := table.Stands("amazon/chronos-2"); !known || got.Model != "" || got.About == "" {
+		t.Errorf("a known id without a model: %+v", got)
+	}
+}
+
 // sample is a table of one model for each state, in two or three releases.
 const sample = "made\ttorch\t2.15.0\nmade\tMac\tm1-16gb\nreleases\t2.4.1 2.5.1 2.6.0\n" +
 	"limit\t8\t15\t5000000000\tobserved\nlimit\t16\t15\t11000000000\tobserved\n" +
@@ -81,7 +113,7 @@ const sample = "made\ttorch\t2.15.0\nmade\tMac\tm1-16gb\nreleases\t2.4.1 2.5.1 2
 	"model\tlacks\tdetection\tLacks\tnet\t3,8,8\t1000000\tshapes\tok\npeak\t1\t-\tno reason\npeak\t8\t1000\t-\n" +
 	"span\t2.4.1\t2.5.1\tmissing operator\tforward\taten::isneginf\tok\taten::isneginf\tError: no\n" +
 	"span\t2.6.0\t2.6.0\tok\tdone\t-\t-\t-\t-\n" +
-	"model\twrong\tnlp\tWrong\tnet\t3,8,8\t1000000\tvalues\tok\npeak\t1\t1000\t-\npeak\t8\t1000\t-\n" +
+	"model\twrong\ttext\tWrong\tnet\t3,8,8\t1000000\tvalues\tok\npeak\t1\t1000\t-\npeak\t8\t1000\t-\n" +
 	"span\t2.4.1\t2.4.1\targument\tbackward\taten::mm\t-\t-\tRuntimeError: no\n" +
 	"span\t2.5.1\t2.6.0\twrong\tdone\taten::mm\t-\t-\t-\n" +
 	"met\tmatmul-large-output\tsure\t2.5.1\t2.6.0\taten::mm\n" +
@@ -132,9 +164,16 @@ func TestAdvise(t *testing.T) {
 	if advice := table.Advise("detection", "2.5.1", larger); len(advice.List) != 3 || advice.List[1].Batch != 1 {
 		t.Errorf("with more memory: %+v", advice.List)
 	}
-	if advice := table.Advise("nlp", "2.6.0", larger); len(advice.List) != 0 ||
+	if advice := table.Advise("text", "2.6.0", larger); len(advice.List) != 0 ||
 		!strings.HasPrefix(advice.LeftOut[0].Why, "wrong numbers: aten::mm") {
 		t.Errorf("what comes out wrong is left out: %+v", advice)
+	}
+	part := *table.Find("good")[0]
+	part.Name = "net/good/2-layers"
+	table.Models = []Model{part}
+	if advice := table.Advise("detection", "2.6.0", larger); len(advice.List) != 0 ||
+		!strings.Contains(advice.LeftOut[0].Why, "the whole takes is not known: 2 layers of it") {
+		t.Errorf("a part of a model fits, and nothing is known of the whole: %+v", advice)
 	}
 	if _, known := table.Limit(7, 15); known {
 		t.Error("a limit that the table has not")
@@ -144,7 +183,7 @@ func TestAdvise(t *testing.T) {
 func TestTask(t *testing.T) {
 	table, _ := Parse([]byte(sample))
 	for word, want := range map[string]string{"Detection": "detection", "object-detection": "detection",
-		"text": "nlp"} {
+		"NLP": "text", "text": "text"} {
 		if got, known := table.Task(word); got != want || !known {
 			t.Errorf("%s: %q %v", word, got, known)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"assay/internal/facts"
@@ -25,6 +26,7 @@ type Record struct {
 	Basis    string        `json:"basis"` // rehearsed
 	Made     []Made        `json:"made"`  // what the table was made with
 	Releases []string      `json:"releases"`
+	Asked    *Asked        `json:"asked,omitempty"` // an id of the hub that the model stands for
 	Models   []RecordModel `json:"models"`
 }
 
@@ -55,9 +57,9 @@ type RecordPeak struct {
 	Why   string `json:"why,omitempty"`
 }
 
-// JSON writes the record of answers.
-func (t *Table) JSON(w io.Writer, torch, why string, answers []Answer) error {
-	r := Record{Schema, torch, why, "rehearsed", t.Made, t.Releases, []RecordModel{}}
+// JSON writes the record of answers; asked is nil where a model was not asked for by an id of the hub.
+func (t *Table) JSON(w io.Writer, torch, why string, asked *Asked, answers []Answer) error {
+	r := Record{Schema, torch, why, "rehearsed", t.Made, t.Releases, asked, []RecordModel{}}
 	for _, a := range answers {
 		m := a.Model
 		one := RecordModel{m.Name, m.Task, m.Family, m.Package, m.Input, m.Carried, m.Parameters, a.State, a.Why,
@@ -131,11 +133,16 @@ func (m *Model) peak(batch int) string {
 	return "unknown"
 }
 
-// millions is a number of parameters as a list shows it.
-func millions(n int64) string { return fmt.Sprintf("%.1f M", float64(n)/1e6) }
+// millions is a number of parameters as a list shows it; of few it shows thousands.
+func millions(n int64) string {
+	if n < 1e5 {
+		return fmt.Sprintf("%.0f k", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f M", float64(n)/1e6)
+}
 
-// Full writes one answer at length.
-func (t *Table) Full(w io.Writer, a Answer, width int) error {
+// Full writes one answer at length; asked is nil where it was not asked for by an id of the hub.
+func (t *Table) Full(w io.Writer, asked *Asked, a Answer, width int) error {
 	var b strings.Builder
 	m := a.Model
 	b.WriteString(text.Wrapped(fmt.Sprintf("%s: %s on torch %s", m.Name, a.State, a.Release), "", "  ", width))
@@ -144,8 +151,15 @@ func (t *Table) Full(w io.Writer, a Answer, width int) error {
 			b.WriteString(text.Wrapped(said, fmt.Sprintf("  %-9s ", name), strings.Repeat(" ", 12), width))
 		}
 	}
+	if asked != nil {
+		row("asked", fmt.Sprintf("%s, which is not in the table itself: %s stands for it by its architecture (%s). "+
+			"Parameters, memory and sizes below are those of %s", asked.ID, m.Name, asked.About, m.Name))
+	}
 	row("is", fmt.Sprintf("%s of %s, for %s; %s parameters; %s a row", m.Family, m.Package, m.Task,
 		millions(m.Parameters), m.Input))
+	if part := m.Part(); part != "" {
+		row("part", part+" of it were rehearsed: the operators are those of the whole, parameters and memory are not")
+	}
 	row("why", a.Why)
 	if a.Later != "" {
 		row("runs", "from torch "+a.Later)
@@ -191,11 +205,22 @@ func (a *Advice) Text(w io.Writer, width int) error {
 	head := fmt.Sprintf("%s on a Mac with %d GiB under macOS %d, torch %s; Metal recommends a working set of %s there (%s)",
 		a.Task, a.Limit.GiB, a.Limit.MacOS, a.Torch, unit.Bytes(float64(a.Limit.Bytes)), a.Limit.Known)
 	b.WriteString(text.Wrapped(head, "", "  ", width))
+	ofAll := a.ofAll()
 	for i, m := range a.List {
 		fmt.Fprintf(&b, "\n%d  %s  %s of %s, %s parameters\n", i+1, m.Name, m.Family, m.Package, millions(m.Parameters))
 		for _, r := range m.Reasons {
 			b.WriteString(text.Wrapped(r, "   - ", "     ", width))
 		}
+		own := slices.DeleteFunc(slices.Clone(m.Perhaps), func(f string) bool { return slices.Contains(ofAll, f) })
+		if len(own) > 0 {
+			said := "no wrong result is met for sure; perhaps: " + strings.Join(own, ", ")
+			b.WriteString(text.Wrapped(said, "   - ", "     ", width))
+		}
+	}
+	if len(ofAll) > 0 {
+		said := "known wrong results that each of these meets perhaps, for one call does not tell: " + strings.Join(ofAll, ", ") +
+			"; assay ops NAME tells what it is"
+		b.WriteString("\n" + text.Wrapped(said, "", "  ", width))
 	}
 	if len(a.List) == 0 {
 		b.WriteString("\nnone of the table's does\n")

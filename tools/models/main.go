@@ -44,7 +44,7 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.python, "python", "python3", "`path` of a Python with the packages")
 	flag.StringVar(&opts.table, "table", "internal/models/models.tsv", "`path` of the table")
-	flag.Float64Var(&opts.limit, "limit", 900, "`seconds` that one attempt or model may take")
+	flag.Float64Var(&opts.limit, "limit", 3600, "`seconds` that one attempt or model may take")
 	flag.Parse()
 	opts.names = flag.Args()
 	if err := run(opts); err != nil {

@@ -46,6 +46,7 @@ def forked(work, limit):
         try:
             if not _nested:
                 os.setpgid(0, 0)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _nested = True
             said = json.dumps(work())
             with os.fdopen(write, "w") as out:
@@ -57,6 +58,8 @@ def forked(work, limit):
             sys.stderr.flush()
             os._exit(code)
     os.close(write)
+    if not _nested:  # whoever ends this process ends the model's with it
+        signal.signal(signal.SIGTERM, lambda *_: (os.killpg(pid, signal.SIGKILL), os._exit(143)))
     data, until = b"", time.monotonic() + limit
     while True:
         ready, _, _ = select.select([read], [], [], max(0, until - time.monotonic()))
@@ -69,6 +72,8 @@ def forked(work, limit):
     if late:
         (os.kill if _nested else os.killpg)(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
+    if not _nested:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         return json.loads(data.decode())
     except ValueError:
@@ -132,9 +137,88 @@ def remember(torch, shapes, inside):
     shapes.computed = computed
 
 
+def dispatch_of(torch, Dispatch, inside):
+    """(a Dispatch that computes once what takes long, the memory that it goes by). Releases differ in what they refuse and fall back
+    with, and hardly in the numbers: an operator whose arguments have the same sizes, types, layouts and values gives the same. Of
+    operators alone that write to no argument, draw nothing, and whose results are no views."""
+    class Memory:
+        filling = False
+        slow = {}  # (operator, what its arguments are) -> {fingerprints of their values: results}
+        plain = {}  # operator -> whether it can be remembered
+        weights = torch.ones(0)
+
+    def functional(op, func):
+        s = func._schema  # batch normalisation writes to its running statistics without its schema saying so
+        return not op.draws and "batch_norm" not in s.name and all(a.alias_info is None for a in s.arguments) and s.returns and all(
+            r.alias_info is None and str(r.type) == "Tensor" for r in s.returns)
+
+    def told(v, tensors):
+        if isinstance(v, torch.Tensor):
+            if v.layout is not torch.strided:
+                raise TypeError
+            tensors.append(v)
+            return (v.dtype, v.shape, v.stride())
+        if v.__class__ in (list, tuple):
+            return tuple(told(x, tensors) for x in v)
+        return (v.__class__, v)
+
+    def fingerprint(t):
+        """Of a tensor's values: all of them, or of many the sum under fixed weights. Equal ones are computed by the same code of the same
+        numbers, so that others hardly come to the same sum to the last bit."""
+        flat = t.detach().reshape(-1)
+        if flat.numel() < 1 << 12 or flat.dtype is not torch.float32:
+            return flat.contiguous().view(torch.uint8).numpy().tobytes()
+        if flat.numel() > Memory.weights.numel():
+            Memory.weights = torch.rand(flat.numel(), generator=torch.Generator().manual_seed(0))
+        return flat.dot(Memory.weights[:flat.numel()]).item()
+
+    class Remembered:
+        """An operator, as Dispatch calls it."""
+
+        def __init__(self, func):
+            self.func, self._schema = func, func._schema
+
+        def __call__(self, *args, **kwargs):
+            with inside():
+                return self.remembered(args, kwargs)
+
+        def remembered(self, args, kwargs):
+            tensors = []
+            try:
+                what = (self.func, told(args, tensors), tuple((k, told(v, tensors)) for k, v in kwargs.items()))
+                values = Memory.slow.get(what)
+            except TypeError:  # a generator, a sparse tensor
+                return self.func(*args, **kwargs)
+            if values is None and not Memory.filling:
+                return self.func(*args, **kwargs)
+            if values is not None:
+                found = values.get(tuple(map(fingerprint, tensors)))
+                if found is not None:
+                    several, outs = found
+                    outs = tuple(o if o is None else torch.empty_strided(o.shape, o.stride(), dtype=o.dtype).copy_(o) for o in outs)
+                    return outs if several else outs[0]
+            began = time.perf_counter()
+            out = self.func(*args, **kwargs)
+            if Memory.filling and (values is not None or time.perf_counter() - began > 0.001):
+                outs = out if isinstance(out, (tuple, list)) else (out,)
+                kept = [o if o is None else torch.empty_strided(o.shape, o.stride(), dtype=o.dtype).copy_(o) for o in outs]
+                Memory.slow.setdefault(what, {})[tuple(map(fingerprint, tensors))] = isinstance(out, (tuple, list)), kept
+            return out
+
+    class Remembering(Dispatch):
+        def run(self, op, func, args, kwargs, fell, leaving):
+            if self.shapes is None and (Memory.slow or Memory.filling):
+                if func not in Memory.plain:
+                    Memory.plain[func] = functional(op, func)
+                if Memory.plain[func]:
+                    func = Remembered(func)
+            return super().run(op, func, args, kwargs, fell, leaving)
+    return Remembering, Memory
+
+
 class Rehearsal:
-    def __init__(self, torch, zoo, attempt, Double, request):
-        self.torch, self.zoo, self.attempt, self.Double, self.request = torch, zoo, attempt, Double, request
+    def __init__(self, torch, zoo, attempt, Double, memory, request):
+        self.torch, self.zoo, self.attempt, self.Double, self.memory, self.request = torch, zoo, attempt, Double, memory, request
 
     def model(self, entry):
         """All that is told of a model."""
@@ -162,7 +246,8 @@ class Rehearsal:
         torch.manual_seed(0)
         with contextlib.nullcontext() if values else unfilled(torch):
             model = entry.build().train()
-            before = None if values else entry.build().train()  # to be used up here, so that each fork knows what operators give
+            torch.manual_seed(0)
+            before = entry.build().train()  # to be used up here, so that each fork knows what operators give
         told = {"parameters": sum(p.numel() for p in model.parameters()), "answers": {}, "peaks": {}, "whynot": {}, "asks": False, "cpu": None}
         doubles = self.request["values" if values else "doubles"]
 
@@ -175,10 +260,11 @@ class Rehearsal:
                 return tried.answer()
             with self.Double(settings).use():
                 return tried.answer()
-        if before is not None:
-            once(doubles[-1], before)
-            del before
-            gc.collect()
+        self.memory.filling = values
+        once(doubles[-1], before)
+        self.memory.filling = False
+        del before
+        gc.collect()
         for settings in reversed(doubles):
             a = forked(lambda s=settings: once(s), self.request["limit"])
             if isinstance(a, str):
@@ -245,6 +331,7 @@ def main():
     from assay_agent.double import allocator, install
     from assay_agent.double import shapes
     from assay_agent.double.current import inside
+    from assay_agent.double.dispatch import Dispatch
     from assay_agent.double.double import Double
     remember(torch, shapes, inside)
     doubles = request["doubles"]
@@ -265,7 +352,8 @@ def main():
             versions.pop(package, None)
             print("%s is left out: %s" % (package, error), file=sys.stderr)
     install.install(torch, request["values"][-1])
-    rehearsal = Rehearsal(torch, zoo, attempt, Double, request)
+    Double.dispatch_class, memory = dispatch_of(torch, Dispatch, inside)
+    rehearsal = Rehearsal(torch, zoo, attempt, Double, memory, request)
     done = set(request.get("done") or ())
     limits = []
     for gib in request["sizes"]:

@@ -7,8 +7,8 @@ image is 320 or less.
 How the set was chosen: the families that are asked for by name (Faster and Mask R-CNN, SSD, RetinaNet, FCOS, YOLO, DETR, EfficientDet,
 U-Net, PSPNet, DeepLabV3 and V3+, SegFormer, Mask2Former, ViT, BERT, VGG16 with ASPP), torchvision's and timm's usual backbones,
 and architectures of transformers behind ids that are much used on the Hugging Face hub: small text encoders first, then vision, then
-audio, as "Model statistics of the 50 most downloaded entities on Hugging Face" (L. Bourdois, October 2025) weighs them. Which
-ids the hub's first hundred are was not looked up: the list of architectures below is ours.
+audio, as "Model statistics of the 50 most downloaded entities on Hugging Face" (L. Bourdois, October 2025) weighs them, and those that a
+hundred much used ids are of (internal/models/ids.tsv).
 """
 
 import collections
@@ -211,9 +211,10 @@ _ENCODERS = (
     ("esm2_t12_35M", "ESM", "Esm", dict(vocab_size=33, hidden_size=480, num_hidden_layers=12, num_attention_heads=20, intermediate_size=1920,
                                         max_position_embeddings=1026, position_embedding_type="rotary", pad_token_id=1, mask_token_id=32,
                                         token_dropout=True), 30),
+    ("nomic-embed-text-v1.5", "NomicBERT", "NomicBert", {}, 30000),
 )
 for _name, _family, _class, _settings, _vocabulary in _ENCODERS:
-    face(_name, "nlp", _family, (_class + "Config", _class + "ForSequenceClassification"), _settings,
+    face(_name, "text", _family, (_class + "Config", _class + "ForSequenceClassification"), _settings,
          tokens(128, _vocabulary, "class"), "128 tokens")
 
 _QWEN = dict(vocab_size=151936, max_position_embeddings=32768, tie_word_embeddings=True)
@@ -239,10 +240,44 @@ _DECODERS = (
      dict(vocab_size=262144, hidden_size=640, intermediate_size=2048, num_hidden_layers=18, num_attention_heads=4, num_key_value_heads=1,
           head_dim=256), 260000),
     ("phi-1_5", "Phi", "PhiConfig", "PhiForCausalLM", {}, 50000),
+    ("Mistral-7B/2-layers", "Mistral", "MistralConfig", "MistralForCausalLM", dict(num_hidden_layers=2), 32000),
     ("mamba-130m", "Mamba", "MambaConfig", "MambaForCausalLM", {}, 50000),
 )
 for _name, _family, _config, _class, _settings, _vocabulary in _DECODERS:
-    face(_name, "nlp", _family, (_config, _class), _settings, tokens(512, _vocabulary), "512 tokens")
+    _length = 64 if _name == "mamba-130m" else 512  # without its kernels Mamba goes token by token
+    face(_name, "text generation", _family, (_config, _class), _settings, tokens(_length, _vocabulary), "%d tokens" % _length)
+
+
+# Mixtures of experts and models of pictures and words are larger than any Mac trains in float32: small ones of their kind.
+_SMALL = dict(vocab_size=32000, hidden_size=512, intermediate_size=1024, num_hidden_layers=2, num_attention_heads=8, num_key_value_heads=2)
+for _name, _family, _config, _class, _settings in (
+        ("Mixtral/2-layers", "Mixtral", "MixtralConfig", "MixtralForCausalLM", dict(_SMALL, num_local_experts=4)),
+        ("Qwen3-30B-A3B/2-layers", "Qwen MoE", "Qwen3MoeConfig", "Qwen3MoeForCausalLM",
+         dict(_SMALL, num_experts=8, num_experts_per_tok=2, moe_intermediate_size=256, head_dim=64)),
+        ("gpt-oss/2-layers", "gpt-oss", "GptOssConfig", "GptOssForCausalLM", dict(_SMALL, num_local_experts=4, num_experts_per_tok=2, head_dim=64)),
+        ("DeepSeek-V3/2-layers", "DeepSeek", "DeepseekV3Config", "DeepseekV3ForCausalLM",
+         dict(_SMALL, num_key_value_heads=8, n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1, moe_intermediate_size=256, first_k_dense_replace=1,
+              q_lora_rank=128, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32))):
+    face(_name, "text generation", _family, (_config, _class), _settings, tokens(128, 32000), "128 tokens, 2 layers of 512", VALUES)
+
+
+def _seen(batch):
+    """32 words around a picture of 112 by 112: 8 by 8 patches of 14, merged two by two into 16 tokens."""
+    ids = torch.randint(10, 1000, (batch, 48))
+    ids[:, 8], ids[:, 9:25], ids[:, 25] = 3, 5, 4
+    return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids.clone(), pixel_values=torch.rand(batch * 64, 1176),
+                    image_grid_thw=torch.tensor([[1, 8, 8]] * batch), mm_token_type_ids=(ids == 5).long())
+
+
+for _name, _config, _class, _eyes in (
+        ("Qwen2.5-VL/2-layers", "Qwen2_5_VLConfig", "Qwen2_5_VLForConditionalGeneration",
+         dict(depth=2, hidden_size=256, intermediate_size=512, num_heads=4, out_hidden_size=512, fullatt_block_indexes=[1])),
+        ("Qwen3-VL/2-layers", "Qwen3VLConfig", "Qwen3VLForConditionalGeneration",
+         dict(depth=2, hidden_size=256, intermediate_size=512, num_heads=4, out_hidden_size=512, patch_size=14, deepstack_visual_indexes=[0]))):
+    face(_name, "multimodal", "Qwen-VL", (_config, _class),
+         dict(text_config=dict(_SMALL, rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[8, 12, 12]), head_dim=64), vision_config=_eyes,
+              image_token_id=5, vision_start_token_id=3, vision_end_token_id=4, video_token_id=6),
+         _seen, "3,112,112 and 32 tokens, 2 layers of 512", VALUES)
 
 
 def translated(batch):
@@ -250,13 +285,13 @@ def translated(batch):
     return (), dict(input_ids=ids, attention_mask=torch.ones_like(ids), labels=torch.randint(5, 30000, (batch, 64)))
 
 
-face("t5-small", "nlp", "T5", ("T5Config", "T5ForConditionalGeneration"), dict(decoder_start_token_id=0), translated, "128 tokens to 64")
-face("flan-t5-base", "nlp", "T5", ("T5Config", "T5ForConditionalGeneration"),
+face("t5-small", "translation", "T5", ("T5Config", "T5ForConditionalGeneration"), dict(decoder_start_token_id=0), translated, "128 tokens to 64")
+face("flan-t5-base", "translation", "T5", ("T5Config", "T5ForConditionalGeneration"),
      dict(d_model=768, d_ff=2048, num_layers=12, num_heads=12, feed_forward_proj="gated-gelu", decoder_start_token_id=0), translated, "128 tokens to 64")
-face("bart-base", "nlp", "BART", ("BartConfig", "BartForConditionalGeneration"),
+face("bart-base", "translation", "BART", ("BartConfig", "BartForConditionalGeneration"),
      dict(d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12, decoder_attention_heads=12, encoder_ffn_dim=3072,
           decoder_ffn_dim=3072), translated, "128 tokens to 64")
-face("opus-mt-en-de", "nlp", "Marian", ("MarianConfig", "MarianMTModel"),
+face("opus-mt-en-de", "translation", "Marian", ("MarianConfig", "MarianMTModel"),
      dict(d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048,
           decoder_ffn_dim=2048), translated, "128 tokens to 64")
 
@@ -268,7 +303,15 @@ def pictures(size, labels=2):
 face("vit-base-patch16-224", "classification", "ViT", ("ViTConfig", "ViTForImageClassification"), {}, pictures(224), "3,224,224")
 face("dinov2-base", "classification", "DINOv2", ("Dinov2Config", "Dinov2ForImageClassification"), dict(image_size=518, patch_size=14),
      pictures(224), "3,224,224 (positions interpolated)")
+face("dinov2-giant/4-layers", "classification", "DINOv2", ("Dinov2Config", "Dinov2ForImageClassification"),
+     dict(image_size=518, patch_size=14, hidden_size=1536, num_hidden_layers=4, num_attention_heads=24, use_swiglu_ffn=True),
+     pictures(224), "3,224,224 (positions interpolated)")
 face("swin-tiny-patch4-window7-224", "classification", "Swin", ("SwinConfig", "SwinForImageClassification"), {}, pictures(224), "3,224,224")
+
+
+face("mobilevit-small", "classification", "MobileViT", ("MobileViTConfig", "MobileViTForImageClassification"), {}, pictures(256), "3,256,256")
+face("videomae-base", "video", "VideoMAE", ("VideoMAEConfig", "VideoMAEForVideoClassification"), {},
+     lambda batch: ((), dict(pixel_values=torch.rand(batch, 16, 3, 224, 224), labels=torch.randint(0, 2, (batch,)))), "16,3,224,224")
 
 
 def mapped(size, classes=150):
@@ -281,13 +324,13 @@ for _name, _settings in (("segformer-b0", {}), ("segformer-b2", dict(depths=[3, 
 face("dpt-hybrid-kind", "segmentation", "DPT", ("DPTConfig", "DPTForSemanticSegmentation"), dict(num_labels=150, image_size=384), mapped(384), "3,384,384")
 
 
-def _resnet(stages):
+def _resnet(stages, **settings):
     import transformers
-    return transformers.ResNetConfig(out_features=stages)
+    return transformers.ResNetConfig(out_features=stages, **settings)
 
 
 def boxed(batch):
-    labels = [{"class_labels": torch.tensor([1, 2]), "boxes": torch.tensor([[.4, .4, .3, .3], [.5, .6, .4, .2]])} for _ in range(batch)]
+    labels = [{"class_labels": torch.tensor([0, 1]), "boxes": torch.tensor([[.4, .4, .3, .3], [.5, .6, .4, .2]])} for _ in range(batch)]
     return (), dict(pixel_values=images(batch, 224), labels=labels)
 
 
@@ -299,6 +342,9 @@ face("conditional-detr-resnet-50", "detection", "DETR", ("ConditionalDetrConfig"
 face("deformable-detr", "detection", "DETR", ("DeformableDetrConfig", "DeformableDetrForObjectDetection"),
      lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage2", "stage3", "stage4"])), boxed, "3,224,224, 2 boxes", carry=VALUES)
 face("rtdetr_r50vd", "detection", "RT-DETR", ("RTDetrConfig", "RTDetrForObjectDetection"), {}, boxed, "3,224,224, 2 boxes", carry=VALUES)
+face("table-transformer-detection", "detection", "DETR", ("TableTransformerConfig", "TableTransformerForObjectDetection"),
+     lambda: dict(_NO_TIMM, backbone_config=_resnet(["stage4"], depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512], layer_type="basic")), boxed,
+     "3,224,224, 2 boxes", carry=VALUES)
 face("yolos-tiny", "detection", "YOLOS", ("YolosConfig", "YolosForObjectDetection"),
      dict(hidden_size=192, num_attention_heads=3, intermediate_size=768, image_size=[224, 224]), boxed, "3,224,224, 2 boxes", carry=VALUES)
 
@@ -308,7 +354,7 @@ def masked(batch):
     masks[0, :100] = 1
     masks[1, 100:] = 1
     return (), dict(pixel_values=images(batch, 224), mask_labels=[masks.clone() for _ in range(batch)],
-                    class_labels=[torch.tensor([1, 2]) for _ in range(batch)])
+                    class_labels=[torch.tensor([0, 1]) for _ in range(batch)])
 
 
 face("mask2former-swin-tiny", "instance segmentation", "Mask2Former", ("Mask2FormerConfig", "Mask2FormerForUniversalSegmentation"), {}, masked,
@@ -326,6 +372,11 @@ def pair(size, length, vocabulary):
 
 face("clip-vit-base-patch32", "multimodal", "CLIP", ("CLIPConfig", "CLIPModel"), dict(), pair(224, 77, 49000), "3,224,224 and 77 tokens")
 face("siglip-base-patch16-224", "multimodal", "SigLIP", ("SiglipConfig", "SiglipModel"), dict(), pair(224, 64, 31000), "3,224,224 and 64 tokens")
+
+
+face("blip-image-captioning-base", "multimodal", "BLIP", ("BlipConfig", "BlipForConditionalGeneration"), {},
+     lambda batch: ((), dict(pixel_values=images(batch, 384), input_ids=torch.randint(5, 30000, (batch, 32)),
+                             labels=torch.randint(5, 30000, (batch, 32)))), "3,384,384 and 32 tokens")
 
 
 def segmented(net, pixel_values, boxes):
@@ -355,7 +406,7 @@ add("depth-anything-small", "depth", "Depth Anything", "transformers", _depth, l
 
 # Audio -----------------------------------------------------------------------------------------------------------------
 
-face("whisper-base", "audio", "Whisper", ("WhisperConfig", "WhisperForConditionalGeneration"),
+face("whisper-base", "speech", "Whisper", ("WhisperConfig", "WhisperForConditionalGeneration"),
      dict(d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8, decoder_attention_heads=8, encoder_ffn_dim=2048,
           decoder_ffn_dim=2048, decoder_start_token_id=50257),
      lambda batch: ((), dict(input_features=torch.rand(batch, 80, 3000), labels=torch.randint(0, 50000, (batch, 64)))), "30 s, 64 tokens")
@@ -366,8 +417,17 @@ def waves(batch):
 
 
 for _name, _config, _class in (("wav2vec2-base", "Wav2Vec2Config", "Wav2Vec2ForCTC"), ("hubert-base", "HubertConfig", "HubertForCTC")):
-    face(_name, "audio", _class.replace("ForCTC", "").replace("Wav2Vec2", "wav2vec 2.0").replace("Hubert", "HuBERT"), (_config, _class),
+    face(_name, "speech", _class.replace("ForCTC", "").replace("Wav2Vec2", "wav2vec 2.0").replace("Hubert", "HuBERT"), (_config, _class),
          dict(ctc_loss_reduction="mean", mask_time_prob=0.0), waves, "2 s, 20 letters", VALUES)
+face("wav2vec2-large-xlsr-53", "speech", "wav2vec 2.0", ("Wav2Vec2Config", "Wav2Vec2ForCTC"),
+     dict(ctc_loss_reduction="mean", mask_time_prob=0.0, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096,
+          feat_extract_norm="layer", do_stable_layer_norm=True, conv_bias=True), waves, "2 s, 20 letters", VALUES)
+face("w2v-bert-2.0/4-layers", "speech", "wav2vec 2.0 BERT", ("Wav2Vec2BertConfig", "Wav2Vec2BertForCTC"),
+     dict(ctc_loss_reduction="mean", apply_spec_augment=False, num_hidden_layers=4, vocab_size=32),
+     lambda batch: ((), dict(input_features=torch.rand(batch, 100, 160), labels=torch.randint(1, 30, (batch, 20)))), "2 s, 20 letters", VALUES)
+face("clap-htsat-unfused", "audio", "CLAP", ("ClapConfig", "ClapModel"), {},
+     lambda batch: ((), dict(input_ids=torch.randint(5, 50000, (batch, 32)), input_features=torch.rand(batch, 1, 1001, 64), return_loss=True)),
+     "10 s and 32 tokens")
 face("ast-audioset", "audio", "AST", ("ASTConfig", "ASTForAudioClassification"), {},
      lambda batch: ((), dict(input_values=torch.rand(batch, 1024, 128), labels=torch.randint(0, 2, (batch,)))), "10 s")
 
@@ -378,7 +438,7 @@ def _conformer():
     return Trained(net, lambda net, x, lengths: net(x, lengths)[0].square().mean())
 
 
-add("torchaudio/Conformer", "audio", "Conformer", "torchaudio", _conformer,
+add("torchaudio/Conformer", "speech", "Conformer", "torchaudio", _conformer,
     lambda batch: ((torch.rand(batch, 400, 80), torch.full((batch,), 400)), {}), "400 frames of 80", carry=VALUES)
 
 
@@ -399,6 +459,24 @@ def _spectrum():
 
 add("torchaudio/MelSpectrogram+CNN", "audio", "CNN", "torchaudio", _spectrum,
     lambda batch: ((torch.rand(batch, 16000), torch.randint(0, 10, (batch,))), {}), "1 s at 16 kHz")
+
+
+# Recurrent ones ----------------------------------------------------------------------------------------------------------
+
+class Recurrent(nn.Module):
+    """A bidirectional LSTM or GRU of two layers over tokens, and a linear layer over the last step."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.words, self.net, self.out = nn.Embedding(30000, 256), kind(256, 256, 2, batch_first=True, bidirectional=True), nn.Linear(512, 2)
+
+    def forward(self, x):
+        return self.out(self.net(self.words(x))[0][:, -1])
+
+
+for _kind in (nn.LSTM, nn.GRU):
+    add("torch/" + _kind.__name__, "text", _kind.__name__, "torch", lambda kind=_kind: Trained(Recurrent(kind), labelled),
+        lambda batch: ((torch.randint(0, 30000, (batch, 128)), torch.randint(0, 2, (batch,))), {}), "128 tokens")
 
 
 # diffusers -------------------------------------------------------------------------------------------------------------
@@ -427,6 +505,19 @@ def _dit():
                    lambda net, x, t, y: net(x, t, y).sample.square().mean())
 
 
+def _sd3():
+    import diffusers
+    net = diffusers.SD3Transformer2DModel(sample_size=64, num_layers=2, caption_projection_dim=1152)
+    return Trained(net, lambda net, x, text, pooled, t: net(x, text, pooled, t).sample.square().mean())
+
+
+def _flux():
+    import diffusers
+    net = diffusers.FluxTransformer2DModel(num_layers=1, num_single_layers=1)
+    return Trained(net, lambda net, x, text, pooled, t, places, words: net(
+        x, text, pooled, t, img_ids=places, txt_ids=words).sample.square().mean())
+
+
 def _times(batch):
     return torch.randint(0, 1000, (batch,))
 
@@ -435,6 +526,11 @@ add("diffusers/UNet2DModel", "generation", "U-Net", "diffusers", _unet2d, lambda
 add("diffusers/UNet2DConditionModel", "generation", "Stable Diffusion 1", "diffusers", _unet_conditional,
     lambda batch: ((images(batch, 64, 4), _times(batch), torch.rand(batch, 77, 768)), {}), "4,64,64 (a picture of 512)")
 add("diffusers/AutoencoderKL", "generation", "VAE", "diffusers", _vae, lambda batch: ((images(batch, 256),), {}), "3,256,256")
+add("diffusers/SD3Transformer2DModel/2-layers", "generation", "Stable Diffusion 3", "diffusers", _sd3,
+    lambda batch: ((images(batch, 64, 16), torch.rand(batch, 77, 4096), torch.rand(batch, 2048), _times(batch)), {}), "16,64,64 (a picture of 512)")
+add("diffusers/FluxTransformer2DModel/2-layers", "generation", "FLUX.1", "diffusers", _flux,
+    lambda batch: ((torch.rand(batch, 1024, 64), torch.rand(batch, 128, 4096), torch.rand(batch, 768), torch.rand(batch), torch.rand(1024, 3),
+                    torch.rand(128, 3)), {}), "1024 patches (a picture of 512) and 128 tokens")
 add("diffusers/DiT-XL", "generation", "DiT", "diffusers", _dit,
     lambda batch: ((images(batch, 32, 4), _times(batch), torch.randint(0, 1000, (batch,))), {}), "4,32,32 (a picture of 256)")
 
@@ -455,15 +551,17 @@ for _name, _family in (("Unet", "U-Net"), ("UnetPlusPlus", "U-Net"), ("PSPNet", 
 
 
 class Saliency(nn.Module):
-    """Of MSI-Net's kind (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction"): VGG16 whose last pools keep the size,
-    features of three depths, an ASPP of rates 4, 8, 12 with a pooled branch, and a decoder that doubles the size three times."""
+    """MSI-Net's layers (Kroner et al. 2020, "Contextual encoder-decoder network for visual saliency prediction"; 24,934,209 parameters): VGG16 whose
+    last two pools keep the size and whose last three convolutions are dilated, features of three depths, an ASPP of rates 4, 8, 12 with a
+    pooled branch, and a decoder that doubles the size three times."""
 
     def __init__(self):
         super().__init__()
         import torchvision
         layers = list(torchvision.models.vgg16(weights=None).features)
-        layers[23], layers[30] = nn.MaxPool2d(2, 1), nn.MaxPool2d(2, 1)
-        self.low, self.middle, self.high = nn.Sequential(*layers[:17]), nn.Sequential(*layers[17:24]), nn.Sequential(*layers[24:])
+        for i in (24, 26, 28):
+            layers[i] = nn.Conv2d(512, 512, 3, padding=2, dilation=2)
+        self.low, self.middle, self.high = nn.Sequential(*layers[:17]), nn.Sequential(*layers[17:23]), nn.Sequential(*layers[24:30])
         self.branches = nn.ModuleList([nn.Conv2d(1280, 256, 1)] + [nn.Conv2d(1280, 256, 3, padding=r, dilation=r) for r in (4, 8, 12)])
         self.pooled, self.joined = nn.Conv2d(1280, 256, 1), nn.Conv2d(5 * 256, 256, 1)
         self.decoder = nn.ModuleList([nn.Conv2d(256, 128, 3, padding=1), nn.Conv2d(128, 64, 3, padding=1), nn.Conv2d(64, 32, 3, padding=1)])
@@ -471,8 +569,8 @@ class Saliency(nn.Module):
 
     def forward(self, x):
         low = self.low(x)
-        middle = F.pad(self.middle(low), (0, 1, 0, 1))
-        high = F.pad(self.high(middle), (0, 1, 0, 1))
+        middle = _pooled_alike(self.middle(low))
+        high = _pooled_alike(self.high(middle))
         x = torch.cat([low, middle, high], 1)
         pooled = F.relu(self.pooled(x.mean((2, 3), keepdim=True)))
         parts = [F.relu(b(x)) for b in self.branches] + [F.interpolate(pooled, size=x.shape[2:], mode="bilinear")]
@@ -480,6 +578,11 @@ class Saliency(nn.Module):
         for layer in self.decoder:
             x = F.relu(layer(F.interpolate(x, scale_factor=2, mode="bilinear")))
         return self.out(x)
+
+
+def _pooled_alike(x):
+    """The largest of 2 by 2, step 1, the size kept: TensorFlow pads on the right and below."""
+    return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=float("-inf")), 2, 1)
 
 
 def divergence(net, x, y):
@@ -540,3 +643,56 @@ def _effdet():
 add("effdet/tf_efficientdet_d0", "detection", "EfficientDet", "effdet", _effdet,
     lambda batch: ((images(batch, 256), {"bbox": [torch.tensor([[20., 30., 120., 150.]]) for _ in range(batch)],
                                                 "cls": [torch.tensor([1.]) for _ in range(batch)]}), {}), "3,256,256, a box", carry=VALUES)
+
+
+def _mmdet(config):
+    """A detector of mmdet. Its operators in C++ are not in mmcv-lite: training these three calls none of them."""
+    import sys
+    import types
+
+    class Absent(types.ModuleType):
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+
+            def absent(*args, **kwargs):
+                raise NotImplementedError("mmcv-lite has no %s" % name)
+            return absent
+    sys.modules.setdefault("mmcv._ext", Absent("mmcv._ext"))
+    import os
+    import mmdet.models
+    from mmengine.config import Config
+    from mmengine.registry import init_default_scope
+    init_default_scope("mmdet")
+    model = Config.fromfile(os.path.join(os.path.dirname(mmdet.__file__), ".mim", "configs", config)).model
+    model.backbone.init_cfg = None
+    return mmdet.registry.MODELS.build(model)
+
+
+def mmdets(name, family, config):
+    def loss(net, x, boxes, labels, masks):
+        from mmdet.structures import DetDataSample
+        from mmdet.structures.mask import BitmapMasks
+        from mmengine.structures import InstanceData
+        size, samples = tuple(x.shape[2:]), []
+        for b, found, mask in zip(boxes, labels, masks):
+            sample, truth = DetDataSample(metainfo=dict(img_shape=size, pad_shape=size, batch_input_shape=size)), InstanceData()
+            truth.bboxes, truth.labels, truth.masks = b, found, BitmapMasks(mask, *size)
+            sample.gt_instances = truth
+            samples.append(sample)
+        losses = net.loss(x, samples)
+        return sum(sum(v) if isinstance(v, (list, tuple)) else v for v in losses.values()).sum()
+
+    def inputs(batch):
+        boxes = [torch.tensor([[20., 30., 120., 150.], [60., 40., 200., 180.]]) for _ in range(batch)]
+        import numpy  # mmdet has masks on the CPU
+        mask = numpy.zeros((2, 224, 224), numpy.uint8)
+        for one, (x0, y0, x1, y1) in zip(mask, boxes[0].int().tolist()):
+            one[y0:y1, x0:x1] = 1
+        return (images(batch, 224), boxes, [torch.tensor([1, 1]) for _ in range(batch)], [mask] * batch), {}
+    add("mmdet/" + name, "instance segmentation", family, "mmdet", lambda: Trained(_mmdet(config), loss), inputs, "3,224,224, 2 masks", carry=VALUES)
+
+
+mmdets("solov2_r50_fpn", "SOLOv2", "solov2/solov2_r50_fpn_1x_coco.py")
+mmdets("condinst_r50_fpn", "CondInst", "condinst/condinst_r50_fpn_ms-poly-90k_coco_instance.py")
+mmdets("yolact_r50", "YOLACT", "yolact/yolact_r50_1xb8-55e_coco.py")
