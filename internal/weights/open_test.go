@@ -63,7 +63,7 @@ func holdToRecord(t *testing.T, folder string) {
 	for name, want := range readRecorded(t, folder) {
 		t.Run(name, func(t *testing.T) {
 			f := openFor(t, filepath.Join(folder, name))
-			if format := strings.TrimPrefix(filepath.Ext(name), "."); f.Format != format {
+			if format := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, indexName)), "."); f.Format != format {
 				t.Errorf("format %q, want %q", f.Format, format)
 			}
 			if len(f.Tensors) != len(want) {
@@ -141,6 +141,17 @@ func TestMixed(t *testing.T) {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not say %q:\n%s", want, notes)
 		}
+	}
+}
+
+// TestFolder: a folder stands for the index in it; what the index leaves out is told.
+func TestFolder(t *testing.T) {
+	f := openFor(t, "testdata/model")
+	if len(f.Tensors) != 2 || f.Tensors[0].Shard != "two.safetensors" {
+		t.Errorf("%+v", f.Tensors)
+	}
+	if notes := strings.Join(f.Notes, "\n"); !strings.Contains(notes, `left out 1 tensors of two.safetensors`) {
+		t.Errorf("notes: %s", notes)
 	}
 }
 
@@ -224,4 +235,3 @@ func copyTensors(t *testing.T, path string, meta map[string]string, from []Tenso
 		t.Fatal(err)
 	}
 }
-

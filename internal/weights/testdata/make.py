@@ -1,7 +1,7 @@
 """Writes the recorded files of this folder, by the libraries that own the formats, and recorded.json: what those say is
 in them. Run: PYTHON make.py, with numpy 2.4.6, safetensors 0.8.0, gguf 0.19.0, ml_dtypes 0.6.0.
 
-With a folder as its argument it writes there the same and the large ones (`large`), which are not committed.
+With a folder as its argument it writes there the same and large ones, which are not committed.
 """
 
 import hashlib
@@ -106,6 +106,13 @@ for version in ((2, 0), (3, 0)):
     with open(path(f"version{version[0]}.npy"), "wb") as f:
         np.lib.format.write_array(f, plain["layer.0.weight"], version)
     record(f"version{version[0]}.npy", said(f"version{version[0]}", plain["layer.0.weight"]))
+os.makedirs(path("model"), exist_ok=True)
+shards = {"one": {"a": plain["half"]}, "two": {"b": np.array([1, 2], np.uint8), "left": plain["half"]}}
+for shard, tensors in shards.items():
+    save_file(tensors, path(f"model/{shard}.safetensors"))
+with open(path("model/model.safetensors.index.json"), "w") as f:
+    json.dump({"metadata": {"total_size": 16}, "weight_map": {"b": "two.safetensors", "a": "one.safetensors"}}, f)
+record("model/model.safetensors.index.json", said("b", shards["two"]["b"]), said("a", plain["half"]))
 mixed = {"objects": np.array([{}, None], object), "words": np.array(["a", "bc"]), "raw": plain["brain"],
          "structured": np.zeros(2, [("a", "<f4"), ("b", "<i4", (2,))]), "times": np.array(["2026-11-22"], "M8[D]"),
          "extended": np.zeros(2, np.longdouble), "good": five}
@@ -139,6 +146,10 @@ writer.write_kv_data_to_file()
 writer.write_tensors_to_file()
 writer.close()
 record("blocks.gguf", *rows)
+
+for folder in (HERE, path("model")):
+    for file in os.listdir(folder):
+        os.chmod(os.path.join(folder, file), 0o644 if "." in file else 0o755)  # the library makes them for their owner alone
 
 if len(sys.argv) > 1:  # large ones, in Fortran order: more than a block is gathered of
     for name, shape in {"tall": (3_000_000, 5), "wide": (5, 3_000_000), "cube": (300, 200, 250),
