@@ -23,6 +23,7 @@ func commands(env *Env) []*cobra.Command {
 		newRuleCommand(env),
 		newModelsCommand(env),
 		newAdviseCommand(env),
+		newTensorsCommand(env),
 		newClaimsCommand(env),
 		newLSPCommand(env),
 		newInitCommand(env),

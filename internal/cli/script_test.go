@@ -21,6 +21,7 @@ const scripts = "testdata/script"
 // variable of ours. Beside testscript's commands they have
 //
 //	recorded ROOM/NAME FOLDER   FOLDER/evidence.json becomes internal/ROOM/testdata/NAME.json, a recorded run
+//	weights NAME…               files and folders of internal/weights/testdata, copied
 //	status N                    the assay before ended with the exit status N
 //	oneError                    what it said on standard error is one error, with a hint at most
 func transcripts(t *testing.T, folder string, variables ...string) {
@@ -47,6 +48,21 @@ func transcripts(t *testing.T, folder string, variables ...string) {
 				folder := ts.MkAbs(args[1])
 				ts.Check(os.MkdirAll(folder, 0o755))
 				ts.Check(os.WriteFile(filepath.Join(folder, "evidence.json"), data, 0o644))
+			},
+			"weights": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) == 0 {
+					ts.Fatalf("usage: weights NAME…")
+				}
+				for _, name := range args {
+					from, to := filepath.Join("..", "weights", "testdata", name), ts.MkAbs(name)
+					if info, err := os.Stat(from); err == nil && info.IsDir() {
+						ts.Check(os.CopyFS(to, os.DirFS(from)))
+						continue
+					}
+					data, err := os.ReadFile(from)
+					ts.Check(err)
+					ts.Check(os.WriteFile(to, data, 0o644))
+				}
 			},
 			"status": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 1 {

@@ -1,10 +1,13 @@
 package weights
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"assay/internal/fault"
@@ -20,39 +23,100 @@ type format struct {
 }
 
 // formats, in the order in which they are asked. Each is declared in a file of its own.
-var formats []format
+var formats = []format{
+	safetensorsFormat,
+	npyFormat,
+	npzFormat,
+	ggufFormat,
+}
 
-// Open opens a file of weights, whatever its kind.
+// Open opens a file of weights, whatever its kind; of a folder the file in it that names the others, or the one
+// safetensors file that it has.
 func Open(path string) (*File, error) {
+	file, err := open(path)
+	if err != nil {
+		if at := (*fs.PathError)(nil); errors.As(err, &at) && at.Path == path {
+			err = at.Err // the path stands before it
+		}
+		return nil, fmt.Errorf("reading weights from %s: %w", path, err)
+	}
+	return file, nil
+}
+
+func open(path string) (*File, error) {
+	// before it is opened: to open a pipe waits for its writer
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		if path, err = inFolder(path); err != nil {
+			return nil, err
+		}
+		if info, err = os.Stat(path); err != nil {
+			return nil, err
+		}
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	file, err := open(f)
+	file, err := openFile(f)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("reading weights from %s: %w", path, err)
+		return nil, err
 	}
 	file.Path = path
 	return file, nil
 }
 
-func open(f *os.File) (*File, error) {
+// inFolder is the file of a folder that stands for all that are in it.
+func inFolder(folder string) (string, error) {
+	for _, pattern := range []string{"*.safetensors.index.json", "*.index.json", "*.safetensors"} {
+		found, err := filepath.Glob(filepath.Join(globEscape(folder), pattern))
+		if err != nil {
+			return "", err
+		}
+		if len(found) == 1 {
+			return found[0], nil
+		}
+		if len(found) > 1 {
+			return "", fault.Hint(fmt.Errorf("it is a folder with %d files %s", len(found), pattern),
+				"name one of them, as "+found[0])
+		}
+	}
+	return "", fault.Hint(errors.New("it is a folder without a *.safetensors.index.json or a *.safetensors"),
+		"name the file of weights in it")
+}
+
+// globEscape makes a pattern of a path that stands for that path alone.
+func globEscape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+func openFile(f *os.File) (*File, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
 	}
 	head := make([]byte, 512)
 	n, err := f.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	name, names := strings.ToLower(f.Name()), make([]string, 0, len(formats))
+	if head = head[:n]; bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")) {
+		return nil, fault.Hint(errors.New("it is a pointer of Git LFS, and not the file that it stands for"),
+			"fetch that: git lfs pull")
+	}
+	name, names := strings.ToLower(f.Name()), []string{"index.json of several"}
+	if strings.HasSuffix(name, indexName) { // no row of formats, since it opens files of each of them
+		return openIndex(f, info.Size())
+	}
 	for _, kind := range formats {
-		if kind.is(head[:n], name) {
+		if kind.is(head, name) {
 			return kind.open(f, info.Size())
 		}
 		names = append(names, kind.name)
