@@ -363,5 +363,8 @@ func beside(plain, t *Trial, timed bool) Bought {
 	if b.Losses > 0 {
 		b.Loss = &worst
 	}
+	if t.Remedy == "smaller" { // whatever they are, they are not those of the script's own data
+		b.Text = strings.TrimPrefix(b.Text+"; losses are of smaller data", "; ")
+	}
 	return b
 }
