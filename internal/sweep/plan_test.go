@@ -375,7 +375,7 @@ func TestBought(t *testing.T) {
 	if got[2].Memory != nil || got[2].Loss != nil || !strings.Contains(got[2].Text, "no optimizer") {
 		t.Errorf("fused_off: %+v", got[2])
 	}
-	if got[3].Text != "losses are of smaller data" {
+	if got[3].Text != "losses are of smaller data" || got[3].Loss != nil {
 		t.Errorf("smaller: %+v", got[3])
 	}
 	if bought(trials, false)[0].Time != nil {
