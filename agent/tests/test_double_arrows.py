@@ -19,7 +19,7 @@ install
 """.split()
 
 # What the double may import of the rest of the agent.
-AGENT = ("guest", "place", "wire")
+AGENT = ("guest", "modules", "place", "wire")
 
 
 def files():

@@ -330,6 +330,7 @@ FLOORS = [
     "device",
     "place",
     "guest",
+    "modules",
     "wire",
     "process",
     "turns",

@@ -405,5 +405,11 @@ func beside(plain, t *Trial, timed bool) Bought {
 	if b.Losses > 0 {
 		b.Loss = &worst
 	}
+	if t.Remedy == "smaller" { // whatever they are, they are not those of the script's own data: never equal
+		if worst == 0 {
+			b.Loss = nil
+		}
+		b.Text = strings.TrimPrefix(b.Text+"; losses are of smaller data", "; ")
+	}
 	return b
 }

@@ -520,9 +520,10 @@ func TestBought(t *testing.T) {
 		{Ask: Ask{For: ForRemedy, Remedy: "autocast"}, Ending: EndedWell, Peak: num(80), Loss: losses(1, 0.51)},
 		{Ask: Ask{For: ForRemedy, Remedy: "fused_off"}, Ending: EndedOtherBatch,
 			Text: "fused_off was not changed: no optimizer"},
+		{Ask: Ask{For: ForRemedy, Remedy: "smaller"}, Ending: EndedWell, Peak: num(50), Loss: losses(1, 0.5)},
 	}
 	got := bought(trials, true)
-	if len(got) != 3 || *got[0].Memory > -0.399 || *got[0].Memory < -0.401 || *got[0].Time != 0.5 ||
+	if len(got) != 4 || *got[0].Memory > -0.399 || *got[0].Memory < -0.401 || *got[0].Time != 0.5 ||
 		*got[0].Loss != 0 || got[0].Losses != 2 {
 		t.Errorf("checkpoint: %+v", got)
 	}
@@ -531,6 +532,9 @@ func TestBought(t *testing.T) {
 	}
 	if got[2].Memory != nil || got[2].Loss != nil || !strings.Contains(got[2].Text, "no optimizer") {
 		t.Errorf("fused_off: %+v", got[2])
+	}
+	if got[3].Text != "losses are of smaller data" || got[3].Loss != nil {
+		t.Errorf("smaller: %+v", got[3])
 	}
 	if bought(trials, false)[0].Time != nil {
 		t.Error("a rehearsal has a time")

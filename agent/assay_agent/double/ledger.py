@@ -14,6 +14,8 @@ import weakref
 
 import torch
 
+from ..modules import tensors_in
+
 __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 KINDS = ("weights", "gradients", "optimizer", "activations", "workspace", "data", "other")
@@ -280,19 +282,3 @@ def _tell(live, tensor, kind):
 def _tell_gradient(live, parameter):
     if isinstance(parameter, torch.Tensor) and parameter.is_leaf and parameter.grad is not None:
         _tell(live, parameter.grad, GRADIENTS)
-
-
-def tensors_in(module, *tables):
-    """What a module and those below it hold under these names; asks attributes, since methods may be the script's
-    own."""
-    todo, seen = [module], set()
-    while todo:
-        values = todo.pop().__dict__
-        if id(values) in seen:
-            continue
-        seen.add(id(values))
-        for table in tables:
-            for tensor in values.get(table, {}).values():
-                if tensor is not None:
-                    yield tensor
-        todo += [m for m in values.get("_modules", {}).values() if m is not None]

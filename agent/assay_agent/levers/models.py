@@ -6,6 +6,7 @@ They are looked for until UPDATES steps of an optimizer were made; from then on 
 import weakref
 
 from .. import guest
+from ..modules import tensors_in
 from ..watch.torch import module as watched
 from . import missed
 
@@ -67,15 +68,8 @@ def install(torch):
 
 
 def first_parameter(torch, module):
-    """The first parameter of a module or of one below it; None where there is none. Asks attributes: methods may be the script's own."""
-    todo = [module]
-    while todo:
-        values = todo.pop(0).__dict__
-        for parameter in values.get("_parameters", {}).values():
-            if isinstance(parameter, torch.nn.Parameter):
-                return parameter
-        todo += [m for m in values.get("_modules", {}).values() if m is not None]
-    return None
+    """The first parameter of a module or of one below it; None where there is none."""
+    return next((p for p in tensors_in(module, "_parameters") if isinstance(p, torch.nn.Parameter)), None)
 
 
 def named(module):

@@ -8,6 +8,7 @@ compiled module's own outermost call is watched from then on.
 import sys
 
 from ... import guest, wire
+from ...modules import tensors_in
 from ...timeline import T
 from ..imports import when_imported
 from . import device, exhausted, numerics
@@ -156,20 +157,6 @@ def _look_where(torch, module):
         if type(parameter) is torch.nn.Parameter and parameter.device.type != "meta":
             T.use(device.of(torch, parameter.device.type))
             return
-
-
-def tensors_in(module, *tables):
-    """What a module and those below it hold under these names, each module once; asks attributes, since methods may be
-    the script's own."""
-    todo, seen = [module], set()
-    while todo:
-        values = todo.pop(0).__dict__
-        if id(values) in seen:
-            continue
-        seen.add(id(values))
-        for table in tables:
-            yield from (tensor for tensor in values.get(table, {}).values() if tensor is not None)
-        todo += [m for m in values.get("_modules", {}).values() if m is not None]
 
 
 def _has_parameters(module):

@@ -15,6 +15,7 @@ evaluation mode before it, or a loader is read with gradients off.
 import weakref
 
 from ... import guest, process, wire
+from ...modules import tensors_in
 from ...timeline import T
 from ..imports import when_imported
 from . import module as forward
@@ -84,9 +85,9 @@ def _by_hand():
 
 def _trains(module):
     if _by_hand():
-        return any(p.requires_grad for p in forward.tensors_in(module, "_parameters"))
+        return any(p.requires_grad for p in tensors_in(module, "_parameters"))
     mine = {id(p) for p in _parameters()}
-    return bool(mine) and any(id(p) in mine for p in forward.tensors_in(module, "_parameters"))
+    return bool(mine) and any(id(p) in mine for p in tensors_in(module, "_parameters"))
 
 
 def _is_copy(module):
@@ -96,7 +97,7 @@ def _is_copy(module):
 
 
 def _size(module):
-    sizes = [p.numel() for p in forward.tensors_in(module, "_parameters")]
+    sizes = [p.numel() for p in tensors_in(module, "_parameters")]
     return len(sizes), sum(sizes)
 
 
@@ -186,7 +187,7 @@ def _look(thing):
     largest = max((p.numel() for p in _parameters()), default=0)
     if not largest and _by_hand():
         models = [m for m in (ref() for ref in _trained.values()) if m is not None]
-        largest = max((p.numel() for m in models for p in forward.tensors_in(m, "_parameters")), default=0)
+        largest = max((p.numel() for m in models for p in tensors_in(m, "_parameters")), default=0)
     if largest and _numbers(thing) >= largest:
         saved = True
         wire.put({"ev": "reached", "evaluated": evaluated, "saved": saved})
@@ -202,7 +203,7 @@ def _numbers(thing):
         if type(one) in (_torch.Tensor, _torch.nn.Parameter):  # what a subclass is asked may be the script's own code
             found += one.numel()
         elif isinstance(one, _torch.nn.Module):
-            todo += forward.tensors_in(one, "_parameters", "_buffers")
+            todo += tensors_in(one, "_parameters", "_buffers")
         elif isinstance(one, dict):
             todo += dict.values(one)
         elif type(one) in (list, tuple) and len(one) < THINGS:
