@@ -606,7 +606,7 @@ func sweepReport(d *sweep.Document) report.Sweep {
 		for _, x := range []struct {
 			name, text string
 			batch      int
-		}{{"largest", strings.TrimSuffix(a.LargestText+". "+a.ProofText, ". "), a.Largest}, {"knee", a.KneeText,
+		}{{"largest", strings.TrimSuffix(a.LargestText+"; "+a.ProofText, "; "), a.Largest}, {"knee", a.KneeText,
 			a.Knee},
 			{"recommended", a.RecommendedText, a.Recommended}} {
 			page.Answers = append(page.Answers, report.SweepAnswer{Name: in + x.name, Batch: x.batch, Text: x.text})
@@ -630,7 +630,7 @@ func sweepReport(d *sweep.Document) report.Sweep {
 	}
 	for _, t := range d.Body.Trials {
 		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: string(t.Ending),
-			Text: t.Text,
+			Text: sweep.Brief(t.Text),
 			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Swap: t.Swap, Why: t.Why, Run: t.Run,
 			Steps: t.Trained}
 		if t.Remedy != "" {
