@@ -18,7 +18,7 @@ type Growth struct {
 	To   int     `json:"to"`
 	// Varied: the batches had several shapes, so that it may be lengths that grew.
 	Varied bool `json:"varied,omitempty"`
-	// Unsure: the longest batch was put first and the others came in their order, so that their lengths may be all of it.
+	// Unsure: the longest batch was put first and the others came in their order: their lengths may be all of it.
 	Unsure bool `json:"unsure,omitempty"`
 }
 
