@@ -278,6 +278,13 @@ func showRecord(ctx context.Context, env *Env, book *logbook.Book, id string) er
 	fmt.Fprintf(w, "record %s\n", id)
 	run, err := book.Run(ctx, id)
 	if err != nil {
+		doc, err := book.Document(ctx, id)
+		if err != nil {
+			return err
+		}
+		if d := sweepIn(doc); d != nil {
+			return showSweep(w, d)
+		}
 		r, err := book.Record(ctx, id)
 		if err != nil {
 			return err

@@ -352,6 +352,32 @@ func recordSweep(ctx context.Context, env *Env, opts sweepOptions, d *sweep.Docu
 	}
 }
 
+// sweepIn is the record of a sweep in a document of the logbook; nil: it is another's.
+func sweepIn(doc []byte) *sweep.Document {
+	var d sweep.Document
+	if err := json.Unmarshal(secret.JSON(doc), &d); err != nil || d.Kind != sweep.Kind || d.Schema != evidence.Schema {
+		return nil
+	}
+	return &d
+}
+
+// showSweep prints the trials and the answers of a sweep that was kept.
+func showSweep(w io.Writer, d *sweep.Document) error {
+	table := sweep.Table{Plan: d.Body.Asked.Plan}
+	fmt.Fprintf(w, "sweep of %s\n\n  %s\n\n%s\n", d.Started.Local().Format(time.DateTime),
+		text.Short(strings.Join(d.Body.Asked.Command, " "), 2000), table.Head())
+	for _, t := range d.Body.Trials {
+		limit := 0.0
+		for _, a := range d.Body.Answers {
+			if a.Cell == t.Cell && a.Limit != nil {
+				limit = *a.Limit
+			}
+		}
+		fmt.Fprintln(w, table.Line(t, limit))
+	}
+	return sweep.WriteAnswers(w, d)
+}
+
 // sweepBar is the line on a terminal that says which trial is made, and for how long; elsewhere nothing is drawn.
 type sweepBar struct {
 	env   *Env
@@ -606,7 +632,7 @@ func sweepReport(d *sweep.Document) report.Sweep {
 		for _, x := range []struct {
 			name, text string
 			batch      int
-		}{{"largest", strings.TrimSuffix(a.LargestText+". "+a.ProofText, ". "), a.Largest}, {"knee", a.KneeText,
+		}{{"largest", strings.TrimSuffix(a.LargestText+"; "+a.ProofText, "; "), a.Largest}, {"knee", a.KneeText,
 			a.Knee},
 			{"recommended", a.RecommendedText, a.Recommended}} {
 			page.Answers = append(page.Answers, report.SweepAnswer{Name: in + x.name, Batch: x.batch, Text: x.text})
@@ -630,7 +656,7 @@ func sweepReport(d *sweep.Document) report.Sweep {
 	}
 	for _, t := range d.Body.Trials {
 		row := report.SweepTrial{Number: t.Number, Cell: t.Cell, Batch: t.Batch, For: t.For, Ending: string(t.Ending),
-			Text: t.Text,
+			Text: sweep.Brief(t.Text),
 			Fits: t.Ending == sweep.EndedWell, Peak: t.Peak, Swap: t.Swap, Why: t.Why, Run: t.Run,
 			Steps: t.Trained}
 		if t.Remedy != "" {

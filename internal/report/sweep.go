@@ -150,6 +150,15 @@ func (s Sweep) plots() (drawn []template.HTML) {
 			byCell[t.Cell][float64(t.Batch)] = max(byCell[t.Cell][float64(t.Batch)], *v)
 			c.XMin, c.XMax = min(c.XMin, float64(t.Batch)), max(c.XMax, float64(t.Batch))
 		}
+		next := math.Inf(1) // the limit is drawn as far as the next batch, which does not fit
+		for _, t := range s.Trials {
+			if b := float64(t.Batch); !t.Fits && b > c.XMax {
+				next = min(next, b)
+			}
+		}
+		if !math.IsInf(next, 1) {
+			c.XMax = next
+		}
 		for i, name := range cells {
 			line := series{Name: orElse(strings.TrimSpace(s.Grid+" "+name), "trials that fit"), Class: fmt.Sprint("s",
 				i%5+1)}

@@ -34,7 +34,7 @@ type Answer struct {
 	Error   string   `json:"error,omitempty"` // the search was ended by something that is no want of memory
 	Broken  int      `json:"broken,omitempty"`
 	Done    bool     `json:"done"` // nothing more is to be tried
-	// Leak is how memory grew from step to step with the largest batch, in the trial LeakTrial; nil: it was not seen to.
+	// Leak is how memory grew from step to step with the largest batch, in the trial LeakTrial; nil: none was seen.
 	Leak      *Growth `json:"leak,omitempty"`
 	LeakTrial int     `json:"leak_trial,omitempty"`
 }
@@ -136,6 +136,10 @@ func (t *Trial) missing() string {
 		case !*part.came:
 			not = append(not, part.what+" ("+t.none()+")")
 		}
+	}
+	if g := t.Growth; g != nil {
+		not = append(not, fmt.Sprintf("that memory stops growing (%s a step in steps %d to %d, which may be their lengths; a "+
+			"larger --steps tells)", unit.Bytes(g.Each), g.From, g.To))
 	}
 	return strings.Join(not, ", ")
 }

@@ -213,8 +213,11 @@ func crashed(out evidence.Outcome, exit int, signal syscall.Signal, tail string)
 	}
 	reason := out.Error
 	if reason == "" {
-		lines := strings.Split(strings.TrimSpace(tail), "\n")
-		reason = lines[len(lines)-1]
+		for line := range strings.Lines(strings.TrimSpace(tail)) {
+			if reason == "" || !strings.HasPrefix(line, "assay: ") { // ours, of a folder that is full, say
+				reason = strings.TrimSpace(line)
+			}
+		}
 	}
 	switch {
 	case signal != 0:

@@ -144,3 +144,29 @@ func swaps(rates ...float64) func(*evidence.Run) {
 		}
 	}
 }
+
+// TestCrashSaysTheScript: what assay itself said after the script's last line is not why the script failed.
+func TestCrashSaysTheScript(t *testing.T) {
+	end := EndingOf(evidence.NewRun("x"), 7, 0, "no room\nassay: report.html was not written: no space left on device\n")
+	if end.Kind != EndedByCrash || end.Reason != "no room" {
+		t.Errorf("%+v", end)
+	}
+}
+
+// TestNeeded: what a refused batch needs at least, by the allocators' texts: internal/symptom/testdata/reported.toml,
+// PyTorch's c10/cuda/CUDACachingAllocator.cpp).
+func TestNeeded(t *testing.T) {
+	for text, want := range map[string]float64{
+		"MPS backend out of memory (MPS allocated: 7.23 GB, other allocations: 1.54 GB, max allowed: 9.07 GB). Tried to " +
+			"allocate 896.00 MB on private pool.": 7.23*gib + 896*mib,
+		"CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which 70.00 GiB is " +
+			"free. 3.00 GiB allowed; Of the allocated memory 2.50 GiB is allocated by PyTorch, and 400.00 MiB is " +
+			"reserved by PyTorch but unallocated.": 4.5 * gib,
+		"CUDA out of memory. Tried to allocate 2.00 GiB.": 0,
+		"ValueError: MPS allocated":                       0,
+	} {
+		if got := neededBytes(text); got != want {
+			t.Errorf("%s: %.0f, want %.0f", text, got, want)
+		}
+	}
+}

@@ -18,6 +18,8 @@ type Growth struct {
 	To   int     `json:"to"`
 	// Varied: the batches had several shapes, so that it may be lengths that grew.
 	Varied bool `json:"varied,omitempty"`
+	// Unsure: the longest batch was put first and the others came in their order: their lengths may be all of it.
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 // What shows that memory grows, by the tensors in use where the backward passes began. The optimizer's state is there
@@ -51,7 +53,8 @@ func growthOf(run *evidence.Run) *Growth {
 	if !ok || each < 1 {
 		return nil
 	}
-	return &Growth{Each: each, From: int(xs[0]), To: int(xs[len(xs)-1]), Varied: varied}
+	return &Growth{Each: each, From: int(xs[0]), To: int(xs[len(xs)-1]), Varied: varied,
+		Unsure: varied && reordered(run)}
 }
 
 // rises reports whether nearly no reading is smaller than one before it, and many are larger.
@@ -112,8 +115,11 @@ func (c cell) leak(batch int) (*Trial, *Growth) {
 		if t.Batch != batch || t.Ending != EndedWell && t.Ending != EndedByMemory {
 			continue
 		}
-		if t.Growth != nil || t.Ending == EndedWell && t.Trained >= settled+leastAlike {
+		if t.Growth != nil && !t.Growth.Unsure {
 			return &c.trials[i], t.Growth
+		}
+		if t.Ending == EndedWell && t.Trained >= settled+leastAlike {
+			return nil, nil
 		}
 	}
 	return nil, nil

@@ -238,6 +238,15 @@ func TestGrowth(t *testing.T) {
 		for i := range c.live {
 			run.Steps.Number = append(run.Steps.Number, i+1)
 		}
+		if c.grows && len(c.shapes) == 2 && name[0] == 'l' { // sorted data, with the longest first
+			first := *run
+			first.Levers = []evidence.Lever{{Lever: "longest", Done: true, From: 1, To: 9}}
+			x := Trial{Ask: Ask{Batch: 8, For: ForProof}, Ending: EndedWell}
+			x.read(&first)
+			if _, g := (cell{trials: []Trial{x}}).leak(8); g != nil || !strings.Contains(x.missing(), "stops growing") {
+				t.Errorf("%s, the longest first: %+v, %s", name, g, x.missing())
+			}
+		}
 		if g := growthOf(run); (g != nil) != c.grows || g != nil && g.Varied != (len(c.shapes) == 2 && name[0] == 'l') {
 			t.Errorf("%s: %+v", name, g)
 		}

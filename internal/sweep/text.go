@@ -68,13 +68,16 @@ func (t Table) Line(x Trial, limit float64) string {
 		rate, step,
 		swap, what)
 	if x.Ending != EndedWell && x.Text != "" {
-		line += "\n      " + cutTo(clean.Line(x.Text), mostText)
+		line += "\n      " + Brief(x.Text)
 	}
 	return clean.Lines(line)
 }
 
-// mostText is how many characters of an ending's text the table has; the record has all of it.
+// mostText is how many characters of an ending's text the table and the page have; the record has all of it.
 const mostText = 110
+
+// Brief is an ending's text as the table and the page have it.
+func Brief(text string) string { return cutTo(clean.Line(text), mostText) }
 
 func cutTo(s string, n int) string {
 	if r := []rune(s); len(r) > n {
