@@ -90,7 +90,7 @@ func (c cell) sayLargest(a *Answer) {
 	default:
 		a.LargestText = fmt.Sprintf("%d fits; no batch was seen that does not", a.Largest)
 	}
-	p := c.last(a.Largest, ForProof)
+	p, own := c.proof(a.Largest, true), c.proof(a.Largest, false)
 	if t, g := c.leak(a.Largest); g != nil {
 		limit, _ := c.limit()
 		a.Leak, a.LeakTrial = g, t.Number
@@ -109,13 +109,22 @@ func (c cell) sayLargest(a *Answer) {
 		a.ProofText = fmt.Sprintf("not proven: the longer trial ended by %s: %s", p.Ending, p.Text)
 	default:
 		missing := p.missing()
+		inOrder := ""
+		switch {
+		case own != nil && own.Ending == EndedWell:
+			inOrder = fmt.Sprintf(", and %d in the script's own order (trial %d)", own.Trained, own.Number)
+		case own != nil:
+			missing = fmt.Sprintf("in the script's own order it ended by %s: %s", own.Ending, own.Text)
+		case c.longest():
+			missing = "whether it is so in the script's own order"
+		}
 		a.Proven = missing == ""
 		a.ProofText = fmt.Sprintf("%d steps fitted (trial %d)", p.Trained, p.Number)
 		if missing != "" {
 			a.ProofText += "; not proven: " + missing
 		} else {
-			a.ProofText = fmt.Sprintf("proven by %d steps (trial %d), over the longest batch, an evaluation and a save",
-				p.Trained, p.Number)
+			a.ProofText = fmt.Sprintf("proven by %d steps (trial %d), over the longest batch, an evaluation and a save%s",
+				p.Trained, p.Number, inOrder)
 		}
 	}
 }

@@ -198,14 +198,29 @@ func (c cell) next(first int) (Ask, bool) {
 	if best == 0 {
 		return Ask{}, false
 	}
-	if c.last(best, ForProof) == nil {
+	if c.proof(best, true) == nil {
 		return Ask{For: ForProof, Batch: best, Steps: proofSteps * c.Steps, Longest: true,
 			Why: "the largest, for longer, the longest batch first"}, true
+	}
+	if c.longest() && c.proof(best, false) == nil {
+		return Ask{For: ForProof, Batch: best, Steps: proofSteps * c.Steps,
+			Why: "the largest, for longer, in the script's own order: lengths that come and go leave gaps"}, true
 	}
 	if b := c.nextKnee(); b > 0 {
 		return Ask{For: ForKnee, Batch: b, Steps: c.Steps, Why: "where does the throughput stop growing?"}, true
 	}
 	return Ask{}, false
+}
+
+// proof is the last trial that proves a batch, with the longest batch of the data first or in the script's own order; nil:
+// there is none.
+func (c cell) proof(batch int, longest bool) *Trial {
+	for i := len(c.trials) - 1; i >= 0; i-- {
+		if t := &c.trials[i]; t.Batch == batch && t.For == ForProof && t.Longest == longest {
+			return t
+		}
+	}
+	return nil
 }
 
 // rates are the best throughput of each batch that fits, rows a second, by batch.

@@ -30,6 +30,8 @@ type machine struct {
 	ends    int     // step after which nothing more is left behind; 0: none
 	longest float64 // rows of the longest batch take as many times what the others take; 0: all alike
 	data    bool    // with shapes alone it does not do
+	inOrder int     // batches above it do not come through the longer trial in the script's own order; 0: all do
+	refused int     // requests that the allocator counts as refused in a trial, and no exception was seen of
 }
 
 func (m *machine) try(number int, ask Ask) (Seen, error) {
@@ -77,6 +79,13 @@ func (m *machine) try(number int, ask Ask) (Seen, error) {
 	}
 	if ask.For == ForProof && m.proof > 0 && b > m.proof {
 		read.Fits = false
+	}
+	if ask.For == ForProof && !ask.Longest && m.inOrder > 0 && b > m.inOrder {
+		read.Fits = false
+	}
+	if m.refused > 0 {
+		run.OutOfMemory = []evidence.OutOfMemory{{
+			Text: "CUDA out of memory: torch.cuda.memory_stats counts num_ooms", Count: m.refused}}
 	}
 	if !read.Fits {
 		text := "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -264,6 +273,43 @@ func TestLengths(t *testing.T) {
 		if a := d.Body.Answers[0]; a.Largest != want || a.Fails != want+1 || len(m.asked) > 9 {
 			t.Errorf("%v times: %+v after %d trials, %d is the largest", times, a, len(m.asked), want)
 		}
+	}
+}
+
+// TestLengthsLeaveGaps: a batch of varying lengths is proven with the longest first and in the script's own order; one
+// that does not come through that is not the largest.
+func TestLengthsLeaveGaps(t *testing.T) {
+	m := &machine{law: usualLaw(), longest: 1.5}
+	largest := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{})).Body.Answers[0].Largest
+	m = &machine{law: usualLaw(), longest: 1.5, inOrder: largest - 2}
+	d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{}))
+	if a := d.Body.Answers[0]; a.Largest != largest-2 || a.Fails != largest-1 {
+		t.Errorf("%d and %d, %d comes through: %s", a.Largest, a.Fails, largest-2, a.ProofText)
+	}
+	orders := map[bool]bool{}
+	for _, x := range m.asked {
+		if x.For == ForProof && x.Batch == largest-2 {
+			orders[x.Longest] = true
+		}
+	}
+	if len(orders) != 2 {
+		t.Errorf("proofs of %d: %v", largest-2, orders)
+	}
+}
+
+// TestRefusedAndNoStepLost: a library that asks for less when memory is refused ends no trial, and a script that loses a
+// step by it does.
+func TestRefusedAndNoStepLost(t *testing.T) {
+	m := &machine{law: usualLaw(), refused: 3}
+	d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{}))
+	want := m.law.truth(Range{From: 1, To: 1000, Multiple: 1})
+	if a := d.Body.Answers[0]; a.Largest != want || !strings.Contains(d.Body.Trials[0].Text, "refused 3 requests") {
+		t.Errorf("%+v: %s", a, d.Body.Trials[0].Text)
+	}
+	seen, _ := m.try(1, Ask{Batch: 8, Steps: 20})
+	seen.Run.Steps.Number = seen.Run.Steps.Number[:15]
+	if x := judge(Ask{Batch: 8, Steps: 20}, false, seen, nil); x.Ending != EndedByMemory {
+		t.Errorf("five steps were lost: %+v", x)
 	}
 }
 

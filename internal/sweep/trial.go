@@ -126,6 +126,7 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 			t.Limit, t.LimitBy = &bytes, by
 		}
 	}
+	run, counted := t.withoutCounted(run)
 	end := EndingOf(run, seen.Exit, seen.Signal, seen.Tail)
 	if end.Limit > 0 && (t.Limit == nil || math.Abs(*t.Limit/end.Limit-1) > rounded) {
 		t.Limit, t.LimitBy = &end.Limit, "the allocator's own text"
@@ -154,8 +155,30 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 		t.Text = "no training step was seen: " + cmp.Or(run.Outcome.Reason, "the script ended without one")
 	case t.Trained < leastSteps:
 		t.Text = "one step alone: what later ones need is not seen"
+	case counted > 0:
+		t.Text = fmt.Sprintf("the allocator refused %d requests, and no step was lost: a library asked for less then, as "+
+			"cuDNN does of another algorithm's workspace", counted)
 	}
 	return t
+}
+
+// withoutCounted is a run without what CUDA's allocator counted as refused and no exception was seen of, where every step
+// that was asked for was taken all the same; and how many that were. A convolution of cuDNN's tries one algorithm after
+// the other, and a refused workspace ends none of them.
+func (t *Trial) withoutCounted(run *evidence.Run) (*evidence.Run, int) {
+	if t.Trained < t.Steps {
+		return run, 0
+	}
+	without, counted := *run, 0
+	without.OutOfMemory = nil
+	for _, o := range run.OutOfMemory {
+		if o.Where == "" && strings.Contains(o.Text, "num_ooms") { // agent: watch/torch/exhausted.py
+			counted += o.Count
+			continue
+		}
+		without.OutOfMemory = append(without.OutOfMemory, o)
+	}
+	return &without, counted
 }
 
 // rounded is how far the limit in an allocator's text, of two decimals, may be from the one that is known otherwise
