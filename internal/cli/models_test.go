@@ -13,8 +13,8 @@ import (
 	"assay/internal/testset"
 )
 
-// TestModelsTriedAgain: of architectures of which one runs, one lacked an operator, and one carries values and comes out
-// wrong, what the table says of a release is what `assay try` finds there: another way to the model, with inputs of its
+// TestModelsTriedAgain: of architectures of which one runs, one lacked an operator, and one carries values and comes
+// out wrong, what the table says of a release is what `assay try` finds there: another way to the model, with inputs of its
 // own, without the loss, and with nothing that was computed for another release.
 func TestModelsTriedAgain(t *testing.T) {
 	testset.FullOnly(t)

@@ -79,7 +79,8 @@ func TestIDs(t *testing.T) {
 			t.Errorf("%s stands there twice", a.ID)
 		}
 		seen[a.ID] = true
-		if a.About == "" || a.Model != "" && !slices.ContainsFunc(table.Models, func(m Model) bool { return m.Name == a.Model }) {
+		stands := func(m Model) bool { return m.Name == a.Model }
+		if a.About == "" || a.Model != "" && !slices.ContainsFunc(table.Models, stands) {
 			t.Errorf("%+v: the table has no such model", a)
 		}
 	}
