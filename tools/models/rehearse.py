@@ -2,8 +2,8 @@
 
     python rehearse.py ATTEMPT.PY < REQUEST
 
-REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names, none for all], "done": [names], "limit": seconds, "sizes": [GiB]}; docs/formats/double.md has the
-settings. For each model a line on standard output: what zoo.py says of it, the peaks, and for each release the answer that `assay try`'s
+REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names, none for all],
+"done": [names], "limit": seconds, "sizes": [GiB]}; docs/formats/double.md has the settings. For each model a line on standard output: what zoo.py says of it, the peaks, and for each release the answer that `assay try`'s
 attempt.py gives, as docs/formats/attempts.md has it. A model has a process of its own, forked after the imports, and is built once there;
 each release is a fork of that. What only differs by the release is so computed once.
 """
