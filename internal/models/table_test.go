@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 // facts and operators that there are.
 func TestBuiltIn(t *testing.T) {
 	table := Open()
-	if len(table.Models) < 20 {
+	if len(table.Models) < 130 {
 		t.Errorf("it has %d models", len(table.Models))
 	}
 	var written bytes.Buffer
