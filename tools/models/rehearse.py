@@ -280,6 +280,7 @@ class Rehearsal:
         if told["answers"][doubles[-1]["release"]]["error"]:
             a = forked(lambda: once(None), self.request["limit"])
             told["cpu"] = a if isinstance(a, dict) else None
+        self.memory.slow.clear()
         for batch in PEAKS:
             a = forked(lambda b=batch: self.peak(entry, model, doubles[-1], b), self.request["limit"])
             if isinstance(a, str):
