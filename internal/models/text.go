@@ -218,8 +218,8 @@ func (a *Advice) Text(w io.Writer, width int) error {
 		}
 	}
 	if len(ofAll) > 0 {
-		said := "known wrong results that each of these meets perhaps, for one call does not tell: " + strings.Join(ofAll, ", ") +
-			"; assay ops NAME tells what it is"
+		said := "known wrong results that each of these meets perhaps, for one call does not tell: " +
+			strings.Join(ofAll, ", ") + "; assay ops NAME tells what one is"
 		b.WriteString("\n" + text.Wrapped(said, "", "  ", width))
 	}
 	if len(a.List) == 0 {

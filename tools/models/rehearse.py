@@ -2,8 +2,8 @@
 
     python rehearse.py ATTEMPT.PY < REQUEST
 
-REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names, none for all], "done": [names], "limit": seconds, "sizes": [GiB]}; docs/formats/double.md has the
-settings. For each model a line on standard output: what zoo.py says of it, the peaks, and for each release the answer that `assay try`'s
+REQUEST is {"doubles": [settings, oldest first], "values": [the same, with values], "models": [names, none for all],
+"done": [names], "limit": seconds, "sizes": [GiB]}; docs/formats/double.md has the settings. For each model a line on standard output: what zoo.py says of it, the peaks, and for each release the answer that `assay try`'s
 attempt.py gives, as docs/formats/attempts.md has it. A model has a process of its own, forked after the imports, and is built once there;
 each release is a fork of that. What only differs by the release is so computed once.
 """
@@ -280,6 +280,7 @@ class Rehearsal:
         if told["answers"][doubles[-1]["release"]]["error"]:
             a = forked(lambda: once(None), self.request["limit"])
             told["cpu"] = a if isinstance(a, dict) else None
+        self.memory.slow.clear()
         for batch in PEAKS:
             a = forked(lambda b=batch: self.peak(entry, model, doubles[-1], b), self.request["limit"])
             if isinstance(a, str):

@@ -105,10 +105,10 @@ def main():
         names = [{op for op, _ in s} for s in sets]
         shared = set.intersection(*names)
         print("%-13s %s: %d operators of all" % (family, ", ".join(said), len(shared)))
-        for entry, own, wide in zip(entries, names, sets):
-            others = set.union(*(n for n in names if n is not own))
-            if own - others or shared - own:
-                print("  %s alone calls %s" % (entry.name, " ".join(sorted(own - others))))
+        for entry, own in zip(entries, names):
+            alone = own - set.union(*(n for n in names if n is not own))
+            if alone:
+                print("  %s alone calls %s" % (entry.name, " ".join(sorted(alone))))
         missing = set.union(*names) - shared
         if missing:
             print("  not of all: %s" % " ".join(sorted(missing)))

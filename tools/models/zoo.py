@@ -475,7 +475,7 @@ class Recurrent(nn.Module):
 
 
 for _kind in (nn.LSTM, nn.GRU):
-    add("torch/" + _kind.__name__, "text", _kind.__name__, "torch", lambda kind=_kind: Trained(Recurrent(kind), labelled),
+    add("torch/" + _kind.__name__, "sequences", _kind.__name__, "torch", lambda kind=_kind: Trained(Recurrent(kind), labelled),
         lambda batch: ((torch.randint(0, 30000, (batch, 128)), torch.randint(0, 2, (batch,))), {}), "128 tokens")
 
 
