@@ -20,7 +20,10 @@ type format struct {
 }
 
 // formats, in the order in which they are asked. Each is declared in a file of its own.
-var formats []format
+var formats = []format{
+	kerasFormat,
+	hdf5Format,
+}
 
 // Open opens a file of weights, whatever its kind.
 func Open(path string) (*File, error) {

@@ -1,0 +1,162 @@
+package weights
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// kerasFiles are files that Keras wrote, with what h5py reads from them: testdata/keras/record.py writes both.
+func kerasFiles(t *testing.T) map[string]map[string]struct {
+	Shape  []int64
+	SHA256 string
+} {
+	t.Helper()
+	data, err := os.ReadFile("testdata/keras/expected.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]map[string]struct {
+		Shape  []int64
+		SHA256 string
+	}{}
+	for name, raw := range all {
+		if strings.HasPrefix(name, "versions ") {
+			continue
+		}
+		one := files[name]
+		if err := json.Unmarshal(raw, &one); err != nil {
+			t.Fatal(err)
+		}
+		files[name] = one
+	}
+	return files
+}
+
+// TestKerasAsH5py: names, shapes and elements are those that h5py finds, in whole models and weights of Keras 2 and 3.
+func TestKerasAsH5py(t *testing.T) {
+	for name, want := range kerasFiles(t) {
+		f := openKerasFile(t, name)
+		if len(f.Tensors) != len(want) || f.Format != "keras" {
+			t.Errorf("%s: %d tensors of a file of %s, and h5py has %d", name, len(f.Tensors), f.Format, len(want))
+		}
+		for _, tensor := range f.Tensors {
+			w, ok := want[tensor.Name]
+			r, err := tensor.Open()
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			sum := sha256.New()
+			n, err := io.Copy(sum, r)
+			if !ok || err != nil || n != tensor.Bytes || !slices.Equal(tensor.Shape, w.Shape) ||
+				hex.EncodeToString(sum.Sum(nil)) != w.SHA256 {
+				t.Errorf("%s: %s of shape %v and %d bytes, %v; h5py has shape %v, or other elements", name, tensor.Name,
+					tensor.Shape, n, err, w.Shape)
+			}
+		}
+	}
+}
+
+func openKerasFile(t *testing.T, name string) *File {
+	t.Helper()
+	f, err := Open(filepath.Join("testdata/keras", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// TestKerasTellsLayers: the layer's own name where the file has it, in the order in which the model has its layers.
+func TestKerasTellsLayers(t *testing.T) {
+	order := []string{"c1", "bn", "c0", "head"}
+	for _, c := range []struct {
+		file, first, group string
+		layers             []string
+	}{
+		// Keras 3 orders groups by name; c0, made second, is the group conv2d_1.
+		{"keras3.weights.h5", "layers/batch_normalization/vars/0", "layers/batch_normalization",
+			[]string{"bn", "c1", "c0", "head"}},
+		{"keras3.keras", "layers/batch_normalization/vars/0", "layers/batch_normalization",
+			[]string{"bn", "c1", "c0", "head"}},
+		{"keras3.h5", "model_weights/c1/small/c1/kernel", "model_weights/c1", order},
+		{"keras2.h5", "model_weights/c1/c1/kernel:0", "model_weights/c1", order},
+		{"keras2_weights.h5", "c1/c1/kernel:0", "c1", order},
+		{"keras2.weights.h5", "layers/batch_normalization/vars/0", "", []string{""}},
+	} {
+		f := openKerasFile(t, c.file)
+		var layers []string
+		for _, tensor := range f.Tensors {
+			if strings.HasPrefix(tensor.Name, "optimizer") {
+				continue
+			}
+			_, layer, _ := f.Layer(tensor.Name)
+			if len(layers) == 0 || layers[len(layers)-1] != layer {
+				layers = append(layers, layer)
+			}
+		}
+		group, _, _ := f.Layer(f.Tensors[0].Name)
+		if !slices.Equal(layers, c.layers) || f.Tensors[0].Name != c.first || group != c.group {
+			t.Errorf("%s: layers %q, the first is %s of the group %q", c.file, layers, f.Tensors[0].Name, group)
+		}
+	}
+}
+
+// TestKerasTellsVersions: which Keras wrote a file, where the file says so.
+func TestKerasTellsVersions(t *testing.T) {
+	for file, want := range map[string]string{"keras3.keras": "3.", "keras3.h5": "3.", "keras2.h5": "2.",
+		"keras2_weights.h5": "2.", "keras3.weights.h5": ""} {
+		f := openKerasFile(t, file)
+		if got := f.Meta["keras"]; !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: Keras %q", file, got)
+		}
+		whole := file == "keras3.keras" || file == "keras3.h5" || file == "keras2.h5"
+		if whole != strings.Contains(f.Meta["config"], `"Conv2D"`) {
+			t.Errorf("%s: config %q", file, f.Meta["config"])
+		}
+	}
+}
+
+// TestKerasBFloat16: Keras writes it as two opaque bytes, and says so in an attribute.
+func TestKerasBFloat16(t *testing.T) {
+	for _, tensor := range openKerasFile(t, "bfloat16.weights.h5").Tensors {
+		if tensor.DType != BF16 {
+			t.Errorf("%s: %s %s", tensor.Name, tensor.DType, tensor.Note)
+		}
+	}
+}
+
+// TestKerasPackedLeavesNothing: weights that a zip has packed are read from a temporary file, which is gone when the
+// file is closed, and when it could not be read.
+func TestKerasPackedLeavesNothing(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	f, err := Open("testdata/keras/packed.keras")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 1 {
+		t.Errorf("%d temporary files while it is open", len(left))
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(folder); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
