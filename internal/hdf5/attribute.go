@@ -203,7 +203,8 @@ func (a *Attribute) Strings() ([]string, error) {
 				return nil, err
 			}
 			if total += length; total > mostStrings {
-				return nil, refused(c.address, fmt.Sprintf("the attribute %q of more than %d bytes", a.Name, mostStrings))
+				return nil, refused(c.address, fmt.Sprintf("the attribute %q of more than %d bytes", a.Name,
+					mostStrings))
 			}
 			text := object.take(length)
 			if object.err != nil {

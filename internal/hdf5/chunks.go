@@ -248,7 +248,8 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 		return err
 	}
 	version, kind, each := c.u8(), c.u8(), int(c.u8())
-	mostBits, inIndex, least, leastPointers, pageBits := int(c.u8()), uint64(c.u8()), uint64(c.u8()), uint64(c.u8()), int(c.u8())
+	mostBits, inIndex, least := int(c.u8()), uint64(c.u8()), uint64(c.u8())
+	leastPointers, pageBits := uint64(c.u8()), int(c.u8())
 	if version != 0 {
 		return refused(address, fmt.Sprintf("extensible array version %d", version))
 	}
@@ -301,7 +302,8 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 	offsetWide := (mostBits + 7) / 8
 	page := uint64(1) << pageBits
 
-	dataBlock := func(at, n uint64, made []byte) error {
+	// dataBlock reads one, whose pages were made where the bits from first on say so.
+	dataBlock := func(at, n uint64, made []byte, first uint64) error {
 		if at == undefined || number >= set {
 			number += n
 			return nil
@@ -323,7 +325,8 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 		}
 		at += prefix + 4
 		for i := range n / page {
-			if i/8 >= uint64(len(made)) || made[i/8]&(0x80>>(i%8)) == 0 {
+			bit := first + i
+			if bit/8 >= uint64(len(made)) || made[bit/8]&(0x80>>(bit%8)) == 0 {
 				number += page
 			} else {
 				c, err := s.checked(at, page*uint64(each)+4, "")
@@ -350,7 +353,7 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 	for super := range direct {
 		blocks, n := inBlock(super)
 		for range blocks {
-			if err := dataBlock(c.offset(), n, nil); err != nil {
+			if err := dataBlock(c.offset(), n, nil, 0); err != nil {
 				return err
 			}
 		}
@@ -362,7 +365,7 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 			number += blocks * n
 			continue
 		}
-		flags := uint64(0) // of pages, for each block
+		flags := uint64(0) // bytes that each block adds to the bits of pages, which stand one after the other all the same
 		if n > page {
 			flags = (n/page + 7) / 8
 		}
@@ -377,7 +380,7 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 		sb.at = int(prefix)
 		made := sb.take(int(blocks * flags))
 		for i := range blocks {
-			if err := dataBlock(sb.offset(), n, made[i*flags:(i+1)*flags]); err != nil {
+			if err := dataBlock(sb.offset(), n, made, i*(n/page)); err != nil {
 				return err
 			}
 		}

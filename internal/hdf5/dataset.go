@@ -143,7 +143,8 @@ func (s *source) dataset(object Object) (*Dataset, error) {
 	d.Bytes = int64(need)
 	if len(d.fill) != d.Type.Size {
 		if len(d.fill) > 0 {
-			return nil, broken(object.Address, fmt.Sprintf("a value of %d bytes fills elements of %d", len(d.fill), d.Type.Size))
+			return nil, broken(object.Address, fmt.Sprintf("a value of %d bytes fills elements of %d", len(d.fill),
+				d.Type.Size))
 		}
 		d.fill = nil
 	}
@@ -175,7 +176,8 @@ func (d *Dataset) agree(need uint64, sp space) error {
 		}
 	case chunked:
 		if len(l.chunk) != len(d.Shape)+1 {
-			return broken(d.Address, fmt.Sprintf("chunks of %d dimensions in a dataset of %d", len(l.chunk)-1, len(d.Shape)))
+			return broken(d.Address, fmt.Sprintf("chunks of %d dimensions in a dataset of %d", len(l.chunk)-1,
+				len(d.Shape)))
 		}
 		if l.chunk[len(l.chunk)-1] != uint64(d.Type.Size) {
 			return broken(d.Address, fmt.Sprintf("chunks of elements of %d bytes, which have %d",

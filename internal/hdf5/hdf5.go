@@ -95,7 +95,8 @@ func find(r io.ReaderAt, size int64) (int64, error) {
 	return 0, fmt.Errorf("it has no signature of HDF5")
 }
 
-// superblock reads the superblock (section II.A) of a file of so many bytes, and gives the address of the root's header.
+// superblock reads the superblock (section II.A) of a file of so many bytes, and gives the address of the root's
+// header.
 func (f *File) superblock(whole int64) (uint64, error) {
 	head := make([]byte, 16)
 	if f.size < 48 {

@@ -82,7 +82,8 @@ func (s *source) tree2(address uint64, kinds []uint8, record func(kind uint8, c 
 	root, rootRecords := c.offset(), int(c.u16())
 	const frame = 10 // signature, version, kind, checksum
 	if each == 0 || size < frame+each || int64(size) > s.f.size || depth > mostDepth {
-		return broken(address, fmt.Sprintf("a tree of depth %d with nodes of %d bytes and records of %d", depth, size, each))
+		return broken(address, fmt.Sprintf("a tree of depth %d with nodes of %d bytes and records of %d", depth,
+			size, each))
 	}
 	if root == undefined || rootRecords == 0 {
 		return nil

@@ -37,8 +37,8 @@ const (
 	classVariable = 9
 )
 
-var classes = []string{"fixed-point", "floating-point", "time", "string", "bit field", "opaque", "compound", "reference",
-	"enumeration", "variable-length", "array", "complex"}
+var classes = []string{"fixed-point", "floating-point", "time", "string", "bit field", "opaque", "compound",
+	"reference", "enumeration", "variable-length", "array", "complex"}
 
 // A layoutOfFloat says where a number of so many bits has its parts.
 type layoutOfFloat struct{ size, exponentAt, exponent, mantissa, bias uint32 }

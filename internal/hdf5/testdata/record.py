@@ -202,7 +202,7 @@ def main():
             make(sys.argv[2], f"chunks_{libver}", chunks, 300, **more)
             make(sys.argv[2], f"chunks_large_{libver}", chunks, 3000, **more)
             make(sys.argv[2], f"wide_{libver}", wide, 1000, **more)
-            make(sys.argv[2], f"wider_{libver}", wide, 20000, **more)
+            make(sys.argv[2], f"wider_{libver}", wide, 4000, **more)
             continue
         for fill in (types, texts, links, chunks):
             make(here, f"{fill.__name__}_{libver}", fill, **more)
