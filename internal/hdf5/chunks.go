@@ -365,7 +365,7 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 			number += blocks * n
 			continue
 		}
-		flags := uint64(0) // bytes that each block adds to the bits of pages, which stand one after the other all the same
+		flags := uint64(0) // bytes that a block adds to the bits of pages, which stand together all the same
 		if n > page {
 			flags = (n/page + 7) / 8
 		}

@@ -177,7 +177,7 @@ func (t temporaryFile) Close() error { return errors.Join(t.f.Close(), os.Remove
 // dtypesOfHDF5 are the names of types by those that the reader of HDF5 has.
 var dtypesOfHDF5 = map[string]DType{
 	"bool": Bool, "uint8": U8, "int8": I8, "uint16": U16, "int16": I16, "uint32": U32, "int32": I32, "uint64": U64,
-	"int64": I64,
+	"int64":   I64,
 	"float16": F16, "bfloat16": BF16, "float32": F32, "float64": F64, "complex64": C64, "complex128": C128,
 }
 

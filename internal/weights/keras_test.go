@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -158,5 +159,120 @@ func TestKerasPackedLeavesNothing(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(folder); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestWriteKeras: what is read from Keras's file and written again is, for this reader, the same.
+func TestWriteKeras(t *testing.T) {
+	rewriteKeras(t)
+}
+
+// rewriteKeras writes what Keras's file has, and gives the new one with its layers.
+func rewriteKeras(t *testing.T) (string, map[string]string) {
+	t.Helper()
+	before := openKerasFile(t, "keras3.weights.h5")
+	layers := map[string]string{}
+	for key, name := range before.Meta {
+		if group, ok := strings.CutPrefix(key, layerPrefix); ok {
+			layers[group] = name
+		}
+	}
+	path := filepath.Join(t.TempDir(), "again.weights.h5")
+	if err := WriteKeras(path, before.Tensors, layers); err != nil {
+		t.Fatal(err)
+	}
+	after, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	if len(after.Tensors) != len(before.Tensors) || len(layers) == 0 {
+		t.Fatalf("%d tensors and %d layers", len(after.Tensors), len(layers))
+	}
+	for i, a := range after.Tensors {
+		b := before.Tensors[i]
+		if a.Name != b.Name || a.DType != b.DType || !slices.Equal(a.Shape, b.Shape) || sumOf(t, a) != sumOf(t, b) {
+			t.Errorf("%s %s %v became %s %s %v, or its elements are others", b.Name, b.DType, b.Shape, a.Name, a.DType,
+				a.Shape)
+		}
+	}
+	for group, name := range layers {
+		if got := after.Meta[layerPrefix+group]; got != name {
+			t.Errorf("%s: %q became %q", group, name, got)
+		}
+	}
+	return path, layers
+}
+
+func sumOf(t *testing.T, tensor Tensor) string {
+	t.Helper()
+	r, err := tensor.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, r); err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// TestKerasLoads: h5py finds in what is written here what Keras wrote, and Keras loads it.
+func TestKerasLoads(t *testing.T) {
+	python := os.Getenv("ASSAY_KERAS_PYTHON")
+	if python == "" {
+		t.Skip("ASSAY_KERAS_PYTHON names no interpreter that has Keras 3, a backend for it, and h5py")
+	}
+	path, layers := rewriteKeras(t)
+	out, err := exec.Command(python, "testdata/keras/load.py", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told struct {
+		Weights, Names map[string]string
+		Listed         map[string]struct{ SHA256 string }
+		Keras          string
+	}
+	if err := json.Unmarshal(out, &told); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := kerasFiles(t)["keras3.weights.h5"]
+	loaded := map[string]bool{}
+	for _, sum := range told.Weights {
+		loaded[sum] = true
+	}
+	for name, w := range want {
+		if told.Listed[name].SHA256 != w.SHA256 {
+			t.Errorf("%s: h5py reads other elements than Keras wrote", name)
+		}
+		if strings.HasPrefix(name, "layers/") && !loaded[w.SHA256] {
+			t.Errorf("%s: no weight of the model has its elements once Keras %s has loaded it", name, told.Keras)
+		}
+	}
+	for group, name := range layers {
+		if got := told.Names[strings.TrimPrefix(group+"/vars", "/")]; got != name {
+			t.Errorf("%s: h5py reads the name %q, and %q was written", group, got, name)
+		}
+	}
+}
+
+// TestWriteKerasRefuses: names and types that Keras would not find.
+func TestWriteKerasRefuses(t *testing.T) {
+	one := openKerasFile(t, "keras3.weights.h5").Tensors[:1]
+	for name, change := range map[string]func(*Tensor){
+		"no name of Keras":  func(t *Tensor) { t.Name = "conv/kernel" },
+		"none of them":      func(t *Tensor) { t.Name = "layers/conv/vars/1" },
+		"files do not have": func(t *Tensor) { t.DType = F8E4M3 },
+	} {
+		path := filepath.Join(t.TempDir(), "x.weights.h5")
+		tensors := slices.Clone(one)
+		change(&tensors[0])
+		if err := WriteKeras(path, tensors, nil); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", name, left)
+		}
 	}
 }
