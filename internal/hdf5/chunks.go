@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/bits"
 	"slices"
+	"sync"
 )
 
 // A chunk is where one lies, and which filters were left out for it (bit by position).
@@ -530,11 +531,20 @@ func (r *chunkReader) decode(c chunk) ([]byte, error) {
 	return data, nil
 }
 
+// inflaters are kept: each has 40 KiB, and chunks may be small and many.
+var inflaters sync.Pool
+
 func inflate(data []byte, most int) ([]byte, error) {
-	z, err := zlib.NewReader(bytes.NewReader(data))
-	if err != nil {
+	z, _ := inflaters.Get().(io.ReadCloser)
+	if z == nil {
+		var err error
+		if z, err = zlib.NewReader(bytes.NewReader(data)); err != nil {
+			return nil, err
+		}
+	} else if err := z.(zlib.Resetter).Reset(bytes.NewReader(data), nil); err != nil {
 		return nil, err
 	}
+	defer inflaters.Put(z)
 	var out bytes.Buffer
 	out.Grow(min(most, len(data)*4) + 512)
 	n, err := io.Copy(&out, io.LimitReader(z, int64(most)+1))

@@ -23,8 +23,8 @@ type Source struct {
 }
 
 // Write writes a file of datasets, in their order, with the groups of their paths; texts are attributes of groups, by
-// path and name, and make groups that hold nothing. What it writes, HDF5 reads from release 1.8 on. The bytes go to w in
-// their order: memory is that of the structure, and of a buffer.
+// path and name, and make groups that hold nothing. HDF5 reads it from release 1.8 on. The bytes go to w in order:
+// memory is that of the structure, and of a buffer.
 //
 // A bfloat16 is written as Keras does it: two opaque bytes, with the attribute dtype.
 func Write(w io.Writer, datasets []Source, texts map[string]map[string]string) error {
@@ -296,8 +296,10 @@ func spaceOf(shape []int64) []byte {
 }
 
 // sizesOfTypes are those of an element in bytes.
-var sizesOfTypes = map[string]uint64{"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4,
-	"int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
+var sizesOfTypes = map[string]uint64{
+	"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+	"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16,
+}
 
 // encodedText is a text of variable length, UTF-8, of characters that are numbers of a byte.
 var encodedText = append([]byte{1<<4 | classVariable, 1, 1, 0, 16, 0, 0, 0}, encodeFixed(1, false)...)

@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"bytes"
+	"compress/zlib"
 	"fmt"
 	"io"
 	"strings"
@@ -110,4 +111,18 @@ func TestWriteRefuses(t *testing.T) {
 		map[string]map[string]string{"a": {"b": "c"}}); err == nil {
 		t.Error("texts of a dataset are written as a group's")
 	}
+}
+
+// deflated packs so many zeros.
+func deflated(t *testing.T, n int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := zlib.NewWriter(&out)
+	if _, err := z.Write(make([]byte, n)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
