@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"encoding/binary"
 	"fmt"
@@ -15,49 +16,53 @@ import (
 type chunk struct {
 	address, size uint64
 	mask          uint32
-	at            []uint64 // among the chunks of each dimension
+	number        uint64 // in row-major order among those that the dataset has now
 }
 
 // chunkReader puts chunks together, a row of them at a time: those that share the first coordinate.
 type chunkReader struct {
 	d     *Dataset
-	rows  map[uint64][]chunk // by first coordinate
-	row   uint64             // that comes next
+	rest  []chunk // by number: those of the rows to come
+	grid  []uint64
+	row   uint64 // that comes next
 	slab  []byte
 	next  io.Reader
 	bytes uint64 // of a chunk
 }
 
+// mostChunks of a dataset, each of which takes 32 bytes in memory.
+const mostChunks = 1 << 22
+
 // chunks reads the index.
 func (d *Dataset) chunks() (*chunkReader, error) {
-	r := &chunkReader{d: d, rows: map[uint64][]chunk{}, bytes: 1}
+	r := &chunkReader{d: d, bytes: 1}
 	for _, n := range d.layout.chunk {
 		r.bytes *= n
+	}
+	for i, n := range d.Shape {
+		r.grid = append(r.grid, (uint64(n)+d.layout.chunk[i]-1)/d.layout.chunk[i])
 	}
 	if d.layout.address == undefined {
 		return r, nil
 	}
 	s := d.f.source()
-	seen := map[string]bool{}
-	add := func(c chunk) error {
+	add := func(c chunk, at []uint64) error {
 		if c.address == undefined {
 			return nil
 		}
-		for i, at := range c.at {
-			if at >= (uint64(d.Shape[i])+d.layout.chunk[i]-1)/d.layout.chunk[i] {
+		for i := range at {
+			if at[i] >= r.grid[i] {
 				return nil // left from when the dataset was larger
 			}
+			c.number = c.number*r.grid[i] + at[i]
 		}
 		size := uint64(d.f.size)
 		if c.address > size || c.size > size-c.address {
 			return broken(c.address, fmt.Sprintf("a chunk of %d bytes lies beyond the file, which has %d", c.size, size))
 		}
-		key := fmt.Sprint(c.at)
-		if seen[key] {
-			return broken(c.address, fmt.Sprintf("a second chunk at %v", c.at))
+		if r.rest = append(r.rest, c); len(r.rest) > mostChunks {
+			return refused(d.layout.address, fmt.Sprintf("an index of more than %d chunks", mostChunks))
 		}
-		seen[key] = true
-		r.rows[c.at[0]] = append(r.rows[c.at[0]], c)
 		return nil
 	}
 	var err error
@@ -65,11 +70,11 @@ func (d *Dataset) chunks() (*chunkReader, error) {
 	case indexTree1:
 		err = d.indexTree1(s, add)
 	case indexSingle:
-		c := chunk{d.layout.address, r.bytes, d.layout.mask, make([]uint64, len(d.Shape))}
+		c := chunk{address: d.layout.address, size: r.bytes, mask: d.layout.mask}
 		if len(d.filters) > 0 && d.layout.single > 0 {
 			c.size = d.layout.single
 		}
-		err = add(c)
+		err = add(c, make([]uint64, len(d.Shape)))
 	case indexImplicit:
 		err = d.indexImplicit(r.bytes, add)
 	case indexFixed:
@@ -79,25 +84,35 @@ func (d *Dataset) chunks() (*chunkReader, error) {
 	case indexTree2:
 		err = d.indexTree2(s, r.bytes, add)
 	}
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(r.rest, func(a, b chunk) int { return cmp.Compare(a.number, b.number) })
+	for i := range r.rest {
+		if i > 0 && r.rest[i].number == r.rest[i-1].number {
+			return nil, broken(r.rest[i].address, "two chunks have the same place")
+		}
+	}
+	return r, nil
 }
 
 // indexTree1 reads an index of layout 3: its keys are size, mask and offset of a chunk (section III.A.1).
-func (d *Dataset) indexTree1(s *source, add func(chunk) error) error {
+func (d *Dataset) indexTree1(s *source, add func(chunk, []uint64) error) error {
 	key := 8 + 8*len(d.layout.chunk)
 	return s.tree1(d.layout.address, 1, key, func(k *cursor, child uint64) error {
 		c := chunk{address: child, size: uint64(k.u32()), mask: k.u32()}
+		at := make([]uint64, len(d.Shape))
 		for i := range d.Shape {
 			offset := k.uint(8)
 			if offset%d.layout.chunk[i] != 0 {
 				return broken(k.address, fmt.Sprintf("a chunk at offset %d of dimension %d", offset, i))
 			}
-			c.at = append(c.at, offset/d.layout.chunk[i])
+			at[i] = offset / d.layout.chunk[i]
 		}
 		if k.err != nil {
 			return k.err
 		}
-		return add(c)
+		return add(c, at)
 	})
 }
 
@@ -134,8 +149,8 @@ func natural(n int) []int {
 }
 
 // indexImplicit: all chunks lie one after the other (section VII, "Implicit Index").
-func (d *Dataset) indexImplicit(bytes uint64, add func(chunk) error) error {
-	grid, total := d.grid(), uint64(1)
+func (d *Dataset) indexImplicit(bytes uint64, add func(chunk, []uint64) error) error {
+	grid, order, total := d.grid(), natural(len(d.Shape)), uint64(1)
 	for _, n := range grid {
 		high, low := bits.Mul64(total, n)
 		if high != 0 || low > uint64(d.f.size) {
@@ -144,7 +159,8 @@ func (d *Dataset) indexImplicit(bytes uint64, add func(chunk) error) error {
 		total = low
 	}
 	for i := range total {
-		if err := add(chunk{d.layout.address + i*bytes, bytes, 0, place(i, grid, natural(len(grid)))}); err != nil {
+		c := chunk{address: d.layout.address + i*bytes, size: bytes}
+		if err := add(c, place(i, grid, order)); err != nil {
 			return err
 		}
 	}
@@ -171,7 +187,7 @@ func elementsAre(s *source, at uint64, kind uint8, each int) (bool, error) {
 }
 
 // indexFixed reads a fixed array (section VII.C, "Fixed Array Index").
-func (d *Dataset) indexFixed(s *source, bytes uint64, add func(chunk) error) error {
+func (d *Dataset) indexFixed(s *source, bytes uint64, add func(chunk, []uint64) error) error {
 	address := d.layout.address
 	c, err := s.checked(address, uint64(8+s.f.l+s.f.o+4), "FAHD")
 	if err != nil {
@@ -199,8 +215,7 @@ func (d *Dataset) indexFixed(s *source, bytes uint64, add func(chunk) error) err
 			if c.err != nil {
 				return c.err
 			}
-			e.at = place(first+i, grid, order)
-			if err := add(e); err != nil {
+			if err := add(e, place(first+i, grid, order)); err != nil {
 				return err
 			}
 		}
@@ -242,7 +257,7 @@ func (d *Dataset) indexFixed(s *source, bytes uint64, add func(chunk) error) err
 
 // indexExtensible reads an extensible array (section VII.D, "Extensible Array Index"): of a dataset with one dimension
 // without end, which the array counts first.
-func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error) error {
+func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk, []uint64) error) error {
 	address := d.layout.address
 	c, err := s.checked(address, uint64(12+6*s.f.l+s.f.o+4), "EAHD")
 	if err != nil {
@@ -285,8 +300,8 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 			if c.err != nil {
 				return c.err
 			}
-			if e.at = place(number, grid, order); number < set {
-				if err := add(e); err != nil {
+			if number < set {
+				if err := add(e, place(number, grid, order)); err != nil {
 					return err
 				}
 			}
@@ -390,7 +405,7 @@ func (d *Dataset) indexExtensible(s *source, bytes uint64, add func(chunk) error
 }
 
 // indexTree2 reads an index for a dataset that grows in several dimensions (section VII.E).
-func (d *Dataset) indexTree2(s *source, bytes uint64, add func(chunk) error) error {
+func (d *Dataset) indexTree2(s *source, bytes uint64, add func(chunk, []uint64) error) error {
 	const plain, filtered = 10, 11 // kinds of records (section III.A.2)
 	return s.tree2(d.layout.address, []uint8{plain, filtered}, func(kind uint8, c *cursor) error {
 		each := c.left() - 8*len(d.Shape)
@@ -398,13 +413,14 @@ func (d *Dataset) indexTree2(s *source, bytes uint64, add func(chunk) error) err
 			return broken(c.address, fmt.Sprintf("records of %d bytes", c.left()))
 		}
 		e := c.chunk(kind == filtered, each, bytes)
-		for range d.Shape {
-			e.at = append(e.at, c.uint(8))
+		at := make([]uint64, len(d.Shape))
+		for i := range at {
+			at[i] = c.uint(8)
 		}
 		if c.err != nil {
 			return c.err
 		}
-		return add(e)
+		return add(e, at)
 	})
 }
 
@@ -433,8 +449,17 @@ func (r *chunkReader) fillSlab(first uint64) error {
 	d := r.d
 	height := min(d.layout.chunk[0], uint64(d.Shape[0])-first)
 	size := height * (uint64(d.Bytes) / uint64(d.Shape[0]))
-	chunks := r.rows[r.row]
-	if len(chunks) == 0 {
+	inRow := uint64(1)
+	for _, n := range r.grid[1:] {
+		inRow *= n
+	}
+	n := 0
+	for n < len(r.rest) && r.rest[n].number/inRow == r.row {
+		n++
+	}
+	chunks := r.rest[:n]
+	r.rest = r.rest[n:]
+	if n == 0 {
 		r.next = &filled{fill: d.fill, left: int64(size)}
 		return nil
 	}
@@ -453,11 +478,11 @@ func (r *chunkReader) fillSlab(first uint64) error {
 		shape = append(shape, uint64(n))
 	}
 	for _, c := range chunks {
-		data, err := r.decode(c)
+		at := place(c.number, r.grid, natural(len(r.grid)))
+		data, err := r.decode(c, at)
 		if err != nil {
 			return err
 		}
-		at := slices.Clone(c.at)
 		at[0] = 0
 		scatter(r.slab, data, shape, d.layout.chunk, at, uint64(d.Type.Size))
 	}
@@ -487,8 +512,8 @@ func scatter(slab, data []byte, shape, chunk, at []uint64, element uint64) {
 	copyRuns(0, slab, data)
 }
 
-// decode reads a chunk and takes its filters off, the last first.
-func (r *chunkReader) decode(c chunk) ([]byte, error) {
+// decode reads the chunk at a place and takes its filters off, the last first.
+func (r *chunkReader) decode(c chunk, at []uint64) ([]byte, error) {
 	d := r.d
 	if c.size > mostSlab+1<<20 {
 		return nil, refused(c.address, fmt.Sprintf("a chunk of %d bytes", c.size))
@@ -499,8 +524,8 @@ func (r *chunkReader) decode(c chunk) ([]byte, error) {
 	}
 	filters := d.filters
 	if d.layout.whole {
-		for i, at := range c.at {
-			if (at+1)*d.layout.chunk[i] > uint64(d.Shape[i]) {
+		for i := range at {
+			if (at[i]+1)*d.layout.chunk[i] > uint64(d.Shape[i]) {
 				filters = nil
 			}
 		}

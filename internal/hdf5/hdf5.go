@@ -48,6 +48,7 @@ type File struct {
 	o, l   int   // bytes of an address, of a length
 	links  int
 	paths  int
+	softs  []soft
 	groups map[uint64]string // by address: where each was entered
 }
 
@@ -76,6 +77,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if err := f.enter(s, root, "", 0); err != nil {
 		return nil, err
 	}
+	f.follow()
 	slices.SortStableFunc(f.Groups, func(a, b *Object) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(f.Datasets, func(a, b *Dataset) int { return strings.Compare(a.Path, b.Path) })
 	return f, nil
@@ -182,8 +184,7 @@ func (f *File) enter(s *source, address uint64, name string, depth int) error {
 		}
 		f.Datasets = append(f.Datasets, d)
 		return nil
-	case !group && depth > 0:
-		f.note("%s is neither a group nor a dataset", quoted(name))
+	case !group && depth > 0: // a named datatype
 		return nil
 	}
 	f.groups[address] = name
@@ -213,9 +214,7 @@ func (f *File) enter(s *source, address uint64, name string, depth int) error {
 				return err
 			}
 		case l.kind == linkSoft:
-			if err := f.soft(s, full, l.value, depth+1); err != nil {
-				return err
-			}
+			f.softs = append(f.softs, soft{full, l.value})
 		case l.kind == linkExternal:
 			f.note("%s is a link into another file, at %#x: it is not followed", quoted(full), address)
 		default:
@@ -225,54 +224,34 @@ func (f *File) enter(s *source, address uint64, name string, depth int) error {
 	return nil
 }
 
-// soft follows a soft link where it leads to a dataset by hard links alone.
-func (f *File) soft(s *source, name, value string, depth int) error {
-	to := path.Join("/"+path.Dir(name), value)
-	if strings.HasPrefix(value, "/") {
-		to = path.Clean(value)
-	}
-	address, found, err := f.lookUp(s, strings.Split(strings.Trim(to, "/"), "/"))
-	if err != nil {
-		return err
-	}
-	if !found {
-		f.note("%s is a soft link to %s, where nothing lies that could be followed", quoted(name), quoted(value))
-		return nil
-	}
-	messages, err := s.header(address)
-	if err != nil {
-		return fmt.Errorf("%s: %w", quoted(name), err)
-	}
-	if !slices.ContainsFunc(messages, func(m message) bool { return m.kind == kindLayout }) {
-		f.note("%s is a soft link to the group %s: it is not entered again", quoted(name), quoted(value))
-		return nil
-	}
-	if err := f.enter(s, address, name, depth); err != nil {
-		return err
-	}
-	f.Datasets[len(f.Datasets)-1].Link = value
-	return nil
-}
+// A soft link waits until everything is known that it could lead to.
+type soft struct{ name, value string }
 
-// lookUp walks from the root by hard links.
-func (f *File) lookUp(s *source, parts []string) (uint64, bool, error) {
-	at := f.Groups[0].Address // the root is entered first
-	for _, part := range parts {
-		messages, err := s.header(at)
-		if err != nil {
-			return 0, false, err
-		}
-		links, err := s.linksOf(messages)
-		if err != nil {
-			return 0, false, err
-		}
-		i := slices.IndexFunc(links, func(l link) bool { return l.name == part && l.kind == linkHard })
-		if i < 0 {
-			return 0, false, nil
-		}
-		at = links[i].address
+// follow makes datasets of the soft links that lead to one; those that lead elsewhere are told.
+func (f *File) follow() {
+	datasets, groups := map[string]*Dataset{}, map[string]bool{}
+	for _, d := range f.Datasets {
+		datasets[d.Path] = d
 	}
-	return at, true, nil
+	for _, g := range f.Groups {
+		groups[g.Path] = true
+	}
+	for _, l := range f.softs {
+		to := path.Join("/", path.Dir(l.name), l.value)
+		if strings.HasPrefix(l.value, "/") {
+			to = path.Clean(l.value)
+		}
+		to = strings.TrimPrefix(to, "/")
+		if d := datasets[to]; d != nil {
+			again := *d
+			again.Path, again.Link = l.name, l.value
+			f.Datasets = append(f.Datasets, &again)
+		} else if groups[to] {
+			f.note("%s is a soft link to the group %s: it is not entered again", quoted(l.name), quoted(l.value))
+		} else {
+			f.note("%s is a soft link to %s, where nothing lies that could be followed", quoted(l.name), quoted(l.value))
+		}
+	}
 }
 
 // note keeps what was left out; a hundred of them tell as much as a million.
@@ -337,6 +316,9 @@ func (s *source) read(address, n uint64) (*cursor, error) {
 	return &cursor{b: b, address: address, o: s.f.o, l: s.f.l}, nil
 }
 
+// trusting leaves checksums unread, so that a fuzzer comes behind them: whoever forges a file forges its sums.
+var trusting bool
+
 // checked reads a block that begins with a signature and ends with its checksum, and gives what lies between.
 func (s *source) checked(address, n uint64, signature string) (*cursor, error) {
 	c, err := s.read(address, n)
@@ -347,7 +329,7 @@ func (s *source) checked(address, n uint64, signature string) (*cursor, error) {
 		return nil, broken(address, fmt.Sprintf("here should be %q", signature))
 	}
 	end := len(c.b) - 4
-	if binary.LittleEndian.Uint32(c.b[end:]) != lookup3(c.b[:end]) {
+	if !trusting && binary.LittleEndian.Uint32(c.b[end:]) != lookup3(c.b[:end]) {
 		return nil, broken(address, fmt.Sprintf("the checksum of %q does not agree", signature))
 	}
 	c.b = c.b[:end]
@@ -444,7 +426,7 @@ func (c *cursor) word(multiple int) string {
 }
 
 // lookup3 is the checksum of HDF5's structures: Bob Jenkins' hashlittle of 2006 with initial value 0, public domain
-// (specification, appendix on checksums: "Jenkins' lookup3").
+// (the specification calls it "Jenkins' lookup3 algorithm").
 func lookup3(k []byte) uint32 {
 	a := 0xdeadbeef + uint32(len(k))
 	b, c := a, a

@@ -216,7 +216,7 @@ func TestEveryCut(t *testing.T) {
 
 // TestLoopOfContinuations: a header that continues in itself ends, and takes no memory for it.
 func TestLoopOfContinuations(t *testing.T) {
-	b := recorded(t, "types_earliest.h5")
+	b := recorded(t, "texts_earliest.h5")
 	changed := false
 	for at := 0; at+24 < len(b); at += 8 { // a continuation of version 1: kind, 16 bytes long, address, length
 		if binary.LittleEndian.Uint64(b[at:]) == kindContinuation|16<<16 {
@@ -231,7 +231,7 @@ func TestLoopOfContinuations(t *testing.T) {
 		}
 	}
 	if !changed {
-		t.Skip("the file has no header that continues")
+		t.Fatal("the file has no header that continues")
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -284,7 +284,7 @@ func TestChecksumOfChunk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b[chunks.rows[1][0].address] ^= 1
+		b[chunks.rest[1].address] ^= 1
 		r, err := d.Open()
 		if err != nil {
 			t.Fatal(err)
@@ -349,8 +349,12 @@ func FuzzOpen(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) < 1<<20 {
-			_ = readAll(data)
+		if len(data) > 1<<17 {
+			return
 		}
+		_ = readAll(data)
+		trusting = true
+		defer func() { trusting = false }()
+		_ = readAll(data)
 	})
 }

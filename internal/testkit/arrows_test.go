@@ -78,7 +78,7 @@ var arrows = map[string][]string{
 	"internal/target":  {"internal/atlas", "internal/evidence", "internal/fault"},
 	"internal/testkit": {"internal/evidence", "internal/python", "internal/testset"},
 	"internal/testset": {},
-	"internal/hdf5":    {"internal/fault", "internal/file"},
+	"internal/hdf5":    {"internal/fault"},
 	"internal/weights": {"internal/fault", "internal/file", "internal/hdf5", "internal/text", "internal/unit"},
 }
 

@@ -44,11 +44,12 @@ var kerasFormat = format{
 	open: openKeras,
 }
 
-// Bounds for texts within a .keras, and for weights that are packed there: Keras stores them as they are, so that a
-// packed one is somebody's own, and has to fit beside the file in the folder for temporary files.
+// Bounds for texts within a .keras, and for weights that are packed there. Keras stores them as they are, and weights
+// hardly pack: what unpacks to more than a gigabyte and sixteen times the file is no model.
 const (
-	mostConfig = 64 << 20
-	mostPacked = 64 << 30
+	mostConfig   = 64 << 20
+	mostUnpacked = 1 << 30
+	mostPacked   = 16
 )
 
 func openKeras(f *os.File, size int64) (*File, error) {
@@ -136,11 +137,10 @@ func member(m *zip.File) ([]byte, error) {
 	return text, nil
 }
 
-// unpackKeras unpacks weights that the zip has packed into a temporary file, which is removed when the file is closed.
+// unpackKeras unpacks weights that the zip has packed into a temporary file that has no name.
 func unpackKeras(m *zip.File, where string, size int64) (file *File, err error) {
-	const most = 1032 // to one: what deflate can do (zlib's technical notes)
 	n := m.UncompressedSize64
-	if n > mostPacked || n/most > uint64(size) {
+	if n > mostUnpacked && n/mostPacked > uint64(size) {
 		return nil, fault.Hint(fmt.Errorf("%s: it says to unpack to %d bytes from %d", m.Name, n, size),
 			"unpack it by hand, where you trust it, and name model.weights.h5 itself")
 	}
@@ -153,26 +153,21 @@ func unpackKeras(m *zip.File, where string, size int64) (file *File, err error) 
 	if err != nil {
 		return nil, err
 	}
-	t := temporaryFile{temporary}
+	os.Remove(temporary.Name()) // it lives on while it is open, and no longer, however assay ends
 	defer func() {
 		if err != nil {
-			t.Close()
+			temporary.Close()
 		}
 	}()
 	if _, err := io.Copy(temporary, io.LimitReader(r, int64(n)+1)); err != nil { // zip holds it to its size and sum
-		return nil, fmt.Errorf("unpacking %s to %s: %w", m.Name, temporary.Name(), err)
+		return nil, fmt.Errorf("unpacking %s to a temporary file: %w", m.Name, err)
 	}
 	if file, err = readHDF5(temporary, int64(n), where); err != nil {
 		return nil, err
 	}
-	file.Closers = append(file.Closers, t)
+	file.Closers = append(file.Closers, temporary)
 	return file, nil
 }
-
-// A temporaryFile is removed when it is closed.
-type temporaryFile struct{ f *os.File }
-
-func (t temporaryFile) Close() error { return errors.Join(t.f.Close(), os.Remove(t.f.Name())) }
 
 // dtypesOfHDF5 are the names of types by those that the reader of HDF5 has.
 var dtypesOfHDF5 = map[string]DType{

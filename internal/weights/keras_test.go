@@ -1,9 +1,11 @@
 package weights
 
 import (
+	"archive/zip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/internal/fault"
 )
 
 // kerasFiles are files that Keras wrote, with what h5py reads from them: testdata/keras/record.py writes both.
@@ -142,8 +146,8 @@ func TestKerasBFloat16(t *testing.T) {
 	}
 }
 
-// TestKerasPackedLeavesNothing: weights that a zip has packed are read from a temporary file, which is gone when the
-// file is closed, and when it could not be read.
+// TestKerasPackedLeavesNothing: weights that a zip has packed are read from a temporary file that nobody sees, not even
+// while it is open.
 func TestKerasPackedLeavesNothing(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
@@ -151,14 +155,58 @@ func TestKerasPackedLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(folder); len(left) != 1 {
-		t.Errorf("%d temporary files while it is open", len(left))
+	defer f.Close()
+	if left, _ := os.ReadDir(folder); len(left) != 0 || len(f.Tensors) == 0 {
+		t.Errorf("%d tensors; left behind: %v", len(f.Tensors), left)
 	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
+}
+
+// TestKerasZipRefuses: zips that are no model, and one that would unpack to far more than it has.
+func TestKerasZipRefuses(t *testing.T) {
+	for want, make := range map[string]func(*zip.Writer){
+		"has no model.weights.h5": func(z *zip.Writer) { put(t, z, "config.json", "{}") },
+		"in several files": func(z *zip.Writer) {
+			put(t, z, "model.weights.json", "{}")
+		},
+		"twice": func(z *zip.Writer) {
+			put(t, z, "model.weights.h5", "x")
+			put(t, z, "model.weights.h5", "x")
+		},
+		"no signature": func(z *zip.Writer) { put(t, z, "model.weights.h5", strings.Repeat("x", 100)) },
+		"unpack to": func(z *zip.Writer) {
+			w, err := z.CreateRaw(&zip.FileHeader{Name: "model.weights.h5", Method: zip.Deflate,
+				CompressedSize64: 1, UncompressedSize64: 1 << 40})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Write([]byte{0})
+		},
+		"metadata.json": func(z *zip.Writer) { put(t, z, "metadata.json", "{") },
+	} {
+		path := filepath.Join(t.TempDir(), "x.keras")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z := zip.NewWriter(f)
+		make(z)
+		if err := errors.Join(z.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error()+fault.HintOf(err), want) {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
-	if left, _ := os.ReadDir(folder); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+}
+
+func put(t *testing.T, z *zip.Writer, name, text string) {
+	t.Helper()
+	w, err := z.Create(name)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
