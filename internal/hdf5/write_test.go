@@ -3,8 +3,12 @@ package hdf5
 import (
 	"bytes"
 	"compress/zlib"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -89,6 +93,31 @@ func TestWriteReadsBack(t *testing.T) {
 	if len(texts) > 0 {
 		t.Errorf("groups that are not there: %v", texts)
 	}
+}
+
+// TestWriteForH5py: h5py finds in it what was written, and what is read here. internal/weights has Keras load a file.
+func TestWriteForH5py(t *testing.T) {
+	python := os.Getenv("ASSAY_KERAS_PYTHON")
+	if python == "" {
+		t.Skip("ASSAY_KERAS_PYTHON names no interpreter that has h5py")
+	}
+	name := filepath.Join(t.TempDir(), "written.h5")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]map[string]string{"": {"empty": ""}, "layers/flatten/vars": {"name": "Gr\u00f6\u00dfe"}}
+	for i := range 500 {
+		texts[fmt.Sprintf("layers/many_%d/vars", i)] = map[string]string{"name": fmt.Sprintf("layer %d", i), "b": "c"}
+	}
+	all := everyType()
+	if err := errors.Join(Write(f, all, texts), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(python, "testdata/record.py", "--tell", name).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	readsAsH5py(t, name)
 }
 
 // TestWriteRefuses: what would make a file that cannot be read, or another than was asked for.

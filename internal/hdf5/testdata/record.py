@@ -2,6 +2,7 @@
 
     python record.py            the small set, into this folder
     python record.py --big DIR  the big set, into another
+    python record.py --tell H5  the listing alone, beside a file that is there
 
 Each file NAME.h5 has NAME.json: versions of h5py and HDF5; its datasets by path with dtype, shape and the SHA-256 of
 their elements, row-major and little-endian; its groups; the texts among its attributes.
@@ -193,6 +194,8 @@ def make(folder, name, fill, *values, user=0, **options):
 
 
 def main():
+    if sys.argv[1:2] == ["--tell"]:
+        return describe(sys.argv[2])
     here = os.path.dirname(os.path.abspath(__file__))
     for libver in ("earliest", "latest"):
         more = {"libver": libver}
