@@ -57,16 +57,6 @@ func readAll(data []byte) error {
 	return first
 }
 
-// written gives a file of the writer's, whose places are known.
-func written(t *testing.T, all ...Source) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	if err := Write(&out, all, map[string]map[string]string{"": {"name": "x"}}); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
@@ -85,7 +75,8 @@ func resum(b []byte, at int) {
 // TestHostile: each of these is one clear error, with a place and with what to do next.
 func TestHostile(t *testing.T) {
 	plain := func(t *testing.T) []byte {
-		return written(t, madeOf("g/d", "float32", []int64{3}, make([]byte, 12)))
+		return fileOf(t, []made{madeOf("g/d", "float32", []int64{3}, make([]byte, 12))},
+			map[string]map[string]string{"": {"name": "x"}})
 	}
 	// change alters bytes behind the n-th place where a pattern stands.
 	change := func(t *testing.T, b []byte, pattern string, skip int, to ...byte) []byte {
@@ -244,11 +235,7 @@ func TestLoopOfContinuations(t *testing.T) {
 
 // TestBomb: a dataset that says to be far larger than its file could be is listed, and not read.
 func TestBomb(t *testing.T) {
-	var out bytes.Buffer
-	if err := Write(&out, []Source{madeOf("d", "float32", []int64{0}, nil)}, nil); err != nil {
-		t.Fatal(err)
-	}
-	b := out.Bytes()
+	b := fileOf(t, []made{madeOf("d", "float32", []int64{0}, nil)}, nil)
 	at := bytes.LastIndex(b, []byte("OHDR"))
 	space := at + bytes.Index(b[at:], []byte{kindDataspace, 12, 0, 0, 2, 1})
 	binary.LittleEndian.PutUint64(b[space+8:], 1<<50)

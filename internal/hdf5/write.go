@@ -3,8 +3,8 @@ package hdf5
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 	"slices"
 	"strings"
@@ -13,95 +13,83 @@ import (
 	"assay/internal/fault"
 )
 
-// A Source is a dataset to be written: contiguous and little-endian.
-type Source struct {
+// An Array is a dataset to be written: contiguous and little-endian.
+type Array struct {
 	Path  string
 	Type  string // "bool", "int8" to "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"
 	Shape []int64
-	// Open gives the elements in row-major order and little-endian, neither more nor fewer than the shape has.
-	Open func() (io.ReadCloser, error)
 }
 
-// Write writes a file of datasets, in their order, with the groups of their paths; texts are attributes of groups, by
-// path and name, and make groups that hold nothing. HDF5 reads it from release 1.8 on. The bytes go to w in order:
-// memory is that of the structure, and of a buffer.
+// Head is the structure of a file of arrays and of the groups of their paths. The elements follow it, those of one array
+// after those of another, in their order, row-major and little-endian, with nothing between: so a file is written as a
+// stream. texts are attributes of groups, by path and name, and make groups that hold nothing. HDF5 reads such a file
+// from release 1.8 on.
 //
 // A bfloat16 is written as Keras does it: two opaque bytes, with the attribute dtype.
-func Write(w io.Writer, datasets []Source, texts map[string]map[string]string) error {
-	p := &plan{groups: map[string]*node{}}
+func Head(arrays []Array, texts map[string]map[string]string) ([]byte, error) {
+	p := &plan{groups: map[string]*node{}, arrays: map[string]*node{}}
 	root := p.group("")
-	for i := range datasets {
-		if err := p.add(&datasets[i]); err != nil {
-			return err
+	for i := range arrays {
+		if err := p.add(&arrays[i]); err != nil {
+			return nil, err
 		}
 	}
 	for group, attributes := range texts {
 		if err := validPath(group); err != nil && group != "" {
-			return err
-		}
-		if slices.ContainsFunc(p.nodes, func(n *node) bool { return n.data != nil && n.path == group }) {
-			return fmt.Errorf("%q is a dataset, and texts are given for it as for a group", group)
+			return nil, err
 		}
 		p.group(group).texts = attributes
 	}
-	if err := p.clash(); err != nil {
-		return err
+	for path := range p.arrays {
+		if p.groups[path] != nil {
+			return nil, fmt.Errorf("%q would be a dataset and a group", path)
+		}
 	}
 	// Where everything lies follows from how large it is, and no header's size from an address.
-	slices.SortStableFunc(p.nodes, func(a, b *node) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(p.nodes, func(a, b *node) int { return strings.Compare(a.path, b.path) })
 	at := uint64(superblockSize)
 	for _, n := range p.nodes {
 		n.address = at
 		at += uint64(len(p.header(n)))
 	}
 	p.heapAt = at
-	p.heap, p.heapIndex = nil, 0
-	for _, n := range p.nodes {
-		p.header(n)
-	}
 	heap, err := p.collection()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at += uint64(len(heap))
-	for i := range datasets {
-		n := p.byPath[datasets[i].Path]
-		if n.size > 0 {
-			at = (at + alignment - 1) / alignment * alignment
-			n.dataAt = at
-			at += n.size
+	at = (at + alignment - 1) / alignment * alignment
+	size := at
+	for _, a := range arrays {
+		n := p.arrays[a.Path]
+		n.dataAt = at
+		if at += n.size; at > 1<<62 {
+			return nil, errors.New("the arrays are larger than a file can be")
 		}
 	}
-	out := &counter{w: w}
-	out.write(superblockOf(root.address, at))
-	p.heap, p.heapIndex = nil, 0
+	p.heap = nil
+	b := superblockOf(root.address, at)
 	for _, n := range p.nodes {
-		out.write(p.header(n))
+		b = append(b, p.header(n)...)
 	}
-	out.write(heap)
-	for i := range datasets {
-		if err := out.data(p.byPath[datasets[i].Path]); err != nil {
-			return err
-		}
-	}
-	return out.err
+	b = append(b, heap...)
+	return append(b, make([]byte, size-uint64(len(b)))...), nil
 }
 
 const (
 	superblockSize = 48
-	alignment      = 64      // of data: a cache line, as safetensors' files have 8 and NumPy's 64
+	alignment      = 64      // of the first element: a cache line, as in NumPy's files
 	leastHeap      = 4096    // H5HG_MINSIZE of the library
 	mostObjects    = 1 << 16 // of a global heap, whose indices have 16 bits
 )
 
 // A plan is a file to be written.
 type plan struct {
-	nodes     []*node
-	groups    map[string]*node
-	byPath    map[string]*node // datasets
-	heap      []string
-	heapIndex int
-	heapAt    uint64
+	nodes  []*node
+	groups map[string]*node // by path
+	arrays map[string]*node
+	heap   []string // texts
+	heapAt uint64
 }
 
 // A node is a group or a dataset.
@@ -109,7 +97,7 @@ type node struct {
 	path     string
 	children []*node // of a group
 	texts    map[string]string
-	data     *Source
+	data     *Array
 	size     uint64
 	address  uint64 // of its header
 	dataAt   uint64
@@ -148,7 +136,7 @@ func (p *plan) hang(n *node) {
 	g.children = append(g.children, n)
 }
 
-func (p *plan) add(d *Source) error {
+func (p *plan) add(d *Array) error {
 	if err := validPath(d.Path); err != nil {
 		return err
 	}
@@ -167,25 +155,12 @@ func (p *plan) add(d *Source) error {
 		}
 		n.size = low
 	}
-	if p.byPath == nil {
-		p.byPath = map[string]*node{}
-	}
-	if p.byPath[d.Path] != nil {
+	if p.arrays[d.Path] != nil {
 		return fmt.Errorf("%q is to be written twice", d.Path)
 	}
-	p.byPath[d.Path] = n
+	p.arrays[d.Path] = n
 	p.nodes = append(p.nodes, n)
 	p.hang(n)
-	return nil
-}
-
-// clash finds a path that is a dataset's and a group's.
-func (p *plan) clash() error {
-	for path := range p.byPath {
-		if p.groups[path] != nil {
-			return fmt.Errorf("%q would be a dataset and a group", path)
-		}
-	}
 	return nil
 }
 
@@ -240,7 +215,6 @@ func (p *plan) header(n *node) []byte {
 // attribute encodes a text of variable length, as h5py writes a str: it lies in the global heap.
 func (p *plan) attribute(name, value string) []byte {
 	p.heap = append(p.heap, value)
-	p.heapIndex++
 	body := []byte{3, 0}
 	body = binary.LittleEndian.AppendUint16(body, uint16(len(name)+1))
 	body = binary.LittleEndian.AppendUint16(body, uint16(len(encodedText)))
@@ -251,7 +225,7 @@ func (p *plan) attribute(name, value string) []byte {
 	body = append(body, spaceOf(nil)...)
 	body = binary.LittleEndian.AppendUint32(body, uint32(len(value)))
 	body = binary.LittleEndian.AppendUint64(body, p.heapAt)
-	return binary.LittleEndian.AppendUint32(body, uint32(p.heapIndex))
+	return binary.LittleEndian.AppendUint32(body, uint32(len(p.heap)))
 }
 
 // collection encodes the global heap with all texts (section III.E).
@@ -348,42 +322,4 @@ func encodeFloat(l layoutOfFloat) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(8*l.size))
 	b = append(b, byte(l.exponentAt), byte(l.exponent), 0, byte(l.mantissa))
 	return binary.LittleEndian.AppendUint32(b, l.bias)
-}
-
-// A counter writes, and knows where it is.
-type counter struct {
-	w   io.Writer
-	at  uint64
-	err error
-}
-
-func (c *counter) write(b []byte) {
-	if c.err == nil {
-		_, c.err = c.w.Write(b)
-		c.at += uint64(len(b))
-	}
-}
-
-// data writes the elements of a dataset at their place.
-func (c *counter) data(n *node) error {
-	if n.size > 0 {
-		c.write(make([]byte, n.dataAt-c.at))
-	}
-	if c.err != nil {
-		return c.err
-	}
-	r, err := n.data.Open()
-	if err != nil {
-		return fmt.Errorf("%s: %w", n.path, err)
-	}
-	defer r.Close()
-	written, err := io.Copy(c.w, io.LimitReader(r, int64(n.size)))
-	c.at += uint64(written)
-	if err != nil {
-		return fmt.Errorf("%s: %w", n.path, err)
-	}
-	if extra, _ := io.CopyN(io.Discard, r, 1); uint64(written) != n.size || extra > 0 {
-		return fmt.Errorf("%s: its shape %v has %d bytes, and its source has others", n.path, n.data.Shape, n.size)
-	}
-	return nil
 }

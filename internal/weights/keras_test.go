@@ -309,9 +309,10 @@ func TestKerasLoads(t *testing.T) {
 func TestWriteKerasRefuses(t *testing.T) {
 	one := openKerasFile(t, "keras3.weights.h5").Tensors[:1]
 	for name, change := range map[string]func(*Tensor){
-		"no name of Keras":  func(t *Tensor) { t.Name = "conv/kernel" },
+		"Keras 3 looks for": func(t *Tensor) { t.Name = "conv/kernel" },
 		"none of them":      func(t *Tensor) { t.Name = "layers/conv/vars/1" },
-		"files do not have": func(t *Tensor) { t.DType = F8E4M3 },
+		"files hold no":     func(t *Tensor) { t.DType = F8E4M3 },
+		"and others came":   func(t *Tensor) { t.Shape = []int64{1} },
 	} {
 		path := filepath.Join(t.TempDir(), "x.weights.h5")
 		tensors := slices.Clone(one)
