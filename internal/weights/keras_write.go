@@ -23,7 +23,8 @@ func planKeras(meta map[string]string, plan []Tensor) ([]Tensor, []byte, error) 
 		types[dtype] = name
 	}
 	list := slices.Clone(plan)
-	slices.SortStableFunc(list, func(a, b Tensor) int { return int(b.DType.Size() - a.DType.Size()) }) // each is aligned
+	// Larger elements first, so that each is aligned.
+	slices.SortStableFunc(list, func(a, b Tensor) int { return int(b.DType.Size() - a.DType.Size()) })
 	arrays := make([]hdf5.Array, 0, len(list))
 	have, most := map[string]bool{}, map[string]int{}
 	for i, t := range list {
