@@ -22,8 +22,8 @@ type Array struct {
 
 // Head is the structure of a file of arrays and of the groups of their paths. The elements follow it, those of one
 // array after those of another, in their order, row-major and little-endian, with nothing between: so a file is written
-// as a stream. texts are attributes of groups, by path and name, and make groups that hold nothing. HDF5 reads such a file
-// from release 1.8 on.
+// as a stream. texts are attributes of groups, by path and name, and make groups that hold nothing. HDF5 reads such a
+// file from release 1.8 on.
 //
 // A bfloat16 is written as Keras does it: two opaque bytes, with the attribute dtype.
 func Head(arrays []Array, texts map[string]map[string]string) ([]byte, error) {
