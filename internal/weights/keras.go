@@ -356,11 +356,11 @@ func (k *kerasFile) compare(a, b Tensor) int {
 	return naturally(a.Name, b.Name)
 }
 
-var digits = regexp.MustCompile(`[0-9]+|[^0-9]+`)
+var runsOfDigits = regexp.MustCompile(`[0-9]+|[^0-9]+`)
 
 // naturally compares names so that conv2d_2 comes before conv2d_10.
 func naturally(a, b string) int {
-	x, y := digits.FindAllString(a, -1), digits.FindAllString(b, -1)
+	x, y := runsOfDigits.FindAllString(a, -1), runsOfDigits.FindAllString(b, -1)
 	for i := range min(len(x), len(y)) {
 		m, merr := strconv.ParseUint(x[i], 10, 64)
 		n, nerr := strconv.ParseUint(y[i], 10, 64)
