@@ -16,7 +16,7 @@ type Dataset struct {
 	Bytes int64   // what Open gives
 	Wrong string  // why it cannot be read; else empty
 
-	where   uint64 // address of its data, or of the index to them
+	where   uint64 // address of its elements, or of the index to its chunks
 	layout  layout
 	most    []uint64 // what each dimension may grow to; undefined: without end
 	filters []filter
@@ -69,8 +69,16 @@ const (
 var filterNames = map[uint16]string{4: "szip", 5: "nbit", 6: "scaleoffset", 305: "lzo", 307: "bzip2", 32001: "blosc",
 	32004: "lz4", 32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32026: "blosc2"}
 
-// Where says at which address its data lie, or the index to them.
-func (d *Dataset) Where() uint64 { return d.where }
+// Where says at which byte of the file its elements lie, or the index to its chunks.
+func (d *Dataset) Where() string {
+	switch {
+	case d.layout.class != compact && d.layout.address == undefined:
+		return "nowhere: it was never written"
+	case d.layout.class == chunked:
+		return fmt.Sprintf("chunks, their index at byte %d", d.f.base+int64(d.where))
+	}
+	return fmt.Sprintf("byte %d", d.f.base+int64(d.where))
+}
 
 // Layout is "compact", "contiguous" or "chunked", with the filters' names.
 func (d *Dataset) Layout() string {
@@ -226,7 +234,7 @@ func (d *Dataset) parseLayout(c *cursor) error {
 	switch l.class {
 	case compact:
 		l.data = bytes.Clone(c.take(int(c.u16())))
-		d.where = at
+		d.where = at + 4
 	case contiguous:
 		l.address, l.size = c.offset(), c.length()
 		d.where = l.address

@@ -45,6 +45,7 @@ type File struct {
 
 	r      io.ReaderAt
 	size   int64 // of r, bytes
+	base   int64 // where r begins in the file
 	o, l   int   // bytes of an address, of a length
 	links  int
 	paths  int
@@ -68,7 +69,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{r: io.NewSectionReader(r, base, size-base), size: size - base, groups: map[uint64]string{}}
+	f := &File{r: io.NewSectionReader(r, base, size-base), size: size - base, base: base, groups: map[uint64]string{}}
 	root, err := f.superblock(size)
 	if err != nil {
 		return nil, err

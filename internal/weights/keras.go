@@ -26,7 +26,7 @@ var hdf5Format = format{
 			strings.HasSuffix(name, ".h5") || strings.HasSuffix(name, ".hdf5")
 	},
 	open: func(f *os.File, size int64) (*File, error) {
-		file, err := readHDF5(f, size, f.Name())
+		file, err := readHDF5(f, size, "")
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func openKeras(f *os.File, size int64) (*File, error) {
 		return nil, err
 	}
 	var file *File
-	where := path.Base(f.Name()) + "!" + m.Name
+	where := m.Name + ", "
 	if m.Method == zip.Store {
 		at, err := m.DataOffset()
 		if err != nil {
@@ -171,15 +171,15 @@ func unpackKeras(m *zip.File, where string, size int64) (file *File, err error) 
 
 // dtypesOfHDF5 are the names of types by those that the reader of HDF5 has.
 var dtypesOfHDF5 = map[string]DType{
-	"bool": Bool, "uint8": U8, "int8": I8, "uint16": U16, "int16": I16, "uint32": U32, "int32": I32, "uint64": U64,
-	"int64":   I64,
+	"bool": Bool,
+	"int8": I8, "int16": I16, "int32": I32, "int64": I64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64,
 	"float16": F16, "bfloat16": BF16, "float32": F32, "float64": F64, "complex64": C64, "complex128": C128,
 }
 
 // layerPrefix begins a key of File.Meta: behind it stands a group, and the value is the layer's own name.
 const layerPrefix = "layer:"
 
-// readHDF5 reads a file of Keras's, or any other. Meta has, of what the file says: "keras", its version; "backend";
+// readHDF5 reads a file of Keras's, or any other; where stands before the places of tensors. Meta has, of what the file says: "keras", its version; "backend";
 // "config", the model's configuration as JSON; and for each group of a layer "layer:GROUP", the layer's own name.
 func readHDF5(r io.ReaderAt, size int64, where string) (*File, error) {
 	h, err := hdf5.Open(r, size)
@@ -191,6 +191,11 @@ func readHDF5(r io.ReaderAt, size int64, where string) (*File, error) {
 		t, err := tensorOfHDF5(d, where)
 		if err != nil {
 			return nil, err
+		}
+		if t.DType.Size() == 0 {
+			file.Notes = append(file.Notes, fmt.Sprintf("%q is left out, it has no numbers: %s datatype of %d bytes at %#x",
+				d.Path, d.Type.Name, d.Type.Size, d.Address))
+			continue
 		}
 		file.Tensors = append(file.Tensors, t)
 	}
@@ -207,7 +212,7 @@ func readHDF5(r io.ReaderAt, size int64, where string) (*File, error) {
 func tensorOfHDF5(d *hdf5.Dataset, where string) (Tensor, error) {
 	t := Tensor{
 		Name: d.Path, DType: DType(d.Type.Name), Shape: d.Shape, Bytes: d.Bytes,
-		Where: fmt.Sprintf("%s, at %#x", where, d.Where()), Open: d.Open,
+		Where: where + d.Where(), Open: d.Open,
 	}
 	var notes []string
 	if d.Link != "" {
@@ -239,12 +244,8 @@ func tensorOfHDF5(d *hdf5.Dataset, where string) (Tensor, error) {
 	if layout := d.Layout(); layout != "contiguous" {
 		notes = append(notes, layout)
 	}
-	if t.DType.Size() == 0 && d.Wrong == "" { // opaque bytes
-		d.Wrong = fmt.Sprintf("a %s datatype of %d bytes at %#x", d.Type.Name, d.Type.Size, d.Address)
-	}
 	if d.Wrong != "" {
 		notes = append(notes, "not read here: "+d.Wrong)
-		t.Bytes = 0
 	}
 	t.Note = strings.Join(notes, "; ")
 	return t, nil

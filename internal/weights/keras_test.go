@@ -210,6 +210,40 @@ func put(t *testing.T, z *zip.Writer, name, text string) {
 	}
 }
 
+// TestHDF5ListsNumbers: of any .h5 what is numbers is a tensor, with what is unusual; what is none is a note.
+func TestHDF5ListsNumbers(t *testing.T) {
+	f, err := Open("../hdf5/testdata/types_latest.h5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Format != "hdf5" || len(f.Tensors) != 35 {
+		t.Errorf("%d tensors of %s", len(f.Tensors), f.Format)
+	}
+	for _, tensor := range f.Tensors {
+		want := ""
+		if strings.HasPrefix(tensor.Name, "big/") && tensor.DType.Size() > 1 {
+			want = "big-endian"
+		}
+		switch tensor.Name {
+		case "null":
+			want = "it has no elements"
+		case "enum":
+			want = "an enumeration"
+		}
+		if tensor.Note != want || !strings.HasPrefix(tensor.Where, "byte ") && tensor.Bytes > 0 {
+			t.Errorf("%s: %q, %q", tensor.Name, tensor.Note, tensor.Where)
+		}
+	}
+	notes := strings.Join(f.Notes, "\n")
+	for _, want := range []string{`"pair" is left out, it has no numbers: compound datatype of 12 bytes at 0x`,
+		`"bytes" is left out, it has no numbers: opaque datatype of 3 bytes`, `"string" is left`, `"strings" is left`} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%q is not told:\n%s", want, notes)
+		}
+	}
+}
+
 // TestWriteKeras: what is read from Keras's file and written again is, for this reader, the same.
 func TestWriteKeras(t *testing.T) {
 	rewriteKeras(t)
