@@ -179,8 +179,9 @@ var dtypesOfHDF5 = map[string]DType{
 // layerPrefix begins a key of File.Meta: behind it stands a group, and the value is the layer's own name.
 const layerPrefix = "layer:"
 
-// readHDF5 reads a file of Keras's, or any other; where stands before the places of tensors. Meta has, of what the file says: "keras", its version; "backend";
-// "config", the model's configuration as JSON; and for each group of a layer "layer:GROUP", the layer's own name.
+// readHDF5 reads a file of Keras's, or any other; where stands before the places of tensors. Meta has, of what the file
+// says: "keras", its version; "backend"; "config", the model's configuration as JSON; and for each group of a layer
+// "layer:GROUP", the layer's own name.
 func readHDF5(r io.ReaderAt, size int64, where string) (*File, error) {
 	h, err := hdf5.Open(r, size)
 	if err != nil {
