@@ -81,7 +81,8 @@ var arrows = map[string][]string{
 	"internal/target":  {"internal/atlas", "internal/evidence", "internal/fault"},
 	"internal/testkit": {"internal/evidence", "internal/python", "internal/testset"},
 	"internal/testset": {},
-	"internal/weights": {"internal/fault", "internal/file", "internal/text", "internal/unit"},
+	"internal/hdf5":    {"internal/fault"},
+	"internal/weights": {"internal/fault", "internal/file", "internal/hdf5", "internal/text", "internal/unit"},
 }
 
 // outside says which modules a room may import. Tests may use any that go.mod names.

@@ -28,6 +28,8 @@ var formats = []format{
 	npyFormat,
 	npzFormat,
 	ggufFormat,
+	kerasFormat,
+	hdf5Format,
 }
 
 // Open opens a file of weights, whatever its kind; of a folder the file in it that names the others, or the one

@@ -1,0 +1,106 @@
+package weights
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"assay/internal/file"
+	"assay/internal/hdf5"
+)
+
+// kerasName is where Keras 3 looks for a variable: the group of its layer, and its number there.
+var kerasName = regexp.MustCompile(`^(?:(.+)/)?vars/(0|[1-9][0-9]*)$`)
+
+// planKeras is the plan of a .weights.h5 that Keras 3 loads, in the order in which elements follow the header, which is
+// given too. Names are Keras's, GROUP/vars/N, with N from 0 on in each group. Of meta it keeps what readHDF5 gives as
+// "layer:GROUP", the layer's own name, for groups without variables as well; such a file has no place for the rest.
+func planKeras(meta map[string]string, plan []Tensor) ([]Tensor, []byte, error) {
+	types := map[DType]string{}
+	for name, dtype := range dtypesOfHDF5 {
+		types[dtype] = name
+	}
+	list := slices.Clone(plan)
+	// Larger elements first, so that each is aligned.
+	slices.SortStableFunc(list, func(a, b Tensor) int { return int(b.DType.Size() - a.DType.Size()) })
+	arrays := make([]hdf5.Array, 0, len(list))
+	have, most := map[string]bool{}, map[string]int{}
+	for i, t := range list {
+		m := kerasName.FindStringSubmatch(t.Name)
+		if m == nil {
+			return nil, nil, fmt.Errorf("tensor %q: Keras 3 looks for names as layers/conv2d/vars/0", t.Name)
+		}
+		n, ok := t.Elements()
+		if size := t.DType.Size(); types[t.DType] == "" {
+			return nil, nil, fmt.Errorf("tensor %q: Keras's files hold no %s", t.Name, t.DType)
+		} else if !ok || n > (1<<62)/size {
+			return nil, nil, fmt.Errorf("tensor %q: shape %v is none", t.Name, t.Shape)
+		}
+		list[i].Bytes = n * t.DType.Size()
+		have[t.Name] = true
+		most[m[1]]++
+		arrays = append(arrays, hdf5.Array{Path: t.Name, Type: types[t.DType], Shape: t.Shape})
+	}
+	below := func(group string) string { return strings.TrimPrefix(group+"/vars", "/") }
+	for group, n := range most {
+		for i := range n {
+			if name := fmt.Sprintf("%s/%d", below(group), i); !have[name] {
+				return nil, nil, fmt.Errorf("%q has %d variables, and %q is none of them", group, n, name)
+			}
+		}
+	}
+	texts := map[string]map[string]string{}
+	for key, name := range meta {
+		if group, ok := strings.CutPrefix(key, layerPrefix); ok {
+			texts[below(group)] = map[string]string{"name": name}
+		}
+	}
+	head, err := hdf5.Head(arrays, texts)
+	return list, head, err
+}
+
+// WriteKeras writes a .weights.h5 that Keras 3 loads, whole or not at all: tensors as planKeras has them, and by group
+// the layers' own names. Tensors are read one after the other, as they stand.
+func WriteKeras(path string, tensors []Tensor, layers map[string]string) error {
+	meta := map[string]string{}
+	for group, name := range layers {
+		meta[layerPrefix+group] = name
+	}
+	plan, head, err := planKeras(meta, tensors)
+	if err == nil {
+		err = file.Write(path, 0o644, func(w io.Writer) error {
+			if _, err := w.Write(head); err != nil {
+				return err
+			}
+			for _, t := range plan {
+				if err := copyTensor(w, t); err != nil {
+					return fmt.Errorf("tensor %q: %w", t.Name, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("writing weights to %s: %w", path, err)
+	}
+	return nil
+}
+
+// copyTensor copies what Open gives, which must be Bytes.
+func copyTensor(w io.Writer, t Tensor) error {
+	r, err := t.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	n, err := io.Copy(w, io.LimitReader(r, t.Bytes))
+	if err != nil {
+		return err
+	}
+	if more, _ := io.CopyN(io.Discard, r, 1); n < t.Bytes || more > 0 {
+		return fmt.Errorf("its shape %v has %d bytes, and others came", t.Shape, t.Bytes)
+	}
+	return nil
+}
