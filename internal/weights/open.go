@@ -20,7 +20,9 @@ type format struct {
 }
 
 // formats, in the order in which they are asked. Each is declared in a file of its own.
-var formats []format
+var formats = []format{
+	torchFormat,
+}
 
 // Open opens a file of weights, whatever its kind.
 func Open(path string) (*File, error) {

@@ -1,0 +1,229 @@
+package weights
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// A stridedReader gives a view's elements in row-major order, a band of them at a time.
+type stridedReader struct {
+	at      io.ReaderAt
+	offset  int64 // byte of the view's first element
+	size    int64 // of an element in bytes
+	shape   []int64
+	strides []int64 // in elements
+
+	next  []int64 // index of the band that comes next, over the dimensions above inner
+	inner int     // dimensions from here on are one band
+	rows  int64   // how many of dimension inner-1 a band has at most; 1 where inner is 0
+	done  bool
+	out   []byte // what is not yet taken of the band
+	block []byte
+	band  []byte
+}
+
+const (
+	maxBand  = 8 << 20 // bytes of a band, which is all that is held of the result
+	maxBlock = 1 << 20 // bytes of the storage that are read at once
+)
+
+// newStrided reads a view that lies in bounds.
+func newStrided(at io.ReaderAt, offset, size int64, shape, strides []int64) *stridedReader {
+	r := &stridedReader{at: at, offset: offset, size: size, rows: 1}
+	for i, d := range shape { // a dimension of one has no stride that matters
+		if d != 1 {
+			r.shape, r.strides = append(r.shape, d), append(r.strides, strides[i])
+		}
+	}
+	r.done = slices.Contains(shape, 0)
+	r.inner = len(r.shape)
+	bytes := size
+	for r.inner > 0 && bytes*r.shape[r.inner-1] <= maxBand {
+		r.inner--
+		bytes *= r.shape[r.inner]
+	}
+	if r.inner > 0 {
+		r.rows = max(1, maxBand/bytes)
+	}
+	r.next = make([]int64, r.inner)
+	return r
+}
+
+func (r *stridedReader) Close() error { return nil }
+
+func (r *stridedReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if len(r.out) == 0 {
+		if r.done {
+			return 0, io.EOF
+		}
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, r.out)
+	r.out = r.out[n:]
+	return n, nil
+}
+
+// fill makes the next band: some rows of the dimension above inner, each with all that lies below.
+func (r *stridedReader) fill() error {
+	start := int64(0)
+	for i, at := range r.next {
+		start += at * r.strides[i]
+	}
+	shape, strides := r.shape[r.inner:], r.strides[r.inner:]
+	if last := r.inner - 1; last >= 0 {
+		rows := min(r.rows, r.shape[last]-r.next[last])
+		shape = append([]int64{rows}, shape...)
+		strides = append([]int64{r.strides[last]}, strides...)
+		r.next[last] += rows
+		for i := last; i >= 0 && r.next[i] == r.shape[i]; i-- {
+			r.next[i] = 0
+			if i == 0 {
+				r.done = true
+			} else {
+				r.next[i-1]++
+			}
+		}
+	} else {
+		r.done = true
+	}
+	n := r.size
+	for _, d := range shape {
+		n *= d
+	}
+	if int64(cap(r.band)) < n {
+		r.band = make([]byte, n)
+	}
+	r.out = r.band[:n]
+	if err := r.gather(start, shape, strides); err != nil {
+		r.out, r.done = nil, true
+		return err
+	}
+	return nil
+}
+
+// A stridedAxis is one of a band: how many, how far apart in the storage and in the result (elements).
+type stridedAxis struct{ n, from, to int64 }
+
+// gather fills the band, whose element 0 is element start of the view. The storage is read in blocks, along the axes
+// whose elements lie nearest to one another there.
+func (r *stridedReader) gather(start int64, shape, strides []int64) error {
+	axes, to := make([]stridedAxis, len(shape)), int64(1)
+	for i := len(shape) - 1; i >= 0; i-- {
+		axes[i] = stridedAxis{shape[i], strides[i], to}
+		to *= shape[i]
+	}
+	slices.SortStableFunc(axes, func(a, b stridedAxis) int { return int(min(1, max(-1, a.from-b.from))) })
+	within, extent := 0, int64(1) // axes of a block, and elements of the storage that it reaches over
+	for within < len(axes) {
+		grown := extent + (axes[within].n-1)*axes[within].from
+		if grown*r.size > maxBlock {
+			break
+		}
+		extent, within = grown, within+1
+	}
+	if within < len(axes) { // as much of the next axis as a block holds
+		whole := axes[within]
+		if part := min(whole.n, 1+(maxBlock/r.size-extent)/max(1, whole.from)); part > 1 {
+			for at := int64(0); at < whole.n; at += part {
+				n := min(part, whole.n-at)
+				axes[within].n = n
+				err := r.blocks(start+at*whole.from, at*whole.to, axes, within+1, extent+(n-1)*whole.from)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return r.blocks(start, 0, axes, within, extent)
+}
+
+// blocks goes through the axes above those of a block, and reads one for each step.
+func (r *stridedReader) blocks(from, to int64, axes []stridedAxis, within int, extent int64) error {
+	if last := len(axes) - 1; last >= within {
+		for i := range axes[last].n {
+			err := r.blocks(from+i*axes[last].from, to+i*axes[last].to, axes[:last], within, extent)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if int64(cap(r.block)) < extent*r.size {
+		r.block = make([]byte, extent*r.size)
+	}
+	block := r.block[:extent*r.size]
+	if n, err := r.at.ReadAt(block, r.offset+from*r.size); n < len(block) {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("reading a view: %w", err)
+	}
+	r.scatter(block, 0, to, axes)
+	return nil
+}
+
+func (r *stridedReader) scatter(block []byte, from, to int64, axes []stridedAxis) {
+	size := r.size
+	if len(axes) == 0 {
+		copy(r.out[to*size:(to+1)*size], block[from*size:])
+		return
+	}
+	last := axes[len(axes)-1]
+	switch {
+	case len(axes) > 1:
+		for i := range last.n {
+			r.scatter(block, from+i*last.from, to+i*last.to, axes[:len(axes)-1])
+		}
+	case last.from == 1 && last.to == 1:
+		copy(r.out[to*size:(to+last.n)*size], block[from*size:])
+	case size == 4: // the commonest, without a call for each element
+		for i := range last.n {
+			o, b := (to+i*last.to)*4, (from+i*last.from)*4
+			*(*[4]byte)(r.out[o:]) = *(*[4]byte)(block[b:])
+		}
+	default:
+		for i := range last.n {
+			o, b := (to+i*last.to)*size, (from+i*last.from)*size
+			copy(r.out[o:o+size], block[b:b+size])
+		}
+	}
+}
+
+// A swapper turns units of bytes round: what is big-endian comes out little-endian.
+type swapper struct {
+	from io.ReadCloser
+	unit int
+	rest []byte // turned and not yet taken
+	buf  []byte
+}
+
+func (s *swapper) Close() error { return s.from.Close() }
+
+func (s *swapper) Read(p []byte) (int, error) {
+	if len(s.rest) == 0 {
+		if s.buf == nil {
+			s.buf = make([]byte, 64<<10)
+		}
+		n, err := io.ReadFull(s.from, s.buf)
+		if n%s.unit != 0 && err != nil {
+			return 0, io.ErrUnexpectedEOF
+		}
+		if n == 0 {
+			return 0, err
+		}
+		s.rest = s.buf[:n]
+		for at := 0; at < n; at += s.unit {
+			slices.Reverse(s.rest[at : at+s.unit])
+		}
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
