@@ -214,22 +214,32 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestBounds: what a few bytes would make large is refused.
+// TestBounds: what a few bytes would make large is refused. The Decoder is as if nearly all had been spent before.
 func TestBounds(t *testing.T) {
-	if _, err := load(strings.Repeat("N0", maxOperations/2+1) + "N."); err == nil ||
-		!strings.Contains(err.Error(), "operations") {
-		t.Errorf("operations: %v", err)
-	}
-	// a list of 2^12 entries, which is copied 2^12 times
-	copies := "(" + strings.Repeat("N", 1<<12) + "lp0\n0(" + strings.Repeat("cbuiltins\nset\ng0\n\x85R", 1<<12) + "l."
-	if _, err := load(copies); err == nil || !strings.Contains(err.Error(), "operations") {
-		t.Errorf("copies: %v", err)
-	}
-	// a text of 1 MiB, of which bytes are made 300 times
-	text := "X\x00\x00\x10\x00" + strings.Repeat("a", 1<<20) + "q\x000(" +
-		strings.Repeat("c_codecs\nencode\nh\x00\x85R0", 300) + "l."
-	if _, err := load(text); err == nil || !strings.Contains(err.Error(), "256 MiB") {
-		t.Errorf("bytes of a text: %v", err)
+	// a list of 100 entries, which is copied 100 times
+	copies := "(" + strings.Repeat("N", 100) + "lp0\n0(" + strings.Repeat("cbuiltins\nset\ng0\n\x85R", 100) + "l."
+	// a text of 1000 bytes, of which bytes are made 100 times
+	text := "X\xe8\x03\x00\x00" + strings.Repeat("a", 1000) + "q\x000(" +
+		strings.Repeat("c_codecs\nencode\nh\x00\x85R", 100) + "l."
+	for what, c := range map[string]struct {
+		pickle     string
+		operations int
+		text       int64
+		says       string
+	}{
+		"operations":      {strings.Repeat("N0", 100) + "N.", maxOperations - 100, 0, "operations"},
+		"copies":          {copies, maxOperations - 5000, 0, "operations"},
+		"bytes of a text": {text, 0, maxText - 50000, "256 MiB"},
+		"lines":           {strings.Repeat("S'aaaaaaaa'\n0", 100) + "N.", 0, maxText - 500, "256 MiB"},
+	} {
+		d := NewDecoder(strings.NewReader(c.pickle), 0, Options{})
+		d.memo, d.operations, d.text = map[int64]Value{}, c.operations, c.text
+		if _, err := d.load(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := load(c.pickle); err != nil {
+			t.Errorf("%s, alone: %v", what, err)
+		}
 	}
 }
 

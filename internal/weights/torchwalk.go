@@ -16,11 +16,11 @@ import (
 
 // Bounds of what is named: a value may stand in many places of a pickle, each of which is a place of its own.
 const (
-	maxPlaces   = 4 << 20
+	maxPlaces   = 1 << 20
+	maxNames    = 256 // of one tensor
 	maxDepth    = 100
 	maxMeta     = 2000 // values kept as text
 	maxMetaText = 200  // bytes of each
-	maxTensors  = 1 << 20
 	maxName     = 1000 // bytes of a tensor's name
 )
 
@@ -29,6 +29,8 @@ type torchWalk struct {
 	file    *File
 	names   map[string]bool
 	on      map[pickle.Value]bool // on the way to where the walk is
+	barren  map[pickle.Value]bool // gone through before, and without a tensor in it
+	named   map[pickle.Value]int  // in how many places a tensor stands
 	places  int
 	left    int // values that are not kept as text
 	classes map[string]int
@@ -37,7 +39,8 @@ type torchWalk struct {
 // nameTensors names the tensors that lie in root, by dotted paths; one that is root itself has the file's name. What is
 // no tensor is kept as text.
 func nameTensors(root pickle.Value, name string, file *File) (*File, error) {
-	w := &torchWalk{file: file, names: map[string]bool{}, on: map[pickle.Value]bool{}, classes: map[string]int{}}
+	w := &torchWalk{file: file, names: map[string]bool{}, on: map[pickle.Value]bool{}, barren: map[pickle.Value]bool{},
+		named: map[pickle.Value]int{}, classes: map[string]int{}}
 	path := ""
 	switch root.(type) {
 	case *torchView, *torchStrange, *pickle.Array:
@@ -80,20 +83,29 @@ func (w *torchWalk) walk(path string, v pickle.Value, depth int, note string) er
 		return fmt.Errorf("its values lie more than %d deep in one another", maxDepth)
 	}
 	switch v := v.(type) {
-	case *torchView:
-		return w.addView(path, v, note)
+	case *torchView, *pickle.Array:
+		if w.named[v]++; w.named[v] > maxNames {
+			return fmt.Errorf("one of its tensors stands in more than %d places", maxNames)
+		}
+		if view, ok := v.(*torchView); ok {
+			w.addView(path, view, note)
+		} else {
+			w.addArray(path, v.(*pickle.Array))
+		}
+		return nil
 	case *torchStrange:
 		w.note(path + " is a " + v.kind + ": left out")
 		return nil
-	case *pickle.Array:
-		return w.addArray(path, v)
 	case *pickle.Dict, *pickle.List, *pickle.Tuple, *pickle.Set, *pickle.Object:
-		if w.on[v] { // it refers to itself
+		if w.on[v] || w.barren[v] { // it refers to itself
 			return nil
 		}
 		w.on[v] = true
-		defer delete(w.on, v)
-		return w.walkInside(path, v, depth+1)
+		before := len(w.file.Tensors)
+		err := w.walkInside(path, v, depth+1)
+		delete(w.on, v)
+		w.barren[v] = len(w.file.Tensors) == before
+		return err
 	case *torchType:
 		w.meta(path, "torch."+strings.ToLower(string(v.dtype)))
 		return nil
@@ -283,7 +295,7 @@ func (w *torchWalk) note(text string) {
 	}
 }
 
-func (w *torchWalk) addView(path string, v *torchView, note string) error {
+func (w *torchWalk) addView(path string, v *torchView, note string) {
 	notes := []string{note}
 	t := Tensor{DType: v.dtype, Shape: v.shape}
 	if v.odd != "" {
@@ -294,7 +306,8 @@ func (w *torchWalk) addView(path string, v *torchView, note string) error {
 			return nil, fault.Hint(fmt.Errorf("it is a %s: the file has no elements to give", odd),
 				"load and save it with torch")
 		}
-		return w.add(path, t, notes)
+		w.add(path, t, notes)
+		return
 	}
 	n, _ := Product(v.shape)
 	t.Bytes = n * v.size
@@ -321,14 +334,14 @@ func (w *torchWalk) addView(path string, v *torchView, note string) error {
 		}
 	}
 	t.Open = func() (io.ReadCloser, error) { return v.open(record, begin, t.Bytes) }
-	return w.add(path, t, notes)
+	w.add(path, t, notes)
 }
 
-func (w *torchWalk) addArray(path string, a *pickle.Array) error {
+func (w *torchWalk) addArray(path string, a *pickle.Array) {
 	kind, ok := numpyType(a)
 	if !ok {
 		w.note(path + " is a numpy array of type " + a.DType.String() + ": left out")
-		return nil
+		return
 	}
 	notes := []string{"a numpy array"}
 	v := &torchView{torchType: kind, shape: a.Shape, strides: make([]int64, len(a.Shape))}
@@ -350,13 +363,10 @@ func (w *torchWalk) addArray(path string, a *pickle.Array) error {
 	}
 	t := Tensor{DType: kind.dtype, Shape: a.Shape, Bytes: record.size, Where: "the pickle"}
 	t.Open = func() (io.ReadCloser, error) { return v.open(record, 0, t.Bytes) }
-	return w.add(path, t, notes)
+	w.add(path, t, notes)
 }
 
-func (w *torchWalk) add(path string, t Tensor, notes []string) error {
-	if len(w.file.Tensors) >= maxTensors {
-		return fmt.Errorf("it has more than %d tensors", maxTensors)
-	}
+func (w *torchWalk) add(path string, t Tensor, notes []string) {
 	t.Name = path
 	for n := 2; w.names[t.Name]; n++ { // keys that differ only as values, such as 1 and "1"
 		t.Name = fmt.Sprintf("%s#%d", path, n)
@@ -367,7 +377,6 @@ func (w *torchWalk) add(path string, t Tensor, notes []string) error {
 	w.names[t.Name] = true
 	t.Note = strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), "; ")
 	w.file.Tensors = append(w.file.Tensors, t)
-	return nil
 }
 
 func contiguous(shape, strides []int64) bool {
