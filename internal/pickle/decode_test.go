@@ -280,8 +280,10 @@ func TestText(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	for _, seed := range []string{"cos\nsystem\n(S'id'\ntR.", "\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00]\x94(K\x01e.",
-		"}(S'a'\nI1\nu.", "cmine\nNet\n)\x81}b.", "(F1.5\nL5L\nVa\\u0041\nS'\\x41'\nt.", "\x8b\x02\x00\x00\x00\xff\x7f.",
+	for _, seed := range []string{"cos\nsystem\n(S'id'\ntR.",
+		"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00]\x94(K\x01e.",
+		"}(S'a'\nI1\nu.", "cmine\nNet\n)\x81}b.", "(F1.5\nL5L\nVa\\u0041\nS'\\x41'\nt.",
+		"\x8b\x02\x00\x00\x00\xff\x7f.",
 		"cnumpy\ndtype\n(S'f4'\ntR.", "ccollections\nOrderedDict\n](S'a'\nI1\nlaR."} {
 		f.Add([]byte(seed))
 	}

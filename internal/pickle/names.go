@@ -59,8 +59,8 @@ var dangers = map[string]Danger{}
 func init() {
 	for danger, names := range map[Danger]string{
 		RunsCode: `os posix nt subprocess commands popen2 pty pdb bdb code codeop runpy importlib imp zipimport pkgutil
-			ctypes _ctypes cffi marshal timeit _posixsubprocess trace profile cProfile pydoc doctest unittest distutils setuptools
-			ensurepip venv pip site sitecustomize multiprocessing concurrent asyncio threading _thread platform
+			ctypes _ctypes cffi marshal timeit _posixsubprocess trace profile cProfile pydoc doctest unittest
+			distutils setuptools ensurepip venv pip site sitecustomize multiprocessing concurrent asyncio threading _thread platform
 			idlelib lib2to3 pickle _pickle cPickle dill cloudpickle joblib shelve torch.hub torch.utils.cpp_extension
 			torch._inductor torch._dynamo torch.utils.bottleneck torch.utils.collect_env torch.testing torch.jit
 			torch.package torch.load torch.serialization numpy.f2py numpy.testing numpy.distutils numpy.load
@@ -145,6 +145,8 @@ func init() {
 		"builtins.float":         same,
 		"builtins.str":           same,
 		"builtins.bool":          same,
+		"builtins.long":          same, // of Python 2, as unicode
+		"builtins.unicode":       same,
 		"_codecs.encode":         encode,
 		"copyreg._reconstructor": reconstruct,
 		"copyreg.__newobj__":     newObject,

@@ -21,7 +21,8 @@ import (
 // another.
 var torchFormat = format{name: "torch", is: isTorch, open: openTorch}
 
-var torchEndings = []string{".pt", ".pth", ".bin", ".ckpt", ".th", ".tar", ".pkl", ".pickle", ".ptl", ".pt2"}
+var torchEndings = []string{".pt", ".pth", ".bin", ".ckpt", ".th", ".tar", ".pkl", ".pickle", ".ptl", ".pt2",
+	".jit"}
 
 // legacyMagic is the number that a file before 1.6 begins with (torch/serialization.py, MAGIC_NUMBER).
 const legacyMagic = "0x1950a86a20f9469cfc6c"

@@ -159,14 +159,15 @@ func init() {
 		"torch._tensor._rebuild_from_type_v2":                 rebuildFromType,
 		"torch._tensor._rebuild_from_type":                    rebuildFromType,
 		"torch.tensor._rebuild_from_type":                     rebuildFromType,
-		"torch.Size":                                          sizeOf,
-		"torch.device":                                        asText(":"),
-		"torch.serialization._get_layout":                     layoutOf,
-		"torch.jit._pickle.build_intlist":                     firstArgument,
-		"torch.jit._pickle.build_boollist":                    firstArgument,
-		"torch.jit._pickle.build_doublelist":                  firstArgument,
-		"torch.jit._pickle.build_tensorlist":                  firstArgument,
-		"torch.jit._pickle.restore_type_tag":                  firstArgument,
+		"torch.nn.backends.thnn._get_thnn_function_backend":   thnnBackend,
+		"torch.Size":                         sizeOf,
+		"torch.device":                       asText(":"),
+		"torch.serialization._get_layout":    layoutOf,
+		"torch.jit._pickle.build_intlist":    firstArgument,
+		"torch.jit._pickle.build_boollist":   firstArgument,
+		"torch.jit._pickle.build_doublelist": firstArgument,
+		"torch.jit._pickle.build_tensorlist": firstArgument,
+		"torch.jit._pickle.restore_type_tag": firstArgument,
 	}
 }
 
@@ -376,6 +377,9 @@ func layoutOf(_ *pickle.Decoder, args []pickle.Value) (pickle.Value, error) {
 	}
 	return &torchWord{name[:min(len(name), 100)]}, nil
 }
+
+// thnnBackend stands in modules that were pickled whole before 1.3, and holds nothing.
+func thnnBackend(*pickle.Decoder, []pickle.Value) (pickle.Value, error) { return nil, nil }
 
 func firstArgument(_ *pickle.Decoder, args []pickle.Value) (pickle.Value, error) {
 	if len(args) == 0 {

@@ -171,7 +171,7 @@ func (w *torchWalk) walkItems(path string, whole pickle.Value, items []pickle.Va
 // walkObject goes through the attributes of an object whose class is unknown. Those of a torch.nn.Module are named as
 // its state_dict would: parameters, buffers, then the modules in it.
 func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
-	if len(w.classes) < 1000 {
+	if !strings.HasPrefix(o.Class, "__torch__.") && len(w.classes) < 1000 { // TorchScript's own are told of already
 		w.classes[text200(o.Class)]++
 	}
 	done := map[string]bool{}
