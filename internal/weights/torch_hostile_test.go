@@ -18,13 +18,13 @@ import (
 	"assay/internal/testset"
 )
 
-// A zipEntry of a file that a test makes.
-type zipEntry struct {
+// A torchEntry of a file that a test makes.
+type torchEntry struct {
 	name, content string
 	method        uint16
 }
 
-func zipOf(t testing.TB, entries ...zipEntry) []byte {
+func torchZipOf(t testing.TB, entries ...torchEntry) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -43,44 +43,44 @@ func zipOf(t testing.TB, entries ...zipEntry) []byte {
 	return b.Bytes()
 }
 
-// number is a pickle's operation for it.
-func number(n int64) string {
+// longOf is a pickle's operation for it.
+func longOf(n int64) string {
 	return "\x8a\x08" + string(binary.LittleEndian.AppendUint64(nil, uint64(n)))
 }
 
-func numbers(list ...int64) string {
+func longTuple(list ...int64) string {
 	made := "("
 	for _, n := range list {
-		made += number(n)
+		made += longOf(n)
 	}
 	return made + "t"
 }
 
 // storageOf is the persistent id of a storage.
 func storageOf(class, key string, elements int64) string {
-	return fmt.Sprintf("(S'storage'\nctorch\n%s\nS'%s'\nS'cpu'\n%stQ", class, key, number(elements))
+	return fmt.Sprintf("(S'storage'\nctorch\n%s\nS'%s'\nS'cpu'\n%stQ", class, key, longOf(elements))
 }
 
 // tensorOf is a tensor of a storage.
 func tensorOf(storage string, offset int64, size, stride string) string {
-	return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + number(offset) + size + stride + "I00\nNtR"
+	return "ctorch._utils\n_rebuild_tensor_v2\n(" + storage + longOf(offset) + size + stride + "I00\nNtR"
 }
 
-func torchZip(t testing.TB, pickled string, more ...zipEntry) []byte {
-	return zipOf(t, append([]zipEntry{{name: "a/data.pkl", content: pickled}}, more...)...)
+func torchZip(t testing.TB, pickled string, more ...torchEntry) []byte {
+	return torchZipOf(t, append([]torchEntry{{name: "a/data.pkl", content: pickled}}, more...)...)
 }
 
-// readWhole opens a file and reads each of its tensors.
-func readWhole(path string) error {
+// readTorchFile opens a file and reads each of its tensors.
+func readTorchFile(path string) error {
 	file, err := Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	return readTensors(file)
+	return readTorchTensors(file)
 }
 
-func readTensors(file *File) error {
+func readTorchTensors(file *File) error {
 	for _, tensor := range file.Tensors {
 		if strings.Contains(tensor.Note, "without data") {
 			continue
@@ -107,10 +107,10 @@ func readTensors(file *File) error {
 // TestHostileTorchFiles: each is refused with one error that says why, and little memory is taken for it.
 func TestHostileTorchFiles(t *testing.T) {
 	f32 := func(key string, n int64) string { return storageOf("FloatStorage", key, n) }
-	four := zipEntry{name: "a/data/0", content: "0123456789abcdef"}
-	row := numbers(4)
-	one := numbers(1)
-	overlapping := torchZip(t, tensorOf(f32("0", 4), 0, row, one)+".", four, zipEntry{name: "a/data/1", content: "x"})
+	four := torchEntry{name: "a/data/0", content: "0123456789abcdef"}
+	row := longTuple(4)
+	one := longTuple(1)
+	overlapping := torchZip(t, tensorOf(f32("0", 4), 0, row, one)+".", four, torchEntry{name: "a/data/1", content: "x"})
 	at := bytes.LastIndex(overlapping, []byte("a/data/1")) - 46 // its place in the list of entries
 	binary.LittleEndian.PutUint32(overlapping[at+42:], uint32(bytes.Index(overlapping, []byte("a/data/0"))-30))
 	// the local header of a/data/0 has a name as long, so that entry 1 is read from the place of entry 0
@@ -122,7 +122,7 @@ func TestHostileTorchFiles(t *testing.T) {
 		"eval behind a model": {torchZip(t, "}S'a'\ncbuiltins\neval\n(S'1'\ntRs."), "builtins.eval at byte 6"},
 		"a forged kind of id": {torchZip(t, "(S'module'\nS'x'\ntQ.", four), "no storage"},
 		"an id that is text":  {torchZip(t, "Pstorage\n.", four), "no storage"},
-		"an id of a class": {torchZip(t, "(S'storage'\ncm\nStorage\nS'0'\nS'cpu'\n"+number(4)+"tQ.", four),
+		"an id of a class": {torchZip(t, "(S'storage'\ncm\nStorage\nS'0'\nS'cpu'\n"+longOf(4)+"tQ.", four),
 			"not said as torch says it"},
 		"a storage beyond its record": {torchZip(t, tensorOf(f32("0", 5), 0, row, one)+".", four),
 			"20 bytes, and its record 16"},
@@ -133,33 +133,34 @@ func TestHostileTorchFiles(t *testing.T) {
 		"an offset beyond": {torchZip(t, tensorOf(f32("0", 4), 1, row, one)+".", four),
 			"reach element 4 of a storage of 4"},
 		"an offset of -1": {torchZip(t, tensorOf(f32("0", 4), -1, row, one)+".", four), "element -1"},
-		"a stride beyond": {torchZip(t, tensorOf(f32("0", 4), 0, row, numbers(2))+".", four), "reach element 6"},
-		"a stride below":  {torchZip(t, tensorOf(f32("0", 4), 3, row, numbers(-1))+".", four), "negative"},
-		"a size below":    {torchZip(t, tensorOf(f32("0", 4), 0, numbers(-4), one)+".", four), "negative"},
-		"a stride of 2^62": {torchZip(t, tensorOf(f32("0", 4), 0, numbers(4, 4), numbers(1<<62, 1<<62))+".", four),
+		"a stride beyond": {torchZip(t, tensorOf(f32("0", 4), 0, row, longTuple(2))+".", four), "reach element 6"},
+		"a stride below":  {torchZip(t, tensorOf(f32("0", 4), 3, row, longTuple(-1))+".", four), "negative"},
+		"a size below":    {torchZip(t, tensorOf(f32("0", 4), 0, longTuple(-4), one)+".", four), "negative"},
+		"a stride of 2^62": {torchZip(t, tensorOf(f32("0", 4), 0, longTuple(4, 4), longTuple(1<<62, 1<<62))+".", four),
 			"counted"},
-		"a size of 2^64": {torchZip(t, tensorOf(f32("0", 4), 0, numbers(1<<32, 1<<32), numbers(0, 0))+".", four),
+		"a size of 2^64": {torchZip(t, tensorOf(f32("0", 4), 0, longTuple(1<<32, 1<<32), longTuple(0, 0))+".", four),
 			"counted"},
-		"an element a petabyte long": {torchZip(t, tensorOf(f32("0", 4), 0, numbers(1<<48), numbers(0))+".", four),
+		"an element a petabyte long": {torchZip(t, tensorOf(f32("0", 4), 0, longTuple(1<<48), longTuple(0))+".", four),
 			"bytes of a storage of 16"},
-		"more strides than sizes": {torchZip(t, tensorOf(f32("0", 4), 0, row, numbers(1, 1))+".", four),
+		"more strides than sizes": {torchZip(t, tensorOf(f32("0", 4), 0, row, longTuple(1, 1))+".", four),
 			"the stride [1 1]"},
-		"a thousand dimensions": {torchZip(t, tensorOf(f32("0", 4), 0, numbers(make([]int64, 1000)...), one)+".", four),
+		"a thousand dimensions": {torchZip(t,
+			tensorOf(f32("0", 4), 0, longTuple(make([]int64, 1000)...), one)+".", four),
 			"64 integers"},
 		"a list doubled 60 times": {torchZip(t, laughs(60, tensorOf(f32("0", 4), 0, row, one)), four), "256 places"},
 		"a list nested 1000 deep": {torchZip(t, strings.Repeat("]", 1000)+strings.Repeat("a", 999)+"."), "deep"},
 		"a name of a megabyte": {torchZip(t, "}X\x00\x00\x10\x00"+strings.Repeat("n", 1<<20)+
 			tensorOf(f32("0", 4), 0, row, one)+"s.", four), "more than 1000 bytes"},
-		"an entry that leads out": {torchZip(t, "N.", zipEntry{name: "a/../../.bashrc", content: "x"}),
+		"an entry that leads out": {torchZip(t, "N.", torchEntry{name: "a/../../.bashrc", content: "x"}),
 			"leads out"},
-		"an entry from the root": {torchZip(t, "N.", zipEntry{name: "/etc/passwd", content: "x"}),
+		"an entry from the root": {torchZip(t, "N.", torchEntry{name: "/etc/passwd", content: "x"}),
 			"leads out"},
 		"an entry twice":       {torchZip(t, "N.", four, four), "two entries"},
 		"entries that overlap": {overlapping, "overlap"},
-		"a zip of zips": {zipOf(t, zipEntry{"lib 0.zip", strings.Repeat("P", 99), zip.Deflate}),
+		"a zip of zips": {torchZipOf(t, torchEntry{"lib 0.zip", strings.Repeat("P", 99), zip.Deflate}),
 			"data.pkl"},
 		"a pickle that is a bomb": {torchZip(t, "N."), ""}, // replaced below
-		"a byteorder of neither": {torchZip(t, "N.", zipEntry{name: "a/byteorder", content: "middle"}),
+		"a byteorder of neither": {torchZip(t, "N.", torchEntry{name: "a/byteorder", content: "middle"}),
 			"middle"},
 		"no zip at all":                    {[]byte("PK\x03\x04" + strings.Repeat("x", 600)), "list of entries"},
 		"the tar form":                     {[]byte("pickle" + strings.Repeat("\x00", 251) + "ustar"), "tar form"},
@@ -179,7 +180,7 @@ func TestHostileTorchFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name == "a pickle that is a bomb" {
 				testset.FullOnly(t) // a second
-				c.content = zipOf(t, zipEntry{"a/data.pkl", "\x80\x02" + strings.Repeat("N0", 32<<20), zip.Deflate})
+				c.content = torchZipOf(t, torchEntry{"a/data.pkl", strings.Repeat("N0", 32<<20), zip.Deflate})
 				c.says = "operations"
 			}
 			path := filepath.Join(t.TempDir(), "hostile.pth")
@@ -188,7 +189,7 @@ func TestHostileTorchFiles(t *testing.T) {
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := readWhole(path)
+			err := readTorchFile(path)
 			runtime.ReadMemStats(&after)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("got %v, want %q", err, c.says)
@@ -239,14 +240,14 @@ func TestTruncatedTorchFiles(t *testing.T) {
 		if err := os.WriteFile(path, whole, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := readWhole(path); err != nil {
+		if err := readTorchFile(path); err != nil {
 			t.Fatal(err)
 		}
 		for n := len(whole) - 1; n >= 0; n-- {
 			if err := os.Truncate(path, int64(n)); err != nil {
 				t.Fatal(err)
 			}
-			if err := readWhole(path); err == nil {
+			if err := readTorchFile(path); err == nil {
 				t.Errorf("%s: its first %d bytes are taken for the whole", name, n)
 			}
 		}
@@ -264,20 +265,20 @@ func TestDamagedTorchFiles(t *testing.T) {
 			for _, b := range []byte{0xff, whole[at] ^ 1} {
 				damaged := bytes.Clone(whole)
 				damaged[at] = b
-				readBytes(damaged)
+				readTorchBytes(damaged)
 			}
 		}
 	}
 }
 
-// readBytes reads a file in memory in both ways.
-func readBytes(content []byte) {
+// readTorchBytes reads a file in memory in both ways.
+func readTorchBytes(content []byte) {
 	r, size := bytes.NewReader(content), int64(len(content))
 	if file, err := readTorchZip(r, size, "a"); err == nil {
-		_ = readTensors(file)
+		_ = readTorchTensors(file)
 	}
 	if file, err := readTorchLegacy(r, size, "a"); err == nil {
-		_ = readTensors(file)
+		_ = readTorchTensors(file)
 	}
 }
 
@@ -289,7 +290,7 @@ func FuzzTorch(f *testing.F) {
 		}
 		f.Add(content)
 	}
-	f.Add(torchZip(f, tensorOf(storageOf("FloatStorage", "0", 4), 0, numbers(2, 2), numbers(1, 2))+".",
-		zipEntry{name: "a/data/0", content: "0123456789abcdef"}))
-	f.Fuzz(func(t *testing.T, content []byte) { readBytes(content) })
+	f.Add(torchZip(f, tensorOf(storageOf("FloatStorage", "0", 4), 0, longTuple(2, 2), longTuple(1, 2))+".",
+		torchEntry{name: "a/data/0", content: "0123456789abcdef"}))
+	f.Fuzz(func(t *testing.T, content []byte) { readTorchBytes(content) })
 }

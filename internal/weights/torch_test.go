@@ -24,7 +24,7 @@ type oracleTensor struct {
 	SHA256 string  `json:"sha256"`
 }
 
-func checksum(t *testing.T, tensor Tensor) string {
+func torchChecksum(t *testing.T, tensor Tensor) string {
 	t.Helper()
 	r, err := tensor.Open()
 	if err != nil {
@@ -70,7 +70,7 @@ func asTorchLoads(t *testing.T, folder string) {
 				}
 				found := oracleTensor{Name: tensor.Name, DType: tensor.DType, Shape: tensor.Shape}
 				if !strings.Contains(tensor.Note, "without data") {
-					found.SHA256 = checksum(t, tensor)
+					found.SHA256 = torchChecksum(t, tensor)
 				}
 				got = append(got, found)
 			}
