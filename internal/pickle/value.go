@@ -177,7 +177,7 @@ func scalarText(v Value, limit int) (string, bool) {
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64), true
 	case complex128:
-		return strconv.FormatComplex(v, 'g', -1, 128), true
+		return strings.Replace(strconv.FormatComplex(v, 'g', -1, 128), "i)", "j)", 1), true
 	case string:
 		return strings.ToValidUTF8(v[:min(len(v), 4*limit)], "\ufffd"), true
 	case []byte:

@@ -107,7 +107,11 @@ func (w *torchWalk) walk(path string, v pickle.Value, depth int, note string) er
 		w.barren[v] = len(w.file.Tensors) == before
 		return err
 	case *torchType:
-		w.meta(path, "torch."+strings.ToLower(string(v.dtype)))
+		for name, known := range torchTypes {
+			if known == *v {
+				w.meta(path, "torch."+name)
+			}
+		}
 		return nil
 	case *torchWord:
 		w.meta(path, v.name)
@@ -175,7 +179,9 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 		w.classes[text200(o.Class)]++
 	}
 	done := map[string]bool{}
-	if _, isModule := o.Attribute("_modules"); isModule {
+	_, isModule := o.Attribute("_modules")
+	if isModule {
+		w.file.Meta[join(path, "__class__")] = text200(o.Class) // its kind says what its weights are
 		fleeting := map[string]bool{}
 		if names, found := o.Attribute("_non_persistent_buffers_set"); found {
 			if set, ok := names.(*pickle.Set); ok {
@@ -221,7 +227,10 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 				continue
 			}
 			note := ""
-			if len(done) > 0 {
+			if isModule {
+				if _, plain := pickle.Text(attributes.Values[i], 1); plain && strings.HasPrefix(name, "_") {
+					continue // _is_full_backward_hook: torch's own, which says nothing of weights
+				}
 				note = "an attribute that state_dict leaves out"
 			}
 			if err := w.walk(join(path, name), attributes.Values[i], depth, note); err != nil {

@@ -1,10 +1,12 @@
 """Makes files with torch.save and says what torch.load finds in them: the oracle of torch_test.go.
 
     python make.py FOLDER [big]
+    python make.py read FOLDER
 
 `big` adds those that are too large to be kept beside this script. FOLDER then holds the files and expected.json: for each
 file its tensors in order, each a name, a type as safetensors calls it, a shape and the SHA-256 of its elements, row-major
-and little-endian. The files kept here were made by the release that expected.json names.
+and little-endian. `read` says so of the .pt files that lie there already, which must be such that torch.load takes them with
+weights_only=True and with mmap=True. The files kept here were made by the release that expected.json names.
 """
 
 import argparse
@@ -154,7 +156,23 @@ def without_sources(source, target):
                 new.writestr(zipfile.ZipInfo(entry.filename), old.read(entry))
 
 
+def read(folder):
+    expected = {}
+    for path in sorted(folder.glob("*.pt")):
+        ways = []
+        for mmap in (False, True):
+            found = []
+            flat([], torch.load(path, weights_only=True, mmap=mmap), found)
+            ways.append(found)
+        if ways[0] != ways[1]:
+            sys.exit(f"{path}: mmap=True reads something else")
+        expected[path.name] = ways[0]
+    (folder / "expected.json").write_text(json.dumps({"files": expected}))
+
+
 def main():
+    if sys.argv[1] == "read":
+        return read(pathlib.Path(sys.argv[2]))
     folder = pathlib.Path(sys.argv[1])
     big = sys.argv[2:] == ["big"]
     expected = {}
