@@ -24,8 +24,9 @@ var torchWritten = map[DType]struct{ storage, dtype string }{
 // torchAlignment of a record, in bytes: that of torch.save.
 const torchAlignment = 64
 
-// WriteTorch writes a state dict as torch.save does: an OrderedDict of tensors by their whole names, each with a storage
-// of its own, whose elements come from its Open one after the other. What lay at path stays until the file is whole.
+// WriteTorch writes a state dict as torch.save does: an OrderedDict of tensors by their whole names, each with a
+// storage of its own, whose elements come from its Open one after the other. What lay at path stays until the file is
+// whole.
 // The same tensors give the same bytes. torch.load reads it with weights_only=True, and with mmap=True.
 func WriteTorch(path string, tensors []Tensor) error {
 	pickled, err := torchPickle(tensors)
