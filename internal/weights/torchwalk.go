@@ -102,7 +102,7 @@ func (w *torchWalk) walk(path string, v pickle.Value, depth int, note string) er
 		}
 		w.on[v] = true
 		before := len(w.file.Tensors)
-		err := w.walkInside(path, v, depth+1)
+		err := w.walkInside(path, v, depth+1, note)
 		delete(w.on, v)
 		w.barren[v] = len(w.file.Tensors) == before
 		return err
@@ -126,11 +126,11 @@ func (w *torchWalk) walk(path string, v pickle.Value, depth int, note string) er
 	return nil
 }
 
-func (w *torchWalk) walkInside(path string, v pickle.Value, depth int) error {
+func (w *torchWalk) walkInside(path string, v pickle.Value, depth int, note string) error {
 	switch v := v.(type) {
 	case *pickle.Dict:
 		for i, key := range v.Keys {
-			if err := w.walk(join(path, keyText(key)), v.Values[i], depth, ""); err != nil {
+			if err := w.walk(join(path, keyText(key)), v.Values[i], depth, note); err != nil {
 				return err
 			}
 		}
@@ -147,25 +147,26 @@ func (w *torchWalk) walkInside(path string, v pickle.Value, depth int) error {
 		}
 		return nil
 	case *pickle.List:
-		return w.walkItems(path, v, v.Items, depth)
+		return w.walkItems(path, v, v.Items, depth, note)
 	case *pickle.Tuple:
-		return w.walkItems(path, v, v.Items, depth)
+		return w.walkItems(path, v, v.Items, depth, note)
 	case *pickle.Set:
-		return w.walkItems(path, v, v.Items, depth)
+		return w.walkItems(path, v, v.Items, depth, note)
 	case *pickle.Object:
-		return w.walkObject(path, v, depth)
+		return w.walkObject(path, v, depth, note)
 	}
 	return nil
 }
 
-func (w *torchWalk) walkItems(path string, whole pickle.Value, items []pickle.Value, depth int) error {
+func (w *torchWalk) walkItems(path string, whole pickle.Value, items []pickle.Value, depth int,
+	note string) error {
 	if text, ok := pickle.Text(whole, maxMetaText); ok { // plain values alone
 		w.places += len(items)
 		w.meta(path, text)
 		return nil
 	}
 	for i, item := range items {
-		if err := w.walk(join(path, strconv.Itoa(i)), item, depth, ""); err != nil {
+		if err := w.walk(join(path, strconv.Itoa(i)), item, depth, note); err != nil {
 			return err
 		}
 	}
@@ -174,7 +175,7 @@ func (w *torchWalk) walkItems(path string, whole pickle.Value, items []pickle.Va
 
 // walkObject goes through the attributes of an object whose class is unknown. Those of a torch.nn.Module are named as
 // its state_dict would: parameters, buffers, then the modules in it.
-func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
+func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int, note string) error {
 	if !strings.HasPrefix(o.Class, "__torch__.") && len(w.classes) < 1000 { // TorchScript's own are told of already
 		w.classes[text200(o.Class)]++
 	}
@@ -191,6 +192,7 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 			}
 			done["_non_persistent_buffers_set"] = true
 		}
+		done["_flat_weights"] = true // of an LSTM or GRU: its parameters once more
 		for _, part := range []string{"_parameters", "_buffers", "_modules"} {
 			done[part] = true
 			held, _ := o.Attribute(part)
@@ -202,7 +204,7 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 				if named.Values[i] == nil { // a bias that there is not
 					continue
 				}
-				note := ""
+				note := note
 				if part == "_buffers" && fleeting[pickleText(key)] {
 					note = "a buffer that state_dict leaves out"
 				}
@@ -226,7 +228,7 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 			if done[name] {
 				continue
 			}
-			note := ""
+			note := note
 			if isModule {
 				if _, plain := pickle.Text(attributes.Values[i], 1); plain && strings.HasPrefix(name, "_") {
 					continue // _is_full_backward_hook: torch's own, which says nothing of weights
@@ -239,12 +241,12 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 		}
 	}
 	if o.Items != nil {
-		if err := w.walk(path, o.Items, depth, ""); err != nil {
+		if err := w.walk(path, o.Items, depth, note); err != nil {
 			return err
 		}
 	}
 	if o.List != nil {
-		if err := w.walk(path, o.List, depth, ""); err != nil {
+		if err := w.walk(path, o.List, depth, note); err != nil {
 			return err
 		}
 	}
@@ -255,7 +257,7 @@ func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int) error {
 		}
 	}
 	for i, arg := range o.Args {
-		if err := w.walk(join(path, "args."+strconv.Itoa(i)), arg, depth, ""); err != nil {
+		if err := w.walk(join(path, "args."+strconv.Itoa(i)), arg, depth, note); err != nil {
 			return err
 		}
 	}
