@@ -169,6 +169,33 @@ func TestUnknownClass(t *testing.T) {
 	}
 }
 
+// TestListed: what trainers keep beside weights is an object with its arguments.
+func TestListed(t *testing.T) {
+	for pickled, want := range map[string]string{
+		"c__builtin__\nxrange\n(I1\nI5\ntR.":                            "builtins.range(1, 5)",
+		"c__builtin__\nslice\n(I1\nI5\nNtR.":                            "builtins.slice(1, 5, None)",
+		"cargparse\nNamespace\n)R.":                                     "argparse.Namespace()",
+		"cpathlib\nPosixPath\n(S'/'\nS'a'\ntR.":                         "pathlib.PosixPath(/, a)",
+		"cpathlib._local\nPosixPath\n(S'a'\ntR.":                        "pathlib.PosixPath(a)",
+		"ccopy_reg\n_reconstructor\n(cm\nX\nc__builtin__\nobject\nNtR.": "m.X()",
+		"cmy.enums\nMode\n(I1\ntR.":                                     "my.enums.Mode(1)",
+	} {
+		v, err := load(pickled)
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+			continue
+		}
+		object, ok := v.(*Object)
+		if !ok {
+			t.Errorf("%s: got %T", want, v)
+			continue
+		}
+		if args, _ := Text(&Tuple{object.Args}, 100); object.Class+args != want {
+			t.Errorf("got %s%s, want %s", object.Class, args, want)
+		}
+	}
+}
+
 // TestMalformed: each is one error that says where.
 func TestMalformed(t *testing.T) {
 	many := strings.Repeat

@@ -111,6 +111,9 @@ func canonical(module, name string) string {
 	if rest, found := strings.CutPrefix(module, "numpy.core"); found && (rest == "" || rest[0] == '.') {
 		module = "numpy._core" + rest
 	}
+	if module == "builtins" && name == "xrange" { // protocol 2 says range so, whichever Python wrote it
+		name = "range"
+	}
 	return module + "." + name
 }
 
@@ -169,7 +172,8 @@ func init() {
 		datetime.timezone uuid.UUID decimal.Decimal fractions.Fraction pathlib.Path pathlib.PurePath
 		pathlib.PosixPath pathlib.WindowsPath pathlib.PurePosixPath pathlib.PureWindowsPath
 		numpy.random._pickle.__randomstate_ctor numpy.random._pickle.__generator_ctor
-		numpy.random._pickle.__bit_generator_ctor random.Random enum.Enum
+		numpy.random._pickle.__bit_generator_ctor
+		numpy.random.bit_generator.__pyx_unpickle_SeedSequence random.Random enum.Enum
 		torch.jit._script.RecursiveScriptModule`) {
 		listed[name] = func(_ *Decoder, args []Value) (Value, error) { return &Object{Class: name, Args: args}, nil }
 	}
