@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -24,8 +25,10 @@ type stridedReader struct {
 }
 
 const (
-	maxBand  = 8 << 20 // bytes of a band, which is all that is held of the result
-	maxBlock = 1 << 20 // bytes of the storage that are read at once
+	leastBand = 8 << 20   // bytes of a band, which is all that is held of the result
+	mostBand  = 256 << 20 // of one that is more, since each band walks through all of the storage
+	bands     = 16        // as many are meant where that is so
+	maxBlock  = 1 << 20   // bytes of the storage that are read at once
 )
 
 // newStrided reads a view that lies in bounds.
@@ -38,7 +41,13 @@ func newStrided(at io.ReaderAt, offset, size int64, shape, strides []int64) *str
 	}
 	r.done = slices.Contains(shape, 0)
 	r.inner = len(r.shape)
-	bytes := size
+	bytes, whole, maxBand := size, size, int64(leastBand)
+	for _, d := range r.shape {
+		whole *= d
+	}
+	if !slices.IsSortedFunc(r.strides, func(a, b int64) int { return cmp.Compare(b, a) }) { // not from slow to fast
+		maxBand = min(mostBand, max(leastBand, whole/bands))
+	}
 	for r.inner > 0 && bytes*r.shape[r.inner-1] <= maxBand {
 		r.inner--
 		bytes *= r.shape[r.inner]
@@ -118,7 +127,7 @@ func (r *stridedReader) gather(start int64, shape, strides []int64) error {
 		axes[i] = stridedAxis{shape[i], strides[i], to}
 		to *= shape[i]
 	}
-	slices.SortStableFunc(axes, func(a, b stridedAxis) int { return int(min(1, max(-1, a.from-b.from))) })
+	slices.SortStableFunc(axes, func(a, b stridedAxis) int { return cmp.Compare(a.from, b.from) })
 	within, extent := 0, int64(1) // axes of a block, and elements of the storage that it reaches over
 	for within < len(axes) {
 		grown := extent + (axes[within].n-1)*axes[within].from
@@ -132,8 +141,8 @@ func (r *stridedReader) gather(start int64, shape, strides []int64) error {
 		if part := min(whole.n, 1+(maxBlock/r.size-extent)/max(1, whole.from)); part > 1 {
 			for at := int64(0); at < whole.n; at += part {
 				n := min(part, whole.n-at)
-				axes[within].n = n
-				err := r.blocks(start+at*whole.from, at*whole.to, axes, within+1, extent+(n-1)*whole.from)
+				block := append(slices.Clone(axes[:within]), stridedAxis{n, whole.from, whole.to})
+				err := r.blocks(start+at*whole.from, at*whole.to, axes[within+1:], block, extent+(n-1)*whole.from)
 				if err != nil {
 					return err
 				}
@@ -141,14 +150,16 @@ func (r *stridedReader) gather(start int64, shape, strides []int64) error {
 			return nil
 		}
 	}
-	return r.blocks(start, 0, axes, within, extent)
+	return r.blocks(start, 0, axes[within:], slices.Clone(axes[:within]), extent)
 }
 
 // blocks goes through the axes above those of a block, and reads one for each step.
-func (r *stridedReader) blocks(from, to int64, axes []stridedAxis, within int, extent int64) error {
-	if last := len(axes) - 1; last >= within {
-		for i := range axes[last].n {
-			err := r.blocks(from+i*axes[last].from, to+i*axes[last].to, axes[:last], within, extent)
+func (r *stridedReader) blocks(from, to int64, above, block []stridedAxis, extent int64) error {
+	// the result is written in its order: the block is small enough to lie in a cache, and the result is not
+	slices.SortFunc(block, func(a, b stridedAxis) int { return cmp.Compare(a.to, b.to) })
+	if last := len(above) - 1; last >= 0 {
+		for i := range above[last].n {
+			err := r.blocks(from+i*above[last].from, to+i*above[last].to, above[:last], block, extent)
 			if err != nil {
 				return err
 			}
@@ -158,14 +169,14 @@ func (r *stridedReader) blocks(from, to int64, axes []stridedAxis, within int, e
 	if int64(cap(r.block)) < extent*r.size {
 		r.block = make([]byte, extent*r.size)
 	}
-	block := r.block[:extent*r.size]
-	if n, err := r.at.ReadAt(block, r.offset+from*r.size); n < len(block) {
+	content := r.block[:extent*r.size]
+	if n, err := r.at.ReadAt(content, r.offset+from*r.size); n < len(content) {
 		if err == nil || err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		return fmt.Errorf("reading a view: %w", err)
 	}
-	r.scatter(block, 0, to, axes)
+	r.scatter(content, 0, to, block)
 	return nil
 }
 

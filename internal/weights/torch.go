@@ -3,6 +3,7 @@ package weights
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -226,9 +227,7 @@ func zipEntries(f io.ReaderAt, size int64) (map[string]*zip.File, string, error)
 		// 30 bytes and the name stand before the content of each
 		spans = append(spans, span{short, begin - 30 - int64(len(entry.Name)), begin + length})
 	}
-	slices.SortFunc(spans, func(a, b span) int {
-		return int(min(1, max(-1, a.begin-b.begin)))
-	})
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
 	for i := 1; i < len(spans); i++ {
 		if spans[i].begin < spans[i-1].end {
 			return nil, "", fmt.Errorf("its entries %q and %q overlap: refused", spans[i-1].name, spans[i].name)
