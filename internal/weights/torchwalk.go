@@ -19,9 +19,10 @@ const (
 	maxPlaces   = 1 << 20
 	maxNames    = 256 // of one tensor
 	maxDepth    = 100
-	maxMeta     = 2000 // values kept as text
-	maxMetaText = 200  // bytes of each
-	maxName     = 1000 // bytes of a tensor's name
+	maxMeta     = 2000      // values kept as text
+	maxMetaText = 200       // bytes of each
+	maxName     = 1000      // bytes of a tensor's name
+	maxPaths    = 64 << 20 // bytes of the names of all places
 )
 
 // A torchWalk goes through what a pickle holds, and names its tensors by where they stand.
@@ -32,6 +33,7 @@ type torchWalk struct {
 	barren  map[pickle.Value]bool // gone through before, and without a tensor in it
 	named   map[pickle.Value]int  // in how many places a tensor stands
 	places  int
+	paths   int // bytes
 	left    int // values that are not kept as text
 	classes map[string]int
 }
@@ -75,6 +77,9 @@ func join(path, name string) string {
 func (w *torchWalk) walk(path string, v pickle.Value, depth int, note string) error {
 	if w.places++; w.places > maxPlaces {
 		return fmt.Errorf("its values stand in more than %d places", maxPlaces)
+	}
+	if w.paths += len(path); w.paths > maxPaths {
+		return fmt.Errorf("the names of its values have more than %d MiB", maxPaths>>20)
 	}
 	if len(path) > maxName {
 		return fmt.Errorf("a name in it has more than %d bytes", maxName)
