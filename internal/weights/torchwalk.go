@@ -19,9 +19,9 @@ const (
 	maxPlaces   = 1 << 20
 	maxNames    = 256 // of one tensor
 	maxDepth    = 100
-	maxMeta     = 2000      // values kept as text
-	maxMetaText = 200       // bytes of each
-	maxName     = 1000      // bytes of a tensor's name
+	maxMeta     = 2000     // values kept as text
+	maxMetaText = 200      // bytes of each
+	maxName     = 1000     // bytes of a tensor's name
 	maxPaths    = 64 << 20 // bytes of the names of all places
 )
 
