@@ -286,7 +286,7 @@ func (s *search) guess(first int) (i int, why string) {
 	case g >= s.bad:
 		n := 0
 		for _, i := range s.failed {
-			if i <= g {
+			if i <= g || loose && float64(i) < nearby*float64(s.bad) {
 				n++
 			}
 		}
@@ -395,7 +395,11 @@ func (s *search) whole(q float64) int {
 
 // strides are the steps by which a search goes away from a line that was wrong, as parts of the batch; losses those
 // down from where an allocator should have had enough, and something was lost between the tensors.
-var strides, losses = []float64{0, 0.02, 0.1}, []float64{0.02, 0.05, 0.15}
+var strides, losses = []float64{0, 0.02, 0.1}, []float64{0.02}
+
+// nearby is how far above the smallest batch that does not fit, as a part of it, others that do not show that what is lost
+// between the tensors is not told by what was live.
+const nearby = 1.15
 
 // away is the n-th step from the end of the bracket at which the line was wrong, up or down.
 func (s *search) away(n, sign int, loose bool) (int, string) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -234,7 +235,7 @@ func TestSearchOnARecordedSweep(t *testing.T) {
 	}
 }
 
-// ofAGPU are sweeps on an H100 whose processes might hold 4 GiB: per network the largest batch; batch, live and pool peak
+// ofAGPU are sweeps on an H100 whose processes might hold 4 GiB, or what the name says: per network the largest batch; batch, live and pool peak
 // in MiB of what fitted; batch and what was live when memory was refused.
 var ofAGPU = []struct {
 	name    string
@@ -244,21 +245,27 @@ var ofAGPU = []struct {
 }{
 	{"resnet50", 87, [][3]float64{{8, 689, 750}, {45, 2245, 2524}, {84, 3875, 4092}, {86, 3955, 4094}, {87, 3986, 4058}}, [][2]float64{{88, 4032}, {89, 4035}}},
 	{"swin", 33, [][3]float64{{8, 1315, 1520}, {15, 2056, 2266}, {23, 2846, 3244}, {33, 3869, 4094}}, [][2]float64{{34, 3998}, {35, 3892}}},
+	{"segformer, 6 GiB", 57, [][3]float64{{8, 824, 1062}, {32, 2892, 3962}, {56, 4970, 5964}, {57, 5057, 6112}},
+		[][2]float64{{58, 5152}, {61, 5419}, {62, 5511}, {63, 5594}, {64, 5653}, {65, 5756}, {66, 5847}, {67, 5929}}},
 	{"gpt2", 8, [][3]float64{{4, 2270, 2572}, {8, 3294, 3882}}, [][2]float64{{9, 3608}, {10, 3686}}},
 	{"trainer", 77, [][3]float64{{8, 1174, 1360}, {26, 1902, 2134}, {51, 2893, 3172}, {76, 3864, 4084}, {77, 3909, 4086}}, [][2]float64{{78, 3986}, {79, 4002}, {80, 4024}}},
 	{"deeplab", 48, [][3]float64{{8, 1213, 1328}, {25, 2382, 2838}, {40, 3377, 3688}, {43, 3615, 4040}, {44, 3653, 4088}, {45, 3641, 4062}, {46, 3702, 4060}, {48, 3810, 4094}}, [][2]float64{{49, 3903}}},
 }
 
-// TestSearchOnSweepsOfAGPU: six trials at most, where peaks between those recorded lie on lines through them.
+// TestSearchOnSweepsOfAGPU: seven trials at most, where peaks between those recorded lie on lines through them.
 func TestSearchOnSweepsOfAGPU(t *testing.T) {
 	for _, g := range ofAGPU {
 		var readings []Reading
 		for {
-			step := Next(Range{From: 1, Multiple: 1}, 0, 4*gib, readings)
+			limit := 4.0 * gib
+			if strings.HasSuffix(g.name, "6 GiB") {
+				limit = 6 * gib
+			}
+			step := Next(Range{From: 1, Multiple: 1}, 0, limit, readings)
 			if step.Done {
 				break
 			}
-			r := Reading{Batch: step.Batch, Fits: step.Batch <= g.largest, Limit: 4 * gib}
+			r := Reading{Batch: step.Batch, Fits: step.Batch <= g.largest, Limit: limit}
 			if b := float64(step.Batch); r.Fits {
 				for i := 1; i < len(g.fits); i++ {
 					a, z := g.fits[i-1], g.fits[i]
@@ -282,7 +289,7 @@ func TestSearchOnSweepsOfAGPU(t *testing.T) {
 			tried = append(tried, r.Batch)
 		}
 		t.Logf("%s: %d", g.name, tried)
-		if best != g.largest || fails != g.largest+1 || len(readings) > 6 {
+		if best != g.largest || fails != g.largest+1 || len(readings) > 7 {
 			t.Errorf("%s: %d fits and %d does not, after %d", g.name, best, fails, tried)
 		}
 	}

@@ -71,6 +71,7 @@ var arrows = map[string][]string{
 	"internal/launch": {"internal/fault"},
 	"internal/probe": {"agent", "internal/events", "internal/evidence", "internal/fault", "internal/file",
 		"internal/fold", "internal/launch", "internal/secret", "internal/target"},
+	"internal/pickle": {"internal/fault"},
 	"internal/pyast":  {},
 	"internal/pace":   {"internal/atlas", "internal/evidence", "internal/fault", "internal/target"},
 	"internal/python": {"internal/evidence", "internal/fault", "internal/file", "internal/text", "internal/unit"},
@@ -82,7 +83,8 @@ var arrows = map[string][]string{
 	"internal/testkit": {"internal/evidence", "internal/python", "internal/testset"},
 	"internal/testset": {},
 	"internal/hdf5":    {"internal/fault"},
-	"internal/weights": {"internal/fault", "internal/file", "internal/hdf5", "internal/text", "internal/unit"},
+	"internal/weights": {"internal/fault", "internal/file", "internal/hdf5", "internal/pickle", "internal/text",
+		"internal/unit"},
 }
 
 // outside says which modules a room may import. Tests may use any that go.mod names.

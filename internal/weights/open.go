@@ -30,6 +30,7 @@ var formats = []format{
 	ggufFormat,
 	kerasFormat,
 	hdf5Format,
+	torchFormat,
 }
 
 // Open opens a file of weights, whatever its kind; of a folder the file in it that names the others, or the one
