@@ -22,6 +22,7 @@ func commands(env *Env) []*cobra.Command {
 		newModelsCommand(env),
 		newAdviseCommand(env),
 		newClaimsCommand(env),
+		newConvertCommand(env),
 		newLSPCommand(env),
 		newInitCommand(env),
 		newVersionCommand(env),
