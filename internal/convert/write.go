@@ -32,7 +32,7 @@ type Sums struct {
 	of map[string]Sum
 }
 
-// Outs are the tensors that a plan writes, each summed as it is read to its end.
+// Outs are the tensors that a plan writes, each summed as it is read.
 func (p *Plan) Outs() ([]weights.Tensor, *Sums) {
 	sums := &Sums{of: map[string]Sum{}}
 	var outs []weights.Tensor
@@ -62,15 +62,15 @@ func (s *summed) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.crc.Write(p[:n])
 	s.bytes += int64(n)
-	if err == io.EOF {
-		s.sums.mu.Lock()
-		s.sums.of[s.name] = Sum{s.bytes, s.crc.Sum32()}
-		s.sums.mu.Unlock()
-	}
 	return n, err
 }
 
-func (s *summed) Close() error { return s.r.Close() }
+func (s *summed) Close() error {
+	s.sums.mu.Lock()
+	s.sums.of[s.name] = Sum{s.bytes, s.crc.Sum32()}
+	s.sums.mu.Unlock()
+	return s.r.Close()
+}
 
 // Write writes the tensors of outs to a sink. A tensor that moves is held whole, one at a time; it is permuted while
 // what came before is written.
