@@ -59,8 +59,13 @@ func TestMovesAreNumpys(t *testing.T) {
 				putNumber(in[i*element:], uint32(i), element)
 				putNumber(want[i*element:], v, element)
 			}
-			got, err := io.ReadAll(newMover(in, mv, element))
-			if err != nil || !bytes.Equal(got, want) {
+			moved, err := readMoved(bytes.NewReader(in), make([]byte, len(in)), mv, element)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(moved)
+			plain, _ := io.ReadAll(newMover(in, mv, element))
+			if err != nil || !bytes.Equal(got, want) || !bytes.Equal(plain, want) {
 				t.Errorf("%s to %s of %d bytes: not numpy's transpose (%v)", m.From, m.To, element, err)
 			}
 		}
@@ -95,8 +100,14 @@ func TestMovesOfSeveralBlocks(t *testing.T) {
 		var got []byte
 		if mv.same() {
 			got = in
-		} else if got, err = io.ReadAll(newMover(in, mv, 4)); err != nil {
-			t.Fatal(err)
+		} else {
+			moved, err := readMoved(bytes.NewReader(in), make([]byte, len(in)), mv, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err = io.ReadAll(moved); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if want := slowly(in, mv); !bytes.Equal(got, want) {
 			t.Errorf("%s to %s of %v: not what moving it element by element gives", c.from, c.to, c.shape)

@@ -70,6 +70,22 @@ func (c *caster) cast(n int) {
 	c.left = c.buffer[:n*size]
 	little := binary.LittleEndian
 	var over int64
+	if c.in == weights.F32 && c.out == weights.BF16 { // the common one, by its bits
+		for i := range n {
+			b := little.Uint32(c.raw[i*4:])
+			if b&0x7fffffff > 0x7f800000 { // a NaN, which rounding could make infinite
+				little.PutUint16(c.left[i*2:], uint16(b>>16)&0x8000|0x7fc0)
+				continue
+			}
+			h := uint16((b + 0x7fff + b>>16&1) >> 16)
+			if h&0x7fff == 0x7f80 && b&0x7fffffff != 0x7f800000 {
+				over++
+			}
+			little.PutUint16(c.left[i*2:], h)
+		}
+		c.overflow.Add(over)
+		return
+	}
 	for i := range n {
 		// every float type here is exact as float64, so that what follows rounds once
 		var v float64

@@ -102,6 +102,34 @@ func newMover(in []byte, m move, element int) *mover {
 	return v
 }
 
+// readMoved reads a tensor into whole, and gives it moved. Where the last of three dimensions comes first, as in OIHW to
+// HWIO, each slice of the first is turned as it is read: a pass for each place of the kernel would else use a few bytes
+// of each line of memory that it touches.
+func readMoved(in io.Reader, whole []byte, m move, element int) (*mover, error) {
+	m = m.merged()
+	if !slices.Equal(m.by, []int{2, 1, 0}) {
+		_, err := io.ReadFull(in, whole)
+		return newMover(whole, m, element), err
+	}
+	const most = 8 << 20 // of a slice
+	size := int(m.shape[1]*m.shape[2]) * element
+	if size > most || size == 0 {
+		_, err := io.ReadFull(in, whole)
+		return newMover(whole, m, element), err
+	}
+	slice := make([]byte, size)
+	turn := move{shape: m.shape[1:], by: []int{1, 0}}
+	for at := 0; at < len(whole); at += size {
+		if _, err := io.ReadFull(in, slice); err != nil {
+			return nil, err
+		}
+		if _, err := io.ReadFull(newMover(slice, turn, element), whole[at:at+size]); err != nil {
+			return nil, err
+		}
+	}
+	return newMover(whole, move{shape: []int64{m.shape[0], m.shape[2], m.shape[1]}, by: []int{1, 2, 0}}, element), nil
+}
+
 // Read gives the next bytes.
 func (v *mover) Read(p []byte) (int, error) {
 	if len(v.left) == 0 {

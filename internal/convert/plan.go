@@ -91,6 +91,8 @@ type Plan struct {
 	Layers   map[string]string // names of Keras's groups, with Options.Keras
 
 	overflow *atomic.Int64
+	spare    atomic.Pointer[[]byte]
+	largest  int64 // bytes of the largest tensor that moves
 	taken    map[string]bool
 	opts     Options
 	file     *weights.File
@@ -419,6 +421,9 @@ func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name st
 				return
 			}
 			mv = &made
+			if n, ok := weights.Product(shape); ok {
+				p.largest = max(p.largest, n*source.DType.Size())
+			}
 		}
 	}
 	to := p.opts.DType
@@ -451,19 +456,21 @@ func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name st
 	p.Steps = append(p.Steps, step)
 }
 
-// stream is what a step writes: in, moved and of another type. A tensor that moves is held whole while it is read.
+// stream is what a step writes: in, moved and of another type. A tensor that moves is held whole while it is read, in
+// memory that the next one takes over.
 func (p *Plan) stream(in io.ReadCloser, from, to weights.DType, mv *move, elements int64) (io.ReadCloser, error) {
 	var r io.Reader = in
+	var end io.Closer = in
 	if mv != nil {
-		whole := make([]byte, elements*from.Size())
-		_, err := io.ReadFull(in, whole)
+		whole := p.memory(elements * from.Size())
+		moved, err := readMoved(in, whole, *mv, int(from.Size()))
 		if close := in.Close(); err == nil {
 			err = close
 		}
 		if err != nil {
 			return nil, err
 		}
-		r, in = newMover(whole, *mv, int(from.Size())), io.NopCloser(nil)
+		r, end = moved, closer(func() { p.spare.CompareAndSwap(nil, &whole) })
 	}
 	if from != to {
 		r = newCaster(r, from, to, p.overflow)
@@ -471,8 +478,20 @@ func (p *Plan) stream(in io.ReadCloser, from, to weights.DType, mv *move, elemen
 	return struct {
 		io.Reader
 		io.Closer
-	}{r, in}, nil
+	}{r, end}, nil
 }
+
+// memory is that of the tensor before where it is large enough, else as much as the largest that moves wants.
+func (p *Plan) memory(size int64) []byte {
+	if last := p.spare.Swap(nil); last != nil && int64(cap(*last)) >= size {
+		return (*last)[:size]
+	}
+	return make([]byte, size, max(size, p.largest))
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
 
 // A view is a tensor as its letters say it.
 type view struct {
