@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -158,6 +159,8 @@ func runConvert(env *Env, opts convertOptions, in, out string) error {
 
 // writeConverted writes what a plan says, and reads it back.
 func writeConverted(env *Env, p *convert.Plan, out string, check bool) error {
+	// what is held is one tensor and some blocks: garbage may be a tenth of that, and not as much again
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	outs, sums := p.Outs()
 	if err := createConverted(p, out, outs); err != nil {
 		return fmt.Errorf("convert: %w", err)

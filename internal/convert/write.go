@@ -129,7 +129,7 @@ func readAhead(in io.Reader) *ahead {
 				return
 			}
 			if b == nil {
-				b = make([]byte, block)
+				b = *blocks.Get().(*[]byte)
 			}
 			n, err := io.ReadFull(in, b[:block])
 			if n > 0 {
@@ -174,7 +174,25 @@ func (a *ahead) Read(p []byte) (int, error) {
 func (a *ahead) stop() {
 	close(a.end)
 	<-a.ended
+	for b := range a.blocks {
+		b = b[:block]
+		blocks.Put(&b)
+	}
+	if a.now != nil {
+		b := a.now[:block]
+		blocks.Put(&b)
+	}
+	for len(a.free) > 0 {
+		if b := <-a.free; b != nil {
+			b = b[:block]
+			blocks.Put(&b)
+		}
+	}
+	a.now, a.left = nil, nil
 }
+
+// blocks are those of readers ahead.
+var blocks = sync.Pool{New: func() any { b := make([]byte, block); return &b }}
 
 // Compare reads a file that was written back, and names the first tensor that is not as it was written.
 func Compare(f *weights.File, sums *Sums) error {
