@@ -89,18 +89,16 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 		return u, true
 	case g.KindIs == layout.Sure:
 		return u, false
-	case p.alike(rank):
+	case rank == 2 && layout.Order(layout.Dense, p.From) == layout.Order(layout.Dense, p.To), p.alike(g.Kinds):
 		return u, false
 	case kind != "" && g.KindIs == layout.Likely:
 		u.Why = fmt.Sprintf("it may be a %s, and that is not certain: %s", kind, g.Why)
 	default:
 		u.Why = "its kind is not known: " + g.Why
 	}
-	word := map[int]string{2: "dense' or 'embedding", 3: "conv", 4: "conv", 5: "conv"}[rank]
-	if rank >= 3 && rank <= 5 {
-		word = "conv', conv-transpose or depthwise"
-	} else {
-		word = "dense' or embedding"
+	word := "dense' or embedding"
+	if rank >= 3 {
+		word = "conv', conv-transpose, depthwise or plain"
 	}
 	u.Tell = quoted + word + "; the code of the module tells"
 	return u, true
@@ -113,10 +111,15 @@ func gates(name string) bool {
 		strings.HasPrefix(last, "bias_ih_l") || strings.HasPrefix(last, "bias_hh_l") || last == "recurrent_kernel"
 }
 
-// alike says whether a tensor with so many dimensions is permuted in the same way whatever it is: dense layers and
-// embeddings between PyTorch and MLX.
-func (p *Plan) alike(rank int) bool {
-	return rank == 2 && layout.Order(layout.Dense, p.From) == layout.Order(layout.Dense, p.To)
+// alike says whether a kernel is permuted in the same way whichever of these it is: a plain convolution and a depthwise
+// one between PyTorch and MLX.
+func (p *Plan) alike(kinds []layout.Kind) bool {
+	for _, k := range kinds {
+		if layout.Shown(k, p.From) != layout.Shown(kinds[0], p.From) || layout.Shown(k, p.To) != layout.Shown(kinds[0], p.To) {
+			return false
+		}
+	}
+	return len(kinds) > 0
 }
 
 // rename gives a name of one framework's in another: PyTorch's and MLX's are the same.

@@ -46,7 +46,7 @@ const (
 
 // orders are the layouts by kind, for Torch, Keras and MLX. Sources: torch.nn.Conv2d and ConvTranspose2d (weight),
 // keras.layers.Conv2D, Conv2DTranspose and DepthwiseConv2D (kernel), mlx.nn.Conv2d and ConvTranspose2d (weight), and
-// the outputs of the three from one file (TestFrameworksAgree).
+// the outputs of the three with one layer of each kind (TestLayersAreTheFrameworks).
 var orders = map[Kind][3]string{
 	Conv1D:          {"OIK", "KIO", "OKI"},
 	Conv2D:          {"OIHW", "HWIO", "OHWI"},

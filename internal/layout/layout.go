@@ -25,6 +25,7 @@ type Judgement struct {
 	Name    string
 	Shape   []int64
 	Kind    Kind        // "" where it is not known
+	Kinds   []Kind      // those that it can be
 	In      []Framework // those whose layout it can have; all where it is the same in each
 	Order   string      // letters; "" where more than one is possible, "-" where there is nothing to order
 	Certain Certainty   // of Order
@@ -120,6 +121,10 @@ func (j judge) tensor(t weights.Tensor, claimed Framework, claimWhy string) Judg
 		return g
 	case rank < 2:
 		g.Kind, g.KindIs, g.Order, g.Certain, g.Why = Vector, Sure, "-", Sure, "a vector has nothing to order"
+		return g
+	case rank == 3 && !named && !j.beside(t.Name):
+		g.Why = "three dimensions without a bias are as often a parameter as a kernel"
+		g.Tell = "--kind '" + t.Name + "=conv' or plain"
 		return g
 	case rank > 5:
 		g.Why, g.Tell = "no kernel has six dimensions", "--kind NAME=plain where it is the same in each framework"
@@ -237,6 +242,8 @@ func (j judge) outputs(name string) (int64, string) {
 	return 0, ""
 }
 
+func (j judge) beside(name string) bool { n, _ := j.outputs(name); return n > 0 }
+
 // besides are the names that the bias of a kernel can have, and the norm behind one.
 func besides(name string) (names []string) {
 	cut := func(suffix string, with ...string) {
@@ -352,6 +359,11 @@ func (g *Judgement) settle(fits []candidate, outputs int64, beside, kindWhy stri
 // kind says what an unnamed kernel is: a plain convolution where the bias leaves nothing else. A transposed or a
 // depthwise one is never sure without a name: the shape of one with groups is that of another.
 func (g *Judgement) kind(kinds map[Kind]bool, outputs int64, fits []candidate) {
+	for _, k := range kindsOfRank[len(g.Shape)] {
+		if kinds[k] {
+			g.Kinds = append(g.Kinds, k)
+		}
+	}
 	if len(kinds) != 1 {
 		return
 	}
