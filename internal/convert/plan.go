@@ -176,6 +176,7 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 		p.Meta["assay.layout"] = string(p.To)
 		p.Meta["format"] = map[layout.Framework]string{layout.Torch: "pt", layout.Keras: "tf", layout.MLX: "mlx"}[p.To]
 	}
+	p.Same = opts.To != "" && p.From == p.To
 	if m != nil {
 		if err := p.forms(m); err != nil {
 			return nil, err
@@ -264,7 +265,7 @@ func (p *Plan) forms(m *match) error {
 	}
 	p.Out = r.Forms[at]
 	p.Meta["assay.recipe"], p.Meta["assay.names"] = r.Name, p.Out.Name
-	p.Same = p.From == p.To && p.In.Name == p.Out.Name
+	p.Same = p.Same && p.In.Name == p.Out.Name
 	for _, n := range r.Notes {
 		if p.In.Name == p.Out.Name || !slices.Contains(n.Between, p.In.Name) || !slices.Contains(n.Between, p.Out.Name) {
 			continue

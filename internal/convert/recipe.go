@@ -375,6 +375,9 @@ func findForm(f *weights.File, among []*Recipe) *match {
 	for _, r := range among {
 		for at, form := range r.Forms {
 			for _, prefix := range append([]string{"", "module.", "_orig_mod."}, form.Prefixes...) {
+				if prefix != "" && (form.Framework == layout.Keras || !prefixed(f, prefix)) {
+					continue
+				}
 				m := &match{recipe: r, form: at, prefix: prefix, found: keyed(f, form, prefix)}
 				for _, module := range r.Modules {
 					if module.Optional || module.word() == "drop" {
@@ -399,6 +402,10 @@ func findForm(f *weights.File, among []*Recipe) *match {
 		}
 	}
 	return best
+}
+
+func prefixed(f *weights.File, prefix string) bool {
+	return slices.ContainsFunc(f.Tensors, func(t weights.Tensor) bool { return strings.HasPrefix(t.Name, prefix) })
 }
 
 // lookup finds a part of a module, the i-th by Keras's count.
