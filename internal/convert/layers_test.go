@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -178,5 +179,64 @@ func TestRefusals(t *testing.T) {
 	unused := Options{To: layout.MLX, Kinds: []Rule{{Pattern: "nothing", Value: "conv"}}}
 	if _, err := Make(fileOf("torch", nil, conv, bias), unused); fault.CodeOf(err) != fault.Usage {
 		t.Errorf("a rule that fits nothing: %v", err)
+	}
+}
+
+// MSI-Net: in Keras 3's .weights.h5 a group is an attribute, and aspp_conv2 is the branch of dilation 4, whose layer is
+// aspp_conv1_2; the layer aspp_conv2 is the group aspp_conv_out.
+func TestMSINetsTrap(t *testing.T) {
+	r, err := FindRecipe("msinet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := fileOf("torch", nil)
+	for _, m := range r.Modules {
+		f.Tensors = append(f.Tensors, tensor(m.Names[0][0]+".weight", weights.F32, 16, 8, 3, 3),
+			tensor(m.Names[0][0]+".bias", weights.F32, 16))
+	}
+	there, err := Make(f, Options{To: layout.Keras, Keras: true})
+	if err != nil || there.Err() != nil || len(there.Steps) != 46 {
+		t.Fatal(err, there.Err())
+	}
+	for _, s := range there.Steps {
+		if s.From[0] == "aspp.conv1_2.weight" && s.Out.Name != "aspp_conv2/vars/0" ||
+			s.From[0] == "aspp.conv2.weight" && s.Out.Name != "aspp_conv_out/vars/0" {
+			t.Errorf("%s becomes %s", s.From[0], s.Out.Name)
+		}
+	}
+	if there.Layers["aspp_conv2"] != "aspp_conv1_2" || there.Layers["aspp_conv_out"] != "aspp_conv2" {
+		t.Errorf("names of layers: %v", there.Layers)
+	}
+	// back, from a file with the names of layers (Keras 3), and from one whose groups are numbered (Keras 2.15)
+	named, numbered := fileOf("keras", map[string]string{}), fileOf("keras", map[string]string{})
+	for group, layer := range there.Layers {
+		named.Meta["layer:"+group] = layer
+	}
+	for i, s := range there.Steps {
+		named.Tensors = append(named.Tensors, s.Out)
+		group := "layers/conv2d"
+		if i > 1 {
+			group += "_" + strconv.Itoa(i/2)
+		}
+		out := s.Out
+		out.Name = group + "/vars/" + strconv.Itoa(i%2)
+		numbered.Tensors = append(numbered.Tensors, out)
+	}
+	if p, err := Make(numbered, Options{To: layout.Torch}); err != nil || p.Recipe != nil {
+		t.Errorf("numbers alone are taken for a recipe's: %v", err)
+	}
+	for _, file := range []*weights.File{named, numbered} {
+		back, err := Make(file, Options{To: layout.Torch, Recipe: "msinet"})
+		if err != nil || back.Err() != nil || len(back.Steps) != 46 {
+			t.Fatal(err, back.Err())
+		}
+		for i, s := range back.Steps {
+			if s.Out.Name != f.Tensors[i].Name || !bytes.Equal(content(t, s.Out), content(t, f.Tensors[i])) {
+				t.Errorf("%s comes back as %s, or another", f.Tensors[i].Name, s.Out.Name)
+			}
+		}
+	}
+	if _, err := Make(fileOf("torch", nil, tensor("a.bias", weights.F32, 3)), Options{To: layout.Keras, Keras: true}); err == nil {
+		t.Error("a .weights.h5 without a recipe has no names")
 	}
 }

@@ -183,6 +183,10 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 		}
 		p.byRecipe(m)
 	}
+	if opts.Keras && p.Layers == nil {
+		return nil, fault.Hint(errors.New("a .weights.h5 numbers its layers by class and order, which only a recipe with such names knows"),
+			"write .safetensors, whose names are layers' and variables'; docs/convert.md lists the recipes")
+	}
 	p.leave()
 	if m == nil {
 		p.byKind(report)
@@ -285,7 +289,9 @@ func (p *Plan) byRecipe(m *match) {
 	group := -1 // form with the groups of a .weights.h5
 	if p.opts.Keras {
 		group = slices.IndexFunc(m.recipe.Forms, func(f Form) bool { return f.Groups })
-		p.Layers = map[string]string{}
+		if group >= 0 {
+			p.Layers = map[string]string{}
+		}
 	}
 	for _, module := range m.recipe.Modules {
 		a, b := module.Names[m.form], module.Names[out]

@@ -369,11 +369,14 @@ type match struct {
 }
 
 // findForm is the form that fits a file best, of one recipe or of all; nil where less than six tenths of what a form
-// needs is there.
+// needs is there. Numbers are the names of any network: a numbered form is one only where its recipe was asked for.
 func findForm(f *weights.File, among []*Recipe) *match {
 	var best *match
 	for _, r := range among {
 		for at, form := range r.Forms {
+			if form.Numbered && len(among) > 1 {
+				continue
+			}
 			for _, prefix := range append([]string{"", "module.", "_orig_mod."}, form.Prefixes...) {
 				if prefix != "" && (form.Framework == layout.Keras || !prefixed(f, prefix)) {
 					continue
