@@ -124,17 +124,17 @@ func runConvert(env *Env, opts convertOptions, in, out string) error {
 		return usage(fmt.Errorf("convert: %s is a file of Keras's, and --to says %s", out, asked.To),
 			"write .safetensors or .npz, or convert --to keras")
 	}
-	in, out = env.Path(in), env.Path(out)
-	if a, err := os.Stat(in); err == nil {
-		if b, err := os.Stat(out); err == nil && os.SameFile(a, b) {
+	if a, err := os.Stat(env.Path(in)); err == nil {
+		if b, err := os.Stat(env.Path(out)); err == nil && os.SameFile(a, b) {
 			return usage(errors.New("convert: IN and OUT are one file"), "name another OUT")
 		}
 	}
-	f, err := weights.Open(in)
+	f, err := weights.Open(env.Path(in))
 	if err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
 	defer f.Close()
+	f.Path = in // as it was named
 	p, err := convert.Make(f, asked)
 	if err != nil {
 		return fmt.Errorf("convert: %w", err)
@@ -162,7 +162,7 @@ func writeConverted(env *Env, p *convert.Plan, out string, check bool) error {
 	// what is held is one tensor and some blocks: garbage may be a tenth of that, and not as much again
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	outs, sums := p.Outs()
-	if err := createConverted(p, out, outs); err != nil {
+	if err := createConverted(p, env.Path(out), outs); err != nil {
 		return fmt.Errorf("convert: %w", err)
 	}
 	if n := p.Overflow(); n > 0 {
@@ -172,11 +172,12 @@ func writeConverted(env *Env, p *convert.Plan, out string, check bool) error {
 		_, err := fmt.Fprintf(env.Stdout, "wrote %s, not read back\n", out)
 		return err
 	}
-	f, err := weights.Open(out)
+	f, err := weights.Open(env.Path(out))
 	if err != nil {
 		return fmt.Errorf("convert: reading back: %w", err)
 	}
 	defer f.Close()
+	f.Path = out
 	if err := convert.Compare(f, sums); err != nil {
 		return fault.Hint(fmt.Errorf("convert: %w", err), "do not use it: the disk or assay erred; convert again")
 	}
