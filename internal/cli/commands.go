@@ -25,6 +25,7 @@ func commands(env *Env) []*cobra.Command {
 		newAdviseCommand(env),
 		newTensorsCommand(env),
 		newClaimsCommand(env),
+		newConvertCommand(env),
 		newLSPCommand(env),
 		newInitCommand(env),
 		newVersionCommand(env),
