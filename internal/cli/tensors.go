@@ -57,12 +57,9 @@ func runTensors(ctx context.Context, env *Env, opts tensorsOptions, paths []stri
 	out := bufio.NewWriterSize(env.Stdout, 1<<16)
 	record := weights.Listing{Schema: weights.Schema, Files: []weights.Listed{}}
 	var failed []error
-	found := false
-	for i, path := range paths {
-		if i > 0 && !opts.JSON {
-			fmt.Fprintln(out)
-		}
-		listed, err := listTensors(ctx, env, opts, path, out)
+	found, first := false, true
+	for _, path := range paths {
+		listed, err := listTensors(ctx, env, opts, path, first, out)
 		if ctx.Err() != nil {
 			return fmt.Errorf("tensors: %w", context.Cause(ctx))
 		}
@@ -73,6 +70,8 @@ func runTensors(ctx context.Context, env *Env, opts tensorsOptions, paths []stri
 			listed = weights.Listed{Path: path, Error: err.Error(), Meta: map[string]string{}, Notes: []string{},
 				Tensors: []weights.Row{}, Totals: []weights.Total{}}
 			failed = append(failed, err)
+		} else {
+			first = false
 		}
 		found = found || len(listed.Tensors) > 0
 		record.Files = append(record.Files, listed)
@@ -96,8 +95,8 @@ func runTensors(ctx context.Context, env *Env, opts tensorsOptions, paths []stri
 var errWriting = errors.New("print the tensors")
 
 // listTensors lists one file, as text where no JSON is wanted.
-func listTensors(ctx context.Context, env *Env, opts tensorsOptions, path string, out *bufio.Writer) (weights.Listed,
-	error) {
+func listTensors(ctx context.Context, env *Env, opts tensorsOptions, path string, first bool,
+	out *bufio.Writer) (weights.Listed, error) {
 	f, err := weights.Open(env.Path(path))
 	if err != nil {
 		return weights.Listed{}, err
@@ -112,6 +111,8 @@ func listTensors(ctx context.Context, env *Env, opts tensorsOptions, path string
 	var text io.Writer = out
 	if opts.JSON {
 		text = io.Discard
+	} else if !first {
+		fmt.Fprintln(out)
 	}
 	table := weights.NewTable(text, f, tensors, opts.Stats, width(env, env.Stdout))
 	for _, t := range tensors {
@@ -123,8 +124,8 @@ func listTensors(ctx context.Context, env *Env, opts tensorsOptions, path string
 			}
 			sum = &s
 		}
-		// The layout of a kernel and the reason for it, by internal/layout under --layout, come in here: a column of the
-		// row, and in runTensors the exit status.
+		// Here comes in the layout of a kernel and the reason for it, by internal/layout under --layout: a column of
+		// the row, and in runTensors the exit status.
 		row := weights.RowOf(t, sum)
 		listed.Add(row)
 		err := table.Row(row)

@@ -17,7 +17,9 @@ import (
 	"assay/internal/fault"
 )
 
-var ggufFormat = format{"gguf", func(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte("GGUF")) }, openGGUF}
+var ggufFormat = format{"gguf", isGGUF, openGGUF}
+
+func isGGUF(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte("GGUF")) }
 
 // A block is a type of GGUF: so many elements lie in so many bytes.
 type block struct {
@@ -131,8 +133,8 @@ func (p *gguf) placed() error {
 	for _, t := range byPlace {
 		switch {
 		case t.end > p.size-p.data:
-			return fault.Hint(fmt.Errorf("tensor %q ends at byte %d, and the file has %d", t.Name, p.data+t.end, p.size),
-				fetchAgain)
+			return fault.Hint(fmt.Errorf("tensor %q ends at byte %d, and the file has %d", t.Name, p.data+t.end,
+				p.size), fetchAgain)
 		case t.begin%p.align != 0:
 			return fmt.Errorf("tensor %q begins at byte %d of the data, which is no multiple of %d", t.Name, t.begin, p.align)
 		case t.begin < at:

@@ -24,11 +24,11 @@ const (
 )
 
 // openIndex opens each shard: names alone stand in the index, and types and shapes in the shards' headers.
-func openIndex(f *os.File, size int64) (file *File, err error) {
+func openIndex(f *os.File, size int64) (_ *File, err error) {
 	if size > maxIndex {
 		return nil, fmt.Errorf("it has %d bytes, and an index %d at most", size, maxIndex)
 	}
-	file = &File{Meta: map[string]string{}, Closers: []io.Closer{f}}
+	file := &File{Meta: map[string]string{}, Closers: []io.Closer{f}}
 	defer func() {
 		if err != nil {
 			file.Close()
@@ -54,7 +54,8 @@ func openIndex(f *os.File, size int64) (file *File, err error) {
 		}
 		shard, err := open(filepath.Join(folder, p.shard))
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", p.shard), "fetch all of the model's files")
+			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", p.shard),
+				"fetch all of the model's files")
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.shard, err)
 		}

@@ -20,7 +20,9 @@ const maxNPYHeader = 1 << 16
 
 const npyMagic = "\x93NUMPY"
 
-var npyFormat = format{"npy", func(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte(npyMagic)) }, openNPY}
+var npyFormat = format{"npy", isNPY, openNPY}
+
+func isNPY(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte(npyMagic)) }
 
 func openNPY(f *os.File, size int64) (*File, error) {
 	t, err := readNPY(f, size)
@@ -87,8 +89,8 @@ func readNPY(r io.ReaderAt, size int64) (a array, err error) {
 	a.begin = begin + length
 	a.end = a.begin + a.Bytes
 	if has := size - a.begin; has < a.Bytes {
-		return a, fault.Hint(fmt.Errorf("%v of %s has %d bytes, and %d follow the header", a.Shape, a.DType, a.Bytes, has),
-			fetchAgain)
+		return a, fault.Hint(fmt.Errorf("%v of %s has %d bytes, and %d follow the header", a.Shape, a.DType,
+			a.Bytes, has), fetchAgain)
 	} else if has > a.Bytes {
 		return a, fmt.Errorf("%d bytes follow its data", has-a.Bytes)
 	}

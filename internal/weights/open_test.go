@@ -63,7 +63,8 @@ func holdToRecord(t *testing.T, folder string) {
 	for name, want := range readRecorded(t, folder) {
 		t.Run(name, func(t *testing.T) {
 			f := openFor(t, filepath.Join(folder, name))
-			if format := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, indexName)), "."); f.Format != format {
+			format := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, indexName)), ".")
+			if f.Format != format {
 				t.Errorf("format %q, want %q", f.Format, format)
 			}
 			if len(f.Tensors) != len(want) {
@@ -83,7 +84,8 @@ func holdToRecord(t *testing.T, folder string) {
 
 func holdTensor(t *testing.T, got Tensor, want recordedTensor) {
 	t.Helper()
-	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || got.Bytes != want.Bytes || got.Note != want.Note {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || got.Bytes != want.Bytes ||
+		got.Note != want.Note {
 		t.Errorf("%q: %s %v, %d bytes, %q; want %s %v, %d, %q", got.Name, got.DType, got.Shape, got.Bytes, got.Note,
 			want.DType, want.Shape, want.Bytes, want.Note)
 		return
@@ -136,7 +138,8 @@ func near(a, b *float64) bool {
 // TestMixed: what is no tensor is left out by name with its type, and what it is told.
 func TestMixed(t *testing.T) {
 	notes := strings.Join(openFor(t, "testdata/mixed.npz").Notes, "\n")
-	for _, want := range []string{`"objects.npy"`, "objects, which only Python could unpickle", `"<U2", strings`, `"<V2", bytes of which`,
+	for _, want := range []string{`"objects.npy"`, "objects, which only Python could unpickle",
+		`"<U2", strings`, `"<V2", bytes of which`,
 		"structured type [[a <f4] [b <i4 [2]]]", `"<M8[D]", times`, `"<f16", extended precision`} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not say %q:\n%s", want, notes)

@@ -39,7 +39,8 @@ func (s *swapped) Read(p []byte) (int, error) {
 
 const (
 	// gatherBlock is how many bytes of the row-major array a gather holds. Each block is one walk through the source:
-	// where what it needs lies nearer together than gatherNear all is read, gatherAhead bytes at a time; else that alone.
+	// where what it needs lies nearer together than gatherNear all is read, gatherAhead bytes at a time;
+	// else that alone.
 	gatherBlock = 32 << 20
 	gatherAhead = 1 << 18
 	gatherNear  = 1 << 16

@@ -122,7 +122,9 @@ func parseSafetensors(header []byte, data int64) ([]span, map[string]string, err
 // covered says what is wrong where the spans do not cover so many bytes, each once.
 func covered(list []span, data int64) error {
 	byPlace := slices.Clone(list)
-	slices.SortStableFunc(byPlace, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	slices.SortStableFunc(byPlace, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	})
 	at, before := int64(0), ""
 	for _, t := range byPlace {
 		switch {

@@ -118,7 +118,8 @@ func TestWriterHoldsToThePlan(t *testing.T) {
 			if err := w.Commit(); err == nil || !strings.Contains(err.Error(), `the first is "a"`) {
 				t.Errorf("commit without a tensor: %v", err)
 			}
-			if err := w.Put(bytes.NewReader(make([]byte, n))); err == nil || !strings.Contains(err.Error(), "4 bytes came") {
+			err = w.Put(bytes.NewReader(make([]byte, n)))
+			if err == nil || !strings.Contains(err.Error(), "4 bytes came") {
 				t.Errorf("%d bytes for 4: %v", n, err)
 			}
 			if err := w.Remove(); err != nil {
