@@ -52,7 +52,7 @@ func openIndex(f *os.File, size int64) (_ *File, err error) {
 		if !filepath.IsLocal(p.shard) || strings.HasSuffix(strings.ToLower(p.shard), indexName) {
 			return nil, fmt.Errorf("tensor %q would lie in %q, which is no file of weights of this folder", p.name, p.shard)
 		}
-		shard, err := open(filepath.Join(folder, p.shard))
+		shard, err := openRegular(filepath.Join(folder, p.shard))
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", p.shard),
 				"fetch all of the model's files")
