@@ -244,8 +244,26 @@ var counters = map[DType]func(*stats, []byte){
 	I64:    func(s *stats, b []byte) { signed(s, b, 8, func(b []byte) int64 { return int64(le.Uint64(b)) }) },
 	F8E4M3: byteFloats(float8E4M3),
 	F8E5M2: byteFloats(float8E5M2),
-	F16:    halfFloats(float16),
-	BF16:   halfFloats(func(v uint16) float64 { return float64(math.Float32frombits(uint32(v) << 16)) }),
+	F16: func(s *stats, b []byte) {
+		for len(b) > 0 {
+			part := b[:min(len(b), 2*statsBlock)]
+			for i := 0; i+2 <= len(part); i += 2 {
+				s.values[i/2] = float16(le.Uint16(part[i:]))
+			}
+			s.floats(s.values[:len(part)/2])
+			b = b[len(part):]
+		}
+	},
+	BF16: func(s *stats, b []byte) {
+		for len(b) > 0 {
+			part := b[:min(len(b), 2*statsBlock)]
+			for i := 0; i+2 <= len(part); i += 2 {
+				s.values[i/2] = float64(math.Float32frombits(uint32(le.Uint16(part[i:])) << 16))
+			}
+			s.floats(s.values[:len(part)/2])
+			b = b[len(part):]
+		}
+	},
 	F32: func(s *stats, b []byte) {
 		for len(b) > 0 {
 			part := b[:min(len(b), 4*statsBlock)]
@@ -305,7 +323,7 @@ func (s *stats) floats(values []float64) {
 	}
 }
 
-// byteFloats and halfFloats count by a table of all values that there are.
+// byteFloats counts by a table of all values that there are.
 func byteFloats(decode func(uint8) float64) func(*stats, []byte) {
 	var table [1 << 8]float64
 	for i := range table {
@@ -318,19 +336,6 @@ func byteFloats(decode func(uint8) float64) func(*stats, []byte) {
 				s.values[i] = table[v]
 			}
 			s.floats(s.values[:len(part)])
-			b = b[len(part):]
-		}
-	}
-}
-
-func halfFloats(decode func(uint16) float64) func(*stats, []byte) {
-	return func(s *stats, b []byte) {
-		for len(b) > 0 {
-			part := b[:min(len(b), 2*statsBlock)]
-			for i := 0; i+2 <= len(part); i += 2 {
-				s.values[i/2] = decode(le.Uint16(part[i:]))
-			}
-			s.floats(s.values[:len(part)/2])
 			b = b[len(part):]
 		}
 	}
