@@ -88,3 +88,77 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
+
+// FuzzSafetensors reads a header whose data have 16 bytes: the tensors that come of it cover those, each once.
+func FuzzSafetensors(f *testing.F) {
+	for _, c := range hostile {
+		if filepath.Ext(c.file) == ".safetensors" && len(c.data) > 8 {
+			f.Add(c.data[8:])
+		}
+	}
+	f.Add([]byte(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}   `))
+	f.Fuzz(func(t *testing.T, header []byte) {
+		list, _, err := parseSafetensors(header, 16)
+		if err != nil {
+			return
+		}
+		sum := int64(0)
+		for _, one := range list {
+			if one.begin < 0 || one.end > 16 || one.Bytes != one.end-one.begin {
+				t.Errorf("%q lies at %d to %d", one.Name, one.begin, one.end)
+			}
+			sum += one.Bytes
+		}
+		if sum != 16 {
+			t.Errorf("%d bytes are covered", sum)
+		}
+	})
+}
+
+// FuzzNPY reads an array, and gathers it.
+func FuzzNPY(f *testing.F) {
+	for _, c := range hostile {
+		if filepath.Ext(c.file) == ".npy" {
+			f.Add(c.data)
+		}
+	}
+	f.Add(npyFile("{'descr': '>c8', 'fortran_order': True, 'shape': (2, 1, 3), }", 48))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		from := bytes.NewReader(data)
+		a, err := readNPY(from, int64(len(data)))
+		if err != nil {
+			return
+		}
+		r, err := a.rowMajor(from)()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, r); err != nil || n != a.Bytes || a.end != int64(len(data)) {
+			t.Errorf("%d bytes of %d, %v", n, a.Bytes, err)
+		}
+	})
+}
+
+// FuzzGGUF reads the head of a file: each tensor lies in the file.
+func FuzzGGUF(f *testing.F) {
+	for _, c := range hostile {
+		if filepath.Ext(c.file) == ".gguf" {
+			f.Add(c.data)
+		}
+	}
+	if data, err := os.ReadFile("testdata/blocks.gguf"); err == nil {
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		size := int64(len(data))
+		p := newGGUF(bytes.NewReader(data), size)
+		if p.read() != nil {
+			return
+		}
+		for _, one := range p.tensors {
+			if one.begin < 0 || p.data+one.end > size || one.Bytes < 0 {
+				t.Errorf("%q lies at %d to %d of %d", one.Name, p.data+one.begin, p.data+one.end, size)
+			}
+		}
+	})
+}

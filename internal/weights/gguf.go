@@ -48,7 +48,7 @@ const (
 )
 
 func openGGUF(f *os.File, size int64) (*File, error) {
-	p := &gguf{r: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16), size: size, meta: map[string]string{}}
+	p := newGGUF(f, size)
 	if err := p.read(); err != nil {
 		return nil, unexpectedEnd(err)
 	}
@@ -81,6 +81,11 @@ type gguf struct {
 	tensors []span
 	data    int64 // where the tensors' bytes begin
 	align   int64
+}
+
+func newGGUF(from io.ReaderAt, size int64) *gguf {
+	r := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 1<<16)
+	return &gguf{r: r, size: size, meta: map[string]string{}}
 }
 
 func (p *gguf) read() error {

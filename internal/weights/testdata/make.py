@@ -157,6 +157,7 @@ if len(sys.argv) > 1:  # large ones, in Fortran order: more than a block is gath
         array = np.asfortranarray(rng.integers(0, 255, shape, np.uint8).astype(np.float32))
         np.save(path(f"large_{name}.npy"), array)
         record(f"large_{name}.npy", said(f"large_{name}", array, "in Fortran order"))
+    array = np.asfortranarray(np.broadcast_to(np.arange(9_000_000, dtype=np.float32) % 17, (3, 9_000_000)))
     np.savez_compressed(path("large_packed.npz"), cube=array)
     record("large_packed.npz", said("cube", array, "in Fortran order"))
 
