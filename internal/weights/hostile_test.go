@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/testkit"
 	"assay/internal/testset"
 )
 
@@ -347,6 +348,23 @@ func TestLargeArrays(t *testing.T) {
 		t.Skip("ASSAY_WEIGHTS_PYTHON names no Python with what testdata/make.py needs")
 	}
 	holdToRecord(t, makeLarge(t, python))
+}
+
+// TestNumPyReadsWhatIsWritten: an npz of ours is to NumPy what it was read from.
+func TestNumPyReadsWhatIsWritten(t *testing.T) {
+	testset.FullOnly(t)
+	path := filepath.Join(t.TempDir(), "again.npz")
+	copyTensors(t, path, nil, openFor(t, "testdata/stored.npz").Tensors)
+	const compare = `import sys, numpy as np
+a, b = np.load(sys.argv[1]), np.load(sys.argv[2])
+assert list(a) == list(b), (list(a), list(b))
+for name in a:
+    assert a[name].dtype == b[name].dtype and a[name].shape == b[name].shape, name
+    assert a[name].tobytes() == b[name].tobytes(), name`
+	out, err := exec.Command(testkit.Python(t), "-c", compare, "testdata/stored.npz", path).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
 }
 
 // makeLarge has NumPy make the large files of testdata/make.py, and gives their folder.

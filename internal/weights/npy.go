@@ -46,7 +46,7 @@ func (a array) rowMajor(from io.ReaderAt) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		var r io.Reader = io.NewSectionReader(from, a.begin, a.Bytes)
 		if a.fortran {
-			r = newGather(from, a.begin, a.Shape, a.DType.Size())
+			r = newGather(from, a.begin, a.Shape, a.DType.Size(), gatherBlock)
 		}
 		if a.swapped {
 			r = swapping(r, a.DType)
