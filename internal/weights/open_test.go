@@ -1,7 +1,6 @@
 package weights
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"assay/internal/fault"
@@ -91,7 +91,7 @@ func holdTensor(t *testing.T, got Tensor, want recordedTensor) {
 		return
 	}
 	for range 2 { // Open gives the same again
-		sum, err := got.Sum(context.Background())
+		sum, err := got.Sum()
 		if err != nil {
 			t.Error(err)
 			return
@@ -155,6 +155,60 @@ func TestFolder(t *testing.T) {
 	}
 	if notes := strings.Join(f.Notes, "\n"); !strings.Contains(notes, `left out 1 tensors of two.safetensors`) {
 		t.Errorf("notes: %s", notes)
+	}
+}
+
+// TestKnownByContent: whatever its name is, a file is what is in it.
+func TestKnownByContent(t *testing.T) {
+	for name, format := range map[string]string{"plain.safetensors": "safetensors", "stored.npz": "npz", "big.npy": "npy",
+		"blocks.gguf": "gguf"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "download")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f := openFor(t, path); f.Format != format {
+			t.Errorf("%s is %q", name, f.Format)
+		}
+	}
+}
+
+// TestFolders: one file stands for a folder, of several none does; what is no file is not waited for.
+func TestFolders(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a[b]*")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(path, want string) {
+		t.Helper()
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	refused(folder, "a folder without a")
+	write(t, filepath.Join(folder, "one.safetensors"), nil, twoTensors)
+	if f := openFor(t, folder); len(f.Tensors) != len(twoTensors) || f.Path != filepath.Join(folder, "one.safetensors") {
+		t.Errorf("%+v", f)
+	}
+	write(t, filepath.Join(folder, "two.safetensors"), nil, twoTensors)
+	refused(folder, "a folder with 2 files")
+	pipe := filepath.Join(folder, "pipe.npz")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	refused(pipe, "it is no regular file")
+}
+
+// TestHalves: each float16 that there is, by the definition.
+func TestHalves(t *testing.T) {
+	for v := range 1 << 16 {
+		got, want := float16(uint16(v)), small(uint32(v), 5, 10, ieee)
+		if math.Float64bits(got) != math.Float64bits(want) && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Fatalf("%#x is %v, want %v", v, got, want)
+		}
 	}
 }
 

@@ -30,10 +30,12 @@ func TestGather(t *testing.T) {
 		}
 		stream := func() (io.ReadCloser, error) { return io.NopCloser(iotest.HalfReader(bytes.NewReader(source))), nil }
 		for _, block := range []int64{1, 4, 12, 20, 40, 100, 1 << 20} {
-			for name, from := range map[string]io.ReaderAt{"file": bytes.NewReader(source), "stream": &forward{open: stream}} {
+			sources := map[string]io.ReaderAt{"file": bytes.NewReader(source), "stream": &forward{open: stream}}
+			for name, from := range sources {
 				got, err := io.ReadAll(newGather(from, 3, shape, 4, block))
 				if err != nil || !bytes.Equal(got, want) {
-					t.Errorf("%v by %d bytes from a %s: %v, %v, want %v", shape, block, name, words(got), err, words(want))
+					t.Errorf("%v by %d bytes from a %s: %v, %v, want %v", shape, block, name, words(got), err,
+						words(want))
 				}
 			}
 		}

@@ -1,7 +1,6 @@
 package weights
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -45,15 +44,15 @@ const (
 )
 
 // Sum reads a tensor once. It holds sumBlock bytes of it and no more.
-func (t Tensor) Sum(ctx context.Context) (Sum, error) {
-	s, err := t.sum(ctx)
+func (t Tensor) Sum() (Sum, error) {
+	s, err := t.sum()
 	if err != nil {
 		err = fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return s, err
 }
 
-func (t Tensor) sum(ctx context.Context) (s Sum, err error) {
+func (t Tensor) sum() (s Sum, err error) {
 	r, err := t.Open()
 	if err != nil {
 		return s, err
@@ -96,9 +95,6 @@ func (t Tensor) sum(ctx context.Context) (s Sum, err error) {
 	for b := range blocks {
 		if b.err != nil {
 			return s, b.err
-		}
-		if err := ctx.Err(); err != nil {
-			return s, err
 		}
 		if count != nil {
 			count(&of, b.data)
