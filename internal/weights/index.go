@@ -61,6 +61,11 @@ func openIndex(f *os.File, size int64) (_ *File, err error) {
 		}
 		file.Closers = append(file.Closers, shard)
 		file.Format = cmp.Or(file.Format, shard.Format)
+		for key, value := range shard.Meta { // of shards that differ the first speaks
+			if _, said := file.Meta[key]; !said {
+				file.Meta[key] = value
+			}
+		}
 		shards, has[p.shard] = append(shards, p.shard), map[string]*Tensor{}
 		for i := range shard.Tensors {
 			has[p.shard][shard.Tensors[i].Name] = &shard.Tensors[i]

@@ -1,6 +1,8 @@
 package weights
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -160,8 +162,9 @@ func TestFolder(t *testing.T) {
 
 // TestKnownByContent: whatever its name is, a file is what is in it.
 func TestKnownByContent(t *testing.T) {
-	for name, format := range map[string]string{"plain.safetensors": "safetensors", "stored.npz": "npz", "big.npy": "npy",
-		"blocks.gguf": "gguf"} {
+	formats := map[string]string{"plain.safetensors": "safetensors", "stored.npz": "npz", "big.npy": "npy",
+		"blocks.gguf": "gguf"}
+	for name, format := range formats {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +193,8 @@ func TestFolders(t *testing.T) {
 	}
 	refused(folder, "a folder without a")
 	write(t, filepath.Join(folder, "one.safetensors"), nil, twoTensors)
-	if f := openFor(t, folder); len(f.Tensors) != len(twoTensors) || f.Path != filepath.Join(folder, "one.safetensors") {
+	f, want := openFor(t, folder), filepath.Join(folder, "one.safetensors")
+	if len(f.Tensors) != len(twoTensors) || f.Path != want {
 		t.Errorf("%+v", f)
 	}
 	write(t, filepath.Join(folder, "two.safetensors"), nil, twoTensors)
@@ -200,6 +204,62 @@ func TestFolders(t *testing.T) {
 		t.Skip(err)
 	}
 	refused(pipe, "it is no regular file")
+}
+
+// TestOtherTypes: what safetensors has beyond ours, and what nobody knows yet, is listed and summed, and says why it
+// has no statistics.
+func TestOtherTypes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	data := safetensorsFile(`{"four":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]},`+
+		`"scale":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[2,3]},`+
+		`"new":{"dtype":"F9_NEW","shape":[1],"data_offsets":[3,7]}}`, 7)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "", "a type that is not known here"} {
+		one := openFor(t, path).Tensors[i]
+		sum, err := one.Sum()
+		if err != nil || sum.Stats != nil || sum.Why != "elements of "+string(one.DType)+" are not decoded" ||
+			len(sum.SHA256) != 64 {
+			t.Errorf("%s: %+v, %v", one.Name, sum, err)
+		}
+		if !strings.HasPrefix(one.Note, want) || want == "" && one.Note != "" {
+			t.Errorf("%s: %q", one.Name, one.Note)
+		}
+	}
+}
+
+// TestHugeDoubles: what passes a float64 is not known, and no NaN in a record.
+func TestHugeDoubles(t *testing.T) {
+	var data []byte
+	for _, v := range []float64{-math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
+	}
+	one := Tensor{DType: F64, Shape: []int64{4}, Bytes: 32, Open: section(bytes.NewReader(data), 0, 32)}
+	sum, err := one.Sum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sum.Stats
+	if *s.Min != "-1.7976931348623157e+308" || *s.Max != "1.7976931348623157e+308" || s.Std != nil {
+		t.Errorf("%v .. %v ± %v", *s.Min, *s.Max, s.Std)
+	}
+	if _, err := json.Marshal(sum); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMeanStandsStill: a large offset does not eat the deviation, as it does that of sums of squares.
+func TestMeanStandsStill(t *testing.T) {
+	var data []byte
+	for i := range 100_000 {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(1e9+float64(i%2)))
+	}
+	one := Tensor{DType: F64, Bytes: int64(len(data)), Open: section(bytes.NewReader(data), 0, int64(len(data)))}
+	sum, err := one.Sum()
+	if err != nil || *sum.Stats.Mean != 1e9+0.5 || math.Abs(*sum.Stats.Std-0.5) > 1e-12 {
+		t.Errorf("%v ± %v, %v", *sum.Stats.Mean, *sum.Stats.Std, err)
+	}
 }
 
 // TestHalves: each float16 that there is, by the definition.

@@ -67,8 +67,8 @@ type gather struct {
 	near        bool // it is worth reading ahead
 }
 
-// newGather gathers an array of elements of so many bytes, whose first lies at begin, in blocks of so many bytes at most,
-// or of one element.
+// newGather gathers an array of elements of so many bytes, whose first lies at begin, in blocks of so many bytes at
+// most, or of one element.
 func newGather(from io.ReaderAt, begin int64, shape []int64, size, block int64) *gather {
 	g := &gather{from: from, begin: begin, shape: shape, size: size, stride: 1}
 	g.inner, _ = Product(shape) // the caller's tensor has so many bytes: it fits

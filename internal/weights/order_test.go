@@ -12,7 +12,8 @@ import (
 // TestGather: of arrays of each shape and blocks of each size every element comes in its place, from a file and from a
 // stream. An element is its place in row-major order; where it lies in Fortran order follows from the definition.
 func TestGather(t *testing.T) {
-	for _, shape := range [][]int64{{7, 5}, {1, 4}, {4, 1}, {2, 3, 4}, {3, 1, 2, 5}, {2, 2, 2, 2, 2}, {1, 1, 6}, {64, 3}} {
+	shapes := [][]int64{{7, 5}, {1, 4}, {4, 1}, {2, 3, 4}, {3, 1, 2, 5}, {2, 2, 2, 2, 2}, {1, 1, 6}, {64, 3}}
+	for _, shape := range shapes {
 		n, _ := Product(shape)
 		source, want := make([]byte, 3+4*n), make([]byte, 4*n)
 		for i := range n {

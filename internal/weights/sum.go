@@ -22,8 +22,8 @@ type Sum struct {
 	Why   string `json:"no_stats,omitempty"`
 }
 
-// Stats are of a tensor's elements. Min, Max, Mean and Std are of the finite ones, and nil where there are none; the
-// others are counted.
+// Stats are of a tensor's elements. Min, Max, Mean and Std are of the finite ones, and nil where there are none; Mean
+// and Std also where they pass a float64. The others are counted.
 type Stats struct {
 	// as short as they can be and still be told from their neighbours; of integers and bools exact, whatever their size
 	Min *json.Number `json:"min"`
