@@ -134,9 +134,9 @@ var hostile = []struct {
 		"x.safetensors", safetensorsFile(`{"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0]}}`, 0),
 		"its shape is [4611686018427387904]"},
 	{"too few bytes", "x.safetensors", safetensorsFile(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}`, 4),
-		"it has 4 bytes, and [2] of F32 64 bits"},
+		"it has 4 bytes, and [2] of F32 8"},
 	{"half a byte", "x.safetensors", safetensorsFile(`{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,1]}}`, 1),
-		"12 bits"},
+		"are 12 bits"},
 	{"a name twice", "x.safetensors", safetensorsFile(`{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`+
 		`"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, 0), `"a" stands there twice`},
 	{"a key twice",
@@ -161,6 +161,7 @@ var hostile = []struct {
 		"exceeded max depth"},
 
 	{"version", "x.npy", []byte("\x93NUMPY\x09\x00\x00\x00aa"), "version 9.0 of NumPy's format"},
+	{"a version between", "x.npy", []byte("\x93NUMPY\x01\x01\x02\x00{}"), "version 1.1 of NumPy's format"},
 	{"cut in the header", "x.npy", npyFile(npyDict("'<f4'", "(2,)"), 8)[:30], "does not lie in it whole"},
 	{"a header of 4 GiB", "x.npy", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff{}"), "its header has 4294967295 bytes"},
 	{"cut in the data", "x.npy", npyFile(npyDict("'<f4'", "(2,)"), 7), "[2] of F32 has 8 bytes, and 7 follow"},

@@ -66,12 +66,12 @@ func readNPY(r io.ReaderAt, size int64) (a array, err error) {
 		return a, errors.New("it does not begin as an array of NumPy does")
 	}
 	begin, length := int64(10), int64(binary.LittleEndian.Uint16(start[8:]))
-	switch start[6] {
-	case 1:
-	case 2, 3:
+	switch version := [2]byte(start[6:8]); {
+	case version == [2]byte{1, 0}:
+	case version == [2]byte{2, 0} || version == [2]byte{3, 0}:
 		begin, length = 12, int64(binary.LittleEndian.Uint32(start[8:]))
 	default:
-		return a, fmt.Errorf("it is of version %d.%d of NumPy's format, and 1 to 3 are known", start[6], start[7])
+		return a, fmt.Errorf("it is of version %d.%d of NumPy's format, and known are 1.0, 2.0 and 3.0", start[6], start[7])
 	}
 	switch {
 	case length > maxNPYHeader:
