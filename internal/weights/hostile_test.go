@@ -275,6 +275,80 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
+// TestBounds: what is only too much is refused as well.
+func TestBounds(t *testing.T) {
+	refused := func(path, want string) {
+		t.Helper()
+		if f, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v, want %q", f, err, want)
+		}
+	}
+	folder := t.TempDir()
+	path := filepath.Join(folder, "large.index.json")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxIndex+1); err != nil {
+		t.Skip("no sparse files here: ", err)
+	}
+	refused(path, "it has 268435457 bytes, and an index 268435456 at most")
+
+	var index strings.Builder
+	index.WriteString(`{"weight_map":{`)
+	for i := range maxShards + 1 {
+		fmt.Fprintf(&index, `"%d":"%d.npz",`, i, i)
+	}
+	path = filepath.Join(folder, "many.index.json")
+	said := strings.TrimSuffix(index.String(), ",") + "}}"
+	if err := os.WriteFile(path, []byte(said), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(path, "it names more than 4096 files")
+
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for range 2 {
+		w, _ := z.Create("a.npy")
+		w.Write(anArray["a.npy"])
+	}
+	z.Close()
+	path = filepath.Join(folder, "twice.npz")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(path, `two entries are named "a.npy"`)
+
+	parts := []any{uint32(3), uint64(0), uint64(maxGGUFText/maxGGUFWord + 1)}
+	word := strings.Repeat("a", maxGGUFWord)
+	for i := range maxGGUFText/maxGGUFWord + 1 {
+		parts = append(parts, fmt.Sprint(i), uint32(8), word)
+	}
+	data := ggufFile(parts...)
+	err := newGGUF(bytes.NewReader(data), int64(len(data))).read()
+	if err == nil || err.Error() != "its names and texts have more than 67108864 bytes" {
+		t.Error(err)
+	}
+	long := ggufFile(uint32(3), uint64(0), uint64(1), "k", uint32(8), word+word)
+	p := newGGUF(bytes.NewReader(long), int64(len(long)))
+	if err := p.read(); err != nil || p.meta["k"] != word+"…" {
+		t.Errorf("a text of %d bytes is kept by %d, %v", 2*len(word), len(p.meta["k"]), err)
+	}
+	long = ggufFile(uint32(3), uint64(0), uint64(1), word+"a", uint32(8), "")
+	if err := newGGUF(bytes.NewReader(long), int64(len(long))).read(); err == nil {
+		t.Error("a key of more than 64 KiB is one")
+	}
+}
+
+// TestHeaderThatReadersRefuse is not written.
+func TestHeaderThatReadersRefuse(t *testing.T) {
+	testset.FullOnly(t)
+	plan := []Tensor{{Name: strings.Repeat("a", maxSafetensorsHeader), DType: F32}}
+	_, err := Create(filepath.Join(t.TempDir(), "x.safetensors"), nil, plan)
+	if err == nil || !strings.Contains(err.Error(), "and readers take 100000000") {
+		t.Error(err)
+	}
+}
+
 // TestCutOffWhileOpen: a file that becomes shorter after its header was read is an error that names the tensor.
 func TestCutOffWhileOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.safetensors")

@@ -38,15 +38,18 @@ func openIndex(f *os.File, size int64) (_ *File, err error) {
 	if err != nil {
 		return nil, err
 	}
+	files := map[string]bool{}
+	for _, p := range places {
+		if files[p.shard] = true; len(files) > maxShards {
+			return nil, fmt.Errorf("it names more than %d files", maxShards)
+		}
+	}
 	folder := filepath.Dir(f.Name())
 	has := map[string]map[string]*Tensor{}
 	var shards []string
 	for _, p := range places {
 		if has[p.shard] != nil {
 			continue
-		}
-		if len(shards) == maxShards {
-			return nil, fmt.Errorf("it names more than %d files", maxShards)
 		}
 		// links are followed: a cache of models is made of them
 		if !filepath.IsLocal(p.shard) || strings.HasSuffix(strings.ToLower(p.shard), indexName) {
