@@ -41,7 +41,7 @@ var blocks = map[uint32]block{
 
 const (
 	maxGGUFEntries = 1 << 20  // tensors, or entries of metadata
-	maxGGUFText    = 64 << 20 // bytes of names and texts that are kept
+	maxGGUFText    = 16 << 20 // bytes of names and texts that are kept
 	maxGGUFWord    = 1 << 16  // bytes of one text of metadata that are kept; chat templates have some ten thousand
 	maxGGUFDims    = 4        // GGML_MAX_DIMS in ggml.h
 	maxGGUFName    = 1 << 16  // of a tensor or a key; the format's page gives keys 65535, GGML_MAX_NAME tensors 64

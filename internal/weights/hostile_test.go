@@ -325,7 +325,7 @@ func TestBounds(t *testing.T) {
 	}
 	data := ggufFile(parts...)
 	err := newGGUF(bytes.NewReader(data), int64(len(data))).read()
-	if err == nil || err.Error() != "its names and texts have more than 67108864 bytes" {
+	if err == nil || err.Error() != "its names and texts have more than 16777216 bytes" {
 		t.Error(err)
 	}
 	long := ggufFile(uint32(3), uint64(0), uint64(1), "k", uint32(8), word+word)
