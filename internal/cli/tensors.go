@@ -2,13 +2,9 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -44,28 +40,20 @@ Exit status: 0 where each file could be read; 1 where one could not, or no tenso
 	f.StringVar(&opts.Names, "names", "", "only tensors whose name fits the `pattern`: * any characters, ? one, [a-z] one of those")
 	f.BoolVar(&opts.Stats, "stats", false, "read the tensors too: statistics and checksums")
 	f.BoolVar(&opts.JSON, "json", false, "print the record ("+weights.Schema+")")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return runTensors(cmd.Context(), env, opts, args) }
+	cmd.RunE = func(_ *cobra.Command, args []string) error { return runTensors(env, opts, args) }
 	return cmd
 }
 
-func runTensors(ctx context.Context, env *Env, opts tensorsOptions, paths []string) error {
+func runTensors(env *Env, opts tensorsOptions, paths []string) error {
 	if _, err := (&weights.File{}).Named(opts.Names); err != nil {
 		return usage(fmt.Errorf("--names %q: %w", opts.Names, err), "a [ wants its ]; see: assay tensors --help")
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	out := bufio.NewWriterSize(env.Stdout, 1<<16)
 	record := weights.Listing{Schema: weights.Schema, Files: []weights.Listed{}}
 	var failed []error
-	found := false
-	for i, path := range paths {
-		if i > 0 && !opts.JSON {
-			fmt.Fprintln(out)
-		}
-		listed, err := listTensors(ctx, env, opts, path, out)
-		if ctx.Err() != nil {
-			return fmt.Errorf("tensors: %w", context.Cause(ctx))
-		}
+	found, first := false, true
+	for _, path := range paths {
+		listed, err := listTensors(env, opts, path, first, out)
 		if errors.Is(err, errWriting) {
 			return err
 		}
@@ -73,6 +61,8 @@ func runTensors(ctx context.Context, env *Env, opts tensorsOptions, paths []stri
 			listed = weights.Listed{Path: path, Error: err.Error(), Meta: map[string]string{}, Notes: []string{},
 				Tensors: []weights.Row{}, Totals: []weights.Total{}}
 			failed = append(failed, err)
+		} else {
+			first = false
 		}
 		found = found || len(listed.Tensors) > 0
 		record.Files = append(record.Files, listed)
@@ -96,8 +86,8 @@ func runTensors(ctx context.Context, env *Env, opts tensorsOptions, paths []stri
 var errWriting = errors.New("print the tensors")
 
 // listTensors lists one file, as text where no JSON is wanted.
-func listTensors(ctx context.Context, env *Env, opts tensorsOptions, path string, out *bufio.Writer) (weights.Listed,
-	error) {
+func listTensors(env *Env, opts tensorsOptions, path string, first bool,
+	out *bufio.Writer) (weights.Listed, error) {
 	f, err := weights.Open(env.Path(path))
 	if err != nil {
 		return weights.Listed{}, err
@@ -112,19 +102,21 @@ func listTensors(ctx context.Context, env *Env, opts tensorsOptions, path string
 	var text io.Writer = out
 	if opts.JSON {
 		text = io.Discard
+	} else if !first {
+		fmt.Fprintln(out)
 	}
 	table := weights.NewTable(text, f, tensors, opts.Stats, width(env, env.Stdout))
 	for _, t := range tensors {
 		var sum *weights.Sum
 		if opts.Stats {
-			s, err := t.Sum(ctx)
+			s, err := t.Sum()
 			if err != nil {
 				return weights.Listed{}, fmt.Errorf("reading weights from %s: %w", path, err)
 			}
 			sum = &s
 		}
-		// The layout of a kernel and the reason for it, by internal/layout under --layout, come in here: a column of the
-		// row, and in runTensors the exit status.
+		// Here comes in the layout of a kernel and the reason for it, by internal/layout under --layout: a column of
+		// the row, and in runTensors the exit status.
 		row := weights.RowOf(t, sum)
 		listed.Add(row)
 		err := table.Row(row)

@@ -17,7 +17,9 @@ import (
 	"assay/internal/fault"
 )
 
-var ggufFormat = format{"gguf", func(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte("GGUF")) }, openGGUF}
+var ggufFormat = format{"gguf", isGGUF, openGGUF}
+
+func isGGUF(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte("GGUF")) }
 
 // A block is a type of GGUF: so many elements lie in so many bytes.
 type block struct {
@@ -39,14 +41,14 @@ var blocks = map[uint32]block{
 
 const (
 	maxGGUFEntries = 1 << 20  // tensors, or entries of metadata
-	maxGGUFText    = 64 << 20 // bytes of names and texts that are kept
+	maxGGUFText    = 16 << 20 // bytes of names and texts that are kept
 	maxGGUFWord    = 1 << 16  // bytes of one text of metadata that are kept; chat templates have some ten thousand
 	maxGGUFDims    = 4        // GGML_MAX_DIMS in ggml.h
 	maxGGUFName    = 1 << 16  // of a tensor or a key; the format's page gives keys 65535, GGML_MAX_NAME tensors 64
 )
 
 func openGGUF(f *os.File, size int64) (*File, error) {
-	p := &gguf{r: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16), size: size, meta: map[string]string{}}
+	p := newGGUF(f, size)
 	if err := p.read(); err != nil {
 		return nil, unexpectedEnd(err)
 	}
@@ -79,6 +81,11 @@ type gguf struct {
 	tensors []span
 	data    int64 // where the tensors' bytes begin
 	align   int64
+}
+
+func newGGUF(from io.ReaderAt, size int64) *gguf {
+	r := bufio.NewReaderSize(io.NewSectionReader(from, 0, size), 1<<16)
+	return &gguf{r: r, size: size, meta: map[string]string{}}
 }
 
 func (p *gguf) read() error {
@@ -131,8 +138,8 @@ func (p *gguf) placed() error {
 	for _, t := range byPlace {
 		switch {
 		case t.end > p.size-p.data:
-			return fault.Hint(fmt.Errorf("tensor %q ends at byte %d, and the file has %d", t.Name, p.data+t.end, p.size),
-				fetchAgain)
+			return fault.Hint(fmt.Errorf("tensor %q ends at byte %d, and the file has %d", t.Name, p.data+t.end,
+				p.size), fetchAgain)
 		case t.begin%p.align != 0:
 			return fmt.Errorf("tensor %q begins at byte %d of the data, which is no multiple of %d", t.Name, t.begin, p.align)
 		case t.begin < at:

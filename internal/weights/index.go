@@ -24,11 +24,11 @@ const (
 )
 
 // openIndex opens each shard: names alone stand in the index, and types and shapes in the shards' headers.
-func openIndex(f *os.File, size int64) (file *File, err error) {
+func openIndex(f *os.File, size int64) (_ *File, err error) {
 	if size > maxIndex {
 		return nil, fmt.Errorf("it has %d bytes, and an index %d at most", size, maxIndex)
 	}
-	file = &File{Meta: map[string]string{}, Closers: []io.Closer{f}}
+	file := &File{Meta: map[string]string{}, Closers: []io.Closer{f}}
 	defer func() {
 		if err != nil {
 			file.Close()
@@ -38,6 +38,12 @@ func openIndex(f *os.File, size int64) (file *File, err error) {
 	if err != nil {
 		return nil, err
 	}
+	files := map[string]bool{}
+	for _, p := range places {
+		if files[p.shard] = true; len(files) > maxShards {
+			return nil, fmt.Errorf("it names more than %d files", maxShards)
+		}
+	}
 	folder := filepath.Dir(f.Name())
 	has := map[string]map[string]*Tensor{}
 	var shards []string
@@ -45,21 +51,24 @@ func openIndex(f *os.File, size int64) (file *File, err error) {
 		if has[p.shard] != nil {
 			continue
 		}
-		if len(shards) == maxShards {
-			return nil, fmt.Errorf("it names more than %d files", maxShards)
-		}
 		// links are followed: a cache of models is made of them
 		if !filepath.IsLocal(p.shard) || strings.HasSuffix(strings.ToLower(p.shard), indexName) {
 			return nil, fmt.Errorf("tensor %q would lie in %q, which is no file of weights of this folder", p.name, p.shard)
 		}
-		shard, err := open(filepath.Join(folder, p.shard))
+		shard, err := openRegular(filepath.Join(folder, p.shard))
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", p.shard), "fetch all of the model's files")
+			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", p.shard),
+				"fetch all of the model's files")
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.shard, err)
 		}
 		file.Closers = append(file.Closers, shard)
 		file.Format = cmp.Or(file.Format, shard.Format)
+		for key, value := range shard.Meta { // of shards that differ the first speaks
+			if _, said := file.Meta[key]; !said {
+				file.Meta[key] = value
+			}
+		}
 		shards, has[p.shard] = append(shards, p.shard), map[string]*Tensor{}
 		for i := range shard.Tensors {
 			has[p.shard][shard.Tensors[i].Name] = &shard.Tensors[i]

@@ -127,7 +127,8 @@ type Table struct {
 func NewTable(w io.Writer, f *File, tensors []Tensor, sums bool, width int) *Table {
 	t := &Table{w: w, name: len("name"), shape: len("shape"), sums: sums}
 	var b strings.Builder
-	b.WriteString(text.Wrapped(fmt.Sprintf("%s: %s, %s", f.Path, f.Format, count(len(f.Tensors), "tensor")), "", "  ", width))
+	head := fmt.Sprintf("%s: %s, %s", f.Path, f.Format, count(len(f.Tensors), "tensor"))
+	b.WriteString(text.Wrapped(head, "", "  ", width))
 	for _, key := range slices.Sorted(maps.Keys(f.Meta)) {
 		value := text.Short(f.Meta[key], max(width, 60)) // one line: a chat template is a page
 		fmt.Fprintf(&b, "  %s = %s\n", text.Short(key, 100), value)
@@ -142,7 +143,8 @@ func NewTable(w io.Writer, f *File, tensors []Tensor, sums bool, width int) *Tab
 		}
 		t.name = min(t.name, maxNameColumn)
 		b.WriteString("\n")
-		b.WriteString(t.line("name", "shape", "type", "size", "min .. max", "mean ± std", "zero", "NaN", "Inf", "sha256"))
+		b.WriteString(t.line("name", "shape", "type", "size", "min .. max", "mean ± std", "zero", "NaN", "Inf",
+			"sha256"))
 	}
 	t.write(b.String())
 	return t
@@ -176,8 +178,8 @@ func (t *Table) Row(r Row) error {
 			span = r.Why
 		}
 	}
-	line := t.line(text.Line(r.Name), shapeText(r.Shape), string(r.DType), unit.Bytes(float64(r.Bytes)), span, mean, zeros,
-		nan, inf, digest)
+	line := t.line(text.Line(r.Name), shapeText(r.Shape), string(r.DType), unit.Bytes(float64(r.Bytes)), span, mean,
+		zeros, nan, inf, digest)
 	if r.Note != "" {
 		line = strings.TrimSuffix(line, "\n") + "  " + r.Note + "\n"
 	}
@@ -207,8 +209,8 @@ func (t *Table) End(l Listed) error {
 	var b strings.Builder
 	b.WriteString("\n")
 	for _, total := range l.Totals {
-		fmt.Fprintf(&b, "%s: %s, %s, %s\n", total.DType, count(total.Tensors, "tensor"), count(int(total.Elements), "element"),
-			unit.Bytes(float64(total.Bytes)))
+		fmt.Fprintf(&b, "%s: %s, %s, %s\n", total.DType, count(total.Tensors, "tensor"),
+			count(int(total.Elements), "element"), unit.Bytes(float64(total.Bytes)))
 	}
 	if len(l.Totals) == 0 {
 		b.WriteString("no tensor\n")

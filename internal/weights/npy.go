@@ -20,7 +20,9 @@ const maxNPYHeader = 1 << 16
 
 const npyMagic = "\x93NUMPY"
 
-var npyFormat = format{"npy", func(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte(npyMagic)) }, openNPY}
+var npyFormat = format{"npy", isNPY, openNPY}
+
+func isNPY(head []byte, _ string) bool { return bytes.HasPrefix(head, []byte(npyMagic)) }
 
 func openNPY(f *os.File, size int64) (*File, error) {
 	t, err := readNPY(f, size)
@@ -44,7 +46,7 @@ func (a array) rowMajor(from io.ReaderAt) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		var r io.Reader = io.NewSectionReader(from, a.begin, a.Bytes)
 		if a.fortran {
-			r = newGather(from, a.begin, a.Shape, a.DType.Size())
+			r = newGather(from, a.begin, a.Shape, a.DType.Size(), gatherBlock)
 		}
 		if a.swapped {
 			r = swapping(r, a.DType)
@@ -64,12 +66,12 @@ func readNPY(r io.ReaderAt, size int64) (a array, err error) {
 		return a, errors.New("it does not begin as an array of NumPy does")
 	}
 	begin, length := int64(10), int64(binary.LittleEndian.Uint16(start[8:]))
-	switch start[6] {
-	case 1:
-	case 2, 3:
+	switch version := [2]byte(start[6:8]); {
+	case version == [2]byte{1, 0}:
+	case version == [2]byte{2, 0} || version == [2]byte{3, 0}:
 		begin, length = 12, int64(binary.LittleEndian.Uint32(start[8:]))
 	default:
-		return a, fmt.Errorf("it is of version %d.%d of NumPy's format, and 1 to 3 are known", start[6], start[7])
+		return a, fmt.Errorf("it is of version %d.%d of NumPy's format, and known are 1.0, 2.0 and 3.0", start[6], start[7])
 	}
 	switch {
 	case length > maxNPYHeader:
@@ -87,8 +89,8 @@ func readNPY(r io.ReaderAt, size int64) (a array, err error) {
 	a.begin = begin + length
 	a.end = a.begin + a.Bytes
 	if has := size - a.begin; has < a.Bytes {
-		return a, fault.Hint(fmt.Errorf("%v of %s has %d bytes, and %d follow the header", a.Shape, a.DType, a.Bytes, has),
-			fetchAgain)
+		return a, fault.Hint(fmt.Errorf("%v of %s has %d bytes, and %d follow the header", a.Shape, a.DType,
+			a.Bytes, has), fetchAgain)
 	} else if has > a.Bytes {
 		return a, fmt.Errorf("%d bytes follow its data", has-a.Bytes)
 	}

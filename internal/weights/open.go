@@ -47,18 +47,19 @@ func Open(path string) (*File, error) {
 }
 
 func open(path string) (*File, error) {
-	// before it is opened: to open a pipe waits for its writer
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if path, err = inFolder(path); err != nil {
 			return nil, err
 		}
-		if info, err = os.Stat(path); err != nil {
-			return nil, err
-		}
+	}
+	return openRegular(path)
+}
+
+// openRegular opens a file that is one.
+func openRegular(path string) (*File, error) {
+	info, err := os.Stat(path) // before it is opened: to open a pipe waits for its writer
+	if err != nil {
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is no regular file")

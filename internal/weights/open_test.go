@@ -1,7 +1,8 @@
 package weights
 
 import (
-	"context"
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"assay/internal/fault"
@@ -63,7 +65,8 @@ func holdToRecord(t *testing.T, folder string) {
 	for name, want := range readRecorded(t, folder) {
 		t.Run(name, func(t *testing.T) {
 			f := openFor(t, filepath.Join(folder, name))
-			if format := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, indexName)), "."); f.Format != format {
+			format := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(name, indexName)), ".")
+			if f.Format != format {
 				t.Errorf("format %q, want %q", f.Format, format)
 			}
 			if len(f.Tensors) != len(want) {
@@ -83,13 +86,14 @@ func holdToRecord(t *testing.T, folder string) {
 
 func holdTensor(t *testing.T, got Tensor, want recordedTensor) {
 	t.Helper()
-	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || got.Bytes != want.Bytes || got.Note != want.Note {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) || got.Bytes != want.Bytes ||
+		got.Note != want.Note {
 		t.Errorf("%q: %s %v, %d bytes, %q; want %s %v, %d, %q", got.Name, got.DType, got.Shape, got.Bytes, got.Note,
 			want.DType, want.Shape, want.Bytes, want.Note)
 		return
 	}
 	for range 2 { // Open gives the same again
-		sum, err := got.Sum(context.Background())
+		sum, err := got.Sum()
 		if err != nil {
 			t.Error(err)
 			return
@@ -136,7 +140,8 @@ func near(a, b *float64) bool {
 // TestMixed: what is no tensor is left out by name with its type, and what it is told.
 func TestMixed(t *testing.T) {
 	notes := strings.Join(openFor(t, "testdata/mixed.npz").Notes, "\n")
-	for _, want := range []string{`"objects.npy"`, "objects, which only Python could unpickle", `"<U2", strings`, `"<V2", bytes of which`,
+	for _, want := range []string{`"objects.npy"`, "objects, which only Python could unpickle",
+		`"<U2", strings`, `"<V2", bytes of which`,
 		"structured type [[a <f4] [b <i4 [2]]]", `"<M8[D]", times`, `"<f16", extended precision`} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not say %q:\n%s", want, notes)
@@ -152,6 +157,118 @@ func TestFolder(t *testing.T) {
 	}
 	if notes := strings.Join(f.Notes, "\n"); !strings.Contains(notes, `left out 1 tensors of two.safetensors`) {
 		t.Errorf("notes: %s", notes)
+	}
+}
+
+// TestKnownByContent: whatever its name is, a file is what is in it.
+func TestKnownByContent(t *testing.T) {
+	formats := map[string]string{"plain.safetensors": "safetensors", "stored.npz": "npz", "big.npy": "npy",
+		"blocks.gguf": "gguf"}
+	for name, format := range formats {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "download")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f := openFor(t, path); f.Format != format {
+			t.Errorf("%s is %q", name, f.Format)
+		}
+	}
+}
+
+// TestFolders: one file stands for a folder, of several none does; what is no file is not waited for.
+func TestFolders(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a[b]*")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(path, want string) {
+		t.Helper()
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	refused(folder, "a folder without a")
+	write(t, filepath.Join(folder, "one.safetensors"), nil, twoTensors)
+	f, want := openFor(t, folder), filepath.Join(folder, "one.safetensors")
+	if len(f.Tensors) != len(twoTensors) || f.Path != want {
+		t.Errorf("%+v", f)
+	}
+	write(t, filepath.Join(folder, "two.safetensors"), nil, twoTensors)
+	refused(folder, "a folder with 2 files")
+	pipe := filepath.Join(folder, "pipe.npz")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	refused(pipe, "it is no regular file")
+}
+
+// TestOtherTypes: what safetensors has beyond ours, and what nobody knows yet, is listed and summed, and says why it
+// has no statistics.
+func TestOtherTypes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.safetensors")
+	data := safetensorsFile(`{"four":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]},`+
+		`"scale":{"dtype":"F8_E8M0","shape":[1],"data_offsets":[2,3]},`+
+		`"new":{"dtype":"F9_NEW","shape":[1],"data_offsets":[3,7]}}`, 7)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"", "", "a type that is not known here"} {
+		one := openFor(t, path).Tensors[i]
+		sum, err := one.Sum()
+		if err != nil || sum.Stats != nil || sum.Why != "elements of "+string(one.DType)+" are not decoded" ||
+			len(sum.SHA256) != 64 {
+			t.Errorf("%s: %+v, %v", one.Name, sum, err)
+		}
+		if !strings.HasPrefix(one.Note, want) || want == "" && one.Note != "" {
+			t.Errorf("%s: %q", one.Name, one.Note)
+		}
+	}
+}
+
+// TestHugeDoubles: what passes a float64 is not known, and no NaN in a record.
+func TestHugeDoubles(t *testing.T) {
+	var data []byte
+	for _, v := range []float64{-math.MaxFloat64, math.MaxFloat64, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
+	}
+	one := Tensor{DType: F64, Shape: []int64{4}, Bytes: 32, Open: section(bytes.NewReader(data), 0, 32)}
+	sum, err := one.Sum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sum.Stats
+	if *s.Min != "-1.7976931348623157e+308" || *s.Max != "1.7976931348623157e+308" || s.Std != nil {
+		t.Errorf("%v .. %v ± %v", *s.Min, *s.Max, s.Std)
+	}
+	if _, err := json.Marshal(sum); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMeanStandsStill: a large offset does not eat the deviation, as it does that of sums of squares.
+func TestMeanStandsStill(t *testing.T) {
+	var data []byte
+	for i := range 100_000 {
+		data = binary.LittleEndian.AppendUint64(data, math.Float64bits(1e9+float64(i%2)))
+	}
+	one := Tensor{DType: F64, Bytes: int64(len(data)), Open: section(bytes.NewReader(data), 0, int64(len(data)))}
+	sum, err := one.Sum()
+	if err != nil || *sum.Stats.Mean != 1e9+0.5 || math.Abs(*sum.Stats.Std-0.5) > 1e-12 {
+		t.Errorf("%v ± %v, %v", *sum.Stats.Mean, *sum.Stats.Std, err)
+	}
+}
+
+// TestHalves: each float16 that there is, by the definition.
+func TestHalves(t *testing.T) {
+	for v := range 1 << 16 {
+		got, want := float16(uint16(v)), small(uint32(v), 5, 10, ieee)
+		if math.Float64bits(got) != math.Float64bits(want) && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Fatalf("%#x is %v, want %v", v, got, want)
+		}
 	}
 }
 

@@ -39,7 +39,8 @@ func (s *swapped) Read(p []byte) (int, error) {
 
 const (
 	// gatherBlock is how many bytes of the row-major array a gather holds. Each block is one walk through the source:
-	// where what it needs lies nearer together than gatherNear all is read, gatherAhead bytes at a time; else that alone.
+	// where what it needs lies nearer together than gatherNear all is read, gatherAhead bytes at a time;
+	// else that alone.
 	gatherBlock = 32 << 20
 	gatherAhead = 1 << 18
 	gatherNear  = 1 << 16
@@ -66,12 +67,14 @@ type gather struct {
 	near        bool // it is worth reading ahead
 }
 
-func newGather(from io.ReaderAt, begin int64, shape []int64, size int64) *gather {
+// newGather gathers an array of elements of so many bytes, whose first lies at begin, in blocks of so many bytes at
+// most, or of one element.
+func newGather(from io.ReaderAt, begin int64, shape []int64, size, block int64) *gather {
 	g := &gather{from: from, begin: begin, shape: shape, size: size, stride: 1}
 	g.inner, _ = Product(shape) // the caller's tensor has so many bytes: it fits
 	for g.axis < len(shape) {
 		g.inner /= max(shape[g.axis], 1)
-		if g.inner*size <= gatherBlock || g.axis == len(shape)-1 {
+		if g.inner*size <= block || g.axis == len(shape)-1 {
 			break
 		}
 		g.stride *= shape[g.axis]
@@ -79,7 +82,7 @@ func newGather(from io.ReaderAt, begin int64, shape []int64, size int64) *gather
 	}
 	g.done = len(shape) == 0 || g.inner == 0 || shape[g.axis] == 0
 	if !g.done {
-		g.rows = min(max(gatherBlock/(g.inner*size), 1), shape[g.axis])
+		g.rows = min(max(block/(g.inner*size), 1), shape[g.axis])
 		g.outer = make([]int64, g.axis)
 	}
 	return g

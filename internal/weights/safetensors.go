@@ -122,7 +122,9 @@ func parseSafetensors(header []byte, data int64) ([]span, map[string]string, err
 // covered says what is wrong where the spans do not cover so many bytes, each once.
 func covered(list []span, data int64) error {
 	byPlace := slices.Clone(list)
-	slices.SortStableFunc(byPlace, func(a, b span) int { return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end)) })
+	slices.SortStableFunc(byPlace, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	})
 	at, before := int64(0), ""
 	for _, t := range byPlace {
 		switch {
@@ -189,8 +191,10 @@ func safetensorsEntry(dec *json.Decoder) (t span, err error) {
 		t.Note = "a type that is not known here: that it has as many bytes as its shape asks for was not looked at"
 	case n > (1<<63-1)/bits:
 		return t, fmt.Errorf("its shape is %v", t.Shape)
-	case n*bits%8 != 0 || n*bits/8 != t.Bytes:
-		return t, fmt.Errorf("it has %d bytes, and %v of %s %d bits", t.Bytes, t.Shape, t.DType, n*bits)
+	case n*bits%8 != 0:
+		return t, fmt.Errorf("%v of %s are %d bits, which fill no bytes", t.Shape, t.DType, n*bits)
+	case n*bits/8 != t.Bytes:
+		return t, fmt.Errorf("it has %d bytes, and %v of %s %d", t.Bytes, t.Shape, t.DType, n*bits/8)
 	}
 	return t, nil
 }

@@ -1,7 +1,6 @@
 package weights
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -23,8 +22,8 @@ type Sum struct {
 	Why   string `json:"no_stats,omitempty"`
 }
 
-// Stats are of a tensor's elements. Min, Max, Mean and Std are of the finite ones, and nil where there are none; the
-// others are counted.
+// Stats are of a tensor's elements. Min, Max, Mean and Std are of the finite ones, and nil where there are none; Mean
+// and Std also where they pass a float64. The others are counted.
 type Stats struct {
 	// as short as they can be and still be told from their neighbours; of integers and bools exact, whatever their size
 	Min *json.Number `json:"min"`
@@ -45,15 +44,15 @@ const (
 )
 
 // Sum reads a tensor once. It holds sumBlock bytes of it and no more.
-func (t Tensor) Sum(ctx context.Context) (Sum, error) {
-	s, err := t.sum(ctx)
+func (t Tensor) Sum() (Sum, error) {
+	s, err := t.sum()
 	if err != nil {
 		err = fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return s, err
 }
 
-func (t Tensor) sum(ctx context.Context) (s Sum, err error) {
+func (t Tensor) sum() (s Sum, err error) {
 	r, err := t.Open()
 	if err != nil {
 		return s, err
@@ -96,9 +95,6 @@ func (t Tensor) sum(ctx context.Context) (s Sum, err error) {
 	for b := range blocks {
 		if b.err != nil {
 			return s, b.err
-		}
-		if err := ctx.Err(); err != nil {
-			return s, err
 		}
 		if count != nil {
 			count(&of, b.data)
@@ -244,8 +240,26 @@ var counters = map[DType]func(*stats, []byte){
 	I64:    func(s *stats, b []byte) { signed(s, b, 8, func(b []byte) int64 { return int64(le.Uint64(b)) }) },
 	F8E4M3: byteFloats(float8E4M3),
 	F8E5M2: byteFloats(float8E5M2),
-	F16:    halfFloats(float16),
-	BF16:   halfFloats(func(v uint16) float64 { return float64(math.Float32frombits(uint32(v) << 16)) }),
+	F16: func(s *stats, b []byte) {
+		for len(b) > 0 {
+			part := b[:min(len(b), 2*statsBlock)]
+			for i := 0; i+2 <= len(part); i += 2 {
+				s.values[i/2] = float16(le.Uint16(part[i:]))
+			}
+			s.floats(s.values[:len(part)/2])
+			b = b[len(part):]
+		}
+	},
+	BF16: func(s *stats, b []byte) {
+		for len(b) > 0 {
+			part := b[:min(len(b), 2*statsBlock)]
+			for i := 0; i+2 <= len(part); i += 2 {
+				s.values[i/2] = float64(math.Float32frombits(uint32(le.Uint16(part[i:])) << 16))
+			}
+			s.floats(s.values[:len(part)/2])
+			b = b[len(part):]
+		}
+	},
 	F32: func(s *stats, b []byte) {
 		for len(b) > 0 {
 			part := b[:min(len(b), 4*statsBlock)]
@@ -305,7 +319,7 @@ func (s *stats) floats(values []float64) {
 	}
 }
 
-// byteFloats and halfFloats count by a table of all values that there are.
+// byteFloats counts by a table of all values that there are.
 func byteFloats(decode func(uint8) float64) func(*stats, []byte) {
 	var table [1 << 8]float64
 	for i := range table {
@@ -318,19 +332,6 @@ func byteFloats(decode func(uint8) float64) func(*stats, []byte) {
 				s.values[i] = table[v]
 			}
 			s.floats(s.values[:len(part)])
-			b = b[len(part):]
-		}
-	}
-}
-
-func halfFloats(decode func(uint16) float64) func(*stats, []byte) {
-	return func(s *stats, b []byte) {
-		for len(b) > 0 {
-			part := b[:min(len(b), 2*statsBlock)]
-			for i := 0; i+2 <= len(part); i += 2 {
-				s.values[i/2] = decode(le.Uint16(part[i:]))
-			}
-			s.floats(s.values[:len(part)/2])
 			b = b[len(part):]
 		}
 	}

@@ -12,10 +12,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"assay/internal/fault"
 	"assay/internal/file"
 )
+
+// firstDay is the first that a zip file can say, and what NumPy's say: the same bytes whenever they are written.
+var firstDay = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Writable are the formats that Create writes, by the endings of their files.
 var Writable = []string{".safetensors", ".npz"}
@@ -163,7 +167,7 @@ func (w *Writer) putTensor(t Tensor, r io.Reader) error {
 	var to io.Writer = w.part
 	if w.zip != nil {
 		entry, err := w.zip.CreateHeader(&zip.FileHeader{Name: t.Name + ".npy", Method: zip.Store,
-			ModifiedDate: 1<<5 | 1}) // 1980-01-01, the first day of a zip file: the same bytes whenever it is written
+			Modified: firstDay})
 		if err != nil {
 			return err
 		}

@@ -84,6 +84,12 @@ func TestWriterRefuses(t *testing.T) {
 		{"metadata in npz", "x.npz", map[string]string{"a": "b"}, nil, "no place for metadata"},
 		{"name", "x.safetensors", nil, []Tensor{{Name: "__metadata__", DType: F32}}, "keeps that name"},
 		{"not UTF-8", "x.safetensors", nil, []Tensor{{Name: "\xff", DType: F32}}, "not in UTF-8"},
+		{"NUL in npz", "x.npz", nil, []Tensor{{Name: "a\x00b", DType: F32}}, "no name in a zip file"},
+		{"a long name in npz", "x.npz", nil, []Tensor{{Name: strings.Repeat("a", 60_001), DType: F32}},
+			"no name in a zip file"},
+		{"dimensions in npz", "x.npz", nil, []Tensor{{Name: "a", DType: F32, Shape: make([]int64, 65)}},
+			"at most 64 dimensions"},
+		{"metadata not UTF-8", "x.safetensors", map[string]string{"a": "\xff"}, nil, "not in UTF-8"},
 		{"negative", "x.safetensors", nil, []Tensor{{Name: "a", DType: F32, Shape: []int64{-1}}}, "shape [-1]"},
 		{"too large", "x.safetensors", nil, []Tensor{{Name: "a", DType: F32, Shape: []int64{1 << 61, 1}},
 			{Name: "b", DType: F32, Shape: []int64{1 << 60, 1}}}, "shape [2305843009213693952 1]"},
@@ -118,7 +124,8 @@ func TestWriterHoldsToThePlan(t *testing.T) {
 			if err := w.Commit(); err == nil || !strings.Contains(err.Error(), `the first is "a"`) {
 				t.Errorf("commit without a tensor: %v", err)
 			}
-			if err := w.Put(bytes.NewReader(make([]byte, n))); err == nil || !strings.Contains(err.Error(), "4 bytes came") {
+			err = w.Put(bytes.NewReader(make([]byte, n)))
+			if err == nil || !strings.Contains(err.Error(), "4 bytes came") {
 				t.Errorf("%d bytes for 4: %v", n, err)
 			}
 			if err := w.Remove(); err != nil {

@@ -58,7 +58,7 @@ rng = np.random.default_rng(18)
 plain = {
     "layer.0.weight": rng.standard_normal((4, 3)).astype(np.float32),
     "layer.0.bias": np.array([math.nan, -math.inf, 0.0, 1e-3], np.float32),
-    "half": rng.standard_normal(7).astype(np.float16),
+    "half": np.append(rng.standard_normal(7), [6e-8, -math.inf, math.nan, 65504]).astype(np.float16),
     "brain": np.array([1.5, -0.0, 3e38, math.nan], ml_dtypes.bfloat16),
     "double": rng.standard_normal((2, 1, 3)),
     "bytes": np.arange(256, dtype=np.uint8),
@@ -111,7 +111,7 @@ shards = {"one": {"a": plain["half"]}, "two": {"b": np.array([1, 2], np.uint8), 
 for shard, tensors in shards.items():
     save_file(tensors, path(f"model/{shard}.safetensors"))
 with open(path("model/model.safetensors.index.json"), "w") as f:
-    json.dump({"metadata": {"total_size": 16}, "weight_map": {"b": "two.safetensors", "a": "one.safetensors"}}, f)
+    json.dump({"metadata": {"total_size": 24}, "weight_map": {"b": "two.safetensors", "a": "one.safetensors"}}, f)
 record("model/model.safetensors.index.json", said("b", shards["two"]["b"]), said("a", plain["half"]))
 mixed = {"objects": np.array([{}, None], object), "words": np.array(["a", "bc"]), "raw": plain["brain"],
          "structured": np.zeros(2, [("a", "<f4"), ("b", "<i4", (2,))]), "times": np.array(["2026-11-22"], "M8[D]"),
@@ -157,6 +157,7 @@ if len(sys.argv) > 1:  # large ones, in Fortran order: more than a block is gath
         array = np.asfortranarray(rng.integers(0, 255, shape, np.uint8).astype(np.float32))
         np.save(path(f"large_{name}.npy"), array)
         record(f"large_{name}.npy", said(f"large_{name}", array, "in Fortran order"))
+    array = np.asfortranarray(np.broadcast_to(np.arange(9_000_000, dtype=np.float32) % 17, (3, 9_000_000)))
     np.savez_compressed(path("large_packed.npz"), cube=array)
     record("large_packed.npz", said("cube", array, "in Fortran order"))
 
