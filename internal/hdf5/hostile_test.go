@@ -3,6 +3,7 @@ package hdf5
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -230,6 +231,43 @@ func TestLoopOfContinuations(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if taken := after.TotalAlloc - before.TotalAlloc; taken > 256<<20 {
 		t.Errorf("%d bytes of memory were taken for %d", taken, len(b))
+	}
+}
+
+// TestManyTextsInOneHeap: what is written has all its texts in one heap, which is read once.
+func TestManyTextsInOneHeap(t *testing.T) {
+	texts := map[string]map[string]string{}
+	for i := range 5000 {
+		texts[fmt.Sprintf("g%d", i)] = map[string]string{"a": strings.Repeat("x", 100)}
+	}
+	b := fileOf(t, nil, texts)
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.Groups[1:] {
+		if text, _, err := g.Text("a"); len(text) != 100 || err != nil {
+			t.Fatalf("%s: %q, %v", g.Path, text, err)
+		}
+	}
+}
+
+// TestBudget: all attributes of a file have one budget, so that many groups cannot have one heap read for each.
+func TestBudget(t *testing.T) {
+	f := openFile(t, "testdata/texts_latest.h5")
+	read := 0
+	for i := 0; i < 1<<20; i++ {
+		for _, g := range f.Groups {
+			if _, err := g.Attributes(); err != nil {
+				if !strings.Contains(err.Error(), "larger than what it describes") || fault.HintOf(err) == "" {
+					t.Error(err)
+				}
+				return
+			}
+			if read++; read > leastBudget/1000 {
+				t.Fatalf("%d times", read)
+			}
+		}
 	}
 }
 

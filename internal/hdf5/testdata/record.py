@@ -212,7 +212,11 @@ def main():
         make(here, f"wide_{libver}", wide, 12, **more)
     if len(sys.argv) <= 2:
         make(here, "user_block", links, user=512)
+        make(here, "ordered", wide, 9, libver="latest", track_order=True)
     else:
+        for libver in ("earliest", "latest"):
+            for fill, *n in ((texts,), (links,), (wide, 300)):
+                make(sys.argv[2], f"ordered_{fill.__name__}_{libver}", fill, *n, libver=libver, track_order=True)
         make(sys.argv[2], "v108", wide, 100, libver=("v108", "v108"))
         make(sys.argv[2], "chunks_v108", chunks, 20, libver=("v108", "v108"))
 
