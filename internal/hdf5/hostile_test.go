@@ -324,10 +324,12 @@ func TestChecksumOfChunk(t *testing.T) {
 
 // TestRefusesByName: what goes beyond is listed, with what it is and where, and what is left out of the list is told.
 func TestRefusesByName(t *testing.T) {
-	for _, file := range []string{"types_earliest.h5", "types_latest.h5"} {
+	for _, file := range []string{"types_earliest.h5", "types_latest.h5", "beyond.h5"} {
 		for _, d := range openFile(t, filepath.Join("testdata", file)).Datasets {
 			want := map[string]string{"pair": "compound datatype {a, b} at 0x",
-				"strings": "variable-length datatype at 0x", "string": "string datatype at 0x"}[d.Path]
+				"strings": "variable-length datatype at 0x", "string": "string datatype at 0x",
+				"virtual": "virtual layout at 0x", "external": "data in other files at 0x",
+				"scaled": "scaleoffset filter at 0x"}[d.Path]
 			if !strings.HasPrefix(d.Wrong, want) || want == "" && d.Wrong != "" {
 				t.Errorf("%s: %q, and %q is wanted", d.Path, d.Wrong, want)
 			}
