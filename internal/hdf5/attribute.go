@@ -19,7 +19,7 @@ type Attribute struct {
 
 // Attributes reads all of them.
 func (o *Object) Attributes() ([]Attribute, error) {
-	s := o.f.source()
+	s := o.f.s
 	var list []Attribute
 	for _, m := range o.messages {
 		switch m.kind {
@@ -188,7 +188,7 @@ func (a *Attribute) Strings() ([]string, error) {
 		if a.Type.Size != 8+c.o {
 			return nil, broken(c.address, fmt.Sprintf("texts of variable length in %d bytes", a.Type.Size))
 		}
-		s, heaps, total := a.f.source(), collections{}, 0
+		s, total := a.f.s, 0
 		for range n {
 			length, address, index := int(c.u32()), c.offset(), c.u32()
 			if c.err != nil {
@@ -198,7 +198,7 @@ func (a *Attribute) Strings() ([]string, error) {
 				texts = append(texts, "")
 				continue
 			}
-			object, err := heaps.object(s, address, uint16(index))
+			object, err := a.f.heaps.object(s, address, uint16(index))
 			if err != nil {
 				return nil, err
 			}

@@ -225,6 +225,9 @@ func (d *Dataset) wrong(format string, values ...any) {
 func (d *Dataset) parseLayout(c *cursor) error {
 	at := c.here()
 	version := c.u8()
+	if version == 1 || version == 2 {
+		return d.parseOldLayout(c)
+	}
 	if version != 3 && version != 4 {
 		d.wrong("layout message version %d at %#x", version, at)
 		return c.err
@@ -253,6 +256,32 @@ func (d *Dataset) parseLayout(c *cursor) error {
 		d.wrong("virtual layout at %#x", at)
 	default:
 		return broken(at, fmt.Sprintf("a layout of class %d", l.class))
+	}
+	return c.err
+}
+
+// parseOldLayout reads what releases before 1.6.3 wrote.
+func (d *Dataset) parseOldLayout(c *cursor) error {
+	l := &d.layout
+	rank := int(c.u8())
+	l.class = c.u8()
+	c.skip(5)
+	switch l.class {
+	case compact:
+		c.skip(4 * rank)
+		d.where = c.here() + 4
+		l.data = bytes.Clone(c.take(int(c.u32())))
+	case contiguous:
+		l.address, l.size = c.offset(), undefined // no size is kept
+		d.where = l.address
+	case chunked:
+		l.address = c.offset()
+		d.where = l.address
+		for range rank { // of an element, too
+			l.chunk = append(l.chunk, uint64(c.u32()))
+		}
+	default:
+		return broken(c.here(), fmt.Sprintf("a layout of class %d", l.class))
 	}
 	return c.err
 }

@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"assay/internal/fault"
 )
@@ -43,6 +44,8 @@ type File struct {
 
 	Superblock int // its version
 
+	s      *source
+	heaps  collections
 	r      io.ReaderAt
 	size   int64 // of r, bytes
 	base   int64 // where r begins in the file
@@ -69,12 +72,14 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{r: io.NewSectionReader(r, base, size-base), size: size - base, base: base, groups: map[uint64]string{}}
+	f := &File{r: io.NewSectionReader(r, base, size-base), size: size - base, base: base, groups: map[uint64]string{},
+		heaps: collections{at: map[uint64]map[uint16]*cursor{}}}
+	f.s = f.source()
 	root, err := f.superblock(size)
 	if err != nil {
 		return nil, err
 	}
-	s := f.source()
+	s := f.s
 	if err := f.enter(s, root, "", 0); err != nil {
 		return nil, err
 	}
@@ -122,7 +127,7 @@ func (f *File) superblock(whole int64) (uint64, error) {
 			return 0, broken(0, fmt.Sprintf("addresses of %d bytes and lengths of %d", f.o, f.l))
 		}
 	}
-	s := f.source()
+	s := f.s
 	var root, end uint64
 	if f.Superblock < 2 {
 		n := 24 + 4*f.o
@@ -293,12 +298,15 @@ const undefined = ^uint64(0)
 // A source reads structure, within a budget.
 type source struct {
 	f      *File
-	budget int64
+	budget *atomic.Int64 // bytes
 }
 
-// source begins a budget: eight times the file, since much is looked at twice, within bounds.
+// source begins a budget: eight times the file, since much is looked at twice, within bounds. There is one for groups
+// and all their attributes, which may lie in one heap, and one for each index of chunks.
 func (f *File) source() *source {
-	return &source{f: f, budget: min(max(leastBudget, 8*f.size), mostBudget)}
+	s := &source{f: f, budget: new(atomic.Int64)}
+	s.budget.Store(min(max(leastBudget, 8*f.size), mostBudget))
+	return s
 }
 
 // read gives bytes of structure.
@@ -307,7 +315,7 @@ func (s *source) read(address, n uint64) (*cursor, error) {
 	if address == undefined || address > size || n > size-address {
 		return nil, broken(address, fmt.Sprintf("%d bytes lie beyond the file, which has %d", n, size))
 	}
-	if s.budget -= int64(n) + 16; s.budget < 0 {
+	if s.budget.Add(-int64(n)-16) < 0 {
 		return nil, refused(address, "a structure that is larger than what it describes")
 	}
 	b := make([]byte, n)

@@ -134,3 +134,28 @@ func openFile(t testing.TB, name string) *File {
 	}
 	return f
 }
+
+// TestOldLayouts: messages of versions 1 and 2, which HDF5 wrote before 1.6.3 and h5py's HDF5 no longer writes, by the
+// fields of section IV.A.2.i. Files of that time, which PyTables carries, were compared by hand.
+func TestOldLayouts(t *testing.T) {
+	for name, c := range map[string]struct {
+		message string
+		want    layout
+	}{
+		"compact": {"\x02\x01\x00\x00\x00\x00\x00\x00" + "\x03\x00\x00\x00" + "\x02\x00\x00\x00ab",
+			layout{class: compact, data: []byte("ab")}},
+		"contiguous": {"\x01\x01\x01\x00\x00\x00\x00\x00" + "\x00\x10\x00\x00\x00\x00\x00\x00" + "\x03\x00\x00\x00",
+			layout{class: contiguous, address: 0x1000, size: undefined}},
+		"chunked": {"\x01\x02\x02\x00\x00\x00\x00\x00" + "\x00\x10\x00\x00\x00\x00\x00\x00" +
+			"\x05\x00\x00\x00\x04\x00\x00\x00",
+			layout{class: chunked, address: 0x1000, chunk: []uint64{5, 4}}},
+	} {
+		var d Dataset
+		if err := d.parseLayout(&cursor{b: []byte(c.message), o: 8, l: 8}); err != nil || d.Wrong != "" {
+			t.Errorf("%s: %v %s", name, err, d.Wrong)
+		}
+		if diff := cmp.Diff(c.want, d.layout, cmp.AllowUnexported(layout{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

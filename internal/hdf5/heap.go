@@ -3,6 +3,7 @@ package hdf5
 import (
 	"fmt"
 	"math/bits"
+	"sync"
 )
 
 // A fractal holds small objects, as links and attributes (section III.G, "Fractal Heap").
@@ -186,12 +187,18 @@ func (h *fractal) large(s *source, id *cursor) (*cursor, error) {
 	return s.read(b.address, b.size)
 }
 
-// collections are global heaps, where texts of variable length lie (section III.E).
-type collections map[uint64]map[uint16]*cursor
+// collections are global heaps, where texts of variable length lie (section III.E). They are kept: one holds the texts
+// of many attributes.
+type collections struct {
+	mu sync.Mutex
+	at map[uint64]map[uint16]*cursor
+}
 
 // object gives one of a collection.
-func (g collections) object(s *source, address uint64, index uint16) (*cursor, error) {
-	objects, ok := g[address]
+func (g *collections) object(s *source, address uint64, index uint16) (*cursor, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	objects, ok := g.at[address]
 	if !ok {
 		head, err := s.signed(address, uint64(8+s.f.l), "GCOL")
 		if err != nil {
@@ -220,7 +227,7 @@ func (g collections) object(s *source, address uint64, index uint16) (*cursor, e
 				return nil, c.err
 			}
 		}
-		g[address] = objects
+		g.at[address] = objects
 	}
 	object, ok := objects[index]
 	if !ok {

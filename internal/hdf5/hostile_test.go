@@ -3,6 +3,7 @@ package hdf5
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -233,6 +234,43 @@ func TestLoopOfContinuations(t *testing.T) {
 	}
 }
 
+// TestManyTextsInOneHeap: what is written has all its texts in one heap, which is read once.
+func TestManyTextsInOneHeap(t *testing.T) {
+	texts := map[string]map[string]string{}
+	for i := range 5000 {
+		texts[fmt.Sprintf("g%d", i)] = map[string]string{"a": strings.Repeat("x", 100)}
+	}
+	b := fileOf(t, nil, texts)
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.Groups[1:] {
+		if text, _, err := g.Text("a"); len(text) != 100 || err != nil {
+			t.Fatalf("%s: %q, %v", g.Path, text, err)
+		}
+	}
+}
+
+// TestBudget: all attributes of a file have one budget, so that many groups cannot have one heap read for each.
+func TestBudget(t *testing.T) {
+	f := openFile(t, "testdata/texts_latest.h5")
+	read := 0
+	for i := 0; i < 1<<20; i++ {
+		for _, g := range f.Groups {
+			if _, err := g.Attributes(); err != nil {
+				if !strings.Contains(err.Error(), "larger than what it describes") || fault.HintOf(err) == "" {
+					t.Error(err)
+				}
+				return
+			}
+			if read++; read > leastBudget/1000 {
+				t.Fatalf("%d times", read)
+			}
+		}
+	}
+}
+
 // TestBomb: a dataset that says to be far larger than its file could be is listed, and not read.
 func TestBomb(t *testing.T) {
 	b := fileOf(t, []made{madeOf("d", "float32", []int64{0}, nil)}, nil)
@@ -286,10 +324,12 @@ func TestChecksumOfChunk(t *testing.T) {
 
 // TestRefusesByName: what goes beyond is listed, with what it is and where, and what is left out of the list is told.
 func TestRefusesByName(t *testing.T) {
-	for _, file := range []string{"types_earliest.h5", "types_latest.h5"} {
+	for _, file := range []string{"types_earliest.h5", "types_latest.h5", "beyond.h5"} {
 		for _, d := range openFile(t, filepath.Join("testdata", file)).Datasets {
 			want := map[string]string{"pair": "compound datatype {a, b} at 0x",
-				"strings": "variable-length datatype at 0x", "string": "string datatype at 0x"}[d.Path]
+				"strings": "variable-length datatype at 0x", "string": "string datatype at 0x",
+				"virtual": "virtual layout at 0x", "external": "data in other files at 0x",
+				"scaled": "scaleoffset filter at 0x"}[d.Path]
 			if !strings.HasPrefix(d.Wrong, want) || want == "" && d.Wrong != "" {
 				t.Errorf("%s: %q, and %q is wanted", d.Path, d.Wrong, want)
 			}

@@ -31,6 +31,7 @@ const (
 	classFixed    = 0
 	classFloat    = 1
 	classString   = 3
+	classBits     = 4
 	classOpaque   = 5
 	classCompound = 6
 	classEnum     = 8
@@ -70,11 +71,11 @@ func parseType(c *cursor, depth int) (Type, error) {
 	t := Type{Name: classes[class], Size: int(size), unit: 0}
 	t.Wrong = fmt.Sprintf("%s datatype at %#x", t.Name, at)
 	switch class {
-	case classFixed:
+	case classFixed, classBits:
 		offset, precision := c.u16(), c.u16()
-		t.Big, t.signed = flags&1 != 0, flags&8 != 0
+		t.Big, t.signed = flags&1 != 0, class == classFixed && flags&8 != 0
 		if offset != 0 || uint32(precision) != 8*size || bits.OnesCount32(size) != 1 || size > 8 {
-			t.Wrong = fmt.Sprintf("fixed-point datatype of %d bits in %d bytes at %#x", precision, size, at)
+			t.Wrong = fmt.Sprintf("%s datatype of %d bits in %d bytes at %#x", t.Name, precision, size, at)
 			break
 		}
 		t.Name, t.Wrong, t.unit = fmt.Sprintf("int%d", precision), "", int(size)

@@ -42,6 +42,11 @@ def kind_of(dataset):
     return dtype.name
 
 
+def refused(dataset):
+    """Storage that the reader names and does not read."""
+    return dataset.is_virtual or bool(dataset.external) or dataset.scaleoffset is not None
+
+
 def describe(path):
     told = {"h5py": h5py.version.version, "hdf5": h5py.version.hdf5_version, "datasets": {}, "groups": [], "texts": {}}
 
@@ -76,7 +81,7 @@ def describe(path):
             elif isinstance(o, h5py.Dataset):
                 attributes(full, o)
                 d = {"dtype": kind_of(o), "shape": None if o.shape is None else list(o.shape)}
-                if d["dtype"] not in ("strings", "string", "compound"):
+                if d["dtype"] not in ("strings", "string", "compound") and not refused(o):
                     if o.shape is None:
                         data = b""
                     else:
@@ -179,6 +184,16 @@ def chunks(f, n=1):
     h5py.Dataset(h5py.h5d.create(f.id, b"early", h5py.h5t.STD_I32BE, space, plist))[...] = numbers((5, 5), "i4")
 
 
+def beyond(f):
+    """What Keras never writes."""
+    f["source"] = np.arange(4, dtype="i4")
+    layout = h5py.VirtualLayout((4,), "i4")
+    layout[:] = h5py.VirtualSource(f["source"])
+    f.create_virtual_dataset("virtual", layout)
+    f.create_dataset("external", (4,), "i4", external=[("elsewhere.bin", 0, 16)])
+    f.create_dataset("scaled", data=np.arange(4, dtype="i4"), chunks=(4,), scaleoffset=0)
+
+
 def wide(f, n):
     """A group of so many datasets."""
     for i in range(n):
@@ -212,7 +227,12 @@ def main():
         make(here, f"wide_{libver}", wide, 12, **more)
     if len(sys.argv) <= 2:
         make(here, "user_block", links, user=512)
+        make(here, "beyond", beyond, libver="latest")
+        make(here, "ordered", wide, 9, libver="latest", track_order=True)
     else:
+        for libver in ("earliest", "latest"):
+            for fill, *n in ((texts,), (links,), (wide, 300)):
+                make(sys.argv[2], f"ordered_{fill.__name__}_{libver}", fill, *n, libver=libver, track_order=True)
         make(sys.argv[2], "v108", wide, 100, libver=("v108", "v108"))
         make(sys.argv[2], "chunks_v108", chunks, 20, libver=("v108", "v108"))
 
