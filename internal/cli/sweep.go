@@ -72,7 +72,8 @@ ran out of memory on the way, whether the script went on or not.
 Each trial is a run of its own, below the folder of the sweep. What was tried is kept when it has ended: the same command again goes on
 where it was stopped. A crash that is no want of memory ends the search.
 
---grid workers=0,2,4 searches for each value of a second placeholder, {workers}. --remedies searches nothing: it runs the same batch (--batch) as it is and
+--grid workers=0,2,4 searches for each value of a second placeholder, {workers}; --grid mlx.cache_limit=0,1GiB sets that limit of MLX's (memory_limit and
+wired_limit as well). --remedies searches nothing: it runs the same batch (--batch) as it is and
 once with each remedy that the agent can switch on, and says what each buys in memory, costs in time, and changes in the loss.
 
 Exit status: 0 where the largest batch was found, 3 where none fits, 4 where it is not known (stopped, no time left, or memory grows from step to step), 1 where a trial
@@ -102,7 +103,8 @@ failed otherwise, 2 where the command line is wrong.`,
 	f.IntVar(&opts.multiple, "multiple", opts.multiple, "try multiples of so many `rows` alone")
 	f.IntVar(&opts.first, "first", 0, "batch to begin with, `rows`; default 8")
 	f.StringVar(&opts.environ, "set-env", "", "environment `variable` that takes the batch")
-	f.StringVar(&opts.grid, "grid", "", "a second parameter and its values: `name=value,value`; {name} in COMMAND becomes each")
+	f.StringVar(&opts.grid, "grid", "", "a second parameter and its values: `name=value,value`; {name} in COMMAND becomes "+
+		"each, and a name such as mlx.memory_limit is set in MLX")
 	f.IntVar(&opts.steps, "steps", 0, fmt.Sprintf("training `steps` of a trial; default %d, of a rehearsal %d",
 		trialSteps,
 		rehearsalSteps))
@@ -120,6 +122,31 @@ failed otherwise, 2 where the command line is wrong.`,
 		return runSweep(cmd.Context(), env, opts, args)
 	}
 	return cmd
+}
+
+// mlxGrid is how the names of a grid begin that the agent sets in MLX.
+const mlxGrid = "mlx."
+
+var binarySizes = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+// mlxLimit is a limit of MLX's for a value of the grid, in bytes or with a binary unit.
+func mlxLimit(name, value string) (*probe.MLXLimits, error) {
+	number := strings.TrimRight(value, "BGKMi")
+	size, ok := binarySizes[value[len(number):]]
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || !ok || n < 0 || n > math.MaxInt64/size {
+		return nil, fmt.Errorf("%s is no size: bytes, or a number with KiB, MiB or GiB", value)
+	}
+	n *= size
+	switch name {
+	case mlxGrid + "memory_limit":
+		return &probe.MLXLimits{Memory: &n}, nil
+	case mlxGrid + "cache_limit":
+		return &probe.MLXLimits{Cache: &n}, nil
+	case mlxGrid + "wired_limit":
+		return &probe.MLXLimits{Wired: &n}, nil
+	}
+	return nil, fmt.Errorf("of MLX are known %[1]smemory_limit, %[1]scache_limit and %[1]swired_limit", mlxGrid)
 }
 
 // place is how a batch and a value of the grid get into a command.
@@ -204,7 +231,13 @@ func (opts sweepOptions) plan(args []string) (p place, plan sweep.Plan, seconds,
 		if name == "" || len(plan.Cells) == 0 {
 			return usage("--grid %s: write a name and its values, as workers=0,2,4", opts.grid)
 		}
-		if !slices.ContainsFunc(args, func(w string) bool { return strings.Contains(w, "{"+name+"}") }) {
+		if strings.HasPrefix(name, mlxGrid) {
+			for _, v := range plan.Cells {
+				if _, err := mlxLimit(name, v); err != nil {
+					return usage("--grid %s: %v", opts.grid, err)
+				}
+			}
+		} else if !slices.ContainsFunc(args, func(w string) bool { return strings.Contains(w, "{"+name+"}") }) {
 			return usage("--grid %s: no word of the command has {%s} in it", opts.grid, name)
 		}
 	}
@@ -541,6 +574,13 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 	apart := *env
 	apart.Environ, apart.Stdin, apart.Stdout, apart.Stderr = environ, nil, io.Discard, said
 	levers := &probe.Levers{Longest: ask.Longest, Remedies: ask.Remedies, Accumulate: ask.Accumulate}
+	if strings.HasPrefix(p.grid, mlxGrid) {
+		limits, err := mlxLimit(p.grid, ask.Cell)
+		if err != nil {
+			return sweep.Seen{}, err
+		}
+		levers.MLX = limits
+	}
 	if p.byAgent {
 		levers.Batch = ask.Batch
 	}
