@@ -240,3 +240,23 @@ func TestMSINetsTrap(t *testing.T) {
 		t.Error("a .weights.h5 without a recipe has no names")
 	}
 }
+
+// From PyTorch to PyTorch nothing is lost, and half types are written without another word on layouts.
+func TestTypesAlone(t *testing.T) {
+	f := namesOf(t, "resnet50 torch", "torch", nil)
+	for i, x := range f.Tensors {
+		if strings.HasSuffix(x.Name, "num_batches_tracked") {
+			f.Tensors[i] = tensor(x.Name, weights.I64)
+		}
+	}
+	p, err := Make(f, Options{DType: weights.BF16})
+	if err != nil || p.Err() != nil || len(p.Steps) != len(f.Tensors) {
+		t.Fatalf("%d of %d tensors: %v %v", len(p.Steps), len(f.Tensors), err, p.Err())
+	}
+	for _, s := range p.Steps {
+		integer := strings.HasSuffix(s.Out.Name, "num_batches_tracked")
+		if s.Order != "" || integer && s.Out.DType != weights.I64 || !integer && s.Out.DType != weights.BF16 {
+			t.Errorf("%s: %s, %q", s.Out.Name, s.Out.DType, s.Order)
+		}
+	}
+}

@@ -588,6 +588,9 @@ func (p *Plan) leave() {
 			continue
 		case strings.HasSuffix(t.Name, "num_batches_tracked") && p.To != layout.Torch:
 			why = "PyTorch's count of batches, which " + string(p.To) + " does not have"
+		case strings.HasSuffix(t.Name, "num_batches_tracked") && p.Recipe != nil && p.In.Name == p.Out.Name:
+			p.taken[t.Name] = true
+			p.add([]weights.Tensor{t}, []piece{{t, 0, t.Bytes}}, t.Shape, t.Name, layout.Plain, nil, "a count of batches")
 		case strings.HasSuffix(t.Name, "num_batches_tracked") && p.Recipe != nil:
 			why = "PyTorch's count of batches, which it makes anew"
 		case strings.HasPrefix(t.Name, "optimizer/"), strings.HasPrefix(t.Name, "optimizer_weights/"):

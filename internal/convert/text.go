@@ -40,22 +40,17 @@ func (p *Plan) Explain(w io.Writer) error {
 // Summary writes what a plan does, in a few lines.
 func (p *Plan) Summary(w io.Writer) error {
 	var b strings.Builder
-	moved, cast := 0, 0
+	moved := 0
 	for _, s := range p.Steps {
 		if s.Order != "" {
 			moved++
 		}
 	}
-	if p.opts.DType != "" {
-		for _, s := range p.Steps {
-			if s.Out.DType == p.opts.DType {
-				cast++
-			}
-		}
-	}
 	switch {
-	case p.Same:
+	case p.Same && p.opts.DType == "":
 		fmt.Fprintf(&b, "it is %s already (%s): copied\n", p.To, text.Line(p.FromWhy))
+	case p.Same:
+		fmt.Fprintf(&b, "it is %s already (%s): floats become %s\n", p.To, text.Line(p.FromWhy), p.opts.DType)
 	case p.From == p.To:
 		fmt.Fprintf(&b, "nothing is permuted\n")
 	default:
