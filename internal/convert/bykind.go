@@ -62,7 +62,8 @@ func anyKind(rank int) layout.Kind {
 }
 
 // uncertain says whether a tensor's kind is not known well enough to convert it, and what would tell.
-func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind, kernels int, told bool) (Unmade, bool) {
+func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind, kernels int,
+	told bool) (Unmade, bool) {
 	quoted := "--kind '" + t.Name + "="
 	u := Unmade{Name: t.Name}
 	rank := len(t.Shape)
@@ -115,7 +116,8 @@ func gates(name string) bool {
 // one between PyTorch and MLX.
 func (p *Plan) alike(kinds []layout.Kind) bool {
 	for _, k := range kinds {
-		if layout.Shown(k, p.From) != layout.Shown(kinds[0], p.From) || layout.Shown(k, p.To) != layout.Shown(kinds[0], p.To) {
+		if layout.Shown(k, p.From) != layout.Shown(kinds[0], p.From) ||
+			layout.Shown(k, p.To) != layout.Shown(kinds[0], p.To) {
 			return false
 		}
 	}

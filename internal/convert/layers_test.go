@@ -44,8 +44,8 @@ func TestLayersAreTheFrameworks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			as[f] = weights.Tensor{Name: map[bool]string{true: "a/kernel", false: "a.weight"}[f == layout.Keras], DType: weights.F32,
-				Shape: h.Shape, Bytes: int64(len(data)),
+			as[f] = weights.Tensor{Name: map[bool]string{true: "a/kernel", false: "a.weight"}[f == layout.Keras],
+				DType: weights.F32, Shape: h.Shape, Bytes: int64(len(data)),
 				Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
 		}
 		for _, from := range layout.Frameworks {
@@ -59,9 +59,10 @@ func TestLayersAreTheFrameworks(t *testing.T) {
 					t.Fatalf("%s from %s to %s: %v %v", name, from, to, err, p.Err())
 				}
 				got, want := p.Steps[0].Out, as[to]
-				if got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) || !bytes.Equal(content(t, got), content(t, want)) {
-					t.Errorf("%s from %s to %s: %s %v is not as %s holds it: %s %v", name, from, to, got.Name, got.Shape, to, want.Name,
-						want.Shape)
+				if got.Name != want.Name || !slices.Equal(got.Shape, want.Shape) ||
+					!bytes.Equal(content(t, got), content(t, want)) {
+					t.Errorf("%s from %s to %s: %s %v is not as %s holds it: %s %v", name, from, to, got.Name, got.Shape,
+						to, want.Name, want.Shape)
 				}
 			}
 		}

@@ -142,7 +142,8 @@ func knownBy(m *match, rules []Rule) layout.Known {
 	}
 }
 
-// Make plans a conversion. What is refused and missing stands in the plan; an error is said where nothing can be planned.
+// Make plans a conversion. What is refused and missing stands in the plan; an error is said where nothing can be
+// planned.
 func Make(f *weights.File, opts Options) (*Plan, error) {
 	among := Recipes()
 	if opts.Recipe != "" {
@@ -184,7 +185,7 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 		p.byRecipe(m)
 	}
 	if opts.Keras && p.Layers == nil {
-		return nil, fault.Hint(errors.New("a .weights.h5 numbers its layers by class and order, which only a recipe with such names knows"),
+		return nil, fault.Hint(errors.New("a .weights.h5 numbers its layers by class and order, which only a recipe knows"),
 			"write .safetensors, whose names are layers' and variables'; docs/convert.md lists the recipes")
 	}
 	p.leave()

@@ -73,8 +73,8 @@ func (p *Plan) Summary(w io.Writer) error {
 }
 
 // WriteLayout writes which layout each kernel and dense layer of a file has, with the reason and how sure it is, and
-// what the file is as a whole. expected is what it is held against, or "": the error then has the exit status of a check
-// that failed (it is otherwise, mixed, converted twice), or of one that cannot tell.
+// what the file is as a whole. expected is what it is held against, or "": the error then has the exit status of a
+// check that failed (it is otherwise, mixed, converted twice), or of one that cannot tell.
 func WriteLayout(w io.Writer, f *weights.File, expected layout.Framework) error {
 	r := Layout(f)
 	var b strings.Builder
@@ -116,7 +116,8 @@ func CheckLayout(path string, r layout.Report, expected layout.Framework) error 
 		if r.Layout == expected {
 			return nil
 		}
-		return fault.Exit(fault.Hint(fmt.Errorf("%s: its layout is that of %s, and not of %s: %s", path, r.Layout, expected, r.Why),
+		return fault.Exit(fault.Hint(
+			fmt.Errorf("%s: its layout is that of %s, and not of %s: %s", path, r.Layout, expected, r.Why),
 			"`assay convert` makes one of the other"), fault.GateFailed)
 	case layout.Mixed, layout.Twice:
 		return fault.Exit(fault.Hint(fmt.Errorf("%s: %s: %s: %s", path, r.Verdict, r.Why, few(r.Named)),

@@ -295,7 +295,8 @@ func frameworks(fits []candidate) (in []Framework) {
 	return in
 }
 
-func (g *Judgement) settle(fits []candidate, outputs int64, beside, kindWhy string, claimed Framework, claimWhy string) {
+func (g *Judgement) settle(fits []candidate, outputs int64, beside, kindWhy string, claimed Framework,
+	claimWhy string) {
 	rank := len(g.Shape)
 	shape := "its shape " + Text(g.Shape)
 	if outputs > 0 {
