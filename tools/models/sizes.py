@@ -3,7 +3,7 @@
     python sizes.py
 
 On meta tensors, without the double: what is compared is which of PyTorch's operators are called, and with how many dimensions and of which types
-their tensors are. docs/models.md says what came of it; a size that calls others has a row of its own in zoo.py.
+their tensors are. docs/models.md says what came of it; a size that calls others stands in zoo.py by itself.
 """
 
 import sys
