@@ -12,6 +12,7 @@ from conftest import ROOT
 sys.path.insert(0, os.path.join(ROOT, "tools", "double"))
 
 
+@pytest.mark.full_set
 def test_smallest_calls():
     pytest.importorskip("tomllib")
     import calls

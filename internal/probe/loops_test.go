@@ -16,10 +16,10 @@ import (
 // shortLoops are the subjects of the short set, and what each of them stands for; that of a plain loop is in cli's
 // TestFlags, of calls that wait in TestSyncPoints. A subject that is not named here runs in the full set alone.
 var shortLoops = map[string]string{
-	"accumulate": "several backward passes a step", "amp": "GradScaler, skipped steps", "compiled": "torch.compile",
+	"accumulate": "several backward passes a step", "amp": "GradScaler, skipped steps",
 	"evaluate":   "passes without training; pickle, copy",
-	"functional": "no module, no loader", "lbfgs": "a closure: several evaluations a step",
-	"workers": "processes of a loader",
+	"functional": "no module, no loader",
+	"workers":    "processes of a loader",
 }
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }

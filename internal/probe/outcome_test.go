@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"assay/internal/testkit"
+	"assay/internal/testset"
 )
 
 // TestKnownWrongTraining: an R-CNN that trains to its end on the double of 2.8 is told first of all that its gradients
 // come out wrong on MPS, at the line whose backward pass it is; on a release that is right nothing of it is said. That
 // they do, vision PR 9563 and the kernel's source say.
 func TestKnownWrongTraining(t *testing.T) {
+	testset.FullOnly(t)
 	t.Parallel()
 	for release, wrong := range map[string]float64{"2.8": 1, "2.14": 0} {
 		out := filepath.Join(t.TempDir(), "run")

@@ -346,7 +346,7 @@ func TestWriteKerasRefuses(t *testing.T) {
 		"Keras 3 looks for": func(t *Tensor) { t.Name = "conv/kernel" },
 		"none of them":      func(t *Tensor) { t.Name = "layers/conv/vars/1" },
 		"files hold no":     func(t *Tensor) { t.DType = F8E4M3 },
-		"bytes came":   func(t *Tensor) { t.Shape = []int64{1} },
+		"bytes came":        func(t *Tensor) { t.Shape = []int64{1} },
 	} {
 		path := filepath.Join(t.TempDir(), "x.weights.h5")
 		tensors := slices.Clone(one)
