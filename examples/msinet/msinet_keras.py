@@ -105,7 +105,11 @@ def placed(array):
 
 
 def inputs():
-    return [placed(array) for array in pictures.drawn()]
+    return placed(pictures.drawn()[0])
+
+
+def targets():
+    return placed(pictures.drawn()[1])
 
 
 def train(net, images, maps, epochs, folder):

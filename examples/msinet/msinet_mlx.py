@@ -110,7 +110,11 @@ def optimizer(model):
 
 
 def inputs():
-    return pictures.drawn()
+    return pictures.drawn()[0]
+
+
+def targets():
+    return pictures.drawn()[1]
 
 
 def train(net, batches, epochs, path):

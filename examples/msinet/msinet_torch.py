@@ -100,7 +100,11 @@ def optimizer(model):
 
 
 def inputs():
-    return [array.transpose(0, 3, 1, 2) for array in pictures.drawn()]
+    return pictures.drawn()[0].transpose(0, 3, 1, 2)
+
+
+def targets():
+    return pictures.drawn()[1].transpose(0, 3, 1, 2)
 
 
 def train(net, batches, epochs, path):

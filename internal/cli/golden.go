@@ -45,6 +45,7 @@ func (o *goldenOptions) flags(cmd *cobra.Command) {
 
 const goldenFile = `The Python file has a function that gives the model, "model" where no other is named (FILE.py:NAME), and, where it likes,
     loss(model, *inputs)    a scalar; else the outputs times fixed numbers
+    targets()               a tuple of numpy arrays that loss takes behind the inputs, and the model does not
     optimizer(model)        else the framework's Adam, with its own settings
     inputs()                a tuple of numpy arrays, as this model takes them
 Its framework is the model's: PyTorch, MLX, or Keras 3 on any backend (KERAS_BACKEND).`

@@ -105,7 +105,7 @@ type Departure struct {
 	Pair
 	Input    string    `json:"input"` // what is known of its input: "agrees", "departs", "not known"
 	InputOff *float64  `json:"input_relative,omitempty"`
-	Weights  string    `json:"weights"` // of the module
+	Weights  string    `json:"weights"` // of the module, as they began; "": it has none
 	Settings []Setting `json:"settings"`
 }
 
@@ -115,12 +115,12 @@ type comparer struct {
 	result  *Result
 	weights pairing
 	modules map[string]string // name of A's module -> B's
-	callOf  map[int]Pair      // calls of A that were compared
+	began   []Pair            // the weights that both began with
 }
 
 // Compare holds b against a.
 func Compare(a, b *Golden, within Tolerances) (*Result, error) {
-	c := &comparer{a: a, b: b, within: within, callOf: map[int]Pair{},
+	c := &comparer{a: a, b: b, within: within,
 		result: &Result{Envelope: evidence.NewEnvelope(KindComparison)}}
 	r := c.result
 	r.A, r.B, r.Within = side(a), side(b), within
@@ -204,8 +204,10 @@ func (c *comparer) pairModules() {
 	}
 	rest := func(calls []Call, gone func(string) bool) []named {
 		var all []named
+		seen := map[string]bool{}
 		for i, call := range calls {
-			if !gone(call.Module) && !slices.ContainsFunc(all, func(n named) bool { return n.name == call.Module }) {
+			if !gone(call.Module) && !seen[call.Module] {
+				seen[call.Module] = true
 				all = append(all, named{call.Module, call.Module, i}) // by order alone nothing is paired here
 			}
 		}
@@ -291,16 +293,27 @@ func (c *comparer) oriented(x, y array, kind string) Difference {
 	return best
 }
 
-func (c *comparer) inputs() error { return c.numbered("inputs", "input/") }
+// inputs are what the model got, and what its loss got beside that.
+func (c *comparer) inputs() error {
+	if err := c.numbered("inputs", "input/"); err != nil || len(c.a.names("target/"))+len(c.b.names("target/")) == 0 {
+		return err
+	}
+	return c.numbered("targets", "target/")
+}
 
 func (c *comparer) outputs() error { return c.numbered("outputs", "output/") }
 
 func (c *comparer) numbered(what, prefix string) error {
 	var pairs []Pair
 	a, b := c.a.names(prefix), c.b.names(prefix)
-	for _, n := range a {
-		pair := Pair{A: n, B: n, Difference: Difference{Relative: apartAll, Note: "B has none"}}
-		if slices.Contains(b, n) {
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) {
+		pair := Pair{A: n, B: n}
+		switch {
+		case !slices.Contains(b, n):
+			pair.Difference = Difference{Relative: apartAll, Note: "B has none"}
+		case !slices.Contains(a, n):
+			pair.Difference = Difference{Relative: apartAll, Note: "A has none"}
+		default:
 			d, err := c.held(prefix+n, prefix+n, "")
 			if err != nil {
 				return err
@@ -319,6 +332,7 @@ func (c *comparer) heldWeights() error {
 	if err != nil {
 		return err
 	}
+	c.began = pairs
 	c.part("weights", pairs, c.within.Output, false)
 	return nil
 }
@@ -368,11 +382,16 @@ var activations = map[string]func(float64) float64{
 // calls compares what modules gave, in A's order, and finds the first that departs.
 func (c *comparer) calls() error {
 	turn, used := map[string]int{}, map[int]bool{}
+	calls := map[string][]int{} // of B's modules
+	for j, call := range c.b.Calls {
+		calls[call.Module] = append(calls[call.Module], j)
+	}
+	activations := [2]map[string]string{activationsOf(c.a), activationsOf(c.b)}
 	for i, call := range c.a.Calls {
 		other, ok := c.modules[call.Module]
 		j := -1
-		if ok {
-			j = nth(c.b.Calls, other, turn[call.Module])
+		if n := turn[call.Module]; ok && n < len(calls[other]) {
+			j = calls[other][n]
 			turn[call.Module]++
 		}
 		if j < 0 {
@@ -388,14 +407,13 @@ func (c *comparer) calls() error {
 		if err != nil {
 			return err
 		}
-		within := [2]string{activation(c.a, call.Module), activation(c.b, other)}
+		within := [2]string{activations[0][call.Module], activations[1][other]}
 		if within[0] != within[1] {
 			if !apply(within[1], within[0], &x) || !apply(within[0], within[1], &y) {
 				continue // one side has an activation within that cannot be put beside the other
 			}
 		}
 		pair := Pair{A: call.Module, B: other, Kind: call.Kind, Difference: c.oriented(x, y, call.Kind)}
-		c.callOf[i] = pair
 		c.result.Modules = append(c.result.Modules, pair)
 		if pair.Relative > c.within.Output && c.result.Departs == nil {
 			if err := c.departs(i, j, pair); err != nil {
@@ -411,26 +429,15 @@ func (c *comparer) calls() error {
 	return nil
 }
 
-func nth(calls []Call, module string, n int) int {
-	for i, call := range calls {
-		if call.Module == module {
-			if n == 0 {
-				return i
-			}
-			n--
-		}
-	}
-	return -1
-}
-
-func activation(g *Golden, module string) string {
+// activationsOf are the activations within a side's modules.
+func activationsOf(g *Golden) map[string]string {
+	found := map[string]string{}
 	for _, m := range g.Modules {
-		if m.Module == module {
-			s, _ := m.Values["activation"].(string)
-			return s
+		if s, ok := m.Values["activation"].(string); ok {
+			found[m.Module] = s
 		}
 	}
-	return ""
+	return found
 }
 
 // apply puts an activation on values that have none yet, where the other side has one within.
@@ -460,44 +467,39 @@ func (c *comparer) departs(i, j int, pair Pair) error {
 			d.Input = "departs"
 		}
 	}
-	switch from := c.a.Calls[i].From; {
-	case from == nil:
-	case *from >= 0:
-		if before, ok := c.callOf[*from]; ok {
-			told(before.Relative)
+	if a, b := c.a.fed(i), c.b.fed(j); a != "" && b != "" {
+		off, err := c.held(a, b, pair.Kind)
+		if err != nil {
+			return err
 		}
-	default:
-		a, b := fmt.Sprintf("fed/%d", i), fmt.Sprintf("fed/%d", j)
-		_, one := c.a.tensors[a]
-		if _, other := c.b.tensors[b]; one && other {
-			off, err := c.held(a, b, pair.Kind)
-			if err != nil {
-				return err
-			}
-			told(off.Relative)
-		}
+		told(off.Relative)
 	}
 	for _, s := range c.result.Settings {
 		if s.Where == pair.A {
 			d.Settings = append(d.Settings, s)
 		}
 	}
-	for _, p := range c.result.Parts {
-		if p.What == "weights" {
-			d.Weights = "agree"
+	for _, w := range c.began {
+		if module, _ := cutLast(w.A); module != pair.A {
+			continue
 		}
-	}
-	held, err := c.byWeight("weight/", "weight/", true)
-	if err != nil {
-		return err
-	}
-	for _, w := range held {
-		if module, _ := cutLast(w.A); module == pair.A && w.Relative > c.within.Output {
+		d.Weights = cmp.Or(d.Weights, "agree")
+		if w.Relative > c.within.Output {
 			d.Weights = fmt.Sprintf("%s departs by %.2g", w.A, w.Relative)
 			if w.Note != "" {
 				d.Weights += ": " + w.Note
 			}
 			break
+		}
+	}
+	for _, side := range []struct {
+		module, name string
+		alone        []string
+	}{{pair.A, "A", c.result.Alone.WeightsA}, {pair.B, "B", c.result.Alone.WeightsB}} {
+		for _, name := range side.alone {
+			if module, _ := cutLast(name); module == side.module && side.module != "" {
+				d.Weights = strings.TrimPrefix(d.Weights+"; "+name+" is in "+side.name+" alone", "; ")
+			}
 		}
 	}
 	return nil
@@ -507,7 +509,7 @@ func (c *comparer) losses() error {
 	if len(c.a.Losses) == 0 || len(c.b.Losses) == 0 {
 		return nil
 	}
-	d := differ(c.a.Losses[:1], c.b.Losses[:1])
+	d := differ([]float64{float64(c.a.Losses[0])}, []float64{float64(c.b.Losses[0])})
 	c.part("loss", []Pair{{A: "first step", B: "first step", Difference: d}}, lossFactor*c.within.Output, false)
 	return nil
 }
@@ -584,6 +586,8 @@ func (c *comparer) answer() {
 		r.Answer, r.Why = NotKnown, "no weight of A has a partner in B"
 	case slices.Contains(off, "inputs"):
 		r.Answer, r.Why = NotKnown, "the inputs are not the same: what comes of them cannot be compared"
+	case slices.Contains(off, "targets"):
+		r.Answer, r.Why = NotKnown, "the targets of the loss are not the same: what comes of them cannot be compared"
 	case len(off) > 0 && random != "":
 		r.Answer, r.Why = NotKnown, random+" drops at random: what comes of it cannot be compared; record with --eval, or set its rate to 0"
 	case len(off) > 0:
