@@ -69,12 +69,13 @@ type Side struct {
 
 // Part is one thing that is compared, over all its tensors.
 type Part struct {
-	What   string  `json:"what"` // inputs, weights, outputs, loss, gradients, update 1, …
-	Pairs  int     `json:"pairs"`
-	Whole  float64 `json:"whole"` // relative difference of all together
-	Worst  Pair    `json:"worst"`
-	Within float64 `json:"within"`
-	Agrees bool    `json:"agrees"`
+	What   string   `json:"what"` // inputs, weights, outputs, loss, gradients, update 1, …
+	Pairs  int      `json:"pairs"`
+	Whole  float64  `json:"whole"` // relative difference of all together
+	Worst  Pair     `json:"worst"`
+	Within float64  `json:"within"`
+	Agrees bool     `json:"agrees"`
+	Left   []string `json:"left_out,omitempty"` // weights whose gradient is rounding alone, which Adam makes a whole step of
 }
 
 // Pair is a tensor of A and one of B.
@@ -105,6 +106,7 @@ type Departure struct {
 	Pair
 	Input    string    `json:"input"` // what is known of its input: "agrees", "departs", "not known"
 	InputOff *float64  `json:"input_relative,omitempty"`
+	InputHow string    `json:"input_note,omitempty"`
 	Weights  string    `json:"weights"` // of the module, as they began; "": it has none
 	Settings []Setting `json:"settings"`
 }
@@ -116,11 +118,12 @@ type comparer struct {
 	weights pairing
 	modules map[string]string // name of A's module -> B's
 	began   []Pair            // the weights that both began with
+	dead    map[string]bool   // weights of A whose gradients are rounding alone
 }
 
 // Compare holds b against a.
 func Compare(a, b *Golden, within Tolerances) (*Result, error) {
-	c := &comparer{a: a, b: b, within: within,
+	c := &comparer{a: a, b: b, within: within, dead: map[string]bool{},
 		result: &Result{Envelope: evidence.NewEnvelope(KindComparison)}}
 	r := c.result
 	r.A, r.B, r.Within = side(a), side(b), within
@@ -226,7 +229,16 @@ const dead = 1e-9
 
 // part compares tensors pair by pair, and adds what it finds to the result.
 func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
-	p := Part{What: what, Pairs: len(pairs), Within: within}
+	p := Part{What: what, Within: within}
+	if strings.HasPrefix(what, "update") {
+		pairs = slices.DeleteFunc(pairs, func(pair Pair) bool {
+			if c.dead[pair.A] {
+				p.Left = append(p.Left, pair.A)
+			}
+			return c.dead[pair.A]
+		})
+	}
+	p.Pairs = len(pairs)
 	var all Difference
 	for _, pair := range pairs {
 		all.join(pair.Difference)
@@ -234,6 +246,7 @@ func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
 	all.settle()
 	for i, pair := range pairs {
 		if whole && max(pair.a, pair.b) < dead*max(all.a, all.b) && pair.Note == "" {
+			c.dead[pair.A] = c.dead[pair.A] || what == "gradients"
 			continue
 		}
 		if i == 0 || pair.Relative > p.Worst.Relative {
@@ -461,18 +474,15 @@ func apply(wanted, has string, to *array) bool {
 func (c *comparer) departs(i, j int, pair Pair) error {
 	d := &Departure{Pair: pair, Input: "not known"}
 	c.result.Departs = d
-	told := func(off float64) {
-		d.InputOff, d.Input = &off, "agrees"
-		if off > c.within.Output {
-			d.Input = "departs"
-		}
-	}
 	if a, b := c.a.fed(i), c.b.fed(j); a != "" && b != "" {
 		off, err := c.held(a, b, pair.Kind)
 		if err != nil {
 			return err
 		}
-		told(off.Relative)
+		d.InputOff, d.InputHow, d.Input = &off.Relative, off.Note, "agrees"
+		if off.Relative > c.within.Output {
+			d.Input = "departs"
+		}
 	}
 	for _, s := range c.result.Settings {
 		if s.Where == pair.A {

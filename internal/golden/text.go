@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"assay/internal/evidence"
@@ -61,6 +62,9 @@ func (r *Result) Text(out io.Writer, width int) error {
 		if p.Worst.Note != "" {
 			said += ": " + text.Line(p.Worst.Note)
 		}
+		if len(p.Left) > 0 {
+			said += "; left out, since its gradient is rounding alone: " + listed(p.Left)
+		}
 		row(p.What, said)
 	}
 	if d := r.Departs; d != nil {
@@ -73,6 +77,9 @@ func (r *Result) Text(out io.Writer, width int) error {
 		if d.InputOff != nil {
 			said += fmt.Sprintf(" (%.1e)", *d.InputOff)
 		}
+		if d.InputHow != "" {
+			said += ": " + text.Line(d.InputHow)
+		}
 		said += "; its weights: " + text.Line(cmp.Or(d.Weights, "none"))
 		row("module", said)
 	} else {
@@ -84,7 +91,11 @@ func (r *Result) Text(out io.Writer, width int) error {
 		}
 	}
 	alone("weights", r.Alone.WeightsA, r.Alone.WeightsB)
-	alone("modules", r.Alone.CallsA, r.Alone.CallsB)
+	var comparedA, comparedB []string
+	for _, m := range r.Modules {
+		comparedA, comparedB = append(comparedA, m.A), append(comparedB, m.B)
+	}
+	alone("modules", outside(r.Alone.CallsA, comparedA), outside(r.Alone.CallsB, comparedB))
 	for _, p := range firstOf(r.Paired, 3) {
 		row("paired", fmt.Sprintf("%s with %s: %s", text.Line(p.A), text.Line(p.B), p.How))
 	}
@@ -93,6 +104,22 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// outside are the modules that lie within none whose own output was compared.
+func outside(modules, compared []string) []string {
+	within := map[string]bool{}
+	for _, m := range compared {
+		within[m] = m != ""
+	}
+	return slices.DeleteFunc(slices.Clone(modules), func(m string) bool {
+		for m, _ = cutLast(m); m != ""; m, _ = cutLast(m) {
+			if within[m] {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func firstOf[T any](all []T, n int) []T { return all[:min(n, len(all))] }
