@@ -69,7 +69,7 @@ type Side struct {
 
 // Part is one thing that is compared, over all its tensors.
 type Part struct {
-	What   string   `json:"what"` // inputs, weights, outputs, loss, gradients, update 1, …
+	What   string   `json:"what"` // inputs, targets, weights, outputs, loss, gradients, update 1, statistics 1, …
 	Pairs  int      `json:"pairs"`
 	Whole  float64  `json:"whole"` // relative difference of all together
 	Worst  Pair     `json:"worst"`
@@ -536,14 +536,15 @@ func (c *comparer) gradients() error {
 	return err
 }
 
-// updates compares by how much weights were moved, after each update.
+// updates compares by how much weights were moved, after each update: those that the optimizer moves, and apart from
+// them running statistics, which move a thousand times as far and would hide them.
 func (c *comparer) updates() error {
 	for n := 1; ; n++ {
 		prefix := fmt.Sprintf("update/%d/", n)
 		if len(c.a.names(prefix)) == 0 || len(c.b.names(prefix)) == 0 {
 			return nil
 		}
-		var pairs []Pair
+		var pairs, statistics []Pair
 		for _, t := range c.a.file.Tensors {
 			name, ok := strings.CutPrefix(t.Name, prefix)
 			other := c.weights.to[name]
@@ -558,11 +559,21 @@ func (c *comparer) updates() error {
 			if err != nil {
 				return err
 			}
-			if slices.Equal(x.shape, y.shape) {
-				pairs = append(pairs, Pair{A: name, B: other, Difference: differ(x.values, y.values)})
+			if !slices.Equal(x.shape, y.shape) {
+				continue
+			}
+			pair := Pair{A: name, B: other, Difference: differ(x.values, y.values)}
+			_, trained := c.a.tensors["gradient/"+name]
+			if _, too := c.b.tensors["gradient/"+other]; trained || too {
+				pairs = append(pairs, pair)
+			} else {
+				statistics = append(statistics, pair)
 			}
 		}
 		c.part(fmt.Sprintf("update %d", n), pairs, c.within.Update, true)
+		if slices.ContainsFunc(statistics, func(p Pair) bool { return p.a+p.b > 0 }) {
+			c.part(fmt.Sprintf("statistics %d", n), statistics, c.within.Update, true)
+		}
 	}
 }
 

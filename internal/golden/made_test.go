@@ -104,9 +104,12 @@ func net() *made {
 		if !strings.Contains(w.name, "running") {
 			m.put("gradient/"+w.name, random("gradient"+w.name, w.shape...))
 		}
-		after := random("update"+w.name, w.shape...)
+		step, after := 0.001, random("update"+w.name, w.shape...)
+		if strings.Contains(w.name, "running") {
+			step = 1 // they move a thousand times as far
+		}
 		for i, v := range m.tensors["weight/"+w.name].values {
-			after.values[i] = v + 0.001*after.values[i]
+			after.values[i] = v + step*after.values[i]
 		}
 		m.put("update/1/"+w.name, after)
 	}

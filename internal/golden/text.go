@@ -19,7 +19,7 @@ func (r *Result) JSON(out io.Writer) error { return evidence.Write(out, r) }
 func (r *Result) Text(out io.Writer, width int) error {
 	var b strings.Builder
 	row := func(name, said string) {
-		b.WriteString(text.Wrapped(said, fmt.Sprintf("%-11s ", name), strings.Repeat(" ", 12), width))
+		b.WriteString(text.Wrapped(said, fmt.Sprintf("%-12s ", name), strings.Repeat(" ", 13), width))
 	}
 	for _, s := range []struct {
 		name string
