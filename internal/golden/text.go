@@ -37,6 +37,24 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	b.WriteString("\n")
 	row(r.Answer, r.Why)
+	if d := r.Departs; d != nil {
+		said := fmt.Sprintf("%s (%s) is the first whose output departs, by %.1e", text.Line(cmp.Or(d.A, "the model")),
+			text.Line(d.Kind), d.Relative)
+		if d.Note != "" {
+			said += " (" + text.Line(d.Note) + ")"
+		}
+		said += "; its input " + d.Input
+		if d.InputOff != nil {
+			said += fmt.Sprintf(" (%.1e)", *d.InputOff)
+		}
+		if d.InputHow != "" {
+			said += ": " + text.Line(d.InputHow)
+		}
+		said += "; its weights: " + text.Line(cmp.Or(d.Weights, "none"))
+		row("module", said)
+	} else {
+		row("modules", fmt.Sprintf("%d calls compared, none departs", len(r.Modules)))
+	}
 	b.WriteString("\n")
 	for _, s := range firstOf(r.Settings, 12) {
 		said := fmt.Sprintf("%s of %s: %s and %s", s.What, text.Line(s.Where), text.Line(s.A), text.Line(s.B))
@@ -57,8 +75,12 @@ func (r *Result) Text(out io.Writer, width int) error {
 			row(p.What, "nothing to compare")
 			continue
 		}
-		said += fmt.Sprintf(": %.1e of all together, %.1e at %s (%d compared, within %.0e)", p.Whole, p.Worst.Relative,
-			text.Line(cmp.Or(p.Worst.A, "the whole")), p.Pairs, p.Within)
+		if p.Whole == 0 && p.Worst.Relative == 0 {
+			said += fmt.Sprintf(": equal values (%d compared)", p.Pairs)
+		} else {
+			said += fmt.Sprintf(": %.1e of all together, %.1e at %s (%d compared, within %.0e)", p.Whole, p.Worst.Relative,
+				text.Line(cmp.Or(p.Worst.A, "the whole")), p.Pairs, p.Within)
+		}
 		if p.Worst.Note != "" {
 			said += ": " + text.Line(p.Worst.Note)
 		}
@@ -66,24 +88,6 @@ func (r *Result) Text(out io.Writer, width int) error {
 			said += "; left out, since its gradient is rounding alone: " + listed(p.Left)
 		}
 		row(p.What, said)
-	}
-	if d := r.Departs; d != nil {
-		said := fmt.Sprintf("%s (%s) is the first whose output departs, by %.1e", text.Line(cmp.Or(d.A, "the model")),
-			text.Line(d.Kind), d.Relative)
-		if d.Note != "" {
-			said += " (" + text.Line(d.Note) + ")"
-		}
-		said += "; its input " + d.Input
-		if d.InputOff != nil {
-			said += fmt.Sprintf(" (%.1e)", *d.InputOff)
-		}
-		if d.InputHow != "" {
-			said += ": " + text.Line(d.InputHow)
-		}
-		said += "; its weights: " + text.Line(cmp.Or(d.Weights, "none"))
-		row("module", said)
-	} else {
-		row("modules", fmt.Sprintf("%d calls compared, none departs", len(r.Modules)))
 	}
 	alone := func(what string, a, b []string) {
 		if len(a)+len(b) > 0 {
