@@ -199,12 +199,14 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if opts.input != "" {
 		r.Inputs = env.Path(opts.input)
 	}
-	for _, d := range strings.FieldsFunc(opts.shape, func(c rune) bool { return c == 'x' || c == ',' }) {
-		n, err := strconv.ParseInt(d, 10, 64)
-		if err != nil || n < 1 {
-			return usage("--shape %s: numbers with x between them, as 2x3x64x80", opts.shape)
+	if opts.shape != "" {
+		for _, d := range strings.Split(opts.shape, "x") {
+			n, err := strconv.ParseInt(d, 10, 64)
+			if err != nil || n < 1 {
+				return usage("--shape %s: numbers with x between them, as 2x3x64x80", opts.shape)
+			}
+			r.Shape = append(r.Shape, n)
 		}
-		r.Shape = append(r.Shape, n)
 	}
 	if _, err := os.Stat(r.File); err != nil {
 		return fmt.Errorf("recording %s: %w", name, err)
