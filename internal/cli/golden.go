@@ -35,7 +35,7 @@ func (o *goldenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.input, "input", "", "`file` of the inputs, .npy or .npz; default those of inputs() in the Python file")
 	f.StringVar(&o.shape, "shape", "", "`shape` of an input that is drawn, as 2x3x64x80, the same on each side")
 	f.Float64Var(&o.scale, "scale", o.scale, "values of a drawn input are 0 to this")
-	f.StringVar(&o.layout, "layout", "", "NCHW or NHWC: of --input or --shape; a framework that takes the other gets it turned")
+	f.StringVar(&o.layout, "layout", "", "`layout` of --input or --shape, NCHW or NHWC; a framework that takes the other gets it turned")
 	f.StringVar(&o.device, "device", o.device, "`device`: cpu, cuda, mps, or auto, the framework's own choice")
 	f.BoolVar(&o.eval, "eval", false, "in evaluation mode: no dropout, running statistics of batch norm")
 	f.IntVar(&o.steps, "steps", o.steps, "updates of the weights that are recorded")
@@ -96,14 +96,14 @@ func newCompareCommand(env *Env) *cobra.Command {
 	within := golden.Usual
 	cmd := &cobra.Command{
 		Use:   "compare [flags] A B",
-		Short: "Hold one model in two frameworks, devices or releases against each other: where do they begin to differ?",
+		Short: "Find where one model begins to differ between two frameworks, devices or releases",
 		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
 Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
 their calls, the loss, gradients and some updates. The first module whose output departs is named, with what is known of its input, its
 weights and its settings; then the time of a step and the memory of both, measured in the same run.
 
 Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
-order, and said. What has no partner is named, and is never a pass.
+order, and said. What has no partner is named; with a weight that has none nothing is called the same.
 
 ` + goldenFile + `
 

@@ -204,7 +204,7 @@ def record(request):
         "modules": side.modules(), "seconds": took,
         "memory": side.memory(), "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         * (1 if sys.platform == "darwin" else 1024),
-        "gradients_of": "the first step", "kinds": side.kinds(),
+        "kinds": side.kinds(),
     }
     out.write(request["out"])
 
