@@ -121,7 +121,8 @@ is wrong.`,
 	f.BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+")")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(args)), "see: assay compare --help"), fault.Usage)
+			return fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(args)), "see: assay compare --help"),
+				fault.Usage)
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
@@ -183,8 +184,8 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if before, after, ok := strings.Cut(file, ".py:"); ok {
 		file, function = before+".py", after
 	}
-	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval, Device: opts.device,
-		Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
+	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval,
+		Device: opts.device, Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
 	usage := func(format string, a ...any) error {
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay golden --help"), fault.Usage)
 	}

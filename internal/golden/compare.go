@@ -18,9 +18,9 @@ type Tolerances struct {
 	Update   float64 `json:"update"`   // of all weights' changes together
 }
 
-// Usual tolerances for float32. Measured on MSI-Net's 23 convolutions in Keras, PyTorch and MLX against float64: outputs
-// of modules are never more than 2.7e-6 off, and gradients up to 1.5e-3, since a sign at a ReLU changes; of an update
-// by Adam, the weights whose gradient is nearly zero may go either way.
+// Usual tolerances for float32. Measured on MSI-Net's 23 convolutions in Keras, PyTorch and MLX against float64:
+// outputs of modules are never more than 2.7e-6 off, and gradients up to 1.5e-3, since a sign at a ReLU changes;
+// of an update by Adam, the weights whose gradient is nearly zero may go either way.
 var Usual = Tolerances{Output: 1e-5, Gradient: 5e-3, Update: 5e-2}
 
 // Answers of a comparison.
@@ -69,13 +69,14 @@ type Side struct {
 
 // Part is one thing that is compared, over all its tensors.
 type Part struct {
-	What   string   `json:"what"` // inputs, targets, weights, outputs, loss, gradients, update 1, statistics 1, …
-	Pairs  int      `json:"pairs"`
-	Whole  float64  `json:"whole"` // relative difference of all together
-	Worst  Pair     `json:"worst"`
-	Within float64  `json:"within"`
-	Agrees bool     `json:"agrees"`
-	Left   []string `json:"left_out,omitempty"` // weights whose gradient is rounding alone, which Adam makes a whole step of
+	What   string  `json:"what"` // inputs, targets, weights, outputs, loss, gradients, update 1, statistics 1, …
+	Pairs  int     `json:"pairs"`
+	Whole  float64 `json:"whole"` // relative difference of all together
+	Worst  Pair    `json:"worst"`
+	Within float64 `json:"within"`
+	Agrees bool    `json:"agrees"`
+	// Left out are weights whose gradient is rounding alone, which Adam makes a whole step of.
+	Left []string `json:"left_out,omitempty"`
 }
 
 // Pair is a tensor of A and one of B.
@@ -265,7 +266,8 @@ func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
 }
 
 // channelled are kinds of modules whose pictures have channels where the framework has them, by a part of their name.
-var channelled = []string{"Conv", "Pool", "BatchNorm", "BatchNormalization", "Upsampl", "GroupNorm", "InstanceNorm", "ZeroPadding"}
+var channelled = []string{"Conv", "Pool", "BatchNorm", "BatchNormalization", "Upsampl", "GroupNorm",
+	"InstanceNorm", "ZeroPadding"}
 
 // held compares two tensors, of which those with three axes and more may have channels elsewhere.
 func (c *comparer) held(nameA, nameB, kind string) (Difference, error) {
@@ -376,7 +378,8 @@ func (c *comparer) byWeight(a, b string, orders bool) ([]Pair, error) {
 			return nil, err
 		}
 		if !slices.Equal(x.shape, y.shape) {
-			pair.Difference = Difference{Relative: apartAll, Note: fmt.Sprintf("the shapes are %v and %v", x.shape, y.shape)}
+			pair.Difference = Difference{Relative: apartAll,
+				Note: fmt.Sprintf("the shapes are %v and %v", x.shape, y.shape)}
 		} else {
 			pair.Difference = differ(x.values, y.values)
 		}

@@ -51,8 +51,8 @@ func (w wanted) check(t *testing.T, r *Result) {
 	}
 }
 
-// faults are those that ports make. Of each: what it does to a recorded net, and what is to be said. faults.py makes them
-// in real nets, under the same names.
+// faults are those that ports make. Of each: what it does to a recorded net, and what is to be said. faults.py makes
+// them in real nets, under the same names.
 var faults = map[string]struct {
 	do func(m *made)
 	wanted

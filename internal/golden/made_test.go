@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
-// made is a golden file of a test's own: a small net with batch norm, two dilated branches, a pool that is padded on one
-// side, and a resize. Its numbers are random: what is compared is what is written.
+// made is a golden file of a test's own: a small net with batch norm, two dilated branches, a pool that is padded on
+// one side, and a resize. Its numbers are random: what is compared is what is written.
 type made struct {
 	Meta
 	names   []string
@@ -56,7 +56,8 @@ var netWeights = []struct {
 	shape []int64
 }{
 	{"conv1.weight", []int64{4, 3, 3, 3}}, {"conv1.bias", []int64{4}},
-	{"bn1.weight", []int64{4}}, {"bn1.bias", []int64{4}}, {"bn1.running_mean", []int64{4}}, {"bn1.running_var", []int64{4}},
+	{"bn1.weight", []int64{4}}, {"bn1.bias", []int64{4}}, {"bn1.running_mean", []int64{4}},
+	{"bn1.running_var", []int64{4}},
 	{"branch2.weight", []int64{4, 4, 3, 3}}, {"branch2.bias", []int64{4}},
 	{"branch4.weight", []int64{4, 4, 3, 3}}, {"branch4.bias", []int64{4}},
 	{"mix.weight", []int64{4, 8, 1, 1}}, {"mix.bias", []int64{4}},
@@ -78,9 +79,11 @@ func net() *made {
 		Modules: []Module{conv("conv1", 1),
 			{"bn1", "BatchNorm2d", map[string]any{"epsilon": 1e-5, "momentum": 0.1}, true},
 			{"pool", "SamePool", map[string]any{}, true}, conv("branch2", 2), conv("branch4", 4), conv("mix", 1),
-			{"up", "Upsample", map[string]any{"mode": "bilinear", "align_corners": false, "scale": 2.0}, true}, conv("head", 1)},
+			{"up", "Upsample", map[string]any{"mode": "bilinear", "align_corners": false, "scale": 2.0}, true},
+			conv("head", 1)},
 		Calls: []Call{{"conv1", "Conv2d", true, from(-1)}, {"bn1", "BatchNorm2d", true, from(0)},
-			{"pool", "SamePool", true, from(-1)}, {"branch2", "Conv2d", true, from(2)}, {"branch4", "Conv2d", true, from(2)},
+			{"pool", "SamePool", true, from(-1)}, {"branch2", "Conv2d", true, from(2)},
+			{"branch4", "Conv2d", true, from(2)},
 			{"mix", "Conv2d", true, from(-1)}, {"up", "Upsample", true, from(5)}, {"head", "Conv2d", true, from(6)},
 			{"", "Net", false, from(-1)}},
 		Kinds: map[string]string{}}

@@ -31,11 +31,13 @@ func TestHostile(t *testing.T) {
 		"another release's": {`{"version": 2, "calls": 7}`, "it is of version 2, and this assay reads 1"},
 		"wrong types":       {`{"version": 1, "calls": 7}`, "what it says of itself"},
 		"a loss in words":   {`{"version": 1, "losses": ["high"]}`, "is no number"},
-		"a call from later": {about(func(m *Meta) { m.Calls[1].From = from(1) }), `call 1, of "bn1", has its input from call 1`},
-		"from before all":   {about(func(m *Meta) { m.Calls[1].From = from(-2) }), `has its input from call -2`},
-		"a call too many":   {about(func(m *Meta) { m.Calls = append(m.Calls, m.Calls[0]) }), `lacks the output of call 9, of "conv1"`},
-		"too many modules":  {about(func(m *Meta) { m.Modules = make([]Module, mostModules+1) }), "50000 is the most"},
-		"too many words":    {`{"version": 1, "file": "` + strings.Repeat("x", mostText) + `"}`, "are the most"},
+		"a call from later": {about(func(m *Meta) { m.Calls[1].From = from(1) }),
+			`call 1, of "bn1", has its input from call 1`},
+		"from before all": {about(func(m *Meta) { m.Calls[1].From = from(-2) }), `has its input from call -2`},
+		"a call too many": {about(func(m *Meta) { m.Calls = append(m.Calls, m.Calls[0]) }),
+			`lacks the output of call 9, of "conv1"`},
+		"too many modules": {about(func(m *Meta) { m.Modules = make([]Module, mostModules+1) }), "50000 is the most"},
+		"too many words":   {`{"version": 1, "file": "` + strings.Repeat("x", mostText) + `"}`, "are the most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := net().written(t, c.text)
@@ -44,7 +46,8 @@ func TestHostile(t *testing.T) {
 				g.Close()
 				t.Fatal("it is opened")
 			}
-			if !strings.Contains(err.Error(), c.said) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+			said := err.Error()
+			if !strings.Contains(said, c.said) || !strings.Contains(said, path) || strings.Contains(said, "\n") {
 				t.Errorf("%v", err)
 			}
 			if hint := fault.HintOf(err); hint == "" {

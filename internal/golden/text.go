@@ -25,7 +25,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 		name string
 		Side
 	}{{"A", r.A}, {"B", r.B}} {
-		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework), text.Line(s.Release), text.Line(s.Device))
+		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework),
+			text.Line(s.Release), text.Line(s.Device))
 		if s.Step != nil {
 			said += fmt.Sprintf("; a step of forward, backward and update %s", unit.Seconds(*s.Step))
 		}
