@@ -35,7 +35,7 @@ func (o *goldenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.input, "input", "", "`file` of the inputs, .npy or .npz; default those of inputs() in the Python file")
 	f.StringVar(&o.shape, "shape", "", "`shape` of an input that is drawn, as 2x3x64x80, the same on each side")
 	f.Float64Var(&o.scale, "scale", o.scale, "values of a drawn input are 0 to this")
-	f.StringVar(&o.layout, "layout", "", "NCHW or NHWC: of --input or --shape; a framework that takes the other gets it turned")
+	f.StringVar(&o.layout, "layout", "", "`layout` of --input or --shape, NCHW or NHWC; a framework that takes the other gets it turned")
 	f.StringVar(&o.device, "device", o.device, "`device`: cpu, cuda, mps, or auto, the framework's own choice")
 	f.BoolVar(&o.eval, "eval", false, "in evaluation mode: no dropout, running statistics of batch norm")
 	f.IntVar(&o.steps, "steps", o.steps, "updates of the weights that are recorded")
@@ -45,6 +45,7 @@ func (o *goldenOptions) flags(cmd *cobra.Command) {
 
 const goldenFile = `The Python file has a function that gives the model, "model" where no other is named (FILE.py:NAME), and, where it likes,
     loss(model, *inputs)    a scalar; else the outputs times fixed numbers
+    targets()               a tuple of numpy arrays that loss takes behind the inputs, and the model does not
     optimizer(model)        else the framework's Adam, with its own settings
     inputs()                a tuple of numpy arrays, as this model takes them
 Its framework is the model's: PyTorch, MLX, or Keras 3 on any backend (KERAS_BACKEND).`
@@ -95,14 +96,14 @@ func newCompareCommand(env *Env) *cobra.Command {
 	within := golden.Usual
 	cmd := &cobra.Command{
 		Use:   "compare [flags] A B",
-		Short: "Hold one model in two frameworks, devices or releases against each other: where do they begin to differ?",
+		Short: "Find where one model begins to differ between two frameworks, devices or releases",
 		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
 Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
 their calls, the loss, gradients and some updates. The first module whose output departs is named, with what is known of its input, its
 weights and its settings; then the time of a step and the memory of both, measured in the same run.
 
 Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
-order, and said. What has no partner is named, and is never a pass.
+order, and said. What has no partner is named; with a weight that has none nothing is called the same.
 
 ` + goldenFile + `
 
@@ -120,7 +121,8 @@ is wrong.`,
 	f.BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+")")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 2 {
-			return fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(args)), "see: assay compare --help"), fault.Usage)
+			return fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(args)), "see: assay compare --help"),
+				fault.Usage)
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
@@ -182,8 +184,8 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if before, after, ok := strings.Cut(file, ".py:"); ok {
 		file, function = before+".py", after
 	}
-	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval, Device: opts.device,
-		Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
+	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval,
+		Device: opts.device, Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
 	usage := func(format string, a ...any) error {
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay golden --help"), fault.Usage)
 	}
@@ -198,12 +200,14 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if opts.input != "" {
 		r.Inputs = env.Path(opts.input)
 	}
-	for _, d := range strings.FieldsFunc(opts.shape, func(c rune) bool { return c == 'x' || c == ',' }) {
-		n, err := strconv.ParseInt(d, 10, 64)
-		if err != nil || n < 1 {
-			return usage("--shape %s: numbers with x between them, as 2x3x64x80", opts.shape)
+	if opts.shape != "" {
+		for _, d := range strings.Split(opts.shape, "x") {
+			n, err := strconv.ParseInt(d, 10, 64)
+			if err != nil || n < 1 {
+				return usage("--shape %s: numbers with x between them, as 2x3x64x80", opts.shape)
+			}
+			r.Shape = append(r.Shape, n)
 		}
-		r.Shape = append(r.Shape, n)
 	}
 	if _, err := os.Stat(r.File); err != nil {
 		return fmt.Errorf("recording %s: %w", name, err)

@@ -22,6 +22,7 @@ const scripts = "testdata/script"
 //
 //	recorded ROOM/NAME FOLDER   FOLDER/evidence.json becomes internal/ROOM/testdata/NAME.json, a recorded run
 //	weights NAME…               files and folders of internal/weights/testdata, copied
+//	golden NAME…                golden files of internal/golden/testdata, copied
 //	status N                    the assay before ended with the exit status N
 //	oneError                    what it said on standard error is one error, with a hint at most
 func transcripts(t *testing.T, folder string, variables ...string) {
@@ -49,21 +50,8 @@ func transcripts(t *testing.T, folder string, variables ...string) {
 				ts.Check(os.MkdirAll(folder, 0o755))
 				ts.Check(os.WriteFile(filepath.Join(folder, "evidence.json"), data, 0o644))
 			},
-			"weights": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) == 0 {
-					ts.Fatalf("usage: weights NAME…")
-				}
-				for _, name := range args {
-					from, to := filepath.Join("..", "weights", "testdata", name), ts.MkAbs(name)
-					if info, err := os.Stat(from); err == nil && info.IsDir() {
-						ts.Check(os.CopyFS(to, os.DirFS(from)))
-						continue
-					}
-					data, err := os.ReadFile(from)
-					ts.Check(err)
-					ts.Check(os.WriteFile(to, data, 0o644))
-				}
-			},
+			"weights": copied("weights"),
+			"golden":  copied("golden"),
 			"status": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 1 {
 					ts.Fatalf("usage: status N")
@@ -143,5 +131,24 @@ func TestEveryCommandHasATranscript(t *testing.T) {
 	look(root)
 	if len(typed) < 20 {
 		t.Error(fmt.Sprint("only these were found: ", typed))
+	}
+}
+
+// copied is a command that copies files and folders of a room's testdata.
+func copied(room string) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) == 0 {
+			ts.Fatalf("usage: %s NAME…", room)
+		}
+		for _, name := range args {
+			from, to := filepath.Join("..", room, "testdata", name), ts.MkAbs(name)
+			if info, err := os.Stat(from); err == nil && info.IsDir() {
+				ts.Check(os.CopyFS(to, os.DirFS(from)))
+				continue
+			}
+			data, err := os.ReadFile(from)
+			ts.Check(err)
+			ts.Check(os.WriteFile(to, data, 0o644))
+		}
 	}
 }

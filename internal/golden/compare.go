@@ -18,9 +18,9 @@ type Tolerances struct {
 	Update   float64 `json:"update"`   // of all weights' changes together
 }
 
-// Usual tolerances for float32. Measured on MSI-Net's 23 convolutions in Keras, PyTorch and MLX against float64: outputs
-// of modules are never more than 2.7e-6 off, and gradients up to 1.5e-3, since a sign at a ReLU changes; of an update
-// by Adam, the weights whose gradient is nearly zero may go either way.
+// Usual tolerances for float32. Measured on MSI-Net's 23 convolutions in Keras, PyTorch and MLX against float64:
+// outputs of modules are never more than 2.7e-6 off, and gradients up to 1.5e-3, since a sign at a ReLU changes;
+// of an update by Adam, the weights whose gradient is nearly zero may go either way.
 var Usual = Tolerances{Output: 1e-5, Gradient: 5e-3, Update: 5e-2}
 
 // Answers of a comparison.
@@ -69,12 +69,14 @@ type Side struct {
 
 // Part is one thing that is compared, over all its tensors.
 type Part struct {
-	What   string  `json:"what"` // inputs, weights, outputs, loss, gradients, update 1, …
+	What   string  `json:"what"` // inputs, targets, weights, outputs, loss, gradients, update 1, statistics 1, …
 	Pairs  int     `json:"pairs"`
 	Whole  float64 `json:"whole"` // relative difference of all together
 	Worst  Pair    `json:"worst"`
 	Within float64 `json:"within"`
 	Agrees bool    `json:"agrees"`
+	// Left out are weights whose gradient is rounding alone, which Adam makes a whole step of.
+	Left []string `json:"left_out,omitempty"`
 }
 
 // Pair is a tensor of A and one of B.
@@ -105,7 +107,8 @@ type Departure struct {
 	Pair
 	Input    string    `json:"input"` // what is known of its input: "agrees", "departs", "not known"
 	InputOff *float64  `json:"input_relative,omitempty"`
-	Weights  string    `json:"weights"` // of the module
+	InputHow string    `json:"input_note,omitempty"`
+	Weights  string    `json:"weights"` // of the module, as they began; "": it has none
 	Settings []Setting `json:"settings"`
 }
 
@@ -115,12 +118,13 @@ type comparer struct {
 	result  *Result
 	weights pairing
 	modules map[string]string // name of A's module -> B's
-	callOf  map[int]Pair      // calls of A that were compared
+	began   []Pair            // the weights that both began with
+	dead    map[string]bool   // weights of A whose gradients are rounding alone
 }
 
 // Compare holds b against a.
 func Compare(a, b *Golden, within Tolerances) (*Result, error) {
-	c := &comparer{a: a, b: b, within: within, callOf: map[int]Pair{},
+	c := &comparer{a: a, b: b, within: within, dead: map[string]bool{},
 		result: &Result{Envelope: evidence.NewEnvelope(KindComparison)}}
 	r := c.result
 	r.A, r.B, r.Within = side(a), side(b), within
@@ -133,6 +137,9 @@ func Compare(a, b *Golden, within Tolerances) (*Result, error) {
 		}
 	}
 	c.answer()
+	if r.Departs != nil { // of many settings those come first that may be why
+		slices.SortStableFunc(r.Settings, func(x, y Setting) int { return c.far(x) - c.far(y) })
+	}
 	return r, nil
 }
 
@@ -204,8 +211,10 @@ func (c *comparer) pairModules() {
 	}
 	rest := func(calls []Call, gone func(string) bool) []named {
 		var all []named
+		seen := map[string]bool{}
 		for i, call := range calls {
-			if !gone(call.Module) && !slices.ContainsFunc(all, func(n named) bool { return n.name == call.Module }) {
+			if !gone(call.Module) && !seen[call.Module] {
+				seen[call.Module] = true
 				all = append(all, named{call.Module, call.Module, i}) // by order alone nothing is paired here
 			}
 		}
@@ -224,7 +233,16 @@ const dead = 1e-9
 
 // part compares tensors pair by pair, and adds what it finds to the result.
 func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
-	p := Part{What: what, Pairs: len(pairs), Within: within}
+	p := Part{What: what, Within: within}
+	if strings.HasPrefix(what, "update") {
+		pairs = slices.DeleteFunc(pairs, func(pair Pair) bool {
+			if c.dead[pair.A] {
+				p.Left = append(p.Left, pair.A)
+			}
+			return c.dead[pair.A]
+		})
+	}
+	p.Pairs = len(pairs)
 	var all Difference
 	for _, pair := range pairs {
 		all.join(pair.Difference)
@@ -232,6 +250,7 @@ func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
 	all.settle()
 	for i, pair := range pairs {
 		if whole && max(pair.a, pair.b) < dead*max(all.a, all.b) && pair.Note == "" {
+			c.dead[pair.A] = c.dead[pair.A] || what == "gradients"
 			continue
 		}
 		if i == 0 || pair.Relative > p.Worst.Relative {
@@ -247,7 +266,8 @@ func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
 }
 
 // channelled are kinds of modules whose pictures have channels where the framework has them, by a part of their name.
-var channelled = []string{"Conv", "Pool", "BatchNorm", "BatchNormalization", "Upsampl", "GroupNorm", "InstanceNorm", "ZeroPadding"}
+var channelled = []string{"Conv", "Pool", "BatchNorm", "BatchNormalization", "Upsampl", "GroupNorm",
+	"InstanceNorm", "ZeroPadding"}
 
 // held compares two tensors, of which those with three axes and more may have channels elsewhere.
 func (c *comparer) held(nameA, nameB, kind string) (Difference, error) {
@@ -291,16 +311,27 @@ func (c *comparer) oriented(x, y array, kind string) Difference {
 	return best
 }
 
-func (c *comparer) inputs() error { return c.numbered("inputs", "input/") }
+// inputs are what the model got, and what its loss got beside that.
+func (c *comparer) inputs() error {
+	if err := c.numbered("inputs", "input/"); err != nil || len(c.a.names("target/"))+len(c.b.names("target/")) == 0 {
+		return err
+	}
+	return c.numbered("targets", "target/")
+}
 
 func (c *comparer) outputs() error { return c.numbered("outputs", "output/") }
 
 func (c *comparer) numbered(what, prefix string) error {
 	var pairs []Pair
 	a, b := c.a.names(prefix), c.b.names(prefix)
-	for _, n := range a {
-		pair := Pair{A: n, B: n, Difference: Difference{Relative: apartAll, Note: "B has none"}}
-		if slices.Contains(b, n) {
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b)))) {
+		pair := Pair{A: n, B: n}
+		switch {
+		case !slices.Contains(b, n):
+			pair.Difference = Difference{Relative: apartAll, Note: "B has none"}
+		case !slices.Contains(a, n):
+			pair.Difference = Difference{Relative: apartAll, Note: "A has none"}
+		default:
 			d, err := c.held(prefix+n, prefix+n, "")
 			if err != nil {
 				return err
@@ -319,6 +350,7 @@ func (c *comparer) heldWeights() error {
 	if err != nil {
 		return err
 	}
+	c.began = pairs
 	c.part("weights", pairs, c.within.Output, false)
 	return nil
 }
@@ -346,7 +378,8 @@ func (c *comparer) byWeight(a, b string, orders bool) ([]Pair, error) {
 			return nil, err
 		}
 		if !slices.Equal(x.shape, y.shape) {
-			pair.Difference = Difference{Relative: apartAll, Note: fmt.Sprintf("the shapes are %v and %v", x.shape, y.shape)}
+			pair.Difference = Difference{Relative: apartAll,
+				Note: fmt.Sprintf("the shapes are %v and %v", x.shape, y.shape)}
 		} else {
 			pair.Difference = differ(x.values, y.values)
 		}
@@ -368,11 +401,16 @@ var activations = map[string]func(float64) float64{
 // calls compares what modules gave, in A's order, and finds the first that departs.
 func (c *comparer) calls() error {
 	turn, used := map[string]int{}, map[int]bool{}
+	calls := map[string][]int{} // of B's modules
+	for j, call := range c.b.Calls {
+		calls[call.Module] = append(calls[call.Module], j)
+	}
+	activations := [2]map[string]string{activationsOf(c.a), activationsOf(c.b)}
 	for i, call := range c.a.Calls {
 		other, ok := c.modules[call.Module]
 		j := -1
-		if ok {
-			j = nth(c.b.Calls, other, turn[call.Module])
+		if n := turn[call.Module]; ok && n < len(calls[other]) {
+			j = calls[other][n]
 			turn[call.Module]++
 		}
 		if j < 0 {
@@ -388,14 +426,13 @@ func (c *comparer) calls() error {
 		if err != nil {
 			return err
 		}
-		within := [2]string{activation(c.a, call.Module), activation(c.b, other)}
+		within := [2]string{activations[0][call.Module], activations[1][other]}
 		if within[0] != within[1] {
 			if !apply(within[1], within[0], &x) || !apply(within[0], within[1], &y) {
 				continue // one side has an activation within that cannot be put beside the other
 			}
 		}
 		pair := Pair{A: call.Module, B: other, Kind: call.Kind, Difference: c.oriented(x, y, call.Kind)}
-		c.callOf[i] = pair
 		c.result.Modules = append(c.result.Modules, pair)
 		if pair.Relative > c.within.Output && c.result.Departs == nil {
 			if err := c.departs(i, j, pair); err != nil {
@@ -411,26 +448,15 @@ func (c *comparer) calls() error {
 	return nil
 }
 
-func nth(calls []Call, module string, n int) int {
-	for i, call := range calls {
-		if call.Module == module {
-			if n == 0 {
-				return i
-			}
-			n--
-		}
-	}
-	return -1
-}
-
-func activation(g *Golden, module string) string {
+// activationsOf are the activations within a side's modules.
+func activationsOf(g *Golden) map[string]string {
+	found := map[string]string{}
 	for _, m := range g.Modules {
-		if m.Module == module {
-			s, _ := m.Values["activation"].(string)
-			return s
+		if s, ok := m.Values["activation"].(string); ok {
+			found[m.Module] = s
 		}
 	}
-	return ""
+	return found
 }
 
 // apply puts an activation on values that have none yet, where the other side has one within.
@@ -454,27 +480,14 @@ func apply(wanted, has string, to *array) bool {
 func (c *comparer) departs(i, j int, pair Pair) error {
 	d := &Departure{Pair: pair, Input: "not known"}
 	c.result.Departs = d
-	told := func(off float64) {
-		d.InputOff, d.Input = &off, "agrees"
-		if off > c.within.Output {
+	if a, b := c.a.fed(i), c.b.fed(j); a != "" && b != "" {
+		off, err := c.held(a, b, pair.Kind)
+		if err != nil {
+			return err
+		}
+		d.InputOff, d.InputHow, d.Input = &off.Relative, off.Note, "agrees"
+		if off.Relative > c.within.Output {
 			d.Input = "departs"
-		}
-	}
-	switch from := c.a.Calls[i].From; {
-	case from == nil:
-	case *from >= 0:
-		if before, ok := c.callOf[*from]; ok {
-			told(before.Relative)
-		}
-	default:
-		a, b := fmt.Sprintf("fed/%d", i), fmt.Sprintf("fed/%d", j)
-		_, one := c.a.tensors[a]
-		if _, other := c.b.tensors[b]; one && other {
-			off, err := c.held(a, b, pair.Kind)
-			if err != nil {
-				return err
-			}
-			told(off.Relative)
 		}
 	}
 	for _, s := range c.result.Settings {
@@ -482,22 +495,27 @@ func (c *comparer) departs(i, j int, pair Pair) error {
 			d.Settings = append(d.Settings, s)
 		}
 	}
-	for _, p := range c.result.Parts {
-		if p.What == "weights" {
-			d.Weights = "agree"
+	for _, w := range c.began {
+		if module, _ := cutLast(w.A); module != pair.A {
+			continue
 		}
-	}
-	held, err := c.byWeight("weight/", "weight/", true)
-	if err != nil {
-		return err
-	}
-	for _, w := range held {
-		if module, _ := cutLast(w.A); module == pair.A && w.Relative > c.within.Output {
+		d.Weights = cmp.Or(d.Weights, "agree")
+		if w.Relative > c.within.Output {
 			d.Weights = fmt.Sprintf("%s departs by %.2g", w.A, w.Relative)
 			if w.Note != "" {
 				d.Weights += ": " + w.Note
 			}
 			break
+		}
+	}
+	for _, side := range []struct {
+		module, name string
+		alone        []string
+	}{{pair.A, "A", c.result.Alone.WeightsA}, {pair.B, "B", c.result.Alone.WeightsB}} {
+		for _, name := range side.alone {
+			if module, _ := cutLast(name); module == side.module && side.module != "" {
+				d.Weights = strings.TrimPrefix(d.Weights+"; "+name+" is in "+side.name+" alone", "; ")
+			}
 		}
 	}
 	return nil
@@ -507,7 +525,7 @@ func (c *comparer) losses() error {
 	if len(c.a.Losses) == 0 || len(c.b.Losses) == 0 {
 		return nil
 	}
-	d := differ(c.a.Losses[:1], c.b.Losses[:1])
+	d := differ([]float64{float64(c.a.Losses[0])}, []float64{float64(c.b.Losses[0])})
 	c.part("loss", []Pair{{A: "first step", B: "first step", Difference: d}}, lossFactor*c.within.Output, false)
 	return nil
 }
@@ -524,14 +542,15 @@ func (c *comparer) gradients() error {
 	return err
 }
 
-// updates compares by how much weights were moved, after each update.
+// updates compares by how much weights were moved, after each update: those that the optimizer moves, and apart from
+// them running statistics, which move a thousand times as far and would hide them.
 func (c *comparer) updates() error {
 	for n := 1; ; n++ {
 		prefix := fmt.Sprintf("update/%d/", n)
 		if len(c.a.names(prefix)) == 0 || len(c.b.names(prefix)) == 0 {
 			return nil
 		}
-		var pairs []Pair
+		var pairs, statistics []Pair
 		for _, t := range c.a.file.Tensors {
 			name, ok := strings.CutPrefix(t.Name, prefix)
 			other := c.weights.to[name]
@@ -546,11 +565,21 @@ func (c *comparer) updates() error {
 			if err != nil {
 				return err
 			}
-			if slices.Equal(x.shape, y.shape) {
-				pairs = append(pairs, Pair{A: name, B: other, Difference: differ(x.values, y.values)})
+			if !slices.Equal(x.shape, y.shape) {
+				continue
+			}
+			pair := Pair{A: name, B: other, Difference: differ(x.values, y.values)}
+			_, trained := c.a.tensors["gradient/"+name]
+			if _, too := c.b.tensors["gradient/"+other]; trained || too {
+				pairs = append(pairs, pair)
+			} else {
+				statistics = append(statistics, pair)
 			}
 		}
 		c.part(fmt.Sprintf("update %d", n), pairs, c.within.Update, true)
+		if slices.ContainsFunc(statistics, func(p Pair) bool { return p.a+p.b > 0 }) {
+			c.part(fmt.Sprintf("statistics %d", n), statistics, c.within.Update, true)
+		}
 	}
 }
 
@@ -584,6 +613,8 @@ func (c *comparer) answer() {
 		r.Answer, r.Why = NotKnown, "no weight of A has a partner in B"
 	case slices.Contains(off, "inputs"):
 		r.Answer, r.Why = NotKnown, "the inputs are not the same: what comes of them cannot be compared"
+	case slices.Contains(off, "targets"):
+		r.Answer, r.Why = NotKnown, "the targets of the loss are not the same: what comes of them cannot be compared"
 	case len(off) > 0 && random != "":
 		r.Answer, r.Why = NotKnown, random+" drops at random: what comes of it cannot be compared; record with --eval, or set its rate to 0"
 	case len(off) > 0:
@@ -595,6 +626,17 @@ func (c *comparer) answer() {
 	default:
 		r.Answer, r.Why = Same, "inputs, weights, outputs, gradients and updates agree within the tolerances"
 	}
+}
+
+// far is 0 for a setting of the module that departs first, 1 for one of the whole, and 2 for another.
+func (c *comparer) far(s Setting) int {
+	switch s.Where {
+	case c.result.Departs.A:
+		return 0
+	case "mode", "optimizer":
+		return 1
+	}
+	return 2
 }
 
 // random is a module that drops at random on one side, or "".

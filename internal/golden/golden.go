@@ -13,6 +13,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/internal/fault"
@@ -42,7 +43,7 @@ type Meta struct {
 	Layout    string            `json:"layout"` // NCHW or NHWC: of the framework's images
 	Training  bool              `json:"training"`
 	Calls     []Call            `json:"calls"` // in the order in which they ended
-	Losses    []float64         `json:"losses"`
+	Losses    []Number          `json:"losses"`
 	Loss      string            `json:"loss"`
 	Optimizer map[string]any    `json:"optimizer"`
 	Modules   []Module          `json:"modules"`
@@ -68,6 +69,27 @@ type Module struct {
 	Training bool           `json:"training"`
 }
 
+// A Number may be one that JSON has not: "nan", "inf" or "-inf".
+type Number float64
+
+// UnmarshalJSON reads a number, or the word for one.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return fmt.Errorf("%.20q is no number", b)
+	}
+	*n = Number(f)
+	return nil
+}
+
+// Most that a golden file may say of itself, and have: a model of 2,000 layers has 6,000 modules, and of each of its
+// weights five tensors where three updates are recorded.
+const (
+	mostText    = 32 << 20
+	mostModules = 50_000
+	mostTensors = 200_000
+)
+
 // Open reads a golden file. Close it.
 func Open(path string) (*Golden, error) {
 	file, err := weights.Open(path)
@@ -75,24 +97,65 @@ func Open(path string) (*Golden, error) {
 		return nil, err
 	}
 	g := &Golden{Path: path, file: file, tensors: map[string]weights.Tensor{}}
-	text, ok := file.Meta["golden"]
-	if !ok {
+	if err := g.parse(); err != nil {
 		file.Close()
-		return nil, fault.Hint(fmt.Errorf("%s is no golden file", path), "record one: assay golden --out FILE model.py")
-	}
-	if err := json.Unmarshal([]byte(text), &g.Meta); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("reading the golden file %s: what it says of itself: %w", path, err)
-	}
-	if g.Version != Version {
-		file.Close()
-		return nil, fault.Hint(fmt.Errorf("the golden file %s is of version %d, and this assay reads %d", path, g.Version,
-			Version), "record it again")
-	}
-	for _, t := range file.Tensors {
-		g.tensors[t.Name] = t
+		return nil, err
 	}
 	return g, nil
+}
+
+const recordAgain = "record it again: assay golden --out FILE model.py"
+
+// parse reads what the file says of itself, and holds it against its tensors.
+func (g *Golden) parse() error {
+	about, ok := g.file.Meta["golden"]
+	if !ok {
+		return fault.Hint(fmt.Errorf("%s is no golden file", g.Path), "record one: assay golden --out FILE model.py")
+	}
+	wrong := func(format string, a ...any) error {
+		return fault.Hint(fmt.Errorf("reading the golden file %s: %w", g.Path, fmt.Errorf(format, a...)), recordAgain)
+	}
+	if len(about) > mostText || len(g.file.Tensors) > mostTensors {
+		return wrong("it has %d tensors and says %d bytes of itself: %d and %d are the most", len(g.file.Tensors),
+			len(about), mostTensors, mostText)
+	}
+	var version struct{ Version int }
+	if err := json.Unmarshal([]byte(about), &version); err != nil {
+		return wrong("what it says of itself: %w", err)
+	}
+	if version.Version != Version {
+		return wrong("it is of version %d, and this assay reads %d", version.Version, Version)
+	}
+	if err := json.Unmarshal([]byte(about), &g.Meta); err != nil {
+		return wrong("what it says of itself: %w", err)
+	}
+	if len(g.Calls) > mostModules || len(g.Modules) > mostModules {
+		return wrong("it has %d modules and %d calls: %d is the most", len(g.Modules), len(g.Calls), mostModules)
+	}
+	for _, t := range g.file.Tensors {
+		g.tensors[t.Name] = t
+	}
+	for i, call := range g.Calls {
+		if call.From != nil && (*call.From < -1 || *call.From >= i) {
+			return wrong("call %d, of %q, has its input from call %d, which is none before it", i, call.Module, *call.From)
+		}
+		if _, ok := g.tensors[fmt.Sprintf("call/%d", i)]; !ok {
+			return wrong("it lacks the output of call %d, of %q", i, call.Module)
+		}
+	}
+	return nil
+}
+
+// fed is the name of the tensor that a call had as its first input, "" where none is recorded.
+func (g *Golden) fed(call int) string {
+	if from := g.Calls[call].From; from != nil && *from >= 0 {
+		return fmt.Sprintf("call/%d", *from)
+	}
+	name := fmt.Sprintf("fed/%d", call)
+	if _, ok := g.tensors[name]; !ok {
+		return ""
+	}
+	return name
 }
 
 // Close closes the file.

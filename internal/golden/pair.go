@@ -27,9 +27,9 @@ const (
 	byOrder = "same kind and shape, in the same order"
 )
 
-func spelled(name string) string {
-	return strings.ToLower(strings.NewReplacer("/", "", ".", "", "_", "").Replace(name))
-}
+var separators = strings.NewReplacer("/", "", ".", "", "_", "")
+
+func spelled(name string) string { return strings.ToLower(separators.Replace(name)) }
 
 // pair pairs names: those that are the same, those that are but for separators, those of which one ends with the other,
 // and what is left by what they have in common, in order.
@@ -37,7 +37,7 @@ func pair(a, b []named) pairing {
 	p := pairing{to: map[string]string{}, how: map[string]string{}}
 	taken := map[string]bool{}
 	left := func() []named {
-		return slices.DeleteFunc(slices.Clone(a), func(n named) bool { return p.to[n.name] != "" })
+		return slices.DeleteFunc(slices.Clone(a), func(n named) bool { return p.how[n.name] != "" })
 	}
 	free := func() []named {
 		return slices.DeleteFunc(slices.Clone(b), func(n named) bool { return taken[n.name] })
@@ -47,28 +47,23 @@ func pair(a, b []named) pairing {
 		taken[other.name] = true
 	}
 	for _, way := range []struct {
-		how  string
-		same func(one, other named) bool
-	}{
-		{byName, func(one, other named) bool { return one.name == other.name }},
-		{bySpell, func(one, other named) bool { return spelled(one.name) == spelled(other.name) }},
-		{byEnd, func(one, other named) bool {
-			return one.same == other.same && (strings.HasSuffix(spelled(one.name), spelled(other.name)) ||
-				strings.HasSuffix(spelled(other.name), spelled(one.name)))
-		}},
-	} {
-		for _, one := range left() {
-			var found []named
-			for _, other := range free() {
-				if way.same(one, other) {
-					found = append(found, other)
-				}
-			}
-			if len(found) == 1 {
-				join(one, found[0], way.how)
+		how string
+		key func(name string) string
+	}{{byName, func(name string) string { return name }}, {bySpell, spelled}} {
+		ones, others := map[string][]named{}, map[string][]named{}
+		for _, n := range left() {
+			ones[way.key(n.name)] = append(ones[way.key(n.name)], n)
+		}
+		for _, n := range free() {
+			others[way.key(n.name)] = append(others[way.key(n.name)], n)
+		}
+		for key, one := range ones {
+			if other := others[key]; len(one) == 1 && len(other) == 1 {
+				join(one[0], other[0], way.how)
 			}
 		}
 	}
+	p.byEnds(left(), free(), join)
 	byPlace := func(n []named) []named {
 		slices.SortStableFunc(n, func(x, y named) int { return x.at - y.at })
 		return n
@@ -86,7 +81,34 @@ func pair(a, b []named) pairing {
 	return p
 }
 
-// mostLeft bounds what is paired by order: the table is of the square.
+// byEnds joins names of which one ends with the other, where on both sides there is one such alone.
+func (p *pairing) byEnds(a, b []named, join func(one, other named, how string)) {
+	if len(a) > mostLeft || len(b) > mostLeft {
+		return
+	}
+	ends := make([]string, len(b))
+	for i, n := range b {
+		ends[i] = spelled(n.name)
+	}
+	found := make([][]int, len(a))
+	wanted := make([]int, len(b))
+	for i, one := range a {
+		name := spelled(one.name)
+		for j, other := range b {
+			if one.same == other.same && (strings.HasSuffix(name, ends[j]) || strings.HasSuffix(ends[j], name)) {
+				found[i] = append(found[i], j)
+				wanted[j]++
+			}
+		}
+	}
+	for i, one := range a {
+		if len(found[i]) == 1 && wanted[found[i][0]] == 1 {
+			join(one, b[found[i][0]], byEnd)
+		}
+	}
+}
+
+// mostLeft bounds what is paired by ends and by order: the work is of the square.
 const mostLeft = 4000
 
 // common is the longest common subsequence of two lists by what their members have in common: pairs of places.

@@ -165,7 +165,8 @@ func samePadding(rows any, word string, of Module) bool {
 	if n == nil {
 		return fmt.Sprint(rows) == word
 	}
-	kernel, dilation, stride := numbers(of.Values["kernel"]), numbers(of.Values["dilation"]), numbers(of.Values["stride"])
+	kernel, dilation := numbers(of.Values["kernel"]), numbers(of.Values["dilation"])
+	stride := numbers(of.Values["stride"])
 	for i := range n {
 		want := 0.0
 		switch {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"assay/internal/evidence"
@@ -18,13 +19,14 @@ func (r *Result) JSON(out io.Writer) error { return evidence.Write(out, r) }
 func (r *Result) Text(out io.Writer, width int) error {
 	var b strings.Builder
 	row := func(name, said string) {
-		b.WriteString(text.Wrapped(said, fmt.Sprintf("%-11s ", name), strings.Repeat(" ", 12), width))
+		b.WriteString(text.Wrapped(said, fmt.Sprintf("%-12s ", name), strings.Repeat(" ", 13), width))
 	}
 	for _, s := range []struct {
 		name string
 		Side
 	}{{"A", r.A}, {"B", r.B}} {
-		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework), text.Line(s.Release), text.Line(s.Device))
+		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework),
+			text.Line(s.Release), text.Line(s.Device))
 		if s.Step != nil {
 			said += fmt.Sprintf("; a step of forward, backward and update %s", unit.Seconds(*s.Step))
 		}
@@ -36,6 +38,24 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	b.WriteString("\n")
 	row(r.Answer, r.Why)
+	if d := r.Departs; d != nil {
+		said := fmt.Sprintf("%s (%s) is the first whose output departs, by %.1e", text.Line(cmp.Or(d.A, "the model")),
+			text.Line(d.Kind), d.Relative)
+		if d.Note != "" {
+			said += " (" + text.Line(d.Note) + ")"
+		}
+		said += "; its input " + d.Input
+		if d.InputOff != nil {
+			said += fmt.Sprintf(" (%.1e)", *d.InputOff)
+		}
+		if d.InputHow != "" {
+			said += ": " + text.Line(d.InputHow)
+		}
+		said += "; its weights: " + text.Line(cmp.Or(d.Weights, "none"))
+		row("module", said)
+	} else {
+		row("modules", fmt.Sprintf("%d calls compared, none departs", len(r.Modules)))
+	}
 	b.WriteString("\n")
 	for _, s := range firstOf(r.Settings, 12) {
 		said := fmt.Sprintf("%s of %s: %s and %s", s.What, text.Line(s.Where), text.Line(s.A), text.Line(s.B))
@@ -56,27 +76,19 @@ func (r *Result) Text(out io.Writer, width int) error {
 			row(p.What, "nothing to compare")
 			continue
 		}
-		said += fmt.Sprintf(": %.1e of all together, %.1e at %s (%d compared, within %.0e)", p.Whole, p.Worst.Relative,
-			text.Line(cmp.Or(p.Worst.A, "the whole")), p.Pairs, p.Within)
+		if p.Whole == 0 && p.Worst.Relative == 0 {
+			said += fmt.Sprintf(": equal values (%d compared)", p.Pairs)
+		} else {
+			said += fmt.Sprintf(": %.1e of all together, %.1e at %s (%d compared, within %.0e)", p.Whole, p.Worst.Relative,
+				text.Line(cmp.Or(p.Worst.A, "the whole")), p.Pairs, p.Within)
+		}
 		if p.Worst.Note != "" {
 			said += ": " + text.Line(p.Worst.Note)
 		}
+		if len(p.Left) > 0 {
+			said += "; left out, since its gradient is rounding alone: " + listed(p.Left)
+		}
 		row(p.What, said)
-	}
-	if d := r.Departs; d != nil {
-		said := fmt.Sprintf("%s (%s) is the first whose output departs, by %.1e", text.Line(cmp.Or(d.A, "the model")),
-			text.Line(d.Kind), d.Relative)
-		if d.Note != "" {
-			said += " (" + text.Line(d.Note) + ")"
-		}
-		said += "; its input " + d.Input
-		if d.InputOff != nil {
-			said += fmt.Sprintf(" (%.1e)", *d.InputOff)
-		}
-		said += "; its weights: " + text.Line(cmp.Or(d.Weights, "none"))
-		row("module", said)
-	} else {
-		row("modules", fmt.Sprintf("%d calls compared, none departs", len(r.Modules)))
 	}
 	alone := func(what string, a, b []string) {
 		if len(a)+len(b) > 0 {
@@ -84,7 +96,11 @@ func (r *Result) Text(out io.Writer, width int) error {
 		}
 	}
 	alone("weights", r.Alone.WeightsA, r.Alone.WeightsB)
-	alone("modules", r.Alone.CallsA, r.Alone.CallsB)
+	var comparedA, comparedB []string
+	for _, m := range r.Modules {
+		comparedA, comparedB = append(comparedA, m.A), append(comparedB, m.B)
+	}
+	alone("modules", outside(r.Alone.CallsA, comparedA), outside(r.Alone.CallsB, comparedB))
 	for _, p := range firstOf(r.Paired, 3) {
 		row("paired", fmt.Sprintf("%s with %s: %s", text.Line(p.A), text.Line(p.B), p.How))
 	}
@@ -93,6 +109,22 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// outside are the modules that lie within none whose own output was compared.
+func outside(modules, compared []string) []string {
+	within := map[string]bool{}
+	for _, m := range compared {
+		within[m] = m != ""
+	}
+	return slices.DeleteFunc(slices.Clone(modules), func(m string) bool {
+		for m, _ = cutLast(m); m != ""; m, _ = cutLast(m) {
+			if within[m] {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func firstOf[T any](all []T, n int) []T { return all[:min(n, len(all))] }

@@ -36,7 +36,7 @@ class Side:
         tensor = tensor.detach().cpu()
         if tensor.dtype in (torch.bfloat16,):
             tensor = tensor.float()
-        return tensor.numpy()
+        return tensor.numpy().copy()  # a layer that writes in place, as ReLU(inplace=True), would change it
 
     def build(self, inputs):
         self.saved = {name: value.clone() for name, value in self.model.state_dict().items()}

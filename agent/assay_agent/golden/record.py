@@ -8,12 +8,14 @@ The request is a JSON object (internal/golden/record.go makes it), the answer a 
 
 The user's file is a Python file with a function that gives the model, and where it likes with
     loss(model, *inputs)    a scalar of the framework's
+    targets()               a tuple of numpy arrays that loss takes behind the inputs, and the model does not
     optimizer(model)        an optimizer of the framework's
     inputs()                a tuple of numpy arrays, as this model takes them
 """
 
 import importlib.util
 import json
+import math
 import os
 import resource
 import struct
@@ -48,6 +50,11 @@ def load(path):
     return module
 
 
+def several(numpy, given):
+    """What inputs() or targets() gave, one array or several, as a list."""
+    return [numpy.asarray(a) for a in (given if isinstance(given, (tuple, list)) else (given,))]
+
+
 def made(numpy, request, module, adapter):
     """The inputs: the file's own; those of an .npy or .npz, in the layout that the framework takes; or drawn."""
     if request["inputs"]:
@@ -57,8 +64,7 @@ def made(numpy, request, module, adapter):
         random = numpy.random.RandomState(SEED)
         arrays = [(random.rand(*request["shape"]) * request["scale"]).astype("float32")]
     elif hasattr(module, "inputs"):
-        own = module.inputs()
-        return [numpy.asarray(a) for a in (own if isinstance(own, (tuple, list)) else (own,))]
+        return several(numpy, module.inputs())
     else:
         raise Refused("no inputs: give --input FILE.npy or --shape, or a function inputs() in the file")
     if request["layout"] and request["layout"] != adapter.LAYOUT:
@@ -85,7 +91,7 @@ class File:
         self.tensors[name] = array
 
     def write(self, path):
-        header, at = {"__metadata__": {"golden": json.dumps(self.meta), "format": "golden"}}, 0
+        header, at = {"__metadata__": {"golden": json.dumps(finite(self.meta), allow_nan=False), "format": "golden"}}, 0
         for name, array in self.tensors.items():
             header[name] = {"dtype": self.TYPES[array.dtype.name], "shape": list(array.shape),
                             "data_offsets": [at, at + array.nbytes]}
@@ -96,6 +102,15 @@ class File:
             f.write(struct.pack("<Q", len(text)) + text)
             for array in self.tensors.values():
                 f.write(array.tobytes())
+
+
+def finite(thing):
+    """What JSON can say: a float that is not finite becomes "nan", "inf" or "-inf"."""
+    if isinstance(thing, float) and not math.isfinite(thing):
+        return str(thing)
+    if isinstance(thing, dict):
+        return {name: finite(value) for name, value in thing.items()}
+    return [finite(value) for value in thing] if isinstance(thing, (list, tuple)) else thing
 
 
 def fixed(numpy, shape, channels_last):
@@ -153,6 +168,11 @@ def record(request):
     side.restore()
 
     own = getattr(module, "loss", None)
+    if own is not None and hasattr(module, "targets"):
+        targets = several(numpy, module.targets())
+        for i, array in enumerate(targets):
+            out.add("target/%d" % i, array)
+        inputs = inputs + [side.tensor(numpy.ascontiguousarray(a)) for a in targets]
     if own is None:
         weights = [side.tensor(fixed(numpy, a.shape, adapter.LAYOUT == "NHWC")) for a in outputs
                    if a.dtype.kind == "f"]
@@ -184,7 +204,7 @@ def record(request):
         "modules": side.modules(), "seconds": took,
         "memory": side.memory(), "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         * (1 if sys.platform == "darwin" else 1024),
-        "gradients_of": "the first step", "kinds": side.kinds(),
+        "kinds": side.kinds(),
     }
     out.write(request["out"])
 
