@@ -23,7 +23,7 @@ func commands(env *Env) []*cobra.Command {
 		newRuleCommand(env),
 		newModelsCommand(env),
 		newAdviseCommand(env),
-		newTensorsCommand(env),
+		withLayout(env, newTensorsCommand(env)),
 		newClaimsCommand(env),
 		newConvertCommand(env),
 		newLSPCommand(env),
