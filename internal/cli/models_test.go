@@ -14,8 +14,8 @@ import (
 )
 
 // TestModelsTriedAgain: of architectures of which one runs, one lacked an operator, and one carries values and comes
-// out wrong, what the table says of a release is what `assay try` finds there: another way to the model, with inputs of its
-// own, without the loss, and with nothing that was computed for another release.
+// out wrong, what the table says of a release is what `assay try` finds there: another way to the model, with inputs
+// of its own, without the loss, and with nothing that was computed for another release.
 func TestModelsTriedAgain(t *testing.T) {
 	testset.FullOnly(t)
 	table := models.Open()

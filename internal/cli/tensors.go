@@ -115,8 +115,6 @@ func listTensors(env *Env, opts tensorsOptions, path string, first bool,
 			}
 			sum = &s
 		}
-		// Here comes in the layout of a kernel and the reason for it, by internal/layout under --layout: a column of
-		// the row, and in runTensors the exit status.
 		row := weights.RowOf(t, sum)
 		listed.Add(row)
 		err := table.Row(row)

@@ -28,7 +28,8 @@ func (p *Plan) byKind(report layout.Report) {
 		g := report.Tensors[i]
 		kind, why := g.Kind, g.Why
 		if rule := find(p.opts.Kinds, t.Name); rule != nil {
-			if told, ok := layout.ParseKind(rule.Value, len(t.Shape)); ok && (told != layout.Plain || len(t.Shape) > 1) {
+			if told, ok := layout.ParseKind(rule.Value, len(t.Shape)); ok && (told != layout.Plain ||
+				len(t.Shape) > 1) {
 				kind, why, rule.used = told, "--kind "+rule.Pattern+"="+rule.Value, true
 				g.KindIs, g.Certain = layout.Sure, layout.Sure
 			}
@@ -37,7 +38,8 @@ func (p *Plan) byKind(report layout.Report) {
 		flat := find(p.opts.Flatten, t.Name)
 		if flat != nil && len(t.Shape) == 2 {
 			flat.used = true
-			kind, why, g.KindIs, g.Certain = layout.Dense, "--flatten "+flat.Pattern+"="+flat.Value, layout.Sure, layout.Sure
+			kind, why, g.KindIs, g.Certain = layout.Dense, "--flatten "+flat.Pattern+"="+flat.Value, layout.Sure,
+				layout.Sure
 			extent, err := ParseExtent(flat.Value)
 			if err != nil {
 				p.Refused = append(p.Refused, Unmade{Name: t.Name, Why: err.Error()})

@@ -164,7 +164,8 @@ func TestCastsAreNumpys(t *testing.T) {
 			}
 			for i := 0; i < len(want); i += int(to.Size()) {
 				if end := i + int(to.Size()); !bytes.Equal(got[i:end], want[i:end]) {
-					t.Errorf("%s to %s: element %d is %x, numpy's %x", c.From, to, i/int(to.Size()), got[i:end], want[i:end])
+					t.Errorf("%s to %s: element %d is %x, numpy's %x", c.From, to, i/int(to.Size()), got[i:end],
+						want[i:end])
 					break
 				}
 			}
@@ -267,7 +268,8 @@ func TestRecipesGiveTheOthersNames(t *testing.T) {
 		{"mobilenet_v2 torch", "torch", nil, layout.Keras, "MobileNetV2 h5", true},
 		{"MobileNetV2 h5", "keras", nil, layout.MLX, "mobilenet_v2 mlx", false},
 		{"vit_b_16 torch", "torch", nil, layout.MLX, "vit_base_patch16_224 mlx", false},
-		{"vit_base_patch16_224 mlx", "safetensors", map[string]string{"format": "mlx"}, layout.Torch, "vit_b_16 torch", false},
+		{"vit_base_patch16_224 mlx", "safetensors", map[string]string{"format": "mlx"}, layout.Torch,
+			"vit_b_16 torch", false},
 		{"bert torch", "safetensors", pt, layout.MLX, "bert torch", false},
 	} {
 		p, err := Make(namesOf(t, c.from, c.format, c.meta), Options{To: c.to, Keras: c.h5})
@@ -322,7 +324,8 @@ func TestGPT2(t *testing.T) {
 func TestThereAndBack(t *testing.T) {
 	kinds := map[layout.Kind][]int64{
 		layout.Conv1D: {8, 6, 5}, layout.Conv2D: {8, 6, 3, 5}, layout.Conv3D: {8, 6, 2, 3, 4},
-		layout.ConvTranspose1D: {8, 6, 5}, layout.ConvTranspose2D: {8, 6, 3, 5}, layout.ConvTranspose3D: {8, 6, 2, 3, 4},
+		layout.ConvTranspose1D: {8, 6, 5}, layout.ConvTranspose2D: {8, 6, 3, 5}, layout.ConvTranspose3D: {8, 6, 2, 3,
+			4},
 		layout.Depthwise2D: {8, 1, 3, 5}, layout.Dense: {8, 6}, layout.Embedding: {8, 6}, layout.DenseInOut: {8, 6},
 	}
 	for kind, shape := range kinds {
@@ -337,7 +340,8 @@ func TestThereAndBack(t *testing.T) {
 			if err != nil || there.Err() != nil {
 				t.Fatalf("%s to %s: %v %v", kind, over, err, there.Err())
 			}
-			back, err := Make(fileOf("safetensors", there.Meta, there.Steps[0].Out), Options{To: layout.Torch, Kinds: rule()})
+			back, err := Make(fileOf("safetensors", there.Meta, there.Steps[0].Out), Options{To: layout.Torch,
+				Kinds: rule()})
 			if err != nil || back.Err() != nil {
 				t.Fatalf("%s from %s: %v %v", kind, over, err, back.Err())
 			}

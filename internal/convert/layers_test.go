@@ -108,16 +108,19 @@ func TestSeededFaults(t *testing.T) {
 	}{
 		{"a kernel as HWIO", permuted(vgg(), "features.10.weight", 2, 3, 1, 0), "features.10.weight", fault.GateFailed},
 		{"a kernel as OHWI", permuted(vgg(), "features.5.weight", 0, 2, 3, 1), "features.5.weight", fault.GateFailed},
-		{"a kernel with inputs and outputs exchanged", permuted(vgg(), "features.17.weight", 1, 0, 2, 3), "features.17.weight",
+		{"a kernel with inputs and outputs exchanged", permuted(vgg(), "features.17.weight", 1, 0, 2, 3),
+			"features.17.weight",
 			fault.GateFailed},
-		{"a dense layer transposed", permuted(vgg(), "classifier.0.weight", 1, 0), "classifier.0.weight", fault.GateFailed},
+		{"a dense layer transposed", permuted(vgg(), "classifier.0.weight", 1, 0), "classifier.0.weight",
+			fault.GateFailed},
 		{"all to OHWI twice", all(vgg(), 0, 3, 1, 2), "", fault.GateFailed},
 		{"to OHWI, and says pt", all(namesOf(t, "vgg16 torch", "safetensors", pt), 0, 2, 3, 1), "", fault.GateFailed},
 		{"a second transposition of one", permuted(vgg(), "features.12.weight", 0, 3, 1, 2), "features.12.weight",
 			fault.GateFailed},
 		{"a bias dropped", without(vgg(), "features.7.bias"), "features.7.bias", 0},
 		{"a kernel dropped", without(vgg(), "features.28.weight"), "features.28.weight", 0},
-		{"a statistic dropped", without(namesOf(t, "mobilenet_v2 torch", "torch", nil), "features.3.conv.0.1.running_var"),
+		{"a statistic dropped", without(namesOf(t, "mobilenet_v2 torch", "torch", nil),
+			"features.3.conv.0.1.running_var"),
 			"features.3.conv.0.1.running_var", 0},
 	} {
 		err := CheckLayout("in", Layout(c.file), layout.Torch)
@@ -155,14 +158,18 @@ func TestRefusals(t *testing.T) {
 		file       *weights.File
 		to         layout.Framework
 	}{
-		{"a square kernel", "--kind 's.weight=conv'", fileOf("torch", nil, square, tensor("s.bias", weights.F32, 16)), layout.MLX},
+		{"a square kernel", "--kind 's.weight=conv'", fileOf("torch", nil, square, tensor("s.bias", weights.F32,
+			16)), layout.MLX},
 		{"a kernel without a bias", "--kind 's.weight=conv'", fileOf("torch", nil, square), layout.Keras},
 		{"a dense layer, maybe behind a flatten", "--flatten 'd.weight=CxHxW'",
-			fileOf("torch", nil, conv, bias, tensor("d.weight", weights.F32, 10, 144), tensor("d.bias", weights.F32, 10)), layout.MLX},
-		{"a recurrent layer", "recurrent", fileOf("torch", nil, tensor("r.weight_ih_l0", weights.F32, 32, 8)), layout.MLX},
+			fileOf("torch", nil, conv, bias, tensor("d.weight", weights.F32, 10, 144), tensor("d.bias", weights.F32,
+				10)), layout.MLX},
+		{"a recurrent layer", "recurrent", fileOf("torch", nil, tensor("r.weight_ih_l0", weights.F32, 32, 8)),
+			layout.MLX},
 		{"a Conv1D of transformers", "dense-in-out", fileOf("torch", nil, tensor("h.c_attn.weight", weights.F32, 8, 24),
 			tensor("h.c_attn.bias", weights.F32, 24)), layout.MLX},
-		{"blocks", "", fileOf("torch", nil, weights.Tensor{Name: "c.weight", DType: "Q4_K", Shape: []int64{16, 8, 3, 3}}, bias),
+		{"blocks", "", fileOf("torch", nil, weights.Tensor{Name: "c.weight", DType: "Q4_K", Shape: []int64{16, 8, 3,
+			3}}, bias),
 			layout.MLX},
 	} {
 		p, err := Make(c.file, Options{To: c.to})
@@ -237,7 +244,8 @@ func TestMSINetsTrap(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Make(fileOf("torch", nil, tensor("a.bias", weights.F32, 3)), Options{To: layout.Keras, Keras: true}); err == nil {
+	if _, err := Make(fileOf("torch", nil, tensor("a.bias", weights.F32, 3)), Options{To: layout.Keras,
+		Keras: true}); err == nil {
 		t.Error("a .weights.h5 without a recipe has no names")
 	}
 }

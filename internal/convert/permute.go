@@ -103,8 +103,8 @@ func newMover(in []byte, m move, element int) *mover {
 }
 
 // readMoved reads a tensor into whole, and gives it moved. Where the last of three dimensions comes first, as in OIHW
-// to HWIO, each slice of the first is turned as it is read: a pass for each place of the kernel would else use a few bytes
-// of each line of memory that it touches.
+// to HWIO, each slice of the first is turned as it is read: a pass for each place of the kernel would else use a few
+// bytes of each line of memory that it touches.
 func readMoved(in io.Reader, whole []byte, m move, element int) (*mover, error) {
 	m = m.merged()
 	if !slices.Equal(m.by, []int{2, 1, 0}) {

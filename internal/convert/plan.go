@@ -196,7 +196,8 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 	}
 	for _, rule := range append(slices.Clone(p.opts.Kinds), p.opts.Flatten...) {
 		if !rule.used {
-			return nil, fault.Exit(fault.Hint(fmt.Errorf("%s=%s fits no tensor that it could be of", rule.Pattern, rule.Value),
+			return nil, fault.Exit(fault.Hint(fmt.Errorf("%s=%s fits no tensor that it could be of", rule.Pattern,
+				rule.Value),
 				"a tensor that a recipe names needs none; conv has 3 to 5 dimensions, dense and embedding 2"), fault.Usage)
 		}
 	}
@@ -266,13 +267,15 @@ func (p *Plan) forms(m *match) error {
 		}
 	}
 	if at < 0 {
-		return fault.Hint(fmt.Errorf("the recipe %s has no names for %s", r.Name, p.To), "it has "+strings.Join(names, ", "))
+		return fault.Hint(fmt.Errorf("the recipe %s has no names for %s", r.Name, p.To),
+			"it has "+strings.Join(names, ", "))
 	}
 	p.Out = r.Forms[at]
 	p.Meta["assay.recipe"], p.Meta["assay.names"] = r.Name, p.Out.Name
 	p.Same = p.Same && p.In.Name == p.Out.Name
 	for _, n := range r.Notes {
-		if p.In.Name == p.Out.Name || !slices.Contains(n.Between, p.In.Name) || !slices.Contains(n.Between, p.Out.Name) {
+		if p.In.Name == p.Out.Name || !slices.Contains(n.Between, p.In.Name) || !slices.Contains(n.Between,
+			p.Out.Name) {
 			continue
 		}
 		if n.Refuse {
@@ -326,7 +329,8 @@ func (p *Plan) byRecipe(m *match) {
 				continue
 			case len(a) == 0:
 				if !module.Optional {
-					p.Missing = append(p.Missing, Unmade{Name: key(p.Out, b[0], part), Why: p.Out.Name + " has it, and " +
+					p.Missing = append(p.Missing, Unmade{Name: key(p.Out, b[0], part), Why: p.Out.Name +
+						" has it, and " +
 						p.In.Name + " has not"})
 				}
 				continue
@@ -382,7 +386,8 @@ func (p *Plan) pair(tensors []weights.Tensor, names []string, kind layout.Kind, 
 	}
 	n := int64(len(names))
 	if len(tensors) != 1 || shape[0]%n != 0 {
-		p.Refused = append(p.Refused, Unmade{Name: first.Name, Why: fmt.Sprintf("its outputs cannot be cut into %d", n)})
+		p.Refused = append(p.Refused, Unmade{Name: first.Name, Why: fmt.Sprintf("its outputs cannot be cut into %d",
+			n)})
 		return
 	}
 	shape[0] /= n
@@ -513,7 +518,8 @@ type view struct {
 func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64) (view, error) {
 	order := layout.Shown(kind, in)
 	if len(shape) != len(order) {
-		return view{}, fmt.Errorf("a %s has %d dimensions, and it has the shape %s", kind, len(order), layout.Text(shape))
+		return view{}, fmt.Errorf("a %s has %d dimensions, and it has the shape %s", kind, len(order),
+			layout.Text(shape))
 	}
 	depthwise := kind == layout.Depthwise1D || kind == layout.Depthwise2D
 	switch {
@@ -591,7 +597,8 @@ func (p *Plan) leave() {
 			why = "PyTorch's count of batches, which " + string(p.To) + " does not have"
 		case strings.HasSuffix(t.Name, "num_batches_tracked") && p.Recipe != nil && p.In.Name == p.Out.Name:
 			p.taken[t.Name] = true
-			p.add([]weights.Tensor{t}, []piece{{t, 0, t.Bytes}}, t.Shape, t.Name, layout.Plain, nil, "a count of batches")
+			p.add([]weights.Tensor{t}, []piece{{t, 0, t.Bytes}}, t.Shape, t.Name, layout.Plain, nil,
+				"a count of batches")
 		case strings.HasSuffix(t.Name, "num_batches_tracked") && p.Recipe != nil:
 			why = "PyTorch's count of batches, which it makes anew"
 		case strings.HasPrefix(t.Name, "optimizer/"), strings.HasPrefix(t.Name, "optimizer_weights/"):

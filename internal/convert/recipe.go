@@ -36,8 +36,9 @@ type Form struct {
 	Framework layout.Framework
 	Source    string   // where the names were read
 	Prefixes  []string // that a name may have before it
-	Numbered  bool     // names are `layers/CLASS_N`, by class and order: Keras's .weights.h5 without the names of layers
-	Groups    bool     // names are groups of a .weights.h5, and not layers
+	// names are `layers/CLASS_N`, by class and order: Keras's .weights.h5 without the names of layers
+	Numbered bool
+	Groups   bool // names are groups of a .weights.h5, and not layers
 }
 
 // A Module is a row of a recipe.

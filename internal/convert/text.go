@@ -123,5 +123,6 @@ func CheckLayout(path string, r layout.Report, expected layout.Framework) error 
 		return fault.Exit(fault.Hint(fmt.Errorf("%s: %s: %s: %s", path, r.Verdict, r.Why, few(r.Named)),
 			"make it anew from the file that it was made from"), fault.GateFailed)
 	}
-	return fault.Exit(fault.Hint(fmt.Errorf("%s: its layout cannot be told: %s", path, r.Why), r.Tell), fault.CannotTell)
+	return fault.Exit(fault.Hint(fmt.Errorf("%s: its layout cannot be told: %s", path, r.Why), r.Tell),
+		fault.CannotTell)
 }

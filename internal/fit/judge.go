@@ -12,11 +12,11 @@ import (
 	"assay/internal/unit"
 )
 
-// How far the account was off where it was held against a GPU: docs/double-memory.md, which a test compares. Under: the
-// GPU's allocator had reserved more than was accounted (t5, -12.94 %, since mended: r3d_18, -7.61 %; the wider one is
-// kept); that much is added before a yes. Over: more was accounted than the GPU had allocated (frozen_resnet50, 5.91 %;
-// one workload is left out whose gradients overflowed there and not in a rehearsal without data); that much is taken off
-// before a no.
+// How far the account was off where it was held against a GPU: docs/double-memory.md, which a test compares. Under:
+// the GPU's allocator had reserved more than was accounted (t5, -12.94 %, since mended: r3d_18, -7.61 %; the wider
+// one is kept); that much is added before a yes. Over: more was accounted than the GPU had allocated
+// (frozen_resnet50, 5.91 %; one workload is left out whose gradients overflowed there and not in a rehearsal without
+// data); that much is taken off before a no.
 const (
 	Under = 0.1294
 	Over  = 0.0591

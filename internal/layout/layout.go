@@ -313,7 +313,8 @@ func (g *Judgement) settle(fits []candidate, outputs int64, beside, kindWhy stri
 	}
 	g.In = frameworks(fits)
 	if claimed != "" {
-		if kept := slices.DeleteFunc(slices.Clone(fits), func(c candidate) bool { return c.in != claimed }); len(kept) > 0 {
+		if kept := slices.DeleteFunc(slices.Clone(fits),
+			func(c candidate) bool { return c.in != claimed }); len(kept) > 0 {
 			fits = kept
 			g.In = []Framework{claimed}
 			if rank == 2 && g.Kind == Dense || rank == 2 && g.Kind == "" {

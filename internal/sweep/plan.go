@@ -212,7 +212,8 @@ func (c cell) next(first int) (Ask, bool) {
 	return Ask{}, false
 }
 
-// proof is the last trial that proves a batch, with the longest batch of the data first or in the script's own order; nil:
+// proof is the last trial that proves a batch, with the longest batch of the data first or in the script's own order;
+// nil:
 // there is none.
 func (c cell) proof(batch int, longest bool) *Trial {
 	for i := len(c.trials) - 1; i >= 0; i-- {

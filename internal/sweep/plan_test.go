@@ -297,8 +297,8 @@ func TestLengthsLeaveGaps(t *testing.T) {
 	}
 }
 
-// TestRefusedAndNoStepLost: a library that asks for less when memory is refused ends no trial, and a script that loses a
-// step by it does.
+// TestRefusedAndNoStepLost: a library that asks for less when memory is refused ends no trial, and a script that
+// loses a step by it does.
 func TestRefusedAndNoStepLost(t *testing.T) {
 	m := &machine{law: usualLaw(), refused: 3}
 	d := mustRun(t, optionsOf(t, m, t.TempDir(), Plan{}))

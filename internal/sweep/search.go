@@ -314,8 +314,8 @@ func (s *search) guess(first int) (i int, why string) {
 }
 
 // roomy is the part of the limit that tensors are taken to fill where an allocator holds more than they take. Of six
-// networks on an H100 (docs/sweep.md) 0.97 to 0.99 of it was live in the largest batch of three, and 0.83 to 0.92 in that
-// of the others.
+// networks on an H100 (docs/sweep.md) 0.97 to 0.99 of it was live in the largest batch of three, and 0.83 to 0.92 in
+// that of the others.
 const roomy = 0.975
 
 // curve is where a parabola through the first, a middle and the last point meets the limit, where memory grows faster
@@ -397,8 +397,8 @@ func (s *search) whole(q float64) int {
 // down from where an allocator should have had enough, and something was lost between the tensors.
 var strides, losses = []float64{0, 0.02, 0.1}, []float64{0.02}
 
-// nearby is how far above the smallest batch that does not fit, as a part of it, others that do not show that what is lost
-// between the tensors is not told by what was live.
+// nearby is how far above the smallest batch that does not fit, as a part of it, others that do not show that what is
+// lost between the tensors is not told by what was live.
 const nearby = 1.15
 
 // away is the n-th step from the end of the bracket at which the line was wrong, up or down.

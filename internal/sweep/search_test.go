@@ -235,21 +235,25 @@ func TestSearchOnARecordedSweep(t *testing.T) {
 	}
 }
 
-// ofAGPU are sweeps on an H100 whose processes might hold 4 GiB, or what the name says: per network the largest batch; batch, live and pool peak
-// in MiB of what fitted; batch and what was live when memory was refused.
+// ofAGPU are sweeps on an H100 whose processes might hold 4 GiB, or what the name says: per network the largest
+// batch; batch, live and pool peak in MiB of what fitted; batch and what was live when memory was refused.
 var ofAGPU = []struct {
 	name    string
 	largest int
 	fits    [][3]float64
 	fails   [][2]float64
 }{
-	{"resnet50", 87, [][3]float64{{8, 689, 750}, {45, 2245, 2524}, {84, 3875, 4092}, {86, 3955, 4094}, {87, 3986, 4058}}, [][2]float64{{88, 4032}, {89, 4035}}},
-	{"swin", 33, [][3]float64{{8, 1315, 1520}, {15, 2056, 2266}, {23, 2846, 3244}, {33, 3869, 4094}}, [][2]float64{{34, 3998}, {35, 3892}}},
+	{"resnet50", 87, [][3]float64{{8, 689, 750}, {45, 2245, 2524}, {84, 3875, 4092}, {86, 3955, 4094}, {87, 3986,
+		4058}}, [][2]float64{{88, 4032}, {89, 4035}}},
+	{"swin", 33, [][3]float64{{8, 1315, 1520}, {15, 2056, 2266}, {23, 2846, 3244}, {33, 3869, 4094}},
+		[][2]float64{{34, 3998}, {35, 3892}}},
 	{"segformer, 6 GiB", 57, [][3]float64{{8, 824, 1062}, {32, 2892, 3962}, {56, 4970, 5964}, {57, 5057, 6112}},
 		[][2]float64{{58, 5152}, {61, 5419}, {62, 5511}, {63, 5594}, {64, 5653}, {65, 5756}, {66, 5847}, {67, 5929}}},
 	{"gpt2", 8, [][3]float64{{4, 2270, 2572}, {8, 3294, 3882}}, [][2]float64{{9, 3608}, {10, 3686}}},
-	{"trainer", 77, [][3]float64{{8, 1174, 1360}, {26, 1902, 2134}, {51, 2893, 3172}, {76, 3864, 4084}, {77, 3909, 4086}}, [][2]float64{{78, 3986}, {79, 4002}, {80, 4024}}},
-	{"deeplab", 48, [][3]float64{{8, 1213, 1328}, {25, 2382, 2838}, {40, 3377, 3688}, {43, 3615, 4040}, {44, 3653, 4088}, {45, 3641, 4062}, {46, 3702, 4060}, {48, 3810, 4094}}, [][2]float64{{49, 3903}}},
+	{"trainer", 77, [][3]float64{{8, 1174, 1360}, {26, 1902, 2134}, {51, 2893, 3172}, {76, 3864, 4084}, {77, 3909,
+		4086}}, [][2]float64{{78, 3986}, {79, 4002}, {80, 4024}}},
+	{"deeplab", 48, [][3]float64{{8, 1213, 1328}, {25, 2382, 2838}, {40, 3377, 3688}, {43, 3615, 4040}, {44, 3653,
+		4088}, {45, 3641, 4062}, {46, 3702, 4060}, {48, 3810, 4094}}, [][2]float64{{49, 3903}}},
 }
 
 // TestSearchOnSweepsOfAGPU: seven trials at most, where peaks between those recorded lie on lines through them.

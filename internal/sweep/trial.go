@@ -162,9 +162,9 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 	return t
 }
 
-// withoutCounted is a run without what CUDA's allocator counted as refused and no exception was seen of, where every step
-// that was asked for was taken all the same; and how many that were. A convolution of cuDNN's tries one algorithm after
-// the other, and a refused workspace ends none of them.
+// withoutCounted is a run without what CUDA's allocator counted as refused and no exception was seen of, where every
+// step that was asked for was taken all the same; and how many that were. A convolution of cuDNN's tries one
+// algorithm after the other, and a refused workspace ends none of them.
 func (t *Trial) withoutCounted(run *evidence.Run) (*evidence.Run, int) {
 	if t.Trained < t.Steps {
 		return run, 0

@@ -431,7 +431,8 @@ func (d *data) sameGeneration(kind func(step) string) []trial {
 			continue
 		}
 		t := d.fit(func(other step) bool {
-			return kind(other) != kind(s) && (!launching[other.workload] || other.rates.Generation == s.rates.Generation)
+			return kind(other) != kind(s) && (!launching[other.workload] ||
+				other.rates.Generation == s.rates.Generation)
 		})
 		out = append(out, trial{s, kind(s), t.Band(d.sum(t, s))})
 	}
