@@ -53,6 +53,23 @@ def test_the_longest_of_lengths_that_vary(batch):
     assert (told["longest_seen_of"], told["items"]) == (300, 300) and "why" not in told
 
 
+def test_collated_parts_are_no_rows(batch):
+    """What the default collate makes of rows of one tensor, or of several alike, is no list of rows."""
+    told, _ = batch("""
+    from torch.utils.data import TensorDataset
+    class Images(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(48, 2)
+        def forward(self, x):
+            return self.last(x.flatten(1))
+    model = Images().to("mps")
+    for parts in DataLoader(TensorDataset(torch.ones(40, 3, 4, 4), torch.ones(40, 3, 4, 4)), 8):
+        sum(model(part.to("mps")).sum() for part in parts).backward()
+    """)
+    assert (told["rows"], told["length"], told["longest"]) == (8, 48, 48)
+
+
 def test_the_function_that_trained_may_have_returned(batch):
     told, _ = batch("""
     def main():

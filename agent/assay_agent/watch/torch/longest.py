@@ -27,6 +27,7 @@ class Longest:
         self.torch = torch
         self.rows = self.length = 0
         self.lengths = set()  # of the batches that the model was called with
+        self.listed = False  # whether the model was called with a list of tensors, a row each
         self.like = None  # (dimensions, whether its numbers are floats) of the first tensor
         self.loader = None  # (dataset, collate_fn, rows of a batch or None where an item is one)
 
@@ -122,7 +123,8 @@ class Longest:
                 if thing.dim() and thing.shape[0] and _like(thing) == self.like:
                     return _length(thing, thing.shape[0])
             elif isinstance(thing, (list, tuple)):
-                if type(thing) is not tuple and self._alike(thing) and _like(thing[0]) == self.like:
+                # a list of tensors is the rows of a batch where the model takes such; else what was collated, part by part
+                if self.listed and self._alike(thing) and _like(thing[0]) == self.like:
                     return max(t.numel() for t in thing)
                 todo += thing
             elif hasattr(thing, "values"):  # a dict, transformers' BatchEncoding
@@ -137,6 +139,7 @@ class Longest:
         if depth > 3 or not isinstance(thing, (list, tuple, dict)):
             return None
         if depth == 2 and type(thing) is list and self._alike(thing):
+            self.listed = True
             return thing[0], len(thing), max(t.numel() for t in thing)
         for part in thing.values() if isinstance(thing, dict) else thing:
             found = self._first(part, depth + 1)
