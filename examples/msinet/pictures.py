@@ -5,7 +5,7 @@ import numpy as np
 PAD = 126  # grey around a picture of another form than the net's; around a map it is 0
 
 
-def drawn(n=1, height=48, width=64, seed=20):
+def drawn(n=1, height=48, width=80, seed=20):
     """Pictures of bright spots and noise, and the maps that say where the spots are."""
     random = np.random.RandomState(seed)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)

@@ -227,8 +227,8 @@ func (c *comparer) pairModules() {
 	}
 }
 
-// dead is which part of the square of all gradients or updates one tensor has where nothing but rounding is in it, as
-// in that of a bias before a batch norm, whose true gradient is 0.
+// dead is which part of the square of all gradients or updates one tensor has where hardly more than rounding is in it,
+// as in that of a bias before a batch norm, whose true gradient is 0. Where the two sides differ in it, it is left out.
 const dead = 1e-9
 
 // part compares tensors pair by pair, and adds what it finds to the result.
@@ -250,7 +250,7 @@ func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
 	all.settle()
 	for i, pair := range pairs {
 		if whole && max(pair.a, pair.b) < dead*max(all.a, all.b) && pair.Note == "" {
-			c.dead[pair.A] = c.dead[pair.A] || what == "gradients"
+			c.dead[pair.A] = c.dead[pair.A] || what == "gradients" && pair.Relative > within
 			continue
 		}
 		if i == 0 || pair.Relative > p.Worst.Relative {

@@ -78,7 +78,7 @@ func pythonOf(t *testing.T, variable string) string {
 	return python
 }
 
-// MSI-Net, from one set of weights: Keras and MLX beside PyTorch, at 48 × 64. What is wanted of them is what
+// MSI-Net, from one set of weights: Keras and MLX beside PyTorch, at 48 × 80. What is wanted of them is what
 // examples/msinet/README.md says.
 func TestMSINet(t *testing.T) {
 	testset.FullOnly(t)
