@@ -70,6 +70,18 @@ def test_collated_parts_are_no_rows(batch):
     assert (told["rows"], told["length"], told["longest"]) == (8, 48, 48)
 
 
+def test_tracing_is_not_looked_at(batch):
+    """While torch.jit.trace runs sizes are tensors, and to read one is a warning that the script would not have."""
+    told, watched = batch("""
+    train(DataLoader(Texts(), 4, collate_fn=padded))
+    import warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", torch.jit.TracerWarning)
+        torch.jit.trace(Model().to("mps"), torch.ones(2, 9, dtype=torch.long).to("mps"))
+    """)
+    assert told["rows"] == 4
+
+
 def test_the_function_that_trained_may_have_returned(batch):
     told, _ = batch("""
     def main():
