@@ -58,7 +58,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	b.WriteString("\n")
 	for _, s := range firstOf(r.Settings, 12) {
-		said := fmt.Sprintf("%s of %s: %s and %s", text.Line(s.What), text.Line(s.Where), text.Line(s.A), text.Line(s.B))
+		said := fmt.Sprintf("%s of %s: %s and %s", text.Line(s.What), text.Line(s.Where),
+			text.Line(s.A), text.Line(s.B))
 		if s.Why != "" {
 			said += "; " + s.Why
 		}
