@@ -3,6 +3,7 @@ package golden
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -201,10 +202,10 @@ func cutLast(name string) (module, part string) {
 func (c *comparer) pairModules() {
 	c.modules = map[string]string{"": ""}
 	taken := map[string]bool{"": true}
-	for a, b := range c.weights.to {
+	for _, a := range slices.Sorted(maps.Keys(c.weights.to)) {
 		one, _ := cutLast(a)
-		other, _ := cutLast(b)
-		if one != "" && other != "" {
+		other, _ := cutLast(c.weights.to[a])
+		if _, ok := c.modules[one]; !ok && one != "" && other != "" {
 			c.modules[one] = other
 			taken[other] = true
 		}

@@ -37,7 +37,7 @@ func (r *Result) Text(out io.Writer, width int) error {
 		row(s.name, said+" (measured)")
 	}
 	b.WriteString("\n")
-	row(r.Answer, r.Why)
+	row(r.Answer, text.Line(r.Why))
 	if d := r.Departs; d != nil {
 		said := fmt.Sprintf("%s (%s) is the first whose output departs, by %.1e", text.Line(cmp.Or(d.A, "the model")),
 			text.Line(d.Kind), d.Relative)
@@ -58,7 +58,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	b.WriteString("\n")
 	for _, s := range firstOf(r.Settings, 12) {
-		said := fmt.Sprintf("%s of %s: %s and %s", s.What, text.Line(s.Where), text.Line(s.A), text.Line(s.B))
+		said := fmt.Sprintf("%s of %s: %s and %s", text.Line(s.What), text.Line(s.Where),
+			text.Line(s.A), text.Line(s.B))
 		if s.Why != "" {
 			said += "; " + s.Why
 		}
