@@ -478,6 +478,7 @@ def test_out_of_memory_that_is_caught(watch):
     assert sorted(told.values()) == [1, 3] and {text for _, text in told} == set(seen.printed)
 
 
+@pytest.mark.full_set
 @pytest.mark.parametrize("release, where, note", [
     pytest.param("2.0.1", None, None, marks=pytest.mark.full_set),
     pytest.param("2.5.1", "float16", "float16 without a GradScaler: small gradients become 0", marks=pytest.mark.full_set),

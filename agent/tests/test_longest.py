@@ -110,6 +110,7 @@ def test_data_that_print_log_and_draw(batch):
     assert [line for line in watched.printed if line.startswith("item")] == ["item %d" % i for i in range(12)]
 
 
+@pytest.mark.full_set
 def test_what_is_not_looked_at_says_why(batch):
     told, _ = batch("""
     class Stream(IterableDataset):
@@ -133,6 +134,7 @@ def test_what_is_not_looked_at_says_why(batch):
     assert "longest" not in told and "OSError" in told["why"] and "the file was closed" in told["why"]
 
 
+@pytest.mark.full_set
 def test_no_more_is_looked_at_than_the_bounds_allow(batch):
     told, _ = batch("""
     class Endless(Texts):

@@ -19,7 +19,7 @@ with open(os.path.join(TOOLS, "testdata", "memory-h200.json")) as f:
 # Momentum and batch norm; attention, autocast and AdamW; dropout, tied weights and tensors of an optimizer one by one.
 @pytest.mark.parametrize("name", [pytest.param("resnet18-sgd-8", marks=pytest.mark.full_set),
                                   pytest.param("vit_b_16-adamw-bf16-64", marks=pytest.mark.full_set),
-                                  "plain_gpt-adamw-8"])
+                                  pytest.param("plain_gpt-adamw-8", marks=pytest.mark.full_set)])
 def test_peak_is_that_of_a_gpu(name):
     if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 11):
         pytest.skip("the GPU's PyTorch was 2.11; older ones have other operators for attention")

@@ -95,6 +95,7 @@ def test_what_counts(reached, tmp_path, code, evaluated, saved):
     assert found == (None if evaluated is None else (evaluated, saved))
 
 
+@pytest.mark.full_set
 @pytest.mark.parametrize("evaluation", [
     "model.eval()",
     "read = True",

@@ -202,6 +202,7 @@ def test_below_autograd(rehearse):
                  "mps:0 mps:0 aten::linalg_eig", "mps:0 mps:0"]
 
 
+@pytest.mark.full_set
 def test_compile(rehearse):
     code = """
         layer = torch.nn.Linear(2, 2).to("mps")

@@ -222,6 +222,7 @@ def test_the_profilers_window(watch):
     assert "aten::addmm" in names or "aten::linear" in names
 
 
+@pytest.mark.full_set
 def test_no_window_where_the_script_profiles(watch):
     seen = watch(
         TRAIN
@@ -315,6 +316,7 @@ def test_a_forked_child_tells_its_own(watch):
     assert sorted(seen.column("number")) == sorted(list(range(1, 11)) * 2)
 
 
+@pytest.mark.full_set
 def test_a_compiled_model(watch):
     seen = watch(
         TRAIN

@@ -76,7 +76,10 @@ class MSINet(keras.Model):
         return x / (1e-7 + ops.max(x, around, keepdims=True))
 
 
-def model(resize=os.environ.get("MSINET_RESIZE", HALF_PIXEL), height=48, width=80):
+RESIZE = os.environ.get("MSINET_RESIZE", HALF_PIXEL)
+
+
+def model(resize=RESIZE, height=48, width=80):
     net, held = MSINet(resize, name="msinet"), weights.given()
     net(ops.zeros((1, 3, height, width) if axes()[1] == 1 else (1, height, width, 3)))  # so that layers have weights
     for name, conv in net.convs.items():

@@ -82,7 +82,10 @@ class MSINet(nn.Module):
         return x / (1e-7 + x.max((1, 2), keepdims=True))
 
 
-def model(resize=os.environ.get("MSINET_RESIZE", HALF_PIXEL)):
+RESIZE = os.environ.get("MSINET_RESIZE", HALF_PIXEL)
+
+
+def model(resize=RESIZE):
     net = MSINet(resize)
     held = ((name, mx.array(a.transpose(0, 2, 3, 1) if a.ndim == 4 else a)) for name, a in weights.given().items())
     net.load_weights(list(held), strict=True)

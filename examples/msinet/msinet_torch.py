@@ -78,7 +78,10 @@ class MSINet(nn.Module):
         return x / (1e-7 + x.amax((2, 3), keepdim=True))
 
 
-def model(resize=os.environ.get("MSINET_RESIZE", HALF_PIXEL)):
+RESIZE = os.environ.get("MSINET_RESIZE", HALF_PIXEL)
+
+
+def model(resize=RESIZE):
     net = MSINet(resize)
     net.load_state_dict({name: torch.from_numpy(array) for name, array in weights.given().items()})
     return net

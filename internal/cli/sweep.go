@@ -155,6 +155,7 @@ type place struct {
 	environ string // variable that takes the batch
 	grid    string // name of the second placeholder
 	byAgent bool
+	on      target.Target
 }
 
 // fill makes the command of a trial, and its environment.
@@ -187,7 +188,7 @@ func (opts sweepOptions) plan(args []string) (p place, plan sweep.Plan, seconds,
 		return place{}, sweep.Plan{}, 0, 0, fault.Exit(err, fault.Usage)
 	}
 	named := slices.ContainsFunc(args, func(w string) bool { return strings.Contains(w, "{}") })
-	p = place{words: args, environ: opts.environ, byAgent: !named && opts.environ == ""}
+	p = place{words: args, environ: opts.environ, byAgent: !named && opts.environ == "", on: on}
 	plan = sweep.Plan{Range: sweep.Range{From: opts.from, To: opts.to, Multiple: opts.multiple}, First: opts.first,
 		Steps: opts.steps, Timed: !on.Rehearsal()}
 	switch {
@@ -588,7 +589,7 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 	if book == "" && opts.out == "" { // where runs are recorded that lie in .assay/runs
 		book = logbookPath(env, "")
 	}
-	rehearsal := opts.asked.On == evidence.OnDouble
+	rehearsal := p.on.Rehearsal()
 	shapes := opts.asked.ShapeOnly || rehearsal && !ask.Data
 	for {
 		path := filepath.Join(folder, name)

@@ -60,7 +60,6 @@ type Note struct {
 type part struct {
 	torch, keras string
 	kernel       bool // of the module's kind, else a vector
-	optional     bool
 }
 
 var weightAndBias = []part{{torch: "weight", keras: "kernel", kernel: true}, {torch: "bias", keras: "bias"}}

@@ -141,7 +141,7 @@ def record(request):
         raise Refused("%s has no %s" % (request["file"], request["function"]))
     import numpy
     model = build() if callable(build) and not hasattr(build, "parameters") else build
-    for name, adapter in frameworks():
+    for _, adapter in frameworks():
         if adapter.is_model(model):
             break
     else:
