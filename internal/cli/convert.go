@@ -165,7 +165,7 @@ func writeConverted(env *Env, p *convert.Plan, out string, check bool) error {
 	// what is held is one tensor and some blocks: garbage may be a tenth of that, and not as much again
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	path := env.Path(out)
-	part := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%d-%s", os.Getpid(), filepath.Base(path)))
+	part := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
 	defer os.Remove(part)
 	outs, sums := p.Outs()
 	if err := createConverted(p, part, outs); err != nil {

@@ -122,6 +122,9 @@ type Table struct {
 	err         error
 }
 
+// mostMeta is how many lines what a file says of itself has: a module that was pickled whole says some for each part.
+const mostMeta = 40
+
 // NewTable writes what a file says of itself, and the head of the table of tensors of which Row is called next. sums:
 // it has columns for them.
 func NewTable(w io.Writer, f *File, tensors []Tensor, sums bool, width int) *Table {
@@ -129,9 +132,17 @@ func NewTable(w io.Writer, f *File, tensors []Tensor, sums bool, width int) *Tab
 	var b strings.Builder
 	head := fmt.Sprintf("%s: %s, %s", f.Path, f.Format, count(len(f.Tensors), "tensor"))
 	b.WriteString(text.Wrapped(head, "", "  ", width))
-	for _, key := range slices.Sorted(maps.Keys(f.Meta)) {
+	keys := slices.Sorted(maps.Keys(f.Meta))
+	more := len(keys) - mostMeta
+	if more > 0 {
+		keys = keys[:mostMeta]
+	}
+	for _, key := range keys {
 		value := text.Short(f.Meta[key], max(width, 60)) // one line: a chat template is a page
 		fmt.Fprintf(&b, "  %s = %s\n", text.Short(key, 100), value)
+	}
+	if more > 0 {
+		fmt.Fprintf(&b, "  and %d more, in --json\n", more)
 	}
 	for _, note := range f.Notes {
 		b.WriteString(text.Wrapped(note, "  note: ", "    ", width))

@@ -38,6 +38,19 @@ func TestTenThousandTensors(t *testing.T) {
 	}
 }
 
+// TestMuchMetadata: what a file says of itself does not push its tensors from the screen.
+func TestMuchMetadata(t *testing.T) {
+	f := &File{Path: "x", Format: "torch", Meta: map[string]string{}}
+	for i := range 480 {
+		f.Meta[fmt.Sprintf("layer%03d.__class__", i)] = "torch.nn.modules.conv.Conv2d"
+	}
+	var b bytes.Buffer
+	NewTable(&b, f, nil, false, 100)
+	if n := strings.Count(b.String(), "\n"); n != mostMeta+2 || !strings.Contains(b.String(), "  and 440 more, in --json\n") {
+		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+}
+
 // TestHostileText: names, metadata, notes of a stranger's move no cursor and begin no line.
 func TestHostileText(t *testing.T) {
 	f := &File{Path: "x\n\x1b[2J", Format: "npz", Meta: map[string]string{"k\x1b\n": "v\n\x1b]0;x\a"},
