@@ -46,7 +46,8 @@ func TestMuchMetadata(t *testing.T) {
 	}
 	var b bytes.Buffer
 	NewTable(&b, f, nil, false, 100)
-	if n := strings.Count(b.String(), "\n"); n != mostMeta+2 || !strings.Contains(b.String(), "  and 440 more, in --json\n") {
+	if n := strings.Count(b.String(), "\n"); n != mostMeta+2 ||
+		!strings.Contains(b.String(), "  and 440 more, in --json\n") {
 		t.Errorf("%d lines:\n%s", n, b.String())
 	}
 }
