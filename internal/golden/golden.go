@@ -218,7 +218,7 @@ var little = binary.LittleEndian
 var decoders = map[weights.DType]func([]byte) float64{
 	weights.F32:  func(b []byte) float64 { return float64(math.Float32frombits(little.Uint32(b))) },
 	weights.F64:  func(b []byte) float64 { return math.Float64frombits(little.Uint64(b)) },
-	weights.F16:  func(b []byte) float64 { return half(little.Uint16(b)) },
+	weights.F16:  func(b []byte) float64 { return weights.Float16(little.Uint16(b)) },
 	weights.I64:  func(b []byte) float64 { return float64(int64(little.Uint64(b))) },
 	weights.I32:  func(b []byte) float64 { return float64(int32(little.Uint32(b))) },
 	weights.I16:  func(b []byte) float64 { return float64(int16(little.Uint16(b))) },
@@ -228,21 +228,4 @@ var decoders = map[weights.DType]func([]byte) float64{
 	weights.U16:  func(b []byte) float64 { return float64(little.Uint16(b)) },
 	weights.U8:   func(b []byte) float64 { return float64(b[0]) },
 	weights.Bool: func(b []byte) float64 { return float64(b[0]) },
-}
-
-// half is an IEEE 754 half.
-func half(b uint16) float64 {
-	sign, exponent, fraction := 1.0, int(b>>10&31), float64(b&1023)
-	if b>>15 != 0 {
-		sign = -1
-	}
-	switch {
-	case exponent == 31 && fraction == 0:
-		return math.Inf(int(sign))
-	case exponent == 31:
-		return math.NaN()
-	case exponent == 0:
-		return sign * math.Ldexp(fraction, -24)
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
 }

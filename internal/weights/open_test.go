@@ -265,7 +265,7 @@ func TestMeanStandsStill(t *testing.T) {
 // TestHalves: each float16 that there is, by the definition.
 func TestHalves(t *testing.T) {
 	for v := range 1 << 16 {
-		got, want := float16(uint16(v)), small(uint32(v), 5, 10, ieee)
+		got, want := Float16(uint16(v)), small(uint32(v), 5, 10, ieee)
 		if math.Float64bits(got) != math.Float64bits(want) && !(math.IsNaN(got) && math.IsNaN(want)) {
 			t.Fatalf("%#x is %v, want %v", v, got, want)
 		}

@@ -244,7 +244,7 @@ var counters = map[DType]func(*stats, []byte){
 		for len(b) > 0 {
 			part := b[:min(len(b), 2*statsBlock)]
 			for i := 0; i+2 <= len(part); i += 2 {
-				s.values[i/2] = float16(le.Uint16(part[i:]))
+				s.values[i/2] = Float16(le.Uint16(part[i:]))
 			}
 			s.floats(s.values[:len(part)/2])
 			b = b[len(part):]
@@ -370,7 +370,8 @@ func float8E4M3(v uint8) float64 {
 	return small(uint32(v), 4, 3, func(f uint32) (float64, bool) { return math.NaN(), f == 7 })
 }
 
-func float16(v uint16) float64 {
+// Float16 is the value of an IEEE 754 half.
+func Float16(v uint16) float64 {
 	sign, e, f := uint32(v)>>15<<31, uint32(v)>>10&31, uint32(v)&1023
 	switch e {
 	case 0:
