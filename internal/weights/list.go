@@ -176,7 +176,7 @@ func (t *Table) line(name, shape, kind, size, span, mean, zeros, nan, inf, sum s
 func (t *Table) Row(r Row) error {
 	var span, mean, zeros, nan, inf, digest string
 	if r.Sum != nil {
-		digest = r.SHA256[:12]
+		digest = r.SHA256[:min(12, len(r.SHA256))]
 		if s := r.Stats; s != nil {
 			zeros, nan, inf = fmt.Sprint(s.Zeros), fmt.Sprint(s.NaN), fmt.Sprint(s.Inf)
 			if s.Min != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -15,9 +16,9 @@ import (
 // A Sum is what a pass over a tensor's bytes tells.
 type Sum struct {
 	// SHA256, in hexadecimal, of what Tensor.Open gives: the elements in row-major order, little-endian, without name,
-	// shape and type. Equal tensors have equal ones, whatever format they lie in.
-	SHA256 string `json:"sha256"`
-	// Stats are nil where Why says why: complex numbers, blocks of GGUF, types that are not known.
+	// shape and type. Equal tensors have equal ones, whatever format they lie in. Empty where there are no elements.
+	SHA256 string `json:"sha256,omitempty"`
+	// Stats are nil where Why says why: complex numbers, blocks of GGUF, types that are not known, no elements.
 	Stats *Stats `json:"stats,omitempty"`
 	Why   string `json:"no_stats,omitempty"`
 }
@@ -54,6 +55,9 @@ func (t Tensor) Sum() (Sum, error) {
 
 func (t Tensor) sum() (s Sum, err error) {
 	r, err := t.Open()
+	if errors.Is(err, ErrNoData) {
+		return Sum{Why: err.Error()}, nil
+	}
 	if err != nil {
 		return s, err
 	}

@@ -160,6 +160,9 @@ func TestTorchSays(t *testing.T) {
 			if _, err := tensor.Open(); err == nil || !strings.Contains(err.Error(), "no elements to give") {
 				t.Errorf("a meta tensor is opened: %v", err)
 			}
+			if sum, err := tensor.Sum(); err != nil || sum.SHA256 != "" || !strings.Contains(sum.Why, "no elements") {
+				t.Errorf("of a meta tensor %+v is told, %v", sum, err)
+			}
 		}
 	}
 }

@@ -319,7 +319,7 @@ func (w *torchWalk) addView(path string, v *torchView, note string) {
 		notes = append(notes, v.odd+", without data")
 		odd := v.odd
 		t.Open = func() (io.ReadCloser, error) {
-			return nil, fault.Hint(fmt.Errorf("it is a %s: the file has no elements to give", odd),
+			return nil, fault.Hint(fmt.Errorf("it is a %s: %w", odd, ErrNoData),
 				"load and save it with torch")
 		}
 		w.add(path, t, notes)

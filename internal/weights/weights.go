@@ -6,6 +6,7 @@
 package weights
 
 import (
+	"errors"
 	"io"
 	"math/bits"
 	"slices"
@@ -43,6 +44,9 @@ var sizes = map[DType]int64{
 
 // Size is that of an element in bytes; 0 where the type is none of those above, as that of a block.
 func (d DType) Size() int64 { return sizes[d] }
+
+// ErrNoData is that of Tensor.Open where a file names a tensor and has no elements of it.
+var ErrNoData = errors.New("the file has no elements to give")
 
 // A Tensor is one entry of a file.
 type Tensor struct {
