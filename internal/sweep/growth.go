@@ -115,6 +115,10 @@ func (c cell) leak(batch int) (*Trial, *Growth) {
 		if t.Batch != batch || t.Ending != EndedWell && t.Ending != EndedByMemory {
 			continue
 		}
+		// What grew in the script's own order, and stayed below what the longest batch took: lengths, and no leak.
+		if p := c.proof(batch, true); t.For == ForProof && !t.Longest && p != nil && t.most() < p.most() {
+			continue
+		}
 		if t.Growth != nil && !t.Growth.Unsure {
 			return &c.trials[i], t.Growth
 		}
