@@ -364,6 +364,7 @@ def test_accumulation_of_another_batch(pull):
                            {"lever": "accumulate", "done": True, "from": 40, "to": 20}]
 
 
+@pytest.mark.full_set
 @pytest.mark.parametrize("how, why", [
     ({"loader": "batch_size=30"}, "a batch of 30 rows has no 4 equal parts"),
     ({"also": " + model[0].weight.pow(2).sum()"}, "it is not known that the loss is a mean over the rows (SumBackward0)"),

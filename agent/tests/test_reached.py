@@ -36,6 +36,7 @@ def reached(watch):
     return run
 
 
+@pytest.mark.full_set
 @pytest.mark.parametrize("code, evaluated, saved", [
     ("train()", False, False),
     ("train(); model.eval()", False, False),

@@ -80,6 +80,7 @@ def test_sequences(smaller):
     assert answer == {"done": True, "from": 10, "to": 5, "note": "length of the sequences, cut; the loss is of other data"}
 
 
+@pytest.mark.full_set
 @pytest.mark.parametrize("loader, why", [
     ("DataLoader(TensorDataset(images, torch.rand(8, 4)), 8)", "beside the images stand float32[8, 4]: boxes, points or masks would have to follow"),
     ("DataLoader([(images[i, :, : 6 + i], {'boxes': torch.rand(i, 4)}) for i in range(8)], 4, collate_fn=lambda b: tuple(zip(*b)))",

@@ -22,7 +22,7 @@ import (
 
 // shortFaults are the scripts of the short set, and the kind of fault that each stands for.
 var shortFaults = map[string]string{
-	"forks.py": "fork", "forkwarns.py": "fork without torch", "looks.py": "what a script sees of its process",
+	"forks.py": "fork", "forkwarns.py": "fork without torch",
 	"notorch.py": "no torch", "raises.py": "an exception, its traceback",
 }
 
