@@ -156,8 +156,8 @@ func judge(ask Ask, byAgent bool, seen Seen, high func(*evidence.Run) (bytes flo
 	case t.Trained < leastSteps:
 		t.Text = "one step alone: what later ones need is not seen"
 	case counted > 0:
-		t.Text = fmt.Sprintf("the allocator refused %d requests, and no step was lost: a library asked for less then, as "+
-			"cuDNN does of another algorithm's workspace", counted)
+		t.Text = fmt.Sprintf("the allocator refused %d requests, and no step was lost: most likely a library asked for "+
+			"less then, as cuDNN does of another algorithm's workspace", counted)
 	}
 	return t
 }
