@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"assay/agent"
-	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/golden"
 	"assay/internal/python"
@@ -86,84 +82,6 @@ updates into a golden file, for assay compare: on a Mac without the framework th
 		}
 		_, err := fmt.Fprintln(env.Stdout, "golden file:", opts.out)
 		return err
-	}
-	return cmd
-}
-
-func newCompareCommand(env *Env) *cobra.Command {
-	var opts goldenOptions
-	var json bool
-	within := golden.Usual
-	cmd := &cobra.Command{
-		Use:   "compare [flags] A B",
-		Short: "Find where one model begins to differ between two frameworks, devices or releases",
-		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
-Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
-their calls, the loss, gradients and some updates. The first module whose output departs is named, with what is known of its input, its
-weights and its settings; then the time of a step and the memory of both, measured in the same run.
-
-Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
-order, and said. What has no partner is named; with a weight that has none nothing is called the same.
-
-` + goldenFile + `
-
-Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be told; 1 where nothing could be compared; 2 where the command line
-is wrong.`,
-		Example: `  assay compare --shape 2x3x64x80 --layout NCHW net_torch.py mlx-env/bin/python@net_mlx.py
-  assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW`,
-		Args: cobra.ArbitraryArgs,
-	}
-	opts.flags(cmd)
-	f := cmd.Flags()
-	f.Float64Var(&within.Output, "within", within.Output, "relative `difference` that outputs and weights may have")
-	f.Float64Var(&within.Gradient, "gradients-within", within.Gradient, "relative `difference` that all gradients together may have")
-	f.Float64Var(&within.Update, "updates-within", within.Update, "relative `difference` that all updates together may have")
-	f.BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+")")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 2 {
-			return fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(args)), "see: assay compare --help"),
-				fault.Usage)
-		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		defer stop()
-		folder, err := os.MkdirTemp("", "assay-compare-")
-		if err != nil {
-			return fmt.Errorf("compare: a folder for what is recorded: %w", err)
-		}
-		defer os.RemoveAll(folder)
-		var sides [2]*golden.Golden
-		for i, name := range args {
-			path := env.Path(name)
-			if isModelFile(name) {
-				path = filepath.Join(folder, strconv.Itoa(i))
-				if err := recordGolden(ctx, env, opts, name, path); err != nil {
-					return err
-				}
-			}
-			g, err := golden.Open(path)
-			if err != nil {
-				return err
-			}
-			defer g.Close()
-			g.Path = name
-			sides[i] = g
-		}
-		r, err := golden.Compare(sides[0], sides[1], within)
-		if err != nil {
-			return fmt.Errorf("compare %s with %s: %w", args[0], args[1], err)
-		}
-		if json {
-			err = r.JSON(env.Stdout)
-		} else {
-			err = r.Text(env.Stdout, width(env, env.Stdout))
-		}
-		if err != nil {
-			return fmt.Errorf("print what was compared: %w", err)
-		}
-		if s := r.Status(); s != fault.OK {
-			return status(s)
-		}
-		return nil
 	}
 	return cmd
 }

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"assay/internal/fault"
+	"assay/internal/golden"
+)
+
+// goldenComparison compares golden files, and models that it records first.
+type goldenComparison struct {
+	record goldenOptions
+	within golden.Tolerances
+}
+
+func (c *goldenComparison) flags(cmd *cobra.Command) {
+	c.within = golden.Usual
+	c.record.flags(cmd)
+	f := cmd.Flags()
+	f.Float64Var(&c.within.Output, "within", c.within.Output, "relative `difference` that outputs and weights may have")
+	f.Float64Var(&c.within.Gradient, "gradients-within", c.within.Gradient,
+		"relative `difference` that all gradients together may have")
+	f.Float64Var(&c.within.Update, "updates-within", c.within.Update,
+		"relative `difference` that all updates together may have")
+}
+
+// takes whatever is left: it is the last that is asked.
+func (c *goldenComparison) takes(*Env, []string, int) bool { return true }
+
+func (c *goldenComparison) compare(ctx context.Context, env *Env, words []string, json bool) (int, error) {
+	if len(words) != 2 {
+		return 0, fault.Exit(fault.Hint(fmt.Errorf("two to compare, not %d", len(words)), "see: assay compare --help"),
+			fault.Usage)
+	}
+	folder, err := os.MkdirTemp("", "assay-compare-")
+	if err != nil {
+		return 0, fmt.Errorf("compare: a folder for what is recorded: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	var sides [2]*golden.Golden
+	for i, name := range words {
+		path := env.Path(name)
+		if isModelFile(name) {
+			path = filepath.Join(folder, strconv.Itoa(i))
+			if err := recordGolden(ctx, env, c.record, name, path); err != nil {
+				return 0, err
+			}
+		}
+		g, err := golden.Open(path)
+		if err != nil {
+			return 0, err
+		}
+		defer g.Close()
+		g.Path = name
+		sides[i] = g
+	}
+	r, err := golden.Compare(sides[0], sides[1], c.within)
+	if err != nil {
+		return 0, fmt.Errorf("compare %s with %s: %w", words[0], words[1], err)
+	}
+	if json {
+		err = r.JSON(env.Stdout)
+	} else {
+		err = r.Text(env.Stdout, width(env, env.Stdout))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("print what was compared: %w", err)
+	}
+	return r.Status(), nil
+}
