@@ -11,6 +11,7 @@ func commands(env *Env) []*cobra.Command {
 		newSweepCommand(env),
 		newGoldenCommand(env),
 		newCompareCommand(env),
+		newSignaturesCommand(env),
 		newFitsCommand(env),
 		newShowCommand(env),
 		newGateCommand(env),
