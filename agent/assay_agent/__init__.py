@@ -39,6 +39,10 @@ def start():
         from . import levers
 
         levers.install(config)
+    if config.get("signatures"):
+        from . import signatures
+
+        signatures.install(config)
     if config.get("double"):
         from .watch import tests
 

@@ -419,6 +419,10 @@ def test_files_import_what_stands_below_them():
         elif room[0] == "levers":
             below = FLOORS[: FLOORS.index("watch.blocks")]
             assert all(at.startswith(("levers.", "watch.torch.", "watch.mlx.")) or at in below for at in targets), path
+        elif room[0] == "signatures":
+            below = FLOORS[: FLOORS.index("watch.blocks")]
+            taken = ("signatures.", "watch.torch.", "double.current")
+            assert all(at.startswith(taken) or at in below for at in targets), path
         elif room[0] == "golden":
             assert all(at.startswith("golden.") for at in targets), "%s is a program of its own" % path
         elif path not in APART:

@@ -47,6 +47,8 @@ var (
 	Run = Command{Name: "run",
 		Devices:   []string{Auto, evidence.OnCPU, evidence.OnMPS, evidence.OnCUDA, evidence.OnDouble},
 		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
+	Signatures = Command{Name: "signatures record", Devices: Run.Devices,
+		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
 	Sweep = Command{Name: "sweep", Devices: Run.Devices,
 		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the sweep is --on %[2]s: it goes with --on double"}
 	Try = Command{Name: "try", Devices: []string{evidence.OnDouble, evidence.OnCPU, evidence.OnMPS},
