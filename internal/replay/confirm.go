@@ -68,8 +68,10 @@ func Judge(e Expectation, r *Result) (v Verdict, why string, row *facts.Fact) {
 	return Confirmed, "", nil
 }
 
-// fits says whether a result is what a row says: of one whose condition is open, with the row's very text.
+// fits says whether a result is what a row says: of one whose condition is open, with the row's very text; what may meet
+// any tensor is said of none where its condition is open.
 func fits(s facts.Said, r *Result) bool {
+	anything := s.Everywhere() && !s.Sure()
 	switch s.Outcome {
 	case facts.Refused:
 		if r.Outcome != Missing && r.Outcome != Refused {
@@ -78,9 +80,9 @@ func fits(s facts.Said, r *Result) bool {
 		return s.Sure() || s.Text != "" && holes.MatchString(s.Text) && textOf(s.Text).MatchString(r.Text) ||
 			s.Text != "" && strings.Contains(r.Text, firstLine(s.Text))
 	case facts.Aborts:
-		return r.Outcome == Ends
+		return r.Outcome == Ends && !anything
 	}
-	return r.Outcome == Wrong
+	return r.Outcome == Wrong && !anything
 }
 
 // holes are the parts of a row's text that vary.
@@ -130,16 +132,19 @@ type Confirming struct {
 
 // Found is what the tables do not say, or say otherwise: the smallest call that shows it.
 type Found struct {
-	Verdict   Verdict              `json:"verdict"`
-	Operator  string               `json:"operator"`
-	Outcome   Outcome              `json:"outcome"`
-	Why       string               `json:"why"`
-	Text      string               `json:"text"`
-	Type      string               `json:"type,omitempty"`
-	Fact      string               `json:"fact,omitempty"` // the row that is contradicted
-	Calls     int                  `json:"calls"`
-	Elements  int64                `json:"elements"` // of the smallest
-	Call      string               `json:"call"`
+	Name     string  `json:"name"` // of the row that can be added
+	Verdict  Verdict `json:"verdict"`
+	Operator string  `json:"operator"`
+	Outcome  Outcome `json:"outcome"`
+	Why      string  `json:"why"`
+	Text     string  `json:"text"`
+	Type     string  `json:"type,omitempty"`
+	Fact     string  `json:"fact,omitempty"` // the row that is contradicted
+	Calls    int     `json:"calls"`
+	Elements int64   `json:"elements"` // of the smallest
+	Call     string  `json:"call"`
+	// Beside is the smallest call of the same operator that ran; "": none did.
+	Beside    string               `json:"beside,omitempty"`
 	Torch     string               `json:"torch"`
 	Machine   Machine              `json:"machine"`
 	Signature *signature.Signature `json:"signature"`
@@ -204,11 +209,19 @@ func Confirm(a *atlas.Atlas, t *facts.Table, names []string, files []*File) (*Co
 			slices.Index(Outcomes, x.Outcome)-slices.Index(Outcomes, y.Outcome),
 			strings.Compare(x.Operator, y.Operator))
 	})
+	named := map[string]int{}
+	for i := range c.Body.Found {
+		f := &c.Body.Found[i]
+		f.Name = f.row()
+		if named[f.Name]++; named[f.Name] > 1 {
+			f.Name += fmt.Sprintf("-%d", named[f.Name])
+		}
+	}
 	return c, nil
 }
 
 func (c *Confirmation) add(one *Confirming, tables *Tables, f *File) {
-	worst := map[string]Verdict{}
+	worst, besides := map[string]Verdict{}, besides(f)
 	for _, r := range f.Results {
 		v, why, row := Judge(tables.Expect(r.Signature), r)
 		one.Calls[v]++
@@ -220,7 +233,7 @@ func (c *Confirmation) add(one *Confirming, tables *Tables, f *File) {
 			one.Rows = append(one.Rows, row.Name)
 		}
 		if v == Contradicted || v == New {
-			c.found(f, r, v, why, row)
+			c.found(f, r, v, why, row, besides[r.Signature.Name()])
 		}
 	}
 	for _, v := range worst {
@@ -229,13 +242,31 @@ func (c *Confirmation) add(one *Confirming, tables *Tables, f *File) {
 	slices.Sort(one.Rows)
 }
 
+// besides are the smallest calls that ran, by operator.
+func besides(f *File) map[string]string {
+	smallest := map[string]*signature.Signature{}
+	for _, r := range f.Results {
+		name := r.Signature.Name()
+		if s := smallest[name]; r.Outcome == OK && (s == nil || elements(r.Signature) < elements(s)) {
+			smallest[name] = r.Signature
+		}
+	}
+	calls := map[string]string{}
+	for name, s := range smallest {
+		calls[name] = Python(s, f.Header.Of.Device, false)
+	}
+	return calls
+}
+
 // found keeps a finding, or the smaller call of one that is there.
-func (c *Confirmation) found(f *File, r *Result, v Verdict, why string, row *facts.Fact) {
+func (c *Confirmation) found(f *File, r *Result, v Verdict, why string, row *facts.Fact, beside string) {
 	next := Found{Verdict: v, Operator: r.Signature.Name(), Outcome: r.Outcome, Why: why, Text: r.Text, Type: r.Type,
 		Calls: 1, Elements: elements(r.Signature), Torch: f.Header.Torch, Machine: f.Header.Machine,
 		Call: Python(r.Signature, f.Header.Of.Device, r.Outcome == Wrong), Signature: r.Signature}
 	if r.Outcome == OK {
 		next.Text = ""
+	} else {
+		next.Beside = beside
 	}
 	if row != nil {
 		next.Fact = row.Name

@@ -129,10 +129,8 @@ func (f Found) Row() string {
 		}
 	}
 	b.WriteString("[[fact]]\n")
-	word := map[Outcome]string{Refused: "refused", Wrong: "wrong", Ends: "aborts"}[f.Outcome]
-	_, short, _ := strings.Cut(f.Operator, "::")
-	short = strings.NewReplacer("_", "-", ".", "-").Replace(strings.Trim(short, "_"))
-	field("name", strings.ToLower(short)+"-"+word+"-replayed")
+	word := rowOutcomes[f.Outcome]
+	field("name", f.Name)
 	fmt.Fprintf(&b, "meets = [%s]\n", quote(f.Operator))
 	field("when", "as in the call, the smallest of "+strconv.Itoa(f.Calls)+" that were replayed")
 	field("outcome", word)
@@ -157,8 +155,27 @@ func (f Found) Row() string {
 	field("from", release)
 	field("source", "assay signatures replay: "+where)
 	field("known", "reported")
+	if f.Beside == "" { // a row's call stands beside one that does not meet it
+		b.WriteString("# call: " + text.Line(f.Call) + "\n")
+		return b.String()
+	}
 	field("call", f.Call)
+	field("beside", f.Beside)
 	return b.String()
+}
+
+// rowOutcomes are the words that rows have for outcomes.
+var rowOutcomes = map[Outcome]string{Refused: "refused", Wrong: "wrong", Ends: "aborts"}
+
+// row is a name for the row.
+func (f Found) row() string {
+	_, short, _ := strings.Cut(f.Operator, "::")
+	short = strings.NewReplacer("_", "-", ".", "-").Replace(strings.Trim(short, "_"))
+	word := rowOutcomes[f.Outcome]
+	if word == "" {
+		word = string(f.Outcome)
+	}
+	return strings.ToLower(short) + "-" + word + "-replayed"
 }
 
 func plainRelease(s string) bool {
