@@ -20,6 +20,7 @@ func commands(env *Env) []*cobra.Command {
 		newLogCommand(env),
 		newDoctorCommand(env),
 		newOpsCommand(env),
+		newAtlasCommand(env),
 		newCheckCommand(env),
 		newRuleCommand(env),
 		newModelsCommand(env),

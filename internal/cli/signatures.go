@@ -33,6 +33,7 @@ some hundreds of them. Recorded where the training runs, they fit into one small
 	}
 	cmd.AddCommand(
 		newSignaturesRecordCommand(env),
+		newSignaturesReplayCommand(env),
 	)
 	return cmd
 }
