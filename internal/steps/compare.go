@@ -43,8 +43,9 @@ type Compared struct {
 	Settings  []Setting   `json:"settings"`  // of modules, that differ
 	Operators Judged      `json:"operators"`
 	Modules   Judged      `json:"modules"`
-	Weights   Judged      `json:"weights"`   // after each step, by how far they were moved
-	Gradients Judged      `json:"gradients"` // of each weight, in each step
+	Weights   Judged      `json:"weights"`       // after each step, by how far they were moved
+	Gradients Judged      `json:"gradients"`     // of each weight, in each step
+	Fed       *Row        `json:"fed_otherwise"` // the first whose input departs where what it comes of agrees, or has no partner
 	Unaligned []Unaligned `json:"unaligned"`
 	AloneA    []string    `json:"alone_a"` // modules and weights that one side has alone
 	AloneB    []string    `json:"alone_b"`
@@ -105,8 +106,6 @@ type Row struct {
 	InputFrom string  `json:"input_from,omitempty"`
 	InputNote string  `json:"input_note,omitempty"`
 	Origin    string  `json:"origin,omitempty"` // the row at which what departs began
-
-	origin int // its row in A; -1: not known
 }
 
 // Depth is a piece of a step, in the order of its operators, or of its modules where those are not aligned.
@@ -146,6 +145,7 @@ const (
 // known is what is kept of one output of a row.
 type known struct {
 	relative, within, rms float64
+	elements              float64
 	a, b                  float64 // squares of the norms
 	state                 string
 	equal, back           bool // back: it is of the backward pass
@@ -155,8 +155,11 @@ type known struct {
 
 const noOrigin = -1
 
-// backward is the phase of gradients.
-const backward = "backward"
+// Phases of gradients, and of the optimizer.
+const (
+	backward = "backward"
+	update   = "update"
+)
 
 type comparer struct {
 	a, b     *Recording
@@ -174,9 +177,13 @@ type comparer struct {
 	grads    map[string]grad // of the step that is looked at
 	found    []Row           // its gradients
 	wholes   map[int]*wholes
-	level    float64 // the largest difference so far that comes of no single row
-	edge     *Row    // the first that is fed what departs, where what it is fed has no partner or agrees
-	again    int64   // bytes that were read again
+	origins  []string         // what began to depart and is no row: origin -2 is the first, -3 the second
+	begun    int32            // the first row at which something began to depart
+	soft     map[int32]bool   // rows at which a tie or random numbers began what departs
+	inside   map[within]int32 // what departs in a module: its origin, and 1
+	level    float64          // the largest difference so far that comes of no single row
+	edge     *Row             // the first that is fed what departs, where what it is fed has no partner or agrees
+	again    int64            // bytes that were read again
 	rtol     float64
 	tf32     bool
 }
@@ -187,7 +194,10 @@ type grad struct {
 }
 
 // wholes are sums over all gradients and all updates of a step.
-type wholes struct{ gradients, updates off }
+type wholes struct {
+	gradients, updates off
+	lost               bool // a gradient that is compared with none, of another shape, or NaN on one side
+}
 
 // by is how many times its input an operator's output may be off, and how many times a moved input's the output, before
 // the operator is held to be at fault: rounding errors of 64 operators that are independent add up to eight times that of one.
@@ -197,6 +207,7 @@ const by = 8
 func Compare(a, b *Recording, options Options) (*Result, error) {
 	c := &comparer{a: a, b: b, options: options, r: &Result{Envelope: evidence.NewEnvelope(KindDepartures)},
 		last: min(a.last, b.last), outs: make([][]known, len(a.rows)), weights: map[string]known{}, own: map[string][]string{},
+		inside: map[within]int32{}, soft: map[int32]bool{}, begun: noOrigin,
 		tensors: map[string][2]*Tensor{}, unpaired: map[int32]int{}, wholes: map[int]*wholes{}, grads: map[string]grad{}}
 	c.r.A, c.r.B = side(a), side(b)
 	c.tf32 = a.tf32() || b.tf32()
@@ -254,7 +265,7 @@ func Compare(a, b *Recording, options Options) (*Result, error) {
 		}
 	}
 	c.gradients()
-	c.r.Settings = seen.differ
+	c.r.Settings, c.r.Fed = seen.differ, c.edge
 	c.endSteps()
 	c.depth()
 	c.answer()
@@ -264,7 +275,7 @@ func Compare(a, b *Recording, options Options) (*Result, error) {
 
 func side(r *Recording) Side {
 	s := Side{Path: r.Name, Torch: r.Torch, Device: r.Device, System: r.System, Steps: r.last, Batch: r.Batch,
-		Rows: len(r.rows), Complete: r.Complete && r.ended, Why: r.Why}
+		Rows: len(r.rows), Complete: r.ended && (r.Complete || r.Failed != nil && !*r.Failed), Why: r.Why}
 	if r.DeviceName != "" && r.DeviceName != r.Device {
 		s.Device += " (" + r.DeviceName + ")"
 	}
@@ -300,9 +311,10 @@ func (c *comparer) tolerance() {
 	}
 }
 
-// within is the relative difference that an output may have. scale is the root mean square of its inputs: of small
-// values PyTorch's absolute part would let everything pass.
-func (c *comparer) within(x, y *Tensor, scale float64, moved *off) float64 {
+// let is the relative difference that an output may have. PyTorch's absolute part is for values of about 1: of smaller
+// ones, which gradients are, it would let everything pass, and is taken of their own size, or of that of what they are
+// summed of (scale), where they are what is left of larger values that cancel.
+func (c *comparer) let(x, y *Tensor, scale float64, moved *off) float64 {
 	if c.options.Within > 0 {
 		return c.options.Within
 	}
@@ -316,7 +328,7 @@ func (c *comparer) within(x, y *Tensor, scale float64, moved *off) float64 {
 		return max(rtol, by*moved.relative)
 	}
 	if rms := max(x.rms(), y.rms()); rms > 0 {
-		return rtol + atol*min(1, scale)/rms
+		return rtol + atol*min(1, max(scale, rms))/rms
 	}
 	return rtol
 }
@@ -346,7 +358,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		return err
 	}
 	row := Row{What: what, Name: cmp.Or(x.Op, x.Class), Module: x.Module, Step: x.Step, Phase: x.Phase, Call: x.Call,
-		A: i, B: j, origin: noOrigin}
+		A: i, B: j}
 	worst := judgeInputs(&row, args)
 	var scale, gradient float64
 	for _, arg := range args {
@@ -357,6 +369,10 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	}
 	if x.Phase == backward && gradient > 0 { // gradients are as small as those that they come of
 		scale = gradient
+	}
+	var summed float64 // elements of the largest input
+	for _, arg := range args {
+		summed = max(summed, arg.elements)
 	}
 	var third *line
 	if m := c.options.Moved; m != nil && c.moved.to[i] >= 0 {
@@ -380,9 +396,13 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 			m := differ(p, at(third.Out, k))
 			moved = &m
 		}
-		tol := c.within(p, q, scale, moved)
+		// the sum of n numbers of random signs is the root of n times as large as they are
+		tol := c.let(p, q, scale*math.Sqrt(max(1, summed/p.size())), moved)
+		if x.Phase == update && row.InputOff > 0 { // an optimizer divides what is nearly 0 by what is nearly 0
+			tol = max(tol, c.updatesWithin())
+		}
 		o := known{relative: d.relative, within: tol, rms: max(p.rms(), q.rms()), a: d.a, b: d.b, equal: d.equal,
-			back: x.Phase == backward, state: agrees, origin: noOrigin}
+			elements: p.size(), back: x.Phase == backward, state: agrees, origin: noOrigin}
 		if d.relative > tol && (d.exact || d.relative > tol*sure) {
 			o.state = departs
 		}
@@ -403,8 +423,14 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 			}
 		}
 	}
-	if worst != nil && worst.broken && c.edge == nil {
-		c.edge = &row
+	if worst != nil && worst.broken {
+		if c.edge == nil {
+			c.edge = &row
+		}
+		c.begins(i, int32(i))
+		if worst.origin == noOrigin {
+			worst.origin = int32(i)
+		}
 	}
 	if first < 0 {
 		c.outs[i] = outs
@@ -424,7 +450,8 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	if fed > 0 {
 		amplified = row.Relative / fed
 	}
-	fresh := row.Input != departs && amplified >= by // the operator made it, not its input
+	tainted := c.tainted(&row, args)
+	fresh := row.Input != departs && amplified >= by && tainted == noOrigin // it made the difference, not its input
 	switch {
 	case !beyond:
 		if !allEqual {
@@ -437,37 +464,43 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		judged.Beyond++
 		c.r.Random = appendRow(c.r.Random, row)
 		follow(outs)
+		tainted, c.soft[int32(i)] = int32(i), true
 	case integers && (hasFloat && floatsAgree || row.InputOff > 0 && row.Input != departs),
 		discontinuous[x.Op] && row.InputOff > 0 && row.Input != departs:
 		judged.Beyond++
 		c.r.Ties = appendRow(c.r.Ties, row)
 		follow(outs)
+		tainted, c.soft[int32(i)] = int32(i), true
 	case fresh:
 		judged.Beyond++
-		row.origin, row.Origin = i, ""
-		for k := range outs {
-			outs[k].origin = int32(i)
-		}
-		if judged.First == nil {
-			judged.First = &row
-		} else {
-			judged.Others = appendRow(judged.Others, row)
-		}
+		tainted = int32(i)
+		c.begins(i, tainted)
+		judged.found(row)
 	default:
 		judged.Beyond++
-		origin, follows := int32(noOrigin), row.Input != departs
+		follows := c.soft[tainted] || tainted == noOrigin && row.Input != departs
 		if worst != nil {
-			origin, follows = worst.origin, follows || worst.follows ||
-				worst.origin == noOrigin && !worst.broken && worst.relative < by*c.level
+			follows = follows || worst.follows ||
+				tainted == noOrigin && !worst.broken && worst.relative < by*c.level
 		}
 		for k := range outs {
-			outs[k].origin, outs[k].follows = origin, follows
+			outs[k].follows = follows
 		}
-		if row.origin = int(origin); origin >= 0 {
-			row.Origin = c.rowName(int(origin))
+		if tainted != noOrigin {
+			if !c.soft[tainted] {
+				c.begins(i, tainted)
+			}
+			if tainted != int32(i) {
+				row.Origin = c.originName(tainted)
+			}
 		}
 		if what == "module" && judged.First == nil && !follows {
-			judged.First = &row // its input departs already, and from where that comes is told
+			judged.First = &row // its input departs already, or what lies in it: from where that comes is told
+		}
+	}
+	for k := range outs {
+		if outs[k].state == departs || !outs[k].equal && !c.soft[tainted] {
+			outs[k].origin = tainted
 		}
 	}
 	for _, o := range outs {
@@ -477,6 +510,80 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	}
 	c.outs[i] = outs
 	return nil
+}
+
+// originOf is the origin of that name.
+func (c *comparer) originOf(name string) int32 {
+	i := slices.Index(c.origins, name)
+	if i < 0 {
+		i = len(c.origins)
+		c.origins = append(c.origins, name)
+	}
+	return int32(-2 - i)
+}
+
+// originName says what an origin is.
+func (c *comparer) originName(origin int32) string {
+	if origin < noOrigin {
+		return c.origins[-2-origin]
+	}
+	return c.rowName(int(origin))
+}
+
+// begins keeps that there is something in a row's module, and in those around it, that departs, and where it began.
+func (c *comparer) begins(i int, origin int32) {
+	one := c.a.rows[i]
+	if c.begun == noOrigin && origin >= 0 && !c.soft[origin] {
+		c.begun = origin
+	}
+	for module := one.module; ; module, _ = cutLast(module) {
+		if at := (within{module, one.step}); c.inside[at] == noOrigin+1 {
+			c.inside[at] = origin + 1
+		}
+		if module == "" {
+			return
+		}
+	}
+}
+
+// within is a module in a step.
+type within struct {
+	module string
+	step   int32
+}
+
+// tainted is the row at which what a row has in it, or is fed, began to depart, though it may have come to agree; or
+// noOrigin.
+func (c *comparer) tainted(row *Row, args []argument) int32 {
+	for _, arg := range args {
+		if arg.origin != noOrigin && !arg.equal {
+			return arg.origin
+		}
+	}
+	if row.What == "module" && c.begun >= 0 && row.Step > int(c.a.rows[c.begun].step) {
+		return c.begun // by its weights
+	}
+	if at := c.inside[within{row.Module, int32(row.Step)}]; row.What == "module" && at != noOrigin+1 {
+		return at - 1
+	}
+	if row.Input == unknown { // by all that is known it comes of what departed before
+		return c.begun
+	}
+	return noOrigin
+}
+
+// found keeps a row at which something begins to depart, once for all steps.
+func (j *Judged) found(row Row) {
+	if j.First == nil {
+		j.First = &row
+		return
+	}
+	for _, o := range append(j.Others, *j.First) {
+		if o.Name == row.Name && o.Module == row.Module && o.Phase == row.Phase {
+			return
+		}
+	}
+	j.Others = appendRow(j.Others, row)
 }
 
 // measurable is how many times its type's relative tolerance an output may be let for its size to say how far the two
@@ -567,7 +674,7 @@ func (c *comparer) arguments(i int, x, y *line) ([]argument, error) {
 				continue // one side has an argument more: a flag, a mask that is left out
 			}
 			d := differ(p, q)
-			tol := c.within(p, q, 1, nil)
+			tol := c.let(p, q, 1, nil)
 			if arg.state == agrees {
 				tol = max(tol, arg.within)
 			}
@@ -575,7 +682,9 @@ func (c *comparer) arguments(i int, x, y *line) ([]argument, error) {
 				origin: arg.origin, follows: arg.follows}
 			if d.relative > tol && (d.exact || d.relative > tol*sure) {
 				held.state = departs
-				if arg.state == agrees && !arg.follows {
+				if d.relative < by*c.level {
+					held.follows = true
+				} else if arg.state == agrees && !arg.follows && arg.origin == noOrigin {
 					arg.broken = true
 					arg.note = strings.TrimPrefix(arg.note+"; what it comes of agrees, so that it is another view of it", "; ")
 				}
@@ -623,19 +732,19 @@ func (c *comparer) source(s source, others []source, k int) (argument, error) {
 		arg.from = fmt.Sprintf("batch %d, tensor %d", s.row, s.place)
 		if d, ok := c.batches[fmt.Sprintf("%d/%d", s.row, s.place)]; ok {
 			arg.known = known{relative: d.relative, equal: d.equal, rms: 1, state: agrees, origin: noOrigin}
-			if !d.equal {
-				arg.state = departs
+			if d.relative > precisions["float32"][0] {
+				arg.state, arg.origin = departs, c.originOf(arg.from)
 			}
 		}
 	case s.kind == fromOther && o.kind == fromOther:
 		arg.from = "elsewhere"
 		if s.held != nil && o.held != nil {
 			d := differ(s.held, o.held)
-			arg.known = known{relative: d.relative, within: c.within(s.held, o.held, 1, nil),
+			arg.known = known{relative: d.relative, within: c.let(s.held, o.held, 1, nil),
 				rms: max(s.held.rms(), o.held.rms()), equal: d.equal, state: agrees, origin: noOrigin}
 			arg.note = d.note
 			if d.relative > arg.within {
-				arg.state = departs
+				arg.state, arg.origin = departs, c.originOf("a tensor from elsewhere")
 				arg.note = strings.TrimSuffix("a tensor that no operator of these steps made: a mask, a buffer or a table kept from "+
 					"before; "+d.note, "; ")
 			}
@@ -682,15 +791,20 @@ func (c *comparer) rewired(arg *argument, s, o source) error {
 		return nil
 	}
 	d := differ(p, q)
-	arg.known = known{relative: d.relative, within: c.within(p, q, 1, nil), rms: max(p.rms(), q.rms()), equal: d.equal,
+	arg.known = known{relative: d.relative, within: c.let(p, q, 1, nil), rms: max(p.rms(), q.rms()), equal: d.equal,
 		state: agrees, origin: noOrigin}
 	if d.relative > arg.within*sure {
 		arg.state = departs
+		arg.broken = true
 		for _, o := range c.outs[s.row] { // of an operator that itself departs it is no news
-			arg.broken = arg.broken || o.state == agrees
+			if o.state == departs || o.origin != noOrigin {
+				arg.broken, arg.origin = false, o.origin
+			}
 			arg.follows = arg.follows || o.follows
 		}
-		arg.broken = arg.broken || c.al.to[s.row] < 0
+		if d.relative < by*c.level {
+			arg.broken, arg.follows = false, true
+		}
 	}
 	arg.note = d.note
 	return nil
@@ -713,7 +827,7 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 	before := c.tensors[x.What]
 	c.tensors[x.What] = [2]*Tensor{x.Tensor, y.Tensor}
 	d := differ(x.Tensor, y.Tensor)
-	w := known{relative: d.relative, within: c.within(x.Tensor, y.Tensor, 1, nil), rms: x.Tensor.rms(), equal: d.equal,
+	w := known{relative: d.relative, within: c.let(x.Tensor, y.Tensor, 1, nil), rms: x.Tensor.rms(), equal: d.equal,
 		state: agrees, origin: noOrigin}
 	if d.relative > w.within && (d.exact || d.relative > w.within*sure) {
 		w.state = departs
@@ -723,7 +837,7 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 		if !d.equal {
 			c.startWeight(x.What, d, w.within)
 			if d.relative > w.within {
-				w.state = departs
+				w.state, w.origin = departs, c.originOf("weight "+x.What+" at the start")
 			}
 		}
 		if _, ok := c.weights[x.What]; !ok {
@@ -742,7 +856,7 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 		return nil
 	}
 	row := Row{What: "weight", Name: x.What, Step: x.Step, A: i, B: j, Shape: x.Tensor.Shape, DType: x.Tensor.DType,
-		Relative: d.relative, Exact: d.exact, Share: d.share, Note: d.note, Input: unknown, origin: noOrigin,
+		Relative: d.relative, Exact: d.exact, Share: d.share, Note: d.note, Input: unknown,
 		Tolerance: w.within}
 	one, ok := moved(x.Tensor, before[0])
 	other, too := moved(y.Tensor, before[1])
@@ -780,11 +894,7 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 	default:
 		judged.Beyond++
 		if row.Input == agrees && x.Step == 1 && row.Relative >= by*row.InputOff {
-			if judged.First == nil {
-				judged.First = &row
-			} else {
-				judged.Others = appendRow(judged.Others, row)
-			}
+			judged.found(row)
 		}
 	}
 	return nil
@@ -824,9 +934,10 @@ func (c *comparer) gradient(i, j int, x, y *line) error {
 	if x.Tensor != nil && y.Tensor != nil {
 		sum := c.whole(x.Step)
 		sum.gradients.join(d)
+		sum.lost = sum.lost || d.relative == apartAll
 	}
 	row := Row{What: "gradient", Name: x.What, Step: x.Step, A: i, B: j, Shape: x.Tensor.Shape, DType: x.Tensor.DType,
-		Relative: d.relative, Exact: d.exact, Share: d.share, Note: d.note, Input: unknown, origin: noOrigin,
+		Relative: d.relative, Exact: d.exact, Share: d.share, Note: d.note, Input: unknown,
 		Tolerance: c.gradientsWithin()}
 	g := grad{known: known{relative: d.relative, within: row.Tolerance, state: agrees, equal: d.equal, origin: noOrigin,
 		a: d.a, b: d.b}, step: x.Step}
@@ -851,6 +962,9 @@ func (c *comparer) gradients() {
 	for k := range c.found {
 		row := &c.found[k]
 		judged.Compared++
+		if judged.Unequal == nil && !c.grads[row.Name].equal {
+			judged.Unequal = row
+		}
 		switch {
 		case c.grads[row.Name].equal:
 			judged.Equal++
@@ -858,9 +972,6 @@ func (c *comparer) gradients() {
 			judged.leave(row.Name)
 		case c.grads[row.Name].state == departs:
 			judged.Beyond++
-			if judged.Unequal == nil {
-				judged.Unequal = row
-			}
 		default:
 			judged.Within++
 			if judged.larger(row) {
@@ -948,6 +1059,9 @@ func (c *comparer) endSteps() {
 		w.updates.settle()
 		s := c.step(n)
 		s.Gradients, s.Updates = w.gradients.relative, w.updates.relative
+		if w.lost {
+			s.Gradients = apartAll
+		}
 	}
 }
 
@@ -969,7 +1083,7 @@ func (c *comparer) depth() {
 			}
 			size := -1.0
 			for _, o := range c.outs[i] {
-				if o.state != unknown {
+				if o.state != unknown && o.within <= measurable*c.rtol {
 					size = max(size, o.relative)
 				}
 			}
@@ -996,14 +1110,19 @@ func (c *comparer) place(i int) string {
 func (c *comparer) answer() {
 	r := c.r
 	say := func(answer, why string) { r.Answer, r.Why = answer, why }
-	cause, bad := "", ""
+	cause, bad, causes := "", "", 0
 	for _, s := range r.Start {
 		switch {
 		case s.Weighs == spoils && bad == "":
 			bad = s.Why
 		case s.Weighs == explains && cause == "":
 			cause = s.Why
+		case s.Weighs == explains:
+			causes++
 		}
+	}
+	if causes > 0 {
+		cause += fmt.Sprintf("; and %d more", causes)
 	}
 	first := r.Operators.First
 	if m := r.Modules.First; first == nil {
@@ -1028,8 +1147,12 @@ func (c *comparer) answer() {
 	case cause != "" && !equal && r.startDeparts():
 		say(golden.Departs, cause)
 	case edge != nil && (first == nil || edge.A <= first.A):
-		say(golden.Departs, edge.title()+" is fed otherwise: its input departs, and comes of "+edge.InputFrom)
+		say(golden.Departs, strings.TrimSuffix(edge.title()+" is fed otherwise: its input departs, and comes of "+
+			edge.InputFrom+": "+edge.InputNote, ": "))
 	case cause != "" && !equal && (found || len(ends) > 0 || r.Operators.Beyond+r.Modules.Beyond > 0):
+		if first == nil {
+			cause += "; " + c.drift()
+		}
 		say(golden.Departs, cause)
 	case first != nil && first.What == "weight":
 		say(golden.Departs, fmt.Sprintf("%s is moved otherwise by step %d, by %.1e, where what it is moved by agrees",
@@ -1039,7 +1162,8 @@ func (c *comparer) answer() {
 		if first.Input != agrees {
 			said = "its input " + first.Input
 		}
-		say(golden.Departs, fmt.Sprintf("%s is the first whose output departs, by %.1e; %s", first.title(), first.Relative, said))
+		say(golden.Departs, fmt.Sprintf("%s is the first whose output departs, by %.1e; %s", first.title(), first.Relative, said)+
+			r.settingOf(first.Module))
 	case len(ends) > 0:
 		say(Drifts, c.drift()+"; beyond the tolerance are "+strings.Join(ends, ", "))
 	case !r.A.Complete || !r.B.Complete:
@@ -1051,10 +1175,38 @@ func (c *comparer) answer() {
 	case equal:
 		say(golden.Same, "bitwise, as far as compared; some operators have no partner, and their modules were compared")
 	case r.Operators.Beyond+r.Modules.Beyond > 0:
-		say(golden.Same, "equal within: "+c.drift()+"; the losses, gradients and updates agree")
+		say(golden.Same, fmt.Sprintf("equal within: losses, gradients and updates agree; %d operators and modules are further "+
+			"apart than their type lets, none of them by itself: they pass on what they were fed", r.Operators.Beyond+
+			r.Modules.Beyond))
 	default:
 		say(golden.Same, "equal within the tolerances, not bitwise")
 	}
+	if r.Answer == golden.Same && len(r.Settings) > 0 {
+		r.Why += "; settings of modules differ, which these numbers do not show"
+	}
+}
+
+// settingOf is what differs in the settings of a module.
+func (r *Result) settingOf(module string) string {
+	var said string
+	for _, s := range r.Settings {
+		if s.Module == module && module != "" {
+			said += fmt.Sprintf("; its %s is %s in A and %s in B", s.What, s.A, s.B)
+		}
+	}
+	for _, side := range []struct {
+		name  string
+		alone []string
+	}{{"A", r.AloneA}, {"B", r.AloneB}} {
+		for _, name := range side.alone {
+			if weight, ok := strings.CutPrefix(name, "weight "); ok {
+				if at, _ := cutLast(weight); at == module && module != "" {
+					said += fmt.Sprintf("; %s is in %s alone", weight, side.name)
+				}
+			}
+		}
+	}
+	return said
 }
 
 // ends are the results of the steps that are beyond their tolerance.
@@ -1097,9 +1249,15 @@ func (c *comparer) drift() string {
 		last.Median, last.To)
 }
 
+// mostLimit is the tolerance beyond which a row says nothing: what is let so much is rounding alone.
+const mostLimit = 0.2
+
 // larger says whether a row is nearer to its tolerance than the one that was nearest.
 func (j *Judged) larger(row *Row) bool {
 	l := j.Largest
+	if row.Tolerance > mostLimit {
+		return false
+	}
 	return l == nil || row.Relative*l.Tolerance > l.Relative*row.Tolerance
 }
 

@@ -64,7 +64,8 @@ type Head struct {
 	Random      string          `json:"random"`       // where random numbers were drawn
 	Batch       *int64          `json:"batch"`
 	Policy      map[string]any  `json:"policy"`
-	Complete    bool            `json:"complete"`
+	Complete    bool            `json:"complete"` // it has the steps that were asked for
+	Failed      *bool           `json:"failed"`   // the script did not end well
 	Why         string          `json:"why"`
 }
 

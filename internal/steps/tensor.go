@@ -84,6 +84,14 @@ func (t *Tensor) elements() int64 {
 	return n
 }
 
+// size is the number of elements, 1 at least.
+func (t *Tensor) size() float64 {
+	if t == nil {
+		return 1
+	}
+	return max(1, float64(t.elements()))
+}
+
 func floats(b []byte) []float64 {
 	all := make([]float64, len(b)/8)
 	for i := range all {

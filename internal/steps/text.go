@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"assay/internal/evidence"
+	"assay/internal/golden"
 	"assay/internal/text"
 )
 
@@ -55,17 +56,18 @@ func (r *Result) Text(out io.Writer, width int) error {
 		}
 		row("batch", said)
 	}
+	if r.Fed != nil && r.Answer != golden.NotKnown {
+		row("fed", r.Fed.told())
+	}
 	for _, of := range []struct {
 		name string
 		Judged
 	}{{"operator", r.Operators}, {"module", r.Modules}, {"weight", r.Weights}} {
+		if r.Answer == golden.NotKnown {
+			break // what comes of another start is no finding
+		}
 		if of.First != nil {
 			row(of.name, of.First.told())
-			for _, s := range r.Settings {
-				if of.First.Module == s.Module && of.First.What == "module" {
-					row("", fmt.Sprintf("%s is %s in A and %s in B", text.Line(s.What), text.Line(s.A), text.Line(s.B)))
-				}
-			}
 		}
 		for _, o := range of.Others[:min(len(of.Others), 3)] {
 			row("", fmt.Sprintf("and by itself %s by %.1e", text.Line(o.title()), o.Relative))
