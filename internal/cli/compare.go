@@ -12,6 +12,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/golden"
+	"assay/internal/steps"
 )
 
 // A comparison is one form of `assay compare`, told by what its arguments are.
@@ -25,7 +26,7 @@ type comparison interface {
 }
 
 // comparisons are the forms, in the order in which they are asked; the last takes whatever is left.
-func comparisons() []comparison { return []comparison{&goldenComparison{}} }
+func comparisons() []comparison { return []comparison{&recordedComparison{}, &goldenComparison{}} }
 
 func newCompareCommand(env *Env) *cobra.Command {
 	var json bool
@@ -41,18 +42,23 @@ weights and its settings; then the time of a step and the memory of both, measur
 Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
 order, and said. What has no partner is named; with a weight that has none nothing is called the same.
 
+A.steps and B.steps are recordings of training steps: the first operator and the first module whose input agrees and whose output departs are
+named; what differs in the start first. Several pairs, one for each batch size, say from which size on. Tolerances are by type, or measured (--moved).
+
 ` + goldenFile + `
 
 Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be told; 1 where nothing could be compared; 2 where the command line
 is wrong.`,
 		Example: `  assay compare --shape 2x3x64x80 --layout NCHW net_torch.py mlx-env/bin/python@net_mlx.py
-  assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW`,
+  assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW
+  assay compare cpu.steps cuda.steps --moved moved.steps`,
 		Args: cobra.ArbitraryArgs,
 	}
 	for _, form := range forms {
 		form.flags(cmd)
 	}
-	cmd.Flags().BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+")")
+	cmd.Flags().BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+
+		"; of recorded steps "+steps.KindDepartures+")")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()

@@ -228,9 +228,9 @@ func (c *comparer) pairModules() {
 	}
 }
 
-// dead is which part of the square of all gradients or updates one tensor has where hardly more than rounding is in it,
+// Dead is which part of the square of all gradients or updates one tensor has where hardly more than rounding is in it,
 // as in that of a bias before a batch norm, whose true gradient is 0. Where the two sides differ in it, it is left out.
-const dead = 1e-9
+const Dead = 1e-9
 
 // part compares tensors pair by pair, and adds what it finds to the result.
 func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
@@ -250,7 +250,7 @@ func (c *comparer) part(what string, pairs []Pair, within float64, whole bool) {
 	}
 	all.settle()
 	for i, pair := range pairs {
-		if whole && max(pair.a, pair.b) < dead*max(all.a, all.b) && pair.Note == "" {
+		if whole && max(pair.a, pair.b) < Dead*max(all.a, all.b) && pair.Note == "" {
 			c.dead[pair.A] = c.dead[pair.A] || what == "gradients" && pair.Relative > within
 			continue
 		}
@@ -527,13 +527,13 @@ func (c *comparer) losses() error {
 		return nil
 	}
 	d := differ([]float64{float64(c.a.Losses[0])}, []float64{float64(c.b.Losses[0])})
-	c.part("loss", []Pair{{A: "first step", B: "first step", Difference: d}}, lossFactor*c.within.Output, false)
+	c.part("loss", []Pair{{A: "first step", B: "first step", Difference: d}}, LossFactor*c.within.Output, false)
 	return nil
 }
 
-// lossFactor is how much more than an output a loss may be off: MLX sums in float32 one value after the other, which
+// LossFactor is how much more than an output a loss may be off: MLX sums in float32 one value after the other, which
 // made 6e-5 of a sum over 19,200 values where the outputs agreed to 3e-6.
-const lossFactor = 10
+const LossFactor = 10
 
 func (c *comparer) gradients() error {
 	pairs, err := c.byWeight("gradient/", "gradient/", false)

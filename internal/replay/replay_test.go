@@ -107,7 +107,7 @@ func TestCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cut.replay")
 	head := bytes.IndexByte(whole, '\n') + 1
 	step := 1
-	if !testset.Full() {
+	if !testset.IsFull() {
 		step = 29
 	}
 	for n := 0; n <= len(whole); n += step {
