@@ -46,7 +46,8 @@ type runOptions struct {
 	policy                     string        // of the gates at the end
 	held                       *held         // what policy names, read; nil: no gates were asked
 	levers                     *probe.Levers // what the agent switches on in the script; nil: nothing
-	proven                     bool          // the device was proven to compute, in a run before
+	record                     *probe.Recording
+	proven                     bool // the device was proven to compute, in a run before
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -207,7 +208,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	res, err := probe.Run(probe.Options{
 		Tell: tell,
 		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
-		For: limit, Only: opts.only, Levers: opts.levers,
+		For: limit, Only: opts.only, Levers: opts.levers, Record: opts.record,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
 		Launcher: here, Version: Version(), Double: double,

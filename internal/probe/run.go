@@ -74,6 +74,7 @@ type Options struct {
 	For       float64        // end it after so many seconds; 0: never
 	Only      string         // "", data, forward
 	Levers    *Levers        // what the agent switches on in the script; nil: nothing
+	Record    *Recording     // what of its first steps is recorded; nil: nothing
 	Profile   string         // auto, off
 	WarnEpoch float64        // seconds
 	Out       string         // the run's folder; must not exist or be empty. "": nothing is kept
@@ -155,7 +156,7 @@ func Run(o Options) (*Result, error) {
 	environ, agents, double, err := letIn(o, rec, started)
 	if err != nil {
 		// what was asked for is the agent's doing
-		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() {
+		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() || o.Record != nil {
 			leave()
 			return nil, notStarted(err)
 		}
@@ -289,6 +290,9 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 	}
 	if o.Levers.asked() {
 		config["levers"] = o.Levers
+	}
+	if o.Record != nil {
+		config["record"] = o.Record
 	}
 	var double *target.Settings
 	if o.Double != nil {
