@@ -72,7 +72,7 @@ class Recorder:
         self.roots = []  # (prefix, module) of outermost modules with parameters
         self.storages = {}  # a storage's own number -> _Storage
         self.made_by = {}  # number of an autograd node -> (module, call)
-        self.gradients = {}  # name -> (storage's number, writes) of the gradient that was told last
+        self.gradients = {}  # name -> (storage, writes) of the gradient that was told last
         self.fetched = self.fed = self.replaced = self.left = 0  # batches handed out, inputs taken; tensors replaced or not
         self.unfit, self.seconds, self.began, self.batch = [], [], None, None
         self.why, self.policy, self.device, self.random = "", None, "", "cpu"
@@ -213,12 +213,17 @@ class Recorder:
                 self.wrote(t, None)
             seen = {id(t) for t in written}
             outs = written + [t for t in outs if id(t) not in seen]
-        elif not outs:
-            return
         else:
+            # The workspaces of recurrent layers and reserves of batch norms: bytes that nobody set, of which backward knows which to read.
+            scratch = [t for t in outs[1:] if t.dtype == torch.uint8 and not looks]
+            for t in scratch:
+                self.wrote(t, _UNREAD)
+            outs = [t for t in outs if not any(t is s for s in scratch)]
             for t in outs:
                 if not looks:
                     self.wrote(t, None)
+        if not outs:
+            return
         row = {"op": name, "phase": self._phase()}
         row["module"], row["call"] = self._module()
         if torch.Tag.nondeterministic_seeded in func.tags:
@@ -466,8 +471,9 @@ class Recorder:
                     if p.grad is None:
                         continue
                     held, _ = self.known(p.grad, make=True)
-                    state = (id(p.grad), held.writes if held else self.i)
-                    if self.gradients.get(prefix + name) != state:
+                    state = held, held.writes if held else self.i
+                    before = self.gradients.get(prefix + name)
+                    if before is None or before[0] is not held or before[1] != state[1]:
                         self.gradients[prefix + name] = state
                         self.line("grad", what=prefix + name, t=self.told(p.grad))
 
