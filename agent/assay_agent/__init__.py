@@ -43,6 +43,10 @@ def start():
         from . import signatures
 
         signatures.install(config)
+    if config.get("record"):  # a side of `assay compare`: seeded, and given another's weights and batches
+        from . import steps
+
+        steps.install(config)
     if config.get("double"):
         from .watch import tests
 

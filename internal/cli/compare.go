@@ -26,13 +26,19 @@ type comparison interface {
 }
 
 // comparisons are the forms, in the order in which they are asked; the last takes whatever is left.
-func comparisons() []comparison { return []comparison{&recordedComparison{}, &goldenComparison{}} }
+func comparisons() []comparison {
+	golden := &goldenComparison{}
+	commands := &stepsComparison{shared: &golden.record}
+	forms := []comparison{commands, &recordedComparison{}, golden}
+	commands.forms = forms
+	return forms
+}
 
 func newCompareCommand(env *Env) *cobra.Command {
 	var json bool
 	forms := comparisons()
 	cmd := &cobra.Command{
-		Use:   "compare [flags] A B",
+		Use:   "compare [flags] A B | -- COMMAND [ARG…]",
 		Short: "Find where one model begins to differ between two frameworks, devices or releases",
 		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
 Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
@@ -47,11 +53,15 @@ named; what differs in the start first. Several pairs, one for each batch size, 
 
 ` + goldenFile + `
 
+` + stepsForm + `
+
 Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be told; 1 where nothing could be compared; 2 where the command line
 is wrong.`,
 		Example: `  assay compare --shape 2x3x64x80 --layout NCHW net_torch.py mlx-env/bin/python@net_mlx.py
   assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW
-  assay compare cpu.steps cuda.steps --moved moved.steps`,
+  assay compare cpu.steps cuda.steps --moved moved.steps
+  assay compare --on cpu --on mps -- python train.py
+  assay compare --record cpu.steps --on cpu -- python train.py`,
 		Args: cobra.ArbitraryArgs,
 	}
 	for _, form := range forms {

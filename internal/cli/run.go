@@ -48,6 +48,7 @@ type runOptions struct {
 	levers                     *probe.Levers // what the agent switches on in the script; nil: nothing
 	proven                     bool          // the device was proven to compute, in a run before
 	signatures                 bool          // record operator calls: the run lies in signaturesFolder
+	record                     *probe.Recording
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -212,7 +213,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	res, err := probe.Run(probe.Options{
 		Tell: tell,
 		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
-		For: limit, Only: opts.only, Levers: opts.levers, Signatures: opts.signatures,
+		For: limit, Only: opts.only, Levers: opts.levers, Signatures: opts.signatures, Record: opts.record,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
 		Launcher: here, Version: Version(), Double: double,

@@ -74,6 +74,7 @@ type Options struct {
 	For        float64        // end it after so many seconds; 0: never
 	Only       string         // "", data, forward
 	Levers     *Levers        // what the agent switches on in the script; nil: nothing
+	Record     *Recording     // what of its first steps is recorded; nil: nothing
 	Signatures bool           // record the distinct operator calls: events of signatures
 	Profile    string         // auto, off
 	WarnEpoch  float64        // seconds
@@ -156,7 +157,7 @@ func Run(o Options) (*Result, error) {
 	environ, agents, double, err := letIn(o, rec, started)
 	if err != nil {
 		// what was asked for is the agent's doing
-		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() || o.Signatures {
+		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() || o.Signatures || o.Record != nil {
 			leave()
 			return nil, notStarted(err)
 		}
@@ -293,6 +294,9 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 	}
 	if o.Signatures {
 		config["signatures"] = true
+	}
+	if o.Record != nil {
+		config["record"] = o.Record
 	}
 	var double *target.Settings
 	if o.Double != nil {
