@@ -249,9 +249,5 @@ func list(items []string) string {
 	return strings.Join(items, "; ")
 }
 
-var mdEscape = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`,
-	"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "!", `\!`, "~", `\~`, "$", `\$`,
-	"://", `:\/\/`, "www.", `www\.`, "@", "&#64;") // addresses are not made links of, and nobody is called
-
 // md makes one line of a stranger's text, with nothing in it that Markdown takes for its own.
-func md(s string) string { return mdEscape.Replace(clean.Short(s, 500)) }
+func md(s string) string { return clean.Markdown(s, 500) }
