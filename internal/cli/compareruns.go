@@ -41,15 +41,18 @@ type runsComparison struct {
 
 func (c *runsComparison) flags(cmd *cobra.Command) {
 	f := pflag.NewFlagSet("runs", pflag.ContinueOnError)
-	f.StringSliceVar(&c.metrics, "metric", nil, "of runs: the `series` that decides, as the script logged it, or loss; may be repeated")
-	f.Float64Var(&c.absolute, "within-absolute", 0, "of runs: `difference` that a loss may have, beside --within or alone")
+	f.StringSliceVar(&c.metrics, "metric", nil,
+		"of runs: the `series` that decides, as the script logged it, or loss; may be repeated")
+	f.Float64Var(&c.absolute, "within-absolute", 0,
+		"of runs: `difference` that a loss may have, beside --within or alone")
 	f.BoolVar(&c.repeats, "within-repeats", false, "of runs: losses may differ as much as repeats of A do")
 	f.BoolVar(&c.bitwise, "bitwise", false, "of runs: losses have to be the same to the last bit")
 	f.IntVar(&c.smooth, "smooth", 0, "of runs: judge the mean over so many `steps` in place of each step")
 	f.StringSliceVar(&c.allow, "allow", nil, "of runs: what may differ, as what is to be judged: "+
 		strings.Join(trajectory.Allowable(), ", "))
 	f.StringSliceVar(&c.with, "with", nil, "of runs: more `runs`: repeats of A, or with one of the changes alone")
-	f.StringVar(&c.markdown, "markdown", "", "of runs: write the table for review to this `file`, - for standard output")
+	f.StringVar(&c.markdown, "markdown", "",
+		"of runs: write the table for review to this `file`, - for standard output")
 	f.StringVar(&c.html, "html", "", "of runs: write the page for review to this `file`, - for standard output")
 	f.VisitAll(func(one *pflag.Flag) { c.own = append(c.own, one.Name) })
 	cmd.Flags().AddFlagSet(f)
@@ -90,7 +93,8 @@ func namesRun(env *Env, word string) bool {
 		}
 		defer f.Close()
 		head, _ := io.ReadAll(io.LimitReader(f, mostHead))
-		return strings.Contains(string(head), `"schema": "assay.evidence/`) || strings.Contains(string(head), `"schema":"assay.evidence/`)
+		return strings.Contains(string(head), `"schema": "assay.evidence/`) || strings.Contains(string(head),
+			`"schema":"assay.evidence/`)
 	case !errors.Is(err, fs.ErrNotExist):
 		return false
 	}
@@ -112,7 +116,8 @@ func (c *runsComparison) tolerance() (trajectory.Tolerance, error) {
 			given = append(given, "--"+name)
 		}
 	}
-	t := trajectory.Tolerance{Absolute: c.absolute, Bitwise: c.bitwise, Repeats: c.repeats, Source: strings.Join(given, ", ")}
+	t := trajectory.Tolerance{Absolute: c.absolute, Bitwise: c.bitwise, Repeats: c.repeats, Source: strings.Join(given,
+		", ")}
 	switch {
 	case (c.bitwise || c.repeats) && len(given) > 1:
 		return wrong("one of them", "%s: each is a tolerance of its own", strings.Join(given, " and "))
@@ -137,7 +142,8 @@ func (c *runsComparison) tolerance() (trajectory.Tolerance, error) {
 
 func (c *runsComparison) compare(_ context.Context, env *Env, words []string, json bool) (int, error) {
 	if len(words) != 2 {
-		return 0, fault.Exit(fault.Hint(fmt.Errorf("two runs to compare, not %d", len(words)), "see: assay compare --help"),
+		return 0, fault.Exit(fault.Hint(fmt.Errorf("two runs to compare, not %d", len(words)),
+			"see: assay compare --help"),
 			fault.Usage)
 	}
 	if err := c.others(); err != nil {
@@ -200,7 +206,8 @@ func (c *runsComparison) compare(_ context.Context, env *Env, words []string, js
 func (c *runsComparison) others() (err error) {
 	c.all.Visit(func(one *pflag.Flag) {
 		if err == nil && !slices.Contains(c.own, one.Name) && one.Name != "within" && one.Name != "json" {
-			err = fault.Exit(fault.Hint(fmt.Errorf("--%s is not for two runs", one.Name), "see: assay compare --help"), fault.Usage)
+			err = fault.Exit(fault.Hint(fmt.Errorf("--%s is not for two runs", one.Name), "see: assay compare --help"),
+				fault.Usage)
 		}
 	})
 	out := 0
@@ -210,7 +217,8 @@ func (c *runsComparison) others() (err error) {
 		}
 	}
 	if err == nil && out > 1 {
-		err = fault.Exit(fault.Hint(errors.New("two forms for one standard output"), "name a file for one of them"), fault.Usage)
+		err = fault.Exit(fault.Hint(errors.New("two forms for one standard output"), "name a file for one of them"),
+			fault.Usage)
 	}
 	return err
 }

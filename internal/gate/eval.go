@@ -805,7 +805,8 @@ func parity(s *Set, c *Condition) Answer {
 			Runs: []string{pair[0].ID, pair[1].ID}}
 	}
 	fig := evidence.Known(c.Figure, d.LargestRelative(), "ratio", evidence.Derived)
-	fig.N, fig.Note = d.Steps, fmt.Sprintf("greatest at step %d, of %d steps that both runs list", d.Largest.Step, d.Steps)
+	fig.N, fig.Note = d.Steps, fmt.Sprintf("greatest at step %d, of %d steps that both runs list", d.Largest.Step,
+		d.Steps)
 	return Answer{Figure: fig, Runs: []string{pair[0].ID, pair[1].ID}}
 }
 

@@ -82,9 +82,11 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 	// Of the same source: what a change of it did is the question, and not noise. A run that failed says nothing about
 	// how long one takes, nor does one that something else on the machine slowed down.
 	var like []string
-	err := each(ctx, b.db, `SELECT r.id FROM record a JOIN record r ON r.kind = a.kind AND r.title IS a.title AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
+	err := each(ctx, b.db,
+		`SELECT r.id FROM record a JOIN record r ON r.kind = a.kind AND r.title IS a.title AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
 		AND r.python IS a.python AND r.resolution IS a.resolution AND r.exit = 0 WHERE a.id = ?1
-		ORDER BY r.device IS a.device AND r.torch IS a.torch AND r.system IS a.system AND r.chip IS a.chip DESC, r.at DESC, r.id LIMIT ?2`,
+		ORDER BY r.device IS a.device AND r.torch IS a.torch AND r.system IS a.system AND r.chip IS a.chip DESC,
+			r.at DESC, r.id LIMIT ?2`,
 		func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
@@ -122,7 +124,8 @@ func Compare(a, b *Group) *Diff {
 		d.Remarks = append(d.Remarks, "the commands differ: the figures may be those of different work")
 	}
 	if (x.Rehearsal == nil) != (y.Rehearsal == nil) {
-		d.Remarks = append(d.Remarks, "one is a rehearsal: its times are those of this machine's CPU and say nothing about the Mac")
+		d.Remarks = append(d.Remarks,
+			"one is a rehearsal: its times are those of this machine's CPU and say nothing about the Mac")
 	}
 	if !x.Outcome.Complete || !y.Outcome.Complete {
 		d.Remarks = append(d.Remarks, "the evidence of one is not complete: "+cmp.Or(x.Outcome.Reason,
@@ -213,7 +216,8 @@ func learningRates(run *evidence.Run) map[string]string {
 func levers(run *evidence.Run) map[string]string {
 	m := map[string]string{}
 	for _, l := range run.Levers {
-		m[l.Lever] = strings.TrimSpace(fmt.Sprintf("%s%d → %d %s", map[bool]string{false: "not done: "}[l.Done], l.From, l.To,
+		m[l.Lever] = strings.TrimSpace(fmt.Sprintf("%s%d → %d %s", map[bool]string{false: "not done: "}[l.Done],
+			l.From, l.To,
 			l.Why))
 	}
 	return m

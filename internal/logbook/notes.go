@@ -201,7 +201,9 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 	}
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
 	commit := clean.Short(strings.ReplaceAll(short(run.Provenance.Commit), "`", ""), 12)
-	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
+	fmt.Fprintf(&b,
+		"Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n",
+		short(e.ID),
 		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")),
 		known(commit != "", "`"+commit+"`"),
 		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText,

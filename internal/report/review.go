@@ -72,7 +72,7 @@ func (v Review) Write(w io.Writer) error {
 		if len(p.Says)+len(p.Rows) == 0 {
 			continue
 		}
-		t := table{ID: fmt.Sprint("t-part-", i), Alone: true, Plain: true, Note: p.Note}
+		t := table{ID: fmt.Sprint("t-part-", i), Alone: true, Note: p.Note}
 		for _, name := range p.Columns {
 			t.Cols = append(t.Cols, column{Name: name})
 		}
@@ -103,16 +103,18 @@ func (c ReviewCurve) plots(n int) (drawn []template.HTML) {
 		return nil
 	}
 	first, last := c.Step[0], c.Step[len(c.Step)-1]
-	of := &chart{ID: fmt.Sprint("c-both-", n), Title: c.Name, Unit: "1", XUnit: "1", XName: c.X, XMin: first, XMax: last,
+	of := &chart{ID: fmt.Sprint("c-both-", n), Title: c.Name, Unit: "1", XUnit: "1", XName: c.X, XMin: first,
+		XMax:   last,
 		Desc:   c.Name + " of both runs over " + c.X,
-		Series: []series{{Name: "A", Class: "s2", X: c.Step, Y: c.A}, {Name: "B", Class: "s4", X: c.Step, Y: c.B}}}
+		Series: []series{{Name: "A", Class: "s1", X: c.Step, Y: c.A}, {Name: "B", Class: "s2", X: c.Step, Y: c.B}}}
 	apart := make([]float64, len(c.Step))
 	for i := range apart {
 		apart[i] = math.Abs(c.B[i] - c.A[i])
 	}
-	off := &chart{ID: fmt.Sprint("c-apart-", n), Title: c.Name + ": |B − A|", Unit: "1", XUnit: "1", XName: c.X, XMin: first,
+	off := &chart{ID: fmt.Sprint("c-apart-", n), Title: c.Name + ": |B − A|", Unit: "1", XUnit: "1", XName: c.X,
+		XMin: first,
 		XMax: last, Low: true, Zero: true, MayLog: true, Desc: "how far B lies from A over " + c.X,
-		Series: []series{{Name: "difference", Class: "s1", X: c.Step, Y: apart}}}
+		Series: []series{{Name: "difference", Class: "s3", X: c.Step, Y: apart}}}
 	if of.drawn() {
 		drawn = append(drawn, of.render())
 	}

@@ -31,7 +31,8 @@ func Allowable() []string { return slices.Clone(allowable) }
 // known of either stands against nothing: Result.Unknown says it.
 func Bars(a, b *evidence.Run) (bars []Bar) {
 	add := func(name, do, format string, args ...any) {
-		bars = append(bars, Bar{Name: name, Do: do, Why: fmt.Sprintf(format, args...), never: !slices.Contains(allowable, name)})
+		bars = append(bars, Bar{Name: name, Do: do, Why: fmt.Sprintf(format, args...),
+			never: !slices.Contains(allowable, name)})
 	}
 	if a.Document != "" && a.Document == b.Document {
 		add("one-run", "name two runs", "both are the same run")
@@ -39,7 +40,8 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 	}
 	for _, side := range sides(a, b) {
 		if d := side.run.Target.Double; d != nil && d.ShapeOnly {
-			add("shapes", "rehearse without --shape-only", "%s is a rehearsal with shapes only: it computed no losses", side.name)
+			add("shapes", "rehearse without --shape-only", "%s is a rehearsal with shapes only: it computed no losses",
+				side.name)
 		}
 		if len(side.run.Loss.Step) == 0 && len(Logged(side.run)) == 0 {
 			why := "it has no losses"
@@ -63,7 +65,8 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 	for i := range min(len(x), len(y)) {
 		switch p, q := x[i], y[i]; {
 		case p.Fingerprint != "" && q.Fingerprint != "" && p.Fingerprint != q.Fingerprint:
-			add("data", "run both on the same files", "dataset %d has other content: %s in A, %s in B", i, p.Fingerprint, q.Fingerprint)
+			add("data", "run both on the same files", "dataset %d has other content: %s in A, %s in B", i,
+				p.Fingerprint, q.Fingerprint)
 		case p.Length > 0 && q.Length > 0 && p.Length != q.Length:
 			add("data", "run both on the same files", "dataset %d has %d items in A, %d in B", i, p.Length, q.Length)
 		}
@@ -71,7 +74,8 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 	if len(x) > 0 && len(y) > 0 && x[0].Batch > 0 && y[0].Batch > 0 {
 		p, q := float64(x[0].Batch)*perUpdate(a), float64(y[0].Batch)*perUpdate(b)
 		if p != q {
-			add("batch", "run both with the same number of samples an update", "an update sees %g samples in A, %g in B", p, q)
+			add("batch", "run both with the same number of samples an update",
+				"an update sees %g samples in A, %g in B", p, q)
 		}
 	}
 	if why := seedsApart(a, b); why != "" {

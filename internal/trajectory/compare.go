@@ -175,6 +175,7 @@ func Compare(q Asked) (*Result, error) {
 	}
 	r.changes(q)
 	r.isolate(q, metrics[0])
+	r.only(q)
 	r.answer()
 	b.Policies, b.Unknown = policies(q.A, q.B), unknowns(q.A, q.B)
 	r.left(q)
@@ -247,7 +248,8 @@ func both(a, b *evidence.Run, name string) (x, y Series, note string) {
 	x, _ = named(a, name)
 	y, _ = named(b, name)
 	if name == Loss && perUpdate(a) != perUpdate(b) {
-		note = fmt.Sprintf("an update takes %g batches in A, %g in B: compared is the mean loss of an update", perUpdate(a),
+		note = fmt.Sprintf("an update takes %g batches in A, %g in B: compared is the mean loss of an update",
+			perUpdate(a),
 			perUpdate(b))
 		x, y = x.averaged(), y.averaged()
 	}
@@ -281,7 +283,8 @@ func (r *Result) series(q Asked, name string, within Tolerance, judged bool) Com
 		}
 	}
 	if onlyA+onlyB > 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("compared over the %d steps that both have; %d are A's alone, %d B's", len(pairs),
+		c.Notes = append(c.Notes, fmt.Sprintf("compared over the %d steps that both have; %d are A's alone, %d B's",
+			len(pairs),
 			onlyA, onlyB))
 	}
 	drawn := Curve{Name: name, By: c.By}
@@ -325,7 +328,8 @@ func (r *Result) judge(c *Compared) {
 		c.Answer, c.Why = CannotTell, "what repeats of A do is not known: "+b.Repeats.Why
 	case d.Beyond == 0 && b.Within.Bitwise && d.Equal+d.LostBoth < d.Steps:
 		// +0 and −0 lie nowhere apart
-		c.Answer, c.Why = Beyond, fmt.Sprintf("at %s %d the values are not the same to the last bit", what, d.FirstDiff.Step)
+		c.Answer, c.Why = Beyond, fmt.Sprintf("at %s %d the values are not the same to the last bit", what,
+			d.FirstDiff.Step)
 	case d.Beyond > 0 && c.Repeats != nil && b.Smooth == 0 && d.LargestRelative() <= *c.Repeats:
 		c.Answer = CannotTell
 		c.Why = fmt.Sprintf("beyond the tolerance first at step %d, by %s at most; but repeats of A depart from it by as much (%s): "+
@@ -333,10 +337,12 @@ func (r *Result) judge(c *Compared) {
 	case d.Beyond > 0:
 		c.Answer = Beyond
 		c.Why = fmt.Sprintf("beyond the tolerance first at %s %d (%s in A, %s in B), at %d of %d; largest %s at step %d", what,
-			d.First.Step, value(d.First.A), value(d.First.B), d.Beyond, d.Steps, percent(d.LargestRelative()), d.Largest.Step)
+			d.First.Step, value(d.First.A), value(d.First.B), d.Beyond, d.Steps, percent(d.LargestRelative()),
+			d.Largest.Step)
 	case c.LostBoth > 0:
-		c.Answer, c.Why = CannotTell, fmt.Sprintf("at %d steps, first %d, neither value is finite: NaN and infinities are kept "+
-			"alike, so that they cannot be compared; the others are within the tolerance", c.LostBoth, c.FirstNaN.Step)
+		c.Answer, c.Why = CannotTell,
+			fmt.Sprintf("at %d steps, first %d, neither value is finite: NaN and infinities are kept "+
+				"alike, so that they cannot be compared; the others are within the tolerance", c.LostBoth, c.FirstNaN.Step)
 	case d.Equal == d.Steps:
 		c.Answer, c.Why = Within, fmt.Sprintf("all %d values are the same to the last bit", d.Steps)
 	default:
@@ -355,7 +361,12 @@ func value(v *float64) string {
 	return number(*v)
 }
 
-func percent(v float64) string { return unit.Format(v, "ratio") }
+func percent(v float64) string {
+	if v > 1e4 {
+		return fmt.Sprintf("%.3g times", v)
+	}
+	return unit.Format(v, "ratio")
+}
 
 // repeats finds other runs of A's command where A was, and how far they depart from A.
 func (r *Result) repeats(q Asked, metric string) (again []*evidence.Run) {
@@ -558,6 +569,24 @@ func (r *Result) isolate(q Asked, metric string) {
 	}
 }
 
+// only marks a change that explains because it is the only one: repeats of A, which differ from it in nothing, depart
+// by less than B does, and nothing else was recorded that may matter.
+func (r *Result) only(q Asked) {
+	b, decides := &r.Body, r.Body.Series[0]
+	all := causes(q.A, q.B, q.Changed(q.A, q.B))
+	unsure := slices.ContainsFunc(b.Changes, func(row Row) bool { return row.Can == NotSure })
+	if len(all) != 1 || unsure || b.Repeats.Most == nil || decides.LostA+decides.LostB == 0 &&
+		decides.LargestRelative() <= *b.Repeats.Most {
+		return
+	}
+	for i := range b.Changes {
+		if row := &b.Changes[i]; row.key() == all[0].key() && row.Does == Possible {
+			row.Does, row.By = Explains,
+				"its being the only change that was recorded, and repeats of A departing by less"
+		}
+	}
+}
+
 // oneOf finds the only row's counterpart among all; nil where there is none, or several rows.
 func oneOf(rows, all []Row) *Row {
 	if len(rows) != 1 {
@@ -645,8 +674,9 @@ func (r *Result) left(q Asked) {
 	decides := b.Series[0]
 	same := decides.Steps > 0 && decides.Equal == decides.Steps
 	if b.Repeats.Most == nil && !same {
-		b.Next = append(b.Next, "how much repeats of A differ is not known; run A's command again, twice at least, and compare with "+
-			"--with RUN,RUN: assay run -- "+strings.Join(q.A.Subject.Command, " "))
+		b.Next = append(b.Next,
+			"how much repeats of A differ is not known; run A's command again, twice at least, and compare with "+
+				"--with RUN,RUN: assay run -- "+strings.Join(q.A.Subject.Command, " "))
 	}
 	if same {
 		b.Left = []string{"nothing: the two are the same to the last bit"}
@@ -670,24 +700,28 @@ func (r *Result) left(q Asked) {
 	}
 	switch {
 	case len(explains) > 0:
-		b.Left = append(b.Left, strings.Join(explains, ", ")+" shown to matter by a run with just that change")
+		b.Left = append(b.Left, strings.Join(explains, ", ")+": shown to make the difference, or a part of it")
 		for _, is := range b.Isolated {
 			if is.ToB != nil && is.FromA != nil && strings.HasPrefix(is.What, "with ") {
-				b.Left = append(b.Left, fmt.Sprintf("%s departs from B by %s at most: what is left (of %s)", is.ID, percent(*is.ToB), most))
+				b.Left = append(b.Left, fmt.Sprintf("%s departs from B by %s at most: what is left (of %s)", is.ID,
+					percent(*is.ToB), most))
 			}
 		}
 	case len(possible) > 0:
 		b.Left = append(b.Left, fmt.Sprintf("all of it (%s): %s could explain it, and no run shows that one does", most,
 			strings.Join(possible, ", ")))
 	default:
-		b.Left = append(b.Left, fmt.Sprintf("all of it (%s): nothing that was recorded changed and can explain it", most))
+		b.Left = append(b.Left, fmt.Sprintf("all of it (%s): nothing that was recorded changed and can explain it",
+			most))
 	}
 	if len(possible) > 1 || len(possible) == 1 && len(explains) > 0 {
-		b.Next = append(b.Next, "a run like A with one of these changes alone isolates it: "+strings.Join(possible, ", ")+
+		b.Next = append(b.Next, "a run like A with one of these changes alone isolates it: "+strings.Join(possible,
+			", ")+
 			"; name it with --with RUN")
 	}
 	if b.Repeats.Most != nil && !lost && decides.LargestRelative() <= *b.Repeats.Most {
-		b.Left = append(b.Left, fmt.Sprintf("chance alone does as much: repeats of A depart from it by up to %s (%d of them)",
-			percent(*b.Repeats.Most), len(b.Repeats.Runs)))
+		b.Left = append(b.Left,
+			fmt.Sprintf("chance alone does as much: repeats of A depart from it by up to %s (%d of them)",
+				percent(*b.Repeats.Most), len(b.Repeats.Runs)))
 	}
 }

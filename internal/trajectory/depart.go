@@ -63,11 +63,16 @@ func known(v float64) *float64 {
 }
 
 func (p pair) point() *Point {
-	return &Point{Step: p.step, A: known(p.a), B: known(p.b), Difference: known(p.b - p.a), Relative: known(p.relative())}
+	return &Point{Step: p.step, A: known(p.a), B: known(p.b), Difference: known(p.b - p.a),
+		Relative: known(p.relative())}
 }
 
 func (p pair) relative() float64 {
-	return math.Min(math.Abs(p.b-p.a)/math.Max(math.Abs(p.a), leastScale), math.MaxFloat64)
+	r := math.Abs(p.b-p.a) / math.Max(math.Abs(p.a), leastScale)
+	if math.IsNaN(r) { // infinities, of values near the largest float64
+		return math.MaxFloat64
+	}
+	return math.Min(r, math.MaxFloat64)
 }
 
 // Departure is how far one series departs from another over the steps that both list.
@@ -171,7 +176,7 @@ func departed(pairs []pair, onlyA, onlyB int, within Tolerance) Departure {
 }
 
 // What is called a trend: at least so many points in each of four stretches, and from the first stretch to the last
-// each median on the same side of the one before, the last at least twice the first (or half of it). Assay's own
+// no median on the other side of the one before, the last at least twice the first (or half of it). Assay's own
 // convention; the medians stand beside the word.
 const (
 	quarterPoints = 3
@@ -191,16 +196,16 @@ func (d *Departure) trend(kept []pair) {
 	}
 	up, down := true, true
 	for i := 1; i < 4; i++ {
-		up = up && d.Quarters[i] > d.Quarters[i-1]
-		down = down && d.Quarters[i] < d.Quarters[i-1]
+		up = up && d.Quarters[i] >= d.Quarters[i-1]
+		down = down && d.Quarters[i] <= d.Quarters[i-1]
 	}
 	first, last := d.Quarters[0], d.Quarters[3]
 	switch {
 	case first == 0 && last == 0 && d.Equal == len(kept):
 		d.Trend = "none"
-	case up && last >= trendRatio*first:
+	case up && last > first && last >= trendRatio*first:
 		d.Trend = "growing"
-	case down && first >= trendRatio*last:
+	case down && first > last && first >= trendRatio*last:
 		d.Trend = "shrinking"
 	default:
 		d.Trend = "bounded"

@@ -61,7 +61,8 @@ var kinds = []struct{ part, name, can, why string }{
 	{"target", "system", Can, "another build of the framework has other kernels"},
 	{"target", "*", Can, "another release has other kernels and other defaults"},
 	{"double", "*", Cannot, "a rehearsal computes on this machine's CPU, whatever Mac it stands for"},
-	{"host", "chip", Can, "another processor takes other kernels (its vector instructions), and adds up in another order"},
+	{"host", "chip", Can,
+		"another processor takes other kernels (its vector instructions), and adds up in another order"},
 	{"host", "cpu.*", Can, "sums are split among the threads: another number of them adds up in another order"},
 	{"host", "gpu.memory", Cannot, "how much memory there is changes no number"},
 	{"host", "gpu*", Can, "another GPU or driver takes other kernels"},
@@ -72,7 +73,8 @@ var kinds = []struct{ part, name, can, why string }{
 	{"environment", "OMP_*", Can, "sums are split among the threads: another number of them adds up in another order"},
 	{"environment", "MKL_*", Can, "sums are split among the threads: another number of them adds up in another order"},
 	{"environment", "CUBLAS_WORKSPACE_CONFIG", Can, "it decides whether cuBLAS takes the same algorithm each time"},
-	{"environment", "NVIDIA_TF32_OVERRIDE", Can, "with TF32 the inputs of products are rounded to ten bits of mantissa"},
+	{"environment", "NVIDIA_TF32_OVERRIDE", Can,
+		"with TF32 the inputs of products are rounded to ten bits of mantissa"},
 	{"environment", "*", NotSure, "assay knows nothing about this variable's effect on numbers"},
 	{"package", "torch", Can, "another release has other kernels and other defaults"},
 	{"package", "nvidia-*", Can, "a library of kernels"},
@@ -158,7 +160,10 @@ func policies(a, b *evidence.Run) []Policy {
 	const notRecorded = "no run records it; assay golden has the types of weights and buffers"
 	return []Policy{
 		two("inputs of the model", "seen where they enter it", inputTypes),
-		two("autocast by assay", "what --with was asked for", func(run *evidence.Run) string { return lever(run, "autocast") }),
+		two("autocast by assay", "what --with was asked for", func(run *evidence.Run) string {
+			return lever(run,
+				"autocast")
+		}),
 		two("autocast of the script's own", "not recorded by a run", func(*evidence.Run) string { return "" }),
 		two("gradient scaler", "seen", func(run *evidence.Run) string {
 			if run.Steps.Number == nil {

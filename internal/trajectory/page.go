@@ -36,7 +36,7 @@ func (r *Result) Headline() string {
 }
 
 func (r *Result) runs() Section {
-	s := Section{Title: "The two runs", Columns: []string{"", "A: what B is held against", "B", "how known"}}
+	s := Section{Title: "The two runs", Columns: []string{"what", "A: what B is held against", "B", "how known"}}
 	row := func(name, how string, of func(Side) string) {
 		s.Rows = append(s.Rows, []string{name, orUnknown(of(r.Body.A)), orUnknown(of(r.Body.B)), how})
 	}
@@ -93,7 +93,8 @@ func (c *Compared) rows(rehearsed bool) (rows [][]string) {
 		add("compared", "no step is in both")
 		return rows
 	}
-	add("compared", fmt.Sprintf("%d values, %s %d to %d; %d the same to the last bit", c.Steps, c.By, c.From, c.To, c.Equal))
+	add("compared", fmt.Sprintf("%d values, %s %d to %d; %d the same to the last bit", c.Steps, c.By, c.From, c.To,
+		c.Equal))
 	at := func(p *Point) string {
 		if p == nil {
 			return "none"
@@ -110,7 +111,8 @@ func (c *Compared) rows(rehearsed bool) (rows [][]string) {
 		add("largest difference", at(c.Largest))
 		add("last", at(c.Final))
 		if c.Area != nil {
-			add("area between", fmt.Sprintf("%.3g over %d steps; B is %+.3g beside A in the mean", *c.Area, c.To-c.From, *c.Bias))
+			add("area between", fmt.Sprintf("%.3g over %d steps; B is %+.3g beside A in the mean", *c.Area,
+				c.To-c.From, *c.Bias))
 		}
 		trend := orUnknown(c.Trend)
 		if len(c.Quarters) > 0 {
@@ -124,8 +126,9 @@ func (c *Compared) rows(rehearsed bool) (rows [][]string) {
 		}
 		add("trend of the difference", trend)
 		if d := c.Smoothed; d != nil {
-			add(fmt.Sprintf("smoothed, mean over %d", c.Window), fmt.Sprintf("largest at %s; beyond the tolerance %d of %d, first at %s",
-				at(d.Largest), d.Beyond, d.Steps, at(d.First)))
+			add(fmt.Sprintf("smoothed, mean over %d", c.Window),
+				fmt.Sprintf("largest at %s; beyond the tolerance %d of %d, first at %s",
+					at(d.Largest), d.Beyond, d.Steps, at(d.First)))
 		}
 	}
 	if n := c.LostA + c.LostB + c.LostBoth; n > 0 {
@@ -158,7 +161,8 @@ func (r *Result) noise() Section {
 }
 
 func (r *Result) delta() Section {
-	s := Section{Title: "What changed from A to B", Columns: []string{"what", "A", "B", "can it explain a difference", "does it",
+	s := Section{Title: "What changed from A to B", Columns: []string{"what", "A", "B", "can it explain a difference",
+		"does it",
 		"how known"}}
 	idle := 0
 	for _, row := range r.Body.Changes {
@@ -171,7 +175,7 @@ func (r *Result) delta() Section {
 		case row.Does == Open:
 			does = "–"
 		case row.By != "":
-			how = "recorded in both; shown by " + row.By
+			how = "recorded in both; by " + row.By
 		}
 		can := row.Can
 		if row.Why != "" {
@@ -180,7 +184,8 @@ func (r *Result) delta() Section {
 		if row.Judged {
 			can += " (allowed)"
 		}
-		s.Rows = append(s.Rows, []string{strings.TrimSpace(row.Part + " " + row.Name), orNone(row.From), orNone(row.To), can, does, how})
+		s.Rows = append(s.Rows, []string{strings.TrimSpace(row.Part + " " + row.Name), orNone(row.From),
+			orNone(row.To), can, does, how})
 	}
 	if len(s.Rows) == 0 {
 		s.Says = append(s.Says, "Nothing that was recorded and could matter is another.")
@@ -192,7 +197,8 @@ func (r *Result) delta() Section {
 }
 
 func (r *Result) known() Section {
-	s := Section{Title: "Known wrong numbers where B ran", Columns: []string{"fact", "what it says", "whether B met it", "source"}}
+	s := Section{Title: "Known wrong numbers where B ran", Columns: []string{"fact", "what it says",
+		"whether B met it", "source"}}
 	seen := map[string]bool{}
 	for _, row := range r.Body.Changes {
 		for _, f := range row.Facts {
@@ -211,7 +217,8 @@ func (r *Result) known() Section {
 }
 
 func (r *Result) isolated() Section {
-	s := Section{Title: "Runs named beside them", Columns: []string{"run", "differs from A in", "departs from A", "departs from B",
+	s := Section{Title: "Runs named beside them", Columns: []string{"run", "differs from A in", "departs from A",
+		"departs from B",
 		"tells"}}
 	share := func(v *float64) string {
 		if v == nil {
@@ -220,7 +227,8 @@ func (r *Result) isolated() Section {
 		return percent(*v)
 	}
 	for _, is := range r.Body.Isolated {
-		s.Rows = append(s.Rows, []string{is.ID, orNone(strings.Join(is.Changes, ", ")), share(is.FromA), share(is.ToB), is.What})
+		s.Rows = append(s.Rows, []string{is.ID, orNone(strings.Join(is.Changes, ", ")), share(is.FromA), share(is.ToB),
+			is.What})
 	}
 	return s
 }

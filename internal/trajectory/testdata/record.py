@@ -5,6 +5,7 @@
 PYTHON has torch and numpy. What no comparison of losses asks is left out of the evidence, and folders are made plain.
 """
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -52,21 +53,23 @@ def trimmed(text, python, folder):
 
 
 def main():
-    assay, python = (pathlib.Path(word).absolute() for word in sys.argv[1:3])
+    assay, python = (pathlib.Path(shutil.which(word)).absolute() for word in sys.argv[1:3])
     only = sys.argv[3:] or RUNS
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         shutil.copy(HERE / "train.py", folder)
         git = ["git", "-C", str(folder), "-c", "user.name=me", "-c", "user.email=me@localhost"]
         (folder / ".gitignore").write_text(".assay\nruns\n")
+        when = "2026-01-01T00:00:00Z"  # so that every recording is of the same commit
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "a net"]):
-            subprocess.run(git + words, check=True)
+            subprocess.run(git + words, check=True, env=os.environ | {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when})
         for run in only:
             out = folder / "runs" / run
             subprocess.run([assay, "run", "-q", "--logbook", "off", "--profile", "off", "--out", out, "--", python,
                             "train.py"] + RUNS[run], cwd=folder)
             (HERE / f"{run}.json").write_text(trimmed((out / "evidence.json").read_text(), python, folder))
-    subprocess.run([python, "-c", ORACLE] + list(RUNS), cwd=HERE, check=True)
+    if only is RUNS:
+        subprocess.run([python, "-c", ORACLE] + list(RUNS), cwd=HERE, check=True)
 
 
 main()
