@@ -39,20 +39,16 @@ func newCompareCommand(env *Env) *cobra.Command {
 		Use:   "compare [flags] A B",
 		Short: "Find where one model begins to differ between two frameworks, devices or releases",
 		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
-Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs,
-	module by module in the order of
-their calls, the loss, gradients and some updates. The first module whose output departs is named,
-	with what is known of its input, its
+Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
+their calls, the loss, gradients and some updates. The first module whose output departs is named, with what is known of its input, its
 weights and its settings; then the time of a step and the memory of both, measured in the same run.
 
-Kernels are compared in one layout,
-	pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
+Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
 order, and said. What has no partner is named; with a weight that has none nothing is called the same.
 
 ` + goldenFile + `
 
-Two recorded runs, as assay show names them: their losses against a tolerance, what changed between them,
-	what of that can explain the difference
+Two recorded runs, as assay show names them: their losses against a tolerance, what changed between them, what of that can explain the difference
 and what is left, as a table for a reviewer's signature (--markdown, --html). Runs that are not comparable are refused.
 
 Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be told; 1 where nothing could be compared; 2 where the command line
@@ -65,9 +61,8 @@ is wrong.`,
 	for _, form := range forms {
 		form.flags(cmd)
 	}
-	cmd.Flags().BoolVar(&json, "json", false,
-		"print the record ("+evidence.Schema+", kind "+golden.KindComparison+", of runs "+
-			trajectory.Kind+")")
+	cmd.Flags().BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+
+		", of runs "+trajectory.Kind+")")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()

@@ -48,7 +48,7 @@ func (c *runsComparison) flags(cmd *cobra.Command) {
 	f.BoolVar(&c.repeats, "within-repeats", false, "of runs: losses may differ as much as repeats of A do")
 	f.BoolVar(&c.bitwise, "bitwise", false, "of runs: losses have to be the same to the last bit")
 	f.IntVar(&c.smooth, "smooth", 0, "of runs: judge the mean over so many `steps` in place of each step")
-	f.StringSliceVar(&c.allow, "allow", nil, "of runs: what may differ, as what is to be judged: "+
+	f.StringSliceVar(&c.allow, "allow", nil, "of runs: what may differ, as what is to be judged, by these `words`: "+
 		strings.Join(trajectory.Allowable(), ", "))
 	f.StringSliceVar(&c.with, "with", nil, "of runs: more `runs`: repeats of A, or with one of the changes alone")
 	f.StringVar(&c.markdown, "markdown", "",
