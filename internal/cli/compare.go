@@ -2,9 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -13,6 +17,7 @@ import (
 	"assay/internal/fault"
 	"assay/internal/golden"
 	"assay/internal/steps"
+	"assay/internal/trajectory"
 )
 
 // A comparison is one form of `assay compare`, told by what its arguments are.
@@ -29,7 +34,7 @@ type comparison interface {
 func comparisons() []comparison {
 	golden := &goldenComparison{}
 	commands := &stepsComparison{shared: &golden.record}
-	forms := []comparison{commands, &recordedComparison{}, golden}
+	forms := []comparison{commands, &recordedComparison{}, &runsComparison{}, golden}
 	commands.forms = forms
 	return forms
 }
@@ -55,20 +60,24 @@ named; what differs in the start first. Several pairs, one for each batch size, 
 
 ` + stepsForm + `
 
+Two recorded runs, as assay show names them: their losses against a tolerance, what changed between them, what of that can explain the difference
+and what is left, as a table for a reviewer's signature (--markdown, --html). Runs that are not comparable are refused.
+
 Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be told; 1 where nothing could be compared; 2 where the command line
 is wrong.`,
 		Example: `  assay compare --shape 2x3x64x80 --layout NCHW net_torch.py mlx-env/bin/python@net_mlx.py
   assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW
   assay compare cpu.steps cuda.steps --moved moved.steps
   assay compare --on cpu --on mps -- python train.py
-  assay compare --record cpu.steps --on cpu -- python train.py`,
+  assay compare --record cpu.steps --on cpu -- python train.py
+  assay compare cuda-run mps-run --within 1% --html review.html`,
 		Args: cobra.ArbitraryArgs,
 	}
 	for _, form := range forms {
 		form.flags(cmd)
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+
-		"; of recorded steps "+steps.KindDepartures+")")
+		"; of recorded steps "+steps.KindDepartures+", of runs "+trajectory.Kind+")")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
@@ -88,4 +97,26 @@ is wrong.`,
 		return fault.Exit(fault.Hint(fmt.Errorf("nothing to compare"), "see: assay compare --help"), fault.Usage)
 	}
 	return cmd
+}
+
+// share is a ratio on the command line, written as gates write one: 1% or 0.01.
+type share float64
+
+func (s *share) String() string { return strconv.FormatFloat(float64(*s), 'g', -1, 64) }
+
+func (s *share) Type() string { return "ratio" }
+
+func (s *share) Set(words string) error {
+	number, percent := strings.CutSuffix(words, "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+		return errors.New("a ratio from 0 on: 1e-3 or 0.1%")
+	}
+	if percent {
+		v /= 100
+	} else if v > 1 { // 5 would be 500 %, and hold for ever: gates refuse it as well
+		return fmt.Errorf("as a ratio it would be %g %%: write %s%%", 100*v, strings.TrimSpace(number))
+	}
+	*s = share(v)
+	return nil
 }

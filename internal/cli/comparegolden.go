@@ -23,7 +23,9 @@ func (c *goldenComparison) flags(cmd *cobra.Command) {
 	c.within = golden.Usual
 	c.record.flags(cmd)
 	f := cmd.Flags()
-	f.Float64Var(&c.within.Output, "within", c.within.Output, "relative `difference` that outputs and weights may have")
+	f.Var((*share)(&c.within.Output), "within",
+		"relative `difference` that outputs and weights, or the losses of runs, may have: "+
+			"1e-3, 0.1%")
 	f.Float64Var(&c.within.Gradient, "gradients-within", c.within.Gradient,
 		"relative `difference` that all gradients together may have")
 	f.Float64Var(&c.within.Update, "updates-within", c.within.Update,

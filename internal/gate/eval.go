@@ -12,6 +12,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/stats"
 	clean "assay/internal/text"
+	"assay/internal/trajectory"
 	"assay/internal/unit"
 )
 
@@ -793,47 +794,19 @@ func parity(s *Set, c *Condition) Answer {
 			return Answer{Figure: fig, Runs: []string{pair[0].ID}}
 		}
 	}
-	if d := pair[0].Target.Double; d != nil && d.ShapeOnly {
-		return c.unknown(RunOn(s.Runs[0], "mps"), "a rehearsal with shapes only has no losses")
+	d, why, do := trajectory.DriftOf(pair[1], pair[0])
+	if why != "" { // there A is what the other is held against
+		return c.unknown(do, "%s (A: %s, B: %s)", why, pair[1].ID, pair[0].ID)
 	}
-	other := map[int]*float64{}
-	for i, step := range pair[1].Loss.Step {
-		if i < len(pair[1].Loss.Value) {
-			other[step] = pair[1].Loss.Value[i]
-		}
+	if d.LostA+d.LostB > 0 {
+		return Answer{Figure: evidence.Figure{Name: c.Figure, Value: ptr(math.MaxFloat64), Unit: "ratio", N: d.Steps,
+			Basis: evidence.Derived,
+			Note:  fmt.Sprintf("at step %d the loss of one run is not finite", d.FirstNaN.Step)},
+			Runs: []string{pair[0].ID, pair[1].ID}}
 	}
-	worst, at, n := 0.0, 0, 0
-	for i, step := range pair[0].Loss.Step {
-		b, has := other[step]
-		if !has || i >= len(pair[0].Loss.Value) {
-			continue
-		}
-		x := pair[0].Loss.Value[i]
-		n++
-		d := math.Inf(1)
-		switch {
-		case x == nil && b == nil:
-			d = 0
-		case x != nil && b != nil && *x == *b:
-			d = 0
-		case x != nil && b != nil:
-			d = math.Abs(*x-*b) / math.Max(math.Abs(*b), 1e-12)
-		}
-		if math.IsInf(d, 1) {
-			return Answer{Figure: evidence.Figure{Name: c.Figure, Value: ptr(math.MaxFloat64), Unit: "ratio", N: n,
-				Basis: evidence.Derived,
-				Note:  fmt.Sprintf("at step %d the loss of one run is not finite", step)},
-				Runs: []string{pair[0].ID, pair[1].ID}}
-		}
-		if d > worst {
-			worst, at = d, step
-		}
-	}
-	if n == 0 {
-		return c.unknown("run both for the same number of steps", "no step has a loss in both runs")
-	}
-	fig := evidence.Known(c.Figure, worst, "ratio", evidence.Derived)
-	fig.N, fig.Note = n, fmt.Sprintf("greatest at step %d, of %d steps that both runs list", at, n)
+	fig := evidence.Known(c.Figure, d.LargestRelative(), "ratio", evidence.Derived)
+	fig.N, fig.Note = d.Steps, fmt.Sprintf("greatest at step %d, of %d steps that both runs list", d.Largest.Step,
+		d.Steps)
 	return Answer{Figure: fig, Runs: []string{pair[0].ID, pair[1].ID}}
 }
 

@@ -82,9 +82,11 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 	// Of the same source: what a change of it did is the question, and not noise. A run that failed says nothing about
 	// how long one takes, nor does one that something else on the machine slowed down.
 	var like []string
-	err := each(ctx, b.db, `SELECT r.id FROM record a JOIN record r ON r.kind = a.kind AND r.title IS a.title AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
+	err := each(ctx, b.db,
+		`SELECT r.id FROM record a JOIN record r ON r.kind = a.kind AND r.title IS a.title AND r.commit_id IS a.commit_id AND r.dirty IS a.dirty
 		AND r.python IS a.python AND r.resolution IS a.resolution AND r.exit = 0 WHERE a.id = ?1
-		ORDER BY r.device IS a.device AND r.torch IS a.torch AND r.system IS a.system AND r.chip IS a.chip DESC, r.at DESC, r.id LIMIT ?2`,
+		ORDER BY r.device IS a.device AND r.torch IS a.torch AND r.system IS a.system AND r.chip IS a.chip DESC,
+			r.at DESC, r.id LIMIT ?2`,
 		func(scan func(...any) error) error {
 			var id string
 			err := scan(&id)
@@ -115,14 +117,15 @@ func (b *Book) Group(ctx context.Context, ids ...string) (*Group, error) {
 func Compare(a, b *Group) *Diff {
 	d := &Diff{A: a.IDs, B: b.IDs}
 	x, y := a.Runs[0], b.Runs[0]
-	d.Environment = environment(x, y)
+	d.Environment = Environment(x, y)
 	d.Figures = figureChanges(a, b)
 	d.Operators = operatorChanges(x, y)
 	if work := func(r *evidence.Run) string { return strings.Join(r.Subject.Command, " ") }; work(x) != work(y) {
 		d.Remarks = append(d.Remarks, "the commands differ: the figures may be those of different work")
 	}
 	if (x.Rehearsal == nil) != (y.Rehearsal == nil) {
-		d.Remarks = append(d.Remarks, "one is a rehearsal: its times are those of this machine's CPU and say nothing about the Mac")
+		d.Remarks = append(d.Remarks,
+			"one is a rehearsal: its times are those of this machine's CPU and say nothing about the Mac")
 	}
 	if !x.Outcome.Complete || !y.Outcome.Complete {
 		d.Remarks = append(d.Remarks, "the evidence of one is not complete: "+cmp.Or(x.Outcome.Reason,
@@ -137,7 +140,8 @@ func Compare(a, b *Group) *Diff {
 	return d
 }
 
-func environment(a, b *evidence.Run) []Changed {
+// Environment says what is not the same from one run to another, its figures and operators apart.
+func Environment(a, b *evidence.Run) []Changed {
 	var all []Changed
 	add := func(part, name, x, y string) {
 		if x != y {
@@ -175,7 +179,48 @@ func environment(a, b *evidence.Run) []Changed {
 	tables("environment", a.Provenance.Environment, b.Provenance.Environment)
 	tables("package", packages(a), packages(b))
 	tables("data", datasets(a), datasets(b))
+	tables("randomness", randomness(a), randomness(b))
+	tables("learning rate", learningRates(a), learningRates(b))
+	tables("lever", levers(a), levers(b))
 	return all
+}
+
+// randomness has what was set; a setting that was not looked at is not known.
+func randomness(run *evidence.Run) map[string]string {
+	m := map[string]string{}
+	for _, s := range run.Provenance.Randomness {
+		switch {
+		case s.State == evidence.StateUnknown:
+		case s.State == evidence.NotSet || s.Value == "":
+			m[s.Name] = string(s.State)
+		default:
+			m[s.Name] = s.Value
+		}
+	}
+	return m
+}
+
+// learningRates are those that training began with.
+func learningRates(run *evidence.Run) map[string]string {
+	m := map[string]string{}
+	for _, s := range run.Logged {
+		if s.Door == evidence.DoorOptimizer && len(s.Value) > 0 && s.Value[0] != nil {
+			if m[s.Name] = fmt.Sprintf("%g", *s.Value[0]); s.Points > 1 {
+				m[s.Name] += fmt.Sprintf(" at first, %d values", s.Points)
+			}
+		}
+	}
+	return m
+}
+
+func levers(run *evidence.Run) map[string]string {
+	m := map[string]string{}
+	for _, l := range run.Levers {
+		m[l.Lever] = strings.TrimSpace(fmt.Sprintf("%s%d → %d %s", map[bool]string{false: "not done: "}[l.Done],
+			l.From, l.To,
+			l.Why))
+	}
+	return m
 }
 
 func double(run *evidence.Run) map[string]string {

@@ -201,7 +201,9 @@ func projectNote(e Entry, run *evidence.Run, notes []*Record) string {
 	}
 	fallback := run.Provenance.Environment["PYTORCH_ENABLE_MPS_FALLBACK"]
 	commit := clean.Short(strings.ReplaceAll(short(run.Provenance.Commit), "`", ""), 12)
-	fmt.Fprintf(&b, "Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n", short(e.ID),
+	fmt.Fprintf(&b,
+		"Record: `%s`; %s %s; commit %s (%s); input %s; peak memory %s; PYTORCH\\_ENABLE\\_MPS\\_FALLBACK %s\n",
+		short(e.ID),
 		md(cmp.Or(run.Target.Framework, "framework")), md(cmp.Or(release, "unknown")),
 		known(commit != "", "`"+commit+"`"),
 		md(cmp.Or(run.Provenance.Dirty, "unknown")), known(resolution != "", md(resolution)), peakText,
@@ -249,9 +251,5 @@ func list(items []string) string {
 	return strings.Join(items, "; ")
 }
 
-var mdEscape = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`,
-	"[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "|", `\|`, "#", `\#`, "!", `\!`, "~", `\~`, "$", `\$`,
-	"://", `:\/\/`, "www.", `www\.`, "@", "&#64;") // addresses are not made links of, and nobody is called
-
 // md makes one line of a stranger's text, with nothing in it that Markdown takes for its own.
-func md(s string) string { return mdEscape.Replace(clean.Short(s, 500)) }
+func md(s string) string { return clean.Markdown(s, 500) }

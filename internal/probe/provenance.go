@@ -115,7 +115,8 @@ func resolved(path string) string {
 }
 
 // relevantPrefixes name the environment variables that can change a run.
-var relevantPrefixes = []string{"PYTORCH_", "TORCH", "CUDA_", "CUBLAS_", "CUDNN_", "NCCL_", "OMP_", "MKL_", "KMP_",
+var relevantPrefixes = []string{"PYTORCH_", "TORCH", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_TF32_OVERRIDE", "NCCL_",
+	"OMP_", "MKL_", "KMP_",
 	"VECLIB_", "OPENBLAS_",
 	"NUMEXPR_", "TOKENIZERS_", "PYTHON", "MTL_", "MLX_", "TF_", "KERAS_", "ACCELERATE_", "HF_", "TRANSFORMERS_",
 	"LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_",
