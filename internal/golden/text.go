@@ -27,6 +27,9 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}{{"A", r.A}, {"B", r.B}} {
 		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework),
 			text.Line(s.Release), text.Line(s.Device))
+		if s.Float64 {
+			said += ", in float64"
+		}
 		if s.Step != nil {
 			said += fmt.Sprintf("; a step of forward, backward and update %s", unit.Seconds(*s.Step))
 		}

@@ -126,6 +126,6 @@ for i, fault in enumerate(FAULTS[framework]):
     source = os.path.join(folder, "net%d.py" % i)
     with open(source, "w") as f:
         f.write({"torch": TORCH, "mlx": MLX}[framework].format(fault=fault))
-    record.record({"file": source, "function": "model", "inputs": "", "shape": [], "scale": 1, "layout": "", "eval": False,
+    record.record({"file": source, "function": "model", "inputs": "", "shape": [], "scale": 1, "layout": "", "eval": False, "float64": False,
                    "device": "cpu", "steps": 1, "timed": 0, "rate": 1e-3,
                    "out": os.path.join(folder, (fault or "right") + ".safetensors")})
