@@ -22,7 +22,7 @@ type goldenOptions struct {
 	python                            []string // one at most; a comparison of commands takes two
 	scale, rate                       float64
 	steps, timed                      int
-	eval                              bool
+	eval, float64                     bool
 }
 
 func (o *goldenOptions) flags(cmd *cobra.Command) {
@@ -35,6 +35,7 @@ func (o *goldenOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.layout, "layout", "", "`layout` of --input or --shape, NCHW or NHWC; a framework that takes the other gets it turned")
 	f.StringVar(&o.device, "device", o.device, "`device`: cpu, cuda, mps, or auto, the framework's own choice")
 	f.BoolVar(&o.eval, "eval", false, "in evaluation mode: no dropout, running statistics of batch norm")
+	f.BoolVar(&o.float64, "float64", false, "in float64, to tell rounding from a fault: weights, inputs and all that is computed, on the CPU")
 	f.IntVar(&o.steps, "steps", o.steps, "updates of the weights that are recorded")
 	f.IntVar(&o.timed, "timed", o.timed, "steps that are timed after them")
 	f.Float64Var(&o.rate, "rate", o.rate, "learning rate of the framework's Adam, where the file has no optimizer(model)")
@@ -106,7 +107,7 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if before, after, ok := strings.Cut(file, ".py:"); ok {
 		file, function = before+".py", after
 	}
-	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval,
+	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval, Float64: opts.float64,
 		Device: opts.device, Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
 	usage := func(format string, a ...any) error {
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay golden --help"), fault.Usage)

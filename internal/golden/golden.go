@@ -42,6 +42,7 @@ type Meta struct {
 	Function  string            `json:"function"`
 	Layout    string            `json:"layout"` // NCHW or NHWC: of the framework's images
 	Training  bool              `json:"training"`
+	Float64   bool              `json:"float64"`
 	Calls     []Call            `json:"calls"` // in the order in which they ended
 	Losses    []Number          `json:"losses"`
 	Loss      string            `json:"loss"`
