@@ -198,7 +198,11 @@ func TestMSINetsTrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := fileOf("torch", nil)
-	for _, m := range r.Modules {
+	modules, err := r.modules(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
 		f.Tensors = append(f.Tensors, tensor(m.Names[0][0]+".weight", weights.F32, 16, 8, 3, 3),
 			tensor(m.Names[0][0]+".bias", weights.F32, 16))
 	}

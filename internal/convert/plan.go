@@ -115,7 +115,7 @@ func knownBy(m *match, rules []Rule) layout.Known {
 	}
 	facts := map[string]fact{}
 	if m != nil {
-		for _, module := range m.recipe.Modules {
+		for _, module := range m.modules {
 			for _, name := range module.Names[m.form] {
 				for i, p := range module.parts() {
 					t, ok := m.lookup(name, p, i)
@@ -234,7 +234,7 @@ func (m *match) shared() bool {
 			continue
 		}
 		same := true
-		for _, module := range m.recipe.Modules {
+		for _, module := range m.modules {
 			same = same && slices.Equal(module.Names[at], module.Names[m.form])
 		}
 		if same && form.Framework != layout.Keras && m.recipe.Forms[m.form].Framework != layout.Keras {
@@ -297,8 +297,9 @@ func (p *Plan) byRecipe(m *match) {
 			p.Layers = map[string]string{}
 		}
 	}
-	for _, module := range m.recipe.Modules {
+	for _, module := range m.modules {
 		a, b := module.Names[m.form], module.Names[out]
+		there := slices.ContainsFunc(a, func(name string) bool { return m.has(module, name) })
 		for i, part := range module.parts() {
 			var tensors []weights.Tensor
 			absent := ""
@@ -317,7 +318,7 @@ func (p *Plan) byRecipe(m *match) {
 					p.Dropped = append(p.Dropped, Unmade{Name: t.Name, Why: "the recipe says that it is no weight"})
 				}
 				continue
-			case len(tensors) == 0 && module.Optional:
+			case !there && module.Optional:
 				continue
 			case absent != "":
 				p.Missing = append(p.Missing, Unmade{Name: absent, Why: "the recipe " + m.recipe.Name + " expects it"})
