@@ -317,7 +317,8 @@ func TestRecipesGiveTheOthersNames(t *testing.T) {
 func TestEachNetworkHasItsRecipe(t *testing.T) {
 	for network, recipe := range map[string]string{
 		"vgg11 torch": "vgg11", "vgg13 torch": "vgg13", "vgg16 torch": "vgg16", "vgg19 torch": "vgg19",
-		"vgg11_bn torch": "vgg11_bn", "vgg13_bn torch": "vgg13_bn", "vgg16_bn torch": "vgg16_bn", "vgg19_bn torch": "vgg19_bn",
+		"vgg11_bn torch": "vgg11_bn", "vgg13_bn torch": "vgg13_bn", "vgg16_bn torch": "vgg16_bn",
+		"vgg19_bn torch": "vgg19_bn",
 		"resnet18 torch": "resnet-basic", "resnet50 torch": "resnet", "resnet101 torch": "resnet",
 		"resnext50_32x4d torch": "resnet", "vit_b_16 torch": "vit", "vit_l_16 torch": "vit",
 		"mobilenet_v2 torch": "mobilenet_v2", "mobilenet_v3_small torch": "mobilenet_v3_small",
@@ -348,15 +349,17 @@ func TestDepthIsTheFiles(t *testing.T) {
 		{"half of a pooler", without(tiny(), "pooler.dense.bias"), "pooler.dense.bias", ""},
 		{"a block that is not whole", with(tiny(), "encoder.layer.2.output.dense.weight", 128, 512),
 			"encoder.layer.2.attention.self.query.weight", ""},
-		{"a number that no file of this size has", with(tiny(), "encoder.layer.999999999.output.dense.weight", 128, 512), "",
+		{"a number that no file of this size has",
+			with(tiny(), "encoder.layer.999999999.output.dense.weight", 128, 512), "",
 			"encoder.layer.999999999.output.dense.weight"},
-		{"a number that does not end", with(tiny(), "encoder.layer.99999999999999999999.output.dense.weight", 1, 1), "",
-			"encoder.layer.99999999999999999999.output.dense.weight"},
-		{"a tensor of no module", with(tiny(), "encoder.layer.1.adapter.weight", 8, 8), "", "encoder.layer.1.adapter.weight"},
+		{"a number that does not end", with(tiny(), "encoder.layer.99999999999999999999.output.dense.weight", 1, 1),
+			"", "encoder.layer.99999999999999999999.output.dense.weight"},
+		{"a tensor of no module", with(tiny(), "encoder.layer.1.adapter.weight", 8, 8),
+			"", "encoder.layer.1.adapter.weight"},
 		{"a head of VGG16 without its bias", without(namesOf(t, "vgg16 torch", "torch", nil), "classifier.3.bias"),
 			"classifier.3.bias", ""},
-		{"VGG16 with another kernel", with(namesOf(t, "vgg16 torch", "torch", nil), "features.30.weight", 512, 512, 3, 3), "",
-			"features.30.weight"},
+		{"VGG16 with another kernel", with(namesOf(t, "vgg16 torch", "torch", nil), "features.30.weight", 512, 512, 3,
+			3), "", "features.30.weight"},
 	} {
 		p, err := Make(c.file, Options{To: layout.MLX})
 		if err != nil {

@@ -63,7 +63,8 @@ func (m *match) highest(template string, chosen map[string]int, letter string) (
 			continue
 		}
 		name, _, inside := strings.Cut(name, "<part>")
-		if after, ok := strings.CutPrefix(key, name); ok && (inside || after == "" || strings.ContainsAny(after[:1], "./")) {
+		after, ok := strings.CutPrefix(key, name)
+		if ok && (inside || after == "" || after[0] == '.' || after[0] == '/') {
 			last = n
 		}
 	}
