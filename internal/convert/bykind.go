@@ -21,6 +21,7 @@ func (p *Plan) byKind(report layout.Report) {
 			kernels++
 		}
 	}
+	p.recurrent()
 	for i, t := range p.file.Tensors {
 		if p.taken[t.Name] {
 			continue
@@ -73,8 +74,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 	case p.From == p.To || rank < 2:
 		return u, false
 	case gates(t.Name):
-		u.Why = "it holds the gates of a recurrent layer, whose order and biases differ between frameworks"
-		u.Tell = "a recurrent layer is not converted; " + quoted + "plain' copies it"
+		u.Why = "it holds gates, whose order and biases differ between frameworks, and is of no layer that is known"
+		u.Tell = "nn.LSTM, nn.GRU and nn.RNN are converted, and Keras's and MLX's; " + quoted + "plain' copies it"
 		return u, !told
 	case told:
 		return u, false
@@ -92,7 +93,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 		return u, true
 	case g.KindIs == layout.Sure:
 		return u, false
-	case rank == 2 && layout.Order(layout.Dense, p.From) == layout.Order(layout.Dense, p.To), p.alike(g.Kinds):
+	case rank == 2 && layout.Order(layout.Dense, p.From) == layout.Order(layout.Dense, p.To),
+		rank > 2 && p.alike(g.Kinds): // one of two dimensions may be a table, or a parameter
 		return u, false
 	case kind != "" && g.KindIs == layout.Likely:
 		u.Why = fmt.Sprintf("it may be a %s, and that is not certain: %s", kind, g.Why)
@@ -110,8 +112,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 // gates says whether a name is one of PyTorch's or Keras's recurrent layers.
 func gates(name string) bool {
 	last := name[strings.LastIndexAny(name, "./")+1:]
-	return strings.HasPrefix(last, "weight_ih_l") || strings.HasPrefix(last, "weight_hh_l") ||
-		strings.HasPrefix(last, "bias_ih_l") || strings.HasPrefix(last, "bias_hh_l") || last == "recurrent_kernel"
+	return strings.HasPrefix(last, "weight_ih") || strings.HasPrefix(last, "weight_hh") ||
+		strings.HasPrefix(last, "bias_ih") || strings.HasPrefix(last, "bias_hh") || last == "recurrent_kernel"
 }
 
 // alike says whether a kernel is permuted in the same way whichever of these it is: a plain convolution and a depthwise

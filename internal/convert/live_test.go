@@ -130,7 +130,7 @@ func TestNetworksElsewhere(t *testing.T) {
 	at := func(name string) string { return filepath.Join(folder, name) }
 	torch.run(t, "make", folder)
 	for _, s := range others {
-		nets := []string{"images", "lines", "volumes"}
+		nets := []string{"images", "lines", "volumes", "lstm", "gru"}
 		if s.name == "MLX" {
 			nets = append(nets, "resnet18", "mobilenet_v2", "vgg11", "vgg11_bn", "vit", "bert", "gpt2")
 		}
@@ -140,6 +140,9 @@ func TestNetworksElsewhere(t *testing.T) {
 			first, kinds := at(net+[]string{".safetensors", ".pt"}[i%2]), strings.Fields(liveKinds[net])
 			files[net] = converted(t, first, at(net+"."+to+".safetensors"), append(kinds, "--to", to)...)
 			back := converted(t, files[net], at(net+".back.safetensors"), append(kinds, "--to", "torch")...)
+			if net == "lstm" || net == "gru" && s.name == "MLX" {
+				continue // two biases are summed to one, and that is not undone
+			}
 			sameFile(t, first, back, countsAside)
 		}
 		s.holds(t, folder, files)
@@ -148,6 +151,7 @@ func TestNetworksElsewhere(t *testing.T) {
 		}
 		s.run(t, "make", folder)
 		files = map[string]string{}
+		files["Recurrent"] = converted(t, at("Recurrent.weights.h5"), at("Recurrent.safetensors"), "--to", "torch")
 		for net, recipe := range map[string]string{"VGG16": "vgg16", "VGG19": "vgg19", "MobileNetV2": "mobilenet_v2"} {
 			first := at(net + ".weights.h5")
 			files[net] = converted(t, first, at(net+".safetensors"), "--to", "torch")

@@ -94,6 +94,7 @@ type Plan struct {
 	spare    atomic.Pointer[[]byte]
 	largest  int64 // bytes of the largest tensor that moves
 	taken    map[string]bool
+	summed   []string // what the sum of two biases becomes
 	opts     Options
 	file     *weights.File
 }
@@ -104,11 +105,11 @@ func (p *Plan) Overflow() int64 { return p.overflow.Load() }
 
 // Layout judges the layout of a file as layout.Judge does, with the names of the recipes: for `assay tensors`.
 func Layout(f *weights.File) layout.Report {
-	return layout.Judge(f, knownBy(findForm(f, Recipes()), nil))
+	return layout.Judge(f, knownBy(f, findForm(f, Recipes())))
 }
 
-// knownBy says of the tensors of a matched recipe, or of those that rules name, what they are.
-func knownBy(m *match, rules []Rule) layout.Known {
+// knownBy says of the tensors of a matched recipe, and of recurrent layers, what they are.
+func knownBy(f *weights.File, m *match) layout.Known {
 	type fact struct {
 		kind layout.Kind
 		why  string
@@ -131,6 +132,17 @@ func knownBy(m *match, rules []Rule) layout.Known {
 					}
 					facts[t.Name] = fact{kind, "the recipe " + m.recipe.Name + " names it"}
 				}
+			}
+		}
+	}
+	for _, c := range cells(f) {
+		for part, t := range c.parts {
+			kind := layout.Vector
+			if part == inputs || part == states {
+				kind = layout.Dense
+			}
+			if _, ok := facts[t.Name]; !ok {
+				facts[t.Name] = fact{kind, "its name is that of a recurrent layer's"}
 			}
 		}
 	}
@@ -159,7 +171,7 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 			"`assay tensors` lists them; without --recipe it is converted by the kinds of its tensors")
 	}
 	p := &Plan{overflow: &atomic.Int64{}, taken: map[string]bool{}, opts: opts, file: f}
-	report := layout.Judge(f, knownBy(m, nil))
+	report := layout.Judge(f, knownBy(f, m))
 	if err := p.settleFrom(m, report); err != nil {
 		return nil, err
 	}
@@ -222,6 +234,12 @@ func (p *Plan) settleFrom(m *match, report layout.Report) error {
 		return nil
 	case p.opts.To == "":
 		return nil // nothing is permuted
+	}
+	if one := spoken(p.file); one != "" && !slices.ContainsFunc(report.Tensors, func(g layout.Judgement) bool {
+		return g.Order != "-" && !slices.Contains(g.In, one)
+	}) {
+		p.From, p.FromWhy = one, "its recurrent layers have the names that "+string(one)+" gives them"
+		return nil
 	}
 	return fault.Hint(fmt.Errorf("%s: which layout it has cannot be told: %s", p.file.Path, report.Why),
 		"say it: --from torch, keras or mlx")

@@ -29,13 +29,25 @@ def volumes():
                              layers.ReLU(), layers.Flatten(), layers.Dense(7, name="dense")])
 
 
+def stacked(cell):
+    """PyTorch's module of two layers and two directions."""
+    return keras.Sequential([keras.Input((7, 3)), *(layers.Bidirectional(cell(4, return_sequences=True), name=f"l{i}") for i in (0, 1))])
+
+
+def recurrent():
+    return keras.Sequential([keras.Input((7, 5)), layers.LSTM(4, return_sequences=True, name="enc"),
+                             layers.Bidirectional(layers.GRU(4, return_sequences=True), name="bi"),
+                             layers.Bidirectional(layers.LSTM(3, return_sequences=True), name="both"), layers.Dense(2, name="dense")])
+
+
 def vgg(name):
     return getattr(keras.applications, name)(weights=None, include_top=False, input_shape=(40, 40, 3))
 
 
-NETS = {"images": images, "lines": lines, "volumes": volumes}
+NETS = {"lstm": lambda: stacked(layers.LSTM), "gru": lambda: stacked(layers.GRU), "images": images, "lines": lines, "volumes": volumes}
 APPLICATIONS = {"VGG16": functools.partial(vgg, "VGG16"), "VGG19": functools.partial(vgg, "VGG19"),
-                "MobileNetV2": lambda: keras.applications.MobileNetV2(weights=None, input_shape=(64, 64, 3), classes=10, classifier_activation=None)}
+                "MobileNetV2": lambda: keras.applications.MobileNetV2(weights=None, input_shape=(64, 64, 3), classes=10, classifier_activation=None),
+                "Recurrent": recurrent}
 
 
 def given(net, x):
@@ -52,7 +64,7 @@ def made():
                 v.assign(rng.normal(0, (2 / fan) ** 0.5, v.shape))
             else:
                 v.assign(rng.uniform(0.8, 1.2, v.shape) if v.name in ("gamma", "moving_variance") else rng.normal(0, 0.1, v.shape))
-        x = rng.standard_normal((2, 3, *net.input_shape[1:3])).astype("f4")
+        x = rng.standard_normal((2, net.input_shape[-1], *net.input_shape[1:-1])).astype("f4")
         yield name, (lambda path, net=net: net.save_weights(path + ".weights.h5")), x, given(net, x)
 
 
@@ -62,7 +74,10 @@ def load(name, path, x):
         net.load_weights(path)
     else:
         weights = load_file(path)
-        for layer in net.layers:
+        if name in ("lstm", "gru"):
+            for i, layer in enumerate(net.layers):
+                layer.set_weights([weights.pop(f"r/l{i}{end}/{v}") for end in ("", "_reverse") for v in ("kernel", "recurrent_kernel", "bias")])
+        for layer in net.layers if weights else []:
             layer.set_weights([weights.pop(f"{layer.name}/{v.name}") for v in layer.weights])
         assert not weights, sorted(weights)
     return given(net, x)

@@ -246,6 +246,23 @@ def volumes():
     return Sequence(one=nn.Conv3d(4, 6, (2, 3, 1)), up=nn.ConvTranspose3d(6, 6, 2, 2), relu=nn.relu, flat=flat, dense=nn.Linear(1152, 7))
 
 
+class Direction(nn.Module):
+    """PyTorch's module of two layers and two directions, as assay names its cells."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.l0, self.l0_reverse, self.l1, self.l1_reverse = cell(3, 4), cell(3, 4), cell(8, 4), cell(8, 4)
+
+    def __call__(self, x):
+        def states(cell, x):
+            y = cell(x)
+            return y[0] if isinstance(y, tuple) else y
+
+        for ahead, back in ((self.l0, self.l0_reverse), (self.l1, self.l1_reverse)):
+            x = mx.concatenate([states(ahead, x), states(back, x[:, ::-1])[:, ::-1]], -1)
+        return x
+
+
 def resnet18():
     try:
         from mlxim.model.resnet import resnet18
@@ -273,7 +290,8 @@ def vit():
 
 
 NETS = {"resnet18": resnet18, "mobilenet_v2": mobilenet_v2, "vgg11": lambda: VGG(False), "vgg11_bn": lambda: VGG(True), "vit": vit,
-        "bert": Bert, "gpt2": gpt2, "images": images, "lines": lines, "volumes": volumes}
+        "bert": Bert, "gpt2": gpt2, "images": images,
+        "lstm": lambda: Sequence(r=Direction(nn.LSTM)), "gru": lambda: Sequence(r=Direction(nn.GRU)), "lines": lines, "volumes": volumes}
 
 
 def load(name, path, x):

@@ -53,10 +53,25 @@ def volumes():
                 dense=nn.Linear(6 * 4 * 6 * 8, 7))
 
 
-def vgg(name):
-    net = torchvision.models.get_model(name)
-    net.classifier = nn.Identity()
-    return net
+class Recurrent(nn.Sequential):
+    """Recurrent layers one upon the other, and a dense one; steps of time last."""
+
+    def __init__(self, **layers):
+        super().__init__()
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+    def forward(self, x):
+        x = x.transpose(1, 2)
+        for layer in self:
+            x = layer(x)[0] if isinstance(layer, nn.RNNBase) else layer(x)
+        return x.transpose(1, 2)
+
+
+def recurrent(*layers):
+    """What layers.Bidirectional and others of Keras's are here: class, inputs, outputs, directions."""
+    return Recurrent(**{name: getattr(nn, cls)(a, b, batch_first=True, bidirectional=both) for name, cls, a, b, both in layers},
+                     dense=nn.Linear(6, 2))
 
 
 def keras_mobilenet():
@@ -91,11 +106,14 @@ NETS = {
     "bert": (lambda: Bert(transformers.BertConfig(vocab_size=50, num_hidden_layers=2, hidden_size=32, num_attention_heads=2,
                                                   intermediate_size=64, max_position_embeddings=20)), (2, 9)),
     "gpt2": (lambda: GPT2(transformers.GPT2Config(vocab_size=50, n_layer=3, n_embd=32, n_head=4, n_positions=20)), (2, 9)),
+    "lstm": (lambda: Recurrent(r=nn.LSTM(3, 4, 2, bidirectional=True, batch_first=True)), (2, 3, 7)),
+    "gru": (lambda: Recurrent(r=nn.GRU(3, 4, 2, bidirectional=True, batch_first=True)), (2, 3, 7)),
     "images": (images, (2, 8, 8, 9)),
     "lines": (lines, (2, 4, 11)),
     "volumes": (volumes, (2, 4, 3, 5, 4)),
 }
-MADE_BY_KERAS = {"VGG16": lambda: VGGFeatures("vgg16"), "VGG19": lambda: VGGFeatures("vgg19"), "MobileNetV2": keras_mobilenet}
+MADE_BY_KERAS = {"VGG16": lambda: VGGFeatures("vgg16"), "VGG19": lambda: VGGFeatures("vgg19"), "MobileNetV2": keras_mobilenet,
+                 "Recurrent": lambda: recurrent(("enc", "LSTM", 5, 4, False), ("bi", "GRU", 4, 4, True), ("both", "LSTM", 8, 3, True))}
 
 
 def randomise(net, seed):
