@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/internal/layout"
@@ -28,14 +29,17 @@ func (p *Plan) byKind(report layout.Report) {
 		}
 		g := report.Tensors[i]
 		kind, why := g.Kind, g.Why
+		var flatten []int64
 		if rule := find(p.opts.Kinds, t.Name); rule != nil {
-			if told, ok := layout.ParseKind(rule.Value, len(t.Shape)); ok && (told != layout.Plain ||
-				len(t.Shape) > 1) {
+			word, multiple, _ := ParseKind(rule.Value)
+			if told, ok := layout.ParseKind(word, len(t.Shape)); ok && (told != layout.Plain || len(t.Shape) > 1) {
 				kind, why, rule.used = told, "--kind "+rule.Pattern+"="+rule.Value, true
 				g.KindIs, g.Certain = layout.Sure, layout.Sure
+				if multiple > 1 {
+					flatten = []int64{multiple}
+				}
 			}
 		}
-		var flatten []int64
 		flat := find(p.opts.Flatten, t.Name)
 		if flat != nil && len(t.Shape) == 2 {
 			flat.used = true
@@ -57,6 +61,19 @@ func (p *Plan) byKind(report layout.Report) {
 		}
 		p.add([]weights.Tensor{t}, []piece{{t, 0, t.Bytes}}, t.Shape, p.rename(t, kind, shapes), kind, flatten, why)
 	}
+}
+
+// ParseKind reads what --kind says a tensor is: one of layout.Kinds; depthwise:2 has two outputs for each input.
+func ParseKind(text string) (word string, multiple int64, err error) {
+	word, number, many := strings.Cut(text, ":")
+	multiple = 1
+	if many {
+		multiple, err = strconv.ParseInt(number, 10, 64)
+	}
+	if !slices.Contains(layout.Kinds(), word) || many && (err != nil || multiple < 1 || word != "depthwise") {
+		return "", 0, fmt.Errorf("%q is no kind", text)
+	}
+	return word, multiple, nil
 }
 
 // anyKind stands for those that are permuted alike.

@@ -195,6 +195,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A depthwise kernel of more than one output for each input comes back as it was where that is said, and what cannot be
+// is refused.
+func TestDepthwiseMultiple(t *testing.T) {
+	start := tensor("a/kernel", weights.F32, 3, 5, 4, 2)
+	there, err := Make(fileOf("keras", nil, start), Options{To: layout.Torch, Kinds: []Rule{{Pattern: "a",
+		Value: "depthwise"}}})
+	if err != nil || there.Err() != nil || !slices.Equal(there.Steps[0].Out.Shape, []int64{8, 1, 3, 5}) {
+		t.Fatal(err, there.Err())
+	}
+	for value, want := range map[string][]int64{"depthwise:2": {3, 5, 4, 2}, "depthwise": {3, 5, 8, 1}, "depthwise:3": nil} {
+		back, err := Make(fileOf("torch", nil, there.Steps[0].Out), Options{To: layout.Keras, Kinds: []Rule{{Pattern: "a",
+			Value: value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			if back.Err() == nil {
+				t.Errorf("%s of eight outputs is not refused", value)
+			}
+			continue
+		}
+		if back.Err() != nil || !slices.Equal(back.Steps[0].Out.Shape, want) ||
+			value == "depthwise:2" && !bytes.Equal(content(t, start), content(t, back.Steps[0].Out)) {
+			t.Errorf("%s: %v", value, back.Err())
+		}
+	}
+	for _, text := range []string{"depthwise:0", "depthwise:x", "conv:2", "depthwise:", "pooling"} {
+		if _, _, err := ParseKind(text); err == nil {
+			t.Errorf("%s is a kind", text)
+		}
+	}
+}
+
 // MSI-Net: in Keras 3's .weights.h5 a group is an attribute, and aspp_conv2 is the branch of dilation 4, whose layer is
 // aspp_conv1_2; the layer aspp_conv2 is the group aspp_conv_out.
 func TestMSINetsTrap(t *testing.T) {

@@ -152,6 +152,13 @@ func TestNetworksElsewhere(t *testing.T) {
 		s.run(t, "make", folder)
 		files = map[string]string{}
 		files["Recurrent"] = converted(t, at("Recurrent.weights.h5"), at("Recurrent.safetensors"), "--to", "torch")
+		for net, outputs := range map[string]string{"Multiple": "3", "Multiple1": "2"} {
+			first := at(net + ".keras.safetensors")
+			files[net] = converted(t, first, at(net+".safetensors"), "--to", "torch", "--kind", "depth=depthwise")
+			back := converted(t, files[net], at(net+".back.safetensors"), "--to", "keras", "--kind",
+				"depth=depthwise:"+outputs)
+			sameFile(t, first, back, countsAside)
+		}
 		for net, recipe := range map[string]string{"VGG16": "vgg16", "VGG19": "vgg19", "MobileNetV2": "mobilenet_v2"} {
 			first := at(net + ".weights.h5")
 			files[net] = converted(t, first, at(net+".safetensors"), "--to", "torch")

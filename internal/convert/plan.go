@@ -417,7 +417,8 @@ func (p *Plan) pair(tensors []weights.Tensor, names []string, kind layout.Kind, 
 	}
 }
 
-// add plans one tensor that is written.
+// add plans one tensor that is written. flatten is what its inputs are flattened from; of a depthwise kernel it is one
+// number, the outputs for each input.
 func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name string, kind layout.Kind, flatten []int64,
 	why string) {
 	source := from[0]
@@ -429,7 +430,11 @@ func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name st
 	out := weights.Tensor{Name: name, DType: source.DType, Shape: shape}
 	var mv *move
 	if order := layout.Order(kind, p.From); order != "" && p.From != p.To && kind != layout.Embedding {
-		view, err := viewOf(kind, p.From, shape, flatten)
+		multiple := int64(1)
+		if (kind == layout.Depthwise1D || kind == layout.Depthwise2D) && len(flatten) == 1 {
+			multiple, flatten = flatten[0], nil
+		}
+		view, err := viewOf(kind, p.From, shape, flatten, multiple)
 		if err != nil {
 			refuse(err.Error(), "")
 			return
@@ -534,7 +539,7 @@ type view struct {
 
 // viewOf is a tensor of a framework as letters say it: a depthwise kernel has its inputs and multiples apart, a dense
 // layer behind a flatten its channels, height and width.
-func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64) (view, error) {
+func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64, multiple int64) (view, error) {
 	order := layout.Shown(kind, in)
 	if len(shape) != len(order) {
 		return view{}, fmt.Errorf("a %s has %d dimensions, and it has the shape %s", kind, len(order),
@@ -543,13 +548,19 @@ func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64) (view
 	depthwise := kind == layout.Depthwise1D || kind == layout.Depthwise2D
 	switch {
 	case depthwise && in == layout.Keras:
+		if said := shape[len(shape)-1]; multiple != 1 && said != multiple {
+			return view{}, fmt.Errorf("it has %d outputs for each input, and %d were said", said, multiple)
+		}
 		return view{order, shape, true}, nil
 	case depthwise:
 		at := strings.IndexByte(order, 'I')
 		if shape[at] != 1 {
 			return view{}, fmt.Errorf("a depthwise kernel has one input, and %s has %d", layout.Text(shape), shape[at])
 		}
-		dims := []int64{shape[0], 1} // one output for each input: what else there is, --kind says as conv
+		if shape[0]%multiple != 0 {
+			return view{}, fmt.Errorf("its %d outputs are not %d for each input", shape[0], multiple)
+		}
+		dims := []int64{shape[0] / multiple, multiple}
 		for i, letter := range order {
 			if letter == 'H' || letter == 'W' || letter == 'K' {
 				dims = append(dims, shape[i])

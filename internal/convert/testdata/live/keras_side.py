@@ -9,7 +9,7 @@ import common  # noqa: E402
 import keras  # noqa: E402
 import numpy  # noqa: E402
 from keras import layers  # noqa: E402
-from safetensors.numpy import load_file  # noqa: E402
+from safetensors.numpy import load_file, save_file  # noqa: E402
 
 
 def images():
@@ -47,11 +47,20 @@ def vgg(name):
 NETS = {"lstm": lambda: stacked(layers.LSTM), "gru": lambda: stacked(layers.GRU), "images": images, "lines": lines, "volumes": volumes}
 APPLICATIONS = {"VGG16": functools.partial(vgg, "VGG16"), "VGG19": functools.partial(vgg, "VGG19"),
                 "MobileNetV2": lambda: keras.applications.MobileNetV2(weights=None, input_shape=(64, 64, 3), classes=10, classifier_activation=None),
-                "Recurrent": recurrent}
+                "Recurrent": recurrent,
+                "Multiple": lambda: keras.Sequential([keras.Input((8, 9, 4)), layers.DepthwiseConv2D(3, depth_multiplier=3, name="depth")]),
+                "Multiple1": lambda: keras.Sequential([keras.Input((11, 4)), layers.DepthwiseConv1D(3, depth_multiplier=2, name="depth")])}
 
 
 def given(net, x):
     return common.first(numpy.asarray(net(common.last(x), training=False)))
+
+
+def save(net, path):
+    net.save_weights(path + ".weights.h5")
+    names = {f"{layer.name}/{v.name}": numpy.asarray(v) for layer in net.layers for v in layer.weights}
+    if len(names) == len(net.weights):
+        save_file(names, path + ".keras.safetensors", {"format": "tf"})
 
 
 def made():
@@ -65,7 +74,7 @@ def made():
             else:
                 v.assign(rng.uniform(0.8, 1.2, v.shape) if v.name in ("gamma", "moving_variance") else rng.normal(0, 0.1, v.shape))
         x = rng.standard_normal((2, net.input_shape[-1], *net.input_shape[1:-1])).astype("f4")
-        yield name, (lambda path, net=net: net.save_weights(path + ".weights.h5")), x, given(net, x)
+        yield name, functools.partial(save, net), x, given(net, x)
 
 
 def load(name, path, x):

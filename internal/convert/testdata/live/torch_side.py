@@ -113,6 +113,7 @@ NETS = {
     "volumes": (volumes, (2, 4, 3, 5, 4)),
 }
 MADE_BY_KERAS = {"VGG16": lambda: VGGFeatures("vgg16"), "VGG19": lambda: VGGFeatures("vgg19"), "MobileNetV2": keras_mobilenet,
+                 "Multiple": lambda: Flat(depth=nn.Conv2d(4, 12, 3, groups=4)), "Multiple1": lambda: Flat(depth=nn.Conv1d(4, 8, 3, groups=4)),
                  "Recurrent": lambda: recurrent(("enc", "LSTM", 5, 4, False), ("bi", "GRU", 4, 4, True), ("both", "LSTM", 8, 3, True))}
 
 
