@@ -84,10 +84,11 @@ func (o convertOptions) asked() (asked convert.Options, err error) {
 	for _, text := range o.Kinds {
 		rule, err := convert.ParseRule(text)
 		if err == nil {
-			err = knownKind(rule.Value)
+			_, _, err = convert.ParseKind(rule.Value)
 		}
 		if err != nil {
-			return asked, usage(fmt.Errorf("convert: --kind: %w", err), "kinds: "+strings.Join(layout.Kinds(), ", "))
+			return asked, usage(fmt.Errorf("convert: --kind: %w", err), "kinds: "+strings.Join(layout.Kinds(), ", ")+
+				"; depthwise:2 with two outputs for each input")
 		}
 		asked.Kinds = append(asked.Kinds, rule)
 	}
@@ -102,15 +103,6 @@ func (o convertOptions) asked() (asked convert.Options, err error) {
 		asked.Flatten = append(asked.Flatten, rule)
 	}
 	return asked, nil
-}
-
-func knownKind(word string) error {
-	for _, k := range layout.Kinds() {
-		if k == word {
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is no kind", word)
 }
 
 func runConvert(env *Env, opts convertOptions, in, out string) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -271,6 +272,22 @@ func TestRecipesGiveTheOthersNames(t *testing.T) {
 		{"vit_base_patch16_224 mlx", "safetensors", map[string]string{"format": "mlx"}, layout.Torch,
 			"vit_b_16 torch", false},
 		{"bert torch", "safetensors", pt, layout.MLX, "bert torch", false},
+		// others of the same kinds: of more blocks, of fewer, wider
+		{"resnet18 torch", "torch", nil, layout.MLX, "resnet18 mlx", false},
+		{"resnet18 mlx", "safetensors", map[string]string{"format": "mlx"}, layout.Torch, "resnet18 torch", false},
+		{"resnet101 torch", "torch", nil, layout.MLX, "resnet101 mlx", false},
+		{"vit_l_16 torch", "torch", nil, layout.MLX, "vit_large_patch16_224 mlx", false},
+		{"vit_large_patch16_224 mlx", "safetensors", map[string]string{"format": "mlx"}, layout.Torch, "vit_l_16 torch",
+			false},
+		{"vit_base_patch16_224 timm", "safetensors", pt, layout.MLX, "vit_base_patch16_224 mlx", false},
+		{"mobilenet_v3_small torch", "torch", nil, layout.MLX, "mobilenet_v3_small mlx", false},
+		{"mobilenet_v3_large torch", "torch", nil, layout.MLX, "mobilenet_v3_large mlx", false},
+		{"mobilenet_v3_large mlx", "safetensors", map[string]string{"format": "mlx"}, layout.Torch,
+			"mobilenet_v3_large torch", false},
+		{"vgg19 torch", "torch", nil, layout.Keras, "VGG19 keras", false},
+		{"vgg19 torch", "torch", nil, layout.Keras, "VGG19 h5", true},
+		{"VGG19 h5", "keras", nil, layout.Torch, "vgg19 torch", false},
+		{"bert-tiny torch", "safetensors", pt, layout.MLX, "bert-tiny torch", false},
 	} {
 		p, err := Make(namesOf(t, c.from, c.format, c.meta), Options{To: c.to, Keras: c.h5})
 		if err != nil || p.Err() != nil {
@@ -293,6 +310,72 @@ func TestRecipesGiveTheOthersNames(t *testing.T) {
 		for name := range shapes {
 			t.Errorf("%s to %s: %s does not come out", c.from, c.want, name)
 		}
+	}
+}
+
+// Of each library's networks the right recipe is found, and each of their tensors has its place in it.
+func TestEachNetworkHasItsRecipe(t *testing.T) {
+	for network, recipe := range map[string]string{
+		"vgg11 torch": "vgg11", "vgg13 torch": "vgg13", "vgg16 torch": "vgg16", "vgg19 torch": "vgg19",
+		"vgg11_bn torch": "vgg11_bn", "vgg13_bn torch": "vgg13_bn", "vgg16_bn torch": "vgg16_bn",
+		"vgg19_bn torch": "vgg19_bn",
+		"resnet18 torch": "resnet-basic", "resnet50 torch": "resnet", "resnet101 torch": "resnet",
+		"resnext50_32x4d torch": "resnet", "vit_b_16 torch": "vit", "vit_l_16 torch": "vit",
+		"mobilenet_v2 torch": "mobilenet_v2", "mobilenet_v3_small torch": "mobilenet_v3_small",
+		"mobilenet_v3_large torch": "mobilenet_v3_large", "bert-tiny torch": "bert", "gpt2-medium torch": "gpt2",
+	} {
+		p, err := Make(namesOf(t, network, "torch", nil), Options{To: layout.MLX})
+		if err != nil || p.Err() != nil || p.Recipe == nil || p.Recipe.Name != recipe {
+			t.Errorf("%s: %v; want the recipe %s", network, errors.Join(err, p.Err()), recipe)
+		}
+	}
+}
+
+// Of blocks that repeat the file says how many there are, and nothing else: what one of them lacks is missing by name,
+// and what none has is refused by name.
+func TestDepthIsTheFiles(t *testing.T) {
+	tiny := func() *weights.File { return namesOf(t, "bert-tiny torch", "torch", nil) }
+	with := func(f *weights.File, name string, shape ...int64) *weights.File {
+		f.Tensors = append(f.Tensors, tensor(name, weights.F32, shape...))
+		return f
+	}
+	for _, c := range []struct {
+		what             string
+		file             *weights.File
+		missing, refused string
+	}{
+		{"a bias of a block dropped", without(tiny(), "encoder.layer.1.output.dense.bias"),
+			"encoder.layer.1.output.dense.bias", ""},
+		{"half of a pooler", without(tiny(), "pooler.dense.bias"), "pooler.dense.bias", ""},
+		{"a block that is not whole", with(tiny(), "encoder.layer.2.output.dense.weight", 128, 512),
+			"encoder.layer.2.attention.self.query.weight", ""},
+		{"a number that no file of this size has",
+			with(tiny(), "encoder.layer.999999999.output.dense.weight", 128, 512), "",
+			"encoder.layer.999999999.output.dense.weight"},
+		{"a number that does not end", with(tiny(), "encoder.layer.99999999999999999999.output.dense.weight", 1, 1),
+			"", "encoder.layer.99999999999999999999.output.dense.weight"},
+		{"a tensor of no module", with(tiny(), "encoder.layer.1.adapter.weight", 8, 8),
+			"", "encoder.layer.1.adapter.weight"},
+		{"a head of VGG16 without its bias", without(namesOf(t, "vgg16 torch", "torch", nil), "classifier.3.bias"),
+			"classifier.3.bias", ""},
+		{"VGG16 with another kernel", with(namesOf(t, "vgg16 torch", "torch", nil), "features.30.weight", 512, 512, 3,
+			3), "", "features.30.weight"},
+	} {
+		p, err := Make(c.file, Options{To: layout.MLX})
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if c.missing != "" && (len(p.Missing) == 0 || p.Missing[0].Name != c.missing) ||
+			c.refused != "" && (len(p.Refused) != 1 || p.Refused[0].Name != c.refused) || p.Err() == nil {
+			t.Errorf("%s: missing %v, refused %v", c.what, p.Missing, p.Refused)
+		}
+	}
+	p, err := Make(namesOf(t, "gpt2-medium torch", "torch", nil), Options{To: layout.MLX})
+	if err != nil || p.Err() != nil || !slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Out.Name == "model.h.23.mlp.c_proj.weight" && slices.Equal(s.Out.Shape, []int64{1024, 4096})
+	}) {
+		t.Errorf("the 24th block of gpt2-medium: %v", errors.Join(err, p.Err()))
 	}
 }
 
