@@ -59,7 +59,7 @@ func TestMovesAreNumpys(t *testing.T) {
 				putNumber(in[i*element:], uint32(i), element)
 				putNumber(want[i*element:], v, element)
 			}
-			moved, err := readMoved(bytes.NewReader(in), make([]byte, len(in)), mv, element)
+			moved, err := readMoved(bytes.NewReader(in), mv, element, held)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,6 +71,8 @@ func TestMovesAreNumpys(t *testing.T) {
 		}
 	}
 }
+
+func held(size int) []byte { return make([]byte, size) }
 
 func putNumber(to []byte, v uint32, size int) {
 	var b [8]byte
@@ -101,7 +103,7 @@ func TestMovesOfSeveralBlocks(t *testing.T) {
 		if mv.same() {
 			got = in
 		} else {
-			moved, err := readMoved(bytes.NewReader(in), make([]byte, len(in)), mv, 4)
+			moved, err := readMoved(bytes.NewReader(in), mv, 4, held)
 			if err != nil {
 				t.Fatal(err)
 			}
