@@ -6,9 +6,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -371,53 +373,42 @@ func content(t *testing.T, tensor weights.Tensor) []byte {
 	return data
 }
 
-// memory is a sink.
-type memory struct {
-	plan []weights.Tensor
-	data map[string][]byte
-	done bool
-}
-
-func (m *memory) Plan() []weights.Tensor { return m.plan }
-func (m *memory) Commit() error          { m.done = true; return nil }
-func (m *memory) Put(r io.Reader) error {
-	data, err := io.ReadAll(r)
-	m.data[m.plan[len(m.data)].Name] = data
-	return err
-}
-
-func TestWriteAndCompare(t *testing.T) {
+func TestWriteAndReadBack(t *testing.T) {
 	f := fileOf("torch", nil, tensor("a.weight", weights.F32, 512, 700, 1, 3), tensor("a.bias", weights.F32, 512),
 		tensor("n", weights.I64))
 	p, err := Make(f, Options{To: layout.MLX, Kinds: []Rule{{Pattern: "a", Value: "conv"}}})
 	if err != nil || p.Err() != nil {
 		t.Fatal(err, p.Err())
 	}
-	outs, sums := p.Outs()
-	sink := &memory{plan: outs, data: map[string][]byte{}}
-	if err := Write(outs, sink); err != nil || !sink.done {
+	outs := p.Outs()
+	path := filepath.Join(t.TempDir(), "a.safetensors")
+	w, err := weights.Create(path, p.Meta, outs)
+	if err != nil {
 		t.Fatal(err)
 	}
-	back := fileOf("safetensors", p.Meta)
+	defer w.Remove()
+	if err := errors.Join(Write(outs, w), w.Verify(), w.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	back, err := weights.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	written := map[string][]byte{}
+	for _, o := range back.Tensors {
+		written[o.Name] = content(t, o)
+	}
 	for i, o := range outs {
-		if want := content(t, p.Steps[i].Out); !bytes.Equal(sink.data[o.Name], want) {
+		if want := content(t, p.Steps[i].Out); !bytes.Equal(written[o.Name], want) {
 			t.Errorf("%s was written otherwise", o.Name)
 		}
-		o.Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(sink.data[o.Name])), nil }
-		back.Tensors = append(back.Tensors, o)
-	}
-	if err := Compare(back, sums); err != nil {
-		t.Error(err)
-	}
-	sink.data["a.weight"][99] ^= 1
-	if err := Compare(back, sums); err == nil || !strings.Contains(err.Error(), `"a.weight"`) {
-		t.Errorf("a changed bit: %v", err)
 	}
 	again, err := Make(back, Options{To: layout.MLX})
 	if err != nil || !again.Same {
 		t.Fatalf("%v, from %s to %s", err, again.From, again.To)
 	}
-	if !bytes.Equal(content(t, again.Steps[0].Out), sink.data["a.weight"]) {
+	if !bytes.Equal(content(t, again.Steps[0].Out), written[again.Steps[0].Out.Name]) {
 		t.Error("converting twice changed it")
 	}
 }

@@ -9,9 +9,6 @@ import (
 	"assay/internal/weights"
 )
 
-// block is about how much of a tensor is permuted, or given another type, at a time.
-const block = 1 << 20
-
 // A move is how the elements of a tensor are put into another order: shape is that of what is read, and dimension i of
 // what is written is dimension by[i] of what is read.
 type move struct {
