@@ -51,6 +51,7 @@ func Writable() []string {
 type frames interface {
 	begin(to *partFile) error      // what stands before the first tensor
 	next(i int) (io.Writer, error) // what stands between tensor i and the one before; it gives what takes its elements
+	flush() error                  // after the elements of a tensor: they are in the file
 	end() error                    // what stands behind the last
 }
 
@@ -66,6 +67,7 @@ func (r *rows) begin(to *partFile) error {
 	return err
 }
 func (r *rows) next(int) (io.Writer, error) { return r.to, nil }
+func (r *rows) flush() error                { return nil }
 func (r *rows) end() error                  { return nil }
 
 // A Writer writes a file of tensors one after the other, under a temporary name until it is whole. It holds no tensor.
@@ -375,6 +377,9 @@ func (w *Writer) put(t Tensor, r io.Reader) error {
 		return err
 	case e.left > 0:
 		return fmt.Errorf("only %d of its %d bytes came: %w", t.Bytes-e.left, t.Bytes, io.ErrUnexpectedEOF)
+	}
+	if err := w.frames.flush(); err != nil {
+		return err
 	}
 	w.sums = append(w.sums, e.sum)
 	return nil

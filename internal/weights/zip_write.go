@@ -77,6 +77,8 @@ func (e *zipped) next(i int) (io.Writer, error) {
 	return w, err
 }
 
+func (e *zipped) flush() error { return e.zip.Flush() }
+
 func (e *zipped) end() error {
 	if e.last != nil {
 		if err := e.last(e); err != nil {
