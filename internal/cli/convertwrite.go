@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"assay/internal/convert"
 	"assay/internal/fault"
 	"assay/internal/layout"
+	"assay/internal/unit"
 	"assay/internal/weights"
 )
 
@@ -29,7 +32,15 @@ func writeConverted(env *Env, p *convert.Plan, out string, check bool) error {
 			stood, len(outs))
 	}
 	if err := convert.Write(outs, w); err != nil {
-		return fmt.Errorf("convert: %w", err)
+		err = fmt.Errorf("convert: %w", err)
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+			size := int64(0)
+			for _, t := range outs {
+				size += t.Bytes
+			}
+			err = fault.Hint(err, fmt.Sprintf("it takes %s there; nothing of it was kept", unit.Bytes(float64(size))))
+		}
+		return err
 	}
 	if n := p.Overflow(); n > 0 {
 		of := ""
