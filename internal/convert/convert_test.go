@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -177,6 +178,39 @@ func TestCastsAreNumpys(t *testing.T) {
 				t.Error("65520 and 1e300 fit no half, and none was counted")
 			}
 		}
+	}
+}
+
+// The quick way to halves rounds as the general one, which is held against numpy's: at each half, at each border between
+// two, and beside both.
+func TestHalvesByTheirBits(t *testing.T) {
+	var in []byte
+	for h := range uint32(0x7c00) {
+		at := math.Float32bits(float32(fromHalf(uint16(h))))
+		border := math.Float32bits(float32((fromHalf(uint16(h)) + fromHalf(uint16(h+1))) / 2))
+		if h == 0x7bff {
+			border = math.Float32bits(65520)
+		}
+		for _, b := range []uint32{at, at + 1, border - 1, border, border + 1} {
+			in = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(in, b), b|1<<31)
+		}
+	}
+	for _, b := range []uint32{0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 1, 0x80000000} {
+		in = binary.LittleEndian.AppendUint32(in, b)
+	}
+	n := len(in) / 4
+	got, want, finite := make([]byte, 2*n), []byte{}, int64(0)
+	over := halvesOf(in, got, n)
+	for i := range n {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(in[4*i:])))
+		h := toNarrow(v, 5, 10)
+		if h&0x7fff == 0x7c00 && !math.IsInf(v, 0) {
+			finite++
+		}
+		want = binary.LittleEndian.AppendUint16(want, h&0x7fff|uint16(in[4*i+3]&0x80)<<8) // of a NaN the sign may be lost
+	}
+	if !bytes.Equal(got, want) || over != finite || finite == 0 {
+		t.Errorf("%d became infinite, want %d; or others differ", over, finite)
 	}
 }
 

@@ -113,15 +113,35 @@ func readMoved(in io.Reader, m move, element int, memory func(size int) []byte) 
 	}
 	t.row /= t.outer
 	t.run = t.row / int(m.shape[0]) * some
-	raw := make([]byte, t.span)
-	for at := 0; at < total; at += t.span {
-		part := raw[:min(t.span, total-at)]
-		if _, err := io.ReadFull(in, part); err != nil {
-			return nil, unexpected(err)
-		}
-		boxOf(m, len(part)/slice).gather(part, whole[at:at+len(part)], element)
+	return t, t.fill(in, m, slice, element)
+}
+
+// fill reads a chunk while the one before it is moved.
+func (t *turned) fill(in io.Reader, m move, slice, element int) error {
+	type part struct {
+		raw []byte
+		at  int
 	}
-	return t, nil
+	free, read := make(chan []byte, 2), make(chan part)
+	free <- make([]byte, t.span)
+	free <- make([]byte, t.span)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for p := range read {
+			boxOf(m, len(p.raw)/slice).gather(p.raw, t.whole[p.at:p.at+len(p.raw)], element)
+			free <- p.raw[:t.span]
+		}
+	}()
+	defer func() { close(read); <-done }()
+	for at := 0; at < len(t.whole); at += t.span {
+		raw := (<-free)[:min(t.span, len(t.whole)-at)]
+		if _, err := io.ReadFull(in, raw); err != nil {
+			return unexpected(err)
+		}
+		read <- part{raw, at}
+	}
+	return nil
 }
 
 // A box is a range of elements of what is read, in the order of what is written: dimension d of what is written has

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"assay/internal/fault"
@@ -294,6 +295,8 @@ type partFile struct {
 	*os.File
 	at       int64 // of the next byte
 	asked    int64 // so far the disk was asked to write
+	asking   sync.WaitGroup
+	busy     atomic.Bool // the disk is being asked
 	retraces bool
 	elements bool // what comes was read from the file, and stands there
 }
@@ -318,11 +321,21 @@ func (p *partFile) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	n, err := p.WriteAt(b, p.at)
-	if p.at += int64(n); p.at-p.asked >= early {
-		file.WriteEarly(p.File, p.asked, p.at-p.asked)
-		p.asked = p.at
+	if p.at += int64(n); p.at-p.asked >= early && p.busy.CompareAndSwap(false, true) {
+		from, to := p.asked, p.at
+		p.asked = to
+		p.asking.Go(func() { // to ask takes as long as to find room on the disk
+			file.WriteEarly(p.File, from, to-from)
+			p.busy.Store(false)
+		})
 	}
 	return n, err
+}
+
+// Close closes the file once the disk is no longer asked.
+func (p *partFile) Close() error {
+	p.asking.Wait()
+	return p.File.Close()
 }
 
 // A standing gives the elements that stand in a part file, from where it is written next.
@@ -369,7 +382,11 @@ func (w *Writer) put(t Tensor, r io.Reader) error {
 	e := &elements{to: to, left: t.Bytes}
 	w.part.elements = true
 	defer func() { w.part.elements = false }()
-	_, err = io.CopyBuffer(e, r, make([]byte, min(max(t.Bytes, 1), 1<<20)))
+	var buffer []byte
+	if _, own := r.(io.WriterTo); !own {
+		buffer = make([]byte, min(max(t.Bytes, 1), 1<<20))
+	}
+	_, err = io.CopyBuffer(e, r, buffer)
 	switch {
 	case errors.Is(err, errTooMany):
 		return fmt.Errorf("more than its %d bytes came", t.Bytes)
@@ -520,6 +537,7 @@ func (w *Writer) commit() error {
 	if err := w.forget(); err != nil {
 		return err
 	}
+	w.part.asking.Wait()
 	err := file.Settle(w.part.File, w.path)
 	if err == nil {
 		w.part = nil
