@@ -9,7 +9,9 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -60,7 +62,7 @@ func TestMovesAreNumpys(t *testing.T) {
 				putNumber(in[i*element:], uint32(i), element)
 				putNumber(want[i*element:], v, element)
 			}
-			moved, err := readMoved(bytes.NewReader(in), make([]byte, len(in)), mv, element)
+			moved, err := readMoved(bytes.NewReader(in), mv, element, held)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,6 +74,8 @@ func TestMovesAreNumpys(t *testing.T) {
 		}
 	}
 }
+
+func held(size int) []byte { return make([]byte, size) }
 
 func putNumber(to []byte, v uint32, size int) {
 	var b [8]byte
@@ -102,7 +106,7 @@ func TestMovesOfSeveralBlocks(t *testing.T) {
 		if mv.same() {
 			got = in
 		} else {
-			moved, err := readMoved(bytes.NewReader(in), make([]byte, len(in)), mv, 4)
+			moved, err := readMoved(bytes.NewReader(in), mv, 4, held)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -174,6 +178,39 @@ func TestCastsAreNumpys(t *testing.T) {
 				t.Error("65520 and 1e300 fit no half, and none was counted")
 			}
 		}
+	}
+}
+
+// The quick way to halves rounds as the general one, which is held against numpy's: at each half, at each border between
+// two, and beside both.
+func TestHalvesByTheirBits(t *testing.T) {
+	var in []byte
+	for h := range uint32(0x7c00) {
+		at := math.Float32bits(float32(fromHalf(uint16(h))))
+		border := math.Float32bits(float32((fromHalf(uint16(h)) + fromHalf(uint16(h+1))) / 2))
+		if h == 0x7bff {
+			border = math.Float32bits(65520)
+		}
+		for _, b := range []uint32{at, at + 1, border - 1, border, border + 1} {
+			in = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(in, b), b|1<<31)
+		}
+	}
+	for _, b := range []uint32{0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fc00000, 0x7fffffff, 1, 0x80000000} {
+		in = binary.LittleEndian.AppendUint32(in, b)
+	}
+	n := len(in) / 4
+	got, want, finite := make([]byte, 2*n), []byte{}, int64(0)
+	over := halvesOf(in, got, n)
+	for i := range n {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(in[4*i:])))
+		h := toNarrow(v, 5, 10)
+		if h&0x7fff == 0x7c00 && !math.IsInf(v, 0) {
+			finite++
+		}
+		want = binary.LittleEndian.AppendUint16(want, h&0x7fff|uint16(in[4*i+3]&0x80)<<8) // of a NaN the sign may be lost
+	}
+	if !bytes.Equal(got, want) || over != finite || finite == 0 {
+		t.Errorf("%d became infinite, want %d; or others differ", over, finite)
 	}
 }
 
@@ -452,53 +489,42 @@ func content(t *testing.T, tensor weights.Tensor) []byte {
 	return data
 }
 
-// memory is a sink.
-type memory struct {
-	plan []weights.Tensor
-	data map[string][]byte
-	done bool
-}
-
-func (m *memory) Plan() []weights.Tensor { return m.plan }
-func (m *memory) Commit() error          { m.done = true; return nil }
-func (m *memory) Put(r io.Reader) error {
-	data, err := io.ReadAll(r)
-	m.data[m.plan[len(m.data)].Name] = data
-	return err
-}
-
-func TestWriteAndCompare(t *testing.T) {
+func TestWriteAndReadBack(t *testing.T) {
 	f := fileOf("torch", nil, tensor("a.weight", weights.F32, 512, 700, 1, 3), tensor("a.bias", weights.F32, 512),
 		tensor("n", weights.I64))
 	p, err := Make(f, Options{To: layout.MLX, Kinds: []Rule{{Pattern: "a", Value: "conv"}}})
 	if err != nil || p.Err() != nil {
 		t.Fatal(err, p.Err())
 	}
-	outs, sums := p.Outs()
-	sink := &memory{plan: outs, data: map[string][]byte{}}
-	if err := Write(outs, sink); err != nil || !sink.done {
+	outs := p.Outs()
+	path := filepath.Join(t.TempDir(), "a.safetensors")
+	w, err := weights.Create(path, p.Meta, outs)
+	if err != nil {
 		t.Fatal(err)
 	}
-	back := fileOf("safetensors", p.Meta)
+	defer w.Remove()
+	if err := errors.Join(Write(outs, w), w.Verify(), w.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	back, err := weights.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	written := map[string][]byte{}
+	for _, o := range back.Tensors {
+		written[o.Name] = content(t, o)
+	}
 	for i, o := range outs {
-		if want := content(t, p.Steps[i].Out); !bytes.Equal(sink.data[o.Name], want) {
+		if want := content(t, p.Steps[i].Out); !bytes.Equal(written[o.Name], want) {
 			t.Errorf("%s was written otherwise", o.Name)
 		}
-		o.Open = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(sink.data[o.Name])), nil }
-		back.Tensors = append(back.Tensors, o)
-	}
-	if err := Compare(back, sums); err != nil {
-		t.Error(err)
-	}
-	sink.data["a.weight"][99] ^= 1
-	if err := Compare(back, sums); err == nil || !strings.Contains(err.Error(), `"a.weight"`) {
-		t.Errorf("a changed bit: %v", err)
 	}
 	again, err := Make(back, Options{To: layout.MLX})
 	if err != nil || !again.Same {
 		t.Fatalf("%v, from %s to %s", err, again.From, again.To)
 	}
-	if !bytes.Equal(content(t, again.Steps[0].Out), sink.data["a.weight"]) {
+	if !bytes.Equal(content(t, again.Steps[0].Out), written[again.Steps[0].Out.Name]) {
 		t.Error("converting twice changed it")
 	}
 }

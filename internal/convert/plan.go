@@ -493,21 +493,26 @@ func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name st
 	p.Steps = append(p.Steps, step)
 }
 
-// stream is what a step writes: in, moved and of another type. A tensor that moves is held whole while it is read, in
-// memory that the next one takes over.
+// stream is what a step writes: in, moved and of another type. What readMoved holds of it is memory that the next one
+// takes over.
 func (p *Plan) stream(in io.ReadCloser, from, to weights.DType, mv *move, elements int64) (io.ReadCloser, error) {
 	var r io.Reader = in
 	var end io.Closer = in
 	if mv != nil {
-		whole := p.memory(elements * from.Size())
-		moved, err := readMoved(in, whole, *mv, int(from.Size()))
-		if close := in.Close(); err == nil {
-			err = close
-		}
+		var held []byte
+		moved, err := readMoved(in, *mv, int(from.Size()), func(size int) []byte {
+			held = p.memory(int64(size))
+			return held
+		})
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, in.Close())
 		}
-		r, end = moved, closer(func() { p.spare.CompareAndSwap(nil, &whole) })
+		r, end = moved, closer(func() error {
+			if held != nil {
+				p.spare.CompareAndSwap(nil, &held)
+			}
+			return in.Close()
+		})
 	}
 	if from != to {
 		r = newCaster(r, from, to, p.overflow)
@@ -526,9 +531,9 @@ func (p *Plan) memory(size int64) []byte {
 	return make([]byte, size, max(size, p.largest))
 }
 
-type closer func()
+type closer func() error
 
-func (c closer) Close() error { c(); return nil }
+func (c closer) Close() error { return c() }
 
 // A view is a tensor as its letters say it.
 type view struct {

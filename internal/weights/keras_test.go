@@ -260,7 +260,7 @@ func rewriteKeras(t *testing.T) (string, map[string]string) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "again.weights.h5")
-	if err := WriteKeras(path, before.Tensors, layers); err != nil {
+	if err := writeAll(path, before.Meta, before.Tensors); err != nil {
 		t.Fatal(err)
 	}
 	after, err := Open(path)
@@ -351,7 +351,7 @@ func TestWriteKerasRefuses(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x.weights.h5")
 		tensors := slices.Clone(one)
 		change(&tensors[0])
-		if err := WriteKeras(path, tensors, nil); err == nil || !strings.Contains(err.Error(), name) {
+		if err := writeAll(path, nil, tensors); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) > 0 {
