@@ -48,7 +48,7 @@ func (c *comparer) backward(pairs []Pair) {
 	for _, pair := range pairs {
 		name, _ := cutLast(pair.A)
 		at, ok := called[name]
-		if max(pair.a, pair.b) < dead*max(all.a, all.b) && pair.Note == "" {
+		if max(pair.a, pair.b) < Dead*max(all.a, all.b) && pair.Note == "" {
 			continue
 		}
 		if pair.Relative > weightFactor*p.Within {
@@ -67,7 +67,7 @@ func (c *comparer) backward(pairs []Pair) {
 		of[name].Note = cmp.Or(of[name].Note, pair.Note)
 	}
 	slices.SortStableFunc(modules, func(x, y *module) int { return y.at - x.at })
-	begin := min(lossFactor*c.within.Output, p.Within)
+	begin := min(LossFactor*c.within.Output, p.Within)
 	var behind *float64
 	for _, m := range modules {
 		if m.settle(); m.Relative > begin || m.Note != "" {
