@@ -54,7 +54,8 @@ func writeWeights(t testing.TB, path string, tensors []weights.Tensor) {
 	}
 	defer w.Remove()
 	for _, planned := range w.Plan() {
-		r, err := tensors[slices.IndexFunc(tensors, func(t weights.Tensor) bool { return t.Name == planned.Name })].Open()
+		at := slices.IndexFunc(tensors, func(t weights.Tensor) bool { return t.Name == planned.Name })
+		r, err := tensors[at].Open()
 		if err == nil {
 			err = w.Put(r)
 		}
@@ -106,8 +107,8 @@ func largeModel() []weights.Tensor {
 var largeKinds = []string{"--kind", "c*=conv", "--kind", "d*=dense", "--kind", "e*=embedding"}
 
 // BenchmarkConvert holds `assay convert` against `cp` with a sync of the same file, run in turn. Of each it tells the
-// median time in seconds, of their ratios the median, and the most memory that the process had, as a part of the largest
-// tensor. It wants some 8 GB of disk.
+// median time in seconds, of their ratios the median, and the most memory that the process had, as a part of the
+// largest tensor. It wants some 8 GB of disk.
 //
 //	go test ./internal/cli -run '^$' -bench Convert -benchtime 5x
 func BenchmarkConvert(b *testing.B) {
@@ -177,11 +178,12 @@ func TestConvertFullDisk(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("before"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command("sh", "-c", `ulimit -f 300; exec "$@"`, "sh", assay, "convert", "in.safetensors", name, "--to", "mlx",
-			"--kind", "c*=conv")
+		cmd := exec.Command("sh", "-c", `ulimit -f 300; exec "$@"`, "sh", assay, "convert", "in.safetensors", name,
+			"--to", "mlx", "--kind", "c*=conv")
 		cmd.Dir = dir
 		said, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(said), "file too large") || !strings.Contains(string(said), "nothing of it") {
+		if err == nil || !strings.Contains(string(said), "file too large") ||
+			!strings.Contains(string(said), "nothing of it") {
 			t.Errorf("%v\n%s", err, said)
 		}
 		left, _ := os.ReadFile(filepath.Join(dir, name))
@@ -191,8 +193,8 @@ func TestConvertFullDisk(t *testing.T) {
 	}
 }
 
-// TestConvertKilled: killed wherever it was, it goes on where it was when it is begun again, and the file is the one that
-// is made at once; with other options it begins anew.
+// TestConvertKilled: killed wherever it was, it goes on where it was when it is begun again, and the file is the one
+// that is made at once; with other options it begins anew.
 func TestConvertKilled(t *testing.T) {
 	testset.FullOnly(t)
 	assay := testkit.Assay(t)

@@ -181,8 +181,8 @@ func TestCastsAreNumpys(t *testing.T) {
 	}
 }
 
-// The quick way to halves rounds as the general one, which is held against numpy's: at each half, at each border between
-// two, and beside both.
+// The quick way to halves rounds as the general one, which is held against numpy's: at each half, at each border
+// between two, and beside both.
 func TestHalvesByTheirBits(t *testing.T) {
 	var in []byte
 	for h := range uint32(0x7c00) {
@@ -207,7 +207,8 @@ func TestHalvesByTheirBits(t *testing.T) {
 		if h&0x7fff == 0x7c00 && !math.IsInf(v, 0) {
 			finite++
 		}
-		want = binary.LittleEndian.AppendUint16(want, h&0x7fff|uint16(in[4*i+3]&0x80)<<8) // of a NaN the sign may be lost
+		h = h&0x7fff | uint16(in[4*i+3]&0x80)<<8 // of a NaN the sign may be lost
+		want = binary.LittleEndian.AppendUint16(want, h)
 	}
 	if !bytes.Equal(got, want) || over != finite || finite == 0 {
 		t.Errorf("%d became infinite, want %d; or others differ", over, finite)

@@ -71,16 +71,17 @@ func (m move) merged() move {
 	return out
 }
 
-// How much of a tensor is read and moved at a time: about chunk bytes, which fit into a core's second cache together with
-// what they become, and at most mostSlice of it where one index of the first dimension is more than a chunk.
+// How much of a tensor is read and moved at a time: about chunk bytes, which fit into a core's second cache together
+// with what they become, and at most mostSlice of it where one index of the first dimension is more than a chunk.
 const (
 	chunk     = 1 << 19
 	mostSlice = 4 << 20
 )
 
-// readMoved gives the elements of in, moved, as a stream. Where the first dimension stays the first, as in OIHW to OHWI,
-// no more than a chunk is held. Else it is all held, in memory, and each chunk is moved before it is put there: what is
-// left then is to put runs of the chunks one behind the other, and no element is fetched from far away by itself.
+// readMoved gives the elements of in, moved, as a stream. Where the first dimension stays the first, as in OIHW to
+// OHWI, no more than a chunk is held. Else it is all held, in memory, and each chunk is moved before it is put there:
+// what is left then is to put runs of the chunks one behind the other, and no element is fetched from far away by
+// itself.
 func readMoved(in io.Reader, m move, element int, memory func(size int) []byte) (io.Reader, error) {
 	m = m.merged()
 	total := element
@@ -386,7 +387,8 @@ func gather[T any](b box, from, to []T) {
 	walk(0, b.at, 0)
 }
 
-// tile writes rows × columns elements: element (r, c) lies at r*down + c*across in what is read, and goes to r*pitch + c.
+// tile writes rows × columns elements: element (r, c) lies at r*down + c*across in what is read, and goes to r*pitch +
+// c.
 func tile[T any](to, from []T, rows, columns, down, across, pitch int) {
 	c := 0
 	switch {
