@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"assay/internal/weights"
@@ -117,24 +118,27 @@ func readMoved(in io.Reader, m move, element int, memory func(size int) []byte) 
 	return t, t.fill(in, m, slice, element)
 }
 
-// fill reads a chunk while the one before it is moved.
+// fill reads chunks while others are moved, by two at once: nothing is written meanwhile.
 func (t *turned) fill(in io.Reader, m move, slice, element int) error {
 	type part struct {
 		raw []byte
 		at  int
 	}
-	free, read := make(chan []byte, 2), make(chan part)
-	free <- make([]byte, t.span)
-	free <- make([]byte, t.span)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for p := range read {
-			boxOf(m, len(p.raw)/slice).gather(p.raw, t.whole[p.at:p.at+len(p.raw)], element)
-			free <- p.raw[:t.span]
-		}
-	}()
-	defer func() { close(read); <-done }()
+	const movers = 2
+	free, read := make(chan []byte, movers+1), make(chan part)
+	for range min(movers+1, (len(t.whole)+t.span-1)/t.span) {
+		free <- make([]byte, t.span)
+	}
+	var moving sync.WaitGroup
+	for range movers {
+		moving.Go(func() {
+			for p := range read {
+				boxOf(m, len(p.raw)/slice).gather(p.raw, t.whole[p.at:p.at+len(p.raw)], element)
+				free <- p.raw[:t.span]
+			}
+		})
+	}
+	defer func() { close(read); moving.Wait() }()
 	for at := 0; at < len(t.whole); at += t.span {
 		raw := (<-free)[:min(t.span, len(t.whole)-at)]
 		if _, err := io.ReadFull(in, raw); err != nil {
