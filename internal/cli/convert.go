@@ -31,7 +31,7 @@ dense layers permuted, names as that framework has them, floats as another type.
 from the bias beside it where that leaves one answer; never from its shape alone. What is not certain is refused by name, with what would tell, and nothing is
 written.
 
-OUT is written whole or not at all, read back and compared. A file that is as asked already is copied, and that is said. docs/convert.md has the recipes.`,
+OUT is written whole or not at all, read back and compared; killed, the same command goes on where it was. A file that is as asked already is copied, and that is said. docs/convert.md has the recipes.`,
 		Example: `  assay convert vgg16.pth vgg16.safetensors --to mlx
   assay convert vgg16.pth vgg16.weights.h5 --to keras
   assay convert model.safetensors half.safetensors --dtype bf16

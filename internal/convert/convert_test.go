@@ -75,6 +75,54 @@ func TestMovesAreNumpys(t *testing.T) {
 	}
 }
 
+// Between PyTorch and MLX the outputs stay first, and no tensor is held whole; to Keras it is held once.
+func TestMovesHoldWhatTheyMust(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		shape    []int64
+		held     int
+	}{
+		{"OIHW", "OHWI", []int64{300, 100, 3, 3}, 0}, {"OHWI", "OIHW", []int64{300, 3, 3, 100}, 0},
+		{"OCHW", "OHWC", []int64{40, 512, 7, 7}, 0},
+		{"OIHW", "HWIO", []int64{300, 100, 3, 3}, 300 * 100 * 9 * 4}, {"OI", "IO", []int64{300, 400}, 300 * 400 * 4},
+		{"HWIO", "OHWI", []int64{3, 3, 100, 300}, 300 * 100 * 9 * 4},
+	} {
+		mv, err := between(c.from, c.to, c.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, _ := weights.Product(c.shape)
+		held := 0
+		r, err := readMoved(bytes.NewReader(make([]byte, n*4)), mv, 4, func(size int) []byte {
+			held += size
+			return make([]byte, size)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.Copy(io.Discard, r); got != n*4 || err != nil || held != c.held {
+			t.Errorf("%s to %s of %v: %d bytes of %d, held %d, want %d, %v", c.from, c.to, c.shape, got, n*4, held, c.held,
+				err)
+		}
+	}
+}
+
+// What ends before a tensor does is an error, wherever it ends.
+func TestMovesOfWhatWasCut(t *testing.T) {
+	for _, to := range []string{"OHWI", "HWIO"} {
+		mv, _ := between("OIHW", to, []int64{300, 100, 3, 3})
+		for _, n := range []int{0, 5, 36000, 1079999} {
+			r, err := readMoved(bytes.NewReader(make([]byte, n)), mv, 4, held)
+			if err == nil {
+				_, err = io.Copy(io.Discard, r)
+			}
+			if !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("to %s, %d bytes alone: %v", to, n, err)
+			}
+		}
+	}
+}
+
 func held(size int) []byte { return make([]byte, size) }
 
 func putNumber(to []byte, v uint32, size int) {
@@ -181,8 +229,8 @@ func TestCastsAreNumpys(t *testing.T) {
 	}
 }
 
-// The quick way to halves rounds as the general one, which is held against numpy's: at each half, at each border between
-// two, and beside both.
+// The quick way to halves rounds as the general one, which is held against numpy's: at each half, at each border
+// between two, and beside both.
 func TestHalvesByTheirBits(t *testing.T) {
 	var in []byte
 	for h := range uint32(0x7c00) {
@@ -207,7 +255,8 @@ func TestHalvesByTheirBits(t *testing.T) {
 		if h&0x7fff == 0x7c00 && !math.IsInf(v, 0) {
 			finite++
 		}
-		want = binary.LittleEndian.AppendUint16(want, h&0x7fff|uint16(in[4*i+3]&0x80)<<8) // of a NaN the sign may be lost
+		h = h&0x7fff | uint16(in[4*i+3]&0x80)<<8 // of a NaN the sign may be lost
+		want = binary.LittleEndian.AppendUint16(want, h)
 	}
 	if !bytes.Equal(got, want) || over != finite || finite == 0 {
 		t.Errorf("%d became infinite, want %d; or others differ", over, finite)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"assay/internal/weights"
@@ -71,16 +72,17 @@ func (m move) merged() move {
 	return out
 }
 
-// How much of a tensor is read and moved at a time: about chunk bytes, which fit into a core's second cache together with
-// what they become, and at most mostSlice of it where one index of the first dimension is more than a chunk.
+// How much of a tensor is read and moved at a time: about chunk bytes, which fit into a core's second cache together
+// with what they become, and at most mostSlice of it where one index of the first dimension is more than a chunk.
 const (
 	chunk     = 1 << 19
 	mostSlice = 4 << 20
 )
 
-// readMoved gives the elements of in, moved, as a stream. Where the first dimension stays the first, as in OIHW to OHWI,
-// no more than a chunk is held. Else it is all held, in memory, and each chunk is moved before it is put there: what is
-// left then is to put runs of the chunks one behind the other, and no element is fetched from far away by itself.
+// readMoved gives the elements of in, moved, as a stream. Where the first dimension stays the first, as in OIHW to
+// OHWI, no more than a chunk is held. Else it is all held, in memory, and each chunk is moved before it is put there:
+// what is left then is to put runs of the chunks one behind the other, and no element is fetched from far away by
+// itself.
 func readMoved(in io.Reader, m move, element int, memory func(size int) []byte) (io.Reader, error) {
 	m = m.merged()
 	total := element
@@ -116,24 +118,27 @@ func readMoved(in io.Reader, m move, element int, memory func(size int) []byte) 
 	return t, t.fill(in, m, slice, element)
 }
 
-// fill reads a chunk while the one before it is moved.
+// fill reads chunks while others are moved, by two at once: nothing is written meanwhile.
 func (t *turned) fill(in io.Reader, m move, slice, element int) error {
 	type part struct {
 		raw []byte
 		at  int
 	}
-	free, read := make(chan []byte, 2), make(chan part)
-	free <- make([]byte, t.span)
-	free <- make([]byte, t.span)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for p := range read {
-			boxOf(m, len(p.raw)/slice).gather(p.raw, t.whole[p.at:p.at+len(p.raw)], element)
-			free <- p.raw[:t.span]
-		}
-	}()
-	defer func() { close(read); <-done }()
+	const movers = 2
+	free, read := make(chan []byte, movers+1), make(chan part)
+	for range min(movers+1, (len(t.whole)+t.span-1)/t.span) {
+		free <- make([]byte, t.span)
+	}
+	var moving sync.WaitGroup
+	for range movers {
+		moving.Go(func() {
+			for p := range read {
+				boxOf(m, len(p.raw)/slice).gather(p.raw, t.whole[p.at:p.at+len(p.raw)], element)
+				free <- p.raw[:t.span]
+			}
+		})
+	}
+	defer func() { close(read); moving.Wait() }()
 	for at := 0; at < len(t.whole); at += t.span {
 		raw := (<-free)[:min(t.span, len(t.whole)-at)]
 		if _, err := io.ReadFull(in, raw); err != nil {
@@ -386,7 +391,8 @@ func gather[T any](b box, from, to []T) {
 	walk(0, b.at, 0)
 }
 
-// tile writes rows × columns elements: element (r, c) lies at r*down + c*across in what is read, and goes to r*pitch + c.
+// tile writes rows × columns elements: element (r, c) lies at r*down + c*across in what is read, and goes to r*pitch +
+// c.
 func tile[T any](to, from []T, rows, columns, down, across, pitch int) {
 	c := 0
 	switch {

@@ -154,6 +154,9 @@ func knownBy(f *weights.File, m *match) layout.Known {
 	}
 }
 
+// ofArchives is what a file of PyTorch's says of how it is packed, and not of its tensors.
+var ofArchives = []string{"folder", "byteorder", "version", "format_version", "torchscript"}
+
 // Make plans a conversion. What is refused and missing stands in the plan; an error is said where nothing can be
 // planned.
 func Make(f *weights.File, opts Options) (*Plan, error) {
@@ -181,7 +184,7 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 	}
 	p.Meta = map[string]string{}
 	for k, v := range f.Meta {
-		if k != "format" && k != "config" && !strings.HasPrefix(k, "layer:") {
+		if k != "format" && k != "config" && !strings.HasPrefix(k, "layer:") && !slices.Contains(ofArchives, k) {
 			p.Meta[k] = v
 		}
 	}

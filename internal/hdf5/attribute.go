@@ -125,24 +125,9 @@ func (s *source) attribute(c *cursor) (Attribute, error) {
 
 // denseAttributes reads those in a fractal heap (section IV.A.2.v, "Attribute Info").
 func (s *source) denseAttributes(c *cursor) ([]Attribute, error) {
-	version, flags := c.u8(), c.u8()
-	if c.err == nil && version != 0 {
-		return nil, refused(c.address, fmt.Sprintf("attribute info message version %d", version))
-	}
-	if flags&1 != 0 {
-		c.skip(2)
-	}
-	address, tree := c.offset(), c.offset()
-	if c.err != nil || address == undefined {
-		return nil, c.err
-	}
-	heap, err := s.fractalHeap(address)
-	if err != nil {
-		return nil, err
-	}
 	var list []Attribute
 	const byName = 8 // kind of record (section III.A.2)
-	err = s.tree2(tree, []uint8{byName}, func(_ uint8, record *cursor) error {
+	err := s.dense(c, "attribute", 2, byName, func(heap *fractal, record *cursor) error {
 		id := record.take(heap.idLength)
 		if flags := record.u8(); flags&2 != 0 {
 			return refused(record.here(), "an attribute shared between objects")

@@ -152,24 +152,9 @@ func parseLink(c *cursor) (link, error) {
 
 // denseLinks reads links that lie in a fractal heap (section IV.A.2.c, "Link Info").
 func (s *source) denseLinks(c *cursor) ([]link, error) {
-	version, flags := c.u8(), c.u8()
-	if c.err == nil && version != 0 {
-		return nil, refused(c.address, fmt.Sprintf("link info message version %d", version))
-	}
-	if flags&1 != 0 {
-		c.skip(8)
-	}
-	address, tree := c.offset(), c.offset()
-	if c.err != nil || address == undefined {
-		return nil, c.err
-	}
-	heap, err := s.fractalHeap(address)
-	if err != nil {
-		return nil, err
-	}
 	var links []link
 	const byName = 5 // kind of record (section III.A.2)
-	err = s.tree2(tree, []uint8{byName}, func(_ uint8, record *cursor) error {
+	err := s.dense(c, "link", 8, byName, func(heap *fractal, record *cursor) error {
 		record.skip(4) // hash of the name
 		body, err := heap.object(s, record.take(record.left()))
 		if err != nil {
@@ -180,4 +165,25 @@ func (s *source) denseLinks(c *cursor) ([]link, error) {
 		return err
 	})
 	return links, err
+}
+
+// dense goes through what lies in the fractal heap that an info message names, links or attributes, by the records of a
+// kind in its B-tree. order is how many bytes the message has for the largest order of creation, where it has one.
+func (s *source) dense(c *cursor, what string, order int, kind uint8, each func(*fractal, *cursor) error) error {
+	version, flags := c.u8(), c.u8()
+	if c.err == nil && version != 0 {
+		return refused(c.address, fmt.Sprintf("%s info message version %d", what, version))
+	}
+	if flags&1 != 0 {
+		c.skip(order)
+	}
+	address, tree := c.offset(), c.offset()
+	if c.err != nil || address == undefined {
+		return c.err
+	}
+	heap, err := s.fractalHeap(address)
+	if err != nil {
+		return err
+	}
+	return s.tree2(tree, []uint8{kind}, func(_ uint8, record *cursor) error { return each(heap, record) })
 }

@@ -38,18 +38,7 @@ func (m message) open() *cursor {
 
 // header reads the messages of an object (section IV.A.1).
 func (s *source) header(address uint64) ([]message, error) {
-	c, err := s.read(address, 4)
-	if err != nil {
-		return nil, err
-	}
-	var messages []message
-	if bytes.Equal(c.b, []byte("OHDR")) {
-		messages, err = s.header2(address)
-	} else if c.b[0] == 1 {
-		messages, err = s.header1(address)
-	} else {
-		return nil, broken(address, "here should be the header of an object")
-	}
+	messages, err := s.messages(address)
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +52,34 @@ func (s *source) header(address uint64) ([]message, error) {
 	return messages, nil
 }
 
+// messages reads those of a header as they stand: what they share with others is not looked up.
+func (s *source) messages(address uint64) ([]message, error) {
+	c, err := s.read(address, 4)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(c.b, []byte("OHDR")) {
+		return s.header2(address)
+	}
+	if c.b[0] == 1 {
+		return s.header1(address)
+	}
+	return nil, broken(address, "here should be the header of an object")
+}
+
 // A block of messages: that of the header, or one that continues it.
 type block struct{ address, size uint64 }
+
+// take takes a message that was read, or the block that it names.
+func take(m message, messages *[]message, blocks *[]block) error {
+	if m.kind != kindContinuation {
+		*messages = append(*messages, m)
+		return nil
+	}
+	body := m.open()
+	*blocks = append(*blocks, block{body.offset(), body.length()})
+	return body.err
+}
 
 func (s *source) header1(address uint64) ([]message, error) {
 	c, err := s.read(address, 16)
@@ -90,15 +105,9 @@ func (s *source) header1(address uint64) ([]message, error) {
 			if c.err != nil {
 				return nil, c.err
 			}
-			if m.kind == kindContinuation {
-				body := m.open()
-				blocks = append(blocks, block{body.offset(), body.length()})
-				if body.err != nil {
-					return nil, body.err
-				}
-				continue
+			if err := take(m, &messages, &blocks); err != nil {
+				return nil, err
 			}
-			messages = append(messages, m)
 		}
 	}
 	return messages, nil
@@ -154,15 +163,9 @@ func (s *source) header2(address uint64) ([]message, error) {
 			if c.err != nil {
 				return nil, c.err
 			}
-			if m.kind == kindContinuation {
-				body := m.open()
-				blocks = append(blocks, block{body.offset(), body.length()})
-				if body.err != nil {
-					return nil, body.err
-				}
-				continue
+			if err := take(m, &messages, &blocks); err != nil {
+				return nil, err
 			}
-			messages = append(messages, m)
 		}
 	}
 	return messages, nil
@@ -191,16 +194,7 @@ func (s *source) shared(m message) (*cursor, error) {
 // committed finds a message of a kind in the header at an address. One that is shared itself is refused: there is no
 // chain of them.
 func (s *source) committed(address uint64, kind uint16) (*cursor, error) {
-	var messages []message
-	c, err := s.read(address, 4)
-	if err != nil {
-		return nil, err
-	}
-	if bytes.Equal(c.b, []byte("OHDR")) {
-		messages, err = s.header2(address)
-	} else {
-		messages, err = s.header1(address)
-	}
+	messages, err := s.messages(address)
 	if err != nil {
 		return nil, err
 	}

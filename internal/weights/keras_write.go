@@ -12,8 +12,9 @@ import (
 // kerasName is where Keras 3 looks for a variable: the group of its layer, and its number there.
 var kerasName = regexp.MustCompile(`^(?:(.+)/)?vars/(0|[1-9][0-9]*)$`)
 
-// planKeras is the plan of a .weights.h5 that Keras 3 loads, in the order in which elements follow the header. Names are Keras's, GROUP/vars/N, with N from 0 on in each group. Of meta it keeps what readHDF5 gives as
-// "layer:GROUP", the layer's own name, for groups without variables as well; such a file has no place for the rest.
+// planKeras is the plan of a .weights.h5 that Keras 3 loads, in the order in which elements follow the header. Names
+// are Keras's, GROUP/vars/N, with N from 0 on in each group. Of meta it keeps what readHDF5 gives as "layer:GROUP", the
+// layer's own name, for groups without variables as well; such a file has no place for the rest.
 func planKeras(meta map[string]string, plan []Tensor) ([]Tensor, frames, error) {
 	types := map[DType]string{}
 	for name, dtype := range dtypesOfHDF5 {

@@ -1,6 +1,9 @@
 package weights
 
-import "io"
+import (
+	"io"
+	"slices"
+)
 
 // swapping turns the bytes of each number round, both of a complex one for itself.
 func swapping(r io.Reader, d DType) io.Reader {
@@ -8,28 +11,29 @@ func swapping(r io.Reader, d DType) io.Reader {
 	if d == C64 || d == C128 {
 		n /= 2
 	}
-	return &swapped{from: r, n: n}
+	return &swapped{from: r, unit: n}
 }
 
+// A swapped gives what it reads with the bytes of each unit turned round: what is big-endian comes out little-endian.
 type swapped struct {
 	from io.Reader
-	n    int
-	buf  [1 << 16]byte // a multiple of every n
+	unit int
+	buf  [1 << 16]byte // a multiple of every unit
 	left []byte
 }
 
 func (s *swapped) Read(p []byte) (int, error) {
 	if len(s.left) == 0 {
 		n, err := io.ReadFull(s.from, s.buf[:])
-		n -= n % s.n
 		if n == 0 {
 			return 0, err
 		}
+		if n%s.unit != 0 {
+			return 0, io.ErrUnexpectedEOF
+		}
 		s.left = s.buf[:n]
-		for i := 0; i < n; i += s.n {
-			for a, b := i, i+s.n-1; a < b; a, b = a+1, b-1 {
-				s.buf[a], s.buf[b] = s.buf[b], s.buf[a]
-			}
+		for at := 0; at < n; at += s.unit {
+			slices.Reverse(s.buf[at : at+s.unit])
 		}
 	}
 	n := copy(p, s.left)

@@ -206,35 +206,3 @@ func (r *stridedReader) scatter(block []byte, from, to int64, axes []stridedAxis
 		}
 	}
 }
-
-// A swapper turns units of bytes round: what is big-endian comes out little-endian.
-type swapper struct {
-	from io.ReadCloser
-	unit int
-	rest []byte // turned and not yet taken
-	buf  []byte
-}
-
-func (s *swapper) Close() error { return s.from.Close() }
-
-func (s *swapper) Read(p []byte) (int, error) {
-	if len(s.rest) == 0 {
-		if s.buf == nil {
-			s.buf = make([]byte, 64<<10)
-		}
-		n, err := io.ReadFull(s.from, s.buf)
-		if n%s.unit != 0 && err != nil {
-			return 0, io.ErrUnexpectedEOF
-		}
-		if n == 0 {
-			return 0, err
-		}
-		s.rest = s.buf[:n]
-		for at := 0; at < n; at += s.unit {
-			slices.Reverse(s.rest[at : at+s.unit])
-		}
-	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}

@@ -386,17 +386,18 @@ func Float16(v uint16) float64 {
 	return float64(math.Float32frombits(sign | (e+127-15)<<23 | f<<13))
 }
 
-// unsigned and signed count integers of so many bytes.
-func unsigned(s *stats, b []byte, size int, decode func([]byte) uint64) {
+// countIntegers counts those of so many bytes; least and most are where those of the kind are kept.
+func countIntegers[T int64 | uint64](s *stats, b []byte, size int, decode func([]byte) T, least, most *T) {
 	for len(b) > 0 {
 		part := b[:min(len(b), size*statsBlock)]
-		if s.n == 0 {
-			s.umin, s.whole = math.MaxUint64, true
+		if s.n == 0 && len(part) >= size {
+			*least = decode(part)
+			*most = *least
 		}
 		n := 0
 		for i := 0; i+size <= len(part); i += size {
 			v := decode(part[i:])
-			s.umin, s.umax = min(s.umin, v), max(s.umax, v)
+			*least, *most = min(*least, v), max(*most, v)
 			if v == 0 {
 				s.zeros++
 			}
@@ -408,23 +409,12 @@ func unsigned(s *stats, b []byte, size int, decode func([]byte) uint64) {
 	}
 }
 
+func unsigned(s *stats, b []byte, size int, decode func([]byte) uint64) {
+	s.whole = true
+	countIntegers(s, b, size, decode, &s.umin, &s.umax)
+}
+
 func signed(s *stats, b []byte, size int, decode func([]byte) int64) {
-	for len(b) > 0 {
-		part := b[:min(len(b), size*statsBlock)]
-		if s.n == 0 {
-			s.imin, s.imax, s.whole, s.signed = math.MaxInt64, math.MinInt64, true, true
-		}
-		n := 0
-		for i := 0; i+size <= len(part); i += size {
-			v := decode(part[i:])
-			s.imin, s.imax = min(s.imin, v), max(s.imax, v)
-			if v == 0 {
-				s.zeros++
-			}
-			s.values[n] = float64(v)
-			n++
-		}
-		s.add(s.values[:n])
-		b = b[len(part):]
-	}
+	s.whole, s.signed = true, true
+	countIntegers(s, b, size, decode, &s.imin, &s.imax)
 }

@@ -22,8 +22,8 @@ var torchWritten = map[DType]struct{ storage, dtype string }{
 // torchAlignment of a record, in bytes: that of torch.save.
 const torchAlignment = 64
 
-// planTorch is a state dict as torch.save writes it: an OrderedDict of tensors by their whole names, each with a storage of
-// its own. torch.load reads it with weights_only=True, and with mmap=True.
+// planTorch is a state dict as torch.save writes it: an OrderedDict of tensors by their whole names, each with a
+// storage of its own. torch.load reads it with weights_only=True, and with mmap=True.
 func planTorch(meta map[string]string, plan []Tensor) ([]Tensor, frames, error) {
 	list, err := planned(plan, "PyTorch's files hold", func(d DType) bool { _, ok := torchWritten[d]; return ok })
 	if err != nil {

@@ -449,7 +449,7 @@ func (v *torchView) open(record *torchRecord, begin, size int64) (io.ReadCloser,
 		r = newStrided(bytes.NewReader(whole), begin, v.size, v.shape, v.strides)
 	}
 	if record.big && v.unit > 1 {
-		r = &swapper{from: r, unit: int(v.unit)}
+		r = closing{&swapped{from: r, unit: int(v.unit)}, r}
 	}
 	return r, nil
 }

@@ -114,7 +114,8 @@ func begin(path string, meta map[string]string, plan []Tensor, from *string) (*W
 }
 
 func (w *Writer) begin(meta map[string]string, plan []Tensor, from *string) error {
-	at := slices.IndexFunc(writable, func(f written) bool { return strings.HasSuffix(strings.ToLower(w.path), f.ending) })
+	lower := strings.ToLower(w.path)
+	at := slices.IndexFunc(writable, func(f written) bool { return strings.HasSuffix(lower, f.ending) })
 	if at < 0 {
 		return fault.Hint(fmt.Errorf("no format that is written ends in %q", filepath.Ext(w.path)),
 			"formats that are written: "+strings.Join(Writable(), ", "))
@@ -215,7 +216,8 @@ func noteHead(meta map[string]string, plan []Tensor, from *string) string {
 	return fmt.Sprintf("assay part/1 %x", sha256.Sum256(text))
 }
 
-// readNote gives the sums of the tensors that stand, by a note with this head; what follows a line that is none is lost.
+// readNote gives the sums of the tensors that stand, by a note with this head; what follows a line that is none is
+// lost.
 func readNote(r io.Reader, head string) (sums []uint32) {
 	lines := bufio.NewScanner(r)
 	if !lines.Scan() || lines.Text() != head {
@@ -357,8 +359,8 @@ func (w *Writer) Plan() []Tensor { return slices.Clone(w.plan) }
 // Done counts the tensors at the head of Plan that stand.
 func (w *Writer) Done() int { return len(w.sums) }
 
-// Put writes the next tensor of Plan: exactly its Bytes, row-major and little-endian. A reader with a WriteTo of its own
-// is asked for that. After an error only Remove and Leave are of use.
+// Put writes the next tensor of Plan: exactly its Bytes, row-major and little-endian. A reader with a WriteTo of its
+// own is asked for that. After an error only Remove and Leave are of use.
 func (w *Writer) Put(r io.Reader) error {
 	if len(w.sums) >= len(w.plan) {
 		return fmt.Errorf("writing weights to %s: more tensors than the %d planned", w.path, len(w.plan))
@@ -421,9 +423,9 @@ func (e *elements) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Verify ends the file and reads it back, as Open does, while the disk takes it: it has to have the tensors of the plan,
-// and each the CRC-32C that was taken of it when it was written. What is read comes by way of the system's memory: that
-// shows what assay got wrong, and not what a disk does later.
+// Verify ends the file and reads it back, as Open does, while the disk takes it: it has to have the tensors of the
+// plan, and each the CRC-32C that was taken of it when it was written. What is read comes by way of the system's
+// memory: that shows what assay got wrong, and not what a disk does later.
 func (w *Writer) Verify() error {
 	if err := w.finish(); err != nil {
 		return fmt.Errorf("writing weights to %s: %w", w.path, err)

@@ -266,8 +266,8 @@ func TestWriterResumes(t *testing.T) {
 	}
 }
 
-// TestWriterResumesNothingElse: of another plan, other metadata, or made of something else nothing is taken over, and of
-// a file that was changed what stood before the change.
+// TestWriterResumesNothingElse: of another plan, other metadata, or made of something else nothing is taken over, and
+// of a file that was changed what stood before the change.
 func TestWriterResumesNothingElse(t *testing.T) {
 	for _, ending := range oneOfEach {
 		list := manyTensors(ending)
@@ -279,7 +279,7 @@ func TestWriterResumesNothingElse(t *testing.T) {
 		}
 		dir := t.TempDir()
 		path := filepath.Join(dir, "x"+ending)
-		part := filepath.Join(dir, ".part-x"+ending)
+		part, note, from := filepath.Join(dir, ".part-x"+ending), filepath.Join(dir, ".part-x"+ending+".note"), "input"
 		change := func(name string, change func(b []byte) []byte) func() {
 			return func() {
 				b, err := os.ReadFile(name)
@@ -298,23 +298,25 @@ func TestWriterResumesNothingElse(t *testing.T) {
 			from   string
 			want   int
 		}{
-			"the same":          {func() {}, meta, list, "input", 4},
-			"another input":     {func() {}, meta, list, "other", 0},
-			"another type":      {func() {}, meta, reversed, "input", 0},
-			"other metadata":    {func() {}, map[string]string{"layer:layers/a": "1"}, list, "input", 0},
-			"cut file":          {change(part, func(b []byte) []byte { return b[:len(b)-300] }), meta, list, "input", 3},
-			"nothing":           {change(part, func(b []byte) []byte { return nil }), meta, list, "input", 0},
-			"another head":      {change(part, func(b []byte) []byte { b[3]++; return b }), meta, list, "input", 0},
-			"a bit of the last": {change(part, func(b []byte) []byte { b[len(b)-300] ^= 4; return b }), meta, list, "input", 3},
-			"half a note":       {change(part+".note", func(b []byte) []byte { return b[:len(b)-4] }), meta, list, "input", 3},
-			"no note":           {func() { os.Remove(part + ".note") }, meta, list, "input", 0},
-			"a note of another": {change(part+".note", func(b []byte) []byte { return []byte("so\n00000000\n") }), meta, list,
-				"input", 0},
-			"a note of too many": {change(part+".note", func(b []byte) []byte {
+			"the same":       {func() {}, meta, list, from, 4},
+			"another input":  {func() {}, meta, list, "other", 0},
+			"another type":   {func() {}, meta, reversed, from, 0},
+			"other metadata": {func() {}, map[string]string{"layer:layers/a": "1"}, list, from, 0},
+			"cut file":       {change(part, func(b []byte) []byte { return b[:len(b)-300] }), meta, list, from, 3},
+			"nothing":        {change(part, func(b []byte) []byte { return nil }), meta, list, from, 0},
+			"another head":   {change(part, func(b []byte) []byte { b[3]++; return b }), meta, list, from, 0},
+			"a bit": {change(part, func(b []byte) []byte {
+				b[len(b)-300] ^= 4
+				return b
+			}), meta, list, from, 3},
+			"half a note": {change(note, func(b []byte) []byte { return b[:len(b)-4] }), meta, list, from, 3},
+			"no note":     {func() { os.Remove(note) }, meta, list, from, 0},
+			"other note":  {change(note, func([]byte) []byte { return []byte("so\n00000000\n") }), meta, list, from, 0},
+			"a note of too many": {change(note, func(b []byte) []byte {
 				return append(b, strings.Repeat("00000000\n", 99)...)
-			}), meta, list, "input", 0},
+			}), meta, list, from, 0},
 		} {
-			w, err := Resume(path, meta, list, "input")
+			w, err := Resume(path, meta, list, from)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,9 +12,9 @@ import (
 // firstDay is the first that a zip file can say, and what NumPy's say: the same bytes whenever they are written.
 var firstDay = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// mostComment is how many bytes such a comment has at most. PyTorch 2.15 looks for the end of the directory 4096 bytes at
-// a time from the end of the file, and does not find it across their border: with 4074 bytes it reads the file, with 4096
-// it does not.
+// mostComment is how many bytes such a comment has at most. PyTorch 2.15 looks for the end of the directory 4096 bytes
+// at a time from the end of the file, and does not find it across their border: with 4074 bytes it reads the file, with
+// 4096 it does not.
 const mostComment = 2048
 
 // metaComment is what a file says of itself as the comment of a zip file, an object in JSON: readers of NumPy's and
