@@ -195,6 +195,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What a file has and no reader can give is refused by name, and no file without it is written. odd.pt is PyTorch's own
+// (internal/weights/testdata/torch/make.py).
+func TestLeftOutIsRefused(t *testing.T) {
+	for file, want := range map[string]map[string]string{
+		"torch/odd.pt": {"sparse": "to_dense()", "csr": "to_dense()", "quantised": "dequantize()"},
+		"mixed.npz":    nil,
+	} {
+		f, err := weights.Open("../weights/testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		p, err := Make(f, Options{To: layout.Torch, From: layout.Torch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Left) == 0 || p.Err() == nil {
+			t.Errorf("%s: left out %v, and %v", file, f.Left, p.Err())
+		}
+		for name, tell := range want {
+			i := slices.IndexFunc(p.Refused, func(u Unmade) bool { return u.Name == name })
+			if i < 0 || !strings.Contains(p.Refused[i].Tell, tell) {
+				t.Errorf("%s: %s is not refused with %s: %v", file, name, tell, p.Refused)
+			}
+		}
+	}
+	if _, err := Make(fileOf("torch", nil), Options{To: layout.MLX}); err == nil || fault.HintOf(err) == "" {
+		t.Errorf("a file without a tensor: %v", err)
+	}
+}
+
 // A depthwise kernel of more than one output for each input comes back as it was where that is said, and what cannot be
 // is refused.
 func TestDepthwiseMultiple(t *testing.T) {
@@ -204,9 +235,10 @@ func TestDepthwiseMultiple(t *testing.T) {
 	if err != nil || there.Err() != nil || !slices.Equal(there.Steps[0].Out.Shape, []int64{8, 1, 3, 5}) {
 		t.Fatal(err, there.Err())
 	}
-	for value, want := range map[string][]int64{"depthwise:2": {3, 5, 4, 2}, "depthwise": {3, 5, 8, 1}, "depthwise:3": nil} {
-		back, err := Make(fileOf("torch", nil, there.Steps[0].Out), Options{To: layout.Keras, Kinds: []Rule{{Pattern: "a",
-			Value: value}}})
+	for value, want := range map[string][]int64{"depthwise:2": {3, 5, 4, 2}, "depthwise": {3, 5, 8, 1},
+		"depthwise:3": nil} {
+		rules := []Rule{{Pattern: "a", Value: value}}
+		back, err := Make(fileOf("torch", nil, there.Steps[0].Out), Options{To: layout.Keras, Kinds: rules})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,18 @@ type File struct {
 	Meta    map[string]string // what the file says of itself
 	Tensors []Tensor          // as the file orders them
 	Notes   []string          // what was left out, and why; what is unusual
+	Left    []LeftOut         // tensors of the file that are not among Tensors; each has a note as well
 	Closers []io.Closer
+}
+
+// A LeftOut is a tensor, or an array, that a file has and that cannot be given: its kind says why.
+type LeftOut struct{ Name, Kind string }
+
+// leave leaves a tensor out; a hundred of them tell as much as a million.
+func (f *File) leave(name, kind string) {
+	if len(f.Left) < 100 {
+		f.Left = append(f.Left, LeftOut{name, kind})
+	}
 }
 
 // Close closes what the file was read from.
