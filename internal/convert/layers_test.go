@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -184,6 +185,20 @@ func TestRefusals(t *testing.T) {
 		if err == nil || !strings.Contains(fault.HintOf(err), c.tell) {
 			t.Errorf("%s: %v, hint %q; want %q", c.what, err, fault.HintOf(err), c.tell)
 		}
+	}
+	// what the user tells is held against the bias
+	wide := tensor("w.weight", weights.F32, 16, 32, 3, 3) // inputs and outputs exchanged
+	p, err := Make(fileOf("torch", nil, wide, tensor("w.bias", weights.F32, 32)), Options{To: layout.MLX,
+		Kinds: []Rule{{Pattern: "w", Value: "conv"}}})
+	if err != nil || len(p.Refused) != 1 || !strings.Contains(p.Refused[0].Why, "has 16 outputs, and w.bias has 32") {
+		t.Errorf("a kernel told to be what its bias is not: %v, %v", err, p.Refused)
+	}
+	// a norm before the kernel tells nothing of its outputs
+	before, err := Make(fileOf("torch", nil, tensor("w.conv1.weight", weights.F32, 16, 32, 3, 3),
+		tensor("w.norm1.running_mean", weights.F32, 32)), Options{To: layout.MLX,
+		Kinds: []Rule{{Pattern: "w.conv1", Value: "conv"}}})
+	if err != nil || before.Err() != nil {
+		t.Errorf("a norm before a kernel: %v", errors.Join(err, before.Err()))
 	}
 	untold := fileOf("npz", nil, tensor("a.weight", weights.F32, 64, 3, 3, 3), tensor("a.bias", weights.F32, 64))
 	if _, err := Make(untold, Options{To: layout.Keras}); err == nil || !strings.Contains(fault.HintOf(err), "--from") {
