@@ -130,8 +130,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 	return u, true
 }
 
-// gainsaid says whether what the user tells of a kernel cannot be, by the bias beside it: it was transposed, then, or is
-// of another kind.
+// gainsaid says whether what the user tells of a kernel cannot be, by the bias beside it: it was transposed, then, or
+// is of another kind.
 func (p *Plan) gainsaid(t weights.Tensor, g layout.Judgement, kind layout.Kind, told bool) (Unmade, bool) {
 	order := layout.Shown(kind, p.From)
 	if !told || g.Outputs == 0 || p.From == p.To || len(order) != len(t.Shape) ||
@@ -142,8 +142,9 @@ func (p *Plan) gainsaid(t weights.Tensor, g layout.Judgement, kind layout.Kind, 
 	if has == g.Outputs {
 		return Unmade{}, false
 	}
-	u := Unmade{Name: t.Name, Why: fmt.Sprintf("as a %s of %s's, %s, its shape %s has %d outputs, and %s has %d", kind, p.From,
-		order, layout.Text(t.Shape), has, g.Beside, g.Outputs), Tell: "it is of another kind, or was transposed already"}
+	u := Unmade{Name: t.Name, Why: fmt.Sprintf("as a %s of %s's, %s, its shape %s has %d outputs, and %s has %d", kind,
+		p.From, order, layout.Text(t.Shape), has, g.Beside, g.Outputs),
+		Tell: "it is of another kind, or was transposed already"}
 	if strings.HasPrefix(string(kind), "conv-transpose") && has > 0 && g.Outputs%has == 0 {
 		u.Tell = "a transposed convolution with groups, if it is one, is in neither Keras nor MLX"
 	}

@@ -480,8 +480,8 @@ func (r *Report) whole(claimWhy string) {
 	}
 }
 
-// minority names the tensors that cannot be of the framework of which most can be; where as many can be of another, that
-// of which more are certain.
+// minority names the tensors that cannot be of the framework of which most can be; where as many can be of another,
+// that of which more are certain.
 func minority(votes map[Framework][]string, all []Judgement) (named []string, why string) {
 	can := map[Framework]int{}
 	for _, g := range all {
