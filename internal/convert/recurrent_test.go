@@ -13,13 +13,13 @@ import (
 	"assay/internal/weights"
 )
 
-// held is what is recorded of a tensor.
-type held struct {
+// recordedTensor is what is recorded of a tensor.
+type recordedTensor struct {
 	Shape []int64
 	Data  string
 }
 
-func (h held) tensor(t *testing.T, name string) weights.Tensor {
+func (h recordedTensor) tensor(t *testing.T, name string) weights.Tensor {
 	t.Helper()
 	data, err := hex.DecodeString(h.Data)
 	if err != nil {
@@ -34,7 +34,7 @@ func (h held) tensor(t *testing.T, name string) weights.Tensor {
 // PyTorch's second bias is zero for what has one bias.
 func TestRecurrentAreTheFrameworks(t *testing.T) {
 	var o struct {
-		Nets map[string]map[layout.Framework]map[string]held
+		Nets map[string]map[layout.Framework]map[string]recordedTensor
 	}
 	recorded(t, "recurrent.json.gz", &o)
 	if len(o.Nets) != 8 {
@@ -67,7 +67,7 @@ func TestRecurrentAreTheFrameworks(t *testing.T) {
 	}
 }
 
-func sortedNames(tensors map[string]held) []string {
+func sortedNames(tensors map[string]recordedTensor) []string {
 	var names []string
 	for name := range tensors {
 		names = append(names, name)
