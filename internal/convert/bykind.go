@@ -119,6 +119,12 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 		return u, false
 	case kind != "" && g.KindIs == layout.Likely:
 		u.Why = fmt.Sprintf("it may be a %s, and that is not certain: %s", kind, g.Why)
+	case len(g.Kinds) > 1:
+		var kinds []string
+		for _, k := range g.Kinds {
+			kinds = append(kinds, string(k))
+		}
+		u.Why = "its shape " + layout.Text(t.Shape) + " is that of a " + strings.Join(kinds, ", and of a ")
 	default:
 		u.Why = "its kind is not known: " + g.Why
 	}
