@@ -56,6 +56,10 @@ func (p *Plan) byKind(report layout.Report) {
 			p.Refused = append(p.Refused, u)
 			continue
 		}
+		if u, refused := p.gainsaid(t, g, kind, strings.HasPrefix(why, "--")); refused {
+			p.Refused = append(p.Refused, u)
+			continue
+		}
 		if kind == "" { // the same permutation whichever it is
 			kind = anyKind(len(t.Shape))
 		}
@@ -115,6 +119,12 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 		return u, false
 	case kind != "" && g.KindIs == layout.Likely:
 		u.Why = fmt.Sprintf("it may be a %s, and that is not certain: %s", kind, g.Why)
+	case len(g.Kinds) > 1:
+		var kinds []string
+		for _, k := range g.Kinds {
+			kinds = append(kinds, string(k))
+		}
+		u.Why = "its shape " + layout.Text(t.Shape) + " is that of a " + strings.Join(kinds, ", and of a ")
 	default:
 		u.Why = "its kind is not known: " + g.Why
 	}
@@ -123,6 +133,27 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 		word = "conv', conv-transpose, depthwise or plain"
 	}
 	u.Tell = quoted + word + "; the code of the module tells"
+	return u, true
+}
+
+// gainsaid says whether what the user tells of a kernel cannot be, by the bias beside it: it was transposed, then, or
+// is of another kind.
+func (p *Plan) gainsaid(t weights.Tensor, g layout.Judgement, kind layout.Kind, told bool) (Unmade, bool) {
+	order := layout.Shown(kind, p.From)
+	if !told || g.Outputs == 0 || p.From == p.To || len(order) != len(t.Shape) ||
+		strings.HasSuffix(g.Beside, "running_mean") { // a norm may stand before the kernel, as in DenseNet
+		return Unmade{}, false
+	}
+	has := layout.Outputs(t.Shape, order)
+	if has == g.Outputs {
+		return Unmade{}, false
+	}
+	u := Unmade{Name: t.Name, Why: fmt.Sprintf("as a %s of %s's, %s, its shape %s has %d outputs, and %s has %d", kind,
+		p.From, order, layout.Text(t.Shape), has, g.Beside, g.Outputs),
+		Tell: "it is of another kind, or was transposed already"}
+	if strings.HasPrefix(string(kind), "conv-transpose") && has > 0 && g.Outputs%has == 0 {
+		u.Tell = "a transposed convolution with groups, if it is one, is in neither Keras nor MLX"
+	}
 	return u, true
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -185,6 +186,20 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v, hint %q; want %q", c.what, err, fault.HintOf(err), c.tell)
 		}
 	}
+	// what the user tells is held against the bias
+	wide := tensor("w.weight", weights.F32, 16, 32, 3, 3) // inputs and outputs exchanged
+	p, err := Make(fileOf("torch", nil, wide, tensor("w.bias", weights.F32, 32)), Options{To: layout.MLX,
+		Kinds: []Rule{{Pattern: "w", Value: "conv"}}})
+	if err != nil || len(p.Refused) != 1 || !strings.Contains(p.Refused[0].Why, "has 16 outputs, and w.bias has 32") {
+		t.Errorf("a kernel told to be what its bias is not: %v, %v", err, p.Refused)
+	}
+	// a norm before the kernel tells nothing of its outputs
+	before, err := Make(fileOf("torch", nil, tensor("w.conv1.weight", weights.F32, 16, 32, 3, 3),
+		tensor("w.norm1.running_mean", weights.F32, 32)), Options{To: layout.MLX,
+		Kinds: []Rule{{Pattern: "w.conv1", Value: "conv"}}})
+	if err != nil || before.Err() != nil {
+		t.Errorf("a norm before a kernel: %v", errors.Join(err, before.Err()))
+	}
 	untold := fileOf("npz", nil, tensor("a.weight", weights.F32, 64, 3, 3, 3), tensor("a.bias", weights.F32, 64))
 	if _, err := Make(untold, Options{To: layout.Keras}); err == nil || !strings.Contains(fault.HintOf(err), "--from") {
 		t.Errorf("a file that does not tell: %v", err)
@@ -192,6 +207,37 @@ func TestRefusals(t *testing.T) {
 	unused := Options{To: layout.MLX, Kinds: []Rule{{Pattern: "nothing", Value: "conv"}}}
 	if _, err := Make(fileOf("torch", nil, conv, bias), unused); fault.CodeOf(err) != fault.Usage {
 		t.Errorf("a rule that fits nothing: %v", err)
+	}
+}
+
+// What a file has and no reader can give is refused by name, and no file without it is written. odd.pt is PyTorch's own
+// (internal/weights/testdata/torch/make.py).
+func TestLeftOutIsRefused(t *testing.T) {
+	for file, want := range map[string]map[string]string{
+		"torch/odd.pt": {"sparse": "to_dense()", "csr": "to_dense()", "quantised": "dequantize()"},
+		"mixed.npz":    nil,
+	} {
+		f, err := weights.Open("../weights/testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		p, err := Make(f, Options{To: layout.Torch, From: layout.Torch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Left) == 0 || p.Err() == nil {
+			t.Errorf("%s: left out %v, and %v", file, f.Left, p.Err())
+		}
+		for name, tell := range want {
+			i := slices.IndexFunc(p.Refused, func(u Unmade) bool { return u.Name == name })
+			if i < 0 || !strings.Contains(p.Refused[i].Tell, tell) {
+				t.Errorf("%s: %s is not refused with %s: %v", file, name, tell, p.Refused)
+			}
+		}
+	}
+	if _, err := Make(fileOf("torch", nil), Options{To: layout.MLX}); err == nil || fault.HintOf(err) == "" {
+		t.Errorf("a file without a tensor: %v", err)
 	}
 }
 
@@ -204,9 +250,10 @@ func TestDepthwiseMultiple(t *testing.T) {
 	if err != nil || there.Err() != nil || !slices.Equal(there.Steps[0].Out.Shape, []int64{8, 1, 3, 5}) {
 		t.Fatal(err, there.Err())
 	}
-	for value, want := range map[string][]int64{"depthwise:2": {3, 5, 4, 2}, "depthwise": {3, 5, 8, 1}, "depthwise:3": nil} {
-		back, err := Make(fileOf("torch", nil, there.Steps[0].Out), Options{To: layout.Keras, Kinds: []Rule{{Pattern: "a",
-			Value: value}}})
+	for value, want := range map[string][]int64{"depthwise:2": {3, 5, 4, 2}, "depthwise": {3, 5, 8, 1},
+		"depthwise:3": nil} {
+		rules := []Rule{{Pattern: "a", Value: value}}
+		back, err := Make(fileOf("torch", nil, there.Steps[0].Out), Options{To: layout.Keras, Kinds: rules})
 		if err != nil {
 			t.Fatal(err)
 		}

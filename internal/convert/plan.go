@@ -168,6 +168,9 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 		}
 		among = []*Recipe{r}
 	}
+	if len(f.Tensors)+len(f.Left) == 0 {
+		return nil, fault.Hint(fmt.Errorf("%s: there is no tensor in it", f.Path), "`assay tensors` says what it found")
+	}
 	m := findForm(f, among)
 	if m == nil && opts.Recipe != "" {
 		return nil, fault.Hint(fmt.Errorf("the names in %s are none that the recipe %s knows", f.Path, opts.Recipe),
@@ -624,8 +627,12 @@ func shown(kind layout.Kind, in layout.Framework, v view, flatten []int64) []int
 	return shape
 }
 
-// leave leaves out what no network computes with.
+// leave leaves out what no network computes with, and refuses what the file has and could not be read.
 func (p *Plan) leave() {
+	for _, left := range p.file.Left {
+		p.Refused = append(p.Refused, Unmade{Name: left.Name, Tell: tellLeft(left.Kind),
+			Why: "it is a " + left.Kind + ", whose elements cannot be given"})
+	}
 	for _, t := range p.file.Tensors {
 		why := ""
 		switch {
@@ -647,6 +654,17 @@ func (p *Plan) leave() {
 			p.Dropped = append(p.Dropped, Unmade{Name: t.Name, Why: why})
 		}
 	}
+}
+
+// tellLeft says how to make a plain tensor of what is none.
+func tellLeft(kind string) string {
+	for word, call := range map[string]string{"quantised": "dequantize()", "sparse": "to_dense()",
+		"nested": "to_padded_tensor(0)"} {
+		if strings.HasPrefix(kind, word) {
+			return "make it a plain tensor in torch, tensor." + call + ", and save again"
+		}
+	}
+	return "save it as a plain tensor of numbers"
 }
 
 // rest are the tensors that a recipe does not name.

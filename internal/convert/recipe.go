@@ -279,8 +279,9 @@ func (r *Recipe) modules(last func(row []string, each map[string]values, letter 
 					}
 				}
 				each = maps.Clone(each)
+				v.of = slices.Clone(v.of)
 				for n := v.of[len(v.of)-1] + 1; n <= end; n++ {
-					v.of = append(slices.Clip(v.of), n)
+					v.of = append(v.of, n)
 				}
 				each[letter] = v
 			}
@@ -450,6 +451,11 @@ type match struct {
 // needs is there. Numbers are the names of any network: a numbered form is one only where its recipe was asked for.
 func findForm(f *weights.File, among []*Recipe) *match {
 	var best *match
+	type keys struct {
+		keras, groups bool
+		prefix        string
+	}
+	keyedAs := map[keys]map[string]weights.Tensor{} // many forms have the same
 	for _, r := range among {
 		for at, form := range r.Forms {
 			if form.Numbered && len(among) > 1 {
@@ -459,7 +465,11 @@ func findForm(f *weights.File, among []*Recipe) *match {
 				if prefix != "" && (form.Framework == layout.Keras || !prefixed(f, prefix)) {
 					continue
 				}
-				m := &match{recipe: r, form: at, prefix: prefix, found: keyed(f, form, prefix)}
+				as := keys{form.Framework == layout.Keras, form.Groups, prefix}
+				if keyedAs[as] == nil {
+					keyedAs[as] = keyed(f, form, prefix)
+				}
+				m := &match{recipe: r, form: at, prefix: prefix, found: keyedAs[as]}
 				m.repeat()
 				for _, module := range m.modules {
 					if module.Optional || module.word() == "drop" {

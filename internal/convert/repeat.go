@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// mostBlocks that repeat, of a file that is hostile: memory is taken for each. ResNet-1202 of He et al. (2016), deeper
+// than what is published as weights, has 200 in a stage.
+const mostBlocks = 4096
+
 // repeat makes the modules of the match. A block that is open goes on up to the highest number with which the file has
 // one of its names: what is missing below that is named. A number that the file has not tensors enough for is none.
 func (m *match) repeat() {
@@ -54,7 +58,7 @@ func (m *match) highest(template string, chosen map[string]int, letter string) (
 			number = number[:end]
 		}
 		n, err := strconv.Atoi(number)
-		if n -= offset; err != nil || n <= last || n >= len(m.found) {
+		if n -= offset; err != nil || n <= last || n >= min(len(m.found), mostBlocks) {
 			continue
 		}
 		chosen[letter] = n

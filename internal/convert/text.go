@@ -66,7 +66,7 @@ func (p *Plan) Summary(w io.Writer) error {
 		}
 	}
 	for _, n := range p.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
+		fmt.Fprintf(&b, "note: %s\n", text.Line(n))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

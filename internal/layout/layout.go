@@ -34,6 +34,8 @@ type Judgement struct {
 	Tell    string // what would tell, where Certain is not Sure
 	Twice   bool   // its shape is one that no framework has, and that a permutation applied twice gives
 	Against string // what it speaks against: "the file's format, torch"; else ""
+	Outputs int64  // how many the bias or norm beside it has; 0 where none is there
+	Beside  string // which that is
 }
 
 // A Verdict is what is said of a file as a whole.
@@ -137,6 +139,7 @@ func (j judge) tensor(t weights.Tensor, claimed Framework, claimWhy string) Judg
 		}
 	}
 	outputs, beside := j.outputs(t.Name)
+	g.Outputs, g.Beside = outputs, beside
 	fits := candidates(t.Shape, kind, named, outputs)
 	g.settle(fits, outputs, beside, kindWhy, claimed, claimWhy)
 	return g
@@ -191,27 +194,30 @@ func fit(shape []int64, kind Kind, order string, outputs int64) bool {
 		return false
 	}
 	var extent []int64
-	out := int64(1)
 	for i, letter := range order {
 		switch letter {
 		case 'D', 'H', 'W', 'K':
 			extent = append(extent, shape[i])
-		case 'O':
-			out *= shape[i]
 		case 'I':
-			switch {
-			case strings.ContainsRune(order, 'M'):
-				out *= shape[i]
-			case kind == Depthwise1D || kind == Depthwise2D:
-				if shape[i] != 1 {
-					return false
-				}
+			alone := kind == Depthwise1D || kind == Depthwise2D
+			if alone && !strings.ContainsRune(order, 'M') && shape[i] != 1 {
+				return false
 			}
-		case 'M':
+		}
+	}
+	return plausible(extent) && (outputs == 0 || Outputs(shape, order) == outputs)
+}
+
+// Outputs is how many a kernel of this shape and order (Shown) gives; of a transposed convolution with groups, those of
+// one group.
+func Outputs(shape []int64, order string) int64 {
+	out := int64(1)
+	for i, letter := range order {
+		if letter == 'O' || letter == 'M' || letter == 'I' && strings.ContainsRune(order, 'M') {
 			out *= shape[i]
 		}
 	}
-	return plausible(extent) && (outputs == 0 || out == outputs)
+	return out
 }
 
 // plausible says whether a kernel may have this extent: square up to 32 (patches of vision transformers), a line, or
@@ -467,15 +473,27 @@ func (r *Report) whole(claimWhy string) {
 			words[i] = string(f)
 		}
 		r.Why = "the shapes fit " + strings.Join(words, " and ")
+		if len(left) == 1 {
+			r.Why += " alone, and shapes without a bias beside them are no proof"
+		}
 		r.Tell = "say which framework wrote it (--from), or write it with its metadata (format: pt, mlx)"
 	}
 }
 
-// minority names the tensors whose layout fewer others have.
+// minority names the tensors that cannot be of the framework of which most can be; where as many can be of another,
+// that of which more are certain.
 func minority(votes map[Framework][]string, all []Judgement) (named []string, why string) {
+	can := map[Framework]int{}
+	for _, g := range all {
+		for _, f := range g.In {
+			if g.Order != "-" && g.Order != "VE" {
+				can[f]++
+			}
+		}
+	}
 	most := Framework("")
 	for _, f := range Frameworks {
-		if len(votes[f]) > len(votes[most]) {
+		if can[f] > can[most] || can[f] == can[most] && len(votes[f]) > len(votes[most]) {
 			most = f
 		}
 	}

@@ -91,6 +91,10 @@ func TestWhole(t *testing.T) {
 		{"mixed", file("npz", nil, named("a.weight", 128, 64, 3, 3), named("a.bias", 128), named("c.weight", 99, 64,
 			3, 3),
 			named("c.bias", 99), named("b.weight", 128, 3, 3, 64), named("b.bias", 128)), Mixed, "", "b.weight"},
+		// of the others each can be of several frameworks: the one that is certain is not the most
+		{"one of others that deceive", file("npz", nil, named("a.weight", 64, 3, 3, 3), named("a.bias", 64),
+			named("s.weight", 64, 64, 3, 3), named("s.bias", 64), named("t.weight", 32, 32, 5, 5), named("t.bias", 32),
+			named("b.weight", 128, 3, 3, 64), named("b.bias", 128)), Mixed, "", "b.weight"},
 		{"one of a pickle transposed", file("torch", nil, named("a.weight", 128, 64, 3, 3), named("a.bias", 128),
 			named("b.weight", 3, 3, 64, 128), named("b.bias", 128)), Mixed, "", "b.weight"},
 		{"twice", file("safetensors", pt, named("a.weight", 128, 3, 64, 3), named("a.bias", 128)), Twice, "",

@@ -73,6 +73,9 @@ func openIndex(f *os.File, size int64) (_ *File, err error) {
 		for i := range shard.Tensors {
 			has[p.shard][shard.Tensors[i].Name] = &shard.Tensors[i]
 		}
+		for _, left := range shard.Left {
+			file.leave(left.Name, left.Kind)
+		}
 		for _, note := range shard.Notes {
 			file.Notes = append(file.Notes, p.shard+": "+note)
 		}

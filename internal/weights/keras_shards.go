@@ -54,7 +54,8 @@ func openKerasIndex(f *os.File, size int64) (_ *File, err error) {
 		}
 		shard, err := openRegular(filepath.Join(filepath.Dir(f.Name()), name))
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", name), "fetch all of the model's files")
+			return nil, fault.Hint(fmt.Errorf("%s, which it names, is not there", name),
+				"fetch all of the model's files")
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -64,6 +65,9 @@ func openKerasIndex(f *os.File, size int64) (_ *File, err error) {
 			if _, said := file.Meta[key]; !said {
 				file.Meta[key] = value
 			}
+		}
+		for _, left := range shard.Left {
+			file.leave(left.Name, left.Kind)
 		}
 		for _, note := range shard.Notes {
 			file.Notes = append(file.Notes, name+": "+note)
@@ -91,8 +95,8 @@ func openKerasIndex(f *os.File, size int64) (_ *File, err error) {
 		}
 		if len(others) > 0 {
 			slices.Sort(others)
-			file.Notes = append(file.Notes, fmt.Sprintf("left out %d tensors of %s, which the index does not name, as %q",
-				len(others), name, others[0]))
+			file.Notes = append(file.Notes, fmt.Sprintf("left out %d tensors of %s, which the index does not name, "+
+				"as %q", len(others), name, others[0]))
 		}
 	}
 	return file, wholeGroups(file)

@@ -390,9 +390,12 @@ func TestKerasShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ old, new, want string }{
-		"a file that is not there":  {"sharded_00001", "other_00001", "other_00001.weights.h5, which it names, is not there"},
-		"a file of another folder":  {"sharded_00001", "../sharded_00001", "no .weights.h5 of this folder"},
-		"an index as a file":        {"sharded_00001.weights.h5", "sharded.weights.json", "no .weights.h5 of this folder"},
+		"a file that is not there": {"sharded_00001", "other_00001",
+			"other_00001.weights.h5, which it names, is not there"},
+		"a file of another folder": {"sharded_00001", "../sharded_00001",
+			"no .weights.h5 of this folder"},
+		"an index as a file": {"sharded_00001.weights.h5", "sharded.weights.json",
+			"no .weights.h5 of this folder"},
 		"a group of another model":  {"/layers/dense/vars", "/layers/other/vars", "has none of layers/other/vars"},
 		"a number for a file":       {`"weight_map": {`, `"weight_map": {"/x/vars": 1,`, "1 is no name of a file"},
 		"a group in no file at all": {`"weight_map": {`, `"weight_map": {"/x/vars": [],`, "no list of them"},

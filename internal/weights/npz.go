@@ -60,6 +60,7 @@ func openNPZ(f *os.File, size int64) (*File, error) {
 		if err != nil {
 			if errors.Is(err, errNoTensor) {
 				file.Notes = append(file.Notes, fmt.Sprintf("left out %q: %v", name, err))
+				file.leave(strings.TrimSuffix(name, ".npy"), "array of which "+err.Error())
 				continue
 			}
 			return nil, fmt.Errorf("entry %q: %w", name, err)

@@ -100,6 +100,7 @@ func (w *torchWalk) walk(path string, v pickle.Value, depth int, note string) er
 		return nil
 	case *torchStrange:
 		w.note(path + " is a " + v.kind + ": left out")
+		w.file.leave(path, v.kind)
 		return nil
 	case *pickle.Dict, *pickle.List, *pickle.Tuple, *pickle.Set, *pickle.Object:
 		if w.on[v] || w.barren[v] { // it refers to itself
@@ -183,6 +184,9 @@ func (w *torchWalk) walkItems(path string, whole pickle.Value, items []pickle.Va
 func (w *torchWalk) walkObject(path string, o *pickle.Object, depth int, note string) error {
 	if !strings.HasPrefix(o.Class, "__torch__.") && len(w.classes) < 1000 { // TorchScript's own are told of already
 		w.classes[text200(o.Class)]++
+	}
+	if o.Class == "torch.ScriptObject" {
+		w.file.leave(path, "TorchScript object, in which quantised layers keep their weights")
 	}
 	done := map[string]bool{}
 	_, isModule := o.Attribute("_modules")
@@ -357,6 +361,7 @@ func (w *torchWalk) addArray(path string, a *pickle.Array) {
 	kind, ok := numpyType(a)
 	if !ok {
 		w.note(path + " is a numpy array of type " + a.DType.String() + ": left out")
+		w.file.leave(path, "numpy array of type "+a.DType.String())
 		return
 	}
 	notes := []string{"a numpy array"}

@@ -93,6 +93,7 @@ type File struct {
 	Meta    map[string]string // what the file says of itself
 	Tensors []Tensor          // as the file orders them
 	Notes   []string          // what was left out, and why; what is unusual
+	Left    []LeftOut         // tensors of the file that are not among Tensors; each has a note as well
 	Closers []io.Closer
 }
 
