@@ -342,7 +342,8 @@ func (r *Result) judge(c *Compared) {
 	case c.LostBoth > 0:
 		c.Answer, c.Why = CannotTell,
 			fmt.Sprintf("at %d steps, first %d, neither value is finite: NaN and infinities are kept "+
-				"alike, so that they cannot be compared; the others are within the tolerance", c.LostBoth, c.FirstNaN.Step)
+				"alike, so that they cannot be compared; the others are within the tolerance", c.LostBoth,
+				c.FirstNaN.Step)
 	case d.Equal == d.Steps:
 		c.Answer, c.Why = Within, fmt.Sprintf("all %d values are the same to the last bit", d.Steps)
 	default:
@@ -476,7 +477,12 @@ func (r *Result) changes(q Asked) {
 		}
 		row.Judged = slices.ContainsFunc(b.Bars, func(bar Bar) bool { return bar.Allowed && about(bar.Name, c) })
 		if q.Known != nil && c.Part == "target" && row.Can == Can {
-			row.Facts = q.Known(q.B)
+			for _, s := range sides(q.A, q.B) {
+				for _, f := range q.Known(s.run) {
+					f.Run = s.name
+					row.Facts = append(row.Facts, f)
+				}
+			}
 		}
 		b.Changes = append(b.Changes, row)
 	}

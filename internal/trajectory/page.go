@@ -197,20 +197,21 @@ func (r *Result) delta() Section {
 }
 
 func (r *Result) known() Section {
-	s := Section{Title: "Known wrong numbers where B ran", Columns: []string{"fact", "what it says",
-		"whether B met it", "source"}}
+	s := Section{Title: "Known wrong numbers where they ran", Columns: []string{"fact", "run", "what it says",
+		"whether it was met",
+		"source"}}
 	seen := map[string]bool{}
 	for _, row := range r.Body.Changes {
 		for _, f := range row.Facts {
-			if seen[f.Name] {
+			if seen[f.Run+f.Name] {
 				continue
 			}
-			seen[f.Name] = true
-			met := "possible: B called an operator that it is about"
+			seen[f.Run+f.Name] = true
+			met := "possible: an operator that it is about was called"
 			if f.Met {
 				met = "met in the rehearsal"
 			}
-			s.Rows = append(s.Rows, []string{f.Name, f.Says, met, f.Source})
+			s.Rows = append(s.Rows, []string{f.Name, f.Run, f.Says, met, f.Source})
 		}
 	}
 	return s
