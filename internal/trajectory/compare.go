@@ -431,39 +431,28 @@ func noRepeat(q Asked, run *evidence.Run) string {
 	for _, bar := range Bars(q.A, run) {
 		switch {
 		case bar.Name == "seed" && seeds: // where seeds are what is judged, another seed is a repeat
-		case bar.Name == "command" && seeds && alikeBut(q, run):
 		default:
 			return bar.Why
 		}
 	}
-	if why := evidence.Unlike(q.A, run); why != "" && !(seeds && strings.HasPrefix(why, "command ")) {
+	there := *run
+	if seeds { // what of the command is not the seed, Bars has looked at
+		there.Subject = q.A.Subject
+	}
+	if why := evidence.Unlike(q.A, &there); why != "" {
 		return why
 	}
 	x, y := q.A.Provenance, run.Provenance
 	if x.Commit != y.Commit || x.Dirty != y.Dirty {
 		return "it is of other code"
 	}
-	there := settings(run)
+	now := settings(run)
 	for name, s := range settings(q.A) {
-		if t := there[name]; !isSeed(name) && (s.State != t.State || s.Value != t.Value) {
+		if t := now[name]; !isSeed(name) && (s.State != t.State || s.Value != t.Value) {
 			return fmt.Sprintf("%s is %s, and %s in A", name, setTo(t), setTo(s))
 		}
 	}
 	return ""
-}
-
-// alikeBut reports whether the run's arguments are A's but where A's and B's part.
-func alikeBut(q Asked, run *evidence.Run) bool {
-	a, b, c := arguments(q.A), arguments(q.B), arguments(run)
-	if len(a) != len(b) || len(a) != len(c) {
-		return false
-	}
-	for i := range a {
-		if a[i] == b[i] && a[i] != c[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // changes lists what is not the same.

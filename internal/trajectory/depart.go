@@ -246,7 +246,7 @@ func smoothed(pairs []pair, window int) (out []pair) {
 // goes by, and what `assay compare A B` prints. why says why it is not known, and do what would tell.
 func DriftOf(a, b *evidence.Run) (d Departure, why, do string) {
 	for _, bar := range Bars(a, b) {
-		// A gate goes by script, batch and workers, and has no word to allow arguments by: a folder for results is one, too
+		// a gate goes by script, batch and workers, and has no word to allow arguments by: a folder for results is one
 		if bar.Name != "command" {
 			return d, bar.Why, bar.Do
 		}
