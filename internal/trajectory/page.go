@@ -115,7 +115,7 @@ func (c *Compared) rows(rehearsed bool) (rows [][]string) {
 		add("first that is not the same", at(c.FirstDiff))
 		add("largest difference", at(c.Largest))
 		add("last", at(c.Final))
-		if c.Area != nil {
+		if c.Area != nil && c.Bias != nil {
 			add("area between", fmt.Sprintf("%.3g over %d steps; B is %+.3g beside A in the mean", *c.Area,
 				c.To-c.From, *c.Bias))
 		}

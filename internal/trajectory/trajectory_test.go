@@ -2,6 +2,7 @@ package trajectory
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -475,7 +476,8 @@ func TestHugeValues(t *testing.T) {
 			q.A.Loss.Value[i], q.B.Loss.Value[i] = &x, &y
 		}
 	})
-	if err := r.JSON(&strings.Builder{}); err != nil || r.Body.Answer != Beyond {
+	if err := errors.Join(r.JSON(&strings.Builder{}), r.Text(&strings.Builder{}, 80),
+		r.Markdown(&strings.Builder{})); err != nil || r.Body.Answer != Beyond {
 		t.Errorf("%v, %s", err, r.Headline())
 	}
 }
