@@ -31,6 +31,7 @@ type Installed struct {
 	Attempt  string // program that tries models
 	Limits   string // program that says the limits of memory of some Macs
 	Golden   string // program that records what a model computes
+	Replay   string // program that replays signatures
 }
 
 // Install writes the agent below cache, in a folder named by its content, unless it is there already. The folder
@@ -53,7 +54,8 @@ func Install(cache string) (Installed, error) {
 	at := Installed{Boot: filepath.Join(root, "boot"), Notebook: filepath.Join(root, "assay_agent", "notebook.py"),
 		Attempt: filepath.Join(root, "assay_agent", "attempt.py"),
 		Limits:  filepath.Join(root, "assay_agent", "limits.py"),
-		Golden:  filepath.Join(root, "assay_agent", "golden", "record.py")}
+		Golden:  filepath.Join(root, "assay_agent", "golden", "record.py"),
+		Replay:  filepath.Join(root, "assay_agent", "replay", "worker.py")}
 	if _, err := os.Stat(filepath.Join(root, "boot", "sitecustomize.py")); err == nil {
 		return at, nil
 	}

@@ -39,6 +39,14 @@ def start():
         from . import levers
 
         levers.install(config)
+    if config.get("signatures"):
+        from . import signatures
+
+        signatures.install(config)
+    if config.get("record"):  # a side of `assay compare`: seeded, and given another's weights and batches
+        from . import steps
+
+        steps.install(config)
     if config.get("double"):
         from .watch import tests
 

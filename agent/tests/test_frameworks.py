@@ -419,8 +419,15 @@ def test_files_import_what_stands_below_them():
         elif room[0] == "levers":
             below = FLOORS[: FLOORS.index("watch.blocks")]
             assert all(at.startswith(("levers.", "watch.torch.", "watch.mlx.")) or at in below for at in targets), path
+        elif room[0] == "signatures":
+            below = FLOORS[: FLOORS.index("watch.blocks")]
+            taken = ("signatures.", "watch.torch.", "double.current")
+            assert all(at.startswith(taken) or at in below for at in targets), path
         elif room[0] == "golden":
             assert all(at.startswith("golden.") for at in targets), "%s is a program of its own" % path
+        elif room[0] == "replay":  # a program too, which may stand on the double
+            allowed = ("replay.", "double.", "place", "wire")
+            assert all(at.startswith(allowed) for at in targets), "%s is a program of its own" % path
         elif path not in APART:
             assert path == "__init__", "%s: say in FLOORS where it stands" % path
     graph = {at: to - {"__init__"} for at, to in arrows.items() if at != "__init__" and not at.startswith("double.")}

@@ -57,7 +57,7 @@ def recorded(tmp_path, monkeypatch):
     def run(source, **asked):
         path, out = tmp_path / "net.py", tmp_path / "net.golden"
         path.write_text(source)
-        request = {"file": str(path), "function": "model", "inputs": "", "shape": [], "scale": 1, "layout": "", "eval": False,
+        request = {"file": str(path), "function": "model", "inputs": "", "shape": [], "scale": 1, "layout": "", "eval": False, "float64": False,
                    "device": "cpu", "steps": 2, "timed": 0, "rate": 1e-3, "out": str(out)}
         record.record(dict(request, **asked))
         data = out.read_bytes()
@@ -67,8 +67,8 @@ def recorded(tmp_path, monkeypatch):
         tensors = {}
         for name, told in header.items():
             first, end = (8 + size + at for at in told["data_offsets"])
-            assert told["dtype"] == "F32"
-            tensors[name] = numpy.frombuffer(data[first:end], "<f4").reshape(told["shape"])
+            assert told["dtype"] == ("F64" if asked.get("float64") else "F32")
+            tensors[name] = numpy.frombuffer(data[first:end], "<f8" if asked.get("float64") else "<f4").reshape(told["shape"])
         return meta, tensors
 
     return run
@@ -118,6 +118,20 @@ def test_gradients_and_updates_begin_where_the_weights_were(recorded):
         for name, value in net.state_dict().items():
             if not name.endswith("tracked"):
                 same(tensors["update/%d/%s" % (step, name)], value)
+
+
+def test_all_is_of_float64_where_that_is_asked(recorded):
+    try:
+        meta, tensors = recorded(NET, float64=True, steps=1)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    space, net, x, wanted = by_hand()
+    loss = space["loss"](net.double(), x.double(), wanted.double())
+    loss.backward()
+    assert meta["float64"] and meta["losses"] == [loss.item()]
+    same(tensors["gradient/conv.weight"], net.conv.weight.grad)
+    same(tensors["input/0"], x.double())  # the same values as in float32, and no others drawn
+    assert "head.weight" in {name.partition("/")[2] for name in tensors}
 
 
 def test_settings(recorded):

@@ -28,14 +28,13 @@ class Double(layers.Layer):
         self.mode = mode
 
     def call(self, x):
-        if self.mode == HALF_PIXEL:
-            high, wide = (2 * x.shape[axis] for axis in axes()[0])
-            return ops.image.resize(x, (high, wide), interpolation="bilinear")
-        for axis in axes()[0]:  # each value, and the mean of it and the next; the last is repeated
+        # Of our own, since TensorFlow's resize gives float32 whatever it is given. The edges are repeated.
+        for axis in axes()[0]:
             n = x.shape[axis]
-            following = ops.take(x, [min(i + 1, n - 1) for i in range(n)], axis)
-            shape = x.shape[:axis] + (2 * n,) + x.shape[axis + 1 :]
-            x = ops.reshape(ops.stack([x, (x + following) / 2], axis + 1), shape)
+            before = ops.take(x, [max(i - 1, 0) for i in range(n)], axis)
+            behind = ops.take(x, [min(i + 1, n - 1) for i in range(n)], axis)
+            halves = [x, (x + behind) / 2] if self.mode == LEGACY else [(before + 3 * x) / 4, (3 * x + behind) / 4]
+            x = ops.reshape(ops.stack(halves, axis + 1), x.shape[:axis] + (2 * n,) + x.shape[axis + 1 :])
         return x
 
 
@@ -55,7 +54,7 @@ class MSINet(keras.Model):
 
     def call(self, images):
         around, channels = axes()
-        means = ops.reshape(ops.convert_to_tensor(weights.MEANS, "float32"), [3 if i == channels else 1 for i in range(4)])
+        means = ops.reshape(ops.convert_to_tensor(weights.MEANS, images.dtype), [3 if i == channels else 1 for i in range(4)])
         x, features = images - means, []
         for i, pool in enumerate(self.pools, 1):
             for name, conv in self.convs.items():

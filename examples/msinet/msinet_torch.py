@@ -56,7 +56,7 @@ class MSINet(nn.Module):
         self.pool1, self.pool2, self.pool3 = nn.MaxPool2d(2), nn.MaxPool2d(2), nn.MaxPool2d(2)
         self.pool4, self.pool5 = SamePool(), SamePool()
         self.up1, self.up2, self.up3 = Double(resize), Double(resize), Double(resize)
-        self.register_buffer("means", torch.tensor(weights.MEANS).view(3, 1, 1), persistent=False)
+        self.register_buffer("means", torch.from_numpy(weights.MEANS).view(3, 1, 1), persistent=False)
 
     def forward(self, images):
         x, features = images - self.means, []

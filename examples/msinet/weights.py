@@ -25,7 +25,7 @@ LAYERS = [
 ]  # fmt: skip
 
 # What is taken off the channels red, green, blue. VGG's means are of blue, green, red; MSI-Net has learnt with them in this order.
-MEANS = (103.939, 116.779, 123.68)
+MEANS = np.array([103.939, 116.779, 123.68], np.float32)
 
 
 def drawn(seed=7):

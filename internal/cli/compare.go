@@ -16,6 +16,7 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/golden"
+	"assay/internal/steps"
 	"assay/internal/trajectory"
 )
 
@@ -30,13 +31,19 @@ type comparison interface {
 }
 
 // comparisons are the forms, in the order in which they are asked; the last takes whatever is left.
-func comparisons() []comparison { return []comparison{&runsComparison{}, &goldenComparison{}} }
+func comparisons() []comparison {
+	golden := &goldenComparison{}
+	commands := &stepsComparison{shared: &golden.record}
+	forms := []comparison{commands, &recordedComparison{}, &runsComparison{}, golden}
+	commands.forms = forms
+	return forms
+}
 
 func newCompareCommand(env *Env) *cobra.Command {
 	var json bool
 	forms := comparisons()
 	cmd := &cobra.Command{
-		Use:   "compare [flags] A B",
+		Use:   "compare [flags] A B | -- COMMAND [ARG…]",
 		Short: "Find where one model begins to differ between two frameworks, devices or releases",
 		Long: `A and B are golden files (assay golden), or Python files with a model, [PYTHON@]FILE.py[:FUNCTION], which are recorded first, each under its
 Python. Compared are inputs, weights and settings (epsilon, padding, momentum, the optimizer's), then outputs, module by module in the order of
@@ -46,7 +53,12 @@ weights and its settings; then the time of a step and the memory of both, measur
 Kernels are compared in one layout, pictures with channels first. Weights are paired by their names; what has other names is paired by kind, shape and
 order, and said. What has no partner is named; with a weight that has none nothing is called the same.
 
+A.steps and B.steps are recordings of training steps: the first operator and the first module whose input agrees and whose output departs are
+named; what differs in the start first. Several pairs, one for each batch size, say from which size on. Tolerances are by type, or measured (--moved).
+
 ` + goldenFile + `
+
+` + stepsForm + `
 
 Two recorded runs, as assay show names them: their losses against a tolerance, what changed between them, what of that can explain the difference
 and what is left, as a table for a reviewer's signature (--markdown, --html). Runs that are not comparable are refused.
@@ -55,6 +67,9 @@ Exit status: 0 where all agrees; 3 where something departs; 4 where it cannot be
 is wrong.`,
 		Example: `  assay compare --shape 2x3x64x80 --layout NCHW net_torch.py mlx-env/bin/python@net_mlx.py
   assay compare torch.golden net_mlx.py --input batch.npy --layout NCHW
+  assay compare cpu.steps cuda.steps --moved moved.steps
+  assay compare --on cpu --on mps -- python train.py
+  assay compare --record cpu.steps --on cpu -- python train.py
   assay compare cuda-run mps-run --within 1% --html review.html`,
 		Args: cobra.ArbitraryArgs,
 	}
@@ -62,7 +77,7 @@ is wrong.`,
 		form.flags(cmd)
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print the record ("+evidence.Schema+", kind "+golden.KindComparison+
-		", of runs "+trajectory.Kind+")")
+		"; of recorded steps "+steps.KindDepartures+", of runs "+trajectory.Kind+")")
 	cmd.RunE = func(cmd *cobra.Command, words []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()

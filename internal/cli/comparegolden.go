@@ -17,17 +17,19 @@ import (
 type goldenComparison struct {
 	record goldenOptions
 	within golden.Tolerances
+	given  func(flag string) bool
 }
 
 func (c *goldenComparison) flags(cmd *cobra.Command) {
 	c.within = golden.Usual
+	c.given = func(flag string) bool { return cmd.Flags().Changed(flag) }
 	c.record.flags(cmd)
 	f := cmd.Flags()
 	f.Var((*share)(&c.within.Output), "within",
 		"relative `difference` that outputs and weights, or the losses of runs, may have: "+
-			"1e-3, 0.1%")
+			"1e-3, 0.1%; of models 1e-12 where both sides are of float64")
 	f.Float64Var(&c.within.Gradient, "gradients-within", c.within.Gradient,
-		"relative `difference` that all gradients together may have")
+		"relative `difference` that all gradients together may have; 1e-11 where both sides are of float64")
 	f.Float64Var(&c.within.Update, "updates-within", c.within.Update,
 		"relative `difference` that all updates together may have")
 }
@@ -61,6 +63,14 @@ func (c *goldenComparison) compare(ctx context.Context, env *Env, words []string
 		defer g.Close()
 		g.Path = name
 		sides[i] = g
+	}
+	if sides[0].Float64 && sides[1].Float64 {
+		if !c.given("within") {
+			c.within.Output = golden.Exact.Output
+		}
+		if !c.given("gradients-within") {
+			c.within.Gradient = golden.Exact.Gradient
+		}
 	}
 	r, err := golden.Compare(sides[0], sides[1], c.within)
 	if err != nil {

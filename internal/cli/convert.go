@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"assay/internal/convert"
-	"assay/internal/fault"
-	"assay/internal/file"
 	"assay/internal/layout"
 	"assay/internal/weights"
 )
@@ -84,10 +80,11 @@ func (o convertOptions) asked() (asked convert.Options, err error) {
 	for _, text := range o.Kinds {
 		rule, err := convert.ParseRule(text)
 		if err == nil {
-			err = knownKind(rule.Value)
+			_, _, err = convert.ParseKind(rule.Value)
 		}
 		if err != nil {
-			return asked, usage(fmt.Errorf("convert: --kind: %w", err), "kinds: "+strings.Join(layout.Kinds(), ", "))
+			return asked, usage(fmt.Errorf("convert: --kind: %w", err), "kinds: "+strings.Join(layout.Kinds(), ", ")+
+				"; depthwise:2 with two outputs for each input")
 		}
 		asked.Kinds = append(asked.Kinds, rule)
 	}
@@ -102,15 +99,6 @@ func (o convertOptions) asked() (asked convert.Options, err error) {
 		asked.Flatten = append(asked.Flatten, rule)
 	}
 	return asked, nil
-}
-
-func knownKind(word string) error {
-	for _, k := range layout.Kinds() {
-		if k == word {
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is no kind", word)
 }
 
 func runConvert(env *Env, opts convertOptions, in, out string) error {
@@ -157,51 +145,4 @@ func runConvert(env *Env, opts convertOptions, in, out string) error {
 		return err
 	}
 	return writeConverted(env, p, out, !opts.Unchecked)
-}
-
-// writeConverted writes what a plan says under another name, reads it back, and gives it its own: a file that was there
-// before stands until then.
-func writeConverted(env *Env, p *convert.Plan, out string, check bool) error {
-	// what is held is one tensor and some blocks: garbage may be a tenth of that, and not as much again
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	path := env.Path(out)
-	part := filepath.Join(filepath.Dir(path), ".new-"+filepath.Base(path))
-	defer os.Remove(part)
-	outs, sums := p.Outs()
-	if err := createConverted(p, part, outs); err != nil {
-		return fmt.Errorf("convert: %w", err)
-	}
-	if n := p.Overflow(); n > 0 {
-		fmt.Fprintf(env.Stdout, "%d finite values are larger than the type holds, and became infinite\n", n)
-	}
-	said := "not read back"
-	if check {
-		if err := readBack(part, out, sums); err != nil {
-			return err
-		}
-		said = "read back and found as written"
-	}
-	whole, err := os.OpenFile(part, os.O_RDWR, 0)
-	if err == nil {
-		err = file.Settle(whole, path)
-	}
-	if err != nil {
-		return fmt.Errorf("convert: writing %s: %w", out, err)
-	}
-	_, err = fmt.Fprintf(env.Stdout, "wrote %s, %s\n", out, said)
-	return err
-}
-
-// readBack holds what lies in a file against what was written.
-func readBack(part, out string, sums *convert.Sums) error {
-	f, err := weights.Open(part)
-	if err != nil {
-		return fmt.Errorf("convert: reading back: %w", err)
-	}
-	defer f.Close()
-	f.Path = out
-	if err := convert.Compare(f, sums); err != nil {
-		return fault.Hint(fmt.Errorf("convert: %w", err), "nothing was kept of it: the disk or assay erred; convert again")
-	}
-	return nil
 }

@@ -18,22 +18,24 @@ import (
 
 // goldenOptions are the flags of `assay golden`, and of `assay compare` where it records.
 type goldenOptions struct {
-	out, python, input, shape, layout, device string
-	scale, rate                               float64
-	steps, timed                              int
-	eval                                      bool
+	out, input, shape, layout, device string
+	python                            []string // one at most; a comparison of commands takes two
+	scale, rate                       float64
+	steps, timed                      int
+	eval, float64                     bool
 }
 
 func (o *goldenOptions) flags(cmd *cobra.Command) {
 	*o = goldenOptions{device: "auto", scale: 1, rate: 1e-3, steps: 3, timed: 5}
 	f := cmd.Flags()
-	f.StringVar(&o.python, "python", "", "`path` of the interpreter; PYTHON@FILE.py names one for a file")
+	f.StringArrayVar(&o.python, "python", nil, "`path` of the interpreter; PYTHON@FILE.py names one for a file")
 	f.StringVar(&o.input, "input", "", "`file` of the inputs, .npy or .npz; default those of inputs() in the Python file")
 	f.StringVar(&o.shape, "shape", "", "`shape` of an input that is drawn, as 2x3x64x80, the same on each side")
 	f.Float64Var(&o.scale, "scale", o.scale, "values of a drawn input are 0 to this")
 	f.StringVar(&o.layout, "layout", "", "`layout` of --input or --shape, NCHW or NHWC; a framework that takes the other gets it turned")
 	f.StringVar(&o.device, "device", o.device, "`device`: cpu, cuda, mps, or auto, the framework's own choice")
 	f.BoolVar(&o.eval, "eval", false, "in evaluation mode: no dropout, running statistics of batch norm")
+	f.BoolVar(&o.float64, "float64", false, "in float64, to tell rounding from a fault: weights, inputs and all that is computed, on the CPU")
 	f.IntVar(&o.steps, "steps", o.steps, "updates of the weights that are recorded")
 	f.IntVar(&o.timed, "timed", o.timed, "steps that are timed after them")
 	f.Float64Var(&o.rate, "rate", o.rate, "learning rate of the framework's Adam, where the file has no optimizer(model)")
@@ -94,7 +96,10 @@ func isModelFile(name string) bool {
 
 // recordGolden records what an argument names.
 func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out string) error {
-	interpreter, file := opts.python, name
+	interpreter, file := "", name
+	if len(opts.python) > 0 {
+		interpreter = opts.python[0]
+	}
 	if at := strings.LastIndex(name, "@"); at > 0 {
 		interpreter, file = name[:at], name[at+1:]
 	}
@@ -102,12 +107,14 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if before, after, ok := strings.Cut(file, ".py:"); ok {
 		file, function = before+".py", after
 	}
-	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval,
+	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval, Float64: opts.float64,
 		Device: opts.device, Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
 	usage := func(format string, a ...any) error {
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay golden --help"), fault.Usage)
 	}
 	switch {
+	case len(opts.python) > 1:
+		return usage("--python: one of them goes with a Python file; PYTHON@FILE.py names one for each")
 	case opts.layout != "" && opts.layout != "NCHW" && opts.layout != "NHWC":
 		return usage("--layout %s: NCHW or NHWC", opts.layout)
 	case opts.input != "" && opts.shape != "":

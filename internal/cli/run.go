@@ -47,6 +47,8 @@ type runOptions struct {
 	held                       *held         // what policy names, read; nil: no gates were asked
 	levers                     *probe.Levers // what the agent switches on in the script; nil: nothing
 	proven                     bool          // the device was proven to compute, in a run before
+	signatures                 bool          // record operator calls: the run lies in signaturesFolder
+	record                     *probe.Recording
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -190,7 +192,11 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	out, home := env.Path(opts.out), ""
 	var elsewhere func(error) string
 	if opts.out == "" {
-		out, home = env.Path(filepath.Join(runsFolder, id)), env.Path(ownFolder)
+		folder := runsFolder
+		if opts.signatures {
+			folder = signaturesFolder
+		}
+		out, home = env.Path(filepath.Join(folder, id)), env.Path(ownFolder)
 		elsewhere = func(why error) string { return keptElsewhere(env, id, why) }
 	}
 	// A reader of our output who goes away ends us by SIGPIPE, where it is not caught: the script's status would be
@@ -207,7 +213,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 	res, err := probe.Run(probe.Options{
 		Tell: tell,
 		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
-		For: limit, Only: opts.only, Levers: opts.levers,
+		For: limit, Only: opts.only, Levers: opts.levers, Signatures: opts.signatures, Record: opts.record,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
 		Launcher: here, Version: Version(), Double: double,

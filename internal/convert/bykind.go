@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/internal/layout"
@@ -21,20 +22,24 @@ func (p *Plan) byKind(report layout.Report) {
 			kernels++
 		}
 	}
+	p.recurrent()
 	for i, t := range p.file.Tensors {
 		if p.taken[t.Name] {
 			continue
 		}
 		g := report.Tensors[i]
 		kind, why := g.Kind, g.Why
+		var flatten []int64
 		if rule := find(p.opts.Kinds, t.Name); rule != nil {
-			if told, ok := layout.ParseKind(rule.Value, len(t.Shape)); ok && (told != layout.Plain ||
-				len(t.Shape) > 1) {
+			word, multiple, _ := ParseKind(rule.Value)
+			if told, ok := layout.ParseKind(word, len(t.Shape)); ok && (told != layout.Plain || len(t.Shape) > 1) {
 				kind, why, rule.used = told, "--kind "+rule.Pattern+"="+rule.Value, true
 				g.KindIs, g.Certain = layout.Sure, layout.Sure
+				if multiple > 1 {
+					flatten = []int64{multiple}
+				}
 			}
 		}
-		var flatten []int64
 		flat := find(p.opts.Flatten, t.Name)
 		if flat != nil && len(t.Shape) == 2 {
 			flat.used = true
@@ -58,6 +63,19 @@ func (p *Plan) byKind(report layout.Report) {
 	}
 }
 
+// ParseKind reads what --kind says a tensor is: one of layout.Kinds; depthwise:2 has two outputs for each input.
+func ParseKind(text string) (word string, multiple int64, err error) {
+	word, number, many := strings.Cut(text, ":")
+	multiple = 1
+	if many {
+		multiple, err = strconv.ParseInt(number, 10, 64)
+	}
+	if !slices.Contains(layout.Kinds(), word) || many && (err != nil || multiple < 1 || word != "depthwise") {
+		return "", 0, fmt.Errorf("%q is no kind", text)
+	}
+	return word, multiple, nil
+}
+
 // anyKind stands for those that are permuted alike.
 func anyKind(rank int) layout.Kind {
 	return map[int]layout.Kind{2: layout.Dense, 3: layout.Conv1D, 4: layout.Conv2D, 5: layout.Conv3D}[rank]
@@ -73,8 +91,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 	case p.From == p.To || rank < 2:
 		return u, false
 	case gates(t.Name):
-		u.Why = "it holds the gates of a recurrent layer, whose order and biases differ between frameworks"
-		u.Tell = "a recurrent layer is not converted; " + quoted + "plain' copies it"
+		u.Why = "it holds gates, whose order and biases differ between frameworks, and is of no layer that is known"
+		u.Tell = "nn.LSTM, nn.GRU and nn.RNN are converted, and Keras's and MLX's; " + quoted + "plain' copies it"
 		return u, !told
 	case told:
 		return u, false
@@ -92,7 +110,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 		return u, true
 	case g.KindIs == layout.Sure:
 		return u, false
-	case rank == 2 && layout.Order(layout.Dense, p.From) == layout.Order(layout.Dense, p.To), p.alike(g.Kinds):
+	case rank == 2 && layout.Order(layout.Dense, p.From) == layout.Order(layout.Dense, p.To),
+		rank > 2 && p.alike(g.Kinds): // one of two dimensions may be a table, or a parameter
 		return u, false
 	case kind != "" && g.KindIs == layout.Likely:
 		u.Why = fmt.Sprintf("it may be a %s, and that is not certain: %s", kind, g.Why)
@@ -110,8 +129,8 @@ func (p *Plan) uncertain(t weights.Tensor, g layout.Judgement, kind layout.Kind,
 // gates says whether a name is one of PyTorch's or Keras's recurrent layers.
 func gates(name string) bool {
 	last := name[strings.LastIndexAny(name, "./")+1:]
-	return strings.HasPrefix(last, "weight_ih_l") || strings.HasPrefix(last, "weight_hh_l") ||
-		strings.HasPrefix(last, "bias_ih_l") || strings.HasPrefix(last, "bias_hh_l") || last == "recurrent_kernel"
+	return strings.HasPrefix(last, "weight_ih") || strings.HasPrefix(last, "weight_hh") ||
+		strings.HasPrefix(last, "bias_ih") || strings.HasPrefix(last, "bias_hh") || last == "recurrent_kernel"
 }
 
 // alike says whether a kernel is permuted in the same way whichever of these it is: a plain convolution and a depthwise

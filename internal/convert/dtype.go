@@ -70,20 +70,12 @@ func (c *caster) cast(n int) {
 	c.left = c.buffer[:n*size]
 	little := binary.LittleEndian
 	var over int64
-	if c.in == weights.F32 && c.out == weights.BF16 { // the common one, by its bits
-		for i := range n {
-			b := little.Uint32(c.raw[i*4:])
-			if b&0x7fffffff > 0x7f800000 { // a NaN, which rounding could make infinite
-				little.PutUint16(c.left[i*2:], uint16(b>>16)&0x8000|0x7fc0)
-				continue
-			}
-			h := uint16((b + 0x7fff + b>>16&1) >> 16)
-			if h&0x7fff == 0x7f80 && b&0x7fffffff != 0x7f800000 {
-				over++
-			}
-			little.PutUint16(c.left[i*2:], h)
-		}
-		c.overflow.Add(over)
+	switch { // the common ones, by their bits
+	case c.in == weights.F32 && c.out == weights.BF16:
+		c.overflow.Add(brainsOf(c.raw, c.left, n))
+		return
+	case c.in == weights.F32 && c.out == weights.F16:
+		c.overflow.Add(halvesOf(c.raw, c.left, n))
 		return
 	}
 	for i := range n {
@@ -119,6 +111,51 @@ func (c *caster) cast(n int) {
 		}
 	}
 	c.overflow.Add(over)
+}
+
+// brainsOf makes n bfloat16 of as many float32, and counts the finite ones that became infinite.
+func brainsOf(from, to []byte, n int) (over int64) {
+	from, to = from[:4*n], to[:2*n]
+	for len(from) >= 4 && len(to) >= 2 {
+		b := binary.LittleEndian.Uint32(from)
+		h := uint16((b + 0x7fff + b>>16&1) >> 16)
+		if h&0x7f80 == 0x7f80 {
+			if b&0x7fffffff > 0x7f800000 { // a NaN, which rounding could make infinite
+				h = uint16(b>>16)&0x8000 | 0x7fc0
+			} else if b&0x7fffffff != 0x7f800000 {
+				over++
+			}
+		}
+		binary.LittleEndian.PutUint16(to, h)
+		from, to = from[4:], to[2:]
+	}
+	return over
+}
+
+// halvesOf makes n float16 of as many float32, and counts the finite ones that became infinite.
+func halvesOf(from, to []byte, n int) (over int64) {
+	from, to = from[:4*n], to[:2*n]
+	for len(from) >= 4 && len(to) >= 2 {
+		b := binary.LittleEndian.Uint32(from)
+		sign, size := uint16(b>>16&0x8000), b&0x7fffffff
+		var h uint16
+		switch {
+		case size > 0x7f800000: // a NaN
+			h = 0x7e00
+		case size == 0x7f800000:
+			h = 0x7c00
+		case size >= 0x477ff000: // 65520, from which on it rounds to more than the largest
+			h = 0x7c00
+			over++
+		case size >= 0x38800000: // 2^-14, the least normal one
+			h = uint16((size - 112<<23 + 0xfff + size>>13&1) >> 13)
+		default: // the last bit of 0.5 as a float32 is that of the subnormals: the sum rounds as they do
+			h = uint16(math.Float32bits(math.Float32frombits(size)+0.5) - 126<<23)
+		}
+		binary.LittleEndian.PutUint16(to, sign|h)
+		from, to = from[4:], to[2:]
+	}
+	return over
 }
 
 func fromHalf(h uint16) float64 {

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,18 +27,26 @@ func kerasKey(f *weights.File, name string, groups bool) string {
 		return name
 	}
 	folder, last := name[:at], name[at+1:]
-	// c1/c1/kernel, and c1/c1_W_1 of Keras 1's files
 	parts := strings.Split(folder, "/")
-	if n := len(parts); n%2 == 0 && strings.Join(parts[:n/2], "/") == strings.Join(parts[n/2:], "/") {
-		folder = strings.Join(parts[:n/2], "/")
-	}
+	folder = folded(folder)
 	switch strings.TrimPrefix(last, parts[len(parts)-1]) {
-	case "_W_1":
+	case "_W_1": // of Keras 1's files, as c1/c1_W_1
 		last = "kernel"
 	case "_b_1":
 		last = "bias"
 	}
 	return folder + "/" + last
+}
+
+// folded is the path of a layer in a file that .save() wrote, LAYER/LAYER or LAYER/MODEL/LAYER, as its name.
+func folded(path string) string {
+	parts := strings.Split(path, "/")
+	if n := len(parts); n == 3 && parts[0] == parts[2] {
+		return parts[0]
+	} else if n%2 == 0 && slices.Equal(parts[:n/2], parts[n/2:]) {
+		return strings.Join(parts[:n/2], "/")
+	}
+	return path
 }
 
 // kerasPart is a number behind vars/, or the name of a variable.

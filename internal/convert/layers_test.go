@@ -161,10 +161,15 @@ func TestRefusals(t *testing.T) {
 		{"a square kernel", "--kind 's.weight=conv'", fileOf("torch", nil, square, tensor("s.bias", weights.F32,
 			16)), layout.MLX},
 		{"a kernel without a bias", "--kind 's.weight=conv'", fileOf("torch", nil, square), layout.Keras},
+		// it went through as a dense layer: nothing says that it is no table of anchors, or a parameter
+		{"a table without a bias, from PyTorch", "--kind 't.weight=dense'", fileOf("torch", nil, tensor("t.weight",
+			weights.F32, 100, 16)), layout.Keras},
+		{"a table without a bias, from Keras", "--kind 't/anchors=dense'", fileOf("keras", nil, tensor("t/anchors",
+			weights.F32, 100, 16)), layout.MLX},
 		{"a dense layer, maybe behind a flatten", "--flatten 'd.weight=CxHxW'",
 			fileOf("torch", nil, conv, bias, tensor("d.weight", weights.F32, 10, 144), tensor("d.bias", weights.F32,
 				10)), layout.MLX},
-		{"a recurrent layer", "recurrent", fileOf("torch", nil, tensor("r.weight_ih_l0", weights.F32, 32, 8)),
+		{"a cell that stands alone", "nn.LSTM", fileOf("torch", nil, tensor("r.weight_ih", weights.F32, 32, 8)),
 			layout.MLX},
 		{"a Conv1D of transformers", "dense-in-out", fileOf("torch", nil, tensor("h.c_attn.weight", weights.F32, 8, 24),
 			tensor("h.c_attn.bias", weights.F32, 24)), layout.MLX},
@@ -190,6 +195,39 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A depthwise kernel of more than one output for each input comes back as it was where that is said, and what cannot be
+// is refused.
+func TestDepthwiseMultiple(t *testing.T) {
+	start := tensor("a/kernel", weights.F32, 3, 5, 4, 2)
+	there, err := Make(fileOf("keras", nil, start), Options{To: layout.Torch, Kinds: []Rule{{Pattern: "a",
+		Value: "depthwise"}}})
+	if err != nil || there.Err() != nil || !slices.Equal(there.Steps[0].Out.Shape, []int64{8, 1, 3, 5}) {
+		t.Fatal(err, there.Err())
+	}
+	for value, want := range map[string][]int64{"depthwise:2": {3, 5, 4, 2}, "depthwise": {3, 5, 8, 1}, "depthwise:3": nil} {
+		back, err := Make(fileOf("torch", nil, there.Steps[0].Out), Options{To: layout.Keras, Kinds: []Rule{{Pattern: "a",
+			Value: value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			if back.Err() == nil {
+				t.Errorf("%s of eight outputs is not refused", value)
+			}
+			continue
+		}
+		if back.Err() != nil || !slices.Equal(back.Steps[0].Out.Shape, want) ||
+			value == "depthwise:2" && !bytes.Equal(content(t, start), content(t, back.Steps[0].Out)) {
+			t.Errorf("%s: %v", value, back.Err())
+		}
+	}
+	for _, text := range []string{"depthwise:0", "depthwise:x", "conv:2", "depthwise:", "pooling"} {
+		if _, _, err := ParseKind(text); err == nil {
+			t.Errorf("%s is a kind", text)
+		}
+	}
+}
+
 // MSI-Net: in Keras 3's .weights.h5 a group is an attribute, and aspp_conv2 is the branch of dilation 4, whose layer is
 // aspp_conv1_2; the layer aspp_conv2 is the group aspp_conv_out.
 func TestMSINetsTrap(t *testing.T) {
@@ -198,7 +236,11 @@ func TestMSINetsTrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := fileOf("torch", nil)
-	for _, m := range r.Modules {
+	modules, err := r.modules(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modules {
 		f.Tensors = append(f.Tensors, tensor(m.Names[0][0]+".weight", weights.F32, 16, 8, 3, 3),
 			tensor(m.Names[0][0]+".bias", weights.F32, 16))
 	}

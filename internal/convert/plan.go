@@ -94,6 +94,7 @@ type Plan struct {
 	spare    atomic.Pointer[[]byte]
 	largest  int64 // bytes of the largest tensor that moves
 	taken    map[string]bool
+	summed   []string // what the sum of two biases becomes
 	opts     Options
 	file     *weights.File
 }
@@ -104,18 +105,18 @@ func (p *Plan) Overflow() int64 { return p.overflow.Load() }
 
 // Layout judges the layout of a file as layout.Judge does, with the names of the recipes: for `assay tensors`.
 func Layout(f *weights.File) layout.Report {
-	return layout.Judge(f, knownBy(findForm(f, Recipes()), nil))
+	return layout.Judge(f, knownBy(f, findForm(f, Recipes())))
 }
 
-// knownBy says of the tensors of a matched recipe, or of those that rules name, what they are.
-func knownBy(m *match, rules []Rule) layout.Known {
+// knownBy says of the tensors of a matched recipe, and of recurrent layers, what they are.
+func knownBy(f *weights.File, m *match) layout.Known {
 	type fact struct {
 		kind layout.Kind
 		why  string
 	}
 	facts := map[string]fact{}
 	if m != nil {
-		for _, module := range m.recipe.Modules {
+		for _, module := range m.modules {
 			for _, name := range module.Names[m.form] {
 				for i, p := range module.parts() {
 					t, ok := m.lookup(name, p, i)
@@ -131,6 +132,17 @@ func knownBy(m *match, rules []Rule) layout.Known {
 					}
 					facts[t.Name] = fact{kind, "the recipe " + m.recipe.Name + " names it"}
 				}
+			}
+		}
+	}
+	for _, c := range cells(f) {
+		for part, t := range c.parts {
+			kind := layout.Vector
+			if part == inputs || part == states {
+				kind = layout.Dense
+			}
+			if _, ok := facts[t.Name]; !ok {
+				facts[t.Name] = fact{kind, "its name is that of a recurrent layer's"}
 			}
 		}
 	}
@@ -159,7 +171,7 @@ func Make(f *weights.File, opts Options) (*Plan, error) {
 			"`assay tensors` lists them; without --recipe it is converted by the kinds of its tensors")
 	}
 	p := &Plan{overflow: &atomic.Int64{}, taken: map[string]bool{}, opts: opts, file: f}
-	report := layout.Judge(f, knownBy(m, nil))
+	report := layout.Judge(f, knownBy(f, m))
 	if err := p.settleFrom(m, report); err != nil {
 		return nil, err
 	}
@@ -223,6 +235,12 @@ func (p *Plan) settleFrom(m *match, report layout.Report) error {
 	case p.opts.To == "":
 		return nil // nothing is permuted
 	}
+	if one := spoken(p.file); one != "" && !slices.ContainsFunc(report.Tensors, func(g layout.Judgement) bool {
+		return g.Order != "-" && !slices.Contains(g.In, one)
+	}) {
+		p.From, p.FromWhy = one, "its recurrent layers have the names that "+string(one)+" gives them"
+		return nil
+	}
 	return fault.Hint(fmt.Errorf("%s: which layout it has cannot be told: %s", p.file.Path, report.Why),
 		"say it: --from torch, keras or mlx")
 }
@@ -234,7 +252,7 @@ func (m *match) shared() bool {
 			continue
 		}
 		same := true
-		for _, module := range m.recipe.Modules {
+		for _, module := range m.modules {
 			same = same && slices.Equal(module.Names[at], module.Names[m.form])
 		}
 		if same && form.Framework != layout.Keras && m.recipe.Forms[m.form].Framework != layout.Keras {
@@ -297,8 +315,9 @@ func (p *Plan) byRecipe(m *match) {
 			p.Layers = map[string]string{}
 		}
 	}
-	for _, module := range m.recipe.Modules {
+	for _, module := range m.modules {
 		a, b := module.Names[m.form], module.Names[out]
+		there := slices.ContainsFunc(a, func(name string) bool { return m.has(module, name) })
 		for i, part := range module.parts() {
 			var tensors []weights.Tensor
 			absent := ""
@@ -317,7 +336,7 @@ func (p *Plan) byRecipe(m *match) {
 					p.Dropped = append(p.Dropped, Unmade{Name: t.Name, Why: "the recipe says that it is no weight"})
 				}
 				continue
-			case len(tensors) == 0 && module.Optional:
+			case !there && module.Optional:
 				continue
 			case absent != "":
 				p.Missing = append(p.Missing, Unmade{Name: absent, Why: "the recipe " + m.recipe.Name + " expects it"})
@@ -398,7 +417,8 @@ func (p *Plan) pair(tensors []weights.Tensor, names []string, kind layout.Kind, 
 	}
 }
 
-// add plans one tensor that is written.
+// add plans one tensor that is written. flatten is what its inputs are flattened from; of a depthwise kernel it is one
+// number, the outputs for each input.
 func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name string, kind layout.Kind, flatten []int64,
 	why string) {
 	source := from[0]
@@ -410,7 +430,11 @@ func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name st
 	out := weights.Tensor{Name: name, DType: source.DType, Shape: shape}
 	var mv *move
 	if order := layout.Order(kind, p.From); order != "" && p.From != p.To && kind != layout.Embedding {
-		view, err := viewOf(kind, p.From, shape, flatten)
+		multiple := int64(1)
+		if (kind == layout.Depthwise1D || kind == layout.Depthwise2D) && len(flatten) == 1 {
+			multiple, flatten = flatten[0], nil
+		}
+		view, err := viewOf(kind, p.From, shape, flatten, multiple)
 		if err != nil {
 			refuse(err.Error(), "")
 			return
@@ -469,21 +493,26 @@ func (p *Plan) add(from []weights.Tensor, pieces []piece, shape []int64, name st
 	p.Steps = append(p.Steps, step)
 }
 
-// stream is what a step writes: in, moved and of another type. A tensor that moves is held whole while it is read, in
-// memory that the next one takes over.
+// stream is what a step writes: in, moved and of another type. What readMoved holds of it is memory that the next one
+// takes over.
 func (p *Plan) stream(in io.ReadCloser, from, to weights.DType, mv *move, elements int64) (io.ReadCloser, error) {
 	var r io.Reader = in
 	var end io.Closer = in
 	if mv != nil {
-		whole := p.memory(elements * from.Size())
-		moved, err := readMoved(in, whole, *mv, int(from.Size()))
-		if close := in.Close(); err == nil {
-			err = close
-		}
+		var held []byte
+		moved, err := readMoved(in, *mv, int(from.Size()), func(size int) []byte {
+			held = p.memory(int64(size))
+			return held
+		})
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, in.Close())
 		}
-		r, end = moved, closer(func() { p.spare.CompareAndSwap(nil, &whole) })
+		r, end = moved, closer(func() error {
+			if held != nil {
+				p.spare.CompareAndSwap(nil, &held)
+			}
+			return in.Close()
+		})
 	}
 	if from != to {
 		r = newCaster(r, from, to, p.overflow)
@@ -502,9 +531,9 @@ func (p *Plan) memory(size int64) []byte {
 	return make([]byte, size, max(size, p.largest))
 }
 
-type closer func()
+type closer func() error
 
-func (c closer) Close() error { c(); return nil }
+func (c closer) Close() error { return c() }
 
 // A view is a tensor as its letters say it.
 type view struct {
@@ -515,7 +544,7 @@ type view struct {
 
 // viewOf is a tensor of a framework as letters say it: a depthwise kernel has its inputs and multiples apart, a dense
 // layer behind a flatten its channels, height and width.
-func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64) (view, error) {
+func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64, multiple int64) (view, error) {
 	order := layout.Shown(kind, in)
 	if len(shape) != len(order) {
 		return view{}, fmt.Errorf("a %s has %d dimensions, and it has the shape %s", kind, len(order),
@@ -524,13 +553,19 @@ func viewOf(kind layout.Kind, in layout.Framework, shape, flatten []int64) (view
 	depthwise := kind == layout.Depthwise1D || kind == layout.Depthwise2D
 	switch {
 	case depthwise && in == layout.Keras:
+		if said := shape[len(shape)-1]; multiple != 1 && said != multiple {
+			return view{}, fmt.Errorf("it has %d outputs for each input, and %d were said", said, multiple)
+		}
 		return view{order, shape, true}, nil
 	case depthwise:
 		at := strings.IndexByte(order, 'I')
 		if shape[at] != 1 {
 			return view{}, fmt.Errorf("a depthwise kernel has one input, and %s has %d", layout.Text(shape), shape[at])
 		}
-		dims := []int64{shape[0], 1} // one output for each input: what else there is, --kind says as conv
+		if shape[0]%multiple != 0 {
+			return view{}, fmt.Errorf("its %d outputs are not %d for each input", shape[0], multiple)
+		}
+		dims := []int64{shape[0] / multiple, multiple}
 		for i, letter := range order {
 			if letter == 'H' || letter == 'W' || letter == 'K' {
 				dims = append(dims, shape[i])

@@ -21,13 +21,27 @@ import (
 //go:embed recipes/*.toml
 var recipeFiles embed.FS
 
-// A Recipe says how the modules of one network are named in several files, and what each is.
+// A Recipe says how the modules of networks of one kind are named in several files, and what each is. Of blocks that
+// repeat, the file says how many there are: match.modules are those of one file.
 type Recipe struct {
-	Name    string
-	About   string
-	Forms   []Form
-	Modules []Module // in the order in which Keras numbers them, where a form is numbered
-	Notes   []Note
+	Name   string
+	About  string
+	Forms  []Form
+	Notes  []Note
+	blocks []rowBlock // in the order in which Keras numbers their modules, where a form is numbered
+}
+
+// A rowBlock is rows of a recipe for each choice of its values.
+type rowBlock struct {
+	each []map[string]values
+	rows [][]string
+}
+
+// values are what a letter in a block stands for. Those that are open go on from the last one for as long as the names
+// of a file do.
+type values struct {
+	of   []int
+	open bool
 }
 
 // A Form is one way of naming the modules.
@@ -128,7 +142,7 @@ func FindRecipe(name string) (*Recipe, error) {
 
 // recipeFile is the form of a recipe in TOML. A row of a block is the module's word with its options, then a name for
 // each form, "" where a form has none; several names, parted by " | ", are slices of the outputs. {x} in a name is the
-// block's x, and {x+1} one more.
+// block's x, and {x+1} one more: x is "2", "0-3", "0,3,6", or "0-" for as many as a file has (at least one).
 type recipeFile struct {
 	About string
 	Form  []struct {
@@ -171,46 +185,74 @@ func parseRecipe(name string, text []byte) (*Recipe, error) {
 			form.Groups || form.Numbered})
 	}
 	for _, b := range f.Block {
-		each := b.Each
-		if each == nil {
-			each = []map[string]string{nil}
-		}
-		for _, ranges := range each {
-			for values := range product(ranges) {
-				for _, row := range b.Rows {
-					if len(row) != named+1 {
-						return nil, fmt.Errorf("row %q has %d names for %d forms", row[0], len(row)-1, named)
-					}
-					m, err := r.module(row, values)
-					if err != nil {
-						return nil, fmt.Errorf("row %q: %w", row, err)
-					}
-					r.Modules = append(r.Modules, m)
-				}
+		for _, row := range b.Rows {
+			if len(row) != named+1 {
+				return nil, fmt.Errorf("row %q has %d names for %d forms", row[0], len(row)-1, named)
 			}
 		}
+		made := rowBlock{rows: b.Rows}
+		for _, texts := range b.Each {
+			each, err := parseEach(texts, named < len(f.Form))
+			if err != nil {
+				return nil, err
+			}
+			made.each = append(made.each, each)
+		}
+		if b.Each == nil {
+			made.each = []map[string]values{nil}
+		}
+		r.blocks = append(r.blocks, made)
 	}
-	return r, r.number()
+	_, err := r.modules(nil)
+	return r, err
 }
 
-// product gives each choice of values: ranges are "0-3" or "2".
-func product(ranges map[string]string) func(func(map[string]int) bool) {
-	names := slices.Sorted(maps.Keys(ranges))
+// parseEach reads the values of a block's letters, of which one may be open: none where a form is numbered, since
+// the file that has it says nothing of what repeats.
+func parseEach(texts map[string]string, numbered bool) (map[string]values, error) {
+	each, open := map[string]values{}, 0
+	for letter, text := range texts {
+		var v values
+		for span := range strings.SplitSeq(text, ",") {
+			low, high, ranged := strings.Cut(span, "-")
+			first, err := strconv.Atoi(low)
+			if err != nil || v.open {
+				return nil, fmt.Errorf("%s = %q is no range", letter, text)
+			}
+			last := first
+			switch {
+			case ranged && high == "":
+				v.open = true
+				open++
+			case ranged:
+				if last, err = strconv.Atoi(high); err != nil || last < first {
+					return nil, fmt.Errorf("%s = %q is no range", letter, text)
+				}
+			}
+			for n := first; n <= last; n++ {
+				v.of = append(v.of, n)
+			}
+		}
+		each[letter] = v
+	}
+	if open > 1 || open == 1 && numbered {
+		return nil, fmt.Errorf("%v has more than one that is open, or one beside a form that is numbered", texts)
+	}
+	return each, nil
+}
+
+// product gives each choice of values.
+func product(each map[string]values) func(func(map[string]int) bool) {
+	letters := slices.Sorted(maps.Keys(each))
 	return func(yield func(map[string]int) bool) {
-		values := map[string]int{}
+		chosen := map[string]int{}
 		var choose func(i int) bool
 		choose = func(i int) bool {
-			if i == len(names) {
-				return yield(maps.Clone(values))
+			if i == len(letters) {
+				return yield(maps.Clone(chosen))
 			}
-			low, high, span := strings.Cut(ranges[names[i]], "-")
-			first, _ := strconv.Atoi(low)
-			last := first
-			if span {
-				last, _ = strconv.Atoi(high)
-			}
-			for v := first; v <= last; v++ {
-				values[names[i]] = v
+			for _, v := range each[letters[i]].of {
+				chosen[letters[i]] = v
 				if !choose(i + 1) {
 					return false
 				}
@@ -221,7 +263,42 @@ func product(ranges map[string]string) func(func(map[string]int) bool) {
 	}
 }
 
-func (r *Recipe) module(row []string, values map[string]int) (Module, error) {
+// modules are those of a network whose blocks that repeat end where last says; nil: after the first.
+func (r *Recipe) modules(last func(row []string, each map[string]values, letter string) int) ([]Module, error) {
+	var all []Module
+	for _, b := range r.blocks {
+		for _, each := range b.each {
+			for letter, v := range each {
+				if !v.open {
+					continue
+				}
+				end := v.of[len(v.of)-1]
+				for _, row := range b.rows {
+					if last != nil {
+						end = max(end, last(row, each, letter))
+					}
+				}
+				each = maps.Clone(each)
+				for n := v.of[len(v.of)-1] + 1; n <= end; n++ {
+					v.of = append(slices.Clip(v.of), n)
+				}
+				each[letter] = v
+			}
+			for chosen := range product(each) {
+				for _, row := range b.rows {
+					m, err := r.module(row, chosen)
+					if err != nil {
+						return nil, fmt.Errorf("row %q: %w", row, err)
+					}
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all, r.number(all)
+}
+
+func (r *Recipe) module(row []string, chosen map[string]int) (Module, error) {
 	words := strings.Fields(row[0])
 	m := Module{Word: words[0]}
 	for _, option := range words[1:] {
@@ -247,7 +324,7 @@ func (r *Recipe) module(row []string, values map[string]int) (Module, error) {
 		if !form.Numbered {
 			for name := range strings.SplitSeq(row[at], " | ") {
 				if name != "" {
-					filled, err := fill(name, values)
+					filled, err := fill(name, chosen)
 					if err != nil {
 						return m, err
 					}
@@ -262,7 +339,7 @@ func (r *Recipe) module(row []string, values map[string]int) (Module, error) {
 }
 
 // fill puts values into {x} and {x+1}.
-func fill(name string, values map[string]int) (string, error) {
+func fill(name string, chosen map[string]int) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(name, "{")
@@ -277,7 +354,7 @@ func fill(name string, values map[string]int) (string, error) {
 			continue
 		}
 		letter, more, _ := strings.Cut(inside, "+")
-		value, known := values[letter]
+		value, known := chosen[letter]
 		if !known {
 			return "", fmt.Errorf("{%s}: no such value", inside)
 		}
@@ -294,7 +371,7 @@ func fill(name string, values map[string]int) (string, error) {
 }
 
 // number fills the names of numbered forms: by class, in the order of the modules that the form before it has.
-func (r *Recipe) number() error {
+func (r *Recipe) number(modules []Module) error {
 	for at, form := range r.Forms {
 		if !form.Numbered {
 			continue
@@ -303,8 +380,8 @@ func (r *Recipe) number() error {
 			return fmt.Errorf("form %q is numbered and has none before it", form.Name)
 		}
 		count := map[string]int{}
-		for i := range r.Modules {
-			m := &r.Modules[i]
+		for i := range modules {
+			m := &modules[i]
 			if len(m.Names[at-1]) == 0 {
 				continue
 			}
@@ -360,12 +437,13 @@ func ParseExtent(text string) ([]int64, error) {
 
 // A match is a recipe and the form in which a file has it.
 type match struct {
-	recipe *Recipe
-	form   int
-	prefix string
-	found  map[string]weights.Tensor // by key of the form
-	hits   int
-	wanted int
+	recipe  *Recipe
+	modules []Module
+	form    int
+	prefix  string
+	found   map[string]weights.Tensor // by key of the form
+	hits    int
+	wanted  int
 }
 
 // findForm is the form that fits a file best, of one recipe or of all; nil where less than six tenths of what a form
@@ -382,7 +460,8 @@ func findForm(f *weights.File, among []*Recipe) *match {
 					continue
 				}
 				m := &match{recipe: r, form: at, prefix: prefix, found: keyed(f, form, prefix)}
-				for _, module := range r.Modules {
+				m.repeat()
+				for _, module := range m.modules {
 					if module.Optional || module.word() == "drop" {
 						continue
 					}

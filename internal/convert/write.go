@@ -1,150 +1,89 @@
 package convert
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
-	"sync"
 
 	"assay/internal/weights"
 )
 
-// A Sink takes the tensors of a plan, one after the other, and makes a file of them.
-type Sink interface {
-	Plan() []weights.Tensor // in the order in which Put wants them
-	Put(r io.Reader) error
-	Commit() error
+// block is about how many bytes are written at a time.
+const block = 1 << 20
+
+// Fingerprint is another one where what the plan writes would be another file: for weights.Resume. It is empty where
+// nothing tells whether the file that is read has changed.
+func (p *Plan) Fingerprint(version string) string {
+	of, ok := p.file.Fingerprint()
+	if !ok {
+		return ""
+	}
+	var steps []string
+	for _, s := range p.Steps {
+		steps = append(steps, fmt.Sprintln(s.Out.Name, s.Out.DType, s.Out.Shape, s.From, s.Kind, s.Order))
+	}
+	text, _ := json.Marshal([]any{version, of, p.From, p.To, p.opts, steps}) // of texts and numbers
+	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// A Sum is what was written of a tensor: its bytes and their CRC-32C. It guards against what a disk or a program gets
-// wrong, and not against somebody who wants it wrong.
-type Sum struct {
-	Bytes int64
-	CRC   uint32
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// Sums are what was written, by the names of tensors.
-type Sums struct {
-	mu sync.Mutex
-	of map[string]Sum
-}
-
-// Outs are the tensors that a plan writes, each summed as it is read.
-func (p *Plan) Outs() ([]weights.Tensor, *Sums) {
-	sums := &Sums{of: map[string]Sum{}}
+// Outs are the tensors that a plan writes.
+func (p *Plan) Outs() []weights.Tensor {
 	var outs []weights.Tensor
 	for _, step := range p.Steps {
-		t, open := step.Out, step.Out.Open
-		t.Open = func() (io.ReadCloser, error) {
-			r, err := open()
-			if err != nil {
-				return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
-			}
-			return &summed{r: r, name: t.Name, sums: sums, crc: crc32.New(castagnoli)}, nil
-		}
-		outs = append(outs, t)
+		outs = append(outs, step.Out)
 	}
-	return outs, sums
+	return outs
 }
 
-type summed struct {
-	r     io.ReadCloser
-	name  string
-	sums  *Sums
-	crc   hash.Hash32
-	bytes int64
-}
-
-func (s *summed) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	s.crc.Write(p[:n])
-	s.bytes += int64(n)
-	return n, err
-}
-
-func (s *summed) Close() error {
-	s.sums.mu.Lock()
-	s.sums.of[s.name] = Sum{s.bytes, s.crc.Sum32()}
-	s.sums.mu.Unlock()
-	return s.r.Close()
-}
-
-// Write writes the tensors of outs to a sink. A tensor that moves is held whole, one at a time; it is permuted while
-// what came before is written.
-func Write(outs []weights.Tensor, to Sink) error {
+// Write writes those of the tensors that do not stand yet. A tensor is read and moved while what came before is
+// written; where it is held whole, there is one at a time.
+func Write(outs []weights.Tensor, to *weights.Writer) error {
 	byName := map[string]weights.Tensor{}
 	for _, t := range outs {
 		byName[t.Name] = t
 	}
-	for _, planned := range to.Plan() {
-		if err := put(byName[planned.Name], to); err != nil {
+	var list []weights.Tensor
+	for _, planned := range to.Plan()[to.Done():] {
+		list = append(list, byName[planned.Name])
+	}
+	a := readAhead(list)
+	defer a.stop()
+	for range list {
+		if err := to.Put(a); err != nil {
 			return err
 		}
 	}
-	return to.Commit()
+	return nil
 }
 
-func put(t weights.Tensor, to Sink) error {
-	in, err := t.Open()
-	if err != nil {
-		return err
-	}
-	r := readAhead(in)
-	err = to.Put(r)
-	r.stop()
-	if close := in.Close(); err == nil {
-		err = close
-	}
-	return err
-}
-
-// ahead reads blocks of a reader in a goroutine of its own, two at most beyond the one that is being used.
+// ahead reads tensors, one after the other, in a goroutine of its own: blocks of them, three of which there are.
 type ahead struct {
-	blocks chan []byte
-	free   chan []byte
-	end    chan struct{}
-	ended  chan struct{}
-	err    error // of the reader, once blocks is closed
-	now    []byte
-	left   []byte
+	read  chan ofTensor
+	free  chan []byte
+	end   chan struct{}
+	ended chan struct{}
+	left  []byte // of the block that Read gives
+	now   []byte
 }
 
-func readAhead(in io.Reader) *ahead {
-	a := &ahead{blocks: make(chan []byte, 2), free: make(chan []byte, 3), end: make(chan struct{}),
+// ofTensor is a block of a tensor, or its end (io.EOF), or why there is no more.
+type ofTensor struct {
+	block []byte
+	err   error
+}
+
+func readAhead(list []weights.Tensor) *ahead {
+	const blocks = 3
+	a := &ahead{read: make(chan ofTensor, blocks), free: make(chan []byte, blocks), end: make(chan struct{}),
 		ended: make(chan struct{})}
-	for range 3 {
-		a.free <- nil
+	for range blocks {
+		a.free <- make([]byte, block)
 	}
 	go func() {
 		defer close(a.ended)
-		defer close(a.blocks)
-		for {
-			var b []byte
-			select {
-			case b = <-a.free:
-			case <-a.end:
-				return
-			}
-			if b == nil {
-				b = *blocks.Get().(*[]byte)
-			}
-			n, err := io.ReadFull(in, b[:block])
-			if n > 0 {
-				select {
-				case a.blocks <- b[:n]:
-				case <-a.end:
-					return
-				}
-			}
-			if err == io.ErrUnexpectedEOF && n > 0 {
-				// less than a block, and the reader ended: it may also have been cut off, which it then says again
-				_, err = in.Read(make([]byte, 1))
-			}
-			if err != nil {
-				a.err = err
+		for _, t := range list {
+			if !a.tensor(t) {
 				return
 			}
 		}
@@ -152,76 +91,84 @@ func readAhead(in io.Reader) *ahead {
 	return a
 }
 
-// Read gives the next bytes.
+// tensor reads one, and says whether there may be another.
+func (a *ahead) tensor(t weights.Tensor) bool {
+	in, err := t.Open()
+	for err == nil {
+		var b []byte
+		select {
+		case b = <-a.free:
+		case <-a.end:
+			in.Close()
+			return false
+		}
+		n := 0
+		for n < len(b)/2 && err == nil { // readers give whole rows, which need not fill a block
+			var m int
+			m, err = in.Read(b[n:])
+			n += m
+		}
+		if !a.give(ofTensor{b[:n], nil}) {
+			in.Close()
+			return false
+		}
+	}
+	if in != nil {
+		if close := in.Close(); err == io.EOF && close != nil {
+			err = close
+		}
+	}
+	return a.give(ofTensor{nil, err}) && err == io.EOF
+}
+
+func (a *ahead) give(b ofTensor) bool {
+	select {
+	case a.read <- b:
+		return true
+	case <-a.end:
+		return false
+	}
+}
+
+// Read gives the next bytes of a tensor; after its end, those of the next one.
 func (a *ahead) Read(p []byte) (int, error) {
-	if len(a.left) == 0 {
+	for len(a.left) == 0 {
 		if a.now != nil {
-			a.free <- a.now
+			a.free <- a.now[:block]
 			a.now = nil
 		}
-		b, ok := <-a.blocks
-		if !ok {
-			return 0, a.err
+		b := <-a.read
+		if b.err != nil {
+			return 0, b.err
 		}
-		a.now, a.left = b, b
+		a.now, a.left = b.block, b.block
 	}
 	n := copy(p, a.left)
 	a.left = a.left[n:]
 	return n, nil
 }
 
-// stop ends the goroutine, and waits until it has let go of the reader.
+// WriteTo writes what is left of a tensor, block by block as it was read.
+func (a *ahead) WriteTo(w io.Writer) (n int64, err error) {
+	for {
+		b := <-a.read
+		if b.err == io.EOF {
+			return n, nil
+		}
+		if b.err != nil {
+			return n, b.err
+		}
+		m, err := w.Write(b.block)
+		n += int64(m)
+		a.free <- b.block[:block]
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// stop ends the goroutine, and waits until it has let go of what it read.
 func (a *ahead) stop() {
 	close(a.end)
 	<-a.ended
-	for b := range a.blocks {
-		b = b[:block]
-		blocks.Put(&b)
-	}
-	if a.now != nil {
-		b := a.now[:block]
-		blocks.Put(&b)
-	}
-	for len(a.free) > 0 {
-		if b := <-a.free; b != nil {
-			b = b[:block]
-			blocks.Put(&b)
-		}
-	}
-	a.now, a.left = nil, nil
-}
-
-// blocks are those of readers ahead.
-var blocks = sync.Pool{New: func() any { b := make([]byte, block); return &b }}
-
-// Compare reads a file that was written back, and names the first tensor that is not as it was written.
-func Compare(f *weights.File, sums *Sums) error {
-	read := map[string]bool{}
-	for _, t := range f.Tensors {
-		want, ok := sums.of[t.Name]
-		if !ok {
-			return fmt.Errorf("%s read back: tensor %q was not written", f.Path, t.Name)
-		}
-		in, err := t.Open()
-		if err != nil {
-			return fmt.Errorf("%s read back: tensor %q: %w", f.Path, t.Name, err)
-		}
-		crc := crc32.New(castagnoli)
-		n, err := io.CopyBuffer(struct{ io.Writer }{crc}, struct{ io.Reader }{in}, make([]byte, block))
-		if close := in.Close(); err == nil {
-			err = close
-		}
-		if err != nil {
-			return fmt.Errorf("%s read back: tensor %q: %w", f.Path, t.Name, err)
-		}
-		if got := (Sum{n, crc.Sum32()}); got != want {
-			return fmt.Errorf("%s read back: tensor %q is not what was written: %d bytes with CRC-32C %08x, written were "+
-				"%d with %08x", f.Path, t.Name, got.Bytes, got.CRC, want.Bytes, want.CRC)
-		}
-		read[t.Name] = true
-	}
-	if len(read) != len(sums.of) {
-		return fmt.Errorf("%s read back: %d tensors, written were %d", f.Path, len(read), len(sums.of))
-	}
-	return nil
 }

@@ -42,6 +42,7 @@ type Meta struct {
 	Function  string            `json:"function"`
 	Layout    string            `json:"layout"` // NCHW or NHWC: of the framework's images
 	Training  bool              `json:"training"`
+	Float64   bool              `json:"float64"`
 	Calls     []Call            `json:"calls"` // in the order in which they ended
 	Losses    []Number          `json:"losses"`
 	Loss      string            `json:"loss"`
@@ -187,13 +188,18 @@ func (g *Golden) read(name string) (array, error) {
 	if !ok {
 		return array{}, fmt.Errorf("%s has no tensor %q", g.Path, name)
 	}
+	return values(g.Path, t)
+}
+
+// values of a tensor of the file at path.
+func values(path string, t weights.Tensor) (array, error) {
 	n, ok := t.Elements()
 	if !ok || n > mostValues {
-		return array{}, fmt.Errorf("%s: %q has too many values to be compared", g.Path, name)
+		return array{}, fmt.Errorf("%s: %q has too many values to be compared", path, t.Name)
 	}
 	decode, ok := decoders[t.DType]
 	if !ok {
-		return array{}, fmt.Errorf("%s: %q is of type %s, which is not compared", g.Path, name, t.DType)
+		return array{}, fmt.Errorf("%s: %q is of type %s, which is not compared", path, t.Name, t.DType)
 	}
 	from, err := t.Open()
 	if err != nil {
@@ -205,7 +211,7 @@ func (g *Golden) read(name string) (array, error) {
 	piece := make([]byte, size)
 	for range n {
 		if _, err := io.ReadFull(r, piece); err != nil {
-			return array{}, fmt.Errorf("%s: %q: %w", g.Path, name, errors.Join(err, io.ErrUnexpectedEOF))
+			return array{}, fmt.Errorf("%s: %q: %w", path, t.Name, errors.Join(err, io.ErrUnexpectedEOF))
 		}
 		a.values = append(a.values, decode(piece))
 	}

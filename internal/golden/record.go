@@ -27,6 +27,7 @@ type Request struct {
 	Scale    float64 `json:"scale"`    // its values are 0 to this
 	Layout   string  `json:"layout"`   // NCHW or NHWC: of Inputs or Shape; "": as the model takes them
 	Eval     bool    `json:"eval"`     // not in training mode
+	Float64  bool    `json:"float64"`  // weights, inputs and all that is computed
 	Device   string  `json:"device"`   // cpu, cuda, mps, auto
 	Steps    int     `json:"steps"`    // updates
 	Timed    int     `json:"timed"`    // steps that are timed after them

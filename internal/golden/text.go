@@ -27,6 +27,9 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}{{"A", r.A}, {"B", r.B}} {
 		said := fmt.Sprintf("%s, %s %s, %s", text.Line(s.Model), text.Line(s.Framework),
 			text.Line(s.Release), text.Line(s.Device))
+		if s.Float64 {
+			said += ", in float64"
+		}
 		if s.Step != nil {
 			said += fmt.Sprintf("; a step of forward, backward and update %s", unit.Seconds(*s.Step))
 		}
@@ -90,6 +93,9 @@ func (r *Result) Text(out io.Writer, width int) error {
 			said += "; left out, since its gradient is rounding alone: " + listed(p.Left)
 		}
 		row(p.What, said)
+		if p.What == "gradients" {
+			r.backward(row)
+		}
 	}
 	alone := func(what string, a, b []string) {
 		if len(a)+len(b) > 0 {
@@ -110,6 +116,41 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// backward says where gradients begin to differ, and what went another way.
+func (r *Result) backward(row func(name, said string)) {
+	if b := r.Backward; b != nil {
+		said := fmt.Sprintf("on the way back from the loss %s is the first to differ, by %.1e (cosine %.9f)", text.Line(b.Module),
+			b.Relative, b.Cosine)
+		for i, w := range b.Weights {
+			_, part := cutLast(w.A)
+			said += fmt.Sprintf("%s %s %.1e", []string{":", ","}[min(i, 1)], text.Line(part), w.Relative)
+		}
+		if b.Behind == nil {
+			said += "; no module with weights is behind it"
+		} else {
+			said += fmt.Sprintf("; all behind it agree, within %.1e", *b.Behind)
+		}
+		row("", said)
+	}
+	counted, other := map[string]int{}, 0
+	for _, b := range r.Branches {
+		counted[b.At] += b.Of
+		if b.Other == 0 {
+			continue
+		}
+		if other++; other <= 4 {
+			row("branches", text.Line(b.said())+", both within the tolerance; that alone makes gradients differ")
+		}
+	}
+	switch {
+	case other > 4:
+		row("", fmt.Sprintf("and %d modules more in --json", other-4))
+	case other == 0 && len(counted) > 0:
+		row("branches", fmt.Sprintf("of %d values behind a ReLU none has another sign, of %d windows of pools none another largest value",
+			counted["relu"], counted["pool"]))
+	}
 }
 
 // outside are the modules that lie within none whose own output was compared.

@@ -61,23 +61,25 @@ type Outside struct {
 
 // Options say what to run and how to watch it.
 type Options struct {
-	ID        string // name of the run, of its own wherever its folder is
-	Subject   evidence.Subject
-	Command   []string // as executed; the first word is looked up on PATH of Environ
-	Environ   []string
-	Dir       string
-	On        target.Target
-	Double    *target.Double // the Mac to rehearse on, where On is a rehearsal
-	CPUToo    bool           // run pytest's tests that failed on the double once more on the CPU
-	Quiet     bool           // say nothing of that
-	Steps     int            // end the run after so many steps; 0: never
-	For       float64        // end it after so many seconds; 0: never
-	Only      string         // "", data, forward
-	Levers    *Levers        // what the agent switches on in the script; nil: nothing
-	Profile   string         // auto, off
-	WarnEpoch float64        // seconds
-	Out       string         // the run's folder; must not exist or be empty. "": nothing is kept
-	Home      string         // assay's own folder, which holds Out; "": Out lies elsewhere
+	ID         string // name of the run, of its own wherever its folder is
+	Subject    evidence.Subject
+	Command    []string // as executed; the first word is looked up on PATH of Environ
+	Environ    []string
+	Dir        string
+	On         target.Target
+	Double     *target.Double // the Mac to rehearse on, where On is a rehearsal
+	CPUToo     bool           // run pytest's tests that failed on the double once more on the CPU
+	Quiet      bool           // say nothing of that
+	Steps      int            // end the run after so many steps; 0: never
+	For        float64        // end it after so many seconds; 0: never
+	Only       string         // "", data, forward
+	Levers     *Levers        // what the agent switches on in the script; nil: nothing
+	Record     *Recording     // what of its first steps is recorded; nil: nothing
+	Signatures bool           // record the distinct operator calls: events of signatures
+	Profile    string         // auto, off
+	WarnEpoch  float64        // seconds
+	Out        string         // the run's folder; must not exist or be empty. "": nothing is kept
+	Home       string         // assay's own folder, which holds Out; "": Out lies elsewhere
 	// other files and folders of assay's: what lies there is no change of the project's
 	Own       []string
 	Elsewhere func(why error) string // where to keep the run if Out cannot be made; nil: it is not started then
@@ -155,7 +157,7 @@ func Run(o Options) (*Result, error) {
 	environ, agents, double, err := letIn(o, rec, started)
 	if err != nil {
 		// what was asked for is the agent's doing
-		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() {
+		if o.Double != nil || o.Steps > 0 || o.Only != "" || o.Levers.asked() || o.Signatures || o.Record != nil {
 			leave()
 			return nil, notStarted(err)
 		}
@@ -289,6 +291,12 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 	}
 	if o.Levers.asked() {
 		config["levers"] = o.Levers
+	}
+	if o.Signatures {
+		config["signatures"] = true
+	}
+	if o.Record != nil {
+		config["record"] = o.Record
 	}
 	var double *target.Settings
 	if o.Double != nil {

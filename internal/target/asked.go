@@ -47,10 +47,15 @@ var (
 	Run = Command{Name: "run",
 		Devices:   []string{Auto, evidence.OnCPU, evidence.OnMPS, evidence.OnCUDA, evidence.OnDouble},
 		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
+	Signatures = Command{Name: "signatures record", Devices: Run.Devices,
+		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
 	Sweep = Command{Name: "sweep", Devices: Run.Devices,
 		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the sweep is --on %[2]s: it goes with --on double"}
 	Try = Command{Name: "try", Devices: []string{evidence.OnDouble, evidence.OnCPU, evidence.OnMPS},
 		misplaced: "--torch, --chip, --macos and --shape-only describe the Mac that the double stands for, and the try is --on %[2]s"}
+	Replay = Command{Name: "signatures replay",
+		Devices:   []string{evidence.OnMPS, evidence.OnCUDA, evidence.OnCPU, evidence.OnDouble},
+		misplaced: "%[1]s describes the Mac that the double stands for, and the replay is --on %[2]s: it goes with --on double"}
 	// Check's device is its --device, and what it describes is judged for.
 	Check = Command{Name: "check", Devices: []string{evidence.OnMPS, evidence.OnCPU, evidence.OnCUDA}, judges: true}
 )

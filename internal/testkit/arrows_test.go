@@ -33,10 +33,11 @@ var arrows = map[string][]string{
 		"internal/fault", "internal/file", "internal/fit", "internal/fold", "internal/layout",
 		"internal/gate", "internal/golden", "internal/host", "internal/launch", "internal/logbook", "internal/lsp",
 		"internal/models",
-		"internal/pace", "internal/probe", "internal/python", "internal/report", "internal/secret", "internal/stats",
-		"internal/sweep", "internal/symptom", "internal/target", "internal/text", "internal/trajectory",
-		"internal/unit", "internal/verdict",
-		"internal/weights"},
+		"internal/pace", "internal/probe", "internal/python", "internal/replay", "internal/report", "internal/secret",
+		"internal/signature", "internal/stats",
+		"internal/steps", "internal/sweep", "internal/symptom", "internal/target", "internal/text",
+		"internal/trajectory", "internal/unit",
+		"internal/verdict", "internal/weights"},
 	"internal/abstract": {"internal/pyast"},
 	"internal/attempt": {"internal/catalogue", "agent", "internal/atlas", "internal/evidence", "internal/facts",
 		"internal/fault",
@@ -78,16 +79,21 @@ var arrows = map[string][]string{
 	"internal/pyast":  {},
 	"internal/pace":   {"internal/atlas", "internal/evidence", "internal/fault", "internal/target"},
 	"internal/python": {"internal/evidence", "internal/fault", "internal/file", "internal/text", "internal/unit"},
+	"internal/replay": {"agent", "internal/atlas", "internal/evidence", "internal/facts", "internal/fault",
+		"internal/file", "internal/secret", "internal/signature", "internal/target", "internal/text", "internal/unit"},
 	"internal/report": {"internal/catalogue", "internal/evidence", "internal/fault", "internal/stats",
 		"internal/target", "internal/text", "internal/unit"},
+	"internal/steps": {"internal/evidence", "internal/fault", "internal/golden", "internal/text",
+		"internal/weights"},
 	"internal/sweep": {"internal/evidence", "internal/fault", "internal/file", "internal/secret", "internal/stats",
 		"internal/symptom", "internal/text", "internal/unit"},
-	"internal/target":  {"internal/atlas", "internal/evidence", "internal/fault"},
-	"internal/testkit": {"internal/evidence", "internal/python", "internal/testset"},
-	"internal/testset": {},
-	"internal/convert": {"internal/fault", "internal/layout", "internal/text", "internal/weights"},
-	"internal/layout":  {"internal/weights"},
-	"internal/hdf5":    {"internal/fault"},
+	"internal/target":    {"internal/atlas", "internal/evidence", "internal/fault"},
+	"internal/testkit":   {"internal/evidence", "internal/python", "internal/testset"},
+	"internal/testset":   {},
+	"internal/convert":   {"internal/fault", "internal/layout", "internal/text", "internal/weights"},
+	"internal/layout":    {"internal/weights"},
+	"internal/hdf5":      {"internal/fault"},
+	"internal/signature": {"internal/events", "internal/fault", "internal/file"},
 	"internal/weights": {"internal/fault", "internal/file", "internal/hdf5", "internal/pickle", "internal/text",
 		"internal/unit"},
 }
@@ -201,12 +207,12 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 	"weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
-// process its import. golden/ is no part of that: it is a program, of whose files a watched process loads none
-// (agent/tests/test_frameworks.py holds it).
+// process its import. golden/ is no part of that, nor is replay/: they are programs, of whose files a watched process
+// loads none (agent/tests/test_frameworks.py holds it).
 func TestAgentImports(t *testing.T) {
 	used := map[string]bool{}
 	for name, source := range agentSources(t) {
-		if strings.HasPrefix(name, "agent/assay_agent/golden/") {
+		if folder := filepath.Base(filepath.Dir(name)); folder == "golden" || folder == "replay" {
 			continue
 		}
 		for _, m := range pythonImport.FindAllStringSubmatch(source, -1) {

@@ -260,7 +260,7 @@ func rewriteKeras(t *testing.T) (string, map[string]string) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "again.weights.h5")
-	if err := WriteKeras(path, before.Tensors, layers); err != nil {
+	if err := writeAll(path, before.Meta, before.Tensors); err != nil {
 		t.Fatal(err)
 	}
 	after, err := Open(path)
@@ -351,11 +351,73 @@ func TestWriteKerasRefuses(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x.weights.h5")
 		tensors := slices.Clone(one)
 		change(&tensors[0])
-		if err := WriteKeras(path, tensors, nil); err == nil || !strings.Contains(err.Error(), name) {
+		if err := writeAll(path, nil, tensors); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) > 0 {
 			t.Errorf("%s: left behind: %v", name, left)
+		}
+	}
+}
+
+// TestKerasShards: a model that Keras wrote into several files is the one that it wrote into one.
+func TestKerasShards(t *testing.T) {
+	want := map[string]string{}
+	for _, tensor := range openKerasFile(t, "keras3.weights.h5").Tensors {
+		if !strings.HasPrefix(tensor.Name, "optimizer/") {
+			want[tensor.Name] = sumOf(t, tensor)
+		}
+	}
+	f := openKerasFile(t, "sharded.weights.json")
+	shards := map[string]bool{}
+	for _, tensor := range f.Tensors {
+		shards[tensor.Shard] = true
+		if want[tensor.Name] != sumOf(t, tensor) {
+			t.Errorf("%s has other elements than in one file", tensor.Name)
+		}
+		delete(want, tensor.Name)
+	}
+	if len(want) > 0 || len(shards) < 2 || f.Format != "keras" {
+		t.Errorf("missing %v, of %v, %s", want, shards, f.Format)
+	}
+	if _, layer, _ := f.Layer("layers/conv2d/vars/0"); layer != "c1" {
+		t.Errorf("the layer of conv2d is %q", layer)
+	}
+
+	// what is missing, or lies elsewhere, is named
+	index, err := os.ReadFile("testdata/keras/sharded.weights.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ old, new, want string }{
+		"a file that is not there":  {"sharded_00001", "other_00001", "other_00001.weights.h5, which it names, is not there"},
+		"a file of another folder":  {"sharded_00001", "../sharded_00001", "no .weights.h5 of this folder"},
+		"an index as a file":        {"sharded_00001.weights.h5", "sharded.weights.json", "no .weights.h5 of this folder"},
+		"a group of another model":  {"/layers/dense/vars", "/layers/other/vars", "has none of layers/other/vars"},
+		"a number for a file":       {`"weight_map": {`, `"weight_map": {"/x/vars": 1,`, "1 is no name of a file"},
+		"a group in no file at all": {`"weight_map": {`, `"weight_map": {"/x/vars": [],`, "no list of them"},
+		"no map":                    {"weight_map", "weights", "it has no weight_map"},
+	} {
+		folder := t.TempDir()
+		for shard := range shards {
+			data, err := os.ReadFile(filepath.Join("testdata/keras", shard))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, shard), data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text := strings.ReplaceAll(string(index), c.old, c.new)
+		if err := os.WriteFile(filepath.Join(folder, "x.weights.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Open(folder) // the folder stands for the index in it
+		if err == nil {
+			f.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %q", what, err, c.want)
 		}
 	}
 }

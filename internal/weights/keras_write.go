@@ -2,43 +2,36 @@ package weights
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 
-	"assay/internal/file"
 	"assay/internal/hdf5"
 )
 
 // kerasName is where Keras 3 looks for a variable: the group of its layer, and its number there.
 var kerasName = regexp.MustCompile(`^(?:(.+)/)?vars/(0|[1-9][0-9]*)$`)
 
-// planKeras is the plan of a .weights.h5 that Keras 3 loads, in the order in which elements follow the header, which is
-// given too. Names are Keras's, GROUP/vars/N, with N from 0 on in each group. Of meta it keeps what readHDF5 gives as
+// planKeras is the plan of a .weights.h5 that Keras 3 loads, in the order in which elements follow the header. Names are Keras's, GROUP/vars/N, with N from 0 on in each group. Of meta it keeps what readHDF5 gives as
 // "layer:GROUP", the layer's own name, for groups without variables as well; such a file has no place for the rest.
-func planKeras(meta map[string]string, plan []Tensor) ([]Tensor, []byte, error) {
+func planKeras(meta map[string]string, plan []Tensor) ([]Tensor, frames, error) {
 	types := map[DType]string{}
 	for name, dtype := range dtypesOfHDF5 {
 		types[dtype] = name
 	}
-	list := slices.Clone(plan)
+	list, err := planned(plan, "Keras's files hold", func(d DType) bool { return types[d] != "" })
+	if err != nil {
+		return nil, nil, err
+	}
 	// Larger elements first, so that each is aligned.
 	slices.SortStableFunc(list, func(a, b Tensor) int { return int(b.DType.Size() - a.DType.Size()) })
 	arrays := make([]hdf5.Array, 0, len(list))
 	have, most := map[string]bool{}, map[string]int{}
-	for i, t := range list {
+	for _, t := range list {
 		m := kerasName.FindStringSubmatch(t.Name)
 		if m == nil {
 			return nil, nil, fmt.Errorf("tensor %q: Keras 3 looks for names as layers/conv2d/vars/0", t.Name)
 		}
-		n, ok := t.Elements()
-		if size := t.DType.Size(); types[t.DType] == "" {
-			return nil, nil, fmt.Errorf("tensor %q: Keras's files hold no %s", t.Name, t.DType)
-		} else if !ok || n > (1<<62)/size {
-			return nil, nil, fmt.Errorf("tensor %q: shape %v is none", t.Name, t.Shape)
-		}
-		list[i].Bytes = n * t.DType.Size()
 		have[t.Name] = true
 		most[m[1]]++
 		arrays = append(arrays, hdf5.Array{Path: t.Name, Type: types[t.DType], Shape: t.Shape})
@@ -58,32 +51,5 @@ func planKeras(meta map[string]string, plan []Tensor) ([]Tensor, []byte, error) 
 		}
 	}
 	head, err := hdf5.Head(arrays, texts)
-	return list, head, err
-}
-
-// WriteKeras writes a .weights.h5 that Keras 3 loads, whole or not at all: tensors as planKeras has them, and by group
-// the layers' own names. Tensors are read one after the other, as they stand.
-func WriteKeras(path string, tensors []Tensor, layers map[string]string) error {
-	meta := map[string]string{}
-	for group, name := range layers {
-		meta[layerPrefix+group] = name
-	}
-	plan, head, err := planKeras(meta, tensors)
-	if err == nil {
-		err = file.Write(path, 0o644, func(w io.Writer) error {
-			if _, err := w.Write(head); err != nil {
-				return err
-			}
-			for _, t := range plan {
-				if err := copyTensor(w, t, nil); err != nil {
-					return fmt.Errorf("tensor %q: %w", t.Name, err)
-				}
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("writing weights to %s: %w", path, err)
-	}
-	return nil
+	return list, &rows{header: head}, err
 }

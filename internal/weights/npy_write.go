@@ -1,10 +1,11 @@
 package weights
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -30,24 +31,29 @@ func npyType(d DType) string {
 	return ""
 }
 
-func planNPZ(meta map[string]string, plan []Tensor) ([]Tensor, error) {
-	if len(meta) > 0 {
-		return nil, errors.New("an npz has no place for metadata")
-	}
-	list, err := planned(plan, "npz", func(d DType) bool { return npyType(d) != "" })
+func planNPZ(meta map[string]string, plan []Tensor) ([]Tensor, frames, error) {
+	list, err := planned(plan, "npz holds", func(d DType) bool { return npyType(d) != "" })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, t := range list {
 		if len(t.Shape) > maxNPYDims {
-			return nil, fmt.Errorf("tensor %q: NumPy has at most %d dimensions, and it has %d", t.Name, maxNPYDims,
+			return nil, nil, fmt.Errorf("tensor %q: NumPy has at most %d dimensions, and it has %d", t.Name, maxNPYDims,
 				len(t.Shape))
 		}
 		if len(t.Name) > 60000 || strings.ContainsRune(t.Name, 0) || !utf8.ValidString(t.Name) {
-			return nil, fmt.Errorf("tensor %.100q: no name in a zip file can be that", t.Name)
+			return nil, nil, fmt.Errorf("tensor %.100q: no name in a zip file can be that", t.Name)
 		}
 	}
-	return list, nil
+	return list, &zipped{list: list, comment: metaComment(meta), entry: npzEntry}, nil
+}
+
+func npzEntry(e *zipped, i int) (io.Writer, error) {
+	w, err := e.zip.CreateHeader(&zip.FileHeader{Name: e.list[i].Name + ".npy", Method: zip.Store, Modified: firstDay})
+	if err == nil {
+		_, err = w.Write(npyHeader(e.list[i]))
+	}
+	return w, err
 }
 
 // npyHeader is what numpy.save writes before an array in C order, byte for byte: _write_array_header and _wrap_header

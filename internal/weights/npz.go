@@ -41,7 +41,7 @@ func openNPZ(f *os.File, size int64) (*File, error) {
 		}
 		return nil, err
 	}
-	file := &File{Format: "npz", Meta: map[string]string{}, Closers: []io.Closer{f}}
+	file := &File{Format: "npz", Meta: readComment(z.Comment), Closers: []io.Closer{f}}
 	seen, packed := map[string]bool{}, uint64(0)
 	for _, entry := range z.File {
 		name := entry.Name

@@ -79,7 +79,8 @@ func openRegular(path string) (*File, error) {
 
 // inFolder is the file of a folder that stands for all that are in it.
 func inFolder(folder string) (string, error) {
-	for _, pattern := range []string{"*.safetensors.index.json", "*.index.json", "*.safetensors"} {
+	for _, pattern := range []string{"*.safetensors.index.json", "*.index.json", "*" + kerasIndexName,
+		"*.safetensors"} {
 		found, err := filepath.Glob(filepath.Join(globEscape(folder), pattern))
 		if err != nil {
 			return "", err
@@ -115,9 +116,12 @@ func openFile(f *os.File) (*File, error) {
 		return nil, fault.Hint(errors.New("it is a pointer of Git LFS, and not the file that it stands for"),
 			"fetch that: git lfs pull")
 	}
-	name, names := strings.ToLower(f.Name()), []string{"index.json of several"}
+	name, names := strings.ToLower(f.Name()), []string{"index.json and .weights.json of several"}
 	if strings.HasSuffix(name, indexName) { // no row of formats, since it opens files of each of them
 		return openIndex(f, info.Size())
+	}
+	if strings.HasSuffix(name, kerasIndexName) {
+		return openKerasIndex(f, info.Size())
 	}
 	for _, kind := range formats {
 		if kind.is(head, name) {

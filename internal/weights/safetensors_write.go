@@ -15,10 +15,10 @@ import (
 // its elements: enum Dtype of safetensors 0.8.0's tensor.rs.
 var safetensorsOrder = []DType{Bool, U8, I8, F8E5M2, F8E4M3, I16, U16, F16, BF16, I32, U32, F32, C64, F64, I64, U64}
 
-// planSafetensors is the plan in the order in which the library writes it, and the header that goes before it, byte for
-// byte the library's.
-func planSafetensors(meta map[string]string, plan []Tensor) ([]Tensor, []byte, error) {
-	list, err := planned(plan, "safetensors", func(d DType) bool { return slices.Contains(safetensorsOrder, d) })
+// planSafetensors is the plan in the order in which the library writes it, behind a header that is byte for byte the
+// library's.
+func planSafetensors(meta map[string]string, plan []Tensor) ([]Tensor, frames, error) {
+	list, err := planned(plan, "safetensors holds", func(d DType) bool { return slices.Contains(safetensorsOrder, d) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +69,7 @@ func planSafetensors(meta map[string]string, plan []Tensor) ([]Tensor, []byte, e
 			maxSafetensorsHeader)
 	}
 	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
-	return list, header, nil
+	return list, &rows{header: header}, nil
 }
 
 // appendJSON appends a string as serde_json writes it: only quotes, backslashes and control characters are escaped.

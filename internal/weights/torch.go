@@ -100,11 +100,17 @@ func readPickle(f io.ReaderAt, name string) (*File, error) {
 // readTorchZip reads what torch.save writes since 1.6: a folder of any name, in it data.pkl, and data/N for each
 // storage. A torch.jit.save has code/ beside them.
 func readTorchZip(f io.ReaderAt, size int64, name string) (*File, error) {
-	entries, folder, err := zipEntries(f, size)
+	archive, err := zip.NewReader(f, size)
+	if err != nil {
+		return nil, fault.Hint(fmt.Errorf("its list of entries cannot be read: %w", err),
+			"the file is cut off or damaged: fetch it again")
+	}
+	entries, folder, err := zipEntries(archive, size)
 	if err != nil {
 		return nil, err
 	}
-	file := &File{Format: "torch", Meta: map[string]string{"folder": folder}}
+	file := &File{Format: "torch", Meta: readComment(archive.Comment)}
+	file.Meta["folder"] = folder
 	main := entries["data.pkl"]
 	if main == nil {
 		switch {
@@ -174,12 +180,7 @@ const maxEntries = 1 << 18
 
 // zipEntries lists what lies in the folder that the first entry names, by names without it. Entries that overlap, stand
 // twice, or lead out of the folder are refused.
-func zipEntries(f io.ReaderAt, size int64) (map[string]*zip.File, string, error) {
-	archive, err := zip.NewReader(f, size)
-	if err != nil {
-		return nil, "", fault.Hint(fmt.Errorf("its list of entries cannot be read: %w", err),
-			"the file is cut off or damaged: fetch it again")
-	}
+func zipEntries(archive *zip.Reader, size int64) (map[string]*zip.File, string, error) {
 	if len(archive.File) == 0 {
 		return nil, "", errors.New("it is a zip file without entries")
 	}

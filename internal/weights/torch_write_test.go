@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"archive/zip"
 	"bytes"
 	"errors"
 	"io"
@@ -44,7 +45,7 @@ func TestWriteTorch(t *testing.T) {
 	folder := t.TempDir()
 	want := everyType()
 	for _, name := range []string{"one.pt", "two.pt"} {
-		if err := WriteTorch(filepath.Join(folder, name), want); err != nil {
+		if err := writeAll(filepath.Join(folder, name), nil, want); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +69,7 @@ func TestWriteTorch(t *testing.T) {
 			t.Errorf("got %+v, wrote %+v", got, w)
 		}
 	}
-	entries, _, err := zipEntries(bytes.NewReader(one), int64(len(one)))
+	entries, _, err := zipEntriesOf(one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +78,14 @@ func TestWriteTorch(t *testing.T) {
 			t.Errorf("%s lies at byte %d: %v", name, at, err)
 		}
 	}
+}
+
+func zipEntriesOf(b []byte) (map[string]*zip.File, string, error) {
+	archive, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, "", err
+	}
+	return zipEntries(archive, int64(len(b)))
 }
 
 // TestTorchReadsWhatIsWritten, with weights_only=True and with mmap=True.
@@ -88,7 +97,7 @@ func TestTorchReadsWhatIsWritten(t *testing.T) {
 		many = append(many, madeTensor(strings.Repeat("x", i+1), F32, int64(i%7), 3))
 	}
 	for name, list := range map[string][]Tensor{"types.pt": everyType(), "none.pt": nil, "many.pt": many} {
-		if err := WriteTorch(filepath.Join(folder, name), list); err != nil {
+		if err := writeAll(filepath.Join(folder, name), map[string]string{"assay.layout": "torch"}, list); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +121,7 @@ func TestWriteTorchFails(t *testing.T) {
 		`"long": more than its 12 bytes`:   {long},
 		"the disk is gone":                 {madeTensor("good", F32, 4), broken},
 		"two tensors named":                {madeTensor("a", F32), madeTensor("a", F32)},
-		"no type for Q4_K":                 {madeTensor("a", "Q4_K", 3)},
+		"files hold no Q4_K":               {madeTensor("a", "Q4_K", 3)},
 		"shape [-1]":                       {{Name: "a", DType: F32, Shape: []int64{-1}}},
 	} {
 		folder := t.TempDir()
@@ -120,7 +129,7 @@ func TestWriteTorchFails(t *testing.T) {
 		if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := WriteTorch(path, list)
+		err := writeAll(path, nil, list)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("got %v, want %q", err, says)
 		}

@@ -6,9 +6,13 @@
 package weights
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math/bits"
+	"os"
 	"slices"
 )
 
@@ -90,6 +94,35 @@ type File struct {
 	Tensors []Tensor          // as the file orders them
 	Notes   []string          // what was left out, and why; what is unusual
 	Closers []io.Closer
+}
+
+// Fingerprint is another one where the file was changed: of the size and the time of change of each that it was read
+// from, and of all that it says of itself and of its tensors. Elements are not read. False where there is no such file.
+func (f *File) Fingerprint() (string, bool) {
+	sum := sha256.New()
+	found := false
+	var files func(list []io.Closer)
+	files = func(list []io.Closer) {
+		for _, c := range list {
+			switch c := c.(type) {
+			case *File:
+				files(c.Closers)
+			case *os.File:
+				if info, err := c.Stat(); err == nil {
+					found = true
+					fmt.Fprintln(sum, info.Size(), info.ModTime().UnixNano())
+				}
+			}
+		}
+	}
+	files(f.Closers)
+	for _, t := range f.Tensors {
+		fmt.Fprintf(sum, "%q %s %v %d %q %q %q\n", t.Name, t.DType, t.Shape, t.Bytes, t.Where, t.Note, t.Shard)
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Meta)) {
+		fmt.Fprintf(sum, "%q %q\n", key, f.Meta[key])
+	}
+	return fmt.Sprintf("%s %x", f.Format, sum.Sum(nil)), found
 }
 
 // Close closes what the file was read from.

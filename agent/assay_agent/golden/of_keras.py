@@ -5,7 +5,7 @@ from keras import ops
 
 NAME, LAYOUT = "keras", "NCHW" if keras.config.image_data_format() == "channels_first" else "NHWC"
 
-_ATTRIBUTES = {"strides": "stride", "padding": "padding", "dilation_rate": "dilation", "groups": "groups",
+ATTRIBUTES = {"strides": "stride", "padding": "padding", "dilation_rate": "dilation", "groups": "groups",
                "epsilon": "epsilon", "momentum": "momentum", "rate": "rate", "pool_size": "kernel",
                "kernel_size": "kernel", "interpolation": "mode", "negative_slope": "slope", "size": "scale",
                "approximate": "approximate", "data_format": "data_format"}
@@ -17,8 +17,21 @@ def is_model(thing):
     return isinstance(thing, keras.layers.Layer)
 
 
+def is_tensor(thing):
+    return ops.is_tensor(thing)
+
+
 def kind(layer):
     return type(layer).__name__
+
+
+def wide():
+    """Before the model is made: float64 from here on. Layers have their type from the start."""
+    keras.config.set_floatx("float64")
+    keras.config.set_dtype_policy("float64")
+    if keras.config.backend() == "jax":
+        import jax
+        jax.config.update("jax_enable_x64", True)
 
 
 def _turned(array, of, name):
@@ -39,6 +52,9 @@ class Side:
         self.release = "%s on %s" % (keras.__version__, self.backend)
         self.device = "as %s has it" % self.backend if device == "auto" else device
         self.saved = None
+
+    def widen(self):
+        """wide() has done it."""
 
     def tensor(self, array):
         return ops.convert_to_tensor(array)
@@ -87,45 +103,32 @@ class Side:
         holders = self._holders()
         return {self._name(v): kind(holders[id(v)]) for v in self._variables() if id(v) in holders}
 
-    def forward(self, inputs):
-        calls, born, kept = [], {}, []
+    def forward(self, inputs, calls):
         names = {id(layer): ".".join(self._path(layer)) for layer in self.model._flatten_layers()}
         Layer, call = keras.layers.Layer, keras.layers.Layer.__call__
 
         def __call__(layer, *args, **kwargs):
             output = call(layer, *args, **kwargs)
-            first = next((t for t in _tensors(output)), None)
-            if id(layer) not in names or first is None:
-                return output
-            told = {"module": names[id(layer)], "kind": kind(layer),
-                    "leaf": len(list(layer._flatten_layers(include_self=False))) == 0, "output": self.array(first)}
-            fed = next((t for t in _tensors(args)), None)
-            if fed is not None:
-                told["from"] = born.get(id(fed), -1)
-                if told["from"] < 0:
-                    told["input"] = self.array(fed)
-                kept.append(fed)
-            kept.append(first)
-            born[id(first)] = len(calls)
-            calls.append(told)
+            if id(layer) in names:
+                leaf = len(list(layer._flatten_layers(include_self=False))) == 0
+                calls.ended(names[id(layer)], kind(layer), leaf, args, output)
             return output
 
         Layer.__call__ = __call__
         try:
-            output = self.call(self.model, inputs)
+            return self.call(self.model, inputs)
         finally:
             Layer.__call__ = call
-        return calls, [self.array(t) for t in _tensors(output)]
 
     def _path(self, layer):
         path = (getattr(layer, "path", None) or layer.name).split("/")
         return path[1:] if path[0] == self.model.name else path
 
-    def weighted(self, weights):
-        def loss(model, *inputs):
-            outputs = [t for t in _tensors(self.call(model, inputs)) if "float" in keras.backend.standardize_dtype(t.dtype)]
-            return sum(ops.sum(t * w) for t, w in zip(outputs, weights))
-        return loss
+    def outputs(self, inputs):
+        return self.call(self.model, inputs)
+
+    def summed(self, tensor):
+        return ops.sum(tensor)
 
     def gradients(self, loss_of, inputs, read=True):
         variables = self.model.trainable_variables
@@ -188,34 +191,16 @@ class Side:
         return {k: v for k, v in told.items() if v is not None}
 
     def modules(self):
-        told = []
         for layer in self.model._flatten_layers():
-            values = {}
-            for attribute, word in _ATTRIBUTES.items():
-                value = getattr(layer, attribute, None)
-                if isinstance(value, (bool, int, float, str)):
-                    values[word] = value
-                elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
-                    values[word] = list(value)
-            if "momentum" in values:
-                values["momentum"] = 1 - values["momentum"]  # of the new batch, as PyTorch and MLX have it
-            activation = getattr(layer, "activation", None)
-            if activation is not None and getattr(activation, "__name__", "linear") != "linear":
-                values["activation"] = activation.__name__
-            told.append({"module": ".".join(self._path(layer)) if layer is not self.model else "", "kind": kind(layer),
-                         "values": values, "training": self.training})
-        return told
+            yield ".".join(self._path(layer)) if layer is not self.model else "", layer, self.training
+
+    def corrected(self, layer, values):
+        if "momentum" in values:
+            values["momentum"] = 1 - values["momentum"]  # of the new batch, as PyTorch and MLX have it
+        activation = getattr(layer, "activation", None)
+        if activation is not None and getattr(activation, "__name__", "linear") != "linear":
+            values["activation"] = activation.__name__
 
     def memory(self):
         return None
 
-
-def _tensors(thing):
-    if ops.is_tensor(thing):
-        yield thing
-    elif isinstance(thing, dict):
-        for value in thing.values():
-            yield from _tensors(value)
-    elif isinstance(thing, (tuple, list)):
-        for value in thing:
-            yield from _tensors(value)

@@ -6,7 +6,7 @@ from mlx.utils import tree_flatten, tree_map
 
 NAME, LAYOUT = "mlx", "NHWC"
 
-_ATTRIBUTES = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups", "eps": "epsilon",
+ATTRIBUTES = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups", "eps": "epsilon",
                "momentum": "momentum", "_p_1": "keep", "_kernel_size": "kernel", "_stride": "stride",
                "_padding": "padding", "mode": "mode", "align_corners": "align_corners", "scale_factor": "scale",
                "_negative_slope": "slope", "_approx": "approximate", "num_groups": "norm_groups"}
@@ -14,6 +14,10 @@ _ATTRIBUTES = {"stride": "stride", "padding": "padding", "dilation": "dilation",
 
 def is_model(thing):
     return isinstance(thing, nn.Module)
+
+
+def is_tensor(thing):
+    return isinstance(thing, mx.array)
 
 
 def kind(module):
@@ -39,8 +43,20 @@ class Side:
         model.train(training)
         self.saved = None
 
+    def widen(self):
+        """Makes the model one of float64, or says why not."""
+        if self.device != "cpu":
+            return "MLX has no float64 on a GPU: record it with --device cpu"
+        own = {nn.Conv1d.__call__, nn.Conv2d.__call__, nn.Conv3d.__call__, nn.ConvTranspose1d.__call__,
+               nn.ConvTranspose2d.__call__, nn.ConvTranspose3d.__call__}
+        for name, module in self.model.named_modules():
+            if type(module).__call__ in own:  # MLX 0.32.4: 3.8e-6 off, and "got unsupported data type" if dilated
+                return ("%s is an nn.%s, and MLX computes a convolution of float64 with the precision of float32, or refuses "
+                        "it: record this side without --float64" % (name, kind(module)))
+        self.model.apply(lambda a: a.astype(mx.float64) if mx.issubdtype(a.dtype, mx.floating) else a)
+
     def tensor(self, array):
-        return mx.array(array)
+        return mx.array(array, mx.float64) if array.dtype == "float64" else mx.array(array)  # else it makes float32 of it
 
     def array(self, tensor):
         if tensor.dtype == mx.bfloat16:
@@ -68,8 +84,7 @@ class Side:
         return {name: kind(modules.get(name.rpartition(".")[0], self.model))
                 for name, _ in tree_flatten(self.model.parameters())}
 
-    def forward(self, inputs):
-        calls, born, kept = [], {}, []
+    def forward(self, inputs, calls):
         names = {id(module): name for name, module in self.model.named_modules()}
         classes = {c for module in self.model.modules() for c in type(module).__mro__ if "__call__" in vars(c)}
         kept_calls = {c: vars(c)["__call__"] for c in classes}
@@ -84,44 +99,23 @@ class Side:
                     output = call(module, *args, **kwargs)
                 finally:
                     inside.pop()
-                after(module, args, output)
+                calls.ended(names[id(module)], kind(module), not module.leaf_modules(), args, output)
                 return output
             return __call__
-
-        def after(module, args, output):
-            first = next(_arrays(output), None)
-            if first is None:
-                return
-            told = {"module": names[id(module)], "kind": kind(module), "leaf": not module.leaf_modules(),
-                    "output": first}
-            fed = next(_arrays(args), None)
-            if fed is not None:
-                told["from"] = born.get(id(fed), -1)
-                if told["from"] < 0:
-                    told["input"] = fed
-                kept.append(fed)
-            kept.append(first)
-            born[id(first)] = len(calls)
-            calls.append(told)
 
         for c, call in kept_calls.items():
             c.__call__ = watched(call)
         try:
-            output = self.model(*inputs)
+            return self.model(*inputs)
         finally:
             for c, call in kept_calls.items():
                 c.__call__ = call
-        for told in calls:
-            for part in ("output", "input"):
-                if part in told:
-                    told[part] = self.array(told[part])
-        return calls, [self.array(a) for a in _arrays(output)]
 
-    def weighted(self, weights):
-        def loss(model, *inputs):
-            outputs = [a for a in _arrays(model(*inputs)) if mx.issubdtype(a.dtype, mx.floating)]
-            return sum((a * w).sum() for a, w in zip(outputs, weights))
-        return loss
+    def outputs(self, inputs):
+        return self.model(*inputs)
+
+    def summed(self, array):
+        return array.sum()
 
     def gradients(self, loss_of, inputs, read=True):
         loss, self.grads = nn.value_and_grad(self.model, loss_of)(self.model, *inputs)
@@ -152,30 +146,13 @@ class Side:
         return {k: v for k, v in told.items() if v is not None}
 
     def modules(self):
-        told = []
         for name, module in self.model.named_modules():
-            values = {}
-            for attribute, word in _ATTRIBUTES.items():
-                value = getattr(module, attribute, None)
-                if isinstance(value, (bool, int, float, str)):
-                    values[word] = value
-                elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
-                    values[word] = list(value)
-            if "keep" in values:
-                values["rate"] = 1 - values.pop("keep")
-            told.append({"module": name, "kind": kind(module), "values": values, "training": module.training})
-        return told
+            yield name, module, module.training
+
+    def corrected(self, module, values):
+        if "keep" in values:
+            values["rate"] = 1 - values.pop("keep")
 
     def memory(self):
         return mx.get_peak_memory()
 
-
-def _arrays(thing):
-    if isinstance(thing, mx.array):
-        yield thing
-    elif isinstance(thing, dict):
-        for value in thing.values():
-            yield from _arrays(value)
-    elif isinstance(thing, (tuple, list)):
-        for value in thing:
-            yield from _arrays(value)

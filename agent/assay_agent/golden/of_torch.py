@@ -5,7 +5,7 @@ import torch
 NAME, LAYOUT = "torch", "NCHW"
 
 # attribute -> what it is called in golden files
-_ATTRIBUTES = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups", "eps": "epsilon",
+ATTRIBUTES = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups", "eps": "epsilon",
                "momentum": "momentum", "p": "rate", "kernel_size": "kernel", "mode": "mode",
                "align_corners": "align_corners", "negative_slope": "slope", "approximate": "approximate",
                "padding_mode": "padding_mode", "ceil_mode": "ceil", "scale_factor": "scale",
@@ -14,6 +14,10 @@ _ATTRIBUTES = {"stride": "stride", "padding": "padding", "dilation": "dilation",
 
 def is_model(thing):
     return isinstance(thing, torch.nn.Module)
+
+
+def is_tensor(thing):
+    return isinstance(thing, torch.Tensor)
 
 
 def kind(module):
@@ -28,6 +32,13 @@ class Side:
         self.device = device
         model.to(device).train(training)
         self.saved = None
+
+    def widen(self):
+        """Makes the model one of float64, or says why not."""
+        if self.device.startswith("mps"):
+            return "an Apple GPU has no float64 (PyTorch on MPS): record it with --device cpu"
+        self.model.double()  # only now, so that a model that draws its weights draws the same
+        torch.set_default_dtype(torch.float64)
 
     def tensor(self, array):
         return torch.from_numpy(array.copy()).to(self.device)
@@ -54,41 +65,22 @@ class Side:
         return {name: kind(modules.get(name.rpartition(".")[0], self.model)) for name in self.model.state_dict()
                 if not name.endswith("num_batches_tracked")}
 
-    def forward(self, inputs):
-        calls, born, handles = [], {}, []
-
-        def after(module, args, output, name):
-            first = next((t for t in _tensors(output)), None)
-            if first is None:
-                return
-            call = {"module": name, "kind": kind(module), "leaf": not list(module.children()),
-                    "output": self.array(first)}
-            fed = next((t for t in _tensors(args)), None)
-            if fed is not None:
-                call["from"] = born.get(id(fed), -1)
-                if call["from"] < 0:
-                    call["input"] = self.array(fed)
-            kept.append(first)  # so that its id is of nothing else
-            born[id(first)] = len(calls)
-            calls.append(call)
-
-        kept = []
-        for name, module in self.model.named_modules():
-            handles.append(module.register_forward_hook(
-                lambda module, args, output, name=name: after(module, args, output, name)))
+    def forward(self, inputs, calls):
+        handles = [module.register_forward_hook(
+            lambda module, args, output, name=name: calls.ended(name, kind(module), not list(module.children()), args, output))
+            for name, module in self.model.named_modules()]
         try:
             with torch.no_grad():
-                output = self.model(*inputs)
+                return self.model(*inputs)
         finally:
             for handle in handles:
                 handle.remove()
-        return calls, [self.array(t) for t in _tensors(output)]
 
-    def weighted(self, weights):
-        def loss(model, *inputs):
-            outputs = [t for t in _tensors(model(*inputs)) if t.is_floating_point()]
-            return sum((t * w).sum() for t, w in zip(outputs, weights))
-        return loss
+    def outputs(self, inputs):
+        return self.model(*inputs)
+
+    def summed(self, tensor):
+        return tensor.sum()
 
     def gradients(self, loss_of, inputs, read=True):
         self.model.zero_grad(set_to_none=True)
@@ -121,19 +113,12 @@ class Side:
         return {k: v for k, v in told.items() if v is not None}
 
     def modules(self):
-        told = []
         for name, module in self.model.named_modules():
-            values = {}
-            for attribute, word in _ATTRIBUTES.items():
-                value = getattr(module, attribute, None)
-                if isinstance(value, (bool, int, float, str)):
-                    values[word] = value
-                elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
-                    values[word] = list(value)
-            if "Dropout" not in kind(module):
-                values.pop("rate", None)
-            told.append({"module": name, "kind": kind(module), "values": values, "training": module.training})
-        return told
+            yield name, module, module.training
+
+    def corrected(self, module, values):
+        if "Dropout" not in kind(module):
+            values.pop("rate", None)
 
     def memory(self):
         """Bytes that the device's allocator had at most, where it says so."""
@@ -143,13 +128,3 @@ class Side:
             return torch.mps.driver_allocated_memory()
         return None
 
-
-def _tensors(thing):
-    if isinstance(thing, torch.Tensor):
-        yield thing
-    elif isinstance(thing, dict):
-        for value in thing.values():
-            yield from _tensors(value)
-    elif isinstance(thing, (tuple, list)):
-        for value in thing:
-            yield from _tensors(value)

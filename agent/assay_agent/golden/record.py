@@ -50,6 +50,65 @@ def load(path):
     return module
 
 
+def flat(thing, is_tensor):
+    """The tensors in what a module was given or gave."""
+    if is_tensor(thing):
+        yield thing
+    elif isinstance(thing, dict):
+        for value in thing.values():
+            yield from flat(value, is_tensor)
+    elif isinstance(thing, (tuple, list)):
+        for value in thing:
+            yield from flat(value, is_tensor)
+
+
+class Calls:
+    """Calls of modules in the order in which they ended, with the first tensor of what each was given and gave."""
+
+    def __init__(self, side, is_tensor):
+        self.side, self.is_tensor, self.told = side, is_tensor, []
+        self.born, self.kept = {}, []  # id of a tensor -> call; the tensors, so that their ids are of nothing else
+
+    def ended(self, module, kind, leaf, given, output):
+        first = next(flat(output, self.is_tensor), None)
+        if first is None:
+            return
+        call = {"module": module, "kind": kind, "leaf": leaf, "output": self.side.array(first)}
+        fed = next(flat(given, self.is_tensor), None)
+        if fed is not None:
+            call["from"] = self.born.get(id(fed), -1)
+            if call["from"] < 0:
+                call["input"] = self.side.array(fed)
+            self.kept.append(fed)
+        self.kept.append(first)
+        self.born[id(first)] = len(self.told)
+        self.told.append(call)
+
+
+def modules(side, attributes):
+    """Every module with what it was made with, by names that are the same for all frameworks."""
+    told = []
+    for name, module, training in side.modules():
+        values = {}
+        for attribute, word in attributes.items():
+            value = getattr(module, attribute, None)
+            if isinstance(value, (bool, int, float, str)):
+                values[word] = value
+            elif isinstance(value, (tuple, list)) and all(isinstance(v, int) for v in value):
+                values[word] = list(value)
+        side.corrected(module, values)
+        told.append({"module": name, "kind": type(module).__name__, "values": values, "training": training})
+    return told
+
+
+def weighted(side, weights, is_tensor):
+    """The loss where the file has none: the floating outputs times fixed numbers."""
+    def loss(model, *inputs):
+        outputs = [t for t in flat(side.outputs(inputs), is_tensor) if "float" in str(t.dtype)]
+        return sum(side.summed(t * w) for t, w in zip(outputs, weights))
+    return loss
+
+
 def several(numpy, given):
     """What inputs() or targets() gave, one array or several, as a list."""
     return [numpy.asarray(a) for a in (given if isinstance(given, (tuple, list)) else (given,))]
@@ -140,6 +199,10 @@ def record(request):
     if build is None:
         raise Refused("%s has no %s" % (request["file"], request["function"]))
     import numpy
+    if request["float64"]:
+        for _, adapter in frameworks():
+            if hasattr(adapter, "wide"):
+                adapter.wide()
     model = build() if callable(build) and not hasattr(build, "parameters") else build
     for _, adapter in frameworks():
         if adapter.is_model(model):
@@ -148,18 +211,31 @@ def record(request):
         raise Refused("%s gives a %s, which is no model of PyTorch, Keras or MLX"
                       % (request["function"], type(model).__name__))
     out = File(numpy)
-    arrays = made(numpy, request, module, adapter)
+
+    def wide(array):
+        """float64 where that was asked for."""
+        return array.astype("float64") if request["float64"] and array.dtype.kind == "f" else array
+
+    arrays = [wide(a) for a in made(numpy, request, module, adapter)]
     side = adapter.Side(numpy, model, request["device"], not request["eval"])
+    if request["float64"]:
+        why = side.widen()
+        if why:
+            raise Refused(why)
     inputs = [side.tensor(a) for a in arrays]
     side.build(inputs)
     for i, array in enumerate(arrays):
         out.add("input/%d" % i, array)
     before = side.weights()  # name -> (array in PyTorch's layout, kind of module)
     for weight, array in before.items():
+        if wide(array).dtype != array.dtype:
+            raise Refused("%s is of type %s, and --float64 was asked for: a function is to make the model, and to give "
+                          "its layers no type" % (weight, array.dtype))
         out.add("weight/" + weight, array)
 
-    calls, outputs = side.forward(inputs)
-    for i, call in enumerate(calls):
+    calls = Calls(side, adapter.is_tensor)
+    outputs = [side.array(t) for t in flat(side.forward(inputs, calls), adapter.is_tensor)]
+    for i, call in enumerate(calls.told):
         out.add("call/%d" % i, call.pop("output"))
         if "input" in call:
             out.add("fed/%d" % i, call.pop("input"))
@@ -169,14 +245,14 @@ def record(request):
 
     own = getattr(module, "loss", None)
     if own is not None and hasattr(module, "targets"):
-        targets = several(numpy, module.targets())
+        targets = [wide(a) for a in several(numpy, module.targets())]
         for i, array in enumerate(targets):
             out.add("target/%d" % i, array)
         inputs = inputs + [side.tensor(numpy.ascontiguousarray(a)) for a in targets]
     if own is None:
-        weights = [side.tensor(fixed(numpy, a.shape, adapter.LAYOUT == "NHWC")) for a in outputs
+        weights = [side.tensor(wide(fixed(numpy, a.shape, adapter.LAYOUT == "NHWC"))) for a in outputs
                    if a.dtype.kind == "f"]
-        loss_of = side.weighted(weights)
+        loss_of = weighted(side, weights, adapter.is_tensor)
     else:
         loss_of = own
     optimizer = module.optimizer(model) if hasattr(module, "optimizer") else side.optimizer(request["rate"])
@@ -199,9 +275,10 @@ def record(request):
     out.meta = {
         "version": 1, "framework": adapter.NAME, "release": side.release, "device": side.device, "python":
         "%d.%d.%d" % sys.version_info[:3], "file": os.path.basename(request["file"]), "function": request["function"],
-        "layout": adapter.LAYOUT, "training": not request["eval"], "calls": calls, "losses": losses,
+        "layout": adapter.LAYOUT, "training": not request["eval"], "float64": request["float64"],
+        "calls": calls.told, "losses": losses,
         "loss": "the file's" if own else "the outputs times fixed numbers", "optimizer": side.told(optimizer),
-        "modules": side.modules(), "seconds": took,
+        "modules": modules(side, adapter.ATTRIBUTES), "seconds": took,
         "memory": side.memory(), "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         * (1 if sys.platform == "darwin" else 1024),
         "kinds": side.kinds(),

@@ -19,6 +19,15 @@ from torch import nn
 from torch.nn import functional as F
 FAULT = {fault!r}
 
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g / 2 if FAULT == "gradient of a function of one's own" else g
+
 class SamePool(nn.Module):
     def forward(self, x):
         around = (1, 0, 1, 0) if FAULT == "pool padded on the other side" else (0, 1, 0, 1)
@@ -45,7 +54,7 @@ class Net(nn.Module):
             means.reverse()
         x = (x - torch.tensor(means).view(3, 1, 1)) / 64
         x = self.pool(self.act(self.bn1(self.conv1(x))))
-        both = [self.branch2(x), self.branch4(x)]
+        both = [Own.apply(self.branch2(x)), self.branch4(x)]
         if FAULT == "branches in another order":
             both.reverse()
         return self.head(self.up(torch.relu(self.mix(torch.cat(both, 1)))))
@@ -109,7 +118,7 @@ FAULTS = {
     "torch": ["", "kernel with height and width exchanged", "kernel transposed twice", "flipped kernel",
               "epsilon of a batch norm", "momentum of a batch norm", "dropped bias", "means in the order of BGR",
               "pool padded on the other side", "align_corners", "dilation of 2 for 4", "branches in another order",
-              "Adam's epsilon"],
+              "gradient of a function of one's own", "Adam's epsilon"],
     "mlx": ["", "Adam without bias correction"],
 }
 
@@ -117,6 +126,6 @@ for i, fault in enumerate(FAULTS[framework]):
     source = os.path.join(folder, "net%d.py" % i)
     with open(source, "w") as f:
         f.write({"torch": TORCH, "mlx": MLX}[framework].format(fault=fault))
-    record.record({"file": source, "function": "model", "inputs": "", "shape": [], "scale": 1, "layout": "", "eval": False,
+    record.record({"file": source, "function": "model", "inputs": "", "shape": [], "scale": 1, "layout": "", "eval": False, "float64": False,
                    "device": "cpu", "steps": 1, "timed": 0, "rate": 1e-3,
                    "out": os.path.join(folder, (fault or "right") + ".safetensors")})

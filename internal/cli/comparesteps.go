@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"assay/internal/fault"
+	"assay/internal/launch"
+	"assay/internal/probe"
+	"assay/internal/secret"
+	"assay/internal/target"
+	"assay/internal/text"
+
+	"github.com/spf13/cobra"
+)
+
+const stepsForm = `With -- COMMAND two sides of one training are compared, its first --steps steps, the script as it is: --on twice (two devices), or --python twice
+(two environments). Both are seeded; the second gets the first one's weights, batches and random numbers. --record FILE.steps records one side
+alone, for another machine.`
+
+// stepsComparison runs a training twice and has what its first steps computed compared.
+type stepsComparison struct {
+	shared             *goldenOptions // --python and --steps, which mean the same there
+	forms              []comparison   // all of them: one compares recordings
+	on, batches        []string
+	record, from, seed string
+	measure            bool
+	dash               int // words before "--"
+}
+
+// comparisonsFolder has a folder for each comparison of two sides: their recordings and their runs.
+const comparisonsFolder = ownFolder + "/compare"
+
+func (c *stepsComparison) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&c.on, "on", nil, "with -- COMMAND: `device` of a side, twice: auto, cpu, mps, cuda, double")
+	f.StringSliceVar(&c.batches, "batches", nil, "with -- COMMAND: compare at each of these `batches`: 8,32")
+	f.StringVar(&c.record, "record", "", "with -- COMMAND: record one side alone, into the `folder` FILE.steps")
+	f.StringVar(&c.from, "from", "", "with --record: begin with weights and batches of another side's `folder`")
+	f.StringVar(&c.seed, "seed", "0", "with -- COMMAND: `seed` of both sides, set before the script begins")
+	f.BoolVar(&c.measure, "measure", false,
+		"with -- COMMAND: run the first side once more with inputs moved by one unit in the last place, to judge by that")
+}
+
+func (c *stepsComparison) takes(_ *Env, _ []string, dash int) bool {
+	c.dash = dash
+	return dash >= 0
+}
+
+// A side is one of two to compare.
+type side struct {
+	name, on, python string
+	batch            int // 0: as the script has it
+}
+
+func (s side) String() string {
+	words := "side " + s.name + " (--on " + s.on
+	if s.python != "" {
+		words += ", --python " + s.python
+	}
+	if s.batch > 0 {
+		words += ", batch " + strconv.Itoa(s.batch)
+	}
+	return words + ")"
+}
+
+func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string, json bool) (int, error) {
+	usage := func(format string, a ...any) (int, error) {
+		return 0, fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay compare --help"), fault.Usage)
+	}
+	batches := make([]int, len(c.batches))
+	for i, b := range c.batches {
+		n, err := strconv.Atoi(b)
+		if err != nil || n < 1 {
+			return usage("--batches %s: numbers from 1 on, as 8,32", strings.Join(c.batches, ","))
+		}
+		batches[i] = n
+	}
+	seed, err := strconv.ParseInt(c.seed, 10, 64)
+	pythons, ons := c.shared.python, c.on
+	sides := max(len(ons), len(pythons), 1)
+	switch {
+	case c.dash > 0:
+		return usage("%s stands before --: a command is compared with itself", words[0])
+	case len(words) == 0:
+		return usage("no command to run: write it after --")
+	case err != nil || seed < 0:
+		return usage("--seed %s: a number from 0 on", c.seed)
+	case c.shared.steps < 1:
+		return usage("--steps %d: a number of steps from 1 on", c.shared.steps)
+	case len(ons) > 2 || len(pythons) > 2:
+		return usage("two sides are compared, not %d", sides)
+	case c.record != "" && sides > 1:
+		return usage("--record %s is of one side: --on and --python once", c.record)
+	case c.record != "" && len(batches) > 1:
+		return usage("--record %s is of one batch", c.record)
+	case c.record == "" && c.from != "":
+		return usage("--from %s goes with --record", c.from)
+	case c.record == "" && sides == 1:
+		return usage("one side: give --on or --python twice, or record it alone with --record FILE.steps")
+	case c.record != "" && c.measure && c.from == "":
+		return usage("--measure moves what --from gives")
+	}
+	if len(batches) == 0 {
+		batches = []int{0}
+	}
+	nth := func(list []string, i int, otherwise string) string {
+		if len(list) == 0 {
+			return otherwise
+		}
+		return list[min(i, len(list)-1)]
+	}
+	for _, on := range ons {
+		if _, err := target.Run.Parse(target.Words{On: on}); err != nil {
+			return usage("%w", err)
+		}
+	}
+	home := env.Path(ownFolder)
+	if err := probe.OwnFolder(home); err != nil {
+		return 0, err
+	}
+	subject, _, err := resolve(ctx, env, nth(pythons, 0, ""), words, "")
+	if err != nil {
+		return 0, err
+	}
+	folder := env.Path(filepath.Join(comparisonsFolder, runName(env, subject)))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return 0, fmt.Errorf("make the comparison's folder: %w", err)
+	}
+	r := stepsRecorder{env: env, words: words, steps: c.shared.steps, seed: seed, folder: folder}
+	if c.record != "" {
+		return 0, c.recordOne(ctx, r, side{name: "A", on: nth(ons, 0, target.Auto), python: nth(pythons, 0, ""),
+			batch: batches[0]})
+	}
+	worst := fault.OK
+	for _, batch := range batches {
+		at := ""
+		if batch > 0 {
+			at = "-" + strconv.Itoa(batch)
+		}
+		a := side{"A", nth(ons, 0, target.Auto), nth(pythons, 0, ""), batch}
+		b := side{"B", nth(ons, 1, target.Auto), nth(pythons, 1, ""), batch}
+		pathA, pathB := filepath.Join(folder, "a"+at+".steps"), filepath.Join(folder, "b"+at+".steps")
+		if err := r.side(ctx, a, pathA, "", 0); err != nil {
+			return 0, err
+		}
+		if err := r.side(ctx, b, pathB, pathA, 0); err != nil {
+			return 0, err
+		}
+		moved := ""
+		if c.measure {
+			moved = filepath.Join(folder, "moved"+at+".steps")
+			if err := r.side(ctx, a, moved, pathA, 1); err != nil {
+				return 0, err
+			}
+		}
+		if len(batches) > 1 && !json {
+			fmt.Fprintf(env.Stdout, "batch %d\n", batch)
+		}
+		status, err := c.read(ctx, env, pathA, pathB, moved, json)
+		if err != nil {
+			return 0, err
+		}
+		worst = max(worst, status)
+	}
+	return worst, nil
+}
+
+// recordOne records one side for another machine.
+func (c *stepsComparison) recordOne(ctx context.Context, r stepsRecorder, s side) error {
+	out, from, moved := r.env.Path(c.record), "", 0
+	if _, err := os.Lstat(out); err == nil {
+		return fault.Hint(fmt.Errorf("--record %s: it is there already", c.record),
+			"name another: what is recorded is never written over")
+	}
+	if c.from != "" {
+		from = r.env.Path(c.from)
+		if _, err := readSteps(from); err != nil {
+			return fmt.Errorf("--from %s: %w", c.from, err)
+		}
+	}
+	if c.measure {
+		moved = 1
+	}
+	if err := r.side(ctx, s, out, from, moved); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(r.env.Stdout, "recording of steps:", c.record)
+	return err
+}
+
+// read has two recordings compared by the form that takes them; where there is none it says where they lie.
+func (c *stepsComparison) read(ctx context.Context, env *Env, a, b, moved string, json bool) (int, error) {
+	for _, form := range c.forms {
+		if _, last := form.(*goldenComparison); last || !form.takes(env, []string{a, b}, -1) {
+			continue
+		}
+		if m, ok := form.(interface{ movedBy(path string) }); ok {
+			m.movedBy(moved)
+		}
+		return form.compare(ctx, env, []string{a, b}, json)
+	}
+	fmt.Fprintf(env.Stdout, "recorded:\n  %s\n  %s\n", a, b)
+	return fault.CannotTell, nil
+}
+
+// stepsRecorder makes recordings of one command.
+type stepsRecorder struct {
+	env    *Env
+	words  []string
+	steps  int
+	seed   int64
+	folder string // of the comparison: each side's run lies there
+}
+
+// side runs a side and sees that its recording is there. An error says what happened, with the script's last lines.
+func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved int) error {
+	said := &tail{}
+	apart := *r.env
+	apart.Environ, apart.Stdin, apart.Stdout, apart.Stderr = slices.Clone(r.env.Environ), nil, said, said
+	if r.env.Getenv("PYTHONHASHSEED") == "" { // the order of a set is to be the same on both sides
+		apart.Environ = append(apart.Environ, "PYTHONHASHSEED=0")
+	}
+	doing := s.String()
+	if moved > 0 {
+		doing += ", inputs moved"
+	}
+	fmt.Fprintf(r.env.Stderr, "assay: %s: %d steps\n", text.Line(doing), r.steps)
+	o := runOptions{asked: target.Words{On: s.on}, python: s.python, profile: "off", steps: r.steps,
+		warnEpoch: defaultWarnEpoch, quiet: true, logbook: "off",
+		out:    filepath.Join(r.folder, strings.TrimSuffix(filepath.Base(out), ".steps")+".run"),
+		record: &probe.Recording{Out: out, From: from, Seed: r.seed, Steps: r.steps, Moved: moved}}
+	if s.batch > 0 {
+		o.levers = &probe.Levers{Batch: s.batch}
+	}
+	res, err := runSubject(ctx, &apart, o, r.words)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	res.LetGo()
+	failed := func(why string, hint string) error {
+		lines := strings.Split(strings.TrimRight(string(said.data), "\n"), "\n")
+		lines = lines[max(0, len(lines)-lastLines):]
+		err := fmt.Errorf("%s: %s\n%s", doing, why, secret.Text(strings.Join(lines, "\n")))
+		return fault.Exit(fault.Hint(err, hint), fault.Failed)
+	}
+	head, err := readSteps(out)
+	kept := ""
+	if err == nil {
+		kept = "; what it had recorded is in " + out
+	}
+	byName := "run it alone, as: assay run --on " + s.on + " -- COMMAND"
+	on, _ := target.Run.Parse(target.Words{On: s.on}) // it was parsed before
+	if on.HidesCUDA() && strings.Contains(strings.ToLower(string(said.data)), "cuda") {
+		byName = "a side on the CPU sees no CUDA device, and a script that asks for one by name cannot run there: " +
+			"let it take its device from an argument, or from torch.cuda.is_available()"
+	}
+	switch {
+	case res.Signal != 0:
+		return failed("it was ended by "+launch.SignalName(res.Signal)+kept, byName)
+	case res.Exit != 0:
+		return failed(fmt.Sprintf("it ended with status %d%s", res.Exit, kept), byName)
+	case errors.Is(err, os.ErrNotExist):
+		why := "no training step was seen, and nothing is recorded"
+		if len(res.Run.Outcome.Reason) > 0 {
+			why += ": " + text.Line(res.Run.Outcome.Reason)
+		}
+		return failed(why, "recorded are PyTorch's trainings of one process, which call a module with gradients on")
+	case err != nil:
+		return err
+	}
+	for _, l := range res.Run.Levers {
+		if l.Lever == "batch" && !l.Done {
+			return failed(fmt.Sprintf("its batch was not set to %d: %s", s.batch, l.Why), "give the batch in the command itself")
+		}
+	}
+	if want := on.MustShow(); want != "" && !on.Rehearsal() && !strings.HasPrefix(head.Device, want) {
+		return failed(fmt.Sprintf("it trained on %s: the script chooses its device itself", text.Line(head.Device)),
+			"give it "+want+" by an argument of its own, or let it take what torch."+want+".is_available() says")
+	}
+	if !head.Complete {
+		if head.Failed || head.Recorded == 0 {
+			return failed(text.Line(head.Why), "")
+		}
+		fmt.Fprintf(r.env.Stderr, "assay: %s: %s\n", text.Line(doing), text.Line(head.Why))
+	}
+	return nil
+}
+
+// lastLines of what a side printed are told where it failed.
+const lastLines = 12
+
+// stepsHead is what of a recording's first line is asked here; internal/steps reads the rest.
+type stepsHead struct {
+	Steps    int    `json:"steps"` // version of the format
+	Device   string `json:"device"`
+	Complete bool   `json:"complete"`
+	Recorded int    `json:"recorded"` // whole steps
+	Failed   bool   `json:"failed"`   // of no use: Why says more than that there were fewer steps
+	Why      string `json:"why"`
+}
+
+// headBytes is more than a first line has: its longest part are names of weights that did not fit.
+const headBytes = 16 << 20
+
+func readSteps(folder string) (stepsHead, error) {
+	var head stepsHead
+	f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
+	if err != nil {
+		return head, fault.Hint(fmt.Errorf("read a recording of steps: %w", err), "assay compare --record FILE.steps makes one")
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, headBytes)).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &head)
+	}
+	if err != nil || head.Steps != 1 {
+		return head, fmt.Errorf("%s: no recording of steps of this version", folder)
+	}
+	return head, nil
+}
