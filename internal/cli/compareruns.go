@@ -24,6 +24,7 @@ import (
 	"assay/internal/logbook"
 	"assay/internal/report"
 	"assay/internal/target"
+	"assay/internal/text"
 	"assay/internal/trajectory"
 )
 
@@ -79,14 +80,14 @@ func namesRun(env *Env, word string) bool {
 	path := env.Path(word)
 	info, err := os.Stat(path)
 	switch {
-	case err == nil && info.IsDir():
+	case err == nil && info.IsDir() && !strings.HasSuffix(strings.TrimRight(word, "/"), ".steps"):
 		for _, name := range []string{"evidence.json", "events.jsonl"} {
 			if _, err := os.Stat(filepath.Join(path, name)); err == nil {
 				return true
 			}
 		}
 		return false
-	case err == nil && info.Mode().IsRegular():
+	case err == nil && info.Mode().IsRegular() && !isModelFile(word):
 		f, err := os.Open(path)
 		if err != nil {
 			return false
@@ -165,6 +166,12 @@ func (c *runsComparison) compare(_ context.Context, env *Env, words []string, js
 		runs = append(runs, run)
 	}
 	q.A, q.B, q.With = runs[0], runs[1], runs[2:]
+	for _, path := range []string{c.markdown, c.html} { // it may bear a signature
+		if _, err := os.Lstat(env.Path(path)); path != "" && path != "-" && err == nil {
+			return 0, fault.Hint(fmt.Errorf("compare: write %s: it is there already", path),
+				"name another file, or move it away: it may have been signed")
+		}
+	}
 	if h := pastOf(env, nil, ""); h != nil {
 		if q.Past, err = h.Past(q.A); err != nil {
 			return 0, err
@@ -267,13 +274,23 @@ func reviewOf(r *trajectory.Result) report.Review {
 	if outcome == "" {
 		outcome = "cannot tell"
 	}
-	page := report.Review{Title: r.Title(), ID: r.ID, Outcome: outcome, Answer: r.Body.Answer, Lead: r.Body.Why,
-		Sign: trajectory.Signed()}
+	page := report.Review{Title: text.Line(r.Title()), ID: text.Line(r.ID), Outcome: outcome, Answer: r.Body.Answer,
+		Lead: text.Line(r.Body.Why), Sign: trajectory.Signed()}
 	for _, s := range r.Sections() {
+		s.Says = slices.Clone(s.Says) // the record's own
+		for i := range s.Says {
+			s.Says[i] = text.Line(s.Says[i])
+		}
+		for _, row := range s.Rows {
+			for i := range row {
+				row[i] = text.Line(row[i])
+			}
+		}
 		page.Parts = append(page.Parts, report.ReviewPart(s))
 	}
 	for _, c := range r.Curves() {
-		page.Curves = append(page.Curves, report.ReviewCurve{Name: c.Name, X: c.By, Step: c.Step, A: c.A, B: c.B})
+		page.Curves = append(page.Curves, report.ReviewCurve{Name: text.Line(c.Name), X: c.By, Step: c.Step, A: c.A,
+			B: c.B})
 	}
 	return page
 }

@@ -47,9 +47,10 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("x.log", "epoch"+evil+"\nTraceback (most recent call last):\n  File \"/u/"+evil+".py\", line 3, in f\nFrobError: "+evil+"it\n"+
-		"NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device."+evil+"\n[ERROR] "+evil+" gone\n"+
-		"RuntimeError: MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 0 bytes, max allowed: 2.00 GB). Tried to allocate 7.00 GB on "+evil+" pool\n")
+	write("x.log",
+		"epoch"+evil+"\nTraceback (most recent call last):\n  File \"/u/"+evil+".py\", line 3, in f\nFrobError: "+evil+"it\n"+
+			"NotImplementedError: The operator 'aten::frob' is not currently implemented for the MPS device."+evil+"\n[ERROR] "+evil+" gone\n"+
+			"RuntimeError: MPS backend out of memory (MPS allocated: 1.00 GB, other allocations: 0 bytes, max allowed: 2.00 GB). Tried to allocate 7.00 GB on "+evil+" pool\n")
 	run := *evidence.NewRun("r" + evil)
 	run.Started = time.Now()
 	run.Subject = evidence.Subject{Kind: "script", Script: "t" + evil + ".py", Command: []string{"python", evil}}
@@ -69,6 +70,22 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("run/evidence.json", string(data))
+	for name, loss := range map[string]float64{"here": 1, "there": 2} { // to be compared
+		l, rate := run, 0.1
+		l.ID, l.Outcome = name+evil, evidence.Outcome{Started: true, Complete: true}
+		l.Loss = evidence.LossSeries{Step: []int{1}, Value: []*float64{&loss}, Note: evil}
+		l.Logged = []evidence.Series{{Door: evil, Name: evil, Step: []int{1}, Value: []*float64{&loss}, Note: evil},
+			{Door: evidence.DoorOptimizer, Name: evil, Step: []int{1}, Value: []*float64{&rate}}}
+		l.Provenance.Datasets = []evidence.Dataset{{Type: evil, Missing: evil}}
+		l.Provenance.Randomness = []evidence.Setting{{Name: evil, Value: evil, State: evidence.Set, Note: evil},
+			{Name: evil + "x", Note: evil, State: evidence.StateUnknown}}
+		l.Provenance.Environment = map[string]string{name + evil: evil}
+		l.Provenance.Packages = []string{name + evil + "==" + evil}
+		if data, err = json.Marshal(l); err != nil {
+			t.Fatal(err)
+		}
+		write(name+"/evidence.json", string(data))
+	}
 	write("trace/evidence.json", strings.ReplaceAll(string(data), `"trace":"`, `"trace":"x\u001b]0;o\u0007`))
 	write("trace/\x1b]0;owned\x07\u202ejson", "{}")
 	two := run
@@ -116,7 +133,8 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 	write("src/::error ::y.py", "import torch\nx = torch.zeros(3, dtype=torch.float64).to('mps')\n")
 	write("src/bad.py", "x = (\n"+evil)
 	write("bad.toml", "[[gate]]\nname = \"a\"\nrule = \"step.time <= "+`\u001b[31m`+" 3\"\n")
-	write("gates.toml", "[[gate]]\nname = \"a\\u001b[31m\\u202e\"\nrule = \"failures == 0\\u0009\"\nbecause = \"b\\u001b]0;x\\u0007\"\nsource = \"\\u009b\"\n")
+	write("gates.toml",
+		"[[gate]]\nname = \"a\\u001b[31m\\u202e\"\nrule = \"failures == 0\\u0009\"\nbecause = \"b\\u001b]0;x\\u0007\"\nsource = \"\\u009b\"\n")
 	write("keys.toml", "[[gate]]\nname = \"a\"\n\"\\u001b[31m\\u202e\" = 3\n")
 
 	for _, args := range [][]string{
@@ -145,6 +163,10 @@ func TestNothingStrangeReachesTheTerminal(t *testing.T) {
 		{"log", "note", "r", "n" + evil},
 		{"log", "query", "SELECT title AS 'a\u202e\x1b[31m', '" + evil + "' FROM record"}, {"log", "query", evil},
 		{"log", "export", "--markdown"},
+		{"compare", "run", "rehearsal"}, {"compare", "here", "there"}, {"compare", "here", "there", "--markdown", "-"},
+		{"compare", "here", "there", "--html", "-"}, {"compare", "here", "there", "--metric", evil},
+		{"compare", "here", "there", "--with", evil}, {"compare", "here", "there", "--allow", evil},
+		{"compare", "here", "there", "--with", "here"},
 	} {
 		var out, errs bytes.Buffer
 		env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Dir: dir, Now: time.Now,

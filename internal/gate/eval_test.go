@@ -236,12 +236,31 @@ func TestParity(t *testing.T) {
 		{stream("a", "mps", 2, 1, 0.506), stream("b", "cuda", 2, 1, 0.5), Fail},
 		{stream("a", "mps", 2, math.NaN()), stream("b", "cuda", 2, 1), Fail},
 		{stream("a", "mps"), stream("b", "cuda", 2, 1), Unknown},
+		// What assay compare refuses, a gate cannot tell; other arguments alone it goes by.
+		{stream("a", "mps", 2, math.NaN()), stream("b", "cuda", 2, math.NaN()), Unknown},
+		{with(stream("a", "mps", 2, 1), func(r *evidence.Run) { r.Outcome.Exit = 1 }), stream("b", "cuda", 2, 1),
+			Unknown},
+		{with(stream("a", "mps", 2, 1), seeded("1")), with(stream("b", "cuda", 2, 1), seeded("2")), Unknown},
+		{with(stream("a", "mps", 2, 1), seeded("1")), with(stream("b", "cuda", 2, 1), seeded("1")), Pass},
+		{with(stream("a", "mps", 2, 1), func(r *evidence.Run) {
+			r.Subject.Command = append(r.Subject.Command, "--out",
+				"x")
+		}),
+			stream("b", "cuda", 2, 1), Pass},
 	} {
 		for _, rule := range []string{"parity.loss within 1e-3", "parity.loss(mps, cuda) within 1e-3"} {
 			if got, answers := ask(t, rule, &Set{Runs: []*evidence.Run{c.a, c.b}}); got != c.want {
 				t.Errorf("%s: %s, want %s (%s)", rule, got, c.want, answers[0].Text)
 			}
 		}
+	}
+}
+
+func with(r *evidence.Run, change func(*evidence.Run)) *evidence.Run { change(r); return r }
+
+func seeded(value string) func(*evidence.Run) {
+	return func(r *evidence.Run) {
+		r.Provenance.Randomness = []evidence.Setting{{Name: "torch.manual_seed", Value: value, State: evidence.Set}}
 	}
 }
 

@@ -53,7 +53,9 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 	}
 	if x, y := evidence.Title(a), evidence.Title(b); x != y {
 		add("script", "compare two runs of one script", "A is %s, B is %s", orUnknown(x), orUnknown(y))
-	} else if x, y := arguments(a), arguments(b); !slices.Equal(withoutDevice(x), withoutDevice(y)) {
+	}
+	x, y := arguments(a), arguments(b)
+	if !slices.Equal(withoutSeed(withoutDevice(x)), withoutSeed(withoutDevice(y))) {
 		add("command", "run both with the same arguments", "the arguments differ: %s", wordsApart(x, y))
 	}
 	for _, side := range sides(a, b) {
@@ -61,9 +63,9 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 			add("ended", "run it to its end", "%s %s", side.name, why)
 		}
 	}
-	x, y := a.Provenance.Datasets, b.Provenance.Datasets
-	for i := range min(len(x), len(y)) {
-		switch p, q := x[i], y[i]; {
+	data, other := a.Provenance.Datasets, b.Provenance.Datasets
+	for i := range min(len(data), len(other)) {
+		switch p, q := data[i], other[i]; {
 		case p.Fingerprint != "" && q.Fingerprint != "" && p.Fingerprint != q.Fingerprint:
 			add("data", "run both on the same files", "dataset %d has other content: %s in A, %s in B", i,
 				p.Fingerprint, q.Fingerprint)
@@ -71,8 +73,8 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 			add("data", "run both on the same files", "dataset %d has %d items in A, %d in B", i, p.Length, q.Length)
 		}
 	}
-	if len(x) > 0 && len(y) > 0 && x[0].Batch > 0 && y[0].Batch > 0 {
-		p, q := float64(x[0].Batch)*perUpdate(a), float64(y[0].Batch)*perUpdate(b)
+	if len(data) > 0 && len(other) > 0 && data[0].Batch > 0 && other[0].Batch > 0 {
+		p, q := float64(data[0].Batch)*perUpdate(a), float64(other[0].Batch)*perUpdate(b)
 		if p != q {
 			add("batch", "run both with the same number of samples an update",
 				"an update sees %g samples in A, %g in B", p, q)
@@ -80,6 +82,8 @@ func Bars(a, b *evidence.Run) (bars []Bar) {
 	}
 	if why := seedsApart(a, b); why != "" {
 		add("seed", "set the same seeds in both", "%s", why)
+	} else if !slices.Equal(withoutDevice(x), withoutDevice(y)) && !barred(bars, "command") {
+		add("seed", "set the same seeds in both", "the arguments differ: %s", wordsApart(x, y))
 	}
 	if why := ratesApart(a, b); why != "" {
 		add("learning-rate", "run both with the same learning rate", "%s", why)
@@ -121,6 +125,25 @@ func withoutDevice(words []string) (kept []string) {
 		}
 	}
 	return kept
+}
+
+// withoutSeed leaves out flags that give a seed, with their values: --seed 1, --data-seed=2.
+func withoutSeed(words []string) (kept []string) {
+	for i := 0; i < len(words); i++ {
+		flag, _, assigned := strings.Cut(words[i], "=")
+		switch seed := strings.HasSuffix(strings.ToLower(flag), "seed"); {
+		case seed && assigned:
+		case seed && strings.HasPrefix(flag, "-"):
+			i++ // its value
+		default:
+			kept = append(kept, words[i])
+		}
+	}
+	return kept
+}
+
+func barred(bars []Bar, name string) bool {
+	return slices.ContainsFunc(bars, func(b Bar) bool { return b.Name == name })
 }
 
 // devices are the words by which scripts name one.

@@ -342,7 +342,8 @@ func (r *Result) judge(c *Compared) {
 	case c.LostBoth > 0:
 		c.Answer, c.Why = CannotTell,
 			fmt.Sprintf("at %d steps, first %d, neither value is finite: NaN and infinities are kept "+
-				"alike, so that they cannot be compared; the others are within the tolerance", c.LostBoth, c.FirstNaN.Step)
+				"alike, so that they cannot be compared; the others are within the tolerance", c.LostBoth,
+				c.FirstNaN.Step)
 	case d.Equal == d.Steps:
 		c.Answer, c.Why = Within, fmt.Sprintf("all %d values are the same to the last bit", d.Steps)
 	default:
@@ -430,39 +431,28 @@ func noRepeat(q Asked, run *evidence.Run) string {
 	for _, bar := range Bars(q.A, run) {
 		switch {
 		case bar.Name == "seed" && seeds: // where seeds are what is judged, another seed is a repeat
-		case bar.Name == "command" && seeds && alikeBut(q, run):
 		default:
 			return bar.Why
 		}
 	}
-	if why := evidence.Unlike(q.A, run); why != "" && !(seeds && strings.HasPrefix(why, "command ")) {
+	there := *run
+	if seeds { // what of the command is not the seed, Bars has looked at
+		there.Subject = q.A.Subject
+	}
+	if why := evidence.Unlike(q.A, &there); why != "" {
 		return why
 	}
 	x, y := q.A.Provenance, run.Provenance
 	if x.Commit != y.Commit || x.Dirty != y.Dirty {
 		return "it is of other code"
 	}
-	there := settings(run)
+	now := settings(run)
 	for name, s := range settings(q.A) {
-		if t := there[name]; !isSeed(name) && (s.State != t.State || s.Value != t.Value) {
+		if t := now[name]; !isSeed(name) && (s.State != t.State || s.Value != t.Value) {
 			return fmt.Sprintf("%s is %s, and %s in A", name, setTo(t), setTo(s))
 		}
 	}
 	return ""
-}
-
-// alikeBut reports whether the run's arguments are A's but where A's and B's part.
-func alikeBut(q Asked, run *evidence.Run) bool {
-	a, b, c := arguments(q.A), arguments(q.B), arguments(run)
-	if len(a) != len(b) || len(a) != len(c) {
-		return false
-	}
-	for i := range a {
-		if a[i] == b[i] && a[i] != c[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // changes lists what is not the same.
@@ -476,7 +466,12 @@ func (r *Result) changes(q Asked) {
 		}
 		row.Judged = slices.ContainsFunc(b.Bars, func(bar Bar) bool { return bar.Allowed && about(bar.Name, c) })
 		if q.Known != nil && c.Part == "target" && row.Can == Can {
-			row.Facts = q.Known(q.B)
+			for _, s := range sides(q.A, q.B) {
+				for _, f := range q.Known(s.run) {
+					f.Run = s.name
+					row.Facts = append(row.Facts, f)
+				}
+			}
 		}
 		b.Changes = append(b.Changes, row)
 	}

@@ -245,8 +245,11 @@ func smoothed(pairs []pair, window int) (out []pair) {
 // DriftOf is the departure of the losses of run b from those of a: its largest ratio is what a gate's parity.loss(b, a)
 // goes by, and what `assay compare A B` prints. why says why it is not known, and do what would tell.
 func DriftOf(a, b *evidence.Run) (d Departure, why, do string) {
-	if bars := Bars(a, b); len(bars) > 0 {
-		return d, bars[0].Why, bars[0].Do
+	for _, bar := range Bars(a, b) {
+		// a gate goes by script, batch and workers, and has no word to allow arguments by: a folder for results is one
+		if bar.Name != "command" {
+			return d, bar.Why, bar.Do
+		}
 	}
 	x, y, _ := both(a, b, Loss)
 	d = Depart(x, y, Tolerance{Relative: evidence.LossDrift})

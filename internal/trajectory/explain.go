@@ -42,6 +42,7 @@ type Row struct {
 
 // Cite is what is known about wrong numbers on a device: a row of docs/knowledge.md, or of the run's own evidence.
 type Cite struct {
+	Run    string `json:"run"` // A or B: which of the two was there
 	Name   string `json:"name"`
 	Says   string `json:"says"`
 	Source string `json:"source"`

@@ -64,7 +64,8 @@ func (b *Body) comparable() []string {
 func (r *Result) departures() Section {
 	b := &r.Body
 	s := Section{Title: "How far B departs from A", Columns: []string{"what", "value", "how known"},
-		Says: []string{"Tolerance: " + b.Within.Words() + " (" + b.Within.Source + ")."}}
+		Says: []string{"Tolerance: " + b.Within.Words() + " (" + b.Within.Source + ").",
+			"The figures are derived from what both runs recorded: the losses that the agent saw, or what the script logged."}}
 	if b.Smooth > 0 {
 		s.Says = append(s.Says, fmt.Sprintf("Judged is the mean over the last %d steps (--smooth).", b.Smooth))
 	}
@@ -84,17 +85,13 @@ func (c *Compared) rows(rehearsed bool) (rows [][]string) {
 		measured = strings.Replace(measured, "measured", "rehearsed", 1)
 	}
 	add := func(what, value string) { rows = append(rows, []string{name + ": " + what, value, measured}) }
-	verdict := "not judged"
 	if c.Judged {
-		verdict = c.Answer + ": " + c.Why
+		add("answer", c.Answer+": "+c.Why)
 	}
-	add("answer", verdict)
 	if c.Steps == 0 {
 		add("compared", "no step is in both")
 		return rows
 	}
-	add("compared", fmt.Sprintf("%d values, %s %d to %d; %d the same to the last bit", c.Steps, c.By, c.From, c.To,
-		c.Equal))
 	at := func(p *Point) string {
 		if p == nil {
 			return "none"
@@ -105,12 +102,20 @@ func (c *Compared) rows(rehearsed bool) (rows [][]string) {
 		}
 		return words
 	}
+	if !c.Judged {
+		add("not judged", fmt.Sprintf("%d values, %d the same to the last bit; largest difference at %s", c.Steps,
+			c.Equal,
+			at(c.Largest)))
+		return rows
+	}
+	add("compared", fmt.Sprintf("%d values, %s %d to %d; %d the same to the last bit", c.Steps, c.By, c.From, c.To,
+		c.Equal))
 	add("first beyond the tolerance", at(c.First))
 	if c.Equal < c.Steps {
 		add("first that is not the same", at(c.FirstDiff))
 		add("largest difference", at(c.Largest))
 		add("last", at(c.Final))
-		if c.Area != nil {
+		if c.Area != nil && c.Bias != nil {
 			add("area between", fmt.Sprintf("%.3g over %d steps; B is %+.3g beside A in the mean", *c.Area,
 				c.To-c.From, *c.Bias))
 		}
@@ -197,20 +202,21 @@ func (r *Result) delta() Section {
 }
 
 func (r *Result) known() Section {
-	s := Section{Title: "Known wrong numbers where B ran", Columns: []string{"fact", "what it says",
-		"whether B met it", "source"}}
+	s := Section{Title: "Known wrong numbers where they ran", Columns: []string{"fact", "run", "what it says",
+		"whether it was met",
+		"source"}}
 	seen := map[string]bool{}
 	for _, row := range r.Body.Changes {
 		for _, f := range row.Facts {
-			if seen[f.Name] {
+			if seen[f.Run+f.Name] {
 				continue
 			}
-			seen[f.Name] = true
-			met := "possible: B called an operator that it is about"
+			seen[f.Run+f.Name] = true
+			met := "possible: an operator that it is about was called"
 			if f.Met {
 				met = "met in the rehearsal"
 			}
-			s.Rows = append(s.Rows, []string{f.Name, f.Says, met, f.Source})
+			s.Rows = append(s.Rows, []string{f.Name, f.Run, f.Says, met, f.Source})
 		}
 	}
 	return s
@@ -271,8 +277,8 @@ func (r *Result) Text(out io.Writer, width int) error {
 			first := "  " + text.Line(row[0])
 			var rest []string
 			for i, cell := range row[1:] {
-				if s.Columns[i+1] == "how known" && strings.HasPrefix(cell, "derived from the measured") {
-					continue // the head of the section says so once
+				if s.Columns[i+1] == "how known" && strings.HasPrefix(cell, "derived from") {
+					continue // the head of its section says so once
 				}
 				word := text.Line(cell)
 				switch s.Columns[i+1] {

@@ -2,6 +2,7 @@ package trajectory
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -99,7 +100,7 @@ func TestAnswers(t *testing.T) {
 		{"plain", "again", func(q *Asked) { q.Within = Tolerance{Bitwise: true} }, Within,
 			"all 48 values are the same to the last bit"},
 		{"plain", "named", nil, Within, "the same to the last bit"}, // --device cpu is no other training
-		{"plain", "seed", allow("seed", "command"), Beyond, "first at step 1 ("},
+		{"plain", "seed", allow("seed"), Beyond, "first at step 1 ("},
 		{"plain", "rate", allow("learning-rate", "command"), Beyond, "first at step 2 ("},
 		// the first loss is before any update
 		{"plain", "batch", allow("batch", "command"), Beyond, "steps are in one of the two alone"},
@@ -152,10 +153,18 @@ func TestRefused(t *testing.T) {
 		hint string
 	}{
 		{"plain", nil, "both are the same run", "name two runs"},
-		{"seed", nil, "torch.manual_seed: 7, 0 in A; 7, 1 in B", "--allow command,seed"},
+		{"seed", nil, "torch.manual_seed: 7, 0 in A; 7, 1 in B",
+			"or, where that is what is to be judged: --allow seed"},
 		{"rate", nil, "lr SGD is 0.05 in A, 0.1 in B from step 1 on", "--allow command,learning-rate"},
 		{"batch", nil, "an update sees 16 samples in A, 8 in B", "--allow command,batch"},
 		{"failed", nil, "B failed: RuntimeError: the disk is full", "--allow command,ended"},
+		{"again", with(func(run *evidence.Run) { run.Subject.Command = append(run.Subject.Command, "--seed", "1") }),
+			"the arguments differ: none in A; --seed 1 in B", "--allow seed"},
+		{"again", with(func(run *evidence.Run) {
+			run.Subject.Command = append(run.Subject.Command, "--data-seed=1",
+				"--x")
+		}),
+			"the arguments differ", "--allow command"},
 		{"again", with(func(run *evidence.Run) { run.Subject.Script = "other.py" }), "A is train.py, B is other.py",
 			"--allow script"},
 		{"again", with(func(run *evidence.Run) { run.Outcome = evidence.Outcome{Started: true, Exit: -1} }),
@@ -276,6 +285,24 @@ func TestNoise(t *testing.T) {
 		if len(r.Body.Repeats.Runs) != 0 || !strings.Contains(r.Body.Repeats.Why, "is none: ") {
 			t.Errorf("another %s is a repeat: %+v", name, r.Body.Repeats)
 		}
+	}
+}
+
+// TestSeedsAreJudged: where seeds are what is judged, runs with other seeds are what chance does.
+func TestSeedsAreJudged(t *testing.T) {
+	third := recorded(t, "seed")
+	third.Document, third.Subject.Command = "third", []string{"python3", "train.py", "--seed", "2"}
+	third.Provenance.Randomness[0].Value = "7, 2"
+	ask := func(allow string) func(*Asked) {
+		return func(q *Asked) { q.Allow, q.Past = []string{allow, "seed"}, []*evidence.Run{third} }
+	}
+	r := compared(t, "plain", "seed", ask(""))
+	if r.Body.Answer != CannotTell || len(r.Body.Repeats.Runs) != 1 {
+		t.Errorf("%s: %+v", r.Headline(), r.Body.Repeats)
+	}
+	third.Subject.Command = append(third.Subject.Command, "--lr", "1")
+	if r := compared(t, "plain", "seed", ask("command")); len(r.Body.Repeats.Runs) != 0 {
+		t.Errorf("another learning rate is a repeat: %+v", r.Body.Repeats)
 	}
 }
 
@@ -449,7 +476,8 @@ func TestHugeValues(t *testing.T) {
 			q.A.Loss.Value[i], q.B.Loss.Value[i] = &x, &y
 		}
 	})
-	if err := r.JSON(&strings.Builder{}); err != nil || r.Body.Answer != Beyond {
+	if err := errors.Join(r.JSON(&strings.Builder{}), r.Text(&strings.Builder{}, 80),
+		r.Markdown(&strings.Builder{})); err != nil || r.Body.Answer != Beyond {
 		t.Errorf("%v, %s", err, r.Headline())
 	}
 }
