@@ -237,8 +237,8 @@ def test_numbers_that_change_are_one_signature(record):
     for i in range(100):
         table[i] * (0.5 + i)
     """)
-    assert len(named(seen, "mul")) == 16 and sum(s["count"] for s in named(seen, "mul")) == 100
-    assert len(named(seen, "select")) == 16 and seen.last["alike"] == 2 * 84
+    assert len(named(seen, "mul")) == 8 and sum(s["count"] for s in named(seen, "mul")) == 100
+    assert len(named(seen, "select")) == 8 and seen.last["alike"] == 2 * 92
     assert seen.last["seen"] == sum(s["count"] for s in seen.signatures)
 
 

@@ -26,7 +26,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 MOST = 200_000  # signatures of a process: the format's bound (docs/formats/signatures.md)
 LONGEST = 1 << 20  # bytes of a line: the format's bound
 LISTED, DEEPEST = 10_000, 8  # of lists: the format's bounds
-VARIANTS = 16  # kept of calls that differ in numbers and places alone, such as the step that Adam hands on
+VARIANTS = 8  # kept of calls that differ in numbers and places alone, such as the step that Adam hands on
 EXACT = 10_000_000  # integers beyond are rounded: no table of embeddings has so many rows, and what is exact could be somebody's number
 PENDING = 64  # signatures whose ranges a device still computes
 SITES = 10_000  # lines of the script that call operators, kept
@@ -325,7 +325,7 @@ class _Writer:
 
 
 class _Pace:
-    """Decides at the end of each step whether the next one is looked at. The first FIRST are, but for the second, which says what a step
+    """Decides at the end of each step whether the next one is looked at. The first FIRST are, but for the third, which says what a step
     takes without; then as many as cost SHARE more time in all, and ever fewer while nothing new comes."""
 
     FIRST, SHARE, FEWEST = 4, 0.3, 256
