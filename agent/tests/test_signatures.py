@@ -253,6 +253,7 @@ def test_aliases_and_places(record):
     torch.add(x[1:], x[:2], alpha=3)
     torch.cat([x, x.t().contiguous().t(), x])
     torch.where(x > 5, x, torch.tensor(0))
+    torch.empty(3).uniform_()
     """)
     (add,) = [s for s in named(seen, "add") if s["kwargs"] == {"alpha": 3}]
     assert add["alias"] == [[0, 1]] and add["args"][0]["t"]["offset"] == 4 and add["args"][0]["t"]["storage"] == 12
@@ -260,6 +261,8 @@ def test_aliases_and_places(record):
     (cat,) = named(seen, "cat")
     assert [v["t"]["stride"] for v in cat["args"][0]["l"]] == [[4, 1], [1, 3], [4, 1]] and cat["alias"] == [[0, 2]]
     (where,) = named(seen, "where")
+    (fill,) = named(seen, "uniform_")
+    assert (fill["args"][0]["t"]["values"], fill["args"][0]["t"]["range"]) == ("unknown", None)
     assert where["args"][0]["t"]["values"] == "bools" and where["args"][2]["t"]["values"] == "zero"
 
 

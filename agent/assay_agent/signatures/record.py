@@ -231,13 +231,14 @@ class _Writer:
     def __init__(self, func, at_once):
         self.own = func._schema.name.partition("::")[0] in ("aten", "prims", "torchvision", "quantized")
         self.at_once = at_once
+        self.filled = _filled(func._schema)
         self.tensors, self.groups = 0, {}
         self.waiting = []
 
     def value(self, a, name="", depth=1):
         if isinstance(a, _Tensor):
             row = _tensor(a, True)
-            return {"symbol": "a tensor whose storage was let go"} if _freed(row) else {"t": self.tensor(a, row)}
+            return {"symbol": "a tensor whose storage was let go"} if _freed(row) else {"t": self.tensor(a, row, name)}
         kind = a.__class__
         if a is None or kind is bool:
             return a
@@ -267,14 +268,14 @@ class _Writer:
             return {"generator": True}
         return {"symbol": "an object that is none of PyTorch's types for arguments"}
 
-    def tensor(self, t, row):
+    def tensor(self, t, row, name):
         try:
             place = t.untyped_storage()._cdata
         except (NotImplementedError, RuntimeError):
             place = id(t)
         self.groups.setdefault(place, []).append(self.tensors)
         self.tensors += 1
-        if t.layout is _STRIDED and row["storage"] and t.numel():
+        if name not in self.filled and t.layout is _STRIDED and row["storage"] and t.numel():
             self.values(t, row)
         return row
 
@@ -617,6 +618,17 @@ class _Aside:
     def __exit__(self, *_):
         if self.state is not None:
             self.state.off = self.before
+
+
+_FILL = frozenset(
+    "uniform_ normal_ fill_ zero_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_ copy_ eye_".split()
+)
+
+
+def _filled(schema):
+    """Names of arguments of which nothing is read: what is in them is what lay in that memory before."""
+    fills = schema.name.partition("::")[2] in _FILL
+    return {a.name for i, a in enumerate(schema.arguments) if a.is_out or fills and i == 0}
 
 
 def _argument(schema, i):
