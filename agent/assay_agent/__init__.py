@@ -47,7 +47,7 @@ def start():
         from . import steps
 
         steps.install(config)
-    if config.get("double"):
+    if config.get("double") or config.get("signatures"):  # where a failed test has to be told from the end of a script
         from .watch import tests
 
         tests.install()

@@ -26,7 +26,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 MOST = 200_000  # signatures of a process: the format's bound (docs/formats/signatures.md)
 LONGEST = 1 << 20  # bytes of a line: the format's bound
 LISTED, DEEPEST = 10_000, 8  # of lists: the format's bounds
-VARIANTS = 16  # kept of calls that differ in numbers and places alone, such as the step that Adam hands on
+VARIANTS = 8  # kept of calls that differ in numbers and places alone, such as the step that Adam hands on
 EXACT = 10_000_000  # integers beyond are rounded: no table of embeddings has so many rows, and what is exact could be somebody's number
 PENDING = 64  # signatures whose ranges a device still computes
 SITES = 10_000  # lines of the script that call operators, kept
@@ -231,13 +231,14 @@ class _Writer:
     def __init__(self, func, at_once):
         self.own = func._schema.name.partition("::")[0] in ("aten", "prims", "torchvision", "quantized")
         self.at_once = at_once
+        self.filled = _filled(func._schema)
         self.tensors, self.groups = 0, {}
         self.waiting = []
 
     def value(self, a, name="", depth=1):
         if isinstance(a, _Tensor):
             row = _tensor(a, True)
-            return {"symbol": "a tensor whose storage was let go"} if _freed(row) else {"t": self.tensor(a, row)}
+            return {"symbol": "a tensor whose storage was let go"} if _freed(row) else {"t": self.tensor(a, row, name)}
         kind = a.__class__
         if a is None or kind is bool:
             return a
@@ -267,14 +268,14 @@ class _Writer:
             return {"generator": True}
         return {"symbol": "an object that is none of PyTorch's types for arguments"}
 
-    def tensor(self, t, row):
+    def tensor(self, t, row, name):
         try:
             place = t.untyped_storage()._cdata
         except (NotImplementedError, RuntimeError):
             place = id(t)
         self.groups.setdefault(place, []).append(self.tensors)
         self.tensors += 1
-        if t.layout is _STRIDED and row["storage"] and t.numel():
+        if name not in self.filled and t.layout is _STRIDED and row["storage"] and t.numel():
             self.values(t, row)
         return row
 
@@ -325,7 +326,7 @@ class _Writer:
 
 
 class _Pace:
-    """Decides at the end of each step whether the next one is looked at. The first FIRST are, but for the second, which says what a step
+    """Decides at the end of each step whether the next one is looked at. The first FIRST are, but for the third, which says what a step
     takes without; then as many as cost SHARE more time in all, and ever fewer while nothing new comes."""
 
     FIRST, SHARE, FEWEST = 4, 0.3, 256
@@ -617,6 +618,17 @@ class _Aside:
     def __exit__(self, *_):
         if self.state is not None:
             self.state.off = self.before
+
+
+_FILL = frozenset(
+    "uniform_ normal_ fill_ zero_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_ copy_ eye_".split()
+)
+
+
+def _filled(schema):
+    """Names of arguments of which nothing is read: what is in them is what lay in that memory before."""
+    fills = schema.name.partition("::")[2] in _FILL
+    return {a.name for i, a in enumerate(schema.arguments) if a.is_out or fills and i == 0}
 
 
 def _argument(schema, i):
