@@ -191,7 +191,8 @@ func TestCutOffFiveTimes(t *testing.T) {
 // childVariable names a file with options of a replay for the test binary to make.
 const childVariable = "REPLAY_CHILD"
 
-// childKilled starts a replay in a process of its own, and kills that when the file has so many lines, or waits for its end.
+// childKilled starts a replay in a process of its own, and kills that when the file has so many lines, or waits for its
+// end.
 func childKilled(t *testing.T, o Options, lines int) {
 	t.Helper()
 	data, err := json.Marshal(map[string]string{"path": o.Path, "out": o.Out, "program": o.program, "cache": o.Cache,
@@ -243,7 +244,8 @@ func TestDouble(t *testing.T) {
 	testset.FullOnly(t)
 	none := signature.Value{}
 	x, pair := tensor("float32", 1, 1, 2, 4), func(n int64) signature.Value { return listOf(number(n), number(n)) }
-	o := onCPU(t, "", relu(12), call("aten::linalg_eig", tensor("float32", 2, 2)), call("aten::relu", tensor("float64", 3)),
+	o := onCPU(t, "", relu(12), call("aten::linalg_eig", tensor("float32", 2, 2)),
+		call("aten::relu", tensor("float64", 3)),
 		call("aten::_scaled_dot_product_attention_math_for_mps", x, x, x, none,
 			signature.Value{Kind: signature.Float, Float: 0.5}),
 		call("aten::linalg_qr", tensor("float32", 4, 4)),
@@ -253,7 +255,8 @@ func TestDouble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	aim, err := target.AimAt(a, o.Dir, target.Words{Torch: "2.6"}, func() (string, string, string) { return "", "", "" })
+	nothing := func() (string, string, string) { return "", "", "" }
+	aim, err := target.AimAt(a, o.Dir, target.Words{Torch: "2.6"}, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package signature
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -499,4 +500,4 @@ func word(raw any, is *regexp.Regexp) (string, error) {
 
 func clip(s string) string { return s[:min(len(s), 60)] }
 
-func names[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func names[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -43,7 +43,8 @@ func with(old, new string) string { return strings.Replace(whole, old, new, 1) }
 
 // TestRead: what is read is written again as it was, with every kind of value in it.
 func TestRead(t *testing.T) {
-	for _, arg := range []string{`null`, `true`, `3`, `-3`, `2.5`, `2.0`, `1e-05`, `1e+30`, `"a,b->c"`, `{"float":"nan"}`,
+	for _, arg := range []string{`null`, `true`, `3`, `-3`, `2.5`, `2.0`, `1e-05`, `1e+30`, `"a,b->c"`,
+		`{"float":"nan"}`,
 		`{"float":"-inf"}`, `{"complex":[1.0,{"float":"inf"}]}`, `{"dtype":"float32"}`, `{"device":"mps"}`,
 		`{"layout":"strided"}`, `{"memory_format":"channels_last"}`, `{"generator":true}`, `{"symbol":"<class 'x'>"}`,
 		`{"l":[]}`, `{"l":[{"l":[1,null]},{"t":{"shape":[],"stride":[],"offset":0,"dtype":"int64","layout":"strided",` +
@@ -82,7 +83,7 @@ func TestReadRefuses(t *testing.T) {
 		"overflow":     {head + with(`[3,1]`, `[4611686018427387903,1]`), "element"},
 		"outside":      {head + with(`"storage":6`, `"storage":5`), "element 5 of a storage of 5"},
 		"offset":       {head + with(`"offset":0`, `"offset":1`), "element 6 of a storage of 6"},
-		"list":         {head + with(`"alpha":1`, `"alpha":{"l":[1`+strings.Repeat(",1", MaxList)+`]}`), "beyond 10000"},
+		"list":         {head + with(`:1}`, `:{"l":[1`+strings.Repeat(",1", MaxList)+`]}}`), "beyond 10000"},
 		"depth":        {head + with(`"alpha":1`, `"alpha":{"l":[`+deep+`]}`), "deeper than 8"},
 		"op":           {head + with(`aten::add`, `__import__('os')`), "op: no name"},
 		"overload":     {head + with(`"Tensor"`, `"Tensor; x"`), "overload: no name"},
@@ -133,7 +134,8 @@ func (l *lines) Read(p []byte) (int, error) {
 // TestReadBoundsWhole: neither many signatures nor long ones make a reader go on for ever.
 func TestReadBoundsWhole(t *testing.T) {
 	testset.FullOnly(t) // a quarter of a gigabyte is read
-	small := `{"op":"aten::x","overload":"","phase":"other","count":1,"first":0,"args":[],"kwargs":{},"out":[],"alias":[]}` + "\n"
+	small := `{"op":"aten::x","overload":"","phase":"other","count":1,"first":0,"args":[],"kwargs":{},"out":[],` +
+		`"alias":[]}` + "\n"
 	long := with(`"alpha":1`, fmt.Sprintf(`"alpha":{"l":[%s1]}`, strings.Repeat(strings.Repeat(" ", 90)+"1,", 9_000)))
 	for want, from := range map[string]*lines{
 		"more than 200000 signatures":             {head: head, line: small, left: MaxSignatures + 1},

@@ -51,7 +51,8 @@ type Signature struct {
 	Args     []Value          `json:"args"`
 	Kwargs   map[string]Value `json:"kwargs"`
 	Out      []Tensor         `json:"out"` // results; no range, no values
-	// Alias: tensors that share a storage, by their number among all of Args and Kwargs (by name), those of lists included.
+	// Alias: tensors that share a storage, by their number among all of Args and Kwargs (by name), those of lists
+	// included.
 	Alias [][]int `json:"alias"`
 }
 
@@ -100,11 +101,12 @@ type Tensor struct {
 	Layout  string  `json:"layout"`  // strided, sparse_coo, …
 	Storage int64   `json:"storage"` // elements that the storage holds
 	Device  string  `json:"device"`  // cpu, cuda, mps
-	// Range of the finite elements, integers exact, others rounded outward; of bools the share that is true, twice. nil: not
-	// looked at, or none.
-	Range  []json.Number `json:"range"`
-	Values string        `json:"values,omitempty"` // ints, floats, bools, zero, one, constant, nan, unknown; "" of a result
-	Grad   bool          `json:"grad,omitempty"`   // it required a gradient
+	// Range of the finite elements, integers exact, others rounded outward; of bools the share that is true, rounded
+	// down and up. nil: not looked at, or none.
+	Range []json.Number `json:"range"`
+	// Values: ints, floats, bools, zero, one, constant, nan, unknown; "" of a result.
+	Values string `json:"values,omitempty"`
+	Grad   bool   `json:"grad,omitempty"` // it required a gradient
 }
 
 // MarshalJSON writes a value as the format has it; a whole float keeps its point.
