@@ -21,8 +21,8 @@ import (
 	"assay/internal/testset"
 )
 
-// standIns is a worker in which some operators of aten misbehave on the device and not on the CPU: a small tensor's first
-// element says how.
+// standIns is a worker in which an operator of aten misbehaves on the device and not on the CPU: how many elements its
+// argument has says how.
 const standIns = `
 import os, runpy, sys, time
 import torch
@@ -58,8 +58,8 @@ func onCPU(t *testing.T, mode string, list ...*signature.Signature) Options {
 	t.Helper()
 	dir := t.TempDir()
 	o := Options{Name: "some.signatures", Path: filepath.Join(dir, "some.signatures"), OutName: "some.replay",
-		Out: filepath.Join(dir, "some.replay"), On: target.CPU(), Limit: 20 * time.Second, Untimed: true, Memory: 64 << 20,
-		Interpreter: testkit.Python(t), Cache: t.TempDir(), Environ: os.Environ(), Dir: dir, Narration: &bytes.Buffer{},
+		Out: filepath.Join(dir, "some.replay"), On: target.CPU(), Limit: 20 * time.Second, Untimed: true,
+		Memory: 64 << 20, Interpreter: testkit.Python(t), Cache: t.TempDir(), Environ: os.Environ(), Dir: dir, Narration: &bytes.Buffer{},
 		Now: time.Now}
 	if mode != "" {
 		installed, err := agent.Install(o.Cache)
@@ -71,7 +71,8 @@ func onCPU(t *testing.T, mode string, list ...*signature.Signature) Options {
 			t.Fatal(err)
 		}
 	}
-	if err := signature.Write(o.Path, signature.Header{Torch: "2.15.0", Device: "cpu", Complete: true}, list); err != nil {
+	header := signature.Header{Torch: "2.15.0", Device: "cpu", Complete: true}
+	if err := signature.Write(o.Path, header, list); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -97,15 +98,16 @@ func outcomes(f *File) map[int]Outcome {
 
 func relu(n int64) *signature.Signature { return call("aten::relu", tensor("float32", n)) }
 
-// TestOutcomes has each outcome once, by operators that end the process, hang, and so on; what comes after them is replayed
-// all the same.
+// TestOutcomes has each outcome once, by operators that end the process, hang, and so on; what comes after them is
+// replayed all the same.
 func TestOutcomes(t *testing.T) {
 	testset.FullOnly(t)
 	o := onCPU(t, "stand-ins", relu(12), relu(13), relu(14), relu(15), relu(16), relu(17), relu(19), relu(20),
 		call("aten::exp", tensor("float32", 4)))
 	o.Limit = 2 * time.Second
 	f := run(t, o)
-	want := map[int]Outcome{0: OK, 1: Ends, 2: Hangs, 3: Wrong, 4: Refused, 5: Wrong, 6: NotReplayed, 7: NotReplayed, 8: OK}
+	want := map[int]Outcome{0: OK, 1: Ends, 2: Hangs, 3: Wrong, 4: Refused, 5: Wrong, 6: NotReplayed, 7: NotReplayed,
+		8: OK}
 	for n, got := range outcomes(f) {
 		if got != want[n] {
 			t.Errorf("call %d: %s, want %s", n, got, want[n])
@@ -129,7 +131,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestBrokenMachine: where plain operators fail, as where no shader compiles, nothing is replayed, and the file says why.
+// TestBrokenMachine: where plain operators fail, as where no shader compiles, nothing is replayed, and the file says
+// why.
 func TestBrokenMachine(t *testing.T) {
 	testset.FullOnly(t)
 	o := onCPU(t, "broken", relu(3))
@@ -148,8 +151,8 @@ func TestBrokenMachine(t *testing.T) {
 	}
 }
 
-// TestCutOffFiveTimes kills the replay, and assay with it, five times: what is there in the end is what one replay writes
-// that nobody kills, and a call that takes assay with it each time is not begun for ever.
+// TestCutOffFiveTimes kills the replay, and assay with it, five times: what is there in the end is what one replay
+// writes that nobody kills, and a call that takes assay with it each time is not begun for ever.
 func TestCutOffFiveTimes(t *testing.T) {
 	testset.FullOnly(t)
 	if os.Getenv(childVariable) != "" {

@@ -239,7 +239,7 @@ SUMS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot",
         "upsample_bicubic2d_backward", "im2col", "col2im", "_fft_r2c", "_fft_c2r", "_fft_c2c", "linalg_inv_ex", "_linalg_solve_ex",
         "linalg_cholesky_ex", "linalg_lu_factor_ex", "_linalg_det", "_linalg_slogdet", "cholesky_solve", "linalg_solve_triangular",
         "linalg_lu_solve", "linalg_matrix_exp", "_linalg_eigh", "_linalg_svd", "linalg_qr", "lstm", "gru", "_thnn_fused_lstm_cell",
-        "renorm", "weight_norm_interface", "_weight_norm_interface", "_weight_norm_interface_backward", "_ctc_loss")
+        "renorm", "_weight_norm_interface", "_weight_norm_interface_backward", "_ctc_loss")
 BASES = frozenset(SUMS)
 
 
@@ -255,7 +255,7 @@ TEXTS = frozenset(("api_name", "approximate", "driver", "equation", "indexing", 
 # Operators that do more than compute: they map a file, change what a tensor stands on, wait for or end something.
 REFUSED = {"from_file": "it maps a file", "set_data": "it changes what a tensor stands on", "record_stream": "it needs a stream",
            "_assert_async": "it is there to end the process", "_pin_memory": "it locks memory", "pin_memory": "it locks memory",
-           "is_pinned": "it asks a driver", "_cuda_getCurrentRawStream": "it needs a stream"}
+           "is_pinned": "it asks a driver"}
 
 
 def refuses(op):
