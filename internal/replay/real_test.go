@@ -59,8 +59,8 @@ func onCPU(t *testing.T, mode string, list ...*signature.Signature) Options {
 	dir := t.TempDir()
 	o := Options{Name: "some.signatures", Path: filepath.Join(dir, "some.signatures"), OutName: "some.replay",
 		Out: filepath.Join(dir, "some.replay"), On: target.CPU(), Limit: 20 * time.Second, Untimed: true,
-		Memory: 64 << 20, Interpreter: testkit.Python(t), Cache: t.TempDir(), Environ: os.Environ(), Dir: dir, Narration: &bytes.Buffer{},
-		Now: time.Now}
+		Memory: 64 << 20, Interpreter: testkit.Python(t), Cache: t.TempDir(), Environ: os.Environ(), Dir: dir,
+		Narration: &bytes.Buffer{}, Now: time.Now}
 	if mode != "" {
 		installed, err := agent.Install(o.Cache)
 		if err != nil {

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
 // tensor is a contiguous one on the CPU, with a range.
 func tensor(dtype string, shape ...int64) signature.Value {
-	t := &signature.Tensor{Shape: shape, Stride: make([]int64, len(shape)), Dtype: dtype, Layout: "strided", Device: "cpu",
-		Range: []json.Number{"-1", "1"}, Values: "floats", Storage: 1}
+	t := &signature.Tensor{Shape: shape, Stride: make([]int64, len(shape)), Dtype: dtype, Layout: "strided",
+		Device: "cpu", Range: []json.Number{"-1", "1"}, Values: "floats", Storage: 1}
 	if shape == nil {
 		t.Shape = []int64{}
 	}
@@ -92,12 +92,13 @@ func read(t *testing.T, path string) *File {
 	return f
 }
 
-// TestCutOff cuts a file off after each of its bytes: what is whole is read, nothing else is lost, and going on from there
-// ends in the very same bytes.
+// TestCutOff cuts a file off after each of its bytes: what is whole is read, nothing else is lost, and going on from
+// there ends in the very same bytes.
 func TestCutOff(t *testing.T) {
 	results := func() []*Result {
 		return []*Result{{Signature: call("aten::relu", tensor("float32", 2, 3)), Outcome: OK, CPU: "ok"},
-			{Signature: call("aten::exp", tensor("float32", 2)), Outcome: Refused, Text: "no <b>", Type: "RuntimeError"},
+			{Signature: call("aten::exp", tensor("float32", 2)), Outcome: Refused, Text: "no <b>",
+				Type: "RuntimeError"},
 			{Signature: call("aten::mm", tensor("float16", 2, 2), tensor("float16", 2, 2)), Outcome: Ends}}
 	}
 	whole, err := os.ReadFile(written(t, mac("2.15.0"), results()...))
@@ -214,7 +215,8 @@ func TestJournalKeepsOthers(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	list := []*signature.Signature{call("aten::add"), call("aten::add"), call("aten::mm"), call("aten::exp"), call("aten::mm")}
+	list := []*signature.Signature{call("aten::add"), call("aten::add"), call("aten::mm"),
+		call("aten::exp"), call("aten::mm")}
 	for i, n := range []int64{5, 50, 7, 9, 7} {
 		list[i].Count = n
 	}
