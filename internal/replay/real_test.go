@@ -253,24 +253,11 @@ func TestDouble(t *testing.T) {
 			signature.Value{Kind: signature.Float, Float: 0.5}),
 		call("aten::linalg_qr", tensor("float32", 4, 4)),
 		call("aten::col2im", tensor("float32", 1, 4, 1), pair(2), pair(2), pair(1), pair(0), pair(1)))
-	a := &atlas.Atlas{}
-	on, err := target.Replay.Parse(target.Words{On: "double", Torch: "2.6"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	nothing := func() (string, string, string) { return "", "", "" }
-	aim, err := target.AimAt(a, o.Dir, target.Words{Torch: "2.6"}, nothing)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Double, err = on.Double(a, aim, "", func(string) string { return "" }); err != nil {
-		t.Fatal(err)
-	}
-	o.On = on
+	onDouble(t, &o, "2.6")
 	f := run(t, o)
 	// native_functions.yaml of 2.6 has no MPS entry for linalg_eig and linalg_qr; float64 is none of MPS's types
 	want := map[int]Outcome{0: OK, 1: Missing, 2: Refused, 3: NotReplayed, 4: Missing, 5: OK}
-	tables := NewTables(a, facts.Load(), f.Header.Double.Release, f.Header.Double.MacOS)
+	tables := NewTables(&atlas.Atlas{}, facts.Load(), f.Header.Double.Release, f.Header.Double.MacOS)
 	for _, r := range f.Results {
 		if r.Outcome != want[r.N] {
 			t.Errorf("%s: %s (%s), want %s", r.Signature.Name(), r.Outcome, r.Text, want[r.N])
@@ -282,4 +269,74 @@ func TestDouble(t *testing.T) {
 			t.Errorf("%s: fallback %v", r.Signature.Name(), r.Fallback)
 		}
 	}
+}
+
+// onDouble makes the replay one on the double of a release.
+func onDouble(t *testing.T, o *Options, torch string) {
+	t.Helper()
+	words := target.Words{On: "double", Torch: torch}
+	on, err := target.Replay.Parse(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &atlas.Atlas{}
+	aim, err := target.AimAt(a, o.Dir, target.Words{Torch: torch}, func() (string, string, string) { return "", "", "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Double, err = on.Double(a, aim, "", func(string) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	o.On = on
+}
+
+// TestFirstReleases holds the double against what a project read of its own failures on an M1: from which release on MPS has
+// a kernel of these operators (kornia/kornia issue 4159, comments of 2026-09-03: the table "first available", and what ran on
+// the M1 with 2.14.0). The table of 365 overloads behind kornia/kornia issue 4522 is not published whole where it was looked
+// for: the issue names what failed, and its plugin's results are not in the repository.
+func TestFirstReleases(t *testing.T) {
+	testset.FullOnly(t)
+	text := func(s string) signature.Value { return signature.Value{Kind: signature.Text, Text: s} }
+	yes := signature.Value{Kind: signature.Bool, Bool: true}
+	no := signature.Value{Kind: signature.Bool}
+	pivots := tensor("int32", 4)
+	pivots.Tensor.Range, pivots.Tensor.Values = []json.Number{"1", "4"}, "ints"
+	square := tensor("float32", 4, 4)
+	published := []struct {
+		since string // "": no release
+		s     *signature.Signature
+	}{
+		{"2.12", call("aten::linalg_qr", square, text("reduced"))},
+		{"2.13", call("aten::grid_sampler_2d_backward", tensor("float32", 1, 1, 3, 3), tensor("float32", 1, 1, 4, 4),
+			tensor("float32", 1, 3, 3, 2), number(0), number(0), no, listOf(yes, yes))},
+		{"2.13", call("aten::grid_sampler_3d_backward", tensor("float32", 1, 1, 2, 2, 2), tensor("float32", 1, 1, 3, 3, 3),
+			tensor("float32", 1, 2, 2, 2, 3), number(0), number(0), no, listOf(yes, yes))},
+		{"2.14", call("aten::_linalg_eigh", square, text("L"), yes)},
+		{"2.14", call("aten::linalg_lu_solve", square, pivots, tensor("float32", 4, 2))},
+		{"2.14", call("aten::_linalg_svd", square)},
+		{"", call("aten::linalg_eig", square)},
+		{"", call("aten::_linalg_eigvals", square)},
+		{"", call("aten::adaptive_max_pool3d", tensor("float32", 1, 1, 4, 4, 4), listOf(number(2), number(2), number(2)))},
+	}
+	var list []*signature.Signature
+	for _, p := range published {
+		list = append(list, p.s)
+	}
+	same := 0
+	for _, release := range []string{"2.9", "2.12", "2.13", "2.14"} {
+		o := onCPU(t, "", list...)
+		onDouble(t, &o, release)
+		for _, r := range run(t, o).Results {
+			since, want := published[r.N].since, Missing
+			if since != "" && atlas.CompareReleases(release, since) >= 0 {
+				want = OK
+			}
+			if r.Outcome != want {
+				t.Errorf("%s on the double of %s: %s (%s), published: %s", r.Signature.Name(), release, r.Outcome, r.Text, want)
+				continue
+			}
+			same++
+		}
+	}
+	t.Logf("%d of %d are as published", same, 4*len(published))
 }
