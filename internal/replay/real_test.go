@@ -36,7 +36,7 @@ def misbehave(x):
         if how == 14: time.sleep(3600)
         if how == 15: return torch.zeros_like(x) - 3
         if how == 16: raise RuntimeError("an error of the device\nwith a second line")
-        if how == 17: return x.relu().to(torch.float64)
+        if how == 17: return torch.maximum(x, torch.zeros_like(x)).to(torch.float64)
         if how == 18: os.kill(os.getppid(), 9); os._exit(1)
     if stage[0] == "cpu" and x.numel() == 19: os.abort()
     if stage[0] == "cpu" and x.numel() == 20: raise RuntimeError("not on a CPU")
@@ -44,6 +44,8 @@ def misbehave(x):
 
 library = torch.library.Library("aten", "IMPL")
 library.impl("relu", misbehave, "CPU")
+if %[2]q == "aborting":
+    library.impl("exp", lambda x: os.abort(), "CPU")
 if %[2]q == "broken":
     def broken(*args):
         if args[0].shape == (3, 4): raise RuntimeError("Failed to create pipeline state object")
@@ -131,6 +133,42 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// TestTimeIsOver: no call begins after the time, and the next replay goes on.
+func TestTimeIsOver(t *testing.T) {
+	testset.FullOnly(t)
+	o := onCPU(t, "", relu(1), relu(2), relu(3), relu(4), relu(5))
+	now := time.Unix(0, 0)
+	o.For, o.Now = 3*time.Minute, func() time.Time { now = now.Add(time.Minute); return now }
+	_, stopped, err := Run(context.Background(), o)
+	if f := read(t, o.Out); err != nil || stopped != "the time of 3m0s is over" || len(f.Results) != 2 || f.Done {
+		t.Fatalf("%s, %v: %d results", stopped, err, len(f.Results))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	o.For, o.Now = 0, func() time.Time { now = now.Add(time.Minute); return now }
+	o.Narration = writerFunc(func(p []byte) (int, error) { // the first word of progress
+		if bytes.Contains(p, []byte("3 of 5 replayed")) {
+			cancel()
+		}
+		return len(p), nil
+	})
+	_, stopped, err = Run(ctx, o)
+	if f := read(t, o.Out); err != nil || stopped != "it was interrupted" || f.begun != nil || len(f.Results) == 5 {
+		t.Fatalf("%s, %v: %d results, begun %v", stopped, err, len(f.Results), f.begun)
+	}
+	if f := run(t, o); len(f.Results) != 5 || !f.Done {
+		t.Errorf("%d results", len(f.Results))
+	}
+	other := o
+	other.Seed = 7
+	if _, _, err := Run(context.Background(), other); err == nil || !strings.Contains(err.Error(), "values of seed 0") {
+		t.Errorf("with another seed: %v", err)
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
 // TestBrokenMachine: where plain operators fail, as where no shader compiles, nothing is replayed, and the file says
 // why.
 func TestBrokenMachine(t *testing.T) {
@@ -144,6 +182,11 @@ func TestBrokenMachine(t *testing.T) {
 	f := read(t, o.Out)
 	if f.Header.Proof.State != ProofBroken || len(f.Results) != 0 || f.Done {
 		t.Errorf("%+v", f)
+	}
+	aborting := onCPU(t, "aborting", relu(3))
+	_, _, err = Run(context.Background(), aborting)
+	if err == nil || !strings.Contains(err.Error(), "broken, not PyTorch: on cpu plain operators end the process (signal 6") {
+		t.Errorf("%v", err)
 	}
 	o.program = "" // the machine is mended: the same command goes on
 	if f = run(t, o); f.Header.Proof.State != ProofOK || len(f.Results) != 1 {
@@ -280,7 +323,8 @@ func onDouble(t *testing.T, o *Options, torch string) {
 		t.Fatal(err)
 	}
 	a := &atlas.Atlas{}
-	aim, err := target.AimAt(a, o.Dir, target.Words{Torch: torch}, func() (string, string, string) { return "", "", "" })
+	nothing := func() (string, string, string) { return "", "", "" }
+	aim, err := target.AimAt(a, o.Dir, target.Words{Torch: torch}, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,10 +334,10 @@ func onDouble(t *testing.T, o *Options, torch string) {
 	o.On = on
 }
 
-// TestFirstReleases holds the double against what a project read of its own failures on an M1: from which release on MPS has
-// a kernel of these operators (kornia/kornia issue 4159, comments of 2026-09-03: the table "first available", and what ran on
-// the M1 with 2.14.0). The table of 365 overloads behind kornia/kornia issue 4522 is not published whole where it was looked
-// for: the issue names what failed, and its plugin's results are not in the repository.
+// TestFirstReleases holds the double against what a project read of its own failures on an M1: from which release on
+// MPS has a kernel of these operators (kornia/kornia issue 4159, comments of 2026-09-03: the table "first available",
+// and what ran on the M1 with 2.14.0). The results behind kornia/kornia issue 4522, of 365 overloads, were not to be
+// had: of the issue its beginning alone, and the repository as it was before it.
 func TestFirstReleases(t *testing.T) {
 	testset.FullOnly(t)
 	text := func(s string) signature.Value { return signature.Value{Kind: signature.Text, Text: s} }
