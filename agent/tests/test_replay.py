@@ -142,6 +142,8 @@ CALLS = [
     call("aten::scatter.src", tensor([3, 4]), 1, tensor([3, 4], "int64", range=[0, 3], values="ints"), tensor([3, 4])),
     call("aten::gather", tensor([3, 4]), 1, tensor([3, 2], "int64", range=[0, 900], values="ints")),
     call("aten::embedding", tensor([10, 4]), tensor([3], "int64", range=None, values="unknown")),
+    call("aten::_embedding_bag", tensor([10, 4]), tensor([9], "int64", range=[0, 9], values="ints"),
+         tensor([4], "int64", range=[1, 8], values="ints")),
     call("aten::searchsorted.Tensor", tensor([9]), tensor([4])),
     call("aten::max_pool2d_with_indices_backward", tensor([1, 1, 2, 2]), tensor([1, 1, 4, 4]), ints(2, 2), ints(2, 2), ints(0, 0),
          ints(1, 1), False, tensor([1, 1, 2, 2], "int64", range=[0, 15], values="ints")),

@@ -353,14 +353,16 @@ func TestFirstReleases(t *testing.T) {
 		{"2.12", call("aten::linalg_qr", square, text("reduced"))},
 		{"2.13", call("aten::grid_sampler_2d_backward", tensor("float32", 1, 1, 3, 3), tensor("float32", 1, 1, 4, 4),
 			tensor("float32", 1, 3, 3, 2), number(0), number(0), no, listOf(yes, yes))},
-		{"2.13", call("aten::grid_sampler_3d_backward", tensor("float32", 1, 1, 2, 2, 2), tensor("float32", 1, 1, 3, 3, 3),
+		{"2.13", call("aten::grid_sampler_3d_backward", tensor("float32", 1, 1, 2, 2, 2),
+			tensor("float32", 1, 1, 3, 3, 3),
 			tensor("float32", 1, 2, 2, 2, 3), number(0), number(0), no, listOf(yes, yes))},
 		{"2.14", call("aten::_linalg_eigh", square, text("L"), yes)},
 		{"2.14", call("aten::linalg_lu_solve", square, pivots, tensor("float32", 4, 2))},
 		{"2.14", call("aten::_linalg_svd", square)},
 		{"", call("aten::linalg_eig", square)},
 		{"", call("aten::_linalg_eigvals", square)},
-		{"", call("aten::adaptive_max_pool3d", tensor("float32", 1, 1, 4, 4, 4), listOf(number(2), number(2), number(2)))},
+		{"", call("aten::adaptive_max_pool3d", tensor("float32", 1, 1, 4, 4, 4),
+			listOf(number(2), number(2), number(2)))},
 	}
 	var list []*signature.Signature
 	for _, p := range published {
@@ -376,7 +378,8 @@ func TestFirstReleases(t *testing.T) {
 				want = OK
 			}
 			if r.Outcome != want {
-				t.Errorf("%s on the double of %s: %s (%s), published: %s", r.Signature.Name(), release, r.Outcome, r.Text, want)
+				t.Errorf("%s on the double of %s: %s (%s), published: %s", r.Signature.Name(), release, r.Outcome,
+					r.Text, want)
 				continue
 			}
 			same++

@@ -153,6 +153,16 @@ def along(call):
     return t.shape[dim] if t is not None and isinstance(dim, int) and t.dim() and -t.dim() <= dim < t.dim() else 0
 
 
+def bags(call):
+    """Bags begin at 0, one after the other, and hold indices of the table."""
+    within(("indices",), rows)(call)
+    t = call.tensor("offsets")
+    if t is not None and t.numel():
+        starts = t.clone().sort().values
+        starts[0] = 0
+        put(t, starts)
+
+
 def rows(call):
     t = call.tensor("weight")
     n = t.shape[0] if t is not None and t.dim() else call["num_weights"]
@@ -194,7 +204,8 @@ for name in ("native_batch_norm_backward", "native_layer_norm_backward", "native
     MAKE[name] = statistics
 for name in ("gather", "index_select", "index_add", "index_fill", "scatter_add", "scatter_reduce", "index_reduce", "gather_backward"):
     MAKE[name] = within(("index",), along)
-MAKE["embedding"] = MAKE["_embedding_bag"] = MAKE["embedding_dense_backward"] = within(("indices",), rows)
+MAKE["embedding"] = MAKE["embedding_dense_backward"] = within(("indices",), rows)
+MAKE["_embedding_bag"] = MAKE["_embedding_bag_forward_only"] = bags
 for name in ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward", "multi_margin_loss"):
     MAKE[name] = within(("target",), classes)
 
