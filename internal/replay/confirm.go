@@ -68,8 +68,8 @@ func Judge(e Expectation, r *Result) (v Verdict, why string, row *facts.Fact) {
 	return Confirmed, "", nil
 }
 
-// fits says whether a result is what a row says: of one whose condition is open, with the row's very text; what may meet
-// any tensor is said of none where its condition is open.
+// fits says whether a result is what a row says: of one whose condition is open, with the row's very text; what may
+// meet any tensor is said of none where its condition is open.
 func fits(s facts.Said, r *Result) bool {
 	anything := s.Everywhere() && !s.Sure()
 	switch s.Outcome {

@@ -30,7 +30,7 @@ const (
 	// maxAnswer bounds a line of a worker's.
 	maxAnswer = 1 << 20
 	// stages of a call, worker.py: what ends the process after the last of these is the device's
-	stageDraw, stageCPU, stageDevice = "draw", "cpu", "device"
+	stageDraw, stageCPU, stageDevice, stageTime = "draw", "cpu", "device", "time"
 )
 
 // request is the first line that a worker gets.
@@ -70,6 +70,8 @@ type worker struct {
 	how   error
 	said  *tail
 	hello hello
+	// its number may be another's once it was killed
+	killed bool
 }
 
 // start starts a worker and waits until it is ready. prove has it prove the device.
@@ -125,11 +127,16 @@ func (o *Options) start(ctx context.Context, settings *target.Settings, home str
 	case late:
 		err = fmt.Errorf("%s is not ready after %s: %s", o.Interpreter, starting, w.said.last())
 	case a == nil:
+		w.kill()
 		err = fmt.Errorf("%s ended before it was ready (%s): %s", o.Interpreter, w.end(), w.said.last())
 	case a.Hello == nil:
 		err = errors.New("a worker's first answer is no hello")
 	case a.Hello.Torch == "":
 		err = fmt.Errorf("import torch in %s: %s", o.Interpreter, a.Hello.Error)
+	case prove:
+		w.hello = *a.Hello
+		err = w.prove(ctx)
+		return w, err
 	}
 	if err != nil {
 		w.kill()
@@ -137,6 +144,27 @@ func (o *Options) start(ctx context.Context, settings *target.Settings, home str
 	}
 	w.hello = *a.Hello
 	return w, nil
+}
+
+// prove waits for the device's proof. A device on which plain operators end the process, or hang, is broken.
+func (w *worker) prove(ctx context.Context) error {
+	a, late, err := w.next(ctx, starting)
+	switch {
+	case err == nil && late:
+		w.hello.Proof, w.hello.Why = ProofBroken, fmt.Sprintf("plain operators are not done within %s", starting)
+	case err == nil && a == nil:
+		w.kill()
+		w.hello.Proof = ProofBroken
+		w.hello.Why = fmt.Sprintf("plain operators end the process (%s): %s", w.end(), secret.Text(w.said.last()))
+	case err == nil && a.Hello == nil:
+		err = errors.New("a worker's second answer is no hello")
+	case err == nil:
+		w.hello = *a.Hello
+	}
+	if err != nil || w.hello.Proof != ProofOK {
+		w.kill()
+	}
+	return err
 }
 
 // fallbackVariable lets operators that have no kernel run on the CPU: a replay asks what the device does.
@@ -233,7 +261,7 @@ func (w *worker) replay(ctx context.Context, n int, s *signature.Signature, limi
 		default:
 			<-written
 			*r = a.Result
-			r.Signature, r.Text = s, secret.Text(text.Line(r.Text))
+			r.Signature, r.Text, r.CPU = s, secret.Text(text.Line(r.Text)), secret.Text(text.Line(r.CPU))
 			if a.Sick {
 				w.kill()
 			}
@@ -261,13 +289,19 @@ func (r *Result) ended(stage, how, said string) {
 	switch stage {
 	case stageDraw, stageCPU:
 		r.Outcome, r.Text = NotReplayed, "the process ended on the CPU, "+how
+	case stageTime:
+		r.Outcome, r.CPU, r.Text = Ends, "ok", "when it was repeated: "+how
 	default:
 		r.Outcome, r.CPU, r.Text = Ends, "ok", how
 	}
 }
 
-// kill ends the worker and what it started, and waits a little for it.
+// kill ends the worker and what it started, once, and waits a little for it.
 func (w *worker) kill() {
+	if w.killed {
+		return
+	}
+	w.killed = true
 	w.in.Close()
 	syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL)
 	select {

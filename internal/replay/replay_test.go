@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { os.Exit(testkit.Main(m)) }
 
 // tensor is a contiguous one on the CPU, with a range.
 func tensor(dtype string, shape ...int64) signature.Value {
-	t := &signature.Tensor{Shape: shape, Stride: make([]int64, len(shape)), Dtype: dtype, Layout: "strided", Device: "cpu",
-		Range: []json.Number{"-1", "1"}, Values: "floats", Storage: 1}
+	t := &signature.Tensor{Shape: shape, Stride: make([]int64, len(shape)), Dtype: dtype, Layout: "strided",
+		Device: "cpu", Range: []json.Number{"-1", "1"}, Values: "floats", Storage: 1}
 	if shape == nil {
 		t.Shape = []int64{}
 	}
@@ -92,12 +92,13 @@ func read(t *testing.T, path string) *File {
 	return f
 }
 
-// TestCutOff cuts a file off after each of its bytes: what is whole is read, nothing else is lost, and going on from there
-// ends in the very same bytes.
+// TestCutOff cuts a file off after each of its bytes: what is whole is read, nothing else is lost, and going on from
+// there ends in the very same bytes.
 func TestCutOff(t *testing.T) {
 	results := func() []*Result {
 		return []*Result{{Signature: call("aten::relu", tensor("float32", 2, 3)), Outcome: OK, CPU: "ok"},
-			{Signature: call("aten::exp", tensor("float32", 2)), Outcome: Refused, Text: "no <b>", Type: "RuntimeError"},
+			{Signature: call("aten::exp", tensor("float32", 2)), Outcome: Refused, Text: "no <b>",
+				Type: "RuntimeError"},
 			{Signature: call("aten::mm", tensor("float16", 2, 2), tensor("float16", 2, 2)), Outcome: Ends}}
 	}
 	whole, err := os.ReadFile(written(t, mac("2.15.0"), results()...))
@@ -153,7 +154,8 @@ func TestCutWhileWritten(t *testing.T) {
 	data, _ := os.ReadFile(path)
 	lines := strings.SplitAfter(string(data), "\n")
 	note := `{"begun":1,"times":2}` + "\n"
-	for name, last := range map[string]string{"the note": note, "half a result over the note": lines[2][:7] + note[7:]} {
+	for name, last := range map[string]string{"the note": note,
+		"half a result over the note": lines[2][:7] + note[7:]} {
 		os.WriteFile(path, []byte(lines[0]+lines[1]+last), 0o644)
 		f := read(t, path)
 		if len(f.Results) != 1 || (f.begun != nil) != (name == "the note") || f.begun != nil && f.begun.Times != 2 {
@@ -213,7 +215,8 @@ func TestJournalKeepsOthers(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	list := []*signature.Signature{call("aten::add"), call("aten::add"), call("aten::mm"), call("aten::exp"), call("aten::mm")}
+	list := []*signature.Signature{call("aten::add"), call("aten::add"), call("aten::mm"),
+		call("aten::exp"), call("aten::mm")}
 	for i, n := range []int64{5, 50, 7, 9, 7} {
 		list[i].Count = n
 	}
@@ -228,6 +231,9 @@ func TestOrder(t *testing.T) {
 func TestJudge(t *testing.T) {
 	a, table := &atlas.Atlas{}, facts.Load()
 	relu := call("aten::relu", tensor("float32", 2))
+	x := tensor("float32", 1, 1, 2, 4)
+	attention := call("aten::_scaled_dot_product_attention_math_for_mps", x, x, x, signature.Value{},
+		signature.Value{Kind: signature.Float, Float: 0.5})
 	eig := call("aten::linalg_eig", tensor("float32", 2, 2)) // no kernel in any release, pytorch issue 154052
 	for _, c := range []struct {
 		s       *signature.Signature
@@ -247,12 +253,9 @@ func TestJudge(t *testing.T) {
 		{eig, "2.15.0", OK, "", Contradicted},
 		{call("aten::frobnicate", tensor("float32", 2)), "2.15.0", Refused, "", New},
 		// row sdpa-dropout, whose condition is on this argument
-		{call("aten::_scaled_dot_product_attention_math_for_mps", tensor("float32", 1, 1, 2, 4), tensor("float32", 1, 1, 2, 4),
-			tensor("float32", 1, 1, 2, 4), signature.Value{}, signature.Value{Kind: signature.Float, Float: 0.5}), "2.6.0", Refused,
+		{attention, "2.6.0", Refused,
 			"_scaled_dot_product_attention_math_for_mps: dropout_p != 0.0 is not supported", Confirmed},
-		{call("aten::_scaled_dot_product_attention_math_for_mps", tensor("float32", 1, 1, 2, 4), tensor("float32", 1, 1, 2, 4),
-			tensor("float32", 1, 1, 2, 4), signature.Value{}, signature.Value{Kind: signature.Float, Float: 0.5}), "2.6.0", OK,
-			"", Contradicted},
+		{attention, "2.6.0", OK, "", Contradicted},
 		{call("aten::relu", tensor("float64", 2)), "2.15.0", Refused,
 			"Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. Please use float32 instead.",
 			Confirmed},
@@ -269,10 +272,14 @@ func TestJudge(t *testing.T) {
 func TestRowsCanBeAdded(t *testing.T) {
 	hostile := "shape '[2]' is invalid \"\"\" \\ \x1b[31m]]\n[[fact]]"
 	path := written(t, mac("2.15.0"),
-		&Result{Signature: call("aten::relu", tensor("float32", 512, 512)), Outcome: Refused, Text: hostile, Type: "RuntimeError"},
-		&Result{Signature: call("aten::relu", tensor("float32", 2, 3)), Outcome: Refused, Text: hostile, Type: "RuntimeError"},
-		&Result{Signature: call("aten::relu", tensor("float32", 0)), Outcome: Refused, Text: "empty", Type: "IndexError"},
-		&Result{Signature: call("aten::mul.Tensor", tensor("float16", 4), tensor("float16", 4)), Outcome: Wrong, Text: "2 where the CPU has 1"},
+		&Result{Signature: call("aten::relu", tensor("float32", 512, 512)), Outcome: Refused, Text: hostile,
+			Type: "RuntimeError"},
+		&Result{Signature: call("aten::relu", tensor("float32", 2, 3)), Outcome: Refused, Text: hostile,
+			Type: "RuntimeError"},
+		&Result{Signature: call("aten::relu", tensor("float32", 0)), Outcome: Refused, Text: "empty",
+			Type: "IndexError"},
+		&Result{Signature: call("aten::mul.Tensor", tensor("float16", 4), tensor("float16", 4)), Outcome: Wrong,
+			Text: "2 where the CPU has 1"},
 		&Result{Signature: call("aten::exp", tensor("float32", 4)), Outcome: Ends, Text: "signal 6, aborted"},
 		&Result{Signature: call("aten::exp", tensor("float32", 9)), Outcome: OK},
 		&Result{Signature: call("aten::neg", tensor("float32", 4)), Outcome: Hangs},
@@ -298,11 +305,13 @@ func TestRowsCanBeAdded(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, rows.String())
 	}
 	if len(table.All) != 4 || table.Fact("relu-refused-replayed-2").Outcome != facts.Refused ||
-		table.Fact("mul-tensor-wrong-replayed").Outcome != facts.Wrong || table.Fact("exp-aborts-replayed").Outcome != facts.Aborts {
+		table.Fact("mul-tensor-wrong-replayed").Outcome != facts.Wrong ||
+		table.Fact("exp-aborts-replayed").Outcome != facts.Aborts {
 		t.Errorf("%d rows are\n%s", len(table.All), rows.String())
 	}
 	for _, f := range table.All {
-		if !f.Holds("2.15.0") || f.Holds("2.14.0") || f.Known != "reported" || !strings.Contains(f.Source, "Apple M1, macOS 15.5") {
+		if !f.Holds("2.15.0") || f.Holds("2.14.0") || f.Known != "reported" ||
+			!strings.Contains(f.Source, "Apple M1, macOS 15.5") {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -389,7 +398,8 @@ func TestConfirmedPage(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"replay":1,"total":2,"proof":{"state":"ok"}}` + "\n" + `{"begun":1}` + "\n" + `{"n":0,"outcome":"ok"}`))
+	f.Add([]byte(`{"replay":1,"total":2,"proof":{"state":"ok"}}` + "\n" + `{"begun":1}` + "\n" +
+		`{"n":0,"outcome":"ok"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := parse(bytes.NewReader(data))
 		if err == nil && (file.whole > int64(len(data)) || len(file.Results) > file.Header.Total) {

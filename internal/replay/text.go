@@ -44,7 +44,17 @@ func (f *File) Text(out io.Writer, width int) error {
 	}
 	for _, o := range Outcomes {
 		if n := len(byOutcome[o]); n > 0 {
-			row(string(o), counted(byOutcome[o]))
+			said := counted(byOutcome[o])
+			loose := 0
+			for _, r := range byOutcome[o] {
+				if r.Text != "" {
+					loose++
+				}
+			}
+			if o == OK && loose > 0 {
+				said += fmt.Sprintf("; %d of them not by PyTorch's tolerances alone: the file says how", loose)
+			}
+			row(string(o), said)
 		}
 	}
 	for _, o := range Outcomes {

@@ -153,6 +153,16 @@ def along(call):
     return t.shape[dim] if t is not None and isinstance(dim, int) and t.dim() and -t.dim() <= dim < t.dim() else 0
 
 
+def bags(call):
+    """Bags begin at 0, one after the other, and hold indices of the table."""
+    within(("indices",), rows)(call)
+    t = call.tensor("offsets")
+    if t is not None and t.numel():
+        starts = t.clone().sort().values
+        starts[0] = 0
+        put(t, starts)
+
+
 def rows(call):
     t = call.tensor("weight")
     n = t.shape[0] if t is not None and t.dim() else call["num_weights"]
@@ -194,7 +204,8 @@ for name in ("native_batch_norm_backward", "native_layer_norm_backward", "native
     MAKE[name] = statistics
 for name in ("gather", "index_select", "index_add", "index_fill", "scatter_add", "scatter_reduce", "index_reduce", "gather_backward"):
     MAKE[name] = within(("index",), along)
-MAKE["embedding"] = MAKE["_embedding_bag"] = MAKE["embedding_dense_backward"] = within(("indices",), rows)
+MAKE["embedding"] = MAKE["embedding_dense_backward"] = within(("indices",), rows)
+MAKE["_embedding_bag"] = MAKE["_embedding_bag_forward_only"] = bags
 for name in ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward", "multi_margin_loss"):
     MAKE[name] = within(("target",), classes)
 
@@ -239,7 +250,7 @@ SUMS = ("mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot",
         "upsample_bicubic2d_backward", "im2col", "col2im", "_fft_r2c", "_fft_c2r", "_fft_c2c", "linalg_inv_ex", "_linalg_solve_ex",
         "linalg_cholesky_ex", "linalg_lu_factor_ex", "_linalg_det", "_linalg_slogdet", "cholesky_solve", "linalg_solve_triangular",
         "linalg_lu_solve", "linalg_matrix_exp", "_linalg_eigh", "_linalg_svd", "linalg_qr", "lstm", "gru", "_thnn_fused_lstm_cell",
-        "renorm", "weight_norm_interface", "_weight_norm_interface", "_weight_norm_interface_backward", "_ctc_loss")
+        "renorm", "_weight_norm_interface", "_weight_norm_interface_backward", "_ctc_loss")
 BASES = frozenset(SUMS)
 
 
@@ -255,7 +266,7 @@ TEXTS = frozenset(("api_name", "approximate", "driver", "equation", "indexing", 
 # Operators that do more than compute: they map a file, change what a tensor stands on, wait for or end something.
 REFUSED = {"from_file": "it maps a file", "set_data": "it changes what a tensor stands on", "record_stream": "it needs a stream",
            "_assert_async": "it is there to end the process", "_pin_memory": "it locks memory", "pin_memory": "it locks memory",
-           "is_pinned": "it asks a driver", "_cuda_getCurrentRawStream": "it needs a stream"}
+           "is_pinned": "it asks a driver"}
 
 
 def refuses(op):

@@ -52,6 +52,8 @@ class Described:
             raise Unreplayable("tensors of layout %.20s are not drawn" % given.get("layout"))
         self.dtype = dtype_of(given.get("dtype"))
         self.device = given.get("device")
+        if self.device not in ("cpu", "cuda", "mps"):
+            raise Unreplayable("tensors on %.20r are not drawn" % (self.device,))
         self.values, self.range, self.where = given.get("values"), given.get("range"), where
         reach = self.offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.stride)) if math.prod(self.shape) else 0
         if reach > self.storage:

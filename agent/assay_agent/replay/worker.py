@@ -3,7 +3,7 @@
     python worker.py < REQUESTS
 
 The first line of the requests says on what (internal/replay/process.go makes it), each further one is {"n": NUMBER, "signature": …}
-(docs/formats/signatures.md). The answers are lines of JSON on file descriptor 3: {"hello": …} with the device's proof, then for each
+(docs/formats/signatures.md). The answers are lines of JSON on file descriptor 3: {"hello": …}, another with the device's proof, then for each
 call where it has come to, {"n": NUMBER, "at": STAGE}, and what became of it, {"n": NUMBER, "outcome": …} (docs/formats/replay.md).
 A call may end this process or hang: whoever reads the answers knows by the stage what did.
 
@@ -165,6 +165,7 @@ class Replayer:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
+                torch.manual_seed(self.seed)
                 bases, views = self.put(a, storages)
                 args, kwargs = self.filled(op, a, views, self.device)
                 with torch.no_grad():
@@ -175,6 +176,8 @@ class Replayer:
             except Exception as error:
                 done["type"], done["text"] = type(error).__name__, first_line(error)
                 done["outcome"] = "missing" if self.missing(error) else "refused"
+                if "out of memory" in done["text"]:  # of this machine
+                    done["outcome"] = "not_replayed"
                 if not self.well():
                     done["sick"] = True
                 return done
@@ -199,6 +202,7 @@ class Replayer:
         """What the CPU makes of it, and what it wrote into its arguments."""
         with self.torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            self.torch.manual_seed(self.seed)  # the same values of operators that draw, whatever was replayed before
             copies = [s.clone() for s in storages]
             args, kwargs = self.filled(op, a, a.views(copies), "cpu")
             made = op(*args, **kwargs)
@@ -450,8 +454,10 @@ def main():
     replayer = Replayer(torch, request, out)
     if replayer.device == "cpu" or replayer.rehearsal:
         bounded(replayer.bound)
-    ok, why = replayer.proof() if request["prove"] else (True, "")
-    answer(out, {"hello": {"torch": torch.__version__, "python": python, "proof": "ok" if ok else "broken", "why": why}})
+    answer(out, {"hello": {"torch": torch.__version__, "python": python}})
+    if request["prove"]:
+        ok, why = replayer.proof()
+        answer(out, {"hello": {"torch": torch.__version__, "python": python, "proof": "ok" if ok else "broken", "why": why}})
     for line in sys.stdin:
         asked = json.loads(line)
         answer(out, replayer.replay(asked["n"], asked["signature"]))
