@@ -126,9 +126,9 @@ def main():
         images, maps = map(placed, pictures.drawn(4))
         train(model(), images, maps, int(sys.argv[2]), sys.argv[3])
     elif len(sys.argv) == 3:
-        image, frame, size = pictures.read(sys.argv[1])
+        image, size = pictures.read(sys.argv[1])
         saliency = ops.convert_to_numpy(model(height=240, width=320)(placed(image)))
-        pictures.write(sys.argv[2], saliency.squeeze(), frame, size)
+        pictures.write(sys.argv[2], saliency.squeeze(), size)
     else:
         sys.exit(__doc__)
 

@@ -160,8 +160,8 @@ def main():
         images, maps = map(mx.array, pictures.drawn(4))
         train(model(), [(images[i : i + 1], maps[i : i + 1]) for i in range(4)], int(sys.argv[2]), sys.argv[3])
     elif len(sys.argv) == 3:
-        image, frame, size = pictures.read(sys.argv[1])
-        pictures.write(sys.argv[2], model()(mx.array(image))[0, :, :, 0], frame, size)
+        image, size = pictures.read(sys.argv[1])
+        pictures.write(sys.argv[2], model()(mx.array(image))[0, :, :, 0], size)
     else:
         sys.exit(__doc__)
 

@@ -142,10 +142,10 @@ def main():
         images, maps = (torch.from_numpy(a.transpose(0, 3, 1, 2).copy()).to(device()) for a in pictures.drawn(4))
         train(model().to(device()), [(images[i : i + 1], maps[i : i + 1]) for i in range(4)], int(sys.argv[2]), sys.argv[3])
     elif len(sys.argv) == 3:
-        image, frame, size = pictures.read(sys.argv[1])
+        image, size = pictures.read(sys.argv[1])
         with torch.no_grad():
             saliency = model().to(device())(torch.from_numpy(image.transpose(0, 3, 1, 2).copy()).to(device()))
-        pictures.write(sys.argv[2], saliency[0, 0].cpu(), frame, size)
+        pictures.write(sys.argv[2], saliency[0, 0].cpu(), size)
     else:
         sys.exit(__doc__)
 

@@ -1,6 +1,10 @@
 """Weights of MSI-Net in one file for every framework: name -> float32 array, kernels as PyTorch has them, [out, in, height, width].
 
-    python weights.py FILE.safetensors [SEED]      writes random weights
+    python weights.py FILE.safetensors [SEED]                     writes random weights
+    python weights.py FILE.safetensors --keras ENCODER            the encoder of a VGG16 of Keras's, the rest as a training
+    python weights.py FILE.safetensors --torchvision ENCODER      begins; of torchvision's, made to fit these pictures
+
+ENCODER is what assay convert VGG16 ENCODER --to torch --names msinet gives.
 """
 
 import json
@@ -39,6 +43,21 @@ def drawn(seed=7):
     return weights
 
 
+def begun(path, torchvision, seed=7):
+    """The encoder of a file; what is behind it as TensorFlow draws it (Glorot and Bengio, uniform), with biases of 0."""
+    random, held = np.random.RandomState(seed), load(path)
+    for name, channels, out, k, _ in LAYERS[13:]:
+        most = (6 / ((channels + out) * k * k)) ** 0.5
+        held[name + ".weight"] = random.uniform(-most, most, (out, channels, k, k)).astype(np.float32)
+        held[name + ".bias"] = np.zeros(out, np.float32)
+    if torchvision and "conv1.conv1_1.weight" in held:  # trained on RGB / 255 minus these means, by these deviations
+        kernel = held["conv1.conv1_1.weight"] / (255 * np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1))
+        off = 255 * np.array([0.485, 0.456, 0.406]) - MEANS  # what is taken off too much or too little; wrong in the outermost row
+        held["conv1.conv1_1.bias"] = held["conv1.conv1_1.bias"] - (kernel * off.reshape(3, 1, 1)).sum((1, 2, 3))
+        held["conv1.conv1_1.weight"] = kernel
+    return checked(path, held)
+
+
 def given():
     """The weights of the file that MSINET_WEIGHTS names, else random ones."""
     path = os.environ.get("MSINET_WEIGHTS")
@@ -46,7 +65,11 @@ def given():
 
 
 def read(path):
-    """The weights of a safetensors file or an .npz."""
+    """The weights of a safetensors file or an .npz, all there and of the right shapes."""
+    return checked(path, load(path))
+
+
+def load(path):
     if path.endswith(".npz"):
         with np.load(path, allow_pickle=False) as held:
             weights = {name: held[name] for name in held.files}
@@ -62,13 +85,17 @@ def read(path):
                 first, end = told["data_offsets"]
                 kind = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}[told["dtype"]]
                 weights[name] = np.frombuffer(data[first:end], kind).reshape(told["shape"])
+    return weights
+
+
+def checked(path, weights):
     for name, channels, out, k, _ in LAYERS:
         for part, shape in (("weight", (out, channels, k, k)), ("bias", (out,))):
             has = weights.get("%s.%s" % (name, part))
             if has is None or has.shape != shape:
                 raise ValueError("%s: %s.%s is %s, and should be of shape %s: kernels lie as PyTorch has them" % (
                     path, name, part, "not there" if has is None else "of shape %s" % (has.shape,), shape))
-    return {name: np.ascontiguousarray(array, np.float32) for name, array in weights.items()}
+    return {name: np.array(array, np.float32, order="C") for name, array in weights.items()}
 
 
 def write(path, weights):
@@ -91,4 +118,7 @@ def write(path, weights):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    write(sys.argv[1], drawn(int(sys.argv[2]) if len(sys.argv) > 2 else 7))
+    if len(sys.argv) == 4 and sys.argv[2] in ("--keras", "--torchvision"):
+        write(sys.argv[1], begun(sys.argv[3], sys.argv[2] == "--torchvision"))
+    else:
+        write(sys.argv[1], drawn(int(sys.argv[2]) if len(sys.argv) > 2 else 7))

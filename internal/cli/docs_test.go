@@ -124,7 +124,7 @@ var (
 	link    = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	example = regexp.MustCompile(`(?m)^ {4}assay ([a-z]+)(.*)$`)
 	code    = regexp.MustCompile("(?m)^ {4}.*$|``.*?``|`[^`\n]*`") // where a bracket is no link
-	long    = regexp.MustCompile(`--[a-z][a-z-]*`)
+	long    = regexp.MustCompile(`--[a-z][a-z0-9-]*`)
 )
 
 // TestPagesPointSomewhere: what a page links to is there, and the flags in its examples exist.

@@ -107,8 +107,9 @@ func recordGolden(ctx context.Context, env *Env, opts goldenOptions, name, out s
 	if before, after, ok := strings.Cut(file, ".py:"); ok {
 		file, function = before+".py", after
 	}
-	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval, Float64: opts.float64,
-		Device: opts.device, Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
+	r := golden.Request{File: env.Path(file), Function: function, Layout: opts.layout, Eval: opts.eval,
+		Float64: opts.float64,
+		Device:  opts.device, Steps: opts.steps, Timed: opts.timed, Rate: opts.rate, Scale: opts.scale, Out: out}
 	usage := func(format string, a ...any) error {
 		return fault.Exit(fault.Hint(fmt.Errorf(format, a...), "see: assay golden --help"), fault.Usage)
 	}

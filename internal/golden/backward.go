@@ -19,8 +19,8 @@ const (
 	// weightFactor is how much more than all gradients together those of one weight may differ: a bias, which is a sum
 	// with much cancellation, was 4 times as far off as all (MSI-Net, MLX beside PyTorch, no branch in between).
 	weightFactor = 10
-	// branchFactor is how much more than the spread of the branches gradients in front of them may differ. One window of
-	// 24,576 of MSI-Net's pool4 has a spread of 6.4e-3, and made 9.7e-4 right before it and 5.8e-3 ten layers before.
+	// branchFactor is how much more than the spread of the branches gradients in front of them may differ. One window
+	// of 24,576 of MSI-Net's pool4 has a spread of 6.4e-3, and made 9.7e-4 right before it, 5.8e-3 ten layers before.
 	branchFactor = 10
 )
 

@@ -8,8 +8,8 @@ import (
 )
 
 // A Branch tells that values of a module's output, or of a pool's input, took another way on either side, both within
-// the tolerance of outputs: one has another sign in front of a ReLU, or another value of a pool's window is the largest.
-// What is computed forward hardly differs, and the gradient goes elsewhere.
+// the tolerance of outputs: one has another sign in front of a ReLU, or another value of a pool's window is the
+// largest. What is computed forward hardly differs, and the gradient goes elsewhere.
 type Branch struct {
 	Module string `json:"module"` // of A
 	At     string `json:"at"`     // relu or pool
@@ -44,7 +44,7 @@ type planes struct {
 	wait []waiting
 }
 
-// waiting is a call whose values have other signs, or may have, until it is known which of its channels are behind a ReLU.
+// waiting is a call whose values may have other signs, until it is known which of its channels are behind a ReLU.
 type waiting struct {
 	call, channels int
 	module         string

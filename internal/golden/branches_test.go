@@ -21,7 +21,8 @@ func behind(m *made) *made {
 		for y := range 3 {
 			for x := range 4 {
 				at := c*48 + 2*y*8 + 2*x
-				out.values = append(out.values, max(relu.values[at], relu.values[at+1], relu.values[at+8], relu.values[at+9]))
+				v := relu.values
+				out.values = append(out.values, max(v[at], v[at+1], v[at+8], v[at+9]))
 			}
 		}
 	}
@@ -62,12 +63,13 @@ func TestBackwardNamesTheModule(t *testing.T) {
 	r := compared(t, behind(net()).open(t), behind(net()).grown(0.3, append([]string{"branch2.weight", "branch2.bias"},
 		firstGradients...)...).open(t))
 	b := r.Backward
-	if r.Answer != Departs || b == nil || b.Module != "branch2" || b.Behind == nil || *b.Behind != 0 || len(b.Weights) != 2 ||
-		b.Weights[0].Relative < 0.1 || b.Cosine > 0.999 {
+	if r.Answer != Departs || b == nil || b.Module != "branch2" || b.Behind == nil || *b.Behind != 0 ||
+		len(b.Weights) != 2 || b.Weights[0].Relative < 0.1 || b.Cosine > 0.999 {
 		t.Errorf("%s, %+v", r.Answer, b)
 	}
 	text := shown(t, r)
-	for _, want := range []string{"branch2 is the first to differ, by", "all behind it agree, within 0.0e+00", "none has another sign"} {
+	for _, want := range []string{"branch2 is the first to differ, by", "all behind it agree, within 0.0e+00",
+		"none has another sign"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -92,7 +94,8 @@ func TestBackwardOfASmallWeight(t *testing.T) {
 }
 
 // Where a value behind a ReLU, or a pool's largest one, went another way, gradients in front of it differ and those
-// behind do not: that is no fault. It says nothing of gradients behind, nor of ones that differ by more than it can make.
+// behind do not: that is no fault. It says nothing of gradients behind, nor of ones that differ by more than it can
+// make.
 func TestBranches(t *testing.T) {
 	a := func(x, y float64) *Golden { return behind(net().near(x, y)).open(t) }
 	b := func(x, y, by float64, names ...string) *Golden {
@@ -103,9 +106,12 @@ func TestBranches(t *testing.T) {
 		want  string
 		found string
 	}{
-		"relu":          {a(1e-7, 3), b(-1e-7, 3, 0.2, firstGradients...), NotKnown, "1 of 192 values of bn1 behind a ReLU have another sign"},
-		"pool":          {a(2, 2.000001), b(2.000001, 2, 0.2, firstGradients...), NotKnown, "1 of 48 windows of pool have their largest value elsewhere"},
-		"behind it":     {a(1e-7, 3), b(-1e-7, 3, 0.2, append([]string{"head.weight"}, firstGradients...)...), Departs, "of bn1 behind a ReLU"},
+		"relu": {a(1e-7, 3), b(-1e-7, 3, 0.2, firstGradients...), NotKnown,
+			"1 of 192 values of bn1 behind a ReLU have another sign"},
+		"pool": {a(2, 2.000001), b(2.000001, 2, 0.2, firstGradients...), NotKnown,
+			"1 of 48 windows of pool have their largest value elsewhere"},
+		"behind it": {a(1e-7, 3), b(-1e-7, 3, 0.2, append([]string{"head.weight"}, firstGradients...)...), Departs,
+			"of bn1 behind a ReLU"},
 		"by too much":   {a(1e-7, 3), b(-1e-7, 3, -1.9, firstGradients...), Departs, "of bn1 behind a ReLU"},
 		"and no more":   {a(1e-7, 3), b(-1e-7, 3, 0), Same, "of bn1 behind a ReLU"},
 		"far from zero": {a(1e-7, 3), b(-1e-3, 3, 0.2, firstGradients...), Departs, ""},
@@ -116,7 +122,8 @@ func TestBranches(t *testing.T) {
 			if text := shown(t, r); r.Answer != c.want || !strings.Contains(text, c.found) {
 				t.Errorf("%s\n%s", r.Answer, text)
 			}
-			if c.want == NotKnown && (r.Backward == nil || r.Backward.Module != "bn1" || !strings.Contains(r.Why, "record other inputs")) {
+			hint := strings.Contains(r.Why, "record other inputs")
+			if c.want == NotKnown && (r.Backward == nil || r.Backward.Module != "bn1" || !hint) {
 				t.Errorf("%s, %+v", r.Why, r.Backward)
 			}
 		})
@@ -157,7 +164,8 @@ func TestWinners(t *testing.T) {
 		t.Error("a mean has winners")
 	}
 	zero := array{in.shape, make([]float64, 32)}
-	if n, ok := winners(zero, zero, array{mean.shape, []float64{0, 0}}, array{mean.shape, []float64{0, 0}}, 1e-5); n != 0 || !ok {
+	most := array{mean.shape, []float64{0, 0}}
+	if n, ok := winners(zero, zero, most, most, 1e-5); n != 0 || !ok {
 		t.Errorf("of equal values %d", n)
 	}
 	if _, ok := winners(in, array{}, in, in, 1e-5); ok {

@@ -56,7 +56,7 @@ type Compared struct {
 	Parts    []Part     `json:"parts"`
 	Departs  *Departure `json:"departs,omitempty"`
 	Backward *Backward  `json:"backward,omitempty"` // where gradients begin to differ, on the way back from the loss
-	Branches []Branch   `json:"branches"`           // values behind a ReLU and windows of pools, and how many went another way
+	Branches []Branch   `json:"branches"`           // values behind a ReLU and windows of pools
 	Modules  []Pair     `json:"modules"`            // calls of modules that were compared, in A's order
 	Alone    Alone      `json:"unpaired"`           // what has no partner on the other side
 	Paired   []Paired   `json:"paired_by"`          // pairs of weights whose names are not the same
@@ -593,7 +593,8 @@ func (c *comparer) losses() error {
 	return nil
 }
 
-// loss compares that of a step, counted from 0. After updates that may differ, what it has moved may too, by their part.
+// loss compares that of a step, counted from 0. After updates that may differ, what it has moved may too, by their
+// part.
 func (c *comparer) loss(step int) {
 	if step >= min(len(c.a.Losses), len(c.b.Losses)) {
 		return

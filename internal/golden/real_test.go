@@ -84,7 +84,8 @@ func TestFloat64OfMLXIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "net.py"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rec := Recorder{Program: program, Dir: dir, Narration: io.Discard, Environ: append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")}
+	rec := Recorder{Program: program, Dir: dir, Narration: io.Discard,
+		Environ: append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")}
 	err = rec.Record(t.Context(), python, Request{File: filepath.Join(dir, "net.py"), Function: "model", Device: "cpu",
 		Shape: []int64{1, 8, 8, 3}, Scale: 1, Float64: true, Out: filepath.Join(dir, "net.golden")})
 	if err == nil || !strings.Contains(err.Error(), "layers.0 is an nn.Conv2d, and MLX computes") {
@@ -154,7 +155,8 @@ func TestMSINet(t *testing.T) {
 				t.Errorf("%d modules compared\n%s", len(r.Modules), text.String())
 			}
 			// Gradients begin to differ where a branch went another way, and nowhere else.
-			if b := r.Backward; b != nil && !slices.ContainsFunc(r.Branches, func(b Branch) bool { return b.Other > 0 }) {
+			turned := func(b Branch) bool { return b.Other > 0 }
+			if b := r.Backward; b != nil && !slices.ContainsFunc(r.Branches, turned) {
 				t.Errorf("from %s on gradients differ by %.1e, and no branch went another way", b.Module, b.Relative)
 			}
 		})
