@@ -419,6 +419,9 @@ def test_files_import_what_stands_below_them():
         elif room[0] == "levers":
             below = FLOORS[: FLOORS.index("watch.blocks")]
             assert all(at.startswith(("levers.", "watch.torch.", "watch.mlx.")) or at in below for at in targets), path
+        elif room[0] == "steps":
+            below = FLOORS[: FLOORS.index("watch.blocks")]
+            assert all(at.startswith(("steps.", "watch.torch.")) or at in below for at in targets), path
         elif room[0] == "golden":
             assert all(at.startswith("golden.") for at in targets), "%s is a program of its own" % path
         elif path not in APART:
