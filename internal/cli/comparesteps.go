@@ -248,8 +248,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	}
 	res.LetGo()
 	failed := func(why string, hint string) error {
-		lines := strings.Split(strings.TrimRight(string(said.data), "\n"), "\n")
-		lines = lines[max(0, len(lines)-lastLines):]
+		lines := lastSaid(string(said.data))
 		err := fmt.Errorf("%s: %s\n%s", doing, why, secret.Text(strings.Join(lines, "\n")))
 		return fault.Exit(fault.Hint(err, hint), fault.Failed)
 	}
@@ -296,8 +295,18 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	return nil
 }
 
-// lastLines of what a side printed are told where it failed.
-const lastLines = 12
+// lastSaid is the end of what a side printed, told where it failed: the last traceback with the script's own line, of at
+// most 40 lines, or 12 lines.
+func lastSaid(said string) []string {
+	lines := strings.Split(strings.TrimRight(said, "\n"), "\n")
+	from := len(lines) - 12
+	for i, line := range lines {
+		if i >= len(lines)-40 && strings.HasPrefix(line, "Traceback (most recent call last)") {
+			from = i
+		}
+	}
+	return lines[max(0, from):]
+}
 
 // stepsHead is what of a recording's first line is asked here; internal/steps reads the rest.
 type stepsHead struct {

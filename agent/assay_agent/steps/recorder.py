@@ -303,8 +303,9 @@ class Recorder:
             for name, t in _weights(module):
                 held, geometry = self.known(t, make=True)
                 before = held.views.get(geometry) if held is not None else None
-                made = tensors.told(torch, t)  # anew: what was written past PyTorch, as by NumPy, is seen here at the latest
-                if before is None or before[1] is None or before[1]["hash"] != made["hash"]:
+                known = before[1] if before is not None else None
+                made = tensors.told(torch, t, known)  # hashed anew: what was written past PyTorch, as by NumPy, is seen here at the latest
+                if made is not known:
                     self.wrote(t, before[0] if before is not None and before[1] is None else None, made)
                 self.line("weight", what=prefix + name, t=made)
 
