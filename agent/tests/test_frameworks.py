@@ -423,6 +423,9 @@ def test_files_import_what_stands_below_them():
             below = FLOORS[: FLOORS.index("watch.blocks")]
             taken = ("signatures.", "watch.torch.", "double.current")
             assert all(at.startswith(taken) or at in below for at in targets), path
+        elif room[0] == "steps":
+            below = FLOORS[: FLOORS.index("watch.blocks")]
+            assert all(at.startswith(("steps.", "watch.torch.")) or at in below for at in targets), path
         elif room[0] == "golden":
             assert all(at.startswith("golden.") for at in targets), "%s is a program of its own" % path
         elif room[0] == "replay":  # a program too, which may stand on the double

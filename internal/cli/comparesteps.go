@@ -107,6 +107,8 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 		return usage("--from %s goes with --record", c.from)
 	case c.record == "" && sides == 1:
 		return usage("one side: give --on or --python twice, or record it alone with --record FILE.steps")
+	case c.measure && len(batches) > 1:
+		return usage("--measure is of one batch, not of %d", len(batches))
 	case c.record != "" && c.measure && c.from == "":
 		return usage("--measure moves what --from gives")
 	}
@@ -141,38 +143,31 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 		return 0, c.recordOne(ctx, r, side{name: "A", on: nth(ons, 0, target.Auto), python: nth(pythons, 0, ""),
 			batch: batches[0]})
 	}
-	worst := fault.OK
+	var recorded []string
+	moved := ""
 	for _, batch := range batches {
 		at := ""
 		if batch > 0 {
 			at = "-" + strconv.Itoa(batch)
 		}
+		path := func(name string) string { return filepath.Join(folder, name+at+".steps") }
 		a := side{"A", nth(ons, 0, target.Auto), nth(pythons, 0, ""), batch}
 		b := side{"B", nth(ons, 1, target.Auto), nth(pythons, 1, ""), batch}
-		pathA, pathB := filepath.Join(folder, "a"+at+".steps"), filepath.Join(folder, "b"+at+".steps")
-		if err := r.side(ctx, a, pathA, "", 0); err != nil {
+		if err := r.side(ctx, a, path("a"), "", 0); err != nil {
 			return 0, err
 		}
-		if err := r.side(ctx, b, pathB, pathA, 0); err != nil {
+		if err := r.side(ctx, b, path("b"), path("a"), 0); err != nil {
 			return 0, err
 		}
-		moved := ""
 		if c.measure {
-			moved = filepath.Join(folder, "moved"+at+".steps")
-			if err := r.side(ctx, a, moved, pathA, 1); err != nil {
+			moved = path("moved")
+			if err := r.side(ctx, a, moved, path("a"), 1); err != nil {
 				return 0, err
 			}
 		}
-		if len(batches) > 1 && !json {
-			fmt.Fprintf(env.Stdout, "batch %d\n", batch)
-		}
-		status, err := c.read(ctx, env, pathA, pathB, moved, json)
-		if err != nil {
-			return 0, err
-		}
-		worst = max(worst, status)
+		recorded = append(recorded, path("a"), path("b"))
 	}
-	return worst, nil
+	return c.read(ctx, env, recorded, moved, json)
 }
 
 // recordOne records one side for another machine.
@@ -198,18 +193,24 @@ func (c *stepsComparison) recordOne(ctx context.Context, r stepsRecorder, s side
 	return err
 }
 
-// read has two recordings compared by the form that takes them; where there is none it says where they lie.
-func (c *stepsComparison) read(ctx context.Context, env *Env, a, b, moved string, json bool) (int, error) {
+// read has recordings, a pair for each batch, compared by the form that takes them; where there is none it says where
+// they lie.
+func (c *stepsComparison) read(ctx context.Context, env *Env, recorded []string, moved string, json bool) (int, error) {
+	for i, path := range recorded {
+		if rel, err := filepath.Rel(env.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+			recorded[i] = rel
+		}
+	}
 	for _, form := range c.forms {
-		if _, last := form.(*goldenComparison); last || !form.takes(env, []string{a, b}, -1) {
+		if _, last := form.(*goldenComparison); last || !form.takes(env, recorded, -1) {
 			continue
 		}
 		if m, ok := form.(interface{ movedBy(path string) }); ok {
 			m.movedBy(moved)
 		}
-		return form.compare(ctx, env, []string{a, b}, json)
+		return form.compare(ctx, env, recorded, json)
 	}
-	fmt.Fprintf(env.Stdout, "recorded:\n  %s\n  %s\n", a, b)
+	fmt.Fprintf(env.Stdout, "recorded:\n  %s\n", strings.Join(recorded, "\n  "))
 	return fault.CannotTell, nil
 }
 
@@ -248,8 +249,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	}
 	res.LetGo()
 	failed := func(why string, hint string) error {
-		lines := strings.Split(strings.TrimRight(string(said.data), "\n"), "\n")
-		lines = lines[max(0, len(lines)-lastLines):]
+		lines := lastSaid(string(said.data))
 		err := fmt.Errorf("%s: %s\n%s", doing, why, secret.Text(strings.Join(lines, "\n")))
 		return fault.Exit(fault.Hint(err, hint), fault.Failed)
 	}
@@ -296,8 +296,18 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	return nil
 }
 
-// lastLines of what a side printed are told where it failed.
-const lastLines = 12
+// lastSaid is the end of what a side printed, told where it failed: the last traceback with the script's own line, of at
+// most 40 lines, or 12 lines.
+func lastSaid(said string) []string {
+	lines := strings.Split(strings.TrimRight(said, "\n"), "\n")
+	from := len(lines) - 12
+	for i, line := range lines {
+		if i >= len(lines)-40 && strings.HasPrefix(line, "Traceback (most recent call last)") {
+			from = i
+		}
+	}
+	return lines[max(0, from):]
+}
 
 // stepsHead is what of a recording's first line is asked here; internal/steps reads the rest.
 type stepsHead struct {

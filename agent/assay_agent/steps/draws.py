@@ -5,6 +5,12 @@ but bernoulli is left as it is; a mask is made of uniform numbers, since PyTorch
 machine has none (aten/src/ATen/native/cpu/DistributionTemplates.h, bernoulli_mkl_kernel).
 """
 
+import functools
+
+from .. import guest
+
+# Operators that draw within their kernel: nobody else can draw for them.
+WITHIN = ("aten::_scaled_dot_product", "aten::_cudnn_rnn", "aten::_flash", "aten::_efficient", "aten::_fused", "aten::_thnn", "aten::miopen")
 _others = {}  # id of a generator of another device -> (it, the CPU's for it)
 
 
@@ -43,8 +49,8 @@ def drawn(torch, func, args, kwargs):
         return True, (x * (mask.to(x.dtype) / (1 - p) if p < 1 else mask.to(x.dtype)), mask)
     if device.type == "cpu":
         return False, None
-    if name.startswith(("aten::_scaled_dot_product", "aten::_cudnn_rnn", "aten::_flash", "aten::_efficient", "aten::_fused", "aten::miopen")):
-        return False, None  # drawn within a kernel
+    if name.startswith(WITHIN):
+        return False, None
     inplace = func._schema.arguments and func._schema.arguments[0].alias_info is not None
     there = args[0] if inplace else None
 
@@ -67,3 +73,29 @@ def drawn(torch, func, args, kwargs):
 def _mask(torch, shape, p, generator):
     uniform = torch.rand(shape, generator=generator, dtype=torch.float32, device="cpu")
     return uniform < (p.to("cpu", torch.float32) if isinstance(p, torch.Tensor) else p)
+
+
+def attention(torch, watched):
+    """Have attention with dropout take the way of plain operators on a GPU: its kernels draw their masks themselves."""
+    functional, cuda = torch.nn.functional, torch.backends.cuda
+    original = functional.scaled_dot_product_attention
+    kinds = [name for name in ("flash", "mem_efficient", "cudnn") if hasattr(cuda, "enable_%s_sdp" % name)]
+
+    @functools.wraps(original)
+    def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, *args, **kwargs):
+        try:
+            if not dropout_p or not watched() or query.device.type == "cpu":
+                return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+            on = [name for name in kinds if getattr(cuda, name + "_sdp_enabled")()]
+            try:
+                for name in on:
+                    getattr(cuda, "enable_%s_sdp" % name)(False)
+                return original(query, key, value, attn_mask, dropout_p, *args, **kwargs)
+            finally:
+                for name in on:
+                    getattr(cuda, "enable_%s_sdp" % name)(True)
+        except BaseException:
+            guest.hide()
+            raise
+
+    functional.scaled_dot_product_attention = scaled_dot_product_attention

@@ -24,6 +24,8 @@ from . import draws, start, tensors
 UNFIT = 0.5  # share of the other side's weights that may find no place: with more it is another model
 _SILENT = ("aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift", "aten::set_", "aten::resize_", "aten::_local_scalar_dense")
 _EMPTY = ("aten::empty", "aten::new_empty")
+# Their schemas do not say that they write running statistics: here these are outputs, behind the others.
+_HIDDEN = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
 _PLAIN = (torch.Tensor, torch.nn.Parameter, getattr(torch.nn, "Buffer", torch.nn.Parameter))  # a subclass may hold its data elsewhere
 _UNREAD = ["other"]  # what nobody has written: its bytes say nothing
 
@@ -202,6 +204,10 @@ class Recorder:
         given = dict(zip((a.name for a in schema.arguments), args))
         given.update(kwargs)
         written = [t for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write for t in _tensors(given.get(a.name))]
+        if name in _HIDDEN and given.get("training", given.get("train")):
+            hidden = [given[a] for a in ("running_mean", "running_var") if given.get(a) is not None]
+        else:
+            hidden = []
         looks = not written and any(r.alias_info is not None for r in schema.returns) or name == "aten::_unsafe_view"
         if name == "aten::_to_copy" and len(outs) == 1 and isinstance(args[0], torch.Tensor) and args[0].dtype == outs[0].dtype:
             held, geometry = self.known(args[0])
@@ -222,13 +228,16 @@ class Recorder:
             for t in outs:
                 if not looks:
                     self.wrote(t, None)
+        for t in hidden:
+            self.wrote(t, None)
+        outs = outs + hidden
         if not outs:
             return
         row = {"op": name, "phase": self._phase()}
         row["module"], row["call"] = self._module()
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags and (given.get("dropout_p", given.get("dropout")) or "dropout" not in str(schema)):
             row["random"] = True
-            if outs[0].device.type != "cpu" and name.startswith(("aten::_", "aten::miopen")):
+            if outs[0].device.type != "cpu" and name.startswith(draws.WITHIN):
                 self.random = "device"
         made = [self.told(t) for t in outs]
         i = self.line("op", **row, **{"in": sources, "out": made})
@@ -265,7 +274,10 @@ class Recorder:
             return
         if self.n:
             self.step_over()
-        self.step_begins(T.number + 1)
+        if len(self.seconds) < self.asked["steps"]:
+            self.step_begins(T.number + 1)
+        else:
+            self.recording = False  # it is whole, and the timeline ends the run, if it was asked to
 
     def step_begins(self, n):
         self.n, self.began, self.forwarding = n, time.perf_counter(), False
@@ -280,7 +292,7 @@ class Recorder:
         self.weights()
 
     def begin(self):
-        if not self.recording and self.on and not self.why:
+        if not self.recording and self.on and not self.why and len(self.seconds) < self.asked["steps"]:
             if self.lines is None:
                 self.open()
             self.recording = True
@@ -289,7 +301,13 @@ class Recorder:
     def weights(self, roots=None):
         for prefix, module in self.roots if roots is None else roots:
             for name, t in _weights(module):
-                self.line("weight", what=prefix + name, t=self.told(t))
+                held, geometry = self.known(t, make=True)
+                before = held.views.get(geometry) if held is not None else None
+                known = before[1] if before is not None else None
+                made = tensors.told(torch, t, known)  # hashed anew: what was written past PyTorch, as by NumPy, is seen here at the latest
+                if made is not known:
+                    self.wrote(t, before[0] if before is not None and before[1] is None else None, made)
+                self.line("weight", what=prefix + name, t=made)
 
     # -- modules ------------------------------------------------------------------------------------------------------
 
@@ -365,7 +383,7 @@ class Recorder:
             with self.at_work():
                 self.begin()
                 self.tick()
-                if not self.fetched:
+                if self.recording and not self.fetched:
                     self.inputs(args, kwargs)
             self.forwarding = True
 
@@ -430,15 +448,17 @@ class Recorder:
         """Without a loader: what the outermost module is given and nothing computed."""
         self.fed += 1
         for k, t in enumerate(_tensors((args, kwargs))):
-            if self.source(t)[0] != "other" or not t.is_leaf:
+            held, geometry = self.known(t, make=True)
+            if held is None or not t.is_leaf or held.last is not None or geometry in held.views and held.views[geometry][0] is not None:
                 continue
             theirs = self.other("batch/%d/%d" % (self.fed, k), t)
             if theirs is not None:
                 t.data.copy_(theirs)
+                held.views = {g: v for g, v in held.views.items() if v[0] is not None}
             if self.batch is None and t.dim():
                 self.batch = t.shape[0]
             self.start.add(torch, "batch/%d/%d" % (self.fed, k), t)
-            self.wrote(t, ["batch", self.fed, k])
+            held.views[geometry] = [["batch", self.fed, k], None]  # of a part of all the data, perhaps: the rest is unknown still
 
     def other(self, name, t):
         """The other side's tensor of that name, of t's type, where it has t's shape."""
@@ -628,6 +648,7 @@ def install(framework, asked):
     _backwards()
     _updates()
     _loaders()
+    draws.attention(torch, _here)
     _Mode().__enter__()
 
 

@@ -39,8 +39,8 @@ def number(value):
     return value if math.isfinite(value) else str(value)
 
 
-def told(torch, tensor):
-    """T of a dense or sparse tensor, wherever it lies. Reads it once, a chunk at a time; nothing is kept."""
+def told(torch, tensor, before=None):
+    """T of a dense or sparse tensor, wherever it lies; before where that is T of the same bytes. Reads it a chunk at a time; nothing is kept."""
     t = tensor.detach()
     if t.layout != torch.strided:
         t = t.to_dense()
@@ -52,12 +52,14 @@ def told(torch, tensor):
     if t.is_neg():
         t = t.resolve_neg()
     flat = t.contiguous().reshape(-1)
-    raw = flat.view(torch.uint8).numpy()
+    digest = hashlib.blake2b(flat.view(torch.uint8).numpy(), digest_size=8).hexdigest()
+    if before is not None and before["hash"] == digest:
+        return before
     if flat.is_floating_point() and flat.dtype not in (torch.float16, torch.float32, torch.float64):
         values = flat.float().numpy()
     else:
         values = flat.numpy()
-    made = {"shape": shape, "dtype": dtype, "hash": hashlib.blake2b(raw, digest_size=8).hexdigest()}
+    made = {"shape": shape, "dtype": dtype, "hash": digest}
     made.update(summed(values))
     return made
 
@@ -72,7 +74,7 @@ def summed(values):
         x = values[at : at + CHUNK].astype(numpy.float64)
         n = x.shape[0]
         with numpy.errstate(all="ignore"):
-            square = float(x @ x)
+            square = float((x * x).sum())  # no BLAS, which would take every core for it
         if not math.isfinite(square):
             nan, finite = numpy.isnan(x), numpy.isfinite(x)
             nans += int(nan.sum())
@@ -83,7 +85,7 @@ def summed(values):
                 low, high = min(low, float(kept.min())), max(high, float(kept.max()))
             x[~finite] = 0
             with numpy.errstate(all="ignore"):
-                square = float(x @ x)
+                square = float((x * x).sum())
         else:
             low, high = min(low, float(x.min())), max(high, float(x.max()))
         zeros += n - int(numpy.count_nonzero(x))
