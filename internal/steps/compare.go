@@ -637,7 +637,8 @@ func opaque(op string, t *Tensor) bool {
 		(strings.Contains(op, "cudnn") || strings.Contains(op, "miopen") || strings.Contains(op, "_scaled_dot_product"))
 }
 
-// discontinuous are operators whose output jumps where an input is near a tie, beside those whose output is of integers.
+// discontinuous are operators whose output jumps where an input is near a tie, beside those whose output is of
+// integers.
 var discontinuous = map[string]bool{
 	"aten::threshold_backward": true, "aten::max_pool2d_with_indices_backward": true, "aten::sign": true,
 	"aten::floor": true, "aten::ceil": true, "aten::round": true, "aten::trunc": true, "aten::where": true,
@@ -949,8 +950,8 @@ func (c *comparer) whole(step int) *wholes {
 	return c.wholes[step]
 }
 
-// gradient judges that of a weight. All of a step together are judged in the answer: of one alone, as of a bias before a
-// batch norm, there may be rounding alone.
+// gradient judges that of a weight. All of a step together are judged in the answer: of one alone, as of a bias before
+// a batch norm, there may be rounding alone.
 func (c *comparer) gradient(i, j int, x, y *line) error {
 	d := differ(x.Tensor, y.Tensor)
 	if x.Tensor != nil && y.Tensor != nil {
@@ -1251,8 +1252,8 @@ func (c *comparer) ends() []string {
 		if s.Loss > max(c.lossWithin(s.Step), by*w.lossMoved) {
 			ends = append(ends, fmt.Sprintf("the loss of step %d (%.1e)", s.Step, s.Loss))
 		}
-		// behind an update the gradients of two runs that are right may have nothing in common: MobileNet v2 with itself, by
-		// one thread and two, differs by 0.8 in the second step, where the losses agree to 5e-3
+		// behind an update the gradients of two runs that are right may have nothing in common: MobileNet v2 with
+		// itself, on one thread and two, differs by 0.8 in the second step, where the losses agree to 5e-3
 		if s.Gradients > max(c.gradientsWithin(), by*w.moved.relative)*sure && s.Step == 1 {
 			ends = append(ends, fmt.Sprintf("the gradients of step %d (%.1e)", s.Step, s.Gradients))
 		}
