@@ -34,18 +34,19 @@ type Result struct {
 
 // Compared is what a result has beyond the envelope.
 type Compared struct {
-	Answer    string      `json:"answer"`
-	Why       string      `json:"why"`
-	A         Side        `json:"a"`
-	B         Side        `json:"b"`
-	Tolerance string      `json:"tolerance"` // by what it was judged
-	Start     []Start     `json:"start"`     // what differs in how the two began
-	Settings  []Setting   `json:"settings"`  // of modules, that differ
-	Operators Judged      `json:"operators"`
-	Modules   Judged      `json:"modules"`
-	Weights   Judged      `json:"weights"`       // after each step, by how far they were moved
-	Gradients Judged      `json:"gradients"`     // of each weight, in each step
-	Fed       *Row        `json:"fed_otherwise"` // the first whose input departs where what it comes of agrees, or has no partner
+	Answer    string    `json:"answer"`
+	Why       string    `json:"why"`
+	A         Side      `json:"a"`
+	B         Side      `json:"b"`
+	Tolerance string    `json:"tolerance"` // by what it was judged
+	Start     []Start   `json:"start"`     // what differs in how the two began
+	Settings  []Setting `json:"settings"`  // of modules, that differ
+	Operators Judged    `json:"operators"`
+	Modules   Judged    `json:"modules"`
+	Weights   Judged    `json:"weights"`   // after each step, by how far they were moved
+	Gradients Judged    `json:"gradients"` // of each weight, in each step
+	// Fed is the first whose input departs where what it comes of agrees, or has no partner
+	Fed       *Row        `json:"fed_otherwise"`
 	Unaligned []Unaligned `json:"unaligned"`
 	AloneA    []string    `json:"alone_a"` // modules and weights that one side has alone
 	AloneB    []string    `json:"alone_b"`
@@ -203,15 +204,18 @@ type wholes struct {
 }
 
 // by is how many times its input an operator's output may be off, and how many times a moved input's the output, before
-// the operator is held to be at fault: rounding errors of 64 operators that are independent add up to eight times that of one.
+// the operator is held to be at fault: rounding errors of 64 operators that are independent add up to eight times that
+// of one.
 const by = 8
 
 // Compare holds b against a.
 func Compare(a, b *Recording, options Options) (*Result, error) {
 	c := &comparer{a: a, b: b, options: options, r: &Result{Envelope: evidence.NewEnvelope(KindDepartures)},
-		last: min(a.last, b.last), outs: make([][]known, len(a.rows)), weights: map[string]known{}, own: map[string][]string{},
+		last: min(a.last, b.last), outs: make([][]known, len(a.rows)), weights: map[string]known{},
+		own:    map[string][]string{},
 		inside: map[within]int32{}, soft: map[int32]bool{}, begun: noOrigin,
-		tensors: map[string][2]*Tensor{}, unpaired: map[int32]int{}, wholes: map[int]*wholes{}, grads: map[string]grad{}}
+		tensors: map[string][2]*Tensor{}, unpaired: map[int32]int{}, wholes: map[int]*wholes{},
+		grads: map[string]grad{}}
 	c.r.A, c.r.B = side(a), side(b)
 	c.tf32 = a.tf32() || b.tf32()
 	if m := options.Moved; m != nil {
@@ -589,8 +593,8 @@ func (j *Judged) found(row Row) {
 // have drifted: what is let more is nearly 0, and may be rounding alone.
 const measurable = 100
 
-// filled is a root mean square that only a mask's fill makes (-1e9, the least of a type): beside it what else differs in a
-// tensor is not seen, and how far the two have drifted is taken of the rows before.
+// filled is a root mean square that only a mask's fill makes (-1e9, the least of a type): beside it what else differs
+// in a tensor is not seen, and how far the two have drifted is taken of the rows before.
 const filled = 1e4
 
 // follow marks outputs whose departure says nothing of those that read them.
@@ -630,8 +634,8 @@ func at(list []*Tensor, k int) *Tensor {
 	return nil
 }
 
-// opaque are outputs whose bytes mean nothing to others: memory that is not written yet, and what a library keeps for its
-// own backward pass.
+// opaque are outputs whose bytes mean nothing to others: memory that is not written yet, and what a library keeps for
+// its own backward pass.
 func opaque(op string, t *Tensor) bool {
 	return strings.Contains(op, "empty") || t != nil && !isFloat(t.DType) &&
 		(strings.Contains(op, "cudnn") || strings.Contains(op, "miopen") || strings.Contains(op, "_scaled_dot_product"))

@@ -97,7 +97,8 @@ var faults = map[string][]string{
 		"its input is equal", "module       first.bn (BatchNorm2d)"},
 	"swapped": {"departs", "aten::native_batch_norm in first.bn", "is fed otherwise", "aten::transpose in first in B",
 		"in another order"},
-	"mask": {"departs", "is fed otherwise", "aten::tril in attend in A", "aten::triu in attend in B", "module       attend"},
+	"mask": {"departs", "is fed otherwise", "aten::tril in attend in A", "aten::triu in attend in B",
+		"module       attend"},
 	"twice": {"departs", "aten::masked_fill in attend", "is fed otherwise", "aten::div in attend in A",
 		"aten::transpose in attend in B"},
 	"dropped": {"departs", "aten::convolution in stem", "stem.bias is in A alone", "module       stem (Conv2d)"},
@@ -216,8 +217,8 @@ func TestStart(t *testing.T) {
 			}
 			return line
 		}), []string{"not known", "not whole"}, fault.CannotTell},
-		{"a release", edited(t, right, head(`"torch": "2.15.0`, `"torch": "2.9.1`)), []string{"the same", "release", "2.9.1"},
-			fault.OK},
+		{"a release", edited(t, right, head(`"torch": "2.15.0`, `"torch": "2.9.1`)),
+			[]string{"the same", "release", "2.9.1"}, fault.OK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := compared(t, right, c.b, Options{})
@@ -376,13 +377,13 @@ func TestBatches(t *testing.T) {
 		return edited(t, folders[name], head(`"batch": 2`, `"batch": 32`))
 	}
 	small, big := folders["right"], [2]string{larger("right"), larger("nan")}
-	r, err := CompareBatches([][2]*Recording{{opened(t, big[0]), opened(t, big[1])}, {opened(t, small), opened(t, small)}},
-		Options{})
+	r, err := CompareBatches([][2]*Recording{{opened(t, big[0]), opened(t, big[1])},
+		{opened(t, small), opened(t, small)}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.says(t, []string{"departs", "agrees at a batch of 2, departs at a batch of 32", "aten::relu in first", "batch 2: the same",
-		"batch 32: departs, first in aten::relu in first"})
+	r.says(t, []string{"departs", "agrees at a batch of 2, departs at a batch of 32", 
+		"aten::relu in first", "batch 2: the same", "batch 32: departs, first in aten::relu in first"})
 }
 
 // A release that calls other operators within a module is compared by modules, and that is said.
@@ -392,7 +393,8 @@ func TestOtherOperatorsAreSaid(t *testing.T) {
 		return strings.Replace(line, `"op":"aten::convolution"`, `"op":"aten::another"`, 1)
 	})
 	r := compared(t, right, other, Options{})
-	r.says(t, []string{"the same", "some operators have no partner", "unaligned", "aten::convolution in A, aten::another in B"})
+	r.says(t, []string{"the same", "some operators have no partner", "unaligned",
+		"aten::convolution in A, aten::another in B"})
 	if r.Operators.Compared == 0 || r.Modules.Compared == 0 || len(r.Unaligned) != 3 {
 		t.Errorf("%d operators, %d modules, %d unaligned", r.Operators.Compared, r.Modules.Compared, len(r.Unaligned))
 	}
@@ -401,7 +403,8 @@ func TestOtherOperatorsAreSaid(t *testing.T) {
 // A moved recording says how far a row moves by itself; one that is none is refused.
 func TestMoved(t *testing.T) {
 	folders := packed(t)
-	_, err := Compare(opened(t, folders["right"]), opened(t, folders["epsilon"]), Options{Moved: opened(t, folders["right"])})
+	_, err := Compare(opened(t, folders["right"]), opened(t, folders["epsilon"]),
+		Options{Moved: opened(t, folders["right"])})
 	if err == nil || fault.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
