@@ -11,44 +11,55 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"assay/internal/fault"
 	"assay/internal/golden"
 )
 
-// packed are the recordings of testdata/faults.gz, cut behind the first forward pass, by the name of their fault. They
-// were made by testdata/record.py with PyTorch 2.15.
-func packed(t *testing.T) map[string]string {
-	t.Helper()
+// texts are the recordings of testdata/faults.gz, cut behind the first forward pass, by the name of their fault. They were
+// made by testdata/record.py with PyTorch 2.15.
+var texts = sync.OnceValues(func() (map[string]string, error) {
 	file, err := os.Open("testdata/faults.gz")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer file.Close()
 	in, err := gzip.NewReader(file)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	texts := map[string]*bytes.Buffer{}
+	of := map[string]*strings.Builder{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		names, line, _ := strings.Cut(lines.Text(), "\t")
 		for _, name := range strings.Fields(names) {
-			if texts[name] == nil {
-				texts[name] = &bytes.Buffer{}
+			if of[name] == nil {
+				of[name] = &strings.Builder{}
 			}
-			texts[name].WriteString(line + "\n")
+			of[name].WriteString(line + "\n")
 		}
 	}
-	if err := lines.Err(); err != nil {
+	all := map[string]string{}
+	for name, text := range of {
+		all[name] = text.String() + `{"k":"end","steps":1}` + "\n"
+	}
+	return all, lines.Err()
+})
+
+// packed gives the folders of those recordings.
+func packed(t testing.TB, names ...string) map[string]string {
+	t.Helper()
+	all, err := texts()
+	if err != nil {
 		t.Fatal(err)
 	}
 	folders, root := map[string]string{}, t.TempDir()
-	for name, text := range texts {
+	for _, name := range append(names, "right") {
 		folders[name] = filepath.Join(root, name+".steps")
-		write(t, folders[name], text.String()+`{"k":"end","steps":1}`+"\n")
+		write(t, folders[name], all[name])
 	}
 	return folders
 }
@@ -122,9 +133,9 @@ func (r *Result) says(t *testing.T, wanted []string) {
 }
 
 func TestFaults(t *testing.T) {
-	folders := packed(t)
 	for name, wanted := range faults {
 		t.Run(name, func(t *testing.T) {
+			folders := packed(t, name)
 			r := compared(t, folders["right"], folders[name], Options{})
 			r.says(t, wanted)
 			if r.Status() != fault.GateFailed {
@@ -165,7 +176,7 @@ func TestSameIsSaidToBeBitwise(t *testing.T) {
 
 // A wider tolerance than the fault lets it pass, and the setting is told even so.
 func TestWithin(t *testing.T) {
-	folders := packed(t)
+	folders := packed(t, "epsilon")
 	r := compared(t, folders["right"], folders["epsilon"], Options{Within: 0.5})
 	r.says(t, []string{"the same", "settings of modules differ", "eps of first.bn"})
 }
@@ -200,7 +211,7 @@ func head(old, with string) func(int, string) string {
 
 // What the two did not begin alike with is the finding.
 func TestStart(t *testing.T) {
-	folders := packed(t)
+	folders := packed(t, "epsilon")
 	right := folders["right"]
 	for _, c := range []struct {
 		name, b string
@@ -372,7 +383,7 @@ func TestTieIsNoFault(t *testing.T) {
 
 // Pairs of two batch sizes say from which on they depart.
 func TestBatches(t *testing.T) {
-	folders := packed(t)
+	folders := packed(t, "nan")
 	larger := func(name string) string {
 		return edited(t, folders[name], head(`"batch": 2`, `"batch": 32`))
 	}
@@ -382,7 +393,7 @@ func TestBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.says(t, []string{"departs", "agrees at a batch of 2, departs at a batch of 32", 
+	r.says(t, []string{"departs", "agrees at a batch of 2, departs at a batch of 32",
 		"aten::relu in first", "batch 2: the same", "batch 32: departs, first in aten::relu in first"})
 }
 
@@ -402,7 +413,7 @@ func TestOtherOperatorsAreSaid(t *testing.T) {
 
 // A moved recording says how far a row moves by itself; one that is none is refused.
 func TestMoved(t *testing.T) {
-	folders := packed(t)
+	folders := packed(t, "epsilon")
 	_, err := Compare(opened(t, folders["right"]), opened(t, folders["epsilon"]),
 		Options{Moved: opened(t, folders["right"])})
 	if err == nil || fault.HintOf(err) == "" {
