@@ -18,8 +18,8 @@ import (
 	"assay/internal/golden"
 )
 
-// texts are the recordings of testdata/faults.gz, cut behind the first forward pass, by the name of their fault. They were
-// made by testdata/record.py with PyTorch 2.15.
+// texts are the recordings of testdata/faults.gz, cut behind the first forward pass, by the name of their fault. They
+// were made by testdata/record.py with PyTorch 2.15.
 var texts = sync.OnceValues(func() (map[string]string, error) {
 	file, err := os.Open("testdata/faults.gz")
 	if err != nil {
