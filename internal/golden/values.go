@@ -19,8 +19,8 @@ func HowFar(a, b weights.Tensor, most int64) (float64, error) {
 	return differ(x.values, y.values).Relative, nil
 }
 
-// InAnotherOrder says what makes b of a where its axes or its values are in another order, within a relative difference;
-// "" where nothing does, or where one has more than most bytes.
+// InAnotherOrder says what makes b of a where its axes or its values are in another order, within a relative
+// difference; "" where nothing does, or where one has more than most bytes.
 func InAnotherOrder(a, b weights.Tensor, most int64, within float64) string {
 	x, y, err := two(a, b, most)
 	if err != nil {

@@ -30,7 +30,8 @@ type group struct {
 	step, call                int32
 }
 
-// groupOf is what two rows have in common that may be partners. Operators and modules of one call follow in their order.
+// groupOf is what two rows have in common that may be partners. Operators and modules of one call follow in their
+// order.
 func groupOf(r row) group {
 	g := group{kind: r.kind, step: r.step, phase: r.phase, module: r.module, call: r.call}
 	if r.kind != kindOp && r.kind != kindModule {

@@ -9,9 +9,9 @@ import (
 	"assay/internal/golden"
 )
 
-// CompareBatches compares several pairs, each of one batch size: a fault that begins beyond a size shows as the batch from
-// which on they depart. The result is that of the smallest batch that departs, or else of the largest, with what was said
-// of each.
+// CompareBatches compares several pairs, each of one batch size: a fault that begins beyond a size shows as the batch
+// from which on they depart. The result is that of the smallest batch that departs, or else of the largest, with what
+// was said of each.
 func CompareBatches(pairs [][2]*Recording, options Options) (*Result, error) {
 	if len(pairs) == 0 {
 		return nil, errors.New("no recordings to compare")

@@ -115,7 +115,8 @@ func (t *Tensor) rms() float64 {
 
 // isFloat says whether the type rounds.
 func isFloat(dtype string) bool {
-	return strings.HasPrefix(dtype, "float") || strings.HasPrefix(dtype, "bfloat") || strings.HasPrefix(dtype, "complex")
+	return strings.HasPrefix(dtype, "float") || strings.HasPrefix(dtype, "bfloat") ||
+		strings.HasPrefix(dtype, "complex")
 }
 
 // Tolerances of PyTorch's own tests by type: relative, absolute. torch/testing/_comparison.py, _DTYPE_PRECISIONS, of

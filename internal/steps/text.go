@@ -141,7 +141,8 @@ func names(list []string) string {
 
 // told says what is known of a row that departs.
 func (r *Row) told() string {
-	said := fmt.Sprintf("%s is off by %.1e, where %.1e are let", strings.TrimSuffix(r.title(), ","), r.Relative, r.Tolerance)
+	said := fmt.Sprintf("%s is off by %.1e, where %.1e are let", strings.TrimSuffix(r.title(), ","), r.Relative,
+		r.Tolerance)
 	if r.What == "weight" {
 		said = fmt.Sprintf("%s is moved otherwise by step %d: by %.1e of its update, where %.1e are let", r.Name, r.Step,
 			r.Relative, r.Tolerance)
@@ -215,8 +216,8 @@ func (r *Result) grown(row func(name, said string)) {
 	for i, s := range r.Steps {
 		sizes = append(sizes, s.Loss)
 		if i < listed || i == len(r.Steps)-1 {
-			said = append(said, fmt.Sprintf("step %d: loss %.1e, gradients %.1e, updates %.1e", s.Step, s.Loss, s.Gradients,
-				s.Updates))
+			said = append(said, fmt.Sprintf("step %d: loss %.1e, gradients %.1e, updates %.1e", s.Step, s.Loss,
+				s.Gradients, s.Updates))
 		}
 	}
 	if r.apart() {
