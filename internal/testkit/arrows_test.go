@@ -204,7 +204,8 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 func TestAgentImports(t *testing.T) {
 	used := map[string]bool{}
 	for name, source := range agentSources(t) {
-		if strings.HasPrefix(name, "agent/assay_agent/golden/") || strings.HasPrefix(name, "agent/assay_agent/steps/") {
+		if strings.HasPrefix(name, "agent/assay_agent/golden/") ||
+			strings.HasPrefix(name, "agent/assay_agent/steps/") {
 			continue
 		}
 		for _, m := range pythonImport.FindAllStringSubmatch(source, -1) {
