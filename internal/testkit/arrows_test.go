@@ -200,7 +200,7 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
 // process its import. golden/ is no part of that: it is a program, of whose files a watched process loads none
-// (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command asked for it, and takes numpy.
+// (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command asked for it, with numpy.
 func TestAgentImports(t *testing.T) {
 	used := map[string]bool{}
 	for name, source := range agentSources(t) {

@@ -77,7 +77,7 @@ class Recorder:
         self.gradients = {}  # name -> (storage, writes) of the gradient that was told last
         self.fetched = self.fed = self.replaced = self.left = 0  # batches handed out, inputs taken; tensors replaced or not
         self.unfit, self.seconds, self.began, self.batch = [], [], None, None
-        self.double = asked.get("double")  # what the agent was told of the Mac that a rehearsal stands for
+        self.double = {k: v for k, v in asked["double"].items() if k != "table"} if asked.get("double") else None  # what the agent was told of the Mac that a rehearsal stands for
         self.why, self.policy, self.device, self.random = "", None, "", "cpu"
         self.lines = self.start = self.given = None
         self.moves = ""
