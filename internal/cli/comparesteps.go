@@ -280,7 +280,8 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	}
 	for _, l := range res.Run.Levers {
 		if l.Lever == "batch" && !l.Done {
-			return failed(fmt.Sprintf("its batch was not set to %d: %s", s.batch, l.Why), "give the batch in the command itself")
+			return failed(fmt.Sprintf("its batch was not set to %d: %s", s.batch, l.Why),
+				"give the batch in the command itself")
 		}
 	}
 	if want := on.MustShow(); want != "" && !on.Rehearsal() && !strings.HasPrefix(head.Device, want) {
@@ -296,8 +297,8 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	return nil
 }
 
-// lastSaid is the end of what a side printed, told where it failed: the last traceback with the script's own line, of at
-// most 40 lines, or 12 lines.
+// lastSaid is the end of what a side printed, told where it failed: the last traceback with the script's own line, of
+// at most 40 lines, or 12 lines.
 func lastSaid(said string) []string {
 	lines := strings.Split(strings.TrimRight(said, "\n"), "\n")
 	from := len(lines) - 12
@@ -326,7 +327,8 @@ func readSteps(folder string) (stepsHead, error) {
 	var head stepsHead
 	f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
 	if err != nil {
-		return head, fault.Hint(fmt.Errorf("read a recording of steps: %w", err), "assay compare --record FILE.steps makes one")
+		return head, fault.Hint(fmt.Errorf("read a recording of steps: %w", err),
+			"assay compare --record FILE.steps makes one")
 	}
 	defer f.Close()
 	line, err := bufio.NewReader(io.LimitReader(f, headBytes)).ReadBytes('\n')

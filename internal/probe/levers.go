@@ -31,14 +31,12 @@ func (l *Levers) asked() bool {
 	return l != nil && (l.Batch > 0 || l.Accumulate > 0 || l.Longest || len(l.Remedies) > 0 || l.MLX != nil)
 }
 
-// Recording is what the agent is to record of a training's first steps (docs/formats/steps.md). The script is seeded for
-// it, and given the weights and batches of another recording where one is named.
+// Recording is what the agent is to record of a training's first steps (docs/formats/steps.md). The script is seeded
+// for it, and given the weights and batches of another recording where one is named.
 type Recording struct {
 	Out   string `json:"out"`            // folder to make, absolute
 	From  string `json:"from,omitempty"` // another recording's folder, absolute
 	Seed  int64  `json:"seed"`
 	Steps int    `json:"steps"` // that make it whole, 1 or more
 	Moved int    `json:"moved"` // 1: what is given is moved by one unit in the last place
-	// Double describes the Mac that a rehearsal stands for; nil where it is none.
-	Double any `json:"double,omitempty"`
 }

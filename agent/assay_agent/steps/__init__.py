@@ -14,7 +14,7 @@ from ..watch.imports import when_imported
 
 
 def install(config):
-    asked = config["record"]
+    asked = dict(config["record"], double=config.get("double"))
     seed = int(asked.get("seed") or 0)
     when_imported("random", lambda module: module.seed(seed))
     when_imported("numpy.random", lambda module: module.seed(seed % 2**32))

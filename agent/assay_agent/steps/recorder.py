@@ -77,6 +77,7 @@ class Recorder:
         self.gradients = {}  # name -> (storage, writes) of the gradient that was told last
         self.fetched = self.fed = self.replaced = self.left = 0  # batches handed out, inputs taken; tensors replaced or not
         self.unfit, self.seconds, self.began, self.batch = [], [], None, None
+        self.double = {k: v for k, v in asked["double"].items() if k != "table"} if asked.get("double") else None  # what the agent was told of the Mac that a rehearsal stands for
         self.why, self.policy, self.device, self.random = "", None, "", "cpu"
         self.lines = self.start = self.given = None
         self.moves = ""
@@ -519,7 +520,7 @@ class Recorder:
         self.lines.close()
         head = {
             "steps": 1, "torch": str(torch.__version__), "python": platform.python_version(), "device": self.device,
-            "device_name": _device_name(self.device), "system": "%s/%s" % (platform.system(), platform.machine()), "double": self.asked.get("double"),
+            "device_name": _device_name(self.device), "system": "%s/%s" % (platform.system(), platform.machine()), "double": self.double,
             "seed": int(self.asked.get("seed") or 0), "started_from": self.given.sum if self.given else "", "start": self.start.close(),
             "moved": int(bool(self.asked.get("moved"))), "random": self.random, "batch": self.batch, "policy": self.policy or {},
             "complete": not self.why, "recorded": steps, "failed": failed, "why": self.why,
