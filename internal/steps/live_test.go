@@ -36,7 +36,6 @@ func recorded(t *testing.T, faults []string, args ...string) string {
 var wholeFaults = map[string][]string{
 	"backward": {"departs", "aten::threshold_backward in second, step 1, backward", "its input is equal"},
 	"rate":     {"departs", "step 1, update", "weight       ", "is moved otherwise by step 1"},
-	"momentum": {"departs", "running_", "is moved otherwise by step 1"},
 	"batch":    {"not known", "batch/1/0 is not the same"},
 	"bfloat16": {"departs", "autocast is none in A and bfloat16 in B", "drift", "no single operator"},
 	"kernel":   {"departs", "second.conv.weight", "in the order [0 1 3 2]"},
