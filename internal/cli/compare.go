@@ -7,11 +7,13 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
@@ -22,8 +24,12 @@ import (
 
 // A comparison is one form of `assay compare`, told by what its arguments are.
 type comparison interface {
+	// String is what it compares, as an error names it.
+	fmt.Stringer
 	// flags adds those that this form alone has.
 	flags(cmd *cobra.Command)
+	// reads names the flags that mean something to this form; the others are refused.
+	reads() []string
 	// takes says whether the words are of this form: dash of them stand before "--", all of them where dash is -1.
 	takes(env *Env, words []string, dash int) bool
 	// compare prints what it found, as JSON where asked for, and gives the exit status of the answer.
@@ -32,11 +38,9 @@ type comparison interface {
 
 // comparisons are the forms, in the order in which they are asked; the last takes whatever is left.
 func comparisons() []comparison {
-	golden := &goldenComparison{}
-	commands := &stepsComparison{shared: &golden.record}
-	forms := []comparison{commands, &recordedComparison{}, &runsComparison{}, golden}
-	commands.forms = forms
-	return forms
+	golden, recorded := &goldenComparison{}, &recordedComparison{}
+	commands := &stepsComparison{shared: &golden.record, recorded: recorded}
+	return []comparison{commands, recorded, &runsComparison{}, golden}
 }
 
 func newCompareCommand(env *Env) *cobra.Command {
@@ -85,6 +89,9 @@ is wrong.`,
 			if !form.takes(env, words, cmd.ArgsLenAtDash()) {
 				continue
 			}
+			if err := otherFlags(cmd, form); err != nil {
+				return err
+			}
 			s, err := form.compare(ctx, env, words, json)
 			if err != nil {
 				return err
@@ -97,6 +104,17 @@ is wrong.`,
 		return fault.Exit(fault.Hint(fmt.Errorf("nothing to compare"), "see: assay compare --help"), fault.Usage)
 	}
 	return cmd
+}
+
+// otherFlags refuses what was given and means nothing to this form: nobody would see that it was not heeded.
+func otherFlags(cmd *cobra.Command, form comparison) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Name != "json" && !slices.Contains(form.reads(), f.Name) {
+			err = fault.Exit(fault.Hint(fmt.Errorf("--%s means nothing to %s", f.Name, form),
+				"see: assay compare --help"), fault.Usage)
+		}
+	})
+	return err
 }
 
 // share is a ratio on the command line, written as gates write one: 1% or 0.01.

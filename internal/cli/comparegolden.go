@@ -34,6 +34,13 @@ func (c *goldenComparison) flags(cmd *cobra.Command) {
 		"relative `difference` that all updates together may have")
 }
 
+func (c *goldenComparison) String() string { return "a comparison of models" }
+
+func (c *goldenComparison) reads() []string {
+	return []string{"python", "input", "shape", "layout", "scale", "device", "eval", "float64", "steps", "timed",
+		"rate", "within", "gradients-within", "updates-within"}
+}
+
 // takes whatever is left: it is the last that is asked.
 func (c *goldenComparison) takes(*Env, []string, int) bool { return true }
 

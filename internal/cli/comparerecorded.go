@@ -23,6 +23,10 @@ func (c *recordedComparison) flags(cmd *cobra.Command) {
 		"`C.steps`: A recorded again, its inputs moved by one unit in the last place, to measure tolerances of recorded steps")
 }
 
+func (c *recordedComparison) String() string { return "a comparison of recorded steps" }
+
+func (c *recordedComparison) reads() []string { return []string{"moved", "within"} }
+
 func (c *recordedComparison) takes(_ *Env, words []string, dash int) bool {
 	if dash >= 0 || len(words) < 2 {
 		return false
@@ -41,8 +45,8 @@ func (c *recordedComparison) compare(_ context.Context, env *Env, words []string
 			"see: assay compare --help"), fault.Usage)
 	}
 	var options steps.Options
-	if c.cmd.Flags().Changed("within") {
-		options.Within, _ = c.cmd.Flags().GetFloat64("within")
+	if within := c.cmd.Flags().Lookup("within"); within.Changed {
+		options.Within = float64(*within.Value.(*share))
 	}
 	return compareRecorded(env, words, c.moved, options, json)
 }
@@ -90,6 +94,3 @@ func compareRecorded(env *Env, folders []string, moved string, options steps.Opt
 	}
 	return r.Status(), nil
 }
-
-// movedBy names the recording that --moved would, for a form that recorded it itself.
-func (c *recordedComparison) movedBy(path string) { c.moved = path }

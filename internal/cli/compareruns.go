@@ -60,6 +60,10 @@ func (c *runsComparison) flags(cmd *cobra.Command) {
 	c.all = cmd.Flags()
 }
 
+func (c *runsComparison) String() string { return "a comparison of two runs" }
+
+func (c *runsComparison) reads() []string { return append([]string{"within"}, c.own...) }
+
 // takes two words of which one names a run; or any where a flag of this form alone was given.
 func (c *runsComparison) takes(env *Env, words []string, dash int) bool {
 	if dash >= 0 {
@@ -147,7 +151,7 @@ func (c *runsComparison) compare(_ context.Context, env *Env, words []string, js
 			"see: assay compare --help"),
 			fault.Usage)
 	}
-	if err := c.others(); err != nil {
+	if err := c.oneOutput(); err != nil {
 		return 0, err
 	}
 	q := trajectory.Asked{Metrics: c.metrics, Smooth: c.smooth, Allow: c.allow, Changed: changedBetween,
@@ -209,25 +213,19 @@ func (c *runsComparison) compare(_ context.Context, env *Env, words []string, js
 	return r.Status(), nil
 }
 
-// others refuses flags of other forms, and two forms on one standard output.
-func (c *runsComparison) others() (err error) {
-	c.all.Visit(func(one *pflag.Flag) {
-		if err == nil && !slices.Contains(c.own, one.Name) && one.Name != "within" && one.Name != "json" {
-			err = fault.Exit(fault.Hint(fmt.Errorf("--%s is not for two runs", one.Name), "see: assay compare --help"),
-				fault.Usage)
-		}
-	})
+// oneOutput refuses two forms on one standard output.
+func (c *runsComparison) oneOutput() error {
 	out := 0
 	for _, asked := range []bool{c.markdown == "-", c.html == "-", c.all.Changed("json")} {
 		if asked {
 			out++
 		}
 	}
-	if err == nil && out > 1 {
-		err = fault.Exit(fault.Hint(errors.New("two forms for one standard output"), "name a file for one of them"),
+	if out > 1 {
+		return fault.Exit(fault.Hint(errors.New("two forms for one standard output"), "name a file for one of them"),
 			fault.Usage)
 	}
-	return err
+	return nil
 }
 
 // changedBetween is what assay log diff says of the environment.

@@ -30,7 +30,7 @@ alone, for another machine.`
 // stepsComparison runs a training twice and has what its first steps computed compared.
 type stepsComparison struct {
 	shared             *goldenOptions // --python and --steps, which mean the same there
-	forms              []comparison   // all of them: one compares recordings
+	recorded           *recordedComparison
 	on, batches        []string
 	record, from, seed string
 	measure            bool
@@ -49,6 +49,12 @@ func (c *stepsComparison) flags(cmd *cobra.Command) {
 	f.StringVar(&c.seed, "seed", "0", "with -- COMMAND: `seed` of both sides, set before the script begins")
 	f.BoolVar(&c.measure, "measure", false,
 		"with -- COMMAND: run the first side once more with inputs moved by one unit in the last place, to judge by that")
+}
+
+func (c *stepsComparison) String() string { return "a command that is run on two sides" }
+
+func (c *stepsComparison) reads() []string {
+	return []string{"on", "python", "batches", "record", "from", "seed", "measure", "steps", "within"}
 }
 
 func (c *stepsComparison) takes(_ *Env, _ []string, dash int) bool {
@@ -193,25 +199,15 @@ func (c *stepsComparison) recordOne(ctx context.Context, r stepsRecorder, s side
 	return err
 }
 
-// read has recordings, a pair for each batch, compared by the form that takes them; where there is none it says where
-// they lie.
+// read has recordings compared, a pair for each batch.
 func (c *stepsComparison) read(ctx context.Context, env *Env, recorded []string, moved string, json bool) (int, error) {
 	for i, path := range recorded {
 		if rel, err := filepath.Rel(env.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 			recorded[i] = rel
 		}
 	}
-	for _, form := range c.forms {
-		if _, last := form.(*goldenComparison); last || !form.takes(env, recorded, -1) {
-			continue
-		}
-		if m, ok := form.(interface{ movedBy(path string) }); ok {
-			m.movedBy(moved)
-		}
-		return form.compare(ctx, env, recorded, json)
-	}
-	fmt.Fprintf(env.Stdout, "recorded:\n  %s\n", strings.Join(recorded, "\n  "))
-	return fault.CannotTell, nil
+	c.recorded.moved = moved
+	return c.recorded.compare(ctx, env, recorded, json)
 }
 
 // stepsRecorder makes recordings of one command.
