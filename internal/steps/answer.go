@@ -162,7 +162,7 @@ func (j *Judged) larger(row *Row) bool {
 	if row.Tolerance > mostLimit {
 		return false
 	}
-	return l == nil || row.Relative*l.Tolerance > l.Relative*row.Tolerance
+	return l == nil || row.Relative*l.limit() > l.Relative*row.limit()
 }
 
 // title names a row.

@@ -97,11 +97,17 @@ func (r *Result) Text(out io.Writer, width int) error {
 	}{{"operators", r.Operators}, {"modules", r.Modules}, {"gradients", r.Gradients}, {"weights", r.Weights}} {
 		row(of.name, of.counts())
 	}
-	for _, u := range r.Unaligned[:min(len(r.Unaligned), listed)] {
-		row("unaligned", fmt.Sprintf("in %s, step %d, %s: %s in A, %s in B; judged by modules there",
-			text.Line(cmp.Or(u.Module, "the model")), u.Step, text.Line(u.Phase), names(u.A), names(u.B)))
+	alike := r.alike()
+	for _, like := range alike[:min(len(alike), listed)] {
+		u := like[0]
+		said := fmt.Sprintf("in %s, step %d, %s: %s in A, %s in B; judged by modules there",
+			text.Line(cmp.Or(u.Module, "the model")), u.Step, text.Line(u.Phase), names(u.A), names(u.B))
+		if n := len(like) - 1; n > 0 {
+			said += fmt.Sprintf("; so in %s more", counted(n, "place"))
+		}
+		row("unaligned", said)
 	}
-	more(len(r.Unaligned) - listed)
+	more(len(alike) - listed)
 	if len(r.AloneA)+len(r.AloneB) > 0 {
 		row("alone", fmt.Sprintf("%s in A, %s in B", names(r.AloneA), names(r.AloneB)))
 	}
@@ -119,6 +125,22 @@ func (r *Result) Text(out io.Writer, width int) error {
 		"standard error, and depart where they are three of them beyond", sampleNumbers, 100*sketchError))
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// alike are the places without partners, those of the same operators together.
+func (r *Result) alike() [][]Unaligned {
+	var groups [][]Unaligned
+	of := map[string]int{}
+	for _, u := range r.Unaligned {
+		what := fmt.Sprintf("%s %q %q", u.Phase, u.A, u.B)
+		i, ok := of[what]
+		if !ok {
+			i, of[what] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], u)
+	}
+	return groups
 }
 
 func counted(n int, what string) string {
@@ -142,10 +164,10 @@ func names(list []string) string {
 // told says what is known of a row that departs.
 func (r *Row) told() string {
 	said := fmt.Sprintf("%s is off by %.1e, where %.1e are let", strings.TrimSuffix(r.title(), ","), r.Relative,
-		r.Tolerance)
+		r.limit())
 	if r.What == "weight" {
 		said = fmt.Sprintf("%s is moved otherwise by step %d: by %.1e of its update, where %.1e are let", r.Name, r.Step,
-			r.Relative, r.Tolerance)
+			r.Relative, r.limit())
 	}
 	if r.Share > 0 && r.Share < 1 {
 		said += fmt.Sprintf(", in %.0f %% of the elements sampled", 100*r.Share)
@@ -175,6 +197,15 @@ func (r *Row) told() string {
 	return text.Line(said)
 }
 
+// limit is the difference beyond which a row departs: where it is an estimate, that of its tolerance that is surely
+// beyond.
+func (r *Row) limit() float64 {
+	if r.Exact {
+		return r.Tolerance
+	}
+	return r.Tolerance * sure
+}
+
 func (j Judged) counts() string {
 	if j.Compared == 0 {
 		return "nothing to compare"
@@ -185,7 +216,7 @@ func (j Judged) counts() string {
 	}
 	if j.Largest != nil {
 		said += fmt.Sprintf("; within, the nearest to its limit is %.1e of %.1e at %s", j.Largest.Relative,
-			j.Largest.Tolerance, text.Line(strings.TrimSuffix(j.Largest.title(), ",")))
+			j.Largest.limit(), text.Line(strings.TrimSuffix(j.Largest.title(), ",")))
 	}
 	if u := j.Unequal; u != nil && (j.First == nil || u.A != j.First.A) {
 		said += fmt.Sprintf("; the first that is not equal is %s", text.Line(strings.TrimSuffix(u.title(), ",")))

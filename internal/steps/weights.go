@@ -44,8 +44,9 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 		judged.Equal++
 		return nil
 	}
+	// how far it was moved is judged as an estimate, also where the sample is all: not Exact
 	row := Row{What: "weight", Name: x.What, Step: x.Step, A: i, B: j, Shape: x.Tensor.Shape, DType: x.Tensor.DType,
-		Relative: d.relative, Exact: d.exact, Share: d.share, Note: d.note, Input: unknown,
+		Relative: d.relative, Share: d.share, Note: d.note, Input: unknown,
 		Tolerance: w.within}
 	one, ok := moved(x.Tensor, before[0])
 	other, too := moved(y.Tensor, before[1])
