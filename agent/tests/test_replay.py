@@ -156,6 +156,7 @@ CALLS = [
          tensor([4]), ints(True, True, True)),
     call("aten::bernoulli", tensor([300], range=[0.2, 0.4])), call("aten::empty.memory_format", ints(3, 4)),
     call("aten::mm", tensor([40, 300], "float16"), tensor([300, 5], "float16")), call("aten::_local_scalar_dense", tensor([])),
+    call("aten::_local_scalar_dense", tensor([], "int64", range=[7700000000000000000, 7700000000000000000], values="ints")),  # a seed
     call("aten::add_.Tensor", tensor([4], stride=[2]), tensor([4])), call("aten::abs.out", tensor([4]), out=tensor([4])),
     call("aten::relu", tensor([0, 3])), call("aten::fft_fft", tensor([8]), None, -1, None),
 ]

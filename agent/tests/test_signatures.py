@@ -254,7 +254,10 @@ def test_aliases_and_places(record):
     torch.cat([x, x.t().contiguous().t(), x])
     torch.where(x > 5, x, torch.tensor(0))
     torch.empty(3).uniform_()
+    class Own(torch.Generator): pass  # as the double's
+    torch.randperm(4, generator=Own())
     """)
+    assert named(seen, "randperm")[0]["kwargs"]["generator"] == {"generator": True}
     (add,) = [s for s in named(seen, "add") if s["kwargs"] == {"alpha": 3}]
     assert add["alias"] == [[0, 1]] and add["args"][0]["t"]["offset"] == 4 and add["args"][0]["t"]["storage"] == 12
     assert (add["args"][0]["t"]["range"], add["args"][1]["t"]["range"]) == ([4, 11], [0, 7])

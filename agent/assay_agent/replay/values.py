@@ -171,7 +171,7 @@ class Arguments:
             low, high = max(int(low), limits.min), min(int(high), limits.max)
             if high < low:
                 low = high = 0
-            low, high = max(low, -(1 << 61)), min(high, 1 << 61)  # what randint can tell apart
+            low, high = (min(max(v, -(1 << 61)), 1 << 61) for v in (low, high))  # what randint can tell apart
             return torch.randint(low, high + 1, (n,), generator=random, dtype=torch.int64).to(t.dtype)
         low, high = bounds or FLOATS
         wide = torch.float64 if t.dtype in (torch.float64, torch.complex128) else torch.float32

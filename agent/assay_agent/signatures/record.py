@@ -264,7 +264,7 @@ class _Writer:
             return {"layout": _name(a)}
         if kind is torch.memory_format:
             return {"memory_format": _name(a)}
-        if kind is torch.Generator:
+        if isinstance(a, torch._C.Generator):  # the double's are of a class of its own
             return {"generator": True}
         return {"symbol": "an object that is none of PyTorch's types for arguments"}
 
