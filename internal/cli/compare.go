@@ -93,6 +93,9 @@ is wrong.`,
 				return err
 			}
 			s, err := form.compare(ctx, env, words, json)
+			if fault.CodeOf(err) == fault.NotStarted { // so a run says it, and no run is what was asked for
+				err = fault.Exit(err, fault.Failed)
+			}
 			if err != nil {
 				return err
 			}

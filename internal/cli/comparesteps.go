@@ -141,10 +141,15 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 		return 0, err
 	}
 	folder := env.Path(filepath.Join(comparisonsFolder, runName(env, subject)))
+	r := stepsRecorder{env: env, words: words, steps: c.shared.steps, seed: seed, folder: folder}
+	both := []side{{on: nth(ons, 0, target.Auto), python: nth(pythons, 0, "")},
+		{on: nth(ons, 1, target.Auto), python: nth(pythons, 1, "")}}
+	if err := r.proveDevices(ctx, both[:sides]); err != nil {
+		return 0, err
+	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return 0, fmt.Errorf("make the comparison's folder: %w", err)
 	}
-	r := stepsRecorder{env: env, words: words, steps: c.shared.steps, seed: seed, folder: folder}
 	if c.record != "" {
 		return 0, c.recordOne(ctx, r, side{name: "A", on: nth(ons, 0, target.Auto), python: nth(pythons, 0, ""),
 			batch: batches[0]})
@@ -217,6 +222,27 @@ type stepsRecorder struct {
 	steps  int
 	seed   int64
 	folder string // of the comparison: each side's run lies there
+	proven bool   // devices were proven to compute
+}
+
+// proveDevices has the devices of both sides proven before the first one runs: the other one would run in vain.
+func (r *stepsRecorder) proveDevices(ctx context.Context, sides []side) error {
+	cache, _ := agentCache(r.env)
+	for _, s := range sides {
+		on, err := target.Run.Parse(target.Words{On: s.on})
+		if err != nil || !on.NeedsProof() {
+			continue // what is wrong with the words was said before
+		}
+		_, command, err := resolve(ctx, r.env, s.python, r.words, cache)
+		if err != nil {
+			return err
+		}
+		if err := requireDevice(ctx, r.env, on.Device, command); err != nil {
+			return err
+		}
+	}
+	r.proven = true
+	return nil
 }
 
 // side runs a side and sees that its recording is there. An error says what happened, with the script's last lines.
@@ -232,7 +258,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 		doing += ", inputs moved"
 	}
 	fmt.Fprintf(r.env.Stderr, "assay: %s: %d steps\n", text.Line(doing), r.steps)
-	o := runOptions{asked: target.Words{On: s.on}, python: s.python, profile: "off", steps: r.steps,
+	o := runOptions{asked: target.Words{On: s.on}, python: s.python, profile: "off", steps: r.steps, proven: r.proven,
 		warnEpoch: defaultWarnEpoch, quiet: true, logbook: "off",
 		out:    filepath.Join(r.folder, strings.TrimSuffix(filepath.Base(out), ".steps")+".run"),
 		record: &probe.Recording{Out: out, From: from, Seed: r.seed, Steps: r.steps, Moved: moved}}

@@ -85,6 +85,10 @@ func (c *comparer) answer() {
 	default:
 		say(golden.Same, "equal within the tolerances, not bitwise")
 	}
+	rehearsed := slices.IndexFunc(r.Start, func(s Start) bool { return s.What == "rehearsed" })
+	if i := rehearsed; i >= 0 && r.Answer == golden.Same {
+		r.Answer, r.Why = golden.NotKnown, r.Start[i].Why+"; as computed here: "+r.Why
+	}
 	if r.Answer == golden.Same && len(r.Settings) > 0 {
 		r.Why += "; settings of modules differ, which these numbers do not show"
 	}

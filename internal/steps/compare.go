@@ -282,6 +282,9 @@ func side(r *Recording) Side {
 	if r.DeviceName != "" && r.DeviceName != r.Device {
 		s.Device += " (" + r.DeviceName + ")"
 	}
+	if mac := r.rehearsed(); mac != "" {
+		s.Device += " of " + mac
+	}
 	if !s.Complete && s.Why == "" {
 		s.Why = "it has no end"
 	}

@@ -69,6 +69,21 @@ type Head struct {
 	Why         string          `json:"why"`
 }
 
+// rehearsed is the Mac for which a double stood, in words; "" where it ran on a device of its own.
+func (h *Head) rehearsed() string {
+	if len(h.Double) == 0 || string(h.Double) == "null" {
+		return ""
+	}
+	var mac struct {
+		Release string `json:"release"`
+		MacOS   []int  `json:"macos"`
+	}
+	if json.Unmarshal(h.Double, &mac) != nil || mac.Release == "" || len(mac.MacOS) == 0 {
+		return "a double"
+	}
+	return fmt.Sprintf("the double of PyTorch %s, macOS %d", mac.Release, mac.MacOS[0])
+}
+
 // Kinds of rows.
 const (
 	kindStep   = "step"

@@ -60,7 +60,15 @@ func (c *comparer) start() error {
 	add("release", "python", a.Python, b.Python, toldOnly, "")
 	add("device", "device", c.r.A.Device, c.r.B.Device, toldOnly, "")
 	add("system", "system", a.System, b.System, toldOnly, "")
-	add("device", "double", a.Double, b.Double, toldOnly, "")
+	for _, side := range []struct {
+		name string
+		mac  string
+	}{{"A", a.rehearsed()}, {"B", b.rehearsed()}} {
+		if side.mac != "" {
+			c.r.Start = append(c.r.Start, Start{What: "rehearsed", Name: side.name, Weighs: toldOnly,
+				Why: side.name + " is a rehearsal: " + side.mac + " computes on the CPU, and its numbers are none of a Mac's"})
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(union(a.Policy, b.Policy))) {
 		p, known := policies[name]
 		if !known {

@@ -174,6 +174,17 @@ func TestSameIsSaidToBeBitwise(t *testing.T) {
 	}
 }
 
+// What a double computes is no Mac's: that it agrees is never called the same.
+func TestARehearsalIsNoProof(t *testing.T) {
+	a := packed(t)["right"]
+	b := edited(t, a, head(`"double": null`, `"double": {"release": "2.8.0", "macos": [15, 0]}`))
+	r := compared(t, a, b, Options{})
+	if r.Answer != golden.NotKnown || r.Status() != fault.CannotTell {
+		t.Errorf("%s: %s", r.Answer, r.Why)
+	}
+	r.says(t, []string{"B is a rehearsal: the double of PyTorch 2.8.0, macOS 15 computes on the CPU"})
+}
+
 // A wider tolerance than the fault lets it pass, and the setting is told even so.
 func TestWithin(t *testing.T) {
 	folders := packed(t, "epsilon")
