@@ -11,6 +11,31 @@ type alignment struct {
 	taken     []bool  // of each row of B
 	unaligned []Unaligned
 	alone     [2][]string // modules and weights that one side alone has, from A's or B's first call on
+	paired    map[part]bool
+	apartIn   map[part]bool
+}
+
+// part is a phase of a module's step.
+type part struct {
+	within
+	phase string
+}
+
+// around marks a part, and those of the modules around it.
+func around(parts map[part]bool, module string, step int32, phase string) {
+	for ; ; module, _ = cutLast(module) {
+		parts[part{within{module, step}, phase}] = true
+		if module == "" {
+			return
+		}
+	}
+}
+
+// covered says whether all that is in a module, in a phase of a step, is operators that have partners: then these are
+// judged, and what the module gives is no more than what they come to.
+func (al *alignment) covered(module string, step int, phase string) bool {
+	at := part{within{module, int32(step)}, phase}
+	return al.paired[at] && !al.apartIn[at]
 }
 
 // Unaligned are operators of one call of a module that have no partner: the two sides call others there.
@@ -42,7 +67,8 @@ func groupOf(r row) group {
 
 // align pairs the rows of two recordings, up to a step.
 func align(a, b *Recording, last int) alignment {
-	al := alignment{to: make([]int32, len(a.rows)), taken: make([]bool, len(b.rows))}
+	al := alignment{to: make([]int32, len(a.rows)), taken: make([]bool, len(b.rows)), paired: map[part]bool{},
+		apartIn: map[part]bool{}}
 	of := func(r *Recording) (groups map[group][]int32, order []group) {
 		groups = map[group][]int32{}
 		for i, one := range r.rows {
@@ -62,7 +88,12 @@ func align(a, b *Recording, last int) alignment {
 	for i := range al.to {
 		al.to[i] = -1
 	}
-	join := func(i, j int32) { al.to[i], al.taken[j] = j, true }
+	join := func(i, j int32) {
+		al.to[i], al.taken[j] = j, true
+		if one := a.rows[i]; one.kind == kindOp {
+			around(al.paired, one.module, one.step, one.phase)
+		}
+	}
 	for _, g := range order {
 		x, y := ones[g], others[g]
 		if g.kind != kindOp {
@@ -107,6 +138,7 @@ func (al *alignment) apart(a, b *Recording, g group, x, y []int32) {
 	u := Unaligned{Step: int(g.step), Phase: g.phase, Module: g.module, Call: int(g.call), rowsA: x, rowsB: y}
 	u.A, u.B = operators(a, x), operators(b, y)
 	al.unaligned = append(al.unaligned, u)
+	around(al.apartIn, g.module, g.step, g.phase)
 }
 
 // mostNamed bounds the operators that are listed of a call.

@@ -37,7 +37,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	third := c.third(i)
 	outs := make([]known, max(len(x.Out), len(y.Out)))
 	floatsAgree, hasFloat, allEqual := true, false, true
-	first, integers := -1, false
+	first, integers, reshaped := -1, false, false
 	furthest, heft := -1.0, 1.0
 	for k := range outs {
 		p, q := at(x.Out, k), at(y.Out, k)
@@ -46,6 +46,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 			continue
 		}
 		d := differ(p, q)
+		reshaped = reshaped || p == nil || q == nil || !slices.Equal(p.Shape, q.Shape)
 		var moved *off
 		if third != nil {
 			m := differ(p, at(third.Out, k))
@@ -107,7 +108,8 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	}
 	tainted := c.tainted(&row, args)
 	fresh := row.Input != departs && amplified >= by && tainted == noOrigin && // it made the difference, not its input
-		(x.Phase != update || row.InputOff == 0) // an optimizer divides what is nearly 0 by what is nearly 0
+		(x.Phase != update || row.InputOff == 0) && // an optimizer divides what is nearly 0 by what is nearly 0
+		!(what == "module" && c.al.covered(x.Module, x.Step, x.Phase)) // what is in it was judged by itself
 	switch {
 	case !beyond:
 		if !allEqual {
@@ -121,7 +123,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		c.r.Random = appendRow(c.r.Random, row)
 		follow(outs)
 		tainted, c.soft[int32(i)] = int32(i), true
-	case integers && (hasFloat && floatsAgree || row.InputOff > 0 && row.Input != departs),
+	case !reshaped && integers && (hasFloat && floatsAgree || row.InputOff > 0 && row.Input != departs),
 		discontinuous[x.Op] && row.InputOff > 0 && row.Input != departs:
 		judged.Beyond++
 		c.r.Ties = appendRow(c.r.Ties, row)

@@ -74,6 +74,9 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 		row.Input, row.InputOff, row.InputFrom = g.state, g.relative, "its gradient"
 	} else {
 		row.Input, row.InputFrom = agrees, "" // a buffer: what it was before
+		// where the operator that wrote it was judged, it is judged: a mean that is nearly 0 may be rounding alone
+		module, _ := cutLast(x.What)
+		beyond = beyond && !c.al.covered(module, x.Step, "forward")
 	}
 	switch {
 	case !beyond:
