@@ -155,6 +155,7 @@ def test_without_a_loader(record):
     a = record(code)
     b = record("import torch\ntorch.manual_seed(5)\n" + code, "b", **{"from": record.at("a")})
     assert a.start.names("batch/") == ["batch/1/0", "batch/2/0", "batch/3/0"]
+    assert [line["n"] for line in a.all("loss")] == [1, 2, 3]
     x = next(line for line in b.all("op") if line["op"] == "aten::addmm")
     assert x["out"] == next(line for line in a.all("op") if line["op"] == "aten::addmm")["out"]
 

@@ -66,7 +66,7 @@ class Recorder:
         self.recording = False  # a training step has begun
         self.loading = False  # within a loader, whose data is recorded when it hands it out
         self.n, self.i = 0, 0
-        self.phase, self.forwarding = "other", False
+        self.phase, self.forwarding, self.updated = "other", False, False
         self.thread = threading.get_ident()
         self.stack = []  # (module's name, call) of the modules whose forward is under way
         self.calls = {}  # (name, step) -> calls
@@ -269,19 +269,25 @@ class Recorder:
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def tick(self):
-        """Called where a step may have begun: the timeline has counted the one before."""
-        if not self.recording or T.number + 1 == self.n:
+    def tick(self, anew=False):
+        """Called where a step may have begun. The timeline has counted the one before, but in a loop without a loader: there it tells of a step
+        in the update of the next one, and what begins is the first call behind an update (anew)."""
+        if not self.recording:
+            return
+        n = T.number + 1
+        if self.n and not self.fetched and anew and self.updated:
+            n = self.n + 1
+        if n <= self.n:
             return
         if self.n:
             self.step_over()
         if len(self.seconds) < self.asked["steps"]:
-            self.step_begins(T.number + 1)
+            self.step_begins(n)
         else:
             self.recording = False  # it is whole, and the timeline ends the run, if it was asked to
 
     def step_begins(self, n):
-        self.n, self.began, self.forwarding = n, time.perf_counter(), False
+        self.n, self.began, self.forwarding, self.updated = n, time.perf_counter(), False, False
         self.made_by.clear()
         self.line("step", batch=self.batch)
         for key, held in list(self.storages.items()):
@@ -383,7 +389,7 @@ class Recorder:
         if grad and any(root is module for _, root in self.roots) and self.phase != "backward":
             with self.at_work():
                 self.begin()
-                self.tick()
+                self.tick(anew=True)
                 if self.recording and not self.fetched:
                     self.inputs(args, kwargs)
             self.forwarding = True
@@ -727,7 +733,7 @@ def _updates():
 
     def end(optimizer, args, kwargs):
         if _here():
-            RECORDER.phase, RECORDER.forwarding = "other", False
+            RECORDER.phase, RECORDER.forwarding, RECORDER.updated = "other", False, True
 
     module.register_optimizer_step_pre_hook(begin)
     module.register_optimizer_step_post_hook(end)

@@ -16,6 +16,8 @@ m = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(
 o = torch.optim.Adam(m.parameters(), lr=.01)
 data = TensorDataset(torch.randn(64, 4), torch.randn(64, 1))
 batches = [(torch.randn(8, 4), torch.randn(8, 1)) for _ in range(8)]
+m(batches[0][0]).sum().backward()
+o.step()  # a deadline while it makes its state would leave half of one, bare as well
 N = 200
 n = 0
 while caught < N:
