@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +24,8 @@ import (
 const (
 	// grace is for reporting a model whose time is up, and for forking the next one.
 	grace = 30 * time.Second
+	// saidKept is how many bytes are kept of what a process prints: its last line is told where it ends too soon.
+	saidKept = 4 << 10
 	// afterEnd is for reading what was written before it ended: a program that the model started may hold the pipes
 	// open.
 	afterEnd = 2 * time.Second
@@ -60,8 +61,8 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 		return nil, fmt.Errorf("try %s: %w", o.Name, err)
 	}
 	defer read.Close()
-	var said tail
-	cmd := o.command(ctx, data, &said, on)
+	said := &text.Tail{Limit: saidKept}
+	cmd := o.command(ctx, data, said, on)
 	cmd.ExtraFiles = []*os.File{write}
 	err = cmd.Start()
 	write.Close()
@@ -108,7 +109,7 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 		return nil, fmt.Errorf("try %s: stopped before anything was told", o.Name)
 	case c.hello == nil || c.offered == nil || o.All && len(c.offered) > 0 && len(c.untold()) == len(c.offered):
 		return nil, fmt.Errorf("try %s: %s ended without an answer (%s): %s", o.Name, o.Interpreter, endedBy(how),
-			said.last())
+			said.Last(1))
 	case len(c.offered) == 0:
 		err := fmt.Errorf("%s offers no model that can be built without arguments", o.Name)
 		return nil, fault.Hint(err, "name one: assay try MODULE:MODEL --args KEY=VALUE")
@@ -130,7 +131,7 @@ func (o *Options) try(ctx context.Context, on target.Target, double *target.Sett
 
 // command is attempt.py under the user's Python. What a model of the user's own prints is shown; of the others, and of
 // what is tried on the CPU beside the device, the end is kept.
-func (o *Options) command(ctx context.Context, request []byte, said *tail, on target.Target) *exec.Cmd {
+func (o *Options) command(ctx context.Context, request []byte, said *text.Tail, on target.Target) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, o.Interpreter, o.program)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = o.Dir, bytes.NewReader(request), afterEnd
 	if o.All { // a group of its own: an interrupt of the terminal's is ours, and the model that is being tried ends too
@@ -154,7 +155,7 @@ func (o *Options) command(ctx context.Context, request []byte, said *tail, on ta
 // shownWriter shows what is said, made harmless, and keeps its end.
 type shownWriter struct {
 	shown *text.Writer
-	said  *tail
+	said  *text.Tail
 }
 
 func (w *shownWriter) Write(p []byte) (int, error) {
@@ -264,27 +265,4 @@ func endedBy(err error) string {
 		return exit.Error()
 	}
 	return err.Error()
-}
-
-// tail keeps the end of what a process has said.
-type tail struct{ data []byte }
-
-// tailKept is how many bytes of it are kept, at least.
-const tailKept = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	n := len(p)
-	if n > 2*tailKept {
-		p = p[n-2*tailKept:]
-	}
-	if t.data = append(t.data, p...); len(t.data) > 2*tailKept {
-		t.data = slices.Clone(t.data[len(t.data)-tailKept:])
-	}
-	return n, nil
-}
-
-// last is the last line that says something.
-func (t *tail) last() string {
-	lines := strings.Split(strings.TrimSpace(string(t.data)), "\n")
-	return lines[len(lines)-1]
 }

@@ -445,23 +445,6 @@ func TestWithData(t *testing.T) {
 	}
 }
 
-// TestTail: the end is kept, however it is written.
-func TestTail(t *testing.T) {
-	var whole, parts tail
-	text := strings.Repeat("line\n", 10_000) + "the last\n\n"
-	whole.Write([]byte(text))
-	for i := range len(text) {
-		if n, err := parts.Write([]byte{text[i]}); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	for _, x := range []*tail{&whole, &parts} {
-		if x.last() != "the last" || len(x.data) > 2*tailKept || len(x.data) < tailKept {
-			t.Errorf("%q, %d bytes", x.last(), len(x.data))
-		}
-	}
-}
-
 // cancelling is a writer that ends what it hears of.
 type cancelling struct {
 	strings.Builder

@@ -247,7 +247,7 @@ func (r *stepsRecorder) proveDevices(ctx context.Context, sides []side) error {
 
 // side runs a side and sees that its recording is there. An error says what happened, with the script's last lines.
 func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved int) error {
-	said := &tail{}
+	said := &text.Tail{Limit: saidKept}
 	apart := *r.env
 	apart.Environ, apart.Stdin, apart.Stdout, apart.Stderr = slices.Clone(r.env.Environ), nil, said, said
 	if r.env.Getenv("PYTHONHASHSEED") == "" { // the order of a set is to be the same on both sides
@@ -271,7 +271,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	}
 	res.LetGo()
 	failed := func(why string, hint string) error {
-		lines := lastSaid(string(said.data))
+		lines := lastSaid(string(said.Bytes()))
 		err := fmt.Errorf("%s: %s\n%s", doing, why, secret.Text(strings.Join(lines, "\n")))
 		return fault.Exit(fault.Hint(err, hint), fault.Failed)
 	}
@@ -282,7 +282,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 	}
 	byName := "run it alone, as: assay run --on " + s.on + " -- COMMAND"
 	on, _ := target.Run.Parse(target.Words{On: s.on}) // it was parsed before
-	if on.HidesCUDA() && strings.Contains(strings.ToLower(string(said.data)), "cuda") {
+	if on.HidesCUDA() && strings.Contains(strings.ToLower(string(said.Bytes())), "cuda") {
 		byName = "a side on the CPU sees no CUDA device, and a script that asks for one by name cannot run there: " +
 			"let it take its device from an argument, or from torch.cuda.is_available()"
 	}

@@ -546,18 +546,8 @@ func scriptSum(env *Env, args []string) string {
 	return ""
 }
 
-// tail keeps the end of what is written.
-type tail struct{ data []byte }
-
-const tailBytes = 64 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if len(t.data) > 2*tailBytes {
-		t.data = slices.Clone(t.data[len(t.data)-tailBytes:])
-	}
-	return len(p), nil
-}
+// saidKept is how many bytes are kept of what a trial or a side of a comparison prints.
+const saidKept = 64 << 10
 
 // tryBatch makes a trial: a run like any other, in a folder of the sweep's. A rehearsal carries shapes alone first, and
 // is made again with data where again says so.
@@ -570,7 +560,7 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 	if ask.Remedy != "" {
 		name += "-" + ask.Remedy
 	}
-	said := &tail{}
+	said := &text.Tail{Limit: saidKept}
 	words, environ := p.fill(env, ask)
 	apart := *env
 	apart.Environ, apart.Stdin, apart.Stdout, apart.Stderr = environ, nil, io.Discard, said
@@ -609,10 +599,10 @@ func tryBatch(ctx context.Context, env *Env, opts sweepOptions, p place, folder 
 		}
 		res.LetGo()
 		if shapes && !opts.asked.ShapeOnly && again(res.Run) {
-			shapes, said.data = false, nil
+			shapes, *said = false, text.Tail{Limit: saidKept}
 			continue
 		}
-		return sweep.Seen{Run: res.Run, Exit: res.Exit, Signal: res.Signal, Tail: string(said.data),
+		return sweep.Seen{Run: res.Run, Exit: res.Exit, Signal: res.Signal, Tail: string(said.Bytes()),
 			Folder: filepath.Base(path), Data: rehearsal && !shapes}, nil
 	}
 }

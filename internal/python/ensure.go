@@ -20,6 +20,7 @@ import (
 
 	"assay/internal/fault"
 	"assay/internal/file"
+	"assay/internal/text"
 )
 
 //go:embed requirements/demo.txt
@@ -313,7 +314,7 @@ func install(ctx context.Context, dir string, layer Spec, log io.Writer) error {
 }
 
 // tool runs a command, its output to log, and returns the last of it. Interrupted first, so that pip removes its files.
-func tool(ctx context.Context, log io.Writer, name string, args ...string) (*tail, error) {
+func tool(ctx context.Context, log io.Writer, name string, args ...string) (*text.Tail, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	// What would send packages elsewhere than into the environment.
 	cmd.Env = append(without(os.Environ(), "PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV",
@@ -322,18 +323,18 @@ func tool(ctx context.Context, log io.Writer, name string, args ...string) (*tai
 		"LC_ALL=C.UTF-8")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	kept := &tail{limit: 8 << 10}
+	kept := &text.Tail{Limit: 8 << 10}
 	both := io.MultiWriter(log, kept)
 	cmd.Stdout, cmd.Stderr = both, both
 	return kept, cmd.Run()
 }
 
 // explain names the cause that the tool's last lines show.
-func explain(ctx context.Context, doing string, out *tail, err error) error {
+func explain(ctx context.Context, doing string, out *text.Tail, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	}
-	whole := fmt.Errorf("%s: %w\n%s", doing, err, out.last(6))
+	whole := fmt.Errorf("%s: %w\n%s", doing, err, out.Last(6))
 	switch {
 	case looksLike(out, "No space left on device", "Disk quota exceeded", "os error 28"):
 		return fault.Hint(whole, "the disk is full: PyTorch for Linux needs about 8 GB while it is installed, for a Mac about 1 GB; ASSAY_CACHE moves the folder")
@@ -350,8 +351,8 @@ func explain(ctx context.Context, doing string, out *tail, err error) error {
 	return whole
 }
 
-func looksLike(out *tail, texts ...string) bool {
-	return slices.ContainsFunc(texts, func(t string) bool { return bytes.Contains(out.kept, []byte(t)) })
+func looksLike(out *text.Tail, texts ...string) bool {
+	return slices.ContainsFunc(texts, func(t string) bool { return bytes.Contains(out.Bytes(), []byte(t)) })
 }
 
 func spaceError(err error) error {
@@ -359,27 +360,6 @@ func spaceError(err error) error {
 		return fault.Hint(err, "the disk is full; ASSAY_CACHE moves the folder")
 	}
 	return err
-}
-
-// tail keeps the last limit bytes that were written to it.
-type tail struct {
-	limit int
-	kept  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.kept = append(t.kept, p...)
-	if over := len(t.kept) - t.limit; over > 0 {
-		t.kept = append(t.kept[:0], t.kept[over:]...)
-	}
-	return len(p), nil
-}
-
-// last is the last n lines that are not empty.
-func (t *tail) last(n int) string {
-	lines := strings.FieldsFunc(string(t.kept), func(r rune) bool { return r == '\n' || r == '\r' })
-	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(l) == "" })
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // chooseBase takes the interpreter that python3 names when it is suitable, else the newest suitable one that is found:

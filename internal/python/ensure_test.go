@@ -15,6 +15,7 @@ import (
 
 	"assay/internal/fault"
 	"assay/internal/testset"
+	"assay/internal/text"
 )
 
 func TestMain(m *testing.M) { os.Exit(testset.Run(m)) }
@@ -177,7 +178,7 @@ func TestExplain(t *testing.T) {
 		{"ERROR: Could not find a version that satisfies the requirement torch==2.15.0 (from versions: none)\nERROR: No matching distribution found for torch==2.15.0", "or it was not reached"},
 		{"ERROR: Could not find a version that satisfies the requirement torch==2.15.0 (from versions: 2.2.0, 2.2.1, 2.2.2)\nERROR: No matching distribution found for torch==2.15.0", "no such package for this system"},
 	} {
-		out := &tail{limit: 8 << 10}
+		out := &text.Tail{Limit: 8 << 10}
 		io.WriteString(out, c.said)
 		err := explain(t.Context(), "install", out, errors.New("exit status 1"))
 		if !strings.Contains(fault.HintOf(err), c.hint) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"assay/internal/evidence"
+	"assay/internal/text"
 )
 
 //go:embed gates.py
@@ -131,11 +132,11 @@ func runGate(ctx context.Context, in Interpreter, environ []string, framework st
 	cmd := exec.CommandContext(ctx, in.Path, "-c", gateProgram, framework)
 	cmd.Env = append(without(environ, "__PYVENV_LAUNCHER__"), "TF_CPP_MIN_LOG_LEVEL=2")
 	cmd.WaitDelay = 2 * time.Second
-	out, errs := &tail{limit: 64 << 10}, &tail{limit: 8 << 10}
+	out, errs := &text.Tail{Limit: 64 << 10}, &text.Tail{Limit: 8 << 10}
 	cmd.Stdout, cmd.Stderr = out, errs
 	err := cmd.Run()
 	var a gateAnswer
-	lines := bytes.Split(out.kept, []byte("\n"))
+	lines := bytes.Split(out.Bytes(), []byte("\n"))
 	for i := len(lines) - 1; i >= 0 && !a.said; i-- {
 		if text, ok := bytes.CutPrefix(lines[i], []byte("assay ")); ok {
 			a.said = json.Unmarshal(text, &a) == nil
@@ -168,8 +169,8 @@ func runGate(ctx context.Context, in Interpreter, environ []string, framework st
 }
 
 // complaint is the last line that names an error, else the last line.
-func complaint(errs *tail) string {
-	lines := strings.Split(errs.last(40), "\n")
+func complaint(errs *text.Tail) string {
+	lines := strings.Split(errs.Last(40), "\n")
 	for _, line := range slices.Backward(lines) {
 		if strings.Contains(line, "rror") {
 			return strings.TrimSpace(line)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"assay/internal/fault"
+	"assay/internal/text"
 )
 
 // Interpreter is a Python, as its files describe it and as it answers for itself.
@@ -586,12 +587,11 @@ func ask(ctx context.Context, environ []string, dir, path, prefix string) (answe
 			cmd.Dir = dir
 		}
 		cmd.WaitDelay = time.Second
-		var out, errs tail
-		out.limit, errs.limit = 64<<10, 4<<10
-		cmd.Stdout, cmd.Stderr = &out, &errs
+		out, errs := &text.Tail{Limit: 64 << 10}, &text.Tail{Limit: 4 << 10}
+		cmd.Stdout, cmd.Stderr = out, errs
 		err := cmd.Run()
 		if err == nil {
-			lines := bufio.NewScanner(bytes.NewReader(out.kept))
+			lines := bufio.NewScanner(bytes.NewReader(out.Bytes()))
 			lines.Buffer(nil, 128<<10)
 			for lines.Scan() {
 				if text, ok := bytes.CutPrefix(lines.Bytes(), []byte("assay ")); ok {
@@ -607,7 +607,7 @@ func ask(ctx context.Context, environ []string, dir, path, prefix string) (answe
 		if ctx.Err() != nil {
 			return answer{}, "", fmt.Errorf("ask %s: no answer within %v: %w", path, askLimit, ctx.Err())
 		}
-		return answer{}, errs.last(1), fmt.Errorf("ask %s: %w", path, err)
+		return answer{}, errs.Last(1), fmt.Errorf("ask %s: %w", path, err)
 	}
 	said, complaint, err := run("-I", "-S")
 	if err != nil && (strings.Contains(complaint, "-I") || strings.Contains(complaint, "usage") ||

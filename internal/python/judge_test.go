@@ -16,6 +16,7 @@ import (
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
+	"assay/internal/text"
 )
 
 // TestGateVerdicts: what each answer of a child is worth. Nothing but a product that agrees is a pass, and what was not
@@ -658,7 +659,7 @@ func TestCauses(t *testing.T) {
 	for said, hint := range map[string]string{"error: Disk quota exceeded": "the disk is full",
 		"dns error":                     "was not reached",
 		"no wheels with a matching tag": "no such package", "something else": ""} {
-		out := &tail{limit: 100}
+		out := &text.Tail{Limit: 100}
 		io.WriteString(out, said)
 		err := explain(t.Context(), "do it", out, errors.New("exit status 1"))
 		if got := fault.HintOf(err); (got == "") != (hint == "") || !strings.Contains(got, hint) ||
@@ -668,7 +669,7 @@ func TestCauses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := explain(ctx, "do it", &tail{}, errors.New("x")); !errors.Is(err, context.Canceled) {
+	if err := explain(ctx, "do it", &text.Tail{Limit: 1}, errors.New("x")); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	for _, c := range []struct {
@@ -680,20 +681,11 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
-	kept := &tail{limit: 4}
-	for _, s := range []string{"ab", "c\nd", "e"} {
-		io.WriteString(kept, s)
-	}
-	if string(kept.kept) != "c\nde" || kept.last(1) != "de" || kept.last(9) != "c\nde" {
-		t.Errorf("%q", kept.kept)
-	}
-	if got := (&tail{kept: []byte("a\r\n \nb\n\nc\n")}).last(2); got != "b\nc" {
-		t.Errorf("%q", got)
-	}
-	if got := complaint(&tail{kept: []byte("first\nAn error here\nlast\n")}); got != "An error here" {
-		t.Errorf("%q", got)
-	}
-	if got := complaint(&tail{kept: []byte("first\nlast\n")}); got != "last" {
-		t.Errorf("%q", got)
+	for said, want := range map[string]string{"first\nAn error here\nlast\n": "An error here", "first\nlast\n": "last"} {
+		out := &text.Tail{Limit: 100}
+		io.WriteString(out, said)
+		if got := complaint(out); got != want {
+			t.Errorf("%q", got)
+		}
 	}
 }

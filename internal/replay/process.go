@@ -27,6 +27,8 @@ const (
 	starting = 3 * time.Minute
 	// ending is how long a killed process is waited for: one that hangs in a driver may not end at all.
 	ending = 5 * time.Second
+	// saidKept is how many bytes are kept of what a worker says beside its answers: the last line is told where it ends.
+	saidKept = 4 << 10
 	// maxAnswer bounds a line of a worker's.
 	maxAnswer = 1 << 20
 	// stages of a call, worker.py: what ends the process after the last of these is the device's
@@ -68,7 +70,7 @@ type worker struct {
 	lines chan []byte // closed when nothing more comes
 	ended chan struct{}
 	how   error
-	said  *tail
+	said  *text.Tail
 	hello hello
 	// its number may be another's once it was killed
 	killed bool
@@ -86,7 +88,7 @@ func (o *Options) start(ctx context.Context, settings *target.Settings, home str
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{lines: make(chan []byte), ended: make(chan struct{}), said: &tail{}}
+	w := &worker{lines: make(chan []byte), ended: make(chan struct{}), said: &text.Tail{Limit: saidKept}}
 	w.cmd = exec.Command(o.Interpreter, o.program)
 	w.cmd.Dir, w.cmd.ExtraFiles, w.cmd.WaitDelay = o.Dir, []*os.File{write}, ending
 	w.cmd.Stdout, w.cmd.Stderr = w.said, w.said
@@ -119,16 +121,16 @@ func (o *Options) start(ctx context.Context, settings *target.Settings, home str
 	go w.listen(read)
 	if _, err := w.in.Write(append(asked, '\n')); err != nil {
 		w.kill()
-		return nil, fmt.Errorf("%s ended before it was ready (%s): %s", o.Interpreter, w.end(), w.said.last())
+		return nil, fmt.Errorf("%s ended before it was ready (%s): %s", o.Interpreter, w.end(), w.said.Last(1))
 	}
 	a, late, err := w.next(ctx, starting)
 	switch {
 	case err != nil:
 	case late:
-		err = fmt.Errorf("%s is not ready after %s: %s", o.Interpreter, starting, w.said.last())
+		err = fmt.Errorf("%s is not ready after %s: %s", o.Interpreter, starting, w.said.Last(1))
 	case a == nil:
 		w.kill()
-		err = fmt.Errorf("%s ended before it was ready (%s): %s", o.Interpreter, w.end(), w.said.last())
+		err = fmt.Errorf("%s ended before it was ready (%s): %s", o.Interpreter, w.end(), w.said.Last(1))
 	case a.Hello == nil:
 		err = errors.New("a worker's first answer is no hello")
 	case a.Hello.Torch == "":
@@ -155,7 +157,7 @@ func (w *worker) prove(ctx context.Context) error {
 	case err == nil && a == nil:
 		w.kill()
 		w.hello.Proof = ProofBroken
-		w.hello.Why = fmt.Sprintf("plain operators end the process (%s): %s", w.end(), secret.Text(w.said.last()))
+		w.hello.Why = fmt.Sprintf("plain operators end the process (%s): %s", w.end(), secret.Text(w.said.Last(1)))
 	case err == nil && a.Hello == nil:
 		err = errors.New("a worker's second answer is no hello")
 	case err == nil:
@@ -248,7 +250,7 @@ func (w *worker) replay(ctx context.Context, n int, s *signature.Signature, limi
 			return r, false, nil
 		case a == nil:
 			w.kill()
-			r.ended(stage, w.end(), w.said.last())
+			r.ended(stage, w.end(), w.said.Last(1))
 			return r, false, nil
 		case a.N != n:
 			w.kill()
@@ -325,24 +327,4 @@ func (w *worker) end() string {
 		return exit.Error()
 	}
 	return "exit status 0"
-}
-
-// tail keeps the end of what a process has said.
-type tail struct{ data []byte }
-
-// tailKept is how many bytes of it are kept.
-const tailKept = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.data = append(t.data, p...)
-	if over := len(t.data) - tailKept; over > 0 {
-		t.data = append(t.data[:0], t.data[over:]...)
-	}
-	return len(p), nil
-}
-
-// last is the last line that says something.
-func (t *tail) last() string {
-	lines := strings.Split(strings.TrimSpace(string(t.data)), "\n")
-	return lines[len(lines)-1]
 }
