@@ -681,7 +681,8 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
-	for said, want := range map[string]string{"first\nAn error here\nlast\n": "An error here", "first\nlast\n": "last"} {
+	for said, want := range map[string]string{"first\nAn error here\nlast\n": "An error here",
+		"first\nlast\n": "last"} {
 		out := &text.Tail{Limit: 100}
 		io.WriteString(out, said)
 		if got := complaint(out); got != want {

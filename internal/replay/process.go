@@ -27,7 +27,7 @@ const (
 	starting = 3 * time.Minute
 	// ending is how long a killed process is waited for: one that hangs in a driver may not end at all.
 	ending = 5 * time.Second
-	// saidKept is how many bytes are kept of what a worker says beside its answers: the last line is told where it ends.
+	// saidKept is how many bytes are kept of what a worker says beside its answers: its last line is told at its end.
 	saidKept = 4 << 10
 	// maxAnswer bounds a line of a worker's.
 	maxAnswer = 1 << 20
