@@ -16,7 +16,6 @@ import (
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/host"
-	"assay/internal/python"
 	"assay/internal/replay"
 	"assay/internal/signature"
 	"assay/internal/target"
@@ -70,23 +69,8 @@ func runReplay(ctx context.Context, env *Env, opts replayOptions, args []string)
 	if err != nil {
 		return err
 	}
-	in, err := python.Find(ctx, env.Environ, env.Dir, opts.python)
-	if err != nil {
+	if o.Interpreter, o.Cache, o.Double, err = placeOf(ctx, env, o.On, opts.python); err != nil {
 		return err
-	}
-	o.Interpreter = in.Path
-	if o.On.NeedsProof() {
-		if err := requireDevice(ctx, env, o.On.Device, []string{in.Path}); err != nil {
-			return fault.Exit(err, fault.Failed)
-		}
-	}
-	if o.Cache, err = agentCache(env); err != nil {
-		return err
-	}
-	if o.On.Rehearsal() {
-		if o.Double, err = rehearsal(ctx, env, o.On, []string{in.Path}); err != nil {
-			return fault.Exit(err, fault.Usage)
-		}
 	}
 	o.Machine = machineHere(ctx)
 	done, stopped, err := replay.Run(ctx, o)

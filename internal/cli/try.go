@@ -86,23 +86,8 @@ func runTry(ctx context.Context, env *Env, opts tryOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	in, err := python.Find(ctx, env.Environ, env.Dir, opts.python)
-	if err != nil {
+	if o.Interpreter, o.Cache, o.Double, err = placeOf(ctx, env, o.On, opts.python); err != nil {
 		return err
-	}
-	o.Interpreter = in.Path
-	if o.On.NeedsProof() {
-		if err := requireDevice(ctx, env, o.On.Device, []string{in.Path}); err != nil {
-			return fault.Exit(err, fault.Failed)
-		}
-	}
-	if o.Cache, err = agentCache(env); err != nil {
-		return err
-	}
-	if o.On.Rehearsal() {
-		if o.Double, err = rehearsal(ctx, env, o.On, []string{in.Path}); err != nil {
-			return fault.Exit(err, fault.Usage)
-		}
 	}
 	if opts.all { // what was printed stands; what an interrupt finds done is told as a whole
 		var stop context.CancelFunc
@@ -160,4 +145,28 @@ func (opts tryOptions) attempt(env *Env, args []string) (attempt.Options, error)
 		Name: args[0], All: opts.all, On: on, Inputs: opts.inputs, Args: opts.args, Eval: opts.eval, Limit: limit,
 		Environ: env.Environ, Dir: env.Dir, Narration: env.Stderr, Now: env.Now,
 	}, nil
+}
+
+// placeOf is where a program of ours runs that calls PyTorch: the interpreter, the folder that has the agent, and where
+// it is a rehearsal the double. The device is proven before.
+func placeOf(ctx context.Context, env *Env, on target.Target, named string) (interpreter, cache string,
+	double *target.Double, err error) {
+	in, err := python.Find(ctx, env.Environ, env.Dir, named)
+	if err != nil {
+		return "", "", nil, err
+	}
+	if on.NeedsProof() {
+		if err := requireDevice(ctx, env, on.Device, []string{in.Path}); err != nil {
+			return "", "", nil, fault.Exit(err, fault.Failed)
+		}
+	}
+	if cache, err = agentCache(env); err != nil {
+		return "", "", nil, err
+	}
+	if on.Rehearsal() {
+		if double, err = rehearsal(ctx, env, on, []string{in.Path}); err != nil {
+			return "", "", nil, fault.Exit(err, fault.Usage)
+		}
+	}
+	return in.Path, cache, double, nil
 }
