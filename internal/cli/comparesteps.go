@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +14,7 @@ import (
 	"assay/internal/launch"
 	"assay/internal/probe"
 	"assay/internal/secret"
+	"assay/internal/steps"
 	"assay/internal/target"
 	"assay/internal/text"
 
@@ -311,7 +309,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 			"give it "+want+" by an argument of its own, or let it take what torch."+want+".is_available() says")
 	}
 	if !head.Complete {
-		if head.Failed || head.Recorded == 0 {
+		if head.Failed != nil && *head.Failed || head.Recorded == 0 {
 			return failed(text.Line(head.Why), "")
 		}
 		fmt.Fprintf(r.env.Stderr, "assay: %s: %s\n", text.Line(doing), text.Line(head.Why))
@@ -332,33 +330,12 @@ func lastSaid(said string) []string {
 	return lines[max(0, from):]
 }
 
-// stepsHead is what of a recording's first line is asked here; internal/steps reads the rest.
-type stepsHead struct {
-	Steps    int    `json:"steps"` // version of the format
-	Device   string `json:"device"`
-	Complete bool   `json:"complete"`
-	Recorded int    `json:"recorded"` // whole steps
-	Failed   bool   `json:"failed"`   // of no use: Why says more than that there were fewer steps
-	Why      string `json:"why"`
-}
-
-// headBytes is more than a first line has: its longest part are names of weights that did not fit.
-const headBytes = 16 << 20
-
-func readSteps(folder string) (stepsHead, error) {
-	var head stepsHead
-	f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
+// readSteps is what a recording says of itself, where it can be read whole.
+func readSteps(folder string) (steps.Head, error) {
+	r, err := steps.Open(folder)
 	if err != nil {
-		return head, fault.Hint(fmt.Errorf("read a recording of steps: %w", err),
-			"assay compare --record FILE.steps makes one")
+		return steps.Head{}, err
 	}
-	defer f.Close()
-	line, err := bufio.NewReader(io.LimitReader(f, headBytes)).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &head)
-	}
-	if err != nil || head.Steps != 1 {
-		return head, fmt.Errorf("%s: no recording of steps of this version", folder)
-	}
-	return head, nil
+	defer r.Close()
+	return r.Head, nil
 }

@@ -65,6 +65,7 @@ type Head struct {
 	Batch       *int64          `json:"batch"`
 	Policy      map[string]any  `json:"policy"`
 	Complete    bool            `json:"complete"` // it has the steps that were asked for
+	Recorded    int             `json:"recorded"` // whole steps
 	Failed      *bool           `json:"failed"`   // the script did not end well
 	Why         string          `json:"why"`
 }
