@@ -485,7 +485,8 @@ func TestHugeValues(t *testing.T) {
 // Of PyTorch's variables for MPS some change numbers: only what is known not to is ruled out.
 func TestVariablesOfMPS(t *testing.T) {
 	for name, can := range map[string]string{"PYTORCH_MPS_FAST_MATH": Can, "PYTORCH_MPS_PREFER_METAL": Can,
-		"PYTORCH_MPS_HIGH_WATERMARK_RATIO": Cannot, "PYTORCH_MPS_ANOTHER": NotSure, "PYTORCH_ENABLE_MPS_FALLBACK": Can} {
+		"PYTORCH_MPS_HIGH_WATERMARK_RATIO": Cannot, "PYTORCH_MPS_ANOTHER": NotSure,
+		"PYTORCH_ENABLE_MPS_FALLBACK": Can} {
 		if r := explain(nil, nil, Change{Part: "environment", Name: name, From: "", To: "1"}); r.Can != can {
 			t.Errorf("%s: %s, want %s", name, r.Can, can)
 		}
