@@ -1,5 +1,5 @@
-// Package suite knows what became of each test of a suite on a device: on the double of a release of PyTorch's MPS, on a
-// real one, or on the CPU. docs/formats/suite.md describes the file.
+// Package suite knows what became of each test of a suite on a device: on the double of a release of PyTorch's MPS, on
+// a real one, or on the CPU. docs/formats/suite.md describes the file.
 package suite
 
 // Version of the file; a reader refuses another.
@@ -55,9 +55,10 @@ type Test struct {
 	// Operator and Cause are of the device's refusal behind a failure (evidence.Refusal); "" where none was met.
 	Operator string `json:"op,omitempty"`
 	Cause    string `json:"cause,omitempty"`
-	How      string `json:"how,omitempty"`   // raised: the exception is the refusal or came of it; met: it was met during the test
-	Where    string `json:"where,omitempty"` // the user's file:line at which it was raised, from rootdir
-	Line     int    `json:"line,omitempty"`  // of the test function, in the file that ID names
+	// How is raised where the exception is the refusal or came of it, met where it was met during the test.
+	How   string `json:"how,omitempty"`
+	Where string `json:"where,omitempty"` // the user's file:line at which it was raised, from rootdir
+	Line  int    `json:"line,omitempty"`  // of the test function, in the file that ID names
 	// CPU is the outcome on the CPU of a test that did not pass here; "" where that is not known.
 	CPU Outcome `json:"cpu,omitempty"`
 	// Device says whether the test had a tensor on the device: one that had none says nothing about it.
