@@ -116,10 +116,6 @@ class _Watcher(_Outcomes):
         self.id = None
         self.before = dict(_refusals())
 
-    def cause(self, error):
-        """_cause of an exception of the test that is running: the mark mps_xfail(op=…) asks (python/assay_mps)."""
-        return _cause(error, self.before)
-
     def done(self):
         process.handled = getattr(
             sys, "last_value", None
