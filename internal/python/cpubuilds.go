@@ -20,8 +20,8 @@ import (
 // The package index has those with it, which bring some 5 GB of NVIDIA's libraries.
 const cpuIndex = "https://download.pytorch.org/whl/cpu"
 
-// How long PyTorch's index may take to answer before the package index is taken, and how much of a page is read: that
-// of torch lists every build since 2018, some megabytes.
+// How long PyTorch's index may take to answer before the package index is taken, and how much of a page is read: torch's
+// lists every build since 2018.
 const (
 	cpuIndexWait = 8 * time.Second
 	cpuIndexPage = 64 << 20
@@ -34,8 +34,8 @@ type cpuBuild struct {
 	size        int64  // bytes to fetch; 0: the index does not say
 }
 
-// cpuBuildOf looks for the build of a pin, torch==2.15.0, for a Python as 3.11; nil where the index is not reached or has
-// none.
+// cpuBuildOf looks for the build of a pin, torch==2.15.0, for a Python as 3.11; nil where the index is not reached or
+// has none.
 func cpuBuildOf(ctx context.Context, index, pin, minor string) *cpuBuild {
 	name, version, _ := strings.Cut(pin, "==")
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
@@ -50,8 +50,8 @@ func cpuBuildOf(ctx context.Context, index, pin, minor string) *cpuBuild {
 		return nil
 	}
 	tag := "cp" + strings.ReplaceAll(minor, ".", "")
-	link := regexp.MustCompile(`href="([^"#]*\b` + regexp.QuoteMeta(name+"-"+version) + `(?:%2[Bb]|\+)cpu-` + tag + `-` +
-		tag + `-[^"#/]*` + arch + `\.whl)`).FindSubmatch(body)
+	link := regexp.MustCompile(`href="([^"#]*\b` + regexp.QuoteMeta(name+"-"+version) + `(?:%2[Bb]|\+)cpu-` +
+		tag + `-` + tag + `-[^"#/]*` + arch + `\.whl)`).FindSubmatch(body)
 	if link == nil {
 		return nil
 	}

@@ -25,7 +25,8 @@ func indexOf(t *testing.T, wheels ...string) string {
 			name, _, _ := strings.Cut(base, "-")
 			switch {
 			case r.URL.Path == "/whl/cpu/"+name+"/":
-				fmt.Fprintf(w, "<a href=\"/whl/cpu/%s\">%s</a><br>\n", strings.ReplaceAll(base, "+", "%2B"), base)
+				fmt.Fprintf(w, "<a href=\"/whl/cpu/%s\">%s</a><br>\n",
+					strings.ReplaceAll(base, "+", "%2B"), base)
 				return
 			case r.URL.Path == "/whl/cpu/"+base:
 				http.ServeFile(w, r, path)
@@ -40,7 +41,8 @@ func indexOf(t *testing.T, wheels ...string) string {
 
 func linuxTag(minor string) string {
 	tag := "cp" + strings.ReplaceAll(minor, ".", "")
-	return tag + "-" + tag + "-manylinux_2_28_" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	return tag + "-" + tag + "-manylinux_2_28_" + arch
 }
 
 func TestCPUBuildOf(t *testing.T) {
@@ -69,8 +71,8 @@ func TestCPUBuildOf(t *testing.T) {
 	}
 }
 
-// TestWithoutCUDA: where the index is reached its build is installed, and what only CUDA's builds need is not; what lies
-// on top of it comes from there too. Where it is not, all is as it was.
+// TestWithoutCUDA: where the index is reached its build is installed, and what only CUDA's builds need is not; what
+// lies on top of it comes from there too. Where it is not, all is as it was.
 func TestWithoutCUDA(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("builds without CUDA are Linux's")

@@ -35,7 +35,7 @@ type Spec struct {
 	Name         string
 	Requirements []string // as in a requirements file; comments are left out
 	On           *Spec
-	CPU          []string // names of those that PyTorch's own index has without CUDA: taken from there where it is reached
+	CPU          []string // names of those that come from PyTorch's own index, without CUDA, where it is reached
 	OnlyCUDA     []string // and of those that are not needed then
 
 	cpuIndex string // in the place of PyTorch's own: tests
