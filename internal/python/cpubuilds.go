@@ -16,11 +16,11 @@ import (
 	"assay/internal/unit"
 )
 
-// cpuIndex is where PyTorch offers its packages for Linux without CUDA (pytorch.org, Get Started, Compute Platform CPU).
+// cpuIndex is where PyTorch offers its packages for Linux without CUDA (pytorch.org, Get Started, Platform CPU).
 // The package index has those with it, which bring some 5 GB of NVIDIA's libraries.
 const cpuIndex = "https://download.pytorch.org/whl/cpu"
 
-// How long PyTorch's index may take to answer before the package index is taken, and how much of a page is read: torch's
+// How long PyTorch's index may take before the package index is taken, and how much of a page is read: torch's
 // lists every build since 2018.
 const (
 	cpuIndexWait = 8 * time.Second
