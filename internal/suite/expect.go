@@ -140,7 +140,7 @@ func (m *Manifest) Judge(runs []Run, chosen Selection) (*Judgement, error) {
 					how += fmt.Sprintf("; listed for torch %s alone", listed[0].on)
 				}
 				j.Departures = append(j.Departures, Departure{NewFailure, t.ID, run, how})
-			case didFail(t.Outcome):
+			case t.Outcome.fails():
 				j.CPUToo++
 			}
 		}
@@ -248,9 +248,6 @@ func failure(t *Test) string {
 	}
 	return s
 }
-
-// didFail says of a test that was run whether it did not do what it should.
-func didFail(o Outcome) bool { return o == Failed || o == Ended || o == Hung }
 
 // Status is the exit status of runs that were judged: 0 where all tests were run, and none departs from the manifest;
 // pytest's own where that says more than that tests failed.
