@@ -307,7 +307,7 @@ func (j *Judgement) Text(out io.Writer, name string, width int) error {
 	return err
 }
 
-// Change is what an update did to a manifest: its lines that are new, and those that are gone.
+// Change is what an update did to a manifest: lines that are new, and those that are gone.
 type Change struct {
 	Added, Removed []string
 	Left           []string // ids of tests that cannot stand in a manifest
@@ -501,7 +501,7 @@ func (c Change) Text(out io.Writer, name string, width int) error {
 	for _, id := range c.Left {
 		b.WriteString(text.Wrapped(fmt.Sprintf("%q fails, and its id cannot stand in a manifest.", id), "", "  ", width))
 	}
-	said := fmt.Sprintf("%s: %d lines added, %d taken away.", name, len(c.Added), len(c.Removed))
+	said := fmt.Sprintf("%s: %d added, %d taken away.", name, len(c.Added), len(c.Removed))
 	if len(c.Added)+len(c.Removed) == 0 {
 		said = name + ": nothing to change."
 	}

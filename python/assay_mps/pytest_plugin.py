@@ -108,11 +108,11 @@ def _go(config, options):
 
 
 def _arguments(options):
-    """What assay is asked for."""
-    if _is_mac():
-        given = ["test", "--on", "mps"]
-    else:
-        given = ["test", "--on", "double"] + (["--torch", options.mps] if options.mps != AUTO else [])
+    """What assay is asked for. By itself it takes a Mac's MPS where that computes, else the double of the release that it
+    aims at; where releases are named, a Mac runs the one that it has."""
+    given = ["test"]
+    if options.mps != AUTO:
+        given += ["--on", "mps"] if _is_mac() else ["--on", "double", "--torch", options.mps]
     if options.mps_manifest:
         given += ["--manifest", options.mps_manifest]
     return given + (["--update"] if options.mps_update else [])
