@@ -278,13 +278,15 @@ func TestUpdate(t *testing.T) {
 	}{
 		{"the first", nil, lines(newHead[0], newHead[1], "RuntimeError | a.py::b | op=aten::foo | torch=2.8"),
 			[]Run{double("2.8.0", failed("a.py::b", "RuntimeError", "aten::foo"), became("a.py::c", Passed))}, 1, 0},
-		{"several releases are one line", lines("# mine"), lines("# mine", "RuntimeError | a.py::b | torch=2.6..2.7,2.9"),
+		{"several releases are one line", lines("# mine"),
+			lines("# mine", "RuntimeError | a.py::b | torch=2.6..2.7,2.9"),
 			[]Run{double("2.6.0", failed("a.py::b", "RuntimeError", "")), double("2.7.1", failed("a.py::b",
 				"RuntimeError", "")), double("2.9.1", failed("a.py::b", "RuntimeError", ""))}, 1, 0},
 		{"another release joins", lines("RuntimeError | a.py::b | torch=2.6 | # see 12"),
 			lines("RuntimeError | a.py::b | torch=2.6..2.7 | # see 12"),
 			[]Run{double("2.7.1", failed("a.py::b", "RuntimeError", ""))}, 1, 1},
-		{"one leaves", lines("# head", "ValueError | a.py::a", "# why", "RuntimeError | a.py::b | torch=2.6.. | # see 12"),
+		{"one leaves",
+			lines("# head", "ValueError | a.py::a", "# why", "RuntimeError | a.py::b | torch=2.6.. | # see 12"),
 			lines("# head", "ValueError | a.py::a", "# why", "RuntimeError | a.py::b | torch=2.6..2.7,2.9.. | # see 12"),
 			[]Run{double("2.8.0", failed("a.py::a", "ValueError", ""), became("a.py::b", Passed))}, 1, 1},
 		{"of every release, on some", lines("RuntimeError | a.py::b"), lines("RuntimeError | a.py::b | torch=2.6"),
@@ -294,10 +296,12 @@ func TestUpdate(t *testing.T) {
 			lines("ValueError | a.py::b", "RuntimeError | a.py::c"),
 			[]Run{double("2.6.0", became("a.py::a", Passed), failed("a.py::b", "ValueError", ""), failed("a.py::c",
 				"RuntimeError", ""))}, 1, 1},
-		{"another failure keeps its reason", lines("ValueError | a.py::a", "# why", "RuntimeError | a.py::b | # see 12"),
+		{"another failure keeps its reason",
+			lines("ValueError | a.py::a", "# why", "RuntimeError | a.py::b | # see 12"),
 			lines("ValueError | a.py::a", "# why", "ValueError | a.py::b | # see 12"),
 			[]Run{double("2.6.0", failed("a.py::a", "ValueError", ""), failed("a.py::b", "ValueError", ""))}, 1, 1},
-		{"gone", lines("ValueError | a.py::a", "", "# of the part", "", "# of b", "RuntimeError | a.py::b | torch=2.6..",
+		{"gone", lines("ValueError | a.py::a", "", "# of the part", "", "# of b",
+			"RuntimeError | a.py::b | torch=2.6..",
 			"ValueError | a.py::c"), lines("ValueError | a.py::a", "", "# of the part", "", "ValueError | a.py::c"),
 			[]Run{double("2.8.0", failed("a.py::a", "ValueError", ""), failed("a.py::c", "ValueError", ""))}, 0, 1},
 		{"not known", lines("RuntimeError | a.py::b | torch=2.8", "RuntimeError | a.py::c"),
@@ -346,7 +350,8 @@ func TestUpdate(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		if _, err := again.Update(c.runs, len(c.runs), Selection{}); err != nil || string(again.Bytes()) != string(got) {
+		_, err = again.Update(c.runs, len(c.runs), Selection{})
+		if err != nil || string(again.Bytes()) != string(got) {
 			t.Errorf("%s: the second update changes it: %v\n%s", c.what, err, again.Bytes())
 		}
 	}
@@ -413,8 +418,8 @@ func TestMerge(t *testing.T) {
 		path := filepath.Join(dir, "known.txt")
 		git := func(ok bool, args ...string) {
 			t.Helper()
-			cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org"},
-				args...)...)
+			as := []string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e@example.org"}
+			cmd := exec.Command("git", append(as, args...)...)
 			cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 			if out, err := cmd.CombinedOutput(); (err == nil) != ok {
 				t.Fatalf("git %v: %v\n%s", args, err, out)

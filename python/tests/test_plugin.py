@@ -115,9 +115,10 @@ def test_command(started, words, asked, rest):
     assert started(*words) == (["test"] + asked, rest)
 
 
-def test_command_on_a_mac(started, monkeypatch):
+def test_command_on_a_mac(started, monkeypatch, capfd):
     monkeypatch.setattr(pytest_plugin, "_is_mac", lambda: True)
     assert started("--mps=2.14", "-q") == (["test", "--on", "mps"], ["-q"])
+    assert "--mps=2.14: the releases are for the double; this is the Mac's own MPS" in capfd.readouterr().err
     assert started("--mps", "-q") == (["test"], ["-q"])  # MPS where it computes, else the double
 
 
