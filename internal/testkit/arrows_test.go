@@ -20,6 +20,7 @@ const root = "../.."
 var arrows = map[string][]string{
 	"agent":           {},
 	"examples":        {},
+	"python":          {},
 	"cmd/assay":       {"internal/cli"},
 	"internal/atlas":  {"internal/text"},
 	"internal/claims": {"internal/atlas", "internal/facts", "internal/text"},
