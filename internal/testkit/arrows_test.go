@@ -87,7 +87,7 @@ var arrows = map[string][]string{
 	"internal/steps": {"internal/evidence", "internal/fault", "internal/golden", "internal/text",
 		"internal/weights"},
 	"internal/suite": {"internal/atlas", "internal/facts", "internal/fault", "internal/file", "internal/launch",
-		"internal/text"},
+		"internal/target", "internal/text"},
 	"internal/sweep": {"internal/evidence", "internal/fault", "internal/file", "internal/secret", "internal/stats",
 		"internal/symptom", "internal/text", "internal/unit"},
 	"internal/target":    {"internal/atlas", "internal/evidence", "internal/fault"},
