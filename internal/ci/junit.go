@@ -9,8 +9,8 @@ import (
 // JUnit is a file of JUnit's results, in the form that pytest and Jenkins share. What XML cannot hold in a text becomes
 // U+FFFD (encoding/xml).
 type JUnit struct {
-	XMLName xml.Name `xml:"testsuites"`
-	Suites  []JUnitSuite
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []JUnitSuite `xml:"testsuite"`
 }
 
 // JUnitSuite is one suite; Write counts its cases.
