@@ -12,8 +12,8 @@ import (
 // docs/problem-matchers.md: "10 warning annotations and 10 error annotations per step").
 const ShownAnnotations = 10
 
-// Annotation is a message beside a line of a file, as GitHub shows it in a pull request. Lines and columns count from 1;
-// 0 leaves one out, as "" does a File.
+// Annotation is a message beside a line of a file, as GitHub shows it in a pull request. Lines and columns count from
+// 1; 0 leaves one out, as "" does a File.
 type Annotation struct {
 	Level                            string // error, warning or notice
 	Title, File, Text                string

@@ -80,7 +80,7 @@ func (r *Result) badge() (label, value string, state State) {
 			worst = i
 		}
 	}
-	label = r.Runs[0].Name()
+	label = r.Runs[0].Label()
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		if i > 0 {
@@ -89,7 +89,7 @@ func (r *Result) badge() (label, value string, state State) {
 				break
 			}
 			label = strings.Replace(label, ", rehearsed", "", 1) + ", " + run.Release()
-			if run.On == "double" {
+			if run.Rehearsed() {
 				label += ", rehearsed"
 			}
 		}

@@ -70,22 +70,22 @@ func (r *Result) Since(base *Result) (*Difference, error) {
 		if at < 0 {
 			var has []string
 			for _, b := range base.Runs {
-				has = append(has, text.Short(b.Name(), 100))
+				has = append(has, text.Short(b.Label(), 100))
 			}
-			return nil, refuse("the base has no run on %s; it has %s", text.Short(run.Name(), 100),
+			return nil, refuse("the base has no run on %s; it has %s", text.Short(run.Label(), 100),
 				strings.Join(has, "; "))
 		}
 		one, common := since(run, &base.Runs[at])
 		if common == 0 && len(run.Tests) > 0 && len(base.Runs[at].Tests) > 0 {
-			return nil, refuse("another suite: no test of %s is in the base", text.Short(run.Name(), 100))
+			return nil, refuse("another suite: no test of %s is in the base", text.Short(run.Label(), 100))
 		}
 		if why := base.Runs[at].Missing; why != "" {
-			d.Remarks = append(d.Remarks, fmt.Sprintf("the base of %s is not whole: %s", text.Short(run.Name(), 100),
+			d.Remarks = append(d.Remarks, fmt.Sprintf("the base of %s is not whole: %s", text.Short(run.Label(), 100),
 				text.Short(why, 300)))
 		}
 		if was := base.Runs[at].Installed; was != run.Installed {
 			d.Remarks = append(d.Remarks, fmt.Sprintf("the base of %s ran with torch %s installed, this with %s",
-				text.Short(run.Name(), 100), text.Short(was, 50), text.Short(run.Installed, 50)))
+				text.Short(run.Label(), 100), text.Short(was, 50), text.Short(run.Installed, 50)))
 		}
 		d.Runs = append(d.Runs, one)
 	}
@@ -128,14 +128,15 @@ func since(run, base *Run) (d RunDifference, common int) {
 	return d, common
 }
 
-// lists are those of the difference with what each is called, what matters first.
-func (d *RunDifference) lists() []difference {
-	return []difference{{"newly failing", d.NewlyFailing}, {"failing, not known before", d.NewFailing},
+// Lists are those of the difference with what each is called, what matters first.
+func (d *RunDifference) Lists() []Changed {
+	return []Changed{{"newly failing", d.NewlyFailing}, {"failing, not known before", d.NewFailing},
 		{"newly passing", d.NewlyPassing}, {"still failing", d.StillFailing}, {"gone", d.Gone}, {"new", d.New},
 		{"not run", d.NotRun}}
 }
 
-type difference struct {
+// Changed are the tests of a run that changed in one way.
+type Changed struct {
 	Name  string
 	Tests []*Test
 }
@@ -148,8 +149,8 @@ func (d *Difference) Text() string {
 	b := &strings.Builder{}
 	for i := range d.Runs {
 		run := &d.Runs[i]
-		fmt.Fprintf(b, "Since the base, %s: %s\n", text.Short(run.Run.Name(), 100), run.tally())
-		for _, l := range run.lists()[:3] {
+		fmt.Fprintf(b, "Since the base, %s: %s\n", text.Short(run.Run.Label(), 100), run.tally())
+		for _, l := range run.Lists()[:3] {
 			for n, t := range l.Tests {
 				if n == shownOfList {
 					fmt.Fprintf(b, "  %s: %d more\n", l.Name, len(l.Tests)-n)
@@ -167,7 +168,7 @@ func (d *Difference) Text() string {
 
 func (d *RunDifference) tally() string {
 	var parts []string
-	for _, l := range d.lists() {
+	for _, l := range d.Lists() {
 		if len(l.Tests) > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", len(l.Tests), l.Name))
 		}

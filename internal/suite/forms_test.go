@@ -380,9 +380,11 @@ func TestSince(t *testing.T) {
 		t.Errorf("red %d, unknown %t", d.Red(), d.Unknown())
 	}
 	got := written(t, func(b *bytes.Buffer) error { return now.WriteGitHub(b, d) })
-	has(t, got, "::error title=assay%3A ValueError,file=python/tests/test_a.py", "6 tests of MPS 2.14, rehearsed that failed")
+	has(t, got, "::error title=assay%3A ValueError,file=python/tests/test_a.py",
+		"6 tests of MPS 2.14, rehearsed that failed")
 	hasNot(t, got, "linalg.py")
-	has(t, now.Summary(d, SummaryLimit), "### Since the base", "<summary>2 newly failing on MPS 2.14, rehearsed</summary>")
+	has(t, now.Summary(d, SummaryLimit), "### Since the base",
+		"<summary>2 newly failing on MPS 2.14, rehearsed</summary>")
 }
 
 // TestSinceRefuses what is no earlier result of the same suite.

@@ -10,8 +10,9 @@ import (
 )
 
 // WriteGitHub writes annotations for a pull request on GitHub, of which a step shows ten errors and ten warnings: an
-// error for each cause at a line, operators first, and warnings for known wrong results that passing tests met. The last
-// warning says what was left out, the one before it what is not known. With a difference, errors are of what is new.
+// error for each cause at a line, operators first, and warnings for known wrong results that passing tests met. The
+// last warning says what was left out, the one before it what is not known. With a difference, errors are of what is
+// new.
 func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 	var errs, warnings, last []ci.Annotation
 	for _, p := range r.problems(d.failing()) {
@@ -26,11 +27,11 @@ func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 				Title: "assay: known wrong result: " + text.Short(k.Name, 100), File: text.Line(place.File),
 				Line: max(0, place.Line), Text: fmt.Sprintf(
 					"%s passed on %s and met it; assay ops %s tells what comes out wrong",
-					count(len(k.Tests), "test"), text.Short(sum.Run.Name(), 100), text.Short(k.Name, 100))})
+					count(len(k.Tests), "test"), text.Short(sum.Run.Label(), 100), text.Short(k.Name, 100))})
 		}
 		if why := sum.Unknown(); why != "" {
 			last = append(last, ci.Annotation{Level: "warning",
-				Title: "assay: not known on " + text.Short(sum.Run.Name(), 100), Text: text.Short(why, 300)})
+				Title: "assay: not known on " + text.Short(sum.Run.Label(), 100), Text: text.Short(why, 300)})
 		}
 	}
 	var left []string
@@ -54,7 +55,7 @@ func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 		for i := range d.Runs {
 			if n := len(d.Runs[i].StillFailing); n > 0 {
 				left = append(left, fmt.Sprintf("%s of %s that failed before", count(n, "test"),
-					text.Short(d.Runs[i].Run.Name(), 100)))
+					text.Short(d.Runs[i].Run.Label(), 100)))
 			}
 		}
 	}

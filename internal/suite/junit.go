@@ -10,15 +10,15 @@ import (
 	"assay/internal/text"
 )
 
-// WriteJUnit writes a testsuite a run, names and classes as pytest's own --junitxml gives them. A failure is a test that
-// failed in its call, an error one that failed around it, ended the process, hung or did not run. What fails on the CPU
-// too says nothing about the device and is skipped, with that as its reason; so is, as pytest has it, what was expected
-// to fail. Failures and errors together are thus what assay test is red for, and what is not known.
+// WriteJUnit writes a testsuite a run, names and classes as pytest's own --junitxml gives them. A failure is a test
+// that failed in its call, an error one that failed around it, ended the process, hung or did not run. What fails on
+// the CPU too says nothing about the device and is skipped, with that as its reason; so is, as pytest has it, what was
+// expected to fail. Failures and errors together are thus what assay test is red for, and what is not known.
 func (r *Result) WriteJUnit(w io.Writer) error {
 	var j ci.JUnit
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		s := ci.JUnitSuite{Name: clean(run.Name()), Time: ci.JUnitTime(run.Seconds),
+		s := ci.JUnitSuite{Name: clean(run.Label()), Time: ci.JUnitTime(run.Seconds),
 			Properties: &ci.JUnitProperties{}}
 		for _, p := range []ci.JUnitProperty{{Name: "assay", Value: r.Assay}, {Name: "on", Value: run.On},
 			{Name: "torch", Value: run.Torch}, {Name: "torch installed", Value: run.Installed},
@@ -78,7 +78,7 @@ func junitCase(t *Test) ci.JUnitCase {
 		switch {
 		case !t.Bad():
 			c.Skipped = &why
-			why.Type, why.Message = "fails on the CPU too", "fails on the CPU too: "+t.short()
+			why.Type, why.Message = "fails on the CPU too", "fails on the CPU too: "+t.Short()
 		case t.Outcome == Failed && (t.Phase == "" || t.Phase == "call"):
 			c.Failure = &why
 		default:
@@ -106,8 +106,8 @@ func cause(t *Test) string {
 	return t.Operator + " (" + t.Cause + ")"
 }
 
-// short is a failure in one line.
-func (t *Test) short() string {
+// Short is a failure in one line.
+func (t *Test) Short() string {
 	switch {
 	case t.Error != "" && t.Text != "":
 		return t.Error + ": " + t.Text
@@ -120,7 +120,7 @@ func (t *Test) short() string {
 // told is all that is known of why a test did not pass, a line each.
 func (t *Test) told() string {
 	b := &strings.Builder{}
-	b.WriteString(t.short() + "\n")
+	b.WriteString(t.Short() + "\n")
 	if t.Phase != "" {
 		b.WriteString("in its " + t.Phase + "\n")
 	}

@@ -49,12 +49,12 @@ func (r *Result) problems(keep map[*Test]bool) []*problem {
 				k := at{cause, r.placeOf(&one)}
 				p := known[k]
 				if p == nil {
-					p = &problem{Group: one, Place: k.place, Text: t.short()}
+					p = &problem{Group: one, Place: k.place, Text: t.Short()}
 					known[k], seen[k] = p, map[string]bool{}
 					list = append(list, p)
 				}
-				if !slices.Contains(p.On, run.Name()) {
-					p.On = append(p.On, run.Name())
+				if !slices.Contains(p.On, run.Label()) {
+					p.On = append(p.On, run.Label())
 				}
 				if !seen[k][t.ID] {
 					seen[k][t.ID] = true

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// sample is a suite on two releases, with a test of each kind: three fail by an operator at two lines, one met a refusal
-// and failed by something else, one ends the process, one hangs, one fails by its own fault, one on the CPU too.
+// sample is a suite on two releases, with a test of each kind: three fail by an operator at two lines, one met a
+// refusal and failed by something else, one ends the process, one hangs, one fails by its own fault, one on the CPU
+// too.
 func sample() *Result {
 	newer := []Test{
 		{ID: "tests/test_a.py::test_fine", Outcome: Passed, Device: true, Line: 3, Seconds: .01},
@@ -25,14 +26,15 @@ func sample() *Result {
 		{ID: "tests/test_a.py::test_untouched", Outcome: Passed, Line: 70},
 		{ID: "tests/test_a.py::test_wrong", Outcome: Passed, Device: true, Line: 80, Wrong: []string{"cumsum-2.14"}},
 		{ID: "tests/test_b.py::TestB::test_svd[x::y]", Outcome: Failed, Phase: "call", Error: "NotImplementedError",
-			Text: "aten::svd", Operator: "aten::svd", Cause: "missing", How: "raised", Where: "lib/linalg.py:12", Line: 5,
-			CPU: Passed, Device: true},
+			Text: "aten::svd", Operator: "aten::svd", Cause: "missing", How: "raised", Where: "lib/linalg.py:12",
+			Line: 5, CPU: Passed, Device: true},
 		{ID: "tests/test_b.py::TestB::test_svd[z]", Outcome: Failed, Phase: "call", Error: "NotImplementedError",
-			Text: "aten::svd", Operator: "aten::svd", Cause: "missing", How: "raised", Where: "lib/linalg.py:12", Line: 5,
-			CPU: Passed, Device: true},
+			Text: "aten::svd", Operator: "aten::svd", Cause: "missing", How: "raised", Where: "lib/linalg.py:12",
+			Line: 5, CPU: Passed, Device: true},
 		{ID: "tests/test_b.py::test_double", Outcome: Failed, Phase: "call", Error: "TypeError", Text: "no float64",
-			Operator: "aten::to", Cause: "dtype", How: "raised", Where: "/usr/lib/python3/site-packages/x.py:7", Line: 9,
-			CPU: Passed, Device: true},
+			Operator: "aten::to", Cause: "dtype", How: "raised", Where: "/usr/lib/python3/site-packages/x.py:7",
+			Line: 9,
+			CPU:  Passed, Device: true},
 		{ID: "tests/test_b.py::test_skip", Outcome: Skipped, Text: "no reason"},
 		{ID: "tests/test_b.py::test_xfail", Outcome: XFailed, Device: true},
 		{ID: "tests/test_b.py::test_xpass", Outcome: XPassed, Device: true},
@@ -40,8 +42,8 @@ func sample() *Result {
 	older := []Test{
 		{ID: "tests/test_a.py::test_fine", Outcome: Passed, Device: true, Line: 3},
 		{ID: "tests/test_b.py::TestB::test_svd[z]", Outcome: Failed, Phase: "call", Error: "NotImplementedError",
-			Text: "aten::svd", Operator: "aten::svd", Cause: "missing", How: "raised", Where: "lib/linalg.py:12", Line: 5,
-			CPU: Passed, Device: true},
+			Text: "aten::svd", Operator: "aten::svd", Cause: "missing", How: "raised", Where: "lib/linalg.py:12",
+			Line: 5, CPU: Passed, Device: true},
 		{ID: "tests/test_b.py::test_double", Outcome: NotRun},
 	}
 	return &Result{Version: Version, Assay: "1.0", Command: []string{"pytest", "-q", "tests"}, Folder: "python",
@@ -69,8 +71,8 @@ func hostileResult() *Result {
 	for _, torch := range []string{"2.14.0", hostile} {
 		run := Run{On: "double", Torch: torch, Installed: hostile, Missing: hostile}
 		for i := range 5000 {
-			t := Test{ID: fmt.Sprintf("%s%05d", hostile, i), Outcome: Failed, Phase: hostile, Error: hostile, Text: hostile,
-				Operator: fmt.Sprintf("%s%d", hostile, i%70), Cause: hostile, How: "raised",
+			t := Test{ID: fmt.Sprintf("%s%05d", hostile, i), Outcome: Failed, Phase: hostile, Error: hostile,
+				Text: hostile, Operator: fmt.Sprintf("%s%d", hostile, i%70), Cause: hostile, How: "raised",
 				Where: fmt.Sprintf("%s:%d", hostile, i+1), Line: -7, Device: true}
 			switch i % 100 {
 			case 0:

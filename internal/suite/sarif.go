@@ -49,20 +49,20 @@ func (r *Result) WriteSARIF(w io.Writer) error {
 	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		on = append(on, text.Line(run.Name()))
+		on = append(on, text.Line(run.Label()))
 		sum := SumOf(run)
 		for _, k := range sum.Wrong {
 			name := text.Short(k.Name, 200)
 			place, _ := r.InRepository(Place{k.Tests[0].File(), max(0, k.Tests[0].Line)})
 			add(ci.SARIFResult{Rule: "suite-wrong-" + identifier(name), Level: "warning",
 				Text: fmt.Sprintf("%s passed on %s and met %s, a known wrong result", count(len(k.Tests), "test"),
-					text.Line(run.Name()), name), Place: ci.SARIFPlace{File: text.Line(place.File), Line: place.Line},
-				Properties: map[string]any{"runs": []string{text.Line(run.Name())}, "tests": len(k.Tests)}},
+					text.Line(run.Label()), name), Place: ci.SARIFPlace{File: text.Line(place.File), Line: place.Line},
+				Properties: map[string]any{"runs": []string{text.Line(run.Label())}, "tests": len(k.Tests)}},
 				"known wrong result: "+name, "The device computes "+name+" wrong for some values; a test that passes "+
 					"may have used others.")
 		}
 		if why := sum.Unknown(); why != "" {
-			s.Notes = append(s.Notes, ci.SARIFNote{Text: text.Line(run.Name() + ": not known: " + why)})
+			s.Notes = append(s.Notes, ci.SARIFNote{Text: text.Line(run.Label() + ": not known: " + why)})
 		}
 	}
 	if left > 0 {

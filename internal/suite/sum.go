@@ -12,15 +12,19 @@ import (
 // Sum is what the tests of a run come to. Only a test that had a tensor on the device, or that the device failed, says
 // something about the device: Passed and Failed count those alone.
 type Sum struct {
-	Run    *Run
+	Run *Run
+	// Blind: on a real device it is not recorded which tests had a tensor there. Passed then counts all that passed, and
+	// nothing is known of how many say anything about the device.
+	Blind  bool
 	Passed int     // of those that had a tensor on the device; xpassed ones too
 	Failed int     // Test.Bad
 	Groups []Group // of the failed ones: operators first, then ended, hung, other exceptions; each: most tests first
 	CPU    []*Test // failed here, and on the CPU too
 	// Untouched passed without a tensor on the device.
 	Untouched, Skipped, XFailed, XPassed, NotRun int
-	CPUUnknown                                   int     // of Failed, those of which it is not known whether they fail on the CPU too
-	Wrong                                        []Known // met by tests that passed, most tests first
+	// CPUUnknown are of Failed those of which it is not known whether they fail on the CPU too.
+	CPUUnknown int
+	Wrong      []Known // met by tests that passed, most tests first
 }
 
 // Group is tests that failed for one cause.
@@ -82,6 +86,7 @@ func (g *Group) Title() string {
 // SumOf adds a run up.
 func SumOf(run *Run) Sum {
 	s := Sum{Run: run}
+	s.Blind = !run.Rehearsed() && !run.onCPU() && !slices.ContainsFunc(run.Tests, func(t Test) bool { return t.Device })
 	groups, wrong := map[groupKey]*Group{}, map[string]*Known{}
 	for i := range run.Tests {
 		t := &run.Tests[i]
@@ -90,7 +95,7 @@ func SumOf(run *Run) Sum {
 			if t.Outcome == XPassed {
 				s.XPassed++
 			}
-			if !t.Device {
+			if !t.Device && !s.Blind && !run.onCPU() {
 				s.Untouched++
 				continue
 			}
@@ -236,6 +241,8 @@ func (s *Sum) Unknown() string {
 		return count(s.NotRun, "test") + " did not run"
 	case s.Passed+s.Failed == 0:
 		return "no test had a tensor on the device"
+	case s.Blind:
+		return "which tests had a tensor on the device is not recorded on a real one"
 	}
 	return ""
 }
@@ -243,17 +250,23 @@ func (s *Sum) Unknown() string {
 // devices are what a run's device is called; another is called what the file calls it.
 var devices = map[string]string{"double": "MPS", "mps": "MPS", "cuda": "CUDA", "cpu": "CPU"}
 
-// Name is what the run was on, as "MPS 2.14, rehearsed": what the double answers is no measurement on a Mac.
-func (r *Run) Name() string {
+// Label is what the run was on, as "MPS 2.14, rehearsed": what the double answers is no measurement on a Mac.
+func (r *Run) Label() string {
 	name := cmp.Or(devices[r.On], r.On, "device not known")
 	if r.Torch != "" {
 		name += " " + r.Release()
 	}
-	if r.On == "double" {
+	if r.Rehearsed() {
 		name += ", rehearsed"
 	}
 	return name
 }
+
+// Rehearsed says whether the run was on the double.
+func (r *Run) Rehearsed() bool { return r.On == "double" }
+
+// onCPU says whether it was on the CPU, where each test has its tensors on the device.
+func (r *Run) onCPU() bool { return r.On == "cpu" }
 
 // Release is the release as people say it: 2.14 for 2.14.0.
 func (r *Run) Release() string {
@@ -274,17 +287,21 @@ func count(n int, what string) string {
 func (s *Sum) Lead() string {
 	of := s.Passed + s.Failed
 	var lead string
+	used := " that used the device"
+	if s.Blind || s.Run.onCPU() {
+		used = ""
+	}
 	switch {
 	case of == 0:
 		lead = "No test had a tensor on the device."
 	case s.Failed == 0:
-		lead = "None of " + count(of, "test") + " that used the device failed."
+		lead = "None of " + count(of, "test") + used + " failed."
 	default:
 		fail := "fail"
 		if s.Failed == 1 {
 			fail = "fails"
 		}
-		lead = strconv.Itoa(s.Failed) + " of " + count(of, "test") + " that used the device " + fail + "."
+		lead = strconv.Itoa(s.Failed) + " of " + count(of, "test") + used + " " + fail + "."
 	}
 	if len(s.Wrong) > 0 {
 		tests := map[*Test]bool{}
@@ -301,8 +318,8 @@ func (s *Sum) Lead() string {
 	return lead
 }
 
-// beside are the tests that the lead does not count, in words, "" where there are none.
-func (s *Sum) beside() string {
+// Beside are the tests that the lead does not count, in words, "" where there are none.
+func (s *Sum) Beside() string {
 	var parts []string
 	for _, p := range []struct {
 		n    int

@@ -51,8 +51,8 @@ func (r *Result) SummaryTo(name, step string, d *Difference) error {
 	return nil
 }
 
-// Summary is the result in GitHub's Markdown, limit bytes at most: parts that do not fit whole are left out from the end,
-// and the last line says so.
+// Summary is the result in GitHub's Markdown, limit bytes at most: parts that do not fit whole are left out from the
+// end, and the last line says so.
 func (r *Result) Summary(d *Difference, limit int) string {
 	parts := r.summaryParts(d)
 	const cut = "\nThe rest did not fit into GitHub's limit of 1 MiB a step: `assay test show` has all of it.\n"
@@ -88,7 +88,7 @@ func (r *Result) summaryParts(d *Difference) (parts []string) {
 		"| --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for i := range sums {
 		s := &sums[i]
-		fmt.Fprintf(b, "| %s %s | %d | %d | %d | %d | %d | %s |\n", mark(s), text.Markdown(s.Run.Name(), 100), s.Passed,
+		fmt.Fprintf(b, "| %s %s | %d | %d | %d | %d | %d | %s |\n", mark(s), text.Markdown(s.Run.Label(), 100), s.Passed,
 			s.Failed, len(s.Wrong), len(s.CPU), s.Untouched, text.Markdown(s.Unknown(), 300))
 	}
 	b.WriteString("\n*passed* and *failed* are tests that had a tensor on the device; *known wrong* are operators with a " +
@@ -100,8 +100,8 @@ func (r *Result) summaryParts(d *Difference) (parts []string) {
 	}
 	for i := range sums {
 		s := &sums[i]
-		fmt.Fprintf(b, "\n### %s\n\n%s", text.Markdown(s.Run.Name(), 100), text.Markdown(s.Lead(), 500))
-		if beside := s.beside(); beside != "" {
+		fmt.Fprintf(b, "\n### %s\n\n%s", text.Markdown(s.Run.Label(), 100), text.Markdown(s.Lead(), 500))
+		if beside := s.Beside(); beside != "" {
 			fmt.Fprintf(b, " Beside them: %s.", beside)
 		}
 		b.WriteString("\n")
@@ -128,7 +128,7 @@ func (r *Result) summaryParts(d *Difference) (parts []string) {
 		for _, g := range s.Groups {
 			bad = append(bad, g.Tests...)
 		}
-		name := text.Markdown(s.Run.Name(), 100)
+		name := text.Markdown(s.Run.Label(), 100)
 		details(b, count(len(bad), "failing test")+" on "+name, bad)
 		end()
 		details(b, count(len(s.CPU), "test")+" failing on the CPU too, beside "+name, s.CPU)
@@ -205,7 +205,7 @@ func details(b *strings.Builder, title string, tests []*Test) {
 			fmt.Fprintf(b, "- and %d more\n", len(tests)-n)
 			break
 		}
-		fmt.Fprintf(b, "- %s: %s", text.Markdown(t.ID, 300), text.Markdown(t.short(), 300))
+		fmt.Fprintf(b, "- %s: %s", text.Markdown(t.ID, 300), text.Markdown(t.Short(), 300))
 		if t.Operator != "" {
 			fmt.Fprintf(b, " (%s)", text.Markdown(cause(t), 150))
 		}
@@ -218,16 +218,17 @@ func (d *Difference) summary(b *strings.Builder) {
 	b.WriteString("\n### Since the base\n\n")
 	for i := range d.Runs {
 		run := &d.Runs[i]
-		fmt.Fprintf(b, "- %s: %s\n", text.Markdown(run.Run.Name(), 100), run.tally())
+		fmt.Fprintf(b, "- %s: %s\n", text.Markdown(run.Run.Label(), 100), run.tally())
 	}
 	for _, remark := range d.Remarks {
 		fmt.Fprintf(b, "- %s\n", text.Markdown(remark, 800))
 	}
 	for i := range d.Runs {
 		run := &d.Runs[i]
-		for _, l := range run.lists() {
+		for _, l := range run.Lists() {
 			if len(l.Tests) > 0 {
-				details(b, fmt.Sprintf("%d %s on %s", len(l.Tests), l.Name, text.Markdown(run.Run.Name(), 100)), l.Tests)
+				title := fmt.Sprintf("%d %s on %s", len(l.Tests), l.Name, text.Markdown(run.Run.Label(), 100))
+				details(b, title, l.Tests)
 			}
 		}
 	}
