@@ -95,6 +95,7 @@ func (s Suite) data() suiteData {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		sum := suite.SumOf(run)
+		sum.Advise()
 		worst = max(worst, sum.State())
 		name := clean.Short(run.Label(), 100)
 		d.Rehearsed = d.Rehearsed || run.Rehearsed()
@@ -141,8 +142,8 @@ func suiteTiles(s *suite.Sum) []tile {
 // suiteTables are what failed by operator, other failures, known wrong results, and the tests of each.
 func suiteTables(id string, s *suite.Sum) []table {
 	operators := table{ID: id + "-operators", Caption: "Refused by the device", Note: "most tests first",
-		Cols: []column{{Name: "operator"}, {Name: "cause"}, {Name: "tests", Num: true}, {Name: "where"},
-			{Name: "one of them"}}}
+		Cols: []column{{Name: "operator"}, {Name: "cause"}, {Name: "tests", Num: true}, {Name: "runs from"},
+			{Name: "where"}, {Name: "what to do"}}}
 	others := table{ID: id + "-others", Caption: "Other failures", Note: "that no refusal was met in",
 		Cols: []column{{Name: "what"}, {Name: "tests", Num: true}, {Name: "where"}, {Name: "one of them"}}}
 	tests := table{ID: id + "-tests", Caption: "Failing tests", Cols: []column{{Name: "test"}, {Name: "why"},
@@ -158,8 +159,9 @@ func suiteTables(id string, s *suite.Sum) []table {
 			if g.Met > 0 {
 				n.Small = fmt.Sprintf("%d met it, and failed by something else", g.Met)
 			}
-			operators.Rows = append(operators.Rows, []cell{code(clean.Short(g.Operator, 200)),
-				text(clean.Short(g.Cause, 200)), n, where, one})
+			operators.Rows = append(operators.Rows, []cell{code(clean.Short(cmp.Or(g.Operator, "–"), 200)),
+				text(clean.Short(g.Cause, 200)), n, text(clean.Short(cmp.Or(g.From, "–"), 20)), where,
+				text(clean.Short(g.Remedy, 500))})
 		} else {
 			others.Rows = append(others.Rows, []cell{text(clean.Short(g.Title(), 200)), n, where, one})
 		}

@@ -15,7 +15,8 @@ import (
 // new.
 func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 	var errs, warnings, last []ci.Annotation
-	for _, p := range r.problems(d.failing()) {
+	problems := r.problems(d.failing())
+	for _, p := range problems {
 		errs = append(errs, ci.Annotation{Level: "error", Title: "assay: " + text.Short(p.Group.Title(), 100),
 			File: text.Line(p.Place.File), Line: p.Place.Line, Text: p.says(5)})
 	}
@@ -37,7 +38,7 @@ func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 	var left []string
 	if n := len(errs) - ci.ShownAnnotations; n > 0 {
 		tests := 0
-		for _, p := range r.problems(d.failing())[ci.ShownAnnotations:] {
+		for _, p := range problems[ci.ShownAnnotations:] {
 			tests += len(p.Tests)
 		}
 		left = append(left, fmt.Sprintf("%s with %s", count(n, "further line"), count(tests, "failing test")))

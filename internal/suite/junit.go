@@ -87,7 +87,7 @@ func junitCase(t *Test) ci.JUnitCase {
 				why.Type = string(t.Outcome)
 			}
 		}
-		if t.Operator != "" && t.Bad() {
+		if t.Operator+t.Cause != "" && t.Bad() {
 			why.Type = cause(t) + ": " + why.Type
 		}
 	default:
@@ -100,10 +100,7 @@ func junitCase(t *Test) ci.JUnitCase {
 
 // cause is the refusal behind a failure in a few words.
 func cause(t *Test) string {
-	if t.Cause == "" {
-		return t.Operator
-	}
-	return t.Operator + " (" + t.Cause + ")"
+	return strings.TrimSpace(cmp.Or(t.Operator, "refused") + " " + strings.TrimSuffix("("+t.Cause+")", "()"))
 }
 
 // Short is a failure in one line.
@@ -125,7 +122,7 @@ func (t *Test) told() string {
 		b.WriteString("in its " + t.Phase + "\n")
 	}
 	b.WriteString("at " + t.Place().String() + "\n")
-	if t.Operator != "" {
+	if t.Operator+t.Cause != "" {
 		how := "the device refuses "
 		if t.How == "met" {
 			how = "met during the test, and not what it failed by: the device refuses "

@@ -34,6 +34,7 @@ func (r *Result) problems(keep map[*Test]bool) []*problem {
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		sum := SumOf(run)
+		sum.Advise()
 		for _, g := range sum.Groups {
 			cause := groupKey{g.Kind, g.Operator, g.Cause}
 			if tests[cause] == nil {
@@ -49,6 +50,7 @@ func (r *Result) problems(keep map[*Test]bool) []*problem {
 				k := at{cause, r.placeOf(&one)}
 				p := known[k]
 				if p == nil {
+					one.From, one.Remedy = g.From, g.Remedy
 					p = &problem{Group: one, Place: k.place, Text: t.Short()}
 					known[k], seen[k] = p, map[string]bool{}
 					list = append(list, p)
@@ -99,7 +101,14 @@ func (p *problem) says(n int) string {
 		fail = " fails here on "
 	}
 	return count(len(p.Tests), "test") + fail + text.Short(strings.Join(p.On, "; "), 300) + ", as " +
-		text.Short(p.Text, 400) + "\n" + strings.Join(names, ", ")
+		text.Short(p.Text, 400) + "\n" + strings.Join(names, ", ") + p.remedy()
+}
+
+func (p *problem) remedy() string {
+	if p.Group.Remedy == "" {
+		return ""
+	}
+	return "\n" + text.Short(p.Group.Remedy, 500)
 }
 
 // failing are the tests of a difference that are red, for problems; nil without a difference.

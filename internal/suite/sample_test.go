@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"assay/internal/testset"
 )
 
 // sample is a suite on two releases, with a test of each kind: three fail by an operator at two lines, one met a
@@ -65,12 +67,20 @@ func green() *Result {
 // hostile is a text that each form would obey where it is not told otherwise.
 const hostile = "tests/a.py::t[<script>alert(1)</script>]]>\x1b[31m\x00\ufffe\r\n::error::pwned%0A\u202e,:|`$(id)`\"' &amp;\xff"
 
-// hostileResult has hostile text wherever a result holds text, in 10,000 tests, each failing at a line of its own.
+// hostileResult has hostile text wherever a result holds text, in 1,000 tests, each failing at a line of its own; in
+// the full set in 10,000.
 func hostileResult() *Result {
+	if testset.IsFull() {
+		return hostileOf(5000)
+	}
+	return hostileOf(500)
+}
+
+func hostileOf(n int) *Result {
 	r := &Result{Version: Version, Assay: hostile, Command: []string{hostile}, Folder: "a b/<c>", Commit: hostile}
 	for _, torch := range []string{"2.14.0", hostile} {
 		run := Run{On: "double", Torch: torch, Installed: hostile, Missing: hostile}
-		for i := range 5000 {
+		for i := range n {
 			t := Test{ID: fmt.Sprintf("%s%05d", hostile, i), Outcome: Failed, Phase: hostile, Error: hostile,
 				Text: hostile, Operator: fmt.Sprintf("%s%d", hostile, i%70), Cause: hostile, How: "raised",
 				Where: fmt.Sprintf("%s:%d", hostile, i+1), Line: -7, Device: true}

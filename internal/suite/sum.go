@@ -13,8 +13,8 @@ import (
 // something about the device: Passed and Failed count those alone.
 type Sum struct {
 	Run *Run
-	// Blind: on a real device it is not recorded which tests had a tensor there. Passed then counts all that passed, and
-	// nothing is known of how many say anything about the device.
+	// Blind: on a real device it is not recorded which tests had a tensor there. Passed then counts all that passed,
+	// and nothing is known of how many say anything about the device.
 	Blind  bool
 	Passed int     // of those that had a tensor on the device; xpassed ones too
 	Failed int     // Test.Bad
@@ -35,6 +35,8 @@ type Group struct {
 	Tests    []*Test
 	Places   []Place // where it was raised, most tests first
 	Met      int     // of Tests, those that met the refusal and failed by something else
+	From     string  // after Advise, of KindOperator: first release that runs it, as 2.9; "": none, or not known
+	Remedy   string  // after Advise, of KindOperator: what to do; "": not known
 }
 
 // Kind is what a group is of.
@@ -71,10 +73,7 @@ func (p Place) String() string {
 func (g *Group) Title() string {
 	switch g.Kind {
 	case KindOperator:
-		if g.Cause == "" {
-			return g.Operator
-		}
-		return g.Operator + ": " + g.Cause
+		return strings.TrimSuffix(cmp.Or(g.Operator, "a refusal")+": "+g.Cause, ": ")
 	case KindEnded:
 		return "ended the process"
 	case KindHung:
@@ -135,7 +134,7 @@ func SumOf(run *Run) Sum {
 			groups[k] = g
 		}
 		g.Tests = append(g.Tests, t)
-		if t.Operator != "" && t.How == "met" {
+		if t.How == "met" {
 			g.Met++
 		}
 	}
@@ -163,14 +162,29 @@ type groupKey struct {
 
 func keyOf(t *Test) groupKey {
 	switch {
-	case t.Operator != "":
+	case t.Operator != "" || t.Cause != "":
 		return groupKey{KindOperator, t.Operator, t.Cause}
+	case t.Phase == Collecting:
+		return groupKey{KindError, "", "not collected: " + cmp.Or(t.Error, "exception not known")}
 	case t.Outcome == Ended:
 		return groupKey{kind: KindEnded}
 	case t.Outcome == Hung:
 		return groupKey{kind: KindHung}
 	}
 	return groupKey{KindError, "", cmp.Or(t.Error, "exception not known")}
+}
+
+// Advise fills in what is known about the refusals: it reads the tables of facts and operators.
+func (s *Sum) Advise() {
+	known := map[groupKey]Row{}
+	for _, row := range s.Run.Rows() {
+		known[groupKey{KindOperator, row.Operator, row.Cause}] = row
+	}
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		row := known[groupKey{g.Kind, g.Operator, g.Cause}]
+		g.From, g.Remedy = row.From, row.Remedy
+	}
 }
 
 // places are the lines at which tests failed, most tests first.

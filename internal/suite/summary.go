@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -82,14 +83,15 @@ func (r *Result) summaryParts(d *Difference) (parts []string) {
 	sums := make([]Sum, len(r.Runs))
 	for i := range r.Runs {
 		sums[i] = SumOf(&r.Runs[i])
+		sums[i].Advise()
 	}
 	b.WriteString("## assay test\n\n")
 	b.WriteString("| | passed | failed | known wrong | on the CPU too | never on the device | not known |\n" +
 		"| --- | ---: | ---: | ---: | ---: | ---: | --- |\n")
 	for i := range sums {
 		s := &sums[i]
-		fmt.Fprintf(b, "| %s %s | %d | %d | %d | %d | %d | %s |\n", mark(s), text.Markdown(s.Run.Label(), 100), s.Passed,
-			s.Failed, len(s.Wrong), len(s.CPU), s.Untouched, text.Markdown(s.Unknown(), 300))
+		fmt.Fprintf(b, "| %s %s | %d | %d | %d | %d | %d | %s |\n", mark(s), text.Markdown(s.Run.Label(), 100),
+			s.Passed, s.Failed, len(s.Wrong), len(s.CPU), s.Untouched, text.Markdown(s.Unknown(), 300))
 	}
 	b.WriteString("\n*passed* and *failed* are tests that had a tensor on the device; *known wrong* are operators with a " +
 		"known wrong result that passing tests met. What is rehearsed ran on a stand-in for the device.\n")
@@ -157,7 +159,7 @@ func mark(s *Sum) string {
 }
 
 func (s *Sum) groups(b *strings.Builder, title string, operators bool) {
-	rows, head := 0, "| operator | cause | tests | where | one of them |\n| --- | --- | ---: | --- | --- |\n"
+	rows, head := 0, "| operator | cause | tests | runs from | where | one of them |\n| --- | --- | ---: | --- | --- | --- |\n"
 	if !operators {
 		head = "| what | tests | where | one of them |\n| --- | ---: | --- | --- |\n"
 	}
@@ -183,8 +185,9 @@ func (s *Sum) groups(b *strings.Builder, title string, operators bool) {
 			if g.Met > 0 {
 				tests += fmt.Sprintf(" (%d met it, and failed by something else)", g.Met)
 			}
-			fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", text.Markdown(g.Operator, 100), text.Markdown(g.Cause, 100),
-				tests, where, text.Markdown(g.Tests[0].ID, 200))
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", text.Markdown(cmp.Or(g.Operator, "–"), 100),
+				text.Markdown(g.Cause, 100), tests, text.Markdown(cmp.Or(g.From, "–"), 20), where,
+				text.Markdown(g.Tests[0].ID, 200))
 			continue
 		}
 		fmt.Fprintf(b, "| %s | %d | %s | %s |\n", text.Markdown(g.Title(), 100), len(g.Tests), where,
@@ -206,7 +209,7 @@ func details(b *strings.Builder, title string, tests []*Test) {
 			break
 		}
 		fmt.Fprintf(b, "- %s: %s", text.Markdown(t.ID, 300), text.Markdown(t.Short(), 300))
-		if t.Operator != "" {
+		if t.Operator+t.Cause != "" {
 			fmt.Fprintf(b, " (%s)", text.Markdown(cause(t), 150))
 		}
 		b.WriteString("\n")
