@@ -43,8 +43,8 @@ type suiteData struct {
 }
 
 type suiteSince struct {
-	Remarks []string
-	Changed table
+	Tallies, Remarks []string
+	Changed          table
 }
 
 type suiteDevice struct {
@@ -166,7 +166,7 @@ func suiteTables(id string, s *suite.Sum) []table {
 			others.Rows = append(others.Rows, []cell{text(clean.Short(g.Title(), 200)), n, where, one})
 		}
 		for _, t := range g.Tests {
-			tests.Rows = append(tests.Rows, suiteTest(t, g.Title()))
+			tests.Rows = append(tests.Rows, suiteTest(t))
 		}
 	}
 	wrong := table{ID: id + "-wrong", Caption: "Known wrong results that passing tests met",
@@ -179,21 +179,30 @@ func suiteTables(id string, s *suite.Sum) []table {
 	cpu := table{ID: id + "-cpu", Caption: "Failing on the CPU too", Note: "they say nothing about the device",
 		Cols: tests.Cols}
 	for _, t := range s.CPU {
-		cpu.Rows = append(cpu.Rows, suiteTest(t, ""))
+		cpu.Rows = append(cpu.Rows, suiteTest(t))
 	}
 	return []table{operators, others, wrong, tests, cpu}
 }
 
-func suiteTest(t *suite.Test, why string) []cell {
-	reason := text(clean.Short(t.Short(), 300))
-	if why != "" && !strings.HasPrefix(reason.Text, why) {
-		reason.Small = clean.Short(why, 200)
+// reasonOf is why a test did not pass: the refusal in front, the exception in small.
+func reasonOf(t *suite.Test) cell {
+	if t.Operator+t.Cause == "" {
+		return text(clean.Short(t.Short(), 200))
 	}
+	c := text(clean.Short(strings.Trim(t.Operator+": "+t.Cause, ": "), 200))
+	c.Small = clean.Short(t.Short(), 120)
+	if t.How == "met" {
+		c.Small = "met, and failed by " + c.Small
+	}
+	return c
+}
+
+func suiteTest(t *suite.Test) []cell {
 	cpu := text(clean.Short(string(t.CPU), 50))
 	if t.CPU == "" {
 		cpu = cell{Text: "not known", Faint: true}
 	}
-	return []cell{code(clean.Short(t.ID, 300)), reason, code(clean.Short(t.Place().String(), 300)), cpu}
+	return []cell{code(clean.Short(t.ID, 300)), reasonOf(t), code(clean.Short(t.Place().String(), 300)), cpu}
 }
 
 func sinceOf(d *suite.Difference) *suiteSince {
@@ -203,10 +212,15 @@ func sinceOf(d *suite.Difference) *suiteSince {
 		v.Remarks = append(v.Remarks, sentence(clean.Short(r, 800)))
 	}
 	for i := range d.Runs {
+		name := clean.Short(d.Runs[i].Run.Label(), 100)
+		v.Tallies = append(v.Tallies, name+": "+d.Runs[i].Tally()+".")
 		for _, l := range d.Runs[i].Lists() {
+			if l.Still {
+				continue
+			}
 			for _, t := range l.Tests {
-				v.Changed.Rows = append(v.Changed.Rows, []cell{text(l.Name), code(clean.Short(t.ID, 300)),
-					text(clean.Short(d.Runs[i].Run.Label(), 100)), text(clean.Short(t.Short(), 300))})
+				v.Changed.Rows = append(v.Changed.Rows, []cell{text(l.Name), code(clean.Short(t.ID, 300)), text(name),
+					reasonOf(t)})
 			}
 		}
 	}

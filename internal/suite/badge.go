@@ -45,7 +45,7 @@ var colours = map[State]string{StateGood: "#1b6b3a", StateWrong: "#8a5200", Stat
 func (r *Result) WriteBadge(w io.Writer) error {
 	label, value, state := r.badge()
 	// Widths of letters are not known without the font: textLength makes them those that are drawn for.
-	wide := func(s string) int { return 14 + utf8.RuneCountInString(s)*7 }
+	wide := func(s string) int { return 14 + utf8.RuneCountInString(s)*13/2 }
 	escape := func(s string) string {
 		b := &strings.Builder{}
 		_ = xml.EscapeText(b, []byte(s)) // to a Builder it cannot fail

@@ -130,15 +130,17 @@ func since(run, base *Run) (d RunDifference, common int) {
 
 // Lists are those of the difference with what each is called, what matters first.
 func (d *RunDifference) Lists() []Changed {
-	return []Changed{{"newly failing", d.NewlyFailing}, {"failing, not known before", d.NewFailing},
-		{"newly passing", d.NewlyPassing}, {"still failing", d.StillFailing}, {"gone", d.Gone}, {"new", d.New},
-		{"not run", d.NotRun}}
+	return []Changed{{Name: "newly failing", Tests: d.NewlyFailing},
+		{Name: "failing, not known before", Tests: d.NewFailing}, {Name: "newly passing", Tests: d.NewlyPassing},
+		{Name: "gone", Tests: d.Gone}, {Name: "new", Tests: d.New}, {Name: "not run", Tests: d.NotRun},
+		{Name: "still failing", Tests: d.StillFailing, Still: true}}
 }
 
 // Changed are the tests of a run that changed in one way.
 type Changed struct {
 	Name  string
 	Tests []*Test
+	Still bool // they are as they were
 }
 
 // shownOfList is how many tests of a list the text names.
@@ -149,7 +151,7 @@ func (d *Difference) Text() string {
 	b := &strings.Builder{}
 	for i := range d.Runs {
 		run := &d.Runs[i]
-		fmt.Fprintf(b, "Since the base, %s: %s\n", text.Short(run.Run.Label(), 100), run.tally())
+		fmt.Fprintf(b, "Since the base, %s: %s\n", text.Short(run.Run.Label(), 100), run.Tally())
 		for _, l := range run.Lists()[:3] {
 			for n, t := range l.Tests {
 				if n == shownOfList {
@@ -166,7 +168,8 @@ func (d *Difference) Text() string {
 	return b.String()
 }
 
-func (d *RunDifference) tally() string {
+// Tally counts what changed, in words.
+func (d *RunDifference) Tally() string {
 	var parts []string
 	for _, l := range d.Lists() {
 		if len(l.Tests) > 0 {

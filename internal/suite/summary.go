@@ -221,7 +221,7 @@ func (d *Difference) summary(b *strings.Builder) {
 	b.WriteString("\n### Since the base\n\n")
 	for i := range d.Runs {
 		run := &d.Runs[i]
-		fmt.Fprintf(b, "- %s: %s\n", text.Markdown(run.Run.Label(), 100), run.tally())
+		fmt.Fprintf(b, "- %s: %s\n", text.Markdown(run.Run.Label(), 100), run.Tally())
 	}
 	for _, remark := range d.Remarks {
 		fmt.Fprintf(b, "- %s\n", text.Markdown(remark, 800))
