@@ -6,7 +6,6 @@ import (
 	"compress/flate"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,13 +19,13 @@ import (
 // distribution is the name on the Python index; in file names its hyphen is an underscore (PEP 427).
 const distribution = "assay-mps"
 
-// pluginFolder is the Python package that the wheel holds beside the binary, and pluginEntry its plugin for pytest.
+// pluginFolder is the Python package that the wheel holds beside the binary, and entryPoints say where pytest finds its plugin.
 const (
 	pluginFolder = "python/assay_mps"
-	pluginEntry  = "assay_mps/pytest_plugin.py"
+	entryPoints  = "[pytest11]\nassay_mps = assay_mps.pytest_plugin\n"
 )
 
-// pluginOf are the files of the package, by the paths that they are installed under; none where the tree has no package.
+// pluginOf are the files of the package, by the paths that they are installed under.
 func pluginOf(tree string) (files []packed, err error) {
 	err = filepath.WalkDir(filepath.Join(tree, pluginFolder), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -40,9 +39,6 @@ func pluginOf(tree string) (files []packed, err error) {
 		files = append(files, packed{name: filepath.ToSlash(name), data: data})
 		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	return files, err
 }
 
@@ -126,11 +122,8 @@ func (w wheel) files(base string, tags []string) []packed {
 	files := append(slices.Clone(w.plugin),
 		packed{name: base + ".data/scripts/" + program, data: w.binary.data, mode: 0o755},
 		packed{name: info + "METADATA", data: w.about.metadata(w.licences)},
-		packed{name: info + "WHEEL", data: []byte(says)})
-	if slices.ContainsFunc(w.plugin, func(p packed) bool { return p.name == pluginEntry }) {
-		module := strings.ReplaceAll(strings.TrimSuffix(pluginEntry, ".py"), "/", ".")
-		files = append(files, packed{name: info + "entry_points.txt", data: []byte("[pytest11]\nassay_mps = " + module + "\n")})
-	}
+		packed{name: info + "WHEEL", data: []byte(says)},
+		packed{name: info + "entry_points.txt", data: []byte(entryPoints)})
 	for _, l := range w.licences {
 		l.name = info + "licenses/" + l.name
 		files = append(files, l)
