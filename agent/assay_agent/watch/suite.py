@@ -114,6 +114,10 @@ class _Keeper(tests.Outcomes):
         tests.Outcomes.begun(self, item)
         self.marks = _marks(item)
 
+    def cause(self, error):
+        """tests.cause of an exception of the test that is running: the mark mps_xfail(op=…) asks (python/assay_mps)."""
+        return tests.cause(error, self.before)
+
     def done(self):
         tests.settle()
         row = {"id": plain(self.id), "outcome": self.outcome, "line": self.line, "seconds": round(self.seconds, 6)}
