@@ -43,7 +43,8 @@ func TestJournalIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept", cap(j.left))
 	}
 	j.add([]byte("\n"+`{"id":"`+strings.Repeat("y", maxID+1)+`","outcome":"passed"}`+"\n"), time.Time{})
-	j.add([]byte(`{"id":"b","outcome":"passed","text":"`+strings.Repeat("é", maxText)+`"}`+"\n"+`{"end":0}`+"\n"), time.Time{})
+	j.add([]byte(`{"id":"b","outcome":"passed","text":"`+strings.Repeat("é", maxText)+`"}`+"\n"+`{"end":0}`+"\n"),
+		time.Time{})
 	if j.lost != 2 || len(j.tests) != 1 || len(j.tests["b"].Text) > maxText || j.ended == nil {
 		t.Errorf("%d lost, %d tests", j.lost, len(j.tests))
 	}

@@ -137,7 +137,8 @@ func TestRestartsHaveAnEnd(t *testing.T) {
 	}
 	var r Run
 	s.Into(&r)
-	if started != MaxRestarts+1 || !strings.Contains(r.Missing, "8 tests were not run: tests ended pytest's process more") {
+	if started != MaxRestarts+1 ||
+		!strings.Contains(r.Missing, "8 tests were not run: tests ended pytest's process more") {
 		t.Errorf("started %d times: %s", started, r.Missing)
 	}
 }
