@@ -158,16 +158,6 @@ func runTest(ctx context.Context, env *Env, opts testOptions, extras []testExtra
 	if err := one.keep(); err != nil {
 		return err
 	}
-	exit := result.Status()
-	for _, e := range extras {
-		s, err := e.after(result)
-		if err != nil {
-			return err
-		}
-		if s >= 0 {
-			exit = s
-		}
-	}
 	if opts.json {
 		e := json.NewEncoder(env.Stdout)
 		e.SetEscapeHTML(false)
@@ -179,6 +169,16 @@ func runTest(ctx context.Context, env *Env, opts testOptions, extras []testExtra
 	}
 	if err != nil {
 		return err
+	}
+	exit := result.Status()
+	for _, e := range extras {
+		s, err := e.after(result)
+		if err != nil {
+			return err
+		}
+		if s >= 0 {
+			exit = s
+		}
 	}
 	if exit != 0 {
 		return status(exit)
