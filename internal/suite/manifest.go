@@ -61,8 +61,8 @@ var newHead = []string{
 	"# Written by: assay test --manifest FILE --update. Comments and reasons stay.",
 }
 
-// OpenManifest reads the manifest at path. With settle, what a merge left in it is taken from both sides; where there is
-// none, it is empty then.
+// OpenManifest reads the manifest at path. With settle, what a merge left in it is taken from both sides, and where
+// there is no file it is empty.
 func OpenManifest(path string, settle bool) (*Manifest, error) {
 	f, err := os.Open(path)
 	if settle && errors.Is(err, fs.ErrNotExist) {
