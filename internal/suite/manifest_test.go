@@ -127,6 +127,14 @@ func TestManifestRefuses(t *testing.T) {
 			t.Errorf("%.60q: %v, want %q", c.text, err, c.want)
 		}
 	}
+	var many strings.Builder
+	for i := range maxOfTest + 1 {
+		fmt.Fprintf(&many, "E\ta.py::b\ttorch=3.%d\n", i)
+	}
+	if _, err := ReadManifest(strings.NewReader(many.String()), true); err == nil ||
+		!strings.Contains(err.Error(), "line 101: a.py::b has more than 100 lines") {
+		t.Errorf("many lines of a test: %v", err)
+	}
 	if _, err := ReadManifest(&endless{}, false); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("a file without an end: %v", err)
 	}
