@@ -88,9 +88,6 @@ func runGo(cmd *exec.Cmd, s *source, p platform) error {
 func (b *built) check() error {
 	want := map[string]string{"-buildmode": "exe", "-compiler": "gc", "-trimpath": "true", "CGO_ENABLED": "0",
 		"GOOS": b.platform.os, "GOARCH": b.platform.arch, baseline[b.platform.arch][0]: baseline[b.platform.arch][1]}
-	if b.platform.os == "darwin" {
-		want["-buildmode"] = "pie"
-	}
 	for _, s := range b.info.Settings {
 		if s.Key == "DefaultGODEBUG" || s.Key == "-ldflags" {
 			continue
