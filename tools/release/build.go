@@ -104,7 +104,9 @@ func (b *built) check() error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool {
+		return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC
+	}) {
 		return fmt.Errorf("binary for %s: it is linked dynamically, and would not run everywhere", b.platform)
 	}
 	return nil

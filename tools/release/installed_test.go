@@ -48,7 +48,8 @@ const releasedAs = "v9.9.9-rc.1"
 func releaseOf(t *testing.T, folder string) string {
 	t.Helper()
 	root := filepath.Join(folder, "tree")
-	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func releaseOf(t *testing.T, folder string) string {
 	}
 	repository(t, root, releasedAs)
 	out := filepath.Join(folder, "dist")
-	if err := release(context.Background(), options{root: root, out: out, targets: platforms, said: os.Stderr}); err != nil {
+	o := options{root: root, out: out, targets: platforms, said: os.Stderr}
+	if err := release(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -151,7 +153,8 @@ func fitsElsewhere(t *testing.T, dist string) {
 	}
 }
 
-// runsAlone: the binary of the archive runs where there is nothing but itself: no shell, no C library, no /proc, no home.
+// runsAlone: the binary of the archive runs where there is nothing but itself: no shell, no C library, no /proc, no
+// home.
 func runsAlone(t *testing.T, dist string, p platform) {
 	if os.Getuid() != 0 {
 		t.Skip("chroot needs root")
