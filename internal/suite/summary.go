@@ -208,11 +208,11 @@ func details(b *strings.Builder, title string, tests []*Test) {
 			fmt.Fprintf(b, "- and %d more\n", len(tests)-n)
 			break
 		}
-		fmt.Fprintf(b, "- %s: %s", text.Markdown(t.ID, 300), text.Markdown(t.Short(), 300))
-		if t.Operator+t.Cause != "" {
-			fmt.Fprintf(b, " (%s)", text.Markdown(cause(t), 150))
+		why := t.Short()
+		if t.Operator+t.Cause != "" && t.How != "met" {
+			why = cause(t)
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(b, "- %s: %s\n", text.Markdown(t.ID, 300), text.Markdown(why, 150))
 	}
 	b.WriteString("\n</details>\n")
 }
@@ -229,7 +229,7 @@ func (d *Difference) summary(b *strings.Builder) {
 	for i := range d.Runs {
 		run := &d.Runs[i]
 		for _, l := range run.Lists() {
-			if len(l.Tests) > 0 {
+			if len(l.Tests) > 0 && !l.Still { // those that still fail stand below
 				title := fmt.Sprintf("%d %s on %s", len(l.Tests), l.Name, text.Markdown(run.Run.Label(), 100))
 				details(b, title, l.Tests)
 			}
