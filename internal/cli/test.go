@@ -61,7 +61,9 @@ type testExtra interface {
 }
 
 // testExtras is the explicit list, in the order in which they are asked; of several statuses the last one stands.
-func testExtras(env *Env) []testExtra { return []testExtra{&testReports{env: env}} }
+func testExtras(env *Env) []testExtra {
+	return []testExtra{&testReports{env: env}, &testManifest{env: env}}
+}
 
 func newTestCommand(env *Env) *cobra.Command {
 	opts := testOptions{asked: target.Words{On: target.Auto}, limit: "5m"}

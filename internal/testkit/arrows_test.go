@@ -20,6 +20,7 @@ const root = "../.."
 var arrows = map[string][]string{
 	"agent":           {},
 	"examples":        {},
+	"python":          {},
 	"cmd/assay":       {"internal/cli"},
 	"internal/atlas":  {"internal/text"},
 	"internal/ci":     {},
@@ -88,7 +89,7 @@ var arrows = map[string][]string{
 	"internal/steps": {"internal/evidence", "internal/fault", "internal/golden", "internal/text",
 		"internal/weights"},
 	"internal/suite": {"internal/atlas", "internal/ci", "internal/facts", "internal/fault", "internal/file",
-		"internal/launch", "internal/text"},
+		"internal/launch", "internal/target", "internal/text"},
 	"internal/sweep": {"internal/evidence", "internal/fault", "internal/file", "internal/secret", "internal/stats",
 		"internal/symptom", "internal/text", "internal/unit"},
 	"internal/target":    {"internal/atlas", "internal/evidence", "internal/fault"},
