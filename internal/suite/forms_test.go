@@ -55,7 +55,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestGitHub(t *testing.T) {
-	got := written(t, func(b *bytes.Buffer) error { return sample().WriteGitHub(b, nil) })
+	got := written(t, func(b *bytes.Buffer) error { return sample().WriteGitHub(b, nil, nil) })
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	want := []string{
 		"::error title=assay%3A aten%3A%3Asvd%3A missing,file=python/lib/linalg.py,line=12::2 tests fail here on MPS " +
@@ -82,7 +82,7 @@ func TestGitHub(t *testing.T) {
 // TestGitHubHostile: whatever the tests say, no more than ten of a level are printed, each line is one command of ours,
 // and the last says what was left out.
 func TestGitHubHostile(t *testing.T) {
-	got := written(t, func(b *bytes.Buffer) error { return hostileResult().WriteGitHub(b, nil) })
+	got := written(t, func(b *bytes.Buffer) error { return hostileResult().WriteGitHub(b, nil, nil) })
 	command := regexp.MustCompile(`^::(error|warning) title=[^,:]*(,file=[^,:]*)?(,line=\d+)?::[^\r\n]*$`)
 	count := map[string]int{}
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
@@ -102,7 +102,7 @@ func TestGitHubHostile(t *testing.T) {
 }
 
 func TestJUnit(t *testing.T) {
-	got := written(t, func(b *bytes.Buffer) error { return sample().WriteJUnit(b) })
+	got := written(t, func(b *bytes.Buffer) error { return sample().WriteJUnit(b, nil) })
 	has(t, got, `<testsuite name="MPS 2.14, rehearsed" tests="14" failures="4" errors="3" skipped="3" time="3.142">`,
 		`<property name="torch installed" value="2.15.0+cpu"></property>`,
 		`<testcase name="test_svd[x::y]" classname="tests.test_b.TestB"`,
@@ -120,7 +120,7 @@ func TestJUnitLikePytest(t *testing.T) {
 	}
 	known := shapeOf(t, string(raw))
 	for _, r := range []*Result{sample(), hostileResult(), green(), {Version: 1}} {
-		text := written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b) })
+		text := written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, nil) })
 		for shape := range shapeOf(t, text) {
 			if !known[shape] {
 				t.Errorf("pytest does not write %s", shape)
@@ -137,7 +137,7 @@ func TestJUnitLikePytest(t *testing.T) {
 			Phase: "setup"}, {ID: "test_shapes.py::test_skip", Outcome: Skipped},
 		{ID: "test_shapes.py::test_xfail", Outcome: XFailed},
 		{ID: "test_shapes.py::TestIn::test_in[a::b]", Outcome: Passed}}}}}
-	if err := xml.Unmarshal([]byte(written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b) })),
+	if err := xml.Unmarshal([]byte(written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, nil) })),
 		&ours); err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestSince(t *testing.T) {
 	if d.Red() != 4 || !d.Unknown() {
 		t.Errorf("red %d, unknown %t", d.Red(), d.Unknown())
 	}
-	got := written(t, func(b *bytes.Buffer) error { return now.WriteGitHub(b, d) })
+	got := written(t, func(b *bytes.Buffer) error { return now.WriteGitHub(b, d, nil) })
 	has(t, got, "::error title=assay%3A ValueError,file=python/tests/test_a.py",
 		"6 tests of MPS 2.14, rehearsed that failed")
 	hasNot(t, got, "linalg.py")
@@ -413,4 +413,22 @@ func TestSinceRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, d.Text(), `note: the command differs: the base was made with "pytest", this with "pytest -q tests"`)
+}
+
+// TestFormsWithManifest: what the manifest expects is no error, and what departs from it is.
+func TestFormsWithManifest(t *testing.T) {
+	r := sample()
+	run := &r.Runs[0]
+	j := &Judgement{Expected: 6, Departures: []Departure{{Kind: NewFailure, ID: "tests/test_b.py::test_double", Run: run},
+		{Kind: UnexpectedRun, ID: "tests/test_a.py::test_fine", Run: run}, {Kind: Gone, ID: "tests/gone.py::test"}}}
+	got := written(t, func(b *bytes.Buffer) error { return r.WriteGitHub(b, nil, j) })
+	has(t, got, "::error title=assay%3A aten%3A%3Ato%3A dtype,file=python/tests/test_b.py,line=9::",
+		"::error title=assay%3A passes against the manifest,file=python/tests/test_a.py,line=3::",
+		"6 failures that the manifest expects")
+	if n := strings.Count(got, "::error"); n != 2 {
+		t.Errorf("%d errors:\n%s", n, got)
+	}
+	got = written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, j) })
+	has(t, got, `tests="14" failures="2" errors="0" skipped="9"`, `type="expected by the manifest"`,
+		`message="passes, and the manifest expects a failure"`)
 }
