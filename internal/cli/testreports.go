@@ -79,7 +79,8 @@ func (t *testReports) after(r *suite.Result) (status int, err error) {
 		}
 	}
 	if t.summary != "" {
-		err = errors.Join(err, r.SummaryTo(t.env.Path(t.summary), t.env.Getenv("GITHUB_STEP_SUMMARY"), since))
+		step := t.env.Getenv("GITHUB_STEP_SUMMARY")
+		err = errors.Join(err, r.SummaryTo(t.env.Path(t.summary), step, since, judged))
 	}
 	for _, form := range []struct {
 		name  string

@@ -257,7 +257,7 @@ func TestSARIF(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	text := sample().Summary(nil, SummaryLimit)
+	text := sample().Summary(nil, nil, SummaryLimit)
 	has(t, text, "| ❌ MPS 2.14, rehearsed | 3 | 7 | 1 | 1 | 1 |  |", `stopped: Ctrl-C`,
 		"7 of 10 tests that used the device fail.",
 		`| aten::svd | missing | 3 (1 met it, and failed by something else) | 2.0 | lib/linalg.py:12 and 1 other line |`,
@@ -265,7 +265,7 @@ func TestSummary(t *testing.T) {
 	if a, b := strings.Index(text, "Refused by the device"), strings.Index(text, "Other failures"); a < 0 || a > b {
 		t.Error("operators are not first")
 	}
-	has(t, green().Summary(nil, SummaryLimit), "✅ MPS 2.14")
+	has(t, green().Summary(nil, nil, SummaryLimit), "✅ MPS 2.14")
 }
 
 // TestSummaryLimit: GitHub takes a mebibyte of a step or nothing; the file may have something in it already.
@@ -276,12 +276,12 @@ func TestSummaryLimit(t *testing.T) {
 			big.Runs[i].Tests[k].Text = strings.Repeat(hostile, 6)
 		}
 	}
-	whole := big.Summary(nil, SummaryLimit)
+	whole := big.Summary(nil, nil, SummaryLimit)
 	for len(big.Runs) < 12 {
 		big.Runs = append(big.Runs, Run{On: "mps", Torch: big.Runs[0].Torch, Tests: big.Runs[0].Tests[:400]})
 	}
 	for _, limit := range []int{SummaryLimit, 100_000, 150, 0} {
-		text := big.Summary(nil, limit)
+		text := big.Summary(nil, nil, limit)
 		if len(text) > limit {
 			t.Errorf("%d bytes of %d", len(text), limit)
 		}
@@ -296,7 +296,7 @@ func TestSummaryLimit(t *testing.T) {
 	if err := os.WriteFile(step, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := big.SummaryTo(step, step, nil); err != nil {
+	if err := big.SummaryTo(step, step, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(step)
@@ -306,7 +306,7 @@ func TestSummaryLimit(t *testing.T) {
 	if !strings.HasPrefix(string(after), before+"## assay test") || len(after) > SummaryLimit {
 		t.Errorf("%d bytes: %.30q", len(after), after[len(before):])
 	}
-	if err := big.SummaryTo(step, "", nil); err != nil {
+	if err := big.SummaryTo(step, "", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ = os.ReadFile(step); !strings.HasPrefix(string(after), "## assay test") {
@@ -383,7 +383,7 @@ func TestSince(t *testing.T) {
 	has(t, got, "::error title=assay%3A ValueError,file=python/tests/test_a.py",
 		"6 tests of MPS 2.14, rehearsed that failed")
 	hasNot(t, got, "linalg.py")
-	has(t, now.Summary(d, SummaryLimit), "### Since the base",
+	has(t, now.Summary(d, nil, SummaryLimit), "### Since the base",
 		"<summary>2 newly failing on MPS 2.14, rehearsed</summary>")
 }
 
@@ -419,7 +419,8 @@ func TestSinceRefuses(t *testing.T) {
 func TestFormsWithManifest(t *testing.T) {
 	r := sample()
 	run := &r.Runs[0]
-	j := &Judgement{Expected: 6, Departures: []Departure{{Kind: NewFailure, ID: "tests/test_b.py::test_double", Run: run},
+	j := &Judgement{Expected: 6, Departures: []Departure{
+		{Kind: NewFailure, ID: "tests/test_b.py::test_double", Run: run},
 		{Kind: UnexpectedRun, ID: "tests/test_a.py::test_fine", Run: run}, {Kind: Gone, ID: "tests/gone.py::test"}}}
 	got := written(t, func(b *bytes.Buffer) error { return r.WriteGitHub(b, nil, j) })
 	has(t, got, "::error title=assay%3A aten%3A%3Ato%3A dtype,file=python/tests/test_b.py,line=9::",
@@ -431,4 +432,6 @@ func TestFormsWithManifest(t *testing.T) {
 	got = written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, j) })
 	has(t, got, `tests="14" failures="2" errors="0" skipped="9"`, `type="expected by the manifest"`,
 		`message="passes, and the manifest expects a failure"`)
+	has(t, r.Summary(nil, j, SummaryLimit), "6 failures as it expects, 3 not.",
+		`- new failure: tests/test\_b.py::test\_double on MPS 2.14, rehearsed`)
 }

@@ -11,8 +11,8 @@ import (
 
 // WriteGitHub writes annotations for a pull request on GitHub, of which a step shows ten errors and ten warnings: an
 // error for each cause at a line, operators first, and warnings for known wrong results that passing tests met. The
-// last warning says what was left out, the one before it what is not known. With a difference errors are of what is new,
-// with a judgement by a manifest of what departs from that; either may be nil.
+// last warning says what was left out, the one before it what is not known. With a difference errors are of what is
+// new, with a judgement by a manifest of what departs from that; either may be nil.
 func (r *Result) WriteGitHub(w io.Writer, d *Difference, j *Judgement) error {
 	var errs, warnings, last []ci.Annotation
 	keep := d.failing()

@@ -13,8 +13,8 @@ import (
 // WriteJUnit writes a testsuite a run, names and classes as pytest's own --junitxml gives them. A failure is a test
 // that failed in its call, an error one that failed around it, ended the process, hung or did not run. What fails on
 // the CPU too says nothing about the device and is skipped, with that as its reason; so is, as pytest has it, what was
-// expected to fail. With a judgement by a manifest, so is a failure that it expects, and a test that passes against it is
-// a failure; j may be nil. Failures and errors together are thus what assay test is red for, and what is not known.
+// expected to fail. With a judgement by a manifest, so is a failure that it expects, and a test that passes against it
+// is a failure; j may be nil. Failures and errors together are thus what assay test is red for, and what is not known.
 func (r *Result) WriteJUnit(w io.Writer, j *Judgement) error {
 	var file ci.JUnit
 	news, passing := j.failing(), map[*Test]bool{}
