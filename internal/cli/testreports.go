@@ -85,8 +85,8 @@ func (t *testReports) after(r *suite.Result) (status int, err error) {
 	for _, form := range []struct {
 		name  string
 		write func(io.Writer) error
-	}{{t.junit, func(w io.Writer) error { return r.WriteJUnit(w, judged) }}, {t.sarif, r.WriteSARIF}, {t.badge, r.WriteBadge},
-		{t.html, report.Suite{Result: r, Since: since}.Write}} {
+	}{{t.junit, func(w io.Writer) error { return r.WriteJUnit(w, judged) }}, {t.sarif, r.WriteSARIF},
+		{t.badge, r.WriteBadge}, {t.html, report.Suite{Result: r, Since: since}.Write}} {
 		if form.name != "" {
 			err = errors.Join(err, file.Write(t.env.Path(form.name), 0o644, form.write))
 		}

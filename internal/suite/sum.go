@@ -338,7 +338,7 @@ func (s *Sum) Beside() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{len(s.CPU), "fail on the CPU too"}, {s.Untouched, "passed without a tensor on the device"},
+	}{{s.CPUUnknown, "of the failed not known on the CPU"}, {len(s.CPU), "fail on the CPU too"}, {s.Untouched, "passed without a tensor on the device"},
 		{s.Skipped, "skipped"}, {s.XFailed, "failed as expected"}, {s.XPassed, "passed against expectation"},
 		{s.NotRun, "not run"}} {
 		if p.n > 0 {
