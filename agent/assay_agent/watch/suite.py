@@ -26,7 +26,7 @@ TEXT = 1000  # characters of a message
 def install(settings):
     """Wait for pytest. settings: journal, and where they apply only, skip (files with a list of ids), default (module
     and device)."""
-    when_imported("pytest", lambda pytest: tests.register(pytest, _Keeper(pytest, settings)))
+    when_imported("_pytest.config", lambda pytest: tests.register(pytest, _Keeper(pytest, settings)))
 
 
 class _Keeper(tests.Outcomes):
