@@ -278,10 +278,10 @@ func TestSummaryLimit(t *testing.T) {
 			t.Text, t.Operator, t.Cause = strings.Repeat(hostile, 6), "", ""
 		}
 	}
-	for len(big.Runs) < 12 {
+	for len(big.Runs) < 30 {
 		big.Runs = append(big.Runs, Run{On: "mps", Torch: big.Runs[0].Torch, Tests: big.Runs[0].Tests})
 	}
-	for _, limit := range []int{SummaryLimit, 100_000, 150, 0} {
+	for _, limit := range []int{SummaryLimit, 150, 0} {
 		text := big.Summary(nil, nil, limit)
 		if len(text) > limit {
 			t.Errorf("%d bytes of %d", len(text), limit)
