@@ -52,6 +52,7 @@ class Double:
                        refusals: (operator, cause, class of the exception, text, user's line) -> times
                        facts: (operator, name of the fact, whether it is sure, user's line) -> times
                        notes: (operator, kind, text, user's line) -> times
+                       told: who asked for the version of PyTorch, libraries by name
                        used: what the script used that is imitated in part or not at all -> times
     """
 
@@ -72,7 +73,7 @@ class Double:
         self.fallback = _is_on(environ.get("PYTORCH_ENABLE_MPS_FALLBACK"))
         self.warned = False  # that an operator falls back
         self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
-        self.facts = {}
+        self.facts, self.told = {}, set()
         self.wrong_wholes = 0  # calls of composed operators whose numbers come out wrong for sure
         self.refusal = None  # id of the error that is on its way: the error itself would hold what its frames hold
         self.shapes = Shapes() if settings["shape_only"] else None
@@ -148,6 +149,16 @@ class Double:
     def stood_in(self, name):
         """Keep that a value was made up."""
         _count(self.notes, (name, "stand-in", "a value was asked for, and zero was given", source_line.where(1)[0]))
+
+    def note(self, op, kind, text, where):
+        """Keep a remark about an operator, or a name of PyTorch's Python, at file:line."""
+        _count(self.notes, (op, kind, text, where))
+
+    def told_version(self, asker, where):
+        """Keep that somebody was told the release's version of PyTorch: once for each."""
+        if asker not in self.told:
+            self.told.add(asker)
+            self.note("torch.__version__", "told-version", "%s asked, and was told %s" % (asker, self.release), where)
 
     def note_use(self, text):
         """Keep that the script used what is imitated in part or not at all."""
