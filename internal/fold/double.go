@@ -489,8 +489,8 @@ func (b *builder) noDouble() string {
 	return "no reason was given"
 }
 
-// pythonSide says how far scripts met the release's own Python side: what they asked for and the installed PyTorch has no
-// longer, and which libraries were told the release's version. It returns the remarks that are about something else.
+// pythonSide says how far scripts met the release's own Python side: what they asked for and the installed PyTorch has
+// no longer, and which libraries were told the release's version. It returns the remarks about something else.
 func (b *builder) pythonSide() []evidence.RehearsedNote {
 	d, told, gone := b.run.Target.Double, []string{}, 0
 	var rest []evidence.RehearsedNote
