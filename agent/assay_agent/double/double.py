@@ -29,6 +29,7 @@ class Table:
             raise ValueError("read the double's table %s: it has no %s" % (path, ", ".join(lacking)))
         self.ops, self.structured, self.lacks = read["ops"], read["structured"], read["lacks"]
         self.autocast, self.sparse, self.commit = read["autocast"], read["sparse"], read["commit"]
+        self.beside = read.get("beside") or {}  # torchvision, torchaudio -> the release that goes with this one
 
 
 class Fallback:
@@ -52,7 +53,7 @@ class Double:
                        refusals: (operator, cause, class of the exception, text, user's line) -> times
                        facts: (operator, name of the fact, whether it is sure, user's line) -> times
                        notes: (operator, kind, text, user's line) -> times
-                       told: who asked for the version of PyTorch, libraries by name
+                       told: (package, who asked for its version, libraries by name)
                        used: what the script used that is imitated in part or not at all -> times
     """
 
@@ -154,11 +155,11 @@ class Double:
         """Keep a remark about an operator, or a name of PyTorch's Python, at file:line."""
         _count(self.notes, (op, kind, text, where))
 
-    def told_version(self, asker, where):
-        """Keep that somebody was told the release's version of PyTorch: once for each."""
-        if asker not in self.told:
-            self.told.add(asker)
-            self.note("torch.__version__", "told-version", "%s asked, and was told %s" % (asker, self.release), where)
+    def told_version(self, package, version, asker, where):
+        """Keep that somebody was told the release's version of PyTorch, or of a package beside it: once for each."""
+        if (package, asker) not in self.told:
+            self.told.add((package, asker))
+            self.note(package + ".__version__", "told-version", "%s asked, and was told %s" % (asker, version), where)
 
     def note_use(self, text):
         """Keep that the script used what is imitated in part or not at all."""

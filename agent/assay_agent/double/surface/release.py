@@ -1,6 +1,6 @@
 """PyTorch's Python side as the release aimed at has it: its version, the names of its modules, modules, parameters.
 
-names.txt has what came or went between releases, made from PyTorch's wheels (tools/double/names.py). Scripts, and
+names.txt has what came or went between releases, made from PyTorch's wheels (tools/double/python_names.py). Scripts, and
 libraries but for those that are PyTorch's own, are told the release's version and see what it has. PyTorch's own modules
 see the installed ones: the code between the names is theirs. What a script asks for that the release has and the
 installed PyTorch has not is no pretence's to give: it is kept as a note.
@@ -26,9 +26,9 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 def install(double):
     installed = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
-    table = Table(double.series, installed)
+    table = Table(double.series, installed, dict(double.table.beside, torch=double.release))
     _tell_version(double)
-    _Paths.table, _Paths.release = table, double.release
+    _Paths.table = table
     sys.meta_path[:] = [_Paths if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
     _have_scripted()
     table.apply([m for m in map(sys.modules.get, table.touched) if isinstance(m, types.ModuleType)])
@@ -38,16 +38,18 @@ class Table:
     """What a release (series: two numbers) has otherwise than the installed one. `hidden`, `gone`: module -> names that
     it does not have, or has and the installed one has not; `absent`, `gone_modules`: modules, likewise; `parameters`:
     module -> {function or class: parameters that it does not have}; `below`: package -> its absent modules' last names;
-    `touched`: modules that scripts see otherwise than
-    they are."""
+    `versions`: package -> the version that scripts are told; `touched`: modules that scripts see otherwise than they
+    are."""
 
-    def __init__(self, series, installed):
+    def __init__(self, series, installed, versions):
         self.hidden, self.gone, self.parameters, self.below = {}, {}, {}, {}
         self.absent, self.gone_modules, self.touched = set(), set(), set()
+        self.versions = versions
         if series != installed:
             self._read(series, installed)
             self.touched = {*self.hidden, *self.gone, *self.parameters, *self.absent, *self.gone_modules}
             self.touched |= {name.rpartition(".")[0] for name in self.touched}
+        self.touched |= {module for name in versions for module in (name, name + ".version")} | {"torch.torch_version"}
 
     def _read(self, series, installed):
         path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "names.txt")
@@ -105,6 +107,9 @@ class Table:
             return
         there = vars(module)
         known = vars(type(module))
+        package, _, rest = name.partition(".")
+        if package in self.versions and rest in ("", "version", "torch_version"):
+            put(module, _version(package, self.versions[package]))
         put(module, *(Hidden(n) for n in self.hidden.get(name, ()) if n in there and n not in known))
         put(module, *(_Below(n) for n in self.below.get(name, ())))
         others = there.get("_deprecated_attrs", ()), there.get("_lazy_modules", ())
@@ -157,25 +162,25 @@ def _line(frame):
 
 
 def _tell_version(double):
-    release, own = double.release, type(torch.__version__)
-
-    def told(frame):
-        _asked(frame)
-        return own(release)
-
-    put(torch, Shown("__version__", told))
-    put(torch.torch_version, Shown("__version__", told))
-    commit = double.table.commit
     # As version.py in the wheel for macOS has them; what a release's has not at all is in names.txt.
-    values = {"__version__": str(release), "cuda": None, "hip": None, "debug": False, "git_version": commit}
+    values = {"cuda": None, "hip": None, "debug": False, "git_version": double.table.commit}
     put(torch.version, *(Shown(name, functools.partial(lambda value, frame: value, value))
                          for name, value in values.items()))
 
 
-def _asked(frame):
-    """Keep who asked for the version: a library, or the script."""
+def _version(package, version):
+    """__version__ of a module of the package."""
+    def told(frame):
+        _asked(package, version, frame)
+        return type(torch.__version__)(version) if package == "torch" else version
+
+    return Shown("__version__", told)
+
+
+def _asked(package, version, frame):
+    """Keep who asked for a version: a library, or the script."""
     library = (frame.f_globals.get("__name__") or "").partition(".")[0]
-    current.double.told_version("the script" if is_user(frame.f_code) else library, _line(frame))
+    current.double.told_version(package, version, "the script" if is_user(frame.f_code) else library, _line(frame))
 
 
 # Modules
@@ -204,7 +209,7 @@ class _Paths(importlib.machinery.PathFinder):
     """Stands for importlib's own: scripts do not find the modules that the release lacks, and importlib.metadata tells
     the release's version."""
 
-    table = release = None
+    table = None
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -236,8 +241,9 @@ class _Paths(importlib.machinery.PathFinder):
         frame = asking()
         own = frame is None or is_torch(frame.f_globals.get("__name__"))
         for found in super().find_distributions(*args, **kwargs):
-            if not own and str(getattr(getattr(found, "_path", None), "name", "")).startswith("torch-"):
-                found = _distribution(found, cls.release, frame)
+            package = str(getattr(getattr(found, "_path", None), "name", "")).partition("-")[0]
+            if not own and package in cls.table.versions:
+                found = _distribution(found, package, cls.table.versions[package], frame)
             yield found
 
 
@@ -262,24 +268,24 @@ def _is_scripts_import():
 _IMPORTS = opcode.opmap["IMPORT_NAME"], opcode.opmap["IMPORT_FROM"]
 
 
-def _distribution(found, release, frame):
-    """torch as importlib.metadata found it, and says the release's version."""
+def _distribution(found, package, version, frame):
+    """A package as importlib.metadata found it, and says that version."""
     base = type(found)
 
-    class Torch(base):
+    class Told(base):
         @property
         def version(self):
-            _asked(frame)
-            return release
+            _asked(package, version, frame)
+            return version
 
         @property
         def metadata(self):
             told = base.metadata.__get__(self)
-            told.replace_header("Version", release)
+            told.replace_header("Version", version)
             return told
 
-    Torch.__name__, Torch.__qualname__, Torch.__module__ = base.__name__, base.__qualname__, base.__module__
-    found.__class__ = Torch
+    Told.__name__, Told.__qualname__, Told.__module__ = base.__name__, base.__qualname__, base.__module__
+    found.__class__ = Told
     return found
 
 
@@ -299,7 +305,7 @@ class _Narrowed(Hidden):
 
     def __set__(self, module, value):
         vars(module)[self.name] = value
-        if _script(1) is not None:
+        if script() is not None:
             self.call = self.narrow = value
 
     def __delete__(self, module):

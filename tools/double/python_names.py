@@ -1,6 +1,6 @@
 """Write agent/assay_agent/double/names.txt: what of PyTorch's Python side came or went between its releases.
 
-    python tools/double/names.py WHEELS > agent/assay_agent/double/names.txt
+    python tools/double/python_names.py WHEELS > agent/assay_agent/double/names.txt
 
 WHEELS is a folder of macOS wheels of torch (`pip download --no-deps --platform macosx_14_0_arm64 …`); of a series the newest is read.
 Nothing is imported and nothing installed: a wheel is read as a zip file, its Python and stub files as syntax. What all series
@@ -135,7 +135,7 @@ def main(folder):
     releases = {s: Release(path) for s, path in wheels(folder)}
     series = list(releases)
     print("# What of PyTorch's Python side came or went between the series", series[0], "and", series[-1] + "; what all of them have is not here.")
-    print("# Made by `python tools/double/names.py WHEELS` from the Python and stub files of PyTorch's own wheels for macOS (releases.txt of the")
+    print("# Made by `python tools/double/python_names.py WHEELS` from the Python and stub files of PyTorch's own wheels for macOS (releases.txt of the")
     print("# atlas has each with its sum). Lines: module, first series, last series that have it (- where the newest does), modules;")
     print("# a module's name, first series, last series, its names; parameter, series that it came with, function, parameters.")
     for line in lines_of(releases):
