@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"assay/internal/fault"
+	"assay/internal/target"
 	"assay/internal/text"
 )
 
@@ -19,6 +20,9 @@ type Selection struct {
 	Why   string   // what chooses: -k, a path; "": nothing does, the whole suite is meant
 	paths []string // folders and files that were named, where nothing else chooses
 }
+
+// names of the command: words that it begins with.
+var names = []string{"pytest", "py.test"}
 
 // choosers are pytest's options that leave tests out, and those of plugins for that.
 var choosers = []string{"-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--last-failed", "--sw",
@@ -31,7 +35,7 @@ var valued = []string{"-c", "--config-file", "--rootdir", "--confcutdir", "--jun
 // Select says what a command chooses of its suite: its words after pytest, and those of PYTEST_ADDOPTS before them.
 // exists tells of a word whether there is such a file or folder.
 func Select(command []string, addopts string, exists func(string) bool) Selection {
-	at := slices.IndexFunc(command, func(w string) bool { return path.Base(w) == "pytest" || path.Base(w) == "py.test" })
+	at := slices.IndexFunc(command, func(w string) bool { return slices.Contains(names, path.Base(w)) })
 	words := append(strings.Fields(addopts), command[at+1:]...)
 	var s Selection
 	for i := 0; i < len(words); i++ {
@@ -129,7 +133,7 @@ func (m *Manifest) Judge(runs []Run, chosen Selection) (*Judgement, error) {
 			at := slices.IndexFunc(expected[t.ID], func(e *Expected) bool { return e.on.has(on) })
 			switch {
 			case at >= 0:
-				if kind, how := expected[t.ID][at].judge(t, run.On); kind != "" {
+				if kind, how := expected[t.ID][at].judge(t, run.device()); kind != "" {
 					j.Departures = append(j.Departures, Departure{kind, t.ID, run, how})
 				} else {
 					j.Expected++
@@ -140,7 +144,7 @@ func (m *Manifest) Judge(runs []Run, chosen Selection) (*Judgement, error) {
 					how += fmt.Sprintf("; listed for torch %s alone", listed[0].on)
 				}
 				j.Departures = append(j.Departures, Departure{NewFailure, t.ID, run, how})
-			case didFail(t.Outcome):
+			case t.Outcome.fails():
 				j.CPUToo++
 			}
 		}
@@ -161,9 +165,12 @@ func (m *Manifest) Judge(runs []Run, chosen Selection) (*Judgement, error) {
 	return j, nil
 }
 
+// device is what the tests ran on.
+func (r *Run) device() target.Target { return target.Target{Device: r.On} }
+
 // indexed are the release of a run and its tests by id; an error where it is no run on MPS or its double.
 func (r *Run) indexed() (series, map[string]*Test, error) {
-	if r.On != "double" && r.On != "mps" {
+	if !r.device().IsMPS() {
 		return 0, nil, fmt.Errorf("hold the tests against the manifest: it is of MPS, and they ran on %s", r.On)
 	}
 	on, ok := seriesOf(cmp.Or(r.Torch, r.Installed))
@@ -178,8 +185,8 @@ func (r *Run) indexed() (series, map[string]*Test, error) {
 	return on, tests, nil
 }
 
-// judge says how a test departs from its entry; "" where it fails as expected. device is that of the run.
-func (e *Expected) judge(t *Test, device string) (kind, how string) {
+// judge says how a test departs from its entry; "" where it fails as expected.
+func (e *Expected) judge(t *Test, device target.Target) (kind, how string) {
 	switch t.Outcome {
 	case Failed, Ended, Hung:
 		if k := kindOf(t); k != e.Error {
@@ -190,7 +197,7 @@ func (e *Expected) judge(t *Test, device string) (kind, how string) {
 		}
 		return "", ""
 	case Passed, XPassed:
-		if device == "double" && !t.Device {
+		if device.Rehearsal() && !t.Device {
 			return Untold, "it passed without a tensor on the device"
 		}
 		return UnexpectedRun, "expected: " + e.expectation()
@@ -206,9 +213,9 @@ var notImplemented = regexp.MustCompile(`The operator '(\w+::[\w.]+)' is not cur
 
 // refused says whether a failure is of the operator that is expected. On a real device only the message can tell: where
 // it names no operator the failure counts as the one expected.
-func (e *Expected) refused(t *Test, device string) bool {
+func (e *Expected) refused(t *Test, device target.Target) bool {
 	met := t.Operator
-	if met == "" && device == "mps" {
+	if met == "" && !device.Rehearsal() {
 		said := notImplemented.FindStringSubmatch(t.Text)
 		if said == nil {
 			return true
@@ -248,9 +255,6 @@ func failure(t *Test) string {
 	}
 	return s
 }
-
-// didFail says of a test that was run whether it did not do what it should.
-func didFail(o Outcome) bool { return o == Failed || o == Ended || o == Hung }
 
 // Status is the exit status of runs that were judged: 0 where all tests were run, and none departs from the manifest;
 // pytest's own where that says more than that tests failed.
@@ -310,15 +314,15 @@ func (j *Judgement) Text(out io.Writer, name string, width int) error {
 	return err
 }
 
-// Change is what an update did to a manifest: its lines that are new, and those that are gone.
+// Change is what an update did to a manifest: lines that are new, and those that are gone.
 type Change struct {
 	Added, Removed []string
 	Left           []string // ids of tests that cannot stand in a manifest
 }
 
 // Update makes the manifest say what the runs came to. asked is how many runs there were to be. An entry stays as it is
-// where no run says otherwise: of other releases, of tests that the command left out, that were skipped or had no tensor
-// on the device. An error where a run is not complete: nothing is changed then.
+// where no run says otherwise: of other releases, of tests that the command left out, that were skipped or had no
+// tensor on the device. An error where a run is not complete: nothing is changed then.
 func (m *Manifest) Update(runs []Run, asked int, chosen Selection) (Change, error) {
 	if len(runs) < asked {
 		return Change{}, notComplete(fmt.Sprintf("%d of %d runs were made", len(runs), asked))
@@ -403,8 +407,8 @@ func column(line string, n int) string {
 	return ""
 }
 
-// dropped takes from each entry the releases on which a run says otherwise, and the entries of which nothing is left; the
-// last are given, by test.
+// dropped takes from each entry the releases on which a run says otherwise, and the entries of which nothing is left;
+// these it gives, by test.
 func (m *Manifest) dropped(runs []Run, chosen Selection) (map[string]*Expected, error) {
 	for i := range runs {
 		if _, _, err := runs[i].indexed(); err != nil {
@@ -427,7 +431,7 @@ func (m *Manifest) dropped(runs []Run, chosen Selection) (map[string]*Expected, 
 				gone[e] = true
 			} else {
 				there[e] = true
-				if kind, _ := e.judge(t, runs[i].On); kind == "" || kind == Untold {
+				if kind, _ := e.judge(t, runs[i].device()); kind == "" || kind == Untold {
 					held[e] = append(held[e], span{on, on})
 					continue
 				}
@@ -502,9 +506,10 @@ func (c Change) Text(out io.Writer, name string, width int) error {
 		}
 	}
 	for _, id := range c.Left {
-		b.WriteString(text.Wrapped(fmt.Sprintf("%q fails, and its id cannot stand in a manifest.", id), "", "  ", width))
+		said := fmt.Sprintf("%q fails, and its id cannot stand in a manifest.", id)
+		b.WriteString(text.Wrapped(said, "", "  ", width))
 	}
-	said := fmt.Sprintf("%s: %d lines added, %d taken away.", name, len(c.Added), len(c.Removed))
+	said := fmt.Sprintf("%s: %d added, %d taken away.", name, len(c.Added), len(c.Removed))
 	if len(c.Added)+len(c.Removed) == 0 {
 		said = name + ": nothing to change."
 	}

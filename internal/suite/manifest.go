@@ -57,7 +57,7 @@ var (
 
 // newHead stands above a manifest that is written for the first time.
 var newHead = []string{
-	"# Failures that are expected on Apple's GPU, a line each: exception, test, op=, torch=, # reason; a tab between.",
+	"# Failures that are expected on Apple's GPU, a line each: exception, test, op=, torch=, # reason; tabs between.",
 	"# Written by: assay test --manifest FILE --update. Comments and reasons stay.",
 }
 

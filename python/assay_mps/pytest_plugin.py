@@ -13,7 +13,8 @@ import sys
 
 import pytest
 
-INSIDE = "ASSAY_PYTEST"  # in the environment: assay drives this pytest, so that --mps, in addopts say, means nothing more
+# In the environment: assay drives this pytest, so that --mps, of addopts say, means nothing more.
+INSIDE = "ASSAY_PYTEST"
 AGENT = "ASSAY_AGENT"  # of assay's agent: JSON with what it was told
 
 AUTO = "auto"
@@ -96,6 +97,9 @@ def _go(config, options):
         program = assay_mps.binary()
     except FileNotFoundError as error:
         raise pytest.UsageError("--mps: %s" % error) from None
+    if options.mps != AUTO and _is_mac():
+        sys.stderr.write("assay: --mps=%s: the releases are for the double; this is the Mac's own MPS, with the torch "
+                         "that is installed\n" % options.mps)
     command = [program] + _arguments(options) + ["--"] + _pytest() + _typed(config.invocation_params.args)
     os.environ[INSIDE] = "1"
     sys.stdout.flush()
@@ -108,11 +112,11 @@ def _go(config, options):
 
 
 def _arguments(options):
-    """What assay is asked for."""
-    if _is_mac():
-        given = ["test", "--on", "mps"]
-    else:
-        given = ["test", "--on", "double"] + (["--torch", options.mps] if options.mps != AUTO else [])
+    """What assay is asked for. By itself it takes a Mac's MPS where that computes, else the double of the release that it
+    aims at; where releases are named, a Mac runs the one that it has."""
+    given = ["test"]
+    if options.mps != AUTO:
+        given += ["--on", "mps"] if _is_mac() else ["--on", "double", "--torch", options.mps]
     if options.mps_manifest:
         given += ["--manifest", options.mps_manifest]
     return given + (["--update"] if options.mps_update else [])
@@ -276,11 +280,11 @@ class _Marks:
             return
         found = device()
         if found.missing:
-            pytest.skip(found.missing)
+            _skip(found.missing)
         for mark in marks:
             least = mark.kwargs.get("min_torch")
             if least and found.release and found.release < numbers(least):
-                pytest.skip("for torch %s and later on MPS, and this is %s" % (least, _text(found.release)))
+                _skip("for torch %s and later on MPS, and this is %s" % (least, _text(found.release)))
 
     # trylast: inside the wrappers of pytest's own xfail and of assay's agent, which look at what is made here.
     @pytest.hookimpl(hookwrapper=True, trylast=True)
@@ -302,6 +306,10 @@ class _Marks:
                 report.sections.append(("mps_xfail", wrong))
             else:
                 report.outcome, report.wasxfail = "skipped", _reason(mark)
+
+
+def _skip(why):
+    raise pytest.skip.Exception(why, _use_item_location=True)  # the line of the test, and not this one
 
 
 def expected(item):

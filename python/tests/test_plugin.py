@@ -93,28 +93,33 @@ def on(monkeypatch):
 
 # What --mps starts
 
+DOUBLE = ["--on", "double", "--torch"]
+
+
 
 @pytest.mark.parametrize(
     "words, asked, rest",
     [
-        (["--mps=2.14"], ["--torch", "2.14"], []),
-        (["--mps", "2.6,2.14", "-q"], ["--torch", "2.6,2.14"], ["-q"]),
+        (["--mps=2.14"], DOUBLE + ["2.14"], []),
+        (["--mps", "2.6,2.14", "-q"], DOUBLE + ["2.6,2.14"], ["-q"]),
         (["--mps"], [], []),
         (["--mps", "tests", "-k", "a b"], [], ["tests", "-k", "a b"]),
-        (["-q", "--mps=2.8.0", "tests/test_a.py::test_b[1-2]"], ["--torch", "2.8.0"],
+        (["-q", "--mps=2.8.0", "tests/test_a.py::test_b[1-2]"], DOUBLE + ["2.8.0"],
          ["-q", "tests/test_a.py::test_b[1-2]"]),
         (["--mps", "--mps-manifest=f.txt", "--mps-update", "-x"], ["--manifest", "f.txt", "--update"], ["-x"]),
         (["--mps", "--mps-manifest", "f.txt", "-x"], ["--manifest", "f.txt"], ["-x"]),
-        (["--mps=2.14", "--", "--mps"], ["--torch", "2.14"], ["--", "--mps"]),
+        (["--mps=2.14", "--", "--mps"], DOUBLE + ["2.14"], ["--", "--mps"]),
     ],
 )
 def test_command(started, words, asked, rest):
-    assert started(*words) == (["test", "--on", "double"] + asked, rest)
+    assert started(*words) == (["test"] + asked, rest)
 
 
-def test_command_on_a_mac(started, monkeypatch):
+def test_command_on_a_mac(started, monkeypatch, capfd):
     monkeypatch.setattr(pytest_plugin, "_is_mac", lambda: True)
     assert started("--mps=2.14", "-q") == (["test", "--on", "mps"], ["-q"])
+    assert "--mps=2.14: the releases are for the double; this is the Mac's own MPS" in capfd.readouterr().err
+    assert started("--mps", "-q") == (["test"], ["-q"])  # MPS where it computes, else the double
 
 
 def test_options_of_addopts(started, pytester, monkeypatch):
