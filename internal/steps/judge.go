@@ -74,8 +74,12 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		outs[k] = o
 		if score := d.relative / max(tol, 1e-300); score > furthest && !d.equal || first < 0 {
 			furthest, first = score, k
-			if most := scale * math.Sqrt(max(1, summed/p.size())); x.Phase == backward && o.rms > 0 && most > o.rms {
+			heft = 1
+			if most := scale * math.Sqrt(max(1, summed/p.size())) * stretched(x, args); x.Phase == backward && o.rms > 0 &&
+				most > o.rms {
 				heft = o.rms / most // what is left of larger gradients that cancel is as uncertain as those are
+			} else if x.Kind == kindOp && x.Phase == "forward" {
+				heft = 1 / cancels(x, args, o)
 			}
 			row.Relative, row.Tolerance, row.Share, row.Note, row.Exact = d.relative, tol, d.share, d.note, d.exact
 			if q := cmp.Or(p, q); q != nil {
@@ -111,7 +115,8 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		amplified = row.Relative * heft / fed
 	}
 	tainted := c.tainted(&row, args)
-	fair := row.Input != departs || worst != nil && worst.follows // what it is fed is off by rounding alone
+	// what it is fed is off by rounding alone; behind an update, which makes whole steps of rounding, that is not known
+	fair := row.Input != departs || worst != nil && worst.follows && x.Step == 1
 	resized := false
 	if beyond && fair && tainted == noOrigin && normalises(x) && first == 0 {
 		most := normalised(x, args, outs[0])
