@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ func TestRelease(t *testing.T) {
 		succeeds(t, first, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
 	})
 	t.Run("bill", func(t *testing.T) { isBill(t, first) })
+	t.Run("sources", func(t *testing.T) { buildsFromSources(t, first) })
 	t.Run("elsewhere", func(t *testing.T) { fitsElsewhere(t, first) })
 	native := platform{runtime.GOOS, runtime.GOARCH}
 	if !slices.Contains(platforms, native) {
@@ -135,6 +137,38 @@ func isBill(t *testing.T, dist string) {
 		if seen == 0 {
 			t.Errorf("go version -m says nothing of %s", p)
 		}
+	}
+}
+
+// buildsFromSources: the formula names the archive's very bytes, and the pages that it installs come from them, where no
+// git is.
+func buildsFromSources(t *testing.T, dist string) {
+	archive := filepath.Join(dist, "assay_9.9.9rc1_source.tar.gz")
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	formula, err := os.ReadFile(filepath.Join(dist, "assay.rb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("sha256 \"%x\"", sha256.Sum256(data)); !strings.Contains(string(formula), want) {
+		t.Errorf("not in the formula: %s\n%s", want, formula)
+	}
+	if _, err := exec.LookPath("ruby"); err == nil {
+		succeeds(t, dist, nil, "ruby", "-c", "assay.rb")
+	}
+	folder := t.TempDir()
+	succeeds(t, folder, nil, "tar", "--extract", "--strip-components=1", "--file", archive)
+	succeeds(t, folder, nil, "go", "run", "./tools/release", "--pages", "pages")
+	installed := regexp.MustCompile(`install (?:Dir\[)?"(pages/[^"]+)"`).FindAllStringSubmatch(string(formula), -1)
+	for _, m := range installed {
+		if found, err := filepath.Glob(filepath.Join(folder, m[1])); err != nil || len(found) == 0 {
+			t.Errorf("the formula installs %s: there is none", m[1])
+		}
+	}
+	if len(installed) != 4 {
+		t.Errorf("the formula installs %v", installed)
 	}
 }
 
