@@ -62,7 +62,8 @@ type testExtra interface {
 
 // testExtras is the explicit list, in the order in which they are asked; of several statuses the last one stands.
 func testExtras(env *Env) []testExtra {
-	return []testExtra{&testReports{env: env}, &testManifest{env: env}}
+	manifest := &testManifest{env: env}
+	return []testExtra{manifest, &testReports{env: env, manifest: manifest}}
 }
 
 func newTestCommand(env *Env) *cobra.Command {
