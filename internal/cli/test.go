@@ -77,7 +77,7 @@ through; the answer comes on standard error when it has ended: operators first, 
 do.
 
 Where this machine has an MPS that computes, --on auto means that one; elsewhere the double, as the release of PyTorch that --torch names has MPS.
-Several releases, with commas, run one after the other.
+Several releases, with commas, run one after the other, on the double.
 
 Tests that fail are run once more on the CPU: those that fail there as well say nothing about the device, and are set apart. A test that ends its
 process, or has no end within --limit, is told as that, and the others go on in a new process.

@@ -21,7 +21,13 @@ func (p *process) PID() int                       { return os.Getpid() }
 func (p *process) Ended() <-chan struct{}         { return p.ended }
 func (p *process) Ending() (launch.Ending, error) { return launch.Ending{}, nil }
 func (p *process) Signal(s syscall.Signal)        { p.got = append(p.got, s); close(p.ended) }
-func over() *process                              { p := &process{ended: make(chan struct{})}; close(p.ended); return p }
+
+func over() *process {
+	p := &process{ended: make(chan struct{})}
+	close(p.ended)
+	return p
+}
+
 func write(t *testing.T, s *Supervisor, l ...string) {
 	t.Helper()
 	appendTo(t, s, strings.Join(l, "\n")+"\n")

@@ -152,11 +152,11 @@ func (r *Run) text(b *strings.Builder, width int) {
 	rows := r.Rows()
 	if len(rows) > 0 {
 		b.WriteString(text.Wrapped(fmt.Sprintf("By operator, %s:", r.Name()), "", "  ", width))
-		operator, where := 8, 5
+		operator := 8
 		for _, row := range rows {
-			operator, where = max(operator, len(row.title())), max(where, len(row.Where))
+			operator = max(operator, len(row.title()))
 		}
-		operator, where = min(operator, 44), min(where, 40)
+		operator = min(operator, 44)
 		fmt.Fprintf(b, "  %-*s  %5s  %-7s  %s\n", operator, "operator", "tests", "from", "line")
 		for _, row := range rows {
 			b.WriteString(strings.TrimRight(fmt.Sprintf("  %-*s  %5d  %-7s  %s", operator, row.title(), len(row.Tests),
