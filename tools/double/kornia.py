@@ -241,8 +241,8 @@ HEAD = """# The double against kornia's suite on Macs
 
 Made by `python tools/double/kornia.py`, a release and manifest at a time; not edited by hand. kornia's maintainers run their whole
 suite on MPS and keep each test that fails there, by node id and exception (kornia#4160, #4159). Here the suite ran on the double, on Linux, and
-each test is compared. No rule of the double is taken from the manifest; where a difference showed a fault of the double, the fault was mended
-and the suite run again, so that the figures are those after it.
+each test is compared. No refusal of the double is taken from the manifest (one remark is: all-over-no-elements). Where a difference showed a fault
+of the double, the fault was mended and the suite run again: the figures are those after it.
 """
 
 
