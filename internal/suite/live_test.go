@@ -20,7 +20,8 @@ func tested(t *testing.T, subject string, flags []string, pytest ...string) (sui
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
 	command := append([]string{testkit.Assay(t), "test", "--on", "double", "--torch", "2.8", "--out", out}, flags...)
-	command = append(append(command, "--", testkit.Python(t), "-m", "pytest", "-q", "-p", "no:cacheprovider"), pytest...)
+	command = append(command, "--", testkit.Python(t), "-m", "pytest", "-q", "-p", "no:cacheprovider")
+	command = append(command, pytest...)
 	o := testkit.Execute(t, filepath.Join(testkit.Subjects(), subject), []string{"CUDA_VISIBLE_DEVICES="}, command...)
 	r, err := suite.Open(out)
 	if err != nil || len(r.Runs) != 1 {
@@ -115,7 +116,8 @@ func TestAsPytestSays(t *testing.T) {
 	for _, x := range run.Tests {
 		switch strings.TrimPrefix(x.ID, "test_library.py::") {
 		case "test_missing_behind_another_error":
-			if x.Error != "ValueError" || x.Operator != "aten::linalg_eig" || x.How != "raised" || x.Where != "library.py:14" {
+			if x.Error != "ValueError" || x.Operator != "aten::linalg_eig" || x.How != "raised" ||
+				x.Where != "library.py:14" {
 				t.Errorf("%+v", x)
 			}
 		case "test_missing_and_swallowed":

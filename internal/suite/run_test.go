@@ -96,7 +96,8 @@ func TestAgain(t *testing.T) {
 			{[]string{fmt.Sprintf(collected, 1), `{"start":"a"}`}, abort, false}}, status: 1,
 			missing: "pytest was to end after 1 failures", want: "a ended, b not run, c not run"},
 		"interrupted": {endings: []ending{{[]string{fmt.Sprintf(collected, 0), passed("a"), `{"end":2}`},
-			launch.Ending{Exit: 2}, false}}, status: 2, missing: "2 tests were not run", want: "a passed, b not run, c not run"},
+			launch.Ending{Exit: 2}, false}}, status: 2, missing: "2 tests were not run",
+			want: "a passed, b not run, c not run"},
 	} {
 		s := supervisor(t, Options{Stopped: func() bool { return c.stopped }})
 		for i, e := range c.endings {
@@ -146,7 +147,8 @@ func TestRestartsHaveAnEnd(t *testing.T) {
 // TestHung: a test beyond the limit has its process ended, is told as hung, and the others go on.
 func TestHung(t *testing.T) {
 	now := time.Unix(0, 0)
-	s := supervisor(t, Options{Limit: time.Minute, Now: func() time.Time { now = now.Add(40 * time.Second); return now }})
+	clock := func() time.Time { now = now.Add(40 * time.Second); return now }
+	s := supervisor(t, Options{Limit: time.Minute, Now: clock})
 	write(t, s, `{"collected":["a","b"]}`, `{"start":"a","pid":0}`)
 	p := &process{ended: make(chan struct{})}
 	s.Follow(p)

@@ -48,7 +48,7 @@ class _Keeper(tests.Outcomes):
         ):
             setattr(type(self), name, pytest.hookimpl(**{order: True})(function))
         down = pytest.hookimpl(optionalhook=True)(lambda self, node: self.down(node))  # xdist's
-        setattr(type(self), "pytest_testnodedown", down)
+        type(self).pytest_testnodedown = down
 
     def tell(self, line):
         """Append a line. It is in the file when this returns: what ends the process next does not take it away."""
