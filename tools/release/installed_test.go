@@ -161,7 +161,8 @@ func buildsFromSources(t *testing.T, dist string) {
 	folder := t.TempDir()
 	succeeds(t, folder, nil, "tar", "--extract", "--strip-components=1", "--file", archive)
 	succeeds(t, folder, nil, "go", "run", "./tools/release", "--pages", "pages")
-	installed := regexp.MustCompile(`install (?:Dir\[)?"(pages/[^"]+)"`).FindAllStringSubmatch(string(formula), -1)
+	named := regexp.MustCompile(`install (?:Dir\[)?"(pages/[^"]+)"`)
+	installed := named.FindAllStringSubmatch(string(formula), -1)
 	for _, m := range installed {
 		if found, err := filepath.Glob(filepath.Join(folder, m[1])); err != nil || len(found) == 0 {
 			t.Errorf("the formula installs %s: there is none", m[1])
