@@ -30,7 +30,8 @@ class Release:
     """What a wheel says: names (of each public module), functions (dotted name -> names of its parameters, "**" among them where it takes
     any), outside (module, name: what a module imports from elsewhere)."""
 
-    def __init__(self, path):
+    def __init__(self, path, only=()):
+        """Of the modules in `only`, where there are any."""
         self.wheel = Wheel(path)
         self.spoken = set()
         for file in self.wheel.files:
@@ -45,7 +46,7 @@ class Release:
         # A folder without a file of its own is a package as well.
         self.modules = sorted(files | {m.rpartition(".")[0] for m in files})
         self.names, self.functions, self.outside = {}, {}, set()
-        for module in self.modules:
+        for module in set(only) & set(self.modules) or self.modules:
             self.names[module] = public(self.wheel.names(module) or ())
             if module in files:
                 self.read(module)

@@ -89,7 +89,7 @@ def shown(series, release, asked, work):
 
 
 def section(series, path, work):
-    release = Release(path)
+    release = Release(path, MODULES)
     version = os.path.basename(path).split("-")[1]
     asked = {m: listed(release, m) or [] for m in MODULES}
     told, answers, installed = shown(series, version, asked, work)
