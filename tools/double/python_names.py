@@ -4,8 +4,9 @@
 
 WHEELS is a folder of macOS wheels of torch (`pip download --no-deps --platform macosx_14_0_arm64 …`); of a series the newest is read.
 Nothing is imported and nothing installed: a wheel is read as a zip file, its Python and stub files as syntax. What all series
-have is left out. A name of a module counts as there from the series on whose files define it, or speak of it by its whole name before
-(what C++ makes is not always in the stubs); as gone after the last whose files define it.
+have is left out, and a module by whose name its package had something before. A name of a module counts as there from the series on
+whose files define it, or speak of it by its whole name before (what C++ makes is not always in the stubs); as gone after the last
+whose files define it.
 """
 
 import ast
@@ -108,7 +109,9 @@ def lines_of(releases):
     for (module, name), has in table.items():
         first, last = span(has, series)
         if module == "module":
-            if (first, last) != (series[0], "-"):
+            above, _, below = name.rpartition(".")
+            before = releases[series[max(0, series.index(first) - 1)]].names.get(above, ())
+            if (first, last) != (series[0], "-") and (first == series[0] or below not in before):
                 grouped.setdefault(("module", first, last), []).append(name)
             continue
         of_module = modules[module]
