@@ -4,8 +4,9 @@
 
 WHEELS is a folder of macOS wheels of torch (`pip download --no-deps --platform macosx_14_0_arm64 …`); of a series the newest is read.
 Nothing is imported and nothing installed: a wheel is read as a zip file, its Python and stub files as syntax. What all series
-have is left out. A name of a module counts as there from the series on whose files define it, or speak of it by its whole name before
-(what C++ makes is not always in the stubs); as gone after the last whose files define it.
+have is left out, and a module by whose name its package had something before. A name of a module counts as there from the series on
+whose files define it, or speak of it by its whole name before (what C++ makes is not always in the stubs); as gone after the last
+whose files define it.
 """
 
 import ast
@@ -30,7 +31,8 @@ class Release:
     """What a wheel says: names (of each public module), functions (dotted name -> names of its parameters, "**" among them where it takes
     any), outside (module, name: what a module imports from elsewhere)."""
 
-    def __init__(self, path):
+    def __init__(self, path, only=()):
+        """Of the modules in `only`, where there are any."""
         self.wheel = Wheel(path)
         self.spoken = set()
         for file in self.wheel.files:
@@ -45,7 +47,7 @@ class Release:
         # A folder without a file of its own is a package as well.
         self.modules = sorted(files | {m.rpartition(".")[0] for m in files})
         self.names, self.functions, self.outside = {}, {}, set()
-        for module in self.modules:
+        for module in set(only) & set(self.modules) or self.modules:
             self.names[module] = public(self.wheel.names(module) or ())
             if module in files:
                 self.read(module)
@@ -107,7 +109,9 @@ def lines_of(releases):
     for (module, name), has in table.items():
         first, last = span(has, series)
         if module == "module":
-            if (first, last) != (series[0], "-"):
+            above, _, below = name.rpartition(".")
+            before = releases[series[max(0, series.index(first) - 1)]].names.get(above, ())
+            if (first, last) != (series[0], "-") and (first == series[0] or below not in before):
                 grouped.setdefault(("module", first, last), []).append(name)
             continue
         of_module = modules[module]

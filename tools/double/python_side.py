@@ -89,7 +89,7 @@ def shown(series, release, asked, work):
 
 
 def section(series, path, work):
-    release = Release(path)
+    release = Release(path, MODULES)
     version = os.path.basename(path).split("-")[1]
     asked = {m: listed(release, m) or [] for m in MODULES}
     told, answers, installed = shown(series, version, asked, work)
@@ -120,11 +120,12 @@ def section(series, path, work):
 def main(folder):
     there = dict(wheels(folder))
     print("# The names that the double shows, against PyTorch's wheels\n")
-    print("Made by `python tools/double/python_side.py WHEELS`; not edited by hand. What a wheel for macOS lists as a module's names (`__all__`, or where\n"
-          "it has none what its files define; of torch also the functions and types of its stub files) is asked of the double as a script asks. What the double lacks, the installed\n"
-          "PyTorch has no more, or its system or build has it not: that cannot be pretended, and is noted when a script asks for it. What it shows\n"
-          "besides is in its `__all__`, and no file of that wheel defines it or speaks of it; %d names of torch that no file of any wheel has are\n"
-          "left out, since nobody can read when they came." % len(UNTOLD))
+    print("Made by `python tools/double/python_side.py WHEELS`; not edited by hand. What a wheel for macOS lists as a module's names (`__all__`,\n"
+          "or where it has none what its files define; of torch also the functions and types of its stub files) is asked of the double as a script\n"
+          "asks, by `hasattr`. What the double lacks, the installed PyTorch has no more, or its build has it not, or it stands in a stub file alone\n"
+          "and never was there. What it shows besides is in its `__all__`, and no file of that wheel defines it or speaks of it; some of that is\n"
+          "hidden from code that names it, and not from `hasattr` (`is_exporting` and what is of DTensor: C++ asks for those in a script's name).\n"
+          "%d names of torch that are in no file of any wheel are left out: since when they are there cannot be read." % len(UNTOLD))
     with tempfile.TemporaryDirectory() as work:
         for series in RELEASES:
             section(series, there[series], work)
