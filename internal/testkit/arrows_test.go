@@ -85,7 +85,7 @@ var arrows = map[string][]string{
 		"internal/target", "internal/text", "internal/unit"},
 	"internal/steps": {"internal/evidence", "internal/fault", "internal/golden", "internal/text",
 		"internal/weights"},
-	"internal/suite": {"internal/fault", "internal/file"},
+	"internal/suite": {"internal/events", "internal/fault", "internal/file"},
 	"internal/sweep": {"internal/evidence", "internal/fault", "internal/file", "internal/secret", "internal/stats",
 		"internal/symptom", "internal/text", "internal/unit"},
 	"internal/target":    {"internal/atlas", "internal/evidence", "internal/fault"},

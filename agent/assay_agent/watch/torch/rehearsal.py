@@ -10,7 +10,7 @@ def prepare(torch, config):
 
         from .longest import Longest
 
-        place, batches = double.install(torch, config["double"]).place, Longest(torch)
+        place, batches = double.install(torch, config["double"], config.get("releases", ())).place, Longest(torch)
         _tell(torch, place, batches)
 
         @process.finisher
