@@ -29,6 +29,12 @@ def start():
         wire.silent = True
         tests.again(config["tests"])
         return
+    if config.get("suite") and not config.get("socket"):  # the same for `assay test`
+        from .watch import suite
+
+        wire.silent = True
+        suite.install(config["suite"])
+        return
     wire.open(config, PROTOCOL)
     process.install()
     frameworks.install(config)
@@ -47,7 +53,11 @@ def start():
         from . import steps
 
         steps.install(config)
-    if config.get("double") or config.get("signatures"):  # where a failed test has to be told from the end of a script
+    if config.get("suite"):
+        from .watch import suite
+
+        suite.install(config["suite"])
+    elif config.get("double") or config.get("signatures"):  # where a failed test has to be told from the end of a script
         from .watch import tests
 
         tests.install()

@@ -7,6 +7,7 @@ func commands(env *Env) []*cobra.Command {
 	return []*cobra.Command{
 		newDemoCommand(env),
 		newRunCommand(env),
+		newTestCommand(env),
 		newTryCommand(env),
 		newSweepCommand(env),
 		newGoldenCommand(env),

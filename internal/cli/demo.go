@@ -27,9 +27,10 @@ func newDemoCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Train the example on this machine, measure it, rehearse it for a Mac, and write the reports",
-		Long: `Makes a Python environment with pinned packages (once; PyTorch for Linux is some 5 GB on disk), trains examples/digits in it, a
-small vision transformer on scikit-learn's handwritten digits, under assay run, and writes the report. Then it rehearses the same script on a
-double of MPS, and shows what three small scripts of examples/double meet there: a detector, one that computes in float64, one written for CUDA.`,
+		Long: `Makes a Python environment with pinned packages (once; on Linux PyTorch's builds without CUDA where PyTorch's own index is reached, else
+some 5 GB on disk), trains examples/digits in it, a small vision transformer on scikit-learn's handwritten digits, under assay run, and writes the
+report. Then it rehearses the same script on a double of MPS, and shows what three small scripts of examples/double meet there: a detector, one
+that computes in float64, one written for CUDA.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&epochs, "epochs", epochs, "`epochs` to train")

@@ -74,15 +74,15 @@ func indent(text, by string) string {
 	return b.String()
 }
 
-// TestExitStatusesAreDocumented: the table in README.md has every status of internal/fault, and no other number.
+// TestExitStatusesAreDocumented: the table in docs/guide.md has every status of internal/fault, and no other number.
 func TestExitStatusesAreDocumented(t *testing.T) {
-	data, err := os.ReadFile("../../README.md")
+	data, err := os.ReadFile("../../docs/guide.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, found := strings.Cut(string(data), "\n## Exit statuses\n")
 	if !found {
-		t.Fatal("README.md has no section: Exit statuses")
+		t.Fatal("docs/guide.md has no section: Exit statuses")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := map[int]bool{}
@@ -99,23 +99,23 @@ func TestExitStatusesAreDocumented(t *testing.T) {
 		fault.NotRunnable, fault.NotFound}
 	for _, code := range known {
 		if !rows[code] {
-			t.Errorf("README.md: no row for exit status %d", code)
+			t.Errorf("docs/guide.md: no row for exit status %d", code)
 		}
 	}
 	if len(rows) != len(known) {
-		t.Errorf("README.md has %d exit statuses, assay %d", len(rows), len(known))
+		t.Errorf("docs/guide.md has %d exit statuses, assay %d", len(rows), len(known))
 	}
 }
 
-// TestReadmeNamesTheCommands: no command without a word in the README, and none there that is not built.
-func TestReadmeNamesTheCommands(t *testing.T) {
-	data, err := os.ReadFile("../../README.md")
+// TestGuideNamesTheCommands: no command without a word in the guide.
+func TestGuideNamesTheCommands(t *testing.T) {
+	data, err := os.ReadFile("../../docs/guide.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, cmd := range commands(&Env{}) {
 		if !cmd.Hidden && !strings.Contains(string(data), "assay "+cmd.Name()) {
-			t.Errorf("README.md does not mention assay %s", cmd.Name())
+			t.Errorf("docs/guide.md does not mention assay %s", cmd.Name())
 		}
 	}
 }
@@ -171,5 +171,29 @@ func TestPagesPointSomewhere(t *testing.T) {
 	}
 	if checked < 15 {
 		t.Errorf("only %d links and flags found", checked)
+	}
+}
+
+// TestReadmePrints: what README.md shows behind "$ assay …" is what the program prints, for commands that need nothing
+// but the tree. A line of three dots stands for any lines.
+func TestReadmePrints(t *testing.T) {
+	data, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?m)^ {4}\$ assay ((?:check|ops|claims) .*)\n((?: {4}.*\n|\n)*)`)
+	blocks := shown.FindAllStringSubmatch(string(data), -1)
+	if len(blocks) == 0 {
+		t.Error("README.md shows no command with what it prints")
+	}
+	for _, block := range blocks {
+		var out bytes.Buffer
+		env := &Env{Dir: "../..", Environ: os.Environ(), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out}
+		Main(env, strings.Fields(block[1]))
+		want := regexp.QuoteMeta(strings.TrimSpace(regexp.MustCompile(`(?m)^ {4}`).ReplaceAllString(block[2], "")))
+		want = strings.ReplaceAll(want, "\n…\n", "\n(?s:.*)\n")
+		if got := strings.TrimSpace(out.String()); !regexp.MustCompile("^" + want + "$").MatchString(got) {
+			t.Errorf("assay %s prints\n%s\n\nand README.md shows\n%s", block[1], got, block[2])
+		}
 	}
 }

@@ -49,7 +49,8 @@ type runOptions struct {
 	proven                     bool          // the device was proven to compute, in a run before
 	signatures                 bool          // record operator calls: the run lies in signaturesFolder
 	record                     *probe.Recording
-	releases                   bool // with a rehearsal: each call is asked of every release
+	releases                   bool        // with a rehearsal: each call is asked of every release
+	suite                      probe.Suite // follows the tests of a suite; nil: nobody does
 }
 
 // defaultWarnEpoch is the threshold as the flag has it: 30m.
@@ -219,6 +220,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		Tell: tell,
 		ID:   id, Subject: subject, Command: command, Environ: env.Environ, Dir: env.Dir, On: on, Steps: opts.steps,
 		For: limit, Only: opts.only, Levers: opts.levers, Signatures: opts.signatures, Record: opts.record,
+		Suite:   opts.suite,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
 		Launcher: here, Version: Version(), Double: double, Beside: beside,

@@ -62,7 +62,7 @@ func TestPagesNameTheThresholds(t *testing.T) {
 			GrowthEpochs), "speedup(mps, cpu) >= " + percent(Speedup)},
 		"../../docs/commands.md": {fmt.Sprintf("--warn-epoch time    warn of epochs longer than this time (default \"%gm\")", LongEpoch/60)},
 		"../../docs/verdict.md":  {"data below " + percent(DataWait) + " of the step"},
-		"../../README.md":        {fmt.Sprintf("a warning above %g minutes", LongEpoch/60)},
+		"../../docs/measured.md": {fmt.Sprintf("a warning above %g minutes", LongEpoch/60)},
 	} {
 		page, err := os.ReadFile(file)
 		if err != nil {

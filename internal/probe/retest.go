@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"assay/agent"
 	"assay/internal/file"
 	"assay/internal/fold"
 	"assay/internal/launch"
@@ -66,4 +67,25 @@ func retest(o Options, path, boot string, ids []string) fold.RetestEvent {
 		}
 	}
 	return e
+}
+
+// RunSuite runs the command with nothing but its tests followed, on a device that needs no double: nothing is measured,
+// and what it prints is passed on as the options say. Signals are the command's until o.Launcher is released.
+func RunSuite(o Options) error {
+	installed, err := agent.Install(o.Cache)
+	if err != nil {
+		return err
+	}
+	path, err := o.Launcher.Look(o.Command[0], o.Environ, o.Dir)
+	if err != nil {
+		return err
+	}
+	c := launch.Command{Path: path, Args: o.Command, Dir: o.Dir, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
+		Environ: childEnviron(o.Environ, installed.Boot, map[string]any{"suite": o.Suite.Settings()}, o.On)}
+	p, err := o.Launcher.Start(c)
+	if err != nil {
+		return err
+	}
+	_, err = toItsEnd(o, c, p, func(string) {})
+	return err
 }

@@ -75,6 +75,7 @@ type Options struct {
 	For        float64         // end it after so many seconds; 0: never
 	Only       string          // "", data, forward
 	Levers     *Levers         // what the agent switches on in the script; nil: nothing
+	Suite      Suite           // follows the tests that the command runs; nil: nobody does
 	Record     *Recording      // what of its first steps is recorded; nil: nothing
 	Signatures bool            // record the distinct operator calls: events of signatures
 	Profile    string          // auto, off
@@ -95,6 +96,13 @@ type Options struct {
 	Outside   Outside
 	// Tell is called while the run goes on with each estimate of how long it takes; nil: nobody is told.
 	Tell func(fold.EstimateEvent, Telling)
+}
+
+// Suite follows the tests of a suite that the command runs; internal/suite's Supervisor is one.
+type Suite interface {
+	Settings() map[string]any        // for the agent, below "suite" of its configuration
+	Follow(p launch.Process)         // returns when the process has ended
+	Again(ending launch.Ending) bool // whether the command is started once more: a test has ended its process
 }
 
 // Result is a run that was started.
@@ -174,8 +182,9 @@ func Run(o Options) (*Result, error) {
 		Options:  map[string]string{"profile": o.Profile, "only": o.Only, "steps": strconv.Itoa(o.Steps)},
 		Double:   double})
 
-	script, err := o.Launcher.Start(launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir,
-		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Guard: rec.guard})
+	command := launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir,
+		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Guard: rec.guard}
+	script, err := o.Launcher.Start(command)
 	if err != nil {
 		o.Launcher.Release()
 		leave()
@@ -195,8 +204,7 @@ func Run(o Options) (*Result, error) {
 		defer rec.guard("ending the run")
 		steer(o, script, rec, &why)
 	}()
-	<-script.Ended()
-	ending, err := script.Ending()
+	ending, err := toItsEnd(o, command, script, rec.guard)
 	if err != nil {
 		o.Launcher.Release()
 		return nil, fault.Exit(err, fault.NotStarted)
@@ -253,6 +261,26 @@ func Run(o Options) (*Result, error) {
 	return res, nil
 }
 
+// toItsEnd waits for a command, which a suite may have started once more, and says how it ended.
+func toItsEnd(o Options, c launch.Command, p launch.Process, guard func(string)) (launch.Ending, error) {
+	for {
+		if o.Suite != nil {
+			func() {
+				defer guard("following the tests")
+				o.Suite.Follow(p)
+			}()
+		}
+		<-p.Ended()
+		ending, err := p.Ending()
+		if err != nil || o.Suite == nil || !o.Suite.Again(ending) {
+			return ending, err
+		}
+		if p, err = o.Launcher.Start(c); err != nil {
+			return ending, err
+		}
+	}
+}
+
 // agents is the way in for the agents of the run's processes. The zero one lets nobody in.
 type agents struct {
 	server *events.Server
@@ -295,6 +323,9 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 	}
 	if o.Signatures {
 		config["signatures"] = true
+	}
+	if o.Suite != nil {
+		config["suite"] = o.Suite.Settings()
 	}
 	if o.Record != nil {
 		config["record"] = o.Record

@@ -30,20 +30,28 @@ var demoRequirements string
 var testRequirements string
 
 // Spec is a set of pinned packages. On names the set whose environment it shares and on top of which it is installed:
-// PyTorch for Linux is 5 GB and is wanted once.
+// PyTorch for Linux is gigabytes with CUDA, and is wanted once.
 type Spec struct {
 	Name         string
 	Requirements []string // as in a requirements file; comments are left out
 	On           *Spec
+	CPU          []string // names of those that come from PyTorch's own index, without CUDA, where it is reached
+	OnlyCUDA     []string // and of those that are not needed then
+
+	cpuIndex string // in the place of PyTorch's own: tests
 }
 
 // Demo is what the built-in example needs.
-func Demo() Spec { return Spec{Name: "demo", Requirements: requirements(demoRequirements)} }
+func Demo() Spec {
+	return Spec{Name: "demo", Requirements: requirements(demoRequirements), CPU: []string{"torch"},
+		OnlyCUDA: []string{"triton"}}
+}
 
 // Rehearsal is what the scripts need that the demo rehearses: Demo's environment, and torchvision.
 func Rehearsal() Spec {
 	demo := Demo()
-	return Spec{Name: "rehearsal", Requirements: []string{"pillow==13.0.0", "torchvision==0.29.2"}, On: &demo}
+	return Spec{Name: "rehearsal", Requirements: []string{"pillow==13.0.0", "torchvision==0.29.2"}, On: &demo,
+		CPU: []string{"torchvision"}}
 }
 
 // Test is what assay's own tests need: Demo's environment, with more in it.
@@ -286,16 +294,32 @@ func install(ctx context.Context, dir string, layer Spec, log io.Writer) error {
 	if len(layer.Requirements) == 0 {
 		return nil
 	}
+	var minor string
+	if lib, _ := filepath.Glob(filepath.Join(dir, "lib", "python*")); len(lib) > 0 {
+		minor = strings.TrimPrefix(filepath.Base(lib[0]), "python")
+	}
+	builds, rest := layer.withoutCUDA(ctx, dir, minor, log)
+	for _, b := range builds {
+		// What they need is pinned and comes with the rest.
+		if err := installed(ctx, dir, layer.Name, log, "--index-url", b.index, "--no-deps", b.requirement); err != nil {
+			return err
+		}
+	}
 	list := filepath.Join(dir, "requirements-"+layer.Name+".txt")
-	if err := os.WriteFile(list, []byte(strings.Join(layer.Requirements, "\n")+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(list, []byte(strings.Join(rest, "\n")+"\n"), 0o644); err != nil {
 		return spaceError(fmt.Errorf("install the packages of %s: %w", layer.Name, err))
 	}
-	fmt.Fprintf(log, "installing %d packages for %s\n", len(layer.Requirements), layer.Name)
+	fmt.Fprintf(log, "installing %d packages for %s\n", len(rest), layer.Name)
+	return installed(ctx, dir, layer.Name, log, "-r", list)
+}
+
+// installed installs by uv where it is there, else by pip.
+func installed(ctx context.Context, dir, name string, log io.Writer, what ...string) error {
 	python := filepath.Join(dir, "bin", "python")
-	doing := "install the packages of " + layer.Name
+	doing := "install the packages of " + name
 	hasPip := exists(filepath.Join(dir, "bin", "pip"))
 	if uv, err := exec.LookPath("uv"); err == nil {
-		out, err := tool(ctx, log, uv, "pip", "install", "--python", python, "-r", list)
+		out, err := tool(ctx, log, uv, append([]string{"pip", "install", "--python", python}, what...)...)
 		if err == nil {
 			return nil
 		}
@@ -305,15 +329,33 @@ func install(ctx context.Context, dir string, layer Spec, log io.Writer) error {
 		// uv does not read pip's configuration: an index that is set there is only known to pip.
 		fmt.Fprintln(log, "uv could not: trying pip")
 	}
-	out, err := tool(ctx, log, python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input",
-		"--progress-bar", "off", "-r", list)
+	bar := "off"
+	if terminal(log) != nil {
+		bar = "on"
+	}
+	out, err := tool(ctx, log, python, append([]string{"-I", "-m", "pip", "install", "--disable-pip-version-check",
+		"--no-input", "--progress-bar", bar}, what...)...)
 	if err != nil {
 		return explain(ctx, doing, out, err)
 	}
 	return nil
 }
 
+// terminal is the file that log is, where that is a device such as a terminal; else nil.
+func terminal(log io.Writer) *os.File {
+	f, ok := log.(*os.File)
+	if !ok {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	return f
+}
+
 // tool runs a command, its output to log, and returns the last of it. Interrupted first, so that pip removes its files.
+// Where log is a terminal the command has it for its output, and draws its bars: what it says of errors, on the other
+// stream, is kept all the same.
 func tool(ctx context.Context, log io.Writer, name string, args ...string) (*text.Tail, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	// What would send packages elsewhere than into the environment.
@@ -326,6 +368,9 @@ func tool(ctx context.Context, log io.Writer, name string, args ...string) (*tex
 	kept := &text.Tail{Limit: 8 << 10}
 	both := io.MultiWriter(log, kept)
 	cmd.Stdout, cmd.Stderr = both, both
+	if f := terminal(log); f != nil {
+		cmd.Stdout = f
+	}
 	return kept, cmd.Run()
 }
 

@@ -38,19 +38,21 @@ func base(t *testing.T) Interpreter {
 }
 
 // wheel writes a package of pure Python, so that an installation needs no network.
-func wheel(t *testing.T, name string) string {
+func wheel(t *testing.T, name string) string { return wheelOf(t, name, "1.0", "py3-none-any") }
+
+func wheelOf(t *testing.T, name, version, tag string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name+"-1.0-py3-none-any.whl")
+	path := filepath.Join(t.TempDir(), name+"-"+version+"-"+tag+".whl")
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	z := zip.NewWriter(f)
-	info := name + "-1.0.dist-info/"
+	info := name + "-" + version + ".dist-info/"
 	for _, file := range [][2]string{
 		{name + ".py", "answer = 42\n"},
-		{info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: 1.0\n"},
-		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: assay\nRoot-Is-Purelib: true\nTag: py3-none-any\n"},
+		{info + "METADATA", "Metadata-Version: 2.1\nName: " + name + "\nVersion: " + version + "\n"},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: assay\nRoot-Is-Purelib: true\nTag: " + tag + "\n"},
 		{info + "RECORD", name + ".py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n"},
 	} {
 		w, err := z.Create(file[0])

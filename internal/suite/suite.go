@@ -23,6 +23,10 @@ const (
 	NotRun  Outcome = "not run" // collected, and then the run was over
 )
 
+// Collecting is the phase of a module that could not be collected: it stands among the tests, by its path, since which
+// tests it has nobody knows.
+const Collecting = "collect"
+
 // Result is what one command of a suite came to, on one or several devices.
 type Result struct {
 	Version int      `json:"suite"`
@@ -49,7 +53,7 @@ type Run struct {
 type Test struct {
 	ID      string  `json:"id"` // as pytest names it, xdist's @group taken off
 	Outcome Outcome `json:"outcome"`
-	Phase   string  `json:"phase,omitempty"` // setup, call or teardown, of one that failed
+	Phase   string  `json:"phase,omitempty"` // setup, call or teardown, of one that failed; Collecting
 	Error   string  `json:"error,omitempty"` // class of the exception, without its module: RuntimeError
 	Text    string  `json:"text,omitempty"`  // its message, at most 1,000 characters
 	// Operator and Cause are of the device's refusal behind a failure (evidence.Refusal); "" where none was met.
@@ -79,10 +83,7 @@ type Mark struct {
 }
 
 // Bad says that a test did not do what it should on this device, and did on the CPU or is not known not to have.
-func (t *Test) Bad() bool {
-	switch t.Outcome {
-	case Failed, Ended, Hung:
-		return t.CPU != Failed
-	}
-	return false
-}
+func (t *Test) Bad() bool { return t.Outcome.fails() && !t.CPU.fails() }
+
+// fails says of a test that was run whether it did not do what it should.
+func (o Outcome) fails() bool { return o == Failed || o == Ended || o == Hung }

@@ -47,6 +47,9 @@ var (
 	Run = Command{Name: "run",
 		Devices:   []string{Auto, evidence.OnCPU, evidence.OnMPS, evidence.OnCUDA, evidence.OnDouble},
 		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
+	Test = Command{Name: "test", Devices: Run.Devices,
+		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the tests run --on %[2]s: it goes with " +
+			"--on double"}
 	Signatures = Command{Name: "signatures record", Devices: Run.Devices,
 		misplaced: "%[1]s describes the Mac that a rehearsal stands for, and the run is --on %[2]s: it goes with --on double"}
 	Sweep = Command{Name: "sweep", Devices: Run.Devices,
@@ -142,6 +145,9 @@ func (t Target) macOS() (MacOS, error) {
 
 // Rehearsal says whether the double was asked for.
 func (t Target) Rehearsal() bool { return t.Device == evidence.OnDouble }
+
+// LeftOpen says whether the device was left to be chosen.
+func (t Target) LeftOpen() bool { return t.Device == Auto || t.Device == "" }
 
 // HidesCUDA says whether no CUDA device is to be seen: a script for the CPU would take one that it finds, and a Mac has
 // none.

@@ -181,6 +181,7 @@ class Dispatch:
             device = kwargs.get("device")
             leaving = leaving or device is not None and device.type == "cpu"
         op.counts.calls += 1
+        self.double.touched += 1
         self.double.refusal, ran = None, False
         try:
             fell, wrong = self.check(op, func, args, kwargs, tensors, entering, leaving, sparse), False
@@ -404,7 +405,9 @@ class Dispatch:
         wrong = False
         for remark, sure in facts.remarked(op.remarks, args, kwargs, backward):
             self.double.met(op.name, remark.fact, sure)
-            wrong = wrong or sure and remark.wrong
+            if sure and remark.wrong:
+                self.double.came_out_wrong(op.name, remark.fact)
+                wrong = True
         return wrong
 
     # Devices

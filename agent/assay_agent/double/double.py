@@ -53,6 +53,7 @@ class Double:
                        fallbacks: (operator, user's line) -> Fallback
                        refusals: (operator, cause, class of the exception, text, user's line) -> times
                        facts: (operator, name of the fact, whether it is sure, user's line) -> times
+                       wrong: (operator, name of the fact) -> calls whose numbers come out wrong for sure
                        notes: (operator, kind, text, user's line) -> times
                        used: what the script used that is imitated in part or not at all -> times
     """
@@ -74,7 +75,8 @@ class Double:
         self.fallback = _is_on(environ.get("PYTORCH_ENABLE_MPS_FALLBACK"))
         self.warned = False  # that an operator falls back
         self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
-        self.facts = {}
+        self.facts, self.wrong = {}, {}
+        self.touched = 0  # calls of operators on the device
         self.wrong_wholes = 0  # calls of composed operators whose numbers come out wrong for sure
         self.refusal = None  # id of the error that is on its way: the error itself would hold what its frames hold
         self.shapes = Shapes() if settings["shape_only"] else None
@@ -152,6 +154,10 @@ class Double:
         """Keep that a call met a fact: surely, or perhaps."""
         _count(self.facts, (name, fact, sure, source_line.where(1)[0]))
 
+    def came_out_wrong(self, name, fact):
+        """Keep that the numbers of a call come out wrong for sure."""
+        _count(self.wrong, (name, fact))
+
     def stood_in(self, name):
         """Keep that a value was made up."""
         _count(self.notes, (name, "stand-in", "a value was asked for, and zero was given", source_line.where(1)[0]))
@@ -169,6 +175,7 @@ class Double:
         self.refusals.clear()
         self.notes.clear()
         self.facts.clear()
+        self.wrong.clear()
         self.wrong_wholes = 0
 
     def events(self):

@@ -23,11 +23,11 @@ def install():
 
 
 def _imported(pytest):
-    _register(pytest, _Watcher(pytest))
+    register(pytest, _Watcher(pytest))
     wire.source(_gather)
 
 
-def _register(pytest, plugin):
+def register(pytest, plugin):
     config = sys.modules["_pytest.config"]
     original = config.get_config
 
@@ -58,7 +58,7 @@ def _refusals():
     return current.double.refusals if current.double is not None else {}
 
 
-def _cause(error, before):
+def cause(error, before):
     """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met
     during the test."""
     seen, refusals = set(), _refusals()
@@ -72,16 +72,26 @@ def _cause(error, before):
     return (met[-1][0], met[-1][1], "met") if met else ("", "", "")
 
 
-class _Outcomes:
+def settle():
+    """pytest keeps the last exception for post-mortem debugging: it is none that ended the script."""
+    process.handled = getattr(sys, "last_value", None)
+
+
+class Outcomes:
     """The outcome of each test, from the reports on its parts."""
 
     def __init__(self, pytest):
-        self.id = self.outcome = self.error = None
+        self.id = self.outcome = self.error = self.phase = None
+        self.seconds = 0.0
         implementation = pytest.hookimpl(hookwrapper=True)
-        type(self).pytest_runtest_makereport = implementation(_Outcomes._makereport)
+        type(self).pytest_runtest_makereport = implementation(Outcomes._makereport)
 
     def pytest_runtest_logstart(self, nodeid):
         self.id = None
+
+    def begun(self, item):
+        """Its setup is over, of a test that is run again more than once."""
+        self.seconds, self.phase = 0.0, None
 
     def _makereport(self, item, call):
         result = yield
@@ -89,14 +99,18 @@ class _Outcomes:
             report = result.get_result()
             if call.when == "setup":  # of a test that is run again as well
                 self.id, self.outcome, self.error = item.nodeid, "passed", None
+                self.begun(item)
             if report.failed:
                 if self.outcome != "failed":
                     self.outcome, self.error = "failed", call.excinfo.value if call.excinfo is not None else None
-            elif self.outcome == "passed":
+                    self.phase = call.when
+            elif self.outcome != "failed" and (call.when == "call" or self.outcome == "passed"):
+                # the last report of its call is the test's own: those before it are subtests'
                 if hasattr(report, "wasxfail"):
                     self.outcome = "xfailed" if report.skipped else "xpassed"
-                elif report.skipped:
-                    self.outcome = "skipped"
+                else:
+                    self.outcome = "skipped" if report.skipped else "passed"
+            self.seconds += call.duration
         except Exception as err:
             guest.pass_on(err)
             wire.trouble("pytest: %r" % (err,))
@@ -111,25 +125,23 @@ class _Outcomes:
         self.id = self.error = None
 
 
-class _Watcher(_Outcomes):
+class _Watcher(Outcomes):
     def pytest_runtest_logstart(self, nodeid):
         self.id = None
         self.before = dict(_refusals())
 
     def done(self):
-        process.handled = getattr(
-            sys, "last_value", None
-        )  # pytest sets it for post-mortem debugging: no exception that ended the script
+        settle()
         _totals[self.outcome] = _totals.get(self.outcome, 0) + 1
         if self.outcome != "failed":
             return
-        op, cause, how = _cause(self.error, self.before)
+        op, by, how = cause(self.error, self.before)
         wire.put(
             {
                 "ev": "test_failed",
                 "id": self.id,
                 "op": op,
-                "cause": cause,
+                "cause": by,
                 "how": how,
                 "error": type(self.error).__name__,
                 "text": str(self.error)[:1000],
@@ -141,12 +153,12 @@ class _Watcher(_Outcomes):
 def again(settings):
     """Have pytest run the tests named in a file, and write what becomes of them to another; whatever pytest would keep
     of this run is not kept."""
-    when_imported("pytest", lambda pytest: _register(pytest, _Again(pytest, settings)))
+    when_imported("pytest", lambda pytest: register(pytest, _Again(pytest, settings)))
 
 
-class _Again(_Outcomes):
+class _Again(Outcomes):
     def __init__(self, pytest, settings):
-        _Outcomes.__init__(self, pytest)
+        Outcomes.__init__(self, pytest)
         with open(settings["only"]) as f:
             self.only = set(json.load(f))
         self.out = settings["out"]
