@@ -31,14 +31,14 @@ const (
 // (docs/releases.md). Each call of the run was asked of every release; kept are those that some refuse and others do
 // not.
 type Forecast struct {
-	Version  int        `json:"releases"`
-	Assay    string     `json:"assay"`
-	On       string     `json:"on"`      // the release of the run
-	Asked    []string   `json:"asked"`   // oldest first, that of the run among them
-	Missing  string     `json:"missing"` // why it is not about all of the suite; ""
-	Distinct int        `json:"-"`
-	Calls    []Asked    `json:"calls"`
-	Tests    []Recorded `json:"tests"` // by ID
+	Version int        `json:"releases"`
+	Assay   string     `json:"assay"`
+	On      string     `json:"on"`      // the release of the run
+	Asked   []string   `json:"asked"`   // oldest first, that of the run among them
+	Missing string     `json:"missing"` // why it is not about all of the suite; ""
+	Calls   []Asked    `json:"calls"`
+	Proof   *Proof     `json:"proof,omitempty"` // tests that were run on the releases where they change
+	Tests   []Recorded `json:"tests"`           // by ID
 }
 
 // Asked is one distinct call that some release refuses and another does not.
@@ -64,6 +64,7 @@ type Recorded struct {
 	ID      string  `json:"id"`
 	Outcome Outcome `json:"outcome"`         // on the release of the run
 	Error   string  `json:"error,omitempty"` // class of the exception
+	CPU     Outcome `json:"cpu,omitempty"`   // on the CPU, of one that did not pass; "": not known
 	Calls   []int   `json:"calls,omitempty"` // of Forecast.Calls, in the order in which they were first made
 	// Unsure: not all calls of the test were kept.
 	Unsure bool `json:"unsure,omitempty"`
@@ -74,6 +75,7 @@ type Expected struct {
 	ID      string
 	Outcome Outcome // Passed, Failed, Skipped, XFailed, XPassed; "": not known
 	Why     string  // of one that is not known
+	CPUToo  bool    // it fails, and on the CPU as well
 	Refuse  *Refuse // what is refused first; nil: nothing that the release of the run does not refuse too
 	Call    *Asked  // by which call
 }
@@ -88,7 +90,7 @@ func (f *Forecast) At(release string) []Expected {
 }
 
 func (f *Forecast) expect(t *Recorded, release string) Expected {
-	e := Expected{ID: t.ID}
+	e := Expected{ID: t.ID, CPUToo: t.CPU.fails()}
 	for _, n := range t.Calls {
 		c := &f.Calls[n]
 		here, there := c.refusedIn(release), c.refusedIn(f.On)
@@ -129,7 +131,7 @@ func (c *Asked) refusedIn(release string) *Refuse {
 // Tally is what a release comes to.
 type Tally struct {
 	Release                         string
-	Failed, Passed, Unknown, Beside int         // Beside: skipped, or failed as expected
+	Failed, Passed, Unknown, Beside int         // Beside: skipped, failed as expected, or on the CPU too
 	Operators                       []Operators // of those that fail by a refusal, the most first
 }
 
@@ -148,6 +150,10 @@ func (f *Forecast) Tallies() []Tally {
 		for _, e := range f.At(release) {
 			switch e.Outcome {
 			case Failed:
+				if e.CPUToo {
+					t.Beside++
+					continue
+				}
 				t.Failed++
 				if e.Refuse != nil {
 					count[[2]string{e.Refuse.Operator, e.Refuse.Cause}]++
@@ -185,6 +191,24 @@ func (f *Forecast) Lowest() string {
 		lowest = t.Release
 	}
 	return lowest
+}
+
+// Settled is the oldest release from which on all tests come out as on the newest that was asked.
+func (f *Forecast) Settled() string {
+	if len(f.Asked) == 0 {
+		return ""
+	}
+	settled := f.Asked[len(f.Asked)-1]
+	newest := f.At(settled)
+	for _, release := range slices.Backward(f.Asked) {
+		for i, e := range f.At(release) {
+			if e.Outcome != newest[i].Outcome {
+				return settled
+			}
+		}
+		settled = release
+	}
+	return settled
 }
 
 // Need is an operator that some release refuses in a test of the suite.
@@ -243,6 +267,34 @@ func (f *Forecast) Needs() []Need {
 		return strings.Compare(a.Operator, b.Operator)
 	})
 	return list
+}
+
+// With takes over what became of the tests of the run, in the one run and on the CPU. Those of which nothing was asked,
+// as of one that ended its process, are not known elsewhere.
+func (f *Forecast) With(run *Run) {
+	at := map[string]int{}
+	for i := range f.Tests {
+		at[f.Tests[i].ID] = i
+	}
+	for _, t := range run.Tests {
+		if t.Phase == Collecting {
+			continue
+		}
+		i, there := at[t.ID]
+		if !there {
+			i = len(f.Tests)
+			f.Tests = append(f.Tests, Recorded{ID: t.ID, Unsure: t.Outcome != Skipped})
+		}
+		r := &f.Tests[i]
+		r.Outcome, r.CPU = t.Outcome, t.CPU
+		if t.Error != "" {
+			r.Error = t.Error
+		}
+	}
+	slices.SortFunc(f.Tests, func(a, b Recorded) int { return strings.Compare(a.ID, b.ID) })
+	if run.Missing != "" {
+		f.Missing = strings.TrimPrefix(f.Missing+"; "+run.Missing, "; ")
+	}
 }
 
 // ForecastOf reads the events in the folder of a run that asked releases.
@@ -346,8 +398,8 @@ func (g *asking) Add(connection int, event []byte) {
 		}
 		g.numbers[process][e.N] = n
 	case "test_releases":
-		t := Recorded{ID: strings.SplitN(e.ID, "@", 2)[0], Outcome: e.Outcome, Error: e.Error, Unsure: e.Cut}
-		if !strings.Contains(e.ID, "::") || e.ID == "" || len(g.tests) >= maxTests {
+		t := Recorded{ID: e.ID, Outcome: e.Outcome, Error: e.Error, Unsure: e.Cut}
+		if e.ID == "" || len(g.tests) >= maxTests {
 			g.unread++
 			return
 		}

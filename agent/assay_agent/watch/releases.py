@@ -5,17 +5,18 @@ A plugin that looks on. What a module calls as it is imported, and what a fixtur
 each test that stands on it.
 """
 
-import sys
 import weakref
 
 from .. import guest, process, wire
 from ..double.current import current
+from . import tests
 from .imports import when_imported
+from .suite import plain
 
 
 def install():
     """Wait for pytest."""
-    when_imported("pytest", _imported)
+    when_imported("pytest", lambda pytest: tests.register(pytest, _Plugin(pytest), "assay-releases"))
     process.after_fork(_forget)
 
 
@@ -29,22 +30,6 @@ def _asked():
     """What asks the releases, None before torch is there."""
     dispatch = getattr(current.double, "dispatch", None)
     return dispatch if hasattr(dispatch, "notes") else None
-
-
-def _imported(pytest):
-    config = sys.modules["_pytest.config"]
-    original = config.get_config
-
-    def get_config(*args, **kwargs):
-        made = original(*args, **kwargs)
-        try:
-            made.pluginmanager.register(_Plugin(pytest), "assay-releases")
-        except Exception as err:
-            guest.pass_on(err)
-            wire.trouble("pytest: its tests are not asked of other releases: %r" % (err,))
-        return made
-
-    config.get_config = get_config
 
 
 class _Noting:
@@ -122,5 +107,5 @@ class _Plugin:
             for fixture in found:
                 calls.update(self.fixtures.get(fixture, {}))
         calls.update(notes)
-        wire.put({"ev": "test_releases", "id": item.nodeid, "outcome": self.outcome, "error": self.error,
+        wire.put({"ev": "test_releases", "id": plain(item.nodeid), "outcome": self.outcome, "error": self.error,
                   "calls": list(calls), "cut": asked is not None and (asked.full or len(notes) >= asked.MOST)})
