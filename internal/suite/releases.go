@@ -65,7 +65,9 @@ type Recorded struct {
 	Outcome Outcome `json:"outcome"`         // on the release of the run
 	Error   string  `json:"error,omitempty"` // class of the exception
 	CPU     Outcome `json:"cpu,omitempty"`   // on the CPU, of one that did not pass; "": not known
-	Calls   []int   `json:"calls,omitempty"` // of Forecast.Calls, in the order in which they were first made
+	// XFail are the classes of refusals that the test's mark xfail takes; nil where it has no such mark.
+	XFail []string `json:"xfail,omitempty"`
+	Calls []int    `json:"calls,omitempty"` // of Forecast.Calls, in the order in which they were first made
 	// Unsure: not all calls of the test were kept.
 	Unsure bool `json:"unsure,omitempty"`
 }
@@ -98,8 +100,8 @@ func (f *Forecast) expect(t *Recorded, release string) Expected {
 		case slices.Contains(c.Apart, release):
 		case here != nil && there == nil:
 			e.Outcome, e.Refuse, e.Call = Failed, here, c
-			if t.Outcome == Skipped || t.Outcome == XFailed {
-				e.Outcome = t.Outcome // it is not called to account
+			if slices.Contains(t.XFail, here.Error) {
+				e.Outcome = XFailed
 			}
 			return e
 		case here == nil && there != nil:
@@ -343,6 +345,7 @@ func (g *asking) Add(connection int, event []byte) {
 		Outcome Outcome  `json:"outcome"`
 		Error   string   `json:"error"`
 		Calls   []int    `json:"calls"`
+		XFail   []string `json:"xfail"`
 		Cut     bool     `json:"cut"`
 		Aside   []int    `json:"aside"`
 		On      string   `json:"on"`
@@ -398,7 +401,7 @@ func (g *asking) Add(connection int, event []byte) {
 		}
 		g.numbers[process][e.N] = n
 	case "test_releases":
-		t := Recorded{ID: e.ID, Outcome: e.Outcome, Error: e.Error, Unsure: e.Cut}
+		t := Recorded{ID: e.ID, Outcome: e.Outcome, Error: e.Error, XFail: e.XFail, Unsure: e.Cut}
 		if e.ID == "" || len(g.tests) >= maxTests {
 			g.unread++
 			return

@@ -9,6 +9,7 @@ import torch
 
 from .. import guest
 from . import generators, refuse
+from .current import current
 from .dispatch import Dispatch
 from .double import Double, Fallback
 
@@ -51,7 +52,7 @@ class Recording(Dispatch):
     others    the doubles that are asked, one of the run's own release among them, oldest first; a set of them is an
               integer, with bit n for the one at n
     tell      function of an event: a call that some release refuses, and another does not (docs/formats/events.md)
-    notes     dictionaries to which numbers of such calls are added, of what is under way: a test, a fixture
+    notes     those of current: numbers of such calls are added to each
     """
 
     MOST = OF_A_TEST
@@ -59,7 +60,7 @@ class Recording(Dispatch):
     def __init__(self, double):
         Dispatch.__init__(self, double)
         self.others, self.tell = (), None
-        self.notes = []
+        self.notes = current.notes
         self.forget()
 
     def forget(self):

@@ -13,6 +13,9 @@ from . import tests
 from .imports import when_imported
 from .suite import plain
 
+# What a release raises where it refuses a call.
+REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
+
 
 def install():
     """Wait for pytest."""
@@ -39,14 +42,10 @@ class _Noting:
         self.notes = notes
 
     def __enter__(self):
-        self.asked = _asked()
-        if self.asked is not None:
-            self.asked.notes.append(self.notes)
+        current.notes.append(self.notes)
 
     def __exit__(self, *_):
-        # torch may have been imported, or the double put up, in between
-        if self.asked is not None:
-            self.asked.notes[:] = [n for n in self.asked.notes if n is not self.notes]
+        current.notes[:] = [n for n in current.notes if n is not self.notes]
 
 
 class _Plugin:
@@ -103,9 +102,15 @@ class _Plugin:
         calls = {}
         for node in item.listchain():
             calls.update(self.collected.get(node.nodeid, {}))
-        for found in getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).values():
+        # one that is skipped by a mark makes no fixture
+        wanted = getattr(item, "_fixtureinfo", None) if notes or self.outcome != "skipped" else None
+        for found in getattr(wanted, "name2fixturedefs", {}).values():
             for fixture in found:
                 calls.update(self.fixtures.get(fixture, {}))
         calls.update(notes)
-        wire.put({"ev": "test_releases", "id": plain(item.nodeid), "outcome": self.outcome, "error": self.error,
-                  "calls": list(calls), "cut": asked is not None and (asked.full or len(notes) >= asked.MOST)})
+        event = {"ev": "test_releases", "id": plain(item.nodeid), "outcome": self.outcome, "error": self.error,
+                 "calls": list(calls), "cut": asked is not None and (asked.full or len(notes) >= asked.MOST)}
+        expected = [m.kwargs.get("raises") or Exception for m in item.iter_markers("xfail")]
+        if expected:
+            event["xfail"] = [e.__name__ for e in REFUSALS if any(issubclass(e, to) for to in expected)]
+        wire.put(event)
