@@ -1,7 +1,6 @@
 """Recordings of steps: the same training recorded twice is the same in every hash, and recording changes no loss."""
 
 import base64
-import hashlib
 import json
 import os
 import shutil
@@ -48,6 +47,18 @@ def record(watch, tmp_path):
 
 def kind(name):
     return "import sys; sys.argv = ['kinds.py', %r]\nexec(compile(open(%r).read(), %r, 'exec'), {'__name__': '__main__'})\n" % (name, KINDS, KINDS)
+
+
+def by_the_page(tensor):
+    """The hash as docs/formats/steps.md has it, of at most 2^18 words of 4 bytes, in Python's own numbers."""
+    data = tensor.numpy().tobytes()
+    total, wrap = 0, (1 << 64) - 1
+    for i, word in enumerate(struct.unpack("<%di" % -(-len(data) // 4), data + bytes(-len(data) % 4))):
+        z = (i + 1) * 0x9E3779B97F4A7C15 & wrap
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & wrap
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & wrap
+        total += (z ^ z >> 31) * word
+    return "%016x" % (total & wrap)
 
 
 def computed(recording):
@@ -107,7 +118,7 @@ def test_what_stands_in_a_recording(record):
     # T, against torch's own.
     weight = a.start.tensor(torch, "weight/0.weight")
     t = a.all("weight", n=0, what="0.weight")[0]["t"]
-    assert t["hash"] == hashlib.blake2b(weight.numpy().tobytes(), digest_size=8).hexdigest()
+    assert t["hash"] == by_the_page(weight)
     assert t["stats"]["mean"] == pytest.approx(weight.double().mean().item()) and t["shape"] == [8, 4]
     assert struct.unpack("<32d", base64.b64decode(t["sample"])) == tuple(weight.flatten().double().tolist())
 
@@ -170,7 +181,7 @@ def test_running_statistics_are_seen(record):
     last = torch.load(record.at("net.pt"))
     for name in ("1.running_mean", "1.running_var", "0.weight"):
         assert len({told[n, name]["hash"] for n in range(9)}) == 9
-        assert told[8, name]["hash"] == hashlib.blake2b(last[name].numpy().tobytes(), digest_size=8).hexdigest()
+        assert told[8, name]["hash"] == by_the_page(last[name])
     norm = [line for line in a.all("op", n=2) if "batch_norm" in line["op"] and line["phase"] == "forward"][0]
     before = a.lines[norm["in"][3][1]]
     assert before["n"] == 1 and before["op"] == norm["op"]  # what it reads is what the first step's call wrote
@@ -200,6 +211,65 @@ def test_a_sketch_tells_how_far_two_are_apart():
         # A shift of all, whose signs would add up if chunks had the same.
         shifted = numpy.frombuffer(base64.b64decode(tensors.summed(x + 1)["sketch"]))
         assert numpy.linalg.norm(shifted - a) == pytest.approx(numpy.sqrt(size), rel=0.35)
+
+
+def kinds():
+    """Tensors of many types and sizes, some with what is no number."""
+    import torch
+
+    for shape, dtype in (((0,), "float32"), ((), "float64"), ((5, 7), "float32"), ((20001,), "uint8"), ((33333,), "bool"), ((300, 77), "float16"),
+                         ((40001,), "bfloat16"), ((40000,), "int64"), ((30000,), "complex64"), ((20001,), "float64"), ((3, tensors.CHUNK + 5), "float32")):
+        t = (torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 3).to(getattr(torch, dtype))
+        yield t
+        if t.is_floating_point() and t.numel() > 9:
+            t = t.clone()
+            t.view(-1)[[1, 5, 9]] = torch.tensor([float("nan"), float("-inf"), 0], dtype=t.dtype)
+            yield t
+    yield torch.arange(60000.0).view(200, 300).t()[3:, 1:]
+    yield torch.randn(5, 30000)[1:, 1::3]
+
+
+@pytest.mark.parametrize("computes", (True, False))
+def test_a_device_tells_what_the_cpu_tells(monkeypatch, computes):
+    """Told, on the CPU in the place of a GPU, or of one without float64: of what is written to behind it, and many at once."""
+    import torch
+
+    monkeypatch.setattr(tensors.Told, "computes", lambda self, device: computes)
+    monkeypatch.setattr(tensors.Told, "CHUNKS", 2)
+    later = tensors.Told(torch)
+    pairs = []
+    for t in kinds():
+        there = t.clone(memory_format=torch.preserve_format)
+        pairs.append((tensors.told(torch, t), later.told(there)))
+        there.zero_()
+    later.done()
+    assert not later.held and not later.bytes
+    for here, there in pairs:
+        sketches = [numpy.frombuffer(base64.b64decode(made.pop("sketch"))) for made in (here, there)]
+        stats = [{k: -1e9 if v is None else v for k, v in made.pop("stats").items()} for made in (here, there)]
+        assert here == there
+        size = max(1, numpy.prod(here["shape"]))
+        numpy.testing.assert_allclose(*sketches, rtol=0, atol=1e-12 * abs(stats[0]["rms"]) * size)
+        assert stats[0] == pytest.approx(stats[1], rel=1e-12, abs=1e-12 * abs(stats[0]["rms"]))
+
+
+def test_a_hash_is_that_of_the_page():
+    import torch
+
+    for t in (torch.randn(7), torch.arange(5, dtype=torch.int16), torch.zeros(3), torch.randn(70001)):
+        assert tensors.told(torch, t)["hash"] == by_the_page(t)
+    x = torch.randn(1000)
+    y = x.clone()
+    y[[3, 800]] *= -1
+    assert tensors.told(torch, x)["hash"] != tensors.told(torch, y)["hash"]
+
+
+@pytest.mark.full_set
+def test_a_recording_of_another_device_is_the_same(record):
+    """The lines wait for what a device has; what they say is what the CPU's say."""
+    later = "import assay_agent.steps.recorder as r\nr.Recorder.made = lambda self, tensor, before=None: self.later.told(tensor)\n"
+    a, b = record(CODE, steps=2), record("import torch\n" + later + CODE, "b", steps=2)
+    assert computed(a) == computed(b) and b.head["complete"]
 
 
 def test_what_is_no_number_is_counted():

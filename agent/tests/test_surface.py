@@ -211,11 +211,16 @@ def test_compile(rehearse):
         fails(lambda: compiled(torch.ones(1, 2, device="mps")))
         fails(lambda: torch.compile(layer, backend="mps"))
         fails(lambda: torch.export.export(layer, (torch.ones(1, 2, device="mps"),)))
+        class Scaled(torch.nn.Module):
+            def forward(self, x):
+                return x * torch.ones(x.shape[0], 1)
+        print(torch.export.export(Scaled(), (torch.ones(3, 2),)).module()(torch.ones(3, 2)).sum().item())
         """
     new, old = rehearse(code), rehearse(code, "2.6.0", "0.21")
     assert new[0] == old[0] == "['_orig_mod.weight', '_orig_mod.bias'] 2.0" and new[1] == "no error"
     assert "".join(old[1:]).startswith("BackendCompilerFailed backend='inductor' raised:AssertionError: Device mps not "
                                        "supported")
+    assert new[4] == old[-1] == "6.0"  # a tensor of the CPU is traced as without the double
     assert new[2] == "InvalidBackend Invalid backend: 'mps'. See `torch._dynamo.list_backends()` for available backends."
     assert new[3].startswith("NotImplementedError assay: tracing of tensors on MPS")  # what cannot be rehearsed says so
 
@@ -268,6 +273,32 @@ def test_a_trace_keeps_what_it_ran(rehearse):
             print(torch.equal(out, net(x)), out.device, net.conv.weight.grad.device, str(traced.inlined_graph).count("aten::_convolution"))
         print(torch.nn.functional.conv2d is torch.conv2d)
         """) == ["True cpu cpu 2", "True mps:0 mps:0 2", "True"]
+
+
+def test_a_trace_of_sizes(rehearse):
+    """The sizes that a trace follows are numbers in tensors, which a mode is given as numbers."""
+    assert rehearse("""
+        mask = torch.tensor([True, False])
+        f = lambda x: torch.where(mask.to(x.device).expand(x.shape[0], 2), x, x * 2)
+        for device in ("cpu", "mps"):
+            print(torch.jit.trace(f, torch.ones(3, 2, device=device))(torch.ones(3, 2, device=device)).sum().item())
+        """) == ["9.0", "9.0"]
+
+
+def test_as_it_is(rehearse):
+    """as_tensor and asarray hand a tensor back where it lives on the device asked for, and only then."""
+    assert rehearse("""
+        x = torch.ones(2, device="mps")
+        for f in (torch.as_tensor, torch.asarray):
+            moved, typed = f(x, device="cpu"), f(x, device=torch.device("cpu"), dtype=torch.float16)
+            print(moved.device, typed.device, typed.dtype, f(x).device, f(x, device="mps") is x, moved.sum().item())
+        with torch.device("cpu"):
+            print(torch.as_tensor(x).device)
+        print(torch.as_tensor(moved, device="cpu") is moved, torch.asarray(x, device="cpu", requires_grad=True).requires_grad)
+        fails(lambda: torch.as_tensor(x, device="cpu") + x)
+        """) == ["cpu cpu torch.float16 mps:0 True 2.0", "cpu cpu torch.float16 mps:0 True 2.0", "cpu", "True True",
+                 "RuntimeError Expected all tensors to be on the same device, but found at least two devices, mps:0 "
+                 "and cpu!"]
 
 
 def test_what_load_takes_by_default(rehearse):

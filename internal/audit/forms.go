@@ -2,7 +2,6 @@ package audit
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/internal/ci"
 	"assay/internal/claims"
 	"assay/internal/target"
 	clean "assay/internal/text"
@@ -289,30 +289,25 @@ func writeJSON(w io.Writer, r *Report) error {
 // writeGitHub writes workflow commands, which GitHub shows beside the lines of a pull request.
 func writeGitHub(w io.Writer, r *Report) error {
 	b := &strings.Builder{}
-	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	command := map[Severity]string{Error: "error", Warning: "warning", Notice: "notice"}
 	for _, i := range r.Items {
-		kind := command[i.Severity]
-		if i.Certainty == "suspected" && kind == "error" {
-			kind = "warning"
+		a := ci.Annotation{Level: command[i.Severity], Title: "assay " + i.Rule, File: i.File, Text: i.Text}
+		if i.Certainty == "suspected" && i.Severity == Error {
+			a.Level = "warning"
 		}
-		message := i.Text
 		if i.Hint != "" {
-			message += "\n" + i.Hint
+			a.Text += "\n" + i.Hint
 		}
 		if i.Cell > 0 {
-			fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d::%s\n", kind, i.Rule,
-				property.Replace(filepath.ToSlash(i.File)), i.raw,
-				data.Replace(fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, message)))
-			continue
+			a.Line, a.Text = i.raw, fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, a.Text)
+		} else {
+			a.Line, a.EndLine, a.Column, a.EndColumn = i.Line, i.EndLine, i.Column, i.EndColumn
 		}
-		fmt.Fprintf(b, "::%s title=assay %s,file=%s,line=%d,endLine=%d,col=%d,endColumn=%d::%s\n", kind, i.Rule,
-			property.Replace(filepath.ToSlash(i.File)), i.Line, i.EndLine, i.Column, i.EndColumn, data.Replace(message))
+		b.WriteString(a.String())
 	}
 	for _, t := range r.Troubles {
-		fmt.Fprintf(b, "::warning title=assay,file=%s,line=%d::not checked: %s\n",
-			property.Replace(filepath.ToSlash(t.File)), max(1, t.Line), data.Replace(t.Text))
+		b.WriteString(ci.Annotation{Level: "warning", Title: "assay", File: t.File, Line: max(1, t.Line),
+			Text: "not checked: " + t.Text}.String())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -320,158 +315,67 @@ func writeGitHub(w io.Writer, r *Report) error {
 
 // writeJUnit: a test case for each finding; what makes the command fail is a failure, the rest has passed.
 func writeJUnit(w io.Writer, r *Report) error {
-	type failure struct {
-		Message string `xml:"message,attr"`
-		Type    string `xml:"type,attr"`
-		Text    string `xml:",chardata"`
-	}
-	type testcase struct {
-		Name     string   `xml:"name,attr"`
-		Class    string   `xml:"classname,attr"`
-		File     string   `xml:"file,attr"`
-		Line     int      `xml:"line,attr,omitempty"`
-		Failure  *failure `xml:"failure,omitempty"`
-		Error    *failure `xml:"error,omitempty"`
-		Comments string   `xml:"system-out,omitempty"`
-	}
-	type suite struct {
-		XMLName  xml.Name   `xml:"testsuite"`
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Errors   int        `xml:"errors,attr"`
-		Cases    []testcase `xml:"testcase"`
-	}
-	type suites struct {
-		XMLName xml.Name `xml:"testsuites"`
-		Suites  []suite
-	}
-	s := suite{Name: "assay check"}
+	s := ci.JUnitSuite{Name: "assay check"}
 	for _, i := range r.Items {
-		c := testcase{Name: i.Rule + " at " + strings.TrimPrefix(i.where(), i.File+":"),
+		c := ci.JUnitCase{Name: i.Rule + " at " + strings.TrimPrefix(i.where(), i.File+":"),
 			Class: filepath.ToSlash(i.File), File: filepath.ToSlash(i.File), Line: i.Line}
 		if i.bad() {
-			c.Failure = &failure{i.Text, i.kind(), i.where() + ": " + i.Text + "\n" + i.Hint}
-			s.Failures++
+			c.Failure = &ci.JUnitCause{Message: i.Text, Type: i.kind(),
+				Text: i.where() + ": " + i.Text + "\n" + i.Hint}
 		} else {
-			c.Comments = i.kind() + ": " + i.Text + "\n" + i.Hint
+			c.Out = i.kind() + ": " + i.Text + "\n" + i.Hint
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	for _, t := range r.Troubles {
-		s.Cases = append(s.Cases, testcase{Name: "read", Class: filepath.ToSlash(t.File),
-			File: filepath.ToSlash(t.File), Line: t.Line, Error: &failure{t.Text, "not checked", t.where() + ": " +
-				t.Text}})
-		s.Errors++
+		s.Cases = append(s.Cases, ci.JUnitCase{Name: "read", Class: filepath.ToSlash(t.File),
+			File: filepath.ToSlash(t.File), Line: t.Line,
+			Error: &ci.JUnitCause{Message: t.Text, Type: "not checked", Text: t.where() + ": " + t.Text}})
 	}
 	if len(s.Cases) == 0 {
-		s.Cases = append(s.Cases, testcase{Name: fmt.Sprintf("nothing found in %s", count(r.Files, "file")),
+		s.Cases = append(s.Cases, ci.JUnitCase{Name: fmt.Sprintf("nothing found in %s", count(r.Files, "file")),
 			Class: "assay check"})
 	}
-	s.Tests = len(s.Cases)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(suites{Suites: []suite{s}}); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return ci.JUnit{Suites: []ci.JUnitSuite{s}}.Write(w)
 }
 
-// SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 func writeSARIF(w io.Writer, r *Report) error {
-	type object = map[string]any
 	level := map[Severity]string{Error: "error", Warning: "warning", Notice: "note"}
-	rules := []object{}
-	index := map[string]int{}
+	log := ci.SARIF{Version: r.Version, Properties: map[string]any{"device": r.Target.Device,
+		"torch": strings.TrimPrefix(r.aim.String(), "torch ")}}
 	for _, rule := range r.rules {
-		index[rule.Name] = len(rules)
-		o := object{"id": rule.Name, "name": camel(rule.Name), "shortDescription": object{"text": rule.Title},
-			"defaultConfiguration": object{"level": level[rule.Severity]}}
-		if rule.Doc.Why != "" {
-			full := rule.Doc.Why
-			o["fullDescription"] = object{"text": full}
-			o["help"] = object{"text": full + "\n\nBad:\n" + rule.Doc.Bad + "\nGood:\n" + rule.Doc.Good,
-				"markdown": full + "\n\nBad:\n```python\n" + strings.TrimSpace(rule.Doc.Bad) +
-					"\n```\nGood:\n```python\n" + strings.TrimSpace(rule.Doc.Good) + "\n```\n"}
+		o := ci.SARIFRule{ID: rule.Name, Title: rule.Title, Level: level[rule.Severity], Full: rule.Doc.Why}
+		if o.Full != "" {
+			o.Help = o.Full + "\n\nBad:\n" + rule.Doc.Bad + "\nGood:\n" + rule.Doc.Good
+			o.Markdown = o.Full + "\n\nBad:\n```python\n" + strings.TrimSpace(rule.Doc.Bad) +
+				"\n```\nGood:\n```python\n" + strings.TrimSpace(rule.Doc.Good) + "\n```\n"
 		}
-		rules = append(rules, o)
+		log.Rules = append(log.Rules, o)
 	}
-	results := []object{}
 	for _, i := range r.Items {
-		region := object{"startLine": i.Line, "startColumn": i.Column, "endLine": i.EndLine, "endColumn": i.EndColumn}
-		place := object{"artifactLocation": object{"uri": uri(i.File)}}
-		text := i.Text
+		o := ci.SARIFResult{Rule: i.Rule, Level: level[i.Severity], Text: i.Text,
+			Place: ci.SARIFPlace{File: i.File, Line: i.Line, Column: i.Column, EndLine: i.EndLine,
+				EndColumn: i.EndColumn}, Properties: map[string]any{"certainty": i.Certainty, "basis": i.Basis}}
 		if i.Cell > 0 { // lines of a cell are no lines of the file
-			text = fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, text)
-			region = object{"startLine": i.raw}
+			o.Text = fmt.Sprintf("cell %d, line %d: %s", i.Cell, i.Line, i.Text)
+			o.Place = ci.SARIFPlace{File: i.File, Line: i.raw}
 		}
-		place["region"] = region
 		if i.Hint != "" {
-			text += ". " + strings.ToUpper(i.Hint[:1]) + i.Hint[1:]
+			o.Text += ". " + strings.ToUpper(i.Hint[:1]) + i.Hint[1:]
 		}
-		kind := level[i.Severity]
-		if i.Certainty == "suspected" && kind == "error" {
-			kind = "warning"
+		if i.Certainty == "suspected" && i.Severity == Error {
+			o.Level = "warning"
 		}
-		o := object{"ruleId": i.Rule, "level": kind, "message": object{"text": text},
-			"locations":  []object{{"physicalLocation": place}},
-			"properties": object{"certainty": i.Certainty, "basis": i.Basis}}
-		if n, ok := index[i.Rule]; ok {
-			o["ruleIndex"] = n
-		}
-		results = append(results, o)
+		log.Results = append(log.Results, o)
 	}
-	notes := []object{}
 	for _, t := range r.Troubles {
-		place := object{"artifactLocation": object{"uri": uri(t.File)}}
-		if t.Line > 0 && t.cell == 0 {
-			place["region"] = object{"startLine": t.Line}
+		place := ci.SARIFPlace{File: t.File, Line: t.Line}
+		if t.cell != 0 {
+			place.Line = 0
 		}
-		notes = append(notes, object{"level": "warning", "message": object{"text": "not checked: " + t.Text},
-			"locations": []object{{"physicalLocation": place}}})
+		log.Notes = append(log.Notes, ci.SARIFNote{Text: "not checked: " + t.Text, Place: place})
 	}
-	log := object{"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": []object{{
-		"tool":        object{"driver": object{"name": "assay", "version": r.Version, "rules": rules}},
-		"invocations": []object{{"executionSuccessful": true, "toolExecutionNotifications": notes}},
-		"columnKind":  "unicodeCodePoints",
-		"properties":  object{"device": r.Target.Device, "torch": strings.TrimPrefix(r.aim.String(), "torch ")},
-		"results":     results,
-	}}}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(log)
-}
-
-func camel(name string) string {
-	b := &strings.Builder{}
-	for word := range strings.SplitSeq(name, "-") {
-		if word != "" {
-			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
-		}
-	}
-	return b.String()
-}
-
-// uri is a file's place as SARIF wants it: relative with slashes, special characters escaped.
-func uri(path string) string {
-	var b strings.Builder
-	for _, c := range []byte(filepath.ToSlash(path)) {
-		if c == '/' || c == '-' || c == '_' || c == '.' || c == '~' || c >= '0' && c <= '9' || c|0x20 >= 'a' &&
-			c|0x20 <= 'z' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	if filepath.IsAbs(path) {
-		return "file://" + b.String()
-	}
-	return b.String()
+	return log.Write(w)
 }
 
 // add counts an item in.

@@ -88,6 +88,9 @@ func Main(env *Env, args []string) int {
 	return fault.CodeOf(err)
 }
 
+// Root is the command line itself, for what is made from it: completions and manual pages (tools/release).
+func Root(env *Env) *cobra.Command { return newRootCommand(env) }
+
 func newRootCommand(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "assay",

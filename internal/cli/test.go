@@ -62,7 +62,9 @@ type testExtra interface {
 }
 
 // testExtras is the explicit list, in the order in which they are asked; of several statuses the last one stands.
-func testExtras(env *Env) []testExtra { return []testExtra{&testReleases{env: env}} }
+func testExtras(env *Env) []testExtra {
+	return []testExtra{&testReports{env: env}, &testManifest{env: env}, &testReleases{env: env}}
+}
 
 func newTestCommand(env *Env) *cobra.Command {
 	opts := testOptions{asked: target.Words{On: target.Auto}, limit: "5m"}
@@ -111,6 +113,7 @@ Exit status: 0 where no test failed that passes on the CPU; 1 where one did; els
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return runTest(cmd.Context(), env, opts, extras, args)
 	}
+	cmd.AddCommand(newTestShowCommand(env))
 	return cmd
 }
 

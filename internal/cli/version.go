@@ -10,8 +10,15 @@ import (
 	"assay/internal/evidence"
 )
 
-// Version names the build: the module's version and, where the build knows it, the commit.
+// release is the version that tools/release and the Homebrew formula build, as v0.9.0:
+// go build -ldflags "-X assay/internal/cli.release=v0.9.0". Any other build leaves it empty.
+var release string
+
+// Version names the build: that of a release, else the module's version and, where the build knows it, the commit.
 func Version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -2,9 +2,7 @@ package report
 
 import (
 	"bufio"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
@@ -82,11 +80,8 @@ func (s Sweep) Write(w io.Writer) error {
 }
 
 func (s Sweep) data() sweepData {
-	sum := sha256.Sum256([]byte(pageJS))
 	d := sweepData{Sweep: s, Started: s.Started.UTC().Format("2006-01-02 15:04 UTC"), CSS: template.CSS(pageCSS),
-		JS: template.JS(pageJS)}
-	d.Policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
-		base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
+		JS: template.JS(pageJS), Policy: policyOfPage()}
 	d.Lead = count(len(s.Trials), "trial") + " on " + orElse(deviceName(s.Target), "a device that was not seen") + "."
 	basis := string(evidence.Measured)
 	if s.Target.Double != nil {

@@ -14,11 +14,13 @@ import (
 func (c *comparer) answer() {
 	r := c.r
 	say := func(answer, why string) { r.Answer, r.Why = answer, why }
-	cause, bad, causes := "", "", 0
+	cause, bad, low, causes := "", "", "", 0
 	for _, s := range r.Start {
 		switch {
 		case s.Weighs == spoils && bad == "":
 			bad = s.Why
+		case s.Weighs == loosens && low == "":
+			low = s.Why
 		case s.Weighs == explains && cause == "":
 			cause = s.Why
 		case s.Weighs == explains:
@@ -68,6 +70,8 @@ func (c *comparer) answer() {
 		}
 		say(golden.Departs, fmt.Sprintf("%s is the first whose output departs, by %.1e; %s", first.title(), first.Relative, said)+
 			r.settingOf(first.Module))
+	case len(ends) > 0 && low != "":
+		say(golden.Departs, low+"; "+c.drift()+"; beyond the tolerance are "+strings.Join(ends, ", "))
 	case len(ends) > 0:
 		say(Drifts, c.drift()+"; beyond the tolerance are "+strings.Join(ends, ", "))
 	case !r.A.Complete || !r.B.Complete:

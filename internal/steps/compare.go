@@ -2,7 +2,6 @@ package steps
 
 import (
 	"fmt"
-	"strings"
 
 	"assay/internal/evidence"
 	"assay/internal/fault"
@@ -144,6 +143,7 @@ type known struct {
 	relative, within, rms float64
 	elements              float64
 	a, b                  float64 // squares of the norms
+	grown                 float64 // how far the roots of the mean squares are apart, relative
 	state                 string
 	equal, back           bool // back: it is of the backward pass
 	follows               bool // what departs comes of a tie, of random numbers or of drift
@@ -183,7 +183,7 @@ type comparer struct {
 	edge     *Row             // the first that is fed what departs, where what it is fed has no partner or agrees
 	again    int64            // bytes that were read again
 	rtol     float64
-	tf32     bool
+	tf32     lowered
 }
 
 type grad struct {
@@ -213,7 +213,7 @@ func Compare(a, b *Recording, options Options) (*Result, error) {
 		tensors: map[string][2]*Tensor{}, unpaired: map[int32]int{}, wholes: map[int]*wholes{},
 		grads: map[string]grad{}}
 	c.r.A, c.r.B = side(a), side(b)
-	c.tf32 = a.tf32() || b.tf32()
+	c.tf32 = a.tf32().or(b.tf32())
 	if m := options.Moved; m != nil {
 		if m.Head.Moved == 0 {
 			return nil, fault.Hint(fmt.Errorf("%s is no recording with moved inputs", m.Name),
@@ -291,11 +291,6 @@ func side(r *Recording) Side {
 	return s
 }
 
-// tf32 says whether float32 is computed of 10 bits of mantissa on this side: only CUDA does that.
-func (r *Recording) tf32() bool {
-	return strings.HasPrefix(r.Device, "cuda") && (r.Policy["matmul_tf32"] == true || r.Policy["cudnn_tf32"] == true)
-}
-
 // startsAs says whether m began with the weights and batches of a.
 func startsAs(a, m *Recording) bool {
 	return m.StartedFrom != "" && (m.StartedFrom == a.Start || m.StartedFrom == a.StartedFrom)
@@ -312,22 +307,23 @@ func (c *comparer) tolerance() {
 	default:
 		c.r.Tolerance = "PyTorch's own by type (torch.testing.assert_close)"
 	}
-	if c.tf32 && c.options.Within == 0 {
-		c.r.Tolerance += "; float32 as float16, since TF32 has its 10 bits of mantissa"
+	if c.tf32.any() && c.options.Within == 0 {
+		c.r.Tolerance += "; of " + c.tf32.String() + " in float32 that of float16, since TF32 has its 10 bits of mantissa"
 	}
 }
 
 // let is the relative difference that an output may have. PyTorch's absolute part is for values of about 1: of smaller
 // ones, which gradients are, it would let everything pass, and is taken of their own size, or of that of what they are
-// summed of (scale), where they are what is left of larger values that cancel.
-func (c *comparer) let(x, y *Tensor, scale float64, moved *off) float64 {
+// summed of (scale), where they are what is left of larger values that cancel. low: it was, or may have been, computed
+// with TF32.
+func (c *comparer) let(x, y *Tensor, scale float64, moved *off, low bool) float64 {
 	if c.options.Within > 0 {
 		return c.options.Within
 	}
 	if x == nil || y == nil {
 		return 0
 	}
-	p, q := c.precision(x.DType), c.precision(y.DType)
+	p, q := precision(x.DType, low), precision(y.DType, low)
 	rtol, atol := max(p[0], q[0]), max(p[1], q[1])
 	c.rtol = max(c.rtol, rtol)
 	if moved != nil {
@@ -339,8 +335,8 @@ func (c *comparer) let(x, y *Tensor, scale float64, moved *off) float64 {
 	return rtol
 }
 
-func (c *comparer) precision(dtype string) [2]float64 {
-	if c.tf32 && (dtype == "float32" || dtype == "complex64") {
+func precision(dtype string, low bool) [2]float64 {
+	if low && (dtype == "float32" || dtype == "complex64") {
 		return precisions["float16"]
 	}
 	return precisions[dtype]

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	for _, arg := range args {
 		summed = max(summed, arg.elements)
 	}
-	third := c.third(i)
+	third, low := c.third(i), c.tf32.of(x)
 	outs := make([]known, max(len(x.Out), len(y.Out)))
 	floatsAgree, hasFloat, allEqual := true, false, true
 	first, integers, reshaped := -1, false, false
@@ -53,9 +54,12 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 			moved = &m
 		}
 		// the sum of n numbers of random signs is the root of n times as large as they are
-		tol := c.let(p, q, scale*math.Sqrt(max(1, summed/p.size())), moved)
+		tol := c.let(p, q, scale*math.Sqrt(max(1, summed/p.size())), moved, low)
+		if low && c.options.Within == 0 {
+			tol *= cancelled(args, x.Phase == backward, p, q)
+		}
 		o := known{relative: d.relative, within: tol, rms: max(p.rms(), q.rms()), a: d.a, b: d.b, equal: d.equal,
-			elements: p.size(), back: x.Phase == backward, state: agrees, origin: noOrigin}
+			elements: p.size(), back: x.Phase == backward, state: agrees, origin: noOrigin, grown: grown(p, q)}
 		if d.relative > tol && (d.exact || d.relative > tol*sure) {
 			o.state = departs
 		}
@@ -107,7 +111,15 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		amplified = row.Relative * heft / fed
 	}
 	tainted := c.tainted(&row, args)
-	fresh := row.Input != departs && amplified >= by && tainted == noOrigin && // it made the difference, not its input
+	fair := row.Input != departs || worst != nil && worst.follows // what it is fed is off by rounding alone
+	resized := false
+	if beyond && fair && tainted == noOrigin && normalises(x) && first == 0 {
+		most := normalised(x, args, outs[0])
+		if resized = outs[0].grown > most; resized {
+			row.Note = fmt.Sprintf("the root of its mean square is %.1e off, and by what it is fed could be %.1e", outs[0].grown, most)
+		}
+	}
+	fresh := resized || fair && amplified >= by && tainted == noOrigin && // it made the difference, not its input
 		(x.Phase != update || row.InputOff == 0) && // an optimizer divides what is nearly 0 by what is nearly 0
 		!(what == "module" && c.al.covered(x.Module, x.Step, x.Phase)) // what is in it was judged by itself
 	switch {
@@ -118,13 +130,13 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 				judged.Largest = &row
 			}
 		}
-	case x.Random && row.Input != departs:
+	case x.Random && fair:
 		judged.Beyond++
 		c.r.Random = appendRow(c.r.Random, row)
 		follow(outs)
 		tainted, c.soft[int32(i)] = int32(i), true
-	case !reshaped && integers && (hasFloat && floatsAgree || row.InputOff > 0 && row.Input != departs),
-		discontinuous[x.Op] && row.InputOff > 0 && row.Input != departs:
+	case !reshaped && integers && (hasFloat && floatsAgree || row.InputOff > 0 && fair),
+		discontinuous[x.Op] && row.InputOff > 0 && fair:
 		judged.Beyond++
 		c.r.Ties = appendRow(c.r.Ties, row)
 		follow(outs)

@@ -19,7 +19,7 @@ import (
 )
 
 // Version of the recordings that are read.
-const Version = 1
+const Version = 2
 
 // Files of a recording's folder.
 const (

@@ -57,7 +57,7 @@ func (c *comparer) arguments(i int, x, y *line) ([]argument, error) {
 				continue // one side has an argument more: a flag, a mask that is left out
 			}
 			d := differ(p, q)
-			tol := c.let(p, q, 1, nil)
+			tol := c.let(p, q, 1, nil, c.tf32.any())
 			if arg.state == agrees {
 				tol = max(tol, arg.within)
 			}
@@ -123,7 +123,7 @@ func (c *comparer) source(s source, others []source, k int) (argument, error) {
 		arg.from = "elsewhere"
 		if s.held != nil && o.held != nil {
 			d := differ(s.held, o.held)
-			arg.known = known{relative: d.relative, within: c.let(s.held, o.held, 1, nil),
+			arg.known = known{relative: d.relative, within: c.let(s.held, o.held, 1, nil, c.tf32.any()),
 				rms: max(s.held.rms(), o.held.rms()), equal: d.equal, state: agrees, origin: noOrigin}
 			arg.note = d.note
 			if d.relative > arg.within {
@@ -174,8 +174,8 @@ func (c *comparer) rewired(arg *argument, s, o source) error {
 		return nil
 	}
 	d := differ(p, q)
-	arg.known = known{relative: d.relative, within: c.let(p, q, 1, nil), rms: max(p.rms(), q.rms()), equal: d.equal,
-		state: agrees, origin: noOrigin}
+	arg.known = known{relative: d.relative, within: c.let(p, q, 1, nil, c.tf32.any()),
+		rms: max(p.rms(), q.rms()), equal: d.equal, state: agrees, origin: noOrigin}
 	if d.relative > arg.within*sure {
 		arg.state = departs
 		arg.broken = true

@@ -22,13 +22,14 @@ type Start struct {
 	A      string `json:"a"`
 	B      string `json:"b"`
 	Why    string `json:"why"`
-	Weighs string `json:"weighs"` // told; explains: what departs comes of it; spoils: nothing can be compared
+	Weighs string `json:"weighs"` // told; loosens; explains: what departs comes of it; spoils: nothing can be compared
 	Begins bool   `json:"begins"` // it is of the weights or batches themselves
 }
 
 // How much a difference in the start says.
 const (
 	toldOnly = "told"
+	loosens  = "loosens" // TF32: what computes with it is let more, and what departs beside is named before it
 	explains = "explains"
 	spoils   = "spoils"
 )
@@ -40,6 +41,7 @@ var policies = map[string]struct {
 }{
 	"matmul_tf32":     {"TF32 in matrix products", explains},
 	"cudnn_tf32":      {"TF32 in convolutions", explains},
+	"rnn_tf32":        {"TF32 in recurrent layers", explains},
 	"cudnn_benchmark": {"cuDNN's benchmark, by which it chooses other kernels from run to run,", toldOnly},
 	"deterministic":   {"the use of deterministic algorithms", toldOnly},
 	"default_dtype":   {"the default type", explains},
@@ -73,6 +75,9 @@ func (c *comparer) start() error {
 		p, known := policies[name]
 		if !known {
 			p.what, p.weighs = name, toldOnly
+		}
+		if c.tf32.any() && strings.HasSuffix(name, "_tf32") {
+			p.weighs = loosens
 		}
 		x, y := said(a.Policy[name]), said(b.Policy[name])
 		add("policy", name, a.Policy[name], b.Policy[name], p.weighs, switched(p.what, x, y))

@@ -20,8 +20,10 @@ import (
 
 // texts are the recordings of testdata/faults.gz, cut behind the first forward pass, by the name of their fault. They
 // were made by testdata/record.py with PyTorch 2.15.
-var texts = sync.OnceValues(func() (map[string]string, error) {
-	file, err := os.Open("testdata/faults.gz")
+var texts = sync.OnceValues(func() (map[string]string, error) { return unpacked("testdata/faults.gz") })
+
+func unpacked(path string) (map[string]string, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ var texts = sync.OnceValues(func() (map[string]string, error) {
 		all[name] = text.String() + `{"k":"end","steps":1}` + "\n"
 	}
 	return all, lines.Err()
-})
+}
 
 // packed gives the folders of those recordings.
 func packed(t testing.TB, names ...string) map[string]string {
@@ -174,6 +176,32 @@ func TestSameIsSaidToBeBitwise(t *testing.T) {
 	}
 }
 
+// B rounds what convolutions and products are fed to TF32, as testdata/tf32.py does: that is no alarm. A fault behind
+// them is named first, though what it does is a tenth of what they differ by.
+func TestTF32IsLetByOperator(t *testing.T) {
+	all, err := unpacked("testdata/tf32.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for name, text := range all {
+		write(t, filepath.Join(root, name), text)
+	}
+	against := func(b string) *Result { return compared(t, filepath.Join(root, "right"), b, Options{}) }
+	against(filepath.Join(root, "tf32-right")).says(t, []string{"the same", "TF32 in matrix products is on in B"})
+	against(filepath.Join(root, "tf32-epsilon")).says(t, []string{"departs", "aten::native_batch_norm in first.bn",
+		"its eps is 0.00001 in A and 0.001 in B", "the root of its mean square is"})
+	against(filepath.Join(root, "tf32-nan")).says(t, []string{"departs", "aten::relu in first"})
+	// where TF32 is off, a convolution that is off as much is at fault, and so is what another device computes
+	for _, head := range []func(int, string) string{head(`"cudnn_tf32": true`, `"cudnn_tf32": false`),
+		head(`"device": "cuda:0"`, `"device": "mps:0"`)} {
+		r := against(edited(t, filepath.Join(root, "tf32-right"), head))
+		if first := r.Operators.First; first == nil || first.Name != "aten::convolution" || first.Module != "stem" {
+			t.Errorf("%s: %s", r.Answer, r.Why)
+		}
+	}
+}
+
 // What a double computes is no Mac's: that it agrees is never called the same.
 func TestARehearsalIsNoProof(t *testing.T) {
 	a := packed(t)["right"]
@@ -282,8 +310,8 @@ func TestHostile(t *testing.T) {
 		edit   func(int, string) string
 		wanted string
 	}{
-		"another version":  {on(0, `"steps": 1`, `"steps": 7`), "version 7"},
-		"no head":          {on(0, `"steps": 1`, `"stops": 1`), "does not say so"},
+		"another version":  {on(0, `"steps": 2`, `"steps": 7`), "version 7"},
+		"no head":          {on(0, `"steps": 2`, `"stops": 1`), "does not say so"},
 		"no JSON":          {on(3, `{`, `[`), "line 4"},
 		"another number":   {on(3, `"i":2`, `"i":9`), "says that it is row 9"},
 		"a row after it":   {on(op, `"in":[["`, `"in":[["op",4000000,0],["`), "none before it"},
@@ -453,8 +481,8 @@ func TestMoved(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	f.Add([]byte(`{"steps":1}` + "\n" + `{"k":"op","i":0,"n":1,"op":"aten::mul","in":[["other"]],"out":[{"shape":[2]}]}` + "\n"))
-	f.Add([]byte(`{"steps":1}` + "\n" + `{"k":"weight","i":0,"n":0,"what":"w","t":{"shape":[9223372036854775807,2]}}` + "\n"))
+	f.Add([]byte(`{"steps":2}` + "\n" + `{"k":"op","i":0,"n":1,"op":"aten::mul","in":[["other"]],"out":[{"shape":[2]}]}` + "\n"))
+	f.Add([]byte(`{"steps":2}` + "\n" + `{"k":"weight","i":0,"n":0,"what":"w","t":{"shape":[9223372036854775807,2]}}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		folder := t.TempDir()
 		write(t, folder, string(text))

@@ -14,7 +14,7 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 	before := c.tensors[x.What]
 	c.tensors[x.What] = [2]*Tensor{x.Tensor, y.Tensor}
 	d := differ(x.Tensor, y.Tensor)
-	w := known{relative: d.relative, within: c.let(x.Tensor, y.Tensor, 1, nil), rms: x.Tensor.rms(), equal: d.equal,
+	w := known{relative: d.relative, within: c.let(x.Tensor, y.Tensor, 1, nil, false), rms: x.Tensor.rms(), equal: d.equal,
 		state: agrees, origin: noOrigin}
 	if d.relative > w.within && (d.exact || d.relative > w.within*sure) {
 		w.state = departs

@@ -43,8 +43,7 @@ type Supervisor struct {
 	journal  *journal
 	offset   int64
 	restarts int
-	killed   map[string]bool // ids of tests that had no end
-	status   int             // pytest's own worst
+	status   int // pytest's own worst
 	missing  string
 }
 
@@ -54,7 +53,7 @@ func NewSupervisor(o Options) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow the tests: %w", err)
 	}
-	s := &Supervisor{o: o, folder: folder, journal: newJournal(), killed: map[string]bool{}}
+	s := &Supervisor{o: o, folder: folder, journal: newJournal()}
 	err = s.write("skip.json", []string{})
 	if err == nil && o.Only != nil {
 		err = s.write("only.json", o.Only)
@@ -120,9 +119,15 @@ func (s *Supervisor) read() {
 	if _, err := f.Seek(s.offset, io.SeekStart); err != nil {
 		return
 	}
-	data, _ := io.ReadAll(f)
-	s.offset += int64(len(data))
-	s.journal.add(data, s.o.Now())
+	piece := make([]byte, 256<<10)
+	for {
+		n, err := f.Read(piece)
+		s.offset += int64(n)
+		s.journal.add(piece[:n], s.o.Now())
+		if err != nil {
+			return
+		}
+	}
 }
 
 // endHung ends the processes whose test goes on beyond the limit: xdist's worker, which xdist then replaces, or pytest
@@ -131,8 +136,8 @@ func (s *Supervisor) endHung(p launch.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, r := range s.journal.running {
-		if s.o.Limit > 0 && s.o.Now().Sub(r.since) > s.o.Limit && !s.killed[id] {
-			s.killed[id] = true
+		if s.o.Limit > 0 && s.o.Now().Sub(r.since) > s.o.Limit && r.hung == 0 {
+			s.journal.hung(id, s.o.Limit)
 			if r.pid == p.PID() || r.worker == "" {
 				p.Signal(syscall.SIGKILL)
 			}
@@ -151,17 +156,13 @@ func (s *Supervisor) Again(ending launch.Ending) bool {
 	defer s.mu.Unlock()
 	j := s.journal
 	fresh := len(j.running)
+	because := "a test ended pytest's process (" + how(ending) + ")"
 	for id, r := range j.running {
-		t := &Test{ID: id, Outcome: Ended, Phase: "call", Text: how(ending)}
-		if r.worker != "" {
-			t.Text = "the process of xdist's worker " + r.worker + " ended during the test"
+		if r.hung > 0 {
+			because = "a test had no end within " + r.hung.String()
 		}
-		if s.killed[id] {
-			t.Outcome, t.Text = Hung, fmt.Sprintf("no end within %s: its process was ended by SIGKILL", s.o.Limit)
-		}
-		j.tests[id] = t
+		j.gone(id, how(ending))
 	}
-	clear(j.running)
 	if j.ended != nil {
 		s.worst(*j.ended)
 		return false
@@ -192,7 +193,7 @@ func (s *Supervisor) Again(ending launch.Ending) bool {
 		}
 		s.restarts++
 		if s.o.Say != nil {
-			s.o.Say(fmt.Sprintf("a test ended pytest's process (%s): going on with the other %d", how(ending), left))
+			s.o.Say(fmt.Sprintf("%s: going on with the other %d", because, left))
 		}
 		return true
 	}
@@ -213,6 +214,9 @@ func (s *Supervisor) worst(status int) {
 
 // how says how a process ended.
 func how(e launch.Ending) string {
+	if e.Signal == syscall.SIGKILL {
+		return "its process ended by SIGKILL, as the kernel ends one where memory runs out"
+	}
 	if e.Signal != 0 {
 		return "its process ended by " + launch.SignalName(e.Signal)
 	}
@@ -224,14 +228,23 @@ func (s *Supervisor) Into(r *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.Tests, r.Status, r.Missing = s.journal.all(), s.status, s.missing
-	notRun := 0
+	notRun, modules := 0, 0
 	for _, t := range r.Tests {
 		if t.Outcome == NotRun {
 			notRun++
 		}
+		if t.Phase == Collecting {
+			modules++
+		}
 	}
 	if notRun > 0 && r.Missing == "" {
 		r.Missing = "pytest ended before them"
+		if modules > 0 {
+			r.Missing = "pytest runs none where a module cannot be collected; with --continue-on-collection-errors it does"
+		}
+	}
+	if s.journal.lost > 0 && r.Missing == "" {
+		r.Missing = fmt.Sprintf("%d lines of what the tests told were too long or too many", s.journal.lost)
 	}
 	if notRun > 0 {
 		r.Missing = fmt.Sprintf("%d tests were not run: %s", notRun, r.Missing)

@@ -144,8 +144,8 @@ func (r *Run) Name() string {
 func (r *Run) text(b *strings.Builder, width int) {
 	c := r.Count()
 	if r.Deviceless(c) {
-		b.WriteString(text.Wrapped("NO TEST HAD A TENSOR ON THE DEVICE: what follows says nothing about it. Give the suite's own option for "+
-			"the device, as --device mps, if it has one; or have it make its tensors there where it names no device: "+
+		b.WriteString(text.Wrapped("NO TEST HAD A TENSOR ON THE DEVICE: what follows says nothing about it. Give the "+
+			"suite's own option for the device, as --device mps, if it has one; or have it make its tensors there where it names no device: "+
 			"assay test --device-default.", "", "  ", width))
 	}
 	rows := r.Rows()
@@ -209,9 +209,12 @@ func (r *Run) text(b *strings.Builder, width int) {
 	b.WriteString(text.Wrapped(r.total(c), "", "  ", width))
 }
 
+// seesTensors are the devices on which the agent sees each call with a tensor on it.
+var seesTensors = map[string]bool{"double": true}
+
 // Deviceless says that no test of a run had a tensor on the device, where that is known.
 func (r *Run) Deviceless(c Counts) bool {
-	return r.On == "double" && c.Touched == 0 && len(r.Tests) > c.Of[NotRun]+c.Of[Skipped]
+	return seesTensors[r.On] && c.Touched == 0 && len(r.Tests) > c.Of[NotRun]+c.Of[Skipped]
 }
 
 func (row *Row) title() string {

@@ -29,6 +29,9 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 _Tensor = torch.Tensor
 _STRIDED = torch.strided
+_get_dispatch_mode = getattr(torch._C, "_get_dispatch_mode", None)  # older releases have no modes of their own
+# what c10::scalar_to_tensor makes of a Python number
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 _WITHOUT_DISPATCH = torch.Tensor.__torch_dispatch__  # what stands for __torch_dispatch__ in classes that have none
 
 WIDE = (torch.float64, torch.complex128)  # MPS has them not: operators composed in C++ take narrower ones there
@@ -49,6 +52,20 @@ _WIDER = {"Half": ("float16", "float32"), "BFloat16": ("bfloat16", "float32"), "
           "Int": ("int32", "float64"), "Long": ("int64", "float64")}
 
 
+def _as_tensors(func, args):
+    """The arguments with tensors where the operator takes one and a number is given: C++ wraps numbers in tensors
+    (torch.jit.trace and the exporter to ONNX do with sizes) and gives a mode the number, which only arithmetic takes
+    back."""
+    return tuple(torch.scalar_tensor(a, dtype=_NUMBERS[a.__class__])
+                 if a.__class__ in _NUMBERS and taken.type.kind() == "TensorType" else a
+                 for a, taken in zip(args, func._schema.arguments))
+
+
+def _tracing():
+    """Whether a FakeTensorMode is on, as while torch.export traces."""
+    return _get_dispatch_mode is not None and _get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
 class OperatorsOnDouble(TorchDispatchMode):
     """While this mode is on in a thread, its operators go through the double in use."""
 
@@ -58,8 +75,11 @@ def _torch_dispatch(mode, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
     dispatch = current.double.dispatch
     if types and dispatch.shapes is None and any(t.__torch_dispatch__ is not _WITHOUT_DISPATCH for t in types):
-        # tensor subclasses with a __torch_dispatch__ take it apart, and what they call comes here
-        return NotImplemented
+        # tensor subclasses with a __torch_dispatch__ take it apart, and what they call comes here; but while
+        # torch.export traces, its modes below this one do, and a FakeTensor by itself says no
+        return func(*args, **(kwargs or {})) if _tracing() else NotImplemented
+    if args and not types and args[0].__class__ in _NUMBERS:
+        args = _as_tensors(func, args)
     return dispatch.dispatch(func, args, kwargs or {})
 
 

@@ -80,6 +80,7 @@ class Recorder:
         self.double = {k: v for k, v in asked["double"].items() if k != "table"} if asked.get("double") else None  # what the agent was told of the Mac that a rehearsal stands for
         self.why, self.policy, self.device, self.random = "", None, "", "cpu"
         self.lines = self.start = self.given = None
+        self.later, self.waiting = tensors.Told(torch), []  # T of other devices, and lines that have some
         self.moves = ""
         if asked.get("from"):
             self.given = start.Reader(os.path.join(asked["from"], "start.safetensors"))
@@ -95,9 +96,18 @@ class Recorder:
             self.open()
         row = {"k": k, "i": self.i, "n": self.n}
         row.update(fields)
-        self.lines.write(json.dumps(row, separators=(",", ":")) + "\n")
+        self.waiting.append(row)
         self.i += 1
+        if self.later.full() or not self.later.held:
+            self.write()
         return self.i - 1
+
+    def write(self):
+        """Write the lines that wait for what other devices have."""
+        self.later.done()
+        rows, self.waiting = self.waiting, []
+        for row in rows:
+            self.lines.write(json.dumps(row, separators=(",", ":")) + "\n")
 
     def open(self):
         self.part = self.out + ".part"
@@ -146,11 +156,15 @@ class Recorder:
         """T of a tensor as it is now."""
         held, geometry = self.known(tensor, make=True)
         if held is None:
-            return tensors.told(torch, tensor)
+            return self.made(tensor)
         view = held.views.setdefault(geometry, [held.last, None])
         if view[1] is None:
-            view[1] = tensors.told(torch, tensor)
+            view[1] = self.made(tensor)
         return view[1]
+
+    def made(self, tensor, before=None):
+        """T of a tensor, where it lies elsewhere filled in by write; before where that is T of the same bytes."""
+        return tensors.told(torch, tensor, before) if tensor.device.type == "cpu" else self.later.told(tensor)
 
     def source(self, tensor):
         """Where a tensor comes from, as lines have it."""
@@ -306,15 +320,23 @@ class Recorder:
             self.tick()
 
     def weights(self, roots=None):
+        later = []
         for prefix, module in self.roots if roots is None else roots:
             for name, t in _weights(module):
                 held, geometry = self.known(t, make=True)
                 before = held.views.get(geometry) if held is not None else None
                 known = before[1] if before is not None else None
-                made = tensors.told(torch, t, known)  # hashed anew: what was written past PyTorch, as by NumPy, is seen here at the latest
-                if made is not known:
+                made = self.made(t, known)  # hashed anew: what was written past PyTorch, as by NumPy, is seen here at the latest
+                if "hash" not in made:
+                    later.append((t, before, known, made))
+                elif made is not known:
                     self.wrote(t, before[0] if before is not None and before[1] is None else None, made)
                 self.line("weight", what=prefix + name, t=made)
+        if later:
+            self.write()
+        for t, before, known, made in later:
+            if known is None or known["hash"] != made["hash"]:
+                self.wrote(t, before[0] if before is not None and known is None else None, made)
 
     # -- modules ------------------------------------------------------------------------------------------------------
 
@@ -522,10 +544,11 @@ class Recorder:
             self.why = "it ended after %d of %d steps" % (steps, self.asked["steps"])
         with self.at_work():
             self.line("end", steps=steps, seconds=self.seconds)
+            self.write()
         self.on = False
         self.lines.close()
         head = {
-            "steps": 1, "torch": str(torch.__version__), "python": platform.python_version(), "device": self.device,
+            "steps": 2, "torch": str(torch.__version__), "python": platform.python_version(), "device": self.device,
             "device_name": _device_name(self.device), "system": "%s/%s" % (platform.system(), platform.machine()), "double": self.double,
             "seed": int(self.asked.get("seed") or 0), "started_from": self.given.sum if self.given else "", "start": self.start.close(),
             "moved": int(bool(self.asked.get("moved"))), "random": self.random, "batch": self.batch, "policy": self.policy or {},
@@ -615,13 +638,21 @@ def _settings(module):
     return found
 
 
+def _tf32(new, old):
+    """Whether TF32 is on, by the switch that PyTorch has since 2.9, or by the older one: that one raises where a script set the new one."""
+    precision = getattr(new, "fp32_precision", None)
+    return bool(old.allow_tf32) if precision is None else precision == "tf32"
+
+
 def _policy(device):
     kind = device.partition(":")[0]
     autocast = None
     if torch.is_autocast_enabled() or kind == "cpu" and torch.is_autocast_cpu_enabled():
         autocast = str(torch.get_autocast_cpu_dtype() if kind == "cpu" else torch.get_autocast_gpu_dtype()).replace("torch.", "")
     return {
-        "matmul_tf32": bool(torch.backends.cuda.matmul.allow_tf32), "cudnn_tf32": bool(torch.backends.cudnn.allow_tf32),
+        "matmul_tf32": _tf32(torch.backends.cuda.matmul, torch.backends.cuda.matmul),
+        "cudnn_tf32": _tf32(getattr(torch.backends.cudnn, "conv", None), torch.backends.cudnn),
+        "rnn_tf32": _tf32(getattr(torch.backends.cudnn, "rnn", None), torch.backends.cudnn),
         "cudnn_benchmark": bool(torch.backends.cudnn.benchmark), "deterministic": bool(torch.are_deterministic_algorithms_enabled()),
         "default_dtype": str(torch.get_default_dtype()).replace("torch.", ""), "autocast": autocast,
         "mps_fast_math": os.environ.get("PYTORCH_MPS_FAST_MATH") == "1" if kind == "mps" else None,

@@ -19,7 +19,9 @@ REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError
 
 def install():
     """Wait for pytest."""
-    when_imported("pytest", lambda pytest: tests.register(pytest, _Plugin(pytest), "assay-releases"))
+    when_imported(
+        "_pytest.config", lambda pytest: tests.register(pytest, _Plugin(pytest), "assay-releases")
+    )
     process.after_fork(_forget)
 
 

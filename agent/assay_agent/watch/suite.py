@@ -4,7 +4,8 @@ so that what was known of a process is known when it has ended, whatever ended i
     {"collected": [id, …], "root": folder, "maxfail": n}   what is to run; of xdist's workers each tells it
     {"start": id, "pid": n, "worker": "gw0"}               a test begins
     {"id": …, "outcome": …, …}                             it is over: the fields of internal/suite.Test
-    {"end": status, "pid": n}                              pytest itself has ended, in its first process
+    {"down": "gw0"}                                        a worker of xdist's is no more
+    {"end": status}                                        pytest itself has ended, in its first process
 
 A second run with `only` runs the tests named there alone; with `skip` it goes on without those named there.
 """
@@ -46,6 +47,8 @@ class _Keeper(tests.Outcomes):
             ("pytest_unconfigure", lambda self: self.over(), "trylast"),
         ):
             setattr(type(self), name, pytest.hookimpl(**{order: True})(function))
+        down = pytest.hookimpl(optionalhook=True)(lambda self, node: self.down(node))  # xdist's
+        setattr(type(self), "pytest_testnodedown", down)
 
     def tell(self, line):
         """Append a line. It is in the file when this returns: what ends the process next does not take it away."""
@@ -90,7 +93,11 @@ class _Keeper(tests.Outcomes):
     def collecting(self, report):
         if report.failed and not self.elsewhere():
             error, text = _said(str(report.longrepr))
-            self.tell({"id": report.nodeid or ".", "outcome": "failed", "phase": "collect", "error": error, "text": text})
+            row = {"id": report.nodeid or ".", "outcome": "failed", "phase": "collect", "error": error, "text": text}
+            for op, cause, kind, words, where in tests.refusals():  # of the exception itself nothing but its text is left
+                if kind == error and words.split("\n")[0] == text:
+                    row.update(op=op, cause=cause, how="raised", where=self.relative(where))
+            self.tell(row)
 
     @guest.hook
     def starts(self, nodeid, location):
@@ -106,6 +113,10 @@ class _Keeper(tests.Outcomes):
     def begun(self, item):
         tests.Outcomes.begun(self, item)
         self.marks = _marks(item)
+
+    def cause(self, error):
+        """tests.cause of an exception of the test that is running: the mark mps_xfail(op=…) asks (python/assay_mps)."""
+        return tests.cause(error, self.before)
 
     def done(self):
         tests.settle()
@@ -128,6 +139,10 @@ class _Keeper(tests.Outcomes):
 
     def relative(self, where):
         return where[len(self.root) + 1 :] if where.startswith(self.root + os.sep) else where
+
+    @guest.hook
+    def down(self, node):
+        self.tell({"down": node.gateway.id})
 
     @guest.hook
     def finishing(self, exitstatus):

@@ -54,21 +54,23 @@ def clear():
     _totals.clear()
 
 
-def _refusals():
+def refusals():
+    """What the double has refused so far."""
     return current.double.refusals if current.double is not None else {}
 
 
 def cause(error, before):
     """(operator, cause, how) of the refusal behind a failure: the exception itself or one that led to it; else one met
     during the test."""
-    seen, refusals = set(), _refusals()
+    seen, had = set(), refusals()
+    met = [k for k, n in had.items() if n > before.get(k, 0)]
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        for op, cause, kind, text, _ in refusals:
+        # Operators share messages: what was met in this test counts before what other tests of the process met.
+        for op, cause, kind, text, _ in met + list(had):
             if kind == type(error).__name__ and text == str(error):
                 return op, cause, "raised"
         error = error.__cause__ or error.__context__
-    met = [k for k, n in refusals.items() if n > before.get(k, 0)]
     return (met[-1][0], met[-1][1], "met") if met else ("", "", "")
 
 
@@ -128,7 +130,11 @@ class Outcomes:
 class _Watcher(Outcomes):
     def pytest_runtest_logstart(self, nodeid):
         self.id = None
-        self.before = dict(_refusals())
+        self.before = dict(refusals())
+
+    def cause(self, error):
+        """cause of an exception of the test that is running: the mark mps_xfail(op=…) asks (python/assay_mps)."""
+        return cause(error, self.before)
 
     def done(self):
         settle()

@@ -1,4 +1,4 @@
-"""A training of a few steps with a fault in it, for recordings: train.py [--batch N] [--size N] [--steps N] [FAULT].
+"""A training of a few steps with a fault in it, for recordings: train.py [--batch N] [--size N] [--steps N] [--tf32] [FAULT].
 
 The net has what faults hide in: convolutions, batch norms, a mask that is made once, a matrix product, a max pool, a dropout at 0.
 """
@@ -16,9 +16,14 @@ args.add_argument("--size", type=int, default=8)
 args.add_argument("--steps", type=int, default=2)
 args.add_argument("--threads", type=int, default=1)
 args.add_argument("--wide", type=int, default=8)
+args.add_argument("--tf32", action="store_true")
 args = args.parse_args()
 fault = args.fault
 torch.set_num_threads(args.threads)
+if args.tf32:
+    import tf32
+
+    tf32.install(products=True)
 torch.manual_seed(0)
 
 

@@ -18,6 +18,7 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 _Tensor = torch.Tensor
 _CPU = torch.device("cpu")
 _as_tensor = torch.as_tensor
+_AS_IT_IS = (_as_tensor, torch.asarray)
 
 
 # Between devices
@@ -271,16 +272,27 @@ def _from_data(double, func, args, kwargs):
     device = kwargs.get("device")
     if device is None:
         device = _default_device()
-    if device is None or not str(device).startswith("mps"):
+    if device is None:
+        return func(*args, **kwargs)
+    there = str(device).startswith("mps")
+    data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+    if func in _AS_IT_IS and isinstance(data, _Tensor) and (there or str(device).startswith("cpu")):
+        return _as_it_is(func, data, DEVICE if there else _CPU, kwargs)
+    if not there:
         return func(*args, **kwargs)
     double.check_available()
     more = {k: v for k, v in kwargs.items() if k != "device"}
     grad = more.pop("requires_grad", False)
-    data = args[0] if args else more.get("data")
-    if func is _as_tensor and isinstance(data, _Tensor):
-        return torch.Tensor.to(data, DEVICE, kwargs.get("dtype"))
     made = _cross(double, func(*args, device="cpu", **more), True, None, None)
     return made.requires_grad_() if grad else made
+
+
+def _as_it_is(func, data, device, kwargs):
+    """as_tensor and asarray of a tensor hand it back where it is as wanted; asarray has arguments of its own."""
+    out = torch.Tensor.to(data, device, kwargs.get("dtype"), copy=bool(kwargs.get("copy")))
+    if func is not _as_tensor and out.requires_grad != kwargs.get("requires_grad", False):
+        out = out.detach().requires_grad_(not out.requires_grad)
+    return out
 
 
 def _default_device():
