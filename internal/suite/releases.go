@@ -22,9 +22,9 @@ const ReleasesVersion = 1
 const ReleasesName = "releases.json"
 
 const (
-	maxCalls = 1 << 20 // distinct calls of all processes that are read of a run's events
-	maxTests = 1 << 20
-	maxAsked = 1000 // releases
+	maxCalls    = 1 << 20 // distinct calls of all processes that are read of a run's events
+	maxForeseen = 1 << 20
+	maxAsked    = 1000 // releases
 )
 
 // Forecast says of a suite that ran once, on the double of one release, what it would come to on others
@@ -72,8 +72,8 @@ type Recorded struct {
 	Unsure bool `json:"unsure,omitempty"`
 }
 
-// Expected is what a test comes to on a release.
-type Expected struct {
+// Foreseen is what a test comes to on a release.
+type Foreseen struct {
 	ID      string
 	Outcome Outcome // Passed, Failed, Skipped, XFailed, XPassed; "": not known
 	Why     string  // of one that is not known
@@ -83,16 +83,16 @@ type Expected struct {
 }
 
 // At says what each test comes to on a release that was asked.
-func (f *Forecast) At(release string) []Expected {
-	list := make([]Expected, len(f.Tests))
+func (f *Forecast) At(release string) []Foreseen {
+	list := make([]Foreseen, len(f.Tests))
 	for i := range f.Tests {
 		list[i] = f.expect(&f.Tests[i], release)
 	}
 	return list
 }
 
-func (f *Forecast) expect(t *Recorded, release string) Expected {
-	e := Expected{ID: t.ID, CPUToo: t.CPU.fails()}
+func (f *Forecast) expect(t *Recorded, release string) Foreseen {
+	e := Foreseen{ID: t.ID, CPUToo: t.CPU.fails()}
 	for _, n := range t.Calls {
 		c := &f.Calls[n]
 		here, there := c.refusedIn(release), c.refusedIn(f.On)
@@ -402,7 +402,7 @@ func (g *asking) Add(connection int, event []byte) {
 		g.numbers[process][e.N] = n
 	case "test_releases":
 		t := Recorded{ID: e.ID, Outcome: e.Outcome, Error: e.Error, XFail: e.XFail, Unsure: e.Cut}
-		if e.ID == "" || len(g.tests) >= maxTests {
+		if e.ID == "" || len(g.tests) >= maxForeseen {
 			g.unread++
 			return
 		}

@@ -140,7 +140,7 @@ func (f *Forecast) Sample(n int, seed uint64) *Proof {
 		under string
 	}
 	by := map[string][]change{}
-	var all [][]Expected
+	var all [][]Foreseen
 	for _, release := range f.Asked {
 		all = append(all, f.At(release))
 	}
@@ -151,7 +151,7 @@ func (f *Forecast) Sample(n int, seed uint64) *Proof {
 				continue
 			}
 			c := change{test: i}
-			for at, e := range []Expected{before, after} {
+			for at, e := range []Foreseen{before, after} {
 				c.rows[at] = Proven{ID: e.ID, Release: f.Asked[r-1+at], Expected: e.Outcome}
 				if e.Refuse != nil {
 					c.rows[at].Operator = e.Refuse.Operator
