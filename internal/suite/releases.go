@@ -137,6 +137,11 @@ type Tally struct {
 	Operators                       []Operators // of those that fail by a refusal, the most first
 }
 
+// like says that two releases come to the same.
+func (t Tally) like(o Tally) bool {
+	return t.Failed == o.Failed && t.Passed == o.Passed && t.Unknown == o.Unknown && slices.Equal(t.Operators, o.Operators)
+}
+
 // Operators is how many tests fail first by an operator.
 type Operators struct {
 	Operator, Cause string

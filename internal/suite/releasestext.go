@@ -22,9 +22,17 @@ func (f *Forecast) Text(out io.Writer, width int) error {
 		b.WriteString(text.Wrapped(fmt.Sprintf(format, a...), indent, indent+"  ", width))
 	}
 	line("", "What %d tests would come to on MPS of other releases, by one run on torch %s:", len(f.Tests), f.On)
-	fmt.Fprintf(&b, "  %-8s %7s %8s  %s\n", "torch", "fail", "unknown", "first by")
+	fmt.Fprintf(&b, "  %-15s %6s %8s  %s\n", "torch", "fail", "unknown", "first by")
 	tallies := f.Tallies()
-	for _, t := range slices.Backward(tallies) {
+	for n := len(tallies) - 1; n >= 0; n-- {
+		t, last := tallies[n], tallies[n].Release
+		for n > 0 && tallies[n-1].like(t) { // a row for releases that are alike
+			n--
+		}
+		span := last
+		if first := tallies[n].Release; first != last {
+			span = first + " - " + last
+		}
 		var by []string
 		for i, o := range t.Operators {
 			if i == maxOperators {
@@ -37,9 +45,9 @@ func (f *Forecast) Text(out io.Writer, width int) error {
 			}
 			by = append(by, fmt.Sprintf("%s (%d)", name, o.Tests))
 		}
-		row := fmt.Sprintf("  %-8s %7d %8s  ", t.Release, t.Failed, cmp.Or(strings.TrimPrefix(fmt.Sprint(t.Unknown), "0"),
+		row := fmt.Sprintf("  %-15s %6d %8s  ", span, t.Failed, cmp.Or(strings.TrimPrefix(fmt.Sprint(t.Unknown), "0"),
 			"-"))
-		b.WriteString(strings.TrimRight(text.Wrapped(strings.Join(by, ", "), row, strings.Repeat(" ", 29), width), " \n") +
+		b.WriteString(strings.TrimRight(text.Wrapped(strings.Join(by, ", "), row, strings.Repeat(" ", 35), width), " \n") +
 			"\n")
 	}
 	switch lowest, settled := f.Lowest(), f.Settled(); {
