@@ -126,7 +126,7 @@ func (p *Proof) text(line func(indent, format string, a ...any)) {
 			}
 		}
 	}
-	line("", "Proven on a sample of %d tests, run on the double of the releases around the change: %d of %d came out so.",
+	line("", "Proven on a sample of %d tests, on the double of the releases around the change: %d of %d came so.",
 		p.Tests, agree, ran)
 	for _, r := range p.Rows {
 		if r.Came != "" && !r.Agrees() {
