@@ -139,7 +139,8 @@ type Tally struct {
 
 // like says that two releases come to the same.
 func (t Tally) like(o Tally) bool {
-	return t.Failed == o.Failed && t.Passed == o.Passed && t.Unknown == o.Unknown && slices.Equal(t.Operators, o.Operators)
+	return t.Failed == o.Failed && t.Passed == o.Passed && t.Unknown == o.Unknown &&
+		slices.Equal(t.Operators, o.Operators)
 }
 
 // Operators is how many tests fail first by an operator.
