@@ -189,8 +189,11 @@ func (f *Forecast) Tallies() []Tally {
 }
 
 // Lowest is the oldest release from which on, up to the newest that was asked, no test fails and none is unknown; ""
-// where the newest has such.
+// where the newest has such, or the forecast is not about all of the suite.
 func (f *Forecast) Lowest() string {
+	if f.Missing != "" {
+		return ""
+	}
 	lowest := ""
 	for _, t := range slices.Backward(f.Tallies()) {
 		if t.Failed > 0 || t.Unknown > 0 {
@@ -300,6 +303,9 @@ func (f *Forecast) With(run *Run) {
 		}
 	}
 	slices.SortFunc(f.Tests, func(a, b Recorded) int { return strings.Compare(a.ID, b.ID) })
+	if run.Deviceless(run.Count()) {
+		f.Missing = strings.TrimPrefix(f.Missing+"; no test had a tensor on the device", "; ")
+	}
 	if run.Missing != "" {
 		f.Missing = strings.TrimPrefix(f.Missing+"; "+run.Missing, "; ")
 	}

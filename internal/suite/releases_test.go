@@ -60,7 +60,8 @@ func TestForecast(t *testing.T) {
 	if err := f.Text(&text, 100); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2.3.1 - 2.12.1       3        -", "  2.0.1                7", "  2.1.2          2  aten::roll\n",
+	for _, want := range []string{"2.3.1 - 2.12.1       3        -", "  2.0.1                7",
+		"  2.1.2          2  aten::roll\n",
 		"on the newest, torch 2.15.0, 1 fail; from torch 2.14.1 on it is the same"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, text.String())
@@ -85,11 +86,13 @@ func TestForecastOfWhatIsNotKnown(t *testing.T) {
 	}{
 		{"all pass", test("t.py::a", `"outcome":"passed","calls":[]`), [3]Outcome{Passed, Passed, Passed}},
 		{"refused before", test("t.py::a", `"outcome":"passed","calls":[0]`), [3]Outcome{Failed, Passed, Passed}},
-		{"refused by the run's release alone", test("t.py::a", `"outcome":"failed","calls":[1]`), [3]Outcome{Failed, "", Failed}},
+		{"refused by the run's release alone", test("t.py::a", `"outcome":"failed","calls":[1]`),
+			[3]Outcome{Failed, "", Failed}},
 		{"the first call counts", test("t.py::a", `"outcome":"failed","calls":[0,1]`), [3]Outcome{Failed, "", Failed}},
 		{"not all kept", test("t.py::a", `"outcome":"passed","calls":[],"cut":true`), [3]Outcome{"", "", Passed}},
 		{"a call that is not there", test("t.py::a", `"outcome":"passed","calls":[7]`), [3]Outcome{"", "", Passed}},
-		{"skipped after a call", test("t.py::a", `"outcome":"skipped","calls":[0]`), [3]Outcome{Failed, Skipped, Skipped}},
+		{"skipped after a call", test("t.py::a", `"outcome":"skipped","calls":[0]`),
+			[3]Outcome{Failed, Skipped, Skipped}},
 		{"expected to fail", test("t.py::a", `"outcome":"xpassed","calls":[0],"xfail":["NotImplementedError"]`),
 			[3]Outcome{XFailed, XPassed, XPassed}},
 		{"expected to fail otherwise", test("t.py::a", `"outcome":"xfailed","calls":[0],"xfail":["ValueError"]`),
@@ -117,6 +120,14 @@ func TestForecastOfWhatIsNotKnown(t *testing.T) {
 	if e := f.At("2.8.0"); e[0].Outcome != "" || e[0].Why == "" {
 		t.Errorf("of one that ended its process: %+v", e[0])
 	}
+	f.With(&Run{On: "double", Tests: []Test{{ID: "t.py::c", Outcome: Passed}}})
+	if f.Missing != "no test had a tensor on the device" {
+		t.Errorf("of a suite without a tensor on the device: %q", f.Missing)
+	}
+	if f, err = ForecastOf(recordedAs(t, asks)); err != nil {
+		t.Fatal(err)
+	}
+	f.With(&Run{On: "double", Tests: []Test{{ID: "t.py::a", Outcome: Ended, Device: true}}})
 	if f.Lowest() != "" {
 		t.Errorf("all pass from %q on, and one ended its process", f.Lowest())
 	}

@@ -45,14 +45,18 @@ func (f *Forecast) Text(out io.Writer, width int) error {
 			}
 			by = append(by, fmt.Sprintf("%s (%d)", name, o.Tests))
 		}
-		row := fmt.Sprintf("  %-15s %6d %8s  ", span, t.Failed, cmp.Or(strings.TrimPrefix(fmt.Sprint(t.Unknown), "0"),
-			"-"))
-		b.WriteString(strings.TrimRight(text.Wrapped(strings.Join(by, ", "), row, strings.Repeat(" ", 35), width), " \n") +
-			"\n")
+		unknown := "-"
+		if t.Unknown > 0 {
+			unknown = fmt.Sprint(t.Unknown)
+		}
+		row := fmt.Sprintf("  %-15s %6d %8s  ", span, t.Failed, unknown)
+		row = text.Wrapped(strings.Join(by, ", "), row, strings.Repeat(" ", 35), width)
+		b.WriteString(strings.TrimRight(row, " \n") + "\n")
 	}
 	switch lowest, settled := f.Lowest(), f.Settled(); {
 	case len(f.Tests) == 0:
 		line("", "No test was asked about.")
+	case f.Missing != "": // which is said below
 	case lowest != "":
 		line("", "All pass from torch %s on.", lowest)
 	default:
@@ -75,7 +79,7 @@ func (f *Forecast) Text(out io.Writer, width int) error {
 		}
 	}
 	if f.Missing != "" {
-		line("", "Not about all of the suite: %s.", f.Missing)
+		line("", "It is not about all of the suite, and so from which release on all pass is not known: %s.", f.Missing)
 	}
 	if p := f.Proof; p != nil {
 		p.text(line)
