@@ -23,17 +23,15 @@ def start():
     from .watch import frameworks, logged, seeds, threads
 
     config = json.loads(text)
-    if config.get("tests"):  # a rehearsal's failed tests, once more on the CPU: nothing else is watched
-        from .watch import tests
+    if not config.get("socket"):  # a rehearsal's failed tests, once more on the CPU: nothing else is watched
+        from .watch import suite, tests
 
         wire.silent = True
-        tests.again(config["tests"])
-        return
-    if config.get("suite") and not config.get("socket"):  # the same for `assay test`
-        from .watch import suite
-
-        wire.silent = True
-        suite.install(config["suite"])
+        frameworks.install(config)
+        if config.get("tests"):
+            tests.again(config["tests"])
+        else:
+            suite.install(config["suite"])
         return
     wire.open(config, PROTOCOL)
     process.install()

@@ -171,7 +171,8 @@ def double_settings(tmp_path_factory):
         path = folder / (release + ".json")
         path.write_text(json.dumps({
             "ops": ops, "structured": structured, "lacks": {}, "autocast": column("autocast.txt", series),
-            "sparse": column("sparse.txt", series), "commit": "0" * 40}))
+            "sparse": column("sparse.txt", series), "commit": "0" * 40,
+            "beside": {"torchvision": vision + ".0"}}))
         return str(path)
 
     def settings(release="2.8.0", vision="0.23", **more):

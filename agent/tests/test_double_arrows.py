@@ -15,6 +15,7 @@ __init__ current allocator flops dtypes predicates facts refuse parts errors ker
 surface/__init__ surface/names surface/autocast surface/backend surface/generators surface/streams surface/mps
 surface/accelerator surface/storages surface/cuda surface/scaler surface/processes surface/descriptors surface/loader
 surface/compiler surface/distributed surface/optimizers surface/library surface/tracing surface/tensors
+surface/release
 install
 """.split()
 

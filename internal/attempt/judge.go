@@ -114,7 +114,7 @@ func (j *judge) attempt(a, onCPU *attemptAnswer) *Attempt {
 	}
 	m.met(a)
 	for _, n := range a.Notes {
-		if n.Kind != standIn {
+		if n.Kind != standIn && n.Kind != toldVersion {
 			m.Notes = append(m.Notes, n.Op+": "+n.Text)
 		}
 	}

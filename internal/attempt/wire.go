@@ -147,7 +147,8 @@ const (
 	phaseBackward = "backward"
 	causeMissing  = "missing"
 	causeRank     = "rank"
-	standIn       = "stand-in" // the kind of a note
+	standIn       = "stand-in"     // the kind of a note
+	toldVersion   = "told-version" // another: who was told the release's version
 )
 
 // decode reads one line: a *helloAnswer, *refusedAnswer, *offeredAnswer, *attemptAnswer or *doneAnswer. What departs

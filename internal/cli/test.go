@@ -63,7 +63,8 @@ type testExtra interface {
 
 // testExtras is the explicit list, in the order in which they are asked; of several statuses the last one stands.
 func testExtras(env *Env) []testExtra {
-	return []testExtra{&testReports{env: env}, &testManifest{env: env}, &testReleases{env: env}}
+	manifest := &testManifest{env: env}
+	return []testExtra{manifest, &testReports{env: env, manifest: manifest}, &testReleases{env: env}}
 }
 
 func newTestCommand(env *Env) *cobra.Command {
@@ -159,16 +160,6 @@ func runTest(ctx context.Context, env *Env, opts testOptions, extras []testExtra
 	if err := one.keep(); err != nil {
 		return err
 	}
-	exit := result.Status()
-	for _, e := range extras {
-		s, err := e.after(result)
-		if err != nil {
-			return err
-		}
-		if s >= 0 {
-			exit = s
-		}
-	}
 	if opts.json {
 		e := json.NewEncoder(env.Stdout)
 		e.SetEscapeHTML(false)
@@ -180,6 +171,16 @@ func runTest(ctx context.Context, env *Env, opts testOptions, extras []testExtra
 	}
 	if err != nil {
 		return err
+	}
+	exit := result.Status()
+	for _, e := range extras {
+		s, err := e.after(result)
+		if err != nil {
+			return err
+		}
+		if s >= 0 {
+			exit = s
+		}
 	}
 	if exit != 0 {
 		return status(exit)

@@ -18,7 +18,8 @@ type testManifest struct {
 	update   bool
 	manifest *suite.Manifest
 	chosen   suite.Selection
-	asked    int // runs
+	asked    int              // runs
+	judged   *suite.Judgement // after the runs
 }
 
 func (m *testManifest) flags(f *pflag.FlagSet) {
@@ -74,5 +75,6 @@ func (m *testManifest) after(r *suite.Result) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+	m.judged = judged
 	return judged.Status(r.Runs), judged.Text(m.env.Stderr, m.path, width)
 }

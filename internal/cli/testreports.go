@@ -22,7 +22,8 @@ type testReports struct {
 	summary, junit, sarif, html, badge, old string // files, "": not asked for
 	github                                  bool
 
-	base *suite.Result
+	manifest *testManifest // asked before; its judgement goes first
+	base     *suite.Result
 }
 
 func (t *testReports) flags(f *pflag.FlagSet) {
@@ -59,40 +60,45 @@ func (t *testReports) before(*testRun) (err error) {
 }
 
 // after writes the forms. With a base the status is that of the difference: 1 where a test fails that is not known to
-// have failed before, or where not all of it is known.
+// have failed before, or where not all of it is known; a manifest, where there is one, has said what the status is.
 func (t *testReports) after(r *suite.Result) (status int, err error) {
 	status = -1
+	judged := t.manifest.judged
 	var since *suite.Difference
 	var refused error
 	if t.base != nil {
 		if since, refused = r.Since(t.base); since != nil {
-			status = fault.OK
-			if since.Red() > 0 || since.Unknown() {
+			switch {
+			case judged != nil:
+			case since.Red() > 0 || since.Unknown():
 				status = fault.Failed
+			default:
+				status = fault.OK
 			}
 			fmt.Fprint(t.env.Stderr, since.Text())
 		}
 	}
 	if t.summary != "" {
-		err = errors.Join(err, r.SummaryTo(t.env.Path(t.summary), t.env.Getenv("GITHUB_STEP_SUMMARY"), since))
+		step := t.env.Getenv("GITHUB_STEP_SUMMARY")
+		err = errors.Join(err, r.SummaryTo(t.env.Path(t.summary), step, since, judged))
 	}
 	for _, form := range []struct {
 		name  string
 		write func(io.Writer) error
-	}{{t.junit, r.WriteJUnit}, {t.sarif, r.WriteSARIF}, {t.badge, r.WriteBadge},
-		{t.html, report.Suite{Result: r, Since: since}.Write}} {
+	}{{t.junit, func(w io.Writer) error { return r.WriteJUnit(w, judged) }}, {t.sarif, r.WriteSARIF},
+		{t.badge, r.WriteBadge}, {t.html, report.Suite{Result: r, Since: since}.Write}} {
 		if form.name != "" {
 			err = errors.Join(err, file.Write(t.env.Path(form.name), 0o644, form.write))
 		}
 	}
 	if t.github {
-		err = errors.Join(err, r.WriteGitHub(t.env.Stderr, since))
+		err = errors.Join(err, r.WriteGitHub(t.env.Stderr, since, judged))
 	}
 	return status, errors.Join(err, refused)
 }
 
 func newTestShowCommand(env *Env) *cobra.Command {
-	forms := &testReports{env: env}
+	forms := &testReports{env: env, manifest: &testManifest{env: env}}
 	cmd := &cobra.Command{
 		Use:   "show RESULT",
 		Short: "Show an earlier result, or write it in other forms",

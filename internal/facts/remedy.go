@@ -107,9 +107,12 @@ func (r *Remedies) fallback(operator string) string {
 }
 
 func (c worded) rank(operator string) int {
-	rank := len(c.Text)
-	if c.About(operator) {
-		rank += 10_000
+	rank := 2 * len(c.Text)
+	switch {
+	case c.About(operator):
+		rank += 20_000
+	case c.Everywhere():
+		rank++ // of two that say the same, not the one about other operators
 	}
 	return rank
 }

@@ -394,7 +394,7 @@ func (b *builder) doubleFindings() {
 		}
 		b.find("other-release", sev, evidence.Measured, "",
 			"install torch=="+d.Release+" to rehearse with its own code",
-			"torch %s is installed, and the rehearsal is of %s: the Python code, what operators call and their values are those of the one installed", d.Installed, d.Release)
+			"torch %s is installed, and the rehearsal is of %s: scripts see the version and the names of the second; the code behind them, what operators call and their values are those of the first", d.Installed, d.Release)
 	}
 	if d.Recommended == nil {
 		b.find("memory-unlimited", evidence.Note, evidence.Derived, "", "",
@@ -454,10 +454,11 @@ func (b *builder) doubleFindings() {
 		b.find("refused-"+r.Cause, sev, evidence.Rehearsed, r.Where, r.Remedy, "%s raised %s%s: %s; %s", r.Operator,
 			r.Error, times(r.Count), text, then)
 	}
-	for i, n := range run.Rehearsal.Remarks {
+	remarks := b.pythonSide()
+	for i, n := range remarks {
 		if i == shownRefusals {
 			b.find("remarks", evidence.Note, evidence.Rehearsed, "", "", "%d more remarks are in the table",
-				len(run.Rehearsal.Remarks)-i)
+				len(remarks)-i)
 			break
 		}
 		sev := evidence.Note
@@ -486,4 +487,35 @@ func (b *builder) noDouble() string {
 		return "no process imported torch"
 	}
 	return "no reason was given"
+}
+
+// pythonSide says how far scripts met the release's own Python side: what they asked for and the installed PyTorch has
+// no longer, and which libraries were told the release's version. It returns the remarks about something else.
+func (b *builder) pythonSide() []evidence.RehearsedNote {
+	d, told, gone := b.run.Target.Double, []string{}, 0
+	var rest []evidence.RehearsedNote
+	for _, n := range b.run.Rehearsal.Remarks {
+		switch n.Kind {
+		case "python-gone":
+			if gone++; gone <= shownRefusals {
+				b.find("python-gone", evidence.Warning, evidence.Rehearsed, n.Where,
+					"install torch=="+d.Release+" to rehearse with its own code", "%s: %s", n.Operator, n.Text)
+			}
+		case "told-version":
+			if len(told) < shownRefusals {
+				told = append(told, n.Text+" at "+n.Where)
+			}
+		default:
+			rest = append(rest, n)
+		}
+	}
+	if gone > shownRefusals {
+		b.find("python-gone", evidence.Warning, evidence.Rehearsed, "", "", "%d more such names are in the table",
+			gone-shownRefusals)
+	}
+	if before, _, _ := strings.Cut(d.Installed, "+"); len(told) > 0 && before != d.Release {
+		b.find("told-version", evidence.Note, evidence.Rehearsed, "", "",
+			"the version of PyTorch: %s; what they do by it runs on %s", strings.Join(told, "; "), d.Installed)
+	}
+	return rest
 }

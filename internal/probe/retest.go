@@ -34,7 +34,7 @@ func retest(o Options, path, boot string, ids []string) fold.RetestEvent {
 	if err != nil {
 		return fold.RetestEvent{Missing: "the tests that failed were not run on the CPU: " + err.Error()}
 	}
-	config := map[string]any{"tests": map[string]string{"only": only, "out": out}}
+	config := map[string]any{"tests": map[string]string{"only": only, "out": out}, "on": target.CPU().Device}
 	environ := append(childEnviron(o.Environ, boot, config, target.CPU()),
 		"COVERAGE_FILE="+filepath.Join(dir, "coverage"))
 	again, err := o.Launcher.Start(launch.Command{Path: path, Args: o.Command, Environ: environ, Dir: o.Dir,
@@ -81,7 +81,8 @@ func RunSuite(o Options) error {
 		return err
 	}
 	c := launch.Command{Path: path, Args: o.Command, Dir: o.Dir, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr,
-		Environ: childEnviron(o.Environ, installed.Boot, map[string]any{"suite": o.Suite.Settings()}, o.On)}
+		Environ: childEnviron(o.Environ, installed.Boot, map[string]any{"suite": o.Suite.Settings(),
+			"on": o.On.Device}, o.On)}
 	p, err := o.Launcher.Start(c)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ type alignment struct {
 	alone     [2][]string // modules and weights that one side alone has, from A's or B's first call on
 	paired    map[part]bool
 	apartIn   map[part]bool
+	apartAt   map[part]bool // of which operators without partner are, and not of a module in it
 }
 
 // part is a phase of a module's step.
@@ -36,6 +37,19 @@ func around(parts map[part]bool, module string, step int32, phase string) {
 func (al *alignment) covered(module string, step int, phase string) bool {
 	at := part{within{module, int32(step)}, phase}
 	return al.paired[at] && !al.apartIn[at]
+}
+
+// answers says whether what a module gives is judged as its own: no operators were recorded of it, or some of its own
+// have no partner. Of a module around such a one it is not.
+func (al *alignment) answers(module string, step int, phase string) bool {
+	at := part{within{module, int32(step)}, phase}
+	return al.apartAt[at] || !al.paired[at] && !al.apartIn[at]
+}
+
+// mixed says whether a module has operators with partners and some without.
+func (al *alignment) mixed(module string, step int, phase string) bool {
+	at := part{within{module, int32(step)}, phase}
+	return al.paired[at] && al.apartIn[at]
 }
 
 // Unaligned are operators of one call of a module that have no partner: the two sides call others there.
@@ -68,7 +82,7 @@ func groupOf(r row) group {
 // align pairs the rows of two recordings, up to a step.
 func align(a, b *Recording, last int) alignment {
 	al := alignment{to: make([]int32, len(a.rows)), taken: make([]bool, len(b.rows)), paired: map[part]bool{},
-		apartIn: map[part]bool{}}
+		apartIn: map[part]bool{}, apartAt: map[part]bool{}}
 	of := func(r *Recording) (groups map[group][]int32, order []group) {
 		groups = map[group][]int32{}
 		for i, one := range r.rows {
@@ -103,7 +117,7 @@ func align(a, b *Recording, last int) alignment {
 			continue
 		}
 		name := func(r *Recording) func(int32) string {
-			return func(i int32) string { return r.rows[i].name }
+			return func(i int32) string { return kindOf(r.rows[i].name) }
 		}
 		if slices.EqualFunc(x, y, func(i, j int32) bool { return name(a)(i) == name(b)(j) }) {
 			for k := range x {
@@ -112,7 +126,7 @@ func align(a, b *Recording, last int) alignment {
 			continue
 		}
 		same := func(i, j int32) bool {
-			return a.rows[i].name == b.rows[j].name && a.rows[i].shapes == b.rows[j].shapes
+			return name(a)(i) == name(b)(j) && a.rows[i].shapes == b.rows[j].shapes
 		}
 		for len(x) > 0 && len(y) > 0 && same(x[0], y[0]) {
 			join(x[0], y[0])
@@ -139,6 +153,7 @@ func (al *alignment) apart(a, b *Recording, g group, x, y []int32) {
 	u.A, u.B = operators(a, x), operators(b, y)
 	al.unaligned = append(al.unaligned, u)
 	around(al.apartIn, g.module, g.step, g.phase)
+	al.apartAt[part{within{g.module, g.step}, g.phase}] = true
 }
 
 // mostNamed bounds the operators that are listed of a call.

@@ -183,6 +183,7 @@ type comparer struct {
 	edge     *Row             // the first that is fed what departs, where what it is fed has no partner or agrees
 	again    int64            // bytes that were read again
 	rtol     float64
+	endless  string // what is not finite on both sides, first
 	tf32     lowered
 }
 
@@ -197,6 +198,8 @@ type wholes struct {
 	lost               bool    // a gradient that is compared with none, of another shape, or NaN on one side
 	moved              off     // of the gradients of the moved recording
 	lossMoved          float64 // of its loss
+	drifted            float64 // how far the rows before its loss had drifted
+	ties               float64 // sum of the squares of what ties made rows of its backward pass be off
 }
 
 // by is how many times its input an operator's output may be off, and how many times a moved input's the output, before

@@ -74,8 +74,12 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		outs[k] = o
 		if score := d.relative / max(tol, 1e-300); score > furthest && !d.equal || first < 0 {
 			furthest, first = score, k
-			if most := scale * math.Sqrt(max(1, summed/p.size())); x.Phase == backward && o.rms > 0 && most > o.rms {
+			heft = 1
+			if most := scale * math.Sqrt(max(1, summed/p.size())) * stretched(x, args); x.Phase == backward && o.rms > 0 &&
+				most > o.rms {
 				heft = o.rms / most // what is left of larger gradients that cancel is as uncertain as those are
+			} else if x.Kind == kindOp && x.Phase == "forward" {
+				heft = 1 / cancels(x, args, o)
 			}
 			row.Relative, row.Tolerance, row.Share, row.Note, row.Exact = d.relative, tol, d.share, d.note, d.exact
 			if q := cmp.Or(p, q); q != nil {
@@ -104,14 +108,20 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	}
 	beyond := integers || hasFloat && !floatsAgree
 	amplified, fed := math.Inf(1), row.InputOff
-	if row.Input == unknown || fed > 0 && scale > filled {
-		fed = max(fed, c.level)
+	for _, arg := range args {
+		if arg.state != unknown {
+			fed = max(fed, arg.relative)
+		}
+	}
+	if row.Input == unknown || fed > 0 && scale > filled || what == "module" && c.al.mixed(x.Module, x.Step, x.Phase) {
+		fed = max(fed, c.level) // of a module whose operators have partners in part: what those brought
 	}
 	if fed > 0 {
 		amplified = row.Relative * heft / fed
 	}
 	tainted := c.tainted(&row, args)
-	fair := row.Input != departs || worst != nil && worst.follows // what it is fed is off by rounding alone
+	// what it is fed is off by rounding alone; behind an update, which makes whole steps of rounding, that is not known
+	fair := row.Input != departs || worst != nil && worst.follows && x.Step == 1
 	resized := false
 	if beyond && fair && tainted == noOrigin && normalises(x) && first == 0 {
 		most := normalised(x, args, outs[0])
@@ -121,7 +131,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	}
 	fresh := resized || fair && amplified >= by && tainted == noOrigin && // it made the difference, not its input
 		(x.Phase != update || row.InputOff == 0) && // an optimizer divides what is nearly 0 by what is nearly 0
-		!(what == "module" && c.al.covered(x.Module, x.Step, x.Phase)) // what is in it was judged by itself
+		!(what == "module" && !c.al.answers(x.Module, x.Step, x.Phase)) // what is in it was judged by itself
 	switch {
 	case !beyond:
 		if !allEqual {
@@ -136,9 +146,19 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		follow(outs)
 		tainted, c.soft[int32(i)] = int32(i), true
 	case !reshaped && integers && (hasFloat && floatsAgree || row.InputOff > 0 && fair),
-		discontinuous[x.Op] && row.InputOff > 0 && fair:
+		discontinuous[x.Op] && row.InputOff > 0 && fair && near(&row, hasFloat, fed):
 		judged.Beyond++
+		if hasFloat && x.Phase == backward && row.Relative < 1 {
+			c.whole(x.Step).ties += row.Relative * row.Relative
+		}
 		c.r.Ties = appendRow(c.r.Ties, row)
+		follow(outs)
+		tainted, c.soft[int32(i)] = int32(i), true
+	case fresh && len(outs) > first && endless(at(x.Out, first), at(y.Out, first)):
+		judged.Beyond++
+		if c.endless == "" {
+			c.endless = strings.TrimSuffix(row.title(), ",")
+		}
 		follow(outs)
 		tainted, c.soft[int32(i)] = int32(i), true
 	case fresh:
@@ -263,6 +283,12 @@ const measurable = 100
 // filled is a root mean square that only a mask's fill makes (-1e9, the least of a type): beside it what else differs
 // in a tensor is not seen, and how far the two have drifted is taken of the rows before.
 const filled = 1e4
+
+// near says whether a float that jumps is off by no more than elements at their edge can make it: where the input is off
+// by a share f of its size, some f of its elements change sides, and what they make is √f of the norm.
+func near(row *Row, float bool, fed float64) bool {
+	return !float || row.Relative <= by*math.Sqrt(fed)
+}
 
 // follow marks outputs whose departure says nothing of those that read them.
 func follow(outs []known) {

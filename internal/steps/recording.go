@@ -300,6 +300,7 @@ func (r *Recording) index() error {
 		if len(r.rows) == mostRows {
 			return wrong(fmt.Errorf("there are more than %d, the most", mostRows))
 		}
+		l.alike()
 		one := row{kind: kept.of(l.Kind), phase: kept.of(l.Phase), module: kept.of(l.Module), step: int32(l.Step),
 			call: int32(l.Call), at: at, length: int32(len(text))}
 		switch l.Kind {
@@ -379,6 +380,7 @@ func (r *Recording) read(i int) (*line, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: reading row %d again: %w", r.Path, i, err)
 	}
+	l.alike()
 	return &l, nil
 }
 

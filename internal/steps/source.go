@@ -178,6 +178,10 @@ func (c *comparer) rewired(arg *argument, s, o source) error {
 		rms: max(p.rms(), q.rms()), equal: d.equal, state: agrees, origin: noOrigin}
 	if d.relative > arg.within*sure {
 		arg.state = departs
+		if c.a.rows[s.row].phase == update && c.b.rows[o.row].phase == update {
+			arg.follows = true // a weight after its update, which is judged by how far it was moved
+			return nil
+		}
 		arg.broken = true
 		for _, o := range c.outs[s.row] { // of an operator that itself departs it is no news
 			if o.state == departs || o.origin != noOrigin {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -199,6 +200,59 @@ func TestTF32IsLetByOperator(t *testing.T) {
 		if first := r.Operators.First; first == nil || first.Name != "aten::convolution" || first.Module != "stem" {
 			t.Errorf("%s: %s", r.Answer, r.Why)
 		}
+	}
+}
+
+// Devices have a batch norm and an attention each: they are partners, and what a library keeps for itself is left out.
+func TestDevicesHaveOperatorsOfTheirOwn(t *testing.T) {
+	folders := packed(t, "epsilon")
+	cudnn := func(name string) string {
+		return edited(t, folders[name], func(_ int, line string) string {
+			return strings.Replace(line, `"op":"aten::native_batch_norm"`, `"op":"aten::cudnn_batch_norm"`, 1)
+		})
+	}
+	if r := compared(t, folders["right"], cudnn("right"), Options{}); r.Answer != golden.Same || len(r.Unaligned) > 0 {
+		t.Errorf("%s: %s; %d unaligned", r.Answer, r.Why, len(r.Unaligned))
+	}
+	compared(t, folders["right"], cudnn("epsilon"), Options{}).says(t,
+		[]string{"departs", "aten::native_batch_norm in first.bn", "its eps is"})
+	for op, wanted := range map[string]string{
+		"aten::cudnn_batch_norm_backward":                                 "1 0 2 3 4 5 6 | 3",
+		"aten::native_batch_norm_backward":                                "0 1 2 3 4 5 6 7 | 3",
+		"aten::_scaled_dot_product_efficient_attention":                   "0 1 2 | 1",
+		"aten::_scaled_dot_product_flash_attention_for_cpu_backward":      "0 1 2 3 | 3",
+		"aten::_scaled_dot_product_cudnn_attention_backward":              "0 1 2 3 | 3",
+		"aten::_scaled_dot_product_fused_attention_overrideable_backward": "0 1 2 3 | 3",
+	} {
+		l := line{Kind: kindOp, Op: op, Out: make([]*Tensor, 3)}
+		for i := range 8 {
+			l.In.from = append(l.In.from, source{row: i})
+		}
+		l.alike()
+		var in []string
+		for _, s := range l.In.from {
+			in = append(in, strconv.Itoa(s.row))
+		}
+		if got := strings.Join(in, " ") + " | " + strconv.Itoa(len(l.Out)); got != wanted {
+			t.Errorf("%s has %s, not %s", op, got, wanted)
+		}
+	}
+}
+
+// What is not finite on both sides, and not alike, is told as that: no operator is at fault.
+func TestWithoutEndOnBothSides(t *testing.T) {
+	folders := packed(t, "nan")
+	fewer := edited(t, folders["nan"], func(_ int, line string) string {
+		if strings.Contains(line, `"op":"aten::relu"`) && strings.Contains(line, `"module":"first"`) {
+			line = strings.Replace(line, `"nan":`, `"nan":1`, 1)
+			return strings.Replace(line, `"hash":"`, `"hash":"0`, 1)
+		}
+		return line
+	})
+	r := compared(t, folders["nan"], fewer, Options{})
+	if r.Answer != golden.NotKnown || !strings.Contains(r.Why, "aten::relu in first, step 1, forward") ||
+		!strings.Contains(r.Why, "is not finite on both sides") {
+		t.Errorf("%s: %s", r.Answer, r.Why)
 	}
 }
 

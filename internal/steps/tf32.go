@@ -48,7 +48,7 @@ func (l lowered) of(x *line) bool {
 	switch {
 	case strings.Contains(name, "_rnn") || strings.Contains(name, "miopen_rnn"):
 		return l.recurrent
-	case strings.Contains(name, "conv"):
+	case isConvolution(name):
 		return l.convolutions
 	case strings.Contains(name, "attention"):
 		return l.products

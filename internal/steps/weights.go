@@ -2,6 +2,7 @@ package steps
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 	c.weights[x.What] = w
 	judged := &c.r.Weights
 	judged.Compared++
+	if c.endless == "" && endless(x.Tensor, y.Tensor) {
+		c.endless = fmt.Sprintf("%s behind step %d", x.What, x.Step)
+	}
 	if d.equal {
 		judged.Equal++
 		return nil
@@ -97,6 +101,15 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 	return nil
 }
 
+// endless says whether both have what is no finite number, and not as many: of these nothing can be said.
+func endless(x, y *Tensor) bool {
+	if x == nil || y == nil || x.Stats == nil || y.Stats == nil {
+		return false
+	}
+	p, q := x.Stats, y.Stats
+	return p.NaN+p.Inf > 0 && q.NaN+q.Inf > 0 && (p.NaN != q.NaN || p.Inf != q.Inf)
+}
+
 func cutLast(name string) (module, part string) {
 	if i := strings.LastIndex(name, "."); i >= 0 {
 		return name[:i], name[i+1:]
@@ -137,8 +150,7 @@ func (c *comparer) gradient(i, j int, x, y *line) error {
 		sum.lost = sum.lost || d.relative == apartAll
 	}
 	row := Row{What: "gradient", Name: x.What, Step: x.Step, A: i, B: j, Shape: x.Tensor.Shape, DType: x.Tensor.DType,
-		Relative: d.relative, Exact: d.exact, Share: d.share, Note: d.note, Input: unknown,
-		Tolerance: c.gradientsWithin()}
+		Relative: d.relative, Share: d.share, Note: d.note, Input: unknown, Tolerance: c.gradientsWithin()} // as an estimate
 	g := grad{known: known{relative: d.relative, within: row.Tolerance, state: agrees, equal: d.equal, origin: noOrigin,
 		a: d.a, b: d.b}, step: x.Step}
 	if d.relative > row.Tolerance*sure || d.note != "" {
@@ -243,6 +255,7 @@ func (c *comparer) loss(i int, x, y *line) {
 		c.whole(x.Step).lossMoved = by.relative
 	}
 	s.LossA, s.LossB, s.Loss = finite(one), finite(other), max(s.Loss, d.relative)
+	c.whole(x.Step).drifted = c.level
 }
 
 // mostSteps of which something is told.

@@ -62,25 +62,27 @@ func Select(command []string, addopts string, exists func(string) bool) Selectio
 	return s
 }
 
-// whole says whether a test of that id, were there one, would have been among those of the run.
-func (s Selection) whole(id string, tests map[string]*Test) bool {
-	if s.Why == "" {
-		return true
-	}
-	for _, p := range s.paths {
-		under := func(id string) bool {
-			return strings.HasPrefix(id, p+"/") || strings.HasPrefix(id, p+"::") || id == p
-		}
-		if !under(id) {
-			continue
-		}
-		for other := range tests { // that ids begin with the path as it was typed
-			if under(other) {
-				return true
+// among keeps of the paths that were named those under which a test was run: ids there begin with them as they were
+// typed.
+func (s Selection) among(tests map[string]*Test) Selection {
+	s.paths = slices.DeleteFunc(slices.Clone(s.paths), func(p string) bool {
+		for id := range tests {
+			if under(p, id) {
+				return false
 			}
 		}
-	}
-	return false
+		return true
+	})
+	return s
+}
+
+// whole says whether a test of that id, were there one, would have been among those of the run.
+func (s Selection) whole(id string) bool {
+	return s.Why == "" || slices.ContainsFunc(s.paths, func(p string) bool { return under(p, id) })
+}
+
+func under(path, id string) bool {
+	return strings.HasPrefix(id, path+"/") || strings.HasPrefix(id, path+"::") || id == path
 }
 
 // Kinds of what does not go by a manifest.
@@ -148,11 +150,12 @@ func (m *Manifest) Judge(runs []Run, chosen Selection) (*Judgement, error) {
 				j.CPUToo++
 			}
 		}
+		asked := chosen.among(tests)
 		for _, e := range m.entries {
 			if !e.on.has(on) || tests[e.ID] != nil {
 				continue
 			}
-			if !chosen.whole(e.ID, tests) {
+			if !asked.whole(e.ID) {
 				left[e] = true
 			} else if !gone[e] {
 				gone[e] = true
@@ -419,12 +422,13 @@ func (m *Manifest) dropped(runs []Run, chosen Selection) (map[string]*Expected, 
 	gone, there, wrong := map[*Expected]bool{}, map[*Expected]bool{}, map[*Expected]bool{}
 	for i := range runs {
 		on, tests, _ := runs[i].indexed()
+		asked := chosen.among(tests)
 		for _, e := range m.entries {
 			if !e.on.has(on) {
 				continue
 			}
 			t := tests[e.ID]
-			if t == nil && !chosen.whole(e.ID, tests) {
+			if t == nil && !asked.whole(e.ID) {
 				continue
 			}
 			if t == nil {

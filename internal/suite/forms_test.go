@@ -55,7 +55,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestGitHub(t *testing.T) {
-	got := written(t, func(b *bytes.Buffer) error { return sample().WriteGitHub(b, nil) })
+	got := written(t, func(b *bytes.Buffer) error { return sample().WriteGitHub(b, nil, nil) })
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	want := []string{
 		"::error title=assay%3A aten%3A%3Asvd%3A missing,file=python/lib/linalg.py,line=12::2 tests fail here on MPS " +
@@ -82,7 +82,7 @@ func TestGitHub(t *testing.T) {
 // TestGitHubHostile: whatever the tests say, no more than ten of a level are printed, each line is one command of ours,
 // and the last says what was left out.
 func TestGitHubHostile(t *testing.T) {
-	got := written(t, func(b *bytes.Buffer) error { return hostileResult().WriteGitHub(b, nil) })
+	got := written(t, func(b *bytes.Buffer) error { return hostileResult().WriteGitHub(b, nil, nil) })
 	command := regexp.MustCompile(`^::(error|warning) title=[^,:]*(,file=[^,:]*)?(,line=\d+)?::[^\r\n]*$`)
 	count := map[string]int{}
 	lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
@@ -102,7 +102,7 @@ func TestGitHubHostile(t *testing.T) {
 }
 
 func TestJUnit(t *testing.T) {
-	got := written(t, func(b *bytes.Buffer) error { return sample().WriteJUnit(b) })
+	got := written(t, func(b *bytes.Buffer) error { return sample().WriteJUnit(b, nil) })
 	has(t, got, `<testsuite name="MPS 2.14, rehearsed" tests="14" failures="4" errors="3" skipped="3" time="3.142">`,
 		`<property name="torch installed" value="2.15.0+cpu"></property>`,
 		`<testcase name="test_svd[x::y]" classname="tests.test_b.TestB"`,
@@ -120,7 +120,7 @@ func TestJUnitLikePytest(t *testing.T) {
 	}
 	known := shapeOf(t, string(raw))
 	for _, r := range []*Result{sample(), hostileResult(), green(), {Version: 1}} {
-		text := written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b) })
+		text := written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, nil) })
 		for shape := range shapeOf(t, text) {
 			if !known[shape] {
 				t.Errorf("pytest does not write %s", shape)
@@ -137,7 +137,7 @@ func TestJUnitLikePytest(t *testing.T) {
 			Phase: "setup"}, {ID: "test_shapes.py::test_skip", Outcome: Skipped},
 		{ID: "test_shapes.py::test_xfail", Outcome: XFailed},
 		{ID: "test_shapes.py::TestIn::test_in[a::b]", Outcome: Passed}}}}}
-	if err := xml.Unmarshal([]byte(written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b) })),
+	if err := xml.Unmarshal([]byte(written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, nil) })),
 		&ours); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestSARIF(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	text := sample().Summary(nil, SummaryLimit)
+	text := sample().Summary(nil, nil, SummaryLimit)
 	has(t, text, "| ❌ MPS 2.14, rehearsed | 3 | 7 | 1 | 1 | 1 |  |", `stopped: Ctrl-C`,
 		"7 of 10 tests that used the device fail.",
 		`| aten::svd | missing | 3 (1 met it, and failed by something else) | 2.0 | lib/linalg.py:12 and 1 other line |`,
@@ -265,23 +265,24 @@ func TestSummary(t *testing.T) {
 	if a, b := strings.Index(text, "Refused by the device"), strings.Index(text, "Other failures"); a < 0 || a > b {
 		t.Error("operators are not first")
 	}
-	has(t, green().Summary(nil, SummaryLimit), "✅ MPS 2.14")
+	has(t, green().Summary(nil, nil, SummaryLimit), "✅ MPS 2.14")
 }
 
 // TestSummaryLimit: GitHub takes a mebibyte of a step or nothing; the file may have something in it already.
 func TestSummaryLimit(t *testing.T) {
-	big := hostileOf(500)
+	whole := hostileOf(100).Summary(nil, nil, SummaryLimit)
+	big := hostileOf(220)
 	for i := range big.Runs {
 		for k := range big.Runs[i].Tests {
-			big.Runs[i].Tests[k].Text = strings.Repeat(hostile, 6)
+			t := &big.Runs[i].Tests[k]
+			t.Text, t.Operator, t.Cause = strings.Repeat(hostile, 6), "", ""
 		}
 	}
-	whole := big.Summary(nil, SummaryLimit)
-	for len(big.Runs) < 12 {
-		big.Runs = append(big.Runs, Run{On: "mps", Torch: big.Runs[0].Torch, Tests: big.Runs[0].Tests[:400]})
+	for len(big.Runs) < 30 {
+		big.Runs = append(big.Runs, Run{On: "mps", Torch: big.Runs[0].Torch, Tests: big.Runs[0].Tests})
 	}
-	for _, limit := range []int{SummaryLimit, 100_000, 150, 0} {
-		text := big.Summary(nil, limit)
+	for _, limit := range []int{SummaryLimit, 150, 0} {
+		text := big.Summary(nil, nil, limit)
 		if len(text) > limit {
 			t.Errorf("%d bytes of %d", len(text), limit)
 		}
@@ -296,7 +297,7 @@ func TestSummaryLimit(t *testing.T) {
 	if err := os.WriteFile(step, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := big.SummaryTo(step, step, nil); err != nil {
+	if err := big.SummaryTo(step, step, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(step)
@@ -306,7 +307,7 @@ func TestSummaryLimit(t *testing.T) {
 	if !strings.HasPrefix(string(after), before+"## assay test") || len(after) > SummaryLimit {
 		t.Errorf("%d bytes: %.30q", len(after), after[len(before):])
 	}
-	if err := big.SummaryTo(step, "", nil); err != nil {
+	if err := big.SummaryTo(step, "", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ = os.ReadFile(step); !strings.HasPrefix(string(after), "## assay test") {
@@ -379,11 +380,11 @@ func TestSince(t *testing.T) {
 	if d.Red() != 4 || !d.Unknown() {
 		t.Errorf("red %d, unknown %t", d.Red(), d.Unknown())
 	}
-	got := written(t, func(b *bytes.Buffer) error { return now.WriteGitHub(b, d) })
+	got := written(t, func(b *bytes.Buffer) error { return now.WriteGitHub(b, d, nil) })
 	has(t, got, "::error title=assay%3A ValueError,file=python/tests/test_a.py",
 		"6 tests of MPS 2.14, rehearsed that failed")
 	hasNot(t, got, "linalg.py")
-	has(t, now.Summary(d, SummaryLimit), "### Since the base",
+	has(t, now.Summary(d, nil, SummaryLimit), "### Since the base",
 		"<summary>2 newly failing on MPS 2.14, rehearsed</summary>")
 }
 
@@ -413,4 +414,25 @@ func TestSinceRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, d.Text(), `note: the command differs: the base was made with "pytest", this with "pytest -q tests"`)
+}
+
+// TestFormsWithManifest: what the manifest expects is no error, and what departs from it is.
+func TestFormsWithManifest(t *testing.T) {
+	r := sample()
+	run := &r.Runs[0]
+	j := &Judgement{Expected: 6, Departures: []Departure{
+		{Kind: NewFailure, ID: "tests/test_b.py::test_double", Run: run},
+		{Kind: UnexpectedRun, ID: "tests/test_a.py::test_fine", Run: run}, {Kind: Gone, ID: "tests/gone.py::test"}}}
+	got := written(t, func(b *bytes.Buffer) error { return r.WriteGitHub(b, nil, j) })
+	has(t, got, "::error title=assay%3A aten%3A%3Ato%3A dtype,file=python/tests/test_b.py,line=9::",
+		"::error title=assay%3A passes against the manifest,file=python/tests/test_a.py,line=3::",
+		"6 failures that the manifest expects")
+	if n := strings.Count(got, "::error"); n != 2 {
+		t.Errorf("%d errors:\n%s", n, got)
+	}
+	got = written(t, func(b *bytes.Buffer) error { return r.WriteJUnit(b, j) })
+	has(t, got, `tests="14" failures="2" errors="0" skipped="9"`, `type="expected by the manifest"`,
+		`message="passes, and the manifest expects a failure"`)
+	has(t, r.Summary(nil, j, SummaryLimit), "6 failures as it expects, 3 not.",
+		`- new failure: tests/test\_b.py::test\_double on MPS 2.14, rehearsed`)
 }

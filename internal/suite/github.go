@@ -11,14 +11,25 @@ import (
 
 // WriteGitHub writes annotations for a pull request on GitHub, of which a step shows ten errors and ten warnings: an
 // error for each cause at a line, operators first, and warnings for known wrong results that passing tests met. The
-// last warning says what was left out, the one before it what is not known. With a difference, errors are of what is
-// new.
-func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
+// last warning says what was left out, the one before it what is not known. With a difference errors are of what is
+// new, with a judgement by a manifest of what departs from that; either may be nil.
+func (r *Result) WriteGitHub(w io.Writer, d *Difference, j *Judgement) error {
 	var errs, warnings, last []ci.Annotation
-	problems := r.problems(d.failing())
+	keep := d.failing()
+	if j != nil {
+		keep = j.failing()
+	}
+	problems := r.problems(keep)
 	for _, p := range problems {
 		errs = append(errs, ci.Annotation{Level: "error", Title: "assay: " + text.Short(p.Group.Title(), 100),
 			File: text.Line(p.Place.File), Line: p.Place.Line, Text: p.says(5)})
+	}
+	for t, run := range j.passing() {
+		place, _ := r.InRepository(Place{t.File(), max(0, t.Line)})
+		errs = append(errs, ci.Annotation{Level: "error", Title: "assay: passes against the manifest",
+			File: text.Line(place.File), Line: place.Line, Text: fmt.Sprintf(
+				"%s passes on %s, and the manifest expects a failure: take it out", text.Short(t.ID, 300),
+				text.Short(run.Label(), 100))})
 	}
 	for i := range r.Runs {
 		sum := SumOf(&r.Runs[i])
@@ -36,12 +47,17 @@ func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 		}
 	}
 	var left []string
-	if n := len(errs) - ci.ShownAnnotations; n > 0 {
-		tests := 0
-		for _, p := range problems[ci.ShownAnnotations:] {
+	if len(errs) > ci.ShownAnnotations {
+		tests, shown := 0, min(len(problems), ci.ShownAnnotations)
+		for _, p := range problems[shown:] {
 			tests += len(p.Tests)
 		}
-		left = append(left, fmt.Sprintf("%s with %s", count(n, "further line"), count(tests, "failing test")))
+		if n := len(problems) - shown; n > 0 {
+			left = append(left, fmt.Sprintf("%s with %s", count(n, "further line"), count(tests, "failing test")))
+		}
+		if n := len(errs) - max(len(problems), ci.ShownAnnotations); n > 0 {
+			left = append(left, count(n, "test")+" that passed against the manifest")
+		}
 		errs = errs[:ci.ShownAnnotations]
 	}
 	if len(last) > ci.ShownAnnotations-1 { // a run each
@@ -52,7 +68,10 @@ func (r *Result) WriteGitHub(w io.Writer, d *Difference) error {
 		left = append(left, count(len(warnings)-room, "known wrong result"))
 		warnings = warnings[:room]
 	}
-	if d != nil {
+	if j != nil && j.Expected > 0 {
+		left = append(left, count(j.Expected, "failure")+" that the manifest expects")
+	}
+	if d != nil && j == nil {
 		for i := range d.Runs {
 			if n := len(d.Runs[i].StillFailing); n > 0 {
 				left = append(left, fmt.Sprintf("%s of %s that failed before", count(n, "test"),

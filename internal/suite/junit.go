@@ -13,9 +13,14 @@ import (
 // WriteJUnit writes a testsuite a run, names and classes as pytest's own --junitxml gives them. A failure is a test
 // that failed in its call, an error one that failed around it, ended the process, hung or did not run. What fails on
 // the CPU too says nothing about the device and is skipped, with that as its reason; so is, as pytest has it, what was
-// expected to fail. Failures and errors together are thus what assay test is red for, and what is not known.
-func (r *Result) WriteJUnit(w io.Writer) error {
-	var j ci.JUnit
+// expected to fail. With a judgement by a manifest, so is a failure that it expects, and a test that passes against it
+// is a failure; j may be nil. Failures and errors together are thus what assay test is red for, and what is not known.
+func (r *Result) WriteJUnit(w io.Writer, j *Judgement) error {
+	var file ci.JUnit
+	news, passing := j.failing(), map[*Test]bool{}
+	for t := range j.passing() {
+		passing[t] = true
+	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
 		s := ci.JUnitSuite{Name: clean(run.Label()), Time: ci.JUnitTime(run.Seconds),
@@ -29,15 +34,25 @@ func (r *Result) WriteJUnit(w io.Writer) error {
 			}
 		}
 		for k := range run.Tests {
-			s.Cases = append(s.Cases, junitCase(&run.Tests[k]))
+			t := &run.Tests[k]
+			c := junitCase(t)
+			switch {
+			case passing[t]:
+				c.Failure = &ci.JUnitCause{Type: "passes", Message: "passes, and the manifest expects a failure"}
+			case j != nil && t.Bad() && !news[t]:
+				why := cmp.Or(c.Failure, c.Error)
+				why.Type = "expected by the manifest"
+				c.Skipped, c.Failure, c.Error = why, nil, nil
+			}
+			s.Cases = append(s.Cases, c)
 		}
 		if run.Missing != "" { // a run that was cut off is no green one, whatever its tests say
 			s.Cases = append(s.Cases, ci.JUnitCase{Name: "the run as a whole", Class: "assay test",
 				Error: &ci.JUnitCause{Message: clean(run.Missing), Type: "not known", Text: clean(run.Missing)}})
 		}
-		j.Suites = append(j.Suites, s)
+		file.Suites = append(file.Suites, s)
 	}
-	return j.Write(w)
+	return file.Write(w)
 }
 
 // clean is a text of a stranger's without what a terminal or a viewer would obey.

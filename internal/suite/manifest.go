@@ -16,6 +16,7 @@ import (
 
 	"assay/internal/fault"
 	"assay/internal/file"
+	"assay/internal/text"
 )
 
 // Manifest is a file of the failures that a suite is expected to have on MPS. docs/formats/manifest.md describes it.
@@ -47,6 +48,7 @@ const (
 const (
 	maxManifest     = 64 << 20 // bytes
 	maxManifestLine = 128 << 10
+	maxOfTest       = 100 // lines of one test: there are fewer releases
 )
 
 var (
@@ -61,8 +63,8 @@ var newHead = []string{
 	"# Written by: assay test --manifest FILE --update. Comments and reasons stay.",
 }
 
-// OpenManifest reads the manifest at path. With settle, what a merge left in it is taken from both sides; where there is
-// none, it is empty then.
+// OpenManifest reads the manifest at path. With settle, what a merge left in it is taken from both sides, and where
+// there is no file it is empty.
 func OpenManifest(path string, settle bool) (*Manifest, error) {
 	f, err := os.Open(path)
 	if settle && errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +97,8 @@ func ReadManifest(r io.Reader, settle bool) (*Manifest, error) {
 	n := 0
 	for line := range bytes.SplitSeq(bytes.TrimSuffix(data, []byte("\n")), []byte("\n")) {
 		n++
-		text := string(bytes.TrimSuffix(line, []byte("\r")))
-		if mark := marker.FindString(text); mark != "" {
+		one := string(bytes.TrimSuffix(line, []byte("\r")))
+		if mark := marker.FindString(one); mark != "" {
 			if !settle {
 				return nil, fault.Hint(fmt.Errorf("line %d: %s: a merge was left unsettled there", n, mark),
 					"keep the lines of both sides, or run it with --update, which settles it by what the tests do")
@@ -107,14 +109,14 @@ func ReadManifest(r io.Reader, settle bool) (*Manifest, error) {
 		if inBase {
 			continue
 		}
-		if err := harmless(text); err != nil {
+		if err := harmless(one); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if strings.HasPrefix(text, "#") || strings.TrimSpace(text) == "" {
-			above = append(above, strings.TrimRight(text, " \t"))
+		if strings.HasPrefix(one, "#") || strings.TrimSpace(one) == "" {
+			above = append(above, strings.TrimRight(one, " \t"))
 			continue
 		}
-		e, err := parseExpected(text)
+		e, err := parseExpected(one)
 		if err != nil {
 			return nil, fault.Hint(fmt.Errorf("line %d: %w", n, err),
 				"a line is an exception's class, a tab, and the test's id, as pytest prints it; then, if wanted, op=, "+
@@ -210,6 +212,9 @@ func (m *Manifest) unlike(settle bool) error {
 			before[e.ID][at].Reason = cmp.Or(before[e.ID][at].Reason, e.Reason)
 			before[e.ID][at].raw = ""
 			continue
+		}
+		if len(before[e.ID]) == maxOfTest {
+			return fmt.Errorf("line %d: %s has more than %d lines", e.line, text.Short(e.ID, 200), maxOfTest)
 		}
 		before[e.ID] = append(before[e.ID], e)
 		kept = append(kept, e)

@@ -127,6 +127,14 @@ func TestManifestRefuses(t *testing.T) {
 			t.Errorf("%.60q: %v, want %q", c.text, err, c.want)
 		}
 	}
+	var many strings.Builder
+	for i := range maxOfTest + 1 {
+		fmt.Fprintf(&many, "E\ta.py::b\ttorch=3.%d\n", i)
+	}
+	if _, err := ReadManifest(strings.NewReader(many.String()), true); err == nil ||
+		!strings.Contains(err.Error(), "line 101: a.py::b has more than 100 lines") {
+		t.Errorf("many lines of a test: %v", err)
+	}
 	if _, err := ReadManifest(&endless{}, false); err == nil || !strings.Contains(err.Error(), "larger than 64 MiB") {
 		t.Errorf("a file without an end: %v", err)
 	}
@@ -289,7 +297,8 @@ func TestUpdate(t *testing.T) {
 			entriesOf("# head", "ValueError | a.py::a", "# why", "RuntimeError | a.py::b | torch=2.6.. | # see 12"),
 			entriesOf("# head", "ValueError | a.py::a", "# why", "RuntimeError | a.py::b | torch=2.6..2.7,2.9.. | # see 12"),
 			[]Run{double("2.8.0", failed("a.py::a", "ValueError", ""), became("a.py::b", Passed))}, 1, 1},
-		{"of every release, on some", entriesOf("RuntimeError | a.py::b"), entriesOf("RuntimeError | a.py::b | torch=2.6"),
+		{"of every release, on some",
+			entriesOf("RuntimeError | a.py::b"), entriesOf("RuntimeError | a.py::b | torch=2.6"),
 			[]Run{double("2.6.0", failed("a.py::b", "RuntimeError", "")), double("2.7.1", became("a.py::b", Passed))},
 			1, 1},
 		{"a manifest of one release stays one", entriesOf("RuntimeError | a.py::a", "RuntimeError | a.py::c"),
@@ -312,10 +321,12 @@ func TestUpdate(t *testing.T) {
 				How: "met"})}, 1, 0},
 		{"a crash", nil, entriesOf(newHead[0], newHead[1], "ended | a.py::b | torch=2.8", "hung | a.py::c | torch=2.8"),
 			[]Run{double("2.8.0", became("a.py::c", Hung), became("a.py::b", Ended))}, 2, 0},
-		{"the CPU's own", entriesOf("# mine"), entriesOf("# mine"), []Run{double("2.8.0", Test{ID: "a.py::b", Outcome: Failed,
-			Error: "ValueError", CPU: Failed})}, 0, 0},
-		{"a settled merge", entriesOf("<<<<<<< ours", "RuntimeError | a.py::a", "=======", "RuntimeError | a.py::b | # see",
-			">>>>>>> theirs"), entriesOf("RuntimeError | a.py::a", "RuntimeError | a.py::b | # see"),
+		{"the CPU's own", entriesOf("# mine"), entriesOf("# mine"),
+			[]Run{double("2.8.0", Test{ID: "a.py::b", Outcome: Failed,
+				Error: "ValueError", CPU: Failed})}, 0, 0},
+		{"a settled merge",
+			entriesOf("<<<<<<< ours", "RuntimeError | a.py::a", "=======", "RuntimeError | a.py::b | # see",
+				">>>>>>> theirs"), entriesOf("RuntimeError | a.py::a", "RuntimeError | a.py::b | # see"),
 			[]Run{double("2.8.0", failed("a.py::a", "RuntimeError", ""), failed("a.py::b", "RuntimeError", ""))}, 0, 0},
 		{"both sides changed the same", entriesOf("<<<<<<< ours", "RuntimeError | a.py::a | torch=2.6", "=======",
 			"RuntimeError | a.py::a | torch=2.6,2.8 | # see", ">>>>>>> theirs"),

@@ -3,6 +3,7 @@ package suite
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -109,6 +110,42 @@ func (p *problem) remedy() string {
 		return ""
 	}
 	return "\n" + text.Short(p.Group.Remedy, 500)
+}
+
+// failing are the tests that fail, and not as the manifest says.
+func (j *Judgement) failing() map[*Test]bool {
+	keep := map[*Test]bool{}
+	for t := range j.departed(NewFailure, OtherFailure) {
+		keep[t] = true
+	}
+	return keep
+}
+
+// passing are the tests that pass against the manifest, in its order; none without one.
+func (j *Judgement) passing() iter.Seq2[*Test, *Run] { return j.departed(UnexpectedRun) }
+
+// departed are the tests that depart from the manifest in one of these ways, in its order.
+func (j *Judgement) departed(kinds ...string) iter.Seq2[*Test, *Run] {
+	return func(yield func(*Test, *Run) bool) {
+		if j == nil {
+			return
+		}
+		byID := map[*Run]map[string]*Test{}
+		for _, d := range j.Departures {
+			if d.Run == nil || !slices.Contains(kinds, d.Kind) {
+				continue
+			}
+			if byID[d.Run] == nil {
+				byID[d.Run] = map[string]*Test{}
+				for i := range d.Run.Tests {
+					byID[d.Run][d.Run.Tests[i].ID] = &d.Run.Tests[i]
+				}
+			}
+			if t := byID[d.Run][d.ID]; t != nil && !yield(t, d.Run) {
+				return
+			}
+		}
+	}
 }
 
 // failing are the tests of a difference that are red, for problems; nil without a difference.

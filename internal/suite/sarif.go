@@ -45,7 +45,7 @@ func (r *Result) WriteSARIF(w io.Writer) error {
 		}
 		add(ci.SARIFResult{Rule: id, Level: "error", Text: p.says(20),
 			Place:      ci.SARIFPlace{File: text.Line(p.Place.File), Line: p.Place.Line},
-			Properties: map[string]any{"runs": lines(p.On), "tests": len(p.Tests)}}, title, full)
+			Properties: map[string]any{"runs": oneLiners(p.On), "tests": len(p.Tests)}}, title, full)
 	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
@@ -68,7 +68,7 @@ func (r *Result) WriteSARIF(w io.Writer) error {
 	if left > 0 {
 		s.Notes = append(s.Notes, ci.SARIFNote{Text: count(left, "result") + " beyond GitHub's limits were left out"})
 	}
-	s.Properties = map[string]any{"runs": lines(on)}
+	s.Properties = map[string]any{"runs": oneLiners(on)}
 	return s.Write(w)
 }
 
@@ -82,7 +82,7 @@ func identifier(s string) string {
 	return "unnamed"
 }
 
-func lines(list []string) []string {
+func oneLiners(list []string) []string {
 	out := []string{}
 	for _, s := range list {
 		out = append(out, text.Line(s))

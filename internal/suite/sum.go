@@ -176,6 +176,9 @@ func keyOf(t *Test) groupKey {
 
 // Advise fills in what is known about the refusals: it reads the tables of facts and operators.
 func (s *Sum) Advise() {
+	if !slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Kind == KindOperator }) {
+		return
+	}
 	known := map[groupKey]Row{}
 	for _, row := range s.Run.Rows() {
 		known[groupKey{KindOperator, row.Operator, row.Cause}] = row
@@ -338,7 +341,8 @@ func (s *Sum) Beside() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{len(s.CPU), "fail on the CPU too"}, {s.Untouched, "passed without a tensor on the device"},
+	}{{s.CPUUnknown, "of the failed not known on the CPU"}, {len(s.CPU), "fail on the CPU too"},
+		{s.Untouched, "passed without a tensor on the device"},
 		{s.Skipped, "skipped"}, {s.XFailed, "failed as expected"}, {s.XPassed, "passed against expectation"},
 		{s.NotRun, "not run"}} {
 		if p.n > 0 {

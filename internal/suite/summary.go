@@ -26,10 +26,10 @@ const (
 
 // SummaryTo writes the summary to a file, or behind what is in it where it is the one of GitHub's step, which other
 // commands of the step write too: step is $GITHUB_STEP_SUMMARY, "" elsewhere.
-func (r *Result) SummaryTo(name, step string, d *Difference) error {
+func (r *Result) SummaryTo(name, step string, d *Difference, j *Judgement) error {
 	if step == "" || filepath.Clean(name) != filepath.Clean(step) {
 		return file.Write(name, 0o644, func(w io.Writer) error {
-			_, err := io.WriteString(w, r.Summary(d, SummaryLimit))
+			_, err := io.WriteString(w, r.Summary(d, j, SummaryLimit))
 			return err
 		})
 	}
@@ -45,17 +45,17 @@ func (r *Result) SummaryTo(name, step string, d *Difference) error {
 	if err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
-	_, err = io.WriteString(f, r.Summary(d, int(max(0, room))))
+	_, err = io.WriteString(f, r.Summary(d, j, int(max(0, room))))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the summary: %w", err)
 	}
 	return nil
 }
 
-// Summary is the result in GitHub's Markdown, limit bytes at most: parts that do not fit whole are left out from the
-// end, and the last line says so.
-func (r *Result) Summary(d *Difference, limit int) string {
-	parts := r.summaryParts(d)
+// Summary is the result in GitHub's Markdown, with a difference and a judgement where they are not nil, limit bytes at
+// most: parts that do not fit whole are left out from the end, and the last line says so.
+func (r *Result) Summary(d *Difference, j *Judgement, limit int) string {
+	parts := r.summaryParts(d, j)
 	const cut = "\nThe rest did not fit into GitHub's limit of 1 MiB a step: `assay test show` has all of it.\n"
 	total := 0
 	for _, p := range parts {
@@ -74,7 +74,7 @@ func (r *Result) Summary(d *Difference, limit int) string {
 	return b.String()
 }
 
-func (r *Result) summaryParts(d *Difference) (parts []string) {
+func (r *Result) summaryParts(d *Difference, j *Judgement) (parts []string) {
 	b := &strings.Builder{}
 	end := func() {
 		parts = append(parts, b.String())
@@ -96,6 +96,10 @@ func (r *Result) summaryParts(d *Difference) (parts []string) {
 	b.WriteString("\n*passed* and *failed* are tests that had a tensor on the device; *known wrong* are operators with a " +
 		"known wrong result that passing tests met. What is rehearsed ran on a stand-in for the device.\n")
 	end()
+	if j != nil {
+		j.summary(b)
+		end()
+	}
 	if d != nil {
 		d.summary(b)
 		end()
@@ -208,13 +212,32 @@ func details(b *strings.Builder, title string, tests []*Test) {
 			fmt.Fprintf(b, "- and %d more\n", len(tests)-n)
 			break
 		}
-		fmt.Fprintf(b, "- %s: %s", text.Markdown(t.ID, 300), text.Markdown(t.Short(), 300))
-		if t.Operator+t.Cause != "" {
-			fmt.Fprintf(b, " (%s)", text.Markdown(cause(t), 150))
+		why := t.Short()
+		if t.Operator+t.Cause != "" && t.How != "met" {
+			why = cause(t)
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(b, "- %s: %s\n", text.Markdown(t.ID, 300), text.Markdown(why, 150))
 	}
 	b.WriteString("\n</details>\n")
+}
+
+func (j *Judgement) summary(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### Against the manifest\n\n%s as it expects, %d not.\n", count(j.Expected, "failure"),
+		len(j.Departures))
+	for n, d := range j.Departures {
+		if n == 0 {
+			b.WriteString("\n")
+		}
+		if n == summaryRows {
+			fmt.Fprintf(b, "- and %d more\n", len(j.Departures)-n)
+			break
+		}
+		fmt.Fprintf(b, "- %s: %s", d.Kind, text.Markdown(d.ID, 300))
+		if d.Run != nil {
+			fmt.Fprintf(b, " on %s", text.Markdown(d.Run.Label(), 100))
+		}
+		fmt.Fprintf(b, ": %s\n", text.Markdown(d.Text, 150))
+	}
 }
 
 func (d *Difference) summary(b *strings.Builder) {
@@ -229,7 +252,7 @@ func (d *Difference) summary(b *strings.Builder) {
 	for i := range d.Runs {
 		run := &d.Runs[i]
 		for _, l := range run.Lists() {
-			if len(l.Tests) > 0 {
+			if len(l.Tests) > 0 && !l.Still { // those that still fail stand below
 				title := fmt.Sprintf("%d %s on %s", len(l.Tests), l.Name, text.Markdown(run.Run.Label(), 100))
 				details(b, title, l.Tests)
 			}

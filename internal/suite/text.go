@@ -104,7 +104,8 @@ func (r *Run) Count() Counts {
 }
 
 // Status is the exit status of a result: 0 where no test failed that passes on the CPU, and all were run; 1 where one
-// did or was not; pytest's own where that is of another kind: 2 interrupted, or a module that was not collected, 3, 4, 5.
+// did or was not; pytest's own where that is of another kind: 2 interrupted, or a module that was not collected, 3, 4,
+// 5.
 func (r *Result) Status() int {
 	worst := 0
 	for i := range r.Runs {
@@ -145,8 +146,8 @@ func (r *Run) text(b *strings.Builder, width int) {
 	c := r.Count()
 	if r.Deviceless(c) {
 		b.WriteString(text.Wrapped("NO TEST HAD A TENSOR ON THE DEVICE: what follows says nothing about it. Give the "+
-			"suite's own option for the device, as --device mps, if it has one; or have it make its tensors there where it names no device: "+
-			"assay test --device-default.", "", "  ", width))
+			"suite's own option for the device, as --device mps, if it has one; or have it make its tensors there where "+
+			"it names no device: assay test --device-default.", "", "  ", width))
 	}
 	rows := r.Rows()
 	if len(rows) > 0 {

@@ -4,9 +4,7 @@ The program stands by itself. This package finds it (`binary`), and its plugin (
 """
 
 import os
-import shutil
 import sys
-import sysconfig
 
 __all__ = ["binary"]  # and __version__
 
@@ -29,6 +27,8 @@ def __getattr__(name):
 def binary():
     """Path of the program: beside the scripts of this interpreter, where the wheel puts it; else on PATH.
     FileNotFoundError where it is nowhere."""
+    import shutil  # here, since each pytest imports this package for its plugin
+
     for folder in _folders():
         path = os.path.join(folder, _PROGRAM)
         if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -45,6 +45,8 @@ def binary():
 def _folders():
     """Folders of scripts, those that belong to this interpreter first: its own, its user's, and `bin` beside the package
     (pip install --target)."""
+    import sysconfig
+
     folders = [sysconfig.get_path("scripts")]
     user = "osx_framework_user" if sys.platform == "darwin" and getattr(sys, "_framework", "") else os.name + "_user"
     if user in sysconfig.get_scheme_names():

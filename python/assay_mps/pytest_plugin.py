@@ -18,12 +18,13 @@ INSIDE = "ASSAY_PYTEST"
 AGENT = "ASSAY_AGENT"  # of assay's agent: JSON with what it was told
 
 AUTO = "auto"
-_RELEASES = re.compile(r"auto|\d+\.\d+(\.\d+)?(,\d+\.\d+(\.\d+)?)*")
-_RELEASE = re.compile(r"\d+\.\d+(\.\d+)?")
-_OPERATOR = re.compile(r"\w+::\w+(\.\w+)?")
+# Patterns are compiled where they are used: each pytest imports this file.
+_RELEASES = r"auto|\d+\.\d+(\.\d+)?(,\d+\.\d+(\.\d+)?)*"
+_RELEASE = r"\d+\.\d+(\.\d+)?"
+_OPERATOR = r"\w+::\w+(\.\w+)?"
 # torch's own words, aten/src/ATen/mps/MPSFallback.mm: "The operator 'aten::foo' is not currently implemented for the MPS
 # device"; torch 2.0 to 2.15.
-_NOT_IMPLEMENTED = re.compile(r"The operator '(\w+::[\w.]+)' is not currently (?:implemented|supported)")
+_NOT_IMPLEMENTED = r"The operator '(\w+::[\w.]+)' is not currently (?:implemented|supported)"
 _MARKS = {"mps": ("min_torch",), "mps_xfail": ("op", "until", "reason")}
 
 
@@ -74,7 +75,7 @@ def _give_back(options, args):
             continue
         args[i] = "--mps=" + AUTO
         if i + 1 < len(args) and not args[i + 1].startswith("-"):
-            if _RELEASES.fullmatch(args[i + 1]):
+            if re.fullmatch(_RELEASES, args[i + 1]):
                 args[i] = "--mps=" + args.pop(i + 1)
             elif options.mps == args[i + 1]:
                 options.mps = AUTO
@@ -89,7 +90,7 @@ def _asks_only(options):
 def _go(config, options):
     import assay_mps
 
-    if not _RELEASES.fullmatch(options.mps):
+    if not re.fullmatch(_RELEASES, options.mps):
         raise pytest.UsageError("--mps=%s: write releases of PyTorch, as 2.14 or 2.6,2.14" % options.mps)
     if options.mps_update and not options.mps_manifest:
         raise pytest.UsageError("--mps-update: name the file to write with --mps-manifest FILE")
@@ -152,7 +153,7 @@ def _typed(args):
         if word == "--":
             return left + [word] + words
         if word == "--mps":
-            if words and _RELEASES.fullmatch(words[0]):
+            if words and re.fullmatch(_RELEASES, words[0]):
                 words.pop(0)
         elif name == "--mps-manifest":
             if not equals and words:
@@ -260,7 +261,7 @@ def _check(item):
                 ("op", _OPERATOR, '"aten::foo"'),
             ):
                 value = mark.kwargs.get(key)
-                if not wrong and value is not None and not (isinstance(value, str) and form.fullmatch(value)):
+                if not wrong and value is not None and not (isinstance(value, str) and re.fullmatch(form, value)):
                     wrong = "%s=%r: write it as %s" % (key, value, example)
             if wrong:
                 raise pytest.UsageError("%s: mark %s: %s" % (item.nodeid, name, wrong))
@@ -347,7 +348,7 @@ def _other_operator(config, op, error):
         said, seen = None, set()
         while error is not None and said is None and id(error) not in seen:
             seen.add(id(error))
-            said = _NOT_IMPLEMENTED.search(str(error))
+            said = re.search(_NOT_IMPLEMENTED, str(error))
             error = error.__cause__ or error.__context__
         if said is None:
             return ""

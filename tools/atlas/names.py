@@ -76,7 +76,8 @@ class Wheel:
                         if isinstance(n, ast.Name):
                             found.add(n.id)
                             if n.id == "__all__" and isinstance(node.value, (ast.List, ast.Tuple)):
-                                listed = {e.value for e in node.value.elts if isinstance(e, ast.Constant)}
+                                more = {e.value for e in node.value.elts if isinstance(e, ast.Constant)}
+                                listed = (listed or set()) | more if isinstance(node, ast.AugAssign) else more
             elif isinstance(node, (ast.For, ast.With)):
                 pass
         if star:

@@ -154,6 +154,7 @@ def start(series, macos, work, wheel=""):
             "recommended": None, "cores": 60, "chip_name": "Apple M3 Ultra", "shape_only": False, "table": path})
     finally:
         os.unlink(path)
+    # From here on torch.__version__ is the release's for this file as well; vars(torch) has the installed one's.
     return torch, double, database_of(torch, unpacked(wheel, work) if wheel else "", macos)
 
 
@@ -179,7 +180,7 @@ class Runner:
         self.series = tuple(int(n) for n in series.split("."))
         self.device = "mps:0" if self.series >= (2, 8) else "cpu"
         self.most = samples
-        self.same = self.torch.__version__.startswith(series + ".")
+        self.same = vars(self.torch)["__version__"].startswith(series + ".")
         self.truth = None  # of the lists, to leave out what they make needless
 
     def samples(self, op, dtype, grad):
@@ -906,7 +907,7 @@ def write_report(options, torch, truth, database, put):
     unexplained = [r for r in rows if not r[5]]
     put("## PyTorch %s, macOS %d.%d" % (options.torch, *options.macos), "",
         "Run with torch %s on the operator database %s%s. Lists: %s."
-        % (torch.__version__.partition("+")[0], database,
+        % (vars(torch)["__version__"].partition("+")[0], database,
            ", %d samples at most of a pair expected to run" % options.samples if options.samples else ", all its "
            "samples",
            options.source), "",
@@ -1026,15 +1027,15 @@ def lists_of(options, torch):
         with zipfile.ZipFile(options.wheel) as packed:
             source = packed.read("torch/testing/_internal/common_mps.py").decode()
         return read_lists(source, torch, options.macos), "common_mps.py of " + os.path.basename(options.wheel)
-    if torch.__version__.startswith(options.torch + "."):
+    if vars(torch)["__version__"].startswith(options.torch + "."):
         import torch.testing._internal.common_mps as installed
         with open(installed.__file__) as f:
             return read_lists(f.read(), torch, options.macos), "common_mps.py of torch " + \
-                torch.__version__.partition("+")[0]
+                vars(torch)["__version__"].partition("+")[0]
     lists, source = kept(options.torch)
     if not lists:
         raise SystemExit("torch %s is installed: its lists are not those of %s; --wheel (2.8 and later) or --lists "
-                         "takes them" % (torch.__version__, options.torch))
+                         "takes them" % (vars(torch)["__version__"], options.torch))
     return lists, source + ", kept in testdata/expected.txt"
 
 
@@ -1073,7 +1074,7 @@ def main():
     run_all(options)
     torch, _, database = start(options.torch, options.macos, options.work, options.wheel)
     lists, options.source = lists_of(options, torch)
-    options.same = torch.__version__.startswith(options.torch + ".")
+    options.same = vars(torch)["__version__"].startswith(options.torch + ".")
     truth = Truth(torch, database, lists, options.torch)
     parts = {}
     if os.path.exists(options.out):

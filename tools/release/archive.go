@@ -26,7 +26,8 @@ func (p packed) permissions() fs.FileMode {
 	return p.mode
 }
 
-// writeArchive writes a tar.gz of the files below a folder of this name: all of one date, owned by nobody in particular.
+// writeArchive writes a tar.gz of the files below a folder of this name: all of one date, owned by nobody in
+// particular.
 func writeArchive(path, folder string, files []packed, date time.Time) error {
 	var out bytes.Buffer
 	zip, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -35,8 +36,9 @@ func writeArchive(path, folder string, files []packed, date time.Time) error {
 	}
 	w := tar.NewWriter(zip)
 	for _, f := range files {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: folder + "/" + f.name, Size: int64(len(f.data)),
-			Mode: int64(f.permissions()), ModTime: date, Format: tar.FormatUSTAR}); err != nil {
+		head := &tar.Header{Typeflag: tar.TypeReg, Name: folder + "/" + f.name, Size: int64(len(f.data)),
+			Mode: int64(f.permissions()), ModTime: date, Format: tar.FormatUSTAR}
+		if err := w.WriteHeader(head); err != nil {
 			return err
 		}
 		if _, err := w.Write(f.data); err != nil {

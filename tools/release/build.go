@@ -88,9 +88,6 @@ func runGo(cmd *exec.Cmd, s *source, p platform) error {
 func (b *built) check() error {
 	want := map[string]string{"-buildmode": "exe", "-compiler": "gc", "-trimpath": "true", "CGO_ENABLED": "0",
 		"GOOS": b.platform.os, "GOARCH": b.platform.arch, baseline[b.platform.arch][0]: baseline[b.platform.arch][1]}
-	if b.platform.os == "darwin" {
-		want["-buildmode"] = "pie"
-	}
 	for _, s := range b.info.Settings {
 		if s.Key == "DefaultGODEBUG" || s.Key == "-ldflags" {
 			continue
@@ -107,7 +104,9 @@ func (b *built) check() error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC }) {
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool {
+		return p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC
+	}) {
 		return fmt.Errorf("binary for %s: it is linked dynamically, and would not run everywhere", b.platform)
 	}
 	return nil

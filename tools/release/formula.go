@@ -8,7 +8,8 @@ import (
 // placeholderURL stands where nobody said where the source archive will lie. The domain can never exist (RFC 2606).
 const placeholderURL = "https://example.invalid/"
 
-// formulaOf is the formula for Homebrew: it builds the source archive, whose SHA-256 it has (docs.brew.sh, Formula Cookbook).
+// formulaOf is the formula for Homebrew: it builds the source archive, whose SHA-256 it has
+// (docs.brew.sh, Formula Cookbook).
 func formulaOf(s *source, sum, sourceURL, homepage string) []byte {
 	if sourceURL == "" {
 		sourceURL = placeholderURL + s.sourceName()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -32,8 +33,8 @@ func TestVersions(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s", tag, v, err, want)
 		}
 	}
-	for _, tag := range []string{"", "v1", "v1.2", "1.2.3", "v01.2.3", "v1.2.3.4", "v1.2.3-rc1", "v1.2.3-dev.1", "v1.2.3+x",
-		"v1.2.3-rc.01", "v1.2.3 ", "v1.2.3\nv1.2.4", "v1.2.3 -X main.x=y"} {
+	for _, tag := range []string{"", "v1", "v1.2", "1.2.3", "v01.2.3", "v1.2.3.4", "v1.2.3-rc1", "v1.2.3-dev.1",
+		"v1.2.3+x", "v1.2.3-rc.01", "v1.2.3 ", "v1.2.3\nv1.2.4", "v1.2.3 -X main.x=y"} {
 		if v, err := parseVersion(tag); err == nil || fault.HintOf(err) == "" {
 			t.Errorf("%q: %+v, %v, want an error with a hint", tag, v, err)
 		}
@@ -75,8 +76,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestWhichVersion: the tag says it; without one, with several, with another than was asked for, or of a tree that is not
-// what was committed, there is no release, and nothing is left behind.
+// TestWhichVersion: the tag says it; without one, with several, with another than was asked for, or of a tree that is
+// not what was committed, there is no release, and nothing is left behind.
 func TestWhichVersion(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "README.md"), "one\n")
@@ -158,13 +159,13 @@ func TestNothingButPlatforms(t *testing.T) {
 	}
 }
 
-// TestRecord: what the wheel's RECORD says of each file is what lies in the wheel (PyPA, binary distribution format), and
-// the program among the scripts can be executed.
+// TestRecord: what the wheel's RECORD says of each file is what lies in the wheel (PyPA, binary distribution format),
+// and the program among the scripts can be executed.
 func TestRecord(t *testing.T) {
 	w := wheel{about: about{version: "1.2.3", summary: "short", description: "long\n"},
 		binary: &built{platform: platform{"linux", "arm64"}, data: []byte("ELF")},
-		plugin: []packed{{name: "assay_mps/__init__.py", data: []byte("x = 1\n")}}, date: time.Unix(1700000001, 0).UTC(),
-		licences: []packed{{name: "LICENSE", data: []byte("text")}}}
+		plugin: []packed{{name: "assay_mps/__init__.py", data: []byte("x = 1\n")}},
+		date:   time.Unix(1700000001, 0).UTC(), licences: []packed{{name: "LICENSE", data: []byte("text")}}}
 	folder := t.TempDir()
 	if err := w.write(folder); err != nil {
 		t.Fatal(err)
@@ -216,6 +217,21 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestDescriptionStandsAlone: what the index shows of the README points at no file of the repository.
+func TestDescriptionStandsAlone(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := opening(string(readme))
+	if !strings.Contains(said, "pip install "+distribution) || len(said) > 2000 {
+		t.Errorf("the README's opening, %d bytes, does not say how to install, or is long:\n%s", len(said), said)
+	}
+	if link := regexp.MustCompile(`\]\((?:[^h)]|h[^t])[^)]*\)`).FindString(said); link != "" {
+		t.Errorf("README.md, before its first heading: %s means nothing on the index: put it below", link)
+	}
+}
+
 // TestManualIsRead: troff prints what the help says, to the letter, and lines of it are never taken for requests.
 func TestManualIsRead(t *testing.T) {
 	text := ".TH is no request here\n'nor this\n\nbackslash \\n, --flag, <this>, *.toml, `x`, it's ~5 ^2"
@@ -235,7 +251,8 @@ func TestManualIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, want := range []string{".TH is no request here 'nor this", "backslash \\n, --flag, <this>, *.toml, `x`, it's ~5 ^2"} {
+	for _, want := range []string{".TH is no request here 'nor this",
+		"backslash \\n, --flag, <this>, *.toml, `x`, it's ~5 ^2"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("not shown: %s\nin %s", want, out)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The part of CycloneDX 1.6 (cyclonedx.org) that is written. No serial number, which would be drawn: the same release has
-// the same bytes.
+// The part of CycloneDX 1.6 (cyclonedx.org) that is written. No serial number, which would be drawn: the same release
+// has the same bytes.
 type (
 	bom struct {
 		Format       string       `json:"bomFormat"`
@@ -46,8 +46,8 @@ type (
 )
 
 // billOfMaterials says what is linked into the binaries, as they say it themselves: the modules with the sums of go.sum
-// (which are of a module's files together, so that they stand as properties and not as hashes), the platforms that have them,
-// and Go's own library.
+// (which are of a module's files together, so that they stand as properties and not as hashes), the platforms that have
+// them, and Go's own library.
 func billOfMaterials(s *source, binaries []*built) ([]byte, error) {
 	parts := map[string]*component{}
 	put := func(path, version, sum string, on platform) {

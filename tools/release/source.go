@@ -31,7 +31,8 @@ type version struct {
 func (v version) String() string { return v.tag }
 
 // tagForm is a version that both worlds know how to order: Go's (semver.org) and Python's (PEP 440).
-var tagForm = regexp.MustCompile(`^v((?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*))(?:-(alpha|beta|rc)\.(0|[1-9]\d*))?$`)
+var tagForm = regexp.MustCompile(
+	`^v((?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*))(?:-(alpha|beta|rc)\.(0|[1-9]\d*))?$`)
 
 // parseVersion reads v1.2.3, v1.2.3-alpha.1, v1.2.3-beta.1 and v1.2.3-rc.1.
 func parseVersion(tag string) (version, error) {

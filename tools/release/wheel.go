@@ -19,7 +19,8 @@ import (
 // distribution is the name on the Python index; in file names its hyphen is an underscore (PEP 427).
 const distribution = "assay-mps"
 
-// pluginFolder is the Python package that the wheel holds beside the binary, and entryPoints say where pytest finds its plugin.
+// pluginFolder is the Python package that the wheel holds beside the binary, and entryPoints say where pytest finds its
+// plugin.
 const (
 	pluginFolder = "python/assay_mps"
 	entryPoints  = "[pytest11]\nassay_mps = assay_mps.pytest_plugin\n"
@@ -52,8 +53,8 @@ func aboutOf(s *source, homepage string) (about, error) {
 	if err != nil {
 		return about{}, err
 	}
-	short := commandLine().Short
-	return about{version: s.version.python, summary: short, homepage: homepage, description: opening(string(readme))}, nil
+	return about{version: s.version.python, summary: commandLine().Short, homepage: homepage,
+		description: opening(string(readme))}, nil
 }
 
 // opening is what a README says before its first heading below the title: it links to nothing of the repository.

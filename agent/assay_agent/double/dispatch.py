@@ -185,6 +185,7 @@ class Dispatch:
         self.known = {}  # OpOverload -> Operator
         self.wholes = {}  # name -> Whole
         self.thread = _Thread()
+        self.tallies = True  # keep what operators took, and what memory was for; not in a suite of tests
 
     def dispatch(self, func, args, kwargs):
         """What an operator does when MPS tensors are among its arguments or its result is to live on MPS."""
@@ -217,8 +218,9 @@ class Dispatch:
                 self.types(op, args, kwargs)
             out, spent = self.run(op, func, args, kwargs, fell, leaving)
             ran = True
-            self.ledger.at(tensors)
-            self.ledger.moved = op.moves and not leaving and not here
+            if self.tallies:
+                self.ledger.at(tensors)
+                self.ledger.moved = op.moves and not leaving and not here
             self.account(op, args, kwargs, tensors, out, spent, fell, leaving, wrong)
         except Exception as error:
             if id(error) == self.double.refusal:  # for want of memory only once it has been computed here
@@ -609,21 +611,8 @@ class Dispatch:
 
     def account(self, op, args, kwargs, tensors, out, spent, fell, leaving, wrong):
         """What the operator took, and what its results hold: those that are new live on MPS from now on."""
-        counts = op.counts
-        counts.ns += spent
-        flops = 0
-        if op.flops is not None:
-            flops = op.flops(args, out)
-            counts.flops += flops
-            if args[0].dtype is torch.bfloat16:
-                counts.bf16_flops += flops
-        if wrong:
-            counts.wrong += 1
-            counts.wrong_ns += spent
-            counts.wrong_flops += flops
-        if not op.view:
-            made = (out,) if isinstance(out, _Tensor) else tensors_of((out,), None, [])
-            counts.nbytes += nbytes_of(tensors) + nbytes_of(made)
+        if self.tallies:
+            self._tally(op, args, tensors, out, spent, wrong)
         if fell is not None:
             fell.ns += spent
             fell.nbytes += sum(t.numel() * t.element_size() for t in tensors)
@@ -641,6 +630,24 @@ class Dispatch:
                             self._landed(op, p)
         if op.attention:
             self.attention_memory(args, out)
+
+    def _tally(self, op, args, tensors, out, spent, wrong):
+        """What the operator took: time, FLOPs, bytes."""
+        counts = op.counts
+        counts.ns += spent
+        flops = 0
+        if op.flops is not None:
+            flops = op.flops(args, out)
+            counts.flops += flops
+            if args[0].dtype is torch.bfloat16:
+                counts.bf16_flops += flops
+        if wrong:
+            counts.wrong += 1
+            counts.wrong_ns += spent
+            counts.wrong_flops += flops
+        if not op.view:
+            made = (out,) if isinstance(out, _Tensor) else tensors_of((out,), None, [])
+            counts.nbytes += nbytes_of(tensors) + nbytes_of(made)
 
     def _landed(self, op, out):
         """A result that is new lives on MPS."""

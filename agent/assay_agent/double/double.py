@@ -31,6 +31,7 @@ class Table:
             raise ValueError("read the double's table %s: it has no %s" % (path, ", ".join(lacking)))
         self.ops, self.structured, self.lacks = read["ops"], read["structured"], read["lacks"]
         self.autocast, self.sparse, self.commit = read["autocast"], read["sparse"], read["commit"]
+        self.beside = read.get("beside") or {}  # torchvision, torchaudio -> the release that goes with this one
 
 
 class Fallback:
@@ -55,6 +56,7 @@ class Double:
                        facts: (operator, name of the fact, whether it is sure, user's line) -> times
                        wrong: (operator, name of the fact) -> calls whose numbers come out wrong for sure
                        notes: (operator, kind, text, user's line) -> times
+                       told: (package, who asked for its version, libraries by name)
                        used: what the script used that is imitated in part or not at all -> times
     """
 
@@ -75,7 +77,7 @@ class Double:
         self.fallback = _is_on(environ.get("PYTORCH_ENABLE_MPS_FALLBACK"))
         self.warned = False  # that an operator falls back
         self.operators, self.fallbacks, self.refusals, self.notes, self.used = {}, {}, {}, {}, {}
-        self.facts, self.wrong = {}, {}
+        self.facts, self.wrong, self.told = {}, {}, set()
         self.touched = 0  # calls of operators on the device
         self.wrong_wholes = 0  # calls of composed operators whose numbers come out wrong for sure
         self.refusal = None  # id of the error that is on its way: the error itself would hold what its frames hold
@@ -161,6 +163,16 @@ class Double:
     def stood_in(self, name):
         """Keep that a value was made up."""
         _count(self.notes, (name, "stand-in", "a value was asked for, and zero was given", source_line.where(1)[0]))
+
+    def note(self, op, kind, text, where):
+        """Keep a remark about an operator, or a name of PyTorch's Python, at file:line."""
+        _count(self.notes, (op, kind, text, where))
+
+    def told_version(self, package, version, asker, where):
+        """Keep that somebody was told the release's version of PyTorch, or of a package beside it: once for each."""
+        if (package, asker) not in self.told:
+            self.told.add((package, asker))
+            self.note(package + ".__version__", "told-version", "%s asked, and was told %s" % (asker, version), where)
 
     def note_use(self, text):
         """Keep that the script used what is imitated in part or not at all."""

@@ -9,7 +9,7 @@ from .dispatch import OperatorsOnDouble
 from .double import Double
 from .surface import (
     accelerator, autocast, backend, compiler, cuda, descriptors, distributed, generators, library, loader, mps,
-    optimizers, processes, scaler, storages, streams, tensors, tracing)
+    optimizers, processes, release, scaler, storages, streams, tensors, tracing)
 
 # The parts of torch's Python surface, in the order in which they are put up. Each by itself: one that fails leaves the
 # others.
@@ -61,17 +61,22 @@ def put_up(torch, double, parts=PARTS):
                            % current.double.release)
     current.put(double)
     failed = []
-    for name, part in parts:
+
+    def put_part_up(name, part):
         try:
             part(double)
         except Exception as error:
             guest.pass_on(error)
             failed.append("%s: %s: %s" % (name, type(error).__name__, error))
+
+    for name, part in parts:
+        put_part_up(name, part)
     if double.series >= (2, 5) and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_fused_adam_", "CPU"):
         failed.append("fused optimizers: PyTorch %s has no fused kernels for a CPU; fused=True cannot be rehearsed "
                       "with it"
                       % torch.__version__)
     tensors.install(double)
+    put_part_up("names of the release", release.install)  # last: scripts see what the others have put up
     _put_mode_up()
     return failed
 

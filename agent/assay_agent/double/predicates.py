@@ -305,6 +305,15 @@ def axis_over(args, kwargs, position, axis, limit):
     return {"n": t.shape[axis]} if _shaped(t) and -t.dim() <= axis < t.dim() and t.shape[axis] > limit else None
 
 
+def reduced_axis_empty(args, kwargs):
+    """The dimension that is reduced has no elements, and the result has some."""
+    t, dim = args[0], argument(args, kwargs, 1, "dim")
+    if dim.__class__ is not int or not _shaped(t):
+        return None
+    shape = list(t.shape)
+    return {} if shape.pop(dim) == 0 and 0 not in shape else None
+
+
 def nan_in(args, kwargs, *positions):
     """NaN in one of these tensors."""
     for p in positions:

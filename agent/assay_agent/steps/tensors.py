@@ -60,8 +60,10 @@ def _about(tensor):
 
 def told(torch, tensor, before=None):
     """T of a tensor, wherever it lies; before where that is T of the same bytes. Nothing of it is kept."""
-    flat = _flat(torch, tensor).cpu()
-    digest = hashed(flat.view(torch.uint8).numpy())
+    flat = _flat(torch, tensor)
+    if flat.device.type != "cpu":
+        flat = _here(torch, flat)
+    digest = hashed(_numpy(torch, flat.view(torch.uint8)))
     if before is not None and before["hash"] == digest:
         return before
     made = dict(_about(tensor), hash=digest)
@@ -69,10 +71,19 @@ def told(torch, tensor, before=None):
     return made
 
 
+def _here(torch, tensor):
+    """A tensor's copy on the CPU. torch.Tensor.cpu and its like count as the script's, which would be told of our reads."""
+    return torch._C.TensorBase.cpu(tensor)
+
+
+def _numpy(torch, tensor):
+    return torch._C.TensorBase.numpy(tensor)
+
+
 def _values(torch, flat):
     if flat.is_floating_point() and flat.dtype not in (torch.float32, torch.float64):
         flat = flat.float()  # exact; NumPy knows the half only, and slowly
-    return flat.numpy()
+    return _numpy(torch, flat)
 
 
 def hashed(data):
@@ -162,17 +173,18 @@ class Told:
     SMALL = 1 << 14  # elements up to which a tensor is copied whole: about what NumPy looks at in the time of a device's kernels
     HELD = 32 << 20  # bytes of copies that are held at most, but for one tensor
     ROWS = 512  # tensors that are held at most
-    CHUNKS = 32  # that a device looks at together: 64 MiB as float64
+    CHUNKS = 8  # that a device looks at together: 16 MiB as float64, of which it holds some five
 
     def __init__(self, torch):
         self.torch, self.held, self.bytes = torch, [], 0
+        self.places = {}  # (device, size) -> where the sampled elements of as many lie
         self.tables = {}  # device -> (signs as int8, keys)
 
     def told(self, tensor):
         flat = _flat(self.torch, tensor)
         made = _about(tensor)
         if flat.numel() <= self.SMALL or not self.computes(flat.device):
-            if flat.data_ptr() == tensor.data_ptr():
+            if tensor.layout == self.torch.strided and flat.data_ptr() == tensor.data_ptr():
                 flat = flat.clone()
             self.held.append((made, flat, None))
             self.bytes += flat.numel() * flat.element_size()
@@ -194,19 +206,19 @@ class Told:
         for device in {values.device for _, values, _ in held}:
             small = [(made, flat) for made, flat, digest in held if flat.device == device and digest is None]
             if small:
-                data = torch.cat([flat.view(torch.uint8) for _, flat in small]).cpu()
+                data = _here(torch, torch.cat([flat.view(torch.uint8) for _, flat in small]))
                 at = 0
                 for made, flat in small:
                     size = flat.numel() * flat.element_size()
                     part = torch.empty(flat.shape, dtype=flat.dtype, device="cpu")  # a copy: it is to begin at a whole word
                     part.view(torch.uint8).copy_(data[at : at + size])
-                    made["hash"] = hashed(part.view(torch.uint8).numpy())
+                    made["hash"] = hashed(_numpy(torch, part.view(torch.uint8)))
                     made.update(summed(_values(torch, part)))
                     at += size
             large = [(made, values, digest) for made, values, digest in held if values.device == device and digest is not None]
             if large:
-                all_values = torch.stack([values for _, values, _ in large]).cpu().numpy()
-                digests = torch.stack([digest for _, _, digest in large]).cpu().tolist()
+                all_values = _numpy(torch, _here(torch, torch.stack([values for _, values, _ in large])))
+                digests = _numpy(torch, _here(torch, torch.stack([digest for _, _, digest in large]))).tolist()
                 for (made, _, _), values, digest in zip(large, all_values, digests):
                     size = int(values[6])
                     low, high, total, squares = values[:4].tolist()
@@ -247,7 +259,9 @@ class Told:
                 sketch[: n - whole] += x[whole:]
         parts = torch.stack(parts)
         size_there = torch.full((1,), float(size), dtype=torch.float64, device=flat.device)
-        sample = flat[torch.from_numpy(places(size)).to(flat.device)].double()
+        if (flat.device, size) not in self.places:
+            self.places[flat.device, size] = torch.from_numpy(places(size)).to(flat.device)
+        sample = flat[self.places[flat.device, size]].double()
         values = torch.cat([parts[:, 0].amin()[None], parts[:, 1].amax()[None], parts[:, 2:6].sum(0), size_there, parts[:, 6].sum()[None],
                             sketch, sample])
         return values, self.digest(flat)

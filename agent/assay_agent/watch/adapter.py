@@ -9,6 +9,8 @@ class Adapter:
     # Modules, in the order in which they are installed: each has install(framework, config), called once when the
     # framework has been imported, and may have clear(), by which a forked child forgets what its parent gathered.
     hooks = ()
+    # Those of them that are installed where no training is measured as well: in a suite of tests.
+    always = ()
 
     def version(self, framework):
         """Its release."""

@@ -29,6 +29,10 @@ def installed(name, framework, config):
     guest.libraries.add(name)
     adapter.prepare(framework, config)
     wire.put(dict({"ev": "framework", "name": name, "version": adapter.version(framework)}, **adapter.build(framework)))
+    if config.get("tests") or config.get("suite") and not config.get("signatures"):
+        for hook in adapter.always:  # tests have no steps: nothing of them is measured
+            hook.install(framework, config)
+        return
     first = not _installed
     _installed.append(name)
     # What is said of any framework: the account before the hooks, what they cost after them.

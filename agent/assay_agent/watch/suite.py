@@ -26,7 +26,7 @@ TEXT = 1000  # characters of a message
 def install(settings):
     """Wait for pytest. settings: journal, and where they apply only, skip (files with a list of ids), default (module
     and device)."""
-    when_imported("pytest", lambda pytest: tests.register(pytest, _Keeper(pytest, settings)))
+    when_imported("_pytest.config", lambda pytest: tests.register(pytest, _Keeper(pytest, settings)))
 
 
 class _Keeper(tests.Outcomes):
@@ -48,7 +48,7 @@ class _Keeper(tests.Outcomes):
         ):
             setattr(type(self), name, pytest.hookimpl(**{order: True})(function))
         down = pytest.hookimpl(optionalhook=True)(lambda self, node: self.down(node))  # xdist's
-        setattr(type(self), "pytest_testnodedown", down)
+        type(self).pytest_testnodedown = down
 
     def tell(self, line):
         """Append a line. It is in the file when this returns: what ends the process next does not take it away."""

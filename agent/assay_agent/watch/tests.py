@@ -17,8 +17,8 @@ _sent = {}
 
 
 def install():
-    """Wait for pytest."""
-    when_imported("pytest", _imported)
+    """Wait for pytest: its script imports _pytest.config, and pytest itself late or never."""
+    when_imported("_pytest.config", _imported)
     process.after_fork(clear)
 
 
@@ -159,7 +159,7 @@ class _Watcher(Outcomes):
 def again(settings):
     """Have pytest run the tests named in a file, and write what becomes of them to another; whatever pytest would keep
     of this run is not kept."""
-    when_imported("pytest", lambda pytest: register(pytest, _Again(pytest, settings)))
+    when_imported("_pytest.config", lambda pytest: register(pytest, _Again(pytest, settings)))
 
 
 class _Again(Outcomes):

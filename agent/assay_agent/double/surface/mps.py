@@ -56,8 +56,6 @@ def install(double):
 
     have(double, mps, "device_count", (2, 4), function("device_count", device_count))
     have(double, mps, "recommended_max_memory", (2, 5), function("recommended_max_memory", recommended_max_memory))
-    if "is_available" in vars(mps):  # PyTorch's own looks for device_count by its bare name, which may be hidden
-        mps.is_available = functools.wraps(mps.is_available)(is_available)
     have(double, mps, "is_available", (2, 5), function("is_available", is_available))
     have(double, mps, "load_metallib", (2, 13), function("load_metallib", load_metallib))
     have(double, mps, "_host_alias_storage", (2, 13), function("_host_alias_storage", _host_alias_storage))

@@ -45,6 +45,7 @@ class _PyTorch(Adapter):
         reached,
         only,
     )
+    always = (environment,)
 
     def prepare(self, framework, config):
         rehearsal.prepare(framework, config)

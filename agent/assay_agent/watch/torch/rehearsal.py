@@ -8,18 +8,27 @@ def prepare(torch, config):
     if config.get("double"):
         from ...double import install as double
 
-        from .longest import Longest
-
-        place, batches = double.install(torch, config["double"], config.get("releases", ())).place, Longest(torch)
-        _tell(torch, place, batches)
-
-        @process.finisher
-        def look():
-            place.ledger.batch = batches.tell()
-
+        made = double.install(torch, config["double"], config.get("releases", ()))
+        if config.get("suite"):
+            made.dispatch.tallies = False
+        else:
+            _account(torch, made.place)
         process.finisher(double.report)
-        process.forgetter(batches.clear)
         process.after_fork(double.clear)
+
+
+def _account(torch, place):
+    """Keep the account of a training's memory."""
+    from .longest import Longest
+
+    batches = Longest(torch)
+    _tell(torch, place, batches)
+
+    @process.finisher
+    def look():
+        place.ledger.batch = batches.tell()
+
+    process.forgetter(batches.clear)
 
 
 def _tell(torch, place, batches):
