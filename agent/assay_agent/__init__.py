@@ -59,5 +59,9 @@ def start():
         from .watch import tests
 
         tests.install()
+    if config.get("releases"):  # the tests of a rehearsal, asked of other releases as well
+        from .watch import releases
+
+        releases.install()
     if sys.flags.verbose:
         wire.trouble("python -v: the import messages name the agent's modules")

@@ -11,7 +11,7 @@ from conftest import ROOT
 FOLDER = os.path.join(ROOT, "agent", "assay_agent", "double")
 
 ORDER = """
-__init__ current allocator flops dtypes predicates facts refuse parts errors kernels ledger place shapes generators operators dispatch double
+__init__ current allocator flops dtypes predicates facts refuse parts errors kernels ledger place shapes generators operators dispatch double releases
 surface/__init__ surface/names surface/autocast surface/backend surface/generators surface/streams surface/mps
 surface/accelerator surface/storages surface/cuda surface/scaler surface/processes surface/descriptors surface/loader
 surface/compiler surface/distributed surface/optimizers surface/library surface/tracing surface/tensors

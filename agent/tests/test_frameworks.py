@@ -346,6 +346,7 @@ FLOORS = [
     "watch.points",
     "watch.tests",
     "watch.suite",
+    "watch.releases",
     "watch.logged",
     "watch.seeds",
     "watch.threads",
@@ -353,7 +354,7 @@ FLOORS = [
 ]
 # What asks the double, which stands beside what is watched and knows nothing of it; the order of its own files is its
 # matter.
-REHEARSING = ("watch.tests", "watch.suite", "watch.torch.rehearsal")
+REHEARSING = ("watch.tests", "watch.suite", "watch.releases", "watch.torch.rehearsal")
 # Programs of their own, which no file of the agent imports.
 APART = ("attempt", "limits", "notebook")
 

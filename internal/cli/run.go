@@ -49,6 +49,7 @@ type runOptions struct {
 	proven                     bool          // the device was proven to compute, in a run before
 	signatures                 bool          // record operator calls: the run lies in signaturesFolder
 	record                     *probe.Recording
+	releases                   bool        // with a rehearsal: each call is asked of every release
 	suite                      probe.Suite // follows the tests of a suite; nil: nobody does
 }
 
@@ -184,9 +185,13 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		}
 	}
 	var double *target.Double
+	var beside []target.Double
 	if on.Rehearsal() {
 		if double, err = rehearsal(ctx, env, on, command); err != nil {
 			return nil, fault.Exit(err, fault.NotStarted)
+		}
+		if opts.releases {
+			beside = releasesBeside(on, double)
 		}
 	}
 	id, own := runName(env, subject), []string{env.Path(ownFolder), logbookPath(env, opts.logbook)}
@@ -218,7 +223,7 @@ func runSubject(ctx context.Context, env *Env, opts runOptions, args []string) (
 		Suite:   opts.suite,
 		Profile: opts.profile, WarnEpoch: warn, Out: out, Home: home, Own: own, Elsewhere: elsewhere, Cache: cache,
 		NoAgent:  noAgent,
-		Launcher: here, Version: Version(), Double: double,
+		Launcher: here, Version: Version(), Double: double, Beside: beside,
 		CPUToo: double != nil && !opts.noCPU, Quiet: opts.quiet,
 		Stdin: env.Stdin, Stdout: env.Stdout, Stderr: env.Stderr, Now: env.Now, Outside: outside(),
 	})

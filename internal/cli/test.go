@@ -50,6 +50,7 @@ type testRun struct {
 	targets    []target.Target // one for each run, in order
 	folder     string          // of the result, absolute; it is made before the first run
 	signatures bool            // record the distinct operator calls of each run
+	releases   bool            // ask every release of each call: docs/releases.md
 }
 
 // testExtra is something that `assay test` can do beside: its flags, what is done before the first run and after the
@@ -63,7 +64,7 @@ type testExtra interface {
 // testExtras is the explicit list, in the order in which they are asked; of several statuses the last one stands.
 func testExtras(env *Env) []testExtra {
 	manifest := &testManifest{env: env}
-	return []testExtra{manifest, &testReports{env: env, manifest: manifest}}
+	return []testExtra{manifest, &testReports{env: env, manifest: manifest}, &testReleases{env: env}}
 }
 
 func newTestCommand(env *Env) *cobra.Command {
@@ -338,7 +339,7 @@ func (s *suiteRunner) on(ctx context.Context, on target.Target) error {
 	res, err := runSubject(ctx, &apart, runOptions{asked: target.Words{On: on.Device, Torch: on.Release, Chip: on.Chip,
 		MacOS: on.MacOS}, python: s.run.opts.python, profile: "off", warnEpoch: defaultWarnEpoch, noCPU: on.Rehearsal(),
 		out: filepath.Join(s.run.folder, name), quiet: true, proven: true, logbook: "off",
-		signatures: s.run.signatures, suite: follows}, s.run.command)
+		signatures: s.run.signatures, releases: s.run.releases, suite: follows}, s.run.command)
 	if err != nil {
 		return err
 	}

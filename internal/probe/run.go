@@ -67,20 +67,21 @@ type Options struct {
 	Environ    []string
 	Dir        string
 	On         target.Target
-	Double     *target.Double // the Mac to rehearse on, where On is a rehearsal
-	CPUToo     bool           // run pytest's tests that failed on the double once more on the CPU
-	Quiet      bool           // say nothing of that
-	Steps      int            // end the run after so many steps; 0: never
-	For        float64        // end it after so many seconds; 0: never
-	Only       string         // "", data, forward
-	Levers     *Levers        // what the agent switches on in the script; nil: nothing
-	Suite      Suite          // follows the tests that the command runs; nil: nobody does
-	Record     *Recording     // what of its first steps is recorded; nil: nothing
-	Signatures bool           // record the distinct operator calls: events of signatures
-	Profile    string         // auto, off
-	WarnEpoch  float64        // seconds
-	Out        string         // the run's folder; must not exist or be empty. "": nothing is kept
-	Home       string         // assay's own folder, which holds Out; "": Out lies elsewhere
+	Double     *target.Double  // the Mac to rehearse on, where On is a rehearsal
+	Beside     []target.Double // other releases that are asked of each call, that of Double among them; nil: none
+	CPUToo     bool            // run pytest's tests that failed on the double once more on the CPU
+	Quiet      bool            // say nothing of that
+	Steps      int             // end the run after so many steps; 0: never
+	For        float64         // end it after so many seconds; 0: never
+	Only       string          // "", data, forward
+	Levers     *Levers         // what the agent switches on in the script; nil: nothing
+	Suite      Suite           // follows the tests that the command runs; nil: nobody does
+	Record     *Recording      // what of its first steps is recorded; nil: nothing
+	Signatures bool            // record the distinct operator calls: events of signatures
+	Profile    string          // auto, off
+	WarnEpoch  float64         // seconds
+	Out        string          // the run's folder; must not exist or be empty. "": nothing is kept
+	Home       string          // assay's own folder, which holds Out; "": Out lies elsewhere
 	// other files and folders of assay's: what lies there is no change of the project's
 	Own       []string
 	Elsewhere func(why error) string // where to keep the run if Out cannot be made; nil: it is not started then
@@ -339,6 +340,18 @@ func letIn(o Options, rec *recorder, started time.Time) ([]string, agents, *targ
 		config["double"] = settings
 		settings.Table = ""
 		double = &settings
+	}
+	var beside []target.Settings
+	for _, d := range o.Beside {
+		settings, err := d.Keep(server.Path("double-" + d.Settings.Release + ".json"))
+		if err != nil {
+			server.Close()
+			return none(fmt.Errorf("write the table of PyTorch %s: %w", d.Settings.Release, err))
+		}
+		beside = append(beside, settings)
+	}
+	if beside != nil {
+		config["releases"] = beside
 	}
 	go server.Serve()
 	return childEnviron(o.Environ, installed.Boot, config, o.On), agents{server, installed.Boot}, double, nil

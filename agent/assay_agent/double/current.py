@@ -8,11 +8,13 @@ import threading
 
 class _Current:
     """double: a Double, or None before the first is in use. forget: functions that clear what torch itself keeps of a
-    double's answers."""
+    double's answers. notes: dictionaries of what is under way, a test, a fixture: where other releases are asked, numbers of
+    calls are added to their keys (releases.py)."""
 
     def __init__(self):
         self.double = None
         self.forget = []
+        self.notes = []
 
     def put(self, double):
         self.double = double

@@ -197,8 +197,7 @@ class Dispatch:
         # as in inference mode and in an operator that a script defines: below autograd, which otherwise takes these
         # apart
         if op.decomposes:
-            with OperatorsOnDouble():
-                return func.decompose(*args, **kwargs)
+            return self.apart(op, func, args, kwargs)
         if op.moves and self.shapes is not None and here and not entering:  # tolist() asks for the CPU itself
             device = kwargs.get("device")
             leaving = leaving or device is not None and device.type == "cpu"
@@ -206,15 +205,9 @@ class Dispatch:
         self.double.touched += 1
         self.double.refusal, ran = None, False
         try:
-            if (sparse or op.makes_sparse) and not leaving:
-                self.sparse_kernel(op, tensors, entering)
-            fell, wrong = None, False
-            if op.kernelless and (op.spares is None or not op.spares(args, kwargs)):
-                if op.collective:
-                    return self.collective(op, func, args, kwargs)
-                fell = self.kernel(op)
-            if op.rules and not leaving and fell is None:
-                self.refuse(op, args, kwargs)
+            fell, wrong = self.check(op, func, args, kwargs, tensors, entering, leaving, sparse), False
+            if op.collective and op.kernelless:
+                return self.collective(op, func, args, kwargs)
             if op.unnoticed is not None and op.unnoticed(args):
                 return None
             if op.remarks:
@@ -238,6 +231,28 @@ class Dispatch:
     def learn(self, func):
         known = self.known[func] = Operator(self.double, func)
         return known
+
+    def apart(self, op, func, args, kwargs):
+        """An operator that is made of others, which come here one by one."""
+        with OperatorsOnDouble():
+            return func.decompose(*args, **kwargs)
+
+    def check(self, op, func, args, kwargs, tensors, entering, leaving, sparse):
+        """Raises what MPS refuses of a call before it looks at devices; gives the record of a fallback, or None."""
+        if (sparse or op.makes_sparse) and not leaving:
+            self.sparse_kernel(op, tensors, entering)
+        fell = None
+        if op.kernelless and not op.collective and (op.spares is None or not op.spares(args, kwargs)):
+            fell = self.kernel(op)
+        if op.rules and not leaving and fell is None:
+            self.refuse(op, args, kwargs)
+        return fell
+
+    def would(self, func, args, kwargs, tensors, entering, leaving, sparse):
+        """check, of a call that another release's double is handed (releases.py)."""
+        op = self.known.get(func) or self.learn(func)
+        if not op.decomposes:
+            self.check(op, func, args, kwargs, tensors, entering, leaving, sparse)
 
     # Place
 
@@ -333,8 +348,7 @@ class Dispatch:
         # MPS warns once in a process, for whichever operator comes first; all are kept as evidence.
         name = op.error_name if whole is None else op.whole
         fell = self.double.fell_back(name)
-        if not self.double.warned or torch.is_warn_always_enabled():
-            self.double.warned = True
+        if self.double.warns():
             warnings.warn("The operator '%s' is not currently supported on the MPS backend and will fall back to run "
                           "on the CPU. This may have performance implications. (Triggered internally at "
                           "aten/src/ATen/mps/MPSFallback.mm.)" % name,
@@ -477,8 +491,11 @@ class Dispatch:
             self._allocatable(op, dtype, args[0].dim() if op.moves else 0)
 
     def _allocatable(self, op, dtype, ndim):
-        if dtype in WIDE and (self.thread.wide or _by_autograd()):
-            return
+        if dtype not in WIDE or not (self.thread.wide or _by_autograd()):
+            self.made_of(op, dtype, ndim)
+
+    def made_of(self, op, dtype, ndim):
+        """Raises what MPS refuses of a new tensor of this type, with so many dimensions."""
         try:
             refuse.allocate_check(dtype, ndim, self.series, self.macos, op.moves)
         except Exception as error:

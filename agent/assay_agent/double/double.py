@@ -5,6 +5,8 @@ import contextlib
 import json
 import os
 
+import torch
+
 from .. import place as source_line
 from . import allocator, errors
 from .current import current
@@ -144,6 +146,11 @@ class Double:
         fell = self.fallbacks.setdefault((name, source_line.where(1)[0]), Fallback())
         fell.calls += 1
         return fell
+
+    def warns(self):
+        """Whether a fallback is to be warned of: once in a process."""
+        warned, self.warned = self.warned, True
+        return not warned or torch.is_warn_always_enabled()
 
     def met(self, name, fact, sure):
         """Keep that a call met a fact: surely, or perhaps."""

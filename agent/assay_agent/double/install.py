@@ -34,10 +34,16 @@ PARTS = (
 )
 
 
-def install(torch, settings):
+def install(torch, settings, releases=()):
     """Put up a double of these settings (docs/formats/double.md), and say so: the event `double`. What could not be put
-    up is evidence, not an error. Gives the Double."""
+    up is evidence, not an error. releases: settings of those that are asked beside it (releases.py). Gives the Double."""
     double = Double(settings)
+    if releases:
+        from .releases import Recording
+
+        double.dispatch = Recording(double)
+        double.dispatch.tell = wire.put
+        double.dispatch.ask(releases)
     limits = put_up(torch, double)
     wire.put({"ev": "double", "release": double.release, "installed": torch.__version__, "macos": list(double.macos),
               "chip": double.chip, "memory": double.memory, "recommended": double.recommended,

@@ -27,14 +27,14 @@ def _imported(pytest):
     wire.source(_gather)
 
 
-def register(pytest, plugin):
+def register(pytest, plugin, name="assay"):
     config = sys.modules["_pytest.config"]
     original = config.get_config
 
     def get_config(*args, **kwargs):
         made = original(*args, **kwargs)
         try:
-            made.pluginmanager.register(plugin, "assay")
+            made.pluginmanager.register(plugin, name)
         except Exception as err:
             guest.pass_on(err)
             wire.trouble("pytest: its tests are not watched: %r" % (err,))

@@ -8,7 +8,7 @@ def prepare(torch, config):
     if config.get("double"):
         from ...double import install as double
 
-        made = double.install(torch, config["double"])
+        made = double.install(torch, config["double"], config.get("releases", ()))
         if config.get("suite"):
             made.dispatch.tallies = False
         else:
