@@ -140,8 +140,8 @@ func isBill(t *testing.T, dist string) {
 	}
 }
 
-// buildsFromSources: the formula names the archive's very bytes, and the pages that it installs come from them, where no
-// git is.
+// buildsFromSources: the formula names the archive's very bytes, and the pages that it installs come from them, where
+// no git is.
 func buildsFromSources(t *testing.T, dist string) {
 	archive := filepath.Join(dist, "assay_9.9.9rc1_source.tar.gz")
 	data, err := os.ReadFile(archive)
