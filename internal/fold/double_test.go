@@ -277,3 +277,30 @@ func TestAccount(t *testing.T) {
 		t.Errorf("a hundred pieces: %+v", m)
 	}
 }
+
+// TestPythonSide: what scripts asked of PyTorch's Python is said: a name that is gone by itself, who was told the
+// version in one line.
+func TestPythonSide(t *testing.T) {
+	s := newRehearsal()
+	for _, line := range []string{
+		`{"ev":"double","release":"2.8.0","installed":"2.15.0+cpu","macos":[15,0],"chip":"m3-ultra-96gb","memory":103079215104,"recommended":null,"recommended_known":"","limits":[]}`,
+		`{"ev":"note","op":"torch.symeig","kind":"python-gone","text":"PyTorch 2.8.0 has it","where":"/home/u/p/train.py:3","n":2}`,
+		`{"ev":"note","op":"torch.__version__","kind":"told-version","text":"timm asked, and was told 2.8.0","where":"/lib/timm/a.py:1","n":1}`,
+		`{"ev":"note","op":"torch.__version__","kind":"told-version","text":"einops asked, and was told 2.8.0","where":"/lib/einops/b.py:2","n":1}`,
+		`{"ev":"note","op":"aten::index.Tensor","kind":"wrong","text":"an index out of range is not noticed","where":"/home/u/p/train.py:13","n":5}`,
+	} {
+		s.f.Add(1, []byte(line))
+	}
+	run := s.f.Finish()
+	gone, told := finding(run, "python-gone"), finding(run, "told-version")
+	if gone == nil || gone.Severity != evidence.Warning || gone.Where != "train.py:3" ||
+		!strings.Contains(gone.Text, "torch.symeig: PyTorch 2.8.0 has it") {
+		t.Errorf("gone: %+v", gone)
+	}
+	if told == nil || !strings.Contains(told.Text, "timm asked, and was told 2.8.0 at /lib/timm/a.py:1; einops asked") {
+		t.Errorf("told: %+v", told)
+	}
+	if finding(run, "remark-wrong") == nil || finding(run, "remark-told-version") != nil {
+		t.Errorf("remarks: %+v", run.Findings)
+	}
+}
