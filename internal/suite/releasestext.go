@@ -58,7 +58,7 @@ func (f *Forecast) Text(out io.Writer, width int) error {
 		line("", "No test was asked about.")
 	case f.Missing != "": // which is said below
 	case lowest != "":
-		line("", "All pass from torch %s on.", lowest)
+		line("", "As far as operators go, all pass from torch %s on.", lowest)
 	default:
 		newest := tallies[len(tallies)-1]
 		line("", "On none do all pass: on the newest, torch %s, %s; from torch %s on it is the same.", newest.Release,
@@ -78,6 +78,7 @@ func (f *Forecast) Text(out io.Writer, width int) error {
 			fmt.Fprintf(&b, "  %-8s %7d  %s\n", cmp.Or(n.From, "none"), n.Tests, name)
 		}
 	}
+	line("", "Asked are operators alone: of names in PyTorch's Python that an older release lacks it says nothing.")
 	if f.Missing != "" {
 		line("", "It is not about all of the suite, and so from which release on all pass is not known: %s.", f.Missing)
 	}

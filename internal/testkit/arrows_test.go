@@ -203,10 +203,12 @@ var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za
 
 // agentModules are the modules that the agent imports in somebody else's process: the standard library's, and torch,
 // jax, optax, keras and tensorflow, which the script has imported before. difflib, select and signal are attempt.py's,
-// whose process is assay's own; dis, inspect and random are imported where the framework has done so long before.
+// whose process is assay's own; dis, opcode (which dis is made of), inspect and random are imported where the framework
+// has done so long before.
 var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib",
 	"ctypes", "difflib", "dis", "functools", "gc",
-	"importlib", "inspect", "itertools", "jax", "json", "keras", "linecache", "math", "multiprocessing", "optax", "os",
+	"importlib", "inspect", "itertools", "jax", "json", "keras", "linecache", "math", "multiprocessing", "opcode", "optax",
+	"os",
 	"platform", "random", "re", "resource", "select", "signal", "sitecustomize",
 	"socket", "struct", "sys", "tensorflow", "threading", "time", "torch", "tracemalloc", "types", "warnings",
 	"weakref"}
