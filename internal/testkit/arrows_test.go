@@ -207,8 +207,8 @@ var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([A-Za-z_][A-Za
 // has done so long before.
 var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit", "bisect", "collections", "contextlib",
 	"ctypes", "difflib", "dis", "functools", "gc",
-	"importlib", "inspect", "itertools", "jax", "json", "keras", "linecache", "math", "multiprocessing", "opcode", "optax",
-	"os",
+	"importlib", "inspect", "itertools", "jax", "json", "keras", "linecache", "math", "multiprocessing", "opcode",
+	"optax", "os",
 	"platform", "random", "re", "resource", "select", "signal", "sitecustomize",
 	"socket", "struct", "sys", "tensorflow", "threading", "time", "torch", "tracemalloc", "types", "warnings",
 	"weakref"}
