@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"assay/internal/target"
 )
 
 // Sum is what the tests of a run come to. Only a test that had a tensor on the device, or that the device failed, says
@@ -280,10 +282,10 @@ func (r *Run) Label() string {
 }
 
 // Rehearsed says whether the run was on the double.
-func (r *Run) Rehearsed() bool { return r.On == "double" }
+func (r *Run) Rehearsed() bool { return target.Target{Device: r.On}.Rehearsal() }
 
 // onCPU says whether it was on the CPU, where each test has its tensors on the device.
-func (r *Run) onCPU() bool { return r.On == "cpu" }
+func (r *Run) onCPU() bool { return target.Target{Device: r.On}.IsCPU() }
 
 // Release is the release as people say it: 2.14 for 2.14.0.
 func (r *Run) Release() string {

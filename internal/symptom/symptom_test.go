@@ -276,7 +276,8 @@ func TestConditions(t *testing.T) {
 func TestDouble(t *testing.T) {
 	// What a script does not see, or what is no matter of the device.
 	ours := []string{"a heap without room was chosen", "read the double's table ", "put up the double: ",
-		"the block is free already", "cannot allocate "}
+		"the block is free already", "cannot allocate ",
+		"got an unexpected keyword argument"} // Python's own words, of any function
 	follows := map[string]string{"Undefined type ": "Undefined type Float",
 		"state object for: ": "state object for: cumsum_bool", "Invalid buffer size: ": "Invalid buffer size: 9.02 GB",
 		"is supported on ": "is supported on MacOS 13.0+.", "dummy base class ": "dummy base class _CudaStreamBase",

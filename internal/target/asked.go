@@ -146,6 +146,9 @@ func (t Target) macOS() (MacOS, error) {
 // Rehearsal says whether the double was asked for.
 func (t Target) Rehearsal() bool { return t.Device == evidence.OnDouble }
 
+// IsCPU says whether the CPU alone was asked for.
+func (t Target) IsCPU() bool { return t.Device == evidence.OnCPU }
+
 // IsMPS says whether what comes of it is about MPS: a real one, or its double.
 func (t Target) IsMPS() bool { return t.Device == evidence.OnMPS || t.Rehearsal() }
 
