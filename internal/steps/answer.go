@@ -49,6 +49,8 @@ func (c *comparer) answer() {
 		say(golden.NotKnown, "no operator and no module of A has a partner in B")
 	case bad != "":
 		say(golden.NotKnown, bad)
+	case len(r.Random) > 0 && (first == nil || r.Random[0].A < first.A) && r.settingOf(r.Random[0].Module) != "":
+		say(golden.Departs, r.Random[0].title()+" drew other random numbers"+r.settingOf(r.Random[0].Module))
 	case len(r.Random) > 0 && (first == nil || r.Random[0].A < first.A):
 		say(golden.NotKnown, r.Random[0].title()+" drew other random numbers: what comes of them cannot be compared")
 	case c.endless != "" && first == nil && edge == nil:

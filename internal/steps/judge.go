@@ -75,8 +75,8 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		if score := d.relative / max(tol, 1e-300); score > furthest && !d.equal || first < 0 {
 			furthest, first = score, k
 			heft = 1
-			if most := scale * math.Sqrt(max(1, summed/p.size())) * stretched(x, args); x.Phase == backward && o.rms > 0 &&
-				most > o.rms {
+			most := scale * math.Sqrt(max(1, summed/p.size())) * stretched(x, args)
+			if x.Phase == backward && o.rms > 0 && most > o.rms {
 				heft = o.rms / most // what is left of larger gradients that cancel is as uncertain as those are
 			} else if x.Kind == kindOp && x.Phase == "forward" {
 				heft = 1 / cancels(x, args, o)
@@ -284,8 +284,8 @@ const measurable = 100
 // in a tensor is not seen, and how far the two have drifted is taken of the rows before.
 const filled = 1e4
 
-// near says whether a float that jumps is off by no more than elements at their edge can make it: where the input is off
-// by a share f of its size, some f of its elements change sides, and what they make is √f of the norm.
+// near says whether a float that jumps is off by no more than elements at their edge can make it: where the input is
+// off by a share f of its size, some f of its elements change sides, and what they make is √f of the norm.
 func near(row *Row, float bool, fed float64) bool {
 	return !float || row.Relative <= by*math.Sqrt(fed)
 }
