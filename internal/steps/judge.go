@@ -123,13 +123,14 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	// what it is fed is off by rounding alone; behind an update, which makes whole steps of rounding, that is not known
 	fair := row.Input != departs || worst != nil && worst.follows && x.Step == 1
 	resized := false
-	if beyond && fair && tainted == noOrigin && normalises(x) && first == 0 {
+	clear := tainted == noOrigin || c.tied[tainted]
+	if beyond && fair && clear && normalises(x) && first == 0 {
 		most := normalised(x, args, outs[0])
 		if resized = outs[0].grown > most; resized {
 			row.Note = fmt.Sprintf("the root of its mean square is %.1e off, and by what it is fed could be %.1e", outs[0].grown, most)
 		}
 	}
-	fresh := resized || fair && amplified >= by && tainted == noOrigin && // it made the difference, not its input
+	fresh := resized || fair && amplified >= by && clear && // it made the difference, not its input
 		(x.Phase != update || row.InputOff == 0) && // an optimizer divides what is nearly 0 by what is nearly 0
 		!(what == "module" && !c.al.answers(x.Module, x.Step, x.Phase)) // what is in it was judged by itself
 	switch {
@@ -153,7 +154,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		}
 		c.r.Ties = appendRow(c.r.Ties, row)
 		follow(outs)
-		tainted, c.soft[int32(i)] = int32(i), true
+		tainted, c.soft[int32(i)], c.tied[int32(i)] = int32(i), true, true
 	case fresh && len(outs) > first && endless(at(x.Out, first), at(y.Out, first)):
 		judged.Beyond++
 		if c.endless == "" {
