@@ -31,6 +31,7 @@ type stepsComparison struct {
 	recorded           *recordedComparison
 	on, batches        []string
 	record, from, seed string
+	torch              string
 	measure            bool
 	dash               int // words before "--"
 }
@@ -42,6 +43,7 @@ func (c *stepsComparison) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&c.on, "on", nil, "with -- COMMAND: `device` of a side, twice: auto, cpu, mps, cuda, double")
 	f.StringSliceVar(&c.batches, "batches", nil, "with -- COMMAND: compare at each of these `batches`: 8,32")
+	f.StringVar(&c.torch, "torch", "", "with -- COMMAND: `release` of PyTorch that a side --on double stands for ("+torchDefault+")")
 	f.StringVar(&c.record, "record", "", "with -- COMMAND: record one side alone, into the `folder` FILE.steps")
 	f.StringVar(&c.from, "from", "", "with --record: begin with weights and batches of another side's `folder`")
 	f.StringVar(&c.seed, "seed", "0", "with -- COMMAND: `seed` of both sides, set before the script begins")
@@ -52,7 +54,7 @@ func (c *stepsComparison) flags(cmd *cobra.Command) {
 func (c *stepsComparison) String() string { return "a command that is run on two sides" }
 
 func (c *stepsComparison) reads() []string {
-	return []string{"on", "python", "batches", "record", "from", "seed", "measure", "steps", "within"}
+	return []string{"on", "torch", "python", "batches", "record", "from", "seed", "measure", "steps", "within"}
 }
 
 func (c *stepsComparison) takes(_ *Env, _ []string, dash int) bool {
@@ -63,11 +65,24 @@ func (c *stepsComparison) takes(_ *Env, _ []string, dash int) bool {
 // A side is one of two to compare.
 type side struct {
 	name, on, python string
-	batch            int // 0: as the script has it
+	torch            string // of a double
+	batch            int    // 0: as the script has it
+}
+
+// asked is where the side runs; the release is that of a double alone.
+func (s side) asked() target.Words {
+	words := target.Words{On: s.on}
+	if t, err := target.Run.Parse(words); err == nil && t.Rehearsal() {
+		words.Torch = s.torch
+	}
+	return words
 }
 
 func (s side) String() string {
 	words := "side " + s.name + " (--on " + s.on
+	if torch := s.asked().Torch; torch != "" {
+		words += ", --torch " + torch
+	}
 	if s.python != "" {
 		words += ", --python " + s.python
 	}
@@ -125,10 +140,16 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 		}
 		return list[min(i, len(list)-1)]
 	}
+	rehearsed := false
 	for _, on := range ons {
-		if _, err := target.Run.Parse(target.Words{On: on}); err != nil {
+		t, err := target.Run.Parse(side{on: on, torch: c.torch}.asked())
+		if err != nil {
 			return usage("%w", err)
 		}
+		rehearsed = rehearsed || t.Rehearsal()
+	}
+	if c.torch != "" && !rehearsed {
+		return usage("--torch %s is for a side --on double: give it by --python where another PyTorch is to run", c.torch)
 	}
 	home := env.Path(ownFolder)
 	if err := probe.OwnFolder(home); err != nil {
@@ -140,8 +161,8 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 	}
 	folder := env.Path(filepath.Join(comparisonsFolder, runName(env, subject)))
 	r := stepsRecorder{env: env, words: words, steps: c.shared.steps, seed: seed, folder: folder}
-	both := []side{{on: nth(ons, 0, target.Auto), python: nth(pythons, 0, "")},
-		{on: nth(ons, 1, target.Auto), python: nth(pythons, 1, "")}}
+	both := []side{{name: "A", on: nth(ons, 0, target.Auto), python: nth(pythons, 0, ""), torch: c.torch},
+		{name: "B", on: nth(ons, 1, target.Auto), python: nth(pythons, 1, ""), torch: c.torch}}
 	if err := r.proveDevices(ctx, both[:sides]); err != nil {
 		return 0, err
 	}
@@ -149,8 +170,8 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 		return 0, fmt.Errorf("make the comparison's folder: %w", err)
 	}
 	if c.record != "" {
-		return 0, c.recordOne(ctx, r, side{name: "A", on: nth(ons, 0, target.Auto), python: nth(pythons, 0, ""),
-			batch: batches[0]})
+		both[0].batch = batches[0]
+		return 0, c.recordOne(ctx, r, both[0])
 	}
 	var recorded []string
 	moved := ""
@@ -160,8 +181,8 @@ func (c *stepsComparison) compare(ctx context.Context, env *Env, words []string,
 			at = "-" + strconv.Itoa(batch)
 		}
 		path := func(name string) string { return filepath.Join(folder, name+at+".steps") }
-		a := side{"A", nth(ons, 0, target.Auto), nth(pythons, 0, ""), batch}
-		b := side{"B", nth(ons, 1, target.Auto), nth(pythons, 1, ""), batch}
+		a, b := both[0], both[1]
+		a.batch, b.batch = batch, batch
 		if err := r.side(ctx, a, path("a"), "", 0); err != nil {
 			return 0, err
 		}
@@ -227,7 +248,7 @@ type stepsRecorder struct {
 func (r *stepsRecorder) proveDevices(ctx context.Context, sides []side) error {
 	cache, _ := agentCache(r.env)
 	for _, s := range sides {
-		on, err := target.Run.Parse(target.Words{On: s.on})
+		on, err := target.Run.Parse(s.asked())
 		if err != nil || !on.NeedsProof() {
 			continue // what is wrong with the words was said before
 		}
@@ -256,7 +277,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 		doing += ", inputs moved"
 	}
 	fmt.Fprintf(r.env.Stderr, "assay: %s: %d steps\n", text.Line(doing), r.steps)
-	o := runOptions{asked: target.Words{On: s.on}, python: s.python, profile: "off", steps: r.steps, proven: r.proven,
+	o := runOptions{asked: s.asked(), python: s.python, profile: "off", steps: r.steps, proven: r.proven,
 		warnEpoch: defaultWarnEpoch, quiet: true, logbook: "off",
 		out:    filepath.Join(r.folder, strings.TrimSuffix(filepath.Base(out), ".steps")+".run"),
 		record: &probe.Recording{Out: out, From: from, Seed: r.seed, Steps: r.steps, Moved: moved}}
@@ -279,7 +300,7 @@ func (r stepsRecorder) side(ctx context.Context, s side, out, from string, moved
 		kept = "; what it had recorded is in " + out
 	}
 	byName := "run it alone, as: assay run --on " + s.on + " -- COMMAND"
-	on, _ := target.Run.Parse(target.Words{On: s.on}) // it was parsed before
+	on, _ := target.Run.Parse(s.asked()) // it was parsed before
 	if on.HidesCUDA() && strings.Contains(strings.ToLower(string(said.Bytes())), "cuda") {
 		byName = "a side on the CPU sees no CUDA device, and a script that asks for one by name cannot run there: " +
 			"let it take its device from an argument, or from torch.cuda.is_available()"

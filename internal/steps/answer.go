@@ -49,6 +49,8 @@ func (c *comparer) answer() {
 		say(golden.NotKnown, "no operator and no module of A has a partner in B")
 	case bad != "":
 		say(golden.NotKnown, bad)
+	case len(r.Random) > 0 && (first == nil || r.Random[0].A < first.A) && r.settingOf(r.Random[0].Module) != "":
+		say(golden.Departs, r.Random[0].title()+" drew other random numbers"+r.settingOf(r.Random[0].Module))
 	case len(r.Random) > 0 && (first == nil || r.Random[0].A < first.A):
 		say(golden.NotKnown, r.Random[0].title()+" drew other random numbers: what comes of them cannot be compared")
 	case c.endless != "" && first == nil && edge == nil:
@@ -130,16 +132,20 @@ func (c *comparer) ends() []string {
 	for _, s := range c.r.Steps {
 		w := c.whole(s.Step)
 		w.moved.settle()
+		drifted, ties := w.drifted, min(math.Sqrt(w.ties), mostLimit)
+		if s.Step == 1 {
+			drifted = min(drifted, golden.Usual.Update)
+		}
 		// a loss is off by no more than what it is computed of, and gradients by what ties made of them
-		if s.Loss > max(c.lossWithin(s.Step), by*w.lossMoved, w.drifted) {
+		if s.Loss > max(c.lossWithin(s.Step), by*w.lossMoved, drifted) {
 			ends = append(ends, fmt.Sprintf("the loss of step %d (%.1e)", s.Step, s.Loss))
 		}
 		// behind an update the gradients of two runs that are right may have nothing in common: MobileNet v2 with
 		// itself, on one thread and two, differs by 0.8 in the second step, where the losses agree to 5e-3
-		if s.Gradients > max(c.gradientsWithin(), by*w.moved.relative, math.Sqrt(w.ties))*sure && s.Step == 1 {
+		if s.Gradients > max(c.gradientsWithin(), by*w.moved.relative, ties)*sure && s.Step == 1 {
 			ends = append(ends, fmt.Sprintf("the gradients of step %d (%.1e)", s.Step, s.Gradients))
 		}
-		if s.Updates > max(c.updatesWithin(), 2*math.Sqrt(w.ties))*sure && s.Step == 1 {
+		if s.Updates > max(c.updatesWithin(), 2*ties)*sure && s.Step == 1 {
 			ends = append(ends, fmt.Sprintf("the updates of step %d (%.1e)", s.Step, s.Updates))
 		}
 		if len(ends) > 0 {

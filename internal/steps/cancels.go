@@ -5,9 +5,9 @@ import (
 )
 
 // cancels is how many times an operator may make what its inputs are off by larger, relative, by rounding alone, since
-// what it gives is what is left of larger values that cancel: 1 at least. Of an operator of which nothing is known it is
-// how many times smaller the output is than the input; that is so of all that moves no value by more than its input is
-// moved: activations, sums of two, means.
+// what it gives is what is left of larger values that cancel: 1 at least. Of an operator of which nothing is known that
+// is how many times smaller the output is than the input; so it is of all that moves no value by more than its input
+// is moved: activations, sums of two, means.
 func cancels(x *line, args []argument, out known) float64 {
 	name := strings.TrimPrefix(x.Op, "aten::")
 	if len(args) == 0 || out.rms == 0 {
@@ -23,11 +23,11 @@ func cancels(x *line, args []argument, out known) float64 {
 	}
 	most := scale / out.rms
 	switch {
-	case normalises(x) && len(x.Out) > 2: // mean and inverse deviation stand behind the output
+	case normalises(x) && len(x.Out) > 2: // behind the output stand mean and inverse deviation
 		most = args[0].rms * x.Out[2].rms()
 	case isConvolution(name) || products[name]:
 		most = cancelled(args, false, x.Out[0], x.Out[0])
-	case strings.Contains(name, "softmax") || name == "exp": // what an exponent is off by, its power is off by, relative
+	case strings.Contains(name, "softmax") || name == "exp": // its power is off, relative, by as much as an exponent
 		most = max(scale, most)
 	case name == "mul" || name == "mul_":
 		most = product / out.rms

@@ -178,6 +178,7 @@ type comparer struct {
 	begun    int32            // the first row at which something began to depart
 	updated  *Row             // the weight that step 1 moved most otherwise
 	soft     map[int32]bool   // rows at which a tie or random numbers began what departs
+	tied     map[int32]bool   // those of ties: what comes of one is judged by how far that moved it
 	inside   map[within]int32 // what departs in a module: its origin, and 1
 	level    float64          // the largest difference so far that comes of no single row
 	edge     *Row             // the first that is fed what departs, where what it is fed has no partner or agrees
@@ -212,7 +213,7 @@ func Compare(a, b *Recording, options Options) (*Result, error) {
 	c := &comparer{a: a, b: b, options: options, r: &Result{Envelope: evidence.NewEnvelope(KindDepartures)},
 		last: min(a.last, b.last), outs: make([][]known, len(a.rows)), weights: map[string]known{},
 		own:    map[string][]string{},
-		inside: map[within]int32{}, soft: map[int32]bool{}, begun: noOrigin,
+		inside: map[within]int32{}, soft: map[int32]bool{}, tied: map[int32]bool{}, begun: noOrigin,
 		tensors: map[string][2]*Tensor{}, unpaired: map[int32]int{}, wholes: map[int]*wholes{},
 		grads: map[string]grad{}}
 	c.r.A, c.r.B = side(a), side(b)

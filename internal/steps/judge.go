@@ -75,8 +75,8 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		if score := d.relative / max(tol, 1e-300); score > furthest && !d.equal || first < 0 {
 			furthest, first = score, k
 			heft = 1
-			if most := scale * math.Sqrt(max(1, summed/p.size())) * stretched(x, args); x.Phase == backward && o.rms > 0 &&
-				most > o.rms {
+			most := scale * math.Sqrt(max(1, summed/p.size())) * stretched(x, args)
+			if x.Phase == backward && o.rms > 0 && most > o.rms {
 				heft = o.rms / most // what is left of larger gradients that cancel is as uncertain as those are
 			} else if x.Kind == kindOp && x.Phase == "forward" {
 				heft = 1 / cancels(x, args, o)
@@ -123,13 +123,14 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 	// what it is fed is off by rounding alone; behind an update, which makes whole steps of rounding, that is not known
 	fair := row.Input != departs || worst != nil && worst.follows && x.Step == 1
 	resized := false
-	if beyond && fair && tainted == noOrigin && normalises(x) && first == 0 {
+	clear := tainted == noOrigin || c.tied[tainted]
+	if beyond && fair && clear && normalises(x) && first == 0 {
 		most := normalised(x, args, outs[0])
 		if resized = outs[0].grown > most; resized {
 			row.Note = fmt.Sprintf("the root of its mean square is %.1e off, and by what it is fed could be %.1e", outs[0].grown, most)
 		}
 	}
-	fresh := resized || fair && amplified >= by && tainted == noOrigin && // it made the difference, not its input
+	fresh := resized || fair && amplified >= by && clear && // it made the difference, not its input
 		(x.Phase != update || row.InputOff == 0) && // an optimizer divides what is nearly 0 by what is nearly 0
 		!(what == "module" && !c.al.answers(x.Module, x.Step, x.Phase)) // what is in it was judged by itself
 	switch {
@@ -153,7 +154,7 @@ func (c *comparer) computed(i, j int, x, y *line) error {
 		}
 		c.r.Ties = appendRow(c.r.Ties, row)
 		follow(outs)
-		tainted, c.soft[int32(i)] = int32(i), true
+		tainted, c.soft[int32(i)], c.tied[int32(i)] = int32(i), true, true
 	case fresh && len(outs) > first && endless(at(x.Out, first), at(y.Out, first)):
 		judged.Beyond++
 		if c.endless == "" {
@@ -284,8 +285,8 @@ const measurable = 100
 // in a tensor is not seen, and how far the two have drifted is taken of the rows before.
 const filled = 1e4
 
-// near says whether a float that jumps is off by no more than elements at their edge can make it: where the input is off
-// by a share f of its size, some f of its elements change sides, and what they make is √f of the norm.
+// near says whether a float that jumps is off by no more than elements at their edge can make it: where the input is
+// off by a share f of its size, some f of its elements change sides, and what they make is √f of the norm.
 func near(row *Row, float bool, fed float64) bool {
 	return !float || row.Relative <= by*math.Sqrt(fed)
 }

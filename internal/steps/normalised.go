@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// normalises says whether a row is of an operator that makes what it is fed have mean 0 and deviation 1, before weights:
-// what it gives has a size that rounding of its input hardly moves, so that a fault of it shows where sketches drown in
-// what the input differs by, as behind a convolution with TF32. A batch norm does it in training alone, and then keeps
-// the means.
+// normalises says whether a row is of an operator that makes what it is fed have mean 0 and deviation 1, before its
+// weights: what it gives has a size that rounding of its input hardly moves, so that a fault of it shows where sketches
+// drown in what the input differs by, as behind a convolution with TF32. A batch norm does it
+// in training alone, and then keeps the means.
 func normalises(x *line) bool {
 	name := strings.TrimPrefix(x.Op, "aten::")
 	switch {

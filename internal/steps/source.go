@@ -183,11 +183,11 @@ func (c *comparer) rewired(arg *argument, s, o source) error {
 			return nil
 		}
 		arg.broken = true
-		for _, o := range c.outs[s.row] { // of an operator that itself departs it is no news
-			if o.state == departs || o.origin != noOrigin {
+		for _, o := range c.outs[s.row] { // of an operator that itself departs it is no news, as far as it departs
+			if o.origin != noOrigin || o.state == departs && (!o.follows || d.relative < by*o.relative) {
 				arg.broken, arg.origin = false, o.origin
+				arg.follows = arg.follows || o.follows
 			}
-			arg.follows = arg.follows || o.follows
 		}
 		if d.relative < by*c.level {
 			arg.broken, arg.follows = false, true

@@ -192,6 +192,8 @@ func TestTF32IsLetByOperator(t *testing.T) {
 	against(filepath.Join(root, "tf32-right")).says(t, []string{"the same", "TF32 in matrix products is on in B"})
 	against(filepath.Join(root, "tf32-epsilon")).says(t, []string{"departs", "aten::native_batch_norm in first.bn",
 		"its eps is 0.00001 in A and 0.001 in B", "the root of its mean square is"})
+	against(filepath.Join(root, "tf32-turned")).says(t, []string{"departs", "aten::convolution in second.conv",
+		"is fed otherwise", "aten::transpose in B"})
 	against(filepath.Join(root, "tf32-nan")).says(t, []string{"departs", "aten::relu in first"})
 	// where TF32 is off, a convolution that is off as much is at fault, and so is what another device computes
 	for _, head := range []func(int, string) string{head(`"cudnn_tf32": true`, `"cudnn_tf32": false`),

@@ -31,7 +31,10 @@ func (l lowered) String() string {
 	for _, kind := range []struct {
 		on   bool
 		name string
-	}{{l.convolutions, "convolutions"}, {l.recurrent, "recurrent layers"}, {l.products, "matrix products and attention"}} {
+	}{
+		{l.convolutions, "convolutions"}, {l.recurrent, "recurrent layers"},
+		{l.products, "matrix products and attention"},
+	} {
 		if kind.on {
 			names = append(names, kind.name)
 		}
@@ -39,7 +42,7 @@ func (l lowered) String() string {
 	return strings.Join(names, ", ")
 }
 
-// of says whether a row may have been computed with it: an operator of that kind, or a module, which may have one in it.
+// of says whether a row may have been computed with it: an operator of that kind, or a module, which may have one.
 func (l lowered) of(x *line) bool {
 	if x.Kind == kindModule {
 		return l.any()

@@ -15,8 +15,8 @@ func (c *comparer) weight(i, j int, x, y *line) error {
 	before := c.tensors[x.What]
 	c.tensors[x.What] = [2]*Tensor{x.Tensor, y.Tensor}
 	d := differ(x.Tensor, y.Tensor)
-	w := known{relative: d.relative, within: c.let(x.Tensor, y.Tensor, 1, nil, false), rms: x.Tensor.rms(), equal: d.equal,
-		state: agrees, origin: noOrigin}
+	w := known{relative: d.relative, within: c.let(x.Tensor, y.Tensor, 1, nil, false), rms: x.Tensor.rms(),
+		equal: d.equal, state: agrees, origin: noOrigin}
 	if d.relative > w.within && (d.exact || d.relative > w.within*sure) {
 		w.state = departs
 	}
@@ -150,7 +150,8 @@ func (c *comparer) gradient(i, j int, x, y *line) error {
 		sum.lost = sum.lost || d.relative == apartAll
 	}
 	row := Row{What: "gradient", Name: x.What, Step: x.Step, A: i, B: j, Shape: x.Tensor.Shape, DType: x.Tensor.DType,
-		Relative: d.relative, Share: d.share, Note: d.note, Input: unknown, Tolerance: c.gradientsWithin()} // as an estimate
+		Relative: d.relative, Share: d.share, Note: d.note, Input: unknown,
+		Tolerance: c.gradientsWithin()} // judged as an estimate, also where the sample is all: not Exact
 	g := grad{known: known{relative: d.relative, within: row.Tolerance, state: agrees, equal: d.equal, origin: noOrigin,
 		a: d.a, b: d.b}, step: x.Step}
 	if d.relative > row.Tolerance*sure || d.note != "" {

@@ -5,7 +5,7 @@ with the names of those that have it; --cut leaves out what comes behind the fir
 begins with "tf32-", and it says that it is of a GPU that computes so.
 
 faults.gz:  record.py F right epsilon swapped mask twice dropped kernel stale nan eval --cut --pack faults.gz -- --batch 2
-tf32.gz:    record.py F right -- --batch 2 --size 16; record.py F right epsilon nan --cut --pack tf32.gz -- --batch 2 --size 16 --tf32
+tf32.gz:    record.py F right -- --batch 2 --size 16; record.py F right epsilon nan turned --cut --pack tf32.gz -- --batch 2 --size 16 --tf32
 """
 
 import argparse

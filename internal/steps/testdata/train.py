@@ -67,7 +67,10 @@ class Net(nn.Module):
         self.head = nn.Linear(wide, 5)
 
     def forward(self, x):
-        x = self.pool(self.second(self.first(self.stem(x))))
+        x = self.first(self.stem(x))
+        if fault == "turned":  # height and width, between two blocks
+            x = x.transpose(2, 3)
+        x = self.pool(self.second(x))
         x = self.attend(x.flatten(2).transpose(1, 2))
         return self.head(x.mean(1))
 
