@@ -134,6 +134,17 @@ def test_begins_where_the_other_began(record):
 
 
 @pytest.mark.full_set
+def test_the_newer_switch_of_tf32_is_read(record):
+    """Where a script set it, PyTorch raises at whoever reads the older one."""
+    import torch
+
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("this PyTorch has the older switch alone")
+    a = record("import torch\ntorch.backends.cuda.matmul.fp32_precision = 'tf32'\ntorch.backends.cudnn.conv.fp32_precision = 'ieee'\n" + CODE)
+    assert a.head["complete"] and a.head["policy"]["matmul_tf32"] is True and a.head["policy"]["cudnn_tf32"] is False
+
+
+@pytest.mark.full_set
 def test_moved_by_one_unit(record):
     import torch
 

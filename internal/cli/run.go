@@ -377,6 +377,9 @@ func resolve(ctx context.Context, env *Env, interpreter string, args []string, c
 		if err != nil {
 			return "", fault.Exit(err, fault.NotStarted)
 		}
+		if path := env.Path(interpreter); interpreter != "" && isScript(path) {
+			return path, nil // a wrapper, which sets what its Python is to run with
+		}
 		return in.Path, nil
 	}
 	first := args[0]
@@ -439,6 +442,18 @@ func resolve(ctx context.Context, env *Env, interpreter string, args []string, c
 		break
 	}
 	return subject, args, nil
+}
+
+// isScript says whether a file is a program that another one interprets.
+func isScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begins := make([]byte, 2)
+	_, err = io.ReadFull(f, begins)
+	return err == nil && string(begins) == "#!"
 }
 
 var pythonName = regexp.MustCompile(`(^|/)python(\d+(\.\d+)?t?)?$`)
