@@ -362,7 +362,11 @@ func (s *suiteRunner) on(ctx context.Context, on target.Target) error {
 
 // onCPU runs tests once more on the CPU.
 func (s *suiteRunner) onCPU(ctx context.Context, run *suite.Run, only []string) error {
-	s.say(fmt.Sprintf("%d tests failed: the same on the CPU, to tell which fail there as well", len(only)))
+	if len(only) == 1 {
+		s.say("1 test failed: the same on the CPU, to tell whether it fails there as well")
+	} else {
+		s.say(fmt.Sprintf("%d tests failed: the same on the CPU, to tell which fail there as well", len(only)))
+	}
 	follows, err := s.supervisor(only, "")
 	if err != nil {
 		return err

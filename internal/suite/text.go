@@ -246,7 +246,11 @@ func (r *Run) total(c Counts) string {
 		return s + " Nothing fails that passes on the CPU."
 	}
 	if c.Bad > 0 {
-		s += fmt.Sprintf(" %d fail here alone.", c.Bad)
+		verb := "fail"
+		if c.Bad == 1 {
+			verb = "fails"
+		}
+		s += fmt.Sprintf(" %d %s here alone.", c.Bad, verb)
 	}
 	return s
 }
