@@ -132,20 +132,21 @@ func (c *comparer) ends() []string {
 	for _, s := range c.r.Steps {
 		w := c.whole(s.Step)
 		w.moved.settle()
-		drifted, ties := w.drifted, min(math.Sqrt(w.ties), mostLimit)
+		drifted, passed := w.drifted, min(max(math.Sqrt(w.ties), by*w.drifted), mostLimit)
 		if s.Step == 1 {
 			drifted = min(drifted, golden.Usual.Update)
 		}
-		// a loss is off by no more than what it is computed of, and gradients by what ties made of them
+		// a loss is off by no more than what it is computed of, and gradients by what ties made of them, or by as many
+		// times what the loss is computed of as one operator is let
 		if s.Loss > max(c.lossWithin(s.Step), by*w.lossMoved, drifted) {
 			ends = append(ends, fmt.Sprintf("the loss of step %d (%.1e)", s.Step, s.Loss))
 		}
 		// behind an update the gradients of two runs that are right may have nothing in common: MobileNet v2 with
 		// itself, on one thread and two, differs by 0.8 in the second step, where the losses agree to 5e-3
-		if s.Gradients > max(c.gradientsWithin(), by*w.moved.relative, ties)*sure && s.Step == 1 {
+		if s.Gradients > max(c.gradientsWithin(), by*w.moved.relative, passed)*sure && s.Step == 1 {
 			ends = append(ends, fmt.Sprintf("the gradients of step %d (%.1e)", s.Step, s.Gradients))
 		}
-		if s.Updates > max(c.updatesWithin(), 2*ties)*sure && s.Step == 1 {
+		if s.Updates > max(c.updatesWithin(), 2*passed)*sure && s.Step == 1 {
 			ends = append(ends, fmt.Sprintf("the updates of step %d (%.1e)", s.Step, s.Updates))
 		}
 		if len(ends) > 0 {
