@@ -42,7 +42,7 @@ type releases []span
 // parseReleases reads what follows torch=: 2.6,2.9..2.14 or 2.9.. or ..2.8.
 func parseReleases(s string) (releases, error) {
 	wrong := func(part string) error {
-		return fmt.Errorf("torch=%s: write releases such as 2.6,2.8 or 2.6..2.8 or 2.8..", part)
+		return fmt.Errorf("torch=%s: write releases such as 2.6,2.8 or 2.6..2.8; 2.8.. is all from 2.8 on", part)
 	}
 	if len(s) > maxSeriesText {
 		return nil, fmt.Errorf("torch= has %d characters; %d are read", len(s), maxSeriesText)
