@@ -197,7 +197,7 @@ def section(asked, head, expected, run, seen, rows):
             "| found, another exception | %d |" % n.get("other", 0),
             "| missed | %d |" % (n.get("missed", 0) + n.get("skipped", 0)),
             "| fail by their numbers: out of the double's reach, its values are the CPU's | %d |" % n.get("values", 0),
-            "| not in the commit that was run | %d |" % n.get("absent", 0),
+            "| not among the tests that were run | %d |" % n.get("absent", 0),
             "| all | %d |" % len(expected), "",
             "| of the tests that fail on the double and stand in no row | |", "| --- | --: |",
             "| extra, and true of the commit or the Mac, by the reasons below | %d |" % right,
@@ -226,7 +226,7 @@ def section(asked, head, expected, run, seen, rows):
     for (verdict, reason), some in reasons.items():
         out += ["**%d %s. %s**" % (len(some), verdict, reason), ""] + list(short(r.id for r in some)) + [""]
     for verdict, title in (("values", "Fail on the Mac by their numbers"), ("cpu", "Fail on the CPU as well"),
-                           ("absent", "Not in the commit that was run")):
+                           ("absent", "Not among the tests that were run")):
         if of[verdict]:
             out += ["### " + title, ""] + list(short(r.id for r in of[verdict])) + [""]
     return "\n".join(out).rstrip() + "\n", unexplained
