@@ -65,6 +65,18 @@ def test_generators(rehearse):
         "RuntimeError Expected a 'mps:0' generator device but found 'cpu'"]
 
 
+def test_the_innermost_device_is_meant(rehearse):
+    assert rehearse("""
+        torch.set_default_device("mps")
+        print(torch.tensor(0.).device, torch.tensor(0., device="cpu").device)
+        with torch.device("meta"):
+            print(torch.tensor(0.).device, torch.as_tensor([1.]).device, torch.asarray([1]).device,
+                  torch.sparse_coo_tensor([[0]], [1.], (2,)).device)
+            with torch.device("mps"):
+                print(torch.tensor(0.).device, torch.as_tensor([1.]).device)
+        """) == ["mps:0 cpu", "meta meta meta meta", "mps:0 mps:0"]
+
+
 def test_autocast_and_scaler(rehearse):
     code = """
         import warnings

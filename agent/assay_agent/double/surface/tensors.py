@@ -279,7 +279,7 @@ def _from_data(double, func, args, kwargs):
     if func in _AS_IT_IS and isinstance(data, _Tensor) and (there or str(device).startswith("cpu")):
         return _as_it_is(func, data, DEVICE if there else _CPU, kwargs)
     if not there:
-        return func(*args, **kwargs)
+        return func(*args, **dict(kwargs, device=device))  # a `with torch.device` knows the function by its object
     double.check_available()
     more = {k: v for k, v in kwargs.items() if k != "device"}
     grad = more.pop("requires_grad", False)
@@ -310,8 +310,10 @@ def _sparse_from_data(double, func, args, kwargs):
     given = list(args) + list(kwargs.values())
     if device is None and any(isinstance(t, _Tensor) and double.place.on_mps(t) for t in given):
         device = DEVICE
-    if device is None or not str(device).startswith("mps"):
+    if device is None:
         return func(*args, **kwargs)
+    if not str(device).startswith("mps"):
+        return func(*args, **dict(kwargs, device=device))
     double.check_available()
     with inside():
         made = func(*args, **dict(kwargs, device="cpu"))
