@@ -17,18 +17,10 @@ const maxFile = 512 << 20
 
 // Open reads a result: a file, or the folder that holds one.
 func Open(path string) (*Result, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, Name)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fault.Hint(fmt.Errorf("read the result of a suite: %w", err), "assay test writes one")
-	}
-	defer f.Close()
 	r := &Result{}
-	if err := json.NewDecoder(io.LimitReader(f, maxFile)).Decode(r); err != nil {
-		return nil, fault.Hint(fmt.Errorf("read the result of a suite: %s: %w", path, err),
-			"it is no result of assay test, or was cut off")
+	path, err := readJSON(path, Name, "the result of a suite", "assay test", r)
+	if err != nil {
+		return nil, err
 	}
 	if r.Version != Version {
 		return nil, fmt.Errorf("read the result of a suite: %s: version %d, and this assay reads %d", path, r.Version,
@@ -45,15 +37,37 @@ func Open(path string) (*Result, error) {
 	return r, nil
 }
 
+// readJSON reads JSON from a file, or from the one of that name in a folder, and gives its path. what it is, and which
+// command writes it, are for the error.
+func readJSON(path, name, what, command string, into any) (string, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, name)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return path, fault.Hint(fmt.Errorf("read %s: %w", what, err), command+" writes one")
+	}
+	defer f.Close()
+	if err := json.NewDecoder(io.LimitReader(f, maxFile)).Decode(into); err != nil {
+		return path, fault.Hint(fmt.Errorf("read %s: %s: %w", what, path, err),
+			"it is none that "+command+" wrote, or was cut off")
+	}
+	return path, nil
+}
+
 // Write writes it whole, readable by others.
 func (r *Result) Write(path string) error {
 	if r.Version != Version {
 		return errors.New("write the result of a suite: a version that is not this one's")
 	}
+	return writeJSON(path, r)
+}
+
+func writeJSON(path string, what any) error {
 	return file.Write(path, 0o644, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", " ")
-		return e.Encode(r)
+		return e.Encode(what)
 	})
 }

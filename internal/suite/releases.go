@@ -4,15 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"assay/internal/events"
-	"assay/internal/fault"
-	"assay/internal/file"
 )
 
 // ReleasesVersion of the file of a forecast; a reader refuses another.
@@ -446,18 +441,10 @@ func (g *asking) releases(numbers []int) []string {
 
 // OpenForecast reads the file of a forecast: it, or the folder that holds it.
 func OpenForecast(path string) (*Forecast, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, ReleasesName)
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, fault.Hint(fmt.Errorf("read a forecast for releases: %w", err), "assay test --releases writes one")
-	}
-	defer in.Close()
 	f := &Forecast{}
-	if err := json.NewDecoder(io.LimitReader(in, maxFile)).Decode(f); err != nil {
-		return nil, fault.Hint(fmt.Errorf("read a forecast for releases: %s: %w", path, err),
-			"it is none that assay test --releases wrote, or was cut off")
+	path, err := readJSON(path, ReleasesName, "a forecast for releases", "assay test --releases", f)
+	if err != nil {
+		return nil, err
 	}
 	if f.Version != ReleasesVersion {
 		return nil, fmt.Errorf("read a forecast for releases: %s: version %d, and this assay reads %d", path, f.Version,
@@ -479,10 +466,5 @@ func (f *Forecast) Write(path string) error {
 	if f.Version != ReleasesVersion {
 		return errors.New("write a forecast for releases: a version that is not this one's")
 	}
-	return file.Write(path, 0o644, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", " ")
-		return e.Encode(f)
-	})
+	return writeJSON(path, f)
 }
