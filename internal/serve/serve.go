@@ -1,0 +1,2 @@
+// Package serve shows the logbook as pages.
+package serve
