@@ -27,7 +27,7 @@ type journal struct {
 	f      *os.File
 	path   string
 	failed error
-	crash  func(step string) // of tests: a driver that is killed here; nil: none
+	crash  func(step string) error // of tests: the driver is killed here; nil: it is not
 }
 
 // openJournal opens the journal in a folder, or makes both, and hands each entry to apply. A last line without an end was
@@ -102,26 +102,30 @@ func (j *journal) append(e entry) error {
 		return fmt.Errorf("write the queue: %d bytes of one change, and %d are the most", b.Len(), maxEntry)
 	}
 	if err == nil {
-		j.step("before")
+		err = j.step("before")
+	}
+	if err == nil {
 		_, err = j.f.Write(b.Bytes())
 	}
 	if err == nil {
-		j.step("written")
 		err = j.f.Sync()
+	}
+	if err == nil {
+		err = j.step("after")
 	}
 	if err != nil {
 		j.failed = fault.Hint(fmt.Errorf("write the queue %s: %w", j.path, err),
 			"make room there and run the same again: it goes on")
 		return j.failed
 	}
-	j.step("synced")
 	return nil
 }
 
-func (j *journal) step(name string) {
+func (j *journal) step(name string) error {
 	if j.crash != nil {
-		j.crash(name)
+		return j.crash(name)
 	}
+	return nil
 }
 
 func (j *journal) close() error { return j.f.Close() }

@@ -57,6 +57,7 @@ type Queue struct {
 	byName  map[string]*task
 	live    map[string]*attempt // attempts that are not settled
 	told    []Change
+	heard   int64         // bytes of cancel.jsonl that were heeded
 	changed chan struct{} // closed and made anew with each change
 }
 
@@ -99,6 +100,7 @@ type entry struct {
 	Home  *nameEntry  `json:"home,omitempty"`
 	Done  *nameEntry  `json:"settled,omitempty"`
 	Stop  *nameEntry  `json:"cancel,omitempty"`
+	Heard int64       `json:"heard,omitempty"` // bytes of cancel.jsonl that were heeded
 }
 
 type queueEntry struct {
@@ -284,7 +286,7 @@ func (q *Queue) apply(e entry) error {
 		}
 		s := e.Ended.State
 		over := a.lost != "" // it was lost before: what it came to is told, and changes nothing
-		a.ended, a.state = &s, s
+		a.ended = &s
 		if !over {
 			q.judge(a, s)
 		}
@@ -307,6 +309,8 @@ func (q *Queue) apply(e entry) error {
 			return err
 		}
 		delete(q.live, a.Name)
+	case e.Heard > 0:
+		q.heard = e.Heard
 	case e.Stop != nil:
 		t := q.byName[e.Stop.Name]
 		if t == nil {
@@ -574,7 +578,7 @@ func (q *Queue) Began(name string) error {
 func (q *Queue) Saw(name string, s node.State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.live[name]; a != nil && a.ended == nil {
+	if a := q.live[name]; a != nil {
 		a.state = s
 	}
 }
@@ -717,6 +721,46 @@ func (q *Queue) Open() []Standing {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// On is Open of one host.
+func (q *Queue) On(host string) []Standing {
+	return slices.DeleteFunc(q.Open(), func(s Standing) bool { return s.Host != host })
+}
+
+// state is the last that a host told of an attempt, its files too; ok: it told any.
+func (q *Queue) state(name string) (s node.State, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a := q.live[name]; a != nil && a.state.Phase != "" {
+		return a.state, true
+	}
+	return node.State{}, false
+}
+
+// holds reports whether a job is an attempt of this queue that is under way.
+func (q *Queue) holds(job string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.live[job]
+	return a != nil && a.ended == nil
+}
+
+// paths are those that any task needs.
+func (q *Queue) paths() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []string
+	for _, t := range q.tasks {
+		if !Final(t.phase) {
+			for _, p := range t.Needs.Paths {
+				if !slices.Contains(all, p) {
+					all = append(all, p)
+				}
+			}
+		}
+	}
 	return all
 }
 
