@@ -167,7 +167,7 @@ func (w *world) restart(name string) {
 // ended is here and recorded once, and nothing is left on the hosts.
 func TestKills(t *testing.T) {
 	rounds := 20
-	if testset.Full() {
+	if testset.IsFull() {
 		rounds = 400
 	}
 	for seed := range rounds {
