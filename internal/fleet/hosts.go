@@ -30,6 +30,7 @@ type Hosts struct {
 type Host struct {
 	Name    string            // of its own in the file
 	SSH     string            // as ssh takes it: a Host of its config, user@machine, ssh://user@machine:port
+	Local   bool              // this machine itself: no ssh
 	Python  string            // interpreter for the jobs; "": that of the command; "~/" is the home folder there
 	Root    string            // folder of the node's files there; "": $ASSAY_NODE there, else ~/.assay-node
 	Environ map[string]string // variables that its jobs have
@@ -75,6 +76,7 @@ type hostsFile struct {
 	Host []struct {
 		Name    string            `toml:"name"`
 		SSH     string            `toml:"ssh"`
+		Local   bool              `toml:"local"`
 		Python  string            `toml:"python"`
 		Root    string            `toml:"root"`
 		Environ map[string]string `toml:"env"`
@@ -114,7 +116,7 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 			first := unknown.Errors[0]
 			line, _ := first.Position()
 			return nil, fault.Hint(fmt.Errorf("read the hosts: %s:%d: there is no key %q", path, line,
-				strings.Join(first.Key(), ".")), "of [[host]]: name, ssh, python, root, env, slots, labels, chip, memory; "+
+				strings.Join(first.Key(), ".")), "of [[host]]: name, ssh, local, python, root, env, slots, labels, chip, memory; "+
 				"of [fleet]: lease, retries, python, root, env, slots")
 		}
 		var at *toml.DecodeError
@@ -162,7 +164,10 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 			return wrong("%s is there twice", at)
 		}
 		seen[r.Name] = true
-		o := Host{Name: r.Name, SSH: r.SSH, Python: or(r.Python, raw.Fleet.Python), Root: or(r.Root, raw.Fleet.Root),
+		if r.Local && r.SSH != "" {
+			return wrong("%s: ssh and local: one of them", at)
+		}
+		o := Host{Name: r.Name, SSH: r.SSH, Local: r.Local, Python: or(r.Python, raw.Fleet.Python), Root: or(r.Root, raw.Fleet.Root),
 			Environ: map[string]string{}, Slots: 1, Labels: r.Labels, Chip: r.Chip}
 		if o.SSH == "" {
 			o.SSH = r.Name
