@@ -33,5 +33,6 @@ func commands(env *Env) []*cobra.Command {
 		newInitCommand(env),
 		newVersionCommand(env),
 		newWitnessCommand(env),
+		newNodeCommand(env),
 	}
 }

@@ -31,6 +31,7 @@ type Request struct {
 	Put    *Put   `json:"put,omitempty"`    // how much of a file is here; claims it for this connection
 	Data   *Data  `json:"data,omitempty"`   // the body goes on with it
 	Commit *Put   `json:"commit,omitempty"` // it is whole: verified, synced, and under its name
+	Place  *Place `json:"place,omitempty"`  // gives a whole file the name that its user knows it by
 	Start  *Job   `json:"start,omitempty"`
 	Renew  *Renew `json:"renew,omitempty"`
 	States *Which `json:"states,omitempty"`
@@ -49,7 +50,7 @@ type Answer struct {
 
 	Hello  *Hello  `json:"hello,omitempty"`
 	Facts  *Facts  `json:"facts,omitempty"`
-	Put    *Have   `json:"put,omitempty"` // of Put, Data and Commit
+	Put    *Have   `json:"put,omitempty"` // of Put, Data, Commit and Place
 	States []State `json:"states,omitempty"`
 	Read   *Piece  `json:"read,omitempty"` // the body is the piece
 }
@@ -116,6 +117,16 @@ type Have struct {
 	Path  string `json:"path,omitempty"` // of a whole one
 }
 
+// Place moves a file that is whole in Root/blobs to where its user looks for it. What lies there with the same bytes is
+// left as it is; a file with others stays, and is an error, unless Force. Where the bytes are in neither place the
+// answer is not whole.
+type Place struct {
+	Sum   string `json:"sum"`
+	Size  int64  `json:"size"`  // bytes
+	To    string `json:"to"`    // path; "~/" is the user's home, and what is relative begins there
+	Force bool   `json:"force"` // takes the place of a file with other bytes
+}
+
 // Job is a run to be made. The same name is started once, however often it is asked for.
 type Job struct {
 	Name    string   `json:"name"`              // of its own; an attempt has another than the one before
@@ -146,12 +157,15 @@ type State struct {
 	Phase  string           `json:"phase"` // "": no such job here
 	Exit   *int             `json:"exit,omitempty"`
 	Signal string           `json:"signal,omitempty"`
-	Why    string           `json:"why,omitempty"`   // assay ended it: cancelled, lease, limit; or why it is lost
+	Why    string           `json:"why,omitempty"`   // assay ended it: what Cancel said, or cancelled, lease, limit, …; or why it is lost
 	Error  string           `json:"error,omitempty"` // it could not be started
 	Ran    float64          `json:"ran"`             // seconds, of this host's clock that does not jump
 	Left   float64          `json:"left"`            // seconds of its lease
 	Began  time.Time        `json:"began"`           // by this host's clock, which may be wrong
 	Files  map[string]int64 `json:"files,omitempty"` // what can be read of it, and how long it is by now, bytes
+	// Holder is the job that has the device which this one waits for.
+	Holder  string   `json:"holder,omitempty"`
+	Trouble []string `json:"trouble,omitempty"` // what of it could not be kept or ended
 }
 
 // Names of a job's files beside those of its run's folder (events.jsonl, evidence.json, report.html, trace.json.gz).
@@ -187,13 +201,15 @@ type Piece struct {
 }
 
 // Client asks a node. Its methods may be called from several goroutines. An error that is no *Refused means that the
-// connection is lost, and each later call gives the same.
+// connection is lost, and each later call gives the same; but one that wraps *Source says that the file to be put could
+// not be read here.
 type Client interface {
 	Hello() Hello // the node's
 	Facts(Ask) (Facts, error)
 	// Put brings a file of this size there, gone on with where a part lies there; read reads it at an offset, progress
 	// is told of the bytes that are there by now, and may be nil. path is where it lies whole.
 	Put(p Put, read func(b []byte, at int64) (int, error), progress func(have int64)) (path string, err error)
+	Place(Place) (Have, error)
 	Start(Job) (State, error)
 	Renew(names ...string) ([]State, error)
 	States(Which) ([]State, error)

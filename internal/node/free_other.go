@@ -1,0 +1,7 @@
+//go:build !darwin
+
+package node
+
+import "errors"
+
+func bootSession() (string, error) { return "", errors.ErrUnsupported }
