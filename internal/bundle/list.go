@@ -32,6 +32,12 @@ const (
 
 // list fills in the entries of the folder abs, an absolute path without links.
 func (p *packer) list(ctx context.Context, abs string) error {
+	if p.opts.All && p.opts.Only != "" {
+		return p.add(p.opts.Only)
+	}
+	if p.opts.All {
+		return p.walk(ctx, "", 0)
+	}
 	top, err := Top(ctx, abs)
 	if err != nil {
 		return err
@@ -169,7 +175,8 @@ func (p *packer) walk(ctx context.Context, rel string, depth int) error {
 	return nil
 }
 
-// within gives the first folder on the way to a name, or the name itself, that is called like one of the list; "": none.
+// within gives the first folder on the way to a name, or the name itself, that is called like one of the list; "":
+// none.
 func within(name string, list []string) string {
 	for at := 0; at <= len(name); {
 		end := strings.IndexByte(name[at:], '/')
@@ -212,9 +219,8 @@ func isEnvironment(dir string) bool {
 	return false
 }
 
-// Top is the top of git's working copy that the folder lies in, without links; "" where it lies in none, or git is not
-// there to ask and nothing says that it would be one. Where it is one that git refuses to read, that is an error: without
-// what git ignores, a snapshot would be another.
+// Top is the top of git's working copy that the folder lies in, without links; "" where it lies in none. Where it lies
+// in one that git refuses to read, that is an error: without what git ignores, a snapshot would be another.
 func Top(ctx context.Context, dir string) (string, error) {
 	marked := false
 	for at := dir; ; at = filepath.Dir(at) {
@@ -240,7 +246,7 @@ func Top(ctx context.Context, dir string) (string, error) {
 	return top, nil
 }
 
-// git asks git about the working copy at dir, and takes no lock there.
+// git asks git about the working copy at dir, and takes no lock there. With an error comes what git wrote before it.
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitPatience)
 	defer cancel()
@@ -262,7 +268,7 @@ func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 		if strings.Contains(said, "dubious ownership") {
 			err = fault.Hint(err, "git config --global --add safe.directory "+dir)
 		}
-		return nil, err
+		return out, err
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Hint(fmt.Errorf("git %s: git is not installed", words(args)),
@@ -271,10 +277,10 @@ func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	return nil, fmt.Errorf("git %s: %w", words(args), err)
 }
 
-// words are the first words of git's arguments: what was asked.
+// words is the word of git's arguments that says what was asked.
 func words(args []string) string {
-	for len(args) > 2 && args[0] == "-c" {
-		args = args[2:]
+	for len(args) > 2 && args[0][0] == '-' {
+		args = args[map[bool]int{true: 2, false: 1}[args[0] == "-c"]:]
 	}
 	return args[0]
 }
