@@ -508,7 +508,7 @@ func (w *worker) serve(ctx context.Context, conn node.Client) error {
 	w.mu.Lock()
 	w.up, w.refused = true, false
 	w.mu.Unlock()
-	w.p.say("%s: connected, %s", w.host.Name, text.Line(describe(w.view())))
+	w.p.say("%s: connected, %s", w.host.Name, text.Line(Describe(w.view())))
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	broken := make(chan error, 1)
@@ -864,8 +864,8 @@ func (w *worker) bring(conn node.Client, name, file string, final bool, began ti
 	}
 }
 
-// describe says what a host is, for people.
-func describe(v View) string {
+// Describe says what a host is, for people.
+func Describe(v View) string {
 	chip, _ := v.Chip()
 	words := []string{or(chip, "chip not known")}
 	if b, of := v.room(); b > 0 {
@@ -879,6 +879,22 @@ func describe(v View) string {
 		words = append(words, "its GPU is held by "+v.Facts.Holds)
 	}
 	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), ", ")
+}
+
+// Look asks a host how it is, over a connection of its own.
+func Look(ctx context.Context, dial func(context.Context, Host) (node.Client, error), h Host, paths []string) View {
+	v := View{Host: h}
+	conn, err := dial(ctx, h)
+	if err == nil {
+		defer conn.Close()
+		v.Facts, err = (&guard{Client: conn, limit: 30 * time.Second}).Facts(node.Ask{Paths: paths, Python: h.Python})
+	}
+	if err != nil {
+		v.Why = err.Error()
+		return v
+	}
+	v.Up, v.Absent = true, absent(v.Facts, paths)
+	return v
 }
 
 // absent finds which of the paths are not there, by what the host says about them.
