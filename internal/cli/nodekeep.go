@@ -8,13 +8,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"assay/internal/fault"
-	"assay/internal/file"
 	"assay/internal/node"
 )
 
@@ -84,22 +82,6 @@ func readJob(path string) (node.Job, error) {
 		return job, fmt.Errorf("read the job in %s: %w", path, err)
 	}
 	return job, nil
-}
-
-// nodeRoot is the folder of the node's files on this host.
-func nodeRoot(env *Env, asked string) (string, error) {
-	if asked == "" {
-		asked = env.Getenv("ASSAY_NODE")
-	}
-	if asked != "" {
-		return env.Path(asked), nil
-	}
-	home := file.Home(env.Environ)
-	if home == "" {
-		return "", fault.Hint(errors.New("find the node's folder: this user has no home folder"),
-			"name one with ASSAY_NODE")
-	}
-	return filepath.Join(home, ".assay-node"), nil
 }
 
 // newNodeGuardCommand is what a node starts beside each job.
