@@ -85,17 +85,55 @@ func (e *SSH) Run(ctx context.Context, q *Queue) error {
 	defer wg.Wait()
 	defer stop()
 	for _, h := range e.Hosts {
-		w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
-			downSince: time.Now()}
-		for _, s := range q.On(h.Name) { // another driver's, which may have renewed them a moment ago
-			w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
-		}
-		p.workers = append(p.workers, w)
+		p.workers = append(p.workers, p.newWorker(h))
 	}
 	for _, w := range p.workers {
 		wg.Go(func() { w.keep(inner) })
 	}
 	return p.plan(ctx)
+}
+
+// Cancel begins nothing: it asks the hosts to end what is to be cancelled, brings home what there is of it, and returns
+// when that is done, or ctx. Other attempts are adopted, and left as they are.
+func (e *SSH) Cancel(ctx context.Context, q *Queue) error {
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p := &pool{e: e, q: q, moved: map[string]time.Time{}}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	open := q.Open()
+	for _, h := range e.Hosts {
+		if slices.ContainsFunc(open, func(s Standing) bool { return s.Host == h.Name && s.Stop != "" }) {
+			w := p.newWorker(h)
+			p.workers = append(p.workers, w)
+			wg.Go(func() { w.keep(inner) })
+		}
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := p.failed(); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(q.Open(), func(s Standing) bool { return s.Stop != "" && !s.Home }) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// newWorker is the worker of a host, before it has connected.
+func (p *pool) newWorker(h Host) *worker {
+	w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
+		downSince: time.Now()}
+	for _, s := range p.q.On(h.Name) { // another driver's, which may have renewed them a moment ago
+		w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
+	}
+	return w
 }
 
 func (p *pool) say(format string, a ...any) {
