@@ -268,4 +268,3 @@ func openSnapshot(env *Env) func(string) (fleet.CodeFile, error) {
 		return f, err
 	}
 }
-

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,7 @@ func newNodeCommand(env *Env) *cobra.Command {
 			return runNode(cmd.Context(), env, root)
 		},
 	}
+	cmd.AddCommand(newNodeKeepCommand(env), newNodeGuardCommand(env), newNodeEnvironCommand(env))
 	cmd.Flags().StringVar(&root, "root", "", "`folder` of the node's files (default $ASSAY_NODE, else ~/.assay-node)")
 	return cmd
 }
@@ -33,7 +35,15 @@ func runNode(ctx context.Context, env *Env, root string) error {
 	if err != nil {
 		return err
 	}
-	return node.Serve(ctx, env.Stdin, env.Stdout, node.Options{Root: root, Home: home, Version: Version()})
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find assay itself: %w", err)
+	}
+	runs, err := node.NewRuns(root, program)
+	if err != nil {
+		return err
+	}
+	return node.Serve(ctx, env.Stdin, env.Stdout, node.Options{Root: root, Home: home, Version: Version(), Runs: runs})
 }
 
 // nodeRoot is the folder of a node's files on this machine.

@@ -57,7 +57,7 @@ type Needs struct {
 	Power  string   `json:"power,omitempty"` // "mains": not on battery; "any"; "": battery is last
 	Paths  []string `json:"paths,omitempty"` // that must be there
 	Disk   int64    `json:"disk,omitempty"`  // bytes free
-	// Excluded has the chips on which it was foreseen not to fit, and why (--fits).
+	// Excluded has the hosts on which it was foreseen not to fit, and why (--fits).
 	Excluded map[string]string `json:"excluded,omitempty"`
 }
 

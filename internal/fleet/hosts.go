@@ -131,12 +131,9 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 		return nil, fmt.Errorf("read the hosts: %s: "+format, append([]any{path}, a...)...)
 	}
 	if raw.Fleet.Lease != nil {
-		s, err := unit.ParseSeconds(*raw.Fleet.Lease)
-		if err != nil || s < minLease || s > maxLease {
-			return wrong("lease = %q: a time from %s to %s", *raw.Fleet.Lease, unit.Seconds(minLease),
-				unit.Seconds(maxLease))
+		if h.Lease, err = ParseLease(*raw.Fleet.Lease); err != nil {
+			return wrong("lease = %v", err)
 		}
-		h.Lease = s
 	}
 	if n := raw.Fleet.Retries; n != nil {
 		if *n < 0 || *n > maxRetries {
@@ -213,6 +210,18 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 	}
 	return h, nil
 }
+
+// ParseLease reads a lease, in seconds.
+func ParseLease(s string) (float64, error) {
+	v, err := unit.ParseSeconds(s)
+	if err != nil || v < minLease || v > maxLease {
+		return 0, fmt.Errorf("%q: a time from %s to %s", s, unit.Seconds(minLease), unit.Seconds(maxLease))
+	}
+	return v, nil
+}
+
+// IsName reports whether a queue, a job, a host or a label may be called so.
+func IsName(s string) bool { return nameForm.MatchString(s) }
 
 // ParseSize reads bytes: a number with B, KiB, MiB, GiB or TiB; "GB" is what makers of memory mean by it, GiB.
 func ParseSize(s string) (int64, error) {

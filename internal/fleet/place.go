@@ -80,7 +80,7 @@ func (v View) bars(t Task) (never, busy string) {
 			return fmt.Sprintf("%s (%s) is not %s", chip, basis, n.Chip), ""
 		}
 	}
-	if why, ok := n.Excluded[chip]; ok && why != "" {
+	if why, ok := n.Excluded[v.Name]; ok && why != "" {
 		return why, ""
 	}
 	if n.Memory > 0 {

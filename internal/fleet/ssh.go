@@ -85,17 +85,55 @@ func (e *SSH) Run(ctx context.Context, q *Queue) error {
 	defer wg.Wait()
 	defer stop()
 	for _, h := range e.Hosts {
-		w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
-			downSince: time.Now()}
-		for _, s := range q.On(h.Name) { // another driver's, which may have renewed them a moment ago
-			w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
-		}
-		p.workers = append(p.workers, w)
+		p.workers = append(p.workers, p.newWorker(h))
 	}
 	for _, w := range p.workers {
 		wg.Go(func() { w.keep(inner) })
 	}
 	return p.plan(ctx)
+}
+
+// Cancel begins nothing: it asks the hosts to end what is to be cancelled, brings home what there is of it, and returns
+// when that is done, or ctx. Other attempts are adopted, and left as they are.
+func (e *SSH) Cancel(ctx context.Context, q *Queue) error {
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p := &pool{e: e, q: q, moved: map[string]time.Time{}}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	open := q.Open()
+	for _, h := range e.Hosts {
+		if slices.ContainsFunc(open, func(s Standing) bool { return s.Host == h.Name && s.Stop != "" }) {
+			w := p.newWorker(h)
+			p.workers = append(p.workers, w)
+			wg.Go(func() { w.keep(inner) })
+		}
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := p.failed(); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(q.Open(), func(s Standing) bool { return s.Stop != "" && !s.Home }) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// newWorker is the worker of a host, before it has connected.
+func (p *pool) newWorker(h Host) *worker {
+	w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
+		downSince: time.Now()}
+	for _, s := range p.q.On(h.Name) { // another driver's, which may have renewed them a moment ago
+		w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
+	}
+	return w
 }
 
 func (p *pool) say(format string, a ...any) {
@@ -508,7 +546,7 @@ func (w *worker) serve(ctx context.Context, conn node.Client) error {
 	w.mu.Lock()
 	w.up, w.refused = true, false
 	w.mu.Unlock()
-	w.p.say("%s: connected, %s", w.host.Name, text.Line(describe(w.view())))
+	w.p.say("%s: connected, %s", w.host.Name, text.Line(Describe(w.view())))
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	broken := make(chan error, 1)
@@ -864,8 +902,8 @@ func (w *worker) bring(conn node.Client, name, file string, final bool, began ti
 	}
 }
 
-// describe says what a host is, for people.
-func describe(v View) string {
+// Describe says what a host is, for people.
+func Describe(v View) string {
 	chip, _ := v.Chip()
 	words := []string{or(chip, "chip not known")}
 	if b, of := v.room(); b > 0 {
@@ -879,6 +917,22 @@ func describe(v View) string {
 		words = append(words, "its GPU is held by "+v.Facts.Holds)
 	}
 	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), ", ")
+}
+
+// Look asks a host how it is, over a connection of its own.
+func Look(ctx context.Context, dial func(context.Context, Host) (node.Client, error), h Host, paths []string) View {
+	v := View{Host: h}
+	conn, err := dial(ctx, h)
+	if err == nil {
+		defer conn.Close()
+		v.Facts, err = (&guard{Client: conn, limit: 30 * time.Second}).Facts(node.Ask{Paths: paths, Python: h.Python})
+	}
+	if err != nil {
+		v.Why = err.Error()
+		return v
+	}
+	v.Up, v.Absent = true, absent(v.Facts, paths)
+	return v
 }
 
 // absent finds which of the paths are not there, by what the host says about them.

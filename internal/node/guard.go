@@ -44,8 +44,8 @@ const (
 func Guard(root, name, program string, beside bool) error {
 	deaf := make(chan os.Signal, 1) // caught, and not ignored, which its children would inherit
 	signal.Notify(deaf, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
-	p := place(filepath.Join(root, "jobs", name))
-	k, err := p.kept()
+	p := folder(filepath.Join(root, "jobs", name))
+	k, err := p.asked()
 	if err != nil {
 		return fmt.Errorf("guard job %s: %w", name, err)
 	}
@@ -74,7 +74,7 @@ func Guard(root, name, program string, beside bool) error {
 		r.State.Name, r.State.Owner = name, k.Job.Owner
 		return mopUp(newTree(k.Mark, os.Getpid()), p, r)
 	}
-	r = record{Boot: Boot(), State: State{Name: name, Owner: k.Job.Owner, Phase: Waiting, Began: time.Now()}}
+	r = record{Boot: bootID(), State: State{Name: name, Owner: k.Job.Owner, Phase: Waiting, Began: time.Now()}}
 	if why, asked := p.cancelled(); asked {
 		r.State.Phase, r.State.Why = Ended, why
 		return p.write(r)
@@ -91,14 +91,14 @@ func Guard(root, name, program string, beside bool) error {
 }
 
 // holds says whether the lock is still the one that lies in the folder.
-func (p place) holds(lock *os.File) bool {
+func (p folder) holds(lock *os.File) bool {
 	mine, err := lock.Stat()
 	there, err2 := os.Lstat(p.file(lockFile))
 	return err == nil && err2 == nil && os.SameFile(mine, there)
 }
 
 // begin starts the keeper and waits for its end. The error: it could not be started.
-func begin(root, program string, p place, k kept, lock *os.File) (record, error) {
+func begin(root, program string, p folder, k asked, lock *os.File) (record, error) {
 	r, _, err := p.record()
 	if err != nil {
 		return r, err
@@ -166,9 +166,9 @@ func sentinelCommand(root, name, program string, ending *os.File) *exec.Cmd {
 }
 
 // mopUp ends what lives of a job that nobody keeps any more, and says so in its state.
-func mopUp(t *tree, p place, r record) error {
+func mopUp(t *tree, p folder, r record) error {
 	why := "its keeper was killed"
-	switch boot := Boot(); {
+	switch boot := bootID(); {
 	case boot != "" && r.Boot != "" && boot != r.Boot:
 		why, r.Run = "the host was started anew", nil
 	case r.State.Phase == Waiting:

@@ -55,7 +55,7 @@ func Holds(root string) string {
 type keeper struct {
 	root    string
 	program string
-	place   place
+	folder  folder
 	job     Job
 	mark    string
 	record  record
@@ -71,7 +71,7 @@ type keeper struct {
 
 // Keep is the keeper's process, which a guard starts. The error: it is none.
 func Keep(root, name, program string) error {
-	p := place(filepath.Join(root, "jobs", name))
+	p := folder(filepath.Join(root, "jobs", name))
 	lock, device := os.NewFile(lockFD, lockFile), os.NewFile(deviceFD, "gpu")
 	if !p.holds(lock) {
 		return fault.Hint(fmt.Errorf("keep job %s: nobody guards it", name),
@@ -80,11 +80,11 @@ func Keep(root, name, program string) error {
 	for _, fd := range []int{lockFD, deviceFD, pipeFD} {
 		syscall.CloseOnExec(fd)
 	}
-	asked, err := p.kept()
+	asked, err := p.asked()
 	if err != nil {
 		return fmt.Errorf("keep job %s: %w", name, err)
 	}
-	k := &keeper{root: root, program: program, place: p, job: asked.Job, mark: asked.Mark, lock: lock, device: device,
+	k := &keeper{root: root, program: program, folder: p, job: asked.Job, mark: asked.Mark, lock: lock, device: device,
 		tree: newTree(asked.Mark, os.Getpid()), guard: os.Getppid(), began: elapsed(), told: make(chan os.Signal, 8)}
 	if k.record, _, err = p.record(); err != nil {
 		return fmt.Errorf("keep job %s: %w", name, err)
@@ -105,7 +105,7 @@ func (k *keeper) keep() {
 		ending, why, err = k.run()
 	}
 	s.Phase, s.Why, s.Holder = Ended, why, ""
-	if given, asked := k.place.cancelled(); asked && (why == Cancelled || why == given) {
+	if given, asked := k.folder.cancelled(); asked && (why == Cancelled || why == given) {
 		s.Why = given
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (k *keeper) keep() {
 
 // say writes the state.
 func (k *keeper) say() error {
-	err := k.place.write(k.record)
+	err := k.folder.write(k.record)
 	k.unsaid = err != nil
 	return err
 }
@@ -145,10 +145,10 @@ func (k *keeper) over() string {
 		return Terminated
 	default:
 	}
-	if why, asked := k.place.cancelled(); asked {
+	if why, asked := k.folder.cancelled(); asked {
 		return why
 	}
-	if k.place.left(duration(k.job.Lease), k.began) <= 0 {
+	if k.folder.left(duration(k.job.Lease), k.began) <= 0 {
 		return LeaseOut
 	}
 	return ""
@@ -174,7 +174,7 @@ func (k *keeper) during(do func() error) (why string, err error) {
 
 // prepare makes all that the job needs, and has the device where it returns neither a reason to end nor an error.
 func (k *keeper) prepare() (why string, err error) {
-	work := k.place.file(workFolder)
+	work := k.folder.file(workFolder)
 	why, err = k.during(func() error {
 		if k.job.Code == "" {
 			if err := os.Mkdir(work, 0o700); err != nil {
@@ -213,7 +213,7 @@ func writeAt(f *os.File, s string) error { _, err := f.WriteAt([]byte(s), 0); re
 
 // command is `assay run` as it is to be started.
 func (k *keeper) command() *exec.Cmd {
-	words := []string{"run", "--out", k.place.file(runFolder), "--logbook", "off", "--quiet"}
+	words := []string{"run", "--out", k.folder.file(runFolder), "--logbook", "off", "--quiet"}
 	if python := k.job.Python; python != "" {
 		if rest, ok := strings.CutPrefix(python, "~/"); ok {
 			python = filepath.Join(file.Home(os.Environ()), rest)
@@ -224,7 +224,7 @@ func (k *keeper) command() *exec.Cmd {
 	cmd := exec.Command(k.program, append(append(words, "--"), k.job.Command...)...)
 	cmd.Env = slices.Concat(os.Environ(), k.job.Environ, []string{nameVariable + "=" + k.job.Name,
 		markVariable + "=" + k.mark})
-	cmd.Dir = filepath.Join(k.place.file(workFolder), filepath.FromSlash(k.job.Dir))
+	cmd.Dir = filepath.Join(k.folder.file(workFolder), filepath.FromSlash(k.job.Dir))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if k.job.Device == "gpu" {
 		cmd.ExtraFiles = []*os.File{k.device} // freed when the last of them has ended
@@ -240,7 +240,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 		name string
 		to   **os.File
 	}{{Stdout, new(*os.File)}, {Stderr, new(*os.File)}} {
-		out, err := newPrinted(k.place.file(s.name))
+		out, err := newPrinted(k.folder.file(s.name))
 		if err != nil {
 			return nil, "", fmt.Errorf("start job %s: %w", k.job.Name, err)
 		}
@@ -274,7 +274,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	why = k.watch(ended)
-	given := patience
+	given := parting
 	if why == LeaseOut || why == "" {
 		given = grace
 	}
@@ -301,7 +301,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 		return nil, why, fmt.Errorf("keep job %s: nobody can say how it ended", k.job.Name)
 	}
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !asked && status.Signal() == syscall.SIGKILL {
-		if _, err := os.Stat(filepath.Join(k.place.file(runFolder), "evidence.json")); err != nil {
+		if _, err := os.Stat(filepath.Join(k.folder.file(runFolder), "evidence.json")); err != nil {
 			why = RunKilled // where the script alone is killed, the run is written before it ends
 		}
 	}

@@ -73,15 +73,6 @@ func elapsed() time.Duration { return clock(unix.CLOCK_MONOTONIC_RAW) }
 // awake is the time since the host's start that it was not asleep: mach_absolute_time.
 func awake() time.Duration { return clock(unix.CLOCK_UPTIME_RAW) }
 
-// Boot tells one start of the host from the next; "": not known.
-func Boot() string {
-	id, err := unix.Sysctl("kern.bootsessionuuid")
-	if err != nil {
-		return ""
-	}
-	return id
-}
-
 // stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when its
 // time has come, whatever its GPU does.
 func stayAwake(pid int) []string {
