@@ -26,7 +26,8 @@ import (
 // look is what a host is asked first: its system, where its user's home and the node's files are, what assays are
 // there, and how much may be written. Under Rosetta uname says x86_64, and sysctl the truth.
 const look = `umask 077
-root=${ASSAY_NODE:-$HOME/.assay-node}
+root=${want:-${ASSAY_NODE:-$HOME/.assay-node}}
+case $root in "~/"*) root=$HOME/${root#??} ;; esac
 case $root in /*) ;; *) root=$HOME/$root ;; esac
 echo "system $(uname -s) $(uname -m) $(sysctl -n hw.optional.arm64 2>/dev/null)"
 echo "home $HOME"
@@ -105,7 +106,7 @@ func system(words []string) (string, error) {
 
 // bring finds out what the host is, and copies assay there where it is not.
 func (h *Host) bring(ctx context.Context) error {
-	out, err := h.run(ctx, look, nil)
+	out, err := h.run(ctx, "want="+Quote(h.o.Root)+"\n"+look, nil)
 	if err != nil {
 		return err
 	}
