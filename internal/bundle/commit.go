@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -193,6 +194,11 @@ func changes(ctx context.Context, top string, skip []string) ([]change, error) {
 	if err != nil {
 		return nil, err
 	}
+	return changesIn(status, top, skip), nil
+}
+
+// changesIn reads what git's status lists.
+func changesIn(status []byte, top string, skip []string) []change {
 	var all []change
 	for line := range strings.SplitSeq(string(status), "\x00") {
 		if len(line) < 4 {
@@ -201,12 +207,12 @@ func changes(ctx context.Context, top string, skip []string) ([]change, error) {
 		c := change{name: strings.TrimSuffix(line[3:], "/"), new: line[0] == '?'} // behind two letters and a space
 		ours := slices.ContainsFunc(skip, func(s string) bool { return c.name == s || strings.HasPrefix(c.name, s+"/") })
 		if c.new && within(c.name, junk) != "" || within(c.name, never) != "" || ours ||
-			c.new && isBundle(filepath.Join(top, filepath.FromSlash(c.name))) {
+			c.new && strings.HasPrefix(path.Base(c.name), partName) || c.new && isBundle(filepath.Join(top, filepath.FromSlash(c.name))) {
 			continue
 		}
 		all = append(all, c)
 	}
-	return all, nil
+	return all
 }
 
 // since gives the first of the changed files that was written since then; "": none was.
@@ -323,7 +329,7 @@ func (k known) same(ctx context.Context, top string, all []change) bool {
 			continue
 		}
 		name := strings.TrimSuffix(line[3:], "/")
-		if within(name, never) != "" || isBundle(filepath.Join(top, filepath.FromSlash(name))) {
+		if within(name, never) != "" || strings.HasPrefix(path.Base(name), partName) || isBundle(filepath.Join(top, filepath.FromSlash(name))) {
 			continue
 		}
 		most++

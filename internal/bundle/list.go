@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,24 +61,13 @@ func (p *packer) list(ctx context.Context, abs string) error {
 	if err != nil {
 		return err
 	}
-	p.s.Dirty = dirty(changes, p.opts.Skip)
+	p.s.Dirty = p.dirty(changes)
 	return p.tracked(ctx, "", 0)
 }
 
-// dirty counts the changes that git's status lists, less what is never packed.
-func dirty(status []byte, skip []string) string {
-	n := 0
-	for line := range bytes.SplitSeq(status, []byte{0}) {
-		if len(line) < 4 {
-			continue
-		}
-		name := strings.TrimSuffix(string(line[3:]), "/") // behind two letters and a space
-		ours := slices.ContainsFunc(skip, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
-		if line[0] == '?' && within(name, junk) != "" || within(name, never) != "" || ours {
-			continue
-		}
-		n++
-	}
+// dirty says how many changes git's status lists, less those in what is never packed.
+func (p *packer) dirty(status []byte) string {
+	n := len(changesIn(status, p.s.Root, p.opts.Skip))
 	if n == 0 {
 		return "clean"
 	}

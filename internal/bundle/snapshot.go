@@ -39,6 +39,9 @@ const (
 	mostFound       = 1000      // of each list
 )
 
+// partName begins the names of files and folders that are not whole yet, as those of file.Write.
+const partName = ".part-"
+
 // SnapshotOptions say what is packed, and where to.
 type SnapshotOptions struct {
 	Into     string      // folder for the file, which is named by its sum; "": one for temporary files
@@ -133,7 +136,7 @@ func (p *packer) pack(ctx context.Context) (err error) {
 	if err := os.MkdirAll(into, 0o700); err != nil {
 		return plain(err)
 	}
-	f, err := os.CreateTemp(into, ".part-")
+	f, err := os.CreateTemp(into, partName)
 	if err != nil {
 		return plain(err)
 	}
@@ -187,6 +190,9 @@ func (p *packer) leave(name, why string) {
 
 // add takes a name below the root, with slashes, that is there, or leaves it out.
 func (p *packer) add(name string) error {
+	if strings.HasPrefix(path.Base(name), partName) {
+		return nil // a file that is being written, perhaps by us
+	}
 	for _, skip := range p.opts.Skip {
 		if name == skip || strings.HasPrefix(name, skip+"/") {
 			return nil

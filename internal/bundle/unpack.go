@@ -71,7 +71,7 @@ func whole(into string, make func(root *os.Root) error) (err error) {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return plainly(err)
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(into), ".part-")
+	temp, err := os.MkdirTemp(filepath.Dir(into), partName)
 	if err != nil {
 		return plainly(err)
 	}

@@ -41,6 +41,7 @@ tried there; docs/handoff.md.`,
 		newHandoffPackCommand(env),
 		newHandoffShowCommand(env),
 		newHandoffUnitCommand(env),
+		newHandoffSend(env),
 	)
 	return cmd
 }
@@ -325,13 +326,8 @@ func packSignatures(env *Env, opts packOptions, o *bundle.Options) error {
 			return nil
 		}
 	}
-	f, err := os.Open(env.Path(name))
-	if err != nil {
+	if _, _, err := signature.Load(env.Path(name)); err != nil {
 		return fmt.Errorf("pack the signatures: %w", err)
-	}
-	defer f.Close()
-	if _, err := signature.Read(f); err != nil {
-		return fmt.Errorf("pack the signatures %s: %w", name, err)
 	}
 	o.Signed = env.Path(name)
 	return nil

@@ -2,8 +2,8 @@ package node
 
 import "golang.org/x/sys/unix"
 
-// freeBytes is how much this user may still write where the folder lies.
-func freeBytes(folder string) (int64, error) {
+// Free is how much this user may still write where the folder lies.
+func Free(folder string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(folder, &st); err != nil {
 		return 0, err

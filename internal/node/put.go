@@ -258,7 +258,7 @@ func (b *blobs) commit(p Put) (Have, error) {
 
 // room says why this many bytes cannot be taken in; nil where they can, or where nobody knows.
 func room(folder string, need int64) error {
-	free, err := freeBytes(folder)
+	free, err := Free(folder)
 	if err != nil || free-spare >= need {
 		return nil
 	}
@@ -276,7 +276,7 @@ func noRoom(err error, folder string, need int64) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
-	free, ferr := freeBytes(folder)
+	free, ferr := Free(folder)
 	if errors.Is(err, syscall.EDQUOT) || ferr != nil || free > need {
 		return fault.Hint(err, "make room there, and send it again: what has come is gone on with")
 	}
