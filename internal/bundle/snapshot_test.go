@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -313,4 +315,49 @@ func TestUnpackKeepsWhatIsThere(t *testing.T) {
 	if err := Unpack(s.Path, t.TempDir()); err != nil { // empty
 		t.Error(err)
 	}
+}
+
+// remade gives a bundle whose manifest and files were changed.
+func remade(t *testing.T, bundle []byte, change func(m *Manifest, content map[string][]byte)) []byte {
+	t.Helper()
+	content, order := map[string][]byte{}, []string{}
+	var m Manifest
+	err := usual.read(bytes.NewReader(bundle), int64(len(bundle)), func(h *tar.Header, r io.Reader) error {
+		text, err := io.ReadAll(r)
+		if h.Name == ManifestFile {
+			return json.Unmarshal(text, &m)
+		}
+		content[h.Name] = text
+		order = append(order, h.Name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&m, content)
+	var out bytes.Buffer
+	err = packed(&out, func(w *tar.Writer) error {
+		text, err := m.encode()
+		if err != nil {
+			return err
+		}
+		content[ManifestFile] = text
+		for _, name := range append([]string{ManifestFile}, order...) {
+			text, ok := content[name]
+			if !ok {
+				continue
+			}
+			if err := w.WriteHeader(header(name, "", 0o644, int64(len(text)))); err != nil {
+				return err
+			}
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
