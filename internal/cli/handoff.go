@@ -41,6 +41,7 @@ tried there; docs/handoff.md.`,
 		newHandoffPackCommand(env),
 		newHandoffShowCommand(env),
 		newHandoffUnitCommand(env),
+		newHandoffSmoke(env),
 		newHandoffSend(env),
 	)
 	return cmd

@@ -62,17 +62,12 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return nil, fmt.Errorf("make a folder to unpack to: %w", err)
 	}
-	file.Sweep(base, "smoke")
-	private, err := file.TempIn(base, "smoke")
+	folder, release, err := smokeFolder(env, base, opts.keep)
 	if err != nil {
 		return nil, fmt.Errorf("make a folder to unpack to: %w", err)
 	}
-	if opts.keep {
-		fmt.Fprintf(env.Stderr, "unpacking to %s\n", private.Path)
-	} else {
-		defer private.Remove()
-	}
-	root := filepath.Join(private.Path, "root")
+	defer release()
+	root := filepath.Join(folder, "root")
 	if err := b.Unpack(root); err != nil {
 		return nil, err
 	}
@@ -137,7 +132,7 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	if device == "" {
 		device = m.Run.Target.Asked
 	}
-	there, err := smokeRuns(ctx, &apart, opts, m, private.Path, words, device)
+	there, err := smokeRuns(ctx, &apart, opts, m, folder, words, device)
 	if err != nil && (len(there) == 0 || ctx.Err() != nil) {
 		if ctx.Err() != nil {
 			return nil, err
@@ -150,7 +145,7 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		s.There = append(s.There, run.ID)
 	}
 	if !opts.noReplay {
-		if err := addSignatures(ctx, &apart, opts, b, root, private.Path, &s, there); err != nil {
+		if err := addSignatures(ctx, &apart, opts, b, root, folder, &s, there); err != nil {
 			return nil, err
 		}
 	}
@@ -159,6 +154,23 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		fmt.Fprintf(env.Stderr, "assay: the runs were not recorded in the logbook: %s\n", text.Lines(err.Error()))
 	}
 	return made(there[0]), nil
+}
+
+// smokeFolder is a folder to unpack to, and what lets go of it. Those of smokes that were killed are swept first.
+func smokeFolder(env *Env, base string, keep bool) (folder string, release func(), err error) {
+	file.SweepIn(base)
+	if keep {
+		folder, err = os.MkdirTemp(base, "kept-")
+		if err == nil {
+			fmt.Fprintf(env.Stderr, "unpacking to %s\n", folder)
+		}
+		return folder, func() {}, err
+	}
+	private, err := file.TempIn(base, "smoke")
+	if err != nil {
+		return "", nil, err
+	}
+	return private.Path, private.Remove, nil
 }
 
 // addSignatures replays the bundle's signatures where it has them.
