@@ -600,8 +600,12 @@ func (w *worker) factsTime() time.Time {
 func (w *worker) ask(conn node.Client) error {
 	paths := w.p.q.paths()
 	facts, err := conn.Facts(node.Ask{Paths: paths, Python: w.host.Python})
-	if err != nil {
+	if lost(err) {
 		return fmt.Errorf("ask about the host: %w", err)
+	}
+	if err != nil { // what it does not say is not known
+		w.p.say("%s: %s", w.host.Name, text.Line(err.Error()))
+		facts = node.Facts{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
