@@ -221,6 +221,9 @@ func (p *pool) over(stopped time.Time, never bool) (bool, error) {
 	if len(queued) > 0 && stopped.IsZero() && !(never && len(open) == 0) {
 		return false, nil
 	}
+	if stopped.IsZero() && p.q.Held() {
+		return false, nil
+	}
 	if len(open) == 0 {
 		return true, nil
 	}
