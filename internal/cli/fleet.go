@@ -66,9 +66,12 @@ func dialHost(env *Env) func(context.Context, fleet.Host) (node.Client, error) {
 		if err != nil {
 			return nil, fault.Exit(fmt.Errorf("$ASSAY_SSH: %w", err), fault.Usage)
 		}
-		o := remote.Options{Host: h.SSH, SSH: ssh, Version: Version(), Local: h.Local, Root: h.Root}
+		o := remote.Options{Host: h.SSH, SSH: ssh, Version: Version(), Local: h.Local}
 		if h.Local {
 			o.Host = h.Name
+			if h.Root != "" {
+				o.Environ = []string{"ASSAY_NODE=" + env.Path(h.Root)}
+			}
 		}
 		host, err := remote.Dial(ctx, o)
 		if err != nil {

@@ -133,8 +133,8 @@ func progress(q *fleet.Queue, r fleet.Row) (steps, loss string) {
 	if run == nil {
 		return "", ""
 	}
-	if run.Steps != nil && run.Steps.Count > 0 {
-		steps = fmt.Sprint(run.Steps.Count)
+	if n := len(run.Steps.Number); n > 0 {
+		steps = fmt.Sprint(run.Steps.Number[n-1])
 	}
 	if v := figureValue(run, "loss.last"); v != nil {
 		loss = fmt.Sprintf("%.4g", *v)

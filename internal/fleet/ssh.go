@@ -221,6 +221,9 @@ func (p *pool) over(stopped time.Time, never bool) (bool, error) {
 	if len(queued) > 0 && stopped.IsZero() && !(never && len(open) == 0) {
 		return false, nil
 	}
+	if stopped.IsZero() && p.q.Held() {
+		return false, nil
+	}
 	if len(open) == 0 {
 		return true, nil
 	}
@@ -600,8 +603,12 @@ func (w *worker) factsTime() time.Time {
 func (w *worker) ask(conn node.Client) error {
 	paths := w.p.q.paths()
 	facts, err := conn.Facts(node.Ask{Paths: paths, Python: w.host.Python})
-	if err != nil {
+	if lost(err) {
 		return fmt.Errorf("ask about the host: %w", err)
+	}
+	if err != nil { // what it does not say is not known
+		w.p.say("%s: %s", w.host.Name, text.Line(err.Error()))
+		facts = node.Facts{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
