@@ -206,9 +206,9 @@ func keepSmoke(ctx context.Context, env *Env, opts smokeOptions, doc *handoff.Do
 	return nil
 }
 
-// interpreterOf is the interpreter that a smoke runs with: the one that somebody named, else that of an environment made
+// smokeInterpreter is the interpreter that a smoke runs with: the one that somebody named, else that of an environment made
 // from the bundle's lock.
-func interpreterOf(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, root string) (handoff.Environment, error) {
+func smokeInterpreter(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, root string) (handoff.Environment, error) {
 	began := time.Now()
 	if opts.python != "" {
 		in, err := python.Find(ctx, env.Environ, env.Dir, opts.python)

@@ -79,7 +79,7 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	made := func(run *evidence.Run) *handoff.Document {
 		return handoff.NewDocument(s, run, Version(), began, env.Now())
 	}
-	if s.Environment, err = interpreterOf(ctx, env, opts, m, root); err != nil {
+	if s.Environment, err = smokeInterpreter(ctx, env, opts, m, root); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
 		}
