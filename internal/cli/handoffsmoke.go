@@ -41,7 +41,7 @@ type smokeOptions struct {
 }
 
 func newHandoffSmoke(env *Env) *cobra.Command {
-	opts := smokeOptions{forTime: "1m", replayFor: "2m", repeat: 3}
+	opts := smokeOptions{forTime: "30s", replayFor: "2m", repeat: 3}
 	cmd := &cobra.Command{
 		Use:   "smoke [flags] BUNDLE",
 		Short: "Try a bundle on a machine, and say how that differs from where it came from",
@@ -66,7 +66,7 @@ Exit status: 0 where nothing differs by more than noise, or only by what another
 	f.StringVar(&opts.python, "python", "", "`path` of an interpreter that has the packages: none is made from the lock")
 	f.StringVar(&opts.device, "device", "", "`device` to train on (default: as the run was asked for)")
 	f.IntVar(&opts.steps, "steps", 0, "end each run after so many training `steps` (default: by time)")
-	f.StringVar(&opts.forTime, "for", opts.forTime, "end each run after a `time`")
+	f.StringVar(&opts.forTime, "for", opts.forTime, "how long a `time` each run trains, its start apart")
 	f.IntVar(&opts.repeat, "repeat", opts.repeat, "how `often` the window is run")
 	f.StringArrayVar(&opts.with, "with", nil, "another `run` from where the bundle comes from, a folder or evidence.json; may be repeated")
 	f.StringVar(&opts.replayFor, "replay-for", opts.replayFor, "begin no operator call after this `time`")
@@ -319,11 +319,17 @@ func machineFacts(ctx context.Context, environ []string, opts smokeOptions, path
 var cacheRoles = []string{"HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME",
 	"KERAS_HOME", "MPLCONFIGDIR", "TMPDIR"}
 
-// smokeRuns makes the window, as often as it was asked for.
-func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, folder string, words []string, device string) (
-	[]*evidence.Run, error) {
+// smokeRuns makes the window, as often as it was asked for. startup is how long it may take from the start of Python to
+// the first step, seconds, until a run says how long it takes there.
+func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, folder string, words []string, device string,
+	startup float64) ([]*evidence.Run, error) {
 	var all []*evidence.Run
+	train, err := unit.ParseSeconds(opts.forTime)
+	if err != nil {
+		return nil, err
+	}
 	for i := range opts.repeat {
+
 		fmt.Fprintf(env.Stderr, "window %d of %d\n", i+1, opts.repeat)
 		said := &text.Tail{Limit: saidKept}
 		apart := *env
@@ -331,7 +337,7 @@ func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manif
 		t := m.Run.Target
 		res, err := runSubject(ctx, &apart, runOptions{
 			asked:   target.Words{On: device, Torch: t.AskedRelease, Chip: t.AskedChip, MacOS: t.AskedMacOS, ShapeOnly: t.AskedShapeOnly},
-			profile: "off", steps: opts.steps, forTime: opts.forTime, warnEpoch: defaultWarnEpoch,
+			profile: "off", steps: opts.steps, forTime: fmt.Sprintf("%.3fs", train+startup), warnEpoch: defaultWarnEpoch,
 			out: filepath.Join(folder, fmt.Sprint("run-", i+1)), quiet: true, proven: i > 0, logbook: "off"}, words)
 		if err != nil {
 			return all, fault.Exit(err, fault.Failed)
@@ -341,6 +347,9 @@ func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manif
 			return all, fmt.Errorf("smoke the bundle: interrupted in window %d of %d", i+1, opts.repeat)
 		}
 		all = append(all, res.Run)
+		if f := res.Run.Figure("run.startup"); f.Known() {
+			startup = *f.Value
+		}
 		if res.Run.Outcome.Exit != 0 {
 			fmt.Fprintf(env.Stderr, "%s\n", text.Lines(said.Last(12)))
 			break

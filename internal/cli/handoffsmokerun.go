@@ -132,7 +132,7 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	if device == "" {
 		device = m.Run.Target.Asked
 	}
-	there, err := smokeRuns(ctx, &apart, opts, m, folder, words, device)
+	there, err := smokeRuns(ctx, &apart, opts, m, folder, words, device, startupOf(was))
 	if err != nil && (len(there) == 0 || ctx.Err() != nil) {
 		if ctx.Err() != nil {
 			return nil, err
@@ -154,6 +154,14 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		fmt.Fprintf(env.Stderr, "assay: the runs were not recorded in the logbook: %s\n", text.Lines(err.Error()))
 	}
 	return made(there[0]), nil
+}
+
+// startupOf is how long a first run may take to its first step there: four times as long as here, for caches are cold.
+func startupOf(run *evidence.Run) float64 {
+	if f := run.Figure("run.startup"); f.Known() {
+		return 4 * *f.Value
+	}
+	return 60
 }
 
 // smokeFolder is a folder to unpack to, and what lets go of it. Those of smokes that were killed are swept first.

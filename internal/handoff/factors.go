@@ -137,7 +137,8 @@ func between(here, there, nothing string) string {
 
 func findCommand(here, there Side) []Difference {
 	h, t := strings.Join(evidence.Words(here.run()), " "), strings.Join(evidence.Words(there.run()), " ")
-	if h == t {
+	// the bundle's own command is the run's, below another folder
+	if _, same := there.fact("command.of-bundle"); h == t || same {
 		return nil
 	}
 	return one(Difference{Here: h, There: t, Class: Amiss, Ground: Certain, Text: "the command is another: " + between(h, t, "none"),
@@ -458,11 +459,17 @@ func findVariables(here, there Side) []Difference {
 		}
 	}
 	slices.Sort(names)
+	moved, dropped := there.facts("variable.moved:"), there.facts("variable.dropped:")
 	var all []Difference
 	for _, name := range names {
 		a, inH := h[name]
 		b, inT := t[name]
-		if a == b && inH == inT || said(name) {
+		if a == b && inH == inT || said(name) || moved[name] != "" { // a path below the folder that it was unpacked to
+			continue
+		}
+		if why := dropped[name]; why != "" && !inT {
+			all = append(all, Difference{Name: name, Here: a, Class: Noted, Ground: Possible,
+				Text: fmt.Sprintf("%s is not set there: the bundle leaves it out, since %s", name, why), effects: []effect{anyTime}})
 			continue
 		}
 		d := Difference{Name: name, Here: a, There: b, Class: Amiss, Ground: Possible,

@@ -211,7 +211,6 @@ func (s *Smoke) Text(w io.Writer, width int) error {
 	var b strings.Builder
 	line := func(first, next, format string, args ...any) {
 		b.WriteString(text.Wrapped(text.Line(fmt.Sprintf(format, args...)), first, next, width))
-		b.WriteByte('\n')
 	}
 	on := "here"
 	if s.Host != "" {
@@ -219,11 +218,14 @@ func (s *Smoke) Text(w io.Writer, width int) error {
 	}
 	line("", "  ", "%s, of run %s, %s", s.Bundle.Name, s.Bundle.Run, on)
 	if s.Environment.How != "" {
-		made := "made in " + unit.Seconds(s.Environment.Seconds)
-		if s.Environment.Cached {
-			made = "found again"
+		made := ", made in " + unit.Seconds(s.Environment.Seconds)
+		switch {
+		case s.Environment.Lock == "":
+			made = ""
+		case s.Environment.Cached:
+			made = ", found again"
 		}
-		line("  ", "    ", "environment: %s, %s", s.Environment.How, made)
+		line("  ", "    ", "environment: %s%s", s.Environment.How, made)
 	}
 	for _, c := range s.Checks {
 		mark := map[string]string{Pass: "ok  ", Fail: "FAIL", NotKnow: "?   "}[c.State]
