@@ -20,6 +20,7 @@ func commands(env *Env) []*cobra.Command {
 		newVerdictCommand(env),
 		newExplainCommand(env),
 		newLogCommand(env),
+		newHandoffCommand(env),
 		newDoctorCommand(env),
 		newOpsCommand(env),
 		newAtlasCommand(env),
