@@ -78,7 +78,7 @@ func Guard(root, name, program string, beside bool) error {
 		r.State.Name, r.State.Owner = name, k.Job.Owner
 		return mopUp(newTree(k.Mark, os.Getpid()), p, r)
 	}
-	r = record{Boot: bootID(), State: State{Name: name, Owner: k.Job.Owner, Phase: Waiting, Began: time.Now()}}
+	r = record{Boot: Boot(), State: State{Name: name, Owner: k.Job.Owner, Phase: Waiting, Began: time.Now()}}
 	if why, asked := p.cancelled(); asked {
 		r.State.Phase, r.State.Why = Ended, why
 		return p.write(r)
@@ -173,7 +173,7 @@ func sentinelCommand(root, name, program string, ending *os.File) *exec.Cmd {
 // mopUp ends what lives of a job that nobody keeps any more, and says so in its state.
 func mopUp(t *tree, p folder, r record) error {
 	why := "its keeper was killed"
-	switch boot := bootID(); {
+	switch boot := Boot(); {
 	case boot != "" && r.Boot != "" && boot != r.Boot:
 		why, r.Run = "the host was started anew", nil
 	case r.State.Phase == Waiting:
