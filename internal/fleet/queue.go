@@ -57,6 +57,7 @@ type Queue struct {
 	byName  map[string]*task
 	live    map[string]*attempt // attempts that are not settled
 	told    []Change
+	held    bool
 	heard   int64         // bytes of cancel.jsonl that were heeded
 	changed chan struct{} // closed and made anew with each change
 }

@@ -131,7 +131,7 @@ func (p *pool) newWorker(h Host) *worker {
 	w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
 		downSince: time.Now()}
 	for _, s := range p.q.On(h.Name) { // another driver's, which may have renewed them a moment ago
-		w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
+		w.until[s.Name] = time.Now().Add(node.Stale + w.lease())
 	}
 	return w
 }
@@ -311,7 +311,7 @@ func (p *pool) stranger(host string) *worker {
 	w := &worker{p: p, host: Host{Name: host}, why: "it is no host of this fleet", put: map[string]bool{},
 		until: map[string]time.Time{}, downSince: time.Now(), gone: true}
 	for _, s := range p.q.On(host) {
-		w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
+		w.until[s.Name] = time.Now().Add(node.Stale + w.lease())
 	}
 	p.workers = append(p.workers, w) // of the planner's goroutine alone
 	return w
@@ -447,17 +447,15 @@ func (w *worker) asked(name string) bool {
 	return ok
 }
 
-// asking notes that a request is on its way that gives attempts their lease: it may come there as late as the last
-// lease ends, and count from then. answered notes that it has come.
+// asking notes that a request is on its way that gives attempts their lease: it may come there as late as a node still
+// obeys it, and count from then. answered notes that it has come.
 func (w *worker) asking(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
-		from := w.until[name]
-		if now := time.Now().Add(w.lease()); from.Before(now) {
-			from = now
+		if until := time.Now().Add(node.Stale + w.lease()); until.After(w.until[name]) {
+			w.until[name] = until
 		}
-		w.until[name] = from.Add(w.lease())
 	}
 }
 

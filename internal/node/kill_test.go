@@ -231,6 +231,10 @@ func (s *scene) settled(kind string, limit time.Duration) (nothing time.Time) {
 			n += len(list)
 		}
 		if len(living) == 0 && n == 0 {
+			// One that is about to end has no command line any more when its files are still open.
+			for wait := time.Now().Add(2 * time.Second); Holds(s.root) != "" && time.Now().Before(wait); {
+				time.Sleep(10 * time.Millisecond)
+			}
 			if holder := Holds(s.root); holder != "" {
 				s.t.Errorf("nothing lives, and the device is held by %s", holder)
 			}
@@ -248,6 +252,17 @@ func (s *scene) settled(kind string, limit time.Duration) (nothing time.Time) {
 func commandOf(pid int) string {
 	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.ReplaceAll(string(line), "\x00", " ")
+}
+
+// ending asks another node how the job stands, until it is over: where all that kept it were killed, the first who asks
+// has it ended.
+func (s *scene) ending() State {
+	s.t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if state := s.state(); isOver(state) || state.Phase == "" || time.Now().After(end) {
+			return state
+		}
+	}
 }
 
 // state asks another node how the job stands.
@@ -298,9 +313,10 @@ func (s *scene) round(kind string, after time.Duration) (until time.Duration, st
 	case "guard", "sentinel", "worker", "apart": // the job goes on
 		time.Sleep(300 * time.Millisecond)
 		s.stdin.Close()
+		at = time.Now()
 	}
-	nothing := s.settled(kind, duration(s.job.Lease) + grace + finish + grace + 10*time.Second)
-	state = s.state()
+	nothing := s.settled(kind, duration(s.job.Lease)+grace+finish+grace+10*time.Second)
+	state = s.ending()
 	if until = nothing.Sub(at); until < 0 {
 		until = 0
 	}
@@ -360,8 +376,8 @@ func TestKilledOne(t *testing.T) {
 			case "guard":
 				s.stdin.Close()
 			}
-			s.settled(kind, 30 * time.Second)
-			s.told(kind, s.state())
+			s.settled(kind, 30*time.Second)
+			s.told(kind, s.ending())
 			t.Logf("nothing lived %v after the kill", time.Since(at))
 		})
 	}

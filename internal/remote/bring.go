@@ -169,8 +169,8 @@ if command -v sha256sum >/dev/null 2>&1; then s=$(sha256sum <"$p")
 elif command -v shasum >/dev/null 2>&1; then s=$(shasum -a 256 <"$p")
 else s=$(openssl dgst -sha256 -r <"$p"); fi
 case $s in "$sum"*) ;; *) fail "what came is not what was sent: its SHA-256 is $s" ;; esac
-chmod 700 "$p" && sync
-m=$("$p" version 2>&1) || fail "it does not run there: $m"
+chmod 700 "$p"
+m=$("$p" node settle 2>&1) || fail "it does not run there: $m"
 mv -f "$p" "$d/$name" || fail "cannot name it $d/$name"
 echo taken`
 
