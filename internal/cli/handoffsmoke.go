@@ -35,9 +35,9 @@ import (
 // smokeOptions are the flags of `assay handoff smoke`.
 type smokeOptions struct {
 	on, python, forTime, replayFor, expect, out, logbook, device, assay string
-	steps, repeat                                                      int
-	with, reach, moved, facts                                          []string
-	json, keep, noReplay                                               bool
+	steps, repeat                                                       int
+	with, reach, moved, facts                                           []string
+	json, keep, noReplay                                                bool
 }
 
 func newHandoffSmoke(env *Env) *cobra.Command {
@@ -426,4 +426,3 @@ func readRun(data []byte) (*evidence.Run, error) {
 	}
 	return run, nil
 }
-

@@ -324,15 +324,11 @@ func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path strin
 
 // dialNamed reaches a host by the user's own ssh.
 func dialNamed(ctx context.Context, env *Env, on, binary string) (*remote.Host, error) {
-	words, err := remote.Words(env.Getenv("ASSAY_SSH"))
+	o, err := remoteOptions(env, on, binary)
 	if err != nil {
-		return nil, fault.Exit(fmt.Errorf("$ASSAY_SSH: %w", err), fault.Usage)
+		return nil, err
 	}
-	o := remote.Options{Host: on, SSH: words, Version: Version(), Binaries: env.Getenv("ASSAY_BINARIES"),
-		Log: func(s string) { fmt.Fprintln(env.Stderr, text.Line(s)) }}
-	if binary != "" {
-		o.Binary = env.Path(binary)
-	}
+	o.Log = func(s string) { fmt.Fprintln(env.Stderr, text.Line(s)) }
 	return remote.Dial(ctx, o)
 }
 
