@@ -22,7 +22,7 @@ type Change struct {
 	Noise bool    `json:"noise"` // may be noise
 	Over  string  `json:"over"`  // what it was taken from
 
-	Answer string  `json:"answer,omitempty"` // where it is no noise: Explained, Perhaps or Open
+	Answer string  `json:"answer,omitempty"` // where it is no noise: Explained, Likely, Perhaps or Open
 	Causes []Cause `json:"causes,omitempty"` // most certain first
 
 	on      string  // kind of effects
@@ -32,8 +32,9 @@ type Change struct {
 
 // Answers to a change.
 const (
-	Explained = "explained"     // by what is certain, was measured, or is known
-	Perhaps   = "perhaps"       // only by what can do it
+	Explained = "explained"     // by what is certain, was measured, or is known to reach so far
+	Likely    = "likely"        // by what is known to do it, how much nobody knows
+	Perhaps   = "perhaps"       // only by what can do it: that is no explanation
 	Open      = "not explained" // nothing that is known of the two accounts for it
 )
 

@@ -80,7 +80,7 @@ func (c *Comparison) verdict() string {
 	for _, x := range c.Changes {
 		switch {
 		case x.Noise:
-		case x.Answer == Open:
+		case x.Answer == Open || x.Answer == Perhaps:
 			verdict = CannotTell
 		case verdict == Same:
 			verdict = Other
@@ -103,7 +103,8 @@ func rank(g Ground) int {
 }
 
 // explain finds the differences that go in the change's direction. The change is explained where the bands of those
-// that are more than possible, taken together, reach as far as the near end of its interval.
+// that are more than possible, taken together, reach as far as the near end of its interval; what is known to have no
+// bound explains nothing by that, unless it was measured at work.
 func (c *Change) explain(all []Difference) {
 	if c.Noise {
 		return
@@ -112,7 +113,7 @@ func (c *Change) explain(all []Difference) {
 	if c.Ratio < 1 {
 		near = c.High
 	}
-	sure, any := 1.0, 1.0 // ratios that causes reach
+	sized, known, any := 1.0, 1.0, 1.0 // ratios that causes reach
 	for _, d := range all {
 		if d.Ground == "" {
 			continue
@@ -137,15 +138,21 @@ func (c *Change) explain(all []Difference) {
 		c.Causes = append(c.Causes, Cause{Factor: d.Factor, Name: d.Name, Text: d.Text, Ground: d.Ground,
 			Size: size(reach, near, c.Ratio)})
 		any *= reach
+		bounded := reach != 0 && !math.IsInf(reach, 0)
+		if d.Ground == Certain || d.Ground == Measured || d.Ground == Known && bounded {
+			sized *= reach
+		}
 		if d.Ground != Possible {
-			sure *= reach
+			known *= reach
 		}
 	}
 	slices.SortStableFunc(c.Causes, func(a, b Cause) int { return rank(a.Ground) - rank(b.Ground) })
 	reaches := func(r float64) bool { return c.Ratio > 1 && r >= near || c.Ratio < 1 && r <= near }
 	switch {
-	case reaches(sure):
+	case reaches(sized):
 		c.Answer = Explained
+	case reaches(known):
+		c.Answer = Likely
 	case reaches(any):
 		c.Answer = Perhaps
 	default:

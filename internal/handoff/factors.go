@@ -424,22 +424,31 @@ func findThreads(here, there Side) []Difference {
 			Text:    fmt.Sprintf("%s is %s", name, between(h, t, "not set")),
 			Hint:    "set it there as the bundle's units do",
 			effects: []effect{anyTime}}
-		a, errA := strconv.Atoi(h)
-		b, errB := strconv.Atoi(t)
-		switch {
-		case errA == nil && errB == nil && a > 0 && b > 0:
-			d.effects = []effect{ranked(b < a)}
-		case errB == nil && b == 1:
-			d.effects = []effect{slower}
-		case errA == nil && a == 1:
-			d.effects = []effect{faster}
+		// k times fewer threads take up to k times as long; more than there are processors can be slower, too
+		if a, b := threadsOf(here, h), threadsOf(there, t); strings.HasSuffix(name, "_THREADS") && a > 0 && b > 0 {
+			if cpus, known := there.number("cpu.usable"); b <= a || known && b <= cpus {
+				d.effects = []effect{{onTime, min(a/b, 1), max(a/b, 1)}}
+			}
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// quiet are variables of the record that say where things lie, and change no run by themselves.
+// threadsOf is what a variable of a number of threads comes to: where it is not set, the processors. 0: not known.
+func threadsOf(s Side, value string) float64 {
+	if value == "" {
+		cpus, _ := s.number("cpu.usable")
+		return cpus
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		return 0
+	}
+	return float64(n)
+}
+
+// quietVariables are variables of the record that say where things lie, and change no run by themselves.
 var quietVariables = regexp.MustCompile(`^(VIRTUAL_ENV|CONDA_PREFIX|PYTHONPATH|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|` +
 	`HF_HOME|HF_HUB_CACHE|HF_DATASETS_CACHE|TORCH_HOME|TORCHINDUCTOR_CACHE_DIR|TRANSFORMERS_CACHE|MASTER_.*|` +
 	`TF_CLI_CONFIG_FILE|PYTHONPYCACHEPREFIX|PYTHONHISTFILE|HF_TOKEN|PYTHONIOENCODING)$`)

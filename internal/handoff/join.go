@@ -118,9 +118,9 @@ func (h *Host) Needs() []Check {
 	inhibitor, _, can := h.fact("sleep.inhibitor")
 	switch {
 	case known && strings.HasPrefix(sleep, "never"):
-		all = append(all, check("sleep", Pass, "it sleeps %s", sleep))
+		all = append(all, check("sleep", Pass, "it sleeps by itself: %s", sleep))
 	case known:
-		c := check("sleep", Fail, "it sleeps %s without input; a run is no input", sleep).with("sudo pmset -c sleep 0")
+		c := check("sleep", Fail, "it sleeps by itself %s without input; a run is no input", sleep).with("sudo pmset -c sleep 0")
 		if can {
 			c.Hint += "; or run it under " + filepath.Base(inhibitor) + " -i"
 		}

@@ -14,10 +14,7 @@ import (
 // the terminal, columns.
 func (c *Comparison) Text(w io.Writer, width int) error {
 	var b strings.Builder
-	wrap := func(s, first, next string) {
-		b.WriteString(text.Wrapped(text.Line(s), first, next, width))
-		b.WriteByte('\n')
-	}
+	wrap := func(s, first, next string) { b.WriteString(text.Wrapped(text.Line(s), first, next, width)) }
 	if len(c.Changes) > 0 {
 		fmt.Fprintf(&b, "%-22s %10s %10s  %s\n", "", "here", "there", "change")
 		for _, x := range c.Changes {
