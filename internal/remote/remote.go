@@ -388,7 +388,7 @@ func explain(host string, err error, said string) error {
 	default:
 		f.Lost = true
 		if f.Why == "" {
-			f.Why = "the connection was closed"
+			f.Why = "the link was lost: nothing more came from it" // ssh says that on a level that is off
 		}
 	}
 	return f

@@ -79,7 +79,7 @@ func parcel(t *testing.T, ssh *testkit.SSH, host string, size int) ([]byte, Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Host: host, SSH: words, Version: "v1.2.3", Binary: testkit.Assay(t), Log: func(s string) { t.Log(s) }}
+	o := Options{Host: host, SSH: words, Version: "v1.2.3", Log: func(s string) { t.Log(s) }}
 	return b, o, Sending{Path: path, Sum: sum(b), Size: int64(size), To: "~/assay-bundles/bundle.tar.zst",
 		Patience: 3 * time.Minute}
 }
@@ -372,7 +372,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Host: "mini", SSH: words, Version: "v1.2.3", Binary: testkit.Assay(t)}
+	o := Options{Host: "mini", SSH: words, Version: "v1.2.3"}
 	known := filepath.Join(ssh.Folder, "known_hosts")
 	right, err := os.ReadFile(known)
 	if err != nil {
