@@ -348,15 +348,27 @@ func TestSendFull(t *testing.T) {
 func TestSendTwo(t *testing.T) {
 	n, ssh, far := network(t, "")
 	b, o, s := parcel(t, ssh, "far", 16<<20)
-	n.Slow(160)
 	var both sync.WaitGroup
 	errs := make([]error, 2)
+	for i := range errs { // both bring assay there
+		both.Go(func() { _, errs[i] = Dial(t.Context(), o) })
+	}
+	both.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	n.Slow(40)
+	var said sync.Map
+	o.Log = func(line string) { said.Store(strings.Contains(line, "another connection is sending the same file"), line) }
 	for i := range errs {
 		both.Go(func() { _, errs[i] = Send(t.Context(), o, s) })
 	}
 	both.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+	if _, ok := said.Load(true); !ok {
+		t.Error("neither heard of the other")
 	}
 	arrived(t, far, b)
 	bins, err := os.ReadDir(filepath.Join(far.Node, "bin"))
