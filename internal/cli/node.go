@@ -29,7 +29,8 @@ func newNodeCommand(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", "", "`folder` of the node's files (default $ASSAY_NODE, else ~/.assay-node)")
-	cmd.AddCommand(newNodeKeepCommand(env), newNodeGuardCommand(env), newNodeEnvironCommand(env))
+	cmd.AddCommand(newNodeKeepCommand(env), newNodeGuardCommand(env), newNodeEnvironCommand(env),
+		newNodeSettleCommand(env))
 	return cmd
 }
 
@@ -75,4 +76,31 @@ func nodeRoot(env *Env, root string) (string, error) {
 			"name one by ASSAY_NODE")
 	}
 	return filepath.Join(home, ".assay-node"), nil
+}
+
+// newNodeSettleCommand is what a host that an assay was copied to runs first: that it runs there, and that its file
+// lasts through a loss of power, which a shell cannot see to for one file.
+func newNodeSettleCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:    "settle",
+		Short:  "Sync the file of this program",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			path, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find assay itself: %w", err)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return fmt.Errorf("sync %s: %w", path, err)
+			}
+			defer f.Close()
+			if err := f.Sync(); err != nil {
+				return fmt.Errorf("sync %s: %w", path, err)
+			}
+			_, err = fmt.Fprintln(env.Stdout, "settled", Version())
+			return err
+		},
+	}
 }

@@ -238,12 +238,12 @@ func (h *Host) run(ctx context.Context, script string, in io.Reader) ([]byte, er
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) || cmd.ProcessState == nil && err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, h.stopped(ctx)
 		}
 		return nil, h.notStarted(err)
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, h.stopped(ctx)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // it ended well; somebody it left holds our pipes
 		err = nil
@@ -330,6 +330,14 @@ func Lost(err error) bool {
 	var source *node.Source
 	return err != nil && !errors.As(err, &refused) && !errors.As(err, &source) && !errors.Is(err, context.Canceled) &&
 		fault.HintOf(err) == ""
+}
+
+// stopped is why a context ended a command: the host took too long, or somebody wants no more of it.
+func (h *Host) stopped(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		return &Failure{Host: h.o.Host, Why: cause.Error(), Lost: true}
+	}
+	return ctx.Err()
 }
 
 func (h *Host) notStarted(err error) error {
