@@ -19,7 +19,7 @@ var runFiles = []string{"events.jsonl", "evidence.json", "report.html", "trace.j
 
 // open opens one of a job's files by its name in the protocol. What lies there was made by the job: a link, a folder, a
 // pipe is none of it.
-func (p place) open(name string) (*os.File, int64, error) {
+func (p folder) open(name string) (*os.File, int64, error) {
 	path := name
 	switch {
 	case slices.Contains(runFiles, name):
@@ -58,7 +58,7 @@ func (p place) open(name string) (*os.File, int64, error) {
 }
 
 // sizes are the job's files that are there, with their bytes.
-func (p place) sizes() map[string]int64 {
+func (p folder) sizes() map[string]int64 {
 	all := map[string]int64{}
 	for _, name := range slices.Concat([]string{Stdout, Stderr}, runFiles) {
 		path := p.file(name)
@@ -73,7 +73,7 @@ func (p place) sizes() map[string]int64 {
 }
 
 // read reads a piece of one of the job's files.
-func (p place) read(name string, at int64, into []byte) (n int, size int64, err error) {
+func (p folder) read(name string, at int64, into []byte) (n int, size int64, err error) {
 	f, size, err := p.open(name)
 	if err != nil {
 		return 0, 0, err
@@ -86,7 +86,10 @@ func (p place) read(name string, at int64, into []byte) (n int, size int64, err 
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return n, max(size, at+int64(n)), err
+	if n > 0 {
+		size = max(size, at+int64(n)) // it has grown meanwhile
+	}
+	return n, size, err
 }
 
 // Bounds of what a job prints: a loop that prints without end fills no disk.

@@ -44,8 +44,8 @@ const (
 func Guard(root, name, program string, beside bool) error {
 	deaf := make(chan os.Signal, 1) // caught, and not ignored, which its children would inherit
 	signal.Notify(deaf, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
-	p := place(filepath.Join(root, "jobs", name))
-	k, err := p.kept()
+	p := folder(filepath.Join(root, "jobs", name))
+	k, err := p.asked()
 	if err != nil {
 		return fmt.Errorf("guard job %s: %w", name, err)
 	}
@@ -71,6 +71,10 @@ func Guard(root, name, program string, beside bool) error {
 	case begun && r.over():
 		return nil
 	case begun || err != nil: // a state that cannot be read is one that was begun
+		if device, err := os.OpenFile(devicePath(root), os.O_RDWR, 0); err == nil && k.Job.Device == "gpu" {
+			defer device.Close()
+			go func() { _ = flock(device, syscall.LOCK_EX) }() // when the last that has it ends, others may live
+		}
 		r.State.Name, r.State.Owner = name, k.Job.Owner
 		return mopUp(newTree(k.Mark, os.Getpid()), p, r)
 	}
@@ -91,14 +95,14 @@ func Guard(root, name, program string, beside bool) error {
 }
 
 // holds says whether the lock is still the one that lies in the folder.
-func (p place) holds(lock *os.File) bool {
+func (p folder) holds(lock *os.File) bool {
 	mine, err := lock.Stat()
 	there, err2 := os.Lstat(p.file(lockFile))
 	return err == nil && err2 == nil && os.SameFile(mine, there)
 }
 
 // begin starts the keeper and waits for its end. The error: it could not be started.
-func begin(root, program string, p place, k kept, lock *os.File) (record, error) {
+func begin(root, program string, p folder, k asked, lock *os.File) (record, error) {
 	r, _, err := p.record()
 	if err != nil {
 		return r, err
@@ -119,6 +123,7 @@ func begin(root, program string, p place, k kept, lock *os.File) (record, error)
 	}
 	defer stand.Close()
 	sentinel := sentinelCommand(root, k.Job.Name, program, ending)
+	sentinel.ExtraFiles = []*os.File{device} // the guard that it becomes has it from the beginning
 	if err := t.start(sentinel); err != nil {
 		return r, fmt.Errorf("start job %s: %w", k.Job.Name, err)
 	}
@@ -134,11 +139,11 @@ func begin(root, program string, p place, k kept, lock *os.File) (record, error)
 	}
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = keeper.Wait() }()
-	for here := true; here; {
+	for here, every := true, firstLook; here; every = min(2*every, lookEvery) {
 		select {
 		case <-gone:
 			here = false
-		case <-time.After(lookEvery):
+		case <-time.After(every):
 			_, _ = t.look() // the next one may do
 		}
 	}
@@ -166,7 +171,7 @@ func sentinelCommand(root, name, program string, ending *os.File) *exec.Cmd {
 }
 
 // mopUp ends what lives of a job that nobody keeps any more, and says so in its state.
-func mopUp(t *tree, p place, r record) error {
+func mopUp(t *tree, p folder, r record) error {
 	why := "its keeper was killed"
 	switch boot := Boot(); {
 	case boot != "" && r.Boot != "" && boot != r.Boot:

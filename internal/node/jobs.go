@@ -68,8 +68,8 @@ func (n *Jobs) sweep() {
 	}
 }
 
-// place is the folder of a job, whether it is there or not.
-func (n *Jobs) place(name string) place { return place(filepath.Join(n.root, "jobs", name)) }
+// folder is that of a job, whether it is there or not.
+func (n *Jobs) folder(name string) folder { return folder(filepath.Join(n.root, "jobs", name)) }
 
 // validName says whether a job can be called so: its name is a folder's.
 func validName(name string) bool {
@@ -139,8 +139,8 @@ func (n *Jobs) Start(j Job) (State, error) {
 	if err := check(j); err != nil {
 		return State{}, err
 	}
-	p := n.place(j.Name)
-	before, err := p.kept()
+	p := n.folder(j.Name)
+	before, err := p.asked()
 	if errors.Is(err, fs.ErrNotExist) {
 		if j.Code != "" {
 			if _, err := os.Stat(filepath.Join(n.root, "blobs", j.Code)); err != nil {
@@ -148,11 +148,11 @@ func (n *Jobs) Start(j Job) (State, error) {
 					"send the code first")
 			}
 		}
-		if _, _, err := makePlace(n.root, j); err != nil {
+		if _, _, err := makeFolder(n.root, j); err != nil {
 			return State{}, fault.Hint(fmt.Errorf("start job %s in %s: %w", j.Name, n.root, plain(err)),
 				roomHint(err))
 		}
-		before, err = p.kept()
+		before, err = p.asked()
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("start job %s: %w", j.Name, plain(err))
@@ -191,12 +191,12 @@ func roomHint(err error) string {
 
 // begun sees to it that the job has begun: it has a state then.
 func (n *Jobs) begun(name string) error {
-	p := n.place(name)
+	p := n.folder(name)
 	if _, begun, err := p.record(); begun || err != nil {
 		n.settle(name)
 		return nil
 	}
-	for end := time.Now().Add(beginLimit); ; {
+	for end, tries := time.Now().Add(beginLimit), 0; ; tries++ {
 		gone, err := n.startGuard(name)
 		if err != nil {
 			return fmt.Errorf("start job %s: %w", name, err)
@@ -215,7 +215,9 @@ func (n *Jobs) begun(name string) error {
 		if _, begun, err := p.record(); begun || err != nil {
 			return nil
 		}
-		if p.alone() || time.Now().After(end) { // else another's guard has it, and is about to begin
+		// Another's guard may have it, and be about to begin; or what has ended is one that was still there of an
+		// earlier job of the name.
+		if p.alone() && tries > 0 || time.Now().After(end) {
 			return fault.Hint(fmt.Errorf("start job %s: nobody began it: %s", name, p.log()),
 				"the same may do later; else look at the host's disk and number of processes")
 		}
@@ -223,7 +225,7 @@ func (n *Jobs) begun(name string) error {
 }
 
 // log is the end of what the job's keeper had to say.
-func (p place) log() string {
+func (p folder) log() string {
 	b, err := os.ReadFile(p.file(logFile))
 	if err != nil || len(b) == 0 {
 		return "its guard ended without a word"
@@ -239,7 +241,7 @@ func (n *Jobs) startGuard(name string) (gone <-chan struct{}, err error) {
 	if gone, ok := n.guards[name]; ok {
 		return gone, nil
 	}
-	log, err := os.OpenFile(n.place(name).file(logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(n.folder(name).file(logFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, plain(err)
 	}
@@ -264,7 +266,7 @@ func (n *Jobs) startGuard(name string) (gone <-chan struct{}, err error) {
 
 // settle has what lives of a job ended where nobody keeps it any more.
 func (n *Jobs) settle(name string) {
-	p := n.place(name)
+	p := n.folder(name)
 	if r, begun, err := p.record(); (begun || err != nil) && !r.over() && p.alone() {
 		_, _ = n.startGuard(name) // the next who asks tries again
 	}
@@ -272,8 +274,8 @@ func (n *Jobs) settle(name string) {
 
 // state is how a job stands; its Phase is "" where there is none, or nothing of it was ever begun.
 func (n *Jobs) state(name string) (State, error) {
-	p := n.place(name)
-	k, err := p.kept()
+	p := n.folder(name)
+	k, err := p.asked()
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{Name: name}, nil
 	}
@@ -326,7 +328,7 @@ func (n *Jobs) which(w Which) ([]string, error) {
 	}
 	var owned []string
 	for _, name := range names {
-		k, err := n.place(name).kept()
+		k, err := n.folder(name).asked()
 		if err == nil && k.Job.Owner == w.Owner || len(w.Names) > 0 && errors.Is(err, fs.ErrNotExist) {
 			owned = append(owned, name)
 		}
@@ -362,7 +364,7 @@ func (n *Jobs) Renew(names []string) ([]State, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if err := n.place(name).renew(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := n.folder(name).renew(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("renew the lease of job %s: %w", name, plain(err))
 		}
 	}
@@ -376,8 +378,8 @@ func (n *Jobs) Cancel(w Which) ([]State, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		p := n.place(name)
-		if _, err := p.kept(); errors.Is(err, fs.ErrNotExist) {
+		p := n.folder(name)
+		if _, err := p.asked(); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		r, begun, err := p.record()
@@ -409,7 +411,7 @@ func (n *Jobs) Forget(w Which) error {
 }
 
 func (n *Jobs) forget(name string) error {
-	p := n.place(name)
+	p := n.folder(name)
 	lock, free, err := p.lock(false)
 	for end := time.Now().Add(lockPatience); err == nil && !free && time.Now().Before(end); {
 		if r, begun, _ := p.record(); begun && !r.over() {
@@ -468,7 +470,7 @@ func (n *Jobs) Read(r Read, into []byte) (int, Piece, error) {
 	if !validName(r.Name) {
 		return 0, Piece{}, fmt.Errorf("read of job %.*q: no name of a job", MaxName, r.Name)
 	}
-	p := n.place(r.Name)
+	p := n.folder(r.Name)
 	record, _, err := p.record() // before the file: what is over grows no more
 	if err != nil {
 		return 0, Piece{}, fmt.Errorf("read %s of job %s: %w", r.File, r.Name, plain(err))

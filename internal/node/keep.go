@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,19 +44,27 @@ func Holds(root string) string {
 	if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil {
 		return ""
 	}
+	if name := readHolder(f); name != "" {
+		return name
+	}
+	return "another job" // that has not said its name yet
+}
+
+// readHolder is the job that said last that it has the device; "": none ever did.
+func readHolder(f *os.File) string {
 	b := make([]byte, MaxName+1)
 	n, _ := f.ReadAt(b, 0)
 	if name := strings.TrimSpace(string(b[:n])); validName(name) {
 		return name
 	}
-	return "another job" // that has not said its name yet
+	return ""
 }
 
 // keeper is the process that starts a job and sees it to its end.
 type keeper struct {
 	root    string
 	program string
-	place   place
+	folder  folder
 	job     Job
 	mark    string
 	record  record
@@ -71,7 +80,7 @@ type keeper struct {
 
 // Keep is the keeper's process, which a guard starts. The error: it is none.
 func Keep(root, name, program string) error {
-	p := place(filepath.Join(root, "jobs", name))
+	p := folder(filepath.Join(root, "jobs", name))
 	lock, device := os.NewFile(lockFD, lockFile), os.NewFile(deviceFD, "gpu")
 	if !p.holds(lock) {
 		return fault.Hint(fmt.Errorf("keep job %s: nobody guards it", name),
@@ -80,11 +89,11 @@ func Keep(root, name, program string) error {
 	for _, fd := range []int{lockFD, deviceFD, pipeFD} {
 		syscall.CloseOnExec(fd)
 	}
-	asked, err := p.kept()
+	asked, err := p.asked()
 	if err != nil {
 		return fmt.Errorf("keep job %s: %w", name, err)
 	}
-	k := &keeper{root: root, program: program, place: p, job: asked.Job, mark: asked.Mark, lock: lock, device: device,
+	k := &keeper{root: root, program: program, folder: p, job: asked.Job, mark: asked.Mark, lock: lock, device: device,
 		tree: newTree(asked.Mark, os.Getpid()), guard: os.Getppid(), began: elapsed(), told: make(chan os.Signal, 8)}
 	if k.record, _, err = p.record(); err != nil {
 		return fmt.Errorf("keep job %s: %w", name, err)
@@ -99,13 +108,16 @@ func Keep(root, name, program string) error {
 // keep sees the job to its end, and says how it came to it.
 func (k *keeper) keep() {
 	why, err := k.prepare()
+	if why == "" && err == nil {
+		why = k.over()
+	}
 	s := &k.record.State
 	var ending *os.ProcessState
 	if why == "" && err == nil {
 		ending, why, err = k.run()
 	}
 	s.Phase, s.Why, s.Holder = Ended, why, ""
-	if given, asked := k.place.cancelled(); asked && (why == Cancelled || why == given) {
+	if given, asked := k.folder.cancelled(); asked && (why == Cancelled || why == given) {
 		s.Why = given
 	}
 	if err != nil {
@@ -125,15 +137,21 @@ func (k *keeper) keep() {
 		}
 		p.close()
 	}
-	for k.say() != nil { // on a disk that is full for now; nothing of the job lives meanwhile
+	for {
+		err := k.say()
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // somebody has removed the job's folder
+			break
+		}
+		// A disk that is full for now. Nothing of the job lives, and others may have the device.
 		_ = flock(k.device, syscall.LOCK_UN)
 		time.Sleep(time.Second)
 	}
+	_ = os.Remove(k.folder.file(ballastFile))
 }
 
 // say writes the state.
 func (k *keeper) say() error {
-	err := k.place.write(k.record)
+	err := k.folder.write(k.record)
 	k.unsaid = err != nil
 	return err
 }
@@ -145,10 +163,10 @@ func (k *keeper) over() string {
 		return Terminated
 	default:
 	}
-	if why, asked := k.place.cancelled(); asked {
+	if why, asked := k.folder.cancelled(); asked {
 		return why
 	}
-	if k.place.left(duration(k.job.Lease), k.began) <= 0 {
+	if k.folder.left(duration(k.job.Lease), k.began) <= 0 {
 		return LeaseOut
 	}
 	return ""
@@ -174,7 +192,7 @@ func (k *keeper) during(do func() error) (why string, err error) {
 
 // prepare makes all that the job needs, and has the device where it returns neither a reason to end nor an error.
 func (k *keeper) prepare() (why string, err error) {
-	work := k.place.file(workFolder)
+	work := k.folder.file(workFolder)
 	why, err = k.during(func() error {
 		if k.job.Code == "" {
 			if err := os.Mkdir(work, 0o700); err != nil {
@@ -202,6 +220,9 @@ func (k *keeper) prepare() (why string, err error) {
 			return why, err
 		}
 	}
+	if why, err := k.afterLast(); why != "" || err != nil {
+		return why, err
+	}
 	k.record.State.Holder = ""
 	if err := errors.Join(k.device.Truncate(0), writeAt(k.device, k.job.Name+"\n")); err != nil {
 		return "", fmt.Errorf("start job %s: say who has the GPU: %w", k.job.Name, err)
@@ -209,11 +230,35 @@ func (k *keeper) prepare() (why string, err error) {
 	return "", nil
 }
 
+// afterLast waits until nothing lives of the job that had the device last. Where all that kept it were killed at once,
+// the lock is free before that.
+func (k *keeper) afterLast() (why string, err error) {
+	last := readHolder(k.device)
+	if last == "" || last == k.job.Name {
+		return "", nil
+	}
+	runs := &Jobs{root: k.root, program: k.program, guards: map[string]chan struct{}{}}
+	for {
+		s, err := runs.state(last) // has it ended
+		if err != nil || s.Phase != Running {
+			return "", nil // gone, over, or nobody can say
+		}
+		if k.record.State.Holder != last {
+			k.record.State.Holder = last
+			_ = k.say()
+		}
+		why, err := k.during(func() error { time.Sleep(watchEvery); return nil })
+		if why != "" || err != nil {
+			return why, err
+		}
+	}
+}
+
 func writeAt(f *os.File, s string) error { _, err := f.WriteAt([]byte(s), 0); return err }
 
 // command is `assay run` as it is to be started.
 func (k *keeper) command() *exec.Cmd {
-	words := []string{"run", "--out", k.place.file(runFolder), "--logbook", "off", "--quiet"}
+	words := []string{"run", "--out", k.folder.file(runFolder), "--logbook", "off", "--quiet"}
 	if python := k.job.Python; python != "" {
 		if rest, ok := strings.CutPrefix(python, "~/"); ok {
 			python = filepath.Join(file.Home(os.Environ()), rest)
@@ -224,7 +269,7 @@ func (k *keeper) command() *exec.Cmd {
 	cmd := exec.Command(k.program, append(append(words, "--"), k.job.Command...)...)
 	cmd.Env = slices.Concat(os.Environ(), k.job.Environ, []string{nameVariable + "=" + k.job.Name,
 		markVariable + "=" + k.mark})
-	cmd.Dir = filepath.Join(k.place.file(workFolder), filepath.FromSlash(k.job.Dir))
+	cmd.Dir = filepath.Join(k.folder.file(workFolder), filepath.FromSlash(k.job.Dir))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if k.job.Device == "gpu" {
 		cmd.ExtraFiles = []*os.File{k.device} // freed when the last of them has ended
@@ -240,7 +285,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 		name string
 		to   **os.File
 	}{{Stdout, new(*os.File)}, {Stderr, new(*os.File)}} {
-		out, err := newPrinted(k.place.file(s.name))
+		out, err := newPrinted(k.folder.file(s.name))
 		if err != nil {
 			return nil, "", fmt.Errorf("start job %s: %w", k.job.Name, err)
 		}
@@ -274,7 +319,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	why = k.watch(ended)
-	given := patience
+	given := parting
 	if why == LeaseOut || why == "" {
 		given = grace
 	}
@@ -301,7 +346,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 		return nil, why, fmt.Errorf("keep job %s: nobody can say how it ended", k.job.Name)
 	}
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !asked && status.Signal() == syscall.SIGKILL {
-		if _, err := os.Stat(filepath.Join(k.place.file(runFolder), "evidence.json")); err != nil {
+		if _, err := os.Stat(filepath.Join(k.folder.file(runFolder), "evidence.json")); err != nil {
 			why = RunKilled // where the script alone is killed, the run is written before it ends
 		}
 	}
@@ -329,7 +374,7 @@ func (k *keeper) startRun(cmd *exec.Cmd) error {
 func (k *keeper) watch(ended <-chan struct{}) (why string) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	looked := time.Now()
+	looked, every := time.Now(), firstLook
 	for {
 		select {
 		case <-ended:
@@ -342,8 +387,8 @@ func (k *keeper) watch(ended <-chan struct{}) (why string) {
 		if k.job.Limit > 0 && awake()-k.record.Awake >= duration(k.job.Limit) {
 			return LimitOut
 		}
-		if time.Since(looked) >= lookEvery {
-			looked = time.Now()
+		if time.Since(looked) >= every {
+			looked, every = time.Now(), min(2*every, lookEvery)
 			_, _ = k.tree.look()
 			k.trouble()
 		}

@@ -16,14 +16,14 @@ import (
 // How long a job has run, and may run, goes by awake: nothing runs in sleep.
 
 // renew gives the lease anew.
-func (p place) renew() error {
+func (p folder) renew() error {
 	now := time.Unix(0, int64(elapsed()))
 	return os.Chtimes(p.file(leaseFile), now, now)
 }
 
 // left is what is left of a lease of this length. One that was renewed later than now was renewed before the host's
 // last start, or by somebody's touch: it says nothing, and since counts instead.
-func (p place) left(lease, since time.Duration) time.Duration {
+func (p folder) left(lease, since time.Duration) time.Duration {
 	now := elapsed()
 	if info, err := os.Stat(p.file(leaseFile)); err == nil {
 		if at := time.Duration(info.ModTime().UnixNano()); at <= now {
@@ -36,7 +36,7 @@ func (p place) left(lease, since time.Duration) time.Duration {
 const mostWhy = 1000 // bytes of a reason that are kept
 
 // cancel asks for the end of the job. The first reason stays.
-func (p place) cancel(why string) error {
+func (p folder) cancel(why string) error {
 	path := p.file(cancelFile)
 	if _, asked := p.cancelled(); asked {
 		return nil
@@ -51,7 +51,7 @@ func (p place) cancel(why string) error {
 }
 
 // cancelled says whether somebody asked for the end of the job, and why.
-func (p place) cancelled() (why string, asked bool) {
+func (p folder) cancelled() (why string, asked bool) {
 	f, err := os.OpenFile(p.file(cancelFile), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return "", false

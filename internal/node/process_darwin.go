@@ -73,6 +73,12 @@ func elapsed() time.Duration { return clock(unix.CLOCK_MONOTONIC_RAW) }
 // awake is the time since the host's start that it was not asleep: mach_absolute_time.
 func awake() time.Duration { return clock(unix.CLOCK_UPTIME_RAW) }
 
+// stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when its
+// time has come, whatever its GPU does.
+func stayAwake(pid int) []string {
+	return []string{"/usr/bin/caffeinate", "-i", "-w", strconv.Itoa(pid)}
+}
+
 // Boot tells one start of the host from the next; "": not known.
 func Boot() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
@@ -80,10 +86,4 @@ func Boot() string {
 		return ""
 	}
 	return id
-}
-
-// stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when its
-// time has come, whatever its GPU does.
-func stayAwake(pid int) []string {
-	return []string{"/usr/bin/caffeinate", "-i", "-w", strconv.Itoa(pid)}
 }

@@ -98,6 +98,9 @@ func elapsed() time.Duration { return clock(unix.CLOCK_BOOTTIME) }
 // awake is the time since the host's start that it was not asleep.
 func awake() time.Duration { return clock(unix.CLOCK_MONOTONIC) }
 
+// stayAwake is a command that keeps the host from sleeping while the process lives; nil: none is needed.
+func stayAwake(int) []string { return nil }
+
 // Boot tells one start of the host from the next; "": not known.
 func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -106,6 +109,3 @@ func Boot() string {
 	}
 	return strings.TrimSpace(string(id))
 }
-
-// stayAwake is a command that keeps the host from sleeping while the process lives; nil: none is needed.
-func stayAwake(int) []string { return nil }

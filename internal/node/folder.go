@@ -47,13 +47,13 @@ const (
 	mostState   = 1 << 20 // bytes of a state or a job that are read
 )
 
-// place is the folder of a job.
-type place string
+// folder is that of a job.
+type folder string
 
-func (p place) file(name string) string { return filepath.Join(string(p), name) }
+func (p folder) file(name string) string { return filepath.Join(string(p), name) }
 
-// kept is job.json.
-type kept struct {
+// asked is job.json.
+type asked struct {
 	Job  Job    `json:"job"`
 	Mark string `json:"mark"` // every process of the job has it in its environment, and no other has
 }
@@ -71,9 +71,9 @@ type record struct {
 // over says whether nothing of the job lives any more.
 func (r record) over() bool { return r.State.Phase == Ended || r.State.Phase == Lost }
 
-// makePlace makes the folder of a job, whole or not at all. made is false where there is one already.
-func makePlace(root string, j Job) (p place, made bool, err error) {
-	p = place(filepath.Join(root, "jobs", j.Name))
+// makeFolder makes the folder of a job, whole or not at all. made is false where there is one already.
+func makeFolder(root string, j Job) (p folder, made bool, err error) {
+	p = folder(filepath.Join(root, "jobs", j.Name))
 	if _, err := os.Lstat(string(p)); err == nil {
 		return p, false, nil
 	}
@@ -90,7 +90,7 @@ func makePlace(root string, j Job) (p place, made bool, err error) {
 			os.RemoveAll(part)
 		}
 	}()
-	in := place(part)
+	in := folder(part)
 	for _, name := range []string{lockFile, leaseFile, cancelFile} {
 		if err := os.WriteFile(in.file(name), nil, 0o600); err != nil {
 			return "", false, err
@@ -105,7 +105,7 @@ func makePlace(root string, j Job) (p place, made bool, err error) {
 	if err := in.renew(); err != nil {
 		return "", false, err
 	}
-	if err := in.writeJSON(jobFile, kept{j, hex.EncodeToString(mark[:])}); err != nil {
+	if err := in.writeJSON(jobFile, asked{j, hex.EncodeToString(mark[:])}); err != nil {
 		return "", false, err
 	}
 	switch err := os.Rename(part, string(p)); {
@@ -118,7 +118,7 @@ func makePlace(root string, j Job) (p place, made bool, err error) {
 	}
 }
 
-func (p place) writeJSON(name string, v any) error {
+func (p folder) writeJSON(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (p place) writeJSON(name string, v any) error {
 	return file.Write(p.file(name), 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-func (p place) readJSON(name string, v any) error {
+func (p folder) readJSON(name string, v any) error {
 	f, err := os.Open(p.file(name))
 	if err != nil {
 		return err
@@ -142,14 +142,14 @@ func (p place) readJSON(name string, v any) error {
 	return nil
 }
 
-// kept reads what was asked for. The error wraps fs.ErrNotExist where there is no such job.
-func (p place) kept() (kept, error) {
-	var k kept
+// asked reads what was asked for. The error wraps fs.ErrNotExist where there is no such job.
+func (p folder) asked() (asked, error) {
+	var k asked
 	return k, p.readJSON(jobFile, &k)
 }
 
 // record reads how the job stands. begun is false where nothing of it was ever begun.
-func (p place) record() (r record, begun bool, err error) {
+func (p folder) record() (r record, begun bool, err error) {
 	err = p.readJSON(stateFile, &r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, nil
@@ -161,7 +161,7 @@ func (p place) record() (r record, begun bool, err error) {
 }
 
 // write keeps how the job stands, on a full disk too.
-func (p place) write(r record) error {
+func (p folder) write(r record) error {
 	if r.Run != nil {
 		r.PID, r.Start = r.Run.pid, r.Run.start
 	}
@@ -174,7 +174,7 @@ func (p place) write(r record) error {
 
 // lock takes the job's lock for as long as the file is open, here or in a process that inherits it. free is false where
 // another holds it.
-func (p place) lock(wait bool) (f *os.File, free bool, err error) {
+func (p folder) lock(wait bool) (f *os.File, free bool, err error) {
 	if f, err = os.OpenFile(p.file(lockFile), os.O_RDWR, 0); err != nil {
 		return nil, false, err
 	}
@@ -193,7 +193,7 @@ func (p place) lock(wait bool) (f *os.File, free bool, err error) {
 }
 
 // alone says whether nobody keeps the job now.
-func (p place) alone() bool {
+func (p folder) alone() bool {
 	f, err := os.Open(p.file(lockFile))
 	if err != nil {
 		return false
