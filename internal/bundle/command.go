@@ -162,5 +162,5 @@ func program(word, bin, dir string, places moved) []string {
 }
 
 // ofPython are programs that packages bring into an environment's bin.
-var ofPython = map[string]bool{"torchrun": true, "accelerate": true, "deepspeed": true, "pytest": true, "lightning": true,
-	"fabric": true, "mlx.launch": true, "jupyter": true, "papermill": true, "ipython": true, "tune": true, "axolotl": true}
+var ofPython = map[string]bool{"torchrun": true, "accelerate": true, "deepspeed": true, "pytest": true,
+	"lightning": true, "fabric": true, "mlx.launch": true, "jupyter": true, "papermill": true, "ipython": true}

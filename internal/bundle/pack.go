@@ -79,7 +79,7 @@ func Pack(ctx context.Context, o Options, w io.Writer) (Manifest, error) {
 	run := o.Run
 	sum := sha256.Sum256(o.Evidence)
 	p.m.Run = Run{ID: run.ID, Document: hex.EncodeToString(sum[:]), Began: run.Started, Target: run.Target,
-		Python: run.Target.Python, System: run.Target.System}
+		Commit: run.Provenance.Commit, Dirty: run.Provenance.Dirty, Python: run.Target.Python, System: run.Target.System}
 	p.add(EvidenceFile, "what the run showed", o.Evidence)
 	if err := p.code(ctx); err != nil {
 		return p.m, err
@@ -178,7 +178,11 @@ func (p *packing) code(ctx context.Context) error {
 		p.missing("the run's changes to its code", c.Why, "--code now packs the working copy as it is now")
 	}
 	if k.commit == "" {
-		p.missing("the commit of the code", "the run's evidence names none: "+k.dirty, "keep the project in git")
+		why := "the run's evidence names none"
+		if k.dirty != "" {
+			why += ": " + k.dirty
+		}
+		p.missing("the commit of the code", why, "keep the project in git")
 	}
 	if c.Left == nil {
 		c.Left = []Left{}

@@ -337,7 +337,8 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	m := b.Manifest
 	var out strings.Builder
 	row := func(head, format string, a ...any) {
-		lines := text.Wrap(text.Line(fmt.Sprintf(format, a...)), fmt.Sprintf("%-12s", head), strings.Repeat(" ", 12), 100)
+		said := text.Line(fmt.Sprintf(format, a...))
+		lines := text.Wrap(said, fmt.Sprintf("%-12s", head), strings.Repeat(" ", 12), 100)
 		out.WriteString(strings.Join(lines, "\n") + "\n")
 	}
 	row("bundle", "%s, %s", name, unit.Bytes(float64(b.Size)))

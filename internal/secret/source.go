@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Sure gives the places in a source file, in bytes from its start and in their order, at which a secret itself stands: a
-// key in the shape of a vendor's, a private key, an address with a password, a value of the set, or behind a telling
+// Sure gives the places in a source file, in bytes from its start and in their order, at which a secret itself stands:
+// a key in the shape of a vendor's, a private key, an address with a password, a value of the set, or behind a telling
 // name a text in quotes that looks like a key. Source is full of password=password and token=None: a name alone is not
 // enough here, as it is for a record that is kept.
 func (set *Set) Sure(s string) []int {
@@ -60,7 +60,8 @@ var secretEnds = []string{".p12", ".pfx", ".jks", ".keystore", ".ppk", ".kdbx", 
 var secretPaths = []string{".aws/config", ".docker/config.json", ".kube/config", ".config/gcloud/access_tokens.db",
 	".huggingface/token", "huggingface/token", ".cache/huggingface/token", ".databrickscfg", ".ssh/config"}
 
-// File says that by its name a file holds credentials. name is a path with slashes; .env.example and its like hold none.
+// File says that by its name a file holds credentials. name is a path with slashes; .env.example and its like hold
+// none.
 func File(name string) bool {
 	name = strings.ToLower(name)
 	base := path.Base(name)
