@@ -313,7 +313,7 @@ func (k known) moved(top string, here bool, all []change) string {
 	case at != "":
 		return at + " was written since the run began"
 	}
-	return fmt.Sprintf("now %d files are changed", len(all))
+	return fmt.Sprintf("the number of changed files is %d now", len(all))
 }
 
 // dirtyFiles is the number in "dirty (3 files)"; 0 where it says something else.
@@ -339,10 +339,12 @@ func (k known) same(ctx context.Context, top string, all []change) bool {
 			continue
 		}
 		name := strings.TrimSuffix(line[3:], "/")
-		if within(name, never) != "" || isOurs(top, name) {
+		if within(name, never) != "" {
 			continue
 		}
-		most++
+		if most++; isOurs(top, name) { // a bundle that lay there already
+			continue
+		}
 		if line[0] != '?' || slices.ContainsFunc(all, func(c change) bool {
 			return c.name == name || strings.HasPrefix(c.name, name+"/")
 		}) {

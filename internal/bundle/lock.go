@@ -501,7 +501,7 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 		env.Install, env.Why = env.Locks[best].Path, "the project's own lock, and it gives what the run had"
 	case best >= 0 && len(had) > 0:
 		env.Install = MadeLock
-		env.Why = fmt.Sprintf("%s is not what the run had (%d packages differ): made of what it had",
+		env.Why = fmt.Sprintf("%s is not what the run had (packages that differ: %d): made of what it had",
 			env.Locks[best].Of, len(env.Locks[best].Differs))
 		if env.Locks[best].Missing != "" {
 			env.Why = fmt.Sprintf("%s cannot be held against what the run had (%s): made of what it had",

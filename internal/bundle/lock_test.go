@@ -175,7 +175,7 @@ vcs @ git+https://example.org/vcs@abc123#subdirectory=py
 	}
 	run.Provenance.Packages = []string{"numpy==2.1.1", "torch==2.8.0"}
 	if env, _ = environment(run, around, top, "."); env.Install != MadeLock ||
-		!strings.Contains(env.Why, "uv.lock is not what the run had (1 packages differ)") {
+		!strings.Contains(env.Why, "uv.lock is not what the run had (packages that differ: 1)") {
 		t.Errorf("%+v", env)
 	}
 }

@@ -145,10 +145,10 @@ func TestPackOfADirtyRun(t *testing.T) {
 	}
 
 	for name, change := range map[string]func(o *Options){
-		"train.py was written since":         func(o *Options) { o.Run.Started = time.Now().Add(-time.Hour) },
-		"now 7 files are changed":            func(o *Options) { o.Run.Provenance.Dirty = "dirty (9 files)" },
-		"git could not be asked":             func(o *Options) { o.Run.Provenance.Dirty = "unknown: it failed" },
-		"the working copy is at another com": func(o *Options) { inGit(t, dir, "commit", "-qam", "two") },
+		"train.py was written since":           func(o *Options) { o.Run.Started = time.Now().Add(-time.Hour) },
+		"the number of changed files is 5 now": func(o *Options) { o.Run.Provenance.Dirty = "dirty (9 files)" },
+		"git could not be asked":               func(o *Options) { o.Run.Provenance.Dirty = "unknown: it failed" },
+		"the working copy is at another com":   func(o *Options) { inGit(t, dir, "commit", "-qam", "two") },
 	} {
 		moved, run := o, *o.Run
 		moved.Run = &run
@@ -256,7 +256,9 @@ func TestPackCommand(t *testing.T) {
 		"@ROOT@/code/go.sh x":                       {"./go.sh", "x"},
 		"/usr/bin/env make train":                   {"make", "train"},
 		"@ROOT@/code/go.sh":                         {dir + "/go.sh"},
-		"/usr/bin/env uv run --frozen python x":     {"uv", "run", "--frozen", "python", "x"},
+		"@ROOT@/env/bin/python x":                   {"uv", "run", "--frozen", "--no-sync", "python", "x"},
+		"@ROOT@/env/bin/python -m x":                {"uv", "run", "-m", "x"},
+		"/usr/bin/env uv run --with y python x":     {"uv", "run", "--with", "y", "python", "x"},
 		"@ROOT@/env/bin/python t.py --k (redacted)": {"python", "t.py", "--k", "(redacted)"},
 	} {
 		o.Run.Subject.Command = command
