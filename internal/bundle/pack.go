@@ -79,7 +79,8 @@ func Pack(ctx context.Context, o Options, w io.Writer) (Manifest, error) {
 	run := o.Run
 	sum := sha256.Sum256(o.Evidence)
 	p.m.Run = Run{ID: run.ID, Document: hex.EncodeToString(sum[:]), Began: run.Started, Target: run.Target,
-		Commit: run.Provenance.Commit, Dirty: run.Provenance.Dirty, Python: run.Target.Python, System: run.Target.System}
+		Commit: run.Provenance.Commit, Dirty: run.Provenance.Dirty, Python: run.Target.Python,
+		System: run.Target.System}
 	p.add(EvidenceFile, "what the run showed", o.Evidence)
 	if err := p.code(ctx); err != nil {
 		return p.m, err
