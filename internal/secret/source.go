@@ -13,11 +13,7 @@ import (
 // enough here, as it is for a record that is kept.
 func (set *Set) Sure(s string) []int {
 	var at []int
-	for i := range shapes {
-		sh := &shapes[i]
-		if len(s) < sh.least || !strings.Contains(s, sh.sign) {
-			continue
-		}
+	look := func(sh *shape, s string, start int) {
 		for _, m := range sh.find.FindAllStringSubmatchIndex(s, -1) {
 			from, to := m[0], m[1]
 			if len(m) > 2 && m[2] >= 0 {
@@ -25,9 +21,26 @@ func (set *Set) Sure(s string) []int {
 			}
 			if (sh.accept == nil || sh.accept(s[from:to])) && (to-from >= 12 || looksSecret(s[from:to])) &&
 				!isReference(s[from:to]) && !strings.HasPrefix(s[from:], Mark) {
-				at = append(at, from)
+				at = append(at, start+from)
 			}
 		}
+	}
+	for i := range shapes {
+		if sh := &shapes[i]; sh.sign == blockSign && strings.Contains(s, sh.sign) {
+			look(sh, s, 0)
+		}
+	}
+	start := 0
+	for line := range strings.Lines(s) {
+		likely := longestStretch(line) >= leastStretch
+		for i := range shapes {
+			sh := &shapes[i]
+			if (likely || len(sh.sign) > 2) && sh.sign != blockSign && len(line) >= max(12, sh.least) &&
+				strings.Contains(line, sh.sign) {
+				look(sh, line, start)
+			}
+		}
+		start += len(line)
 	}
 	add := func(from, to int) {
 		if to > from && looksSecret(s[from:to]) {
@@ -45,6 +58,30 @@ func (set *Set) Sure(s string) []int {
 	}
 	sort.Ints(at)
 	return slices.Compact(at)
+}
+
+// blockSign is the sign of the one shape that goes over several lines.
+const blockSign = "PRIVATE KEY"
+
+// leastStretch is how long a stretch of the characters of keys is in a line that is looked at for shapes whose sign is
+// a letter or two, which stand in every line; the shapes are slow to match.
+const leastStretch = 12
+
+// longestStretch is the longest stretch of a line that a key could be: characters of base 64, a digit among them.
+func longestStretch(line string) int {
+	longest, run, digit := 0, 0, false
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		if isLetter(c) || isDigit(c) || c == '_' || c == '-' || c == '+' || c == '/' || c == '=' {
+			run++
+			if digit = digit || isDigit(c); digit {
+				longest = max(longest, run)
+			}
+			continue
+		}
+		run, digit = 0, false
+	}
+	return longest
 }
 
 // secretNames are files that are nothing but credentials, by the tools that keep them so.
