@@ -14,7 +14,7 @@ func TestSure(t *testing.T) {
 		`os.environ["OPENAI_API_KEY"] = "sk-proj-abcDEF123456abcDEF123456"`,
 		`key: AKIAIOSFODNN7ABCDEFG`,
 		`api_key='9f86d081884c7d659a2feaa0c55ad015'`,
-		`url = "postgres://ada:k3yK3yk3yK3yk3y1@host/db"`,
+		`url = "postgres://ada:q7Zp2LxV9tRw4KdM@host/db"`,
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----",
 		`x = "violet-hammer-77"`,
 	} {
@@ -45,8 +45,8 @@ func TestSure(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	for _, name := range []string{".env", "a/.env.local", "prod.env", "id_rsa", "k/ID_ED25519", ".netrc", "credentials.json",
-		"cert.p12", ".aws/credentials", ".streamlit/secrets.toml", "home/.docker/config.json", "kaggle.json"} {
+	for _, name := range []string{".env", "a/.env.local", "prod.env", "id_rsa", "k/ID_ED25519", ".netrc",
+		"credentials.json", "cert.p12", ".aws/credentials", ".streamlit/secrets.toml", "home/.docker/config.json", "kaggle.json"} {
 		if !File(name) {
 			t.Errorf("%s holds none", name)
 		}
