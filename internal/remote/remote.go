@@ -307,6 +307,8 @@ type Failure struct {
 	Why  string
 	Hint string
 	Lost bool // the way to it failed: the same may do later
+	// Reached is that the host had answered before.
+	Reached bool
 }
 
 func (f *Failure) Error() string { return "reach " + text.Line(f.Host) + ": " + text.Line(f.Why) }

@@ -114,7 +114,7 @@ func TestSendKilled(t *testing.T) {
 	source := rand.New(rand.NewPCG(21, 3))
 	resumed := 0
 	for round := range 8 {
-		b, o, s := parcel(t, ssh, "mini", 40<<20+round)
+		b, o, s := parcel(t, ssh, "mini", 100<<20+round)
 		job, err := json.Marshal(errand{o, s})
 		if err != nil {
 			t.Fatal(err)
@@ -130,8 +130,8 @@ func TestSendKilled(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- cmd.Wait() }()
-			wait := time.Duration(source.IntN(2500)) * time.Millisecond
-			if kills > 12 {
+			wait := time.Duration(source.IntN(900)) * time.Millisecond
+			if kills > 15 {
 				wait = 2 * time.Minute
 			}
 			select {
