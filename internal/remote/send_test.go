@@ -359,7 +359,9 @@ func TestSendTwo(t *testing.T) {
 	}
 	n.Slow(40)
 	var said sync.Map
-	o.Log = func(line string) { said.Store(strings.Contains(line, "another connection is sending the same file"), line) }
+	o.Log = func(line string) {
+		said.Store(strings.Contains(line, "another connection is sending the same file"), line)
+	}
 	for i := range errs {
 		both.Go(func() { _, errs[i] = Send(t.Context(), o, s) })
 	}
