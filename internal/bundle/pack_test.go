@@ -115,8 +115,8 @@ func TestPackTheSameBytes(t *testing.T) {
 
 func TestPackOfADirtyRun(t *testing.T) {
 	dir, o := project(t, map[string]string{"train.py": "a\nb\n", "gone.py": "x\n", "bin": "\x00\x01", "k/.env": "A=1"})
-	files(t, dir, map[string]string{"train.py": "a\nc\n", "new/x.py": "y\n", "new/z.py": "no line end", "bin": "\x00\x02",
-		".env": "A=b", "k/.env": "A=2", "__pycache__/x.pyc": "x"})
+	files(t, dir, map[string]string{"train.py": "a\nc\n", "new/x.py": "y\n", "new/z.py": "no line end",
+		"bin": "\x00\x02", ".env": "A=b", "k/.env": "A=2", "__pycache__/x.pyc": "x"})
 	if err := os.Remove(filepath.Join(dir, "gone.py")); err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +145,10 @@ func TestPackOfADirtyRun(t *testing.T) {
 	}
 
 	for name, change := range map[string]func(o *Options){
-		"train.py was written since":         func(o *Options) { o.Run.Started = time.Now().Add(-time.Hour) },
-		"now 7 files are changed":            func(o *Options) { o.Run.Provenance.Dirty = "dirty (9 files)" },
-		"git could not be asked":             func(o *Options) { o.Run.Provenance.Dirty = "unknown: git status failed" },
-		"the working copy is at another com": func(o *Options) { inGit(t, dir, "commit", "-qam", "two") },
+		"train.py was written since":           func(o *Options) { o.Run.Started = time.Now().Add(-time.Hour) },
+		"the number of changed files is 5 now": func(o *Options) { o.Run.Provenance.Dirty = "dirty (9 files)" },
+		"git could not be asked":               func(o *Options) { o.Run.Provenance.Dirty = "unknown: it failed" },
+		"the working copy is at another com":   func(o *Options) { inGit(t, dir, "commit", "-qam", "two") },
 	} {
 		moved, run := o, *o.Run
 		moved.Run = &run
@@ -175,13 +175,15 @@ func TestPackOfADirtyRun(t *testing.T) {
 func TestPackRefusesSecrets(t *testing.T) {
 	dir, o := project(t, map[string]string{"train.py": "\ntoken = 'hf_abcdefghijklmnopqrstuvwxyz0123'\n"})
 	_, err := Pack(context.Background(), o, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "train.py:2") || !strings.Contains(fault.HintOf(err), "--allow-secrets") {
+	if err == nil || !strings.Contains(err.Error(), "train.py:2") ||
+		!strings.Contains(fault.HintOf(err), "--allow-secrets") {
 		t.Errorf("%v", err)
 	}
 	// Taken out, but not committed: the patch has it.
 	files(t, dir, map[string]string{"train.py": "\ntoken = None\n"})
 	o.Now = true
-	if _, err = Pack(context.Background(), o, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), PatchFile) {
+	_, err = Pack(context.Background(), o, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), PatchFile) {
 		t.Errorf("%v", err)
 	}
 	o.AllowSecrets = true
@@ -214,7 +216,8 @@ func TestPackData(t *testing.T) {
 	if diff := cmp.Diff(want, there(t, filepath.Join(root, "code/data"))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]string{"x": "45", "y": "6"}, there(t, filepath.Join(root, "data/cifar"))); diff != "" {
+	want = map[string]string{"x": "45", "y": "6"}
+	if diff := cmp.Diff(want, there(t, filepath.Join(root, "data/cifar"))); diff != "" {
 		t.Error(diff)
 	}
 	var said []string
@@ -253,7 +256,9 @@ func TestPackCommand(t *testing.T) {
 		"@ROOT@/code/go.sh x":                       {"./go.sh", "x"},
 		"/usr/bin/env make train":                   {"make", "train"},
 		"@ROOT@/code/go.sh":                         {dir + "/go.sh"},
-		"/usr/bin/env uv run --frozen python x":     {"uv", "run", "--frozen", "python", "x"},
+		"@ROOT@/env/bin/python x":                   {"uv", "run", "--frozen", "--no-sync", "python", "x"},
+		"@ROOT@/env/bin/python -m x":                {"uv", "run", "-m", "x"},
+		"/usr/bin/env uv run --with y python x":     {"uv", "run", "--with", "y", "python", "x"},
 		"@ROOT@/env/bin/python t.py --k (redacted)": {"python", "t.py", "--k", "(redacted)"},
 	} {
 		o.Run.Subject.Command = command
@@ -329,12 +334,14 @@ func TestOpenRefuses(t *testing.T) {
 		"place climbs": {func(m *Manifest, _ map[string][]byte) {
 			m.Data = []Data{{Name: "x", Place: "data/../../x", File: CodeFile}}
 		}, "place of data"},
-		"another content": {func(_ *Manifest, c map[string][]byte) { c[EvidenceFile] = []byte("[]") }, "not what its manifest"},
-		"longer":          {func(_ *Manifest, c map[string][]byte) { c[EvidenceFile] = []byte("{} ") }, "by its manifest 2"},
-		"one less":        {func(_ *Manifest, c map[string][]byte) { delete(c, SystemdFile) }, "is missing"},
-		"one more":        {func(m *Manifest, _ map[string][]byte) { m.Files = m.Files[:len(m.Files)-1] }, "not where"},
-		"no lock":         {func(m *Manifest, _ map[string][]byte) { m.Environment.Install = "lock/none" }, "the lock"},
-		"folder":          {func(m *Manifest, _ map[string][]byte) { m.Code.Dir = "/etc" }, "the folder"},
+		"another content": {func(_ *Manifest, c map[string][]byte) { c[EvidenceFile] = []byte("[]") },
+			"not what its manifest"},
+		"longer": {func(_ *Manifest, c map[string][]byte) { c[EvidenceFile] = []byte("{} ") },
+			"by its manifest 2"},
+		"one less": {func(_ *Manifest, c map[string][]byte) { delete(c, SystemdFile) }, "is missing"},
+		"one more": {func(m *Manifest, _ map[string][]byte) { m.Files = m.Files[:len(m.Files)-1] }, "not where"},
+		"no lock":  {func(m *Manifest, _ map[string][]byte) { m.Environment.Install = "lock/none" }, "the lock"},
+		"folder":   {func(m *Manifest, _ map[string][]byte) { m.Code.Dir = "/etc" }, "the folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "b.tar.zst")

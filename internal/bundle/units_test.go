@@ -13,9 +13,9 @@ import (
 
 // nasty are values that a unit has to hand on as they are.
 var nasty = map[string]string{"PLAIN": "1", "EMPTY": "", "SPACES": "  a  b ", "QUOTES": `a "b" 'c' ` + "`d`",
-	"BACKSLASH": `a\b\n\`, "PERCENT": "100 % %h %%", "DOLLAR": "$HOME ${PATH} $$ $(id)", "LINES": "a\nb\n", "TAB": "a\tb",
-	"SEMICOLON": "; # x", "XML": "<a>&amp;</a>]]>", "ÜNI_VALUE": "x", "UNI": "naïve 日本 🍏", "EQUALS": "a=b=c",
-	"CONTINUED": "a \\\n b", "DASH": "--x", "_U": "@ROOT@"}
+	"BACKSLASH": `a\b\n\`, "PERCENT": "100 % %h %%", "DOLLAR": "$HOME ${PATH} $$ $(id)", "LINES": "a\nb\n",
+	"TAB": "a\tb", "SEMICOLON": "; # x", "XML": "<a>&amp;</a>]]>", "ÜNI_VALUE": "x", "UNI": "naïve 日本 🍏",
+	"EQUALS": "a=b=c", "CONTINUED": "a \\\n b", "DASH": "--x", "_U": "@ROOT@"}
 
 func nastyUnit() Unit {
 	u := Unit{Name: "assay.x-1", Dir: "/srv/a b/100%/$x", Logs: "/srv/a b/100%/logs", Variables: map[string]string{}}

@@ -139,11 +139,11 @@ func begin(root, program string, p folder, k asked, lock *os.File) (record, erro
 	}
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = keeper.Wait() }()
-	for here := true; here; {
+	for here, every := true, firstLook; here; every = min(2*every, lookEvery) {
 		select {
 		case <-gone:
 			here = false
-		case <-time.After(lookEvery):
+		case <-time.After(every):
 			_, _ = t.look() // the next one may do
 		}
 	}

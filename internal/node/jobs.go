@@ -196,7 +196,7 @@ func (n *Jobs) begun(name string) error {
 		n.settle(name)
 		return nil
 	}
-	for end := time.Now().Add(beginLimit); ; {
+	for end, tries := time.Now().Add(beginLimit), 0; ; tries++ {
 		gone, err := n.startGuard(name)
 		if err != nil {
 			return fmt.Errorf("start job %s: %w", name, err)
@@ -215,7 +215,9 @@ func (n *Jobs) begun(name string) error {
 		if _, begun, err := p.record(); begun || err != nil {
 			return nil
 		}
-		if p.alone() || time.Now().After(end) { // else another's guard has it, and is about to begin
+		// Another's guard may have it, and be about to begin; or what has ended is one that was still there of an
+		// earlier job of the name.
+		if p.alone() && tries > 0 || time.Now().After(end) {
 			return fault.Hint(fmt.Errorf("start job %s: nobody began it: %s", name, p.log()),
 				"the same may do later; else look at the host's disk and number of processes")
 		}

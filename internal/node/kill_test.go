@@ -335,6 +335,10 @@ func (s *scene) told(kind string, state State) {
 	}
 	switch kind {
 	case "keeper", "keeper+guard", "assay", "all":
+		// A keeper that was being started when the others were looked up goes on until the lease is over.
+		if (kind == "assay" || kind == "all") && state.Phase == Ended && state.Why == LeaseOut {
+			return
+		}
 		if state.Phase != Lost || state.Why == "" {
 			bad()
 		}

@@ -17,7 +17,8 @@ const (
 	parting = 20 * time.Second // where somebody does: a training that is told to end may write a checkpoint
 	finish  = 5 * time.Second  // from the end of the training to that of `assay run`, which writes the evidence then
 
-	lookEvery = 10 * time.Second       // for processes that take their environment off later
+	firstLook = time.Second            // for processes that take their environment off later, at first,
+	lookEvery = 10 * time.Second       // and in the end
 	pollEvery = 25 * time.Millisecond  // for the end of those that were told to
 	slowly    = 500 * time.Millisecond // the same, of those that cannot be ended: the GPU's driver has them
 )
