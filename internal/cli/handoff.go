@@ -154,6 +154,7 @@ func runHandoffPack(ctx context.Context, env *Env, opts packOptions, arg string)
 			o.Missing = append(o.Missing, bundle.Missing{What: "the trace", Why: "the run's folder has none"})
 		}
 	}
+	file.Sweep(env.Environ, env.Dir) // of one that was killed
 	temp, err := file.Temp(env.Environ, env.Dir, "pack")
 	if err != nil {
 		return err
