@@ -370,8 +370,11 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	row("packages", "%d; %s: %s", e.Packages, made, e.MadeWhy)
 	row("", "install by %s: %s", orNone(e.Install), e.Why)
 	for _, l := range e.Locks {
-		if l.Of == "" {
+		if l.Path == bundle.MadeLock {
 			continue
+		}
+		if l.Of == "" {
+			l.Of = l.Path
 		}
 		if l.Missing != "" {
 			row("", "%s cannot be compared: %s", l.Of, l.Missing)
