@@ -40,6 +40,7 @@ tried there; docs/handoff.md.`,
 	cmd.AddCommand(
 		newHandoffPackCommand(env),
 		newHandoffShowCommand(env),
+		newHandoffUnpackCommand(env),
 		newHandoffUnitCommand(env),
 	)
 	return cmd
