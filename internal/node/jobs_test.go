@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/bundle"
 	"assay/internal/fault"
 	"assay/internal/file"
 	"assay/internal/testkit"
@@ -594,5 +595,51 @@ func TestFullDisk(t *testing.T) {
 	}
 	if r, _, err := p.record(); err != nil || r.State.Phase != Ended {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestCode: a job runs within the code that was sent for it; what is no snapshot is said, and nothing is run.
+func TestCode(t *testing.T) {
+	n := newJobs(t)
+	blobs, project := filepath.Join(n.root, "blobs"), t.TempDir()
+	for _, err := range []error{
+		os.Mkdir(blobs, 0o700), os.Mkdir(filepath.Join(project, "sub"), 0o755),
+		os.WriteFile(filepath.Join(project, "sub", "train.sh"), []byte("cat ../data; pwd\n"), 0o644),
+		os.WriteFile(filepath.Join(project, "data"), []byte("of the project\n"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot, err := bundle.Take(t.Context(), project, bundle.SnapshotOptions{Into: blobs, Here: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(snapshot.Path, filepath.Join(blobs, snapshot.Sum)); err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.Repeat("ab", 32)
+	if err := os.WriteFile(filepath.Join(blobs, broken), []byte("no snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good, bad := shell("good", ". ./train.sh"), shell("bad", "true")
+	good.Code, good.Dir, bad.Code = snapshot.Sum, "sub", broken
+	for _, j := range []Job{good, bad} {
+		if _, err := n.Start(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := until(t, n, "good", isOver); s.Exit == nil || *s.Exit != 0 {
+		t.Errorf("%+v", s)
+	}
+	want := "of the project\n" + filepath.Join(string(n.folder("good")), workFolder, "sub") + "\n"
+	if text, _ := os.ReadFile(n.folder("good").file(Stdout)); string(text) != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	if s := until(t, n, "bad", isOver); s.Phase != Ended || !strings.Contains(s.Error, "unpack") || s.Exit != nil {
+		t.Errorf("%+v", s)
+	}
+	if _, err := os.Stat(n.folder("bad").file(runFolder)); err == nil {
+		t.Error("something was run")
 	}
 }
