@@ -163,7 +163,8 @@ func begin(root, program string, p folder, k asked, lock *os.File) (record, erro
 // whoever kills all that is called so leaves it.
 func sentinelCommand(root, name, program string, ending *os.File) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", "-c", `read x; exec "$P" node guard --root "$R" --name "$N"`)
-	cmd.Env = []string{"P=" + program, "R=" + root, "N=" + name, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	cmd.Env = []string{"P=" + program, "R=" + root, "N=" + name, "PATH=" + os.Getenv("PATH"),
+		"HOME=" + os.Getenv("HOME")}
 	cmd.Stdin = ending
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -103,7 +103,8 @@ func TestStartOnce(t *testing.T) {
 	if got := strings.TrimSpace(string(into[:count])); err != nil || got != "23" || !piece.Final {
 		t.Errorf("stdout %q, %+v, %v", got, piece, err)
 	}
-	if count, _, err = n.Read(Read{Name: "once", File: Stderr, At: 3, Most: 6}, into); string(into[:count]) != "stderr" {
+	count, _, err = n.Read(Read{Name: "once", File: Stderr, At: 3, Most: 6}, into)
+	if string(into[:count]) != "stderr" {
 		t.Errorf("stderr %q, %v", into[:count], err)
 	}
 	for name := range s.Files {
@@ -382,7 +383,8 @@ func TestTree(t *testing.T) {
 	if err := mine.Process.Kill(); err != nil { // its children are nobody's now, and one has no environment
 		t.Fatal(err)
 	}
-	if err := tree.end(&like{mine.Process.Pid, 0}, time.Second, func(n int) { t.Errorf("%d do not end", n) }); err != nil {
+	slow := func(n int) { t.Errorf("%d do not end", n) }
+	if err := tree.end(&like{mine.Process.Pid, 0}, time.Second, slow); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range list {

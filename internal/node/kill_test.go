@@ -370,7 +370,8 @@ func TestKilledOne(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, 1, stubborn, "600")
 			s.drive()
-			for end := time.Now().Add(20 * time.Second); len(s.victims("apart")) == 0; time.Sleep(20 * time.Millisecond) {
+			end := time.Now().Add(20 * time.Second)
+			for ; len(s.victims("apart")) == 0; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("it does not begin: %+v", s.state())
 				}

@@ -73,8 +73,8 @@ func elapsed() time.Duration { return clock(unix.CLOCK_MONOTONIC_RAW) }
 // awake is the time since the host's start that it was not asleep: mach_absolute_time.
 func awake() time.Duration { return clock(unix.CLOCK_UPTIME_RAW) }
 
-// stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when its
-// time has come, whatever its GPU does.
+// stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when
+// its time has come, whatever its GPU does.
 func stayAwake(pid int) []string {
 	return []string{"/usr/bin/caffeinate", "-i", "-w", strconv.Itoa(pid)}
 }
