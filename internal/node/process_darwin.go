@@ -87,3 +87,12 @@ func Boot() string {
 	}
 	return id
 }
+
+// network names the kind of network mount that the folder lies on; "": it is the host's own.
+func network(folder string) string {
+	var s unix.Statfs_t
+	if unix.Statfs(folder, &s) != nil || s.Flags&unix.MNT_LOCAL != 0 {
+		return ""
+	}
+	return unix.ByteSliceToString(s.Fstypename[:])
+}
