@@ -88,11 +88,15 @@ func writeFleetStatus(w io.Writer, q *fleet.Queue, rows []fleet.Row, busy, all b
 		if r.Phase == fleet.Placed && busy && r.State.Left > 0 {
 			lease = unit.Seconds(r.State.Left)
 		}
+		host := r.Host
+		if r.Phase == fleet.Queued {
+			host = "" // that of the last attempt
+		}
 		if r.Attempts > 0 {
 			attempts = fmt.Sprint(r.Attempts)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", text.Line(r.Task.Name), fleetPhase(r),
-			dash(text.Line(r.Host)), attempts, dash(ranFor(r)), dash(steps), dash(loss), lease, text.Short(r.Why, 200))
+			dash(text.Line(host)), attempts, dash(ranFor(r)), dash(steps), dash(loss), lease, text.Short(r.Why, 200))
 	}
 	if err := table.Flush(); err != nil {
 		return err
