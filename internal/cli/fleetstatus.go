@@ -74,7 +74,7 @@ func writeFleetStatus(w io.Writer, q *fleet.Queue, rows []fleet.Row, busy, all b
 			live++
 		}
 	}
-	fmt.Fprintf(w, "queue %s: %s, %s\n\n", q.Name(), count(len(rows), "run"), how)
+	fmt.Fprintf(w, "queue %s: %s, %s\n\n", q.Name(), tally(rows), how)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tSTATE\tHOST\tATTEMPT\tRAN\tSTEPS\tLOSS\tLEASE\tWHY")
 	shown := 0
@@ -105,7 +105,8 @@ func writeFleetStatus(w io.Writer, q *fleet.Queue, rows []fleet.Row, busy, all b
 		fmt.Fprintf(w, "… and %d more, %d of them done: --all shows them\n", len(rows)-shown, n[fleet.Done])
 	}
 	if live > 0 && !busy {
-		fmt.Fprintf(w, "\n%s may go on until the lease has run out; assay fleet run --queue %s goes on with the queue\n",
+		fmt.Fprintf(w, "\n%s may go on until the lease has run out; assay fleet run --queue %s goes on with the "+
+			"queue\n",
 			count(live, "run"), q.Name())
 	} else if !busy && n[fleet.Queued] > 0 {
 		fmt.Fprintf(w, "\nassay fleet run --queue %s goes on with the queue\n", q.Name())

@@ -109,7 +109,8 @@ func TestExpand(t *testing.T) {
 	}
 	NameTasks(all)
 	last := all[7]
-	if !slices.Equal(last.Command, []string{"t", "--lr=0.01", "1e-4", "2"}) || last.Cell != "lr=0.01 wd=1e-4 repeat=2" ||
+	if !slices.Equal(last.Command, []string{"t", "--lr=0.01", "1e-4", "2"}) ||
+		last.Cell != "lr=0.01 wd=1e-4 repeat=2" ||
 		last.Name != "lr-0.01-wd-1e-4-repeat-2" {
 		t.Errorf("%+v", last)
 	}
@@ -177,35 +178,47 @@ func TestPlace(t *testing.T) {
 		why    string
 		away   map[string]bool
 	}{
-		"the fastest":      {host: "c", why: "fastest of 3"},
-		"a chip":           {task: Task{Needs: Needs{Chip: "m2"}}, host: "b", why: "the only one"},
-		"no such chip":     {task: Task{Needs: Needs{Chip: "m9"}}, why: "no host can have it: a: Apple M1 (measured) is not m9"},
-		"memory":           {task: Task{Needs: Needs{Memory: 20 << 30}}, host: "c", why: "the only one"},
-		"too much memory":  {task: Task{Needs: Needs{Memory: 64 << 30}}, why: "64.0 GiB are asked for"},
-		"memory by others": {task: Task{Needs: Needs{Memory: 20 << 30}}, change: func(v []View) { v[2].Facts.Available = &some }, why: "other programs leave 1.00 GiB"},
-		"battery":          {change: func(v []View) { v[2].Facts.Power = "battery" }, host: "b", why: "fastest of 2"},
-		"battery may":      {task: Task{Needs: Needs{Power: "any"}}, change: func(v []View) { v[2].Facts.Power = "battery" }, host: "c"},
-		"mains unknown":    {task: Task{Needs: Needs{Power: "mains"}}, why: "power that it does not tell"},
-		"low power":        {change: func(v []View) { v[2].Facts.LowPower = &yes }, host: "b"},
-		"disk":             {change: func(v []View) { v[2].Facts.DiskFree = &free }, host: "b"},
-		"held":             {change: func(v []View) { v[2].Facts.Holds = "somebody-a1" }, host: "b"},
+		"the fastest": {host: "c", why: "fastest of 3"},
+		"a chip":      {task: Task{Needs: Needs{Chip: "m2"}}, host: "b", why: "the only one"},
+		"no such chip": {task: Task{Needs: Needs{Chip: "m9"}},
+			why: "no host can have it: a: Apple M1 (measured) is not m9"},
+		"memory":          {task: Task{Needs: Needs{Memory: 20 << 30}}, host: "c", why: "the only one"},
+		"too much memory": {task: Task{Needs: Needs{Memory: 64 << 30}}, why: "64.0 GiB are asked for"},
+		"memory by others": {task: Task{Needs: Needs{Memory: 20 << 30}},
+			change: func(v []View) { v[2].Facts.Available = &some }, why: "other programs leave 1.00 GiB"},
+		"battery": {change: func(v []View) { v[2].Facts.Power = "battery" }, host: "b", why: "fastest of 2"},
+		"battery may": {task: Task{Needs: Needs{Power: "any"}},
+			change: func(v []View) { v[2].Facts.Power = "battery" }, host: "c"},
+		"mains unknown": {task: Task{Needs: Needs{Power: "mains"}}, why: "power that it does not tell"},
+		"low power":     {change: func(v []View) { v[2].Facts.LowPower = &yes }, host: "b"},
+		"disk":          {change: func(v []View) { v[2].Facts.DiskFree = &free }, host: "b"},
+		"held":          {change: func(v []View) { v[2].Facts.Holds = "somebody-a1" }, host: "b"},
 		"all held": {change: func(v []View) {
 			for i := range v {
 				v[i].Facts.Holds = "somebody-a1"
 			}
 		}, host: "c", why: "waits there for the GPU, which somebody-a1 has"},
-		"loaded":     {change: func(v []View) { v[2].Facts.Load = &load }, host: "b"},
-		"taken":      {change: func(v []View) { v[0].GPU, v[1].GPU, v[2].GPU = 1, 1, 1 }, why: "it has a job of this queue"},
-		"a label":    {task: Task{Needs: Needs{Label: "x"}}, change: func(v []View) { v[0].Labels = []string{"x"} }, host: "a"},
-		"its host":   {task: Task{Host: "a"}, host: "a"},
-		"a path":     {task: Task{Needs: Needs{Paths: []string{"/data"}}}, change: func(v []View) { v[2].Absent = map[string]string{"/data": "no such folder"} }, host: "b"},
+		"loaded": {change: func(v []View) { v[2].Facts.Load = &load }, host: "b"},
+		"taken": {change: func(v []View) { v[0].GPU, v[1].GPU, v[2].GPU = 1, 1, 1 },
+			why: "it has a job of this queue"},
+		"a label": {task: Task{Needs: Needs{Label: "x"}}, change: func(v []View) { v[0].Labels = []string{"x"} },
+			host: "a"},
+		"its host": {task: Task{Host: "a"}, host: "a"},
+		"a path": {task: Task{Needs: Needs{Paths: []string{"/data"}}},
+			change: func(v []View) { v[2].Absent = map[string]string{"/data": "no such folder"} }, host: "b"},
 		"foreseen":   {task: Task{Needs: Needs{Excluded: map[string]string{"c": "does not fit"}}}, host: "b"},
 		"lost there": {away: map[string]bool{"c": true}, host: "b"},
-		"lost everywhere but there": {away: map[string]bool{"c": true}, change: func(v []View) { v[0].GPU, v[1].GPU = 1, 1 },
+		"lost everywhere but there": {away: map[string]bool{"c": true}, change: func(v []View) {
+			v[0].GPU, v[1].GPU = 1, 1
+		},
 			why: "waits for another host than c"},
-		"nobody else is there": {away: map[string]bool{"c": true}, change: func(v []View) { v[0].Up, v[1].Up = false, false },
+		"nobody else is there": {away: map[string]bool{"c": true}, change: func(v []View) {
+			v[0].Up, v[1].Up = false,
+				false
+		},
 			host: "c", why: "again"},
-		"all away": {change: func(v []View) { v[0].Up, v[1].Up, v[2].Up = false, false, false }, why: "waits: a: no connection yet"},
+		"all away": {change: func(v []View) { v[0].Up, v[1].Up, v[2].Up = false, false, false },
+			why: "waits: a: no connection yet"},
 	} {
 		hosts := views(3)
 		if c.change != nil {

@@ -263,7 +263,8 @@ func (q *Queue) apply(e entry) error {
 		if q.byName[e.Task.Name] != nil || !nameForm.MatchString(e.Task.Name) {
 			return fmt.Errorf("task %q is there, or has no name", e.Task.Name)
 		}
-		t := &task{Task: e.Task.Task, sum: e.Task.Sum, redacted: e.Task.Redacted, phase: Queued, away: map[string]bool{}}
+		t := &task{Task: e.Task.Task, sum: e.Task.Sum, redacted: e.Task.Redacted, phase: Queued,
+			away: map[string]bool{}}
 		q.tasks = append(q.tasks, t)
 		q.byName[t.Name] = t
 	case e.Take != nil:
@@ -420,8 +421,8 @@ func (q *Queue) judge(a *attempt, s node.State) *become {
 	return b
 }
 
-// Add puts a task at the queue's end. One that is there by the same name and is the same stays as it is: it is given the
-// words that the journal left out as secret. One of that name that is another is an error.
+// Add puts a task at the queue's end. One that is there by the same name and is the same stays as it is: it is given
+// the words that the journal left out as secret. One of that name that is another is an error.
 func (q *Queue) Add(t Task) error {
 	if !nameForm.MatchString(t.Name) {
 		return fmt.Errorf("job %q: a name is letters, digits, \".\", \"_\" and \"-\", 64 at most", t.Name)
@@ -455,8 +456,8 @@ func (q *Queue) Add(t Task) error {
 	return nil
 }
 
-// taskSum tells a task from another of its name. What was foreseen about hosts is no part of it, and the code is none: a
-// queue goes on with the code that it began with.
+// taskSum tells a task from another of its name. What was foreseen about hosts is no part of it, and the code is
+// none: a queue goes on with the code that it began with.
 func taskSum(t Task) string {
 	t.Needs.Excluded, t.Code, t.Dir = nil, "", ""
 	b, _ := json.Marshal(t) // of texts and numbers
@@ -619,8 +620,8 @@ func (q *Queue) Back(name, why string) error {
 	return nil
 }
 
-// Ended says that an attempt runs no more, as its host told. The task goes by it at once: done, failed, or queued again.
-// Of an attempt that counts as lost already it is only kept.
+// Ended says that an attempt runs no more, as its host told. The task goes by it at once: done, failed, or queued
+// again. Of an attempt that counts as lost already it is only kept.
 func (q *Queue) Ended(name string, s node.State) error {
 	q.mu.Lock()
 	defer q.unlock()
