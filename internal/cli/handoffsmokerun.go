@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -254,6 +255,8 @@ func smokeRecord(doc *handoff.Document, clean []byte) logbook.Record {
 		Document: json.RawMessage(clean)}
 }
 
+var documentBegins = regexp.MustCompile(`\{\s*"schema"`)
+
 // smokeThere has a bundle of another machine tried there, by this assay, which is brought there.
 func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path string) (*handoff.Document, error) {
 	h, err := dialNamed(ctx, env, on, opts.assay)
@@ -304,8 +307,8 @@ func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path strin
 	cmd.Stdout = out
 	runErr := cmd.Run()
 	doc := &handoff.Document{}
-	at := bytes.Index(out.b.Bytes(), []byte("{\n \"schema\"")) // what a login shell prints comes before it
-	if at < 0 || json.Unmarshal(out.b.Bytes()[at:], doc) != nil || doc.Kind != handoff.Kind {
+	at := documentBegins.FindIndex(out.b.Bytes()) // what a login shell prints comes before it
+	if at == nil || json.Unmarshal(out.b.Bytes()[at[0]:], doc) != nil || doc.Kind != handoff.Kind {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("smoke on %s: interrupted", on)
 		}
