@@ -72,7 +72,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	if err := b.Unpack(root); err != nil {
 		return nil, err
 	}
-	s := handoff.Smoke{Bundle: handoff.Bundle{Name: filepath.Base(path), Sum: b.Sum, Run: m.Run.ID}, Here: []string{}, There: []string{},
+	s := handoff.Smoke{Bundle: handoff.Bundle{Name: filepath.Base(path), Sum: b.Sum, Run: m.Run.ID}, Here: []string{},
+		There: []string{},
 		Facts: []evidence.Fact{}, Checks: []handoff.Check{}}
 	here := handoff.Side{Runs: append([]*evidence.Run{was}, more...)}
 	sum := sha256.Sum256(data)
@@ -84,7 +85,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		s.Checks = append(s.Checks, handoff.Check{Name: "environment", State: handoff.Fail, Text: err.Error(), Hint: fault.HintOf(err)})
+		s.Checks = append(s.Checks, handoff.Check{Name: "environment", State: handoff.Fail, Text: err.Error(),
+			Hint: fault.HintOf(err)})
 		s.Settle()
 		return made(was), nil
 	}
@@ -101,7 +103,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	}
 	for _, name := range m.Command.Needed {
 		if apart.Getenv(name) == "" {
-			s.Checks = append(s.Checks, handoff.Check{Name: "variables", State: handoff.Fail, Text: name + " is needed, and not set here",
+			s.Checks = append(s.Checks, handoff.Check{Name: "variables", State: handoff.Fail, Text: name +
+				" is needed, and not set here",
 				Hint: "it holds a secret, which no bundle carries: set it and smoke again"})
 		}
 	}
@@ -138,7 +141,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		s.Checks = append(s.Checks, handoff.Check{Name: "window", State: handoff.Fail, Text: err.Error(), Hint: fault.HintOf(err)})
+		s.Checks = append(s.Checks, handoff.Check{Name: "window", State: handoff.Fail, Text: err.Error(),
+			Hint: fault.HintOf(err)})
 		s.Settle()
 		return made(was), nil
 	}
@@ -183,19 +187,22 @@ func smokeFolder(env *Env, base string, keep bool) (folder string, release func(
 }
 
 // addSignatures replays the bundle's signatures where it has them.
-func addSignatures(ctx context.Context, env *Env, opts smokeOptions, b *bundle.Bundle, root, folder string, s *handoff.Smoke,
+func addSignatures(ctx context.Context, env *Env, opts smokeOptions, b *bundle.Bundle, root, folder string,
+	s *handoff.Smoke,
 	there []*evidence.Run) error {
 	has := slices.ContainsFunc(b.Manifest.Files, func(f bundle.File) bool { return f.Path == bundle.SignatureFile })
 	if !has {
 		return nil
 	}
 	device := evidence.Device(there[0])
-	got, err := smokeReplay(ctx, env, opts, filepath.Join(root, bundle.SignatureFile), folder, s.Environment.Python, device)
+	got, err := smokeReplay(ctx, env, opts, filepath.Join(root, bundle.SignatureFile), folder, s.Environment.Python,
+		device)
 	if ctx.Err() != nil {
 		return errors.New("smoke the bundle: interrupted while its signatures were replayed")
 	}
 	if err != nil {
-		s.Checks = append(s.Checks, handoff.Check{Name: "signatures", State: handoff.NotKnow, Text: err.Error(), Hint: fault.HintOf(err)})
+		s.Checks = append(s.Checks, handoff.Check{Name: "signatures", State: handoff.NotKnow, Text: err.Error(),
+			Hint: fault.HintOf(err)})
 		return nil
 	}
 	s.Signatures = got
@@ -207,11 +214,13 @@ func bundleFacts(m *bundle.Manifest) []evidence.Fact {
 	facts := []evidence.Fact{{Name: "command.of-bundle", Value: "yes", Source: "the bundle's manifest"}}
 	for name, value := range m.Command.Variables {
 		if strings.Contains(value, bundle.Root) {
-			facts = append(facts, evidence.Fact{Name: "variable.moved:" + name, Value: value, Source: "the bundle's manifest"})
+			facts = append(facts, evidence.Fact{Name: "variable.moved:" + name, Value: value,
+				Source: "the bundle's manifest"})
 		}
 	}
 	for _, d := range m.Command.Dropped {
-		facts = append(facts, evidence.Fact{Name: "variable.dropped:" + d.What, Value: d.Why, Source: "the bundle's manifest"})
+		facts = append(facts, evidence.Fact{Name: "variable.dropped:" + d.What, Value: d.Why,
+			Source: "the bundle's manifest"})
 	}
 	slices.SortFunc(facts, func(a, b evidence.Fact) int { return strings.Compare(a.Name, b.Name) })
 	return facts
@@ -263,7 +272,8 @@ func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path strin
 	if err != nil {
 		return nil, err
 	}
-	words := []string{h.Assay(), "handoff", "smoke", "--json", "--logbook", "off", "--for", opts.forTime, "--repeat", fmt.Sprint(opts.repeat),
+	words := []string{h.Assay(), "handoff", "smoke", "--json", "--logbook", "off", "--for", opts.forTime, "--repeat",
+		fmt.Sprint(opts.repeat),
 		"--replay-for", opts.replayFor, "--steps", fmt.Sprint(opts.steps)}
 	for _, flag := range []struct{ name, value string }{{"--python", opts.python}, {"--device", opts.device}} {
 		if flag.value != "" {
@@ -295,8 +305,9 @@ func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path strin
 		}
 	}
 	if len(opts.with) > 0 {
-		return nil, fault.Exit(fault.Hint(errors.New("--with names runs of this machine, and the smoke is made on another"),
-			"smoke there with --json, and hold it against them with assay log diff"), fault.Usage)
+		return nil,
+			fault.Exit(fault.Hint(errors.New("--with names runs of this machine, and the smoke is made on another"),
+				"smoke there with --json, and hold it against them with assay log diff"), fault.Usage)
 	}
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = h.Home() + "/" + rest
@@ -360,7 +371,8 @@ func routeTo(ctx context.Context, env *Env, on string) []evidence.Fact {
 	cmd.Env = env.Environ
 	out, err := cmd.Output()
 	if err != nil {
-		return []evidence.Fact{{Name: "link", Source: "ssh -G", Missing: "ssh does not say by which address it goes: " + err.Error()}}
+		return []evidence.Fact{{Name: "link", Source: "ssh -G",
+			Missing: "ssh does not say by which address it goes: " + err.Error()}}
 	}
 	hop, err := host.Route(ctx, sshAddress(out))
 	if err != nil {
@@ -400,5 +412,6 @@ func clockOf(ctx context.Context, h *remote.Host) []evidence.Fact {
 	}
 	// date cuts to whole seconds: half of one is added, and is the least that is not known
 	offset := time.Unix(seconds, 5e8).Sub(asked.Add(took / 2)).Seconds()
-	return []evidence.Fact{{Name: "clock.offset", Value: fmt.Sprintf("%.2f s ± %.2f s", offset, 0.5+took.Seconds()/2), Source: source}}
+	return []evidence.Fact{{Name: "clock.offset", Value: fmt.Sprintf("%.2f s ± %.2f s", offset, 0.5+took.Seconds()/2),
+		Source: source}}
 }

@@ -11,7 +11,7 @@ import (
 // their setting, and what is known of the machine beyond their evidence.
 type Side struct {
 	Runs  []*evidence.Run
-	Facts []evidence.Fact // route, mounts of caches, clock, checksums; what a run's evidence says itself is not repeated
+	Facts []evidence.Fact // route, mounts of caches, clock, checksums: what no run's evidence says itself
 }
 
 func (s Side) run() *evidence.Run { return s.Runs[0] }
