@@ -251,7 +251,7 @@ func smokeInterpreter(ctx context.Context, env *Env, opts smokeOptions, m *bundl
 	if err != nil {
 		return handoff.Environment{}, err
 	}
-	lock.Python = m.Run.Python
+	lock.Python, lock.Whole = m.Run.Python, install == bundle.MadeLock
 	cache, err := python.CacheDir(env.Environ)
 	if err != nil {
 		return handoff.Environment{}, err

@@ -77,12 +77,14 @@ func (s Side) figure(name string) (float64, bool) {
 
 func (s Side) variable(name string) string { return s.run().Provenance.Environment[name] }
 
-// packages by name.
+// packages by name. Of two of one name the first counts, as it does on the path.
 func (s Side) packages() map[string]string {
 	all := map[string]string{}
 	for _, line := range s.run().Provenance.Packages {
 		name, version, _ := strings.Cut(line, "==")
-		all[strings.ToLower(strings.ReplaceAll(name, "_", "-"))] = version
+		if name = strings.ToLower(strings.ReplaceAll(name, "_", "-")); all[name] == "" {
+			all[name] = version
+		}
 	}
 	return all
 }

@@ -24,6 +24,8 @@ type Lock struct {
 	Path    string // of the lock
 	Project string // of uv: the folder with pyproject.toml and uv.lock
 	Python  string // release that it was made for: 3.11.7; "": any that assay builds on
+	// Whole: the lock names all that there was, with what they need: nothing is resolved beyond it.
+	Whole bool
 }
 
 // Kinds of locks that environments are made from here.
@@ -180,7 +182,11 @@ func makeLocked(ctx context.Context, uv string, base Interpreter, minor, dir str
 	} else if err := makeVenv(ctx, base, dir, log); err != nil {
 		return "", err
 	}
-	if err := installed(ctx, dir, filepath.Base(lock.Path), log, "-r", lock.Path); err != nil {
+	what := []string{"-r", lock.Path}
+	if lock.Whole {
+		what = append(what, "--no-deps")
+	}
+	if err := installed(ctx, dir, filepath.Base(lock.Path), log, what...); err != nil {
 		return "", err
 	}
 	if uv != "" {
