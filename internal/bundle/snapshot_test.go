@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/internal/fault"
 	"assay/internal/secret"
 )
 
@@ -209,6 +211,30 @@ func TestSnapshotFindsSecrets(t *testing.T) {
 	}
 	if want := []string{"a.py:2", "c.yaml:5", "key.pem:1"}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
+	}
+}
+
+func TestSnapshotOfTooMuch(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 21 { // of holes: nothing of them is read
+		name := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, DefaultMostFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	into := t.TempDir()
+	_, err := Take(context.Background(), dir, SnapshotOptions{Into: into})
+	if err == nil || !strings.Contains(err.Error(), "more than 2 GiB") || fault.HintOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+	if list, _ := os.ReadDir(into); len(list) != 0 {
+		t.Errorf("left behind: %v", list)
+	}
+	if most(10, 100) != 20_000 || most(10, 1<<30) != 1<<30 || most(1<<40, 0) != mostBytes {
+		t.Error("the bounds of what is unpacked")
 	}
 }
 

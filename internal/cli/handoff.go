@@ -171,7 +171,7 @@ func runHandoffPack(ctx context.Context, env *Env, opts packOptions, arg string)
 	}
 	b, err := bundle.Open(env.Path(opts.out)) // as whoever gets it will read it
 	if err != nil {
-		return err
+		return errors.Join(err, os.Remove(env.Path(opts.out)))
 	}
 	if opts.json {
 		return printJSON(env.Stdout, m)
