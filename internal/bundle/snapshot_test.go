@@ -227,7 +227,7 @@ func TestSnapshotOfTooMuch(t *testing.T) {
 	}
 	into := t.TempDir()
 	_, err := Take(context.Background(), dir, SnapshotOptions{Into: into})
-	if err == nil || !strings.Contains(err.Error(), "more than 2 GiB") || fault.HintOf(err) == "" {
+	if err == nil || !strings.Contains(err.Error(), "more than 2.00 GiB") || fault.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
 	if list, _ := os.ReadDir(into); len(list) != 0 {
