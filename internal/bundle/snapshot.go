@@ -49,6 +49,7 @@ type SnapshotOptions struct {
 	Here     bool        // the folder alone, not the whole working copy of git that it lies in
 	MostFile int64       // bytes: a longer file is left out; 0: DefaultMostFile
 	Secrets  *secret.Set // values to look for beside those that their shape tells; nil: none
+	Tracked  bool        // nothing that git does not track
 	All      bool        // everything in the folder, whatever git says of it
 	Only     string      // with All: this file alone
 	Skip     []string    // paths with slashes below the folder that is packed, left out with all below them
@@ -213,8 +214,7 @@ func (p *packer) add(name string) error {
 		return nil
 	}
 	if isBundle(filepath.Join(p.s.Root, filepath.FromSlash(name))) {
-		p.leave(name, "a bundle of assay's")
-		return nil
+		return nil // a second pack is to be the same as the first
 	}
 	e := entry{name: name, mode: 0o644, size: info.Size()}
 	switch {

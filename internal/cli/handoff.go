@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -399,7 +400,14 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 			row("", "%s %s comes from %s", p.Package, p.Version, from)
 		}
 	}
-	row("command", "%s", strings.Join(m.Command.Words, " "))
+	var words []string
+	for _, w := range m.Command.Words {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		words = append(words, w)
+	}
+	row("command", "%s", strings.Join(words, " "))
 	row("", "in %s, variables: %d", m.Command.Dir, len(m.Command.Variables))
 	if len(m.Command.Needed) > 0 {
 		row("needed", "set them there, they hold secrets: %s", strings.Join(m.Command.Needed, ", "))
@@ -454,6 +462,9 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	_, err := io.WriteString(w, out.String())
 	return err
 }
+
+// plainWord is a word that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 func orNone(s string) string { return orWord(s, "none") }
 
