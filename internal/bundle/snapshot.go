@@ -290,7 +290,7 @@ func (p *packer) check() error {
 
 func (p *packer) finish() {
 	if p.lfs > 0 {
-		p.s.Notes = append(p.s.Notes, fmt.Sprintf("%d files are only pointers of git-lfs: their content is not in it",
+		p.s.Notes = append(p.s.Notes, fmt.Sprintf("files that are only pointers of git-lfs, without their content: %d",
 			p.lfs))
 	}
 	slices.SortFunc(p.s.Left, func(a, b Left) int { return strings.Compare(a.Path, b.Path) })
