@@ -3,6 +3,7 @@ package logbook
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -114,14 +115,16 @@ func (b *Book) Browse(ctx context.Context, q Browse) (Page, error) {
 // figure is a figure of a record; the zero one where it has none of that name.
 func (b *Book) figure(ctx context.Context, id, name string) (evidence.Figure, error) {
 	f := evidence.Figure{Name: name}
-	var missing string
+	var note string
 	err := b.db.QueryRowContext(ctx, `SELECT value, unit, low, high, coalesce(n, 0), coalesce(basis, ''),
-		coalesce(missing, '') FROM figures WHERE id = ? AND name = ? LIMIT 1`, id, name).Scan(&f.Value, &f.Unit, &f.Low,
-		&f.High, &f.N, &f.Basis, &missing)
-	if err == sql.ErrNoRows {
+		coalesce(missing, ''), coalesce(note, '') FROM figures WHERE id = ? AND name = ? LIMIT 1`, id, name).Scan(&f.Value,
+		&f.Unit, &f.Low, &f.High, &f.N, &f.Basis, &f.Missing, &note)
+	if errors.Is(err, sql.ErrNoRows) {
 		return f, nil
 	}
-	f.Missing = missing
+	if why, ok := strings.CutPrefix(note, "disturbed: "); ok { // noteOf
+		f.Disturbed, _, _ = strings.Cut(why, "; ")
+	}
 	return f, err
 }
 
@@ -150,28 +153,24 @@ func (b *Book) Tallies(ctx context.Context) ([]Tally, error) {
 	return all, nil
 }
 
-// Subject is something that was run, more than once perhaps.
+// Subject is something that was run, more than once perhaps: what was measured on one device, or rehearsed, is not
+// comparable with what was on another.
 type Subject struct {
-	Title string
-	Runs  int
-	Last  time.Time
+	Title, Kind, Device string
+	Runs                int
 }
 
 // Subjects are what was run, that of the newest run first.
 func (b *Book) Subjects(ctx context.Context, limit int) ([]Subject, error) {
 	var all []Subject
-	err := each(ctx, b.db, `SELECT title, count(*), max(at) FROM records WHERE kind IN ('run', 'rehearsal')
-		AND title IS NOT NULL GROUP BY title ORDER BY 3 DESC LIMIT ?`, func(scan func(...any) error) error {
-		var s Subject
-		var at string
-		if err := scan(&s.Title, &s.Runs, &at); err != nil {
+	err := each(ctx, b.db, `SELECT s.title, s.kind, coalesce(r.device, ''), count(*) FROM records s
+		JOIN runs r ON r.id = s.id WHERE s.title IS NOT NULL GROUP BY 1, 2, 3 ORDER BY max(s.at) DESC LIMIT ?`,
+		func(scan func(...any) error) error {
+			var s Subject
+			err := scan(&s.Title, &s.Kind, &s.Device, &s.Runs)
+			all = append(all, s)
 			return err
-		}
-		var err error
-		s.Last, err = time.Parse(time.RFC3339Nano, at)
-		all = append(all, s)
-		return err
-	}, limit)
+		}, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}
@@ -197,18 +196,13 @@ func RowOf(id string, run *evidence.Run) Row {
 	return r
 }
 
-// Titled gives the newest runs and rehearsals of a subject, the newest first; of one kind and device alone where a row
-// like that is given.
-func (b *Book) Titled(ctx context.Context, title string, like *Row, limit int) ([]Row, error) {
+// Of gives the newest runs of a subject, the newest first.
+func (b *Book) Of(ctx context.Context, s Subject, limit int) ([]Row, error) {
 	var all []Row
-	kind, device := "", any(nil)
-	if like != nil {
-		kind, device = like.Kind, text(like.Device)
-	}
 	err := each(ctx, b.db, `SELECT s.id, s.kind, s.at, coalesce(s.name, ''), coalesce(r.device, ''), r.exit,
 		coalesce(r.signal, ''), coalesce(r.complete, 0) FROM records s JOIN runs r ON r.id = s.id WHERE s.title = ?1
-		AND s.kind IN ('run', 'rehearsal') AND (?2 = '' OR s.kind = ?2 AND r.device IS ?3) ORDER BY s.at DESC, s.id DESC LIMIT ?4`, func(scan func(...any) error) error {
-		r := Row{Title: title}
+		AND s.kind = ?2 AND r.device IS ?3 ORDER BY s.at DESC, s.id DESC LIMIT ?4`, func(scan func(...any) error) error {
+		r := Row{Title: s.Title}
 		var at string
 		if err := scan(&r.ID, &r.Kind, &at, &r.Name, &r.Device, &r.Exit, &r.Signal, &r.Complete); err != nil {
 			return err
@@ -217,7 +211,7 @@ func (b *Book) Titled(ctx context.Context, title string, like *Row, limit int) (
 		r.At, err = time.Parse(time.RFC3339Nano, at)
 		all = append(all, r)
 		return err
-	}, title, kind, device, limit)
+	}, s.Title, s.Kind, text(s.Device), limit)
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}

@@ -32,7 +32,7 @@ const (
 
 // row is a record in a list.
 type row struct {
-	ID, Short, Kind, Title, Name, At, When, Device, Release, Batch, Step, StepBasis, Peak, PeakBasis, State, Chip string
+	ID, Short, Kind, Title, Name, At, When, Device, Release, Batch, Step, StepBasis, Peak, PeakBasis, State, Chip, Disturbed string
 }
 
 func rowOf(r logbook.Row) row {
@@ -47,6 +47,7 @@ func rowOf(r logbook.Row) row {
 	}
 	if r.Step.Known() {
 		out.Step, out.StepBasis = unit.Seconds(*r.Step.Value), string(r.Step.Basis)
+		out.Disturbed = clean.Short(r.Step.Disturbed, 200)
 	}
 	if r.Peak != nil {
 		out.Peak, out.PeakBasis = unit.Bytes(*r.Peak), clean.Short(r.PeakBasis, 20)
@@ -89,6 +90,9 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 	p.Asked = p.Text != "" || p.Kind != "" || p.Device != "" || p.Since != "" || p.Failed
 	ask := logbook.Browse{Kind: p.Kind, Text: p.Text, Device: p.Device, Failed: p.Failed, Before: q.Get("before"),
 		Limit: perPage}
+	if s.files {
+		ask.Limit = MostExported
+	}
 	if p.Kind != "" && p.Kind != logbook.KindRun && p.Kind != logbook.KindRehearsal {
 		return errNoPage
 	}
@@ -105,9 +109,14 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 	err := s.read(r.Context(), func(book *logbook.Book) error {
 		list, err := book.Browse(r.Context(), ask)
 		for _, x := range list.Rows {
-			p.Rows = append(p.Rows, rowOf(x))
+			if !s.leaves(x.ID) {
+				p.Rows = append(p.Rows, rowOf(x))
+			}
 		}
-		if list.Next != "" {
+		switch {
+		case list.Next != "" && s.files:
+			p.Cut = fmt.Sprintf("The newest %d alone are here.", MostExported)
+		case list.Next != "":
 			q.Set("before", list.Next)
 			p.Next = "?" + q.Encode()
 		}
@@ -186,7 +195,7 @@ var chosen = []string{"step.time", "epoch.time", "epoch.estimate", "memory.live.
 	"memory.footprint.peak", "memory.resident.peak", "loss.last"}
 
 func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*recordPage, error) {
-	p := &recordPage{frame: &frame{}, ID: id}
+	p := &recordPage{frame: &frame{Root: "../"}, ID: id}
 	run, err := book.Run(ctx, id)
 	if err != nil {
 		return p, s.otherRecord(ctx, book, id, p)
@@ -232,10 +241,11 @@ func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*re
 		}
 	}
 	self := logbook.RowOf(id, run)
-	like, err := book.Titled(ctx, self.Title, &self, mostOver)
+	like, err := book.Of(ctx, logbook.Subject{Title: self.Title, Kind: self.Kind, Device: self.Device}, mostOver)
 	if err != nil {
 		return nil, err
 	}
+	like = slices.DeleteFunc(like, func(x logbook.Row) bool { return s.leaves(x.ID) })
 	slices.Reverse(like) // oldest first
 	values, u, err := book.Values(ctx, like, "step.time")
 	if err != nil {
@@ -377,11 +387,17 @@ func (s *Site) sweeps(w http.ResponseWriter, r *http.Request) error {
 func (s *Site) list(w http.ResponseWriter, r *http.Request, kind string, p *listPage) error {
 	before := r.URL.Query().Get("before")
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		list, err := book.Browse(r.Context(), logbook.Browse{Kind: kind, Before: before, Limit: perPage})
-		for _, x := range list.Rows {
-			p.Rows = append(p.Rows, rowOf(x))
+		ask := logbook.Browse{Kind: kind, Before: before, Limit: perPage}
+		if s.files {
+			ask.Limit = MostExported
 		}
-		if list.Next != "" {
+		list, err := book.Browse(r.Context(), ask)
+		for _, x := range list.Rows {
+			if !s.leaves(x.ID) {
+				p.Rows = append(p.Rows, rowOf(x))
+			}
+		}
+		if list.Next != "" && !s.files {
 			p.Next = "?before=" + url.QueryEscape(list.Next)
 		}
 		return err
@@ -407,6 +423,9 @@ func (s *Site) notes(w http.ResponseWriter, r *http.Request) error {
 				return err
 			}
 			for _, x := range list.Rows {
+				if s.leaves(x.ID) {
+					continue
+				}
 				rec, err := book.Record(r.Context(), x.ID)
 				if err != nil {
 					return err
@@ -506,28 +525,59 @@ type overGate struct {
 var overFigures = []string{"step.time", "memory.pool.peak",
 	"memory.resident.peak", "loss.last"}
 
+// subjects are what was run; of files, what is in them.
+func (s *Site) subjects(ctx context.Context, book *logbook.Book) ([]logbook.Subject, error) {
+	all, err := book.Subjects(ctx, mostTitles)
+	if err != nil || s.only == nil {
+		return all, err
+	}
+	var shown []logbook.Subject
+	for _, x := range all {
+		list, err := book.Of(ctx, x, mostOver)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(list, func(r logbook.Row) bool { return !s.leaves(r.ID) }) {
+			shown = append(shown, x)
+		}
+	}
+	return shown, nil
+}
+
+func subjectWords(x logbook.Subject) string {
+	words := clean.Short(x.Title, 120)
+	if x.Kind == logbook.KindRehearsal {
+		words += ", rehearsed"
+	}
+	if x.Device != "" {
+		words += " on " + clean.Short(x.Device, 40)
+	}
+	return words
+}
+
 // overTime shows how the gates came out for the newest runs of a subject, and some figures over them.
 func (s *Site) overTime(w http.ResponseWriter, r *http.Request) error {
 	p := &overPage{frame: &frame{Title: "Gates over time", Here: "gates"}, Chosen: cut(r.URL.Query().Get("of")),
 		Policy: clean.Short(s.o.Policy, 200)}
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		subjects, err := book.Subjects(r.Context(), mostTitles)
+		subjects, err := s.subjects(r.Context(), book)
 		if err != nil {
 			return err
 		}
-		title := ""
-		for _, x := range subjects {
-			shown := clean.Short(x.Title, 120)
+		var of *logbook.Subject
+		for i, x := range subjects {
+			shown := subjectWords(x)
 			p.Titles = append(p.Titles, shown)
-			if shown == p.Chosen || p.Chosen == "" && title == "" {
-				title, p.Chosen = x.Title, shown
+			p.Others = append(p.Others, otherPage{shown, gatesFile(i), shown == p.Chosen || p.Chosen == "" && i == 0})
+			if of == nil && (shown == p.Chosen || p.Chosen == "") {
+				of, p.Chosen = &subjects[i], shown
 			}
 		}
-		if title == "" {
+		if of == nil {
 			p.None = "No run of that is in the logbook."
 			return nil
 		}
-		return s.over(r.Context(), book, title, p)
+		return s.over(r.Context(), book, *of, p)
 	})
 	if err != nil {
 		return err
@@ -536,11 +586,12 @@ func (s *Site) overTime(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Site) over(ctx context.Context, book *logbook.Book, title string, p *overPage) error {
-	list, err := book.Titled(ctx, title, nil, mostOver)
+func (s *Site) over(ctx context.Context, book *logbook.Book, of logbook.Subject, p *overPage) error {
+	list, err := book.Of(ctx, of, mostOver)
 	if err != nil {
 		return err
 	}
+	list = slices.DeleteFunc(list, func(x logbook.Row) bool { return s.leaves(x.ID) })
 	slices.Reverse(list)
 	for i, x := range list {
 		p.Runs = append(p.Runs, rowOf(x))

@@ -60,8 +60,12 @@ type Site struct {
 	handler http.Handler
 	live    followers
 	gates   gatesKept
-	files   bool // pages are files that lie beside each other: Export
+	files   bool            // pages are files that lie beside each other: Export
+	only    map[string]bool // of files: the records that are written; nil: all
 }
+
+// leaves reports whether a record is left out of the files.
+func (s *Site) leaves(id string) bool { return s.only != nil && !s.only[id] }
 
 // New makes a site.
 func New(o Options) *Site {
