@@ -71,9 +71,11 @@ assay log export --html writes the same pages as files.`,
 	f := cmd.Flags()
 	f.StringVar(&opts.addr, "addr", opts.addr, "`address` to listen on; port 0 takes a free one")
 	f.StringVar(&opts.logbook, "logbook", "", "`file` of the logbook; default $ASSAY_LOGBOOK or .assay/logbook.db")
-	f.StringVar(&opts.policy, "policy", "", "gates of a `file`, or of default; default gates.toml here, if there is one")
+	f.StringVar(&opts.policy, "policy", "",
+		"gates of a `file`, or of default; default gates.toml here, if there is one")
 	f.StringSliceVar(&opts.hosts, "host", nil, "`name` or address that browsers use for this machine")
-	f.StringVar(&opts.tokenFile, "token-file", "", "`file` with the token that is asked of everybody; default $"+tokenVariable)
+	f.StringVar(&opts.tokenFile, "token-file", "",
+		"`file` with the token that is asked of everybody; default $"+tokenVariable)
 	f.StringVar(&opts.cert, "tls-cert", "", "`file` of a certificate in PEM")
 	f.StringVar(&opts.key, "tls-key", "", "`file` of its private key in PEM")
 	f.BoolVar(&opts.selfSigned, "tls-self-signed", false, "make a certificate for this start")
@@ -95,7 +97,8 @@ func runServe(ctx context.Context, env *Env, opts serveOptions) error {
 		return err
 	}
 	if !onLoopback(host) && (token == "" || config == nil) {
-		return usage(fmt.Errorf("serve on %s: others reach that address, and it would show them what was run here, %s", opts.addr,
+		return usage(fmt.Errorf("serve on %s: others reach that address, and it would show them what was run here, %s",
+			opts.addr,
 			map[bool]string{true: "in clear", false: "without asking who they are"}[token != ""]),
 			"give --token-file (or $"+tokenVariable+") and --tls-cert with --tls-key, or --tls-self-signed; or leave it on 127.0.0.1 and use ssh -L")
 	}
@@ -170,7 +173,8 @@ func serveToken(env *Env, path string) (string, error) {
 			return "", fault.Exit(fmt.Errorf("read the token: %w", err), fault.Usage)
 		}
 		if token = strings.TrimSpace(string(data)); token == "" {
-			return "", usage(fmt.Errorf("read the token %s: it is empty", path), "head -c 24 /dev/urandom | base64 makes one")
+			return "", usage(fmt.Errorf("read the token %s: it is empty", path),
+				"head -c 24 /dev/urandom | base64 makes one")
 		}
 	}
 	if token != "" && len(token) < shortestToken {
@@ -252,7 +256,8 @@ func siteOf(env *Env, book, policyName string) (serve.Options, error) {
 			return o, err
 		}
 	} else if book != "" {
-		return o, fault.Hint(fmt.Errorf("no logbook at %s", o.Logbook), "assay run makes it, and assay log import takes in earlier runs")
+		return o, fault.Hint(fmt.Errorf("no logbook at %s", o.Logbook),
+			"assay run makes it, and assay log import takes in earlier runs")
 	}
 	var policy *gate.Policy
 	_, err := os.Stat(env.Path(policyFile))

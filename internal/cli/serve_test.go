@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestServe: the address that it prints answers, over TLS with the certificate of the fingerprint that it prints, and it
+// TestServe: the address that it prints answers, over TLS with the certificate of the fingerprint that it prints, and
+// it
 // ends when it is asked to.
 func TestServe(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
@@ -36,7 +37,8 @@ func TestServe(t *testing.T) {
 			seen = strings.ToUpper(fmt.Sprintf("% x", sha256.Sum256(s.PeerCertificates[0].Raw)))
 			return nil
 		}}}}
-	for token, want := range map[string]int{"": http.StatusUnauthorized, "Bearer 0123456789abcdef": http.StatusNotFound} {
+	for token, want := range map[string]int{"": http.StatusUnauthorized,
+		"Bearer 0123456789abcdef": http.StatusNotFound} {
 		r, err := http.NewRequest("GET", address, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -176,7 +176,8 @@ func (e *exporter) page(ctx context.Context, name string, make func(http.Respons
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/", RawQuery: url.Values{"of": {of}}.Encode()}}).WithContext(ctx)
+	r := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/",
+		RawQuery: url.Values{"of": {of}}.Encode()}}).WithContext(ctx)
 	if row != nil {
 		r.SetPathValue("id", row.ID)
 	}

@@ -145,7 +145,8 @@ func (s *Site) liveRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.write(w, r, http.StatusOK, "liverun", &oneLivePage{frame: &frame{Title: clean.Short(name, 120), Here: "live"}, Name: name, Part: template.HTML(part), Over: over})
+	s.write(w, r, http.StatusOK, "liverun", &oneLivePage{frame: &frame{Title: clean.Short(name, 120), Here: "live"},
+		Name: name, Part: template.HTML(part), Over: over})
 	return nil
 }
 

@@ -32,7 +32,8 @@ const (
 
 // row is a record in a list.
 type row struct {
-	ID, Short, Kind, Title, Name, At, When, Device, Release, Batch, Step, StepBasis, Peak, PeakBasis, State, Chip, Disturbed string
+	ID, Short, Kind, Title, Name, At, When, Device, Release, Batch, Step, StepBasis, Peak, PeakBasis, State, Chip,
+	Disturbed string
 }
 
 func rowOf(r logbook.Row) row {
@@ -251,7 +252,8 @@ func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*re
 	if err != nil {
 		return nil, err
 	}
-	p.Over = report.Over{ID: "over-step", Title: "step.time", Note: "the newest runs of the same, oldest first", Unit: u,
+	p.Over = report.Over{ID: "over-step", Title: "step.time", Note: "the newest runs of the same, oldest first",
+		Unit:  u,
 		Value: values}.Plot()
 	if i := slices.IndexFunc(like, func(r logbook.Row) bool { return r.ID == id }); i > 0 {
 		earlier := rowOf(like[i-1])
@@ -300,7 +302,8 @@ func (s *Site) otherRecord(ctx context.Context, book *logbook.Book, id string, p
 	p.Here, p.Alone, p.Title = "notes", &one, n.Kind
 	p.Row.Kind, p.Row.When = n.Kind, one.When
 	for _, f := range n.Facts {
-		p.Conditions = append(p.Conditions, pair{clean.Short(f.Name, 80), clean.Short(orElse(f.Value, "unknown: "+f.Missing), 300),
+		p.Conditions = append(p.Conditions, pair{clean.Short(f.Name, 80), clean.Short(orElse(f.Value,
+			"unknown: "+f.Missing), 300),
 			clean.Short(f.Source, 120)})
 	}
 	for _, f := range n.Figures[:min(len(n.Figures), mostShown)] {
@@ -451,7 +454,8 @@ type searchPage struct {
 }
 
 func (s *Site) atlas(w http.ResponseWriter, r *http.Request) error {
-	return s.search(w, r, s.o.Ops, &searchPage{frame: &frame{Title: "Atlas", Here: "atlas"}, What: "operators, functions and facts",
+	return s.search(w, r, s.o.Ops, &searchPage{frame: &frame{Title: "Atlas", Here: "atlas"},
+		What:    "operators, functions and facts",
 		Example: "ctc_loss", Where: "assay ops"})
 }
 
@@ -460,7 +464,8 @@ func (s *Site) models(w http.ResponseWriter, r *http.Request) error {
 		Example: "resnet", Where: "assay models"})
 }
 
-func (s *Site) search(w http.ResponseWriter, r *http.Request, find func(context.Context, string) (string, error), p *searchPage) error {
+func (s *Site) search(w http.ResponseWriter, r *http.Request, find func(context.Context, string) (string, error),
+	p *searchPage) error {
 	p.Text = cut(r.URL.Query().Get("text"))
 	if p.Text != "" || p.Here == "models" {
 		answer, err := find(r.Context(), p.Text)

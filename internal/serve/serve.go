@@ -100,7 +100,8 @@ func New(o Options) *Site {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
-			s.fail(w, r, &status{http.StatusMethodNotAllowed, "These pages are only read: " + r.Method + " does nothing."})
+			s.fail(w, r, &status{http.StatusMethodNotAllowed, "These pages are only read: " + r.Method +
+				" does nothing."})
 			return
 		}
 		s.fail(w, r, errNoPage)

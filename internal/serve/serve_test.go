@@ -37,7 +37,8 @@ func runOf(n int, title string) *evidence.Run {
 	run.Outcome = evidence.Outcome{Complete: true}
 	run.Figures = []evidence.Figure{{Name: "step.time", Value: &step, Unit: "s", Basis: evidence.Measured},
 		{Name: "loss.last", Value: &loss, Unit: "1", Basis: evidence.Measured}}
-	run.Findings = []evidence.Finding{{Name: "x", Severity: evidence.Warning, Text: hostile, Hint: hostile, Where: hostile}}
+	run.Findings = []evidence.Finding{{Name: "x", Severity: evidence.Warning, Text: hostile, Hint: hostile,
+		Where: hostile}}
 	return run
 }
 
@@ -173,7 +174,8 @@ func TestLogin(t *testing.T) {
 	o.Guard = Guard{Token: "0123456789abcdef", TLS: true}
 	site := New(o)
 	send := func(token string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest("POST", "https://127.0.0.1/login", strings.NewReader(url.Values{"token": {token}}.Encode()))
+		r := httptest.NewRequest("POST", "https://127.0.0.1/login",
+			strings.NewReader(url.Values{"token": {token}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "https://127.0.0.1")
 		w := httptest.NewRecorder()
@@ -185,7 +187,8 @@ func TestLogin(t *testing.T) {
 		t.Fatalf("the token gives %d and %v", w.Code, w.Result().Cookies())
 	}
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || strings.Contains(c.Value, "0123456789abcdef") {
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || strings.Contains(c.Value,
+		"0123456789abcdef") {
 		t.Errorf("the cookie: %+v", c)
 	}
 	with := func(value string) int {
@@ -215,7 +218,8 @@ func TestLogin(t *testing.T) {
 
 // pagesOf are all pages of a logbook with these records.
 func pagesOf(ids []string) []string {
-	pages := []string{"/", "/?text=" + url.QueryEscape(hostile), "/sweeps", "/notes", "/gates", "/gates?of=" + url.QueryEscape(hostile),
+	pages := []string{"/", "/?text=" + url.QueryEscape(hostile), "/sweeps", "/notes", "/gates", "/gates?of=" +
+		url.QueryEscape(hostile),
 		"/atlas?text=" + url.QueryEscape(hostile), "/models?text=" + url.QueryEscape(hostile), "/live", "/nothing"}
 	for _, id := range ids {
 		pages = append(pages, "/record/"+id, "/record/"+id+"/report", "/beside/"+ids[0]+"/"+id)
@@ -270,7 +274,8 @@ func TestForgottenIsGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := book.Forget(t.Context(), logbook.Forgetting{Records: ids[:1], At: time.Now(), Because: "a test"}); err != nil {
+	if _, err := book.Forget(t.Context(), logbook.Forgetting{Records: ids[:1], At: time.Now(),
+		Because: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	book.Close()
@@ -380,7 +385,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestExport: the files need no server, an earlier export is replaced whole, and what was not chosen is nowhere in them.
+// TestExport: the files need no server, an earlier export is replaced whole, and what was not chosen is nowhere in
+// them.
 func TestExport(t *testing.T) {
 	path, ids := logbookOf(t, runOf(1, "train.py"), runOf(2, "train.py"), runOf(3, "not-for-others.py"))
 	dir := filepath.Join(t.TempDir(), "pages")
@@ -422,7 +428,8 @@ func TestExport(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "thesis.tex"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Export(t.Context(), options(path), nil, other); err == nil || !strings.Contains(err.Error(), "something else") {
+	if _, err := Export(t.Context(), options(path), nil, other); err == nil || !strings.Contains(err.Error(),
+		"something else") {
 		t.Errorf("a folder with something else in it: %v", err)
 	}
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".assay-pages-*"))
@@ -441,7 +448,8 @@ func TestMetrics(t *testing.T) {
 	body := ask(New(options(path)), "GET", "/metrics", nil).Body.String()
 	for line := range strings.Lines(body) {
 		line = strings.TrimSuffix(line, "\n")
-		if !strings.HasPrefix(line, "# HELP assay_") && !strings.HasPrefix(line, "# TYPE assay_") && !sampleLine.MatchString(line) {
+		if !strings.HasPrefix(line, "# HELP assay_") && !strings.HasPrefix(line, "# TYPE assay_") &&
+			!sampleLine.MatchString(line) {
 			t.Errorf("not of the format: %q", line)
 		}
 	}
