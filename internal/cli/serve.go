@@ -84,7 +84,7 @@ assay log export --html writes the same pages as files.`,
 }
 
 func runServe(ctx context.Context, env *Env, opts serveOptions) error {
-	host, port, err := net.SplitHostPort(opts.addr)
+	host, _, err := net.SplitHostPort(opts.addr)
 	if err != nil {
 		return usage(fmt.Errorf("serve on %s: %w", opts.addr, err), "an address is written as 127.0.0.1:7788")
 	}
@@ -110,7 +110,7 @@ func runServe(ctx context.Context, env *Env, opts serveOptions) error {
 	if err != nil {
 		return fault.Hint(fmt.Errorf("serve on %s: %w", opts.addr, err), "--addr 127.0.0.1:0 takes a port that is free")
 	}
-	_, port, _ = net.SplitHostPort(listener.Addr().String())
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	site.Guard = serve.Guard{Hosts: lowered(opts.hosts), Port: port, Token: token, TLS: config != nil}
 	if !onLoopback(host) && net.ParseIP(host) != nil && !net.ParseIP(host).IsUnspecified() {
 		site.Guard.Hosts = append(site.Guard.Hosts, host)
