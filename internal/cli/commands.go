@@ -19,6 +19,7 @@ func commands(env *Env) []*cobra.Command {
 		newVerdictCommand(env),
 		newExplainCommand(env),
 		newLogCommand(env),
+		newServeCommand(env),
 		newDoctorCommand(env),
 		newOpsCommand(env),
 		newAtlasCommand(env),
