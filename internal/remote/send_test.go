@@ -35,7 +35,8 @@ func (o Options) MarshalJSON() ([]byte, error) {
 }
 
 func (s Sending) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"Path": s.Path, "Sum": s.Sum, "Size": s.Size, "To": s.To, "Patience": s.Patience})
+	return json.Marshal(map[string]any{"Path": s.Path, "Sum": s.Sum, "Size": s.Size, "To": s.To,
+		"Patience": s.Patience})
 }
 
 // sender sends, as a process of its own.
@@ -304,8 +305,8 @@ func TestSendImpatient(t *testing.T) {
 	arrived(t, far, b)
 }
 
-// TestSendFull: a disk without room is said before anything is sent, one that fills meanwhile when it is full; with room
-// made, it goes on.
+// TestSendFull: a disk without room is said before anything is sent, one that fills meanwhile when it is full; with
+// room made, it goes on.
 func TestSendFull(t *testing.T) {
 	n, ssh, far := network(t, "64m")
 	b, o, s := parcel(t, ssh, "far", 30<<20)
