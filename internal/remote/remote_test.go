@@ -70,7 +70,7 @@ func TestSSH(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Root() != mini.Node || h.Home() != mini.Home || 
+		if h.Root() != mini.Node || h.Home() != mini.Home ||
 			!strings.HasPrefix(h.Assay(), mini.Node+"/bin/assay-v1.2.3-") {
 			t.Fatalf("%+v", h)
 		}
