@@ -35,5 +35,6 @@ func commands(env *Env) []*cobra.Command {
 		newInitCommand(env),
 		newVersionCommand(env),
 		newWitnessCommand(env),
+		newNodeCommand(env),
 	}
 }
