@@ -209,6 +209,10 @@ func (h *Host) upload(ctx context.Context, path, name string, b binary) error {
 		err = &Failure{Host: h.o.Host, Why: "its shell answered otherwise than was asked"}
 	}
 	if err != nil {
+		var f *Failure
+		if errors.As(err, &f) {
+			f.Reached = true
+		}
 		return fmt.Errorf("copy assay to %s: %w", h.o.Host, err)
 	}
 	return nil

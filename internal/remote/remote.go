@@ -307,6 +307,8 @@ type Failure struct {
 	Why  string
 	Hint string
 	Lost bool // the way to it failed: the same may do later
+	// Reached is that the host had answered before.
+	Reached bool
 }
 
 func (f *Failure) Error() string { return "reach " + text.Line(f.Host) + ": " + text.Line(f.Why) }
@@ -388,7 +390,7 @@ func explain(host string, err error, said string) error {
 	default:
 		f.Lost = true
 		if f.Why == "" {
-			f.Why = "the connection was closed"
+			f.Why = "the link was lost: nothing more came from it" // ssh says that on a level that is off
 		}
 	}
 	return f

@@ -35,7 +35,8 @@ func (o Options) MarshalJSON() ([]byte, error) {
 }
 
 func (s Sending) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"Path": s.Path, "Sum": s.Sum, "Size": s.Size, "To": s.To, "Patience": s.Patience})
+	return json.Marshal(map[string]any{"Path": s.Path, "Sum": s.Sum, "Size": s.Size, "To": s.To,
+		"Patience": s.Patience})
 }
 
 // sender sends, as a process of its own.
@@ -79,7 +80,7 @@ func parcel(t *testing.T, ssh *testkit.SSH, host string, size int) ([]byte, Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Host: host, SSH: words, Version: "v1.2.3", Binary: testkit.Assay(t), Log: func(s string) { t.Log(s) }}
+	o := Options{Host: host, SSH: words, Version: "v1.2.3", Log: func(s string) { t.Log(s) }}
 	return b, o, Sending{Path: path, Sum: sum(b), Size: int64(size), To: "~/assay-bundles/bundle.tar.zst",
 		Patience: 3 * time.Minute}
 }
@@ -114,7 +115,7 @@ func TestSendKilled(t *testing.T) {
 	source := rand.New(rand.NewPCG(21, 3))
 	resumed := 0
 	for round := range 8 {
-		b, o, s := parcel(t, ssh, "mini", 40<<20+round)
+		b, o, s := parcel(t, ssh, "mini", 100<<20+round)
 		job, err := json.Marshal(errand{o, s})
 		if err != nil {
 			t.Fatal(err)
@@ -130,8 +131,8 @@ func TestSendKilled(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- cmd.Wait() }()
-			wait := time.Duration(source.IntN(2500)) * time.Millisecond
-			if kills > 12 {
+			wait := time.Duration(source.IntN(900)) * time.Millisecond
+			if kills > 15 {
 				wait = 2 * time.Minute
 			}
 			select {
@@ -304,8 +305,8 @@ func TestSendImpatient(t *testing.T) {
 	arrived(t, far, b)
 }
 
-// TestSendFull: a disk without room is said before anything is sent, one that fills meanwhile when it is full; with room
-// made, it goes on.
+// TestSendFull: a disk without room is said before anything is sent, one that fills meanwhile when it is full; with
+// room made, it goes on.
 func TestSendFull(t *testing.T) {
 	n, ssh, far := network(t, "64m")
 	b, o, s := parcel(t, ssh, "far", 30<<20)
@@ -348,15 +349,29 @@ func TestSendFull(t *testing.T) {
 func TestSendTwo(t *testing.T) {
 	n, ssh, far := network(t, "")
 	b, o, s := parcel(t, ssh, "far", 16<<20)
-	n.Slow(160)
 	var both sync.WaitGroup
 	errs := make([]error, 2)
+	for i := range errs { // both bring assay there
+		both.Go(func() { _, errs[i] = Dial(t.Context(), o) })
+	}
+	both.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	n.Slow(40)
+	var said sync.Map
+	o.Log = func(line string) {
+		said.Store(strings.Contains(line, "another connection is sending the same file"), line)
+	}
 	for i := range errs {
 		both.Go(func() { _, errs[i] = Send(t.Context(), o, s) })
 	}
 	both.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+	if _, ok := said.Load(true); !ok {
+		t.Error("neither heard of the other")
 	}
 	arrived(t, far, b)
 	bins, err := os.ReadDir(filepath.Join(far.Node, "bin"))
@@ -372,7 +387,7 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Host: "mini", SSH: words, Version: "v1.2.3", Binary: testkit.Assay(t)}
+	o := Options{Host: "mini", SSH: words, Version: "v1.2.3"}
 	known := filepath.Join(ssh.Folder, "known_hosts")
 	right, err := os.ReadFile(known)
 	if err != nil {
