@@ -1,7 +1,6 @@
 package bundle
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +31,12 @@ const (
 
 // list fills in the entries of the folder abs, an absolute path without links.
 func (p *packer) list(ctx context.Context, abs string) error {
+	if p.opts.All && p.opts.Only != "" {
+		return p.add(p.opts.Only)
+	}
+	if p.opts.All {
+		return p.walk(ctx, "", 0)
+	}
 	top, err := Top(ctx, abs)
 	if err != nil {
 		return err
@@ -56,24 +61,13 @@ func (p *packer) list(ctx context.Context, abs string) error {
 	if err != nil {
 		return err
 	}
-	p.s.Dirty = dirty(changes, p.opts.Skip)
+	p.s.Dirty = p.dirty(changes)
 	return p.tracked(ctx, "", 0)
 }
 
-// dirty counts the changes that git's status lists, less what is never packed.
-func dirty(status []byte, skip []string) string {
-	n := 0
-	for line := range bytes.SplitSeq(status, []byte{0}) {
-		if len(line) < 4 {
-			continue
-		}
-		name := strings.TrimSuffix(string(line[3:]), "/") // behind two letters and a space
-		ours := slices.ContainsFunc(skip, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
-		if line[0] == '?' && within(name, junk) != "" || within(name, never) != "" || ours {
-			continue
-		}
-		n++
-	}
+// dirty says how many changes git's status lists, less those in what is never packed.
+func (p *packer) dirty(status []byte) string {
+	n := len(changesIn(status, p.s.Root, p.opts.Skip))
 	if n == 0 {
 		return "clean"
 	}
@@ -169,7 +163,8 @@ func (p *packer) walk(ctx context.Context, rel string, depth int) error {
 	return nil
 }
 
-// within gives the first folder on the way to a name, or the name itself, that is called like one of the list; "": none.
+// within gives the first folder on the way to a name, or the name itself, that is called like one of the list; "":
+// none.
 func within(name string, list []string) string {
 	for at := 0; at <= len(name); {
 		end := strings.IndexByte(name[at:], '/')
@@ -212,9 +207,8 @@ func isEnvironment(dir string) bool {
 	return false
 }
 
-// Top is the top of git's working copy that the folder lies in, without links; "" where it lies in none, or git is not
-// there to ask and nothing says that it would be one. Where it is one that git refuses to read, that is an error: without
-// what git ignores, a snapshot would be another.
+// Top is the top of git's working copy that the folder lies in, without links; "" where it lies in none. Where it lies
+// in one that git refuses to read, that is an error: without what git ignores, a snapshot would be another.
 func Top(ctx context.Context, dir string) (string, error) {
 	marked := false
 	for at := dir; ; at = filepath.Dir(at) {
@@ -240,7 +234,7 @@ func Top(ctx context.Context, dir string) (string, error) {
 	return top, nil
 }
 
-// git asks git about the working copy at dir, and takes no lock there.
+// git asks git about the working copy at dir, and takes no lock there. With an error comes what git wrote before it.
 func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitPatience)
 	defer cancel()
@@ -262,7 +256,7 @@ func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 		if strings.Contains(said, "dubious ownership") {
 			err = fault.Hint(err, "git config --global --add safe.directory "+dir)
 		}
-		return nil, err
+		return out, err
 	}
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Hint(fmt.Errorf("git %s: git is not installed", words(args)),
@@ -271,10 +265,10 @@ func git(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	return nil, fmt.Errorf("git %s: %w", words(args), err)
 }
 
-// words are the first words of git's arguments: what was asked.
+// words is the word of git's arguments that says what was asked.
 func words(args []string) string {
-	for len(args) > 2 && args[0] == "-c" {
-		args = args[2:]
+	for len(args) > 2 && args[0][0] == '-' {
+		args = args[map[bool]int{true: 2, false: 1}[args[0] == "-c"]:]
 	}
 	return args[0]
 }

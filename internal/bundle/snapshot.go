@@ -33,11 +33,14 @@ const (
 	DefaultMostFile = 100 << 20 // bytes of one file of code: beyond it, it is data
 	mostEntries     = 200_000   // files and links of a snapshot
 	mostBytes       = 16 << 30  // bytes of them, unpacked
-	mostPath        = 1000      // bytes of a path; macOS takes 1024 with its folder before it (PATH_MAX, sys/syslimits.h)
+	mostPath        = 1000      // bytes of a path; macOS takes 1024 in all (PATH_MAX, sys/syslimits.h)
 	mostName        = 255       // bytes of one name in it (NAME_MAX)
 	mostLooked      = 4 << 20   // bytes of a file that is looked through for secrets
 	mostFound       = 1000      // of each list
 )
+
+// partName begins the names of files and folders that are not whole yet, as those of file.Write.
+const partName = ".part-"
 
 // SnapshotOptions say what is packed, and where to.
 type SnapshotOptions struct {
@@ -45,6 +48,8 @@ type SnapshotOptions struct {
 	Here     bool        // the folder alone, not the whole working copy of git that it lies in
 	MostFile int64       // bytes: a longer file is left out; 0: DefaultMostFile
 	Secrets  *secret.Set // values to look for beside those that their shape tells; nil: none
+	All      bool        // everything in the folder, whatever git says of it
+	Only     string      // with All: this file alone
 	Skip     []string    // paths with slashes below the folder that is packed, left out with all below them
 }
 
@@ -80,10 +85,20 @@ type Place struct {
 func (p Place) String() string { return fmt.Sprintf("%s:%d", p.Path, p.Line) }
 
 // Take makes a snapshot of the folder as it is now: what git tracks, files that were changed as they were changed, and
-// what is new there and not ignored; without git all but what tools leave there (__pycache__, .venv, node_modules, …). Files
-// that are credentials by their name are left out, and so are those that are too long, links that leave the folder, and
-// what is no file. Nothing lies at Into where it fails.
-func Take(ctx context.Context, dir string, opts SnapshotOptions) (s Snapshot, err error) {
+// what is new there and not ignored; without git all but what tools leave there (__pycache__, .venv, node_modules, …).
+// Files that are credentials by their name are left out, and so are those that are too long, links that leave the
+// folder, and what is no file. Nothing lies at Into where it fails.
+func Take(ctx context.Context, dir string, opts SnapshotOptions) (Snapshot, error) {
+	return opts.take(dir, func(p *packer, abs string) error {
+		if err := p.list(ctx, abs); err != nil {
+			return err
+		}
+		p.open = p.plain
+		return p.pack(ctx)
+	})
+}
+
+func (opts SnapshotOptions) take(dir string, fill func(p *packer, abs string) error) (Snapshot, error) {
 	if opts.MostFile == 0 {
 		opts.MostFile = DefaultMostFile
 	}
@@ -103,22 +118,27 @@ func Take(ctx context.Context, dir string, opts SnapshotOptions) (s Snapshot, er
 	}
 	p := &packer{opts: opts}
 	p.s.Root, p.s.Dir = abs, "."
-	if err := p.list(ctx, abs); err != nil {
+	if err := fill(p, abs); err != nil {
 		return failed(err)
 	}
+	return p.s, nil
+}
+
+// pack writes the entries that were listed.
+func (p *packer) pack(ctx context.Context) (err error) {
 	if err := p.check(); err != nil {
-		return failed(err)
+		return err
 	}
-	into := opts.Into
+	into := p.opts.Into
 	if into == "" {
 		into = os.TempDir()
 	}
 	if err := os.MkdirAll(into, 0o700); err != nil {
-		return failed(plain(err))
+		return plain(err)
 	}
-	f, err := os.CreateTemp(into, ".part-")
+	f, err := os.CreateTemp(into, partName)
 	if err != nil {
-		return failed(plain(err))
+		return plain(err)
 	}
 	defer func() {
 		if err != nil {
@@ -128,15 +148,15 @@ func Take(ctx context.Context, dir string, opts SnapshotOptions) (s Snapshot, er
 	}()
 	sum := &summed{to: f, sum: sha256.New()}
 	if err := p.write(ctx, sum); err != nil {
-		return failed(err)
+		return plain(err)
 	}
 	p.s.Sum, p.s.Size = hex.EncodeToString(sum.sum.Sum(nil)), sum.n
 	p.s.Path = filepath.Join(into, p.s.Sum+".tar.zst")
 	if err := file.Settle(f, p.s.Path); err != nil {
-		return failed(plain(err))
+		return plain(err)
 	}
 	p.finish()
-	return p.s, nil
+	return nil
 }
 
 // entry is a file or a link on its way into a snapshot.
@@ -145,6 +165,7 @@ type entry struct {
 	link string // where it leads; "": a file
 	mode int64
 	size int64
+	blob string // of git, where it is read from there
 }
 
 type packer struct {
@@ -152,6 +173,9 @@ type packer struct {
 	s       Snapshot
 	entries []entry
 	left    int // more than Left lists
+
+	open func(e entry) (io.ReadCloser, error)
+	lfs  int // files that only say where git-lfs has them
 
 	environments map[string]bool // folder → it is an environment of Python
 }
@@ -166,6 +190,9 @@ func (p *packer) leave(name, why string) {
 
 // add takes a name below the root, with slashes, that is there, or leaves it out.
 func (p *packer) add(name string) error {
+	if strings.HasPrefix(path.Base(name), partName) {
+		return nil // a file that is being written, perhaps by us
+	}
 	for _, skip := range p.opts.Skip {
 		if name == skip || strings.HasPrefix(name, skip+"/") {
 			return nil
@@ -182,32 +209,44 @@ func (p *packer) add(name string) error {
 		p.leave(strings.ToValidUTF8(name, "\uFFFD"), why)
 		return nil
 	}
+	if isBundle(filepath.Join(p.s.Root, filepath.FromSlash(name))) {
+		p.leave(name, "a bundle of assay's")
+		return nil
+	}
+	e := entry{name: name, mode: 0o644, size: info.Size()}
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
-		link, err := os.Readlink(filepath.Join(p.s.Root, filepath.FromSlash(name)))
-		if err != nil {
+		if e.link, err = os.Readlink(filepath.Join(p.s.Root, filepath.FromSlash(name))); err != nil {
 			return plain(err)
 		}
-		if why := badLink(name, link); why != "" {
-			p.leave(name, why)
-			return nil
-		}
-		p.entries = append(p.entries, entry{name: name, link: link})
+		e.size = 0
 	case !info.Mode().IsRegular():
 		p.leave(name, "no file: "+kind(info.Mode()))
-	case secret.File(name):
-		p.leave(name, "holds credentials, by its name")
-	case info.Size() > p.opts.MostFile:
-		p.leave(name, fmt.Sprintf("%s, more than %s: data travel on their own", unit.Bytes(float64(info.Size())),
-			unit.Bytes(float64(p.opts.MostFile))))
-	default:
-		mode := int64(0o644)
-		if info.Mode()&0o100 != 0 {
-			mode = 0o755
-		}
-		p.entries = append(p.entries, entry{name: name, mode: mode, size: info.Size()})
-		p.s.Bytes += info.Size()
+		return nil
+	case info.Mode()&0o100 != 0:
+		e.mode = 0o755
 	}
+	return p.admit(e)
+}
+
+// admit takes an entry, or leaves it out.
+func (p *packer) admit(e entry) error {
+	switch {
+	case e.link != "":
+		if why := badLink(e.name, e.link); why != "" {
+			p.leave(e.name, why)
+			return nil
+		}
+	case secret.File(e.name):
+		p.leave(e.name, "holds credentials, by its name")
+		return nil
+	case e.size > p.opts.MostFile:
+		p.leave(e.name, fmt.Sprintf("%s, more than %s: data travel on their own", unit.Bytes(float64(e.size)),
+			unit.Bytes(float64(p.opts.MostFile))))
+		return nil
+	}
+	p.entries = append(p.entries, e)
+	p.s.Bytes += e.size
 	if len(p.entries) > mostEntries || p.s.Bytes > mostBytes {
 		return fault.Hint(fmt.Errorf("more than %d files or %s", mostEntries, unit.Bytes(mostBytes)),
 			"name in .gitignore what is no code, or pack the folder of the code alone")
@@ -242,6 +281,10 @@ func (p *packer) check() error {
 }
 
 func (p *packer) finish() {
+	if p.lfs > 0 {
+		p.s.Notes = append(p.s.Notes, fmt.Sprintf("%d files are only pointers of git-lfs: their content is not in it",
+			p.lfs))
+	}
 	slices.SortFunc(p.s.Left, func(a, b Left) int { return strings.Compare(a.Path, b.Path) })
 	if p.left > 0 {
 		p.s.Left = append(p.s.Left, Left{Path: "…", Why: fmt.Sprintf("and %d more", p.left)})
@@ -270,8 +313,13 @@ func (p *packer) write(ctx context.Context, to io.Writer) error {
 	})
 }
 
+// plain opens a file of the folder.
+func (p *packer) plain(e entry) (io.ReadCloser, error) {
+	return openPlain(filepath.Join(p.s.Root, filepath.FromSlash(e.name)))
+}
+
 func (p *packer) file(w *tar.Writer, e entry) error {
-	f, err := openPlain(filepath.Join(p.s.Root, filepath.FromSlash(e.name)))
+	f, err := p.open(e)
 	if err != nil {
 		return err
 	}
@@ -291,6 +339,9 @@ func (p *packer) file(w *tar.Writer, e entry) error {
 		return fmt.Errorf("became shorter while it was read (%d of %d bytes)", n, e.size)
 	} else if err != nil {
 		return err
+	}
+	if e.size < 1024 && bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")) {
+		p.lfs++
 	}
 	if bytes.IndexByte(head[:min(len(head), 8<<10)], 0) >= 0 || len(p.s.Secrets) >= mostFound {
 		return nil
@@ -353,8 +404,8 @@ func badName(name string) string {
 	return ""
 }
 
-// badLink says why a link cannot be in a snapshot; "": it can. Its way goes up first and down then: so where each link of
-// a chain stays within, all of it does.
+// badLink says why a link cannot be in a snapshot; "": it can. Its way goes up first and down then: so where each link
+// of a chain stays within, all of it does.
 func badLink(name, link string) string {
 	if link == "" || len(link) > mostPath || !utf8.ValidString(link) || strings.IndexByte(link, 0) >= 0 {
 		return "its link cannot be read on every system"

@@ -32,9 +32,10 @@ type bounds struct {
 
 var usual = bounds{entries: mostEntries, free: freeBytes}
 
-// Unpack unpacks a snapshot into the folder into, which is not there yet or empty. The file is a stranger's: a path or a
-// link that leaves the folder, a device, a name that comes twice or that the file system takes for another's, more than
-// is bearable, and a file that is cut off or has something behind its end are each one error, and then nothing is there.
+// Unpack unpacks a snapshot into the folder into, which is not there yet or empty. The file is a stranger's: a path or
+// a link that leaves the folder, a device, a name that comes twice or that the file system takes for another's, more
+// than is bearable, and a file that is cut off or has something behind its end are each one error, and then nothing is
+// there.
 func Unpack(from, into string) error {
 	f, err := openPlain(from)
 	if err != nil {
@@ -54,7 +55,13 @@ func Unpack(from, into string) error {
 // UnpackFrom is Unpack of a stream of so many bytes; what it does not read of them is an error too.
 func UnpackFrom(r io.Reader, packed int64, into string) error { return usual.unpack(r, packed, into) }
 
-func (b bounds) unpack(r io.Reader, packed int64, into string) (err error) {
+func (b bounds) unpack(r io.Reader, packed int64, into string) error {
+	return whole(into, func(root *os.Root) error { return b.into(r, packed, root, false) })
+}
+
+// whole hands make a new folder that becomes into when it is done; into is not there yet, or empty. Where make fails,
+// nothing of it stays.
+func whole(into string, make func(root *os.Root) error) (err error) {
 	into = filepath.Clean(into)
 	if err := os.MkdirAll(filepath.Dir(into), 0o700); err != nil {
 		return plainly(err)
@@ -64,7 +71,7 @@ func (b bounds) unpack(r io.Reader, packed int64, into string) (err error) {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return plainly(err)
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(into), ".part-")
+	temp, err := os.MkdirTemp(filepath.Dir(into), partName)
 	if err != nil {
 		return plainly(err)
 	}
@@ -78,7 +85,21 @@ func (b bounds) unpack(r io.Reader, packed int64, into string) (err error) {
 		return plainly(err)
 	}
 	defer root.Close()
-	u := &unpacker{root: root, most: b.entries, dirs: map[string]bool{}}
+	if err := make(root); err != nil {
+		return err
+	}
+	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) { // which was empty
+		return plainly(err)
+	}
+	if err := os.Rename(temp, into); err != nil {
+		return plainly(err)
+	}
+	return nil
+}
+
+// into unpacks below root; with among, beside what lies there already.
+func (b bounds) into(r io.Reader, packed int64, root *os.Root, among bool) error {
+	u := &unpacker{root: root, most: b.entries, among: among, dirs: map[string]bool{}}
 	if err := b.read(r, packed, u.take); err != nil {
 		return err
 	}
@@ -86,12 +107,6 @@ func (b bounds) unpack(r io.Reader, packed int64, into string) (err error) {
 		if err := u.link(l); err != nil {
 			return err
 		}
-	}
-	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) { // which was empty
-		return plainly(err)
-	}
-	if err := os.Rename(temp, into); err != nil {
-		return plainly(err)
 	}
 	return nil
 }
@@ -176,6 +191,7 @@ type unpacker struct {
 	most  int             // folders
 	dirs  map[string]bool // made
 	links []link
+	among bool // a folder may be there already
 }
 
 func (u *unpacker) take(h *tar.Header, from io.Reader) error {
@@ -239,7 +255,10 @@ func (u *unpacker) folder(name string) error {
 		return fmt.Errorf("it holds more than %d folders", u.most)
 	}
 	if err := u.root.Mkdir(filepath.FromSlash(name), 0o755); err != nil {
-		return u.cannot(name, err)
+		info, bad := u.root.Lstat(filepath.FromSlash(name))
+		if !u.among || bad != nil || !info.IsDir() {
+			return u.cannot(name, err)
+		}
 	}
 	u.dirs[name] = true
 	return nil

@@ -62,11 +62,11 @@ func readHosts(env *Env, on string) (*fleet.Hosts, error) {
 // dialHost reaches a host and speaks with its node.
 func dialHost(env *Env) func(context.Context, fleet.Host) (node.Client, error) {
 	return func(ctx context.Context, h fleet.Host) (node.Client, error) {
-		ssh, err := remote.Words(env.Getenv("ASSAY_SSH"))
+		o, err := remoteOptions(env, h.SSH, "")
 		if err != nil {
-			return nil, fault.Exit(fmt.Errorf("$ASSAY_SSH: %w", err), fault.Usage)
+			return nil, err
 		}
-		o := remote.Options{Host: h.SSH, SSH: ssh, Version: Version(), Local: h.Local, Root: h.Root}
+		o.Local, o.Root = h.Local, h.Root
 		if h.Local {
 			o.Host = h.Name
 		}

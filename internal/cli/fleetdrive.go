@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -42,7 +44,7 @@ func runFleet(ctx context.Context, env *Env, opts fleetOptions, args []string) e
 	if opts.dryRun {
 		return dryRun(ctx, env, opts, pool, tasks)
 	}
-	name, err := queueFor(env, opts, args, tasks, code)
+	name, err := queueFor(env, opts, args, tasks)
 	if err != nil {
 		return err
 	}
@@ -55,8 +57,11 @@ func runFleet(ctx context.Context, env *Env, opts fleetOptions, args []string) e
 			return errors.Join(fault.Exit(err, fault.Usage), d.close())
 		}
 	}
+	if older := d.queue.Codes(); code != "" && len(older) > 0 && (len(older) > 1 || !older[code]) {
+		d.screen.say("the code is another than when this queue was begun: its runs keep that; --queue NAME begins another")
+	}
 	err = d.drive(ctx)
-	if e := d.close(); err == nil && e != nil {
+	if e := errors.Join(d.close(), sweepSnapshots(env)); err == nil && e != nil {
 		err = e
 	}
 	rows := d.queue.Rows()
@@ -97,9 +102,9 @@ func openPool(env *Env, opts fleetOptions) (*fleet.Hosts, error) {
 	return pool, nil
 }
 
-// queueFor names the queue of a command line. The same command, code and wishes find theirs again while anything of it is
-// left to do, and get a new one when all of it has ended.
-func queueFor(env *Env, opts fleetOptions, args []string, tasks []fleet.Task, code string) (string, error) {
+// queueFor names the queue of a command line. The same command, script and wishes find theirs again while anything of it
+// is left to do, and get a new one when all of it has ended.
+func queueFor(env *Env, opts fleetOptions, args []string, tasks []fleet.Task) (string, error) {
 	if opts.queue != "" {
 		if !fleet.IsName(opts.queue) || opts.queue == "code" {
 			return "", fleetUsage("--queue %q: letters, digits, \".\", \"_\" and \"-\", 64 at most", opts.queue)
@@ -110,7 +115,11 @@ func queueFor(env *Env, opts fleetOptions, args []string, tasks []fleet.Task, co
 		}
 		return opts.queue, nil
 	}
-	base := queueName(args, []any{tasks, code, env.Path(opts.on)})
+	bare := slices.Clone(tasks)
+	for i := range bare {
+		bare[i].Code, bare[i].Needs.Excluded = "", nil
+	}
+	base := queueName(args, []any{bare, scriptSum(env, args), opts.on})
 	for i := 1; ; i++ {
 		name := base
 		if i > 1 {
@@ -127,6 +136,39 @@ func queueFor(env *Env, opts fleetOptions, args []string, tasks []fleet.Task, co
 			return name, nil
 		}
 	}
+}
+
+// sweepSnapshots removes snapshots that no queue needs any more.
+func sweepSnapshots(env *Env) error {
+	needed := map[string]bool{}
+	names, err := queues(env)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		q, _, err := fleet.Read(queueFolder(env, n), runsPath(env))
+		if err != nil {
+			return nil // of a queue that cannot be read it is not known
+		}
+		maps.Copy(needed, q.Codes())
+	}
+	folder := env.Path(filepath.Join(fleetFolder, "code"))
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil // there are none
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		// One that was just made may be another command's, which has not written its queue yet.
+		if sum, ok := strings.CutSuffix(e.Name(), ".tar.zst"); !ok || needed[sum] || err != nil ||
+			env.Now().Sub(info.ModTime()) < time.Minute {
+			continue
+		}
+		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // driver works a queue off.
@@ -187,6 +229,7 @@ func (d *driver) drive(ctx context.Context) error {
 	wg.Go(func() {
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
+		said := false
 		for {
 			select {
 			case <-over:
@@ -206,8 +249,9 @@ func (d *driver) drive(ctx context.Context) error {
 				}
 				stop()
 			case <-tick.C:
-				if err := d.queue.Heed(); err != nil {
+				if err := errors.Join(d.queue.Heed(), d.queue.Post()); err != nil && !said {
 					d.screen.say(err.Error())
+					said = true
 				}
 			}
 		}

@@ -37,7 +37,7 @@ type fleetOptions struct {
 func (opts *fleetOptions) common(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&opts.on, "on", hostsFile, "`file` of the hosts, or ray://ADDRESS")
-	f.StringVar(&opts.queue, "queue", "", "`name` of the queue; default one for each command, code and what was asked")
+	f.StringVar(&opts.queue, "queue", "", "`name` of the queue; default one for each command, script and what was asked")
 	f.StringVar(&opts.device, "device", "auto",
 		"`device` that the runs take there: auto, mps, cuda, cpu, double; cpu and double hold no GPU")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter there; default that of the host in the file")

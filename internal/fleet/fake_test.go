@@ -314,3 +314,5 @@ func (c *fakeConn) Forget(w node.Which) error {
 	})
 	return err
 }
+
+func (c *fakeConn) Place(node.Place) (node.Have, error) { return node.Have{}, errCut }

@@ -39,6 +39,7 @@ type Task struct {
 	Command []string `json:"command"`
 	Flags   []string `json:"flags,omitempty"`   // of `assay run` on the host
 	Environ []string `json:"environ,omitempty"` // names of variables whose values the driver has
+	Set     []string `json:"set,omitempty"`     // NAME=value, of what is no secret
 	Code    string   `json:"code,omitempty"`    // SHA-256 of the snapshot that it runs in; "": none
 	Dir     string   `json:"dir,omitempty"`     // folder within it
 	Python  string   `json:"python,omitempty"`  // "": the host's

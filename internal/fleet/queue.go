@@ -57,6 +57,7 @@ type Queue struct {
 	byName  map[string]*task
 	live    map[string]*attempt // attempts that are not settled
 	told    []Change
+	held    bool
 	heard   int64         // bytes of cancel.jsonl that were heeded
 	changed chan struct{} // closed and made anew with each change
 }
@@ -320,7 +321,7 @@ func (q *Queue) apply(e entry) error {
 		case Queued:
 			t.phase, t.why = Cancelled, e.Stop.Why
 		case Placed:
-			t.last.stop = or(e.Stop.Why, "cancelled")
+			t.last.stop = or(e.Stop.Why, byUser)
 		}
 	}
 	return nil
@@ -359,6 +360,7 @@ const (
 	WhyCancelled   = "cancelled"
 	WhyLease       = "lease"
 	WhyLimit       = "limit"
+	byUser         = "by assay fleet cancel"
 	whyInterrupted = "interrupted" // Ctrl-C here: the queue goes on with it another time
 	whyMoved       = "moved"       // it waited there, and another host is free
 )
@@ -441,9 +443,10 @@ func (q *Queue) Add(t Task) error {
 	return nil
 }
 
-// taskSum tells a task from another of its name. What was foreseen about chips is no part of it.
+// taskSum tells a task from another of its name. What was foreseen about hosts is no part of it, and the code is none: a
+// queue goes on with the code that it began with.
 func taskSum(t Task) string {
-	t.Needs.Excluded = nil
+	t.Needs.Excluded, t.Code, t.Dir = nil, "", ""
 	b, _ := json.Marshal(t) // of texts and numbers
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
@@ -534,7 +537,7 @@ func (q *Queue) take(t *task, host string) (Attempt, error) {
 }
 
 // Job is what a node is asked to start for an attempt. Variables come in this order, the later wins: the host's, what
-// the driver has of those that the task names.
+// the driver has of those that the task names, the task's own.
 func (q *Queue) Job(a Attempt) node.Job {
 	j := node.Job{Name: a.Name, Owner: q.Owner(), Command: a.Task.Command, Flags: a.Task.Flags, Code: a.Task.Code,
 		Dir: a.Task.Dir, Python: a.Task.Python, Device: a.Task.Device, Lease: q.o.Lease, Limit: a.Task.Limit}
@@ -549,6 +552,7 @@ func (q *Queue) Job(a Attempt) node.Job {
 			}
 		}
 	}
+	j.Environ = append(j.Environ, a.Task.Set...)
 	return j
 }
 
@@ -702,7 +706,7 @@ func (q *Queue) Cancel(name, why string) error {
 	if Final(t.phase) || t.phase == Placed && t.last.stop != "" {
 		return nil
 	}
-	if err := q.put(entry{Stop: &nameEntry{Name: name, Why: or(why, WhyCancelled)}}); err != nil {
+	if err := q.put(entry{Stop: &nameEntry{Name: name, Why: or(why, byUser)}}); err != nil {
 		return err
 	}
 	q.say(t, t.last, "to be cancelled")
@@ -772,6 +776,35 @@ func (q *Queue) Stopped(name string) string {
 		return a.stop
 	}
 	return ""
+}
+
+// Hold has engines go on while tasks may yet be added; with false they no more do.
+func (q *Queue) Hold(more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = more
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// Held reports whether tasks may yet be added.
+func (q *Queue) Held() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.held
+}
+
+// Codes are the snapshots that tasks which have not ended run in.
+func (q *Queue) Codes() map[string]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := map[string]bool{}
+	for _, t := range q.tasks {
+		if t.Code != "" && !Final(t.phase) {
+			all[t.Code] = true
+		}
+	}
+	return all
 }
 
 // Finished reports whether each task has ended and each attempt is settled.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"assay/internal/node"
+	"assay/internal/secret"
 )
 
 // Row is how a task stands, for people.
@@ -37,7 +38,7 @@ func (q *Queue) Rows() []Row {
 		if a := t.last; a != nil {
 			r.Attempt, r.Host, r.State, r.Home, r.Stop = a.Name, a.Host, a.state, a.home, a.stop
 			if a.ended != nil {
-				r.State.Exit, r.State.Phase = a.ended.Exit, a.ended.Phase
+				r.State = *a.ended
 			}
 		}
 		all = append(all, r)
@@ -62,10 +63,71 @@ func Read(folder, runs string) (q *Queue, busy bool, err error) {
 		return nil, false, err
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		q.posted()
 		return q, true, nil
 	}
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	return q, false, nil
+}
+
+// postName is the file in which a driver leaves what is not worth a line of the journal: why tasks wait, and the last
+// that hosts told. It is written anew about once a second, and read while the driver lives.
+const postName = "now.json"
+
+// postMost is of how many tasks that wait it says why: the others wait for these.
+const postMost = 100
+
+type post struct {
+	Waits map[string]string     `json:"waits,omitempty"`  // task → why
+	State map[string]node.State `json:"states,omitempty"` // attempt → its last
+}
+
+// Post leaves how things stand for who reads the queue meanwhile.
+func (q *Queue) Post() error {
+	p := post{Waits: map[string]string{}, State: map[string]node.State{}}
+	q.mu.Lock()
+	for _, t := range q.tasks {
+		if t.phase == Queued && t.why != "" && len(p.Waits) < postMost {
+			p.Waits[t.Name] = secret.Text(t.why)
+		}
+	}
+	for name, a := range q.live {
+		if a.ended == nil {
+			s := a.state
+			s.Files = nil
+			p.State[name] = s
+		}
+	}
+	q.mu.Unlock()
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	// Whole, and not synced: after a crash of the machine nobody asks for it.
+	part := filepath.Join(q.o.Folder, ".part-"+postName)
+	if err := os.WriteFile(part, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, filepath.Join(q.o.Folder, postName))
+}
+
+// posted takes in what a driver left.
+func (q *Queue) posted() {
+	b, err := os.ReadFile(filepath.Join(q.o.Folder, postName))
+	var p post
+	if err != nil || json.Unmarshal(b, &p) != nil {
+		return // it is for convenience
+	}
+	for name, why := range p.Waits {
+		if t := q.byName[name]; t != nil && t.phase == Queued {
+			t.why = why
+		}
+	}
+	for name, s := range p.State {
+		if a := q.live[name]; a != nil && a.ended == nil {
+			a.state = s
+		}
+	}
 }
 
 // cancelName is the file by which others ask the driver of a queue to cancel: a line of JSON each, appended.
@@ -135,7 +197,7 @@ func (q *Queue) Heed() error {
 			known := q.byName[n] != nil
 			q.mu.Unlock()
 			if known {
-				if err := q.Cancel(n, WhyCancelled); err != nil {
+				if err := q.Cancel(n, byUser); err != nil {
 					return err
 				}
 			}

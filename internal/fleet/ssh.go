@@ -85,17 +85,55 @@ func (e *SSH) Run(ctx context.Context, q *Queue) error {
 	defer wg.Wait()
 	defer stop()
 	for _, h := range e.Hosts {
-		w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
-			downSince: time.Now()}
-		for _, s := range q.On(h.Name) { // another driver's, which may have renewed them a moment ago
-			w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
-		}
-		p.workers = append(p.workers, w)
+		p.workers = append(p.workers, p.newWorker(h))
 	}
 	for _, w := range p.workers {
 		wg.Go(func() { w.keep(inner) })
 	}
 	return p.plan(ctx)
+}
+
+// Cancel begins nothing: it asks the hosts to end what is to be cancelled, brings home what there is of it, and returns
+// when that is done, or ctx. Other attempts are adopted, and left as they are.
+func (e *SSH) Cancel(ctx context.Context, q *Queue) error {
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	p := &pool{e: e, q: q, moved: map[string]time.Time{}}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	open := q.Open()
+	for _, h := range e.Hosts {
+		if slices.ContainsFunc(open, func(s Standing) bool { return s.Host == h.Name && s.Stop != "" }) {
+			w := p.newWorker(h)
+			p.workers = append(p.workers, w)
+			wg.Go(func() { w.keep(inner) })
+		}
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := p.failed(); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(q.Open(), func(s Standing) bool { return s.Stop != "" && !s.Home }) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// newWorker is the worker of a host, before it has connected.
+func (p *pool) newWorker(h Host) *worker {
+	w := &worker{p: p, host: h, why: "no connection yet", until: map[string]time.Time{}, put: map[string]bool{},
+		downSince: time.Now()}
+	for _, s := range p.q.On(h.Name) { // another driver's, which may have renewed them a moment ago
+		w.until[s.Name] = time.Now().Add(node.Stale + w.lease())
+	}
+	return w
 }
 
 func (p *pool) say(format string, a ...any) {
@@ -181,6 +219,9 @@ func (p *pool) over(stopped time.Time, never bool) (bool, error) {
 		return true, fault.Hint(err, "see: assay fleet doctor")
 	}
 	if len(queued) > 0 && stopped.IsZero() && !(never && len(open) == 0) {
+		return false, nil
+	}
+	if stopped.IsZero() && p.q.Held() {
 		return false, nil
 	}
 	if len(open) == 0 {
@@ -270,7 +311,7 @@ func (p *pool) stranger(host string) *worker {
 	w := &worker{p: p, host: Host{Name: host}, why: "it is no host of this fleet", put: map[string]bool{},
 		until: map[string]time.Time{}, downSince: time.Now(), gone: true}
 	for _, s := range p.q.On(host) {
-		w.until[s.Name] = time.Now().Add(w.lease() + w.lease())
+		w.until[s.Name] = time.Now().Add(node.Stale + w.lease())
 	}
 	p.workers = append(p.workers, w) // of the planner's goroutine alone
 	return w
@@ -406,17 +447,15 @@ func (w *worker) asked(name string) bool {
 	return ok
 }
 
-// asking notes that a request is on its way that gives attempts their lease: it may come there as late as the last
-// lease ends, and count from then. answered notes that it has come.
+// asking notes that a request is on its way that gives attempts their lease: it may come there as late as a node still
+// obeys it, and count from then. answered notes that it has come.
 func (w *worker) asking(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
-		from := w.until[name]
-		if now := time.Now().Add(w.lease()); from.Before(now) {
-			from = now
+		if until := time.Now().Add(node.Stale + w.lease()); until.After(w.until[name]) {
+			w.until[name] = until
 		}
-		w.until[name] = from.Add(w.lease())
 	}
 }
 
@@ -562,8 +601,12 @@ func (w *worker) factsTime() time.Time {
 func (w *worker) ask(conn node.Client) error {
 	paths := w.p.q.paths()
 	facts, err := conn.Facts(node.Ask{Paths: paths, Python: w.host.Python})
-	if err != nil {
+	if lost(err) {
 		return fmt.Errorf("ask about the host: %w", err)
+	}
+	if err != nil { // what it does not say is not known
+		w.p.say("%s: %s", w.host.Name, text.Line(err.Error()))
+		facts = node.Facts{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // Waits of a client.
 const (
-	patience = 2 * time.Minute // for an answer; the connection counts as lost then
+	answerIn = 2 * time.Minute // for an answer; the connection counts as lost then
 	pace     = 20 << 20        // bytes a second that the slowest disk reads, for what is hashed there
 )
 
@@ -40,6 +40,8 @@ type conn struct {
 
 	mu     sync.Mutex
 	last   int64
+	greet  int64         // ID of the last hello that was answered
+	greetT time.Duration // and when that was, by elapsed
 	asking map[int64]chan<- reply
 }
 
@@ -53,7 +55,7 @@ type reply struct {
 func NewClient(rw io.ReadWriter, closer func() error, version string) (Client, error) {
 	c := &conn{out: writer{w: rw}, closer: closer, end: make(chan struct{}), asking: map[int64]chan<- reply{}}
 	go c.read(rw)
-	r, err := c.ask(Request{Hello: c.us(version)}, nil, patience)
+	r, err := c.greeting(version)
 	switch {
 	case err != nil:
 	case r.Hello == nil:
@@ -72,11 +74,19 @@ func NewClient(rw io.ReadWriter, closer func() error, version string) (Client, e
 	return c, nil
 }
 
-func (c *conn) us(version string) *Hello {
-	return &Hello{Protocol: Protocol, Version: version, System: runtime.GOOS + "/" + runtime.GOARCH}
+// greeting says hello, from whose answer on both sides count time.
+func (c *conn) greeting(version string) (reply, error) {
+	us := &Hello{Protocol: Protocol, Version: version, System: runtime.GOOS + "/" + runtime.GOARCH}
+	r, err := c.ask(Request{Hello: us}, nil, answerIn)
+	if err == nil {
+		c.mu.Lock()
+		c.greet, c.greetT = r.ID, elapsed()
+		c.mu.Unlock()
+	}
+	return r, err
 }
 
-// beat says hello again and again, so that the node knows that somebody is there.
+// beat says hello again and again, so that the node knows that somebody is there, and the clocks stay together.
 func (c *conn) beat(version string) {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
@@ -85,7 +95,7 @@ func (c *conn) beat(version string) {
 		case <-c.end:
 			return
 		case <-tick.C:
-			if _, err := c.ask(Request{Hello: c.us(version)}, nil, patience); err != nil {
+			if _, err := c.greeting(version); err != nil {
 				return
 			}
 		}
@@ -136,6 +146,9 @@ func (c *conn) send(r Request, body []byte) (<-chan reply, error) {
 	c.mu.Lock()
 	c.last++
 	r.ID = c.last
+	if r.Start != nil || r.Renew != nil {
+		r.Sent = &Sent{Hello: c.greet, After: (elapsed() - c.greetT).Seconds()}
+	}
 	c.asking[r.ID] = answer
 	c.mu.Unlock()
 	r.Body = len(body)
@@ -144,7 +157,7 @@ func (c *conn) send(r Request, body []byte) (<-chan reply, error) {
 		return nil, c.err
 	default:
 	}
-	stuck := time.AfterFunc(patience, func() { c.lose(fmt.Errorf("nothing was taken there for %v", patience)) })
+	stuck := time.AfterFunc(answerIn, func() { c.lose(fmt.Errorf("nothing was taken there for %v", answerIn)) })
 	err := c.out.send(r, body)
 	stuck.Stop()
 	if err != nil {
@@ -206,7 +219,7 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) Facts(q Ask) (Facts, error) {
-	r, err := c.ask(Request{Facts: &q}, nil, patience)
+	r, err := c.ask(Request{Facts: &q}, nil, answerIn)
 	if err != nil {
 		return Facts{}, err
 	}
@@ -222,7 +235,7 @@ func (c *conn) odd(what string) error {
 }
 
 func (c *conn) Start(j Job) (State, error) {
-	r, err := c.ask(Request{Start: &j}, nil, patience)
+	r, err := c.ask(Request{Start: &j}, nil, answerIn)
 	if err != nil {
 		return State{}, err
 	}
@@ -233,27 +246,27 @@ func (c *conn) Start(j Job) (State, error) {
 }
 
 func (c *conn) Renew(names ...string) ([]State, error) {
-	r, err := c.ask(Request{Renew: &Renew{Names: names}}, nil, patience)
+	r, err := c.ask(Request{Renew: &Renew{Names: names}}, nil, answerIn)
 	return r.States, err
 }
 
 func (c *conn) States(w Which) ([]State, error) {
-	r, err := c.ask(Request{States: &w}, nil, patience)
+	r, err := c.ask(Request{States: &w}, nil, answerIn)
 	return r.States, err
 }
 
 func (c *conn) Cancel(w Which) ([]State, error) {
-	r, err := c.ask(Request{Cancel: &w}, nil, patience)
+	r, err := c.ask(Request{Cancel: &w}, nil, answerIn)
 	return r.States, err
 }
 
 func (c *conn) Forget(w Which) error {
-	_, err := c.ask(Request{Forget: &w}, nil, patience)
+	_, err := c.ask(Request{Forget: &w}, nil, answerIn)
 	return err
 }
 
 func (c *conn) Read(q Read) ([]byte, Piece, error) {
-	r, err := c.ask(Request{Read: &q}, nil, patience)
+	r, err := c.ask(Request{Read: &q}, nil, answerIn)
 	if err != nil {
 		return nil, Piece{}, err
 	}
@@ -276,7 +289,7 @@ func (c *conn) Place(p Place) (Have, error) {
 
 // hashing is how long a file of this size may take to be read there, twice.
 func hashing(size int64) time.Duration {
-	return patience + 2*time.Duration(max(size, 0)/pace)*time.Second
+	return answerIn + 2*time.Duration(max(size, 0)/pace)*time.Second
 }
 
 func (c *conn) Put(p Put, read func(b []byte, at int64) (int, error), progress func(have int64)) (string, error) {
@@ -297,7 +310,7 @@ func (c *conn) Put(p Put, read func(b []byte, at int64) (int, error), progress f
 }
 
 func (c *conn) claim(p Put) (Have, error) {
-	r, err := c.ask(Request{Put: &p}, nil, patience)
+	r, err := c.ask(Request{Put: &p}, nil, answerIn)
 	if err != nil {
 		return Have{}, err
 	}
@@ -321,7 +334,7 @@ func (c *conn) put(p Put, read func(b []byte, at int64) (int, error), progress f
 	began = have.Size
 	var under []<-chan reply // in the order in which they were asked
 	next := func() error {
-		r, err := c.await(under[0], patience)
+		r, err := c.await(under[0], answerIn)
 		under = under[1:]
 		if err != nil {
 			return err

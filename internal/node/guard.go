@@ -71,10 +71,14 @@ func Guard(root, name, program string, beside bool) error {
 	case begun && r.over():
 		return nil
 	case begun || err != nil: // a state that cannot be read is one that was begun
+		if device, err := os.OpenFile(devicePath(root), os.O_RDWR, 0); err == nil && k.Job.Device == "gpu" {
+			defer device.Close()
+			go func() { _ = flock(device, syscall.LOCK_EX) }() // when the last that has it ends, others may live
+		}
 		r.State.Name, r.State.Owner = name, k.Job.Owner
 		return mopUp(newTree(k.Mark, os.Getpid()), p, r)
 	}
-	r = record{Boot: bootID(), State: State{Name: name, Owner: k.Job.Owner, Phase: Waiting, Began: time.Now()}}
+	r = record{Boot: Boot(), State: State{Name: name, Owner: k.Job.Owner, Phase: Waiting, Began: time.Now()}}
 	if why, asked := p.cancelled(); asked {
 		r.State.Phase, r.State.Why = Ended, why
 		return p.write(r)
@@ -119,6 +123,7 @@ func begin(root, program string, p folder, k asked, lock *os.File) (record, erro
 	}
 	defer stand.Close()
 	sentinel := sentinelCommand(root, k.Job.Name, program, ending)
+	sentinel.ExtraFiles = []*os.File{device} // the guard that it becomes has it from the beginning
 	if err := t.start(sentinel); err != nil {
 		return r, fmt.Errorf("start job %s: %w", k.Job.Name, err)
 	}
@@ -168,7 +173,7 @@ func sentinelCommand(root, name, program string, ending *os.File) *exec.Cmd {
 // mopUp ends what lives of a job that nobody keeps any more, and says so in its state.
 func mopUp(t *tree, p folder, r record) error {
 	why := "its keeper was killed"
-	switch boot := bootID(); {
+	switch boot := Boot(); {
 	case boot != "" && r.Boot != "" && boot != r.Boot:
 		why, r.Run = "the host was started anew", nil
 	case r.State.Phase == Waiting:

@@ -291,7 +291,7 @@ func (n *Jobs) state(name string) (State, error) {
 	if !r.over() {
 		n.settle(name)
 		s.Left = max(0, seconds(p.left(duration(k.Job.Lease), 0)))
-		if s.Phase == Running && r.Boot == bootID() {
+		if s.Phase == Running && r.Boot == Boot() {
 			s.Ran = seconds(awake() - r.Awake)
 		}
 		if s.Holder != "" {

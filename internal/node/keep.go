@@ -43,12 +43,20 @@ func Holds(root string) string {
 	if flock(f, syscall.LOCK_SH|syscall.LOCK_NB) == nil {
 		return ""
 	}
+	if name := readHolder(f); name != "" {
+		return name
+	}
+	return "another job" // that has not said its name yet
+}
+
+// readHolder is the job that said last that it has the device; "": none ever did.
+func readHolder(f *os.File) string {
 	b := make([]byte, MaxName+1)
 	n, _ := f.ReadAt(b, 0)
 	if name := strings.TrimSpace(string(b[:n])); validName(name) {
 		return name
 	}
-	return "another job" // that has not said its name yet
+	return ""
 }
 
 // keeper is the process that starts a job and sees it to its end.
@@ -202,11 +210,38 @@ func (k *keeper) prepare() (why string, err error) {
 			return why, err
 		}
 	}
+	if why, err := k.afterLast(); why != "" || err != nil {
+		return why, err
+	}
 	k.record.State.Holder = ""
 	if err := errors.Join(k.device.Truncate(0), writeAt(k.device, k.job.Name+"\n")); err != nil {
 		return "", fmt.Errorf("start job %s: say who has the GPU: %w", k.job.Name, err)
 	}
 	return "", nil
+}
+
+// afterLast waits until nothing lives of the job that had the device last. Where all that kept it were killed at once,
+// the lock is free before that.
+func (k *keeper) afterLast() (why string, err error) {
+	last := readHolder(k.device)
+	if last == "" || last == k.job.Name {
+		return "", nil
+	}
+	runs := &Jobs{root: k.root, program: k.program, guards: map[string]chan struct{}{}}
+	for {
+		s, err := runs.state(last) // has it ended
+		if err != nil || s.Phase != Running {
+			return "", nil // gone, over, or nobody can say
+		}
+		if k.record.State.Holder != last {
+			k.record.State.Holder = last
+			_ = k.say()
+		}
+		why, err := k.during(func() error { time.Sleep(watchEvery); return nil })
+		if why != "" || err != nil {
+			return why, err
+		}
+	}
 }
 
 func writeAt(f *os.File, s string) error { _, err := f.WriteAt([]byte(s), 0); return err }

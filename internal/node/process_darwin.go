@@ -78,3 +78,12 @@ func awake() time.Duration { return clock(unix.CLOCK_UPTIME_RAW) }
 func stayAwake(pid int) []string {
 	return []string{"/usr/bin/caffeinate", "-i", "-w", strconv.Itoa(pid)}
 }
+
+// Boot tells one start of the host from the next; "": not known.
+func Boot() string {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return ""
+	}
+	return id
+}

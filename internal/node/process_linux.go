@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -99,3 +100,12 @@ func awake() time.Duration { return clock(unix.CLOCK_MONOTONIC) }
 
 // stayAwake is a command that keeps the host from sleeping while the process lives; nil: none is needed.
 func stayAwake(int) []string { return nil }
+
+// Boot tells one start of the host from the next; "": not known.
+func Boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}

@@ -22,3 +22,6 @@ func adoptOrphans() bool        { return false }
 func elapsed() time.Duration    { return time.Since(started) }
 func awake() time.Duration      { return time.Since(started) }
 func stayAwake(int) []string    { return nil }
+
+// Boot tells one start of the host from the next; "": not known.
+func Boot() string { return "" }

@@ -25,6 +25,9 @@ const (
 type Request struct {
 	ID   int64 `json:"id"`
 	Body int   `json:"body,omitempty"` // raw bytes that follow the line
+	// Sent is when a Start or a Renew was asked. One that lay in a stalled link for long is refused: who asked has gone
+	// on by then as if it had been lost.
+	Sent *Sent `json:"sent,omitempty"`
 
 	Hello  *Hello `json:"hello,omitempty"`
 	Facts  *Ask   `json:"facts,omitempty"`
@@ -38,6 +41,16 @@ type Request struct {
 	Read   *Read  `json:"read,omitempty"`
 	Cancel *Which `json:"cancel,omitempty"`
 	Forget *Which `json:"forget,omitempty"` // removes jobs that have ended, with their files
+}
+
+// Stale is how late a Start or a Renew may come.
+const Stale = 10 * time.Second
+
+// Sent is a time in the asker's clock, which the two sides share by a Hello: its ID, one of the last that were answered,
+// and the seconds that went by since its answer came.
+type Sent struct {
+	Hello int64   `json:"hello"`
+	After float64 `json:"after"`
 }
 
 // Answer is what a Request came to: Error, or the field of the same name.

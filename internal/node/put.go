@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	partOf  = ".part-"           // and the sum: a file of which not all is there
-	claimed = 20 * time.Second   // without Data after which another connection may have the part
-	kept    = 7 * 24 * time.Hour // that a part is kept for whoever goes on with it
-	spare   = 16 << 20           // bytes that stay free on the disk
+	partOf   = ".part-"           // and the sum: a file of which not all is there
+	claimed  = 20 * time.Second   // without Data after which another connection may have the part
+	keptPart = 7 * 24 * time.Hour // that a part is kept for whoever goes on with it
+	spare    = 16 << 20           // bytes that stay free on the disk
 )
 
 // wellFormed are the names of blobs: a path cannot be made of one.
@@ -258,7 +258,7 @@ func (b *blobs) commit(p Put) (Have, error) {
 
 // room says why this many bytes cannot be taken in; nil where they can, or where nobody knows.
 func room(folder string, need int64) error {
-	free, err := freeBytes(folder)
+	free, err := Free(folder)
 	if err != nil || free-spare >= need {
 		return nil
 	}
@@ -276,7 +276,7 @@ func noRoom(err error, folder string, need int64) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
-	free, ferr := freeBytes(folder)
+	free, ferr := Free(folder)
 	if errors.Is(err, syscall.EDQUOT) || ferr != nil || free > need {
 		return fault.Hint(err, "make room there, and send it again: what has come is gone on with")
 	}
@@ -292,7 +292,7 @@ func sweepParts(folder string, now time.Time) {
 			continue
 		}
 		age := now.Sub(info.ModTime())
-		if age >= 0 && age < kept {
+		if age >= 0 && age < keptPart {
 			continue
 		}
 		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)

@@ -42,7 +42,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		o.Quiet = silence
 	}
 	if o.Boot == "" {
-		o.Boot = bootID()
+		o.Boot = Boot()
 	}
 	s := &server{ctx: ctx, o: o, out: writer{w: out}}
 	defer s.blobs.close()
@@ -114,6 +114,27 @@ type server struct {
 	out   writer
 	blobs blobs
 	met   bool // the other side has said hello, and speaks as we do
+	// hellos are the last that were answered, and when that was, by elapsed.
+	hellos []greeting
+}
+
+type greeting struct {
+	id int64
+	at time.Duration
+}
+
+// late says how late a request came; one that does not say when it was asked is not. What counts from a hello that is
+// long past, or never was, is as late as can be.
+func (s *server) late(sent *Sent) time.Duration {
+	if sent == nil {
+		return 0
+	}
+	for _, h := range s.hellos {
+		if h.id == sent.Hello {
+			return elapsed() - h.at - time.Duration(sent.After*float64(time.Second))
+		}
+	}
+	return time.Hour
 }
 
 // open makes the node's folder, for this user alone.
@@ -189,7 +210,7 @@ func cut(s string) string {
 
 func (s *server) do(m message) (a Answer, body []byte, err error) {
 	if m.Hello != nil {
-		return s.hello(*m.Hello)
+		return s.hello(m.ID, *m.Hello)
 	}
 	if !s.met {
 		return a, nil, errors.New("the first request has to say hello")
@@ -226,6 +247,12 @@ func (s *server) do(m message) (a Answer, body []byte, err error) {
 	if s.o.Runs == nil {
 		return a, nil, errors.New("this node takes no jobs")
 	}
+	if m.Start != nil || m.Renew != nil {
+		if late := s.late(m.Sent); late > Stale {
+			return a, nil, &Refused{Text: fmt.Sprintf("what was asked came %v late, and was not done", late.Round(
+				time.Second)), Busy: true, Hint: "the link stalls: ask again"}
+		}
+	}
 	return s.runs(m)
 }
 
@@ -255,13 +282,17 @@ func (s *server) runs(m message) (a Answer, body []byte, err error) {
 }
 
 // hello refuses an assay that speaks otherwise, whatever it asks next.
-func (s *server) hello(h Hello) (a Answer, body []byte, err error) {
+func (s *server) hello(id int64, h Hello) (a Answer, body []byte, err error) {
 	if h.Protocol != Protocol {
 		s.met = false
 		return a, nil, fault.Hint(fmt.Errorf("assay %s here speaks protocol %d with a node; assay %s speaks %d",
 			s.o.Version, Protocol, h.Version, h.Protocol), "use the same release of assay on both sides")
 	}
 	s.met = true
+	s.hellos = append(s.hellos, greeting{id, elapsed()})
+	if len(s.hellos) > 8 {
+		s.hellos = s.hellos[1:]
+	}
 	a.Hello = &Hello{Protocol: Protocol, Version: s.o.Version, System: runtime.GOOS + "/" + runtime.GOARCH,
 		Boot: s.o.Boot, Root: s.o.Root}
 	return a, nil, nil

@@ -172,6 +172,14 @@ func fingerprints(ctx context.Context, rec *recorder, dir string) {
 	}
 }
 
+// Fingerprint sums up the files that lie at or below the paths now, as the evidence of a run does of those that its
+// datasets name: Path, Files, Bytes and Fingerprint, or Missing with the reason.
+func Fingerprint(ctx context.Context, paths []string) evidence.Dataset {
+	var set evidence.Dataset
+	fingerprint(ctx, &set, paths, "")
+	return set
+}
+
 // fingerprint hashes the files that a dataset names: SHA-256 over each file's path below the common folder, its size,
 // and its content; of more than 64 MiB in all only the first and last 64 KiB of each file are read, and the method's
 // name says so.

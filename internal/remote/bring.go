@@ -26,7 +26,8 @@ import (
 // look is what a host is asked first: its system, where its user's home and the node's files are, what assays are
 // there, and how much may be written. Under Rosetta uname says x86_64, and sysctl the truth.
 const look = `umask 077
-root=${ASSAY_NODE:-$HOME/.assay-node}
+root=${want:-${ASSAY_NODE:-$HOME/.assay-node}}
+case $root in "~/"*) root=$HOME/${root#??} ;; esac
 case $root in /*) ;; *) root=$HOME/$root ;; esac
 echo "system $(uname -s) $(uname -m) $(sysctl -n hw.optional.arm64 2>/dev/null)"
 echo "home $HOME"
@@ -105,7 +106,7 @@ func system(words []string) (string, error) {
 
 // bring finds out what the host is, and copies assay there where it is not.
 func (h *Host) bring(ctx context.Context) error {
-	out, err := h.run(ctx, look, nil)
+	out, err := h.run(ctx, "want="+Quote(h.o.Root)+"\n"+look, nil)
 	if err != nil {
 		return err
 	}
@@ -168,8 +169,8 @@ if command -v sha256sum >/dev/null 2>&1; then s=$(sha256sum <"$p")
 elif command -v shasum >/dev/null 2>&1; then s=$(shasum -a 256 <"$p")
 else s=$(openssl dgst -sha256 -r <"$p"); fi
 case $s in "$sum"*) ;; *) fail "what came is not what was sent: its SHA-256 is $s" ;; esac
-chmod 700 "$p" && sync
-m=$("$p" version 2>&1) || fail "it does not run there: $m"
+chmod 700 "$p"
+m=$("$p" node settle 2>&1) || fail "it does not run there: $m"
 mv -f "$p" "$d/$name" || fail "cannot name it $d/$name"
 echo taken`
 

@@ -30,6 +30,7 @@ type Options struct {
 	Version  string   // of this assay
 	Binary   string   // assay for the host; "": this one, or one that Binaries has for its system
 	Binaries string   // folder with binaries as a release names them; "": where this one lies
+	Root     string   // folder of the node's files there, "~/" being its user's home; "": $ASSAY_NODE, ~/.assay-node
 	Log      func(string)
 	// Local reaches this machine through a shell of its own, and no ssh: for tests, and for who has no sshd.
 	Local   bool

@@ -1,7 +1,0 @@
-//go:build !darwin
-
-package node
-
-import "errors"
-
-func bootSession() (string, error) { return "", errors.ErrUnsupported }
