@@ -76,15 +76,15 @@ def is_open(address):
         channel.close()
 
 
-def counted(nodes, resource):
-    """Of ray.nodes() what Go is told: each node's name, whether it lives, and how much it has of the resource."""
+def counted(nodes, resources):
+    """Of ray.nodes() what Go is told: each node's name, whether it lives, and how many runs it has the resources for, where
+    each takes 1 of each."""
     return [
         {
-            "id": n["NodeID"],
             "host": n.get("NodeManagerHostname") or "",
             "address": n.get("NodeManagerAddress") or "",
             "alive": bool(n["Alive"]),
-            "amount": n.get("Resources", {}).get(resource, 0) if n["Alive"] else 0,
+            "amount": int(min(n.get("Resources", {}).get(r, 0) for r in resources)) if n["Alive"] else 0,
         }
         for n in nodes
     ]
@@ -143,9 +143,9 @@ class Driver:
             def call(method, *arguments):
                 return ray.get(getattr(box, method).remote(*arguments), timeout=max(lease / 3, 6))
 
-            return task.Task(job, lease, call, ray.get).run()
+            return task.Task(job, lease, call, ray.get).run(ray.util.get_node_ip_address())
 
-        self.task = self.ray.remote(assay_run).options(max_retries=0, max_calls=1)
+        self.task = self.ray.remote(assay_run)
         self.ray.get(self.mailbox.take.remote(0, {}, 0), timeout=120)
         self.out.say(
             "hello",
@@ -160,7 +160,7 @@ class Driver:
 
     def look(self):
         self.looked = time.monotonic()
-        return counted(self.ray.nodes(), self.hello["resource"])
+        return counted(self.ray.nodes(), self.hello["resources"])
 
     # What Go asks
 
@@ -168,9 +168,11 @@ class Driver:
         name = value.get("name")
         if kind == "start":
             job = value["job"]
-            held = dict(value["resources"])
-            cpus = held.pop("CPU", 0)
-            self.refs[job["name"]] = self.task.options(name=job["name"], num_cpus=cpus, resources=held).remote(job)
+            # One that takes no GPU is bounded by the nodes' CPUs.
+            gpu = job["device"] == "gpu"
+            held = {"num_cpus": 0, "resources": {r: 1 for r in self.hello["resources"]}} if gpu else {"num_cpus": 1}
+            task = self.task.options(name=job["name"], max_retries=0, **held)
+            self.refs[job["name"]] = task.remote(job)
         elif kind == "stop":
             self.orders.setdefault(name, {})["stop"] = value["why"]
             if value.get("pending") and name in self.refs:

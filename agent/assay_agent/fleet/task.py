@@ -174,9 +174,9 @@ class Task:
                 raise Refused("it is not wanted any more")
             yield piece
 
-    def run(self):
-        """All of it. What it returns says why it was not begun; "": it was."""
-        where = {"host": socket.gethostname(), "system": system(), "pid": os.getpid()}
+    def run(self, address):
+        """All of it. What it returns says why it was not begun, or not seen to its end; "": it was."""
+        where = {"host": socket.gethostname(), "address": address, "system": system()}
         if not self.post("begin", where) or self.stop:
             return self.stop or "lease"
         try:
