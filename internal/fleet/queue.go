@@ -273,7 +273,7 @@ func (q *Queue) apply(e entry) error {
 		if err != nil {
 			return err
 		}
-		a.began = true
+		a.began, a.Host = true, or(e.Began.Host, a.Host)
 	case e.Back != nil:
 		a, err := of(e.Back)
 		if err != nil {

@@ -177,10 +177,10 @@ class Task:
     def run(self, address):
         """All of it. What it returns says why it was not begun, or not seen to its end; "": it was."""
         where = {"host": socket.gethostname(), "address": address, "system": system()}
-        if not self.post("begin", where) or self.stop:
-            return self.stop or "lease"
+        if not self.post("begin", where):
+            return "lease"
         try:
-            program = self.prepare()
+            program = None if self.stop else self.prepare()
             if program is None or self.stop:
                 return self.end({"phase": "ended", "why": self.stop})
             return self.keep(program)
