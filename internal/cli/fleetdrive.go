@@ -36,6 +36,9 @@ func runFleet(ctx context.Context, env *Env, opts fleetOptions, args []string) e
 	if err != nil {
 		return fault.Exit(err, fault.Failed)
 	}
+	if isRay(opts.on) && (opts.dryRun || opts.fits) {
+		return fleetUsage("--dry-run and --fits ask hosts, and over Ray there are none to ask")
+	}
 	if opts.fits {
 		if err := foresee(ctx, env, opts, pool, tasks); err != nil {
 			return err
@@ -80,9 +83,11 @@ func runFleet(ctx context.Context, env *Env, opts fleetOptions, args []string) e
 
 // openPool reads the hosts, and what the command line says over them.
 func openPool(env *Env, opts fleetOptions) (*fleet.Hosts, error) {
-	pool, err := readHosts(env, opts.on)
-	if err != nil {
-		return nil, err
+	pool, err := &fleet.Hosts{Path: opts.on, Lease: fleet.DefaultLease, Retries: fleet.DefaultRetries}, error(nil)
+	if !isRay(opts.on) { // Ray knows its own
+		if pool, err = readHosts(env, opts.on); err != nil {
+			return nil, err
+		}
 	}
 	if opts.lease != "" {
 		if pool.Lease, err = fleet.ParseLease(opts.lease); err != nil {
@@ -94,7 +99,7 @@ func openPool(env *Env, opts fleetOptions) (*fleet.Hosts, error) {
 			return nil, fleetUsage("--retries %d: a number from 0", opts.retries)
 		}
 	}
-	if opts.label != "" && !slices.ContainsFunc(pool.Hosts, func(h fleet.Host) bool {
+	if opts.label != "" && !isRay(opts.on) && !slices.ContainsFunc(pool.Hosts, func(h fleet.Host) bool {
 		return slices.Contains(h.Labels, opts.label)
 	}) {
 		return nil, fleetUsage("--label %s: no host of %s has it", opts.label, opts.on)
@@ -201,6 +206,13 @@ func openDriver(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Ho
 	d.screen.queue = q
 	for _, r := range q.Rows() {
 		d.before[r.Task.Name] = r.Phase
+	}
+	if isRay(opts.on) {
+		d.engine, err = rayEngine(ctx, env, opts, openSnapshot(env), d.screen.say, d.abandon)
+		if err != nil {
+			return nil, errors.Join(err, d.close())
+		}
+		return d, nil
 	}
 	d.engine = &fleet.SSH{Hosts: pool.Hosts, Dial: dialHost(env), Code: openSnapshot(env), Speed: measuredSpeed(ctx, env, opts),
 		Leave: opts.leave, Abandon: d.abandon, Say: d.screen.say, Looked: d.screen.looked}

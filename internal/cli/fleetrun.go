@@ -21,16 +21,17 @@ import (
 
 // fleetOptions are the flags of `assay fleet run`, and those of `assay fleet sweep` that are the same.
 type fleetOptions struct {
-	on, queue, jobs, device           string
-	matrix, environ, paths, runFlags  []string
-	repeat, retries, retryFailed      int
-	memory, chip, label, power        string
-	disk, lease, limit, python        string
-	forTime, logbook                  string
-	steps                             int
-	battery, fits, noCode, here       bool
-	dryRun, json, leave               bool
-	leaseSaid, retriesSaid, shapeOnly bool
+	on, queue, jobs, device          string
+	matrix, environ, paths, runFlags []string
+	repeat, retries, retryFailed     int
+	memory, chip, label, power       string
+	disk, lease, limit, python       string
+	forTime, logbook                 string
+	steps                            int
+	battery, fits, noCode, here      bool
+	dryRun, json, leave              bool
+	retriesSaid                      bool
+	ray                              rayOptions
 }
 
 // common adds the flags that say where jobs may go and how they are kept.
@@ -59,6 +60,7 @@ func (opts *fleetOptions) common(cmd *cobra.Command) {
 	f.BoolVar(&opts.leave, "leave", false,
 		"Ctrl-C leaves the runs to their hosts, which end them when the lease has run out; default it cancels them")
 	f.BoolVar(&opts.json, "json", false, "print what became of each run as JSON; lines go to standard error")
+	opts.ray.flags(cmd)
 	f.SetInterspersed(false)
 }
 
@@ -100,7 +102,7 @@ Exit status: 0 where all runs ended with 0, 1 where some failed, 4 where some we
 	f.BoolVar(&opts.fits, "fits", false, "rehearse the first run here for each chip, and leave hosts out where it does not fit")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "ask the hosts, and say which run would go where, and why; begin nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		opts.leaseSaid, opts.retriesSaid = cmd.Flags().Changed("lease"), cmd.Flags().Changed("retries")
+		opts.retriesSaid = cmd.Flags().Changed("retries")
 		return runFleet(cmd.Context(), env, opts, args)
 	}
 	return cmd

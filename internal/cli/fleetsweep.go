@@ -93,6 +93,9 @@ func runFleetSweep(ctx context.Context, env *Env, opts fleetOptions, s sweepOpti
 	if p.byAgent {
 		return fleetSweepUsage("how does the batch get into the command? Write {} in it, or name a variable with --set-env")
 	}
+	if isRay(opts.on) {
+		return fleetSweepUsage("--on %s: a search is made on a host, and Ray chooses its own", opts.on)
+	}
 	pool, err := openPool(env, opts)
 	if err != nil {
 		return err
