@@ -379,7 +379,7 @@ func (r *rayRun) plan() (over bool, err error) {
 	}
 	queued := len(r.q.Queued())
 	if len(open) == 0 && queued == 0 {
-		return true, nil
+		return !r.q.Held(), nil
 	}
 	if !r.empty.IsZero() && time.Since(r.empty) > rayEmpty && gpu == 0 && cpu == 0 {
 		return false, fmt.Errorf("no node of ray://%s has had the resource %s for %s", r.e.Address,
