@@ -71,6 +71,12 @@ type rayTask struct {
 	kind  string
 }
 
+// said is the first sentence of what Ray says.
+func (t *rayTask) said() string {
+	first, _, _ := strings.Cut(t.why, ". ")
+	return text.Short(strings.TrimSuffix(strings.TrimPrefix(t.kind+": "+first, ": "), "."), 300)
+}
+
 func (r *rayRun) say(format string, a ...any) {
 	if r.e.Say != nil {
 		r.e.Say(fmt.Sprintf(format, a...))
@@ -245,25 +251,24 @@ func (r *rayRun) welcome(h rayWelcome) error {
 // count takes in how the nodes stand.
 func (r *rayRun) count(nodes []rayNode) {
 	r.nodes = nil
+	slices.SortFunc(nodes, func(a, b rayNode) int { return strings.Compare(a.Host+a.Address, b.Host+b.Address) })
 	for _, n := range nodes {
+		// A node keeps its name; of several on one host the address tells them apart.
+		if r.names[n.Address] == "" {
+			same := func(o rayNode) bool { return o.Host == n.Host && o.Address != n.Address }
+			r.names[n.Address] = text.Short(n.Host, 60)
+			if n.Host == "" || slices.ContainsFunc(nodes, same) {
+				r.names[n.Address] = text.Short(n.Address, 60)
+			}
+		}
 		if n.Alive {
 			r.nodes = append(r.nodes, n)
 		}
 	}
-	slices.SortFunc(r.nodes, func(a, b rayNode) int { return strings.Compare(a.Host+a.Address, b.Host+b.Address) })
-	hosts := map[string]int{}
-	for _, n := range r.nodes {
-		hosts[n.Host]++
-	}
 	var views []View
 	for _, n := range r.nodes {
-		name := text.Short(n.Host, 60)
-		if hosts[n.Host] > 1 || name == "" {
-			name = text.Short(n.Address, 60)
-		}
-		r.names[n.Address] = name
 		if n.Amount > 0 {
-			views = append(views, View{Host: Host{Name: name}, Up: true})
+			views = append(views, View{Host: Host{Name: r.names[n.Address]}, Up: true})
 		}
 	}
 	if r.slots() > 0 {
@@ -431,7 +436,7 @@ func (r *rayRun) see(s Standing) error {
 	}
 	why := fmt.Sprintf("nothing was heard of %s for %s", s.Host, unit.Seconds(time.Since(t.heard).Round(time.Second).Seconds()))
 	if t.over {
-		why += ": " + text.Short(strings.TrimPrefix(t.kind+": "+t.why, ": "), 300)
+		why += ": " + t.said()
 	}
 	if !t.over {
 		r.driver.ask(rayRequest{Kill: &rayName{s.Name}})
@@ -453,7 +458,7 @@ func (r *rayRun) unbegun(s Standing, t *rayTask, stop string) error {
 		if time.Since(t.heard) <= time.Duration(r.q.Lease()*float64(time.Second))+slack {
 			return nil
 		}
-		state.Error = or(strings.TrimPrefix(t.kind+": "+t.why, ": "), "its task ended before it began")
+		state.Error = or(t.said(), "its task ended before it began")
 	}
 	if err := r.q.Ended(s.Name, state); err != nil {
 		return err

@@ -136,7 +136,7 @@ const (
 	// attempts to connect.
 	rayConnect = 3 * time.Minute
 	// rayEnd is how long a driver that is let go of may take to end.
-	rayEnd = 10 * time.Second
+	rayEnd = 20 * time.Second
 	// rayLine bounds a line of the driver's, bytes.
 	rayLine = 4 << 20
 )

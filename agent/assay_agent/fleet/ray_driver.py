@@ -21,6 +21,7 @@ VERSION = 1
 WAIT = 0.5  # seconds that the mailbox is asked to wait for mail
 NODES = 3.0  # seconds between looks at the cluster's nodes
 REACH = 15.0  # seconds in which the port has to answer
+LEAVE = 5.0  # seconds that tasks get to heed the last that is said
 PUT = 32 << 20  # bytes of a file that are one object of Ray's
 
 
@@ -236,7 +237,7 @@ class Driver:
                 except queue.Empty:
                     break
                 if got is None:
-                    return
+                    return self.leave()
                 for kind, value in got.items():
                     self.do(kind, value)
             busy = self.mail()
@@ -249,12 +250,24 @@ class Driver:
                     self.out.say("nodes", {"nodes": counts})
 
 
+    def leave(self):
+        """Says the last there is to say, and gives tasks the time to heed it."""
+        for name in self.refs:
+            order = self.orders.setdefault(name, {})
+            if not order.get("home"):
+                order.setdefault("stop", "interrupted")
+                self.ray.cancel(self.refs[name])
+        self.ray.get(self.mailbox.take.remote(self.seen, self.orders, 0), timeout=LEAVE)
+        if self.refs:
+            self.ray.wait(list(self.refs.values()), num_returns=len(self.refs), timeout=LEAVE)
+
+
 def listen(lines, asked):
     for line in lines:
         asked.put(json.loads(line))
     asked.put(None)
     # Whatever Ray waits for: who asked has gone, or had the time to hear the end.
-    time.sleep(10)
+    time.sleep(3 * LEAVE)
     os._exit(1)
 
 
