@@ -35,6 +35,17 @@ type Ray struct {
 	Abandon <-chan struct{}
 	Say     func(string) // about the cluster, a line each; nil: nobody is told
 	Looked  func([]View) // how its nodes stand, when that changes; nil
+
+	slack time.Duration // for tests: what a node may take to end a run whose lease is over; 0: slack
+	pause time.Duration // and before a driver is started anew; 0: a second
+}
+
+func (e *Ray) past(heard time.Time, lease float64) bool {
+	given := e.slack
+	if given == 0 {
+		given = slack
+	}
+	return time.Since(heard) > time.Duration(lease*float64(time.Second))+given
 }
 
 // rayHost is where an attempt is until Ray has chosen a node.
@@ -89,7 +100,11 @@ func (e *Ray) Run(ctx context.Context, q *Queue) error {
 		return err
 	}
 	r := &rayRun{e: e, q: q, tasks: map[string]*rayTask{}, names: map[string]string{}}
-	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
+	pause := e.pause
+	if pause == 0 {
+		pause = time.Second
+	}
+	for ; ; pause = min(2*pause, 30*time.Second) {
 		for _, s := range q.Open() { // another driver's, which may have lived until a moment ago
 			r.tasks[s.Name] = &rayTask{heard: time.Now()}
 		}
@@ -409,7 +424,7 @@ func (r *rayRun) see(s Standing) error {
 	case s.Over():
 		return r.settle(s.Name)
 	}
-	past := time.Since(t.heard) > time.Duration(r.q.Lease()*float64(time.Second))+slack
+	past := r.e.past(t.heard, r.q.Lease())
 	if !t.ours {
 		if !past {
 			return nil
@@ -455,7 +470,7 @@ func (r *rayRun) unbegun(s Standing, t *rayTask, stop string) error {
 	state := node.State{Name: s.Name, Phase: node.Ended, Why: stop}
 	if stop == "" {
 		// It may have begun on a node that died before it could say so.
-		if time.Since(t.heard) <= time.Duration(r.q.Lease()*float64(time.Second))+slack {
+		if !r.e.past(t.heard, r.q.Lease()) {
 			return nil
 		}
 		state.Error = or(t.said(), "its task ended before it began")
