@@ -293,8 +293,7 @@ func (e *Ray) trouble(t rayTrouble) error {
 		return fault.Hint(err, "start every node with RAY_AUTH_MODE=token and one token (ray get-auth-token --generate), and "+
 			"have it here in ~/.ray/auth_token; or insist: --insecure-ray")
 	case "token":
-		return fault.Hint(err, "set RAY_AUTH_MODE=token here, and have the cluster's token in ~/.ray/auth_token or "+
-			"$RAY_AUTH_TOKEN")
+		return fault.Hint(err, "have the cluster's token here in ~/.ray/auth_token or in $RAY_AUTH_TOKEN")
 	case "version":
 		return fault.Hint(err, "client and cluster need the same Ray and the same Python, as 3.11: --ray-python PATH names "+
 			"another interpreter")

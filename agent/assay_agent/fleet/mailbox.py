@@ -82,21 +82,21 @@ class Mailbox:
             size += len(item[3])
             if size >= HAND:
                 break
-        asked, self.asked = self.asked, []
+        asked, self.asked = list(dict.fromkeys(self.asked)), []
         return hand, asked
 
     async def want(self, blob):
-        """What the driver gave for a blob: (answer), after PATIENCE seconds at most; None: not yet, ask again."""
+        """What the driver gave for a blob, after PATIENCE seconds at most; None: not yet, ask again."""
         if blob not in self.wants:
             self.wants[blob] = [asyncio.Event(), None]
             self.asked.append(blob)
             self.news.set()
-        event = self.wants[blob][0]
+        want = self.wants[blob]
         try:
-            await asyncio.wait_for(event.wait(), PATIENCE)
+            await asyncio.wait_for(want[0].wait(), PATIENCE)
         except asyncio.TimeoutError:
             pass
-        return self.wants[blob][1]
+        return want[1]
 
     async def give(self, blob, answer):
         """Has a blob's answer for who wants it. An answer that is an error is given to those who wait, and asked for anew

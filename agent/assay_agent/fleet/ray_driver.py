@@ -55,12 +55,11 @@ def last_line(error):
     return (lines[-1] if lines else type(error).__name__)[:500]
 
 
-def is_open(address):
-    """Whether the cluster answers who shows no token. Asks what every client asks first."""
+def answers(channel):
+    """Whether the cluster answers what every client asks first; not where it wants another token, or any."""
     import grpc
     from ray.core.generated import ray_client_pb2, ray_client_pb2_grpc
 
-    channel = grpc.insecure_channel(address)
     try:
         ask = ray_client_pb2.ClusterInfoRequest(type=ray_client_pb2.ClusterInfoType.PING)
         ray_client_pb2_grpc.RayletDriverStub(channel).ClusterInfo(
@@ -75,6 +74,31 @@ def is_open(address):
         raise Trouble("unreachable", "%s: %s" % (e.code().name, first_line(e.details())))
     finally:
         channel.close()
+
+
+def is_open(address):
+    """Whether the cluster answers who shows no token. Where it does not, and ours is not its own, nothing can go on."""
+    import grpc
+    from ray._private import grpc_utils
+
+    if answers(grpc.insecure_channel(address)):
+        return True
+    if os.environ.get("RAY_AUTH_MODE") != "token":
+        raise Trouble("token", "it asks for a token, and none is here")
+    try:
+        if answers(grpc_utils.init_grpc_channel(address)):
+            return False
+    except Trouble:
+        raise
+    except Exception as e:  # Ray finds no token, or none that is one
+        raise Trouble("token", "it asks for a token: " + last_line(e))
+    raise Trouble("token", "it asks for another token than the one here")
+
+
+def shows_token(environ):
+    """Whether Ray finds a token here, where it looks for one."""
+    named = environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token")
+    return bool(environ.get("RAY_AUTH_TOKEN")) or os.path.exists(named)
 
 
 def counted(nodes, resources):
@@ -98,7 +122,8 @@ def classified(error):
         return Trouble("version", " ".join(text.split())[:500])
     if "UNAUTHENTICATED" in text or "uthentication" in text or "token" in text.lower():
         return Trouble("token", last_line(error))
-    return Trouble("connect", last_line(error))
+    # Its own part of Ray on the head did not start in time: on a machine that is busy it may the next time.
+    return Trouble("lost" if "Starting Ray client server failed" in text else "connect", last_line(error))
 
 
 class Driver:
@@ -279,6 +304,9 @@ def main():
         if first is None or first["version"] != VERSION:
             raise Trouble("protocol", "this driver speaks version %d of its protocol" % VERSION)
         sys.path.insert(0, first["agent"])
+        # Before Ray is imported. A cluster that is insisted on is not shown the token of another.
+        if not first["insecure"] and shows_token(os.environ):
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
         asked = queue.Queue()
         threading.Thread(target=listen, args=(lines, asked), daemon=True).start()
         try:
