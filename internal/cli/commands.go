@@ -10,6 +10,7 @@ func commands(env *Env) []*cobra.Command {
 		newTestCommand(env),
 		newTryCommand(env),
 		newSweepCommand(env),
+		newFleetCommand(env),
 		newGoldenCommand(env),
 		newCompareCommand(env),
 		newSignaturesCommand(env),
@@ -19,6 +20,7 @@ func commands(env *Env) []*cobra.Command {
 		newVerdictCommand(env),
 		newExplainCommand(env),
 		newLogCommand(env),
+		newServeCommand(env),
 		newHandoffCommand(env),
 		newDoctorCommand(env),
 		newOpsCommand(env),
@@ -34,5 +36,6 @@ func commands(env *Env) []*cobra.Command {
 		newInitCommand(env),
 		newVersionCommand(env),
 		newWitnessCommand(env),
+		newNodeCommand(env),
 	}
 }

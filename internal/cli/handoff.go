@@ -43,6 +43,8 @@ tried there; docs/handoff.md.`,
 		newHandoffShowCommand(env),
 		newHandoffUnpackCommand(env),
 		newHandoffUnitCommand(env),
+		newHandoffSmoke(env),
+		newHandoffSend(env),
 	)
 	return cmd
 }

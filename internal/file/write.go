@@ -60,7 +60,7 @@ func Settle(f *os.File, path string) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
 // Rewrite replaces the content of a file of somebody's, as Write does: its permissions stay, and a link stays a link. A
@@ -78,9 +78,9 @@ func Rewrite(path string, content []byte) error {
 	return Write(path, mode, func(w io.Writer) error { _, err := w.Write(content); return err })
 }
 
-// syncFolder makes a rename in the folder last through a loss of power, on file systems that can: others refuse, and
+// SyncFolder makes a rename in the folder last through a loss of power, on file systems that can: others refuse, and
 // some folders may be written to and not opened.
-func syncFolder(folder string) error {
+func SyncFolder(folder string) error {
 	f, err := os.Open(folder)
 	if err != nil {
 		return nil

@@ -41,14 +41,14 @@ type machine interface {
 	recordings() []recording
 }
 
-// Facts reads what does not change during a run, in a fixed order: chip, model, cores, GPU, memory, system, power and,
-// for each path, the file system that it (or its nearest existing parent) lies on. Values are text for a reader. Facts
+// Facts reads what does not change during a run, in a fixed order: chip, model, cores, GPU, memory, system, power,
+// for each path the file system that it (or its nearest existing parent) lies on, and what stands round the run. Values are text for a reader. Facts
 // does not fail: a fact that could not be read says why. The call takes well under a second, unless a tool or a file
 // system is stuck; then about one second.
 func Facts(ctx context.Context, paths ...string) []evidence.Fact {
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)
 	defer cancel()
-	return thisMachine().facts(ctx, paths)
+	return together(ctx, func(ctx context.Context) []evidence.Fact { return thisMachine().facts(ctx, paths) }, around)
 }
 
 // together runs the groups at the same time and returns their facts in the order of the groups.

@@ -25,18 +25,32 @@ const (
 type Request struct {
 	ID   int64 `json:"id"`
 	Body int   `json:"body,omitempty"` // raw bytes that follow the line
+	// Sent is when a Start or a Renew was asked. One that lay in a stalled link for long is refused: who asked has gone
+	// on by then as if it had been lost.
+	Sent *Sent `json:"sent,omitempty"`
 
 	Hello  *Hello `json:"hello,omitempty"`
 	Facts  *Ask   `json:"facts,omitempty"`
 	Put    *Put   `json:"put,omitempty"`    // how much of a file is here; claims it for this connection
 	Data   *Data  `json:"data,omitempty"`   // the body goes on with it
 	Commit *Put   `json:"commit,omitempty"` // it is whole: verified, synced, and under its name
+	Place  *Place `json:"place,omitempty"`  // gives a whole file the name that its user knows it by
 	Start  *Job   `json:"start,omitempty"`
 	Renew  *Renew `json:"renew,omitempty"`
 	States *Which `json:"states,omitempty"`
 	Read   *Read  `json:"read,omitempty"`
 	Cancel *Which `json:"cancel,omitempty"`
 	Forget *Which `json:"forget,omitempty"` // removes jobs that have ended, with their files
+}
+
+// Stale is how late a Start or a Renew may come.
+const Stale = 10 * time.Second
+
+// Sent is a time in the asker's clock, which the two sides share by a Hello: its ID, one of the last that were answered,
+// and the seconds that went by since its answer came.
+type Sent struct {
+	Hello int64   `json:"hello"`
+	After float64 `json:"after"`
 }
 
 // Answer is what a Request came to: Error, or the field of the same name.
@@ -49,7 +63,7 @@ type Answer struct {
 
 	Hello  *Hello  `json:"hello,omitempty"`
 	Facts  *Facts  `json:"facts,omitempty"`
-	Put    *Have   `json:"put,omitempty"` // of Put, Data and Commit
+	Put    *Have   `json:"put,omitempty"` // of Put, Data, Commit and Place
 	States []State `json:"states,omitempty"`
 	Read   *Piece  `json:"read,omitempty"` // the body is the piece
 }
@@ -116,6 +130,16 @@ type Have struct {
 	Path  string `json:"path,omitempty"` // of a whole one
 }
 
+// Place moves a file that is whole in Root/blobs to where its user looks for it. What lies there with the same bytes is
+// left as it is; a file with others stays, and is an error, unless Force. Where the bytes are in neither place the
+// answer is not whole.
+type Place struct {
+	Sum   string `json:"sum"`
+	Size  int64  `json:"size"`  // bytes
+	To    string `json:"to"`    // path; "~/" is the user's home, and what is relative begins there
+	Force bool   `json:"force"` // takes the place of a file with other bytes
+}
+
 // Job is a run to be made. The same name is started once, however often it is asked for.
 type Job struct {
 	Name    string   `json:"name"`              // of its own; an attempt has another than the one before
@@ -141,17 +165,21 @@ const (
 
 // State is how a job stands.
 type State struct {
-	Name   string           `json:"name"`
-	Owner  string           `json:"owner"`
-	Phase  string           `json:"phase"` // "": no such job here
-	Exit   *int             `json:"exit,omitempty"`
-	Signal string           `json:"signal,omitempty"`
-	Why    string           `json:"why,omitempty"`   // assay ended it: cancelled, lease, limit; or why it is lost
-	Error  string           `json:"error,omitempty"` // it could not be started
-	Ran    float64          `json:"ran"`             // seconds, of this host's clock that does not jump
-	Left   float64          `json:"left"`            // seconds of its lease
-	Began  time.Time        `json:"began"`           // by this host's clock, which may be wrong
-	Files  map[string]int64 `json:"files,omitempty"` // what can be read of it, and how long it is by now, bytes
+	Name   string `json:"name"`
+	Owner  string `json:"owner"`
+	Phase  string `json:"phase"` // "": no such job here
+	Exit   *int   `json:"exit,omitempty"`
+	Signal string `json:"signal,omitempty"`
+	// Why assay ended it: Cancelled, LeaseOut, …, or what Cancel said; or why it is lost.
+	Why   string           `json:"why,omitempty"`
+	Error string           `json:"error,omitempty"` // it could not be started
+	Ran   float64          `json:"ran"`             // seconds, of this host's clock that does not jump
+	Left  float64          `json:"left"`            // seconds of its lease
+	Began time.Time        `json:"began"`           // by this host's clock, which may be wrong
+	Files map[string]int64 `json:"files,omitempty"` // what can be read of it, and how long it is by now, bytes
+	// Holder is the job that has the device which this one waits for.
+	Holder  string   `json:"holder,omitempty"`
+	Trouble []string `json:"trouble,omitempty"` // what of it could not be kept or ended
 }
 
 // Names of a job's files beside those of its run's folder (events.jsonl, evidence.json, report.html, trace.json.gz).
@@ -186,14 +214,16 @@ type Piece struct {
 	Final bool  `json:"final"` // it grows no more
 }
 
-// Client asks a node. Its methods may be called from several goroutines. An error that is no *Refused means that the
-// connection is lost, and each later call gives the same.
+// Client asks a node. Its methods may be called from several goroutines. An error that is a *Gone means that the
+// connection is lost, and each later call gives the same; a *Refused is the node's answer, and a *Source says that the
+// file to be put could not be read here.
 type Client interface {
 	Hello() Hello // the node's
 	Facts(Ask) (Facts, error)
 	// Put brings a file of this size there, gone on with where a part lies there; read reads it at an offset, progress
 	// is told of the bytes that are there by now, and may be nil. path is where it lies whole.
 	Put(p Put, read func(b []byte, at int64) (int, error), progress func(have int64)) (path string, err error)
+	Place(Place) (Have, error)
 	Start(Job) (State, error)
 	Renew(names ...string) ([]State, error)
 	States(Which) ([]State, error)
