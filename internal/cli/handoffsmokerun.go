@@ -98,6 +98,11 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	for name, value := range m.Command.Variables {
 		apart.Environ = append(withoutVariable(apart.Environ, name), name+"="+fill(value))
 	}
+	if own := m.Environment.ImportPaths(root); len(own) > 0 { // they are in no shared environment
+		own = append(own, filepath.SplitList(apart.Getenv("PYTHONPATH"))...)
+		joined := strings.Join(own, string(filepath.ListSeparator))
+		apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"), "PYTHONPATH="+joined)
+	}
 	for _, name := range m.Command.Needed {
 		if apart.Getenv(name) == "" {
 			s.Checks = append(s.Checks, handoff.Check{Name: "variables", State: handoff.Fail, Text: name + " is needed, and not set here",
