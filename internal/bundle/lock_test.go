@@ -186,6 +186,10 @@ vcs @ git+https://example.org/vcs@abc123#subdirectory=py
 	if env.Install != MadeLock || env.Made != UV || len(env.Elsewhere) != 4 || len(env.Platform) != 3 {
 		t.Errorf("%+v", env)
 	}
+	root := files(t, t.TempDir(), map[string]string{"code/lib/src/ours/__init__.py": ""})
+	if got := env.ImportPaths(root); !slices.Equal(got, []string{root + "/code/lib/src"}) {
+		t.Errorf("%q", got)
+	}
 	if !slices.Contains(env.Elsewhere, Elsewhere{Package: "ours", Version: "1.0", Code: "lib", Editable: true}) {
 		t.Errorf("%+v", env.Elsewhere)
 	}
@@ -195,6 +199,11 @@ vcs @ git+https://example.org/vcs@abc123#subdirectory=py
 	run.Target.Release = "2.8.0"
 	files(t, top, map[string]string{"requirements.txt": locks["poetry.lock"], "uv.lock": locks["uv.lock"]})
 	if env, _ = environment(run, around, top, "."); env.Install != "lock/uv.lock" {
+		t.Errorf("%+v", env)
+	}
+	alone := files(t, t.TempDir(), map[string]string{"poetry.lock": locks["poetry.lock"]})
+	if env, _ = environment(run, around, alone, "."); env.Install != MadeLock ||
+		!strings.Contains(env.Why, "poetry.lock gives what the run had") {
 		t.Errorf("%+v", env)
 	}
 	run.Provenance.Packages = []string{"numpy==2.1.1", "torch==2.8.0"}

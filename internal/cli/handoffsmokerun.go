@@ -101,14 +101,10 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	for name, value := range m.Command.Variables {
 		apart.Environ = append(withoutVariable(apart.Environ, name), name+"="+fill(value))
 	}
-	if opts.python == "" { // the project's own packages, which no lock installs: from where its code lies now
-		if own := ownPackages(m, root); len(own) > 0 {
-			if was := apart.Getenv("PYTHONPATH"); was != "" {
-				own = append(own, was)
-			}
-			apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"),
-				"PYTHONPATH="+strings.Join(own, string(os.PathListSeparator)))
-		}
+	if own := m.Environment.ImportPaths(root); len(own) > 0 { // they are in no shared environment
+		own = append(own, filepath.SplitList(apart.Getenv("PYTHONPATH"))...)
+		joined := strings.Join(own, string(filepath.ListSeparator))
+		apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"), "PYTHONPATH="+joined)
 	}
 	for _, name := range m.Command.Needed {
 		if apart.Getenv(name) == "" {
@@ -176,21 +172,6 @@ func startupOf(run *evidence.Run) float64 {
 		return 4 * *f.Value
 	}
 	return 60
-}
-
-// ownPackages are the folders of the code from which the run had packages installed: those with a src have them there.
-func ownPackages(m *bundle.Manifest, root string) (all []string) {
-	for _, e := range m.Environment.Elsewhere {
-		if e.Code == "" || !filepath.IsLocal(filepath.FromSlash(e.Code)) {
-			continue
-		}
-		dir := filepath.Join(root, bundle.CodePlace, filepath.FromSlash(e.Code))
-		if info, err := os.Stat(filepath.Join(dir, "src")); err == nil && info.IsDir() {
-			dir = filepath.Join(dir, "src")
-		}
-		all = append(all, dir)
-	}
-	return all
 }
 
 // smokeFolder is a folder to unpack to, and what lets go of it. Those of smokes that were killed are swept first.

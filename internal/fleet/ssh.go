@@ -57,6 +57,8 @@ const (
 	lastRetry  = 30 * time.Second
 	// stopLimit is how long a driver that was stopped waits for its jobs to end.
 	stopLimit = 60 * time.Second
+	// stopAgain is how long it waits for a host that has just gone: Ctrl-C may have reached ssh as well.
+	stopAgain = 10 * time.Second
 	// movedEvery is how often a task may be taken away from a host where it only waits.
 	movedEvery = time.Minute
 	// pieceSize is how much of a file is asked for at once, so that a renewal never waits long behind it.
@@ -235,7 +237,7 @@ func (p *pool) over(stopped time.Time, never bool) (bool, error) {
 		// Of hosts that do not answer nothing is waited for: leases end what runs there.
 		waits := slices.ContainsFunc(open, func(s Standing) bool {
 			w := p.worker(s.Host)
-			return !s.Over() && w != nil && w.isUp()
+			return !s.Over() && w != nil && (w.isUp() || w.down() < stopAgain)
 		})
 		return !waits || time.Since(stopped) > stopLimit, nil
 	}

@@ -54,7 +54,8 @@ func sum(b []byte) string {
 func TestSSH(t *testing.T) {
 	ssh := testkit.SSHD(t, "mini")
 	mini := ssh.Hosts["mini"]
-	if err := os.WriteFile(filepath.Join(mini.Home, ".bashrc"), []byte("echo welcome\nprintf hallo\n"), 0o600); err != nil {
+	greeting := []byte("echo welcome\nprintf hallo\n")
+	if err := os.WriteFile(filepath.Join(mini.Home, ".bashrc"), greeting, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	words, err := Words(ssh.Words)
@@ -69,7 +70,8 @@ func TestSSH(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Root() != mini.Node || h.Home() != mini.Home || !strings.HasPrefix(h.Assay(), mini.Node+"/bin/assay-v1.2.3-") {
+		if h.Root() != mini.Node || h.Home() != mini.Home ||
+			!strings.HasPrefix(h.Assay(), mini.Node+"/bin/assay-v1.2.3-") {
 			t.Fatalf("%+v", h)
 		}
 		c, err := h.Node(t.Context())
@@ -105,7 +107,7 @@ func TestSSH(t *testing.T) {
 func TestWrap(t *testing.T) {
 	script := "printf '%s\\n' " + Quote("it's", `a\b\\`, "x!y", "ü\t", "a\nb", "$HOME `x`", "", "-n")
 	want := "it's\n" + `a\b\\` + "\nx!y\nü\t\na\nb\n$HOME `x`\n\n-n\n"
-	for _, shell := range []string{"sh", "bash", "dash", "zsh", "fish", "csh", "tcsh", "ksh"} {
+	for _, shell := range []string{"sh", "bash", "dash", "zsh", "fish", "csh", "tcsh", "ksh", "mksh"} {
 		path, err := exec.LookPath(shell)
 		if err != nil {
 			t.Logf("no %s here", shell)

@@ -111,7 +111,8 @@ func interrupted(s Sending, have int64, err error) error {
 }
 
 // sendOnce does it over one connection. dialled: the host was reached.
-func sendOnce(ctx context.Context, o Options, s Sending, f io.ReaderAt) (path string, already, dialled bool, err error) {
+func sendOnce(ctx context.Context, o Options, s Sending, f io.ReaderAt) (path string, already, dialled bool,
+	err error) {
 	h, err := Dial(ctx, o)
 	if err != nil {
 		var f *Failure

@@ -35,7 +35,8 @@ func (o Options) MarshalJSON() ([]byte, error) {
 }
 
 func (s Sending) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"Path": s.Path, "Sum": s.Sum, "Size": s.Size, "To": s.To, "Patience": s.Patience})
+	return json.Marshal(map[string]any{"Path": s.Path, "Sum": s.Sum, "Size": s.Size, "To": s.To,
+		"Patience": s.Patience})
 }
 
 // sender sends, as a process of its own.
@@ -304,8 +305,8 @@ func TestSendImpatient(t *testing.T) {
 	arrived(t, far, b)
 }
 
-// TestSendFull: a disk without room is said before anything is sent, one that fills meanwhile when it is full; with room
-// made, it goes on.
+// TestSendFull: a disk without room is said before anything is sent, one that fills meanwhile when it is full; with
+// room made, it goes on.
 func TestSendFull(t *testing.T) {
 	n, ssh, far := network(t, "64m")
 	b, o, s := parcel(t, ssh, "far", 30<<20)
@@ -377,6 +378,43 @@ func TestSendTwo(t *testing.T) {
 	if err != nil || len(bins) != 1 {
 		t.Errorf("among the programs lie %v, %v", bins, err)
 	}
+}
+
+// TestConfigs: what a user's own config does: a host behind another, and one connection for all.
+func TestConfigs(t *testing.T) {
+	testset.FullOnly(t)
+	ssh := testkit.SSHD(t, "door", "mini")
+	config := filepath.Join(ssh.Folder, "config")
+	before, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, more := range map[string]string{
+		"a jump": "Host mini\n  ProxyJump door\n",
+		"one connection for all": "Host *\n  ControlMaster auto\n  ControlPersist 20\n  ControlPath " + ssh.Folder +
+			"/c-%C\n",
+		"forwards and commands": "Host mini\n  LocalForward 1 127.0.0.1:1\n  ExitOnForwardFailure yes\n" +
+			"  RequestTTY force\n  RemoteCommand ls\n  StrictHostKeyChecking accept-new\n  LogLevel DEBUG3\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(config, append([]byte(more), before...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b, o, s := parcel(t, ssh, "mini", 1<<20+len(more))
+			s.Force = true
+			began := time.Now()
+			if _, err := Send(t.Context(), o, s); err != nil {
+				t.Fatal(err)
+			}
+			arrived(t, ssh.Hosts["mini"], b)
+			t.Log(time.Since(began))
+		})
+	}
+	words, err := Words(ssh.Words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = exec.Command(words[0], append(words[1:], "-O", "exit", "mini")...).Run()
 }
 
 // TestKeys: keys, users and hosts that are not as they should be, in the words of a user.

@@ -52,9 +52,8 @@ var arrows = map[string][]string{
 		"internal/file", "internal/node", "internal/remote", "internal/secret", "internal/text", "internal/unit"},
 	"internal/handoff": {"internal/bundle", "internal/catalogue", "internal/evidence", "internal/fault",
 		"internal/file", "internal/stats", "internal/text", "internal/unit"},
-	"internal/serve": {"internal/atlas", "internal/catalogue", "internal/evidence", "internal/facts", "internal/fault",
-		"internal/gate", "internal/logbook", "internal/models", "internal/probe", "internal/report", "internal/stats",
-		"internal/sweep", "internal/text", "internal/unit"},
+	"internal/serve": {"internal/catalogue", "internal/events", "internal/evidence", "internal/fault", "internal/file",
+		"internal/gate", "internal/logbook", "internal/probe", "internal/report", "internal/text", "internal/unit"},
 	"internal/abstract": {"internal/pyast"},
 	"internal/attempt": {"internal/catalogue", "agent", "internal/atlas", "internal/evidence", "internal/facts",
 		"internal/fault",
@@ -233,13 +232,13 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 	"weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
-// process its import. golden/ is no part of that, nor is replay/: they are programs, of whose files a watched process
-// loads none (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command asked for it, with
-// numpy.
+// process its import. golden/ is no part of that, nor are replay/ and fleet/: they are programs, of whose files a watched
+// process loads none (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command asked for
+// it, with numpy.
 func TestAgentImports(t *testing.T) {
 	used := map[string]bool{}
 	for name, source := range agentSources(t) {
-		if folder := filepath.Base(filepath.Dir(name)); slices.Contains([]string{"golden", "replay", "steps"}, folder) {
+		if folder := filepath.Base(filepath.Dir(name)); slices.Contains([]string{"fleet", "golden", "replay", "steps"}, folder) {
 			continue
 		}
 		for _, m := range pythonImport.FindAllStringSubmatch(source, -1) {

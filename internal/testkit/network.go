@@ -69,8 +69,8 @@ func (n *Network) within(words ...string) {
 // Slow gives the way into it this many megabits a second.
 func (n *Network) Slow(megabits int) {
 	n.t.Helper()
-	n.do("tc", "qdisc", "replace", "dev", n.here, "root", "tbf", "rate", fmt.Sprintf("%dmbit", megabits), "burst", "64kb",
-		"latency", "100ms")
+	n.do("tc", "qdisc", "replace", "dev", n.here, "root", "tbf", "rate", fmt.Sprintf("%dmbit", megabits), "burst",
+		"64kb", "latency", "100ms")
 }
 
 // Stall lets no packet through any more, either way, without a word to anybody; Flow lets them through again.
