@@ -10,6 +10,7 @@ func commands(env *Env) []*cobra.Command {
 		newTestCommand(env),
 		newTryCommand(env),
 		newSweepCommand(env),
+		newFleetCommand(env),
 		newGoldenCommand(env),
 		newCompareCommand(env),
 		newSignaturesCommand(env),
