@@ -214,9 +214,9 @@ type Piece struct {
 	Final bool  `json:"final"` // it grows no more
 }
 
-// Client asks a node. Its methods may be called from several goroutines. An error that is no *Refused means that the
-// connection is lost, and each later call gives the same; but one that wraps *Source says that the file to be put could
-// not be read here.
+// Client asks a node. Its methods may be called from several goroutines. An error that is a *Gone means that the
+// connection is lost, and each later call gives the same; a *Refused is the node's answer, and a *Source says that the
+// file to be put could not be read here.
 type Client interface {
 	Hello() Hello // the node's
 	Facts(Ask) (Facts, error)

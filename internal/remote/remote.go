@@ -322,16 +322,14 @@ func (f *Failure) Unwrap() error {
 }
 
 // Lost tells whether the error is of the way to a host, so that the same may do later: a link that broke, a host that
-// is down. An unknown key, a refused user, and what a node answers are not.
+// is down. An unknown key, a refused user, what a node answers, and what is wrong here are not.
 func Lost(err error) bool {
 	var f *Failure
 	if errors.As(err, &f) {
 		return f.Lost
 	}
-	var refused *node.Refused
-	var source *node.Source
-	return err != nil && !errors.As(err, &refused) && !errors.As(err, &source) && !errors.Is(err, context.Canceled) &&
-		fault.HintOf(err) == ""
+	var gone *node.Gone
+	return errors.As(err, &gone)
 }
 
 // stopped is why a context ended a command: the host took too long, or somebody wants no more of it.

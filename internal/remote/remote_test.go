@@ -70,7 +70,7 @@ func TestSSH(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Root() != mini.Node || h.Home() != mini.Home || 
+		if h.Root() != mini.Node || h.Home() != mini.Home ||
 			!strings.HasPrefix(h.Assay(), mini.Node+"/bin/assay-v1.2.3-") {
 			t.Fatalf("%+v", h)
 		}
@@ -107,7 +107,7 @@ func TestSSH(t *testing.T) {
 func TestWrap(t *testing.T) {
 	script := "printf '%s\\n' " + Quote("it's", `a\b\\`, "x!y", "ü\t", "a\nb", "$HOME `x`", "", "-n")
 	want := "it's\n" + `a\b\\` + "\nx!y\nü\t\na\nb\n$HOME `x`\n\n-n\n"
-	for _, shell := range []string{"sh", "bash", "dash", "zsh", "fish", "csh", "tcsh", "ksh"} {
+	for _, shell := range []string{"sh", "bash", "dash", "zsh", "fish", "csh", "tcsh", "ksh", "mksh"} {
 		path, err := exec.LookPath(shell)
 		if err != nil {
 			t.Logf("no %s here", shell)

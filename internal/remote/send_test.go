@@ -380,6 +380,43 @@ func TestSendTwo(t *testing.T) {
 	}
 }
 
+// TestConfigs: what a user's own config does: a host behind another, and one connection for all.
+func TestConfigs(t *testing.T) {
+	testset.FullOnly(t)
+	ssh := testkit.SSHD(t, "door", "mini")
+	config := filepath.Join(ssh.Folder, "config")
+	before, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, more := range map[string]string{
+		"a jump": "Host mini\n  ProxyJump door\n",
+		"one connection for all": "Host *\n  ControlMaster auto\n  ControlPersist 20\n  ControlPath " + ssh.Folder +
+			"/c-%C\n",
+		"forwards and commands": "Host mini\n  LocalForward 1 127.0.0.1:1\n  ExitOnForwardFailure yes\n" +
+			"  RequestTTY force\n  RemoteCommand ls\n  StrictHostKeyChecking accept-new\n  LogLevel DEBUG3\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(config, append([]byte(more), before...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b, o, s := parcel(t, ssh, "mini", 1<<20+len(more))
+			s.Force = true
+			began := time.Now()
+			if _, err := Send(t.Context(), o, s); err != nil {
+				t.Fatal(err)
+			}
+			arrived(t, ssh.Hosts["mini"], b)
+			t.Log(time.Since(began))
+		})
+	}
+	words, err := Words(ssh.Words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = exec.Command(words[0], append(words[1:], "-O", "exit", "mini")...).Run()
+}
+
 // TestKeys: keys, users and hosts that are not as they should be, in the words of a user.
 func TestKeys(t *testing.T) {
 	ssh := testkit.SSHD(t, "mini")
