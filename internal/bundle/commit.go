@@ -252,6 +252,9 @@ type known struct {
 	began  time.Time
 }
 
+// wasClean says it alike from where ever the commit is read: the same run gives the same bytes.
+const wasClean = "the run's commit; nothing in it was changed then"
+
 // code packs the code that a run had, as far as it can be known, and says how. dir is the run's working folder here.
 func (k known) code(ctx context.Context, dir string, now bool, opts SnapshotOptions) (s Snapshot, c Code, err error) {
 	defer func() {
@@ -285,10 +288,10 @@ func (k known) code(ctx context.Context, dir string, now bool, opts SnapshotOpti
 		c.Basis, c.Why = evidence.Declared, "the working copy as it is now, as --code now asked"
 	case k.dirty == "clean" && here && len(all) == 0:
 		s, err = Take(ctx, dir, opts)
-		c.Basis, c.Why = evidence.Measured, "the working copy is at the run's commit, and neither then nor now changed"
+		c.Basis, c.Why = evidence.Measured, wasClean
 	case k.dirty == "clean":
 		s, err = TakeCommit(ctx, dir, k.commit, opts)
-		c.Basis, c.Why = evidence.Measured, "the run's commit, from git's objects: nothing in it was changed"
+		c.Basis, c.Why = evidence.Measured, wasClean
 	case here && k.dirtyFiles() > 0 && k.same(ctx, top, all):
 		s, err = Take(ctx, dir, opts)
 		c.Basis = evidence.Derived

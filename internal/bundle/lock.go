@@ -490,6 +490,13 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 			best = i
 		}
 	}
+	if env.Made == Conda || env.Made == Pixi {
+		if lock, text, ok := makeCondaLock(around.Prefix, had, own); ok {
+			lock.Basis = evidence.Derived // from what lies there now
+			texts[lock.Path] = text
+			env.Locks = append(env.Locks, lock)
+		}
+	}
 	if len(had) > 0 {
 		made := Lock{Path: MadeLock, Kind: Requirements, Basis: evidence.Measured, Pins: len(had), Same: len(had),
 			Differs: []Difference{}}

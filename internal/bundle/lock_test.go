@@ -119,6 +119,30 @@ func TestSameVersion(t *testing.T) {
 	}
 }
 
+func TestCondaLock(t *testing.T) {
+	prefix := files(t, t.TempDir(), map[string]string{
+		"conda-meta/history": "",
+		"conda-meta/numpy-2.1.0-py311_0.json": `{"name": "numpy", "version": "2.1.0", "md5": "0a", "subdir": "linux-64",
+			"url": "https://u:p@example.org/t/tk-123/conda-forge/linux-64/numpy-2.1.0-py311_0.conda"}`,
+		"conda-meta/pytorch-2.8.0-cpu_0.json": `{"name": "pytorch", "version": "2.8.0", "subdir": "linux-64",
+			"url": "https://example.org/conda-forge/linux-64/pytorch-2.8.0-cpu_0.conda"}`,
+		"conda-meta/bad.json": "{"})
+	run := &evidence.Run{Envelope: evidence.NewEnvelope(evidence.KindRun)}
+	run.Provenance.Packages = []string{"numpy==2.1.0", "torch==2.8.0", "tqdm==4.1"}
+	env, texts := environment(run, Surroundings{Prefix: prefix, Origin: "conda"}, t.TempDir(), ".")
+	want := `# What conda had installed, for linux-64 alone. Made by assay handoff pack; conda create --file takes it.
+@EXPLICIT
+https://example.org/conda-forge/linux-64/numpy-2.1.0-py311_0.conda#0a
+https://example.org/conda-forge/linux-64/pytorch-2.8.0-cpu_0.conda
+`
+	if diff := cmp.Diff(want, string(texts[MadeCondaLock])); diff != "" {
+		t.Error(diff)
+	}
+	if env.Made != Conda || len(env.Locks) != 2 || env.Locks[0].Same != 2 || len(env.Locks[0].Differs) != 1 {
+		t.Errorf("%+v", env)
+	}
+}
+
 func TestMadeLock(t *testing.T) {
 	top := t.TempDir()
 	records := func(name, direct string) Installed {

@@ -99,15 +99,16 @@ type Code struct {
 
 // Kinds of lock.
 const (
-	UV           = "uv"     // uv.lock
-	PyLock       = "pylock" // pylock.toml, PEP 751
-	Poetry       = "poetry"
-	PDM          = "pdm"
-	Pipenv       = "pipenv"
-	Pixi         = "pixi"
-	CondaLock    = "conda-lock"
-	Conda        = "conda" // environment.yml
-	Requirements = "pip"   // requirements*.txt, requirements.lock
+	UV            = "uv"     // uv.lock
+	PyLock        = "pylock" // pylock.toml, PEP 751
+	Poetry        = "poetry"
+	PDM           = "pdm"
+	Pipenv        = "pipenv"
+	Pixi          = "pixi"
+	CondaLock     = "conda-lock"
+	Conda         = "conda"          // environment.yml
+	CondaExplicit = "conda-explicit" // what conda had, for one system
+	Requirements  = "pip"            // requirements*.txt, requirements.lock
 )
 
 // Environment is the packages, and how to have them elsewhere.

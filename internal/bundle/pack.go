@@ -140,12 +140,13 @@ func (p *packing) code(ctx context.Context) error {
 	}
 	p.top = s.Root
 	p.places.add(s.Root, path.Join(Root, CodePlace))
-	if run.Subject.Dir != "" && run.Subject.Dir != p.Dir { // the run's folder was called otherwise there
-		top := run.Subject.Dir
+	for _, top := range []string{run.Subject.Dir, p.Dir} { // as the run called it, and with links in it
 		for d := s.Dir; d != "."; d = path.Dir(d) {
 			top = path.Dir(top)
 		}
-		p.places.add(top, path.Join(Root, CodePlace))
+		if path.IsAbs(top) {
+			p.places.add(top, path.Join(Root, CodePlace))
+		}
 	}
 	if err := p.addFile(CodeFile, "the code", s.Path); err != nil {
 		return err

@@ -307,6 +307,19 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
+// TestUnpackRefusesHoles: a file of GNU tar's that is one hole of a tebibyte (truncate -s 1T z; tar --sparse
+// --format=posix). Its bytes stand nowhere, and so no count of what was read bounds them.
+func TestUnpackRefusesHoles(t *testing.T) {
+	into := filepath.Join(t.TempDir(), "into")
+	err := Unpack(filepath.Join("testdata", "holes.tar.zst"), into)
+	if err == nil || !strings.Contains(err.Error(), "more than is bearable") {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(into); err == nil {
+		t.Error("something stays")
+	}
+}
+
 func TestUnpackKeepsWhatIsThere(t *testing.T) {
 	s := take(t, files(t, t.TempDir(), plainCode), SnapshotOptions{})
 	into := files(t, t.TempDir(), map[string]string{"mine": "x"})

@@ -40,6 +40,7 @@ tried there; docs/handoff.md.`,
 	cmd.AddCommand(
 		newHandoffPackCommand(env),
 		newHandoffShowCommand(env),
+		newHandoffUnpackCommand(env),
 		newHandoffUnitCommand(env),
 		newHandoffSend(env),
 	)
@@ -155,6 +156,7 @@ func runHandoffPack(ctx context.Context, env *Env, opts packOptions, arg string)
 			o.Missing = append(o.Missing, bundle.Missing{What: "the trace", Why: "the run's folder has none"})
 		}
 	}
+	file.Sweep(env.Environ, env.Dir) // of one that was killed
 	temp, err := file.Temp(env.Environ, env.Dir, "pack")
 	if err != nil {
 		return err
@@ -370,8 +372,11 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	row("packages", "%d; %s: %s", e.Packages, made, e.MadeWhy)
 	row("", "install by %s: %s", orNone(e.Install), e.Why)
 	for _, l := range e.Locks {
-		if l.Of == "" {
+		if l.Path == bundle.MadeLock {
 			continue
+		}
+		if l.Of == "" {
+			l.Of = l.Path
 		}
 		if l.Missing != "" {
 			row("", "%s cannot be compared: %s", l.Of, l.Missing)

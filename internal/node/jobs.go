@@ -148,6 +148,10 @@ func (n *Jobs) Start(j Job) (State, error) {
 					"send the code first")
 			}
 		}
+		if kind := network(n.root); kind != "" {
+			return State{}, fault.Hint(fmt.Errorf("start job %s: %s is on a network mount (%s), where locks are other hosts' too",
+				j.Name, n.root, kind), "name a folder on a disk of the host's own with ASSAY_NODE")
+		}
 		if _, _, err := makeFolder(n.root, j); err != nil {
 			return State{}, fault.Hint(fmt.Errorf("start job %s in %s: %w", j.Name, n.root, plain(err)),
 				roomHint(err))
@@ -157,7 +161,7 @@ func (n *Jobs) Start(j Job) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("start job %s: %w", j.Name, plain(err))
 	}
-	if before.Job.Owner != j.Owner {
+	if before.Job.Owner != j.Owner || before.Job.Name != j.Name { // on a disk where a and A are one
 		return State{}, fmt.Errorf("start job %s: another queue has a job of this name here", j.Name)
 	}
 	if err := p.renew(); err != nil {
@@ -276,7 +280,7 @@ func (n *Jobs) settle(name string) {
 func (n *Jobs) state(name string) (State, error) {
 	p := n.folder(name)
 	k, err := p.asked()
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && k.Job.Name != name {
 		return State{Name: name}, nil
 	}
 	if err != nil {

@@ -26,8 +26,8 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q: %+v, want %+v; %v", text, got, want, err)
 		}
 	}
-	for _, text := range []string{"", "12", "12 (a", ") 12 (", "x (a) " + rest, "12 (a) S 1 2 3", line("12 (a) S x 1 1", "1"),
-		line("12 (a) S 1 1 1", "x")} {
+	for _, text := range []string{"", "12", "12 (a", ") 12 (", "x (a) " + rest, "12 (a) S 1 2 3",
+		line("12 (a) S x 1 1", "1"), line("12 (a) S 1 1 1", "x")} {
 		if got, err := parseStat([]byte(text)); err == nil {
 			t.Errorf("%q is %+v", text, got)
 		}
@@ -37,15 +37,16 @@ func TestParseStat(t *testing.T) {
 // TestParseProcargs: the form that xnu's sysctl_procargsx writes (bsd/kern/kern_sysctl.c).
 func TestParseProcargs(t *testing.T) {
 	const args = "/opt/python\x00\x00\x00\x00\x00python3\x00train.py\x00"
+	const variables = "A=1\x00ASSAY_JOB_MARK=ab\x00"
 	for text, want := range map[string]string{
-		"\x02\x00\x00\x00" + args + "A=1\x00ASSAY_JOB_MARK=ab\x00\x00\x00executable_path=": "A=1\x00ASSAY_JOB_MARK=ab\x00",
-		"\x02\x00\x00\x00" + args + "A=1\x00":                                              "A=1\x00",
-		"\x02\x00\x00\x00" + args:                                                          "", // macOS tells none of its own programs
-		"\x09\x00\x00\x00" + args:                                                          "",
-		"\xff\xff\xff\x7f" + args:                                                          "",
-		"\x02\x00\x00\x00/opt/python":                                                      "",
-		"\x02\x00":                                                                         "",
-		"":                                                                                 "",
+		"\x02\x00\x00\x00" + args + variables + "\x00\x00executable_path=": variables,
+		"\x02\x00\x00\x00" + args + "A=1\x00":                              "A=1\x00",
+		"\x02\x00\x00\x00" + args:                                          "", // macOS tells none of its own programs
+		"\x09\x00\x00\x00" + args:                                          "",
+		"\xff\xff\xff\x7f" + args:                                          "",
+		"\x02\x00\x00\x00/opt/python":                                      "",
+		"\x02\x00":                                                         "",
+		"":                                                                 "",
 	} {
 		if got := string(parseProcargs([]byte(text))); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -130,8 +131,8 @@ func TestOpen(t *testing.T) {
 	if _, _, err := p.read("evidence.json", -1, into); err == nil {
 		t.Error("before its beginning")
 	}
-	for _, name := range []string{"report.html", "events.jsonl", "trace.json.gz", "job.json", "../job.json", "run/evidence.json",
-		"state.json", "", ".", "stdout", outside} {
+	for _, name := range []string{"report.html", "events.jsonl", "trace.json.gz", "job.json", "../job.json",
+		"run/evidence.json", "state.json", "", ".", "stdout", outside} {
 		if n, _, err := p.read(name, 0, into); err == nil || n > 0 {
 			t.Errorf("%s: %q, %v", name, into[:n], err)
 		}

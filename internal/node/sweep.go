@@ -100,8 +100,8 @@ func (t *tree) look() ([]like, error) {
 
 // end ends all that lives of the job, and returns when nothing does. run is `assay run` in it, nil where there is none:
 // that alone is told first, which hands it on to the training, so that its workers live as long as it wants to use
-// them. What is left after the time given is killed, `assay run` a little later, as it writes the evidence last. slow is
-// told where processes cannot be ended.
+// them. What is left after the time given is killed, `assay run` a little later, as it writes the evidence last. slow
+// is told where processes cannot be ended.
 func (t *tree) end(run *like, given time.Duration, slow func(left int)) error {
 	const (
 		told   = iota // run was

@@ -46,7 +46,8 @@ func TestSure(t *testing.T) {
 
 func TestFile(t *testing.T) {
 	for _, name := range []string{".env", "a/.env.local", "prod.env", "id_rsa", "k/ID_ED25519", ".netrc",
-		"credentials.json", "cert.p12", ".aws/credentials", ".streamlit/secrets.toml", "home/.docker/config.json", "kaggle.json"} {
+		"credentials.json", "cert.p12",
+		".aws/credentials", ".streamlit/secrets.toml", "home/.docker/config.json", "kaggle.json"} {
 		if !File(name) {
 			t.Errorf("%s holds none", name)
 		}
