@@ -40,7 +40,7 @@ func newFleetLook(env *Env) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := look(cmd.Context(), env, opts)
+			l, err := lookHere(cmd.Context(), env, opts)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func newFleetLook(env *Env) *cobra.Command {
 	return cmd
 }
 
-func look(ctx context.Context, env *Env, opts lookOptions) (*handoff.Look, error) {
+func lookHere(ctx context.Context, env *Env, opts lookOptions) (*handoff.Look, error) {
 	root, err := nodeRoot(env, opts.root)
 	if err != nil {
 		return nil, err
