@@ -95,6 +95,10 @@ func command(run *evidence.Run, dir, bin string, places moved, secrets *secret.S
 		}
 		c.Words = append(c.Words, there)
 	}
+	if len(c.Words) > 0 && (c.Words[0] == "/usr/bin/env" || shells[path.Base(c.Words[0])]) {
+		c.Local = append(c.Local, Missing{What: "PATH", Why: "the command looks programs up, and under launchd and " +
+			"systemd finds those of the system alone, not those of " + path.Join(Root, EnvPlace, "bin")})
+	}
 	variables := run.Provenance.Environment
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		value := variables[name]
@@ -182,6 +186,9 @@ func program(word, bin, dir string, places moved) []string {
 	}
 	return []string{"/usr/bin/env", word}
 }
+
+// shells look programs up.
+var shells = map[string]bool{"sh": true, "bash": true, "zsh": true, "dash": true, "fish": true, "make": true}
 
 // ofPython are programs that packages bring into an environment's bin.
 var ofPython = map[string]bool{"torchrun": true, "accelerate": true, "deepspeed": true, "pytest": true,

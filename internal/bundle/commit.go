@@ -286,7 +286,8 @@ func (k known) code(ctx context.Context, dir string, now bool, opts SnapshotOpti
 	case now:
 		s, err = Take(ctx, dir, opts)
 		c.Basis, c.Why = evidence.Declared, "the working copy as it is now, as --code now asked"
-	case k.dirty == "clean" && here && len(all) == 0:
+	case k.dirty == "clean" && here && len(all) == 0: // and not from objects: git-lfs has its files here
+		opts.Tracked = true
 		s, err = Take(ctx, dir, opts)
 		c.Basis, c.Why = evidence.Measured, wasClean
 	case k.dirty == "clean":

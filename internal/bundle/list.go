@@ -78,6 +78,9 @@ func (p *packer) dirty(status []byte) string {
 func (p *packer) tracked(ctx context.Context, rel string, depth int) error {
 	dir := filepath.Join(p.s.Root, filepath.FromSlash(rel))
 	for _, which := range []string{"--cached", "--others"} {
+		if which == "--others" && p.opts.Tracked {
+			break
+		}
 		out, err := git(ctx, dir, "ls-files", "-z", which, "--exclude-standard")
 		if err != nil {
 			return err

@@ -504,6 +504,10 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 		env.Locks = append(env.Locks, made)
 	}
 	switch {
+	case best >= 0 && env.Locks[best].InStep() && len(had) > 0 && !byItself(env.Locks[best].Kind):
+		env.Install = MadeLock
+		env.Why = fmt.Sprintf("%s gives what the run had; this one says the same, and needs no more than pip",
+			env.Locks[best].Of)
 	case best >= 0 && env.Locks[best].InStep():
 		env.Install, env.Why = env.Locks[best].Path, "the project's own lock, and it gives what the run had"
 	case best >= 0 && len(had) > 0:
@@ -523,6 +527,9 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 	}
 	return env, texts
 }
+
+// byItself says that a machine with pip or uv alone can install by a lock of the kind.
+func byItself(kind string) bool { return kind == UV || kind == PyLock || kind == Requirements }
 
 // better says that of two locks the first one is rather the one by which the environment was made.
 func better(a, b Lock, made string) bool {

@@ -197,6 +197,11 @@ vcs @ git+https://example.org/vcs@abc123#subdirectory=py
 	if env, _ = environment(run, around, top, "."); env.Install != "lock/uv.lock" {
 		t.Errorf("%+v", env)
 	}
+	alone := files(t, t.TempDir(), map[string]string{"poetry.lock": locks["poetry.lock"]})
+	if env, _ = environment(run, around, alone, "."); env.Install != MadeLock ||
+		!strings.Contains(env.Why, "poetry.lock gives what the run had") {
+		t.Errorf("%+v", env)
+	}
 	run.Provenance.Packages = []string{"numpy==2.1.1", "torch==2.8.0"}
 	if env, _ = environment(run, around, top, "."); env.Install != MadeLock ||
 		!strings.Contains(env.Why, "uv.lock is not what the run had (packages that differ: 1)") {

@@ -446,8 +446,15 @@ func (p *packing) rest() error {
 // write writes the manifest, and behind it the files in the order of their paths.
 func (p *packing) write(ctx context.Context, to io.Writer) error {
 	slices.SortFunc(p.pieces, func(a, b piece) int { return strings.Compare(a.Path, b.Path) })
+	all := int64(0)
 	for _, f := range p.pieces {
 		p.m.Files = append(p.m.Files, f.File)
+		all += f.Size
+	}
+	if all > mostBytes/2 || len(p.pieces) >= mostInBundle {
+		return fault.Hint(fmt.Errorf("the bundle would have %s and %d files, and %s and %d are read at most",
+			unit.Bytes(float64(all)), len(p.pieces), unit.Bytes(mostBytes/2), mostInBundle),
+			"leave out data with --most-data, and say with --fetch how to get them")
 	}
 	manifest, err := p.m.encode()
 	if err != nil {

@@ -102,12 +102,17 @@ func TestPackTheSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var one, two, three bytes.Buffer
-	for to, dir := range map[*bytes.Buffer]string{&one: dir, &two: clone, &three: clone} {
+	pack := func(to *bytes.Buffer, dir string) {
 		o.Dir = dir
 		if _, err := Pack(context.Background(), o, to); err != nil {
 			t.Fatal(err)
 		}
 	}
+	pack(&one, dir)
+	pack(&two, clone)
+	// What the run and the first pack leave behind makes no difference.
+	files(t, clone, map[string]string{"__pycache__/net.pyc": "x", "b.tar.zst": one.String(), ".part-1": "x"})
+	pack(&three, clone)
 	if !bytes.Equal(one.Bytes(), two.Bytes()) || !bytes.Equal(two.Bytes(), three.Bytes()) {
 		t.Error("three times the same run, and not the same bytes")
 	}

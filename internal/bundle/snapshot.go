@@ -33,6 +33,7 @@ const (
 	DefaultMostFile = 100 << 20 // bytes of one file of code: beyond it, it is data
 	mostEntries     = 200_000   // files and links of a snapshot
 	mostBytes       = 16 << 30  // bytes of them, unpacked
+	mostCode        = 2 << 30   // bytes of code: what is more has data in it
 	mostPath        = 1000      // bytes of a path; macOS takes 1024 in all (PATH_MAX, sys/syslimits.h)
 	mostName        = 255       // bytes of one name in it (NAME_MAX)
 	mostLooked      = 4 << 20   // bytes of a file that is looked through for secrets
@@ -48,6 +49,7 @@ type SnapshotOptions struct {
 	Here     bool        // the folder alone, not the whole working copy of git that it lies in
 	MostFile int64       // bytes: a longer file is left out; 0: DefaultMostFile
 	Secrets  *secret.Set // values to look for beside those that their shape tells; nil: none
+	Tracked  bool        // nothing that git does not track
 	All      bool        // everything in the folder, whatever git says of it
 	Only     string      // with All: this file alone
 	Skip     []string    // paths with slashes below the folder that is packed, left out with all below them
@@ -150,6 +152,10 @@ func (p *packer) pack(ctx context.Context) (err error) {
 	if err := p.write(ctx, sum); err != nil {
 		return plain(err)
 	}
+	if p.s.Bytes > most(sum.n, freeBytes) { // zeros, most likely
+		return fmt.Errorf("%s are packed into %s: nobody would unpack that", unit.Bytes(float64(p.s.Bytes)),
+			unit.Bytes(float64(sum.n)))
+	}
 	p.s.Sum, p.s.Size = hex.EncodeToString(sum.sum.Sum(nil)), sum.n
 	p.s.Path = filepath.Join(into, p.s.Sum+".tar.zst")
 	if err := file.Settle(f, p.s.Path); err != nil {
@@ -208,8 +214,7 @@ func (p *packer) add(name string) error {
 		return nil
 	}
 	if isBundle(filepath.Join(p.s.Root, filepath.FromSlash(name))) {
-		p.leave(name, "a bundle of assay's")
-		return nil
+		return nil // a second pack is to be the same as the first
 	}
 	e := entry{name: name, mode: 0o644, size: info.Size()}
 	switch {
@@ -245,9 +250,14 @@ func (p *packer) admit(e entry) error {
 	}
 	p.entries = append(p.entries, e)
 	p.s.Bytes += e.size
-	if len(p.entries) > mostEntries || p.s.Bytes > mostBytes {
-		return fault.Hint(fmt.Errorf("more than %d files or %s", mostEntries, unit.Bytes(mostBytes)),
-			"name in .gitignore what is no code, or pack the folder of the code alone")
+	most := int64(mostCode)
+	if p.opts.All {
+		most = mostBytes
+	}
+	if len(p.entries) > mostEntries || p.s.Bytes > most {
+		return fault.Hint(fmt.Errorf("it has more than %d files, or more than %s", mostEntries,
+			unit.Bytes(float64(most))),
+			"keep it in git, and name in .gitignore what is no code; or leave out more with a smaller --most-file")
 	}
 	return nil
 }
@@ -280,7 +290,7 @@ func (p *packer) check() error {
 
 func (p *packer) finish() {
 	if p.lfs > 0 {
-		p.s.Notes = append(p.s.Notes, fmt.Sprintf("%d files are only pointers of git-lfs: their content is not in it",
+		p.s.Notes = append(p.s.Notes, fmt.Sprintf("files that are only pointers of git-lfs, without their content: %d",
 			p.lfs))
 	}
 	slices.SortFunc(p.s.Left, func(a, b Left) int { return strings.Compare(a.Path, b.Path) })

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/internal/fault"
 	"assay/internal/secret"
 )
 
@@ -212,6 +214,30 @@ func TestSnapshotFindsSecrets(t *testing.T) {
 	}
 }
 
+func TestSnapshotOfTooMuch(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 21 { // of holes: nothing of them is read
+		name := filepath.Join(dir, strconv.Itoa(i))
+		if err := os.WriteFile(name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, DefaultMostFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	into := t.TempDir()
+	_, err := Take(context.Background(), dir, SnapshotOptions{Into: into})
+	if err == nil || !strings.Contains(err.Error(), "more than 2.00 GiB") || fault.HintOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+	if list, _ := os.ReadDir(into); len(list) != 0 {
+		t.Errorf("left behind: %v", list)
+	}
+	if most(10, 100) != 20_000 || most(10, 1<<30) != 1<<30 || most(1<<40, 0) != mostBytes {
+		t.Error("the bounds of what is unpacked")
+	}
+}
+
 func TestUnpackRefuses(t *testing.T) {
 	file := func(name string) *tar.Header { return header(name, "", 0o644, 0) }
 	other := func(kind byte, name, link string) *tar.Header {
@@ -377,4 +403,45 @@ func remade(t *testing.T, bundle []byte, change func(m *Manifest, content map[st
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// TestSnapshotOfSubmodules: what is checked out is in it; from git's objects, and where it is not checked out, it is
+// said.
+func TestSnapshotOfSubmodules(t *testing.T) {
+	lib := files(t, t.TempDir(), map[string]string{"lib.py": "1\n", "x.log": "", ".gitignore": "*.log\n"})
+	inGit(t, lib, "init", "-q")
+	inGit(t, lib, "add", "-A")
+	inGit(t, lib, "commit", "-qm", "x")
+	dir := files(t, t.TempDir(), map[string]string{"train.py": "", "README.md": "", "Readme.md": "",
+		"weights.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"})
+	if _, err := os.Stat(filepath.Join(dir, "readme.MD")); err == nil {
+		t.Skip("this file system does not tell capitals")
+	}
+	inGit(t, dir, "init", "-q")
+	inGit(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "third/lib")
+	inGit(t, dir, "add", "-A")
+	inGit(t, dir, "commit", "-qm", "x")
+	s := take(t, dir, SnapshotOptions{})
+	got := unpacked(t, s)
+	if got["third/lib/lib.py"] != "1\n" || len(got) != 7 || s.Dirty != "clean" {
+		t.Errorf("%v %+v", got, s)
+	}
+	if len(s.Notes) != 2 || !strings.Contains(s.Notes[0], "README.md and Readme.md are one name") ||
+		!strings.Contains(s.Notes[1], "pointers of git-lfs, without their content: 1") {
+		t.Errorf("%q", s.Notes)
+	}
+	of, err := TakeCommit(context.Background(), dir, s.Commit, SnapshotOptions{Into: t.TempDir()})
+	if err != nil || len(of.Left) != 1 || !strings.Contains(of.Left[0].Why, "a submodule: its commit is") {
+		t.Errorf("%v %+v", err, of)
+	}
+	clone := filepath.Join(t.TempDir(), "clone")
+	inGit(t, dir, "clone", "-q", dir, clone)
+	if s := take(t, clone, SnapshotOptions{}); len(s.Left) != 1 ||
+		s.Left[0].Why != "a submodule that is not checked out" {
+		t.Errorf("%+v", s.Left)
+	}
+	if _, err := TakeCommit(context.Background(), dir, strings.Repeat("0", 40), SnapshotOptions{}); err == nil ||
+		!strings.Contains(fault.HintOf(err), "git fetch") {
+		t.Errorf("%v", err)
+	}
 }

@@ -24,6 +24,9 @@ const (
 	mostWindow = 64 << 20
 )
 
+// most is how many bytes a file of so many may unpack to.
+func most(packed, free int64) int64 { return min(mostBytes, max(free, packed*mostRatio)) }
+
 // bounds of one file that is read.
 type bounds struct {
 	entries int   // of the tar
@@ -120,7 +123,7 @@ func (b bounds) read(r io.Reader, packed int64, take func(h *tar.Header, from io
 		return damaged(err)
 	}
 	defer z.Close()
-	most := min(mostBytes, max(b.free, packed*mostRatio))
+	most := most(packed, b.free)
 	bounded := &bound{from: z, left: most, packed: packed}
 	t := tar.NewReader(bounded)
 	n, sizes := 0, int64(0)

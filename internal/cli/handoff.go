@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -173,7 +174,7 @@ func runHandoffPack(ctx context.Context, env *Env, opts packOptions, arg string)
 	}
 	b, err := bundle.Open(env.Path(opts.out)) // as whoever gets it will read it
 	if err != nil {
-		return err
+		return errors.Join(err, os.Remove(env.Path(opts.out)))
 	}
 	if opts.json {
 		return printJSON(env.Stdout, m)
@@ -401,7 +402,14 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 			row("", "%s %s comes from %s", p.Package, p.Version, from)
 		}
 	}
-	row("command", "%s", strings.Join(m.Command.Words, " "))
+	var words []string
+	for _, w := range m.Command.Words {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		words = append(words, w)
+	}
+	row("command", "%s", strings.Join(words, " "))
 	row("", "in %s, variables: %d", m.Command.Dir, len(m.Command.Variables))
 	if len(m.Command.Needed) > 0 {
 		row("needed", "set them there, they hold secrets: %s", strings.Join(m.Command.Needed, ", "))
@@ -456,6 +464,9 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	_, err := io.WriteString(w, out.String())
 	return err
 }
+
+// plainWord is a word that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 func orNone(s string) string { return orWord(s, "none") }
 

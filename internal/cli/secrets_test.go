@@ -181,7 +181,8 @@ func TestNoSecretInAnyFile(t *testing.T) {
 		{"log", "export", "--parquet", "--out", "figures.parquet"}, {"log", "export", "--markdown", "--out",
 			"NOTES.md"}, {"log", "export", "--mlflow", server.URL},
 		{"log", "verify"}, {"log", "show", filepath.Base(runs[0])}, {"show", runs[0]}, {"show", "--json", runs[0]},
-		{"explain", runs[0]},
+		{"explain", runs[0]}, {"handoff", "pack", runs[0], "-o", "run.tar.zst"},
+		{"handoff", "unpack", "run.tar.zst", "-o", "root"}, // packed files are not looked through
 	} {
 		if code := Main(env, args); code != fault.OK {
 			t.Errorf("%v: %d\n%s", args, code, testkit.Tail(said.String()))
