@@ -297,6 +297,26 @@ def test_a_trace_of_sizes(rehearse):
         """) == ["9.0", "9.0"]
 
 
+def test_a_trace_warns_as_on_the_cpu(rehearse):
+    """Nothing of the double's own compares a size that a trace follows; a number becomes a tensor on the CPU, whatever
+    the default device is."""
+    assert rehearse("""
+        import warnings
+        def graph(device):
+            torch.set_default_device(device)
+            net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(2),
+                                      torch.nn.Linear(1, 4))
+            f = lambda x: torch.where(x > 0, x, x * 2).reshape(x.shape[0], -1) / x.shape[0]
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                traced = torch.jit.trace(torch.nn.Sequential(net), torch.randn(2, 3, 8, 8)), torch.jit.trace(f, torch.randn(2, 3))
+            kinds = [n.kind() for t in traced for n in t.inlined_graph.nodes() if n.kind() != "aten::_convolution"]
+            return [(str(w.category), w.lineno) for w in told], [k for k in kinds if "convolution" not in k]
+        cpu, mps = graph("cpu"), graph("mps")
+        print(cpu[0] == mps[0], cpu[1] == mps[1], len(cpu[1]) > 10)
+        """) == ["True True True"]
+
+
 def test_as_it_is(rehearse):
     """as_tensor and asarray hand a tensor back where it lives on the device asked for, and only then."""
     assert rehearse("""

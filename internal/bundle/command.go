@@ -76,9 +76,7 @@ func command(run *evidence.Run, dir, bin string, places moved, secrets *secret.S
 	c := Command{Dir: path.Join(Root, CodePlace, dir), Variables: map[string]string{}, Needed: []string{},
 		Dropped: []Missing{}, Local: []Missing{}}
 	words := slices.Clone(run.Subject.Command)
-	if len(words) > 2 && runners[path.Base(words[0])] && words[1] == "run" && !strings.HasPrefix(words[2], "-") {
-		words = words[2:]
-	}
+	words = bare(words)
 	for i, w := range words {
 		if strings.Contains(w, secret.Mark) {
 			c.Why = fmt.Sprintf("a secret was taken out of its word %d: %q", i+1, w)
@@ -138,6 +136,30 @@ func command(run *evidence.Run, dir, bin string, places moved, secrets *secret.S
 	return c
 }
 
+// bare takes off what makes an environment of the project and runs a command in it: here the environment is made
+// before. With a flag that is not known to be alone the words stay as they are.
+func bare(words []string) []string {
+	if len(words) < 3 || !runners[path.Base(words[0])] || words[1] != "run" {
+		return words
+	}
+	rest := words[2:]
+	for len(rest) > 1 && aloneFlags[rest[0]] {
+		rest = rest[1:]
+	}
+	switch {
+	case rest[0] == "-m" && path.Base(words[0]) == "uv":
+		return append([]string{"python"}, rest...)
+	case strings.HasPrefix(rest[0], "-"):
+		return words
+	}
+	return rest
+}
+
+// aloneFlags are flags of runners' run that take no value.
+var aloneFlags = map[string]bool{"--frozen": true, "--locked": true, "--no-sync": true, "--offline": true,
+	"--active": true, "--exact": true, "--all-extras": true, "--all-groups": true, "--no-dev": true, "--dev": true,
+	"--no-project": true, "-q": true, "--quiet": true, "-v": true, "--verbose": true, "--": true}
+
 // program gives the words with which the first word of a command is started: a path, since units look nothing up.
 func program(word, bin, dir string, places moved) []string {
 	python := path.Join(Root, EnvPlace, "bin/python")
@@ -162,5 +184,5 @@ func program(word, bin, dir string, places moved) []string {
 }
 
 // ofPython are programs that packages bring into an environment's bin.
-var ofPython = map[string]bool{"torchrun": true, "accelerate": true, "deepspeed": true, "pytest": true, "lightning": true,
-	"fabric": true, "mlx.launch": true, "jupyter": true, "papermill": true, "ipython": true, "tune": true, "axolotl": true}
+var ofPython = map[string]bool{"torchrun": true, "accelerate": true, "deepspeed": true, "pytest": true,
+	"lightning": true, "fabric": true, "mlx.launch": true, "jupyter": true, "papermill": true, "ipython": true}

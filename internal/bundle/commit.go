@@ -61,7 +61,7 @@ func (p *packer) commit(ctx context.Context, commit string) error {
 		if !ok || len(words) != 4 || within(name, never) != "" {
 			continue
 		}
-		if slices.ContainsFunc(p.opts.Skip, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") }) {
+		if below(name, p.opts.Skip) {
 			continue
 		}
 		if why := badName(name); why != "" {
@@ -205,14 +205,23 @@ func changesIn(status []byte, top string, skip []string) []change {
 			continue
 		}
 		c := change{name: strings.TrimSuffix(line[3:], "/"), new: line[0] == '?'} // behind two letters and a space
-		ours := slices.ContainsFunc(skip, func(s string) bool { return c.name == s || strings.HasPrefix(c.name, s+"/") })
-		if c.new && within(c.name, junk) != "" || within(c.name, never) != "" || ours ||
-			c.new && strings.HasPrefix(path.Base(c.name), partName) || c.new && isBundle(filepath.Join(top, filepath.FromSlash(c.name))) {
+		if c.new && (within(c.name, junk) != "" || isOurs(top, c.name)) || within(c.name, never) != "" ||
+			below(c.name, skip) {
 			continue
 		}
 		all = append(all, c)
 	}
 	return all
+}
+
+// below says that a name is one of the list, or lies below one.
+func below(name string, list []string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
+}
+
+// isOurs says that a file is one that assay wrote, or is writing, into the project.
+func isOurs(top, name string) bool {
+	return strings.HasPrefix(path.Base(name), partName) || isBundle(filepath.Join(top, filepath.FromSlash(name)))
 }
 
 // since gives the first of the changed files that was written since then; "": none was.
@@ -243,10 +252,13 @@ type known struct {
 	began  time.Time
 }
 
+// wasClean says it alike from where ever the commit is read: the same run gives the same bytes.
+const wasClean = "the run's commit; nothing in it was changed then"
+
 // code packs the code that a run had, as far as it can be known, and says how. dir is the run's working folder here.
 func (k known) code(ctx context.Context, dir string, now bool, opts SnapshotOptions) (s Snapshot, c Code, err error) {
 	defer func() {
-		c.Commit, c.Dirty, c.Dir, c.Sum = k.commit, k.dirty, s.Dir, s.Sum
+		c.Commit, c.Dirty, c.Dir, c.Sum = s.Commit, s.Dirty, s.Dir, s.Sum
 		c.Files, c.Bytes, c.Left, c.Secrets, c.Notes = s.Files, s.Bytes, s.Left, s.Secrets, s.Notes
 	}()
 	top, err := Top(ctx, dir)
@@ -276,10 +288,10 @@ func (k known) code(ctx context.Context, dir string, now bool, opts SnapshotOpti
 		c.Basis, c.Why = evidence.Declared, "the working copy as it is now, as --code now asked"
 	case k.dirty == "clean" && here && len(all) == 0:
 		s, err = Take(ctx, dir, opts)
-		c.Basis, c.Why = evidence.Measured, "the working copy is at the run's commit, and neither then nor now changed"
+		c.Basis, c.Why = evidence.Measured, wasClean
 	case k.dirty == "clean":
 		s, err = TakeCommit(ctx, dir, k.commit, opts)
-		c.Basis, c.Why = evidence.Measured, "the run's commit, from git's objects: nothing in it was changed"
+		c.Basis, c.Why = evidence.Measured, wasClean
 	case here && k.dirtyFiles() > 0 && k.same(ctx, top, all):
 		s, err = Take(ctx, dir, opts)
 		c.Basis = evidence.Derived
@@ -304,7 +316,7 @@ func (k known) moved(top string, here bool, all []change) string {
 	case at != "":
 		return at + " was written since the run began"
 	}
-	return fmt.Sprintf("now %d files are changed", len(all))
+	return fmt.Sprintf("the number of changed files is %d now", len(all))
 }
 
 // dirtyFiles is the number in "dirty (3 files)"; 0 where it says something else.
@@ -319,7 +331,8 @@ func (k known) dirtyFiles() int {
 // same says whether the changes are those that the run had: as many, counted as then (a new folder as one, with what
 // tools leave or without), and none of them since.
 func (k known) same(ctx context.Context, top string, all []change) bool {
-	status, err := git(ctx, top, "-c", "status.renames=false", "status", "--porcelain", "--untracked-files=normal", "-z")
+	status, err := git(ctx, top, "-c", "status.renames=false", "status", "--porcelain", "--untracked-files=normal",
+		"-z")
 	if err != nil || since(top, all, k.began) != "" {
 		return false
 	}
@@ -329,10 +342,12 @@ func (k known) same(ctx context.Context, top string, all []change) bool {
 			continue
 		}
 		name := strings.TrimSuffix(line[3:], "/")
-		if within(name, never) != "" || strings.HasPrefix(path.Base(name), partName) || isBundle(filepath.Join(top, filepath.FromSlash(name))) {
+		if within(name, never) != "" {
 			continue
 		}
-		most++
+		if most++; isOurs(top, name) { // a bundle that lay there already
+			continue
+		}
 		if line[0] != '?' || slices.ContainsFunc(all, func(c change) bool {
 			return c.name == name || strings.HasPrefix(c.name, name+"/")
 		}) {
@@ -350,9 +365,8 @@ func patch(ctx context.Context, top, commit string, skip []string, left []Left) 
 		return nil, nil, err
 	}
 	out := func(name string) bool {
-		return secret.File(name) || slices.ContainsFunc(left, func(l Left) bool {
-			return name == l.Path || strings.HasPrefix(name, l.Path+"/")
-		})
+		return secret.File(name) ||
+			slices.ContainsFunc(left, func(l Left) bool { return below(name, []string{l.Path}) })
 	}
 	var tracked, names []string
 	var text bytes.Buffer
@@ -367,8 +381,8 @@ func patch(ctx context.Context, top, commit string, skip []string, left []Left) 
 		}
 	}
 	form := []string{"--literal-pathspecs", "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", "-c",
-		"diff.algorithm=myers", "-c", "core.abbrev=40", "diff", "--binary", "--full-index", "--no-color", "--no-renames",
-		"--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", "-U3"}
+		"diff.algorithm=myers", "-c", "core.abbrev=40", "diff", "--binary", "--full-index", "--no-color",
+		"--no-renames", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/", "-U3"}
 	for some := range slices.Chunk(tracked, 500) { // the longest command line is bounded
 		diff, err := git(ctx, top, append(append(slices.Clone(form), commit, "--"), some...)...)
 		if err != nil {

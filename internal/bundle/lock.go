@@ -257,7 +257,7 @@ func (l foundLock) compare(had []pin, own map[string]bool) Lock {
 		lock.Missing = "the run's evidence names no packages"
 		return lock
 	}
-	if l.kind != Requirements && l.kind != UV && l.kind != Poetry && l.kind != PDM && l.kind != Pipenv && l.kind != PyLock {
+	if slices.Contains([]string{CondaLock, Conda, Pixi}, l.kind) {
 		aliases(versions)
 	}
 	seen := map[string]bool{}
@@ -284,8 +284,8 @@ func (l foundLock) compare(had []pin, own map[string]bool) Lock {
 
 // aliases adds the names by which pip knows packages that conda calls otherwise.
 func aliases(versions map[string][]string) {
-	for conda, pip := range map[string]string{"pytorch": "torch", "pytorch-cpu": "torch", "matplotlib-base": "matplotlib",
-		"py-opencv": "opencv-python", "msgpack-python": "msgpack", "importlib-resources": "importlib-resources"} {
+	for conda, pip := range map[string]string{"pytorch": "torch", "pytorch-cpu": "torch",
+		"matplotlib-base": "matplotlib", "py-opencv": "opencv-python", "msgpack-python": "msgpack"} {
 		if v, ok := versions[conda]; ok {
 			versions[pip] = append(versions[pip], v...)
 		}
@@ -469,7 +469,7 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 			}
 		}
 	}
-	if local := run.Target.Release; strings.Contains(local, "+") { // the framework knows its build better than its records
+	if local := run.Target.Release; strings.Contains(local, "+") { // the framework knows its build, its records may not
 		for i, h := range had {
 			if fold(h.name) == run.Target.Framework && h.version == public(local) {
 				had[i].version = local
@@ -490,6 +490,13 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 			best = i
 		}
 	}
+	if env.Made == Conda || env.Made == Pixi {
+		if lock, text, ok := makeCondaLock(around.Prefix, had, own); ok {
+			lock.Basis = evidence.Derived // from what lies there now
+			texts[lock.Path] = text
+			env.Locks = append(env.Locks, lock)
+		}
+	}
 	if len(had) > 0 {
 		made := Lock{Path: MadeLock, Kind: Requirements, Basis: evidence.Measured, Pins: len(had), Same: len(had),
 			Differs: []Difference{}}
@@ -501,7 +508,7 @@ func environment(run *evidence.Run, around Surroundings, top, dir string) (env E
 		env.Install, env.Why = env.Locks[best].Path, "the project's own lock, and it gives what the run had"
 	case best >= 0 && len(had) > 0:
 		env.Install = MadeLock
-		env.Why = fmt.Sprintf("%s is not what the run had (%d packages differ): made of what it had",
+		env.Why = fmt.Sprintf("%s is not what the run had (packages that differ: %d): made of what it had",
 			env.Locks[best].Of, len(env.Locks[best].Differs))
 		if env.Locks[best].Missing != "" {
 			env.Why = fmt.Sprintf("%s cannot be held against what the run had (%s): made of what it had",

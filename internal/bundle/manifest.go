@@ -25,8 +25,8 @@ const (
 	SystemdFile   = "units/assay.service"
 )
 
-// Root stands, in commands, variables and units, for the folder that a bundle was unpacked to, an absolute path. Below it
-// lie the folders of Places.
+// Root stands, in commands, variables and units, for the folder that a bundle was unpacked to, an absolute path. Below
+// it lie the places.
 const Root = "@ROOT@"
 
 // Places below Root.
@@ -58,6 +58,8 @@ type Run struct {
 	Document string          `json:"document"` // SHA-256 of evidence.json as it lay here
 	Began    time.Time       `json:"began,omitzero"`
 	Target   evidence.Target `json:"target"`
+	Commit   string          `json:"commit,omitempty"` // of the project, as the evidence says
+	Dirty    string          `json:"dirty,omitempty"`  // clean, dirty (3 files), unknown: why
 	Python   string          `json:"python,omitempty"` // 3.11.7
 	System   string          `json:"system"`           // linux/amd64
 }
@@ -79,14 +81,14 @@ type Missing struct {
 
 // Code is the project's.
 type Code struct {
-	// Basis: measured, where it is the run's commit and nothing else; derived, where the working copy is shown to be as it
-	// was; declared, where nothing shows it.
+	// Basis: measured, where it is the run's commit and nothing else; derived, where the working copy is shown to be as
+	// it was; declared, where nothing shows it.
 	Basis   evidence.Basis `json:"basis"`
-	Why     string         `json:"why"` // how it is known to be the run's code, or why it is not known
-	Commit  string         `json:"commit,omitempty"`
-	Dirty   string         `json:"dirty,omitempty"` // of the run: clean, dirty (3 files)
-	Dir     string         `json:"dir"`             // folder within it that the run was started in
-	Sum     string         `json:"sha256"`          // of CodeFile
+	Why     string         `json:"why"`              // how it is known to be the run's code, or why it is not known
+	Commit  string         `json:"commit,omitempty"` // from which it was packed; Run has that of the run
+	Dirty   string         `json:"dirty,omitempty"`  // clean, dirty (3 files): against Commit
+	Dir     string         `json:"dir"`              // folder within it that the run was started in
+	Sum     string         `json:"sha256"`           // of CodeFile
 	Files   int            `json:"files"`
 	Bytes   int64          `json:"bytes"`           // unpacked
 	Patch   []string       `json:"patch,omitempty"` // files that PatchFile changes against Commit
@@ -97,20 +99,21 @@ type Code struct {
 
 // Kinds of lock.
 const (
-	UV           = "uv"     // uv.lock
-	PyLock       = "pylock" // pylock.toml, PEP 751
-	Poetry       = "poetry"
-	PDM          = "pdm"
-	Pipenv       = "pipenv"
-	Pixi         = "pixi"
-	CondaLock    = "conda-lock"
-	Conda        = "conda" // environment.yml
-	Requirements = "pip"   // requirements*.txt, requirements.lock
+	UV            = "uv"     // uv.lock
+	PyLock        = "pylock" // pylock.toml, PEP 751
+	Poetry        = "poetry"
+	PDM           = "pdm"
+	Pipenv        = "pipenv"
+	Pixi          = "pixi"
+	CondaLock     = "conda-lock"
+	Conda         = "conda"          // environment.yml
+	CondaExplicit = "conda-explicit" // what conda had, for one system
+	Requirements  = "pip"            // requirements*.txt, requirements.lock
 )
 
 // Environment is the packages, and how to have them elsewhere.
 type Environment struct {
-	Made      string       `json:"made"`     // by what the run's environment was made: uv, pip, conda, poetry, …; "" not known
+	Made      string       `json:"made"`     // what made the run's environment: uv, pip, conda, …; "": not known
 	MadeWhy   string       `json:"made_why"` // what says so
 	Install   string       `json:"install"`  // path of the lock to install by; "": there is none
 	Why       string       `json:"why"`      // why that one
@@ -125,11 +128,11 @@ type Lock struct {
 	Path    string         `json:"path"`         // in the bundle
 	Of      string         `json:"of,omitempty"` // its path in the code; "": it was made when packing
 	Kind    string         `json:"kind"`
-	Basis   evidence.Basis `json:"basis"`             // declared: a file of the project; measured: made of what the run had
+	Basis   evidence.Basis `json:"basis"`             // declared: the project's; measured: of what the run had
 	Pins    int            `json:"pins"`              // packages that it names with a version
 	Same    int            `json:"same"`              // packages of the run's that it has so
 	Differs []Difference   `json:"differs"`           // packages of the run's that it has not, or otherwise
-	More    int            `json:"more"`              // packages that it has and the run had not: for other systems, extras
+	More    int            `json:"more"`              // packages that it has and the run had not: other systems, extras
 	Missing string         `json:"missing,omitempty"` // why it could not be compared
 }
 

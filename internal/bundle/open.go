@@ -275,7 +275,7 @@ func part(root *os.Root, name, place string) error {
 		return plainly(err)
 	}
 	defer below.Close()
-	return usual.into(f, info.Size(), below, true)
+	return usual.into(f, info.Size(), below, place != CodePlace)
 }
 
 // Fill puts the folder that a bundle was unpacked to, an absolute path, in the place of Root.

@@ -79,7 +79,8 @@ func Pack(ctx context.Context, o Options, w io.Writer) (Manifest, error) {
 	run := o.Run
 	sum := sha256.Sum256(o.Evidence)
 	p.m.Run = Run{ID: run.ID, Document: hex.EncodeToString(sum[:]), Began: run.Started, Target: run.Target,
-		Python: run.Target.Python, System: run.Target.System}
+		Commit: run.Provenance.Commit, Dirty: run.Provenance.Dirty, Python: run.Target.Python,
+		System: run.Target.System}
 	p.add(EvidenceFile, "what the run showed", o.Evidence)
 	if err := p.code(ctx); err != nil {
 		return p.m, err
@@ -88,6 +89,9 @@ func Pack(ctx context.Context, o Options, w io.Writer) (Manifest, error) {
 		return p.m, err
 	}
 	p.environment()
+	if err := p.refuse(); err != nil {
+		return p.m, err
+	}
 	if err := p.command(); err != nil {
 		return p.m, err
 	}
@@ -136,12 +140,13 @@ func (p *packing) code(ctx context.Context) error {
 	}
 	p.top = s.Root
 	p.places.add(s.Root, path.Join(Root, CodePlace))
-	if run.Subject.Dir != "" && run.Subject.Dir != p.Dir { // the run's folder was called otherwise there
-		top := run.Subject.Dir
+	for _, top := range []string{run.Subject.Dir, p.Dir} { // as the run called it, and with links in it
 		for d := s.Dir; d != "."; d = path.Dir(d) {
 			top = path.Dir(top)
 		}
-		p.places.add(top, path.Join(Root, CodePlace))
+		if path.IsAbs(top) {
+			p.places.add(top, path.Join(Root, CodePlace))
+		}
 	}
 	if err := p.addFile(CodeFile, "the code", s.Path); err != nil {
 		return err
@@ -155,30 +160,18 @@ func (p *packing) code(ctx context.Context) error {
 		if len(text) > 0 {
 			c.Patch = names
 			p.add(PatchFile, "what is changed in the code against its commit", text)
-			for _, at := range p.Secrets.Sure(string(text)) {
-				place := Place{Path: PatchFile, Line: 1 + bytes.Count(text[:at], []byte("\n"))}
-				if !slices.Contains(c.Secrets, place) && len(c.Secrets) < mostFound {
-					c.Secrets = append(c.Secrets, place)
-				}
-			}
+			c.Secrets = append(c.Secrets, p.secrets(PatchFile, text)...)
 		}
-	}
-	if len(c.Secrets) > 0 && !p.AllowSecrets {
-		var list []string
-		for _, at := range c.Secrets[:min(len(c.Secrets), 10)] {
-			list = append(list, at.String())
-		}
-		if more := len(c.Secrets) - len(list); more > 0 {
-			list = append(list, fmt.Sprintf("and %d more", more))
-		}
-		return fault.Hint(fmt.Errorf("pack %s: secrets stand in the code: %s", s.Root, strings.Join(list, ", ")),
-			"take them out, and out of use; or pack them along with --allow-secrets, where they are none")
 	}
 	if c.Basis == evidence.Declared && k.commit != "" && !p.Now {
 		p.missing("the run's changes to its code", c.Why, "--code now packs the working copy as it is now")
 	}
 	if k.commit == "" {
-		p.missing("the commit of the code", "the run's evidence names none: "+k.dirty, "keep the project in git")
+		why := "the run's evidence names none"
+		if k.dirty != "" {
+			why += ": " + k.dirty
+		}
+		p.missing("the commit of the code", why, "keep the project in git")
 	}
 	if c.Left == nil {
 		c.Left = []Left{}
@@ -191,6 +184,35 @@ func (p *packing) code(ctx context.Context) error {
 	}
 	p.m.Code = c
 	return nil
+}
+
+// secrets gives where secrets stand in a file of the bundle.
+func (p *packing) secrets(name string, text []byte) []Place {
+	var found []Place
+	for _, at := range p.Secrets.Sure(string(text)) {
+		place := Place{Path: name, Line: 1 + bytes.Count(text[:at], []byte("\n"))}
+		if !slices.Contains(found, place) && len(found) < mostFound {
+			found = append(found, place)
+		}
+	}
+	return found
+}
+
+// refuse says where secrets stand in what would be packed.
+func (p *packing) refuse() error {
+	all := p.m.Code.Secrets
+	if len(all) == 0 || p.AllowSecrets {
+		return nil
+	}
+	var list []string
+	for _, at := range all[:min(len(all), 10)] {
+		list = append(list, at.String())
+	}
+	if more := len(all) - len(list); more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return fault.Hint(fmt.Errorf("pack %s: secrets stand in the code: %s", p.top, strings.Join(list, ", ")),
+		"take them out, and out of use; or pack them along with --allow-secrets, where they are none")
 }
 
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -341,6 +363,9 @@ func (p *packing) environment() {
 			what = "packages that the run had"
 		}
 		p.add(l.Path, what, texts[l.Path])
+		if !slices.ContainsFunc(p.m.Code.Secrets, func(at Place) bool { return at.Path == l.Of }) {
+			p.m.Code.Secrets = append(p.m.Code.Secrets, p.secrets(l.Path, texts[l.Path])...)
+		}
 	}
 	if env.Install == "" {
 		p.missing("a lock of the environment", env.Why, "run it again under assay run")

@@ -193,10 +193,8 @@ func (p *packer) add(name string) error {
 	if strings.HasPrefix(path.Base(name), partName) {
 		return nil // a file that is being written, perhaps by us
 	}
-	for _, skip := range p.opts.Skip {
-		if name == skip || strings.HasPrefix(name, skip+"/") {
-			return nil
-		}
+	if below(name, p.opts.Skip) {
+		return nil
 	}
 	info, err := os.Lstat(filepath.Join(p.s.Root, filepath.FromSlash(name)))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -104,13 +106,15 @@ func unpacked(t *testing.T, s Snapshot) map[string]string {
 	return there(t, into)
 }
 
-var plainCode = map[string]string{"train.py": "print(1)\n", "run.sh*": "#!/bin/sh\n", "src/model/net.py": "", "näme.txt": "x",
+var plainCode = map[string]string{"train.py": "print(1)\n", "run.sh*": "#!/bin/sh\n", "src/model/net.py": "",
+	"näme.txt":    "x",
 	"src/link.py": "->../train.py", "src/here": "->model"}
 
 func TestSnapshot(t *testing.T) {
 	dir := files(t, t.TempDir(), plainCode)
-	files(t, dir, map[string]string{"__pycache__/a.pyc": "x", "env/pyvenv.cfg": "", "env/lib/x.py": "", ".assay/runs/x": "",
-		".env": "A=b", "big.bin": strings.Repeat("x", 2000), "out": "->../elsewhere", "abs": "->/etc/passwd",
+	files(t, dir, map[string]string{"__pycache__/a.pyc": "x", "env/pyvenv.cfg": "", "env/lib/x.py": "",
+		".assay/runs/x": "",
+		".env":          "A=b", "big.bin": strings.Repeat("x", 2000), "out": "->../elsewhere", "abs": "->/etc/passwd",
 		"odd": "->src/../train.py"})
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
 		t.Fatal(err)
@@ -131,8 +135,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSameBytes holds the bytes themselves: of another folder, with other times and another mask, and as the machine had
-// them on which the sum below was written down.
+// TestSameBytes holds the bytes themselves: of another folder, with other times and another mask, and as the machine
+// had them on which the sum below was written down.
 func TestSameBytes(t *testing.T) {
 	a := files(t, t.TempDir(), plainCode)
 	b := files(t, filepath.Join(t.TempDir(), "elsewhere"), plainCode)
@@ -219,14 +223,15 @@ func TestUnpackRefuses(t *testing.T) {
 		entries []*tar.Header
 		want    string
 	}{
-		"absolute":         {[]*tar.Header{file("/etc/x")}, "leaves the folder"},
-		"climbs":           {[]*tar.Header{file("a/../../x")}, "leaves the folder"},
-		"dot":              {[]*tar.Header{file("./x")}, "leaves the folder"},
-		"twice":            {[]*tar.Header{file("x"), file("x")}, "comes twice"},
-		"file as folder":   {[]*tar.Header{file("x"), file("x/y")}, "comes twice"},
-		"link absolute":    {[]*tar.Header{header("l", "/etc", 0, 0)}, "absolute"},
-		"link climbs":      {[]*tar.Header{header("a/l", "../../x", 0, 0)}, "leaves the folder"},
-		"chain of links":   {[]*tar.Header{header("x/y/d", "../..", 0, 0), header("e", "x/y/d/../..", 0, 0)}, "goes up after"},
+		"absolute":       {[]*tar.Header{file("/etc/x")}, "leaves the folder"},
+		"climbs":         {[]*tar.Header{file("a/../../x")}, "leaves the folder"},
+		"dot":            {[]*tar.Header{file("./x")}, "leaves the folder"},
+		"twice":          {[]*tar.Header{file("x"), file("x")}, "comes twice"},
+		"file as folder": {[]*tar.Header{file("x"), file("x/y")}, "comes twice"},
+		"link absolute":  {[]*tar.Header{header("l", "/etc", 0, 0)}, "absolute"},
+		"link climbs":    {[]*tar.Header{header("a/l", "../../x", 0, 0)}, "leaves the folder"},
+		"chain of links": {[]*tar.Header{header("x/y/d", "../..", 0, 0), header("e", "x/y/d/../..", 0, 0)},
+			"goes up after"},
 		"through a link":   {[]*tar.Header{header("l", "a", 0, 0), file("a/x"), file("l/y")}, "comes twice"},
 		"link twice":       {[]*tar.Header{file("x"), header("x", "y", 0, 0)}, "comes twice"},
 		"hard link":        {[]*tar.Header{file("x"), other(tar.TypeLink, "y", "x")}, "neither a file"},
@@ -291,13 +296,27 @@ func TestUnpackRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			small := bounds{entries: 100, free: 4 << 20}
-			if err := small.unpack(bytes.NewReader(data), int64(len(data)), into); err == nil || !strings.Contains(err.Error(), c.want) {
+			err = small.unpack(bytes.NewReader(data), int64(len(data)), into)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v", err)
 			}
 			if list, _ := os.ReadDir(dir); len(list) != 1 {
 				t.Errorf("left behind: %v", list)
 			}
 		})
+	}
+}
+
+// TestUnpackRefusesHoles: a file of GNU tar's that is one hole of a tebibyte (truncate -s 1T z; tar --sparse
+// --format=posix). Its bytes stand nowhere, and so no count of what was read bounds them.
+func TestUnpackRefusesHoles(t *testing.T) {
+	into := filepath.Join(t.TempDir(), "into")
+	err := Unpack(filepath.Join("testdata", "holes.tar.zst"), into)
+	if err == nil || !strings.Contains(err.Error(), "more than is bearable") {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(into); err == nil {
+		t.Error("something stays")
 	}
 }
 
@@ -313,4 +332,49 @@ func TestUnpackKeepsWhatIsThere(t *testing.T) {
 	if err := Unpack(s.Path, t.TempDir()); err != nil { // empty
 		t.Error(err)
 	}
+}
+
+// remade gives a bundle whose manifest and files were changed.
+func remade(t *testing.T, bundle []byte, change func(m *Manifest, content map[string][]byte)) []byte {
+	t.Helper()
+	content, order := map[string][]byte{}, []string{}
+	var m Manifest
+	err := usual.read(bytes.NewReader(bundle), int64(len(bundle)), func(h *tar.Header, r io.Reader) error {
+		text, err := io.ReadAll(r)
+		if h.Name == ManifestFile {
+			return json.Unmarshal(text, &m)
+		}
+		content[h.Name] = text
+		order = append(order, h.Name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&m, content)
+	var out bytes.Buffer
+	err = packed(&out, func(w *tar.Writer) error {
+		text, err := m.encode()
+		if err != nil {
+			return err
+		}
+		content[ManifestFile] = text
+		for _, name := range append([]string{ManifestFile}, order...) {
+			text, ok := content[name]
+			if !ok {
+				continue
+			}
+			if err := w.WriteHeader(header(name, "", 0o644, int64(len(text)))); err != nil {
+				return err
+			}
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

@@ -53,6 +53,7 @@ func (m *Manifest) Unit(name, root string) Unit {
 		name = "assay." + name
 	}
 	u := m.Command.unit(name, root)
+	u.Needed = slices.DeleteFunc(slices.Clone(u.Needed), func(n string) bool { return !variableName.MatchString(n) })
 	for name, value := range u.Variables {
 		if Settable(name, value) != "" {
 			delete(u.Variables, name)
@@ -60,6 +61,8 @@ func (m *Manifest) Unit(name, root string) Unit {
 	}
 	return u
 }
+
+var label = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
 // variableName is a name that systemd and launchd set (systemd: env_name_is_valid).
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -86,6 +89,14 @@ func Settable(name, value string) string {
 func (u Unit) bad() error {
 	if len(u.Words) == 0 {
 		return errors.New("there is no command")
+	}
+	if !label.MatchString(u.Name) {
+		return fmt.Errorf("the label %q: letters, digits, dots and dashes", u.Name)
+	}
+	for _, name := range u.Needed {
+		if !variableName.MatchString(name) {
+			return fmt.Errorf("the variable %q: units set none of that name", name)
+		}
 	}
 	for i, w := range u.Words {
 		if why := Settable("_", w); why != "" {
@@ -116,7 +127,7 @@ func (u Unit) Launchd() ([]byte, error) {
 		`"http://www.apple.com/DTDs/PropertyList-1.0.dtd">` + "\n")
 	if len(u.Needed) > 0 {
 		fmt.Fprintf(&b, "<!-- Needed, and not in here, for they hold secrets: %s -->\n",
-			strings.ReplaceAll(strings.Join(u.Needed, ", "), "--", "- -"))
+			strings.Join(u.Needed, ", "))
 	}
 	b.WriteString("<plist version=\"1.0\">\n<dict>\n")
 	text := func(s string) string {

@@ -13,9 +13,9 @@ import (
 
 // nasty are values that a unit has to hand on as they are.
 var nasty = map[string]string{"PLAIN": "1", "EMPTY": "", "SPACES": "  a  b ", "QUOTES": `a "b" 'c' ` + "`d`",
-	"BACKSLASH": `a\b\n\`, "PERCENT": "100 % %h %%", "DOLLAR": "$HOME ${PATH} $$ $(id)", "LINES": "a\nb\n", "TAB": "a\tb",
-	"SEMICOLON": "; # x", "XML": "<a>&amp;</a>]]>", "ÜNI_VALUE": "x", "UNI": "naïve 日本 🍏", "EQUALS": "a=b=c",
-	"CONTINUED": "a \\\n b", "DASH": "--x", "_U": "@ROOT@"}
+	"BACKSLASH": `a\b\n\`, "PERCENT": "100 % %h %%", "DOLLAR": "$HOME ${PATH} $$ $(id)", "LINES": "a\nb\n",
+	"TAB": "a\tb", "SEMICOLON": "; # x", "XML": "<a>&amp;</a>]]>", "ÜNI_VALUE": "x", "UNI": "naïve 日本 🍏",
+	"EQUALS": "a=b=c", "CONTINUED": "a \\\n b", "DASH": "--x", "_U": "@ROOT@"}
 
 func nastyUnit() Unit {
 	u := Unit{Name: "assay.x-1", Dir: "/srv/a b/100%/$x", Logs: "/srv/a b/100%/logs", Variables: map[string]string{}}
@@ -36,12 +36,12 @@ func TestLaunchdReadBack(t *testing.T) {
 		t.Skip("the oracle is Python's plistlib, and there is no python3")
 	}
 	u := nastyUnit()
-	u.Needed = []string{"HF_TOKEN", "A--B"}
+	u.Needed = []string{"HF_TOKEN", "WANDB_API_KEY"}
 	text, err := u.Launchd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(python, "-c", "import json, plistlib, sys; json.dump(plistlib.load(sys.stdin.buffer), sys.stdout)")
+	cmd := exec.Command(python, "-c", "import json, plistlib, sys; json.dump(plistlib.loads(sys.stdin.buffer.read()), sys.stdout)")
 	cmd.Stdin = strings.NewReader(string(text))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -124,7 +124,7 @@ func TestSystemdReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(analyze, "verify", "--user", "--man=no", path)
-	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_LEVEL=debug")
+	cmd.Env = append(os.Environ(), "SYSTEMD_LOG_LEVEL=debug", "XDG_RUNTIME_DIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -177,7 +177,12 @@ func TestUnitsRefuse(t *testing.T) {
 		{Words: []string{"/x"}, Dir: "/", Logs: "/", Variables: map[string]string{"A.B": "x"}},
 		{Words: []string{"/x"}, Dir: "/", Logs: "/", Variables: map[string]string{"A": "a\rb"}},
 		{Dir: "/", Logs: "/"},
+		{Words: []string{"/x"}, Dir: "/", Logs: "/", Name: "a\nExecStartPre=/bin/false"},
+		{Words: []string{"/x"}, Dir: "/", Logs: "/", Needed: []string{"A\nExecStartPre=/bin/false"}},
 	} {
+		if u.Name == "" {
+			u.Name = "x"
+		}
 		if text, err := u.Launchd(); err == nil {
 			t.Errorf("%+v: %s", u, text)
 		}

@@ -120,9 +120,10 @@ func (b bounds) read(r io.Reader, packed int64, take func(h *tar.Header, from io
 		return damaged(err)
 	}
 	defer z.Close()
-	bounded := &bound{from: z, left: min(mostBytes, max(b.free, packed*mostRatio)), packed: packed}
+	most := min(mostBytes, max(b.free, packed*mostRatio))
+	bounded := &bound{from: z, left: most, packed: packed}
 	t := tar.NewReader(bounded)
-	n := 0
+	n, sizes := 0, int64(0)
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -133,6 +134,9 @@ func (b bounds) read(r io.Reader, packed int64, take func(h *tar.Header, from io
 		}
 		if n++; n > b.entries {
 			return fmt.Errorf("it holds more than %d entries", b.entries)
+		}
+		if sizes += h.Size; h.Size < 0 || h.Size > most || sizes > most { // a file of holes is read from nowhere
+			return bounded.bomb()
 		}
 		if err := take(h, t); err != nil {
 			return err
@@ -167,11 +171,15 @@ var errBomb = errors.New("too much")
 
 func (b *bound) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("%w: %s would become more than is bearable", errBomb, unit.Bytes(float64(b.packed)))
+		return 0, b.bomb()
 	}
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	return n, err
+}
+
+func (b *bound) bomb() error {
+	return fmt.Errorf("%w: %s would become more than is bearable", errBomb, unit.Bytes(float64(b.packed)))
 }
 
 func damaged(err error) error {

@@ -20,6 +20,7 @@ func commands(env *Env) []*cobra.Command {
 		newVerdictCommand(env),
 		newExplainCommand(env),
 		newLogCommand(env),
+		newServeCommand(env),
 		newHandoffCommand(env),
 		newDoctorCommand(env),
 		newOpsCommand(env),

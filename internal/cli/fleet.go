@@ -198,8 +198,10 @@ func recorder(ctx context.Context, env *Env, named string) (record func(folder s
 		_, _, err := addRunFolder(ctx, book, folder)
 		var forgotten *logbook.Forgotten
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.As(err, &forgotten) {
-			// Of one of which nothing came but what it printed there is no evidence. The others have it in their folder.
-			fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %s; its folder has everything, and "+
+			// Of one of which nothing came but what it printed there is no evidence. The others have it in their
+			// folder.
+			fmt.Fprintf(env.Stderr, "assay: the run was not recorded in the logbook: %s; its folder has "+
+				"everything, and "+
 				"assay log import %s keeps it\n", text.Lines(err.Error()), text.Line(shortPath(env, folder)))
 		}
 		return nil

@@ -37,7 +37,8 @@ queue or job.`,
 	cmd.Flags().BoolVar(&all, "all", false, "all runs of the queue that have not ended")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if all == (len(args) > 0) {
-			return fault.Exit(fault.Hint(errors.New("name the jobs, or --all"), "see: assay fleet cancel --help"), fault.Usage)
+			return fault.Exit(fault.Hint(errors.New("name the jobs, or --all"), "see: assay fleet cancel --help"),
+				fault.Usage)
 		}
 		return fleetCancel(cmd.Context(), env, opts, args)
 	}

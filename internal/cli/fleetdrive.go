@@ -61,7 +61,8 @@ func runFleet(ctx context.Context, env *Env, opts fleetOptions, args []string) e
 		}
 	}
 	if older := d.queue.Codes(); code != "" && len(older) > 0 && (len(older) > 1 || !older[code]) {
-		d.screen.say("the code is another than when this queue was begun: its runs keep that; --queue NAME begins another")
+		d.screen.say("the code is another than when this queue was begun: its runs keep that; --queue NAME begins " +
+			"another")
 	}
 	err = d.drive(ctx)
 	if e := errors.Join(d.close(), sweepSnapshots(env)); err == nil && e != nil {
@@ -107,8 +108,8 @@ func openPool(env *Env, opts fleetOptions) (*fleet.Hosts, error) {
 	return pool, nil
 }
 
-// queueFor names the queue of a command line. The same command, script and wishes find theirs again while anything of it
-// is left to do, and get a new one when all of it has ended.
+// queueFor names the queue of a command line. The same command, script and wishes find theirs again while anything of
+// it is left to do, and get a new one when all of it has ended.
 func queueFor(env *Env, opts fleetOptions, args []string, tasks []fleet.Task) (string, error) {
 	if opts.queue != "" {
 		if !fleet.IsName(opts.queue) || opts.queue == "code" {
@@ -196,7 +197,8 @@ func openDriver(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Ho
 	}
 	d := &driver{env: env, opts: opts, abandon: make(chan struct{}), closeLog: closeBook,
 		screen: newFleetScreen(env), before: map[string]string{}}
-	q, err := fleet.Open(fleet.Options{Folder: queueFolder(env, name), Runs: runsPath(env), Name: name, Lease: pool.Lease,
+	q, err := fleet.Open(fleet.Options{Folder: queueFolder(env, name), Runs: runsPath(env), Name: name,
+		Lease:   pool.Lease,
 		Retries: pool.Retries, RetryFailed: opts.retryFailed, Environ: env.Environ,
 		HostEnviron: hostEnviron(pool.Hosts), Record: record, Tell: d.screen.tell})
 	if err != nil {
@@ -214,7 +216,8 @@ func openDriver(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Ho
 		}
 		return d, nil
 	}
-	d.engine = &fleet.SSH{Hosts: pool.Hosts, Dial: dialHost(env), Code: openSnapshot(env), Speed: measuredSpeed(ctx, env, opts),
+	d.engine = &fleet.SSH{Hosts: pool.Hosts, Dial: dialHost(env), Code: openSnapshot(env), Speed: measuredSpeed(ctx,
+		env, opts),
 		Leave: opts.leave, Abandon: d.abandon, Say: d.screen.say, Looked: d.screen.looked}
 	return d, nil
 }
@@ -230,7 +233,8 @@ func (d *driver) drive(ctx context.Context) error {
 			done++
 		}
 	}
-	d.screen.say(fmt.Sprintf("queue %s: %s, %d of them ended before", d.queue.Name(), count(len(d.queue.Rows()), "run"), done))
+	d.screen.say(fmt.Sprintf("queue %s: %s, %d of them ended before", d.queue.Name(), count(len(d.queue.Rows()),
+		"run"), done))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	signals := make(chan os.Signal, 4)
@@ -241,17 +245,20 @@ func (d *driver) drive(ctx context.Context) error {
 	wg.Go(func() {
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
-		said := false
+		said, at := false, time.Time{}
 		for {
 			select {
 			case <-over:
 				return
 			case s := <-signals:
+				if d.stopped != nil && time.Since(at) < time.Second { // the same one: to us, and to our group
+					continue
+				}
 				if d.stopped != nil {
 					close(d.abandon)
 					return
 				}
-				d.stopped = s
+				d.stopped, at = s, time.Now()
 				if d.opts.leave {
 					d.screen.say("stopped: what runs is left to its hosts, which end it when its lease has run out; " +
 						"the same command goes on")
@@ -309,7 +316,8 @@ func (d *driver) status(rows []fleet.Row) error {
 				names = append(names, s.Host)
 			}
 		}
-		fmt.Fprintf(d.env.Stderr, "assay: the evidence of %s is still on %s; assay fleet run --queue %s brings it when the "+
+		fmt.Fprintf(d.env.Stderr, "assay: the evidence of %s is still on %s; assay fleet run --queue %s brings it "+
+			"when the "+
 			"host answers again\n", count(len(away), "run"), text.Line(strings.Join(names, ", ")), d.queue.Name())
 		if code == fault.OK {
 			code = fault.CannotTell
@@ -323,10 +331,6 @@ func (d *driver) status(rows []fleet.Row) error {
 
 // writeFleetEnd says what became of the runs: those that did not end well, and how many did.
 func writeFleetEnd(w io.Writer, rows []fleet.Row) {
-	n := map[string]int{}
-	for _, r := range rows {
-		n[r.Phase]++
-	}
 	shown := 0
 	for _, r := range rows {
 		if r.Phase == fleet.Done {
@@ -337,19 +341,32 @@ func writeFleetEnd(w io.Writer, rows []fleet.Row) {
 		}
 		fmt.Fprintf(w, "%s  %s%s\n", text.Line(r.Task.Name), fleetPhase(r), why(r))
 		if r.Phase == fleet.Failed && r.Attempt != "" {
-			fmt.Fprintf(w, "  assay fleet logs %s   assay show %s\n", text.Line(r.Task.Name), ownFolder+"/runs/"+r.Attempt)
+			fmt.Fprintf(w, "  assay fleet logs %s   assay show %s\n", text.Line(r.Task.Name),
+				ownFolder+"/runs/"+r.Attempt)
 		}
 	}
 	if shown > 20 {
 		fmt.Fprintf(w, "… and %d more: assay fleet status\n", shown-20)
 	}
+	fmt.Fprintln(w, tally(rows))
+}
+
+// tally counts rows by their phase: "12 runs: 10 done, 2 failed".
+func tally(rows []fleet.Row) string {
+	n := map[string]int{}
+	for _, r := range rows {
+		n[r.Phase]++
+	}
 	var parts []string
-	for _, p := range []string{fleet.Done, fleet.Failed, fleet.Lost, fleet.Cancelled, fleet.Queued, fleet.Placed} {
+	for _, p := range []string{fleet.Done, fleet.Failed, fleet.Lost, fleet.Cancelled, fleet.Placed, fleet.Queued} {
 		if n[p] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[p], phaseWords[p]))
 		}
 	}
-	fmt.Fprintf(w, "%s: %s\n", count(len(rows), "run"), strings.Join(parts, ", "))
+	if len(parts) == 0 {
+		return count(len(rows), "run")
+	}
+	return count(len(rows), "run") + ": " + strings.Join(parts, ", ")
 }
 
 var phaseWords = map[string]string{fleet.Done: "done", fleet.Failed: "failed", fleet.Lost: "lost",
@@ -402,8 +419,9 @@ func writeFleetJSON(w io.Writer, q *fleet.Queue, rows []fleet.Row) error {
 		Jobs  []fleetJSON `json:"jobs"`
 	}{q.Name(), []fleetJSON{}}
 	for _, r := range rows {
-		j := fleetJSON{Job: r.Task.Name, Cell: r.Task.Cell, Phase: r.Phase, Why: r.Why, Host: r.Host, Attempts: r.Attempts,
-			Exit: r.State.Exit, Signal: r.State.Signal, Seconds: r.State.Ran}
+		j := fleetJSON{Job: r.Task.Name, Cell: r.Task.Cell, Phase: r.Phase, Why: r.Why, Host: r.Host,
+			Attempts: r.Attempts,
+			Exit:     r.State.Exit, Signal: r.State.Signal, Seconds: r.State.Ran}
 		if r.Attempt != "" {
 			j.Run = ownFolder + "/runs/" + r.Attempt
 		}

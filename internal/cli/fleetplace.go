@@ -88,14 +88,15 @@ func dryRun(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Hosts,
 	return nil
 }
 
-// foresee rehearses the first run here on the double for each distinct Mac of the pool, and leaves out the hosts on which
-// it does not fit, or on which that is not known.
+// foresee rehearses the first run here on the double for each distinct Mac of the pool, and leaves out the hosts on
+// which it does not fit, or on which that is not known.
 func foresee(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Hosts, tasks []fleet.Task) error {
 	if len(tasks) == 0 {
 		return nil
 	}
 	if len(env.Witness) == 0 {
-		return fault.Exit(errors.New("--fits: where this assay lies is not known, so that nothing can be rehearsed"), fault.Failed)
+		return fault.Exit(errors.New("--fits: where this assay lies is not known, so that nothing can be rehearsed"),
+			fault.Failed)
 	}
 	views := askPool(ctx, env, pool, nil)
 	chips := map[string][]string{} // as --chip takes it → hosts
@@ -107,10 +108,12 @@ func foresee(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Hosts
 			memory = v.Memory
 		}
 		if chip == "" || memory == 0 {
-			excluded[v.Name] = "whether it fits is not known: the host does not say its chip and memory, and the file does not"
+			excluded[v.Name] = "whether it fits is not known: the host does not say its chip and memory, and the " +
+				"file does not"
 			continue
 		}
-		name := fmt.Sprintf("%s-%dgb", strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(chip, "Apple ")), " ", "-"),
+		name := fmt.Sprintf("%s-%dgb", strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(chip, "Apple ")), " ",
+			"-"),
 			memory>>30)
 		sold, err := target.ParseChip(name)
 		if err != nil {
@@ -147,22 +150,24 @@ func foresee(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Hosts
 
 // rehearseFits asks `assay fits`, in a process of its own: what the script prints goes to standard error.
 func rehearseFits(ctx context.Context, env *Env, chips, command []string) (*fit.Result, error) {
-	words := append([]string{"fits", "--json", "--logbook", "off", "--chip", strings.Join(chips, ","), "--"}, command...)
+	words := append([]string{"fits", "--json", "--logbook", "off", "--chip", strings.Join(chips, ","), "--"},
+		command...)
 	cmd := exec.CommandContext(ctx, env.Witness[0], words...)
 	var out bytes.Buffer
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = env.Dir, env.Environ, &out, env.Stderr
 	err := cmd.Run()
 	var result fit.Result
 	if e := json.Unmarshal(out.Bytes(), &result); e != nil || len(result.Chips) == 0 {
-		return nil, fault.Exit(fault.Hint(fmt.Errorf("--fits: the run could not be rehearsed here: %w", errors.Join(err, e)),
+		return nil, fault.Exit(fault.Hint(fmt.Errorf("--fits: the run could not be rehearsed here: %w",
+			errors.Join(err, e)),
 			"without --fits nothing is foreseen; --memory says what it takes"), fault.Failed)
 	}
 	return &result, nil
 }
 
-// measuredSpeed says how fast a chip is at what the queue runs: by what the logbook measured of the same script, a step's
-// time; for chips on which it was not measured, by what their FP32 rates are to those on which it was; where it was
-// measured nowhere, by the rates.
+// measuredSpeed says how fast a chip is at what the queue runs: by what the logbook measured of the same script, a
+// step's time; for chips on which it was not measured, by what their FP32 rates are to those on which it was; where
+// it was measured nowhere, by the rates.
 func measuredSpeed(ctx context.Context, env *Env, opts fleetOptions) fleet.Speed {
 	ctx, stop := context.WithTimeout(ctx, recordLimit)
 	defer stop()
@@ -206,7 +211,8 @@ func measuredSpeed(ctx context.Context, env *Env, opts fleetOptions) fleet.Speed
 			}
 		}
 		if n > 0 {
-			return work / n / rate, fmt.Sprintf("%s a step, predicted from its %g TFLOPS", unit.Seconds(work/n/rate), rate)
+			return work / n / rate, fmt.Sprintf("%s a step, predicted from its %g TFLOPS", unit.Seconds(work/n/rate),
+				rate)
 		}
 		return 1 / rate, fmt.Sprintf("%g TFLOPS, declared", rate)
 	}

@@ -38,7 +38,8 @@ type fleetOptions struct {
 func (opts *fleetOptions) common(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&opts.on, "on", hostsFile, "`file` of the hosts, or ray://ADDRESS")
-	f.StringVar(&opts.queue, "queue", "", "`name` of the queue; default one for each command, script and what was asked")
+	f.StringVar(&opts.queue, "queue", "",
+		"`name` of the queue; default one for each command, script and what was asked")
 	f.StringVar(&opts.device, "device", "auto",
 		"`device` that the runs take there: auto, mps, cuda, cpu, double; cpu and double hold no GPU")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter there; default that of the host in the file")
@@ -51,7 +52,8 @@ func (opts *fleetOptions) common(cmd *cobra.Command) {
 	f.BoolVar(&opts.battery, "battery", false, "hosts on battery and in Low Power Mode too")
 	f.StringVar(&opts.disk, "disk", "", "only hosts with so much free disk: a `size`; default 1GiB")
 	f.StringVar(&opts.lease, "lease", "", "a host ends a job of which it hears nothing for this `time`; default 45s")
-	f.IntVar(&opts.retries, "retries", fleet.DefaultRetries, "begin a run that was lost with its host anew so many `times`")
+	f.IntVar(&opts.retries, "retries", fleet.DefaultRetries,
+		"begin a run that was lost with its host anew so many `times`")
 	f.StringVar(&opts.limit, "limit", "", "end a run after this `time`; default none")
 	f.BoolVar(&opts.noCode, "no-code", false, "send no code: the command finds all that it needs there")
 	f.BoolVar(&opts.here, "here", false, "send this folder alone, not the whole working copy of git that it is in")
@@ -93,13 +95,15 @@ Exit status: 0 where all runs ended with 0, 1 where some failed, 4 where some we
 	opts.common(cmd)
 	f := cmd.Flags()
 	f.StringVar(&opts.jobs, "jobs", "", "`file` of commands, one a line, or TOML with a [[job]] each")
-	f.StringArrayVar(&opts.matrix, "matrix", nil, "a run for each value: `name=value,value`; {name} in COMMAND becomes it")
+	f.StringArrayVar(&opts.matrix, "matrix", nil,
+		"a run for each value: `name=value,value`; {name} in COMMAND becomes it")
 	f.IntVar(&opts.repeat, "repeat", 1, "each run so many `times`; {repeat} in COMMAND becomes the number")
 	f.IntVar(&opts.retryFailed, "retry-failed", 0, "begin a run that failed anew so many `times`")
 	f.IntVar(&opts.steps, "steps", 0, "end a run after so many training `steps`")
 	f.StringVar(&opts.forTime, "for", "", "end the training after a `time`: 90s, 2m; the run ends well")
 	f.StringArrayVar(&opts.runFlags, "run-flag", nil, "another `flag` of assay run, as --run-flag=--profile=off")
-	f.BoolVar(&opts.fits, "fits", false, "rehearse the first run here for each chip, and leave hosts out where it does not fit")
+	f.BoolVar(&opts.fits, "fits", false, "rehearse the first run here for each chip, and leave hosts out where it "+
+		"does not fit")
 	f.BoolVar(&opts.dryRun, "dry-run", false, "ask the hosts, and say which run would go where, and why; begin nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		opts.retriesSaid = cmd.Flags().Changed("retries")
@@ -142,7 +146,8 @@ func (opts fleetOptions) like() (fleet.Task, error) {
 		if !strings.HasPrefix(w, "--") || w == "--" {
 			return t, fleetUsage("--run-flag %s: a flag of assay run with its value, as --profile=off", w)
 		}
-		if name, _, _ := strings.Cut(w, "="); slices.Contains([]string{"--out", "--logbook", "--on", "--python"}, name) {
+		if name, _, _ := strings.Cut(w, "="); slices.Contains([]string{"--out", "--logbook", "--on", "--python"},
+			name) {
 			return t, fleetUsage("--run-flag %s: that is the fleet's own", w)
 		}
 		t.Flags = append(t.Flags, w)
@@ -238,7 +243,8 @@ func withCode(ctx context.Context, env *Env, opts fleetOptions, all []fleet.Task
 	for i := range all {
 		all[i].Code, all[i].Dir = s.Sum, s.Dir
 	}
-	say := fmt.Sprintf("code: %s of %d files, packed %s", unit.Bytes(float64(s.Bytes)), s.Files, unit.Bytes(float64(s.Size)))
+	say := fmt.Sprintf("code: %s of %d files, packed %s", unit.Bytes(float64(s.Bytes)), s.Files,
+		unit.Bytes(float64(s.Size)))
 	if s.Commit != "" {
 		say += fmt.Sprintf(", commit %s %s", text.Short(s.Commit, 12), s.Dirty)
 	}

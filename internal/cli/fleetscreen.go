@@ -105,7 +105,8 @@ func (s *fleetScreen) draw() {
 	if len(rows) > 0 {
 		filled = barCells * ended / len(rows)
 	}
-	line := fmt.Sprintf("[%s%s] %d of %d", strings.Repeat("#", filled), strings.Repeat(".", barCells-filled), ended, len(rows))
+	line := fmt.Sprintf("[%s%s] %d of %d", strings.Repeat("#", filled), strings.Repeat(".", barCells-filled), ended,
+		len(rows))
 	for _, v := range s.views {
 		what := on[v.Name]
 		switch {

@@ -74,7 +74,7 @@ func writeFleetStatus(w io.Writer, q *fleet.Queue, rows []fleet.Row, busy, all b
 			live++
 		}
 	}
-	fmt.Fprintf(w, "queue %s: %s, %s\n\n", q.Name(), count(len(rows), "run"), how)
+	fmt.Fprintf(w, "queue %s: %s, %s\n\n", q.Name(), tally(rows), how)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "JOB\tSTATE\tHOST\tATTEMPT\tRAN\tSTEPS\tLOSS\tLEASE\tWHY")
 	shown := 0
@@ -88,11 +88,15 @@ func writeFleetStatus(w io.Writer, q *fleet.Queue, rows []fleet.Row, busy, all b
 		if r.Phase == fleet.Placed && busy && r.State.Left > 0 {
 			lease = unit.Seconds(r.State.Left)
 		}
+		host := r.Host
+		if r.Phase == fleet.Queued {
+			host = "" // that of the last attempt
+		}
 		if r.Attempts > 0 {
 			attempts = fmt.Sprint(r.Attempts)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", text.Line(r.Task.Name), fleetPhase(r),
-			dash(text.Line(r.Host)), attempts, dash(ranFor(r)), dash(steps), dash(loss), lease, text.Short(r.Why, 200))
+			dash(text.Line(host)), attempts, dash(ranFor(r)), dash(steps), dash(loss), lease, text.Short(r.Why, 200))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -101,7 +105,8 @@ func writeFleetStatus(w io.Writer, q *fleet.Queue, rows []fleet.Row, busy, all b
 		fmt.Fprintf(w, "… and %d more, %d of them done: --all shows them\n", len(rows)-shown, n[fleet.Done])
 	}
 	if live > 0 && !busy {
-		fmt.Fprintf(w, "\n%s may go on until the lease has run out; assay fleet run --queue %s goes on with the queue\n",
+		fmt.Fprintf(w, "\n%s may go on until the lease has run out; assay fleet run --queue %s goes on with the "+
+			"queue\n",
 			count(live, "run"), q.Name())
 	} else if !busy && n[fleet.Queued] > 0 {
 		fmt.Fprintf(w, "\nassay fleet run --queue %s goes on with the queue\n", q.Name())

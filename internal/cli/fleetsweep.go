@@ -91,7 +91,8 @@ func runFleetSweep(ctx context.Context, env *Env, opts fleetOptions, s sweepOpti
 		return err
 	}
 	if p.byAgent {
-		return fleetSweepUsage("how does the batch get into the command? Write {} in it, or name a variable with --set-env")
+		return fleetSweepUsage("how does the batch get into the command? Write {} in it, or name a variable with " +
+			"--set-env")
 	}
 	if isRay(opts.on) {
 		return fleetSweepUsage("--on %s: a search is made on a host, and Ray chooses its own", opts.on)
@@ -147,7 +148,8 @@ func runFleetSweep(ctx context.Context, env *Env, opts fleetOptions, s sweepOpti
 }
 
 // sweepHosts chooses the hosts to search on, of those that can have the command.
-func sweepHosts(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Hosts, t fleet.Task, each string) ([]*fanned,
+func sweepHosts(ctx context.Context, env *Env, opts fleetOptions, pool *fleet.Hosts, t fleet.Task,
+	each string) ([]*fanned,
 	error) {
 	var chosen []*fanned
 	seen := map[string]string{}

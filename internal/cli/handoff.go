@@ -40,6 +40,7 @@ tried there; docs/handoff.md.`,
 	cmd.AddCommand(
 		newHandoffPackCommand(env),
 		newHandoffShowCommand(env),
+		newHandoffUnpackCommand(env),
 		newHandoffUnitCommand(env),
 		newHandoffSend(env),
 	)
@@ -155,6 +156,7 @@ func runHandoffPack(ctx context.Context, env *Env, opts packOptions, arg string)
 			o.Missing = append(o.Missing, bundle.Missing{What: "the trace", Why: "the run's folder has none"})
 		}
 	}
+	file.Sweep(env.Environ, env.Dir) // of one that was killed
 	temp, err := file.Temp(env.Environ, env.Dir, "pack")
 	if err != nil {
 		return err
@@ -338,13 +340,20 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	m := b.Manifest
 	var out strings.Builder
 	row := func(head, format string, a ...any) {
-		lines := text.Wrap(text.Line(fmt.Sprintf(format, a...)), fmt.Sprintf("%-12s", head), strings.Repeat(" ", 12), 100)
+		said := text.Line(fmt.Sprintf(format, a...))
+		lines := text.Wrap(said, fmt.Sprintf("%-12s", head), strings.Repeat(" ", 12), 100)
 		out.WriteString(strings.Join(lines, "\n") + "\n")
 	}
 	row("bundle", "%s, %s", name, unit.Bytes(float64(b.Size)))
 	row("", "SHA-256 %s", b.Sum)
-	row("run", "%s, %s %s, Python %s, %s", m.Run.ID, orNone(m.Run.Target.Framework), orNone(m.Run.Target.Release),
-		orNone(m.Run.Python), m.Run.System)
+	ran := []string{m.Run.ID}
+	if m.Run.Target.Framework != "" {
+		ran = append(ran, strings.TrimSpace(m.Run.Target.Framework+" "+m.Run.Target.Release))
+	}
+	if m.Run.Python != "" {
+		ran = append(ran, "Python "+m.Run.Python)
+	}
+	row("run", "%s", strings.Join(append(ran, m.Run.System), ", "))
 	c := m.Code
 	commit := "no commit"
 	if c.Commit != "" {
@@ -363,14 +372,17 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	row("packages", "%d; %s: %s", e.Packages, made, e.MadeWhy)
 	row("", "install by %s: %s", orNone(e.Install), e.Why)
 	for _, l := range e.Locks {
-		if l.Of == "" {
+		if l.Path == bundle.MadeLock {
 			continue
+		}
+		if l.Of == "" {
+			l.Of = l.Path
 		}
 		if l.Missing != "" {
 			row("", "%s cannot be compared: %s", l.Of, l.Missing)
 			continue
 		}
-		row("", "%s: %d packages as the run had them, %d differ", l.Of, l.Same, len(l.Differs))
+		row("", "%s: packages as the run had them: %d, otherwise: %d", l.Of, l.Same, len(l.Differs))
 		for i, d := range l.Differs {
 			if i == 8 {
 				row("", "  and %d more", len(l.Differs)-i)
@@ -381,7 +393,11 @@ func sayBundle(w io.Writer, b *bundle.Bundle, name string) error {
 	}
 	for _, p := range e.Elsewhere {
 		if p.Missing == "" {
-			row("", "%s %s comes from %s", p.Package, p.Version, orWord(p.Code, p.URL))
+			from := p.URL
+			if p.Code != "" {
+				from = "the folder of the code " + p.Code
+			}
+			row("", "%s %s comes from %s", p.Package, p.Version, from)
 		}
 	}
 	row("command", "%s", strings.Join(m.Command.Words, " "))

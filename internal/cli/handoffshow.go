@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -60,14 +61,17 @@ launchd: put it into ~/Library/LaunchAgents, then launchctl bootstrap user/$UID 
 	f.StringVar(&user, "user", "", "with --launchd: a daemon that runs as this `user`")
 	f.BoolVar(&keep, "keep", false, "start it again where it fails")
 	cmd.MarkFlagsMutuallyExclusive("launchd", "systemd")
-	cmd.MarkFlagsOneRequired("launchd", "systemd")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if !filepath.IsAbs(root) || strings.ContainsAny(root, "\n\t") {
 			return fault.Exit(fault.Hint(fmt.Errorf("--root %q: an absolute path", root),
 				"see: assay handoff unit --help"), fault.Usage)
 		}
+		if !launchd && !systemd {
+			return fault.Exit(fault.Hint(errors.New("no form of unit: --launchd or --systemd"),
+				"see: assay handoff unit --help"), fault.Usage)
+		}
 		if user != "" && !launchd {
-			return fault.Exit(fmt.Errorf("--user: with --launchd alone"), fault.Usage)
+			return fault.Exit(errors.New("--user: with --launchd alone"), fault.Usage)
 		}
 		b, err := bundle.Open(env.Path(args[0]))
 		if err != nil {

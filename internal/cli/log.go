@@ -28,6 +28,7 @@ import (
 	"assay/internal/logbook"
 	"assay/internal/probe"
 	"assay/internal/report"
+	"assay/internal/serve"
 	"assay/internal/text"
 	"assay/internal/unit"
 )
@@ -731,18 +732,21 @@ func printTable(w io.Writer, table *logbook.Table, asJSON, asCSV bool) error {
 
 func newLogExport(env *Env, opts *logOptions) *cobra.Command {
 	var markdown, asCSV, parquet, points bool
-	var mlflow, out string
+	var mlflow, out, html, policy string
 	experiment := "assay"
 	own := *opts
 	cmd := &cobra.Command{Use: "export [RUN…]",
-		Short: "Write records as Markdown, CSV, Parquet, or to an MLflow server",
+		Short: "Write records as Markdown, CSV, Parquet, pages, or to an MLflow server",
 		Long: `Writes the runs named, or those that the filters choose, or all.
 
 --markdown writes project notes, an entry a run, with the appendix of rejected hypotheses. --csv and --parquet write a row for each figure, with
 --points for each point of the series. --mlflow sends runs with figures, series, parameters, tags and evidence.json to a tracking server; what is
-there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USERNAME and $MLFLOW_TRACKING_PASSWORD, are what it asks for.`,
+there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USERNAME and $MLFLOW_TRACKING_PASSWORD, are what it asks for.
+--html writes the pages that assay serve shows as files, for a project's web page: the newest ` + fmt.Sprint(serve.MostExported) + ` runs, their notes and sweeps. An earlier
+export in that folder is replaced.`,
 		Example: "  assay log export --markdown > NOTES.md\n" +
-			"  assay log export --parquet --points --out points.parquet --script train.py\n  assay log export --mlflow http://localhost:5000"}
+			"  assay log export --parquet --points --out points.parquet --script train.py\n" +
+			"  assay log export --html public/runs --device mps\n  assay log export --mlflow http://localhost:5000"}
 	filterFlags(cmd, &own)
 	f := cmd.Flags()
 	f.BoolVar(&markdown, "markdown", false, "project notes")
@@ -751,9 +755,11 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 	f.StringVar(&mlflow, "mlflow", "", "`address` of an MLflow tracking server")
 	f.BoolVar(&points, "points", false, "with --csv and --parquet: the points of the series")
 	f.StringVar(&experiment, "experiment", experiment, "with --mlflow: `name` of the experiment")
+	f.StringVar(&html, "html", "", "pages, into a `folder` that is not there yet or holds an earlier export")
+	f.StringVar(&policy, "policy", "", "with --html: gates of a `file`, or of default; default gates.toml here, if there is one")
 	f.StringVar(&out, "out", "", "write to a `file` instead of standard output")
-	cmd.MarkFlagsMutuallyExclusive("markdown", "csv", "parquet", "mlflow")
-	cmd.MarkFlagsOneRequired("markdown", "csv", "parquet", "mlflow")
+	cmd.MarkFlagsMutuallyExclusive("markdown", "csv", "parquet", "mlflow", "html")
+	cmd.MarkFlagsOneRequired("markdown", "csv", "parquet", "mlflow", "html")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
 		own.logbook = opts.logbook
@@ -785,6 +791,16 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 						e.ID)
 				})
 			}
+			if html != "" {
+				var only map[string]bool
+				if len(args) > 0 || cmd.Flags().NFlag() > 1 {
+					only = map[string]bool{}
+					for _, e := range entries {
+						only[e.ID] = true
+					}
+				}
+				return exportPages(ctx, env, own.logbook, policy, only, html)
+			}
 			if mlflow != "" {
 				return exportMLflow(ctx, env, book, entries, mlflow, experiment)
 			}
@@ -812,6 +828,23 @@ there already is not sent again. $MLFLOW_TRACKING_TOKEN, or $MLFLOW_TRACKING_USE
 		})
 	}
 	return cmd
+}
+
+// exportPages writes the pages of the logbook as files.
+func exportPages(ctx context.Context, env *Env, book, policy string, only map[string]bool, dir string) error {
+	site, err := siteOf(env, book, policy)
+	if err != nil {
+		return err
+	}
+	sum, err := serve.Export(ctx, site, only, env.Path(dir))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Stdout, "%d runs on %d pages in %s\n", sum.Runs, sum.Files, text.Line(dir))
+	if sum.Left > 0 {
+		fmt.Fprintf(env.Stdout, "%d older records were left out: the most are %d\n", sum.Left, serve.MostExported)
+	}
+	return nil
 }
 
 func exportMLflow(ctx context.Context, env *Env, book *logbook.Book, entries []logbook.Entry, address,

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -18,8 +20,12 @@ type tests struct{ m *testing.M }
 
 func (t tests) Run() int { return testkit.Main(t.m) }
 
-// TestMain runs the tests, or is assay itself: transcripts start this binary under that name.
+// TestMain runs the tests, or is assay itself: transcripts start this binary under that name, and hosts that it copied
+// itself to under the one that it has there (internal/remote).
 func TestMain(m *testing.M) {
+	if name := filepath.Base(os.Args[0]); strings.HasPrefix(strings.TrimPrefix(name, ".part-"), "assay-") {
+		os.Exit(Main(OSEnv(), os.Args[1:]))
+	}
 	testscript.Main(tests{m}, map[string]func(){"assay": func() {
 		status := Main(OSEnv(), os.Args[1:])
 		if path := os.Getenv(statusFile); path != "" && (len(os.Args) < 2 || os.Args[1] != "witness") {

@@ -46,7 +46,8 @@ func newNodeKeepCommand(env *Env) *cobra.Command {
 		case name != "":
 			return node.Keep(root, name, program)
 		case path == "":
-			return fault.Exit(fault.Hint(errors.New("keep a job: none is named"), "name its file with --job"), fault.Usage)
+			return fault.Exit(fault.Hint(errors.New("keep a job: none is named"), "name its file with --job"),
+				fault.Usage)
 		}
 		job, err := readJob(env.Path(path))
 		if err != nil {

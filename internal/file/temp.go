@@ -117,7 +117,7 @@ func lockFolder(path string) (lock *os.File, free bool) {
 
 // left are the names of folders that Temp makes, and of those that assay made before it locked them: assay-123, with a
 // socket.
-var left = regexp.MustCompile(`^assay-((run|demo|try|tests)-)?\d+$`)
+var left = regexp.MustCompile(`^assay-((run|demo|try|tests|pack)-)?\d+$`)
 
 // Sweep removes the folders that killed runs of this user left in Temps. One that a living process uses, or that
 // anybody else may own, stays.

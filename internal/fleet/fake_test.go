@@ -33,7 +33,8 @@ func newWorld(t *testing.T, seed uint64, names ...string) *world {
 		ran: map[string]int{}, whole: map[string]bool{},
 		long: func(node.Job) time.Duration { return 10 * time.Second }, exit: func(node.Job) int { return 0 }}
 	for _, n := range names {
-		w.hosts[n] = &fakeHost{w: w, name: n, jobs: map[string]*fakeJob{}, skew: time.Duration(w.rnd.Int64N(1e18)) - 5e17}
+		w.hosts[n] = &fakeHost{w: w, name: n, jobs: map[string]*fakeJob{},
+			skew: time.Duration(w.rnd.Int64N(1e18)) - 5e17}
 	}
 	return w
 }
@@ -283,7 +284,8 @@ func (c *fakeConn) Read(r node.Read) ([]byte, node.Piece, error) {
 			return both{}, &node.Refused{Text: "no such file"}
 		}
 		from := min(int(r.At), len(text))
-		return both{[]byte(text[from:min(len(text), from+100)]), node.Piece{Size: int64(len(text)), Final: over(j.state)}}, nil
+		return both{[]byte(text[from:min(len(text), from+100)]), node.Piece{Size: int64(len(text)),
+			Final: over(j.state)}}, nil
 	})
 	return got.b, got.p, err
 }

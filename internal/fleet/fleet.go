@@ -1,9 +1,9 @@
 // Package fleet works a queue of runs off on several hosts.
 //
-// A Queue holds tasks, each a run that a user wants once. An attempt is one try of a task on a host; it has a name of its
-// own, which is that of the node's job there and of the run's folder here. An Engine asks the queue for attempts, has
-// hosts make them, and tells the queue what comes of each. The queue writes each change to its journal, and has it on the
-// disk, before it answers: a driver that is killed anywhere and started again finds what it had begun.
+// A Queue holds tasks, each a run that a user wants once. An attempt is one try of a task on a host; it has a name of
+// its own, which is that of the node's job there and of the run's folder here. An Engine asks the queue for attempts,
+// has hosts make them, and tells the queue what comes of each. The queue writes each change to its journal, and has
+// it on the disk, before it answers: a driver that is killed anywhere and started again finds what it had begun.
 //
 // An attempt goes through these, and a task is ended by its last attempt:
 //
@@ -15,8 +15,8 @@
 //	Home         all of its files that will come are here: it is recorded
 //	Settled      the host has forgotten it: nothing more is to be done
 //
-// Between Ended or Lost and Home, and between Home and Settled, a driver may be killed: Open tells the next which attempts
-// stand where (Queue.Open), and each step may be made again.
+// Between Ended or Lost and Home, and between Home and Settled, a driver may be killed: Open tells the next which
+// attempts stand where (Queue.Open), and each step may be made again.
 package fleet
 
 import (

@@ -116,7 +116,8 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 			first := unknown.Errors[0]
 			line, _ := first.Position()
 			return nil, fault.Hint(fmt.Errorf("read the hosts: %s:%d: there is no key %q", path, line,
-				strings.Join(first.Key(), ".")), "of [[host]]: name, ssh, local, python, root, env, slots, labels, chip, memory; "+
+				strings.Join(first.Key(), ".")), "of [[host]]: name, ssh, local, python, root, env, slots, labels, "+
+				"chip, memory; "+
 				"of [fleet]: lease, retries, python, root, env, slots")
 		}
 		var at *toml.DecodeError
@@ -156,7 +157,8 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 		}
 		switch {
 		case !nameForm.MatchString(r.Name):
-			return wrong("%s: name: letters, digits, \".\", \"_\" and \"-\", the first a letter or a digit, 64 at most", at)
+			return wrong("%s: name: letters, digits, \".\", \"_\" and \"-\", the first a letter or a digit, 64 at "+
+				"most", at)
 		case seen[r.Name]:
 			return wrong("%s is there twice", at)
 		}
@@ -164,7 +166,8 @@ func ParseHosts(path string, data []byte) (*Hosts, error) {
 		if r.Local && r.SSH != "" {
 			return wrong("%s: ssh and local: one of them", at)
 		}
-		o := Host{Name: r.Name, SSH: r.SSH, Local: r.Local, Python: or(r.Python, raw.Fleet.Python), Root: or(r.Root, raw.Fleet.Root),
+		o := Host{Name: r.Name, SSH: r.SSH, Local: r.Local, Python: or(r.Python, raw.Fleet.Python), Root: or(r.Root,
+			raw.Fleet.Root),
 			Environ: map[string]string{}, Slots: 1, Labels: r.Labels, Chip: r.Chip}
 		if o.SSH == "" {
 			o.SSH = r.Name

@@ -138,8 +138,9 @@ type jobsFile struct {
 	} `toml:"job"`
 }
 
-// ReadJobs reads a file of jobs: one ending in .toml has a [[job]] each, any other a command a line, split into words as
-// a shell would without expanding anything; a line that begins with "#" is none. What a job does not say is as in like.
+// ReadJobs reads a file of jobs: one ending in .toml has a [[job]] each, any other a command a line, split into words
+// as a shell would without expanding anything; a line that begins with "#" is none. What a job does not say is as in
+// like.
 func ReadJobs(path string, like Task) ([]Task, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,7 +164,8 @@ func ReadJobs(path string, like Task) ([]Task, error) {
 		return nil, fmt.Errorf("read the jobs: %s%w", path, err)
 	}
 	if len(all) == 0 {
-		return nil, fault.Hint(fmt.Errorf("read the jobs: %s has none", path), "write a command a line, or [[job]] in TOML")
+		return nil, fault.Hint(fmt.Errorf("read the jobs: %s has none", path),
+			"write a command a line, or [[job]] in TOML")
 	}
 	if len(all) > MaxTasks {
 		return nil, fmt.Errorf("read the jobs: %s has %d, and %d are the most", path, len(all), MaxTasks)
@@ -196,7 +198,8 @@ func tomlJobs(data []byte, like Task) ([]Task, error) {
 		var unknown *toml.StrictMissingError
 		if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
 			line, _ := unknown.Errors[0].Position()
-			return nil, fault.Hint(fmt.Errorf(":%d: there is no key %q", line, strings.Join(unknown.Errors[0].Key(), ".")),
+			return nil, fault.Hint(fmt.Errorf(":%d: there is no key %q", line, strings.Join(unknown.Errors[0].Key(),
+				".")),
 				"of [[job]]: name, command, memory, chip, label, limit")
 		}
 		var at *toml.DecodeError
@@ -243,7 +246,8 @@ func tomlJobs(data []byte, like Task) ([]Task, error) {
 	return all, nil
 }
 
-// SplitWords splits a line into words as a shell would, and expands nothing: quotes, and a backslash before a character.
+// SplitWords splits a line into words as a shell would, and expands nothing: quotes, and a backslash before a
+// character.
 func SplitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

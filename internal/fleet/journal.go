@@ -30,8 +30,8 @@ type journal struct {
 	crash  func(step string) error // of tests: the driver is killed here; nil: it is not
 }
 
-// openJournal opens the journal in a folder, or makes both, and hands each entry to apply. A last line without an end was
-// being written when its driver was killed: nothing had been done by it, and it is cut off.
+// openJournal opens the journal in a folder, or makes both, and hands each entry to apply. A last line without an end
+// was being written when its driver was killed: nothing had been done by it, and it is cut off.
 func openJournal(folder string, apply func(entry) error) (*journal, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the queue: %w", err)

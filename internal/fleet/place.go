@@ -170,8 +170,8 @@ func (a rank) before(b rank) bool {
 }
 
 // Place says for each task that waits where it goes now, in the tasks' order. Free hosts come first, of these the
-// fastest; a host whose GPU somebody else's job holds is taken only where no other does, and the job waits there for its
-// turn. A host that was lost with a task, or could not start it, gets it again only where no other can have it.
+// fastest; a host whose GPU somebody else's job holds is taken only where no other does, and the job waits there for
+// its turn. A host that was lost with a task, or could not start it, gets it again only where no other can have it.
 func Place(tasks []Task, hosts []View, away func(task string) map[string]bool, speed Speed) []Placement {
 	hosts = slices.Clone(hosts)
 	var all []Placement

@@ -124,14 +124,23 @@ type takeEntry struct {
 }
 
 type nameEntry struct {
-	Name string `json:"name"`
-	Why  string `json:"why,omitempty"`
-	Host string `json:"host,omitempty"` // of one that began: where, if not where it was to
+	Name string  `json:"name"`
+	Why  string  `json:"why,omitempty"`
+	Host string  `json:"host,omitempty"` // of one that began: where, if not where it was to
+	Task *become `json:"task,omitempty"` // of lost and back
 }
 
 type stateEntry struct {
 	Name  string     `json:"name"`
 	State node.State `json:"state"`
+	Task  *become    `json:"task,omitempty"` // nil: it counted as lost before
+}
+
+// become is what an attempt's end does to its task. It is journaled, for another driver may have other retries.
+type become struct {
+	Phase string `json:"phase"`
+	Why   string `json:"why,omitempty"`
+	Count string `json:"count,omitempty"` // lost or failed: what it counts as
 }
 
 // journalVersion is that of the entries.
@@ -255,7 +264,8 @@ func (q *Queue) apply(e entry) error {
 		if q.byName[e.Task.Name] != nil || !nameForm.MatchString(e.Task.Name) {
 			return fmt.Errorf("task %q is there, or has no name", e.Task.Name)
 		}
-		t := &task{Task: e.Task.Task, sum: e.Task.Sum, redacted: e.Task.Redacted, phase: Queued, away: map[string]bool{}}
+		t := &task{Task: e.Task.Task, sum: e.Task.Sum, redacted: e.Task.Redacted, phase: Queued,
+			away: map[string]bool{}}
 		q.tasks = append(q.tasks, t)
 		q.byName[t.Name] = t
 	case e.Take != nil:
@@ -280,25 +290,22 @@ func (q *Queue) apply(e entry) error {
 			return err
 		}
 		delete(q.live, a.Name)
-		q.again(a, e.Back.Why)
+		return a.become(e.Back.Task)
 	case e.Ended != nil:
 		a, err := of(&nameEntry{Name: e.Ended.Name})
 		if err != nil {
 			return err
 		}
 		s := e.Ended.State
-		over := a.lost != "" // it was lost before: what it came to is told, and changes nothing
 		a.ended = &s
-		if !over {
-			q.judge(a, s)
-		}
+		return a.become(e.Ended.Task)
 	case e.Lost != nil:
 		a, err := of(e.Lost)
 		if err != nil {
 			return err
 		}
 		a.lost = or(e.Lost.Why, "the host is lost")
-		q.gone(a, a.lost)
+		return a.become(e.Lost.Task)
 	case e.Home != nil:
 		a, err := of(e.Home)
 		if err != nil {
@@ -328,32 +335,45 @@ func (q *Queue) apply(e entry) error {
 	return nil
 }
 
-// again puts the task of an attempt back into the queue, unless it was cancelled meanwhile.
-func (q *Queue) again(a *attempt, why string) {
+// become does to the task of an attempt what its end came to; nil: nothing.
+func (a *attempt) become(b *become) error {
 	t := a.owner
-	if t.last != a || Final(t.phase) {
-		return
+	if b == nil || t.last != a || t.phase != Placed {
+		return nil
 	}
+	if b.Phase != Queued && !Final(b.Phase) {
+		return fmt.Errorf("attempt %q: no phase %q", a.Name, b.Phase)
+	}
+	t.phase, t.why = b.Phase, b.Why
+	switch b.Count {
+	case Lost:
+		t.lost++
+		t.away[a.Host] = true
+	case Failed:
+		t.failed++
+	}
+	return nil
+}
+
+// again has a task wait again, unless it was to be cancelled.
+func (a *attempt) again(why string) *become {
 	if a.stop != "" {
-		t.phase, t.why = Cancelled, a.stop
-		return
+		return &become{Phase: Cancelled, Why: a.stop}
 	}
-	t.phase, t.why = Queued, why
+	return &become{Phase: Queued, Why: why}
 }
 
 // gone is what a lost attempt does to its task.
-func (q *Queue) gone(a *attempt, why string) {
-	t := a.owner
-	if t.last != a || t.phase != Placed {
-		return
+func (q *Queue) gone(a *attempt, why string) *become {
+	b := a.again(why)
+	b.Count = Lost
+	if n := a.owner.lost + 1; a.stop == "" && n > q.o.Retries {
+		b.Phase = Lost
+		if n > 1 {
+			b.Why = fmt.Sprintf("%s; %d of its attempts were lost", why, n)
+		}
 	}
-	t.lost++
-	t.away[a.Host] = true
-	if a.stop == "" && t.lost > q.o.Retries {
-		t.phase, t.why = Lost, fmt.Sprintf("%s; %d of its attempts were lost", why, t.lost)
-		return
-	}
-	q.again(a, why)
+	return b
 }
 
 // Words of State.Why with which a node says why it ended a job.
@@ -367,50 +387,43 @@ const (
 )
 
 // judge is what an attempt that ended does to its task.
-func (q *Queue) judge(a *attempt, s node.State) {
-	t := a.owner
-	if t.last != a || t.phase != Placed {
-		return
-	}
+func (q *Queue) judge(a *attempt, s node.State) *become {
 	zero := s.Exit != nil && *s.Exit == 0 && s.Signal == ""
 	switch {
 	case s.Error != "":
-		q.gone(a, "it could not be started on "+a.Host+": "+s.Error)
-		if t.phase == Lost {
-			t.phase, t.why = Failed, "it could not be started on "+a.Host+": "+s.Error
+		b := q.gone(a, "it could not be started on "+a.Host+": "+s.Error)
+		if b.Phase == Lost {
+			b.Phase = Failed
 		}
+		return b
 	case s.Phase == node.Lost:
-		q.gone(a, "lost on "+a.Host+": "+or(s.Why, "nobody kept it"))
+		return q.gone(a, "lost on "+a.Host+": "+or(s.Why, "nobody kept it"))
 	case s.Why == WhyLease:
-		q.gone(a, "its lease ran out on "+a.Host)
+		return q.gone(a, "its lease ran out on "+a.Host)
 	case zero && s.Why == "":
-		t.phase, t.why = Done, ""
+		return &become{Phase: Done}
 	case s.Why == WhyLimit:
-		t.phase, t.why = Failed, "it ran longer than its limit"
-	case s.Why != "" && a.stop != "":
-		t.phase, t.why = Cancelled, a.stop
-	case s.Why == whyInterrupted || s.Why == whyMoved:
-		q.again(a, s.Why)
-	case s.Why != "": // cancelled there by somebody else
-		t.phase, t.why = Cancelled, s.Why+" on "+a.Host
-	default:
-		t.failed++
-		t.why = "exit status unknown"
-		if s.Exit != nil {
-			t.why = fmt.Sprintf("exit status %d", *s.Exit)
-		}
-		if s.Signal != "" {
-			t.why = "ended by " + s.Signal
-		}
-		t.phase = Failed
-		if t.failed <= q.o.RetryFailed && a.stop == "" {
-			t.phase = Queued
-		}
+		return &become{Phase: Failed, Why: "it ran longer than its limit"}
+	case s.Why == whyInterrupted || s.Why == whyMoved || s.Why != "" && a.stop != "":
+		return a.again(s.Why)
+	case s.Why != "": // somebody else had it cancelled there
+		return &become{Phase: Cancelled, Why: s.Why + " on " + a.Host}
 	}
+	b := &become{Phase: Failed, Count: Failed, Why: "exit status unknown"}
+	if s.Exit != nil {
+		b.Why = fmt.Sprintf("exit status %d", *s.Exit)
+	}
+	if s.Signal != "" {
+		b.Why = "ended by " + s.Signal
+	}
+	if a.owner.failed < q.o.RetryFailed && a.stop == "" {
+		b.Phase = Queued
+	}
+	return b
 }
 
-// Add puts a task at the queue's end. One that is there by the same name and is the same stays as it is: it is given the
-// words that the journal left out as secret. One of that name that is another is an error.
+// Add puts a task at the queue's end. One that is there by the same name and is the same stays as it is: it is given
+// the words that the journal left out as secret. One of that name that is another is an error.
 func (q *Queue) Add(t Task) error {
 	if !nameForm.MatchString(t.Name) {
 		return fmt.Errorf("job %q: a name is letters, digits, \".\", \"_\" and \"-\", 64 at most", t.Name)
@@ -444,8 +457,8 @@ func (q *Queue) Add(t Task) error {
 	return nil
 }
 
-// taskSum tells a task from another of its name. What was foreseen about hosts is no part of it, and the code is none: a
-// queue goes on with the code that it began with.
+// taskSum tells a task from another of its name. What was foreseen about hosts is no part of it, and the code is
+// none: a queue goes on with the code that it began with.
 func taskSum(t Task) string {
 	t.Needs.Excluded, t.Code, t.Dir = nil, "", ""
 	b, _ := json.Marshal(t) // of texts and numbers
@@ -604,15 +617,15 @@ func (q *Queue) Back(name, why string) error {
 		return fmt.Errorf("attempt %s has begun: it cannot be taken back", name)
 	}
 	a.folder.close()
-	if err := q.put(entry{Back: &nameEntry{Name: name, Why: why}}); err != nil {
+	if err := q.put(entry{Back: &nameEntry{Name: name, Why: why, Task: a.again(why)}}); err != nil {
 		return err
 	}
 	q.say(a.owner, a, "taken back from %s: %s", a.Host, why)
 	return nil
 }
 
-// Ended says that an attempt runs no more, as its host told. The task goes by it at once: done, failed, or queued again.
-// Of an attempt that counts as lost already it is only kept.
+// Ended says that an attempt runs no more, as its host told. The task goes by it at once: done, failed, or queued
+// again. Of an attempt that counts as lost already it is only kept.
 func (q *Queue) Ended(name string, s node.State) error {
 	q.mu.Lock()
 	defer q.unlock()
@@ -622,7 +635,11 @@ func (q *Queue) Ended(name string, s node.State) error {
 	}
 	s.Why, s.Error, s.Signal = secret.Text(s.Why), secret.Text(s.Error), secret.Text(s.Signal)
 	s.Files = nil
-	if err := q.put(entry{Ended: &stateEntry{Name: name, State: s}}); err != nil {
+	e := stateEntry{Name: name, State: s}
+	if a.lost == "" {
+		e.Task = q.judge(a, s)
+	}
+	if err := q.put(entry{Ended: &e}); err != nil {
 		return err
 	}
 	q.tellEnd(a)
@@ -638,7 +655,8 @@ func (q *Queue) Lost(name, why string) error {
 	if err != nil || a.ended != nil || a.lost != "" {
 		return err
 	}
-	if err := q.put(entry{Lost: &nameEntry{Name: name, Why: secret.Text(why)}}); err != nil {
+	why = secret.Text(why)
+	if err := q.put(entry{Lost: &nameEntry{Name: name, Why: why, Task: q.gone(a, why)}}); err != nil {
 		return err
 	}
 	q.tellEnd(a)

@@ -18,8 +18,8 @@ import (
 	"assay/internal/unit"
 )
 
-// SSH is the Engine that asks nodes on hosts, a connection each. All that it knows of a job stands in the queue: it looks
-// at what is there and does the next thing, and one that was started anew does the same.
+// SSH is the Engine that asks nodes on hosts, a connection each. All that it knows of a job stands in the queue: it
+// looks at what is there and does the next thing, and one that was started anew does the same.
 type SSH struct {
 	Hosts []Host
 	Dial  func(context.Context, Host) (node.Client, error)
@@ -46,7 +46,8 @@ type CodeFile struct {
 const (
 	// slack is how long a node may take to end a job whose lease has run out: it asks, waits, and kills.
 	slack = 15 * time.Second
-	// firstPoll and slowPoll are how often a host is asked about its jobs: soon after something happened, and later less.
+	// firstPoll and slowPoll are how often a host is asked about its jobs: soon after something happened, and later
+	// less.
 	firstPoll = 100 * time.Millisecond
 	slowPoll  = 2 * time.Second
 	// factsEvery is how old facts may be by which tasks are placed; asking costs a Mac some tenths of a second.
@@ -56,6 +57,8 @@ const (
 	lastRetry  = 30 * time.Second
 	// stopLimit is how long a driver that was stopped waits for its jobs to end.
 	stopLimit = 60 * time.Second
+	// stopAgain is how long it waits for a host that has just gone: Ctrl-C may have reached ssh as well.
+	stopAgain = 10 * time.Second
 	// movedEvery is how often a task may be taken away from a host where it only waits.
 	movedEvery = time.Minute
 	// pieceSize is how much of a file is asked for at once, so that a renewal never waits long behind it.
@@ -234,7 +237,7 @@ func (p *pool) over(stopped time.Time, never bool) (bool, error) {
 		// Of hosts that do not answer nothing is waited for: leases end what runs there.
 		waits := slices.ContainsFunc(open, func(s Standing) bool {
 			w := p.worker(s.Host)
-			return !s.Over() && w != nil && w.isUp()
+			return !s.Over() && w != nil && (w.isUp() || w.down() < stopAgain)
 		})
 		return !waits || time.Since(stopped) > stopLimit, nil
 	}
@@ -295,7 +298,8 @@ func (p *pool) lose() {
 			}
 		} else if w.past(s.Name) {
 			if why == "" {
-				why = fmt.Sprintf("%s has not answered for %s: %s", s.Host, unit.Seconds(w.down().Round(time.Second).Seconds()),
+				why = fmt.Sprintf("%s has not answered for %s: %s", s.Host,
+					unit.Seconds(w.down().Round(time.Second).Seconds()),
 					w.reason())
 			}
 			if err := p.q.Lost(s.Name, why); err != nil {
@@ -953,7 +957,8 @@ func absent(f node.Facts, paths []string) map[string]string {
 	return missing
 }
 
-// guard ends a connection whose answer does not come: the node there may have been stopped, and ssh knows nothing of it.
+// guard ends a connection whose answer does not come: the node there may have been stopped, and ssh knows nothing of
+// it.
 type guard struct {
 	node.Client
 	limit time.Duration

@@ -88,7 +88,8 @@ func (h *home) drive(ctx context.Context, w *world, crash func(string) error, ta
 func tasks(n int) []Task {
 	var all []Task
 	for i := range n {
-		all = append(all, Task{Name: fmt.Sprintf("%02d", i+1), Command: []string{"train", fmt.Sprint(i)}, Device: "gpu"})
+		all = append(all, Task{Name: fmt.Sprintf("%02d", i+1), Command: []string{"train", fmt.Sprint(i)},
+			Device: "gpu"})
 	}
 	return all
 }
@@ -123,8 +124,8 @@ func TestQueueIsWorkedOff(t *testing.T) {
 	})
 }
 
-// A host that is cut off: its job starts elsewhere when its lease has run out there, and not before; what had come of it
-// is recorded.
+// A host that is cut off: its job starts elsewhere when its lease has run out there, and not before; what had come of
+// it is recorded.
 func TestLostHost(t *testing.T) {
 	h := newHome(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -162,9 +163,9 @@ func (w *world) restart(name string) {
 	w.hosts[name].boot++
 }
 
-// TestKills: drivers killed at any step of the journal, links that lose requests and answers, hosts that are cut off and
-// come back, restarts. Each task ends once, no two attempts of one run at the same time, what was written of a run that
-// ended is here and recorded once, and nothing is left on the hosts.
+// TestKills: drivers killed at any step of the journal, links that lose requests and answers, hosts that are cut off
+// and come back, restarts. Each task ends once, no two attempts of one run at the same time, what was written of a
+// run that ended is here and recorded once, and nothing is left on the hosts.
 func TestKills(t *testing.T) {
 	rounds := 20
 	if testset.IsFull() {

@@ -29,6 +29,12 @@ type Source struct{ Err error }
 func (s *Source) Error() string { return s.Err.Error() }
 func (s *Source) Unwrap() error { return s.Err }
 
+// Gone is that the connection is lost, or closed, and why.
+type Gone struct{ Err error }
+
+func (g *Gone) Error() string { return g.Err.Error() }
+func (g *Gone) Unwrap() error { return g.Err }
+
 // conn is a Client over a stream.
 type conn struct {
 	out    writer
@@ -132,7 +138,7 @@ func (c *conn) read(r io.Reader) {
 // lose ends the connection. The first reason is the one that each call gives from then on.
 func (c *conn) lose(err error) {
 	c.once.Do(func() {
-		c.err = err
+		c.err = &Gone{err}
 		close(c.end)
 		if c.closer != nil {
 			_ = c.closer()

@@ -86,7 +86,10 @@ func (p folder) read(name string, at int64, into []byte) (n int, size int64, err
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return n, max(size, at+int64(n)), err
+	if n > 0 {
+		size = max(size, at+int64(n)) // it has grown meanwhile
+	}
+	return n, size, err
 }
 
 // Bounds of what a job prints: a loop that prints without end fills no disk.

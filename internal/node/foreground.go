@@ -28,7 +28,8 @@ func Foreground(ctx context.Context, n *Jobs, j Job, in io.Reader, out io.Writer
 		return s, err
 	}
 	if s.Phase == "" {
-		return s, fault.Hint(fmt.Errorf("start job %s: it was not begun", j.Name), "see "+n.folder(j.Name).file(logFile))
+		return s, fault.Hint(fmt.Errorf("start job %s: it was not begun", j.Name),
+			"see "+n.folder(j.Name).file(logFile))
 	}
 	left := make(chan struct{})
 	go func() { defer close(left); _, _ = io.Copy(io.Discard, in) }()

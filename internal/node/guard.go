@@ -36,6 +36,7 @@ const (
 )
 
 const (
+	stuck        = 30 * time.Second // a keeper that has not ended its job so long after the lease does not do it any more
 	lockPatience = 2 * time.Second  // another may look for a moment whether the lock is free
 	environLimit = 10 * time.Second // for a login shell
 )
@@ -139,12 +140,22 @@ func begin(root, program string, p folder, k asked, lock *os.File) (record, erro
 	}
 	gone := make(chan struct{})
 	go func() { defer close(gone); _ = keeper.Wait() }()
-	for here := true; here; {
+	began, overdue := elapsed(), time.Time{} // when the lease was first seen to be over
+	for here, every := true, firstLook; here; every = min(2*every, lookEvery) {
 		select {
 		case <-gone:
 			here = false
-		case <-time.After(lookEvery):
+			continue
+		case <-time.After(every):
 			_, _ = t.look() // the next one may do
+		}
+		switch {
+		case p.left(duration(k.Job.Lease), began) > 0:
+			overdue = time.Time{}
+		case overdue.IsZero():
+			overdue = time.Now()
+		case time.Since(overdue) > stuck: // stopped, or waiting for a disk
+			_ = keeper.Process.Kill()
 		}
 	}
 	r, _, err = p.record()
@@ -163,7 +174,8 @@ func begin(root, program string, p folder, k asked, lock *os.File) (record, erro
 // whoever kills all that is called so leaves it.
 func sentinelCommand(root, name, program string, ending *os.File) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", "-c", `read x; exec "$P" node guard --root "$R" --name "$N"`)
-	cmd.Env = []string{"P=" + program, "R=" + root, "N=" + name, "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
+	cmd.Env = []string{"P=" + program, "R=" + root, "N=" + name, "PATH=" + os.Getenv("PATH"),
+		"HOME=" + os.Getenv("HOME")}
 	cmd.Stdin = ending
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

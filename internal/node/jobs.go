@@ -148,6 +148,10 @@ func (n *Jobs) Start(j Job) (State, error) {
 					"send the code first")
 			}
 		}
+		if kind := network(n.root); kind != "" {
+			return State{}, fault.Hint(fmt.Errorf("start job %s: %s is on a network mount (%s), where locks are other hosts' too",
+				j.Name, n.root, kind), "name a folder on a disk of the host's own with ASSAY_NODE")
+		}
 		if _, _, err := makeFolder(n.root, j); err != nil {
 			return State{}, fault.Hint(fmt.Errorf("start job %s in %s: %w", j.Name, n.root, plain(err)),
 				roomHint(err))
@@ -157,7 +161,7 @@ func (n *Jobs) Start(j Job) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("start job %s: %w", j.Name, plain(err))
 	}
-	if before.Job.Owner != j.Owner {
+	if before.Job.Owner != j.Owner || before.Job.Name != j.Name { // on a disk where a and A are one
 		return State{}, fmt.Errorf("start job %s: another queue has a job of this name here", j.Name)
 	}
 	if err := p.renew(); err != nil {
@@ -196,7 +200,7 @@ func (n *Jobs) begun(name string) error {
 		n.settle(name)
 		return nil
 	}
-	for end := time.Now().Add(beginLimit); ; {
+	for end, tries := time.Now().Add(beginLimit), 0; ; tries++ {
 		gone, err := n.startGuard(name)
 		if err != nil {
 			return fmt.Errorf("start job %s: %w", name, err)
@@ -215,7 +219,9 @@ func (n *Jobs) begun(name string) error {
 		if _, begun, err := p.record(); begun || err != nil {
 			return nil
 		}
-		if p.alone() || time.Now().After(end) { // else another's guard has it, and is about to begin
+		// Another's guard may have it, and be about to begin; or what has ended is one that was still there of an
+		// earlier job of the name.
+		if p.alone() && tries > 0 || time.Now().After(end) {
 			return fault.Hint(fmt.Errorf("start job %s: nobody began it: %s", name, p.log()),
 				"the same may do later; else look at the host's disk and number of processes")
 		}
@@ -274,7 +280,7 @@ func (n *Jobs) settle(name string) {
 func (n *Jobs) state(name string) (State, error) {
 	p := n.folder(name)
 	k, err := p.asked()
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && k.Job.Name != name {
 		return State{Name: name}, nil
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/internal/bundle"
 	"assay/internal/fault"
 	"assay/internal/file"
 	"assay/internal/testkit"
@@ -102,7 +103,8 @@ func TestStartOnce(t *testing.T) {
 	if got := strings.TrimSpace(string(into[:count])); err != nil || got != "23" || !piece.Final {
 		t.Errorf("stdout %q, %+v, %v", got, piece, err)
 	}
-	if count, _, err = n.Read(Read{Name: "once", File: Stderr, At: 3, Most: 6}, into); string(into[:count]) != "stderr" {
+	count, _, err = n.Read(Read{Name: "once", File: Stderr, At: 3, Most: 6}, into)
+	if string(into[:count]) != "stderr" {
 		t.Errorf("stderr %q, %v", into[:count], err)
 	}
 	for name := range s.Files {
@@ -381,7 +383,8 @@ func TestTree(t *testing.T) {
 	if err := mine.Process.Kill(); err != nil { // its children are nobody's now, and one has no environment
 		t.Fatal(err)
 	}
-	if err := tree.end(&like{mine.Process.Pid, 0}, time.Second, func(n int) { t.Errorf("%d do not end", n) }); err != nil {
+	slow := func(n int) { t.Errorf("%d do not end", n) }
+	if err := tree.end(&like{mine.Process.Pid, 0}, time.Second, slow); err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range list {
@@ -594,5 +597,51 @@ func TestFullDisk(t *testing.T) {
 	}
 	if r, _, err := p.record(); err != nil || r.State.Phase != Ended {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestCode: a job runs within the code that was sent for it; what is no snapshot is said, and nothing is run.
+func TestCode(t *testing.T) {
+	n := newJobs(t)
+	blobs, project := filepath.Join(n.root, "blobs"), t.TempDir()
+	for _, err := range []error{
+		os.Mkdir(blobs, 0o700), os.Mkdir(filepath.Join(project, "sub"), 0o755),
+		os.WriteFile(filepath.Join(project, "sub", "train.sh"), []byte("cat ../data; pwd\n"), 0o644),
+		os.WriteFile(filepath.Join(project, "data"), []byte("of the project\n"), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot, err := bundle.Take(t.Context(), project, bundle.SnapshotOptions{Into: blobs, Here: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(snapshot.Path, filepath.Join(blobs, snapshot.Sum)); err != nil {
+		t.Fatal(err)
+	}
+	broken := strings.Repeat("ab", 32)
+	if err := os.WriteFile(filepath.Join(blobs, broken), []byte("no snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good, bad := shell("good", ". ./train.sh"), shell("bad", "true")
+	good.Code, good.Dir, bad.Code = snapshot.Sum, "sub", broken
+	for _, j := range []Job{good, bad} {
+		if _, err := n.Start(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := until(t, n, "good", isOver); s.Exit == nil || *s.Exit != 0 {
+		t.Errorf("%+v", s)
+	}
+	want := "of the project\n" + filepath.Join(string(n.folder("good")), workFolder, "sub") + "\n"
+	if text, _ := os.ReadFile(n.folder("good").file(Stdout)); string(text) != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	if s := until(t, n, "bad", isOver); s.Phase != Ended || !strings.Contains(s.Error, "unpack") || s.Exit != nil {
+		t.Errorf("%+v", s)
+	}
+	if _, err := os.Stat(n.folder("bad").file(runFolder)); err == nil {
+		t.Error("something was run")
 	}
 }

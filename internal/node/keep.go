@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -107,6 +108,9 @@ func Keep(root, name, program string) error {
 // keep sees the job to its end, and says how it came to it.
 func (k *keeper) keep() {
 	why, err := k.prepare()
+	if why == "" && err == nil {
+		why = k.over()
+	}
 	s := &k.record.State
 	var ending *os.ProcessState
 	if why == "" && err == nil {
@@ -133,10 +137,16 @@ func (k *keeper) keep() {
 		}
 		p.close()
 	}
-	for k.say() != nil { // on a disk that is full for now; nothing of the job lives meanwhile
+	for {
+		err := k.say()
+		if err == nil || errors.Is(err, fs.ErrNotExist) { // somebody has removed the job's folder
+			break
+		}
+		// A disk that is full for now. Nothing of the job lives, and others may have the device.
 		_ = flock(k.device, syscall.LOCK_UN)
 		time.Sleep(time.Second)
 	}
+	_ = os.Remove(k.folder.file(ballastFile))
 }
 
 // say writes the state.
@@ -364,7 +374,7 @@ func (k *keeper) startRun(cmd *exec.Cmd) error {
 func (k *keeper) watch(ended <-chan struct{}) (why string) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	looked := time.Now()
+	looked, every := time.Now(), firstLook
 	for {
 		select {
 		case <-ended:
@@ -377,8 +387,8 @@ func (k *keeper) watch(ended <-chan struct{}) (why string) {
 		if k.job.Limit > 0 && awake()-k.record.Awake >= duration(k.job.Limit) {
 			return LimitOut
 		}
-		if time.Since(looked) >= lookEvery {
-			looked = time.Now()
+		if time.Since(looked) >= every {
+			looked, every = time.Now(), min(2*every, lookEvery)
 			_, _ = k.tree.look()
 			k.trouble()
 		}

@@ -11,7 +11,7 @@ import (
 // process is one of the host's. A number is given out again; with its start it is not.
 type process struct {
 	pid    int
-	start  uint64 // as the system says it: Linux clock ticks since the start of the host, macOS microseconds of its clock
+	start  uint64 // as the system says it: Linux clock ticks since the host's start, macOS microseconds of its clock
 	parent int
 	dead   bool // ended, and not waited for yet
 }

@@ -73,8 +73,8 @@ func elapsed() time.Duration { return clock(unix.CLOCK_MONOTONIC_RAW) }
 // awake is the time since the host's start that it was not asleep: mach_absolute_time.
 func awake() time.Duration { return clock(unix.CLOCK_UPTIME_RAW) }
 
-// stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when its
-// time has come, whatever its GPU does.
+// stayAwake is a command that keeps the host from sleeping while the process lives: a Mac without a user sleeps when
+// its time has come, whatever its GPU does.
 func stayAwake(pid int) []string {
 	return []string{"/usr/bin/caffeinate", "-i", "-w", strconv.Itoa(pid)}
 }
@@ -86,4 +86,13 @@ func Boot() string {
 		return ""
 	}
 	return id
+}
+
+// network names the kind of network mount that the folder lies on; "": it is the host's own.
+func network(folder string) string {
+	var s unix.Statfs_t
+	if unix.Statfs(folder, &s) != nil || s.Flags&unix.MNT_LOCAL != 0 {
+		return ""
+	}
+	return unix.ByteSliceToString(s.Fstypename[:])
 }

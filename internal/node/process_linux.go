@@ -109,3 +109,20 @@ func Boot() string {
 	}
 	return strings.TrimSpace(string(id))
 }
+
+// network names the kind of network mount that the folder lies on; "": none that is known as one. Numbers of statfs(2).
+func network(folder string) string {
+	var s unix.Statfs_t
+	if unix.Statfs(folder, &s) != nil {
+		return ""
+	}
+	switch uint32(s.Type) {
+	case unix.NFS_SUPER_MAGIC:
+		return "nfs"
+	case unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC:
+		return "smb"
+	case unix.AFS_SUPER_MAGIC:
+		return "afs"
+	}
+	return ""
+}

@@ -21,6 +21,7 @@ func send(like, syscall.Signal) {}
 func adoptOrphans() bool        { return false }
 func elapsed() time.Duration    { return time.Since(started) }
 func awake() time.Duration      { return time.Since(started) }
+func network(string) string     { return "" }
 func stayAwake(int) []string    { return nil }
 
 // Boot tells one start of the host from the next; "": not known.

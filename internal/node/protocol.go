@@ -165,17 +165,18 @@ const (
 
 // State is how a job stands.
 type State struct {
-	Name   string           `json:"name"`
-	Owner  string           `json:"owner"`
-	Phase  string           `json:"phase"` // "": no such job here
-	Exit   *int             `json:"exit,omitempty"`
-	Signal string           `json:"signal,omitempty"`
-	Why    string           `json:"why,omitempty"`   // assay ended it: what Cancel said, or cancelled, lease, limit, …; or why it is lost
-	Error  string           `json:"error,omitempty"` // it could not be started
-	Ran    float64          `json:"ran"`             // seconds, of this host's clock that does not jump
-	Left   float64          `json:"left"`            // seconds of its lease
-	Began  time.Time        `json:"began"`           // by this host's clock, which may be wrong
-	Files  map[string]int64 `json:"files,omitempty"` // what can be read of it, and how long it is by now, bytes
+	Name   string `json:"name"`
+	Owner  string `json:"owner"`
+	Phase  string `json:"phase"` // "": no such job here
+	Exit   *int   `json:"exit,omitempty"`
+	Signal string `json:"signal,omitempty"`
+	// Why assay ended it: Cancelled, LeaseOut, …, or what Cancel said; or why it is lost.
+	Why   string           `json:"why,omitempty"`
+	Error string           `json:"error,omitempty"` // it could not be started
+	Ran   float64          `json:"ran"`             // seconds, of this host's clock that does not jump
+	Left  float64          `json:"left"`            // seconds of its lease
+	Began time.Time        `json:"began"`           // by this host's clock, which may be wrong
+	Files map[string]int64 `json:"files,omitempty"` // what can be read of it, and how long it is by now, bytes
 	// Holder is the job that has the device which this one waits for.
 	Holder  string   `json:"holder,omitempty"`
 	Trouble []string `json:"trouble,omitempty"` // what of it could not be kept or ended
@@ -213,9 +214,9 @@ type Piece struct {
 	Final bool  `json:"final"` // it grows no more
 }
 
-// Client asks a node. Its methods may be called from several goroutines. An error that is no *Refused means that the
-// connection is lost, and each later call gives the same; but one that wraps *Source says that the file to be put could
-// not be read here.
+// Client asks a node. Its methods may be called from several goroutines. An error that is a *Gone means that the
+// connection is lost, and each later call gives the same; a *Refused is the node's answer, and a *Source says that the
+// file to be put could not be read here.
 type Client interface {
 	Hello() Hello // the node's
 	Facts(Ask) (Facts, error)

@@ -102,8 +102,8 @@ func (c *frail) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestPutCut: a link that breaks again and again, anywhere: each time what has come is gone on with, nothing is under the
-// file's name before all of it is there, and in the end its bytes are the file's.
+// TestPutCut: a link that breaks again and again, anywhere: each time what has come is gone on with, nothing is under
+// the file's name before all of it is there, and in the end its bytes are the file's.
 func TestPutCut(t *testing.T) {
 	source := rand.New(rand.NewPCG(21, 7))
 	for round := range 12 {
@@ -196,8 +196,8 @@ func TestPutTwo(t *testing.T) {
 	holdsOnly(t, root, 0, b)
 }
 
-// TestClaimRests: a connection that has stopped sending without ending does not keep others from going on; when it comes
-// back it hears of them, and writes nothing into their file.
+// TestClaimRests: a connection that has stopped sending without ending does not keep others from going on; when it
+// comes back it hears of them, and writes nothing into their file.
 func TestClaimRests(t *testing.T) {
 	folder := t.TempDir()
 	ghost, other := &blobs{folder: folder}, &blobs{folder: folder}

@@ -35,8 +35,8 @@ type Options struct {
 }
 
 // Serve answers requests until in ends or nobody has asked for long. What comes in is not believed: each request is
-// bounded, an unknown one is answered with an error, and so is one that made this side panic. The error is nil where the
-// other side just went away.
+// bounded, an unknown one is answered with an error, and so is one that made this side panic. The error is nil where
+// the other side just went away.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if o.Quiet == 0 {
 		o.Quiet = silence

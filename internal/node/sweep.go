@@ -17,7 +17,8 @@ const (
 	parting = 20 * time.Second // where somebody does: a training that is told to end may write a checkpoint
 	finish  = 5 * time.Second  // from the end of the training to that of `assay run`, which writes the evidence then
 
-	lookEvery = 10 * time.Second       // for processes that take their environment off later
+	firstLook = time.Second            // for processes that take their environment off later, at first,
+	lookEvery = 10 * time.Second       // and in the end
 	pollEvery = 25 * time.Millisecond  // for the end of those that were told to
 	slowly    = 500 * time.Millisecond // the same, of those that cannot be ended: the GPU's driver has them
 )
@@ -99,8 +100,8 @@ func (t *tree) look() ([]like, error) {
 
 // end ends all that lives of the job, and returns when nothing does. run is `assay run` in it, nil where there is none:
 // that alone is told first, which hands it on to the training, so that its workers live as long as it wants to use
-// them. What is left after the time given is killed, `assay run` a little later, as it writes the evidence last. slow is
-// told where processes cannot be ended.
+// them. What is left after the time given is killed, `assay run` a little later, as it writes the evidence last. slow
+// is told where processes cannot be ended.
 func (t *tree) end(run *like, given time.Duration, slow func(left int)) error {
 	const (
 		told   = iota // run was

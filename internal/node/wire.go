@@ -12,8 +12,8 @@ import (
 // errLong is a line that nobody ended within MaxLine.
 var errLong = fmt.Errorf("a line is longer than %d bytes", MaxLine)
 
-// readLine reads a line of at most MaxLine bytes, without its end. io.EOF: there is none; io.ErrUnexpectedEOF: it has no
-// end.
+// readLine reads a line of at most MaxLine bytes, without its end. io.EOF: there is none; io.ErrUnexpectedEOF: it has
+// no end.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

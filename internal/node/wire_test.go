@@ -56,19 +56,21 @@ func TestServe(t *testing.T) {
 		"no jobs": {in: hallo + `{"id":2,"states":{}}` + "\n", wants: []string{"", "takes no jobs"}},
 		"a panic": {in: hallo + `{"id":2,"facts":{}}` + "\n" + `{"id":3,"hello":{"protocol":1}}` + "\n",
 			o: Options{Facts: panics}, wants: []string{"", "a fault of assay's own: oh", ""}},
-		"no message":  {in: hallo + "hello?\n", wants: []string{"", "a line is no message"}, err: "no message"},
-		"a long line": {in: hallo + strings.Repeat(" ", MaxLine+1), wants: []string{"", "a line is longer"}, err: "longer"},
+		"no message": {in: hallo + "hello?\n", wants: []string{"", "a line is no message"}, err: "no message"},
+		"a long line": {in: hallo + strings.Repeat(" ", MaxLine+1), wants: []string{"", "a line is longer"},
+			err: "longer"},
 		"a long body": {in: hallo + fmt.Sprintf(`{"id":2,"body":%d}`, MaxBody+1) + "\n",
 			wants: []string{"", "a body of 1048577 bytes"}, err: "body"},
 		"less than none": {in: hallo + `{"id":2,"body":-1}` + "\n", wants: []string{"", "a body of -1"}, err: "body"},
-		"half a body":    {in: hallo + `{"id":2,"body":10,"data":{}}` + "\nabc", wants: []string{""}, err: "unexpected EOF"},
-		"half a line":    {in: hallo + `{"id":2,`, wants: []string{""}, err: "unexpected EOF"},
+		"half a body": {in: hallo + `{"id":2,"body":10,"data":{}}` + "\nabc", wants: []string{""},
+			err: "unexpected EOF"},
+		"half a line": {in: hallo + `{"id":2,`, wants: []string{""}, err: "unexpected EOF"},
 		"a path for a sum": {in: hallo + `{"id":2,"put":{"sum":"../../x","size":3}}` + "\n",
 			wants: []string{"", "no file's SHA-256"}},
 		"data unasked": {in: hallo + `{"id":2,"body":1,"data":{"sum":"x","at":0}}` + "\nx",
 			wants: []string{"", "nobody said"}},
-		"place without a name": {in: hallo + `{"id":2,"place":{"sum":"` + strings.Repeat("0", 64) + `","size":1,"to":"~/"}}` +
-			"\n", wants: []string{"", "is none"}},
+		"place without a name": {in: hallo + `{"id":2,"place":{"sum":"` + strings.Repeat("0", 64) +
+			`","size":1,"to":"~/"}}` + "\n", wants: []string{"", "is none"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Version = "v1.0"
@@ -205,8 +207,8 @@ func FuzzServe(f *testing.F) {
 		f.Add(hallo + string(line) + "\n")
 	}
 	sum := strings.Repeat("a", 64)
-	f.Add(hallo + `{"put":{"sum":"` + sum + `","size":3}}` + "\n" + `{"body":3,"data":{"sum":"` + sum + `"}}` + "\nabc" +
-		`{"commit":{"sum":"` + sum + `","size":3}}` + "\n")
+	f.Add(hallo + `{"put":{"sum":"` + sum + `","size":3}}` + "\n" + `{"body":3,"data":{"sum":"` + sum + `"}}` +
+		"\nabc" + `{"commit":{"sum":"` + sum + `","size":3}}` + "\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		root := t.TempDir()
 		_, _ = sent(t, Options{Root: root + "/node", Home: root + "/home", Runs: fakeRuns{}}, in)

@@ -40,6 +40,14 @@ while [ ! -d "$d" ]; do d=$(dirname "$d"); done
 df -Pk "$d" 2>/dev/null | while read -r line; do echo "df $line"; done
 echo end`
 
+// How long a host may take: to answer, and at the slowest to take assay in, bytes a second.
+const (
+	lookTime = 2 * time.Minute
+	slowest  = 32 << 10
+)
+
+var errSilent = errors.New("it does not answer in time")
+
 // answer is what look found.
 type answer struct {
 	system, home, root string
@@ -106,7 +114,9 @@ func system(words []string) (string, error) {
 
 // bring finds out what the host is, and copies assay there where it is not.
 func (h *Host) bring(ctx context.Context) error {
-	out, err := h.run(ctx, "want="+Quote(h.o.Root)+"\n"+look, nil)
+	limited, cancel := context.WithTimeoutCause(ctx, lookTime, errSilent)
+	defer cancel()
+	out, err := h.run(limited, "want="+Quote(h.o.Root)+"\n"+look, nil)
 	if err != nil {
 		return err
 	}
@@ -170,7 +180,8 @@ elif command -v shasum >/dev/null 2>&1; then s=$(shasum -a 256 <"$p")
 else s=$(openssl dgst -sha256 -r <"$p"); fi
 case $s in "$sum"*) ;; *) fail "what came is not what was sent: its SHA-256 is $s" ;; esac
 chmod 700 "$p"
-m=$("$p" node settle 2>&1) || fail "it does not run there: $m"
+m=$("$p" node settle 2>&1 </dev/null) || fail "it does not run there: $m"
+case $m in "settled "*) ;; *) fail "it is no assay of this kind: $m" ;; esac
 mv -f "$p" "$d/$name" || fail "cannot name it $d/$name"
 echo taken`
 
@@ -191,11 +202,17 @@ func (h *Host) upload(ctx context.Context, path, name string, b binary) error {
 		write.CloseWithError(err)
 	}()
 	script := "d=" + Quote(h.root+"/bin") + "; name=" + Quote(name) + "; sum=" + b.sum + "\n" + take
-	out, err := h.run(ctx, script, read)
+	limited, cancel := context.WithTimeoutCause(ctx, lookTime+time.Duration(b.size/slowest)*time.Second, errSilent)
+	defer cancel()
+	out, err := h.run(limited, script, read)
 	if err == nil && strings.TrimSpace(string(out)) != "taken" {
 		err = &Failure{Host: h.o.Host, Why: "its shell answered otherwise than was asked"}
 	}
 	if err != nil {
+		var f *Failure
+		if errors.As(err, &f) {
+			f.Reached = true
+		}
 		return fmt.Errorf("copy assay to %s: %w", h.o.Host, err)
 	}
 	return nil

@@ -238,12 +238,12 @@ func (h *Host) run(ctx context.Context, script string, in io.Reader) ([]byte, er
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) || cmd.ProcessState == nil && err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, h.stopped(ctx)
 		}
 		return nil, h.notStarted(err)
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, h.stopped(ctx)
 	}
 	if errors.Is(err, exec.ErrWaitDelay) { // it ended well; somebody it left holds our pipes
 		err = nil
@@ -307,6 +307,8 @@ type Failure struct {
 	Why  string
 	Hint string
 	Lost bool // the way to it failed: the same may do later
+	// Reached is that the host had answered before.
+	Reached bool
 }
 
 func (f *Failure) Error() string { return "reach " + text.Line(f.Host) + ": " + text.Line(f.Why) }
@@ -320,16 +322,22 @@ func (f *Failure) Unwrap() error {
 }
 
 // Lost tells whether the error is of the way to a host, so that the same may do later: a link that broke, a host that
-// is down. An unknown key, a refused user, and what a node answers are not.
+// is down. An unknown key, a refused user, what a node answers, and what is wrong here are not.
 func Lost(err error) bool {
 	var f *Failure
 	if errors.As(err, &f) {
 		return f.Lost
 	}
-	var refused *node.Refused
-	var source *node.Source
-	return err != nil && !errors.As(err, &refused) && !errors.As(err, &source) && !errors.Is(err, context.Canceled) &&
-		fault.HintOf(err) == ""
+	var gone *node.Gone
+	return errors.As(err, &gone)
+}
+
+// stopped is why a context ended a command: the host took too long, or somebody wants no more of it.
+func (h *Host) stopped(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		return &Failure{Host: h.o.Host, Why: cause.Error(), Lost: true}
+	}
+	return ctx.Err()
 }
 
 func (h *Host) notStarted(err error) error {
@@ -380,7 +388,7 @@ func explain(host string, err error, said string) error {
 	default:
 		f.Lost = true
 		if f.Why == "" {
-			f.Why = "the connection was closed"
+			f.Why = "the link was lost: nothing more came from it" // ssh says that on a level that is off
 		}
 	}
 	return f

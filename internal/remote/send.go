@@ -111,10 +111,12 @@ func interrupted(s Sending, have int64, err error) error {
 }
 
 // sendOnce does it over one connection. dialled: the host was reached.
-func sendOnce(ctx context.Context, o Options, s Sending, f io.ReaderAt) (path string, already, dialled bool, err error) {
+func sendOnce(ctx context.Context, o Options, s Sending, f io.ReaderAt) (path string, already, dialled bool,
+	err error) {
 	h, err := Dial(ctx, o)
 	if err != nil {
-		return "", false, false, err
+		var f *Failure
+		return "", false, errors.As(err, &f) && f.Reached, err
 	}
 	c, err := h.Node(ctx)
 	if err != nil {

@@ -205,7 +205,11 @@ func (c *chart) render() template.HTML {
 
 	fmt.Fprintf(&b, `<div class="xname" aria-hidden="true">%s</div><div class="xax" aria-hidden="true">`,
 		html.EscapeString(c.XName))
-	_, _, xt := ticksOf(c.XMin, c.XMax, c.XUnit, 8)
+	most := 8
+	if c.XUnit == "1" { // between two steps, or two runs, is none
+		most = min(most, max(1, int(c.XMax-c.XMin)))
+	}
+	_, _, xt := ticksOf(c.XMin, c.XMax, c.XUnit, most)
 	for _, t := range xt {
 		if t.At >= c.XMin && t.At <= c.XMax {
 			edge := ""

@@ -46,6 +46,9 @@ func SSHD(t testing.TB, aliases ...string) *SSH {
 	for _, alias := range aliases {
 		h := s.Host(t, alias)
 		if err := h.Start(); err != nil {
+			if said, _ := os.ReadFile(h.Log); bytes.Contains(said, []byte("account is locked")) {
+				t.Skip("nobody can log in here: this user's account is locked")
+			}
 			t.Fatal(err)
 		}
 	}

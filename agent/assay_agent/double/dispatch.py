@@ -10,6 +10,7 @@ atlas, enforces what MPS enforces, and keeps account. `Dispatch.dispatch` reads 
   account  its calls and time, and what its results hold in memory
 """
 
+import contextlib
 import os
 import sys
 import threading
@@ -29,6 +30,8 @@ __tracebackhide__ = True  # pytest leaves our frames out of what it prints
 
 _Tensor = torch.Tensor
 _STRIDED = torch.strided
+_get_tracing_state = torch._C._get_tracing_state
+_TRACER = torch._C._parse_dispatch_key("Tracer")
 _get_dispatch_mode = getattr(torch._C, "_get_dispatch_mode", None)  # older releases have no modes of their own
 # what c10::scalar_to_tensor makes of a Python number
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -55,8 +58,8 @@ _WIDER = {"Half": ("float16", "float32"), "BFloat16": ("bfloat16", "float32"), "
 def _as_tensors(func, args):
     """The arguments with tensors where the operator takes one and a number is given: C++ wraps numbers in tensors
     (torch.jit.trace and the exporter to ONNX do with sizes) and gives a mode the number, which only arithmetic takes
-    back."""
-    return tuple(torch.scalar_tensor(a, dtype=_NUMBERS[a.__class__])
+    back. It does so on the CPU, whatever the default device is."""
+    return tuple(torch.ops.aten.scalar_tensor(a, dtype=_NUMBERS[a.__class__], device="cpu")
                  if a.__class__ in _NUMBERS and taken.type.kind() == "TensorType" else a
                  for a, taken in zip(args, func._schema.arguments))
 
@@ -80,7 +83,24 @@ def _torch_dispatch(mode, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {})) if _tracing() else NotImplemented
     if args and not types and args[0].__class__ in _NUMBERS:
         args = _as_tensors(func, args)
-    return dispatch.dispatch(func, args, kwargs or {})
+    traced = _get_tracing_state()
+    if traced is None:
+        return dispatch.dispatch(func, args, kwargs or {})
+    with _untraced(traced):
+        return dispatch.dispatch(func, args, kwargs or {})
+
+
+@contextlib.contextmanager
+def _untraced(traced):
+    """torch.jit.trace, which is on, is off: it has the operator by now. While it is on a size is a tensor, and whoever
+    compares one is warned. Where the dispatcher keeps it out, as below its own key, it could not be stopped."""
+    kept_out = torch._C._dispatch_tls_local_exclude_set() - torch._C.DispatchKeySet(_TRACER)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), kept_out):
+        torch._C._set_tracing_state(None)
+        try:
+            yield
+        finally:
+            torch._C._set_tracing_state(traced)
 
 
 # set here: the class would wrap it in dynamo's guard, three microseconds a call
@@ -412,6 +432,13 @@ class Dispatch:
         whole = self.wholes.get(name)
         if whole is None:
             whole = self.wholes[name] = Whole(self.double, name)
+        if not whole.rules and not whole.remarks:
+            return
+        traced = _get_tracing_state()
+        with contextlib.nullcontext() if traced is None else _untraced(traced):
+            self.ask(whole, args, kwargs)
+
+    def ask(self, whole, args, kwargs):
         if whole.rules:
             self.refuse(whole, args, kwargs)
         if whole.remarks:
