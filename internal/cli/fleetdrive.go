@@ -245,17 +245,20 @@ func (d *driver) drive(ctx context.Context) error {
 	wg.Go(func() {
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
-		said := false
+		said, at := false, time.Time{}
 		for {
 			select {
 			case <-over:
 				return
 			case s := <-signals:
+				if d.stopped != nil && time.Since(at) < time.Second { // the same one: to us, and to our group
+					continue
+				}
 				if d.stopped != nil {
 					close(d.abandon)
 					return
 				}
-				d.stopped = s
+				d.stopped, at = s, time.Now()
 				if d.opts.leave {
 					d.screen.say("stopped: what runs is left to its hosts, which end it when its lease has run out; " +
 						"the same command goes on")
