@@ -24,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite"
@@ -56,6 +57,11 @@ type Book struct {
 	db       *sql.DB
 	end      func()        // what is to be done when it is closed; nil: nothing
 	patience time.Duration // 0: patience; shorter in tests
+
+	writing sync.Mutex           // holds what follows
+	ready   map[string]*sql.Stmt // forms.go
+	known   map[string]int64     // forms, as of the version of the file that was seen
+	seen    int64
 }
 
 // Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema. A file that
