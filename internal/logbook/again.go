@@ -58,7 +58,7 @@ func projectAgain(ctx context.Context, tx *sql.Tx) error {
 		}
 		number := numbers[id]
 		if s.base == nil {
-			if packed := apart(doc, p); packed.head != nil {
+			if packed := apart(doc).of(p); packed.head != nil {
 				base, data, err := packed.leanest(w, id)
 				if err != nil {
 					return err

@@ -130,8 +130,8 @@ type parts struct {
 }
 
 // apart takes a document apart where that is worth it, and makes sure that it comes back.
-func apart(doc []byte, p *projection) *parts {
-	all := &parts{doc: doc, kind: p.kind, title: p.record[3]}
+func apart(doc []byte) *parts {
+	all := &parts{doc: doc}
 	if len(doc) < leastApart || len(doc) > mostApart || !bytes.Contains(doc[:min(len(doc), 200)], []byte(`"`+evidence.Schema+`"`)) {
 		return all
 	}
@@ -145,6 +145,12 @@ func apart(doc []byte, p *projection) *parts {
 	}
 	all.head, all.tail = head, tail
 	return all
+}
+
+// of says what document it is.
+func (p *parts) of(of *projection) *parts {
+	p.kind, p.title = of.kind, of.record[3]
+	return p
 }
 
 func (p *parts) family() []byte {

@@ -104,6 +104,9 @@ func numberEnd(doc []byte, i int) int {
 
 // takeApart gives the two parts of a document; ok is false where it has a byte that no JSON has.
 func takeApart(doc []byte) (head, tail []byte, ok bool) {
+	if bytes.IndexByte(doc, oneNumber) >= 0 || bytes.IndexByte(doc, manyNumbers) >= 0 {
+		return nil, nil, false
+	}
 	text := make([]byte, 0, len(doc)/2)
 	f := &fields{seen: map[string]int{}, changed: true}
 	var numbers [][]span // by context
@@ -122,11 +125,6 @@ func takeApart(doc []byte) (head, tail []byte, ok bool) {
 		switch {
 		case b == '"':
 			end := f.text(doc, i)
-			for _, c := range doc[i:end] {
-				if c == oneNumber || c == manyNumbers {
-					return nil, nil, false
-				}
-			}
 			text = append(text, doc[i:end]...)
 			i = end
 		case isNumber(b):
@@ -150,14 +148,16 @@ func takeApart(doc []byte) (head, tail []byte, ok bool) {
 				text = append(binary.AppendUvarint(append(text, manyNumbers), count), byte(len(between)))
 				text = append(text, between...)
 			}
-		case b == oneNumber || b == manyNumbers:
-			return nil, nil, false
-		default:
-			text = append(text, b)
-			i++
+		default: // up to what is next of interest
+			end := i + 1
+			for end < len(doc) && doc[end] != '"' && !isNumber(doc[end]) {
+				end++
+			}
+			text = append(text, doc[i:end]...)
+			i = end
 		}
 	}
-	head = binary.AppendUvarint(make([]byte, 0, len(text)+len(doc)/8), uint64(len(text)))
+	head = binary.AppendUvarint(make([]byte, 0, len(text)+len(doc)/4), uint64(len(text)))
 	head = append(head, text...)
 	places, columns := share(numbers, keys)
 	head = binary.AppendUvarint(head, uint64(len(places)))
@@ -577,7 +577,7 @@ func putTogether(parts []byte, size int) ([]byte, error) {
 	if failed || len(rest) > 0 {
 		return nil, errColumns
 	}
-	doc := make([]byte, 0, min(size, 64*len(parts))+48) // a number more than fits is seen behind it
+	doc := make([]byte, 0, min(size, 64*len(parts))+64) // a number more than fits is seen behind it
 	f := &fields{seen: map[string]int{}, changed: true}
 	for i := 0; i < len(text); {
 		switch b := text[i]; b {
@@ -612,8 +612,12 @@ func putTogether(parts []byte, size int) ([]byte, error) {
 				}
 			}
 		default:
-			doc = append(doc, b)
-			i++
+			end := i + 1
+			for end < len(text) && text[end] != '"' && text[end] != oneNumber && text[end] != manyNumbers {
+				end++
+			}
+			doc = append(doc, text[i:end]...)
+			i = end
 		}
 		if len(doc) > size {
 			return nil, errColumns

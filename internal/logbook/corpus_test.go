@@ -65,6 +65,7 @@ func (c *corpus) run(i int) []byte {
 	out := make([]byte, 0, len(seed)+1024)
 	f := &fields{seen: map[string]int{}, changed: true}
 	pace := 0.8 + 0.4*r.Float64()
+	was, is := "", "" // an operator's own time, of which many have no other
 	for i := 0; i < len(seed); {
 		switch b := seed[i]; {
 		case b == '"':
@@ -102,7 +103,15 @@ func (c *corpus) run(i int) []byte {
 			i = end
 		case isNumber(b):
 			end := numberEnd(seed, i)
-			out = append(out, varied(r, string(seed[i:end]), f, pace)...)
+			text := string(seed[i:end])
+			now := is
+			if string(f.key) != "total_seconds" || text != was {
+				now = varied(r, text, f, pace)
+			}
+			if string(f.key) == "self_seconds" {
+				was, is = text, now
+			}
+			out = append(out, now...)
 			i = end
 		default:
 			out = append(out, b)
@@ -121,7 +130,11 @@ func varied(r *rand.Rand, text string, f *fields, pace float64) string {
 	_, decimals, _ := strings.Cut(text, ".")
 	switch {
 	case len(decimals) >= 5 && !strings.Contains(text, "e"):
-		v *= pace * (1 + 0.05*r.NormFloat64())
+		if v *= pace; string(f.key) != "start" { // those follow one another
+			v *= 1 + 0.05*r.NormFloat64()
+		} else {
+			v += 0.0005 * r.Float64()
+		}
 		switch {
 		case len(decimals) <= 9: // nanoseconds
 			v = math.Round(v*1e9) / 1e9

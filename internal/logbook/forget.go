@@ -639,7 +639,7 @@ func (e *edit) lean() error {
 		if err != nil {
 			return err
 		}
-		packed := apart(doc, p)
+		packed := apart(doc).of(p)
 		if packed.head == nil {
 			continue
 		}

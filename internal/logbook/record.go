@@ -106,12 +106,18 @@ func prepare(doc []byte) (*newcomer, error) {
 	if len(doc) > MaxContent {
 		return nil, fmt.Errorf("keep a document of %d bytes: the most is %d", len(doc), MaxContent)
 	}
+	n := &newcomer{}
+	done := make(chan struct{})
+	go func() { // beside the reading, which takes as long
+		n.sum, n.parts = sha256.Sum256(doc), apart(doc)
+		close(done)
+	}()
 	p, err := project(doc)
-	if err != nil {
+	if <-done; err != nil {
 		return nil, err
 	}
-	n := &newcomer{sum: sha256.Sum256(doc), p: p, parts: apart(doc, p)}
-	n.id = hex.EncodeToString(n.sum[:])
+	n.p, n.id = p, hex.EncodeToString(n.sum[:])
+	n.parts.of(p)
 	return n, nil
 }
 
@@ -262,15 +268,21 @@ func decodeRun(doc []byte) *evidence.Run {
 	if !bytes.Contains(doc[:min(len(doc), 200)], []byte(`"`+evidence.Schema+`"`)) {
 		return nil
 	}
+	type table evidence.StepSeries // reads as it stands
 	var plain struct {
 		evidence.Envelope
-		Body evidence.RunBody `json:"body"`
+		Body struct {
+			evidence.RunBody
+			Steps table `json:"steps"`
+		} `json:"body"`
 	}
 	if err := json.Unmarshal(doc, &plain); err != nil || plain.Schema != evidence.Schema ||
-		plain.Kind != evidence.KindRun {
+		plain.Kind != evidence.KindRun || plain.Body.Steps.Phases == nil {
 		return nil // what is wrong is said by whoever asks further
 	}
-	return &evidence.Run{Envelope: plain.Envelope, RunBody: plain.Body}
+	run := &evidence.Run{Envelope: plain.Envelope, RunBody: plain.Body.RunBody}
+	run.Steps = evidence.StepSeries(plain.Body.Steps)
+	return run
 }
 
 // weigh counts the objects and the values of JSON without making anything of them: a few bytes each can become hundreds

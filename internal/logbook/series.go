@@ -139,11 +139,16 @@ type chunk struct {
 // bySeries sorts points by series, in the order in which they came.
 func bySeries(points []Point) (names []string, all map[string][]Point) {
 	all = map[string][]Point{}
-	for _, p := range points {
-		if all[p.Name] == nil {
-			names = append(names, p.Name)
+	for len(points) > 0 { // mostly they stand together
+		name, n := points[0].Name, 1
+		for n < len(points) && points[n].Name == name {
+			n++
 		}
-		all[p.Name] = append(all[p.Name], p)
+		if all[name] == nil {
+			names = append(names, name)
+		}
+		all[name] = append(all[name], points[:n]...)
+		points = points[n:]
 	}
 	return names, all
 }

@@ -200,6 +200,10 @@ func checkDocuments(ctx context.Context, tx *sql.Tx, c *Check, problem func(stri
 				continue
 			}
 			c.Bytes += x.size
+			for _, r := range x.p.rows["series"] {
+				n, _ := r.rest[1].(int64)
+				c.Points += int(n)
+			}
 			if x.secrets {
 				c.Secrets++
 			}
