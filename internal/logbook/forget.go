@@ -138,7 +138,7 @@ func (b *Book) Forget(ctx context.Context, f Forgetting) (*Forgot, error) {
 	return out, b.Scrub(ctx)
 }
 
-// passed is told how far a forgetting has come: tests kill it there.
+// passed is told how far a forgetting, or an upgrade, has come: tests kill it there.
 var passed = func(string) {}
 
 // Unscrubbed says how often something was forgotten of which the file may still hold bytes that no table names.

@@ -490,6 +490,7 @@ func (b *Book) migrate(ctx context.Context, migrations []string) error {
 		if err := projectAgain(ctx, tx); err != nil {
 			return err
 		}
+		passed("projected")
 	}
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application,
 		len(migrations))); err != nil {
