@@ -467,8 +467,16 @@ func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 // migrate brings the file to the last of the migrations, all in one transaction: a kill leaves the old version or the
 // new one.
 func (b *Book) migrate(ctx context.Context, migrations []string) error {
-	if version, err := b.version(ctx, b.db); err != nil || version == len(migrations) {
+	from, err := b.version(ctx, b.db)
+	if err != nil || from == len(migrations) {
 		return err
+	}
+	if from > 0 {
+		// What the old tables held still stands in the documents: pages that they leave need not be written over.
+		if _, err := b.db.ExecContext(ctx, "PRAGMA secure_delete=0"); err != nil {
+			return err
+		}
+		defer b.db.ExecContext(context.WithoutCancel(ctx), "PRAGMA secure_delete=1")
 	}
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -496,5 +504,12 @@ func (b *Book) migrate(ctx context.Context, migrations []string) error {
 		len(migrations))); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil || !again || version == 0 {
+		return err
+	}
+	// The file is as large as it was, and mostly free. Where there is no room to write it anew, or no time, it stays so:
+	// what is free is used again.
+	passed("upgraded")
+	_, _ = b.db.ExecContext(ctx, "VACUUM")
+	return nil
 }

@@ -91,6 +91,34 @@ func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err 
 	return n.id, n.added, nil
 }
 
+// Kept says what became of a document.
+type Kept struct {
+	ID    string
+	Added bool  // false: it was there already
+	Err   error // why it is not kept; *Forgotten where it was forgotten here
+}
+
+// AddAll keeps documents as Add does, all in one transaction, and says of each what became of it. When it returns,
+// those that have no error are on the disk.
+func (b *Book) AddAll(ctx context.Context, docs [][]byte) []Kept {
+	out, all := make([]Kept, len(docs)), make([]*newcomer, len(docs))
+	inParallel(len(docs), func(i int) { all[i], out[i].Err = prepare(docs[i]) })
+	news := slices.DeleteFunc(slices.Clone(all), func(n *newcomer) bool { return n == nil })
+	err := b.keep(ctx, news...)
+	for i, n := range all {
+		switch {
+		case n == nil: // it says why
+		case err != nil:
+			out[i].Err = err
+		case n.forgotten != nil:
+			out[i].Err = n.forgotten
+		default:
+			out[i] = Kept{ID: n.id, Added: n.added}
+		}
+	}
+	return out
+}
+
 // newcomer is a document that is to be kept, with all that can be worked out before the file is locked.
 type newcomer struct {
 	sum       [sha256.Size]byte
