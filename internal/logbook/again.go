@@ -1,12 +1,13 @@
 package logbook
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math"
 )
 
 // projectAgain makes the tables anew from the documents, with the numbers that records have, and packs documents that
@@ -33,51 +34,73 @@ func projectAgain(ctx context.Context, tx *sql.Tx) error {
 	}
 	w := &inserter{ctx: ctx, tx: tx, stmts: map[string]*sql.Stmt{}, known: map[string]int64{}}
 	defer w.close()
-	ledger := "SELECT count(*) FROM ledger WHERE kind = 'chunk' LIMIT 1"
 	var chunked int
-	if err := w.query(&chunked, ledger); err != nil {
+	if err := w.query(&chunked, "SELECT count(*) FROM (SELECT 1 FROM chunk LIMIT 1)"); err != nil {
 		return err
 	}
-	for _, id := range ids {
-		s := stored{id: id}
-		if err := tx.QueryRowContext(ctx, "SELECT size, base, data FROM content WHERE id = ?", id).Scan(&s.size, &s.base,
-			&s.data); err != nil {
-			return fmt.Errorf("read record %s: %w", short(id), err)
+	for at := 0; at < len(ids); {
+		var some []*renewal
+		for held := int64(0); at < len(ids) && len(some) < mostTogether && held < mostHeld; at++ {
+			r := &renewal{stored: stored{id: ids[at]}}
+			if err := tx.QueryRowContext(ctx, "SELECT size, base, data FROM content WHERE id = ?", r.id).Scan(&r.size, &r.base,
+				&r.data); err != nil {
+				return fmt.Errorf("read record %s: %w", short(r.id), err)
+			}
+			if r.d, err = r.dictionary(ctx, tx); err != nil {
+				return err
+			}
+			held += r.size
+			some = append(some, r)
 		}
-		d, err := s.dictionary(ctx, tx)
-		if err != nil {
-			return err
-		}
-		doc, err := s.document(d)
-		if err != nil {
-			return err
-		}
-		p, err := project(doc)
-		if err != nil {
-			return fmt.Errorf("record %s: %w", short(id), err)
-		}
-		number := numbers[id]
-		if s.base == nil {
-			if packed := apart(doc).of(p); packed.head != nil {
-				base, data, err := packed.leanest(w, id)
+		inParallel(len(some), func(i int) { some[i].prepare() })
+		for _, r := range some {
+			if r.err != nil {
+				return r.err
+			}
+			if r.parts != nil && r.parts.head != nil {
+				base, data, err := r.parts.leanest(w, r.id)
 				if err != nil {
 					return err
 				}
-				if _, err := w.exec("UPDATE content SET base = ?, data = ? WHERE id = ?", base, data, id); err != nil {
+				if _, err := w.exec("UPDATE content SET base = ?, data = ? WHERE id = ?", base, data, r.id); err != nil {
 					return err
 				}
 			}
-		}
-		if number, err = w.insert(number, id, p); err != nil {
-			return err
-		}
-		if chunked > 0 && len(p.rows["series"]) > 0 {
-			if err := w.derive(number, id, doc); err != nil {
+			number, err := w.insert(numbers[r.id], r.id, r.p)
+			if err != nil {
 				return err
+			}
+			if chunked > 0 && len(r.p.rows["series"]) > 0 {
+				if err := w.derive(number, r.id, r.doc); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return sweep(ctx, tx)
+}
+
+// renewal is a document whose rows are made again.
+type renewal struct {
+	stored
+	d     *dictionary
+	doc   []byte
+	p     *projection
+	parts *parts // of one that was kept as it was
+	err   error
+}
+
+func (r *renewal) prepare() {
+	if r.doc, r.err = r.document(r.d); r.err != nil {
+		return
+	}
+	if r.p, r.err = project(r.doc); r.err != nil {
+		r.err = fmt.Errorf("record %s: %w", short(r.id), r.err)
+		return
+	}
+	if r.base == nil {
+		r.parts = apart(r.doc).of(r.p)
+	}
 }
 
 // derive takes out the chunks that an earlier assay kept of points that stand in the document. The ledger still names
@@ -130,10 +153,12 @@ func ownSums(doc []byte) map[string]bool {
 
 // pointsSum is of points what they say, however they are packed.
 func pointsSum(name string, points []Point) string {
-	var out bytes.Buffer
+	out := make([]byte, 0, 24*len(points))
 	for _, p := range points {
-		fmt.Fprintf(&out, "%d %d %x\n", p.Step, p.Time, p.Value)
+		out = binary.LittleEndian.AppendUint64(out, uint64(p.Step))
+		out = binary.LittleEndian.AppendUint64(out, uint64(p.Time))
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(p.Value))
 	}
-	sum := sha256.Sum256(out.Bytes())
+	sum := sha256.Sum256(out)
 	return name + "\x00" + hex.EncodeToString(sum[:])
 }

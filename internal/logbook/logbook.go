@@ -106,7 +106,8 @@ func migrateBlank(ctx context.Context, path string) error {
 
 func openWrite(ctx context.Context, path string) (*Book, error) {
 	// the last: F_FULLFSYNC, on macOS
-	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)")
+	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)",
+		"cache_size(-16384)") // KiB: indexes of many records
 	if err != nil {
 		return nil, err
 	}
