@@ -132,7 +132,8 @@ type parts struct {
 // apart takes a document apart where that is worth it, and makes sure that it comes back.
 func apart(doc []byte) *parts {
 	all := &parts{doc: doc}
-	if len(doc) < leastApart || len(doc) > mostApart || !bytes.Contains(doc[:min(len(doc), 200)], []byte(`"`+evidence.Schema+`"`)) {
+	if len(doc) < leastApart || len(doc) > mostApart || !bytes.Contains(doc[:min(len(doc), 200)],
+		[]byte(`"`+evidence.Schema+`"`)) {
 		return all
 	}
 	head, tail, ok := takeApart(doc)
@@ -236,7 +237,8 @@ func (p *parts) newBase(w *inserter, id string) (*dictionary, error) {
 	return newDictionary(base, sum[:], content)
 }
 
-var bases = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1)))
+var bases = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression),
+	zstd.WithEncoderConcurrency(1)))
 
 // stored is a row of content.
 type stored struct {

@@ -21,11 +21,16 @@ import (
 func TestColumns(t *testing.T) {
 	list := func(numbers ...string) string { return "[" + strings.Join(numbers, ",\n  ") + "]" }
 	many := func(number string) string { return list(slices.Repeat([]string{number}, 40)...) }
-	docs := []string{``, `{}`, `1`, `[1,2]`, `{"a": -1}`, `{"a": 1, "a": 2}`, "[1,2\n,3]", `{"a`, `{"a\`, `"`, `1e`, `--1`, `{"name": "x", "v": 1}`,
-		many("0"), many("-0"), many("0.10"), many("1e5"), many("1E-7"), many("1e-7"), many("5.6e-9"), many("1e-07"), many("1e400"), many("9223372036854775807"),
-		many("-9223372036854775808"), many("18446744073709551616"), many("0.1234567890123456789"), many("1.7976931348623157e308"), many("5e-324"),
-		many("2.302585124969482"), many("-2.302585124969482"), many("1e21"), many("1000000000000000000000"), many("0.000001"), many("0.0000001"), many("00"), many("1.50"),
-		list("1", "-1", "9007199254740993", "0.5", "-3", "1e-9", "3", "4", "5"), list("9223372036854775807", "-9223372036854775807", "1", "2", "3", "4", "5", "6", "7"),
+	docs := []string{``, `{}`, `1`, `[1,2]`, `{"a": -1}`, `{"a": 1, "a": 2}`, "[1,2\n,3]", `{"a`, `{"a\`, `"`,
+		`1e`, `--1`, `{"name": "x", "v": 1}`,
+		many("0"), many("-0"), many("0.10"), many("1e5"), many("1E-7"), many("1e-7"), many("5.6e-9"),
+		many("1e-07"), many("1e400"), many("9223372036854775807"),
+		many("-9223372036854775808"), many("18446744073709551616"), many("0.1234567890123456789"),
+		many("1.7976931348623157e308"), many("5e-324"),
+		many("2.302585124969482"), many("-2.302585124969482"), many("1e21"), many("1000000000000000000000"),
+		many("0.000001"), many("0.0000001"), many("00"), many("1.50"),
+		list("1", "-1", "9007199254740993", "0.5", "-3", "1e-9", "3", "4", "5"), list("9223372036854775807",
+			"-9223372036854775807", "1", "2", "3", "4", "5", "6", "7"),
 		`{"a": "1 2 3", "b\"": 7, "name": "c\\", "d": [7, 8,  9, 10]}`, "{\"a\": \"\x01\"}", "[1, \x02]", strings.Repeat("[", 100) + "7" + strings.Repeat("]", 100)}
 	random := rand.New(rand.NewPCG(5, 5))
 	for range 200 {
@@ -150,7 +155,8 @@ func TestForgetAllThatLean(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound(t, b)
-	for _, table := range []string{"base", "base_copy", "content", "record", "figure", "figure_form", "fact", "fact_form", "fact_set",
+	for _, table := range []string{"base", "base_copy", "content", "record", "figure", "figure_form", "fact",
+		"fact_form", "fact_set",
 		"facts_of", "operator", "operator_form", "finding_form", "series", "series_form"} {
 		var n int
 		if err := b.db.QueryRow("SELECT count(*) FROM " + table).Scan(&n); err != nil || n > 0 {
@@ -192,7 +198,8 @@ func TestDamagedBase(t *testing.T) {
 	}
 	keep(t, b, another(t, "kept meanwhile", nil))
 	damage("base_copy")
-	if c, err = b.Verify(ctx, ""); err != nil || len(c.Problems) != 5 || !strings.Contains(c.Problems[0], "4 records lean on it and cannot be read") {
+	if c, err = b.Verify(ctx, ""); err != nil || len(c.Problems) != 5 || !strings.Contains(c.Problems[0],
+		"4 records lean on it and cannot be read") {
 		t.Errorf("%q %v", c.Problems, err)
 	}
 	for i, id := range ids {
@@ -227,7 +234,8 @@ func TestManyLean(t *testing.T) {
 	}
 	id := keep(t, b, newCorpus(t, "plain").run(7))
 	var on int64
-	if err := b.db.QueryRow("SELECT base FROM content WHERE id = ?", id).Scan(&on); err != nil || on == base || on == 0 {
+	if err := b.db.QueryRow("SELECT base FROM content WHERE id = ?", id).Scan(&on); err != nil || on == base ||
+		on == 0 {
 		t.Errorf("it leans on %d: %v", on, err)
 	}
 }
@@ -342,13 +350,15 @@ func viewsOf(t *testing.T, b *Book) string {
 	}
 	defer b.Close()
 	var out strings.Builder
-	for _, view := range []string{"records", "runs", "figures", "facts", "operators", "findings", "notes", "points", "forgotten"} {
-		err := each(ctx, b.db, "SELECT name FROM pragma_table_info('"+view+"') ORDER BY cid", func(scan func(...any) error) error {
-			var n string
-			err := scan(&n)
-			fmt.Fprintf(&out, "%s.%s\n", view, n)
-			return err
-		})
+	for _, view := range []string{"records", "runs", "figures", "facts", "operators", "findings", "notes",
+		"points", "forgotten"} {
+		err := each(ctx, b.db, "SELECT name FROM pragma_table_info('"+view+"') ORDER BY cid",
+			func(scan func(...any) error) error {
+				var n string
+				err := scan(&n)
+				fmt.Fprintf(&out, "%s.%s\n", view, n)
+				return err
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -424,7 +434,8 @@ func TestMergeOfEarlierVersion(t *testing.T) {
 // TestNotesNumbers: a note stands in the views as the document has it, whatever numbers and signs are in it.
 func TestNotesNumbers(t *testing.T) {
 	b := mustOpen(t, filepath.Join(t.TempDir(), "a.db"))
-	notes := []string{"", "of 95 %, at step 75: 603.5 ms", "%s %d 7", "100%", "1 2 3 4 5 6 7 8", "1 2 3 4 5 6 7 8 9", "0x1F; 1.2.3", "ünïcode 7 ›"}
+	notes := []string{"", "of 95 %, at step 75: 603.5 ms", "%s %d 7", "100%", "1 2 3 4 5 6 7 8",
+		"1 2 3 4 5 6 7 8 9", "0x1F; 1.2.3", "ünïcode 7 ›"}
 	keep(t, b, another(t, "notes", func(run *evidence.Run) {
 		run.Figures = nil
 		for i, note := range notes {

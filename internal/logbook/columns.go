@@ -135,7 +135,8 @@ func takeApart(doc []byte) (head, tail []byte, ok bool) {
 				for next < len(doc) && next-i < 255 && (doc[next] == ',' || doc[next] == ' ' || doc[next] == '\n') {
 					next++
 				}
-				if next == i || next == len(doc) || !isNumber(doc[next]) || count > 1 && !bytes.Equal(between, doc[i:next]) {
+				if next == i || next == len(doc) || !isNumber(doc[next]) || count > 1 && !bytes.Equal(between,
+					doc[i:next]) {
 					break
 				}
 				between = doc[i:next]

@@ -47,8 +47,10 @@ func newCorpus(t testing.TB, seeds ...string) *corpus {
 }
 
 var (
-	corpusProjects = []string{"digits", "saliency", "segment", "whisper-small", "denoise", "vit-tiny", "pointnet", "unet"}
-	corpusMachines = [][2]string{{"AMD EPYC", "2 logical"}, {"AMD EPYC 9354", "32 logical"}, {"Ryzen 9 7950X", "16 logical"}}
+	corpusProjects = []string{"digits", "saliency", "segment", "whisper-small", "denoise", "vit-tiny", "pointnet",
+		"unet"}
+	corpusMachines = [][2]string{{"AMD EPYC", "2 logical"}, {"AMD EPYC 9354", "32 logical"}, {"Ryzen 9 7950X",
+		"16 logical"}}
 	corpusReleases = []string{"2.15.0+cu132", "2.14.0+cu131", "2.13.1+cu131"}
 )
 

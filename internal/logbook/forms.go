@@ -335,6 +335,7 @@ func sweep(ctx context.Context, tx *sql.Tx) error {
 }
 
 // kept are the forms of a file, for Verify: by table and number what their sum is. A form that is not what its sum says,
+
 // or that nobody has, is a problem.
 type kept map[string]map[int64]string
 

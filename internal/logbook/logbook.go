@@ -3,8 +3,11 @@
 // What is kept is a document: the evidence of a run (evidence.json, byte for byte), or a record in the common form
 // (Record), as a note is. Its identifier is the SHA-256 of its bytes, so that the same document is kept once, wherever
 // it comes from, and two logbooks can be merged. Figures, facts and operators are read out of the document into tables
-// to query. Series of points lie beside it, by columns (series.go). Every document and every chunk of points has an
-// entry in a chain of hashes; Verify holds the whole to it.
+// to query. Series of points that are appended lie beside it, by columns (series.go). Every document and every chunk of
+// points has an entry in a chain of hashes; Verify holds the whole to it.
+//
+// What repeats from run to run is kept once: documents as what they have new against a base (base.go, columns.go), the
+// words of tables as forms that all records share (forms.go). Nothing is in a base or a form that is in no record.
 //
 // Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed
 // or deleted but by Forget, which leaves a tombstone (forget.go). Secrets that can be told as such are taken out of a
@@ -509,6 +512,7 @@ func (b *Book) migrate(ctx context.Context, migrations []string) error {
 		return err
 	}
 	// The file is as large as it was, and mostly free. Where there is no room to write it anew, or no time, it stays so:
+
 	// what is free is used again.
 	passed("upgraded")
 	_, _ = b.db.ExecContext(ctx, "VACUUM")

@@ -235,7 +235,8 @@ func dump(path string) (string, error) {
 	}
 	defer b.Close()
 	var out strings.Builder
-	for _, table := range append([]string{"content", "record", "chunk", "ledger", "sqlite_master", "link", "base", "base_copy", "fact",
+	for _, table := range append([]string{"content", "record", "chunk", "ledger", "sqlite_master", "link", "base",
+		"base_copy", "fact",
 		"figure_form", "fact_form", "fact_set", "operator_form", "finding_form", "series_form", "derived"}, tables...) {
 		columns := "*"
 		if table == "sqlite_master" {
@@ -523,7 +524,8 @@ func TestMergeComparesHashes(t *testing.T) {
 
 // TestAddIsWhole: where any row of a record cannot be written, Add says so and keeps nothing of it.
 func TestAddIsWhole(t *testing.T) {
-	for _, table := range append([]string{"content", "record", "ledger", "link", "figure_form", "fact_form", "fact_set", "fact",
+	for _, table := range append([]string{"content", "record", "ledger", "link", "figure_form", "fact_form",
+		"fact_set", "fact",
 		"operator_form", "finding_form", "series_form"}, tables...) {
 		b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
 		about, err := b.Note(ctx, time.Unix(0, 0), "before", nil)

@@ -324,9 +324,11 @@ func pointsOf(doc []byte) []Point {
 				Logged []evidence.Series   `json:"logged"`
 			} `json:"body"`
 		}
-		if err := json.Unmarshal(doc, &lean); err == nil && lean.Schema == evidence.Schema && lean.Kind == evidence.KindRun {
+		if err := json.Unmarshal(doc, &lean); err == nil && lean.Schema == evidence.Schema &&
+			lean.Kind == evidence.KindRun {
 			run := &evidence.Run{}
-			run.Started, run.Steps, run.Loss, run.Logged = lean.Started, lean.Body.Steps, lean.Body.Loss, lean.Body.Logged
+			run.Started, run.Steps, run.Loss, run.Logged = lean.Started, lean.Body.Steps, lean.Body.Loss,
+				lean.Body.Logged
 			return runPoints(run)
 		}
 	}

@@ -351,14 +351,16 @@ func (t *tablesOf) compare(id string, p *projection, problem func(string, ...any
 	for _, table := range tables {
 		want, forms := p.rows[table], t.forms[formsOf(table)]
 		i, same := 0, true
-		if err := t.rows("SELECT * FROM "+table+" WHERE record = ? ORDER BY seq", widths[table], number, func(row []any) {
-			if i < len(want) {
-				form, _ := row[2].(int64)
-				sum, there := forms[form]
-				same = same && there && row[1] == int64(i) && sum == want[i].sum() && slices.Equal(row[3:], want[i].rest)
-			}
-			i++
-		}); err != nil {
+		if err := t.rows("SELECT * FROM "+table+" WHERE record = ? ORDER BY seq", widths[table], number,
+			func(row []any) {
+				if i < len(want) {
+					form, _ := row[2].(int64)
+					sum, there := forms[form]
+					same = same && there && row[1] == int64(i) && sum == want[i].sum() && slices.Equal(row[3:],
+						want[i].rest)
+				}
+				i++
+			}); err != nil {
 			return err
 		}
 		if !same || i != len(want) {
