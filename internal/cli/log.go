@@ -1067,7 +1067,7 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 			return err
 		}
 		check.Problems = append(problems, check.Problems...)
-		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records,
+		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points, %d chunks of them appended\nledger %s\n", check.Records,
 			unit.Bytes(float64(check.Bytes)),
 			check.Points, check.Chunks, check.Head)
 		if check.Unused > 0 {

@@ -334,9 +334,8 @@ func sweep(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// kept are the forms of a file, for Verify: by table and number what their sum is. A form that is not what its sum says,
-
-// or that nobody has, is a problem.
+// kept are the forms of a file, for Verify: by table and number what their sum is. A form that is not what its
+// sum says, or that nobody has, is a problem.
 type kept map[string]map[int64]string
 
 func keptForms(ctx context.Context, tx *sql.Tx, problem func(string, ...any)) (kept, error) {

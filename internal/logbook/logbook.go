@@ -511,9 +511,8 @@ func (b *Book) migrate(ctx context.Context, migrations []string) error {
 	if err := tx.Commit(); err != nil || !again || version == 0 {
 		return err
 	}
-	// The file is as large as it was, and mostly free. Where there is no room to write it anew, or no time, it stays so:
-
-	// what is free is used again.
+	// The file is as large as it was, and mostly free. Where there is no room to write it anew, it stays so: what is
+	// free is used again.
 	passed("upgraded")
 	_, _ = b.db.ExecContext(ctx, "VACUUM")
 	return nil
