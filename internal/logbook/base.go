@@ -30,10 +30,9 @@ const (
 
 // dictionary packs and unpacks against a base. Both halves are safe for several goroutines.
 type dictionary struct {
-	base  int64
-	bytes []byte
-	pack  func() *zstd.Encoder
-	un    *zstd.Decoder
+	base int64
+	pack func() *zstd.Encoder
+	un   *zstd.Decoder
 }
 
 // dictionaries are those used last, by the sum of the base and its number, which zstd has in every frame. What is in it
@@ -61,7 +60,7 @@ func newDictionary(base int64, sum, content []byte) (*dictionary, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dictionary{base: base, bytes: content, un: un}
+	d := &dictionary{base: base, un: un}
 	d.pack = sync.OnceValue(func() *zstd.Encoder { // a reader has no need of it
 		return must(zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault),
 			zstd.WithEncoderDictRaw(uint32(base), content)))

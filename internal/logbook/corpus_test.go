@@ -213,3 +213,24 @@ func corpusBook(t testing.TB, path string, runs int, seeds ...string) *Book {
 	}
 	return book
 }
+
+// TestSizeOfARun: a run of 11 s like others takes at most 20 KB, with its rows, indexes and its share of a base.
+func TestSizeOfARun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "l.db")
+	book := corpusBook(t, path, 96, "digits")
+	defer book.Close()
+	var all, first int64
+	if err := book.db.QueryRow(`SELECT sum(pgsize), (SELECT count(*) FROM base) FROM dbstat
+		WHERE name NOT IN ('base', 'base_copy')`).Scan(&all, &first); err != nil {
+		t.Fatal(err)
+	}
+	empty := mustOpen(t, filepath.Join(t.TempDir(), "empty.db"))
+	var none int64
+	if err := empty.db.QueryRow("SELECT sum(pgsize) FROM dbstat").Scan(&none); err != nil {
+		t.Fatal(err)
+	}
+	if run := (all - none) / 96; run > 20_000-2*mostBase/8/mostLeaning || first < 1 {
+		t.Errorf("%d bytes a run beside %d bases", run, first)
+	}
+	sound(t, book)
+}
