@@ -569,7 +569,7 @@ func (w *worker) serve(ctx context.Context, conn node.Client) error {
 		if err != nil {
 			w.p.say("%s: %s", w.host.Name, text.Line(err.Error()))
 		}
-		if err == nil && time.Since(w.factsTime()) > factsEvery && len(w.p.q.Queued()) > 0 {
+		if err == nil && time.Since(w.factsTime()) > factsEvery && w.p.q.waits(w.host.Name) {
 			if err := w.ask(guarded); lost(err) {
 				return err
 			}
@@ -741,7 +741,7 @@ func (w *worker) step(conn node.Client, st Standing, s node.State, known bool) (
 		why = WhyCancelled
 	case stopping && !w.p.e.Leave:
 		why = whyInterrupted
-	case s.Phase == node.Waiting && w.p.better(w, st):
+	case s.Phase == node.Waiting && s.Holder != "" && !q.holds(s.Holder) && w.p.better(w, st):
 		why = whyMoved
 	}
 	if why == "" {
@@ -761,7 +761,7 @@ func (w *worker) own(err error) error {
 
 // better reports whether a task that only waits for a GPU would have one at once elsewhere.
 func (p *pool) better(w *worker, st Standing) bool {
-	if st.Task.Host != "" || len(p.q.Queued()) > 0 {
+	if st.Task.Host != "" || st.Task.Device != "gpu" || len(p.q.Queued()) > 0 {
 		return false
 	}
 	p.mu.Lock()
