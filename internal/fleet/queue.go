@@ -770,7 +770,7 @@ func (q *Queue) waits(host string) bool {
 	for _, a := range q.live {
 		switch {
 		case a.ended != nil || a.lost != "":
-		case a.Host == host:
+		case a.Host == host && a.Task.Device == "gpu":
 			return false
 		case a.state.Phase == node.Waiting:
 			waits = true

@@ -52,6 +52,8 @@ const (
 	slowPoll  = 2 * time.Second
 	// factsEvery is how old facts may be by which tasks are placed; asking costs a Mac some tenths of a second.
 	factsEvery = 15 * time.Second
+	// factsOld is how old they may be at most: a laptop may have been unplugged since.
+	factsOld = time.Minute
 	// firstRetry and lastRetry are the pauses between attempts to connect.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
@@ -432,7 +434,11 @@ func (w *worker) down() time.Duration {
 func (w *worker) view() View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return View{Host: w.host, Up: w.up && !w.factsAt.IsZero(), Why: w.why, Facts: w.facts, Absent: w.absent}
+	v := View{Host: w.host, Up: w.up && !w.factsAt.IsZero(), Why: w.why, Facts: w.facts, Absent: w.absent}
+	if v.Up && time.Since(w.factsAt) > factsOld { // it ran something, and was not asked meanwhile
+		v.Up, v.Why = false, "it is being asked how it is"
+	}
+	return v
 }
 
 // past reports whether the lease of an attempt has run out on the host, and the time to end it too.

@@ -167,7 +167,7 @@ func (w *world) restart(name string) {
 // and come back, restarts. Each task ends once, no two attempts of one run at the same time, what was written of a
 // run that ended is here and recorded once, and nothing is left on the hosts.
 func TestKills(t *testing.T) {
-	rounds := 20
+	rounds, total := 8, 0
 	if testset.IsFull() {
 		rounds = 400
 	}
@@ -255,10 +255,11 @@ func TestKills(t *testing.T) {
 				t.Errorf("seed %d: orphans: %v", seed, w.alive)
 			}
 		})
-		if t.Failed() {
+		if total += kills; t.Failed() {
 			return
 		}
 	}
+	t.Logf("%d lives, %d kills of the driver", rounds, total)
 }
 
 // TestMoved: somebody else's jobs have all GPUs. Ours waits behind one of them, and goes where one is free first.
