@@ -899,7 +899,8 @@ func (w *worker) bring(conn node.Client, name, file string, final bool, began ti
 		}
 		if len(b) > 0 {
 			if have, err = q.Append(name, file, have, b); err != nil {
-				return false, w.own(fmt.Errorf("keep what came of %s: %w", name, err))
+				return false, w.own(fault.Hint(fmt.Errorf("keep what came of %s: %w", name, err),
+					"runs go on until their lease has run out; when that is mended, the same command goes on"))
 			}
 		}
 		if have >= piece.Size || len(b) == 0 {
