@@ -433,6 +433,8 @@ def test_files_import_what_stands_below_them():
         elif room[0] == "replay":  # a program too, which may stand on the double
             allowed = ("replay.", "double.", "place", "wire")
             assert all(at.startswith(allowed) for at in targets), "%s is a program of its own" % path
+        elif room[0] == "fleet":  # a program, and what it sends to the nodes
+            assert all(at.startswith("fleet.") for at in targets), "%s is a program of its own" % path
         elif path not in APART:
             assert path == "__init__", "%s: say in FLOORS where it stands" % path
     graph = {at: to - {"__init__"} for at, to in arrows.items() if at != "__init__" and not at.startswith("double.")}

@@ -46,7 +46,7 @@ hosts.toml has a [[host]] for each Mac:
   python = "~/train/.venv/bin/python"`,
 	}
 	cmd.AddCommand(newFleetUp(env), newFleetDoctor(env), newFleetRun(env), newFleetSweep(env), newFleetStatus(env),
-		newFleetLogs(env), newFleetCancel(env))
+		newFleetLogs(env), newFleetCancel(env), newFleetLook(env), newFleetEnvironment(env))
 	return cmd
 }
 
@@ -62,20 +62,25 @@ func readHosts(env *Env, on string) (*fleet.Hosts, error) {
 // dialHost reaches a host and speaks with its node.
 func dialHost(env *Env) func(context.Context, fleet.Host) (node.Client, error) {
 	return func(ctx context.Context, h fleet.Host) (node.Client, error) {
-		o, err := remoteOptions(env, h.SSH, "")
-		if err != nil {
-			return nil, err
-		}
-		o.Local, o.Root = h.Local, h.Root
-		if h.Local {
-			o.Host = h.Name
-		}
-		host, err := remote.Dial(ctx, o)
+		host, err := reachPool(ctx, env, h)
 		if err != nil {
 			return nil, err
 		}
 		return host.Node(ctx)
 	}
+}
+
+// reachPool reaches a host of the file.
+func reachPool(ctx context.Context, env *Env, h fleet.Host) (*remote.Host, error) {
+	o, err := remoteOptions(env, h.SSH, "")
+	if err != nil {
+		return nil, err
+	}
+	o.Local, o.Root = h.Local, h.Root
+	if h.Local {
+		o.Host = h.Name
+	}
+	return remote.Dial(ctx, o)
 }
 
 // hostEnviron gives the variables that hosts.toml sets for a host's jobs.

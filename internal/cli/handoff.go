@@ -42,6 +42,7 @@ tried there; docs/handoff.md.`,
 		newHandoffShowCommand(env),
 		newHandoffUnpackCommand(env),
 		newHandoffUnitCommand(env),
+		newHandoffSmoke(env),
 		newHandoffSend(env),
 	)
 	return cmd

@@ -117,22 +117,27 @@ func lockFolder(path string) (lock *os.File, free bool) {
 
 // left are the names of folders that Temp makes, and of those that assay made before it locked them: assay-123, with a
 // socket.
-var left = regexp.MustCompile(`^assay-((run|demo|try|tests|pack)-)?\d+$`)
+var left = regexp.MustCompile(`^assay-((run|demo|try|tests|smoke|pack)-)?\d+$`)
 
 // Sweep removes the folders that killed runs of this user left in Temps. One that a living process uses, or that
 // anybody else may own, stays.
 func Sweep(environ []string, dir string) {
 	for _, parent := range Temps(environ, dir) {
-		open, err := os.Open(parent)
-		if err != nil {
-			continue
-		}
-		names, _ := open.Readdirnames(-1)
-		open.Close()
-		for _, name := range names {
-			if left.MatchString(name) {
-				sweep(filepath.Join(parent, name))
-			}
+		SweepIn(parent)
+	}
+}
+
+// SweepIn is Sweep of one folder, for those that TempIn made there.
+func SweepIn(parent string) {
+	open, err := os.Open(parent)
+	if err != nil {
+		return
+	}
+	names, _ := open.Readdirnames(-1)
+	open.Close()
+	for _, name := range names {
+		if left.MatchString(name) {
+			sweep(filepath.Join(parent, name))
 		}
 	}
 }

@@ -126,6 +126,7 @@ type takeEntry struct {
 type nameEntry struct {
 	Name string  `json:"name"`
 	Why  string  `json:"why,omitempty"`
+	Host string  `json:"host,omitempty"` // of one that began: where, if not where it was to
 	Task *become `json:"task,omitempty"` // of lost and back
 }
 
@@ -282,7 +283,7 @@ func (q *Queue) apply(e entry) error {
 		if err != nil {
 			return err
 		}
-		a.began = true
+		a.began, a.Host = true, or(e.Began.Host, a.Host)
 	case e.Back != nil:
 		a, err := of(e.Back)
 		if err != nil {
@@ -577,14 +578,17 @@ func (q *Queue) attempt(name string) (*attempt, error) {
 }
 
 // Began says that a host has an attempt: it was started there, now or before.
-func (q *Queue) Began(name string) error {
+func (q *Queue) Began(name string) error { return q.BeganOn(name, "") }
+
+// BeganOn is Began of an attempt for which others chose the host; "": it is on the one that it was to go to.
+func (q *Queue) BeganOn(name, host string) error {
 	q.mu.Lock()
 	defer q.unlock()
 	a, err := q.attempt(name)
 	if err != nil || a.began {
 		return err
 	}
-	if err := q.put(entry{Began: &nameEntry{Name: name}}); err != nil {
+	if err := q.put(entry{Began: &nameEntry{Name: name, Host: host}}); err != nil {
 		return err
 	}
 	q.say(a.owner, a, "began on %s", a.Host)

@@ -817,7 +817,7 @@ func (w *worker) start(conn node.Client, st Standing) (bool, error) {
 		w.put[sum] = true
 	}
 	w.asking(st.Name)
-	s, err := conn.Start(q.Job(st.Attempt))
+	s, err := conn.Start(w.host.of(q.Job(st.Attempt)))
 	if err != nil {
 		return refuse(err)
 	}

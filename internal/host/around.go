@@ -47,7 +47,7 @@ func Load(ctx context.Context) evidence.Figure {
 func parseLoadavg(text []byte) (float64, error) {
 	first, _, _ := strings.Cut(string(text), " ")
 	v, err := strconv.ParseFloat(first, 64)
-	if err != nil || v < 0 || v > 1e9 {
+	if err != nil || !(v >= 0 && v < 1e9) {
 		return 0, fmt.Errorf("/proc/loadavg: %q is no load", cut(first, 20))
 	}
 	return v, nil

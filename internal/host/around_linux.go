@@ -1,6 +1,12 @@
 package host
 
-import "os"
+import (
+	"context"
+	"os"
+	"os/exec"
+
+	"assay/internal/evidence"
+)
 
 func loadNow() (float64, error) {
 	text, err := os.ReadFile("/proc/loadavg")
@@ -8,4 +14,8 @@ func loadNow() (float64, error) {
 		return 0, err
 	}
 	return parseLoadavg(text)
+}
+
+func awakeNow(ctx context.Context) []evidence.Fact {
+	return (&procHost{tool: runTool, read: readSmall}).awake(ctx, exec.LookPath)
 }

@@ -142,14 +142,13 @@ func suspected(h Hop, mac bool) string {
 // parseRouteGet reads what `route -n get ADDRESS` prints on macOS: rows of `key: value`, and a table of metrics.
 func parseRouteGet(text []byte) (h Hop, err error) {
 	h.Source = "route -n get"
-	metrics := false
+	column := -1 // of mtu, in the row below the heads; which columns there are differs by release
 	lines(text, func(line string) {
-		if metrics { // under recvpipe, sendpipe, …, mtu, expire
-			words := strings.Fields(line)
-			if len(words) >= 7 {
-				h.MTU = int(atoi([]byte(words[6])))
+		if words := strings.Fields(line); column >= 0 {
+			if column < len(words) {
+				h.MTU = int(min(atoi([]byte(words[column])), 1<<20))
 			}
-			metrics = false
+			column = -1
 			return
 		}
 		key, value, ok := strings.Cut(strings.TrimSpace(line), ":")
@@ -160,7 +159,7 @@ func parseRouteGet(text []byte) (h Hop, err error) {
 		case ok && key == "gateway":
 			h.Gateway = value
 		case strings.Contains(line, "recvpipe") && strings.Contains(line, "mtu"):
-			metrics = true
+			column = slices.Index(strings.Fields(line), "mtu")
 		}
 	})
 	if _, bad := netip.ParseAddr(h.Gateway); bad != nil { // link#12, index: 12 lo0, or a hardware address

@@ -357,12 +357,18 @@ func terminal(log io.Writer) *os.File {
 // Where log is a terminal the command has it for its output, and draws its bars: what it says of errors, on the other
 // stream, is kept all the same.
 func tool(ctx context.Context, log io.Writer, name string, args ...string) (*text.Tail, error) {
+	return toolWith(ctx, nil, log, name, args...)
+}
+
+// toolWith is tool with variables of its own.
+func toolWith(ctx context.Context, environ []string, log io.Writer, name string, args ...string) (*text.Tail, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	// What would send packages elsewhere than into the environment.
 	cmd.Env = append(without(os.Environ(), "PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__", "VIRTUAL_ENV",
 		"CONDA_PREFIX",
 		"PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_DRY_RUN", "PIP_PYTHON"),
 		"LC_ALL=C.UTF-8")
+	cmd.Env = append(cmd.Env, environ...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	kept := &text.Tail{Limit: 8 << 10}
