@@ -332,14 +332,25 @@ func (d *driver) status(rows []fleet.Row) error {
 // writeFleetEnd says what became of the runs: those that did not end well, and how many did.
 func writeFleetEnd(w io.Writer, rows []fleet.Row) {
 	shown := 0
-	for _, r := range rows {
-		if r.Phase == fleet.Done {
+	for i, r := range rows {
+		alike := func(o fleet.Row) bool { return o.Phase == r.Phase && o.Why == r.Why && r.Phase == fleet.Queued }
+		if r.Phase == fleet.Done || i > 0 && alike(rows[i-1]) {
 			continue
 		}
 		if shown++; shown > 20 {
 			continue
 		}
-		fmt.Fprintf(w, "%s  %s%s\n", text.Line(r.Task.Name), fleetPhase(r), why(r))
+		more, n := "", 0
+		for _, o := range rows[i+1:] {
+			if !alike(o) {
+				break
+			}
+			n++
+		}
+		if n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(w, "%s%s  %s%s\n", text.Line(r.Task.Name), more, fleetPhase(r), why(r))
 		if r.Phase == fleet.Failed && r.Attempt != "" {
 			fmt.Fprintf(w, "  assay fleet logs %s   assay show %s\n", text.Line(r.Task.Name),
 				ownFolder+"/runs/"+r.Attempt)
