@@ -41,7 +41,8 @@ the file is wrong.`,
 	f.StringVar(&opts.on, "on", hostsFile, "`file` of the hosts")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter there, where hosts.toml names none")
 	f.StringArrayVar(&opts.paths, "data", nil, "`path` that has to be there on each host; may be repeated")
-	f.StringVar(&opts.expect, "expect-link", "", "the `kind` of link that was meant: "+strings.Join(host.LinkKinds(), ", "))
+	f.StringVar(&opts.expect, "expect-link", "", "the `kind` of link that was meant: "+strings.Join(host.LinkKinds(),
+		", "))
 	f.BoolVar(&opts.noRate, "no-throughput", false, "do not time a transfer")
 	f.BoolVar(&opts.json, "json", false, "print what was found, as JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -54,9 +55,11 @@ the file is wrong.`,
 
 func runFleetDoctor(ctx context.Context, env *Env, opts poolOptions) error {
 	if opts.expect != "" && !slices.Contains(host.LinkKinds(), opts.expect) {
-		return fault.Exit(fmt.Errorf("--expect-link %s: %s", opts.expect, strings.Join(host.LinkKinds(), ", ")), fault.Usage)
+		return fault.Exit(fmt.Errorf("--expect-link %s: %s", opts.expect, strings.Join(host.LinkKinds(), ", ")),
+			fault.Usage)
 	}
-	_, found, err := eachHost(ctx, env, opts, func(ctx context.Context, h fleet.Host, r *remote.Host, at *handoff.Host) error {
+	_, found, err := eachHost(ctx, env, opts, func(ctx context.Context, h fleet.Host, r *remote.Host,
+		at *handoff.Host) error {
 		l, err := lookThere(ctx, r, h, cmp.Or(h.Python, opts.python), opts.paths, false)
 		if err != nil {
 			return err
@@ -101,7 +104,8 @@ func runFleetDoctor(ctx context.Context, env *Env, opts poolOptions) error {
 	return poolStatus(found, together)
 }
 
-// transferred is how much is sent to time a link, bytes: two seconds of a bad Wi-Fi, a tenth of one of gigabit Ethernet.
+// transferred is how much is sent to time a link, bytes: two seconds of a bad Wi-Fi, a tenth of one of gigabit
+// Ethernet.
 const transferred = 16 << 20
 
 // throughput times a transfer to a host through ssh, less what an empty one takes, in bytes a second. What is sent

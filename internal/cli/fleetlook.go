@@ -60,7 +60,8 @@ func lookHere(ctx context.Context, env *Env, opts lookOptions) (*handoff.Look, e
 	if err != nil {
 		return nil, err
 	}
-	l := &handoff.Look{Assay: Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Root: root, CPUs: runtime.NumCPU(),
+	l := &handoff.Look{Assay: Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Root: root,
+		CPUs:  runtime.NumCPU(),
 		Holds: node.Holds(root)}
 	if u, err := user.Current(); err == nil {
 		l.User = u.Username

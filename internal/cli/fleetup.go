@@ -51,7 +51,8 @@ command line or the file is wrong.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.on, "on", hostsFile, "`file` of the hosts")
-	f.StringVar(&opts.lock, "lock", "", "make the environment of a `lock` there: uv.lock, pylock.toml, a requirements file")
+	f.StringVar(&opts.lock, "lock", "",
+		"make the environment of a `lock` there: uv.lock, pylock.toml, a requirements file")
 	f.StringVar(&opts.release, "python-release", "", "`release` of Python that the lock is for, 3.11")
 	f.StringVar(&opts.python, "python", "", "`path` of the interpreter there, where hosts.toml names none")
 	f.BoolVar(&opts.json, "json", false, "print what was found, as JSON")
@@ -78,7 +79,8 @@ func runFleetUp(ctx context.Context, env *Env, opts poolOptions) error {
 		}
 		lock.Python = opts.release
 	}
-	hosts, found, err := eachHost(ctx, env, opts, func(ctx context.Context, h fleet.Host, r *remote.Host, at *handoff.Host) error {
+	hosts, found, err := eachHost(ctx, env, opts, func(ctx context.Context, h fleet.Host, r *remote.Host,
+		at *handoff.Host) error {
 		named := cmp.Or(h.Python, opts.python)
 		if opts.lock != "" {
 			made, err := environmentThere(ctx, env, r, lock)
@@ -120,9 +122,11 @@ func runFleetUp(ctx context.Context, env *Env, opts poolOptions) error {
 // hostLimit is how long a host may take in all: gates import each framework, a minute each at most.
 const hostLimit = 15 * time.Minute
 
-// eachHost reaches every host of the file, all at once, and has them looked at. A host that is not reached is one of the
+// eachHost reaches every host of the file, all at once, and has them looked at. A host that is not reached is one of
+// the
 // answers; the error is of the file, or of somebody who interrupted.
-func eachHost(ctx context.Context, env *Env, opts poolOptions, ask func(context.Context, fleet.Host, *remote.Host, *handoff.Host) error) (
+func eachHost(ctx context.Context, env *Env, opts poolOptions, ask func(context.Context, fleet.Host, *remote.Host,
+	*handoff.Host) error) (
 	*fleet.Hosts, []*handoff.Host, error) {
 	hosts, err := readHosts(env, opts.on)
 	if err != nil {
@@ -155,7 +159,8 @@ func eachHost(ctx context.Context, env *Env, opts poolOptions, ask func(context.
 }
 
 // lookThere has assay there say what the host is like.
-func lookThere(ctx context.Context, r *remote.Host, h fleet.Host, python string, paths []string, create bool) (*handoff.Look, error) {
+func lookThere(ctx context.Context, r *remote.Host, h fleet.Host, python string, paths []string,
+	create bool) (*handoff.Look, error) {
 	words := []string{r.Assay(), "fleet", "look", "--root", r.Root()}
 	if python != "" {
 		words = append(words, "--python", python)
@@ -190,7 +195,8 @@ func environmentThere(ctx context.Context, env *Env, r *remote.Host, lock python
 			return "", err
 		}
 		sum := sha256.Sum256(data)
-		return client.Put(node.Put{Sum: hex.EncodeToString(sum[:]), Size: int64(len(data))}, func(b []byte, at int64) (int, error) {
+		return client.Put(node.Put{Sum: hex.EncodeToString(sum[:]), Size: int64(len(data))}, func(b []byte,
+			at int64) (int, error) {
 			return copy(b, data[min(at, int64(len(data))):]), nil
 		}, nil)
 	}
@@ -237,7 +243,8 @@ func poolStatus(found []*handoff.Host, together []handoff.Check) error {
 }
 
 // printPool prints the rows of each host, and those that compare them.
-func printPool(env *Env, opts poolOptions, path string, found []*handoff.Host, together []handoff.Check, failed string) error {
+func printPool(env *Env, opts poolOptions, path string, found []*handoff.Host, together []handoff.Check,
+	failed string) error {
 	if opts.json {
 		return printJSON(env.Stdout, struct {
 			Hosts    []*handoff.Host `json:"hosts"`
@@ -255,7 +262,8 @@ func printPool(env *Env, opts poolOptions, path string, found []*handoff.Host, t
 			head := fmt.Sprintf("  %-9s %-13s ", mark, c.Name)
 			b.WriteString(text.Wrapped(text.Line(c.Text), head, strings.Repeat(" ", len(head)), columns))
 			if c.Hint != "" && c.State != handoff.Pass {
-				b.WriteString(text.Wrapped(text.Line(c.Hint), strings.Repeat(" ", len(head)), strings.Repeat(" ", len(head)), columns))
+				b.WriteString(text.Wrapped(text.Line(c.Hint), strings.Repeat(" ", len(head)), strings.Repeat(" ",
+					len(head)), columns))
 			}
 		}
 	}

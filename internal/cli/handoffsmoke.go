@@ -63,20 +63,27 @@ Exit status: 0 where nothing differs by more than noise, or only by what another
 	}
 	f := cmd.Flags()
 	f.StringVar(&opts.on, "on", "", "`host` that has the bundle, as ssh takes it")
-	f.StringVar(&opts.python, "python", "", "`path` of an interpreter that has the packages: none is made from the lock")
+	f.StringVar(&opts.python, "python", "",
+		"`path` of an interpreter that has the packages: none is made from the lock")
 	f.StringVar(&opts.device, "device", "", "`device` to train on (default: as the run was asked for)")
 	f.IntVar(&opts.steps, "steps", 0, "end each run after so many training `steps` (default: by time)")
 	f.StringVar(&opts.forTime, "for", opts.forTime, "how long a `time` each run trains, its start apart")
 	f.IntVar(&opts.repeat, "repeat", opts.repeat, "how `often` the window is run")
-	f.StringArrayVar(&opts.with, "with", nil, "another `run` from where the bundle comes from, a folder or evidence.json; may be repeated")
+	f.StringArrayVar(&opts.with, "with", nil,
+		"another `run` from where the bundle comes from, a folder or evidence.json; may be repeated")
 	f.StringVar(&opts.replayFor, "replay-for", opts.replayFor, "begin no operator call after this `time`")
 	f.BoolVar(&opts.noReplay, "no-replay", false, "do not replay the bundle's signatures")
-	f.StringVar(&opts.expect, "expect-link", "", "the `kind` of link that was meant: "+strings.Join(host.LinkKinds(), ", "))
-	f.StringArrayVar(&opts.reach, "reach", nil, "`host:port` that the training reads from: its route is looked up and timed; may be repeated")
-	f.StringArrayVar(&opts.moved, "data", nil, "`FROM=TO`: what lies at FROM in the bundle's words lies at TO; may be repeated")
+	f.StringVar(&opts.expect, "expect-link", "", "the `kind` of link that was meant: "+strings.Join(host.LinkKinds(),
+		", "))
+	f.StringArrayVar(&opts.reach, "reach", nil,
+		"`host:port` that the training reads from: its route is looked up and timed; may be repeated")
+	f.StringArrayVar(&opts.moved, "data", nil,
+		"`FROM=TO`: what lies at FROM in the bundle's words lies at TO; may be repeated")
 	f.StringVar(&opts.out, "out", "", "also write the document to a `file`")
-	f.StringVar(&opts.logbook, "logbook", "", "`file` of the logbook to keep it in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
-	f.StringVar(&opts.assay, "assay", "", "`file` of assay for the other host's system, where this one is no program for it")
+	f.StringVar(&opts.logbook, "logbook", "",
+		"`file` of the logbook to keep it in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
+	f.StringVar(&opts.assay, "assay", "",
+		"`file` of assay for the other host's system, where this one is no program for it")
 	f.BoolVar(&opts.keep, "keep", false, "leave the folder that it was unpacked to")
 	f.BoolVar(&opts.json, "json", false, "print the document ("+evidence.Schema+", a smoke's)")
 	f.StringArrayVar(&opts.facts, "fact", nil, "")
@@ -177,7 +184,11 @@ func keepSmoke(ctx context.Context, env *Env, opts smokeOptions, doc *handoff.Do
 	}
 	clean := secret.JSON([]byte(out.String()))
 	if opts.out != "" {
-		if err := file.Write(env.Path(opts.out), 0o600, func(w io.Writer) error { _, err := w.Write(clean); return err }); err != nil {
+		if err := file.Write(env.Path(opts.out), 0o600, func(w io.Writer) error {
+			_,
+				err := w.Write(clean)
+			return err
+		}); err != nil {
 			return fmt.Errorf("write the document of the smoke: %w", err)
 		}
 	}
@@ -206,16 +217,19 @@ func keepSmoke(ctx context.Context, env *Env, opts smokeOptions, doc *handoff.Do
 	return nil
 }
 
-// smokeInterpreter is the interpreter that a smoke runs with: the one that somebody named, else that of an environment made
+// smokeInterpreter is the interpreter that a smoke runs with: the one that somebody named, else that of an
+// environment made
 // from the bundle's lock.
-func smokeInterpreter(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, root string) (handoff.Environment, error) {
+func smokeInterpreter(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest,
+	root string) (handoff.Environment, error) {
 	began := time.Now()
 	if opts.python != "" {
 		in, err := python.Find(ctx, env.Environ, env.Dir, opts.python)
 		if err != nil {
 			return handoff.Environment{}, err
 		}
-		return handoff.Environment{Python: in.Path, How: "--python " + opts.python + ": as it is, nothing was installed"}, nil
+		return handoff.Environment{Python: in.Path, How: "--python " + opts.python +
+			": as it is, nothing was installed"}, nil
 	}
 	install := m.Environment.Install
 	if install == "" {
@@ -237,7 +251,7 @@ func smokeInterpreter(ctx context.Context, env *Env, opts smokeOptions, m *bundl
 	if err != nil {
 		return handoff.Environment{}, err
 	}
-	lock.Python = m.Run.Python
+	lock.Python, lock.Whole = m.Run.Python, install == bundle.MadeLock
 	cache, err := python.CacheDir(env.Environ)
 	if err != nil {
 		return handoff.Environment{}, err
@@ -293,7 +307,8 @@ func machineFacts(ctx context.Context, environ []string, opts smokeOptions, path
 	}
 	load := host.Load(ctx)
 	if load.Known() {
-		facts = append(facts, evidence.Fact{Name: load.Name, Value: fmt.Sprintf("%.3g", *load.Value), Source: "mean of a minute"})
+		facts = append(facts, evidence.Fact{Name: load.Name, Value: fmt.Sprintf("%.3g", *load.Value),
+			Source: "mean of a minute"})
 	}
 	for i, addr := range opts.reach {
 		hop, err := host.Route(ctx, addr)
@@ -316,12 +331,14 @@ func machineFacts(ctx context.Context, environ []string, opts smokeOptions, path
 }
 
 // cacheRoles are the variables that say where caches lie; a training that reads them over the network waits for it.
-var cacheRoles = []string{"HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME",
+var cacheRoles = []string{"HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TORCH_HOME", "TORCHINDUCTOR_CACHE_DIR",
+	"XDG_CACHE_HOME",
 	"KERAS_HOME", "MPLCONFIGDIR", "TMPDIR"}
 
 // smokeRuns makes the window, as often as it was asked for. startup is how long it may take from the start of Python to
 // the first step, seconds, until a run says how long it takes there.
-func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, folder string, words []string, device string,
+func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manifest, folder string, words []string,
+	device string,
 	startup float64) ([]*evidence.Run, error) {
 	var all []*evidence.Run
 	train, err := unit.ParseSeconds(opts.forTime)
@@ -336,9 +353,12 @@ func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manif
 		apart.Stdin, apart.Stdout, apart.Stderr = nil, io.Discard, said
 		t := m.Run.Target
 		res, err := runSubject(ctx, &apart, runOptions{
-			asked:   target.Words{On: device, Torch: t.AskedRelease, Chip: t.AskedChip, MacOS: t.AskedMacOS, ShapeOnly: t.AskedShapeOnly},
-			profile: "off", steps: opts.steps, forTime: fmt.Sprintf("%.3fs", train+startup), warnEpoch: defaultWarnEpoch,
-			out: filepath.Join(folder, fmt.Sprint("run-", i+1)), quiet: true, proven: i > 0, logbook: "off"}, words)
+			asked: target.Words{On: device, Torch: t.AskedRelease, Chip: t.AskedChip, MacOS: t.AskedMacOS,
+				ShapeOnly: t.AskedShapeOnly},
+			profile: "off", steps: opts.steps, forTime: fmt.Sprintf("%.3fs", train+startup),
+			warnEpoch: defaultWarnEpoch,
+			out:       filepath.Join(folder, fmt.Sprint("run-", i+1)), quiet: true, proven: i > 0,
+			logbook: "off"}, words)
 		if err != nil {
 			return all, fault.Exit(err, fault.Failed)
 		}
@@ -359,9 +379,12 @@ func smokeRuns(ctx context.Context, env *Env, opts smokeOptions, m *bundle.Manif
 }
 
 // smokeReplay replays the bundle's signatures on the device that trained.
-func smokeReplay(ctx context.Context, env *Env, opts smokeOptions, path, folder, interpreter, device string) (*handoff.Signatures, error) {
-	if device == "" || device == evidence.OnDouble || !slices.Contains(evidence.Devices(), device) || device == evidence.OnMLX {
-		return &handoff.Signatures{Device: cmp.Or(device, "no device"), Outcomes: map[string]int{}, Worst: []string{}}, nil
+func smokeReplay(ctx context.Context, env *Env, opts smokeOptions, path, folder, interpreter,
+	device string) (*handoff.Signatures, error) {
+	if device == "" || device == evidence.OnDouble || !slices.Contains(evidence.Devices(), device) ||
+		device == evidence.OnMLX {
+		return &handoff.Signatures{Device: cmp.Or(device, "no device"), Outcomes: map[string]int{}, Worst: []string{}},
+			nil
 	}
 	fmt.Fprintf(env.Stderr, "replaying the signatures on %s\n", device)
 	words := replayOptions{asked: target.Words{On: device}, python: interpreter, time: opts.replayFor, each: "30s",
@@ -379,7 +402,8 @@ func smokeReplay(ctx context.Context, env *Env, opts smokeOptions, path, folder,
 	if err != nil {
 		return nil, err
 	}
-	s := &handoff.Signatures{Device: device, Total: done.Header.Total, Replayed: len(done.Results), Outcomes: map[string]int{}, Worst: []string{}}
+	s := &handoff.Signatures{Device: device, Total: done.Header.Total, Replayed: len(done.Results),
+		Outcomes: map[string]int{}, Worst: []string{}}
 	for _, outcome := range replay.Outcomes {
 		for _, r := range done.Results {
 			if r.Outcome != outcome {

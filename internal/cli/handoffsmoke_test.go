@@ -37,18 +37,21 @@ func smokeProject(t *testing.T, environ []string) (dir, packed string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"train.py": script, "data/0.bin": bytes.Repeat([]byte{0, 0, 128, 63, 0, 0, 0, 191}, 64*1024)} {
+	for name, content := range map[string][]byte{"train.py": script, "data/0.bin": bytes.Repeat([]byte{0, 0, 128, 63,
+		0, 0, 0, 191}, 64*1024)} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if code, _, said := smoked(t, dir, environ, "run", "-q", "--profile", "off", "--steps", "150", "--python", testkit.Python(t), "--",
+	if code, _, said := smoked(t, dir, environ, "run", "-q", "--profile", "off", "--steps", "150", "--python",
+		testkit.Python(t), "--",
 		"train.py", "data"); code != 0 {
 		t.Fatalf("run: %d %s", code, said)
 	}
 	runs, _ := filepath.Glob(filepath.Join(dir, ".assay/runs/*"))
-	if code, _, said := smoked(t, dir, environ, "handoff", "pack", runs[0], "-o", "run.tar.zst", "--code", "now"); code != 0 {
+	if code, _, said := smoked(t, dir, environ, "handoff", "pack", runs[0], "-o", "run.tar.zst", "--code",
+		"now"); code != 0 {
 		t.Fatalf("pack: %d %s", code, said)
 	}
 	return dir, filepath.Join(dir, "run.tar.zst")
@@ -93,12 +96,14 @@ func TestSmokeReal(t *testing.T) {
 	}
 	info := filepath.Join(site[0], "numpy-1.0.dist-info")
 	if err := errors.Join(os.WriteFile(filepath.Join(site[0], "theirs.pth"), theirs, 0o600), os.Mkdir(info, 0o700),
-		os.WriteFile(filepath.Join(info, "METADATA"), []byte("Metadata-Version: 2.1\nName: numpy\nVersion: 1.0\n"), 0o600)); err != nil {
+		os.WriteFile(filepath.Join(info, "METADATA"), []byte("Metadata-Version: 2.1\nName: numpy\nVersion: 1.0\n"),
+			0o600)); err != nil {
 		t.Fatal(err)
 	}
 	changed := filepath.Join(t.TempDir(), "data")
 	if err := errors.Join(os.MkdirAll(changed, 0o700),
-		os.WriteFile(filepath.Join(changed, "0.bin"), bytes.Repeat([]byte{0, 0, 128, 63, 0, 0, 0, 63}, 64*1024), 0o600)); err != nil {
+		os.WriteFile(filepath.Join(changed, "0.bin"), bytes.Repeat([]byte{0, 0, 128, 63, 0, 0, 0, 63}, 64*1024),
+			0o600)); err != nil {
 		t.Fatal(err)
 	}
 	data := filepath.Join(dir, "data")
@@ -115,10 +120,12 @@ func TestSmokeReal(t *testing.T) {
 		{name: "another variable", environ: []string{"PYTORCH_NVFUSER_DISABLE=fallback"}, factor: "variable"},
 		{name: "other packages", words: []string{"--python", filepath.Join(other, "bin", "python")}, factor: "package"},
 		{name: "other bytes", words: []string{"--data", data + "=" + changed}, factor: "data"},
-		{name: "the wrong link", words: []string{"--expect-link", "thunderbolt", "--reach", "127.0.0.1:1"}, factor: "link"},
+		{name: "the wrong link", words: []string{"--expect-link", "thunderbolt", "--reach", "127.0.0.1:1"},
+			factor: "link"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			words := append([]string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1", "--logbook", "off",
+			words := append([]string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1",
+				"--logbook", "off",
 				"--python", python}, c.words...)
 			code, out, said := smoked(t, dir, append(environ, c.environ...), append(words, packed)...)
 			d := smokeDocument(t, out, said)
@@ -144,7 +151,8 @@ func TestSmokeReal(t *testing.T) {
 func TestSmokeElsewhere(t *testing.T) {
 	testset.FullOnly(t)
 	ssh := testkit.SSHD(t, "mini")
-	environ := append(os.Environ(), "HOME="+t.TempDir(), "ASSAY_CACHE="+filepath.Join(t.TempDir(), "cache"), "ASSAY_SSH="+ssh.Words)
+	environ := append(os.Environ(), "HOME="+t.TempDir(), "ASSAY_CACHE="+filepath.Join(t.TempDir(), "cache"),
+		"ASSAY_SSH="+ssh.Words)
 	dir, packed := smokeProject(t, environ)
 	there := filepath.Join(ssh.Hosts["mini"].Home, "run.tar.zst")
 	content, err := os.ReadFile(packed)
@@ -154,7 +162,8 @@ func TestSmokeElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1", "--python", testkit.Python(t),
+	words := []string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1", "--python",
+		testkit.Python(t),
 		"--data", filepath.Join(dir, "data") + "=" + filepath.Join(dir, "data"), "--expect-link", "ethernet"}
 	code, out, said := smoked(t, dir, environ, append(words, "mini:"+there)...)
 	d := smokeDocument(t, out, said)
@@ -165,7 +174,8 @@ func TestSmokeElsewhere(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "smoke") {
 		t.Errorf("the logbook has no smoke: %d %s %s", code, out, said)
 	}
-	if code, _, said = smoked(t, dir, environ, "handoff", "smoke", "mini:/nowhere.tar.zst"); code == 0 || !strings.Contains(said, "nowhere.tar.zst") {
+	if code, _, said = smoked(t, dir, environ, "handoff", "smoke", "mini:/nowhere.tar.zst"); code == 0 ||
+		!strings.Contains(said, "nowhere.tar.zst") {
 		t.Errorf("a bundle that is not there: %d %s", code, said)
 	}
 }
@@ -176,7 +186,8 @@ func TestFleetUpAndDoctor(t *testing.T) {
 	ssh := testkit.SSHD(t, "mini", "studio")
 	ssh.Hosts["studio"].Stop()
 	dir := t.TempDir()
-	hosts := fmt.Sprintf("[fleet]\npython = %q\n[[host]]\nname = \"mini\"\n[[host]]\nname = \"studio\"\n", testkit.Python(t))
+	hosts := fmt.Sprintf("[fleet]\npython = %q\n[[host]]\nname = \"mini\"\n[[host]]\nname = \"studio\"\n",
+		testkit.Python(t))
 	if err := os.WriteFile(filepath.Join(dir, "hosts.toml"), []byte(hosts), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +196,12 @@ func TestFleetUpAndDoctor(t *testing.T) {
 		words []string
 		want  map[string]string // check of mini → state
 	}{
-		{[]string{"fleet", "up", "--json"}, map[string]string{"ssh": handoff.Pass, "folder": handoff.Pass, "python": handoff.Pass}},
-		{[]string{"fleet", "doctor", "--json", "--data", dir, "--data", "/nowhere"}, map[string]string{"ssh": handoff.Pass, "assay": handoff.Pass,
-			"lock": handoff.Pass, "clock": handoff.Pass, "link": handoff.Pass, "throughput": handoff.Pass, "data": handoff.Fail}},
+		{[]string{"fleet", "up", "--json"}, map[string]string{"ssh": handoff.Pass, "folder": handoff.Pass,
+			"python": handoff.Pass}},
+		{[]string{"fleet", "doctor", "--json", "--data", dir, "--data", "/nowhere"},
+			map[string]string{"ssh": handoff.Pass, "assay": handoff.Pass,
+				"lock": handoff.Pass, "clock": handoff.Pass, "link": handoff.Pass, "throughput": handoff.Pass,
+				"data": handoff.Fail}},
 	} {
 		code, out, said := smoked(t, dir, environ, c.words...)
 		var doc struct {
@@ -197,7 +211,8 @@ func TestFleetUpAndDoctor(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &doc); err != nil {
 			t.Fatalf("%v: %s %s", err, out, said)
 		}
-		if code != 3 || len(doc.Hosts) != 2 || doc.Hosts[1].Look != nil || doc.Hosts[1].Checks[0].State != handoff.Fail {
+		if code != 3 || len(doc.Hosts) != 2 || doc.Hosts[1].Look != nil ||
+			doc.Hosts[1].Checks[0].State != handoff.Fail {
 			t.Errorf("%q: status %d, %+v", c.words, code, doc.Hosts)
 		}
 		got := map[string]string{}

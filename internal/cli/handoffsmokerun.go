@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -71,7 +72,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	if err := b.Unpack(root); err != nil {
 		return nil, err
 	}
-	s := handoff.Smoke{Bundle: handoff.Bundle{Name: filepath.Base(path), Sum: b.Sum, Run: m.Run.ID}, Here: []string{}, There: []string{},
+	s := handoff.Smoke{Bundle: handoff.Bundle{Name: filepath.Base(path), Sum: b.Sum, Run: m.Run.ID}, Here: []string{},
+		There: []string{},
 		Facts: []evidence.Fact{}, Checks: []handoff.Check{}}
 	here := handoff.Side{Runs: append([]*evidence.Run{was}, more...)}
 	sum := sha256.Sum256(data)
@@ -83,7 +85,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		s.Checks = append(s.Checks, handoff.Check{Name: "environment", State: handoff.Fail, Text: err.Error(), Hint: fault.HintOf(err)})
+		s.Checks = append(s.Checks, handoff.Check{Name: "environment", State: handoff.Fail, Text: err.Error(),
+			Hint: fault.HintOf(err)})
 		s.Settle()
 		return made(was), nil
 	}
@@ -98,14 +101,19 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 	for name, value := range m.Command.Variables {
 		apart.Environ = append(withoutVariable(apart.Environ, name), name+"="+fill(value))
 	}
-	if own := m.Environment.ImportPaths(root); len(own) > 0 { // they are in no shared environment
-		own = append(own, filepath.SplitList(apart.Getenv("PYTHONPATH"))...)
-		joined := strings.Join(own, string(filepath.ListSeparator))
-		apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"), "PYTHONPATH="+joined)
+	if opts.python == "" { // the project's own packages, which no lock installs: from where its code lies now
+		if own := ownPackages(m, root); len(own) > 0 {
+			if was := apart.Getenv("PYTHONPATH"); was != "" {
+				own = append(own, was)
+			}
+			apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"),
+				"PYTHONPATH="+strings.Join(own, string(os.PathListSeparator)))
+		}
 	}
 	for _, name := range m.Command.Needed {
 		if apart.Getenv(name) == "" {
-			s.Checks = append(s.Checks, handoff.Check{Name: "variables", State: handoff.Fail, Text: name + " is needed, and not set here",
+			s.Checks = append(s.Checks, handoff.Check{Name: "variables", State: handoff.Fail, Text: name +
+				" is needed, and not set here",
 				Hint: "it holds a secret, which no bundle carries: set it and smoke again"})
 		}
 	}
@@ -142,7 +150,8 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		s.Checks = append(s.Checks, handoff.Check{Name: "window", State: handoff.Fail, Text: err.Error(), Hint: fault.HintOf(err)})
+		s.Checks = append(s.Checks, handoff.Check{Name: "window", State: handoff.Fail, Text: err.Error(),
+			Hint: fault.HintOf(err)})
 		s.Settle()
 		return made(was), nil
 	}
@@ -169,6 +178,21 @@ func startupOf(run *evidence.Run) float64 {
 	return 60
 }
 
+// ownPackages are the folders of the code from which the run had packages installed: those with a src have them there.
+func ownPackages(m *bundle.Manifest, root string) (all []string) {
+	for _, e := range m.Environment.Elsewhere {
+		if e.Code == "" || !filepath.IsLocal(filepath.FromSlash(e.Code)) {
+			continue
+		}
+		dir := filepath.Join(root, bundle.CodePlace, filepath.FromSlash(e.Code))
+		if info, err := os.Stat(filepath.Join(dir, "src")); err == nil && info.IsDir() {
+			dir = filepath.Join(dir, "src")
+		}
+		all = append(all, dir)
+	}
+	return all
+}
+
 // smokeFolder is a folder to unpack to, and what lets go of it. Those of smokes that were killed are swept first.
 func smokeFolder(env *Env, base string, keep bool) (folder string, release func(), err error) {
 	file.SweepIn(base)
@@ -187,19 +211,22 @@ func smokeFolder(env *Env, base string, keep bool) (folder string, release func(
 }
 
 // addSignatures replays the bundle's signatures where it has them.
-func addSignatures(ctx context.Context, env *Env, opts smokeOptions, b *bundle.Bundle, root, folder string, s *handoff.Smoke,
+func addSignatures(ctx context.Context, env *Env, opts smokeOptions, b *bundle.Bundle, root, folder string,
+	s *handoff.Smoke,
 	there []*evidence.Run) error {
 	has := slices.ContainsFunc(b.Manifest.Files, func(f bundle.File) bool { return f.Path == bundle.SignatureFile })
 	if !has {
 		return nil
 	}
 	device := evidence.Device(there[0])
-	got, err := smokeReplay(ctx, env, opts, filepath.Join(root, bundle.SignatureFile), folder, s.Environment.Python, device)
+	got, err := smokeReplay(ctx, env, opts, filepath.Join(root, bundle.SignatureFile), folder, s.Environment.Python,
+		device)
 	if ctx.Err() != nil {
 		return errors.New("smoke the bundle: interrupted while its signatures were replayed")
 	}
 	if err != nil {
-		s.Checks = append(s.Checks, handoff.Check{Name: "signatures", State: handoff.NotKnow, Text: err.Error(), Hint: fault.HintOf(err)})
+		s.Checks = append(s.Checks, handoff.Check{Name: "signatures", State: handoff.NotKnow, Text: err.Error(),
+			Hint: fault.HintOf(err)})
 		return nil
 	}
 	s.Signatures = got
@@ -211,11 +238,13 @@ func bundleFacts(m *bundle.Manifest) []evidence.Fact {
 	facts := []evidence.Fact{{Name: "command.of-bundle", Value: "yes", Source: "the bundle's manifest"}}
 	for name, value := range m.Command.Variables {
 		if strings.Contains(value, bundle.Root) {
-			facts = append(facts, evidence.Fact{Name: "variable.moved:" + name, Value: value, Source: "the bundle's manifest"})
+			facts = append(facts, evidence.Fact{Name: "variable.moved:" + name, Value: value,
+				Source: "the bundle's manifest"})
 		}
 	}
 	for _, d := range m.Command.Dropped {
-		facts = append(facts, evidence.Fact{Name: "variable.dropped:" + d.What, Value: d.Why, Source: "the bundle's manifest"})
+		facts = append(facts, evidence.Fact{Name: "variable.dropped:" + d.What, Value: d.Why,
+			Source: "the bundle's manifest"})
 	}
 	slices.SortFunc(facts, func(a, b evidence.Fact) int { return strings.Compare(a.Name, b.Name) })
 	return facts
@@ -259,13 +288,16 @@ func smokeRecord(doc *handoff.Document, clean []byte) logbook.Record {
 		Document: json.RawMessage(clean)}
 }
 
+var documentBegins = regexp.MustCompile(`\{\s*"schema"`)
+
 // smokeThere has a bundle of another machine tried there, by this assay, which is brought there.
 func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path string) (*handoff.Document, error) {
 	h, err := dialNamed(ctx, env, on, opts.assay)
 	if err != nil {
 		return nil, err
 	}
-	words := []string{h.Assay(), "handoff", "smoke", "--json", "--logbook", "off", "--for", opts.forTime, "--repeat", fmt.Sprint(opts.repeat),
+	words := []string{h.Assay(), "handoff", "smoke", "--json", "--logbook", "off", "--for", opts.forTime, "--repeat",
+		fmt.Sprint(opts.repeat),
 		"--replay-for", opts.replayFor, "--steps", fmt.Sprint(opts.steps)}
 	for _, flag := range []struct{ name, value string }{{"--python", opts.python}, {"--device", opts.device}} {
 		if flag.value != "" {
@@ -297,8 +329,9 @@ func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path strin
 		}
 	}
 	if len(opts.with) > 0 {
-		return nil, fault.Exit(fault.Hint(errors.New("--with names runs of this machine, and the smoke is made on another"),
-			"smoke there with --json, and hold it against them with assay log diff"), fault.Usage)
+		return nil,
+			fault.Exit(fault.Hint(errors.New("--with names runs of this machine, and the smoke is made on another"),
+				"smoke there with --json, and hold it against them with assay log diff"), fault.Usage)
 	}
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = h.Home() + "/" + rest
@@ -309,8 +342,8 @@ func smokeThere(ctx context.Context, env *Env, opts smokeOptions, on, path strin
 	cmd.Stdout = out
 	runErr := cmd.Run()
 	doc := &handoff.Document{}
-	at := bytes.Index(out.b.Bytes(), []byte("{\n \"schema\"")) // what a login shell prints comes before it
-	if at < 0 || json.Unmarshal(out.b.Bytes()[at:], doc) != nil || doc.Kind != handoff.Kind {
+	at := documentBegins.FindIndex(out.b.Bytes()) // what a login shell prints comes before it
+	if at == nil || json.Unmarshal(out.b.Bytes()[at[0]:], doc) != nil || doc.Kind != handoff.Kind {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("smoke on %s: interrupted", on)
 		}
@@ -362,7 +395,8 @@ func routeTo(ctx context.Context, env *Env, on string) []evidence.Fact {
 	cmd.Env = env.Environ
 	out, err := cmd.Output()
 	if err != nil {
-		return []evidence.Fact{{Name: "link", Source: "ssh -G", Missing: "ssh does not say by which address it goes: " + err.Error()}}
+		return []evidence.Fact{{Name: "link", Source: "ssh -G",
+			Missing: "ssh does not say by which address it goes: " + err.Error()}}
 	}
 	hop, err := host.Route(ctx, sshAddress(out))
 	if err != nil {
@@ -402,5 +436,6 @@ func clockOf(ctx context.Context, h *remote.Host) []evidence.Fact {
 	}
 	// date cuts to whole seconds: half of one is added, and is the least that is not known
 	offset := time.Unix(seconds, 5e8).Sub(asked.Add(took / 2)).Seconds()
-	return []evidence.Fact{{Name: "clock.offset", Value: fmt.Sprintf("%.2f s ± %.2f s", offset, 0.5+took.Seconds()/2), Source: source}}
+	return []evidence.Fact{{Name: "clock.offset", Value: fmt.Sprintf("%.2f s ± %.2f s", offset, 0.5+took.Seconds()/2),
+		Source: source}}
 }

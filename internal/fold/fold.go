@@ -638,6 +638,7 @@ func (f *Fold) evidence(noExit string) *evidence.Run {
 	b.provenance()
 	b.randomness()
 	b.host()
+	b.threadFact()
 	if p == nil {
 		reason := "the agent never said hello: Python was started with -I, -E or -S, or no Python was started"
 		if b.f.exit == nil { // one may have been about to

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"assay/internal/evidence"
@@ -328,6 +330,16 @@ func (b *builder) resident() {
 }
 
 // host adds the means and peaks of the samples.
+// threadFact says with how many threads PyTorch computes on the CPU, as it said when it was imported: what variables,
+// the processors and the quota come to.
+func (b *builder) threadFact() {
+	if b.p == nil || b.p.framework == nil || b.p.framework.Threads <= 0 {
+		return
+	}
+	b.run.Host.Facts = append(slices.Clip(b.run.Host.Facts), evidence.Fact{Name: "torch.threads",
+		Value: strconv.Itoa(b.p.framework.Threads), Source: "torch.get_num_threads() once it was imported"})
+}
+
 func (b *builder) host() {
 	add := func(name, source, unitName string, peak bool) {
 		var xs []float64

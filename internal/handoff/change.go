@@ -188,7 +188,8 @@ func changes(here, there Side) (all []Change, why []string) {
 			all = append(all, *c)
 		}
 	}
-	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak", "memory.resident.peak"} {
+	for _, name := range []string{"memory.pool.peak", "memory.live.peak", "memory.footprint.peak",
+		"memory.resident.peak"} {
 		c := Change{Name: name, Unit: "B", on: onMemory, Over: "each run's peak"}
 		var xs [2][]float64
 		for i, s := range []Side{here, there} {

@@ -21,7 +21,10 @@ func notZero(value string) bool {
 
 func oneOf(words ...string) func(string) bool {
 	return func(value string) bool {
-		return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(value), func(r rune) bool { return r == ',' || r == ':' }),
+		return slices.ContainsFunc(strings.FieldsFunc(strings.ToLower(value), func(r rune) bool {
+			return r == ',' ||
+				r == ':'
+		}),
 			func(w string) bool { return slices.Contains(words, strings.TrimSpace(w)) })
 	}
 }
@@ -45,7 +48,8 @@ var debuggings = []debugging{
 	{name: "PYTORCH_DEBUG_MPS_ALLOCATOR", on: notZero, what: "the MPS allocator logs every allocation"},
 	{name: "PYTORCH_MPS_LOG_PROFILE_INFO", on: notZero, what: "the MPS profiler logs operations"},
 	{name: "PYTORCH_MPS_TRACE_SIGNPOSTS", on: notZero, what: "MPS operations are traced by signposts"},
-	{name: "PYTORCH_NO_CUDA_MEMORY_CACHING", on: notZero, what: "CUDA's allocator keeps nothing: each tensor is a call of the driver"},
+	{name: "PYTORCH_NO_CUDA_MEMORY_CACHING", on: notZero,
+		what: "CUDA's allocator keeps nothing: each tensor is a call of the driver"},
 	{name: "MTL_DEBUG_LAYER", on: notZero, what: "Metal checks every call"},
 	{name: "METAL_DEVICE_WRAPPER_TYPE", on: notZero, what: "Metal checks every call"},
 	{name: "MTL_SHADER_VALIDATION", on: notZero, what: "Metal checks every memory access of a kernel"},
@@ -60,7 +64,8 @@ var debuggings = []debugging{
 	{name: "JAX_DISABLE_JIT", on: notZero, what: "JAX compiles nothing"},
 	{name: "JAX_LOG_COMPILES", on: notZero, what: "JAX logs what it compiles"},
 	{name: "XLA_FLAGS", on: contains("dump"), what: "XLA writes its programs to files"},
-	{name: "PYTHONDEVMODE", on: set, what: "Python's development mode: debug hooks of memory, asyncio's checks, all warnings"},
+	{name: "PYTHONDEVMODE", on: set,
+		what: "Python's development mode: debug hooks of memory, asyncio's checks, all warnings"},
 	{name: "PYTHONMALLOC", on: contains("debug"), what: "Python checks each block of memory"},
 	{name: "PYTHONTRACEMALLOC", on: notZero, what: "Python keeps the place of each allocation"},
 	{name: "PYTHONPROFILEIMPORTTIME", on: notZero, what: "Python prints the time of each import"},

@@ -54,7 +54,8 @@ func Compare(here, there Side) *Comparison {
 	})
 	switch h, t := here.run().Rehearsal != nil, there.run().Rehearsal != nil; {
 	case h || t:
-		c.Limits = append(c.Limits, "one is a rehearsal: its times are those of a CPU that stands in, and are not compared")
+		c.Limits = append(c.Limits,
+			"one is a rehearsal: its times are those of a CPU that stands in, and are not compared")
 	default:
 		var why []string
 		c.Changes, why = changes(here, there)

@@ -62,7 +62,8 @@ func setFact(run *evidence.Run, name, value string) {
 }
 
 func find(run *evidence.Run, name, text string) {
-	run.Findings = append(run.Findings, evidence.Finding{Name: name, Severity: evidence.Warning, Text: text, Basis: evidence.Measured})
+	run.Findings = append(run.Findings, evidence.Finding{Name: name, Severity: evidence.Warning, Text: text,
+		Basis: evidence.Measured})
 }
 
 func setFigure(run *evidence.Run, name string, value float64) {
@@ -107,40 +108,78 @@ func seeds() []seed {
 		return []evidence.Fact{{Name: name, Value: value, Source: "test"}}
 	}
 	return []seed{
-		{name: "one thread", change: variable("OMP_NUM_THREADS", "1"), slow: 1.6, factor: "threads", class: Amiss, answer: times, only: true},
-		{name: "more threads", change: variable("OMP_NUM_THREADS", "8"), slow: 0.6, factor: "threads", class: Amiss, answer: likely, only: true},
-		{name: "logs of torch", change: variable("TORCH_LOGS", "+dynamo"), slow: 1.4, factor: "debug", class: Amiss, answer: likely, only: true},
-		{name: "Metal checks", change: variable("METAL_DEVICE_WRAPPER_TYPE", "1"), slow: 3, factor: "debug", class: Amiss, answer: likely, only: true},
-		{name: "blocking launches", change: variable("CUDA_LAUNCH_BLOCKING", "1"), slow: 2, factor: "debug", class: Amiss, answer: likely, only: true},
-		{name: "debug malloc", change: variable("PYTHONMALLOC", "debug"), slow: 1.3, memory: 1.3, factor: "debug", class: Amiss,
-			answer: map[string]string{"step.time": Likely, "samples.rate": Likely, "memory.resident.peak": Likely}, only: true},
-		{name: "debugging here", here: variable("PYTHONDEVMODE", "1"), slow: 0.7, factor: "debug", class: Noted, answer: likely, status: Other, only: true},
-		{name: "other NumPy", change: func(run *evidence.Run) { swap(run, "numpy==2.4.6", "numpy==2.3.0") }, slow: 1.2,
-			factor: "package", class: Amiss, answer: map[string]string{"step.time": Perhaps, "samples.rate": Perhaps}, only: true},
-		{name: "a package that does not matter", change: func(run *evidence.Run) { swap(run, "filelock==4.2.11", "filelock==4.2.9") },
-			factor: "package", class: Noted, status: Same, only: true},
-		{name: "a package gone, and slower for nothing", change: func(run *evidence.Run) { swap(run, "sympy==1.14.0", "") }, slow: 1.5,
-			factor: "package", class: Noted, answer: map[string]string{"step.time": Open, "samples.rate": Open}, status: CannotTell, only: true},
-		{name: "other torch", change: func(run *evidence.Run) { run.Target.Release = "2.14.0"; swap(run, "torch==2.15.0", "torch==2.14.0") },
-			slow: 1.1, factor: "framework", class: Amiss, answer: likely},
-		{name: "other Python", change: func(run *evidence.Run) { run.Target.Python = "3.12.1" }, factor: "python", class: Amiss, only: true},
-		{name: "half the batch", change: func(run *evidence.Run) { run.Provenance.Datasets[0].Batch = 8; scaleRows(run, 0.5) }, slow: 0.7,
-			factor: "batch", class: Amiss, answer: times, only: true},
-		{name: "half the batch, twice as slow", change: func(run *evidence.Run) { run.Provenance.Datasets[0].Batch = 8; scaleRows(run, 0.5) },
-			slow: 2, factor: "batch", class: Amiss, answer: map[string]string{"step.time": Open, "samples.rate": Open}, only: true},
-		{name: "workers", change: func(run *evidence.Run) { run.Provenance.Datasets[0].Workers = 4 }, slow: 0.5, factor: "workers", class: Amiss,
+		{name: "one thread", change: variable("OMP_NUM_THREADS", "1"), slow: 1.6, factor: "threads", class: Amiss,
+			answer: times, only: true},
+		{name: "more threads", change: variable("OMP_NUM_THREADS", "8"), slow: 0.6, factor: "threads", class: Amiss,
 			answer: likely, only: true},
-		{name: "other bytes", change: func(run *evidence.Run) { run.Provenance.Datasets[0].Fingerprint = "sha256-whole:00" }, factor: "data",
-			class: Amiss, only: true},
-		{name: "other bytes, by checksum", change: func(*evidence.Run) {}, facts: fact("data:rows", "sha256:1"), factor: "data", class: Amiss, only: true,
-			here: hostFact("data:rows", "sha256:0")},
-		{name: "other seed", change: func(run *evidence.Run) { setting(run, "torch.manual_seed", "1"); moreLoss(run) }, factor: "seed", class: Amiss,
-			answer: map[string]string{"loss": Explained}, only: true},
-		{name: "TF32", change: func(run *evidence.Run) { setting(run, "torch.backends.cuda.matmul.fp32_precision", "tf32") }, slow: 0.6,
-			factor: "precision", class: Amiss, answer: likely, only: true},
-		{name: "data over the network", facts: fact("mount:data /srv/data", "nfs4, network, NAME:/PATH on /srv"), slow: 1.8, factor: "mount",
+		{name: "logs of torch", change: variable("TORCH_LOGS", "+dynamo"), slow: 1.4, factor: "debug", class: Amiss,
+			answer: likely, only: true},
+		{name: "Metal checks", change: variable("METAL_DEVICE_WRAPPER_TYPE", "1"), slow: 3, factor: "debug",
 			class: Amiss, answer: likely, only: true},
-		{name: "a user-space file system", change: hostFact("mount:/home/somebody/project", "fuse.x, user-space file system on /x"), slow: 1.8,
+		{name: "blocking launches", change: variable("CUDA_LAUNCH_BLOCKING", "1"), slow: 2, factor: "debug",
+			class: Amiss, answer: likely, only: true},
+		{name: "debug malloc", change: variable("PYTHONMALLOC", "debug"), slow: 1.3, memory: 1.3, factor: "debug",
+			class:  Amiss,
+			answer: map[string]string{"step.time": Likely, "samples.rate": Likely, "memory.resident.peak": Likely},
+			only:   true},
+		{name: "debugging here", here: variable("PYTHONDEVMODE", "1"), slow: 0.7, factor: "debug", class: Noted,
+			answer: likely, status: Other, only: true},
+		{name: "other NumPy", change: func(run *evidence.Run) { swap(run, "numpy==2.4.6", "numpy==2.3.0") }, slow: 1.2,
+			factor: "package", class: Amiss, answer: map[string]string{"step.time": Perhaps, "samples.rate": Perhaps},
+			only: true},
+		{name: "a package that does not matter", change: func(run *evidence.Run) {
+			swap(run, "filelock==4.2.11",
+				"filelock==4.2.9")
+		},
+			factor: "package", class: Noted, status: Same, only: true},
+		{name: "a package gone, and slower for nothing", change: func(run *evidence.Run) {
+			swap(run, "sympy==1.14.0",
+				"")
+		}, slow: 1.5,
+			factor: "package", class: Noted, answer: map[string]string{"step.time": Open, "samples.rate": Open},
+			status: CannotTell, only: true},
+		{name: "other torch", change: func(run *evidence.Run) {
+			run.Target.Release = "2.14.0"
+			swap(run,
+				"torch==2.15.0", "torch==2.14.0")
+		},
+			slow: 1.1, factor: "framework", class: Amiss, answer: likely},
+		{name: "other Python", change: func(run *evidence.Run) { run.Target.Python = "3.12.1" }, factor: "python",
+			class: Amiss, only: true},
+		{name: "half the batch", change: func(run *evidence.Run) {
+			run.Provenance.Datasets[0].Batch = 8
+			scaleRows(run,
+				0.5)
+		}, slow: 0.7,
+			factor: "batch", class: Amiss, answer: times, only: true},
+		{name: "half the batch, twice as slow",
+			change: func(run *evidence.Run) { run.Provenance.Datasets[0].Batch = 8; scaleRows(run, 0.5) },
+			slow:   2, factor: "batch", class: Amiss,
+			answer: map[string]string{"step.time": Open, "samples.rate": Open},
+			only:   true},
+		{name: "workers", change: func(run *evidence.Run) { run.Provenance.Datasets[0].Workers = 4 }, slow: 0.5,
+			factor: "workers", class: Amiss,
+			answer: likely, only: true},
+		{name: "other bytes",
+			change: func(run *evidence.Run) { run.Provenance.Datasets[0].Fingerprint = "sha256-whole:00" },
+			factor: "data",
+			class:  Amiss, only: true},
+		{name: "other bytes, by checksum", change: func(*evidence.Run) {}, facts: fact("data:rows", "sha256:1"),
+			factor: "data", class: Amiss, only: true,
+			here: hostFact("data:rows", "sha256:0")},
+		{name: "other seed", change: func(run *evidence.Run) { setting(run, "torch.manual_seed", "1"); moreLoss(run) },
+			factor: "seed", class: Amiss,
+			answer: map[string]string{"loss": Explained}, only: true},
+		{name: "TF32", change: func(run *evidence.Run) {
+			setting(run, "torch.backends.cuda.matmul.fp32_precision",
+				"tf32")
+		}, slow: 0.6,
+			factor: "precision", class: Amiss, answer: likely, only: true},
+		{name: "data over the network", facts: fact("mount:data /srv/data", "nfs4, network, NAME:/PATH on /srv"),
+			slow: 1.8, factor: "mount",
+			class: Amiss, answer: likely, only: true},
+		{name: "a user-space file system", change: hostFact("mount:/home/somebody/project",
+			"fuse.x, user-space file system on /x"), slow: 1.8,
 			factor: "mount", class: Amiss, answer: likely, only: true},
 		{name: "a busy loop beside it", change: func(run *evidence.Run) {
 			find(run, "cpu-contention", "other programs kept 1 of 2 processors busy")
@@ -149,41 +188,64 @@ func seeds() []seed {
 		{name: "a quota", change: func(run *evidence.Run) {
 			setFact(run, "cpu.usable", "2 of this process's processors, cgroup grants the time of 0.5")
 		}, slow: 2.5, factor: "quota", class: Amiss, answer: likely, only: true},
-		{name: "fewer processors", change: hostFact("cpu.usable", "1 of this process's processors"), slow: 1.5, factor: "cpus", class: Meant,
+		{name: "fewer processors", change: hostFact("cpu.usable", "1 of this process's processors"), slow: 1.5,
+			factor: "cpus", class: Meant,
 			answer: times, status: Other, only: true},
-		{name: "fewer processors do not make it ten times slower", change: hostFact("cpu.usable", "1 of this process's processors"), slow: 10,
-			factor: "cpus", class: Meant, answer: map[string]string{"step.time": Open, "samples.rate": Open}, status: CannotTell, only: true},
-		{name: "nice", change: hostFact("process.nice", "19"), here: hostFact("process.nice", "0"), slow: 1.3, factor: "priority", class: Amiss,
+		{name: "fewer processors do not make it ten times slower", change: hostFact("cpu.usable",
+			"1 of this process's processors"), slow: 10,
+			factor: "cpus", class: Meant, answer: map[string]string{"step.time": Open, "samples.rate": Open},
+			status: CannotTell, only: true},
+		{name: "nice", change: hostFact("process.nice", "19"), here: hostFact("process.nice", "0"), slow: 1.3,
+			factor: "priority", class: Amiss,
 			answer: likely, only: true},
-		{name: "swap", change: func(run *evidence.Run) { find(run, "swapping", "memory was swapped at 30 MiB/s") }, slow: 4, factor: "swap",
+		{name: "swap", change: func(run *evidence.Run) { find(run, "swapping", "memory was swapped at 30 MiB/s") },
+			slow: 4, factor: "swap",
 			class: Amiss, answer: times, only: true},
-		{name: "heat", change: func(run *evidence.Run) { find(run, "thermal-throttling", "thermal pressure was heavy") }, slow: 1.3, factor: "thermal",
+		{name: "heat", change: func(run *evidence.Run) {
+			find(run, "thermal-throttling",
+				"thermal pressure was heavy")
+		}, slow: 1.3, factor: "thermal",
 			class: Amiss, answer: times, only: true},
-		{name: "battery", change: hostFact("power.source", "Battery Power"), here: hostFact("power.source", "AC Power"), slow: 1.3, factor: "power",
+		{name: "battery", change: hostFact("power.source", "Battery Power"), here: hostFact("power.source",
+			"AC Power"), slow: 1.3, factor: "power",
 			class: Amiss, answer: likely, only: true},
-		{name: "low power mode", change: hostFact("power.low_power_mode", "on"), here: hostFact("power.low_power_mode", "off"), slow: 1.6,
+		{name: "low power mode", change: hostFact("power.low_power_mode", "on"), here: hostFact("power.low_power_mode",
+			"off"), slow: 1.6,
 			factor: "low-power", class: Amiss, answer: likely, only: true},
-		{name: "governor", change: hostFact("power.profile", "governor powersave"), here: hostFact("power.profile", "governor performance"),
+		{name: "governor", change: hostFact("power.profile", "governor powersave"), here: hostFact("power.profile",
+			"governor performance"),
 			slow: 1.5, factor: "governor", class: Amiss, answer: likely, only: true},
-		{name: "Wi-Fi", facts: append(fact("link", "wifi (en0)"), fact("link.expected", "thunderbolt")...), factor: "link", class: Amiss, only: true},
-		{name: "a permission that waits", facts: fact("local-network.suspected", "no route to host"), factor: "local-network", class: Amiss, only: true},
-		{name: "clock", facts: fact("clock.offset", "3600 s ± 0.01 s"), factor: "clock", class: Noted, status: Same, only: true},
-		{name: "few files", change: hostFact("limit.files", "256"), here: hostFact("limit.files", "1024"), factor: "files", class: Amiss, only: true},
-		{name: "Rosetta", change: hostFact("system.translated", "assay runs under Rosetta"), here: hostFact("system.translated", "no"), slow: 2,
+		{name: "Wi-Fi", facts: append(fact("link", "wifi (en0)"), fact("link.expected", "thunderbolt")...),
+			factor: "link", class: Amiss, only: true},
+		{name: "a permission that waits", facts: fact("local-network.suspected", "no route to host"),
+			factor: "local-network", class: Amiss, only: true},
+		{name: "clock", facts: fact("clock.offset", "3600 s ± 0.01 s"), factor: "clock", class: Noted, status: Same,
+			only: true},
+		{name: "few files", change: hostFact("limit.files", "256"), here: hostFact("limit.files", "1024"),
+			factor: "files", class: Amiss, only: true},
+		{name: "Rosetta", change: hostFact("system.translated", "assay runs under Rosetta"),
+			here: hostFact("system.translated", "no"), slow: 2,
 			factor: "translation", class: Amiss, answer: likely, only: true},
 		{name: "a fallback", change: func(run *evidence.Run) {
 			run.Fallbacks = append(run.Fallbacks, evidence.Fallback{Operator: "aten::x", Count: 3})
 		}, slow: 2, factor: "fallback", class: Amiss, answer: likely, only: true},
-		{name: "a faster chip", change: hostFact("chip", "Apple M3 Ultra"), slow: 0.3, factor: "chip", class: Meant, answer: likely, status: Other, only: true},
-		{name: "the CPU instead", change: func(run *evidence.Run) {}, here: func(run *evidence.Run) { run.Target.Device = "mps" }, slow: 5,
+		{name: "a faster chip", change: hostFact("chip", "Apple M3 Ultra"), slow: 0.3, factor: "chip", class: Meant,
+			answer: likely, status: Other, only: true},
+		{name: "the CPU instead", change: func(run *evidence.Run) {},
+			here: func(run *evidence.Run) { run.Target.Device = "mps" }, slow: 5,
 			factor: "device", class: Amiss, only: true},
-		{name: "a variable", change: variable("PYTORCH_MPS_HIGH_WATERMARK_RATIO", "0.0"), memory: 1.5, factor: "variable", class: Amiss,
+		{name: "a variable", change: variable("PYTORCH_MPS_HIGH_WATERMARK_RATIO", "0.0"), memory: 1.5,
+			factor: "variable", class: Amiss,
 			answer: map[string]string{"memory.resident.peak": Perhaps}, only: true},
-		{name: "slower, and only another kernel", change: hostFact("system.build", "Linux 7"), slow: 3, factor: "system", class: Meant,
+		{name: "slower, and only another kernel", change: hostFact("system.build", "Linux 7"), slow: 3,
+			factor: "system", class: Meant,
 			answer: map[string]string{"step.time": Perhaps, "samples.rate": Perhaps}, status: CannotTell, only: true},
-		{name: "faster without a reason", slow: 0.5, answer: map[string]string{"step.time": Open, "samples.rate": Open}, status: CannotTell},
-		{name: "more memory without a reason", memory: 2, answer: map[string]string{"memory.resident.peak": Open}, status: CannotTell},
-		{name: "other losses without a reason", change: moreLoss, answer: map[string]string{"loss": Open}, status: CannotTell},
+		{name: "faster without a reason", slow: 0.5, answer: map[string]string{"step.time": Open,
+			"samples.rate": Open}, status: CannotTell},
+		{name: "more memory without a reason", memory: 2, answer: map[string]string{"memory.resident.peak": Open},
+			status: CannotTell},
+		{name: "other losses without a reason", change: moreLoss, answer: map[string]string{"loss": Open},
+			status: CannotTell},
 	}
 }
 
@@ -266,7 +328,8 @@ func TestSeeded(t *testing.T) {
 				case answer == "" && !x.Noise && !strings.HasPrefix(x.Name, "split."):
 					t.Errorf("%s changed by × %.3g: %s", x.Name, x.Ratio, x.Answer)
 				case answer != "" && (x.Noise || x.Answer != answer):
-					t.Errorf("%s × %.3g is %q (noise %v), not %q: %v", x.Name, x.Ratio, x.Answer, x.Noise, answer, x.Causes)
+					t.Errorf("%s × %.3g is %q (noise %v), not %q: %v", x.Name, x.Ratio, x.Answer, x.Noise, answer,
+						x.Causes)
 				case (answer == Explained || answer == Likely) && x.Causes[0].Factor != c.factor:
 					t.Errorf("%s: %v comes first", x.Name, x.Causes[0])
 				}
@@ -289,7 +352,8 @@ func TestTwins(t *testing.T) {
 		for i := range n { // steps are drawn anew from its own
 			run.Steps.Total[i] = run.Steps.Total[draw.IntN(n)]
 		}
-		setFigure(run, "memory.resident.peak", *run.Figure("memory.resident.peak").Value*math.Exp(0.01*draw.NormFloat64()))
+		setFigure(run, "memory.resident.peak",
+			*run.Figure("memory.resident.peak").Value*math.Exp(0.01*draw.NormFloat64()))
 		return run
 	}
 	for _, n := range [][2]int{{1, 1}, {1, 3}, {3, 3}} {
@@ -317,7 +381,8 @@ func TestNothingToCompare(t *testing.T) {
 	here, there := recorded(t), recorded(t)
 	there.Steps = evidence.StepSeries{}
 	there.Figures = nil
-	if got := Compare(Side{Runs: []*evidence.Run{here}}, Side{Runs: []*evidence.Run{there}}); got.Verdict != CannotTell || len(got.Limits) == 0 {
+	if got := Compare(Side{Runs: []*evidence.Run{here}},
+		Side{Runs: []*evidence.Run{there}}); got.Verdict != CannotTell || len(got.Limits) == 0 {
 		t.Errorf("%q %q", got.Verdict, got.Limits)
 	}
 	there = recorded(t)
@@ -373,7 +438,8 @@ func TestPlateau(t *testing.T) {
 	}
 	r := evidence.NewRun("x") // of a CPU: no allocator counts, its processes do
 	for i := range 60 {
-		r.Steps.Number, r.Steps.Start, r.Steps.Total = append(r.Steps.Number, i+1), append(r.Steps.Start, float64(i)), append(r.Steps.Total, 1)
+		r.Steps.Number, r.Steps.Start, r.Steps.Total = append(r.Steps.Number, i+1), append(r.Steps.Start, float64(i)),
+			append(r.Steps.Total, 1)
 		r.Host.Samples = append(r.Host.Samples, evidence.Sample{At: float64(i), Figures: []evidence.Figure{
 			evidence.Known("process.resident", 1e8+2e6*float64(i), "B", evidence.Measured)}})
 	}

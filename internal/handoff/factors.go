@@ -74,7 +74,8 @@ var (
 	anyLoss = effect{onLoss, 0, inf}
 )
 
-// ranked gives the direction in which a factor of this kind makes a step longer: there is more of it than here, or less.
+// ranked gives the direction in which a factor of this kind makes a step longer: there is more of it than here, or
+// less.
 func ranked(more bool) effect {
 	if more {
 		return slower
@@ -141,7 +142,8 @@ func findCommand(here, there Side) []Difference {
 	if _, same := there.fact("command.of-bundle"); h == t || same {
 		return nil
 	}
-	return one(Difference{Here: h, There: t, Class: Amiss, Ground: Certain, Text: "the command is another: " + between(h, t, "none"),
+	return one(Difference{Here: h, There: t, Class: Amiss, Ground: Certain, Text: "the command is another: " +
+		between(h, t, "none"),
 		Hint:    "smoke the command that the bundle has",
 		effects: []effect{anyTime, {onMemory, 0, inf}, anyLoss}})
 }
@@ -152,7 +154,8 @@ func findCode(here, there Side) []Difference {
 		return nil
 	}
 	return one(Difference{Here: h.Commit, There: t.Commit, Class: Amiss, Ground: Known,
-		Text:    "the code is of another commit: " + between(h.Commit[:min(12, len(h.Commit))], t.Commit[:min(12, len(t.Commit))], ""),
+		Text: "the code is of another commit: " + between(h.Commit[:min(12, len(h.Commit))], t.Commit[:min(12,
+			len(t.Commit))], ""),
 		effects: []effect{anyTime, {onMemory, 0, inf}, anyLoss}})
 }
 
@@ -207,7 +210,8 @@ func findData(here, there Side) []Difference {
 			d.Text = "the dataset is another: " + between(a.Type, b.Type, "none")
 		case a.Fingerprint != "" && b.Fingerprint != "" && a.Fingerprint != b.Fingerprint:
 			d.Here, d.There = a.Fingerprint, b.Fingerprint
-			d.Text = fmt.Sprintf("the data of %s has other bytes there (%d files, %s; here %d files, %s)", name, b.Files,
+			d.Text = fmt.Sprintf("the data of %s has other bytes there (%d files, %s; here %d files, %s)", name,
+				b.Files,
 				unit.Bytes(float64(b.Bytes)), a.Files, unit.Bytes(float64(a.Bytes)))
 		case a.Length != b.Length:
 			d.Here, d.There = strconv.Itoa(a.Length), strconv.Itoa(b.Length)
@@ -301,7 +305,8 @@ func findFramework(here, there Side) []Difference {
 	if h == t || h == "" || t == "" {
 		return nil
 	}
-	return one(Difference{Here: h, There: t, Class: Amiss, Ground: Known, Text: "what computes is another release: " + between(h, t, ""),
+	return one(Difference{Here: h, There: t, Class: Amiss, Ground: Known, Text: "what computes is another release: " +
+		between(h, t, ""),
 		Hint:    "make the environment from the bundle's lock",
 		effects: []effect{anyTime, {onMemory, 0, inf}, anyLoss}})
 }
@@ -386,7 +391,8 @@ func findDebugging(here, there Side) []Difference {
 			d.Class, d.Hint = Amiss, "unset it there"
 			d.Text = fmt.Sprintf("%s=%s is left on there: %s", row.name, t, row.what)
 		}
-		if strings.HasPrefix(row.name, "Malloc") || strings.HasPrefix(row.name, "MALLOC") || strings.HasPrefix(row.name, "PYTHON") ||
+		if strings.HasPrefix(row.name, "Malloc") || strings.HasPrefix(row.name, "MALLOC") ||
+			strings.HasPrefix(row.name, "PYTHON") ||
 			row.name == "PYTORCH_NO_CUDA_MEMORY_CACHING" {
 			d.effects = append(d.effects, effect{onMemory, 0, inf})
 		}
@@ -406,7 +412,8 @@ func findThreads(here, there Side) []Difference {
 		if t, ok := there.number("torch.threads"); ok && h != t && h > 0 && t > 0 {
 			// k times fewer threads take up to k times as long; more of them than processors can be slower, too
 			r := h / t
-			d := Difference{Name: "torch.get_num_threads", Here: fmt.Sprint(h), There: fmt.Sprint(t), Class: Noted, Ground: Known,
+			d := Difference{Name: "torch.get_num_threads", Here: fmt.Sprint(h), There: fmt.Sprint(t), Class: Noted,
+				Ground:  Known,
 				Text:    fmt.Sprintf("PyTorch computes with %g threads there and %g here", t, h),
 				effects: []effect{{onTime, min(r, 1), max(r, 1)}}}
 			if evidence.Device(there.run()) == evidence.OnCPU && t > h {
@@ -478,11 +485,13 @@ func findVariables(here, there Side) []Difference {
 		}
 		if why := dropped[name]; why != "" && !inT {
 			all = append(all, Difference{Name: name, Here: a, Class: Noted, Ground: Possible,
-				Text: fmt.Sprintf("%s is not set there: the bundle leaves it out, since %s", name, why), effects: []effect{anyTime}})
+				Text:    fmt.Sprintf("%s is not set there: the bundle leaves it out, since %s", name, why),
+				effects: []effect{anyTime}})
 			continue
 		}
 		d := Difference{Name: name, Here: a, There: b, Class: Amiss, Ground: Possible,
-			Text:    fmt.Sprintf("%s is %s", name, between(a, b, map[bool]string{true: "empty", false: "not set"}[inH && inT])),
+			Text: fmt.Sprintf("%s is %s", name, between(a, b, map[bool]string{true: "empty",
+				false: "not set"}[inH && inT])),
 			Hint:    "set it there as the bundle's units do",
 			effects: []effect{anyTime, {onMemory, 0, inf}, anyLoss}}
 		if quietVariables.MatchString(name) {
@@ -567,12 +576,15 @@ func disturbed(here, there Side, finding, hint string, effects func(more bool) [
 }
 
 func findLoad(here, there Side) []Difference {
-	return disturbed(here, there, "cpu-contention", "end the other programs there, and smoke again", func(more bool) []effect {
-		h, _ := here.figure("host.cpu.lost")
-		t, _ := there.figure("host.cpu.lost")
-		// what was lost is a part of the time that the run could have had; threads that wait for one another lose more
-		return []effect{ranked(more), {onTime, min(1, (1-min(t, 0.95))/(1-min(h, 0.95))), 1 / (1 - min(0.95, max(t, h)))}}
-	})
+	return disturbed(here, there, "cpu-contention", "end the other programs there, and smoke again",
+		func(more bool) []effect {
+			h, _ := here.figure("host.cpu.lost")
+			t, _ := there.figure("host.cpu.lost")
+			// what was lost is a part of the time that the run could have had; threads that wait for one another lose
+			// more
+			return []effect{ranked(more), {onTime, min(1, (1-min(t, 0.95))/(1-min(h, 0.95))), 1 / (1 - min(0.95, max(t,
+				h)))}}
+		})
 }
 
 func findNice(here, there Side) []Difference {
@@ -675,7 +687,8 @@ func findApps(here, there Side) []Difference {
 		return nil
 	}
 	return one(Difference{Here: unit.Bytes(h), There: unit.Bytes(t), Class: Noted, Ground: Possible,
-		Text: fmt.Sprintf("other programs hold %s there (the largest: %s) and %s here", unit.Bytes(t), cmp.Or(most, "none"),
+		Text: fmt.Sprintf("other programs hold %s there (the largest: %s) and %s here", unit.Bytes(t), cmp.Or(most,
+			"none"),
 			unit.Bytes(h)),
 		effects: []effect{ranked(t > h)}})
 }
@@ -703,7 +716,8 @@ func findLowPower(here, there Side) []Difference {
 	if a == b {
 		return nil
 	}
-	d := Difference{Here: h, There: t, Class: Noted, Ground: Known, Text: "low power mode is " + between(h, t, "not known"),
+	d := Difference{Here: h, There: t, Class: Noted, Ground: Known, Text: "low power mode is " + between(h, t,
+		"not known"),
 		effects: []effect{ranked(b)}}
 	if b {
 		d.Class, d.Hint = Amiss, "switch it off; on a Mac: sudo pmset -a lowpowermode 0"
@@ -718,7 +732,8 @@ func findGovernor(here, there Side) []Difference {
 		return nil
 	}
 	saves := func(v string) bool { return strings.Contains(v, "powersave") || strings.Contains(v, "low") }
-	d := Difference{Here: h, There: t, Class: Noted, Ground: Possible, Text: "the power profile is " + between(h, t, ""),
+	d := Difference{Here: h, There: t, Class: Noted, Ground: Possible, Text: "the power profile is " + between(h, t,
+		""),
 		effects: []effect{anyTime}}
 	if saves(t) != saves(h) {
 		d.effects, d.Ground = []effect{ranked(saves(t))}, Known
@@ -756,12 +771,14 @@ func findFallbacks(here, there Side) []Difference {
 	}
 	var all []Difference
 	if len(came) > 0 {
-		all = append(all, Difference{Here: strings.Join(went, ", "), There: strings.Join(came, ", "), Class: Amiss, Ground: Known,
+		all = append(all, Difference{Here: strings.Join(went, ", "), There: strings.Join(came, ", "), Class: Amiss,
+			Ground:  Known,
 			Text:    "there these operators run on the CPU, and not here: " + strings.Join(came, ", "),
 			effects: []effect{slower}})
 	}
 	if len(went) > 0 {
-		all = append(all, Difference{Here: strings.Join(went, ", "), There: strings.Join(came, ", "), Class: Noted, Ground: Known,
+		all = append(all, Difference{Here: strings.Join(went, ", "), There: strings.Join(came, ", "), Class: Noted,
+			Ground:  Known,
 			Text:    "here these operators run on the CPU, and not there: " + strings.Join(went, ", "),
 			effects: []effect{faster}})
 	}
@@ -786,7 +803,8 @@ func findLink(here, there Side) []Difference {
 	h, okH := here.number("link.rtt")
 	t, okT := there.number("link.rtt")
 	if okH && okT && max(h, t) > 5*min(h, t) && math.Abs(h-t) > 1 {
-		all = append(all, Difference{Name: "round trip", Here: fmt.Sprintf("%.3g ms", h), There: fmt.Sprintf("%.3g ms", t), Class: Noted,
+		all = append(all, Difference{Name: "round trip", Here: fmt.Sprintf("%.3g ms", h), There: fmt.Sprintf("%.3g ms",
+			t), Class: Noted,
 			Ground: Possible, Text: fmt.Sprintf("a round trip takes %.3g ms there and %.3g ms here", t, h),
 			effects: []effect{{"data", 0, inf}}})
 	}
@@ -813,7 +831,8 @@ func findClock(_, there Side) []Difference {
 	}
 	text, _ := there.fact("clock.offset")
 	return one(Difference{There: text, Class: Noted,
-		Text: fmt.Sprintf("the clock there is off by %s: dates of files and logs do not agree", unit.Seconds(math.Abs(offset)))})
+		Text: fmt.Sprintf("the clock there is off by %s: dates of files and logs do not agree",
+			unit.Seconds(math.Abs(offset)))})
 }
 
 func findFiles(here, there Side) []Difference {
@@ -822,7 +841,8 @@ func findFiles(here, there Side) []Difference {
 	if !okH || !okT || h == t {
 		return nil
 	}
-	d := Difference{Here: fmt.Sprint(h), There: fmt.Sprint(t), Class: Noted, Text: fmt.Sprintf("a process may open %g files there and %g here", t, h)}
+	d := Difference{Here: fmt.Sprint(h), There: fmt.Sprint(t), Class: Noted,
+		Text: fmt.Sprintf("a process may open %g files there and %g here", t, h)}
 	if t < h && t <= spareFiles {
 		d.Class, d.Hint = Amiss, "ulimit -n 4096; in a launchd unit SoftResourceLimits, in systemd's LimitNOFILE"
 		d.Text += ": loaders with workers run out of 256 first"
@@ -839,7 +859,8 @@ func findTranslation(here, there Side) []Difference {
 	if !okT || okH && h == t || t == "no" && !okH {
 		return nil
 	}
-	d := Difference{Here: h, There: t, Class: Noted, Ground: Known, Text: "translation by Rosetta: " + between(h, t, "not known"),
+	d := Difference{Here: h, There: t, Class: Noted, Ground: Known, Text: "translation by Rosetta: " + between(h, t,
+		"not known"),
 		effects: []effect{ranked(t != "no")}}
 	if t != "no" {
 		d.Class, d.Hint = Amiss, "install a Python for arm64"
@@ -858,7 +879,8 @@ func meant(here, there Side, name, words string, ground Ground, effects ...effec
 	if !okH || !okT || h == t {
 		return nil
 	}
-	return one(Difference{Name: name, Here: h, There: t, Class: Meant, Ground: ground, Text: words + between(h, t, "not known"),
+	return one(Difference{Name: name, Here: h, There: t, Class: Meant, Ground: ground, Text: words + between(h, t,
+		"not known"),
 		effects: effects})
 }
 

@@ -104,7 +104,8 @@ func (h *Host) reached() Check {
 	return check("ssh", Pass, "reached as %s; its key is known, and no password was asked for", h.Look.User)
 }
 
-// Needs are the rows of fleet up: what the host has to join, what it lacks, what cannot be told. A row's hint is what to
+// Needs are the rows of fleet up: what the host has to join, what it lacks, what cannot be told. A row's hint is what
+// to
 // type there; what takes somebody's sudo, or a hand on the machine, is said and not done.
 func (h *Host) Needs() []Check {
 	all := []Check{h.reached()}
@@ -120,7 +121,8 @@ func (h *Host) Needs() []Check {
 	case known && strings.HasPrefix(sleep, "never"):
 		all = append(all, check("sleep", Pass, "it sleeps by itself: %s", sleep))
 	case known:
-		c := check("sleep", Fail, "it sleeps by itself %s without input; a run is no input", sleep).with("sudo pmset -c sleep 0")
+		c := check("sleep", Fail, "it sleeps by itself %s without input; a run is no input",
+			sleep).with("sudo pmset -c sleep 0")
 		if can {
 			c.Hint += "; or run it under " + filepath.Base(inhibitor) + " -i"
 		}
@@ -147,8 +149,9 @@ func (h *Host) macOnly() []Check {
 	case known && vault == "FileVault off":
 		all = append(all, check("filevault", Pass, "FileVault is off: it starts up without anybody"))
 	case known:
-		all = append(all, check("filevault", Fail, "FileVault is on: after a restart it waits for somebody's password, and nobody reaches "+
-			"it by ssh before").with("restart it only by: sudo fdesetup authrestart; or turn FileVault off where the place is safe"))
+		all = append(all, check("filevault", Fail,
+			"FileVault is on: after a restart it waits for somebody's password, and nobody reaches "+
+				"it by ssh before").with("restart it only by: sudo fdesetup authrestart; or turn FileVault off where the place is safe"))
 	default:
 		all = append(all, check("filevault", NotKnow, "%s", missing).with("fdesetup status"))
 	}
@@ -161,8 +164,9 @@ func (h *Host) macOnly() []Check {
 	default:
 		all = append(all, check("restart", NotKnow, "%s", missing).with("pmset -g custom"))
 	}
-	return append(all, check("local-network", NotKnow, "from macOS 15 on, a program that opens connections to the local network needs "+
-		"somebody's leave, once; what is started by ssh has had it in reports, what launchd starts has not; no tool tells").
+	return append(all, check("local-network", NotKnow,
+		"from macOS 15 on, a program that opens connections to the local network needs "+
+			"somebody's leave, once; what is started by ssh has had it in reports, what launchd starts has not; no tool tells").
 		with("System Settings, Privacy & Security, Local Network; fleet doctor there says whether connections fail"))
 }
 
@@ -186,7 +190,10 @@ func (h *Host) python(up bool) Check {
 		return check("python", Fail, "%s", p.Error).with(hint)
 	case p.Path == "":
 		return check("python", NotKnow, "no interpreter was looked for").with(hint)
-	case p.Torch == "" && !slices.ContainsFunc(p.Gates, func(d Device) bool { return d.State == Pass && d.Name != "native" }):
+	case p.Torch == "" && !slices.ContainsFunc(p.Gates, func(d Device) bool {
+		return d.State == Pass &&
+			d.Name != "native"
+	}):
 		return check("python", Fail, "%s, Python %s: no framework in it computes", p.Path, p.Version).with(hint)
 	}
 	text := fmt.Sprintf("%s, Python %s", p.Path, p.Version)
@@ -231,7 +238,8 @@ func (h *Host) device() Check {
 			continue
 		}
 		if d.State == Fail && !h.Mac() {
-			return check("device", Pass, "no GPU: it takes runs on the CPU (%s)", cmp.Or(d.Detail, "cuda does not compute"))
+			return check("device", Pass, "no GPU: it takes runs on the CPU (%s)", cmp.Or(d.Detail,
+				"cuda does not compute"))
 		}
 		state := map[string]string{Fail: Fail}[d.State]
 		return check("device", cmp.Or(state, NotKnow), "%s: %s", d.Name, d.Detail).with(d.Hint)
@@ -250,15 +258,17 @@ func (h *Host) power() Check {
 	case sourced:
 		return check("power", Pass, "%s, low power mode %s", source, cmp.Or(low, "not known"))
 	case !h.Mac():
-		return check("power", Pass, "no battery and no power supply are listed: a desktop, a server or a virtual machine")
+		return check("power", Pass,
+			"no battery and no power supply are listed: a desktop, a server or a virtual machine")
 	}
 	return check("power", NotKnow, "where its power comes from is not known").with("pmset -g batt")
 }
 
 // Limits of fleet doctor.
 const (
-	leastDisk = 10 << 30 // bytes: an environment with torch for Linux takes 8 while it is installed, runs and checkpoints more
-	mostClock = 60.0     // seconds: dates in logs still agree; nothing of assay's believes another's clock
+	// bytes: an environment with torch for Linux takes 8 while it is installed, runs and checkpoints more
+	leastDisk = 10 << 30
+	mostClock = 60.0 // seconds: dates in logs still agree; nothing of assay's believes another's clock
 )
 
 // Proves are the rows of fleet doctor, of one host; those that compare hosts come from Together.
@@ -295,7 +305,8 @@ func (h *Host) Proves(version, expect string) []Check {
 		all = append(all, check("memory", NotKnow, "how much is available is not known"))
 	}
 	if l.Load != nil && l.CPUs > 0 && *l.Load > float64(l.CPUs) {
-		all = append(all, check("load", Fail, "%.3g processes run or wait for %d processors", *l.Load, l.CPUs).with("see what runs there: top"))
+		all = append(all, check("load", Fail, "%.3g processes run or wait for %d processors", *l.Load,
+			l.CPUs).with("see what runs there: top"))
 	} else if l.Load != nil {
 		all = append(all, check("load", Pass, "%.3g of %d processors", *l.Load, l.CPUs))
 	} else {
@@ -319,7 +330,8 @@ func (h *Host) clock() Check {
 	case !known:
 		return check("clock", NotKnow, "%s", cmp.Or(missing, "its clock was not asked"))
 	case offset > mostClock || offset < -mostClock:
-		return check("clock", Fail, "off by %s", value).with("System Settings, General, Date & Time: set automatically; on Linux timedatectl set-ntp true")
+		return check("clock", Fail, "off by %s",
+			value).with("System Settings, General, Date & Time: set automatically; on Linux timedatectl set-ntp true")
 	}
 	return check("clock", Pass, "off by %s", value)
 }
@@ -344,7 +356,8 @@ func (h *Host) link(expect string) Check {
 			with("plug the cable in, give both ends an address on it, and use that address in hosts.toml")
 	}
 	if suspected, _, is := h.fact("local-network.suspected"); is {
-		return check("link", NotKnow, "suspected: %s", suspected).with("System Settings, Privacy & Security, Local Network")
+		return check("link", NotKnow, "suspected: %s",
+			suspected).with("System Settings, Privacy & Security, Local Network")
 	}
 	return check("link", Pass, "%s", text)
 }
@@ -412,7 +425,8 @@ func Together(hosts []*Host) []Check {
 		slices.Sort(words)
 		switch {
 		case len(by) > 1:
-			all = append(all, check(row.name, Fail, "not the same: %s", strings.Join(words, "; ")).with("make all environments from one lock: assay fleet up --lock FILE"))
+			all = append(all, check(row.name, Fail, "not the same: %s", strings.Join(words,
+				"; ")).with("make all environments from one lock: assay fleet up --lock FILE"))
 		case len(unknown) > 0:
 			all = append(all, check(row.name, NotKnow, "not known of %s", strings.Join(unknown, ", ")))
 		default:

@@ -11,7 +11,7 @@ import (
 // their setting, and what is known of the machine beyond their evidence.
 type Side struct {
 	Runs  []*evidence.Run
-	Facts []evidence.Fact // route, mounts of caches, clock, checksums; what a run's evidence says itself is not repeated
+	Facts []evidence.Fact // route, mounts of caches, clock, checksums: what no run's evidence says itself
 }
 
 func (s Side) run() *evidence.Run { return s.Runs[0] }
@@ -77,12 +77,14 @@ func (s Side) figure(name string) (float64, bool) {
 
 func (s Side) variable(name string) string { return s.run().Provenance.Environment[name] }
 
-// packages by name.
+// packages by name. Of two of one name the first counts, as it does on the path.
 func (s Side) packages() map[string]string {
 	all := map[string]string{}
 	for _, line := range s.run().Provenance.Packages {
 		name, version, _ := strings.Cut(line, "==")
-		all[strings.ToLower(strings.ReplaceAll(name, "_", "-"))] = version
+		if name = strings.ToLower(strings.ReplaceAll(name, "_", "-")); all[name] == "" {
+			all[name] = version
+		}
 	}
 	return all
 }

@@ -158,12 +158,14 @@ func (g *Signatures) check() Check {
 	ok := g.Outcomes["ok"]
 	switch {
 	case wrong > 0:
-		return check("signatures", Fail, "%d of %d operator calls did not come out right on %s: %s", wrong, g.Replayed, g.Device,
+		return check("signatures", Fail, "%d of %d operator calls did not come out right on %s: %s", wrong, g.Replayed,
+			g.Device,
 			strings.Join(g.Worst, ", "))
 	case ok == 0:
 		return check("signatures", NotKnow, "none of the %d operator calls was replayed", g.Total)
 	case ok < g.Total:
-		return check("signatures", Pass, "%d of %d operator calls were replayed on %s, all right; the time was over", ok, g.Total, g.Device)
+		return check("signatures", Pass, "%d of %d operator calls were replayed on %s, all right; the time was over",
+			ok, g.Total, g.Device)
 	}
 	return check("signatures", Pass, "all %d operator calls come out right on %s", g.Total, g.Device)
 }
@@ -178,7 +180,8 @@ func data(m *bundle.Manifest, there Side) (all []Check) {
 		case d.Fingerprint == "":
 			continue // the bundle does not know it either, and says so
 		case slices.ContainsFunc(is, func(s evidence.Dataset) bool { return s.Fingerprint == d.Fingerprint }):
-			all = append(all, check("data", Pass, "%s has the same bytes (%d files, %s)", name, d.Files, unit.Bytes(float64(d.Bytes))))
+			all = append(all, check("data", Pass, "%s has the same bytes (%d files, %s)", name, d.Files,
+				unit.Bytes(float64(d.Bytes))))
 		case slices.ContainsFunc(is, func(s evidence.Dataset) bool { return s.Fingerprint != "" && s.Type == d.Type }):
 			c := check("data", Fail, "%s has other bytes there", name)
 			c.Hint = cmp.Or(d.Fetch, "bring the data over again")

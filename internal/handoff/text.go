@@ -18,7 +18,8 @@ func (c *Comparison) Text(w io.Writer, width int) error {
 	if len(c.Changes) > 0 {
 		fmt.Fprintf(&b, "%-22s %10s %10s  %s\n", "", "here", "there", "change")
 		for _, x := range c.Changes {
-			fmt.Fprintf(&b, "%-22s %10s %10s  %s\n", x.Name, unit.Format(x.Here, x.Unit), unit.Format(x.There, x.Unit), x.words())
+			fmt.Fprintf(&b, "%-22s %10s %10s  %s\n", x.Name, unit.Format(x.Here, x.Unit), unit.Format(x.There, x.Unit),
+				x.words())
 			if x.Noise {
 				continue
 			}
@@ -27,7 +28,8 @@ func (c *Comparison) Text(w io.Writer, width int) error {
 					fmt.Fprintf(&b, "    and %d more\n", len(x.Causes)-i)
 					break
 				}
-				wrap(fmt.Sprintf("%s: %s; %s (%s)", cause.Factor, cause.Text, cause.Size, cause.Ground), "    ", "      ")
+				wrap(fmt.Sprintf("%s: %s; %s (%s)", cause.Factor, cause.Text, cause.Size, cause.Ground), "    ",
+					"      ")
 			}
 			if x.Answer == Open {
 				wrap("nothing that is known of the two accounts for it", "    ", "      ")
@@ -36,7 +38,8 @@ func (c *Comparison) Text(w io.Writer, width int) error {
 	}
 	part := ""
 	for _, d := range c.Differences {
-		head := map[Class]string{Amiss: "Not as it should be", Meant: "Another machine", Noted: "Other differences"}[d.Class]
+		head := map[Class]string{Amiss: "Not as it should be", Meant: "Another machine",
+			Noted: "Other differences"}[d.Class]
 		if head != part {
 			fmt.Fprintf(&b, "\n%s\n", head)
 			part = head

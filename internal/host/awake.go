@@ -8,8 +8,10 @@ import (
 	"assay/internal/evidence"
 )
 
-// Awake says what decides whether a machine that nobody sits at goes on: when it sleeps by itself (sleep), what holds it
-// awake while a command runs (sleep.inhibitor), whether it comes back after a power cut (restart.power-loss) and whether
+// Awake says what decides whether a machine that nobody sits at goes on: when it sleeps by itself (sleep), what holds
+// it
+// awake while a command runs (sleep.inhibitor), whether it comes back after a power cut (restart.power-loss) and
+// whether
 // its disk waits for somebody's password then (disk.encryption). Nothing is changed, and nothing asks for root.
 func Awake(ctx context.Context) []evidence.Fact {
 	ctx, cancel := context.WithTimeout(ctx, 4*toolLimit)
@@ -38,7 +40,8 @@ func macAwake(ctx context.Context, tool toolFunc, exists func(string) bool) []ev
 	restart := noFact("restart.power-loss", source, "pmset does not say: autorestart is for desktops")
 	if custom, err := tool(ctx, pmsetPath, "-g", "custom"); err == nil {
 		if v, ok := parsePmset(custom)["AC Power"]["autorestart"]; ok {
-			restart = fact("restart.power-loss", map[bool]string{true: "on", false: "off"}[v == "1"], pmsetPath+" -g custom")
+			restart = fact("restart.power-loss", map[bool]string{true: "on", false: "off"}[v == "1"],
+				pmsetPath+" -g custom")
 		}
 	}
 	facts = append(facts, restart)

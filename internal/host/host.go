@@ -42,9 +42,9 @@ type machine interface {
 }
 
 // Facts reads what does not change during a run, in a fixed order: chip, model, cores, GPU, memory, system, power,
-// for each path the file system that it (or its nearest existing parent) lies on, and what stands round the run. Values are text for a reader. Facts
-// does not fail: a fact that could not be read says why. The call takes well under a second, unless a tool or a file
-// system is stuck; then about one second.
+// for each path the file system that it (or its nearest existing parent) lies on, and what stands round the run.
+// Values are text for a reader. Facts does not fail: a fact that could not be read says why. The call takes well under
+// a second, unless a tool or a file system is stuck; then about one second.
 func Facts(ctx context.Context, paths ...string) []evidence.Fact {
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)
 	defer cancel()

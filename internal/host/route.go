@@ -203,7 +203,8 @@ func macLink(device string, ports map[string]string) (kind, why string) {
 		return LinkThunderbolt, ""
 	case strings.Contains(lower, "wi-fi") || strings.Contains(lower, "airport"):
 		return LinkWiFi, ""
-	case strings.HasPrefix(device, "bridge") || strings.HasPrefix(device, "vmenet") || strings.HasPrefix(device, "vmnet"):
+	case strings.HasPrefix(device, "bridge") || strings.HasPrefix(device, "vmenet") || strings.HasPrefix(device,
+		"vmnet"):
 		return LinkVirtual, ""
 	case port == "":
 		return "", "networksetup lists no hardware port of " + device

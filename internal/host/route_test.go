@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// What follows is of the form that `route -n get` and `networksetup -listallhardwareports` print; addresses are made up.
+// What follows is of the form that `route -n get` and `networksetup -listallhardwareports` print; addresses are made
+// up.
 const (
 	routeGateway = `   route to: 192.0.2.9
 destination: default
@@ -75,8 +76,10 @@ func TestMacRoute(t *testing.T) {
 		t.Error("no route was taken for one")
 	}
 	ports := parseHardwarePorts([]byte(hardwarePorts))
-	for device, want := range map[string]string{"en0": LinkWiFi, "en1": LinkEthernet, "en7": LinkEthernet, "bridge0": LinkThunderbolt,
-		"en2": LinkThunderbolt, "lo0": LinkLoopback, "utun4": LinkTunnel, "vmenet0": LinkVirtual, "en9": "", "en33": ""} {
+	for device, want := range map[string]string{"en0": LinkWiFi, "en1": LinkEthernet, "en7": LinkEthernet,
+		"bridge0": LinkThunderbolt,
+		"en2":     LinkThunderbolt, "lo0": LinkLoopback, "utun4": LinkTunnel, "vmenet0": LinkVirtual, "en9": "",
+		"en33": ""} {
 		if kind, why := macLink(device, ports); kind != want || kind == "" && why == "" {
 			t.Errorf("%s is %q (%s), not %q", device, kind, why, want)
 		}
@@ -114,8 +117,9 @@ func TestLinuxRoute(t *testing.T) {
 			"dead\t0A0200C0\t00000000\t0000\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n" + "broken\tx\n",
 		"proc/net/ipv6_route": "20010db8000000000000000000000000 20 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth0\n" +
 			"00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n",
-		"sys/class/net/eth0/mtu": "1500\n", "sys/class/net/eth0/type": "1\n", "sys/class/net/eth0/device/uevent": "DRIVER=e1000e\n",
-		"sys/class/net/wlan0/uevent": "DEVTYPE=wlan\nINTERFACE=wlan0\n", "sys/class/net/wlan0/type": "1\n",
+		"sys/class/net/eth0/mtu": "1500\n", "sys/class/net/eth0/type": "1\n",
+		"sys/class/net/eth0/device/uevent": "DRIVER=e1000e\n",
+		"sys/class/net/wlan0/uevent":       "DEVTYPE=wlan\nINTERFACE=wlan0\n", "sys/class/net/wlan0/type": "1\n",
 		"sys/class/net/tb0/device/uevent": "DRIVER=thunderbolt-net\n", "sys/class/net/tb0/type": "1\n",
 	}
 	root := t.TempDir()
@@ -138,7 +142,8 @@ func TestLinuxRoute(t *testing.T) {
 		"127.0.0.1":    {Interface: "lo", Kind: LinkLoopback, MTU: 65536},
 	} {
 		got, err := h.routeTo(netip.MustParseAddr(addr), nil)
-		if err != nil || got.Interface != want.Interface || got.Kind != want.Kind || got.Gateway != want.Gateway || got.MTU != want.MTU {
+		if err != nil || got.Interface != want.Interface || got.Kind != want.Kind || got.Gateway != want.Gateway ||
+			got.MTU != want.MTU {
 			t.Errorf("%s: %+v %v, not %+v", addr, got, err, want)
 		}
 	}
@@ -157,7 +162,8 @@ func TestRouteTimes(t *testing.T) {
 	if err != nil || hop.N != rttConnects || hop.RTT <= 0 || hop.RTT > rttLimit || hop.Kind != LinkLoopback {
 		t.Errorf("%+v %v", hop, err)
 	}
-	if facts := factsByName(hop.Facts()); facts["link"].Value != "loopback (lo)" || !strings.HasSuffix(facts["link.rtt"].Value, " ms") {
+	if facts := factsByName(hop.Facts()); facts["link"].Value != "loopback (lo)" ||
+		!strings.HasSuffix(facts["link.rtt"].Value, " ms") {
 		t.Errorf("%+v", facts)
 	}
 	l.Close()
@@ -178,7 +184,8 @@ func TestAround(t *testing.T) {
 	if f := Load(t.Context()); !f.Known() {
 		t.Errorf("%+v", f)
 	}
-	for text, want := range map[string]string{"256\n": "256", "unlimited\n": "1000000000 (no limit)", "": "", "x": "", "0": ""} {
+	for text, want := range map[string]string{"256\n": "256", "unlimited\n": "1000000000 (no limit)", "": "", "x": "",
+		"0": ""} {
 		if got, err := parseFiles([]byte(text)); got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q %v", text, got, err)
 		}
@@ -217,7 +224,8 @@ func TestAwake(t *testing.T) {
 			t.Errorf("%q %v, not %q", got, err, want)
 		}
 	}
-	for text, want := range map[string]string{"FileVault is On.\n": "FileVault on", "FileVault is Off.\n": "FileVault off", "Error: x": ""} {
+	for text, want := range map[string]string{"FileVault is On.\n": "FileVault on",
+		"FileVault is Off.\n": "FileVault off", "Error: x": ""} {
 		if got, err := parseFileVault([]byte(text)); got != want || (err != nil) != (want == "") {
 			t.Errorf("%q %v", got, err)
 		}

@@ -120,7 +120,8 @@ var relevantPrefixes = []string{"PYTORCH_", "TORCH", "CUDA_", "CUBLAS_", "CUDNN_
 	"VECLIB_", "OPENBLAS_",
 	"NUMEXPR_", "TOKENIZERS_", "PYTHON", "MTL_", "MLX_", "TF_", "KERAS_", "ACCELERATE_", "HF_", "TRANSFORMERS_",
 	"LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_",
-	"VIRTUAL_ENV", "CONDA_PREFIX", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_"}
+	"VIRTUAL_ENV", "CONDA_PREFIX", "RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_",
+	"METAL_", "JAX_", "XLA_", "GOMP_", "MALLOC_", "MallocStackLogging", "MallocScribble", "MallocGuardEdges"}
 
 // relevant gives the variables that can change a run. Of one that holds a secret the name stays: that it was set may
 // matter.

@@ -24,6 +24,8 @@ type Lock struct {
 	Path    string // of the lock
 	Project string // of uv: the folder with pyproject.toml and uv.lock
 	Python  string // release that it was made for: 3.11.7; "": any that assay builds on
+	// Whole: the lock names all that there was, with what they need: nothing is resolved beyond it.
+	Whole bool
 }
 
 // Kinds of locks that environments are made from here.
@@ -44,10 +46,12 @@ type Locked struct {
 // EnsureLocked makes the environment of a lock below cache/locked/KEY, once: the same lock, Python and system find it
 // again. Processes that want the same one wait for each other, and what was not finished is made anew. Progress goes to
 // log. The project itself is not installed into it: its code lies elsewhere each time. Errors carry a hint.
-func EnsureLocked(ctx context.Context, environ []string, cache string, lock Lock, log io.Writer) (made Locked, err error) {
+func EnsureLocked(ctx context.Context, environ []string, cache string, lock Lock, log io.Writer) (made Locked,
+	err error) {
 	if !slices.Contains([]string{LockUV, LockPyLock, LockPip}, lock.Kind) {
 		return made, fault.Hint(fmt.Errorf("make the environment of %s: a lock of %s is not installed by assay",
-			filepath.Base(lock.Path), lock.Kind), "make it by "+lock.Kind+" there, and name its interpreter by --python")
+			filepath.Base(lock.Path), lock.Kind),
+			"make it by "+lock.Kind+" there, and name its interpreter by --python")
 	}
 	data, err := os.ReadFile(lock.Path)
 	if err != nil {
@@ -55,7 +59,8 @@ func EnsureLocked(ctx context.Context, environ []string, cache string, lock Lock
 	}
 	uv, uvErr := exec.LookPath("uv")
 	if uvErr != nil && lock.Kind != LockPip {
-		return made, fault.Hint(fmt.Errorf("make the environment of %s: uv is not installed here", filepath.Base(lock.Path)),
+		return made, fault.Hint(fmt.Errorf("make the environment of %s: uv is not installed here",
+			filepath.Base(lock.Path)),
 			"install uv, or name an interpreter that has the packages by --python")
 	}
 	minor := minorOf(lock.Python)
@@ -124,7 +129,8 @@ func baseOf(ctx context.Context, environ []string, minor string) (Interpreter, e
 	paths := slices.Concat(onPath(environ, dir, "python"+minor), onPath(environ, dir, "python3"))
 	home := file.Home(environ)
 	globs := []string{"/opt/homebrew/opt/python@" + minor + "/bin/python" + minor, "/opt/homebrew/bin/python" + minor,
-		"/usr/local/bin/python" + minor, "/Library/Frameworks/Python.framework/Versions/" + minor + "/bin/python" + minor}
+		"/usr/local/bin/python" + minor, "/Library/Frameworks/Python.framework/Versions/" + minor + "/bin/python" +
+			minor}
 	if home != "" {
 		globs = append(globs, filepath.Join(home, ".pyenv", "versions", minor+".*", "bin", "python"+minor))
 	}
@@ -144,12 +150,15 @@ func baseOf(ctx context.Context, environ []string, minor string) (Interpreter, e
 			return Interpreter{}, fmt.Errorf("find Python %s: %w", minor, ctx.Err())
 		}
 	}
-	return Interpreter{}, fault.Hint(fmt.Errorf("find Python %s, with which the run was made: none on PATH, nor of pyenv, "+
-		"Homebrew, python.org or uv", minor), "install it: uv python install "+minor+"; or name an interpreter by --python")
+	return Interpreter{},
+		fault.Hint(fmt.Errorf("find Python %s, with which the run was made: none on PATH, nor of pyenv, "+
+			"Homebrew, python.org or uv", minor),
+			"install it: uv python install "+minor+"; or name an interpreter by --python")
 }
 
 // makeLocked makes it in dir and says how.
-func makeLocked(ctx context.Context, uv string, base Interpreter, minor, dir string, lock Lock, log io.Writer) (string, error) {
+func makeLocked(ctx context.Context, uv string, base Interpreter, minor, dir string, lock Lock, log io.Writer) (string,
+	error) {
 	doing := "make the environment of " + filepath.Base(lock.Path)
 	if lock.Kind == LockUV {
 		// The project is not installed: it would be linked to a folder that goes away.
@@ -173,7 +182,11 @@ func makeLocked(ctx context.Context, uv string, base Interpreter, minor, dir str
 	} else if err := makeVenv(ctx, base, dir, log); err != nil {
 		return "", err
 	}
-	if err := installed(ctx, dir, filepath.Base(lock.Path), log, "-r", lock.Path); err != nil {
+	what := []string{"-r", lock.Path}
+	if lock.Whole {
+		what = append(what, "--no-deps")
+	}
+	if err := installed(ctx, dir, filepath.Base(lock.Path), log, what...); err != nil {
 		return "", err
 	}
 	if uv != "" {
@@ -191,7 +204,8 @@ func LockOf(path string) (Lock, error) {
 		l.Kind, l.Project = LockUV, filepath.Dir(path)
 	case strings.HasPrefix(name, "pylock.") && strings.HasSuffix(name, ".toml"):
 		l.Kind = LockPyLock
-	case strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".lock") && name != "poetry.lock" && name != "pixi.lock":
+	case strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".lock") && name != "poetry.lock" &&
+		name != "pixi.lock":
 		l.Kind = LockPip
 	default:
 		return l, fault.Hint(errors.New(name+" is no lock that assay makes an environment from"),
