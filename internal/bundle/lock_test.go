@@ -186,10 +186,6 @@ vcs @ git+https://example.org/vcs@abc123#subdirectory=py
 	if env.Install != MadeLock || env.Made != UV || len(env.Elsewhere) != 4 || len(env.Platform) != 3 {
 		t.Errorf("%+v", env)
 	}
-	root := files(t, t.TempDir(), map[string]string{"code/lib/src/ours/__init__.py": ""})
-	if got := env.ImportPaths(root); !slices.Equal(got, []string{root + "/code/lib/src"}) {
-		t.Errorf("%q", got)
-	}
 	if !slices.Contains(env.Elsewhere, Elsewhere{Package: "ours", Version: "1.0", Code: "lib", Editable: true}) {
 		t.Errorf("%+v", env.Elsewhere)
 	}

@@ -2,8 +2,6 @@ package bundle
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"time"
 
 	"assay/internal/evidence"
@@ -123,23 +121,6 @@ type Environment struct {
 	Packages  int          `json:"packages"`  // that the run had
 	Elsewhere []Elsewhere  `json:"elsewhere"` // packages that come from no index
 	Platform  []Difference `json:"platform"`  // packages that another system has in another build, or not at all
-}
-
-// ImportPaths are the folders, below the one that the bundle was unpacked to, from which Python finds the packages that
-// the run had installed from the code itself: for an environment in which they are not.
-func (e Environment) ImportPaths(root string) []string {
-	var all []string
-	for _, p := range e.Elsewhere {
-		if p.Code == "" {
-			continue
-		}
-		folder := filepath.Join(root, CodePlace, filepath.FromSlash(p.Code))
-		if info, err := os.Stat(filepath.Join(folder, "src")); err == nil && info.IsDir() {
-			folder = filepath.Join(folder, "src")
-		}
-		all = append(all, folder)
-	}
-	return all
 }
 
 // Lock is a file that pins packages.

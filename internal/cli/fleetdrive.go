@@ -245,17 +245,20 @@ func (d *driver) drive(ctx context.Context) error {
 	wg.Go(func() {
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
-		said := false
+		said, at := false, time.Time{}
 		for {
 			select {
 			case <-over:
 				return
 			case s := <-signals:
+				if d.stopped != nil && time.Since(at) < time.Second { // the same one: to us, and to our group
+					continue
+				}
 				if d.stopped != nil {
 					close(d.abandon)
 					return
 				}
-				d.stopped = s
+				d.stopped, at = s, time.Now()
 				if d.opts.leave {
 					d.screen.say("stopped: what runs is left to its hosts, which end it when its lease has run out; " +
 						"the same command goes on")
@@ -329,14 +332,25 @@ func (d *driver) status(rows []fleet.Row) error {
 // writeFleetEnd says what became of the runs: those that did not end well, and how many did.
 func writeFleetEnd(w io.Writer, rows []fleet.Row) {
 	shown := 0
-	for _, r := range rows {
-		if r.Phase == fleet.Done {
+	for i, r := range rows {
+		alike := func(o fleet.Row) bool { return o.Phase == r.Phase && o.Why == r.Why && r.Phase == fleet.Queued }
+		if r.Phase == fleet.Done || i > 0 && alike(rows[i-1]) {
 			continue
 		}
 		if shown++; shown > 20 {
 			continue
 		}
-		fmt.Fprintf(w, "%s  %s%s\n", text.Line(r.Task.Name), fleetPhase(r), why(r))
+		more, n := "", 0
+		for _, o := range rows[i+1:] {
+			if !alike(o) {
+				break
+			}
+			n++
+		}
+		if n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(w, "%s%s  %s%s\n", text.Line(r.Task.Name), more, fleetPhase(r), why(r))
 		if r.Phase == fleet.Failed && r.Attempt != "" {
 			fmt.Fprintf(w, "  assay fleet logs %s   assay show %s\n", text.Line(r.Task.Name),
 				ownFolder+"/runs/"+r.Attempt)

@@ -35,6 +35,7 @@ type rayCluster struct {
 	python string
 	root   string
 	token  string
+	said   *bytes.Buffer // by the driver
 }
 
 const rayPort = "127.0.0.2:21001"
@@ -113,7 +114,7 @@ func (c *rayCluster) until(what string, limit time.Duration, is func() bool) tim
 	began := time.Now()
 	for !is() {
 		if time.Since(began) > limit {
-			c.t.Fatalf("%s: not within %s", what, limit)
+			c.t.Fatalf("%s: not within %s\n%s", what, limit, c.said)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -160,6 +161,7 @@ func TestFleetOverRay(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		c.said = &said
 		return cmd, &said
 	}
 	all := func(said *bytes.Buffer) (lost int) {
@@ -194,7 +196,7 @@ func TestFleetOverRay(t *testing.T) {
 
 	began := time.Now()
 	cmd, said := run("20")
-	c.until("three runs begin", 2*time.Minute, func() bool { return c.trainings() >= 3 })
+	c.until("three runs begin", 3*time.Minute, func() bool { return c.trainings() >= 3 })
 	c.kill(3, "")
 	c.kill(2, "raylet/raylet")
 	orphans := c.until("the run of the node without its raylet ends", time.Minute, func() bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path"
@@ -165,7 +166,7 @@ func (p *sendProgress) progress(have int64) {
 		unit.Bytes(float64(p.size)))
 	if took := now.Sub(p.since).Seconds(); took > 1 && have > p.from {
 		speed := float64(have-p.from) / took
-		line += fmt.Sprintf("  %s/s, %s left", unit.Bytes(speed), unit.Seconds(float64(p.size-have)/speed))
+		line += fmt.Sprintf("  %s/s, %s left", unit.Bytes(speed), unit.Seconds(math.Ceil(float64(p.size-have)/speed)))
 	}
 	fmt.Fprintf(p.w, "\r%s\x1b[K", line)
 	p.line = true

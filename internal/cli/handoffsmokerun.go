@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,17 +95,21 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		s.Checks = append(s.Checks, handoff.Check{Name: "environment", State: handoff.Pass,
 			Text: "the interpreter that was named: its packages are compared below"})
 	}
-	fill := filled(opts, root, s.Environment.Python)
+	fill := filled(opts, m, root, s.Environment.Python)
 	apart := *env
 	apart.Environ, apart.Dir = slices.Clone(env.Environ), fill(m.Command.Dir)
 	facts := bundleFacts(m)
 	for name, value := range m.Command.Variables {
 		apart.Environ = append(withoutVariable(apart.Environ, name), name+"="+fill(value))
 	}
-	if own := m.Environment.ImportPaths(root); len(own) > 0 { // they are in no shared environment
-		own = append(own, filepath.SplitList(apart.Getenv("PYTHONPATH"))...)
-		joined := strings.Join(own, string(filepath.ListSeparator))
-		apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"), "PYTHONPATH="+joined)
+	if opts.python == "" { // the project's own packages, which no lock installs: from where its code lies now
+		if own := ownPackages(m, root); len(own) > 0 {
+			if was := apart.Getenv("PYTHONPATH"); was != "" {
+				own = append(own, was)
+			}
+			apart.Environ = append(withoutVariable(apart.Environ, "PYTHONPATH"),
+				"PYTHONPATH="+strings.Join(own, string(os.PathListSeparator)))
+		}
 	}
 	for _, name := range m.Command.Needed {
 		if apart.Getenv(name) == "" {
@@ -126,6 +131,11 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		place := fill(bundle.Root + "/" + d.Place)
 		if d.Place == "" {
 			place = fill(d.Path)
+		}
+		if _, err := os.Stat(place); err != nil && d.File == "" && filepath.IsAbs(place) {
+			s.Checks = append(s.Checks, handoff.Check{Name: "data", State: handoff.Fail,
+				Text: fmt.Sprintf("%s is not in the bundle, and not at %s", d.Name, place),
+				Hint: cmp.Or(d.Fetch, "say where it lies: --data "+d.Name+"=PATH")})
 		}
 		if filepath.IsAbs(place) {
 			paths[fmt.Sprintf("data %d %s", i+1, place)] = place
@@ -172,6 +182,21 @@ func startupOf(run *evidence.Run) float64 {
 		return 4 * *f.Value
 	}
 	return 60
+}
+
+// ownPackages are the folders of the code from which the run had packages installed: those with a src have them there.
+func ownPackages(m *bundle.Manifest, root string) (all []string) {
+	for _, e := range m.Environment.Elsewhere {
+		if e.Code == "" || !filepath.IsLocal(filepath.FromSlash(e.Code)) {
+			continue
+		}
+		dir := filepath.Join(root, bundle.CodePlace, filepath.FromSlash(e.Code))
+		if info, err := os.Stat(filepath.Join(dir, "src")); err == nil && info.IsDir() {
+			dir = filepath.Join(dir, "src")
+		}
+		all = append(all, dir)
+	}
+	return all
 }
 
 // smokeFolder is a folder to unpack to, and what lets go of it. Those of smokes that were killed are swept first.

@@ -943,24 +943,45 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 		return fmt.Errorf("import: %w", err)
 	}
 	found := false
+	var dirs []string // that wait to be kept together
+	var docs [][]byte
+	held := 0
+	keep := func() {
+		for i, k := range book.AddAll(ctx, docs) {
+			switch {
+			case errors.As(k.Err, &forgotten):
+				sum.Forgotten++
+			case k.Err != nil:
+				sum.Refused = append(sum.Refused, fmt.Sprintf("%s: %v", dirs[i], k.Err))
+			case k.Added:
+				sum.Records++
+			default:
+				sum.Known++
+			}
+		}
+		dirs, docs, held = nil, nil, 0
+	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
-		_, added, err := addRunFolder(ctx, book, filepath.Join(path, e.Name()))
-		switch {
-		case errors.Is(err, os.ErrNotExist):
+		dir := filepath.Join(path, e.Name())
+		doc, err := readRunFolder(dir)
+		if errors.Is(err, os.ErrNotExist) {
 			continue
-		case errors.As(err, &forgotten):
-			sum.Forgotten++
-		case err != nil:
-			sum.Refused = append(sum.Refused, err.Error())
-		case added:
-			sum.Records++
-		default:
-			sum.Known++
 		}
 		found = true
+		if err != nil {
+			sum.Refused = append(sum.Refused, err.Error())
+			continue
+		}
+		dirs, docs, held = append(dirs, dir), append(docs, doc), held+len(doc)
+		if len(docs) == mostImported || held > mostImportedBytes {
+			keep()
+		}
+	}
+	if len(docs) > 0 {
+		keep()
 	}
 	if !found {
 		return fault.Exit(fault.Hint(fmt.Errorf("import %s: no run in it", path),
@@ -968,6 +989,12 @@ func importPath(ctx context.Context, env *Env, book *logbook.Book, path string, 
 	}
 	return nil
 }
+
+// Bounds of what an import of folders keeps in one transaction. Nothing of it is acknowledged before it is over.
+const (
+	mostImported      = 64
+	mostImportedBytes = 8 << 20
+)
 
 func importFile(ctx context.Context, book *logbook.Book, path string, sum *logbook.Merged) error {
 	doc, err := readEvidence(path)
@@ -1008,24 +1035,9 @@ func readEvidence(path string) ([]byte, error) {
 	return doc, err
 }
 
-// addRunFolder keeps the evidence of a run's folder, byte for byte. Of a run that was cut off before its evidence was
-// written, what its events add up to. The error is ErrNotExist where the folder holds neither.
+// addRunFolder keeps the evidence of a run's folder, byte for byte. The error is ErrNotExist where it holds none.
 func addRunFolder(ctx context.Context, book *logbook.Book, dir string) (string, bool, error) {
-	doc, err := readEvidence(filepath.Join(dir, "evidence.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		if _, statErr := os.Stat(filepath.Join(dir, "events.jsonl")); statErr != nil {
-			return "", false, err
-		}
-		run, _, loadErr := probe.Load(dir)
-		if loadErr != nil {
-			return "", false, fmt.Errorf("%s: %w", dir, loadErr)
-		}
-		var out strings.Builder
-		if err := (report.JSON{}).Write(&out, run); err != nil {
-			return "", false, err
-		}
-		doc, err = []byte(out.String()), nil
-	}
+	doc, err := readRunFolder(dir)
 	if err != nil {
 		return "", false, err
 	}
@@ -1034,6 +1046,27 @@ func addRunFolder(ctx context.Context, book *logbook.Book, dir string) (string, 
 		err = fmt.Errorf("%s: %w", dir, err)
 	}
 	return id, added, err
+}
+
+// readRunFolder reads the evidence of a run's folder; of a run that was cut off before its evidence was written, what
+// its events add up to. The error is ErrNotExist where the folder holds neither.
+func readRunFolder(dir string) ([]byte, error) {
+	doc, err := readEvidence(filepath.Join(dir, "evidence.json"))
+	if !errors.Is(err, os.ErrNotExist) {
+		return doc, err
+	}
+	if _, statErr := os.Stat(filepath.Join(dir, "events.jsonl")); statErr != nil {
+		return nil, err
+	}
+	run, _, err := probe.Load(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	var out strings.Builder
+	if err := (report.JSON{}).Write(&out, run); err != nil {
+		return nil, err
+	}
+	return []byte(out.String()), nil
 }
 
 func newLogVerify(env *Env, opts *logOptions) *cobra.Command {
@@ -1067,7 +1100,7 @@ Exit status: 0 where everything is as it was kept, 3 where something is not.`}
 			return err
 		}
 		check.Problems = append(problems, check.Problems...)
-		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points in %d chunks\nledger %s\n", check.Records,
+		fmt.Fprintf(env.Stdout, "%d records (%s of documents), %d points, %d chunks of them appended\nledger %s\n", check.Records,
 			unit.Bytes(float64(check.Bytes)),
 			check.Points, check.Chunks, check.Head)
 		if check.Unused > 0 {

@@ -230,6 +230,9 @@ func (j *fakeJob) keep() {
 
 func (j *fakeJob) told() node.State {
 	s := j.state
+	if s.Phase == node.Waiting {
+		s.Holder = j.host.order[0].Name
+	}
 	s.Files = map[string]int64{}
 	for n, text := range j.files {
 		s.Files[n] = int64(len(text))

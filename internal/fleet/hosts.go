@@ -15,6 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"assay/internal/fault"
+	"assay/internal/node"
 	"assay/internal/unit"
 )
 
@@ -38,6 +39,18 @@ type Host struct {
 	Labels  []string          // for --label
 	Chip    string            // "Apple M2 Pro": only where the host does not say
 	Memory  int64             // bytes: only where the host does not say; 0: not declared
+}
+
+// of is a job as it is to run on the host: with its interpreter, where the job names none, and its variables, before
+// those of the job, which win.
+func (h Host) of(job node.Job) node.Job {
+	job.Python = or(job.Python, h.Python)
+	var environ []string
+	for _, name := range slices.Sorted(maps.Keys(h.Environ)) {
+		environ = append(environ, name+"="+h.Environ[name])
+	}
+	job.Environ = append(environ, job.Environ...)
+	return job
 }
 
 // Defaults of a hosts.toml.

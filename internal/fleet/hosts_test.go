@@ -53,6 +53,18 @@ local = true
 	}
 }
 
+// TestJobOnHost: a job has the interpreter and the variables of the host that it runs on, and its own win.
+func TestJobOnHost(t *testing.T) {
+	h := Host{Python: "~/venv/bin/python", Environ: map[string]string{"HF_HOME": "/models", "A": "1"}}
+	job := h.of(node.Job{Environ: []string{"A=2"}})
+	if job.Python != h.Python || !slices.Equal(job.Environ, []string{"A=1", "HF_HOME=/models", "A=2"}) {
+		t.Errorf("%q, %q", job.Python, job.Environ)
+	}
+	if own := h.of(node.Job{Python: "/usr/bin/python3"}).Python; own != "/usr/bin/python3" {
+		t.Errorf("the job's own interpreter became %s", own)
+	}
+}
+
 func TestParseHostsRefuses(t *testing.T) {
 	for toml, want := range map[string]string{
 		"":                                       "names no host",

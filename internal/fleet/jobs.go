@@ -111,7 +111,7 @@ func NameTasks(all []Task) {
 		name := strings.Trim(unnamed.ReplaceAllString(t.Cell, "-"), "-.")
 		number := fmt.Sprintf("%0*d", width, i+1)
 		switch {
-		case len(all) == 1:
+		case len(all) == 1 && name == "":
 			name = "run"
 		case name == "" || !nameForm.MatchString(name):
 			name = number

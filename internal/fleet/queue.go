@@ -765,6 +765,24 @@ func (q *Queue) state(name string) (s node.State, ok bool) {
 	return node.State{}, false
 }
 
+// waits reports whether anything waits that might go to a host. Of one that runs something nothing is asked
+// meanwhile: it would be in the way of what is measured there.
+func (q *Queue) waits(host string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waits := slices.ContainsFunc(q.tasks, func(t *task) bool { return t.phase == Queued })
+	for _, a := range q.live {
+		switch {
+		case a.ended != nil || a.lost != "":
+		case a.Host == host && a.Task.Device == "gpu":
+			return false
+		case a.state.Phase == node.Waiting:
+			waits = true
+		}
+	}
+	return waits
+}
+
 // holds reports whether a job is an attempt of this queue that is under way.
 func (q *Queue) holds(job string) bool {
 	q.mu.Lock()

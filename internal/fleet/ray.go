@@ -172,6 +172,9 @@ func (r *rayRun) session(ctx context.Context) error {
 		}
 		select {
 		case a, ok := <-r.driver.answers:
+			if !ok && r.driver.broken != nil { // another would say no better
+				return r.driver.broken
+			}
 			if !ok {
 				return fmt.Errorf("%w: %w", errRayAgain, r.driver.died())
 			}

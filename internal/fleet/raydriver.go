@@ -211,10 +211,10 @@ func (d *rayDriver) listen(in *bufio.Reader) error {
 		}
 		var a rayAnswer
 		if err := json.Unmarshal(line, &a); err != nil {
-			return fmt.Errorf("its answer cannot be read: %w", err)
+			return fmt.Errorf("the answer of Ray's driver cannot be read: %w", err)
 		}
 		if a.Body < 0 || a.Body > node.MaxBody {
-			return fmt.Errorf("its answer has %d bytes behind it, and %d is the most", a.Body, node.MaxBody)
+			return fmt.Errorf("an answer of Ray's driver has %d bytes behind it, and %d is the most", a.Body, node.MaxBody)
 		}
 		if a.Body > 0 {
 			a.body = make([]byte, a.Body)
@@ -233,7 +233,7 @@ func rayReadLine(in *bufio.Reader) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > rayLine:
-			return nil, fmt.Errorf("a line of its answers is longer than %d bytes", rayLine)
+			return nil, fmt.Errorf("a line of Ray's driver is longer than %d bytes", rayLine)
 		case errors.Is(err, bufio.ErrBufferFull):
 		case err != nil: // a part of a line is none
 			return nil, io.EOF
@@ -263,10 +263,7 @@ func (d *rayDriver) close() {
 // died is why a driver that says no more does not.
 func (d *rayDriver) died() error {
 	d.close()
-	switch {
-	case d.broken != nil:
-		return d.broken
-	case d.how != nil:
+	if d.how != nil {
 		return fmt.Errorf("Ray's driver ended (%w): %s", d.how, or(d.said.Last(1), "it said nothing"))
 	}
 	return errors.New("Ray's driver ended")

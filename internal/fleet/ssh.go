@@ -52,6 +52,8 @@ const (
 	slowPoll  = 2 * time.Second
 	// factsEvery is how old facts may be by which tasks are placed; asking costs a Mac some tenths of a second.
 	factsEvery = 15 * time.Second
+	// factsOld is how old they may be at most: a laptop may have been unplugged since.
+	factsOld = time.Minute
 	// firstRetry and lastRetry are the pauses between attempts to connect.
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
@@ -432,7 +434,11 @@ func (w *worker) down() time.Duration {
 func (w *worker) view() View {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return View{Host: w.host, Up: w.up && !w.factsAt.IsZero(), Why: w.why, Facts: w.facts, Absent: w.absent}
+	v := View{Host: w.host, Up: w.up && !w.factsAt.IsZero(), Why: w.why, Facts: w.facts, Absent: w.absent}
+	if v.Up && time.Since(w.factsAt) > factsOld { // it ran something, and was not asked meanwhile
+		v.Up, v.Why = false, "it is being asked how it is"
+	}
+	return v
 }
 
 // past reports whether the lease of an attempt has run out on the host, and the time to end it too.
@@ -569,7 +575,7 @@ func (w *worker) serve(ctx context.Context, conn node.Client) error {
 		if err != nil {
 			w.p.say("%s: %s", w.host.Name, text.Line(err.Error()))
 		}
-		if err == nil && time.Since(w.factsTime()) > factsEvery && len(w.p.q.Queued()) > 0 {
+		if err == nil && time.Since(w.factsTime()) > factsEvery && w.p.q.waits(w.host.Name) {
 			if err := w.ask(guarded); lost(err) {
 				return err
 			}
@@ -741,7 +747,7 @@ func (w *worker) step(conn node.Client, st Standing, s node.State, known bool) (
 		why = WhyCancelled
 	case stopping && !w.p.e.Leave:
 		why = whyInterrupted
-	case s.Phase == node.Waiting && w.p.better(w, st):
+	case s.Phase == node.Waiting && s.Holder != "" && !q.holds(s.Holder) && w.p.better(w, st):
 		why = whyMoved
 	}
 	if why == "" {
@@ -761,7 +767,7 @@ func (w *worker) own(err error) error {
 
 // better reports whether a task that only waits for a GPU would have one at once elsewhere.
 func (p *pool) better(w *worker, st Standing) bool {
-	if st.Task.Host != "" || len(p.q.Queued()) > 0 {
+	if st.Task.Host != "" || st.Task.Device != "gpu" || len(p.q.Queued()) > 0 {
 		return false
 	}
 	p.mu.Lock()
@@ -811,7 +817,7 @@ func (w *worker) start(conn node.Client, st Standing) (bool, error) {
 		w.put[sum] = true
 	}
 	w.asking(st.Name)
-	s, err := conn.Start(q.Job(st.Attempt))
+	s, err := conn.Start(w.host.of(q.Job(st.Attempt)))
 	if err != nil {
 		return refuse(err)
 	}
@@ -893,7 +899,8 @@ func (w *worker) bring(conn node.Client, name, file string, final bool, began ti
 		}
 		if len(b) > 0 {
 			if have, err = q.Append(name, file, have, b); err != nil {
-				return false, w.own(fmt.Errorf("keep what came of %s: %w", name, err))
+				return false, w.own(fault.Hint(fmt.Errorf("keep what came of %s: %w", name, err),
+					"runs go on until their lease has run out; when that is mended, the same command goes on"))
 			}
 		}
 		if have >= piece.Size || len(b) == 0 {

@@ -93,9 +93,6 @@ func tombstone(ctx context.Context, q queryer, p *projection, id string) (*Forgo
 // Forget, does the rest. Records of kinds note, facts and series that are about nothing but records that go, go with
 // them.
 func (b *Book) Forget(ctx context.Context, f Forgetting) (*Forgot, error) {
-	if f.Without == nil {
-		f.Without = func(doc []byte) []byte { return doc }
-	}
 	if f.Text == nil {
 		f.Text = func(s string) string { return s }
 	}
@@ -103,6 +100,9 @@ func (b *Book) Forget(ctx context.Context, f Forgetting) (*Forgot, error) {
 	if strings.TrimSpace(f.Because) == "" {
 		return nil, fault.Exit(errors.New("forget: it needs a reason"), fault.Usage)
 	}
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.known = nil
 	var out *Forgot
 	err := b.write(ctx, func(tx *sql.Tx) error {
 		e := newEdit(ctx, tx, f.At, f.Because)
@@ -116,8 +116,10 @@ func (b *Book) Forget(ctx context.Context, f Forgetting) (*Forgot, error) {
 				return err
 			}
 		}
-		if err := e.rewrite(f.Without, f.Text); err != nil {
-			return err
+		if f.Without != nil {
+			if err := e.rewrite(f.Without, f.Text); err != nil {
+				return err
+			}
 		}
 		for _, id := range e.moved {
 			out.Changed = append(out.Changed, id)
@@ -136,7 +138,7 @@ func (b *Book) Forget(ctx context.Context, f Forgetting) (*Forgot, error) {
 	return out, b.Scrub(ctx)
 }
 
-// passed is told how far a forgetting has come: tests kill it there.
+// passed is told how far a forgetting, or an upgrade, has come: tests kill it there.
 var passed = func(string) {}
 
 // Unscrubbed says how often something was forgotten of which the file may still hold bytes that no table names.
@@ -186,6 +188,12 @@ type edit struct {
 	records [][]byte          // new ones
 	chunks  [][]byte
 	stones  [][]byte
+	forms   map[string]int64 // inserter.known
+}
+
+// inserter puts rows into the tables of this transaction.
+func (e *edit) inserter() *inserter {
+	return &inserter{ctx: e.ctx, tx: e.tx, stmts: map[string]*sql.Stmt{}, known: e.forms}
 }
 
 type mark struct {
@@ -195,7 +203,7 @@ type mark struct {
 
 func newEdit(ctx context.Context, tx *sql.Tx, at time.Time, because string) *edit {
 	return &edit{ctx: ctx, tx: tx, event: rand.Text(), at: at, because: because, moved: map[string]string{},
-		gone: map[string]bool{}, marks: map[string]mark{}}
+		gone: map[string]bool{}, marks: map[string]mark{}, forms: map[string]int64{}}
 }
 
 func (e *edit) exec(query string, args ...any) error {
@@ -251,13 +259,21 @@ func (e *edit) clear(id string) (number int64, err error) {
 	if err := e.tx.QueryRowContext(e.ctx, "SELECT record FROM record WHERE id = ?", id).Scan(&number); err != nil {
 		return 0, fmt.Errorf("record %s: %w", short(id), err)
 	}
-	for _, table := range append([]string{"record"}, tables...) {
+	for _, table := range append([]string{"record", "link"}, tables...) {
 		if err := e.exec("DELETE FROM "+table+" WHERE record = ?", number); err != nil {
 			return 0, err
 		}
 	}
 	e.gone["record "+id] = true
-	return number, nil
+	if err := each(e.ctx, e.tx, "SELECT ref FROM derived WHERE record = ?", func(scan func(...any) error) error {
+		var ref []byte
+		err := scan(&ref)
+		e.gone["chunk "+hex.EncodeToString(ref)] = true
+		return err
+	}, number); err != nil {
+		return 0, err
+	}
+	return number, e.exec("DELETE FROM derived WHERE record = ?", number)
 }
 
 // remove takes a record out whole, and leaves a tombstone.
@@ -391,10 +407,10 @@ func (e *edit) put(id string, p *projection, doc []byte, name func(string) strin
 	}
 	if there > 0 { // a copy without it was kept before
 		err = e.exec("DELETE FROM content WHERE id = ?", id)
-	} else if err = e.exec("UPDATE content SET id = ?, size = ?, data = ? WHERE id = ?", fresh, len(doc),
-		packer.EncodeAll(doc, nil), id); err == nil {
+	} else if err = e.exec("UPDATE content SET id = ?, size = ?, base = NULL, data = ? WHERE id = ?", fresh, len(doc),
+		packer.EncodeAll(doc, nil), id); err == nil { // lean packs it when the bases are clean
 		e.records = append(e.records, sum[:])
-		err = insertRows(e.ctx, e.tx, number, fresh, now)
+		_, err = e.inserter().insert(number, fresh, now)
 	}
 	if err != nil {
 		return err
@@ -547,7 +563,102 @@ func (e *edit) finish() error {
 			return err
 		}
 	}
+	if err := e.lean(); err != nil {
+		return err
+	}
 	return e.exec("INSERT OR IGNORE INTO unscrubbed(event) VALUES(?)", e.event)
+}
+
+// lean takes out what others have of a record that is gone or changed: a base that was taken from it, and forms that
+// nobody else has. Documents that leaned on such a base, and those that are new, are packed again.
+func (e *edit) lean() error {
+	w := e.inserter()
+	defer w.close()
+	var stale []int64
+	if err := each(e.ctx, e.tx, "SELECT base, origin FROM base", func(scan func(...any) error) error {
+		var base int64
+		var origin string
+		err := scan(&base, &origin)
+		if e.gone["record "+origin] {
+			stale = append(stale, base)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	var again []string
+	list := func(query string, args ...any) error {
+		return each(e.ctx, e.tx, query, func(scan func(...any) error) error {
+			var id string
+			err := scan(&id)
+			again = append(again, id)
+			return err
+		}, args...)
+	}
+	for _, base := range stale {
+		if err := list("SELECT id FROM content WHERE base = ? ORDER BY rowid", base); err != nil {
+			return err
+		}
+	}
+	for _, id := range again {
+		doc, err := content(e.ctx, e.tx, id)
+		if err != nil {
+			return err
+		}
+		if _, err := w.exec("UPDATE content SET base = NULL, data = ? WHERE id = ?", packer.EncodeAll(doc, nil),
+			id); err != nil {
+			return err
+		}
+	}
+	for _, base := range stale {
+		if err := e.exec("DELETE FROM base WHERE base = ?", base); err != nil {
+			return err
+		}
+		if err := e.exec("DELETE FROM base_copy WHERE base = ?", base); err != nil {
+			return err
+		}
+	}
+	if len(e.records) > 0 { // new ones
+		if err := list("SELECT id FROM content WHERE base IS NULL ORDER BY rowid"); err != nil {
+			return err
+		}
+	}
+	for _, id := range again {
+		var base any
+		if err := w.query(&base, "SELECT base FROM content WHERE id = ?", id); err != nil || base != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		doc, err := content(e.ctx, e.tx, id)
+		if err != nil {
+			return err
+		}
+		p, err := project(doc)
+		if err != nil {
+			return err
+		}
+		packed := apart(doc).of(p)
+		if packed.head == nil {
+			continue
+		}
+		base, data, err := packed.leanest(w, id)
+		if err != nil {
+			return err
+		}
+		if _, err := w.exec("UPDATE content SET base = ?, data = ? WHERE id = ?", base, data, id); err != nil {
+			return err
+		}
+	}
+	// a base on which nobody leans any more is nobody's
+	if err := e.exec("DELETE FROM base WHERE base NOT IN (SELECT base FROM content WHERE base > 0)"); err != nil {
+		return err
+	}
+	if err := e.exec("DELETE FROM base_copy WHERE base NOT IN (SELECT base FROM base)"); err != nil {
+		return err
+	}
+	return sweep(e.ctx, e.tx)
 }
 
 // Kinds of entries of the ledger that forgetting makes.
@@ -600,6 +711,9 @@ func (b *Book) adopt(ctx context.Context, theirs map[string][]stone, document fu
 	if len(theirs) == 0 {
 		return 0, nil
 	}
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.known = nil
 	err = b.write(ctx, func(tx *sql.Tx) error {
 		n = 0
 		events, allowed := map[string]map[string]bool{}, map[string]map[string]bool{} // by mark, here

@@ -518,16 +518,12 @@ func plantRaw(t *testing.T, b *Book, doc []byte) {
 		packer.EncodeAll(doc, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if err := insertRows(ctx, tx, 0, id, p); err != nil {
+	w := &inserter{ctx: ctx, tx: tx, stmts: map[string]*sql.Stmt{}, known: map[string]int64{}}
+	defer w.close()
+	if _, err := w.insert(0, id, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := enter(ctx, tx, "record", sum); err != nil {
-		t.Fatal(err)
-	}
-	all, err := chunks(id, p.points)
-	if err == nil {
-		_, err = addChunks(ctx, tx, id, all)
-	}
+	err = w.enter("record", sum)
 	if err == nil {
 		err = tx.Commit()
 	}

@@ -3,8 +3,11 @@
 // What is kept is a document: the evidence of a run (evidence.json, byte for byte), or a record in the common form
 // (Record), as a note is. Its identifier is the SHA-256 of its bytes, so that the same document is kept once, wherever
 // it comes from, and two logbooks can be merged. Figures, facts and operators are read out of the document into tables
-// to query. Series of points lie beside it, by columns (series.go). Every document and every chunk of points has an
-// entry in a chain of hashes; Verify holds the whole to it.
+// to query. Series of points that are appended lie beside it, by columns (series.go). Every document and every chunk of
+// points has an entry in a chain of hashes; Verify holds the whole to it.
+//
+// What repeats from run to run is kept once: documents as what they have new against a base (base.go, columns.go), the
+// words of tables as forms that all records share (forms.go). Nothing is in a base or a form that is in no record.
 //
 // Whatever Add and Append have acknowledged is on the disk: write-ahead log, synchronous=FULL. Nothing is ever changed
 // or deleted but by Forget, which leaves a tombstone (forget.go). Secrets that can be told as such are taken out of a
@@ -24,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite"
@@ -56,6 +60,11 @@ type Book struct {
 	db       *sql.DB
 	end      func()        // what is to be done when it is closed; nil: nothing
 	patience time.Duration // 0: patience; shorter in tests
+
+	writing sync.Mutex           // holds what follows
+	ready   map[string]*sql.Stmt // forms.go
+	known   map[string]int64     // forms, as of the version of the file that was seen
+	seen    int64
 }
 
 // Open opens the logbook for writing, makes it where there is none, and brings an older one to this schema. A file that
@@ -100,7 +109,8 @@ func migrateBlank(ctx context.Context, path string) error {
 
 func openWrite(ctx context.Context, path string) (*Book, error) {
 	// the last: F_FULLFSYNC, on macOS
-	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)")
+	b, err := open(path, "rwc", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(1)", "fullfsync(1)",
+		"cache_size(-16384)") // KiB: indexes of many records
 	if err != nil {
 		return nil, err
 	}
@@ -461,8 +471,16 @@ func (b *Book) version(ctx context.Context, q queryer) (int, error) {
 // migrate brings the file to the last of the migrations, all in one transaction: a kill leaves the old version or the
 // new one.
 func (b *Book) migrate(ctx context.Context, migrations []string) error {
-	if version, err := b.version(ctx, b.db); err != nil || version == len(migrations) {
+	from, err := b.version(ctx, b.db)
+	if err != nil || from == len(migrations) {
 		return err
+	}
+	if from > 0 {
+		// What the old tables held still stands in the documents: pages that they leave need not be written over.
+		if _, err := b.db.ExecContext(ctx, "PRAGMA secure_delete=0"); err != nil {
+			return err
+		}
+		defer b.db.ExecContext(context.WithoutCancel(ctx), "PRAGMA secure_delete=1")
 	}
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -484,10 +502,18 @@ func (b *Book) migrate(ctx context.Context, migrations []string) error {
 		if err := projectAgain(ctx, tx); err != nil {
 			return err
 		}
+		passed("projected")
 	}
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", application,
 		len(migrations))); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil || !again || version == 0 {
+		return err
+	}
+	// The file is as large as it was, and mostly free. Where there is no room to write it anew, it stays so: what is
+	// free is used again.
+	passed("upgraded")
+	_, _ = b.db.ExecContext(ctx, "VACUUM")
+	return nil
 }

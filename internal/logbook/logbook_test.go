@@ -235,12 +235,14 @@ func dump(path string) (string, error) {
 	}
 	defer b.Close()
 	var out strings.Builder
-	for _, table := range append([]string{"content", "record", "chunk", "ledger", "sqlite_master"}, tables...) {
+	for _, table := range append([]string{"content", "record", "chunk", "ledger", "sqlite_master", "link", "base",
+		"base_copy", "fact",
+		"figure_form", "fact_form", "fact_set", "operator_form", "finding_form", "series_form", "derived"}, tables...) {
 		columns := "*"
 		if table == "sqlite_master" {
 			columns = "type, name, sql" // rootpage is a matter of layout
 		}
-		rows, err := b.db.Query("SELECT " + columns + " FROM " + table + " ORDER BY rowid")
+		rows, err := b.db.Query("SELECT " + columns + " FROM " + table + " ORDER BY 1, 2")
 		if err != nil {
 			return "", err
 		}
@@ -270,11 +272,15 @@ func TestVerifyFindsAFlippedBit(t *testing.T) {
 	path := filepath.Join(folder, "logbook.db")
 	b := mustOpen(t, path)
 	id := keep(t, b, sample(t))
+	keep(t, b, another(t, "of a base", nil))
 	if _, err := b.Note(ctx, time.Unix(1, 0), "a note", nil, id); err != nil {
 		t.Fatal(err)
 	}
+	if err := b.Append(ctx, id, []Point{{"extra", 7, 0, 1.5}}); err != nil {
+		t.Fatal(err)
+	}
 	c := sound(t, b)
-	if c.Records != 2 || c.Points == 0 {
+	if c.Records != 3 || c.Points < 100 || c.Chunks != 1 {
 		t.Fatalf("%+v", c)
 	}
 	if err := b.Close(); err != nil { // the write-ahead log goes into the file
@@ -327,12 +333,30 @@ func TestVerifyFindsAFlippedBit(t *testing.T) {
 // TestVerifyFindsWhatSQLCanDo: changes that leave the database itself in order.
 func TestVerifyFindsWhatSQLCanDo(t *testing.T) {
 	for _, change := range []string{
-		"UPDATE figure SET value = value * 0.9 WHERE name = 'step.time'",
-		"UPDATE figure SET basis = 'measured', value = 1 WHERE value IS NULL",
+		"UPDATE figure SET value = value * 0.9 WHERE form IN (SELECT form FROM figure_form WHERE name = 'step.time')",
+		"UPDATE figure SET value = 1 WHERE value IS NULL",
+		"UPDATE figure_form SET basis = 'measured' WHERE basis IS NULL",
+		"UPDATE figure SET told = '[\"1\"]' WHERE told IS NOT NULL",
 		"UPDATE record SET torch = '2.9.0'",
-		"DELETE FROM operator WHERE rowid = (SELECT min(rowid) FROM operator)",
-		"INSERT INTO figure(record, name, unit) VALUES(1, 'x', 's')",
-		"INSERT INTO figure(record, name, unit) VALUES(99, 'x', 's')",
+		"DELETE FROM operator WHERE seq = 0",
+		"UPDATE operator SET seq = -seq",
+		"INSERT INTO figure(record, seq, form) VALUES(1, 999, 1)",
+		"INSERT INTO figure(record, seq, form) VALUES(99, 0, 1)",
+		"INSERT INTO figure_form(sum, name, unit) VALUES(x'00', 'x', 's')",
+		"UPDATE fact SET value = 'x' WHERE fact_set = 1 AND seq = 0",
+		"UPDATE fact SET form = form + 1 WHERE fact_set = 1 AND seq = 0",
+		"DELETE FROM fact WHERE fact_set = 1",
+		"DELETE FROM fact_form WHERE form = 1",
+		"UPDATE facts_of SET form = form + 1 WHERE record = 1 AND seq = 0",
+		"UPDATE series SET n = n + 1 WHERE seq = 0",
+		"UPDATE series_form SET name = 'x' WHERE form = 1",
+		"UPDATE base SET data = substr(data, 2)",
+		"DELETE FROM base",
+		"UPDATE base_copy SET data = x'00'",
+		"DELETE FROM base_copy",
+		"UPDATE base SET origin = 'x'",
+		"UPDATE content SET base = 9 WHERE base > 0",
+		"INSERT INTO derived VALUES(x'00', 1)",
 		"UPDATE chunk SET first = first + 1 WHERE chunk = 1",
 		"UPDATE chunk SET owner = (SELECT id FROM content ORDER BY rowid DESC LIMIT 1) WHERE chunk = 1",
 		"DELETE FROM chunk WHERE chunk = 2",
@@ -345,7 +369,11 @@ func TestVerifyFindsWhatSQLCanDo(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "logbook.db")
 		b := mustOpen(t, path)
 		id := keep(t, b, sample(t))
+		keep(t, b, another(t, "of a base", nil))
 		if _, err := b.Note(ctx, time.Unix(1, 0), "a note", nil, id); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Append(ctx, id, []Point{{"extra", 7, 0, 1.5}, {"more", 7, 0, 1.5}}); err != nil {
 			t.Fatal(err)
 		}
 		sound(t, b)
@@ -430,9 +458,9 @@ func TestMergeRefusesWhatIsNotWhatItSays(t *testing.T) {
 		text string
 		args []any
 	}{
-		{"INSERT INTO content VALUES('" + strings.Repeat("ab", 32) + "', 3, x'00')", nil},
-		{"INSERT INTO content VALUES('" + strings.Repeat("cd", 32) + "', 100, ?)", []any{bomb}},
-		{"INSERT INTO content VALUES('../../etc/passwd', 3, x'00')", nil},
+		{"INSERT INTO content(id, size, data) VALUES('" + strings.Repeat("ab", 32) + "', 3, x'00')", nil},
+		{"INSERT INTO content(id, size, data) VALUES('" + strings.Repeat("cd", 32) + "', 100, ?)", []any{bomb}},
+		{"INSERT INTO content(id, size, data) VALUES('../../etc/passwd', 3, x'00')", nil},
 		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(x'01', '" + good +
 			"', 'loss', 60000, 0, 0, ?)", []any{bomb}},
 		{"INSERT INTO chunk(id, owner, name, n, first, last, data) VALUES(?, '" + good + "', 'loss', 60000, 0, 0, ?)",
@@ -496,14 +524,18 @@ func TestMergeComparesHashes(t *testing.T) {
 
 // TestAddIsWhole: where any row of a record cannot be written, Add says so and keeps nothing of it.
 func TestAddIsWhole(t *testing.T) {
-	for _, table := range append([]string{"content", "record", "ledger", "chunk"}, tables...) {
+	for _, table := range append([]string{"content", "record", "ledger", "link", "figure_form", "fact_form",
+		"fact_set", "fact",
+		"operator_form", "finding_form", "series_form"}, tables...) {
 		b := mustOpen(t, filepath.Join(t.TempDir(), "logbook.db"))
-		about := keep(t, b, another(t, "before", nil))
+		about, err := b.Note(ctx, time.Unix(0, 0), "before", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := b.db.Exec("CREATE TRIGGER full BEFORE INSERT ON " + table +
 			" BEGIN SELECT RAISE(ABORT, 'no space left'); END"); err != nil {
 			t.Fatal(err)
 		}
-		var err error
 		if table == "link" {
 			_, err = b.Note(ctx, time.Unix(1, 0), "about", nil, about)
 		} else {
@@ -521,6 +553,8 @@ func TestAddIsWhole(t *testing.T) {
 		if c := sound(t, b); c.Records != 1 {
 			t.Errorf("%s: %d records", table, c.Records)
 		}
+		keep(t, b, sample(t)) // what the transaction knew of forms is not taken for there
+		sound(t, b)
 	}
 }
 

@@ -48,20 +48,34 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 	if f.Limit <= 0 {
 		f.Limit = 1 << 30
 	}
-	since := ""
-	if !f.Since.IsZero() {
-		since = stamp(f.Since)
+	var where []string // only what was asked for, so that an index of it is seen
+	var args []any
+	and := func(is bool, condition string, arg ...any) {
+		if is {
+			where, args = append(where, condition), append(args, arg...)
+		}
 	}
+	and(f.Kind != "", "r.kind = ?", f.Kind)
+	and(f.Kind == "" && !f.All && !f.Runs, "r.kind <> 'facts'")
+	and(f.Runs, "r.kind IN ('run', 'rehearsal')")
+	and(f.Script != "", `r.title IN (WITH RECURSIVE t(title) AS (SELECT min(title) FROM record UNION ALL
+		SELECT (SELECT min(title) FROM record WHERE title > t.title) FROM t WHERE t.title IS NOT NULL)
+		SELECT title FROM t WHERE instr(lower(title), lower(?)) > 0)`, f.Script) // there are few titles
+	and(f.Device != "", "r.device = ?", f.Device)
+	and(f.Failed, "r.exit <> 0")
+	and(!f.Since.IsZero(), "r.at >= ?", stamp(f.Since))
+	and(f.About != "", "r.record IN (SELECT l.record FROM link l WHERE l.about = ?)", f.About)
+	and(true, "true")
 	rows, err := b.db.QueryContext(ctx, `SELECT r.id, r.kind, r.at, coalesce(r.title, ''), coalesce(r.name, ''), coalesce(r.device, ''),
 		coalesce(r.torch, ''),
 		coalesce(r.chip, ''), coalesce(r.resolution, ''), coalesce(r.peak_figure, ''), coalesce(r.signal, ''), coalesce(r.error, ''), coalesce(r.batch, 0),
 		r.peak_memory, coalesce(r.peak_basis, ''), r.exit, coalesce(r.complete, 0),
-		f.value, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''), coalesce(f.missing, ''),
+		f.value, f.low, f.high, coalesce(f.n, 0), coalesce(o.basis, ''), coalesce(o.missing, ''),
 		coalesce((SELECT group_concat(about, ' ') FROM link l WHERE l.record = r.record), '')
-		FROM record r LEFT JOIN figure f ON f.record = r.record AND f.name = 'step.time'
-		WHERE (NOT ?9 OR r.kind IN ('run', 'rehearsal')) AND (?1 = '' AND (?8 OR r.kind <> 'facts') OR r.kind = ?1) AND (?2 = '' OR instr(lower(r.title), lower(?2)) > 0) AND (?3 = '' OR r.device = ?3)
-		AND (?4 = 0 OR r.exit <> 0) AND r.at >= ?5 AND (?6 = '' OR EXISTS (SELECT 1 FROM link l WHERE l.record = r.record AND l.about = ?6))
-		GROUP BY r.record ORDER BY r.at DESC, r.id LIMIT ?7`, f.Kind, f.Script, f.Device, truth(f.Failed), since, f.About, f.Limit, truth(f.All), truth(f.Runs))
+		FROM (SELECT * FROM record r WHERE `+strings.Join(where, " AND ")+` ORDER BY r.at DESC, r.id LIMIT ?) r
+		LEFT JOIN figure f ON f.record = r.record AND f.form IN (SELECT form FROM figure_form WHERE name = 'step.time')
+		LEFT JOIN figure_form o ON o.form = f.form
+		ORDER BY r.at DESC, r.id, f.seq`, append(args, f.Limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}
@@ -78,6 +92,9 @@ func (b *Book) List(ctx context.Context, f Filter) ([]Entry, error) {
 			&e.Peak, &e.PeakBasis, &e.Exit, &e.Complete, &value, &step.Low, &step.High, &step.N, &step.Basis, &missing,
 			&about); err != nil {
 			return nil, fmt.Errorf("read the logbook: %w", err)
+		}
+		if len(all) > 0 && all[len(all)-1].ID == e.ID {
+			continue // another figure of that name
 		}
 		step.Name, step.Unit, step.Value, step.Missing = "step.time", "s", value, missing
 		if e.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
@@ -141,12 +158,16 @@ func (b *Book) Run(ctx context.Context, id string) (*evidence.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	var run evidence.Run
-	if err := json.Unmarshal(secret.JSON(doc), &run); err != nil || !run.IsRun() {
-		return nil, fault.Exit(fmt.Errorf("record %s is not the evidence of a run", short(id)), fault.Usage)
+	doc = secret.JSON(doc)
+	run := decodeRun(doc)
+	if run == nil {
+		run = &evidence.Run{}
+		if err := json.Unmarshal(doc, run); err != nil || !run.IsRun() {
+			return nil, fault.Exit(fmt.Errorf("record %s is not the evidence of a run", short(id)), fault.Usage)
+		}
 	}
 	run.Document = id
-	return &run, nil
+	return run, nil
 }
 
 // mostPast is how many earlier runs Past reads of each device.

@@ -19,8 +19,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/klauspost/compress/zstd"
-
 	"assay/internal/evidence"
 	"assay/internal/fault"
 	"assay/internal/secret"
@@ -80,171 +78,143 @@ func (b *Book) Put(ctx context.Context, r Record) (string, error) {
 // When the error is nil the document is on the disk. Secrets are taken out first: the identifier is that of what is
 // kept. The error is a *Forgotten where the record was forgotten here.
 func (b *Book) Add(ctx context.Context, doc []byte) (id string, added bool, err error) {
-	doc = secret.JSON(doc)
-	if len(doc) > MaxContent {
-		return "", false, fmt.Errorf("keep a document of %d bytes: the most is %d", len(doc), MaxContent)
-	}
-	p, err := project(doc)
+	n, err := prepare(doc)
 	if err != nil {
 		return "", false, err
 	}
-	sum := sha256.Sum256(doc)
-	id = hex.EncodeToString(sum[:])
-	all, err := chunks(id, p.points)
-	if err != nil {
-		return "", false, fmt.Errorf("keep %s: %w", short(id), err)
+	if err := b.keep(ctx, n); err != nil {
+		return "", false, err
 	}
-	packed := packer.EncodeAll(doc, nil)
-	var forgotten *Forgotten
-	err = b.write(ctx, func(tx *sql.Tx) error {
-		if forgotten, err = tombstone(ctx, tx, p, id); err != nil || forgotten != nil {
-			return err
+	if n.forgotten != nil {
+		return "", false, n.forgotten
+	}
+	return n.id, n.added, nil
+}
+
+// Kept says what became of a document.
+type Kept struct {
+	ID    string
+	Added bool  // false: it was there already
+	Err   error // why it is not kept; *Forgotten where it was forgotten here
+}
+
+// AddAll keeps documents as Add does, all in one transaction, and says of each what became of it. When it returns,
+// those that have no error are on the disk.
+func (b *Book) AddAll(ctx context.Context, docs [][]byte) []Kept {
+	out, all := make([]Kept, len(docs)), make([]*newcomer, len(docs))
+	inParallel(len(docs), func(i int) { all[i], out[i].Err = prepare(docs[i]) })
+	news := slices.DeleteFunc(slices.Clone(all), func(n *newcomer) bool { return n == nil })
+	err := b.keep(ctx, news...)
+	for i, n := range all {
+		switch {
+		case n == nil: // it says why
+		case err != nil:
+			out[i].Err = err
+		case n.forgotten != nil:
+			out[i].Err = n.forgotten
+		default:
+			out[i] = Kept{ID: n.id, Added: n.added}
 		}
-		res, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO content(id, size, data) VALUES(?,?,?)", id, len(doc),
-			packed)
+	}
+	return out
+}
+
+// newcomer is a document that is to be kept, with all that can be worked out before the file is locked.
+type newcomer struct {
+	sum       [sha256.Size]byte
+	id        string
+	p         *projection
+	parts     *parts
+	added     bool
+	forgotten *Forgotten // it was, and is not kept
+}
+
+func prepare(doc []byte) (*newcomer, error) {
+	doc = secret.JSON(doc)
+	if len(doc) > MaxContent {
+		return nil, fmt.Errorf("keep a document of %d bytes: the most is %d", len(doc), MaxContent)
+	}
+	n := &newcomer{}
+	done := make(chan struct{})
+	go func() { // beside the reading, which takes as long
+		n.sum, n.parts = sha256.Sum256(doc), apart(doc)
+		close(done)
+	}()
+	p, err := project(doc)
+	if <-done; err != nil {
+		return nil, err
+	}
+	n.p, n.id = p, hex.EncodeToString(n.sum[:])
+	n.parts.of(p)
+	return n, nil
+}
+
+// keep keeps documents, all in one transaction: when the error is nil they are on the disk.
+func (b *Book) keep(ctx context.Context, all ...*newcomer) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if err := b.prepareInserts(ctx); err != nil {
+		return fault.Hint(fmt.Errorf("write to the logbook %s: %w", b.path, err), hintOf(err))
+	}
+	err := b.write(ctx, func(tx *sql.Tx) error {
+		w, err := b.inserter(ctx, tx)
 		if err != nil {
 			return err
 		}
-		n, _ := res.RowsAffected()
-		if added = n > 0; !added {
-			return nil
+		defer w.close()
+		for _, n := range all {
+			n.added = false
+			if n.forgotten, err = tombstone(ctx, tx, n.p, n.id); err != nil {
+				return err
+			}
+			if n.forgotten != nil {
+				continue
+			}
+			if err := w.keep(n); err != nil {
+				return err
+			}
 		}
-		if err := insertRows(ctx, tx, 0, id, p); err != nil {
-			return err
-		}
-		if err := enter(ctx, tx, "record", sum[:]); err != nil {
-			return err
-		}
-		_, err = addChunks(ctx, tx, id, all)
-		return err
+		return nil
 	})
 	if err != nil {
-		return "", false, fault.Hint(fmt.Errorf("write to the logbook %s: %w", b.path, err), hintOf(err))
+		b.known = nil // what the transaction made is not there
+		return fault.Hint(fmt.Errorf("write to the logbook %s: %w", b.path, err), hintOf(err))
 	}
-	if forgotten != nil {
-		return "", false, forgotten
-	}
-	return id, added, nil
+	return nil
 }
 
-// projection is what of a document stands in tables: the row of record less its number and id, and the rows of the
-// others less the number.
+func (w *inserter) keep(n *newcomer) error {
+	var there int
+	if err := w.query(&there, "SELECT count(*) FROM content WHERE id = ?", n.id); err != nil || there > 0 {
+		return err
+	}
+	base, data, err := n.parts.leanest(w, n.id)
+	if err != nil {
+		return err
+	}
+	if _, err := w.exec("INSERT INTO content(id, size, data, base) VALUES(?,?,?,?)", n.id, len(n.parts.doc), data,
+		base); err != nil {
+		return err
+	}
+	if _, err := w.insert(0, n.id, n.p); err != nil {
+		return err
+	}
+	n.added = true
+	return w.enter("record", n.sum[:])
+}
+
+// projection is what of a document stands in tables: the row of record less its number and id, the rows of the others,
+// and the records that it is about.
 type projection struct {
 	kind   string
 	mark   string // tells the record from others by parts that no secret stands in; forget.go
 	record []any
-	rows   map[string][][]any
-	points []Point
-}
-
-// tables that are read out of documents, in the order in which Verify compares them.
-var tables = []string{"figure", "fact", "operator", "finding", "link"}
-
-func insertRows(ctx context.Context, tx *sql.Tx, number int64, id string, p *projection) error {
-	args := append([]any{nil, id}, p.record...)
-	if number > 0 {
-		args[0] = number
-	}
-	res, err := tx.ExecContext(ctx, "INSERT INTO record VALUES("+marks(len(args))+")", args...)
-	if err != nil {
-		return err
-	}
-	if number == 0 {
-		if number, err = res.LastInsertId(); err != nil {
-			return err
-		}
-	}
-	for _, table := range tables {
-		rows := p.rows[table]
-		if len(rows) == 0 {
-			continue
-		}
-		insert, err := tx.PrepareContext(ctx, "INSERT INTO "+table+" VALUES("+marks(1+len(rows[0]))+")")
-		if err != nil {
-			return err
-		}
-		for _, row := range rows {
-			if _, err := insert.ExecContext(ctx, append([]any{number}, row...)...); err != nil {
-				insert.Close()
-				return err
-			}
-		}
-		insert.Close()
-	}
-	return nil
+	rows   map[string][]row
+	facts  []row // before they are put into sets
+	links  []string
 }
 
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
-
-// projectAgain makes the tables anew from the documents, with the numbers that records have.
-func projectAgain(ctx context.Context, tx *sql.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT record, id FROM record ORDER BY record")
-	if err != nil {
-		return err
-	}
-	numbers, ids := []int64{}, []string{}
-	for rows.Next() {
-		var n int64
-		var id string
-		if err := rows.Scan(&n, &id); err != nil {
-			rows.Close()
-			return err
-		}
-		numbers, ids = append(numbers, n), append(ids, id)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
-	for _, table := range append([]string{"record"}, tables...) {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
-			return err
-		}
-	}
-	for i, id := range ids {
-		doc, err := content(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		p, err := project(doc)
-		if err != nil {
-			return fmt.Errorf("record %s: %w", short(id), err)
-		}
-		if err := insertRows(ctx, tx, numbers[i], id, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// content reads a document and checks it against its identifier.
-func content(ctx context.Context, q queryer, id string) ([]byte, error) {
-	var size int64
-	var data []byte
-	if err := q.QueryRowContext(ctx, "SELECT size, data FROM content WHERE id = ?", id).Scan(&size, &data); err != nil {
-		return nil, fmt.Errorf("read record %s: %w", short(id), err)
-	}
-	return unpackContent(id, size, data)
-}
-
-func unpackContent(id string, size int64, data []byte) ([]byte, error) {
-	damaged := fault.Hint(fmt.Errorf("read record %s: the document is not what was kept: its SHA-256 differs",
-		short(id)),
-		"assay log verify tells what else is damaged")
-	if size < 0 || size > MaxContent {
-		return nil, damaged
-	}
-	// The sizes that the frame and the row declare must agree before memory is given.
-	var header zstd.Header
-	if err := header.Decode(data); err != nil || header.HasFCS && header.FrameContentSize != uint64(size) {
-		return nil, damaged
-	}
-	doc, err := unpacker.DecodeAll(data, make([]byte, 0, min(size, int64(len(data))*64)+1))
-	sum := sha256.Sum256(doc)
-	if err != nil || int64(len(doc)) != size || hex.EncodeToString(sum[:]) != id {
-		return nil, damaged
-	}
-	return doc, nil
-}
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
@@ -291,6 +261,9 @@ func project(doc []byte) (*projection, error) {
 		return nil, fmt.Errorf("keep a record: %d objects and %d values in it, and the most are %d and %d", objects,
 			values, maxObjects, maxValues)
 	}
+	if run := decodeRun(doc); run != nil {
+		return projectRun(run), nil
+	}
 	if err := json.Unmarshal(doc, &head); err != nil {
 		return nil, fault.Hint(fmt.Errorf("keep a record: %w", plainer(err)),
 			"evidence.json of a run's folder can be kept, or the folder")
@@ -315,6 +288,29 @@ func project(doc []byte) (*projection, error) {
 	return nil, fault.Hint(fmt.Errorf("keep a record: schema %q, and this assay reads %s and %s", head.Schema,
 		evidence.Schema, RecordSchema),
 		"use the assay that wrote it, or a newer one")
+}
+
+// decodeRun reads the evidence of a run in the form of today, in one pass where encoding/json and the type itself would
+// make several; nil for whatever else it is.
+func decodeRun(doc []byte) *evidence.Run {
+	if !bytes.Contains(doc[:min(len(doc), 200)], []byte(`"`+evidence.Schema+`"`)) {
+		return nil
+	}
+	type table evidence.StepSeries // reads as it stands
+	var plain struct {
+		evidence.Envelope
+		Body struct {
+			evidence.RunBody
+			Steps table `json:"steps"`
+		} `json:"body"`
+	}
+	if err := json.Unmarshal(doc, &plain); err != nil || plain.Schema != evidence.Schema ||
+		plain.Kind != evidence.KindRun || plain.Body.Steps.Phases == nil {
+		return nil // what is wrong is said by whoever asks further
+	}
+	run := &evidence.Run{Envelope: plain.Envelope, RunBody: plain.Body.RunBody}
+	run.Steps = evidence.StepSeries(plain.Body.Steps)
+	return run
 }
 
 // weigh counts the objects and the values of JSON without making anything of them: a few bytes each can become hundreds
@@ -375,28 +371,33 @@ func parseRecord(doc []byte) (*Record, error) {
 }
 
 func projectRecord(r *Record) *projection {
-	p := &projection{kind: r.Kind, mark: markOf(r.Kind, r.At, ""), rows: map[string][][]any{}}
-	row := make([]any, 30)
-	row[0], row[1], row[3] = r.Kind, stamp(r.At), text(r.Title)
-	p.record = row
+	p := &projection{kind: r.Kind, mark: markOf(r.Kind, r.At, ""), rows: map[string][]row{}}
+	p.record = make([]any, 30)
+	p.record[0], p.record[1], p.record[3] = r.Kind, stamp(r.At), text(r.Title)
 	p.figures(r.Figures)
-	p.facts("facts", r.Facts)
+	p.listFacts("facts", r.Facts)
 	for _, name := range slices.Sorted(maps.Keys(r.Fields)) {
-		p.add("fact", "field", must0(name), text(r.Fields[name]), "declared", nil)
+		p.fact("field", must0(name), text(r.Fields[name]), "declared", nil)
 	}
-	for _, id := range r.About {
-		p.add("link", id)
-	}
+	p.links = append(p.links, r.About...)
+	p.rows["facts_of"] = setsOf(p.facts)
 	return p
 }
 
-func (p *projection) add(table string, row ...any) { p.rows[table] = append(p.rows[table], row) }
+// add adds a row to a table: the words of its form, and what else it has.
+func (p *projection) add(table string, words []any, rest ...any) {
+	p.rows[table] = append(p.rows[table], row{words: words, rest: rest})
+}
+
+func (p *projection) fact(part string, name, value, source, missing any) {
+	p.facts = append(p.facts, row{words: []any{part, name, source, missing}, rest: []any{value}})
+}
 
 func (p *projection) figures(list []evidence.Figure) {
 	for _, f := range list {
-		p.add("figure", must0(f.Key()), number(f.Value), must0(f.Unit), number(f.Low), number(f.High), int64(f.N),
-			text(string(f.Basis)), text(f.Window),
-			text(noteOf(f)), text(f.Missing))
+		note, told := tell(text(noteOf(f)))
+		p.add("figure", []any{must0(f.Key()), must0(f.Unit), text(string(f.Basis)), text(f.Window), note,
+			text(f.Missing)}, number(f.Value), number(f.Low), number(f.High), int64(f.N), told)
 	}
 }
 
@@ -408,9 +409,9 @@ func noteOf(f evidence.Figure) string {
 	return strings.TrimSuffix("disturbed: "+f.Disturbed+"; "+f.Note, "; ")
 }
 
-func (p *projection) facts(part string, list []evidence.Fact) {
+func (p *projection) listFacts(part string, list []evidence.Fact) {
 	for _, f := range list {
-		p.add("fact", part, must0(f.Name), text(f.Value), text(f.Source), text(f.Missing))
+		p.fact(part, must0(f.Name), text(f.Value), text(f.Source), text(f.Missing))
 	}
 }
 
@@ -428,7 +429,7 @@ func projectDocument(doc []byte) (*projection, error) {
 	case e.Started.IsZero():
 		return nil, fmt.Errorf("keep the %s %s: it does not say when it began", e.Kind, e.ID)
 	}
-	p := &projection{kind: e.Kind, mark: markOf(e.Kind, e.Started, e.ID), rows: map[string][][]any{}}
+	p := &projection{kind: e.Kind, mark: markOf(e.Kind, e.Started, e.ID), rows: map[string][]row{}}
 	p.record = make([]any, 30)
 	p.record[0], p.record[1], p.record[2], p.record[4] = e.Kind, stamp(e.Started), stamp(e.Ended), text(e.ID)
 	p.record[3] = text(evidence.Title(&evidence.Run{Envelope: e}))
@@ -444,13 +445,13 @@ func projectDocument(doc []byte) (*projection, error) {
 
 func (p *projection) findings(list []evidence.Finding) {
 	for _, f := range list {
-		p.add("finding", must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint),
-			text(string(f.Basis)))
+		p.add("finding", []any{must0(f.Name), must0(string(f.Severity)), must0(f.Text), text(f.Where), text(f.Hint),
+			text(string(f.Basis))})
 	}
 }
 
 func projectRun(run *evidence.Run) *projection {
-	p := &projection{kind: KindRun, mark: markOfRun(run), rows: map[string][][]any{}}
+	p := &projection{kind: KindRun, mark: markOfRun(run), rows: map[string][]row{}}
 	torch, system, chip := run.Target.Release, run.Fact("system"), run.Fact("chip")
 	if run.Rehearsal != nil {
 		p.kind = KindRehearsal
@@ -491,42 +492,51 @@ func projectRun(run *evidence.Run) *projection {
 		truth(run.Outcome.Complete), text(run.Outcome.Error), print, text(run.Provenance.Assay)}
 	p.figures(run.Figures)
 
-	p.facts("host", run.Host.Facts)
+	p.listFacts("host", run.Host.Facts)
 	for _, name := range slices.Sorted(maps.Keys(run.Provenance.Environment)) {
-		p.add("fact", "environment", must0(name), text(run.Provenance.Environment[name]), "environment", nil)
+		p.fact("environment", must0(name), text(run.Provenance.Environment[name]), "environment", nil)
 	}
 	for _, line := range run.Provenance.Packages {
 		name, version, _ := strings.Cut(line, "==")
-		p.add("fact", "package", must0(name), text(version), "site-packages", nil)
+		p.fact("package", must0(name), text(version), "site-packages", nil)
 	}
 	for i, d := range run.Provenance.Datasets {
 		at := strconv.Itoa(i)
-		p.add("fact", "data", "type "+at, text(d.Type), "loader", nil)
-		p.add("fact", "data", "fingerprint "+at, text(d.Fingerprint), text(d.Path), text(d.Missing))
+		p.fact("data", "type "+at, text(d.Type), "loader", nil)
+		p.fact("data", "fingerprint "+at, text(d.Fingerprint), text(d.Path), text(d.Missing))
 	}
 	for _, a := range run.Host.Apps {
 		if !a.Ours {
-			p.add("fact", "app", must0(a.Name), strconv.FormatFloat(a.Bytes, 'f', 0, 64),
+			p.fact("app", must0(a.Name), strconv.FormatFloat(a.Bytes, 'f', 0, 64),
 				"bytes held when the run began", nil)
 		}
 	}
 	for _, o := range run.Operators {
-		p.add("operator", must0(o.Name), int64(o.Calls), number(&o.Self), number(&o.Total), number(o.Device), nil,
-			string(evidence.Measured))
+		self, total := number(&o.Self), number(&o.Total)
+		if self != nil && self == total {
+			total = int64(0) // most call no other
+		}
+		p.add("operator", []any{must0(o.Name), nil, string(evidence.Measured)}, int64(o.Calls), self, total,
+			number(o.Device))
 	}
 	if run.Rehearsal != nil {
 		for _, o := range run.Rehearsal.Operators {
-			p.add("operator", must0(o.Operator), int64(o.Calls), nil, nil, nil, text(o.State),
-				string(evidence.Rehearsed))
+			p.add("operator", []any{must0(o.Operator), text(o.State), string(evidence.Rehearsed)}, int64(o.Calls), nil,
+				nil, nil)
 		}
 	}
 	p.findings(run.Findings)
 	for _, f := range run.Fallbacks {
-		p.add("finding", "fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times", f.Operator,
-			f.Count)), text(f.Where), nil,
-			text(string(f.Basis)))
+		p.add("finding", []any{"fallback", string(evidence.Note), must0(fmt.Sprintf("%s ran on the CPU, %d times",
+			f.Operator, f.Count)), text(f.Where), nil, text(string(f.Basis))})
 	}
-	p.points = runPoints(run)
+	p.rows["facts_of"] = setsOf(p.facts)
+	names, all := bySeries(runPoints(run))
+	for _, name := range names {
+		for part, left := 0, len(all[name]); left > 0; part, left = part+1, left-maxChunk {
+			p.add("series", []any{name}, int64(part), int64(min(left, maxChunk)))
+		}
+	}
 	return p
 }
 

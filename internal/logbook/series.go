@@ -1,19 +1,26 @@
 package logbook
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"modernc.org/sqlite"
+
+	"assay/internal/evidence"
 )
 
 // Point is one value of a series.
@@ -129,21 +136,31 @@ type chunk struct {
 	data        []byte
 }
 
-// chunks sorts points by series, in the order in which they came, and packs them.
-func chunks(owner string, points []Point) ([]chunk, error) {
-	series := map[string][]Point{}
-	var names []string
-	for _, p := range points {
-		if series[p.Name] == nil {
-			if p.Name == "" || len(p.Name) > maxName {
-				return nil, fmt.Errorf("a series whose name has %d bytes: 1 to %d", len(p.Name), maxName)
-			}
-			names = append(names, p.Name)
+// bySeries sorts points by series, in the order in which they came.
+func bySeries(points []Point) (names []string, all map[string][]Point) {
+	all = map[string][]Point{}
+	for len(points) > 0 { // mostly they stand together
+		name, n := points[0].Name, 1
+		for n < len(points) && points[n].Name == name {
+			n++
 		}
-		series[p.Name] = append(series[p.Name], p)
+		if all[name] == nil {
+			names = append(names, name)
+		}
+		all[name] = append(all[name], points[:n]...)
+		points = points[n:]
 	}
+	return names, all
+}
+
+// chunks packs points by series.
+func chunks(owner string, points []Point) ([]chunk, error) {
+	names, series := bySeries(points)
 	var all []chunk
 	for _, name := range names {
+		if name == "" || len(name) > maxName {
+			return nil, fmt.Errorf("a series whose name has %d bytes: 1 to %d", len(name), maxName)
+		}
 		for rest := series[name]; len(rest) > 0; {
 			part := rest[:min(len(rest), maxChunk)]
 			rest = rest[len(part):]
@@ -207,22 +224,23 @@ func addChunks(ctx context.Context, tx *sql.Tx, owner string, all []chunk) (int,
 
 // enter adds entries to the ledger.
 func enter(ctx context.Context, tx *sql.Tx, kind string, refs ...[]byte) error {
+	w := &inserter{ctx: ctx, tx: tx, stmts: map[string]*sql.Stmt{}}
+	defer w.close()
+	return w.enter(kind, refs...)
+}
+
+func (w *inserter) enter(kind string, refs ...[]byte) error {
 	if len(refs) == 0 {
 		return nil
 	}
 	var hash []byte
-	if err := tx.QueryRowContext(ctx, "SELECT hash FROM ledger ORDER BY entry DESC LIMIT 1").Scan(&hash); err != nil &&
+	if err := w.query(&hash, "SELECT hash FROM ledger ORDER BY entry DESC LIMIT 1"); err != nil &&
 		!errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO ledger(kind, ref, hash) VALUES(?,?,?)")
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
 	for _, ref := range refs {
 		hash = link(hash, kind, ref)
-		if _, err := insert.ExecContext(ctx, kind, ref, hash); err != nil {
+		if _, err := w.exec("INSERT INTO ledger(kind, ref, hash) VALUES(?,?,?)", kind, ref, hash); err != nil {
 			return err
 		}
 	}
@@ -237,15 +255,18 @@ func link(before []byte, kind string, ref []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// Points reads a record's series by steps; name "" means all.
+// Points reads a record's series by steps; name "" means all: those of its document, and what was appended.
 func (b *Book) Points(ctx context.Context, id, name string) ([]Point, error) {
+	all, err := b.ownPoints(ctx, id, name)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := b.db.QueryContext(ctx, "SELECT name, n, data FROM chunk WHERE owner = ? AND (? = '' OR name = ?) ORDER BY name, first, chunk", id, name,
 		name)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var all []Point
 	for rows.Next() {
 		var of string
 		var n int
@@ -271,6 +292,53 @@ func (b *Book) Points(ctx context.Context, id, name string) ([]Point, error) {
 	return all, rows.Err()
 }
 
+// ownPoints are those that a document has.
+func (b *Book) ownPoints(ctx context.Context, id, name string) ([]Point, error) {
+	var n int
+	err := b.db.QueryRowContext(ctx, `SELECT count(*) FROM record r JOIN series s USING (record) JOIN series_form o USING (form)
+		WHERE r.id = ?1 AND (?2 = '' OR o.name = ?2)`, id, name).Scan(&n)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	doc, err := content(ctx, b.db, id)
+	if err != nil {
+		return nil, err
+	}
+	all := pointsOf(doc)
+	if name != "" {
+		all = slices.DeleteFunc(all, func(p Point) bool { return p.Name != name })
+	}
+	return all, nil
+}
+
+// pointsOf reads the points of a document, and nothing else of it where it has the form of today.
+func pointsOf(doc []byte) []Point {
+	if bytes.Contains(doc[:min(len(doc), 200)], []byte(`"`+evidence.Schema+`"`)) {
+		var lean struct {
+			Schema  string    `json:"schema"`
+			Kind    string    `json:"kind"`
+			Started time.Time `json:"started"`
+			Body    struct {
+				Steps  evidence.StepSeries `json:"steps"`
+				Loss   evidence.LossSeries `json:"loss"`
+				Logged []evidence.Series   `json:"logged"`
+			} `json:"body"`
+		}
+		if err := json.Unmarshal(doc, &lean); err == nil && lean.Schema == evidence.Schema &&
+			lean.Kind == evidence.KindRun {
+			run := &evidence.Run{}
+			run.Started, run.Steps, run.Loss, run.Logged = lean.Started, lean.Body.Steps, lean.Body.Loss,
+				lean.Body.Logged
+			return runPoints(run)
+		}
+	}
+	var run evidence.Run
+	if err := json.Unmarshal(doc, &run); err != nil || run.Schema != evidence.Schema || run.Kind != evidence.KindRun {
+		return nil
+	}
+	return runPoints(&run)
+}
+
 // points_json(n, data) makes a chunk readable for SQL: [[step, milliseconds, value], …], with null for what is not
 // finite.
 func init() {
@@ -285,30 +353,98 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		out := make([]byte, 0, 40*len(points))
-		for i, p := range points {
-			if i == 0 {
-				out = append(out, "[["...)
-			} else {
-				out = append(out, ",["...)
-			}
-			out = strconv.AppendInt(out, p.Step, 10)
-			out = append(out, ',')
-			if p.Time == 0 {
-				out = append(out, "null"...)
-			} else {
-				out = strconv.AppendInt(out, p.Time, 10)
-			}
-			out = append(out, ',')
-			if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
-				out = append(out, "null"...)
-			} else {
-				out = strconv.AppendFloat(out, p.Value, 'g', -1, 64)
-			}
-			out = append(out, ']')
-		}
-		return string(append(out, ']')), nil
+		return pointsJSON(points), nil
 	})
+	// run_points(id, name, part, size, data, base, and the base's sum, data and copy) is the same of a series that a
+	// document has.
+	sqlite.MustRegisterDeterministicScalarFunction("run_points", 9, func(_ *sqlite.FunctionContext,
+		args []driver.Value) (driver.Value, error) {
+		id, _ := args[0].(string)
+		name, _ := args[1].(string)
+		part, _ := args[2].(int64)
+		s := stored{id: id}
+		s.size, _ = args[3].(int64)
+		s.data, _ = args[4].([]byte)
+		if base, ok := args[5].(int64); ok {
+			s.base = &base
+		}
+		all, err := lately.points(&s, func() (*dictionary, error) {
+			sum, _ := args[6].([]byte)
+			for _, arg := range args[7:] {
+				data, _ := arg.([]byte)
+				if content := unpackBase(data, sum); content != nil {
+					return newDictionary(*s.base, sum, content)
+				}
+			}
+			return nil, errBase
+		})
+		if err != nil {
+			return nil, err
+		}
+		points := all[name]
+		if part < 0 || part*maxChunk >= int64(len(points)) {
+			return nil, errChunk
+		}
+		points = points[part*maxChunk:]
+		return pointsJSON(points[:min(len(points), maxChunk)]), nil
+	})
+}
+
+// lately holds the points of the document that was asked for last: a query asks for one series after the other.
+var lately recent
+
+type recent struct {
+	sync.Mutex
+	id  string
+	all map[string][]Point
+}
+
+func (r *recent) points(s *stored, base func() (*dictionary, error)) (map[string][]Point, error) {
+	r.Lock()
+	defer r.Unlock()
+	if r.id == s.id && r.all != nil {
+		return r.all, nil
+	}
+	var d *dictionary
+	if s.base != nil && *s.base > 0 {
+		var err error
+		if d, err = base(); err != nil {
+			return nil, err
+		}
+	}
+	doc, err := s.document(d)
+	if err != nil {
+		return nil, err
+	}
+	_, all := bySeries(pointsOf(doc))
+	r.id, r.all = s.id, all
+	return all, nil
+}
+
+func pointsJSON(points []Point) string {
+	out := make([]byte, 0, 40*len(points))
+	for i, p := range points {
+		if i == 0 {
+			out = append(out, "[["...)
+		} else {
+			out = append(out, ",["...)
+		}
+		out = strconv.AppendInt(out, p.Step, 10)
+		out = append(out, ',')
+		if p.Time == 0 {
+			out = append(out, "null"...)
+		} else {
+			out = strconv.AppendInt(out, p.Time, 10)
+		}
+		out = append(out, ',')
+		if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+			out = append(out, "null"...)
+		} else {
+			out = strconv.AppendFloat(out, p.Value, 'g', -1, 64)
+		}
+		out = append(out, ']')
+	}
+	return string(append(out, ']'))
 }
 
 func short(id string) string { return id[:min(len(id), 10)] }

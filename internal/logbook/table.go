@@ -53,6 +53,11 @@ type PointRow struct {
 	Value float64 `parquet:"value"`
 }
 
+// figureList are figures with the words of their forms, as the view figures has them, and with their places.
+const figureList = `SELECT f.record, f.seq, o.name, f.value, o.unit, f.low, f.high, f.n, o.basis, o.steps, o.missing,
+	CASE WHEN f.told IS NULL THEN o.note ELSE printf(o.note, f.told ->> 0, f.told ->> 1, f.told ->> 2, f.told ->> 3, f.told ->> 4,
+	f.told ->> 5, f.told ->> 6, f.told ->> 7) END AS note FROM figure f JOIN figure_form o USING (form)`
+
 // eachFigure reads the figures of the records, in their order.
 func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) error) error {
 	for _, id := range ids {
@@ -61,7 +66,8 @@ func (b *Book) eachFigure(ctx context.Context, ids []string, f func(*FigureRow) 
 			coalesce(r.chip, ''),
 			coalesce(r.system, ''), coalesce(r.commit_id, ''),
 			r.batch, coalesce(r.resolution, ''), r.exit, f.name, f.value, f.unit, f.low, f.high, coalesce(f.n, 0), coalesce(f.basis, ''),
-			coalesce(f.steps, ''), coalesce(f.note, ''), coalesce(f.missing, '') FROM record r JOIN figure f USING (record) WHERE r.id = ? ORDER BY f.rowid`,
+			coalesce(f.steps, ''), coalesce(f.note, ''), coalesce(f.missing, '') FROM record r JOIN (`+figureList+`) f USING (record)
+			WHERE r.id = ? ORDER BY f.seq`,
 			func(scan func(...any) error) error {
 				var r FigureRow
 				err := scan(&r.ID, &r.Kind, &r.At, &r.Title, &r.Run, &r.Device, &r.Torch, &r.Chip, &r.System, &r.Commit,

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"assay/internal/fault"
 	"assay/internal/secret"
@@ -54,7 +55,7 @@ func (b *Book) Verify(ctx context.Context, head string) (*Check, error) {
 		problem("the tombstones: %v", err)
 	}
 	steps := []func(context.Context, *sql.Tx, *Check, func(string, ...any)) error{checkPages, checkSchema,
-		checkDocuments, checkChunks,
+		checkBases, checkDocuments, checkChunks,
 		func(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
 			return checkLedger(ctx, tx, c, problem, head)
 		}}
@@ -131,35 +132,96 @@ func recordIDs(ctx context.Context, tx *sql.Tx) (ids []string, err error) {
 	return ids, err
 }
 
+// examined is a document on its way through Verify.
+type examined struct {
+	stored
+	d       *dictionary
+	secrets bool
+	p       *projection
+	err     error
+}
+
+// examine does what needs no file.
+func (x *examined) examine() {
+	if x.err != nil {
+		return
+	}
+	doc, err := x.document(x.d)
+	if x.data = nil; err != nil {
+		x.err = err
+		return
+	}
+	x.secrets = !bytes.Equal(secret.JSON(doc), doc)
+	if x.p, err = project(doc); err != nil {
+		x.err = fmt.Errorf("record %s: %w", short(x.id), err)
+	}
+}
+
+// checkDocuments reads documents and holds tables to them. While the rows of some are compared, the next are unpacked.
 func checkDocuments(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
+	forms, err := keptForms(ctx, tx, problem)
+	if err != nil {
+		return err
+	}
 	ids, err := recordIDs(ctx, tx)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		c.Records++
-		doc, err := content(ctx, tx, id)
-		if err != nil {
-			problem("%v", err)
-			continue
+	var stones int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM tombstone").Scan(&stones); err != nil {
+		return err
+	}
+	t := &tablesOf{ctx: ctx, w: &inserter{ctx: ctx, tx: tx, stmts: map[string]*sql.Stmt{}}, forms: forms}
+	defer t.w.close()
+	var running, next []*examined
+	for at := 0; ; {
+		next = nil
+		for held := int64(0); at < len(ids) && len(next) < mostTogether && held < mostHeld; at++ {
+			x := &examined{stored: stored{id: ids[at]}}
+			x.err = t.read(&x.stored)
+			if x.err == nil {
+				x.d, x.err = x.dictionary(ctx, tx)
+			}
+			held += min(max(x.size, 0), MaxContent) + int64(len(x.data))
+			next = append(next, x)
 		}
-		c.Bytes += int64(len(doc))
-		if !bytes.Equal(secret.JSON(doc), doc) {
-			c.Secrets++
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		p, err := project(doc)
-		if err != nil {
-			problem("record %s: %v", short(id), err)
-			continue
+		ready := make(chan struct{})
+		go func() {
+			inParallel(len(next), func(i int) { next[i].examine() })
+			close(ready)
+		}()
+		for _, x := range running {
+			c.Records++
+			if x.err != nil {
+				problem("%v", x.err)
+				continue
+			}
+			c.Bytes += x.size
+			for _, r := range x.p.rows["series"] {
+				n, _ := r.rest[1].(int64)
+				c.Points += int(n)
+			}
+			if x.secrets {
+				c.Secrets++
+			}
+			if stones > 0 {
+				if forgotten, err := tombstone(ctx, tx, x.p, x.id); err != nil || forgotten != nil {
+					problem("record %s: it was forgotten and is there (%v)", short(x.id), err)
+				}
+			}
+			if err := t.compare(x.id, x.p, problem); err != nil {
+				problem("record %s: %v", short(x.id), err)
+			}
 		}
-		if forgotten, err := tombstone(ctx, tx, p, id); err != nil || forgotten != nil {
-			problem("record %s: it was forgotten and is there (%v)", short(id), err)
-		}
-		if err := compareRows(ctx, tx, id, p, problem); err != nil {
-			problem("record %s: %v", short(id), err)
+		<-ready
+		if running = next; len(running) == 0 {
+			break
 		}
 	}
-	for _, table := range append([]string{"record"}, tables...) {
+	for _, table := range append([]string{"record", "link", "derived"}, tables...) {
 		where := "record NOT IN (SELECT record FROM record WHERE id IN (SELECT id FROM content))"
 		var n int
 		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM "+table+" WHERE "+where).Scan(&n); err != nil {
@@ -172,55 +234,148 @@ func checkDocuments(ctx context.Context, tx *sql.Tx, c *Check, problem func(stri
 	return nil
 }
 
-// compareRows holds what the tables say about a document to the document.
-func compareRows(ctx context.Context, tx *sql.Tx, id string, p *projection, problem func(string, ...any)) error {
-	var number int64
-	if err := tx.QueryRowContext(ctx, "SELECT record FROM record WHERE id = ?", id).Scan(&number); err != nil {
-		if errors.Is(err, sql.ErrNoRows) {
-			return errors.New("it has no row in the table record")
-		}
+// checkBases looks at what others lean on, and says what depends on it.
+func checkBases(ctx context.Context, tx *sql.Tx, c *Check, problem func(string, ...any)) error {
+	type kept struct {
+		base, leaning int64
+		sum           []byte
+		owned         bool
+	}
+	var all []kept
+	if err := each(ctx, tx, `SELECT base, sum, (SELECT count(*) FROM content c WHERE c.base = b.base), origin IN (SELECT id FROM content)
+		FROM base b`, func(scan func(...any) error) error {
+		var k kept
+		err := scan(&k.base, &k.sum, &k.leaning, &k.owned)
+		all = append(all, k)
+		return err
+	}); err != nil {
 		return err
 	}
-	compare := func(table string, want [][]any) error {
-		i, differ := 0, false
-		err := each(ctx, tx, fmt.Sprintf("SELECT * FROM %s WHERE record = %d ORDER BY rowid", table, number),
-			func(scan func(...any) error) error {
-				if i >= len(want) {
-					differ = true
-					return nil
-				}
-				row := make([]any, len(want[i]))
-				into := make([]any, len(row))
-				for j := range row {
-					into[j] = &row[j]
-				}
-				if err := scan(into...); err != nil {
-					return err
-				}
-				for j := 1; j < len(row); j++ { // the first is the number
-					if row[j] != want[i][j] {
-						differ = true
-					}
-				}
-				i++
-				return nil
-			})
-		if err == nil && (differ || i != len(want)) {
-			problem("record %s: the table %s does not say what the document says", short(id), table)
+	for _, k := range all {
+		whole := map[string]bool{}
+		for _, table := range []string{"base", "base_copy"} {
+			var data []byte
+			if err := tx.QueryRowContext(ctx, fmt.Sprintf("SELECT CASE WHEN length(data) <= %d THEN data END FROM %s WHERE base = ?",
+				2*mostBase, table), k.base).Scan(&data); ctx.Err() != nil {
+				return ctx.Err()
+			} else if err == nil {
+				whole[table] = unpackBase(data, k.sum) != nil
+			}
 		}
-		return err
-	}
-	if err := compare("record", [][]any{append([]any{number, id}, p.record...)}); err != nil {
-		return err
-	}
-	for _, table := range tables {
-		var want [][]any
-		for _, row := range p.rows[table] {
-			want = append(want, append([]any{number}, row...))
+		switch {
+		case !whole["base"] && !whole["base_copy"]:
+			problem("base %d is damaged, and so is its copy: %d records lean on it and cannot be read", k.base, k.leaning)
+		case !whole["base"]:
+			problem("base %d is damaged; its copy is whole, and the %d records that lean on it can be read", k.base, k.leaning)
+		case !whole["base_copy"]:
+			problem("the copy of base %d is damaged; the base is whole, and the %d records that lean on it can be read",
+				k.base, k.leaning)
 		}
-		if err := compare(table, want); err != nil {
+		if !k.owned {
+			problem("base %d was taken from a record that is not there", k.base)
+		}
+	}
+	for what, query := range map[string]string{
+		"copies of bases belong to none":        "SELECT count(*) FROM base_copy WHERE base NOT IN (SELECT base FROM base)",
+		"bases have nothing that leans on them": "SELECT count(*) FROM base WHERE base NOT IN (SELECT base FROM content WHERE base > 0)",
+	} {
+		var n int
+		if err := tx.QueryRowContext(ctx, query).Scan(&n); err != nil {
 			return err
 		}
+		if n > 0 {
+			problem("%d %s", n, what)
+		}
+	}
+	return nil
+}
+
+// tablesOf holds what the tables say about a document to the document.
+type tablesOf struct {
+	ctx   context.Context
+	w     *inserter
+	forms kept
+}
+
+func (t *tablesOf) read(s *stored) error {
+	q, err := t.w.stmt("SELECT size, base, data FROM content WHERE id = ?")
+	if err == nil {
+		err = q.QueryRowContext(t.ctx, s.id).Scan(&s.size, &s.base, &s.data)
+	}
+	if err != nil {
+		return fmt.Errorf("read record %s: %w", short(s.id), err)
+	}
+	return nil
+}
+
+// rows gives the rows of a query, each in the same room.
+func (t *tablesOf) rows(query string, width int, arg any, f func(row []any)) error {
+	q, err := t.w.stmt(query)
+	if err != nil {
+		return err
+	}
+	rows, err := q.QueryContext(t.ctx, arg)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	row, into := make([]any, width), make([]any, width)
+	for i := range row {
+		into[i] = &row[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		f(row)
+	}
+	return rows.Err()
+}
+
+func (t *tablesOf) compare(id string, p *projection, problem func(string, ...any)) error {
+	differs := func(table string) {
+		problem("record %s: the table %s does not say what the document says", short(id), table)
+	}
+	number := int64(0)
+	if err := t.rows("SELECT * FROM record WHERE id = ?", 2+len(p.record), id, func(row []any) {
+		number, _ = row[0].(int64)
+		if !slices.Equal(row[2:], p.record) {
+			differs("record")
+		}
+	}); err != nil {
+		return err
+	}
+	if number == 0 {
+		return errors.New("it has no row in the table record")
+	}
+	for _, table := range tables {
+		want, forms := p.rows[table], t.forms[formsOf(table)]
+		i, same := 0, true
+		if err := t.rows("SELECT * FROM "+table+" WHERE record = ? ORDER BY seq", widths[table], number,
+			func(row []any) {
+				if i < len(want) {
+					form, _ := row[2].(int64)
+					sum, there := forms[form]
+					same = same && there && row[1] == int64(i) && sum == want[i].sum() && slices.Equal(row[3:],
+						want[i].rest)
+				}
+				i++
+			}); err != nil {
+			return err
+		}
+		if !same || i != len(want) {
+			differs(table)
+		}
+	}
+	i, same := 0, true
+	if err := t.rows("SELECT * FROM link WHERE record = ? ORDER BY rowid", 2, number, func(row []any) {
+		same = same && i < len(p.links) && row[1] == p.links[i]
+		i++
+	}); err != nil {
+		return err
+	}
+	if !same || i != len(p.links) {
+		differs("link")
 	}
 	return nil
 }
@@ -290,7 +445,7 @@ func checkLedger(ctx context.Context, tx *sql.Tx, c *Check, problem func(string,
 		}
 		problem("the ledger: it does not hold %s any more: %s", clean.Short(head, 64), why)
 	}
-	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk",
+	if err := each(ctx, tx, "SELECT 'record ' || id FROM content UNION ALL SELECT 'chunk ' || lower(hex(id)) FROM chunk UNION ALL SELECT 'chunk ' || lower(hex(ref)) FROM derived",
 		func(scan func(...any) error) error {
 			var what string
 			if err := scan(&what); err != nil {

@@ -36,7 +36,7 @@ const (
 )
 
 const (
-	stuck        = 30 * time.Second // a keeper that has not ended its job so long after the lease does not do it any more
+	stuck        = 30 * time.Second // a keeper that has not ended its job so long after the lease never will
 	lockPatience = 2 * time.Second  // another may look for a moment whether the lock is free
 	environLimit = 10 * time.Second // for a login shell
 )

@@ -224,7 +224,8 @@ func (k *keeper) prepare() (why string, err error) {
 		return why, err
 	}
 	k.record.State.Holder = ""
-	if err := errors.Join(k.device.Truncate(0), writeAt(k.device, k.job.Name+"\n")); err != nil {
+	// As long as any name, so that it needs no room on a full disk where one stands there already.
+	if _, err := k.device.WriteAt(fmt.Appendf(nil, "%-*s\n", MaxName, k.job.Name), 0); err != nil {
 		return "", fmt.Errorf("start job %s: say who has the GPU: %w", k.job.Name, err)
 	}
 	return "", nil
@@ -239,7 +240,7 @@ func (k *keeper) afterLast() (why string, err error) {
 	}
 	runs := &Jobs{root: k.root, program: k.program, guards: map[string]chan struct{}{}}
 	for {
-		s, err := runs.state(last) // has it ended
+		s, err := runs.state(last) // which has it ended where nobody keeps it
 		if err != nil || s.Phase != Running {
 			return "", nil // gone, over, or nobody can say
 		}
@@ -253,8 +254,6 @@ func (k *keeper) afterLast() (why string, err error) {
 		}
 	}
 }
-
-func writeAt(f *os.File, s string) error { _, err := f.WriteAt([]byte(s), 0); return err }
 
 // command is `assay run` as it is to be started.
 func (k *keeper) command() *exec.Cmd {
@@ -281,11 +280,8 @@ func (k *keeper) command() *exec.Cmd {
 func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 	cmd := k.command()
 	var writers []*os.File
-	for _, s := range []struct {
-		name string
-		to   **os.File
-	}{{Stdout, new(*os.File)}, {Stderr, new(*os.File)}} {
-		out, err := newPrinted(k.folder.file(s.name))
+	for _, name := range []string{Stdout, Stderr} {
+		out, err := newPrinted(k.folder.file(name))
 		if err != nil {
 			return nil, "", fmt.Errorf("start job %s: %w", k.job.Name, err)
 		}
@@ -353,6 +349,7 @@ func (k *keeper) run() (ending *os.ProcessState, why string, err error) {
 	return cmd.ProcessState, why, nil
 }
 
+// startRun starts `assay run`, and notes which process it is.
 func (k *keeper) startRun(cmd *exec.Cmd) error {
 	k.tree.mu.Lock()
 	defer k.tree.mu.Unlock()
@@ -360,14 +357,14 @@ func (k *keeper) startRun(cmd *exec.Cmd) error {
 		return err
 	}
 	k.tree.run = cmd.Process.Pid
-	all, err := processes()
+	all, _ := processes() // where it is not found, all of the job are told to end at once
 	for _, p := range all {
 		if p.pid == cmd.Process.Pid {
 			l := p.like()
 			k.record.Run = &l
 		}
 	}
-	return err
+	return nil
 }
 
 // watch waits for the end of `assay run`, or for a reason to end it.

@@ -166,11 +166,14 @@ func (s *scene) victims(kind string) []int {
 		return []int{s.driver.Process.Pid}
 	case "script", "worker", "apart":
 		text, _ := os.ReadFile(s.pids)
+		living := s.alive()
 		var list []int
 		for _, line := range strings.Split(string(text), "\n") {
 			if what, pid, ok := strings.Cut(line, " "); ok && what == kind {
 				n, _ := strconv.Atoi(pid)
-				list = append(list, n)
+				if slices.ContainsFunc(living, func(p process) bool { return p.pid == n }) {
+					list = append(list, n)
+				}
 			}
 		}
 		return list[:min(len(list), 1)]
@@ -458,4 +461,48 @@ func TestStoppedKeeper(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 	t.Logf("nothing lived %v later", time.Since(at))
+}
+
+// Test60KillsOfThree: three processes drawn by lot, one shortly after the other, with nobody who renews the lease.
+func Test60KillsOfThree(t *testing.T) {
+	testset.FullOnly(t)
+	kinds := []string{"driver", "keeper", "guard", "sentinel", "run", "script", "worker", "keeper+guard"}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	lot := rand.New(rand.NewPCG(seed, 0))
+	var mu sync.Mutex
+	var longest time.Duration
+	counts := map[string]int{}
+	t.Run("rounds", func(t *testing.T) {
+		for i := range 60 {
+			lot.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+			three, after := slices.Clone(kinds[:3]), time.Duration(lot.IntN(1000))*time.Millisecond
+			gap := time.Duration(lot.IntN(300)) * time.Millisecond
+			t.Run(fmt.Sprintf("%d-%s-%v-%v", i, strings.Join(three, "-"), after, gap), func(t *testing.T) {
+				t.Parallel()
+				s := newScene(t, 2, []string{"yes", "no"}[i%2], "600")
+				s.drive()
+				time.Sleep(after)
+				for _, kind := range three {
+					for _, pid := range s.victims(kind) { // those that are there
+						_ = syscall.Kill(pid, syscall.SIGKILL)
+					}
+					time.Sleep(gap)
+				}
+				at := time.Now()
+				_ = s.driver.Process.Kill()
+				nothing := s.settled("all", 30*time.Second)
+				state := s.ending()
+				if !isOver(state) && state.Phase != "" {
+					t.Errorf("%v were killed: %+v", three, state)
+				}
+				s.evidence()
+				mu.Lock()
+				defer mu.Unlock()
+				longest = max(longest, nothing.Sub(at))
+				counts[state.Phase]++
+			})
+		}
+	})
+	t.Logf("longest until nothing lived: %v; %v", longest, counts)
 }

@@ -46,8 +46,8 @@ type Request struct {
 // Stale is how late a Start or a Renew may come.
 const Stale = 10 * time.Second
 
-// Sent is a time in the asker's clock, which the two sides share by a Hello: its ID, one of the last that were answered,
-// and the seconds that went by since its answer came.
+// Sent is a time in the asker's clock, which the two sides share by a Hello: its ID, one of the last that were
+// answered, and the seconds that went by since its answer came.
 type Sent struct {
 	Hello int64   `json:"hello"`
 	After float64 `json:"after"`

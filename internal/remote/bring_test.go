@@ -54,8 +54,8 @@ func TestTake(t *testing.T) {
 					t.Fatal(err, out)
 				}
 				a, err := parse([]byte(out))
-				if err != nil || a.system != runtime.GOOS+"/"+runtime.GOARCH || a.home != home || a.root != home+"/it's" ||
-					a.free <= 0 {
+				if err != nil || a.system != runtime.GOOS+"/"+runtime.GOARCH || a.home != home ||
+					a.root != home+"/it's" || a.free <= 0 {
 					t.Fatalf("%+v %v", a, err)
 				}
 				return a

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"assay/internal/fault"
@@ -105,6 +106,9 @@ func (h *Host) command(ctx context.Context, script string) *exec.Cmd {
 		words := append(append([]string{}, h.o.SSH[1:]...), forced...)
 		cmd = exec.CommandContext(ctx, h.o.SSH[0], append(words, "--", h.o.Host, wrap(script))...)
 	}
+	// A session of its own: Ctrl-C is for who asks, and what ends in which order is for that to say; and nothing that
+	// ssh starts waits for a terminal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = 2 * time.Second // a master connection of the user's config may hold our pipes open
 	return cmd
 }

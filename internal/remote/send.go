@@ -78,7 +78,7 @@ func Send(ctx context.Context, o Options, s Sending) (sent Sent, err error) {
 			return sent, nil
 		}
 		if ctx.Err() != nil {
-			return sent, interrupted(s, best.Load(), ctx.Err())
+			return sent, interrupted(s, best.Load())
 		}
 		select {
 		case <-moved:
@@ -98,16 +98,16 @@ func Send(ctx context.Context, o Options, s Sending) (sent Sent, err error) {
 		o.Log(fmt.Sprintf("%v; trying again in %v", err, wait))
 		select {
 		case <-ctx.Done():
-			return sent, interrupted(s, best.Load(), ctx.Err())
+			return sent, interrupted(s, best.Load())
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, mostWait)
 	}
 }
 
-func interrupted(s Sending, have int64, err error) error {
-	return fault.Hint(fmt.Errorf("interrupted: %s of %s are there: %w", unit.Bytes(float64(have)),
-		unit.Bytes(float64(s.Size)), err), "the same command goes on from there")
+func interrupted(s Sending, have int64) error {
+	return fault.Hint(fmt.Errorf("interrupted: %s of %s are there", unit.Bytes(float64(have)),
+		unit.Bytes(float64(s.Size))), "the same command goes on from there")
 }
 
 // sendOnce does it over one connection. dialled: the host was reached.
