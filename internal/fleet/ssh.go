@@ -704,13 +704,15 @@ func (w *worker) step(conn node.Client, st Standing, s node.State, known bool) (
 	q, stopping := w.p.q, w.p.isStopping()
 	switch {
 	case st.Home:
-		if known {
+		if known && over(s) { // one that still runs is nobody's then, and is ended as that
 			if err := conn.Forget(node.Which{Owner: q.Owner(), Names: []string{st.Name}}); err != nil {
 				return false, err
 			}
 		}
 		w.forget(st.Name)
 		return true, w.own(q.Settled(st.Name))
+	case st.Closed: // another driver was killed when it recorded it
+		return true, w.own(q.Home(st.Name))
 	case !known && st.Over(): // nothing is left there: what has come is all
 		return true, w.own(q.Home(st.Name))
 	case !known && !st.Began && (st.Stop != "" || stopping):
@@ -836,7 +838,7 @@ func (w *worker) fetch(conn node.Client) (more bool, err error) {
 	slices.SortStableFunc(open, func(a, b Standing) int { return b2i(b.Over()) - b2i(a.Over()) })
 	for _, st := range open {
 		s, ok := q.state(st.Name)
-		if st.Home || !ok || len(s.Files) == 0 && !over(s) {
+		if st.Home || st.Closed || !ok || len(s.Files) == 0 && !over(s) {
 			continue
 		}
 		all := true
