@@ -953,13 +953,17 @@ func Look(ctx context.Context, dial func(context.Context, Host) (node.Client, er
 	return v
 }
 
-// absent finds which of the paths are not there, by what the host says about them.
+// absent finds which of the paths are not there, or not for certain, by what the host says about them.
 func absent(f node.Facts, paths []string) map[string]string {
 	missing := map[string]string{}
 	for _, p := range paths {
+		missing[p] = "whether it is there is not known"
 		for _, fact := range f.More {
-			if strings.HasSuffix(fact.Name, p) && fact.Value == "" && fact.Missing != "" {
-				missing[p] = fact.Missing
+			if fact.Name != "path "+p {
+				continue
+			}
+			if missing[p] = fact.Missing; fact.Value != "" {
+				delete(missing, p)
 			}
 		}
 	}
