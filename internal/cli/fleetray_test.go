@@ -92,7 +92,8 @@ func (c *rayCluster) processes(n int, word string) (all []int) {
 		folder, _ := os.Readlink(p + "/cwd")
 		ours := bytes.Contains(append([]byte{0}, environ...), []byte("\x00ASSAY_NODE="+c.node(n)+"\x00")) ||
 			bytes.Contains(command, []byte(c.node(n)+"/")) || strings.HasPrefix(folder, c.node(n)+"/")
-		if pid, _ := strconv.Atoi(filepath.Base(p)); ours && pid != os.Getpid() && bytes.Contains(command, []byte(word)) {
+		pid, _ := strconv.Atoi(filepath.Base(p))
+		if ours && pid != os.Getpid() && bytes.Contains(command, []byte(word)) {
 			all = append(all, pid)
 		}
 	}
@@ -224,7 +225,9 @@ func TestFleetOverRay(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	orphans = c.until("the runs of a driver that was killed end", time.Minute, func() bool { return c.trainings() == 0 })
+	orphans = c.until("the runs of a driver that was killed end", time.Minute, func() bool {
+		return c.trainings() == 0
+	})
 	t.Logf("the run of a driver that was killed had ended after %s", orphans.Round(100*time.Millisecond))
 	cmd, said = run("8")
 	if err := cmd.Wait(); err != nil {
