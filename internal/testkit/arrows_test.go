@@ -233,8 +233,8 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
 // process its import. golden/ is no part of that, nor are replay/ and fleet/: they are programs, of whose files a
-// watched process loads none (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command asked for
-// it, with numpy.
+// watched process loads none (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command
+// asked for it, with numpy.
 func TestAgentImports(t *testing.T) {
 	used := map[string]bool{}
 	for name, source := range agentSources(t) {
