@@ -14,7 +14,8 @@ import (
 	"assay/internal/evidence"
 )
 
-// What the pages of the logbook ask: each by an index, so that a logbook of 100,000 records answers as one of a hundred.
+// What the pages of the logbook ask: each by an index, so that a logbook of 100,000 records answers as one of a
+// hundred.
 
 // Browse chooses records page by page. Zero fields choose all.
 type Browse struct {
