@@ -78,7 +78,7 @@ Exit status: 0 where nothing differs by more than noise, or only by what another
 	f.StringArrayVar(&opts.reach, "reach", nil,
 		"`host:port` that the training reads from: its route is looked up and timed; may be repeated")
 	f.StringArrayVar(&opts.moved, "data", nil,
-		"`FROM=TO`: what lies at FROM in the bundle's words lies at TO; may be repeated")
+		"`FROM=TO`: the bundle's data of this name, or what its words have at this path, lies at TO; may be repeated")
 	f.StringVar(&opts.out, "out", "", "also write the document to a `file`")
 	f.StringVar(&opts.logbook, "logbook", "",
 		"`file` of the logbook to keep it in, or off; default $ASSAY_LOGBOOK or .assay/logbook.db")
@@ -116,8 +116,8 @@ func (opts *smokeOptions) check() error {
 		return usage("--expect-link %s: %s", opts.expect, strings.Join(host.LinkKinds(), ", "))
 	}
 	for _, m := range opts.moved {
-		if from, to, ok := strings.Cut(m, "="); !ok || !filepath.IsAbs(from) || to == "" {
-			return usage("--data %s: FROM=TO, FROM an absolute path", m)
+		if from, to, ok := strings.Cut(m, "="); !ok || from == "" || to == "" {
+			return usage("--data %s: FROM=TO, FROM the name of the bundle's data, or an absolute path", m)
 		}
 	}
 	for _, r := range opts.facts {
@@ -267,15 +267,25 @@ func smokeInterpreter(ctx context.Context, env *Env, opts smokeOptions, m *bundl
 
 // filled replaces what stands for places in a bundle's words and variables: the folder that it was unpacked to, the
 // environment's, and what somebody says lies elsewhere.
-func filled(opts smokeOptions, root, interpreter string) func(string) string {
+func filled(opts smokeOptions, m *bundle.Manifest, root, interpreter string) func(string) string {
 	bin := filepath.Dir(interpreter)
+	moved := map[string]string{}
+	for _, given := range opts.moved {
+		from, to, _ := strings.Cut(given, "=")
+		moved[from] = to
+		for _, d := range m.Data {
+			if (d.Name == from || d.Path == from) && d.Place != "" {
+				moved[bundle.Root+"/"+d.Place] = to
+			}
+		}
+	}
 	return func(s string) string {
 		if s == bundle.Root+"/"+bundle.EnvPlace+"/bin/python" {
 			return interpreter
 		}
 		s = strings.ReplaceAll(s, bundle.Root+"/"+bundle.EnvPlace+"/bin/", bin+"/")
-		for _, m := range opts.moved {
-			from, to, _ := strings.Cut(m, "=")
+		for _, from := range slices.Sorted(maps.Keys(moved)) {
+			to := moved[from]
 			if rest, ok := strings.CutPrefix(s, from); ok && (rest == "" || rest[0] == '/') {
 				s = to + rest
 			} else {

@@ -30,23 +30,18 @@ func smoked(t *testing.T, dir string, environ []string, words ...string) (int, s
 	return cmd.ProcessState.ExitCode(), out.String(), said.String()
 }
 
-// smokeProject is a project with data and a bundle of a run of it.
-func smokeProject(t *testing.T, environ []string) (dir, packed string) {
-	dir = t.TempDir()
+// smokeProject is a project with data that lies elsewhere, and a bundle of a run of it.
+func smokeProject(t *testing.T, environ []string) (dir, rows, packed string) {
+	t.Helper()
+	dir, rows = t.TempDir(), t.TempDir()
 	script, err := os.ReadFile("../handoff/testdata/train.py")
+	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "train.py"), script, 0o600),
+		os.WriteFile(filepath.Join(rows, "0.bin"), bytes.Repeat([]byte{0, 0, 128, 63, 0, 0, 0, 191}, 64*1024), 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"train.py": script, "data/0.bin": bytes.Repeat([]byte{0, 0, 128, 63,
-		0, 0, 0, 191}, 64*1024)} {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	if code, _, said := smoked(t, dir, environ, "run", "-q", "--profile", "off", "--steps", "150", "--python",
-		testkit.Python(t), "--",
-		"train.py", "data"); code != 0 {
+		testkit.Python(t), "--", "train.py", rows); code != 0 {
 		t.Fatalf("run: %d %s", code, said)
 	}
 	runs, _ := filepath.Glob(filepath.Join(dir, ".assay/runs/*"))
@@ -54,7 +49,7 @@ func smokeProject(t *testing.T, environ []string) (dir, packed string) {
 		"now"); code != 0 {
 		t.Fatalf("pack: %d %s", code, said)
 	}
-	return dir, filepath.Join(dir, "run.tar.zst")
+	return dir, rows, filepath.Join(dir, "run.tar.zst")
 }
 
 func smokeDocument(t *testing.T, out, said string) *handoff.Document {
@@ -83,7 +78,7 @@ func TestSmokeReal(t *testing.T) {
 	testset.FullOnly(t)
 	home := t.TempDir()
 	environ := append(os.Environ(), "HOME="+home, "ASSAY_CACHE="+filepath.Join(home, "cache"), "OMP_NUM_THREADS=2")
-	dir, packed := smokeProject(t, environ)
+	dir, rows, packed := smokeProject(t, environ)
 	python := testkit.Python(t)
 	other := filepath.Join(t.TempDir(), "other") // the same packages, and another version of one that matters
 	if out, err := exec.Command(python, "-m", "venv", "--without-pip", other).CombinedOutput(); err != nil {
@@ -106,7 +101,6 @@ func TestSmokeReal(t *testing.T) {
 			0o600)); err != nil {
 		t.Fatal(err)
 	}
-	data := filepath.Join(dir, "data")
 	for _, c := range []struct {
 		name    string
 		environ []string
@@ -119,7 +113,7 @@ func TestSmokeReal(t *testing.T) {
 		{name: "a variable", environ: []string{"MKL_DYNAMIC=FALSE"}, factor: "threads"},
 		{name: "another variable", environ: []string{"PYTORCH_NVFUSER_DISABLE=fallback"}, factor: "variable"},
 		{name: "other packages", words: []string{"--python", filepath.Join(other, "bin", "python")}, factor: "package"},
-		{name: "other bytes", words: []string{"--data", data + "=" + changed}, factor: "data"},
+		{name: "other bytes", words: []string{"--data", rows + "=" + changed}, factor: "data"},
 		{name: "the wrong link", words: []string{"--expect-link", "thunderbolt", "--reach", "127.0.0.1:1"},
 			factor: "link"},
 	} {
@@ -153,7 +147,7 @@ func TestSmokeElsewhere(t *testing.T) {
 	ssh := testkit.SSHD(t, "mini")
 	environ := append(os.Environ(), "HOME="+t.TempDir(), "ASSAY_CACHE="+filepath.Join(t.TempDir(), "cache"),
 		"ASSAY_SSH="+ssh.Words)
-	dir, packed := smokeProject(t, environ)
+	dir, rows, packed := smokeProject(t, environ)
 	there := filepath.Join(ssh.Hosts["mini"].Home, "run.tar.zst")
 	content, err := os.ReadFile(packed)
 	if err == nil {
@@ -164,7 +158,7 @@ func TestSmokeElsewhere(t *testing.T) {
 	}
 	words := []string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1", "--python",
 		testkit.Python(t),
-		"--data", filepath.Join(dir, "data") + "=" + filepath.Join(dir, "data"), "--expect-link", "ethernet"}
+		"--data", rows + "=" + rows, "--expect-link", "ethernet"}
 	code, out, said := smoked(t, dir, environ, append(words, "mini:"+there)...)
 	d := smokeDocument(t, out, said)
 	if d.Body.Host != "mini" || len(d.Body.There) != 1 || factorsOf(d)["link"] == "" || code != 3 {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -94,7 +95,7 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		s.Checks = append(s.Checks, handoff.Check{Name: "environment", State: handoff.Pass,
 			Text: "the interpreter that was named: its packages are compared below"})
 	}
-	fill := filled(opts, root, s.Environment.Python)
+	fill := filled(opts, m, root, s.Environment.Python)
 	apart := *env
 	apart.Environ, apart.Dir = slices.Clone(env.Environ), fill(m.Command.Dir)
 	facts := bundleFacts(m)
@@ -130,6 +131,11 @@ func smokeHere(ctx context.Context, env *Env, opts smokeOptions, path string) (*
 		place := fill(bundle.Root + "/" + d.Place)
 		if d.Place == "" {
 			place = fill(d.Path)
+		}
+		if _, err := os.Stat(place); err != nil && d.File == "" && filepath.IsAbs(place) {
+			s.Checks = append(s.Checks, handoff.Check{Name: "data", State: handoff.Fail,
+				Text: fmt.Sprintf("%s is not in the bundle, and not at %s", d.Name, place),
+				Hint: cmp.Or(d.Fetch, "say where it lies: --data "+d.Name+"=PATH")})
 		}
 		if filepath.IsAbs(place) {
 			paths[fmt.Sprintf("data %d %s", i+1, place)] = place

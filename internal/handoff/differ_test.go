@@ -402,8 +402,11 @@ func TestLongAgainstShort(t *testing.T) {
 		here.Steps.Total = append(here.Steps.Total, 2*here.Steps.Total[i%n])
 		here.Steps.Kind = append(here.Steps.Kind, "")
 	}
-	if got := Compare(Side{Runs: []*evidence.Run{here}}, Side{Runs: []*evidence.Run{there}}); got.Verdict != Same {
-		t.Errorf("%s: %+v", got.Verdict, got.Changes)
+	long, short := Side{Runs: []*evidence.Run{here}}, Side{Runs: []*evidence.Run{there}}
+	for _, got := range []*Comparison{Compare(long, short), Compare(short, long)} {
+		if got.Verdict != Same {
+			t.Errorf("%s: %+v", got.Verdict, got.Changes)
+		}
 	}
 }
 
@@ -425,9 +428,15 @@ func TestPlateau(t *testing.T) {
 		live []float64
 		want string
 	}{
-		"flat":         {series(40, func(int) float64 { return 1e8 }), Flat},
-		"a leak":       {series(40, func(i int) float64 { return 1e8 + 1e6*float64(i) }), Grows},
-		"settles":      {series(40, func(i int) float64 { return 1e8 + 1e6*math.Min(float64(i), 12) }), Flat},
+		"flat":    {series(40, func(int) float64 { return 1e8 }), Flat},
+		"a leak":  {series(40, func(i int) float64 { return 1e8 + 1e6*float64(i) }), Grows},
+		"settles": {series(40, func(i int) float64 { return 1e8 + 1e6*math.Min(float64(i), 12) }), Flat},
+		"grew, and jumps at its end": {series(40, func(i int) float64 {
+			if i == 39 {
+				return 1.3e8
+			}
+			return 1e8 + 1e6*math.Min(float64(i), 15)
+		}), Flat},
 		"up and down":  {series(40, func(i int) float64 { return 1e8 + 1e7*float64(i%5) }), Flat},
 		"too few":      {series(6, func(i int) float64 { return 1e8 + 1e6*float64(i) }), Unknown},
 		"nobody reads": {series(40, func(int) float64 { return -1 }), Unknown},
