@@ -60,8 +60,8 @@ func rayAddress(on string) (string, error) {
 	return address, nil
 }
 
-// rayEngine works a queue off over Ray. code opens a snapshot by its SHA-256, say prints a line, and abandon, when it is
-// closed, has the engine return at once.
+// rayEngine works a queue off over Ray. code opens a snapshot by its SHA-256, say prints a line, and abandon, when it
+// is closed, has the engine return at once.
 func rayEngine(ctx context.Context, env *Env, opts fleetOptions, code func(string) (fleet.CodeFile, error),
 	say func(string), abandon <-chan struct{}) (fleet.Engine, error) {
 	address, err := rayAddress(opts.on)
@@ -111,8 +111,8 @@ func rayCode(env *Env, open func(string) (fleet.CodeFile, error)) func(string) (
 			return fleet.RayFile{}, err
 		}
 		defer f.Close()
-		return fleet.RayFile{Path: env.Path(filepath.Join(fleetFolder, "code", filepath.Base(sum)+".tar.zst")), Sum: sum,
-			Size: f.Size}, nil
+		path := env.Path(filepath.Join(fleetFolder, "code", filepath.Base(sum)+".tar.zst"))
+		return fleet.RayFile{Path: path, Sum: sum, Size: f.Size}, nil
 	}
 }
 
@@ -178,8 +178,8 @@ func (b *rayBinaries) path(system string) (string, error) {
 	found, _ := filepath.Glob(filepath.Join(folder, "assay_*"+end))
 	if len(found) != 1 {
 		return "", fault.Hint(fmt.Errorf("a node is %s, this machine %s/%s, and %s has %d assays for it", system,
-			runtime.GOOS, runtime.GOARCH, folder, len(found)), "take assay_VERSION"+end+" from the same release and name its "+
-			"folder by $ASSAY_BINARIES")
+			runtime.GOOS, runtime.GOARCH, folder, len(found)), "take assay_VERSION"+end+" from the same release and "+
+			"name its folder by $ASSAY_BINARIES")
 	}
 	return found[0], nil
 }

@@ -79,16 +79,21 @@ func (c *rayCluster) start(n int) {
 	c.ray(n, args...)
 }
 
-// processes of a node, by its folder in their environment: all, or those whose command holds a word.
+// processes of a node, whose folder is in their environment or command line, or theirs: all, or those whose command
+// holds a word.
 func (c *rayCluster) processes(n int, word string) (all []int) {
 	names, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range names {
 		environ, err := os.ReadFile(p + "/environ")
-		if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00ASSAY_NODE="+c.node(n)+"\x00")) {
+		if err != nil {
 			continue
 		}
 		command, _ := os.ReadFile(p + "/cmdline")
-		if pid, _ := strconv.Atoi(filepath.Base(p)); pid != os.Getpid() && bytes.Contains(command, []byte(word)) {
+		folder, _ := os.Readlink(p + "/cwd")
+		ours := bytes.Contains(append([]byte{0}, environ...), []byte("\x00ASSAY_NODE="+c.node(n)+"\x00")) ||
+			bytes.Contains(command, []byte(c.node(n)+"/")) || strings.HasPrefix(folder, c.node(n)+"/")
+		pid, _ := strconv.Atoi(filepath.Base(p))
+		if ours && pid != os.Getpid() && bytes.Contains(command, []byte(word)) {
 			all = append(all, pid)
 		}
 	}
@@ -154,7 +159,7 @@ func TestFleetOverRay(t *testing.T) {
 	}
 	run := func(seconds string) (*exec.Cmd, *bytes.Buffer) {
 		cmd := exec.Command(testkit.Assay(t), "fleet", "run", "--on", "ray://"+rayPort, "--ray-python", c.python,
-			"--lease", "10s", "--repeat", "6", "--", "python", "train.py", seconds)
+			"--lease", "10s", "--repeat", "4", "--", "python", "train.py", seconds)
 		cmd.Env, cmd.Dir = append(c.environ(0), "ASSAY_LOGBOOK="+filepath.Join(dir, "logbook.db")), dir
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
@@ -188,15 +193,17 @@ func TestFleetOverRay(t *testing.T) {
 			}
 			os.RemoveAll(f)
 		}
-		if done != 6 {
-			t.Errorf("%d runs of 6\n%s", done, said)
+		if done != 4 {
+			t.Errorf("%d runs of 4\n%s", done, said)
 		}
 		return lost
 	}
 
 	began := time.Now()
-	cmd, said := run("20")
-	c.until("three runs begin", 3*time.Minute, func() bool { return c.trainings() >= 3 })
+	cmd, said := run("12")
+	c.until("both of the nodes have a run", 3*time.Minute, func() bool {
+		return len(c.processes(2, "train.py")) > 0 && len(c.processes(3, "train.py")) > 0
+	})
 	c.kill(3, "")
 	c.kill(2, "raylet/raylet")
 	orphans := c.until("the run of the node without its raylet ends", time.Minute, func() bool {
@@ -206,21 +213,23 @@ func TestFleetOverRay(t *testing.T) {
 		t.Errorf("%v\n%s", err, said)
 	}
 	lost := all(said)
-	t.Logf("6 runs of 20 s: %s, %d attempts lost; the raylet's run had ended after %s", time.Since(began).Round(time.Second),
+	t.Logf("4 runs of 12 s: %s, %d attempts lost; the raylet's run had ended after %s", time.Since(began).Round(time.Second),
 		lost, orphans.Round(100*time.Millisecond))
 	if lost != 2 {
 		t.Errorf("%d attempts lost, and 2 nodes were", lost)
 	}
 
-	cmd, said = run("15")
+	cmd, said = run("8")
 	c.until("a run begins", 2*time.Minute, func() bool { return c.trainings() > 0 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	orphans = c.until("the runs of a driver that was killed end", time.Minute, func() bool { return c.trainings() == 0 })
+	orphans = c.until("the runs of a driver that was killed end", time.Minute, func() bool {
+		return c.trainings() == 0
+	})
 	t.Logf("the run of a driver that was killed had ended after %s", orphans.Round(100*time.Millisecond))
-	cmd, said = run("15")
+	cmd, said = run("8")
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}

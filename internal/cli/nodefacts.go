@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"assay/internal/evidence"
+	"assay/internal/file"
 	"assay/internal/host"
 	"assay/internal/node"
 )
@@ -45,6 +47,21 @@ func (n *nodeFacts) facts(ctx context.Context, ask node.Ask) (node.Facts, error)
 	for _, x := range facts {
 		named[x.Name] = x.Value
 		f.More = append(f.More, node.Fact{Name: x.Name, Value: x.Value, Source: x.Source, Missing: x.Missing})
+	}
+	for _, p := range ask.Paths { // for assay fleet run --needs-path
+		there, at := node.Fact{Name: "path " + p, Source: "stat"}, p
+		if rest, ok := strings.CutPrefix(p, "~/"); ok {
+			at = filepath.Join(file.Home(os.Environ()), rest)
+		}
+		switch a := pathThere(p, at); {
+		case a.There:
+			there.Value = "there"
+		case a.Error != "":
+			there.Missing = a.Error
+		default:
+			there.Missing = "no such file or folder"
+		}
+		f.More = append(f.More, there)
 	}
 	f.Chip, f.GPU = named["chip"], named["gpu"]
 	if total, ok := bytesOf(named["memory.total"]); ok {

@@ -118,17 +118,16 @@ func runServe(ctx context.Context, env *Env, opts serveOptions) error {
 	server := &http.Server{Handler: serve.New(site), ReadHeaderTimeout: headersWithin, ReadTimeout: headersWithin,
 		WriteTimeout: answerWithin, IdleTimeout: answerWithin, MaxHeaderBytes: 32 << 10, TLSConfig: config,
 		ErrorLog: log.New(io.Discard, "", 0)}
-	scheme, name := "http", "localhost"
+	scheme, name := "http", host
 	if config != nil {
 		scheme = "https"
 		listener = tls.NewListener(listener, config)
 	}
-	if len(opts.hosts) > 0 {
+	if ip := net.ParseIP(host); len(opts.hosts) > 0 {
 		name = opts.hosts[0]
-	} else if !onLoopback(host) {
-		name = host
-	} else if host != "localhost" {
-		name = host
+	} else if host == "" || ip != nil && ip.IsUnspecified() {
+		name = "localhost" // all addresses: no browser asks for that one, and it answers to loopback's names alone
+		fmt.Fprintln(env.Stderr, "it answers to localhost alone: give --host the name that others use for this machine")
 	}
 	fmt.Fprintf(env.Stdout, "assay serves the logbook at %s://%s/\n", scheme, net.JoinHostPort(name, port))
 	if print != "" {

@@ -88,11 +88,12 @@ func Final(phase string) bool {
 // Standing is where an attempt stands that is not settled.
 type Standing struct {
 	Attempt
-	Began bool        // a host has said that it has it
-	Ended *node.State // its last, where it ended or was lost there
-	Lost  string      // why it counts as lost; "": it does not
-	Home  bool        // its files are here and recorded; only the host's are left
-	Stop  string      // why it is to be cancelled; "": it is not
+	Began  bool        // a host has said that it has it
+	Ended  *node.State // its last, where it ended or was lost there
+	Lost   string      // why it counts as lost; "": it does not
+	Closed bool        // no more of its files is taken: Home was called, and may not have come to its end
+	Home   bool        // its files are here and recorded; only the host's are left
+	Stop   string      // why it is to be cancelled; "": it is not
 }
 
 // Over reports whether nothing of it runs any more, as far as is known.

@@ -83,6 +83,7 @@ type attempt struct {
 	ended  *node.State
 	lost   string
 	home   bool
+	closed bool // no more of its files comes
 	stop   string
 	taken  time.Time
 	folder *folder
@@ -98,6 +99,7 @@ type entry struct {
 	Back  *nameEntry  `json:"back,omitempty"`
 	Ended *stateEntry `json:"ended,omitempty"`
 	Lost  *nameEntry  `json:"lost,omitempty"`
+	Close *nameEntry  `json:"close,omitempty"` // its files stay as they are now: they are about to be recorded
 	Home  *nameEntry  `json:"home,omitempty"`
 	Done  *nameEntry  `json:"settled,omitempty"`
 	Stop  *nameEntry  `json:"cancel,omitempty"`
@@ -306,6 +308,12 @@ func (q *Queue) apply(e entry) error {
 		}
 		a.lost = or(e.Lost.Why, "the host is lost")
 		return a.become(e.Lost.Task)
+	case e.Close != nil:
+		a, err := of(e.Close)
+		if err != nil {
+			return err
+		}
+		a.closed = true
 	case e.Home != nil:
 		a, err := of(e.Home)
 		if err != nil {
@@ -683,6 +691,9 @@ func (q *Queue) Home(name string) error {
 	if err == nil && !a.home {
 		err = a.folder.settle()
 	}
+	if err == nil && !a.home && !a.closed { // what is recorded now and, after a kill, once more is the same
+		err = q.put(entry{Close: &nameEntry{Name: name}})
+	}
 	if err != nil || a.home {
 		q.unlock()
 		return err
@@ -742,7 +753,8 @@ func (q *Queue) Open() []Standing {
 	defer q.mu.Unlock()
 	var all []Standing
 	for _, a := range q.live {
-		s := Standing{Attempt: a.Attempt, Began: a.began, Ended: a.ended, Lost: a.lost, Home: a.home, Stop: a.stop}
+		s := Standing{Attempt: a.Attempt, Began: a.began, Ended: a.ended, Lost: a.lost, Closed: a.closed,
+			Home: a.home, Stop: a.stop}
 		s.Task = a.owner.Task
 		all = append(all, s)
 	}
@@ -860,16 +872,27 @@ func (q *Queue) Finished() bool {
 func (q *Queue) Folder(name string) string { return filepath.Join(q.o.Runs, name) }
 
 // Append keeps a piece of an attempt's file that begins at an offset, and says how much of it is here then. What is
-// here already is left out; a piece behind a gap is refused. events.jsonl, stdout and stderr grow in their place; other
-// files lie under another name until Whole.
+// here already is left out, and so is what comes when Home was called; a piece behind a gap is refused. events.jsonl,
+// stdout and stderr grow in their place; other files lie under another name until Whole.
 func (q *Queue) Append(name, file string, at int64, b []byte) (have int64, err error) {
-	q.mu.Lock()
-	a, err := q.attempt(name)
-	q.mu.Unlock()
+	a, closed, err := q.receiving(name)
 	if err != nil {
 		return 0, err
 	}
+	if closed {
+		return at + int64(len(b)), nil
+	}
 	return a.folder.append(file, at, b)
+}
+
+// receiving is an attempt whose files come; closed: no more of them is taken.
+func (q *Queue) receiving(name string) (a *attempt, closed bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a, err = q.attempt(name); err != nil {
+		return nil, false, err
+	}
+	return a, a.closed, nil
 }
 
 // Have is how much of an attempt's file is here, bytes.
@@ -885,10 +908,8 @@ func (q *Queue) Have(name, file string) (int64, error) {
 
 // Whole puts a file of so many bytes into its place: all of it has come.
 func (q *Queue) Whole(name, file string, size int64) error {
-	q.mu.Lock()
-	a, err := q.attempt(name)
-	q.mu.Unlock()
-	if err != nil {
+	a, closed, err := q.receiving(name)
+	if err != nil || closed {
 		return err
 	}
 	return a.folder.whole(file, size)

@@ -16,8 +16,8 @@ import (
 )
 
 // Ray is the Engine that has a cluster of Ray make the runs: a task each, which asks for the resources. Ray chooses the
-// node, and begins no task anew: the queue does. Tasks end with the driver that submitted them, so what another driver had
-// under way is waited for until its lease has run out, and then begun again.
+// node, and begins no task anew: the queue does. Tasks end with the driver that submitted them, so what another driver
+// had under way is waited for until its lease has run out, and then begun again.
 type Ray struct {
 	Address   string   // of Ray Client: HOST:PORT
 	Resources []string // of each a run that takes a GPU has 1; the first is "mps" where nobody says otherwise
@@ -452,7 +452,8 @@ func (r *rayRun) see(s Standing) error {
 	if !past { // what Ray says of its task, that its node died, does not say that nothing of it runs there
 		return nil
 	}
-	why := fmt.Sprintf("nothing was heard of %s for %s", s.Host, unit.Seconds(time.Since(t.heard).Round(time.Second).Seconds()))
+	why := fmt.Sprintf("nothing was heard of %s for %s", s.Host,
+		unit.Seconds(time.Since(t.heard).Round(time.Second).Seconds()))
 	if t.over {
 		why += ": " + t.said()
 	}

@@ -704,13 +704,15 @@ func (w *worker) step(conn node.Client, st Standing, s node.State, known bool) (
 	q, stopping := w.p.q, w.p.isStopping()
 	switch {
 	case st.Home:
-		if known {
+		if known && over(s) { // one that still runs is nobody's then, and is ended as that
 			if err := conn.Forget(node.Which{Owner: q.Owner(), Names: []string{st.Name}}); err != nil {
 				return false, err
 			}
 		}
 		w.forget(st.Name)
 		return true, w.own(q.Settled(st.Name))
+	case st.Closed: // another driver was killed when it recorded it
+		return true, w.own(q.Home(st.Name))
 	case !known && st.Over(): // nothing is left there: what has come is all
 		return true, w.own(q.Home(st.Name))
 	case !known && !st.Began && (st.Stop != "" || stopping):
@@ -836,7 +838,7 @@ func (w *worker) fetch(conn node.Client) (more bool, err error) {
 	slices.SortStableFunc(open, func(a, b Standing) int { return b2i(b.Over()) - b2i(a.Over()) })
 	for _, st := range open {
 		s, ok := q.state(st.Name)
-		if st.Home || !ok || len(s.Files) == 0 && !over(s) {
+		if st.Home || st.Closed || !ok || len(s.Files) == 0 && !over(s) {
 			continue
 		}
 		all := true
@@ -951,13 +953,17 @@ func Look(ctx context.Context, dial func(context.Context, Host) (node.Client, er
 	return v
 }
 
-// absent finds which of the paths are not there, by what the host says about them.
+// absent finds which of the paths are not there, or not for certain, by what the host says about them.
 func absent(f node.Facts, paths []string) map[string]string {
 	missing := map[string]string{}
 	for _, p := range paths {
+		missing[p] = "whether it is there is not known"
 		for _, fact := range f.More {
-			if strings.HasSuffix(fact.Name, p) && fact.Value == "" && fact.Missing != "" {
-				missing[p] = fact.Missing
+			if fact.Name != "path "+p {
+				continue
+			}
+			if missing[p] = fact.Missing; fact.Value != "" {
+				delete(missing, p)
 			}
 		}
 	}

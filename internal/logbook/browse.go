@@ -1,18 +1,21 @@
 package logbook
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"assay/internal/evidence"
 )
 
-// What the pages of the logbook ask. They ask the views alone, so that they stand whatever the tables are made of.
+// What the pages of the logbook ask: each by an index, so that a logbook of 100,000 records answers as one of a
+// hundred.
 
 // Browse chooses records page by page. Zero fields choose all.
 type Browse struct {
@@ -42,74 +45,127 @@ type Page struct {
 	Next string
 }
 
+// Bounds of a search by a part of a title.
+const (
+	mostTitles  = 5000 // titles are looked through
+	mostMatches = 200  // of them are taken
+	lookedAt    = 30   // newest runs of a title, for the devices that it ran on
+)
+
 // Browse gives a page of records. Its cost does not grow with the pages before it.
 func (b *Book) Browse(ctx context.Context, q Browse) (Page, error) {
-	where, args := []string{"1"}, []any{}
+	where, args := []string{}, []any{}
 	add := func(clause string, values ...any) {
 		where, args = append(where, clause), append(args, values...)
 	}
 	if at, id, ok := strings.Cut(q.Before, " "); ok {
-		add("(s.at, s.id) < (?, ?)", at, id)
+		add("(at, id) < (?, ?)", at, id)
 	}
 	if !q.Since.IsZero() {
-		add("s.at >= ?", stamp(q.Since))
+		add("at >= ?", stamp(q.Since))
 	}
-	if q.Text != "" {
-		add("(instr(lower(s.title), lower(?)) > 0 OR instr(lower(coalesce(s.name, '')), lower(?)) > 0)", q.Text, q.Text)
-	}
-	from := "records s JOIN runs r ON r.id = s.id"
-	switch {
-	case q.Kind == "":
-		add("s.kind IN ('run', 'rehearsal')")
-	default:
-		add("s.kind = ?", q.Kind)
-		if q.Kind != KindRun && q.Kind != KindRehearsal {
-			from = "records s LEFT JOIN runs r ON r.id = s.id"
-		}
+	if q.Kind == "" {
+		add("+kind IN ('run', 'rehearsal')") // the sign: by time, not by kind
+	} else {
+		add("kind = ?", q.Kind)
 	}
 	if q.Device != "" {
-		add("r.device = ?", q.Device)
+		add("device = ?", q.Device)
 	}
 	if q.Failed {
-		add("r.exit <> 0")
+		add("exit <> 0")
 	}
-	rows, err := b.db.QueryContext(ctx, `SELECT s.id, s.kind, s.at, coalesce(s.title, ''), coalesce(s.name, ''),
-		coalesce(r.device, ''), coalesce(r.framework, ''), coalesce(r.torch, ''), coalesce(r.chip, ''),
-		coalesce(r.peak_basis, ''), coalesce(r.signal, ''), coalesce(r.batch, 0), r.peak_memory, r.exit,
-		coalesce(r.complete, 0)
-		FROM `+from+` WHERE `+strings.Join(where, " AND ")+` ORDER BY s.at DESC, s.id DESC LIMIT ?`,
-		append(args, q.Limit+1)...)
+	rest := " AND " + strings.Join(where, " AND ") + " ORDER BY at DESC, id DESC LIMIT ?"
+	args = append(args, q.Limit+1)
+	var rows []Row
+	var err error
+	if q.Text == "" {
+		rows, err = b.rows(ctx, "true"+rest, args)
+	} else {
+		rows, err = b.named(ctx, q, rest, args)
+	}
 	if err != nil {
 		return Page{}, fmt.Errorf("read the logbook: %w", err)
 	}
-	defer rows.Close()
-	var page Page
-	var stamps []string
-	for rows.Next() {
-		var r Row
-		var at string
-		if err := rows.Scan(&r.ID, &r.Kind, &at, &r.Title, &r.Name, &r.Device, &r.Framework, &r.Release, &r.Chip,
-			&r.PeakBasis, &r.Signal, &r.Batch, &r.Peak, &r.Exit, &r.Complete); err != nil {
-			return Page{}, fmt.Errorf("read the logbook: %w", err)
-		}
-		if r.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
-			return Page{}, fmt.Errorf("read the logbook: record %s: %w", short(r.ID), err)
-		}
-		page.Rows, stamps = append(page.Rows, r), append(stamps, at)
-	}
-	if err := rows.Err(); err != nil {
-		return Page{}, fmt.Errorf("read the logbook: %w", err)
-	}
-	if len(page.Rows) > q.Limit {
-		page.Rows = page.Rows[:q.Limit]
-		page.Next = stamps[q.Limit-1] + " " + page.Rows[q.Limit-1].ID
+	page := Page{Rows: rows}
+	if len(rows) > q.Limit {
+		page.Rows = rows[:q.Limit]
+		last := rows[q.Limit-1]
+		page.Next = stamp(last.At) + " " + last.ID
 	}
 	for i := range page.Rows {
 		if page.Rows[i].Step, err = b.figure(ctx, page.Rows[i].ID, "step.time"); err != nil {
-			return Page{}, err
+			return Page{}, fmt.Errorf("read the logbook: %w", err)
 		}
 	}
 	return page, nil
+}
+
+// named gives the records with a part of their title, or a name of just that: title by title, of which there are few.
+func (b *Book) named(ctx context.Context, q Browse, rest string, args []any) ([]Row, error) {
+	titles, err := b.titles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.rows(ctx, "name = ?"+rest, append([]any{q.Text}, args...))
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for _, title := range titles {
+		if !strings.Contains(strings.ToLower(title), strings.ToLower(q.Text)) {
+			continue
+		}
+		if n++; n > mostMatches {
+			break
+		}
+		of, err := b.rows(ctx, "title = ?"+strings.Replace(rest, "device", "+device", 1), append([]any{title}, args...))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	slices.SortFunc(all, func(x, y Row) int {
+		return cmp.Or(strings.Compare(stamp(y.At), stamp(x.At)), strings.Compare(y.ID, x.ID))
+	})
+	return slices.CompactFunc(all, func(x, y Row) bool { return x.ID == y.ID })[:min(len(all), q.Limit+1)], nil
+}
+
+// titles are those that there are, without reading each record of one.
+func (b *Book) titles(ctx context.Context) ([]string, error) {
+	var all []string
+	err := each(ctx, b.db, `WITH RECURSIVE t(title) AS (SELECT min(title) FROM record UNION ALL
+		SELECT (SELECT min(title) FROM record WHERE title > t.title) FROM t WHERE t.title IS NOT NULL)
+		SELECT title FROM t WHERE title IS NOT NULL LIMIT ?`, func(scan func(...any) error) error {
+		var title string
+		err := scan(&title)
+		all = append(all, title)
+		return err
+	}, mostTitles)
+	return all, err
+}
+
+// rows reads records, without the figures of their steps.
+func (b *Book) rows(ctx context.Context, where string, args []any) ([]Row, error) {
+	var all []Row
+	err := each(ctx, b.db, `SELECT id, kind, at, coalesce(title, ''), coalesce(name, ''), coalesce(device, ''),
+		coalesce(framework, ''), coalesce(torch, ''), coalesce(chip, ''), coalesce(peak_basis, ''), coalesce(signal, ''),
+		coalesce(batch, 0), peak_memory, exit, coalesce(complete, 0) FROM record WHERE `+where,
+		func(scan func(...any) error) error {
+			var r Row
+			var at string
+			if err := scan(&r.ID, &r.Kind, &at, &r.Title, &r.Name, &r.Device, &r.Framework, &r.Release, &r.Chip,
+				&r.PeakBasis, &r.Signal, &r.Batch, &r.Peak, &r.Exit, &r.Complete); err != nil {
+				return err
+			}
+			var err error
+			if r.At, err = time.Parse(time.RFC3339Nano, at); err != nil {
+				return fmt.Errorf("record %s: %w", short(r.ID), err)
+			}
+			all = append(all, r)
+			return nil
+		}, args...)
+	return all, err
 }
 
 // figure is a figure of a record; the zero one where it has none of that name.
@@ -137,10 +193,10 @@ type Tally struct {
 // Tallies count the records by kind, and runs by device and by how they ended.
 func (b *Book) Tallies(ctx context.Context) ([]Tally, error) {
 	var all []Tally
-	err := each(ctx, b.db, `SELECT kind, device, outcome, count(*) FROM (
-		SELECT kind, coalesce(device, '') AS device, CASE WHEN exit <> 0 THEN 'failed' WHEN complete THEN 'finished'
-		ELSE 'incomplete' END AS outcome FROM runs) GROUP BY 1, 2, 3
-		UNION ALL SELECT kind, '', '', count(*) FROM records WHERE kind NOT IN ('run', 'rehearsal') GROUP BY 1`,
+	err := each(ctx, b.db, `SELECT kind, coalesce(device, ''), CASE WHEN kind NOT IN ('run', 'rehearsal') THEN ''
+		WHEN exit <> 0 THEN 'failed' WHEN complete THEN 'finished' ELSE 'incomplete' END AS outcome, sum(n)
+		FROM (SELECT kind, device, exit, complete, count(*) AS n FROM record GROUP BY kind, device, exit, complete)
+		GROUP BY 1, 2, 3`,
 		func(scan func(...any) error) error {
 			var t Tally
 			err := scan(&t.Kind, &t.Device, &t.Outcome, &t.N)
@@ -155,26 +211,41 @@ func (b *Book) Tallies(ctx context.Context) ([]Tally, error) {
 
 // Subject is something that was run, more than once perhaps: what was measured on one device, or rehearsed, is not
 // comparable with what was on another.
-type Subject struct {
-	Title, Kind, Device string
-	Runs                int
-}
+type Subject struct{ Title, Kind, Device string }
 
-// Subjects are what was run, that of the newest run first.
+// Subjects are what was run, that of the newest run first. Of a title the newest runs tell on which devices.
 func (b *Book) Subjects(ctx context.Context, limit int) ([]Subject, error) {
-	var all []Subject
-	err := each(ctx, b.db, `SELECT s.title, s.kind, coalesce(r.device, ''), count(*) FROM records s
-		JOIN runs r ON r.id = s.id WHERE s.title IS NOT NULL GROUP BY 1, 2, 3 ORDER BY max(s.at) DESC LIMIT ?`,
-		func(scan func(...any) error) error {
-			var s Subject
-			err := scan(&s.Title, &s.Kind, &s.Device, &s.Runs)
-			all = append(all, s)
-			return err
-		}, limit)
+	titles, err := b.titles(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}
-	return all, nil
+	type dated struct {
+		Subject
+		at string
+	}
+	var all []dated
+	for _, title := range titles {
+		seen := map[Subject]bool{}
+		err := each(ctx, b.db, `SELECT kind, coalesce(device, ''), at FROM record WHERE title = ?
+			AND +kind IN ('run', 'rehearsal') ORDER BY at DESC LIMIT ?`, func(scan func(...any) error) error {
+			s, at := Subject{Title: title}, ""
+			err := scan(&s.Kind, &s.Device, &at)
+			if !seen[s] {
+				seen[s] = true
+				all = append(all, dated{s, at})
+			}
+			return err
+		}, title, lookedAt)
+		if err != nil {
+			return nil, fmt.Errorf("read the logbook: %w", err)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y dated) int { return strings.Compare(y.at, x.at) })
+	var subjects []Subject
+	for _, s := range all[:min(len(all), limit)] {
+		subjects = append(subjects, s.Subject)
+	}
+	return subjects, nil
 }
 
 // RowOf is a run as a list shows it, without the figure of its steps.
@@ -198,20 +269,8 @@ func RowOf(id string, run *evidence.Run) Row {
 
 // Of gives the newest runs of a subject, the newest first.
 func (b *Book) Of(ctx context.Context, s Subject, limit int) ([]Row, error) {
-	var all []Row
-	err := each(ctx, b.db, `SELECT s.id, s.kind, s.at, coalesce(s.name, ''), coalesce(r.device, ''), r.exit,
-		coalesce(r.signal, ''), coalesce(r.complete, 0) FROM records s JOIN runs r ON r.id = s.id WHERE s.title = ?1
-		AND s.kind = ?2 AND r.device IS ?3 ORDER BY s.at DESC, s.id DESC LIMIT ?4`, func(scan func(...any) error) error {
-		r := Row{Title: s.Title}
-		var at string
-		if err := scan(&r.ID, &r.Kind, &at, &r.Name, &r.Device, &r.Exit, &r.Signal, &r.Complete); err != nil {
-			return err
-		}
-		var err error
-		r.At, err = time.Parse(time.RFC3339Nano, at)
-		all = append(all, r)
-		return err
-	}, s.Title, s.Kind, text(s.Device), limit)
+	all, err := b.rows(ctx, "title = ? AND +kind = ? AND +device IS ? ORDER BY at DESC, id DESC LIMIT ?",
+		[]any{s.Title, s.Kind, text(s.Device), limit})
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}

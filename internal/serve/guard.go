@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,8 +35,9 @@ type guard struct {
 // Bounds of what is taken from strangers.
 const (
 	mostBody  = 64 << 10
-	mostTries = 10 // wrong tokens of everybody together in triesIn; in a header the right one is taken meanwhile
+	mostTries = 10 // wrong tokens of one address in triesIn; after them the right one is refused there as well
 	triesIn   = time.Minute
+	mostFrom  = 1000 // addresses that are counted apart; those beyond are counted together
 	cookie    = "assay"
 	loginFor  = 12 * time.Hour
 )
@@ -73,7 +75,10 @@ func (o Guard) around(s *Site, next http.Handler) http.Handler {
 				g.login(s, w, r)
 				return
 			}
-			if !g.may(r, s.o.Now()) {
+			if now := s.o.Now(); r.Header.Get("Authorization") != "" && !g.bad.left(from(r), now) {
+				g.wait(s, w, r)
+				return
+			} else if !g.may(r, now) {
 				g.ask(s, w, r)
 				return
 			}
@@ -152,13 +157,7 @@ func (g *guard) sign(until string) string {
 
 func (g *guard) ask(s *Site, w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "" {
-		if now := s.o.Now(); !g.bad.left(now) {
-			w.Header().Set("Retry-After", "60")
-			s.fail(w, r, &status{http.StatusTooManyRequests, "Too many wrong tokens: wait a minute."})
-			return
-		} else {
-			g.bad.add(now)
-		}
+		g.bad.add(from(r), s.o.Now())
 		s.fail(w, r, &status{http.StatusUnauthorized, "That is not the token."})
 		return
 	}
@@ -179,11 +178,10 @@ func (g *guard) login(s *Site, w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		s.fail(w, r, &status{http.StatusMethodNotAllowed, "Only a token can be sent here."})
-	case !g.bad.left(now):
-		w.Header().Set("Retry-After", "60")
-		s.fail(w, r, &status{http.StatusTooManyRequests, "Too many wrong tokens: wait a minute."})
+	case !g.bad.left(from(r), now):
+		g.wait(s, w, r)
 	case r.ParseForm() != nil || !g.right(strings.TrimSpace(r.PostForm.Get("token"))):
-		g.bad.add(now)
+		g.bad.add(from(r), now)
 		s.fail(w, r, &status{http.StatusUnauthorized, "That is not the token."})
 	default:
 		until := now.Add(loginFor).UTC().Format(time.RFC3339)
@@ -193,21 +191,68 @@ func (g *guard) login(s *Site, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tries are wrong tokens of late.
+func (g *guard) wait(s *Site, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Retry-After", "60")
+	s.fail(w, r, &status{http.StatusTooManyRequests, "Too many wrong tokens: wait a minute."})
+}
+
+// from is the address that a request comes from; of IPv6 the network of one customer.
+func from(r *http.Request) string {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if net, err := ip.Prefix(64); ip.Is6() && err == nil {
+		return net.String()
+	}
+	return ip.String()
+}
+
+// tries are wrong tokens of late, by where they came from: one who guesses shuts nobody else out.
 type tries struct {
 	mu sync.Mutex
-	at []time.Time
+	at map[string][]time.Time
 }
 
-func (t *tries) left(now time.Time) bool {
+func (t *tries) left(from string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at = slices.DeleteFunc(t.at, func(at time.Time) bool { return now.Sub(at) > triesIn })
-	return len(t.at) < mostTries
+	return len(t.late(t.place(from), now)) < mostTries
 }
 
-func (t *tries) add(now time.Time) {
+func (t *tries) add(from string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at = append(t.at, now)
+	if t.at == nil {
+		t.at = map[string][]time.Time{}
+	}
+	if len(t.at) >= mostFrom {
+		for other := range t.at {
+			t.late(other, now)
+		}
+	}
+	from = t.place(from)
+	if late := t.late(from, now); len(late) < mostTries {
+		t.at[from] = append(late, now)
+	}
+}
+
+// place is where an address is counted: "" is for those that came when mostFrom were counted already.
+func (t *tries) place(from string) string {
+	if _, known := t.at[from]; !known && len(t.at) >= mostFrom {
+		return ""
+	}
+	return from
+}
+
+// late forgets what is long ago.
+func (t *tries) late(from string, now time.Time) []time.Time {
+	late := slices.DeleteFunc(t.at[from], func(at time.Time) bool { return now.Sub(at) > triesIn })
+	if len(late) == 0 {
+		delete(t.at, from)
+		return nil
+	}
+	t.at[from] = late
+	return late
 }

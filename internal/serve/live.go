@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"assay/internal/events"
 	"assay/internal/fault"
 	"assay/internal/probe"
 	"assay/internal/report"
@@ -22,7 +24,8 @@ import (
 // Bounds of what follows runs.
 const (
 	mostFollowers = 32 // pages at once: each reads a file and folds it
-	newest        = 50 // folders of runs are looked at for one that is under way
+	newest        = 50 // folders of runs, those written to last, are looked at for one that is under way
+	foldersFor    = time.Second
 	lookEvery     = 500 * time.Millisecond
 	sendEvery     = time.Second
 	beatEvery     = 15 * time.Second // a line that says nothing, so that a lost page is noticed
@@ -51,27 +54,56 @@ func (f *followers) leave() {
 	f.now--
 }
 
-// underWay names the runs that somebody writes, the newest first.
+// folders are those of runs, and when somebody last wrote there; they are looked through once in foldersFor.
+type folders struct {
+	mu     sync.Mutex
+	looked time.Time
+	names  []string
+}
+
+// late gives the folders that were written to last, the latest first. Names say nothing of it: a fleet's begin with the
+// queue's.
+func (f *folders) late(dir string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.looked.IsZero() && time.Since(f.looked) < foldersFor {
+		return f.names
+	}
+	f.looked, f.names = time.Now(), nil
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	written := map[string]time.Time{}
+	for _, entry := range entries {
+		if !entry.IsDir() || badName(entry.Name()) {
+			continue
+		}
+		if info, err := os.Lstat(filepath.Join(dir, entry.Name(), events.FileName)); err == nil {
+			f.names = append(f.names, entry.Name())
+			written[entry.Name()] = info.ModTime()
+		}
+	}
+	slices.SortFunc(f.names, func(a, b string) int {
+		return cmp.Or(written[b].Compare(written[a]), strings.Compare(b, a))
+	})
+	f.names = f.names[:min(len(f.names), newest)]
+	return f.names
+}
+
+// underWay names the runs that somebody writes, the one that was written to last first.
 func (s *Site) underWay() []string {
 	if s.o.Runs == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(s.o.Runs)
-	if err != nil {
-		return nil
-	}
-	entries = entries[max(0, len(entries)-newest):] // names begin with the time
 	var names []string
-	for _, entry := range slices.Backward(entries) {
-		if !entry.IsDir() || badName(entry.Name()) {
-			continue
-		}
-		run, err := probe.Follow(filepath.Join(s.o.Runs, entry.Name()))
+	for _, name := range s.folders.late(s.o.Runs) {
+		run, err := s.follow(name)
 		if err != nil {
 			continue
 		}
 		if !run.Abandoned() {
-			names = append(names, entry.Name())
+			names = append(names, name)
 		}
 		run.Close()
 	}
@@ -221,7 +253,8 @@ func (s *Site) sendEvents(ctx context.Context, run *probe.Following, send func(s
 	came := true
 	for {
 		more, err := run.More()
-		if err != nil {
+		if err != nil { // the file is no run's: asked again it would be none either
+			send("over", []byte("over"))
 			return
 		}
 		came = came || more

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"assay/internal/events"
+	"assay/internal/evidence"
 	"assay/internal/logbook"
 )
 
@@ -27,10 +29,22 @@ func (s *Site) metrics(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		m.head("assay_runs", "gauge", "Runs and rehearsals in the logbook, by how they ended.")
+		of, labels := map[logbook.Tally]int{}, []logbook.Tally{}
 		for _, t := range tallies {
-			if t.Outcome != "" {
-				m.sample("assay_runs", float64(t.N), "kind", t.Kind, "device", t.Device, "outcome", t.Outcome)
+			if t.Outcome == "" {
+				continue
 			}
+			l := logbook.Tally{Kind: t.Kind, Device: t.Device, Outcome: t.Outcome}
+			if l.Device != "" && !slices.Contains(evidence.Devices(), l.Device) {
+				l.Device = "other" // a logbook that was merged into this one may say anything
+			}
+			if _, seen := of[l]; !seen {
+				labels = append(labels, l)
+			}
+			of[l] += t.N
+		}
+		for _, l := range labels {
+			m.sample("assay_runs", float64(of[l]), "kind", l.Kind, "device", l.Device, "outcome", l.Outcome)
 		}
 		m.head("assay_records", "gauge", "Records in the logbook, by kind.")
 		sums, order := map[string]int{}, []string{}

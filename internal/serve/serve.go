@@ -59,6 +59,7 @@ type Site struct {
 	pages   *template.Template
 	handler http.Handler
 	live    followers
+	folders folders
 	gates   gatesKept
 	files   bool            // pages are files that lie beside each other: Export
 	only    map[string]bool // of files: the records that are written; nil: all

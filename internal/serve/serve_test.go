@@ -214,6 +214,43 @@ func TestLogin(t *testing.T) {
 	if code := send("0123456789abcdef").Code; code != http.StatusTooManyRequests {
 		t.Errorf("after %d wrong ones: %d", mostTries, code)
 	}
+	bearer := func(from string) int {
+		return ask(site, "GET", "/metrics", func(r *http.Request) {
+			r.Host, r.RemoteAddr = "127.0.0.1:443", from
+			r.Header.Set("Authorization", "Bearer 0123456789abcdef")
+		}).Code
+	}
+	if code := bearer("192.0.2.1:5"); code != http.StatusTooManyRequests { // httptest's address
+		t.Errorf("the right token in a header, after %d wrong ones: %d", mostTries, code)
+	}
+	if code := bearer("192.0.2.2:5"); code != 200 {
+		t.Errorf("somebody else, meanwhile: %d", code)
+	}
+	if code := with(c.Value); code != 200 {
+		t.Errorf("who is in already, meanwhile: %d", code)
+	}
+}
+
+// TestTries: addresses that are counted apart are bounded, one network of IPv6 counts as one, and a minute lets them go.
+func TestTries(t *testing.T) {
+	var bad tries
+	now := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+	for i := range 3 * mostFrom {
+		bad.add(fmt.Sprint(i), now)
+	}
+	if len(bad.at) > mostFrom+1 {
+		t.Errorf("%d addresses are counted", len(bad.at))
+	}
+	if bad.left("a new one", now) || !bad.left("5", now) {
+		t.Error("a new address is counted with those beyond the bound, and a known one by itself")
+	}
+	if !bad.left("a new one", now.Add(2*triesIn)) {
+		t.Error("a minute later it is still shut out")
+	}
+	one, other := &http.Request{RemoteAddr: "[2001:db8::1]:1"}, &http.Request{RemoteAddr: "[2001:db8::ffff]:2"}
+	if from(one) != from(other) || from(one) == from(&http.Request{RemoteAddr: "[2001:db8:0:1::1]:1"}) {
+		t.Errorf("%s, %s", from(one), from(other))
+	}
 }
 
 // pagesOf are all pages of a logbook with these records.
@@ -337,6 +374,19 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Append(0, []byte(`{"ev":"start","id":"2026-train","wall":"2026-11-01T10:00:00Z","subject":{"kind":"script","script":"train.py","command":["python","train.py"]}}`))
+	for i := range 2 * newest { // a fleet's, long over, with names behind that of a run of today
+		over := filepath.Join(runs, fmt.Sprintf("queue-train-%d-a1", i))
+		if err := os.Mkdir(over, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(over, events.FileName)
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	o := options(path)
 	o.Runs = runs
 	server := httptest.NewServer(New(o))
@@ -453,7 +503,12 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("not of the format: %q", line)
 		}
 	}
+	var m metrics
+	if m.sample("x", 1, "run", "c\"p\\u\n"); m.out.String() != `x{run="c\"p\\u\n"} 1`+"\n" {
+		t.Errorf("escaped: %s", m.out.String())
+	}
 	if !strings.Contains(body, `assay_runs{kind="run",device="cpu",outcome="finished"} 1`) ||
+		!strings.Contains(body, `assay_runs{kind="run",device="other",outcome="finished"} 1`) ||
 		!strings.Contains(body, `assay_records{kind="run"} 2`) {
 		t.Error(body)
 	}

@@ -232,13 +232,14 @@ var agentModules = []string{"_signal", "_thread", "assay_agent", "ast", "atexit"
 	"weakref"}
 
 // TestAgentImports: the agent needs nothing that the script does not have. A new module in the list costs every watched
-// process its import. golden/ is no part of that, nor are replay/ and fleet/: they are programs, of whose files a watched
-// process loads none (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command asked for
-// it, with numpy.
+// process its import. golden/ is no part of that, nor are replay/ and fleet/: they are programs, of whose files a
+// watched process loads none (agent/tests/test_frameworks.py holds it). Nor is steps/, which records where a command
+// asked for it, with numpy.
 func TestAgentImports(t *testing.T) {
 	used := map[string]bool{}
 	for name, source := range agentSources(t) {
-		if folder := filepath.Base(filepath.Dir(name)); slices.Contains([]string{"fleet", "golden", "replay", "steps"}, folder) {
+		folder := filepath.Base(filepath.Dir(name))
+		if slices.Contains([]string{"fleet", "golden", "replay", "steps"}, folder) {
 			continue
 		}
 		for _, m := range pythonImport.FindAllStringSubmatch(source, -1) {

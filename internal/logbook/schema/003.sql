@@ -30,6 +30,7 @@ CREATE INDEX record_title ON record(title, at);
 CREATE INDEX record_device ON record(device, at);
 CREATE INDEX record_kind ON record(kind, at);
 CREATE INDEX record_failed ON record(at) WHERE exit <> 0;
+CREATE INDEX record_tally ON record(kind, device, exit, complete);
 
 -- sum is over the words of a form, so that it is found again.
 CREATE TABLE figure_form (
