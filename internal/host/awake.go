@@ -8,9 +8,9 @@ import (
 	"assay/internal/evidence"
 )
 
-// Awake says what decides whether a machine that nobody sits at goes on: when it sleeps by itself (sleep), what holds it
-// awake while a command runs (sleep.inhibitor), whether it comes back after a power cut (restart.power-loss) and whether
-// its disk waits for somebody's password then (disk.encryption). Nothing is changed, and nothing asks for root.
+// Awake says what decides whether a machine that nobody sits at goes on: when it sleeps by itself (sleep), what holds
+// it awake while a command runs (sleep.inhibitor), whether it comes back after a power cut (restart.power-loss) and
+// whether its disk waits for somebody's password then (disk.encryption). Nothing is changed, nothing asks for root.
 func Awake(ctx context.Context) []evidence.Fact {
 	ctx, cancel := context.WithTimeout(ctx, 4*toolLimit)
 	defer cancel()
