@@ -242,7 +242,8 @@ func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*re
 		}
 	}
 	self := logbook.RowOf(id, run)
-	like, err := book.Of(ctx, logbook.Subject{Title: self.Title, Kind: self.Kind, Device: self.Device}, mostOver)
+	of := logbook.Subject{Title: self.Title, Kind: self.Kind, Device: self.Device}
+	like, err := book.Of(ctx, of, run.Started, mostOver)
 	if err != nil {
 		return nil, err
 	}
@@ -252,9 +253,8 @@ func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*re
 	if err != nil {
 		return nil, err
 	}
-	p.Over = report.Over{ID: "over-step", Title: "step.time", Note: "the newest runs of the same, oldest first",
-		Unit:  u,
-		Value: values}.Plot()
+	p.Over = report.Over{ID: "over-step", Title: "step.time",
+		Note: "this run, on the right, and those of the same before it", Unit: u, Value: values}.Plot()
 	if i := slices.IndexFunc(like, func(r logbook.Row) bool { return r.ID == id }); i > 0 {
 		earlier := rowOf(like[i-1])
 		p.Before = &earlier
@@ -538,7 +538,7 @@ func (s *Site) subjects(ctx context.Context, book *logbook.Book) ([]logbook.Subj
 	}
 	var shown []logbook.Subject
 	for _, x := range all {
-		list, err := book.Of(ctx, x, mostOver)
+		list, err := book.Of(ctx, x, time.Time{}, mostOver)
 		if err != nil {
 			return nil, err
 		}
@@ -592,7 +592,7 @@ func (s *Site) overTime(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) over(ctx context.Context, book *logbook.Book, of logbook.Subject, p *overPage) error {
-	list, err := book.Of(ctx, of, mostOver)
+	list, err := book.Of(ctx, of, time.Time{}, mostOver)
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,7 @@ type Site struct {
 	live    followers
 	folders folders
 	gates   gatesKept
+	tallies talliesKept
 	files   bool            // pages are files that lie beside each other: Export
 	only    map[string]bool // of files: the records that are written; nil: all
 }

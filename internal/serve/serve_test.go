@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -511,5 +512,43 @@ func TestMetrics(t *testing.T) {
 		!strings.Contains(body, `assay_runs{kind="run",device="other",outcome="finished"} 1`) ||
 		!strings.Contains(body, `assay_records{kind="run"} 2`) {
 		t.Error(body)
+	}
+
+	site := New(options(path))
+	first := ask(site, "GET", "/metrics", nil).Body.String()
+	book, err := logbook.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	doc, _ := json.Marshal(runOf(3, "train.py"))
+	id, _, err := book.Add(t.Context(), doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := ask(site, "GET", "/metrics", nil).Body.String(); !strings.Contains(body, `assay_records{kind="run"} 3`) {
+		t.Errorf("after a run more: %s", body)
+	}
+	if _, err := book.Forget(t.Context(), logbook.Forgetting{Records: []string{id}, At: time.Now(),
+		Because: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	counts := regexp.MustCompile(`(?m)^assay_r.*$`) // not the bytes
+	after := counts.FindAllString(ask(site, "GET", "/metrics", nil).Body.String(), -1)
+	if !slices.Equal(after, counts.FindAllString(first, -1)) {
+		t.Errorf("after it was forgotten: %q", after)
+	}
+}
+
+// TestEarlierRuns: the page of a run of long ago shows the runs before it, not those of today.
+func TestEarlierRuns(t *testing.T) {
+	var runs []*evidence.Run
+	for i := range mostOver + 5 {
+		runs = append(runs, runOf(i+1, "train.py"))
+	}
+	path, ids := logbookOf(t, runs...)
+	if body := ask(New(options(path)), "GET", "/record/"+ids[2], nil).Body.String(); !strings.Contains(body,
+		"/beside/"+ids[2]+"/"+ids[1]) {
+		t.Error("the third run is not held beside the second")
 	}
 }
