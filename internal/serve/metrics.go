@@ -2,7 +2,6 @@ package serve
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"assay/internal/events"
 	"assay/internal/evidence"
@@ -26,7 +24,7 @@ const mostSeries = 20
 func (s *Site) metrics(w http.ResponseWriter, r *http.Request) error {
 	var m metrics
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		tallies, err := s.tallies.of(r.Context(), book)
+		tallies, err := s.tallies.of(r.Context(), book, book.Tallies)
 		if err != nil {
 			return err
 		}
@@ -80,30 +78,6 @@ func (s *Site) metrics(w http.ResponseWriter, r *http.Request) error {
 		_, _ = w.Write(m.out.Bytes())
 	}
 	return nil
-}
-
-// talliesKept are those of the logbook as it stood: to count it anew reads every record.
-type talliesKept struct {
-	mu    sync.Mutex
-	stand string
-	kept  []logbook.Tally
-}
-
-func (k *talliesKept) of(ctx context.Context, book *logbook.Book) ([]logbook.Tally, error) {
-	stand, err := book.Stand(ctx)
-	if err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stand == stand {
-		return k.kept, nil
-	}
-	tallies, err := book.Tallies(ctx)
-	if err == nil {
-		k.stand, k.kept = stand, tallies
-	}
-	return tallies, err
 }
 
 func (s *Site) liveMetrics(m *metrics) {

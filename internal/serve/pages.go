@@ -532,7 +532,9 @@ var overFigures = []string{"step.time", "memory.pool.peak",
 
 // subjects are what was run; of files, what is in them.
 func (s *Site) subjects(ctx context.Context, book *logbook.Book) ([]logbook.Subject, error) {
-	all, err := book.Subjects(ctx, mostTitles)
+	all, err := s.titles.of(ctx, book, func(ctx context.Context) ([]logbook.Subject, error) {
+		return book.Subjects(ctx, mostTitles)
+	})
 	if err != nil || s.only == nil {
 		return all, err
 	}
@@ -603,8 +605,12 @@ func (s *Site) over(ctx context.Context, book *logbook.Book, of logbook.Subject,
 		rep, known := s.gates.get(x.ID)
 		if !known && s.o.Gates != nil {
 			run, err := book.Run(ctx, x.ID)
-			if err != nil {
-				return err
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil { // damaged: its own page says how, and the others are shown
+				p.Runs[i].State, p.Runs[i].Chip = "cannot be read", "bad"
+				continue
 			}
 			rep = s.judged(x.ID, run)
 		}
