@@ -113,14 +113,14 @@ func TestSmokeReal(t *testing.T) {
 		{name: "a variable", environ: []string{"MKL_DYNAMIC=FALSE"}, factor: "threads"},
 		{name: "another variable", environ: []string{"PYTORCH_NVFUSER_DISABLE=fallback"}, factor: "variable"},
 		{name: "other packages", words: []string{"--python", filepath.Join(other, "bin", "python")}, factor: "package"},
-		{name: "other bytes", words: []string{"--data", rows + "=" + changed}, factor: "data"},
+		{name: "other bytes", words: []string{"--data", filepath.Base(rows) + "=" + changed}, factor: "data"},
 		{name: "the wrong link", words: []string{"--expect-link", "thunderbolt", "--reach", "127.0.0.1:1"},
 			factor: "link"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			words := append([]string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1",
 				"--logbook", "off",
-				"--python", python}, c.words...)
+				"--python", python, "--data", filepath.Base(rows) + "=" + rows}, c.words...)
 			code, out, said := smoked(t, dir, append(environ, c.environ...), append(words, packed)...)
 			d := smokeDocument(t, out, said)
 			found := factorsOf(d)
@@ -158,7 +158,7 @@ func TestSmokeElsewhere(t *testing.T) {
 	}
 	words := []string{"handoff", "smoke", "--json", "--for", "3s", "--steps", "100", "--repeat", "1", "--python",
 		testkit.Python(t),
-		"--data", rows + "=" + rows, "--expect-link", "ethernet"}
+		"--data", filepath.Base(rows) + "=" + rows, "--expect-link", "ethernet"}
 	code, out, said := smoked(t, dir, environ, append(words, "mini:"+there)...)
 	d := smokeDocument(t, out, said)
 	if d.Body.Host != "mini" || len(d.Body.There) != 1 || factorsOf(d)["link"] == "" || code != 3 {

@@ -248,7 +248,7 @@ func (r *rayRun) take(a rayAnswer) error {
 // welcome heeds what the driver says first.
 func (r *rayRun) welcome(h rayWelcome) error {
 	if h.Version != rayVersion {
-		return fmt.Errorf("Ray's driver speaks version %d, and this assay %d", h.Version, rayVersion)
+		return fmt.Errorf("the driver of Ray speaks version %d, and this assay %d", h.Version, rayVersion)
 	}
 	r.count(h.Nodes)
 	n := r.slots()

@@ -264,9 +264,9 @@ func (d *rayDriver) close() {
 func (d *rayDriver) died() error {
 	d.close()
 	if d.how != nil {
-		return fmt.Errorf("Ray's driver ended (%w): %s", d.how, or(d.said.Last(1), "it said nothing"))
+		return fmt.Errorf("the driver of Ray ended (%w): %s", d.how, or(d.said.Last(1), "it said nothing"))
 	}
-	return errors.New("Ray's driver ended")
+	return errors.New("the driver of Ray ended")
 }
 
 // errRayAgain is of an end of the driver after which another may do better.

@@ -209,7 +209,7 @@ func (h *Host) python(up bool) Check {
 // device says whether something there computes as a GPU does: each framework's own proof, a product held against the
 // CPU's.
 func (h *Host) device() Check {
-	var passed, failed []string
+	var passed []string
 	var first Device
 	for _, d := range h.Look.Python.Gates {
 		switch {
@@ -218,7 +218,6 @@ func (h *Host) device() Check {
 			passed = append(passed, d.Name)
 		case d.State == Fail && first.Name == "":
 			first = d
-			failed = append(failed, d.Name)
 		}
 	}
 	gpu := map[bool]string{true: "mps", false: "cuda"}[h.Mac()]

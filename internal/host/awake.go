@@ -8,10 +8,8 @@ import (
 	"assay/internal/evidence"
 )
 
-// Awake says what decides whether a machine that nobody sits at goes on: when it sleeps by itself (sleep), what holds
-// it
-// awake while a command runs (sleep.inhibitor), whether it comes back after a power cut (restart.power-loss) and
-// whether
+// Awake says what decides whether a machine that nobody sits at goes on: when it sleeps by itself (sleep), what holds it
+// awake while a command runs (sleep.inhibitor), whether it comes back after a power cut (restart.power-loss) and whether
 // its disk waits for somebody's password then (disk.encryption). Nothing is changed, and nothing asks for root.
 func Awake(ctx context.Context) []evidence.Fact {
 	ctx, cancel := context.WithTimeout(ctx, 4*toolLimit)
@@ -95,31 +93,4 @@ func parseFileVault(text []byte) (string, error) {
 		return "FileVault off", nil
 	}
 	return "", fmt.Errorf("fdesetup: %q says neither on nor off", cut(first, 60))
-}
-
-// awake reads it of Linux.
-func (h *procHost) awake(ctx context.Context, look func(string) (string, error)) []evidence.Fact {
-	var facts []evidence.Fact
-	states, err := h.word("/sys/power/state")
-	sleep := noFact("sleep", "/sys/power/state, systemctl is-enabled sleep.target",
-		"what a desktop's settings do after a while is not told")
-	switch {
-	case err != nil || !strings.Contains(states, "mem") && !strings.Contains(states, "standby"):
-		sleep = fact("sleep", "never (the kernel offers no sleep)", "/sys/power/state")
-	default:
-		if path, err := look("systemctl"); err == nil {
-			out, _ := h.tool(ctx, path, "is-enabled", "sleep.target")
-			if strings.TrimSpace(string(out)) == "masked" {
-				sleep = fact("sleep", "never (sleep.target is masked)", "systemctl is-enabled sleep.target")
-			}
-		}
-	}
-	facts = append(facts, sleep)
-	if path, err := look("systemd-inhibit"); err == nil {
-		facts = append(facts, fact("sleep.inhibitor", path, "PATH"))
-	} else {
-		facts = append(facts, noFact("sleep.inhibitor", "PATH", "no systemd-inhibit"))
-	}
-	return append(facts, noFact("restart.power-loss", "", "a setting of the firmware, which Linux does not show"),
-		noFact("disk.encryption", "", "not looked at on Linux"))
 }

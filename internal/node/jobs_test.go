@@ -120,7 +120,7 @@ func TestStartOnce(t *testing.T) {
 	if said, _ := json.Marshal(s); strings.Contains(string(said), "hf_abc") {
 		t.Errorf("the state tells a secret: %s", said)
 	}
-	_ = filepath.WalkDir(string(n.folder("once")), func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(string(n.folder("once")), func(path string, d fs.DirEntry, _ error) error {
 		info, err := d.Info()
 		if err != nil {
 			return err

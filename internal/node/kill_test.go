@@ -29,16 +29,15 @@ var python = sync.OnceValues(func() (string, error) {
 
 // A scene is one job under a driver, a process that renews its lease.
 type scene struct {
-	t       *testing.T
-	assay   string
-	root    string
-	job     Job
-	pids    string // file of the training's
-	driver  *exec.Cmd
-	stdin   *os.File // the driver's, its other end
-	mark    string
-	began   time.Duration // elapsed when the driver was started
-	trouble []string
+	t      *testing.T
+	assay  string
+	root   string
+	job    Job
+	pids   string // file of the training's
+	driver *exec.Cmd
+	stdin  *os.File // the driver's, its other end
+	mark   string
+	began  time.Duration // elapsed when the driver was started
 }
 
 func newScene(t *testing.T, lease float64, stubborn, seconds string) *scene {

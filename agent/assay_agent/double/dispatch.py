@@ -436,9 +436,9 @@ class Dispatch:
             return
         traced = _get_tracing_state()
         with contextlib.nullcontext() if traced is None else _untraced(traced):
-            self.ask(whole, args, kwargs)
+            self.of_whole(whole, args, kwargs)
 
-    def ask(self, whole, args, kwargs):
+    def of_whole(self, whole, args, kwargs):
         if whole.rules:
             self.refuse(whole, args, kwargs)
         if whole.remarks:
