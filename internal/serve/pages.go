@@ -28,6 +28,7 @@ const (
 	mostWord   = 200 // characters of a search
 	mostShown  = 200 // notes about one record, figures of one
 	mostTitles = 100 // subjects to choose from
+	perBatch   = 100 // records that an export reads at once
 )
 
 // row is a record in a list.
@@ -91,9 +92,6 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 	p.Asked = p.Text != "" || p.Kind != "" || p.Device != "" || p.Since != "" || p.Failed
 	ask := logbook.Browse{Kind: p.Kind, Text: p.Text, Device: p.Device, Failed: p.Failed, Before: q.Get("before"),
 		Limit: perPage}
-	if s.files {
-		ask.Limit = MostExported
-	}
 	if p.Kind != "" && p.Kind != logbook.KindRun && p.Kind != logbook.KindRehearsal {
 		return errNoPage
 	}
@@ -108,11 +106,9 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	}
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		list, err := book.Browse(r.Context(), ask)
+		list, err := s.browse(r.Context(), book, ask)
 		for _, x := range list.Rows {
-			if !s.leaves(x.ID) {
-				p.Rows = append(p.Rows, rowOf(x))
-			}
+			p.Rows = append(p.Rows, rowOf(x))
 		}
 		switch {
 		case list.Next != "" && s.files:
@@ -129,6 +125,34 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 	p.Empty = len(p.Rows) == 0
 	s.write(w, r, http.StatusOK, "runs", p)
 	return nil
+}
+
+// browse gives a page; of files everything that is in them, of which Next says that there is more.
+func (s *Site) browse(ctx context.Context, book *logbook.Book, ask logbook.Browse) (logbook.Page, error) {
+	if !s.files {
+		return book.Browse(ctx, ask)
+	}
+	ask.Limit = perBatch
+	var all logbook.Page
+	for {
+		page, err := book.Browse(ctx, ask)
+		if err != nil {
+			return all, err
+		}
+		for _, x := range page.Rows {
+			if s.leaves(x.ID) {
+				continue
+			}
+			if len(all.Rows) == MostExported {
+				all.Next = "more"
+				return all, nil
+			}
+			all.Rows = append(all.Rows, x)
+		}
+		if ask.Before = page.Next; ask.Before == "" {
+			return all, nil
+		}
+	}
 }
 
 func cut(s string) string { return clean.Short(strings.TrimSpace(s), mostWord) }
@@ -390,15 +414,9 @@ func (s *Site) sweeps(w http.ResponseWriter, r *http.Request) error {
 func (s *Site) list(w http.ResponseWriter, r *http.Request, kind string, p *listPage) error {
 	before := r.URL.Query().Get("before")
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		ask := logbook.Browse{Kind: kind, Before: before, Limit: perPage}
-		if s.files {
-			ask.Limit = MostExported
-		}
-		list, err := book.Browse(r.Context(), ask)
+		list, err := s.browse(r.Context(), book, logbook.Browse{Kind: kind, Before: before, Limit: perPage})
 		for _, x := range list.Rows {
-			if !s.leaves(x.ID) {
-				p.Rows = append(p.Rows, rowOf(x))
-			}
+			p.Rows = append(p.Rows, rowOf(x))
 		}
 		if list.Next != "" && !s.files {
 			p.Next = "?before=" + url.QueryEscape(list.Next)
@@ -421,14 +439,11 @@ func (s *Site) notes(w http.ResponseWriter, r *http.Request) error {
 	p := &notesPage{frame: &frame{Title: "Notes", Here: "notes"}}
 	err := s.read(r.Context(), func(book *logbook.Book) error {
 		for _, kind := range []string{logbook.KindNote, logbook.KindRejection} {
-			list, err := book.Browse(r.Context(), logbook.Browse{Kind: kind, Limit: mostShown})
+			list, err := s.browse(r.Context(), book, logbook.Browse{Kind: kind, Limit: mostShown})
 			if err != nil {
 				return err
 			}
 			for _, x := range list.Rows {
-				if s.leaves(x.ID) {
-					continue
-				}
 				rec, err := book.Record(r.Context(), x.ID)
 				if err != nil {
 					return err

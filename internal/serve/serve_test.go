@@ -232,7 +232,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestTries: addresses that are counted apart are bounded, one network of IPv6 counts as one, and a minute lets them go.
+// TestTries: addresses that are counted apart are bounded, one network of IPv6 counts as one, and a minute lets them
+// go.
 func TestTries(t *testing.T) {
 	var bad tries
 	now := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
@@ -356,6 +357,10 @@ func TestPagesOfRuns(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s is there %d times", id[:8], n)
 		}
+	}
+	site.files, site.only = true, map[string]bool{ids[0]: true}
+	if body := ask(site, "GET", "/", nil).Body.String(); !strings.Contains(body, "record/"+ids[0]) {
+		t.Error("of files, the oldest run alone was chosen, and the list lacks it")
 	}
 }
 
