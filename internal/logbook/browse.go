@@ -190,6 +190,19 @@ type Tally struct {
 	N                     int
 }
 
+// Stand tells one state of the logbook from another: it is another text once a record has come or was forgotten. It
+// costs little, whatever the logbook holds.
+func (b *Book) Stand(ctx context.Context) (string, error) {
+	var n int
+	var last []byte
+	err := b.db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM record),
+		(SELECT hash FROM ledger ORDER BY entry DESC LIMIT 1)`).Scan(&n, &last)
+	if err != nil {
+		return "", fmt.Errorf("read the logbook: %w", err)
+	}
+	return fmt.Sprintf("%d %x", n, last), nil
+}
+
 // Tallies count the records by kind, and runs by device and by how they ended.
 func (b *Book) Tallies(ctx context.Context) ([]Tally, error) {
 	var all []Tally
@@ -267,10 +280,13 @@ func RowOf(id string, run *evidence.Run) Row {
 	return r
 }
 
-// Of gives the newest runs of a subject, the newest first.
-func (b *Book) Of(ctx context.Context, s Subject, limit int) ([]Row, error) {
-	all, err := b.rows(ctx, "title = ? AND +kind = ? AND +device IS ? ORDER BY at DESC, id DESC LIMIT ?",
-		[]any{s.Title, s.Kind, text(s.Device), limit})
+// Of gives the newest runs of a subject that began no later than until, the newest first; the zero time: all of them.
+func (b *Book) Of(ctx context.Context, s Subject, until time.Time, limit int) ([]Row, error) {
+	where, args := "title = ? AND +kind = ? AND +device IS ?", []any{s.Title, s.Kind, text(s.Device)}
+	if !until.IsZero() {
+		where, args = where+" AND at <= ?", append(args, stamp(until))
+	}
+	all, err := b.rows(ctx, where+" ORDER BY at DESC, id DESC LIMIT ?", append(args, limit))
 	if err != nil {
 		return nil, fmt.Errorf("read the logbook: %w", err)
 	}

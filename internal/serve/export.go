@@ -139,7 +139,7 @@ func gatesFile(i int) string {
 }
 
 func (e *exporter) records(ctx context.Context, book *logbook.Book, kind string) error {
-	ask := logbook.Browse{Kind: kind, Limit: 500}
+	ask := logbook.Browse{Kind: kind, Limit: perBatch}
 	for n := 0; ; {
 		list, err := book.Browse(ctx, ask)
 		if err != nil {

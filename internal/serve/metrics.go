@@ -24,7 +24,7 @@ const mostSeries = 20
 func (s *Site) metrics(w http.ResponseWriter, r *http.Request) error {
 	var m metrics
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		tallies, err := book.Tallies(r.Context())
+		tallies, err := s.tallies.of(r.Context(), book, book.Tallies)
 		if err != nil {
 			return err
 		}

@@ -28,6 +28,7 @@ const (
 	mostWord   = 200 // characters of a search
 	mostShown  = 200 // notes about one record, figures of one
 	mostTitles = 100 // subjects to choose from
+	perBatch   = 100 // records that an export reads at once
 )
 
 // row is a record in a list.
@@ -91,9 +92,6 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 	p.Asked = p.Text != "" || p.Kind != "" || p.Device != "" || p.Since != "" || p.Failed
 	ask := logbook.Browse{Kind: p.Kind, Text: p.Text, Device: p.Device, Failed: p.Failed, Before: q.Get("before"),
 		Limit: perPage}
-	if s.files {
-		ask.Limit = MostExported
-	}
 	if p.Kind != "" && p.Kind != logbook.KindRun && p.Kind != logbook.KindRehearsal {
 		return errNoPage
 	}
@@ -108,11 +106,9 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	}
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		list, err := book.Browse(r.Context(), ask)
+		list, err := s.browse(r.Context(), book, ask)
 		for _, x := range list.Rows {
-			if !s.leaves(x.ID) {
-				p.Rows = append(p.Rows, rowOf(x))
-			}
+			p.Rows = append(p.Rows, rowOf(x))
 		}
 		switch {
 		case list.Next != "" && s.files:
@@ -129,6 +125,34 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 	p.Empty = len(p.Rows) == 0
 	s.write(w, r, http.StatusOK, "runs", p)
 	return nil
+}
+
+// browse gives a page; of files everything that is in them, of which Next says that there is more.
+func (s *Site) browse(ctx context.Context, book *logbook.Book, ask logbook.Browse) (logbook.Page, error) {
+	if !s.files {
+		return book.Browse(ctx, ask)
+	}
+	ask.Limit = perBatch
+	var all logbook.Page
+	for {
+		page, err := book.Browse(ctx, ask)
+		if err != nil {
+			return all, err
+		}
+		for _, x := range page.Rows {
+			if s.leaves(x.ID) {
+				continue
+			}
+			if len(all.Rows) == MostExported {
+				all.Next = "more"
+				return all, nil
+			}
+			all.Rows = append(all.Rows, x)
+		}
+		if ask.Before = page.Next; ask.Before == "" {
+			return all, nil
+		}
+	}
 }
 
 func cut(s string) string { return clean.Short(strings.TrimSpace(s), mostWord) }
@@ -242,7 +266,8 @@ func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*re
 		}
 	}
 	self := logbook.RowOf(id, run)
-	like, err := book.Of(ctx, logbook.Subject{Title: self.Title, Kind: self.Kind, Device: self.Device}, mostOver)
+	of := logbook.Subject{Title: self.Title, Kind: self.Kind, Device: self.Device}
+	like, err := book.Of(ctx, of, run.Started, mostOver)
 	if err != nil {
 		return nil, err
 	}
@@ -252,9 +277,8 @@ func (s *Site) recordOf(ctx context.Context, book *logbook.Book, id string) (*re
 	if err != nil {
 		return nil, err
 	}
-	p.Over = report.Over{ID: "over-step", Title: "step.time", Note: "the newest runs of the same, oldest first",
-		Unit:  u,
-		Value: values}.Plot()
+	p.Over = report.Over{ID: "over-step", Title: "step.time",
+		Note: "this run, on the right, and those of the same before it", Unit: u, Value: values}.Plot()
 	if i := slices.IndexFunc(like, func(r logbook.Row) bool { return r.ID == id }); i > 0 {
 		earlier := rowOf(like[i-1])
 		p.Before = &earlier
@@ -390,15 +414,9 @@ func (s *Site) sweeps(w http.ResponseWriter, r *http.Request) error {
 func (s *Site) list(w http.ResponseWriter, r *http.Request, kind string, p *listPage) error {
 	before := r.URL.Query().Get("before")
 	err := s.read(r.Context(), func(book *logbook.Book) error {
-		ask := logbook.Browse{Kind: kind, Before: before, Limit: perPage}
-		if s.files {
-			ask.Limit = MostExported
-		}
-		list, err := book.Browse(r.Context(), ask)
+		list, err := s.browse(r.Context(), book, logbook.Browse{Kind: kind, Before: before, Limit: perPage})
 		for _, x := range list.Rows {
-			if !s.leaves(x.ID) {
-				p.Rows = append(p.Rows, rowOf(x))
-			}
+			p.Rows = append(p.Rows, rowOf(x))
 		}
 		if list.Next != "" && !s.files {
 			p.Next = "?before=" + url.QueryEscape(list.Next)
@@ -421,14 +439,11 @@ func (s *Site) notes(w http.ResponseWriter, r *http.Request) error {
 	p := &notesPage{frame: &frame{Title: "Notes", Here: "notes"}}
 	err := s.read(r.Context(), func(book *logbook.Book) error {
 		for _, kind := range []string{logbook.KindNote, logbook.KindRejection} {
-			list, err := book.Browse(r.Context(), logbook.Browse{Kind: kind, Limit: mostShown})
+			list, err := s.browse(r.Context(), book, logbook.Browse{Kind: kind, Limit: mostShown})
 			if err != nil {
 				return err
 			}
 			for _, x := range list.Rows {
-				if s.leaves(x.ID) {
-					continue
-				}
 				rec, err := book.Record(r.Context(), x.ID)
 				if err != nil {
 					return err
@@ -532,13 +547,15 @@ var overFigures = []string{"step.time", "memory.pool.peak",
 
 // subjects are what was run; of files, what is in them.
 func (s *Site) subjects(ctx context.Context, book *logbook.Book) ([]logbook.Subject, error) {
-	all, err := book.Subjects(ctx, mostTitles)
+	all, err := s.titles.of(ctx, book, func(ctx context.Context) ([]logbook.Subject, error) {
+		return book.Subjects(ctx, mostTitles)
+	})
 	if err != nil || s.only == nil {
 		return all, err
 	}
 	var shown []logbook.Subject
 	for _, x := range all {
-		list, err := book.Of(ctx, x, mostOver)
+		list, err := book.Of(ctx, x, time.Time{}, mostOver)
 		if err != nil {
 			return nil, err
 		}
@@ -592,7 +609,7 @@ func (s *Site) overTime(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) over(ctx context.Context, book *logbook.Book, of logbook.Subject, p *overPage) error {
-	list, err := book.Of(ctx, of, mostOver)
+	list, err := book.Of(ctx, of, time.Time{}, mostOver)
 	if err != nil {
 		return err
 	}
@@ -603,8 +620,12 @@ func (s *Site) over(ctx context.Context, book *logbook.Book, of logbook.Subject,
 		rep, known := s.gates.get(x.ID)
 		if !known && s.o.Gates != nil {
 			run, err := book.Run(ctx, x.ID)
-			if err != nil {
-				return err
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil { // damaged: its own page says how, and the others are shown
+				p.Runs[i].State, p.Runs[i].Chip = "cannot be read", "bad"
+				continue
 			}
 			rep = s.judged(x.ID, run)
 		}

@@ -61,6 +61,8 @@ type Site struct {
 	live    followers
 	folders folders
 	gates   gatesKept
+	tallies kept[[]logbook.Tally]
+	titles  kept[[]logbook.Subject]
 	files   bool            // pages are files that lie beside each other: Export
 	only    map[string]bool // of files: the records that are written; nil: all
 }
@@ -250,6 +252,31 @@ func (k *gatesKept) of(id string, judge func() *gate.Report) *gate.Report {
 	}
 	k.kept[id] = rep
 	return rep
+}
+
+// kept is what was asked of the logbook as it stood: these questions look through all records.
+type kept[T any] struct {
+	mu     sync.Mutex
+	stand  string
+	answer T
+}
+
+func (k *kept[T]) of(ctx context.Context, book *logbook.Book, ask func(context.Context) (T, error)) (T, error) {
+	stand, err := book.Stand(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.stand == stand {
+		return k.answer, nil
+	}
+	answer, err := ask(ctx)
+	if err == nil {
+		k.stand, k.answer = stand, answer
+	}
+	return answer, err
 }
 
 // sentence makes one of an error's text.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -231,7 +232,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestTries: addresses that are counted apart are bounded, one network of IPv6 counts as one, and a minute lets them go.
+// TestTries: addresses that are counted apart are bounded, one network of IPv6 counts as one, and a minute lets them
+// go.
 func TestTries(t *testing.T) {
 	var bad tries
 	now := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
@@ -355,6 +357,10 @@ func TestPagesOfRuns(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s is there %d times", id[:8], n)
 		}
+	}
+	site.files, site.only = true, map[string]bool{ids[0]: true}
+	if body := ask(site, "GET", "/", nil).Body.String(); !strings.Contains(body, "record/"+ids[0]) {
+		t.Error("of files, the oldest run alone was chosen, and the list lacks it")
 	}
 }
 
@@ -511,5 +517,43 @@ func TestMetrics(t *testing.T) {
 		!strings.Contains(body, `assay_runs{kind="run",device="other",outcome="finished"} 1`) ||
 		!strings.Contains(body, `assay_records{kind="run"} 2`) {
 		t.Error(body)
+	}
+
+	site := New(options(path))
+	first := ask(site, "GET", "/metrics", nil).Body.String()
+	book, err := logbook.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer book.Close()
+	doc, _ := json.Marshal(runOf(3, "train.py"))
+	id, _, err := book.Add(t.Context(), doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := ask(site, "GET", "/metrics", nil).Body.String(); !strings.Contains(body, `assay_records{kind="run"} 3`) {
+		t.Errorf("after a run more: %s", body)
+	}
+	if _, err := book.Forget(t.Context(), logbook.Forgetting{Records: []string{id}, At: time.Now(),
+		Because: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	counts := regexp.MustCompile(`(?m)^assay_r.*$`) // not the bytes
+	after := counts.FindAllString(ask(site, "GET", "/metrics", nil).Body.String(), -1)
+	if !slices.Equal(after, counts.FindAllString(first, -1)) {
+		t.Errorf("after it was forgotten: %q", after)
+	}
+}
+
+// TestEarlierRuns: the page of a run of long ago shows the runs before it, not those of today.
+func TestEarlierRuns(t *testing.T) {
+	var runs []*evidence.Run
+	for i := range mostOver + 5 {
+		runs = append(runs, runOf(i+1, "train.py"))
+	}
+	path, ids := logbookOf(t, runs...)
+	if body := ask(New(options(path)), "GET", "/record/"+ids[2], nil).Body.String(); !strings.Contains(body,
+		"/beside/"+ids[2]+"/"+ids[1]) {
+		t.Error("the third run is not held beside the second")
 	}
 }
