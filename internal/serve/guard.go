@@ -166,7 +166,7 @@ func (g *guard) ask(s *Site, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="assay"`)
-	s.write(w, r, http.StatusUnauthorized, "login", &frame{Title: "The token, please"})
+	s.write(w, r, http.StatusUnauthorized, "login", &frame{Title: "The token, please", Closed: true})
 }
 
 // login takes the token from a form and gives a cookie for it, which no script can read and no other site's page sends.
@@ -174,7 +174,7 @@ func (g *guard) login(s *Site, w http.ResponseWriter, r *http.Request) {
 	now := s.o.Now()
 	switch {
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
-		s.write(w, r, http.StatusOK, "login", &frame{Title: "The token, please"})
+		s.write(w, r, http.StatusOK, "login", &frame{Title: "The token, please", Closed: true})
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		s.fail(w, r, &status{http.StatusMethodNotAllowed, "Only a token can be sent here."})

@@ -432,6 +432,7 @@ func (s *Site) list(w http.ResponseWriter, r *http.Request, kind string, p *list
 type notesPage struct {
 	*frame
 	Notes []note
+	Cut   string // that there are more
 }
 
 // notes are what people wrote, and the hypotheses that were rejected.
@@ -442,6 +443,9 @@ func (s *Site) notes(w http.ResponseWriter, r *http.Request) error {
 			list, err := s.browse(r.Context(), book, logbook.Browse{Kind: kind, Limit: mostShown})
 			if err != nil {
 				return err
+			}
+			if list.Next != "" {
+				p.Cut = fmt.Sprintf("The newest %d of each kind are here: assay log --kind %s lists all.", mostShown, kind)
 			}
 			for _, x := range list.Rows {
 				rec, err := book.Record(r.Context(), x.ID)

@@ -141,6 +141,10 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
 		code = http.StatusNotFound // a record that is not there, or several
 	}
 	page := &frame{Title: http.StatusText(code)}
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusTooManyRequests:
+		page.Closed = true
+	}
 	s.write(w, r, code, "error", struct {
 		*frame
 		Text, Hint string
@@ -157,7 +161,7 @@ type frame struct {
 	Version string
 	Logbook string
 	Live    int // runs under way
-	Login   bool
+	Closed  bool // for whoever has not shown a token, or asked by another name: nothing of what is here
 }
 
 // write prints a page. Nothing of it is sent before the whole has been made.
@@ -180,13 +184,16 @@ func (s *Site) write(w http.ResponseWriter, r *http.Request, code int, name stri
 }
 
 func (f *frame) fill(s *Site) {
+	if f.Closed {
+		f.Root = "/"
+		return
+	}
 	f.Version, f.Logbook, f.Files = s.o.Version, filepath.Base(s.o.Logbook), s.files
 	if s.files {
 		f.End = ".html"
 	} else {
 		f.Root = "/"
 		f.Live = len(s.underWay())
-		f.Login = s.o.Guard.Token != ""
 	}
 }
 
@@ -290,6 +297,9 @@ type place struct{ Name, Text, Link string }
 
 // Places are the pages of the navigation.
 func (f *frame) Places() []place {
+	if f.Closed {
+		return nil
+	}
 	if f.Files {
 		return []place{{"runs", "Runs", f.Root + "index.html"}, {"sweeps", "Sweeps", f.Root + "sweeps.html"},
 			{"gates", "Gates over time", f.Root + "gates.html"}, {"notes", "Notes", f.Root + "notes.html"},

@@ -164,6 +164,13 @@ func TestStrangers(t *testing.T) {
 		if c.want != 200 && strings.Contains(w.Body.String(), "train.py") {
 			t.Errorf("%s: the answer shows a run", c.what)
 		}
+		if c.want == 401 || c.want == 403 || c.want == 421 {
+			for _, word := range []string{"logbook.db", "Under way", "assay test"} {
+				if strings.Contains(w.Body.String(), word) {
+					t.Errorf("%s: the answer says %q", c.what, word)
+				}
+			}
+		}
 	}
 }
 
