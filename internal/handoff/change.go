@@ -246,18 +246,20 @@ func (c *Change) decide() {
 }
 
 // losses holds the losses of the first steps against each other: with the same seed, data and batch they follow one
-// another.
+// another. Of two losses that are told of one step the first counts: where nothing is fetched between steps, the agent
+// tells the second step's loss under the first one's number.
 func losses(here, there Side) (c Change, ok bool) {
 	h, t := here.run().Loss, there.run().Loss
 	at := map[int]float64{}
 	for i, n := range t.Step {
-		if i < len(t.Value) && t.Value[i] != nil {
+		if _, twice := at[n]; !twice && i < len(t.Value) && t.Value[i] != nil {
 			at[n] = *t.Value[i]
 		}
 	}
 	c = Change{Name: "loss", Unit: "1", on: onLoss, N: [2]int{1, 1}, Ratio: 1, Low: 1, High: 1, Noise: true}
 	for i, n := range h.Step {
 		v, both := at[n]
+		delete(at, n)
 		if !both || i >= len(h.Value) || h.Value[i] == nil {
 			continue
 		}

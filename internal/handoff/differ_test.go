@@ -392,6 +392,25 @@ func TestNothingToCompare(t *testing.T) {
 	}
 }
 
+// TestLossesOfOneStep: two losses that are told of one step are not held against each other.
+func TestLossesOfOneStep(t *testing.T) {
+	runs := []*evidence.Run{recorded(t), recorded(t)}
+	for _, run := range runs {
+		first, second := 2.0, 1.0
+		run.Loss.Step = []int{1, 1, 3}
+		run.Loss.Value = []*float64{&first, &second, &second}
+	}
+	got := Compare(Side{Runs: runs[:1]}, Side{Runs: runs[1:]})
+	for _, c := range got.Changes {
+		if c.Name == "loss" && !c.Noise {
+			t.Errorf("equal losses differ: %+v", c)
+		}
+	}
+	if got.Verdict != Same {
+		t.Errorf("%s: %+v", got.Verdict, got.Changes)
+	}
+}
+
 // TestLongAgainstShort: a run of hours is held against a short window by the same steps, so that what only its later
 // steps were is not in it.
 func TestLongAgainstShort(t *testing.T) {
