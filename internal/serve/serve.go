@@ -160,7 +160,7 @@ type frame struct {
 	Files   bool   // no server answers: no search, nothing under way
 	Version string
 	Logbook string
-	Live    int // runs under way
+	Live    int  // runs under way
 	Closed  bool // for whoever has not shown a token, or asked by another name: nothing of what is here
 }
 
