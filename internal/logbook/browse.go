@@ -128,7 +128,8 @@ func (b *Book) named(ctx context.Context, q Browse, rest string, args []any) ([]
 	slices.SortFunc(all, func(x, y Row) int {
 		return cmp.Or(strings.Compare(stamp(y.At), stamp(x.At)), strings.Compare(y.ID, x.ID))
 	})
-	return slices.CompactFunc(all, func(x, y Row) bool { return x.ID == y.ID })[:min(len(all), q.Limit+1)], nil
+	all = slices.CompactFunc(all, func(x, y Row) bool { return x.ID == y.ID })
+	return all[:min(len(all), q.Limit+1)], nil
 }
 
 // titles are those that there are, without reading each record of one.

@@ -371,6 +371,17 @@ func TestPagesOfRuns(t *testing.T) {
 	}
 }
 
+// TestFoundTwice: a run whose name is what its title has a part of is in the list once, and nothing else is.
+func TestFoundTwice(t *testing.T) {
+	run := runOf(1, "train.py")
+	run.ID = "train"
+	path, _ := logbookOf(t, run)
+	body := ask(New(options(path)), "GET", "/?text=train", nil).Body.String()
+	if n := strings.Count(body, `data-l="run"`); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+}
+
 // TestLive: a run that somebody writes is there, is followed as it goes on, and is over when they let go of it.
 func TestLive(t *testing.T) {
 	path, _ := logbookOf(t)
